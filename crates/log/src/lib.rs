@@ -1,1 +1,65 @@
-//! TBD
+//! The log: packets back to back, with a worklist beside them, from one writer to many readers.
+//!
+//! ```text
+//! packet memory (sealed memfd, huge pages)               control memory (sealed memfd)
+//! +-----------------------------------------------+      head, state
+//! | packet | packet | ...  free  ... | desc | desc |      sequence number -> segment
+//! +-----------------------------------------------+      watermark of each segment
+//! | segment 1 ...                                 |
+//! +-----------------------------------------------+      reader's page (one each, memfd)
+//! | ...                                           |      pins, cursor, waiting
+//! ```
+//!
+//! A [`Writer`] appends packets to the open segment: bytes upwards from its start, 16-byte
+//! [`Desc`]s downwards from its end. After each receive poll it publishes how many there are.
+//! A [`Reader`] sees [`Burst`]s: the descs between its cursor and the published count, and the
+//! bytes they point to. Nothing is copied, and a burst's bytes do not change while it is lent,
+//! because the reader's pin keeps the segment from being reused.
+//!
+//! Who owns what when:
+//! - a segment that no pin names and that is not in the directory: the writer's;
+//! - the open segment above the published count: the writer's;
+//! - everything below a published count: nobody's, it is constant until all pins are gone;
+//! - a reader's page: the reader's; the writer reads it as it reads any hostile input.
+//!
+//! Read on in this order: `desc`, `writer`, `reader`, `protocol` (the hand-over and its four
+//! edges, modelled in `tests/loom.rs`), `reuse` (which segment comes next), `log` (making one).
+//!
+//! Invariants of the whole:
+//! - I1: packets get consecutive numbers in the order they are appended; a reader's delivered
+//!   and missed packets add up to the difference of two such numbers, exactly.
+//! - I2: no reader can make the writer wait, except a lossless one, until its deadline.
+//! - I3: no allocation and no system call on the way of a packet, waking sleepers aside.
+
+mod attach;
+mod burst;
+mod control;
+mod copy;
+mod desc;
+mod error;
+mod log;
+#[doc(hidden)]
+pub mod protocol;
+mod reader;
+#[doc(hidden)]
+pub mod reuse;
+mod scratch;
+mod seat;
+mod wake;
+#[doc(hidden)]
+pub mod watermark;
+mod writer;
+
+pub use attach::{LogFiles, ReceivedFiles};
+pub use burst::{Burst, Packet, Packets};
+pub use control::{MAX_READERS, MAX_WINDOW};
+pub use desc::{Desc, FACTS_BYTES, Facts, Flags, MAX_PACKET_BYTES, PACKET_ALIGNMENT};
+pub use error::{AttachError, CreateError};
+pub use log::{
+    Log, LogConfig, MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, MIN_SEGMENTS, ReaderConfig, RemoteSeat,
+    Start,
+};
+pub use reader::{HeldBurst, Reader, ReaderStatistics};
+pub use scratch::{SCRATCH_PACKETS, Scratch};
+pub use seat::Policy;
+pub use writer::{Appended, Meta, Slot, Writer, WriterStatistics};

@@ -1,0 +1,80 @@
+//! A log seen from another process: three files, however they got there.
+//!
+//! The publisher keeps a [`RemoteSeat`](crate::RemoteSeat) for each such reader and passes its
+//! files. Two of them are sealed against writing, so the reader can do no harm with them; the
+//! third is the reader's own page, which the writer treats as hostile.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use burstline_sys::memory::Mapping;
+
+use crate::control::{ControlView, MAX_READERS, MAX_WINDOW, PAGE_BYTES};
+use crate::error::AttachError;
+use crate::log::{Held, Memory, Start};
+use crate::reader::Reader;
+use crate::seat::SeatHandle;
+
+/// What the publisher gives to a reader.
+#[derive(Clone, Copy, Debug)]
+pub struct LogFiles<'a> {
+    /// Packet memory, sealed.
+    pub packets: BorrowedFd<'a>,
+    /// Control memory, sealed.
+    pub control: BorrowedFd<'a>,
+    /// The reader's own page.
+    pub page: BorrowedFd<'a>,
+    /// The number of the seat.
+    pub seat: usize,
+    /// How many segments the reader may hold.
+    pub window: usize,
+    /// Where it starts.
+    pub start: Start,
+}
+
+/// What a reader has received.
+#[derive(Debug)]
+pub struct ReceivedFiles {
+    /// Packet memory.
+    pub packets: OwnedFd,
+    /// Control memory.
+    pub control: OwnedFd,
+    /// The reader's own page.
+    pub page: OwnedFd,
+    /// The number of the seat, in `[0, MAX_READERS)`.
+    pub seat: usize,
+    /// How many segments it may hold, in `[1, MAX_WINDOW]`.
+    pub window: usize,
+    /// Where to start.
+    pub start: Start,
+}
+
+impl Reader {
+    /// Attaches to a log of another process. The writer is trusted to keep to the protocol; the
+    /// seals and the geometry are checked.
+    pub fn attach(files: ReceivedFiles) -> Result<Self, AttachError> {
+        if !(1..=MAX_WINDOW).contains(&files.window) {
+            return Err(AttachError::Window { asked: files.window, most: MAX_WINDOW });
+        }
+        if files.seat >= MAX_READERS {
+            return Err(AttachError::NotALog { reason: "the seat's number is too large" });
+        }
+        let control = Mapping::attach_read_only(files.control, None)?;
+        // SAFETY: the mapping is that large, page-aligned, and kept in `Memory` below.
+        let view = unsafe { ControlView::attach(control.as_ptr(), control.bytes())? };
+        let geometry = *view.geometry();
+        let packets = Mapping::attach_read_only(files.packets, None)?;
+        if packets.bytes() / geometry.segment_bytes < geometry.segment_count as usize {
+            return Err(AttachError::NotALog { reason: "its packet memory is too small" });
+        }
+        let page = Mapping::attach_writable(files.page, None)?;
+        if page.bytes() < PAGE_BYTES {
+            return Err(AttachError::NotALog { reason: "the reader's page is too small" });
+        }
+        let packets_at = packets.as_ptr();
+        let held = Held::Attached { _packets: packets, _control: control };
+        let memory = Arc::new(Memory { control: view, packets: packets_at, held });
+        let seat = SeatHandle::attached(page, files.window, files.seat);
+        Ok(Reader::new(memory, seat, files.start))
+    }
+}

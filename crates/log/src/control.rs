@@ -1,0 +1,317 @@
+//! The control memory: what the writer tells its readers, in a sealed region of its own.
+//!
+//! ```text
+//! 0        header: magic, geometry | head | state | wake word | seat states
+//! 4096     directory: one word per sequence number modulo the directory's length
+//! ...      one cache line per segment: watermark, base time, first packet number
+//! ```
+//!
+//! Every word is an atomic, because the reader may be another process. Geometry is read once,
+//! when a view is made, and checked against the size of the mapping; nothing read later is used
+//! as an index without a check.
+
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64, fence};
+
+use crate::error::AttachError;
+use crate::protocol::{Control, ReaderPage, Word32, Word64};
+use crate::watermark::MAX_SEGMENTS;
+
+/// The most readers that one log can have.
+pub const MAX_READERS: usize = 64;
+/// The most segments that one reader can pin at once.
+pub const MAX_WINDOW: usize = 8;
+/// A log's readers may not ask for less than this in a reader's page, in bytes.
+pub(crate) const PAGE_BYTES: usize = 4096;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"brstline");
+/// Raised whenever the layout of shared memory changes.
+const VERSION: u32 = 1;
+const DIRECTORY_AT: usize = 4096;
+const LINE_BYTES: usize = 64;
+
+/// Life of a log, as readers see it.
+pub(crate) const STATE_OPEN: u32 = 1;
+/// The writer has gone, and said so: what is published is all there will be.
+pub(crate) const STATE_CLOSED: u32 = 2;
+
+#[repr(C, align(64))]
+struct Line<T>(T);
+
+#[repr(C, align(64))]
+struct Header {
+    magic: AtomicU64,
+    version: AtomicU32,
+    hash_kind: AtomicU32,
+    segment_bytes: AtomicU64,
+    segment_count: AtomicU32,
+    max_readers: AtomicU32,
+    epoch: AtomicU64,
+    head: Line<AtomicU64>,
+    state: Line<AtomicU32>,
+    wake: Line<AtomicU32>,
+    seats: [AtomicU32; MAX_READERS],
+}
+
+/// One segment's line. Only the watermark is ordered; the rest is written before it.
+#[repr(C, align(64))]
+pub(crate) struct SegmentLine {
+    watermark: AtomicU64,
+    /// Time that the descs' deltas count from, in ns since 1970.
+    pub(crate) base_time_ns: AtomicU64,
+    /// The number of the segment's first packet, counted over the log's life.
+    pub(crate) first_packet: AtomicU64,
+}
+
+const _: () = assert!(size_of::<Header>() <= DIRECTORY_AT);
+const _: () = assert!(size_of::<SegmentLine>() == LINE_BYTES);
+
+/// The shape of a log, fixed when it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    pub(crate) segment_bytes: usize,
+    pub(crate) segment_count: u32,
+    pub(crate) max_readers: u32,
+    pub(crate) hash_kind: u32,
+    pub(crate) epoch: u64,
+}
+
+impl Geometry {
+    /// Entries of the directory: a power of two, at least the number of segments, so that no two
+    /// valid sequence numbers, which are consecutive, share one.
+    fn directory_entries(&self) -> usize {
+        (self.segment_count as usize).next_power_of_two()
+    }
+
+    /// Bytes of control memory that the shape needs.
+    pub(crate) fn control_bytes(&self) -> usize {
+        self.lines_at() + self.segment_count as usize * LINE_BYTES
+    }
+
+    fn lines_at(&self) -> usize {
+        DIRECTORY_AT + (self.directory_entries() * size_of::<u64>()).next_multiple_of(LINE_BYTES)
+    }
+
+    fn is_sound(&self) -> bool {
+        self.segment_bytes.is_power_of_two()
+            && (1..=MAX_SEGMENTS).contains(&self.segment_count)
+            && (1..=MAX_READERS as u32).contains(&self.max_readers)
+    }
+}
+
+/// A view of control memory.
+///
+/// # Invariants
+/// - V1: `base` points to `geometry.control_bytes()` mapped bytes, 64-byte aligned, for as long
+///   as the view is used; whoever holds a view also holds the mapping (see `Memory`).
+/// - V2: all accesses by anybody are atomic, and every word's value is valid.
+#[derive(Clone, Copy)]
+pub(crate) struct ControlView {
+    base: NonNull<u8>,
+    geometry: Geometry,
+    directory_mask: u64,
+    lines_at: usize,
+}
+
+// SAFETY: V2, all that is reachable through a view is atomic, so any thread may use it.
+unsafe impl Send for ControlView {}
+// SAFETY: as above.
+unsafe impl Sync for ControlView {}
+
+impl ControlView {
+    /// Writes the header of a new log into zeroed memory.
+    ///
+    /// # Safety
+    /// V1 must hold for `base` and `geometry`.
+    pub(crate) unsafe fn create(base: NonNull<u8>, geometry: Geometry) -> Self {
+        assert!(geometry.is_sound(), "unsound geometry {geometry:?}");
+        let view = Self::over(base, geometry);
+        let header = view.header();
+        header.version.store(VERSION, Relaxed);
+        header.hash_kind.store(geometry.hash_kind, Relaxed);
+        header.segment_bytes.store(geometry.segment_bytes as u64, Relaxed);
+        header.segment_count.store(geometry.segment_count, Relaxed);
+        header.max_readers.store(geometry.max_readers, Relaxed);
+        header.epoch.store(geometry.epoch, Relaxed);
+        header.state.0.store(STATE_OPEN, Relaxed);
+        header.magic.store(MAGIC, Release); // pairs with `attach`: the rest is there
+        view
+    }
+
+    /// Reads and checks the header of a log that somebody else made.
+    ///
+    /// # Safety
+    /// `base` must point to `mapped_bytes` bytes, 64-byte aligned, mapped while the view lives.
+    pub(crate) unsafe fn attach(
+        base: NonNull<u8>,
+        mapped_bytes: usize,
+    ) -> Result<Self, AttachError> {
+        if mapped_bytes < DIRECTORY_AT {
+            return Err(AttachError::NotALog { reason: "its control memory is too small" });
+        }
+        // SAFETY: the header fits in the mapping, checked just above; V2.
+        let header = unsafe { base.cast::<Header>().as_ref() };
+        if header.magic.load(Acquire) != MAGIC {
+            return Err(AttachError::NotALog { reason: "the magic number is not there" });
+        }
+        let version = header.version.load(Relaxed);
+        if version != VERSION {
+            return Err(AttachError::Version { theirs: version, ours: VERSION });
+        }
+        let geometry = Geometry {
+            segment_bytes: header.segment_bytes.load(Relaxed) as usize,
+            segment_count: header.segment_count.load(Relaxed),
+            max_readers: header.max_readers.load(Relaxed),
+            hash_kind: header.hash_kind.load(Relaxed),
+            epoch: header.epoch.load(Relaxed),
+        };
+        if !geometry.is_sound() || geometry.control_bytes() > mapped_bytes {
+            return Err(AttachError::NotALog { reason: "its geometry contradicts its size" });
+        }
+        Ok(Self::over(base, geometry))
+    }
+
+    fn over(base: NonNull<u8>, geometry: Geometry) -> Self {
+        let directory_mask = geometry.directory_entries() as u64 - 1;
+        Self { base, geometry, directory_mask, lines_at: geometry.lines_at() }
+    }
+
+    /// The shape, as checked when the view was made.
+    pub(crate) fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: V1, the header is inside; V2.
+        unsafe { self.base.cast::<Header>().as_ref() }
+    }
+
+    /// The line of a segment in `[0, segment_count)`.
+    #[inline]
+    pub(crate) fn line(&self, segment: u32) -> &SegmentLine {
+        assert!(segment < self.geometry.segment_count, "segment {segment} is out of range");
+        let at = self.lines_at + segment as usize * LINE_BYTES;
+        // SAFETY: V1, the segment is in range, so its line is inside; lines are aligned; V2.
+        unsafe { self.base.add(at).cast::<SegmentLine>().as_ref() }
+    }
+
+    /// The word that sleepers wait on; it changes with every wake.
+    pub(crate) fn wake_word(&self) -> &AtomicU32 {
+        &self.header().wake.0
+    }
+
+    /// [`STATE_OPEN`] or [`STATE_CLOSED`].
+    pub(crate) fn state(&self) -> &AtomicU32 {
+        &self.header().state.0
+    }
+
+    /// What the writer says of seat `index`, in `[0, MAX_READERS)`.
+    pub(crate) fn seat_state(&self, index: usize) -> &AtomicU32 {
+        &self.header().seats[index]
+    }
+}
+
+impl Control for ControlView {
+    type Word = AtomicU64;
+
+    fn fence(&self) {
+        fence(Ordering::SeqCst); // the fence of edges E2 and E4
+    }
+
+    fn segment_count(&self) -> u32 {
+        self.geometry.segment_count
+    }
+
+    fn head(&self) -> &AtomicU64 {
+        &self.header().head.0
+    }
+
+    fn directory(&self, sequence: u64) -> &AtomicU64 {
+        let at = DIRECTORY_AT + (sequence & self.directory_mask) as usize * size_of::<u64>();
+        // SAFETY: V1, the mask keeps the entry inside; entries are aligned to 8; V2.
+        unsafe { self.base.add(at).cast::<AtomicU64>().as_ref() }
+    }
+
+    #[inline]
+    fn watermark(&self, segment: u32) -> &AtomicU64 {
+        &self.line(segment).watermark
+    }
+}
+
+impl Word64 for AtomicU64 {
+    #[inline]
+    fn load(&self, order: Ordering) -> u64 {
+        self.load(order)
+    }
+
+    #[inline]
+    fn store(&self, value: u64, order: Ordering) {
+        self.store(value, order);
+    }
+}
+
+impl Word32 for AtomicU32 {
+    #[inline]
+    fn load(&self, order: Ordering) -> u32 {
+        self.load(order)
+    }
+
+    #[inline]
+    fn store(&self, value: u32, order: Ordering) {
+        self.store(value, order);
+    }
+}
+
+#[repr(C)]
+struct PageLayout {
+    pins: Line<[AtomicU32; MAX_WINDOW]>,
+    cursor: Line<AtomicU64>,
+    waiting: Line<AtomicU32>,
+}
+
+const _: () = assert!(size_of::<PageLayout>() <= PAGE_BYTES);
+
+/// A view of one reader's own page, from either side.
+///
+/// # Invariants
+/// As for [`ControlView`]: `PAGE_BYTES` mapped bytes, 64-byte aligned, all accesses atomic.
+#[derive(Clone, Copy)]
+pub(crate) struct PageView(NonNull<u8>);
+
+// SAFETY: all that is reachable through a view is atomic.
+unsafe impl Send for PageView {}
+// SAFETY: as above.
+unsafe impl Sync for PageView {}
+
+impl PageView {
+    /// # Safety
+    /// The invariants of the type must hold for `base` while the view lives.
+    pub(crate) unsafe fn over(base: NonNull<u8>) -> Self {
+        Self(base)
+    }
+
+    #[inline]
+    fn layout(&self) -> &PageLayout {
+        // SAFETY: the type's invariants; every bit pattern of an atomic is valid.
+        unsafe { self.0.cast::<PageLayout>().as_ref() }
+    }
+}
+
+impl ReaderPage for PageView {
+    type Word = AtomicU32;
+    type Wide = AtomicU64;
+
+    fn pin(&self, slot: usize) -> &AtomicU32 {
+        &self.layout().pins.0[slot]
+    }
+
+    fn cursor(&self) -> &AtomicU64 {
+        &self.layout().cursor.0
+    }
+
+    #[inline]
+    fn waiting(&self) -> &AtomicU32 {
+        &self.layout().waiting.0
+    }
+}

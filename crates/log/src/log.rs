@@ -1,0 +1,304 @@
+//! Making a log, and taking seats at it.
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use burstline_sys::memory::{Mapping, NodeId, PageChoice, Placement, Region, RegionRequest};
+
+use crate::attach::LogFiles;
+use crate::control::{ControlView, Geometry, MAX_READERS, MAX_WINDOW};
+use crate::error::{AttachError, CreateError};
+use crate::protocol::{Control, ReaderPage};
+use crate::reader::Reader;
+use crate::seat::{Policy, SEAT_FREE, SeatEntry, SeatHandle};
+use crate::writer::Writer;
+
+/// The smallest segment, in bytes.
+pub const MIN_SEGMENT_BYTES: usize = 4096;
+/// The largest segment, in bytes: a count and an offset in it must fit a desc and a watermark.
+pub const MAX_SEGMENT_BYTES: usize = 2 << 20;
+/// The fewest segments of a log: one being filled, one being read, one between.
+pub const MIN_SEGMENTS: usize = 3;
+
+/// The shape of a log.
+#[derive(Clone, Debug)]
+pub struct LogConfig {
+    /// A name for people: it shows in `/proc/PID/maps`.
+    pub name: String,
+    /// Size of the packet memory, a multiple of `segment_bytes`.
+    pub bytes: usize,
+    /// Size of one segment: a power of two in `[MIN_SEGMENT_BYTES, MAX_SEGMENT_BYTES]`.
+    pub segment_bytes: usize,
+    /// Which pages to lay it in.
+    pub pages: PageChoice,
+    /// The NUMA node of its reader; `None` leaves it to the kernel.
+    pub node: Option<NodeId>,
+    /// How many readers it can have at a time, in `[1, MAX_READERS]`.
+    pub max_readers: usize,
+    /// Whether a reader may hold the writer up.
+    pub allow_lossless: bool,
+    /// How long a lossless reader may hold the writer up before it is demoted to lossy, in ns;
+    /// `None` for ever.
+    pub lossless_deadline_ns: Option<u64>,
+    /// What the descs' flow hash is: a code of the layer that computes it, 0 for none.
+    pub hash_kind: u32,
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self {
+            name: "log".into(),
+            bytes: 64 << 20,
+            segment_bytes: 256 << 10,
+            pages: PageChoice::Auto,
+            node: None,
+            max_readers: 16,
+            allow_lossless: true,
+            lossless_deadline_ns: None,
+            hash_kind: 0,
+        }
+    }
+}
+
+impl LogConfig {
+    fn geometry(&self) -> Result<Geometry, CreateError> {
+        let (least, most) = (MIN_SEGMENT_BYTES, MAX_SEGMENT_BYTES);
+        let bytes = self.segment_bytes;
+        if !bytes.is_power_of_two() || !(least..=most).contains(&bytes) {
+            return Err(CreateError::SegmentBytes { bytes, least, most });
+        }
+        let segments = self.bytes / bytes;
+        let most = crate::watermark::MAX_SEGMENTS as usize;
+        if !(MIN_SEGMENTS..=most).contains(&segments) {
+            return Err(CreateError::Segments {
+                log_bytes: self.bytes,
+                segment_bytes: bytes,
+                segments,
+                least: MIN_SEGMENTS,
+                most,
+            });
+        }
+        if !(1..=MAX_READERS).contains(&self.max_readers) {
+            return Err(CreateError::Readers { asked: self.max_readers, most: MAX_READERS });
+        }
+        Ok(Geometry {
+            segment_bytes: bytes,
+            segment_count: segments as u32,
+            max_readers: self.max_readers as u32,
+            hash_kind: self.hash_kind,
+            epoch: 1,
+        })
+    }
+}
+
+/// Where a new reader starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Start {
+    /// With what is published next.
+    #[default]
+    Now,
+    /// With the first packet of the newest segment; before the first packet, with that.
+    Segment,
+}
+
+/// What a reader asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct ReaderConfig {
+    /// Whether it may be lapped, or holds the writer up.
+    pub policy: Policy,
+    /// How many segments it may hold at once, in `[1, MAX_WINDOW]`.
+    pub window: usize,
+    /// Where it starts.
+    pub start: Start,
+}
+
+impl Default for ReaderConfig {
+    fn default() -> Self {
+        Self { policy: Policy::Lossy, window: 1, start: Start::Segment }
+    }
+}
+
+/// The mapped memory of a log, held by everyone who looks into it.
+pub(crate) struct Memory {
+    pub(crate) control: ControlView,
+    /// The first byte of the first segment.
+    pub(crate) packets: NonNull<u8>,
+    /// Keeps what the two above point to mapped.
+    pub(crate) held: Held,
+}
+
+pub(crate) enum Held {
+    Own { packets: Region, control: Region },
+    Attached { _packets: Mapping, _control: Mapping },
+}
+
+// SAFETY: the pointer is only a number here. Readers read below published counts under a pin,
+// and only the one `Writer` writes, into segments that no pin names (protocol I1, I2).
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+/// A log's publisher: gives seats to readers. The [`Writer`] is made with it.
+#[derive(Clone)]
+pub struct Log {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What the writer and the threads that give out seats share, in the publisher's process only.
+pub(crate) struct Shared {
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) config: LogConfig,
+    seats: Mutex<Vec<Arc<SeatEntry>>>,
+    /// Raised with each change of `seats`, under their lock: tells the writer, which looks
+    /// without the lock after each publish, that its list of sleepers-to-be is out of date. It
+    /// carries no other memory; a change seen late costs a sleeper one timeout.
+    pub(crate) version: AtomicU64,
+}
+
+impl Log {
+    /// Makes a log and its only writer.
+    pub fn create(config: LogConfig) -> Result<(Self, Writer), CreateError> {
+        let geometry = config.geometry()?;
+        let packets = Region::create(&RegionRequest {
+            name: format!("burstline-{}", config.name),
+            bytes: config.bytes,
+            pages: config.pages,
+            node: config.node,
+        })?;
+        let control = Region::create(&RegionRequest {
+            name: format!("burstline-{}-control", config.name),
+            bytes: geometry.control_bytes(),
+            pages: PageChoice::Size4K,
+            node: config.node,
+        })?;
+        // SAFETY: the region is that large, page-aligned, zeroed, and `Memory` keeps it.
+        let view = unsafe { ControlView::create(control.as_ptr(), geometry) };
+        let packets_at = packets.as_ptr();
+        let held = Held::Own { packets, control };
+        let memory = Arc::new(Memory { control: view, packets: packets_at, held });
+        let seats = Mutex::new(Vec::new());
+        let shared = Arc::new(Shared { memory, config, seats, version: AtomicU64::new(0) });
+        let writer = Writer::new(Arc::clone(&shared));
+        Ok((Self { shared }, writer))
+    }
+
+    /// Attaches a reader in this process.
+    pub fn attach(&self, config: ReaderConfig) -> Result<Reader, AttachError> {
+        let entry = self.shared.take_seat(&config)?;
+        let handle = SeatHandle::own(entry, Arc::clone(&self.shared));
+        Ok(Reader::new(Arc::clone(&self.shared.memory), handle, config.start))
+    }
+
+    /// Takes a seat for a reader in another process. The seat is free again when the returned
+    /// value is dropped, which the publisher does when that process is gone.
+    pub fn attach_remote(&self, config: ReaderConfig) -> Result<RemoteSeat, AttachError> {
+        let entry = self.shared.take_seat(&config)?;
+        Ok(RemoteSeat { entry, start: config.start, shared: Arc::clone(&self.shared) })
+    }
+
+    /// What memory the packets lie in, and where it really is.
+    pub fn placement(&self) -> &Placement {
+        match &self.shared.memory.held {
+            Held::Own { packets, .. } => packets.placement(),
+            Held::Attached { .. } => unreachable!("a publisher owns its memory"),
+        }
+    }
+
+    /// The shape it was made with.
+    pub fn config(&self) -> &LogConfig {
+        &self.shared.config
+    }
+}
+
+/// A seat that a reader in another process sits on.
+pub struct RemoteSeat {
+    entry: Arc<SeatEntry>,
+    start: Start,
+    shared: Arc<Shared>,
+}
+
+impl RemoteSeat {
+    /// The files that the other process needs for [`Reader::attach`]: two that it can only read
+    /// and one page to write.
+    pub fn files(&self) -> LogFiles<'_> {
+        let Held::Own { packets, control } = &self.shared.memory.held else {
+            unreachable!("a publisher owns its memory");
+        };
+        LogFiles {
+            packets: packets.file(),
+            control: control.file(),
+            page: self.entry.page_file(),
+            seat: self.entry.index,
+            window: self.entry.window,
+            start: self.start,
+        }
+    }
+}
+
+impl Drop for RemoteSeat {
+    fn drop(&mut self) {
+        self.shared.leave_seat(&self.entry);
+    }
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log").field("config", self.config()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for RemoteSeat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteSeat").field("seat", &self.entry.index).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// The seats, which change only under this lock. The writer holds it while it takes a
+    /// segment (once a segment, uncontended but for attach and leave), so that a reader attaches
+    /// either before, and is waited for, or after, and finds the directory as it then is.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Vec<Arc<SeatEntry>>> {
+        // A panic elsewhere cannot leave the vector half-changed: each change is one push or
+        // one retain.
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_seat(&self, config: &ReaderConfig) -> Result<Arc<SeatEntry>, AttachError> {
+        if !(1..=MAX_WINDOW).contains(&config.window) {
+            return Err(AttachError::Window { asked: config.window, most: MAX_WINDOW });
+        }
+        if config.policy == Policy::Lossless && !self.config.allow_lossless {
+            return Err(AttachError::LosslessNotAllowed);
+        }
+        let mut seats = self.lock();
+        let readers = self.config.max_readers;
+        let taken = |index| seats.iter().any(|seat| seat.index == index);
+        let Some(index) = (0..readers).find(|&index| !taken(index)) else {
+            return Err(AttachError::Full { readers });
+        };
+        let control = &self.memory.control;
+        let segments = control.geometry().segment_count as usize;
+        let windows = seats.iter().map(|seat| seat.window).sum::<usize>() + config.window;
+        if windows + MIN_SEGMENTS - 1 > segments {
+            return Err(AttachError::Pool { windows, segments });
+        }
+        let entry = Arc::new(SeatEntry::new(index, config.window, config.policy)?);
+        // From here on the writer keeps the head for this reader: the cursor is there before
+        // the seat is.
+        entry.page.cursor().store(control.head().load(Acquire).max(1), Release);
+        control.seat_state(index).store(config.policy.code(), Relaxed);
+        seats.push(Arc::clone(&entry));
+        self.version.fetch_add(1, Relaxed);
+        Ok(entry)
+    }
+
+    pub(crate) fn leave_seat(&self, entry: &Arc<SeatEntry>) {
+        let mut seats = self.lock();
+        seats.retain(|seat| !Arc::ptr_eq(seat, entry));
+        self.memory.control.seat_state(entry.index).store(SEAT_FREE, Relaxed);
+        self.version.fetch_add(1, Relaxed);
+    }
+}

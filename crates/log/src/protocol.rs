@@ -1,0 +1,204 @@
+//! The hand-over between one writer and many readers, generic over its atomics.
+//!
+//! Production runs these functions over mapped memory; the loom models (`tests/loom.rs`) run the
+//! very same functions over loom's atomics. Packet bytes are not in here: the protocol decides
+//! who may touch which segment when.
+//!
+//! ```text
+//! writer                                    reader
+//! open(s, i)     watermark[i] = s           enter(s)   i = directory[s]
+//!                directory[s] = i                      pin = i, fence, watermark[i] is s?
+//! publish        watermark[i] = s, count    watch      count of watermark[i]
+//! retire         watermark[i] |= RETIRED    release    pin = none
+//! take           fence, read every pin once
+//! ```
+//!
+//! Invariants:
+//! - I1: bytes and descs below a published count are never written while any pin names the
+//!   segment, nor before it was retired.
+//! - I2: a reader reads bytes only below a count that it read itself, under a pin that it
+//!   verified by finding the segment's sequence unretired *after* the pin was stored.
+//! - I3: the writer reads each pin exactly once between a retirement and a reuse. Reading pins
+//!   anew for each candidate would let a reader that moves its pin hold every spare segment.
+//!
+//! Edges (each has a loom model of the same name):
+//! - E1 publish: watermark store (Release) -> watermark load (Acquire). What the count covers is
+//!   visible.
+//! - E2 pin against reuse: pin store, fence, watermark load | watermark store, fence, pin load.
+//!   The two `SeqCst` fences make it impossible that both sides miss the other.
+//! - E3 release: pin store (Release) -> pin load (Acquire). The reader's last reads of a segment
+//!   happen before the writer's first write of its next use.
+//! - E4 sleep: waiting store, fence, watermark load | watermark store, fence, waiting load.
+//!   Either the writer sees the sleeper or the sleeper sees the news.
+
+use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
+
+use crate::watermark::{DirectoryEntry, Watermark};
+
+/// An atomic 64-bit word.
+pub trait Word64 {
+    /// Reads it.
+    fn load(&self, order: Ordering) -> u64;
+    /// Writes it.
+    fn store(&self, value: u64, order: Ordering);
+}
+
+/// An atomic 32-bit word.
+pub trait Word32 {
+    /// Reads it.
+    fn load(&self, order: Ordering) -> u32;
+    /// Writes it.
+    fn store(&self, value: u32, order: Ordering);
+}
+
+/// The memory that the writer owns and readers only read.
+pub trait Control {
+    /// Its 64-bit atomics.
+    type Word: Word64;
+    /// A full fence, `SeqCst`.
+    fn fence(&self);
+    /// How many segments there are; segment numbers are in `[0, segment_count)`.
+    fn segment_count(&self) -> u32;
+    /// The newest sequence number; 0 before the first segment.
+    fn head(&self) -> &Self::Word;
+    /// The directory's word for a sequence number.
+    fn directory(&self, sequence: u64) -> &Self::Word;
+    /// The watermark of a segment in `[0, segment_count)`.
+    fn watermark(&self, segment: u32) -> &Self::Word;
+}
+
+/// The memory that one reader writes. To the writer it is hostile input: any value may be there.
+pub trait ReaderPage {
+    /// Its 32-bit atomics.
+    type Word: Word32;
+    /// Its 64-bit atomics.
+    type Wide: Word64;
+    /// Pin `slot`: the segment's number + 1, or 0.
+    fn pin(&self, slot: usize) -> &Self::Word;
+    /// The first sequence number that the reader still wants.
+    fn cursor(&self) -> &Self::Wide;
+    /// Not 0 while the reader sleeps or is about to.
+    fn waiting(&self) -> &Self::Word;
+}
+
+/// What a reader found where it wanted to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// The segment is pinned and may be read.
+    Entered {
+        /// Its number.
+        segment: u32,
+        /// Its watermark when the pin was verified.
+        mark: Watermark,
+    },
+    /// The writer has not come here yet.
+    NotYet,
+    /// The writer has been here and gone: the segment holds something else, or soon will.
+    Lapped,
+}
+
+/// Reader: pins the segment of `sequence` with pin `slot`. On anything but `Entered` the pin is
+/// clear.
+///
+/// Cost: two loads, a store and a full fence; once a segment.
+pub fn enter<C: Control, P: ReaderPage>(
+    control: &C,
+    page: &P,
+    slot: usize,
+    sequence: u64,
+) -> Entry {
+    // Pairs with the Release in `open`: the segment's watermark is there when its entry is.
+    let entry = DirectoryEntry::from_bits(control.directory(sequence).load(Acquire));
+    if entry.sequence() < sequence {
+        return Entry::NotYet;
+    }
+    let segment = entry.segment();
+    // The number comes from memory that another process may own: checked before it is an index.
+    if entry.sequence() > sequence || segment >= control.segment_count() {
+        return Entry::Lapped;
+    }
+    page.pin(slot).store(segment + 1, Release);
+    control.fence(); // E2: pairs with the fence in `pinned`.
+    let mark = Watermark::from_bits(control.watermark(segment).load(Acquire)); // E1
+    if mark.sequence() != sequence || mark.is_retired() {
+        page.pin(slot).store(0, Release);
+        return Entry::Lapped;
+    }
+    Entry::Entered { segment, mark }
+}
+
+/// Reader: lets go of what pin `slot` named.
+pub fn release<P: ReaderPage>(page: &P, slot: usize) {
+    page.pin(slot).store(0, Release); // E3: pairs with the Acquire in `pinned`.
+}
+
+/// Reader: tells the writer that every segment before `sequence` may be taken again.
+pub fn pass<P: ReaderPage>(page: &P, sequence: u64) {
+    page.cursor().store(sequence, Release);
+}
+
+/// Reader: the watermark of a segment that it has pinned.
+#[inline]
+pub fn watch<C: Control>(control: &C, segment: u32) -> Watermark {
+    Watermark::from_bits(control.watermark(segment).load(Acquire)) // E1
+}
+
+/// Reader: announces that it is about to sleep. News must be looked for once more after this;
+/// what is published later than that look wakes it.
+pub fn announce_sleep<C: Control, P: ReaderPage>(control: &C, page: &P) {
+    page.waiting().store(1, Relaxed);
+    control.fence(); // E4: pairs with the fence in `has_sleeper`.
+}
+
+/// Reader: awake again.
+pub fn awake<P: ReaderPage>(page: &P) {
+    page.waiting().store(0, Relaxed);
+}
+
+/// Writer: makes `segment`, which [`take`](crate::reuse) gave it, the segment of `sequence`.
+pub fn open<C: Control>(control: &C, sequence: u64, segment: u32) {
+    publish(control, segment, Watermark::open(sequence));
+    let entry = DirectoryEntry::new(sequence, segment);
+    control.directory(sequence).store(entry.bits(), Release); // pairs with the load in `enter`
+    control.head().store(sequence, Release); // after the directory: whoever sees it can enter
+}
+
+/// Writer: publishes packets. All that `mark` counts was written before.
+#[inline]
+pub fn publish<C: Control>(control: &C, segment: u32, mark: Watermark) {
+    control.watermark(segment).store(mark.bits(), Release); // E1
+}
+
+/// Writer: forbids new pins on a sealed segment; those who hold one read on undisturbed.
+pub fn retire<C: Control>(control: &C, segment: u32) {
+    let mark = Watermark::from_bits(control.watermark(segment).load(Relaxed)); // its own store
+    control.watermark(segment).store(mark.retired().bits(), Relaxed); // ordered by `pinned`
+}
+
+/// Writer: appends to `pins` every segment that any of the pages names, each pin read once.
+/// Segments retired before this call and absent from the result are the writer's alone.
+pub fn pinned<'p, C: Control, P: ReaderPage + 'p>(
+    control: &C,
+    pages: impl Iterator<Item = (&'p P, usize)>,
+    pins: &mut Vec<u32>,
+) {
+    control.fence(); // E2: pairs with the fence in `enter`.
+    for (page, window) in pages {
+        for slot in 0..window {
+            let pin = page.pin(slot).load(Acquire); // E3
+            if pin != 0 {
+                pins.push(pin - 1);
+            }
+        }
+    }
+}
+
+/// Writer: whether any page announces a sleeper who may have missed what was just published.
+#[inline]
+pub fn has_sleeper<'p, C: Control, P: ReaderPage + 'p>(
+    control: &C,
+    mut pages: impl Iterator<Item = &'p P>,
+) -> bool {
+    control.fence(); // E4: pairs with the fence in `announce_sleep`.
+    pages.any(|page| page.waiting().load(Relaxed) != 0)
+}

@@ -1,0 +1,382 @@
+//! A reader: follows the writer through the log, and says exactly what it missed.
+//!
+//! ```text
+//!        released          read so far    published     the writer's alone
+//! segments ... | n-1 |  n: ^cursor........^watermark....................|
+//! ```
+//!
+//! Invariants:
+//! - R1: while `current` is some, pin `current.slot` names its segment and was verified
+//!   (protocol I2), so bytes and descs below any count read from its watermark do not change.
+//! - R2: a borrowed [`Burst`] ends before the reader moves on, because `next_burst` borrows the
+//!   reader mutably; a [`HeldBurst`] keeps its own hold on the pin.
+//! - R3: `next_packet` is the number of the first packet neither delivered nor missed, so
+//!   delivered + missed = `next_packet` - where it started.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use burstline_sys::futex::{self, WaitOutcome};
+
+use crate::burst::{Burst, FactsAt};
+use crate::control::STATE_CLOSED;
+use crate::desc::{Desc, FACTS_BYTES, align_up};
+use crate::log::{Memory, Start};
+use crate::protocol::{self, Control, Entry, ReaderPage};
+use crate::seat::{SEAT_DEMOTED, SeatHandle};
+use crate::wake::WAKE_WINDOW_NS;
+use crate::watermark::Watermark;
+
+/// Tries at a head that the writer keeps moving before the reader says "nothing now".
+const HEAD_TRIES: u32 = 8;
+
+/// What a reader has seen so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReaderStatistics {
+    /// Packets lent.
+    pub delivered: u64,
+    /// Packets that the writer took away before they were read: an exact count.
+    pub missed: u64,
+    /// How often it was lapped: each time it went on at the head.
+    pub laps: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    segment: u32,
+    slot: usize,
+    sequence: u64,
+    /// Packets of the segment lent so far.
+    taken: u32,
+    first_packet: u64,
+}
+
+/// One reader of a log.
+pub struct Reader {
+    memory: Arc<Memory>,
+    seat: Arc<SeatHandle>,
+    current: Option<Current>,
+    /// The sequence number to enter next, while `current` is none.
+    sequence: u64,
+    next_packet: u64,
+    /// Until it has a place in the log, it cannot miss anything.
+    start: Option<Start>,
+    is_finished: bool,
+    statistics: ReaderStatistics,
+}
+
+impl Reader {
+    pub(crate) fn new(memory: Arc<Memory>, seat: Arc<SeatHandle>, start: Start) -> Self {
+        let sequence = seat.page.cursor().load(Relaxed).max(1); // set when the seat was taken
+        let mut reader = Self {
+            memory,
+            seat,
+            current: None,
+            sequence,
+            next_packet: 0,
+            start: Some(start),
+            is_finished: false,
+            statistics: ReaderStatistics::default(),
+        };
+        reader.settle();
+        reader
+    }
+
+    /// Lends the packets published since the last burst, all from one segment. `None` when there
+    /// are none now: see [`is_finished`](Self::is_finished) and [`wait`](Self::wait).
+    ///
+    /// Cost: one load when there is nothing new; once a segment, a store and a fence more.
+    #[inline]
+    pub fn next_burst(&mut self) -> Option<Burst<'_>> {
+        let (current, from, to) = self.advance()?;
+        // SAFETY: `advance` has read `to` from the watermark under the pin (R1), and the borrow
+        // of `self` keeps the pin for as long as the burst lives (R2).
+        Some(unsafe { lend(&self.memory, &current, from, to) })
+    }
+
+    /// As [`next_burst`](Self::next_burst), but the burst is kept until it is dropped, on any
+    /// thread. At most `window` segments can be held at once.
+    pub fn hold_burst(&mut self) -> Option<HeldBurst> {
+        let (current, from, to) = self.advance()?;
+        self.seat.add_hold(current.slot);
+        let (memory, seat) = (Arc::clone(&self.memory), Arc::clone(&self.seat));
+        Some(HeldBurst { memory, seat, current, from, to })
+    }
+
+    /// Whether the writer has ended the log and everything published was lent or missed. To be
+    /// asked after `next_burst` gave `None`.
+    pub fn is_finished(&self) -> bool {
+        self.is_finished
+    }
+
+    /// Whether every segment of the window is held, so that the reader cannot go on.
+    pub fn is_window_full(&self) -> bool {
+        self.current.is_none() && self.seat.free_slot().is_none()
+    }
+
+    /// What it has seen so far.
+    pub fn statistics(&self) -> ReaderStatistics {
+        self.statistics
+    }
+
+    /// Packets published and not yet lent or missed.
+    pub fn lag(&self) -> u64 {
+        self.published().saturating_sub(self.next_packet)
+    }
+
+    /// Whether the writer lost patience with this lossless reader.
+    pub fn is_demoted(&self) -> bool {
+        let state = self.memory.control.seat_state(self.seat.index);
+        state.load(Relaxed) == SEAT_DEMOTED // a mark, carries no memory
+    }
+
+    /// The flow hash kind that the log was made with.
+    pub fn hash_kind(&self) -> u32 {
+        self.memory.control.geometry().hash_kind
+    }
+
+    /// Sleeps until there may be news, at most `timeout_ns`. Returns at once if there are some.
+    ///
+    /// The writer wakes each reader a limited number of times a window (see `wake`). A reader
+    /// that has used its wakes up looks for itself after one window; when that has passed, its
+    /// allowance is whole again and it can sleep on without missing anything.
+    ///
+    /// Cost: two to three system calls' time when it sleeps; the writer pays 0.2 us to wake it.
+    pub fn wait(&mut self, timeout_ns: u64) {
+        let word = self.memory.control.wake_word();
+        protocol::announce_sleep(&self.memory.control, &self.seat.page);
+        let first_ns = timeout_ns.min(WAKE_WINDOW_NS);
+        for sleep_ns in [first_ns, timeout_ns - first_ns] {
+            let seen = word.load(Acquire); // pairs with the Release in `wake_sleepers`
+            if sleep_ns == 0
+                || self.has_news()
+                || futex::wait(word, seen, sleep_ns) != WaitOutcome::TimedOut
+            {
+                break;
+            }
+        }
+        protocol::awake(&self.seat.page);
+    }
+
+    fn has_news(&self) -> bool {
+        let control = &self.memory.control;
+        if control.state().load(Acquire) == STATE_CLOSED {
+            return true;
+        }
+        match &self.current {
+            Some(current) => {
+                let mark = protocol::watch(control, current.segment);
+                mark.count() > current.taken || mark.is_sealed()
+            }
+            None => control.head().load(Acquire) >= self.sequence,
+        }
+    }
+
+    /// Finds the next packets: the segment, and the range `[from, to)` of packets in it.
+    #[inline]
+    fn advance(&mut self) -> Option<(Current, u32, u32)> {
+        if let Some(current) = &mut self.current {
+            let mark = protocol::watch(&self.memory.control, current.segment);
+            if mark.count() > current.taken {
+                let (from, to) = (current.taken, mark.count());
+                current.taken = to;
+                let current = *current;
+                self.count(from, to);
+                return Some((current, from, to));
+            }
+            if !mark.is_sealed() {
+                return None;
+            }
+        }
+        self.advance_segment()
+    }
+
+    fn count(&mut self, from: u32, to: u32) {
+        let packets = u64::from(to - from);
+        self.statistics.delivered += packets;
+        self.next_packet += packets;
+    }
+
+    #[cold]
+    fn advance_segment(&mut self) -> Option<(Current, u32, u32)> {
+        // Read before looking: if the end was announced by now, all that came before it is seen.
+        let closed = self.memory.control.state().load(Acquire) == STATE_CLOSED;
+        if let Some(current) = self.current {
+            let mark = protocol::watch(&self.memory.control, current.segment);
+            if mark.count() == current.taken && mark.is_sealed() {
+                self.leave();
+            }
+        }
+        while self.current.is_none() {
+            if !self.enter() {
+                self.is_finished = closed && self.has_no_successor();
+                return None;
+            }
+            let current = self.current.as_mut()?;
+            let mark = protocol::watch(&self.memory.control, current.segment);
+            let (from, to) = (current.taken, mark.count());
+            if from < to {
+                current.taken = to;
+                let current = *current;
+                self.count(from, to);
+                return Some((current, from, to));
+            }
+            if !mark.is_sealed() {
+                return None;
+            }
+            self.leave();
+        }
+        None
+    }
+
+    fn has_no_successor(&self) -> bool {
+        self.current.is_none() && self.memory.control.head().load(Acquire) < self.sequence
+    }
+
+    /// Lets go of the current segment, which is drained.
+    fn leave(&mut self) {
+        if let Some(current) = self.current.take() {
+            self.sequence = current.sequence + 1;
+            protocol::pass(&self.seat.page, self.sequence);
+            self.seat.drop_hold(current.slot);
+        }
+    }
+
+    /// Pins the segment of `self.sequence`, or of the head where that one is gone. False when
+    /// the writer has not come there, or no pin is free.
+    fn enter(&mut self) -> bool {
+        let Some(slot) = self.seat.free_slot() else { return false };
+        for _ in 0..HEAD_TRIES {
+            let (control, page) = (&self.memory.control, &self.seat.page);
+            match protocol::enter(control, page, slot, self.sequence) {
+                Entry::Entered { segment, mark } => {
+                    self.seat.add_hold(slot);
+                    self.arrive(segment, slot, mark);
+                    return true;
+                }
+                Entry::NotYet => return false,
+                Entry::Lapped => {
+                    self.statistics.laps += u64::from(self.start.is_none());
+                    self.sequence = control.head().load(Acquire).max(self.sequence);
+                    protocol::pass(page, self.sequence);
+                }
+            }
+        }
+        false
+    }
+
+    /// Takes note of where the entered segment lies in the count of all packets.
+    fn arrive(&mut self, segment: u32, slot: usize, mark: Watermark) {
+        // Written before the segment was opened; the watermark's Acquire made it visible.
+        let line = self.memory.control.line(segment);
+        let first_packet = line.first_packet.load(Relaxed);
+        let mut taken = 0;
+        match self.start.take() {
+            Some(Start::Now) => {
+                taken = mark.count();
+                self.next_packet = first_packet + u64::from(taken);
+            }
+            Some(Start::Segment) => self.next_packet = first_packet,
+            None => {
+                let missed = first_packet.saturating_sub(self.next_packet);
+                self.statistics.missed += missed;
+                self.next_packet += missed;
+            }
+        }
+        let sequence = self.sequence;
+        self.current = Some(Current { segment, slot, sequence, taken, first_packet });
+    }
+
+    /// Finds its place at once, so that `Start::Now` means the call and not the first poll.
+    fn settle(&mut self) {
+        if !self.enter() && self.memory.control.head().load(Acquire) < self.sequence {
+            // Nothing was ever written: it starts with packet 0 whatever was asked for.
+            self.start = None;
+        }
+    }
+
+    fn published(&self) -> u64 {
+        let control = &self.memory.control;
+        let head = control.head().load(Acquire);
+        let entry = control.directory(head).load(Acquire);
+        let segment = crate::watermark::DirectoryEntry::from_bits(entry).segment();
+        if head == 0 || segment >= control.segment_count() {
+            return 0;
+        }
+        let mark = protocol::watch(control, segment);
+        // May be torn by the writer moving on: a figure for people, corrected at the next look.
+        control.line(segment).first_packet.load(Relaxed) + u64::from(mark.count())
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.leave();
+        // Nothing is wanted any more, whatever is still held.
+        protocol::pass(&self.seat.page, u64::MAX);
+    }
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Reader");
+        debug.field("next_packet", &self.next_packet).field("statistics", &self.statistics);
+        debug.finish_non_exhaustive()
+    }
+}
+
+/// Makes the burst of packets `[from, to)` of a segment.
+///
+/// # Safety
+/// `to` was read from the segment's watermark, and the segment stays pinned while `'a` lasts.
+unsafe fn lend<'a>(memory: &'a Memory, current: &Current, from: u32, to: u32) -> Burst<'a> {
+    let segment_bytes = memory.control.geometry().segment_bytes;
+    let worklist_bytes = to as usize * size_of::<Desc>();
+    assert!(worklist_bytes <= segment_bytes, "{to} descs do not fit a segment");
+    // SAFETY: the segment number was checked when it was entered, so this is inside the mapping.
+    let start = unsafe { memory.packets.add(current.segment as usize * segment_bytes) };
+    // SAFETY: descs `[from, to)` lie in `[S - 16 * to, S - 16 * from)`, published and pinned, so
+    // nobody writes them; every bit pattern is a desc.
+    let worklist = unsafe {
+        let oldest = start.add(segment_bytes - worklist_bytes).cast::<Desc>();
+        std::slice::from_raw_parts(oldest.as_ptr(), (to - from) as usize)
+    };
+    // The newest desc says where the published bytes end; above that the writer may be writing.
+    let end = worklist.first().map_or(0, end_of).min(segment_bytes - worklist_bytes);
+    // SAFETY: bytes `[0, end)` are below every unpublished packet: published and pinned.
+    let bytes = unsafe { std::slice::from_raw_parts(start.as_ptr(), end) };
+    let line = memory.control.line(current.segment);
+    let base_time_ns = line.base_time_ns.load(Relaxed); // before the first publish (E1)
+    let first_packet = current.first_packet + u64::from(from);
+    Burst::new(bytes, worklist, base_time_ns, first_packet, FactsAt::Behind)
+}
+
+fn end_of(desc: &Desc) -> usize {
+    let end = align_up(desc.offset() as usize + desc.length() as usize);
+    let has_facts = desc.flags().contains(crate::desc::Flags::FACTS);
+    end + if has_facts { FACTS_BYTES } else { 0 }
+}
+
+/// A burst that is kept beyond the next one. Its segment stays pinned until it is dropped.
+pub struct HeldBurst {
+    memory: Arc<Memory>,
+    seat: Arc<SeatHandle>,
+    current: Current,
+    from: u32,
+    to: u32,
+}
+
+impl HeldBurst {
+    /// The packets.
+    pub fn burst(&self) -> Burst<'_> {
+        // SAFETY: `to` came from the watermark, and this value's hold keeps the pin (R2).
+        unsafe { lend(&self.memory, &self.current, self.from, self.to) }
+    }
+}
+
+impl Drop for HeldBurst {
+    fn drop(&mut self) {
+        self.seat.drop_hold(self.current.slot);
+    }
+}

@@ -1,0 +1,148 @@
+//! A reader's place at a log: its page, its window of pins, its policy.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+use burstline_sys::memory::{Mapping, MemoryError, Region};
+
+use crate::control::{ControlView, MAX_WINDOW, PAGE_BYTES, PageView};
+use crate::log::Shared;
+use crate::protocol;
+use crate::reuse::Seat;
+
+pub(crate) const SEAT_FREE: u32 = 0;
+const SEAT_LOSSY: u32 = 1;
+const SEAT_LOSSLESS: u32 = 2;
+pub(crate) const SEAT_DEMOTED: u32 = 3;
+
+/// Whom the writer waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// The writer goes on; what the reader missed is counted exactly.
+    Lossy,
+    /// The writer waits, up to the log's deadline.
+    Lossless,
+}
+
+impl Policy {
+    pub(crate) fn code(self) -> u32 {
+        match self {
+            Self::Lossy => SEAT_LOSSY,
+            Self::Lossless => SEAT_LOSSLESS,
+        }
+    }
+}
+
+/// The publisher's record of a seat.
+pub(crate) struct SeatEntry {
+    pub(crate) index: usize,
+    pub(crate) window: usize,
+    pub(crate) page: PageView,
+    policy: AtomicU32,
+    region: Region,
+}
+
+impl SeatEntry {
+    pub(crate) fn new(index: usize, window: usize, policy: Policy) -> Result<Self, MemoryError> {
+        let region = Region::create_shared(&format!("burstline-reader-{index}"), PAGE_BYTES)?;
+        // SAFETY: the region is a zeroed page and lives as long as this entry, which is as long
+        // as anybody uses the view.
+        let page = unsafe { PageView::over(region.as_ptr()) };
+        Ok(Self { index, window, page, policy: AtomicU32::new(policy.code()), region })
+    }
+
+    pub(crate) fn page_file(&self) -> BorrowedFd<'_> {
+        self.region.file()
+    }
+
+    /// The writer stops waiting for this reader, and says so where the reader can see it.
+    pub(crate) fn demote(&self, control: &ControlView) {
+        self.policy.store(SEAT_DEMOTED, Relaxed); // read by the writer's own thread only
+        control.seat_state(self.index).store(SEAT_DEMOTED, Relaxed); // a mark, carries no memory
+    }
+}
+
+impl Seat for Arc<SeatEntry> {
+    type Page = PageView;
+
+    fn page(&self) -> &PageView {
+        &self.page
+    }
+
+    fn window(&self) -> usize {
+        self.window
+    }
+
+    fn is_lossless(&self) -> bool {
+        self.policy.load(Relaxed) == SEAT_LOSSLESS
+    }
+}
+
+/// The reader's end of a seat, kept by the reader and by every burst it holds. Dropping the last
+/// one leaves the seat.
+pub(crate) struct SeatHandle {
+    pub(crate) page: PageView,
+    pub(crate) window: usize,
+    pub(crate) index: usize,
+    /// How many of this process's values read under each pin; 0 where the pin is free.
+    holds: [AtomicU32; MAX_WINDOW],
+    kept: Kept,
+}
+
+enum Kept {
+    Own { entry: Arc<SeatEntry>, shared: Arc<Shared> },
+    Attached { _page: Mapping },
+}
+
+impl SeatHandle {
+    pub(crate) fn own(entry: Arc<SeatEntry>, shared: Arc<Shared>) -> Arc<Self> {
+        let (page, window, index) = (entry.page, entry.window, entry.index);
+        let kept = Kept::Own { entry, shared };
+        Arc::new(Self { page, window, index, holds: Default::default(), kept })
+    }
+
+    pub(crate) fn attached(page: Mapping, window: usize, index: usize) -> Arc<Self> {
+        // SAFETY: the mapping is a page at least, checked when it was attached, and kept here.
+        let view = unsafe { PageView::over(page.as_ptr()) };
+        let kept = Kept::Attached { _page: page };
+        Arc::new(Self { page: view, window, index, holds: Default::default(), kept })
+    }
+
+    /// A pin that nothing in this process uses, if there is one.
+    pub(crate) fn free_slot(&self) -> Option<usize> {
+        // Pairs with the AcqRel in `drop_hold`: the last holder has cleared the pin.
+        (0..self.window).find(|&slot| self.holds[slot].load(Acquire) == 0)
+    }
+
+    /// One more value reads under pin `slot`.
+    pub(crate) fn add_hold(&self, slot: usize) {
+        self.holds[slot].fetch_add(1, Relaxed); // the caller owns a hold, or the free slot
+    }
+
+    /// One value less; the last one clears the pin.
+    pub(crate) fn drop_hold(&self, slot: usize) {
+        let holds = &self.holds[slot];
+        // Two threads may drop holds of one slot at a time. Whoever finds itself the last clears
+        // the pin before the slot counts as free, else it could clear the next use's pin.
+        let mut seen = holds.load(Acquire);
+        loop {
+            if seen == 1 {
+                protocol::release(&self.page, slot);
+            }
+            match holds.compare_exchange(seen, seen - 1, AcqRel, Acquire) {
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
+    }
+}
+
+impl Drop for SeatHandle {
+    fn drop(&mut self) {
+        if let Kept::Own { entry, shared } = &self.kept {
+            shared.leave_seat(entry);
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! The writer: appends packets to the open segment, publishes them, takes the next segment.
+//!
+//! ```text
+//! base           low ->              <- high            base + S
+//! | packet | packet |      free      | desc 2 | desc 1 | desc 0 |
+//! ```
+//!
+//! Invariants:
+//! - W1: while `open` is some, the segment is in no reader's pins (it came from `Reuse::take`)
+//!   or only in pins taken since, whose readers stay below the published count.
+//! - W2: bytes of the open segment at and above `low`, and below `high`, are the writer's alone;
+//!   `low <= high`, both within `[0, S]`, both multiples of 16.
+//! - W3: what is published is never written again until the segment is taken anew.
+//!
+//! The writer never makes a reference to packet memory: it copies through raw pointers, because
+//! readers hold shared slices of the same segment below the published count.
+
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use burstline_sys::clock;
+
+use crate::control::STATE_CLOSED;
+use crate::copy::copy_packet;
+use crate::desc::{Desc, FACTS_BYTES, Facts, Flags, MAX_PACKET_BYTES, align_up};
+use crate::log::Shared;
+use crate::protocol;
+use crate::reuse::Reuse;
+use crate::wake::Waker;
+use crate::watermark::Watermark;
+
+const DESC_BYTES: usize = size_of::<Desc>();
+
+/// What is known of a packet besides its bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Meta {
+    /// When it arrived, in ns since 1970.
+    pub time_ns: u64,
+    /// Packets that its port lost just before it.
+    pub drops_before: u64,
+    /// Its length on the wire, without FCS, in bytes.
+    pub original_length: u32,
+    /// Its flow hash, of the log's kind.
+    pub hash: u32,
+    /// The port it came from.
+    pub port: u8,
+    /// Its marks; [`Flags::FACTS`] is the log's own business and ignored here.
+    pub flags: Flags,
+}
+
+impl Meta {
+    /// A whole packet of `length` bytes that arrived at `time_ns`.
+    #[inline]
+    pub fn new(time_ns: u64, length: u32, port: u8) -> Self {
+        let (flags, hash) = (Flags::NONE, 0);
+        Self { time_ns, drops_before: 0, original_length: length, hash, port, flags }
+    }
+
+    /// Whether a desc says it all, the time aside.
+    #[inline]
+    pub(crate) fn is_plain(&self, length: u32) -> bool {
+        self.original_length == length && self.drops_before == 0
+    }
+
+    pub(crate) fn facts(&self) -> Facts {
+        Facts::new(self.time_ns, self.drops_before, self.original_length)
+    }
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Appended {
+    /// It is in the log.
+    Whole,
+    /// It was longer than any segment can hold: its start is in the log, with its length.
+    Truncated,
+    /// A lossless reader, or pins, hold every segment. Nothing was stored; it may be tried again.
+    Full,
+}
+
+/// What a writer has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriterStatistics {
+    /// Packets stored.
+    pub packets: u64,
+    /// Bytes stored of them.
+    pub bytes: u64,
+    /// Packets stored only in part.
+    pub truncated: u64,
+    /// Times that a packet was refused because the log was full.
+    pub full: u64,
+    /// Segments opened.
+    pub segments: u64,
+    /// Different segments used: the working set at its largest.
+    pub segments_high_water: u32,
+    /// Lossless readers that overstayed the deadline and are lossy now.
+    pub demoted: u64,
+}
+
+struct Open {
+    segment: u32,
+    mark: Watermark,
+}
+
+/// The only writer of a log.
+pub struct Writer {
+    /// First byte of the open segment; dangling while none is open.
+    base: NonNull<u8>,
+    low: usize,
+    high: usize,
+    count: u32,
+    published: u32,
+    base_time_ns: u64,
+    /// Number of the open segment's first packet.
+    first_packet: u64,
+    bytes: u64,
+    segment_bytes: usize,
+    open: Option<Open>,
+    reuse: Reuse,
+    waker: Waker,
+    blocked_since_ns: Option<u64>,
+    statistics: WriterStatistics,
+    shared: Arc<Shared>,
+}
+
+// SAFETY: `base` points into memory that `shared` keeps mapped, and whoever owns the writer is
+// the only one who writes through it.
+unsafe impl Send for Writer {}
+
+impl Writer {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let geometry = *shared.memory.control.geometry();
+        Self {
+            base: NonNull::dangling(),
+            low: 0,
+            high: 0,
+            count: 0,
+            published: 0,
+            base_time_ns: 0,
+            first_packet: 0,
+            bytes: 0,
+            segment_bytes: geometry.segment_bytes,
+            open: None,
+            reuse: Reuse::new(geometry.segment_count),
+            waker: Waker::new(),
+            blocked_since_ns: None,
+            statistics: WriterStatistics::default(),
+            shared,
+        }
+    }
+
+    /// The longest packet that a segment of this log can hold, in bytes.
+    pub fn max_packet_bytes(&self) -> usize {
+        (self.segment_bytes - DESC_BYTES - FACTS_BYTES).min(MAX_PACKET_BYTES)
+    }
+
+    /// What it has done so far.
+    pub fn statistics(&self) -> WriterStatistics {
+        WriterStatistics {
+            packets: self.first_packet + u64::from(self.count),
+            bytes: self.bytes,
+            segments_high_water: self.reuse.high_water(),
+            ..self.statistics
+        }
+    }
+
+    /// Copies a packet into the log. It is seen by readers after [`publish`](Self::publish), or
+    /// when its segment is full.
+    ///
+    /// Cost: one copy of the bytes and one store of 16 bytes; no atomics, no system call. Once a
+    /// segment: a store, a lock nobody holds, a fence, a load per pin.
+    #[inline]
+    pub fn append(&mut self, packet: &[u8], meta: &Meta) -> Appended {
+        let length = packet.len();
+        if !self.has_room(length) {
+            return self.append_slowly(packet, meta);
+        }
+        // SAFETY: W2, `length` bytes from `low` are free and the writer's; the source is a slice
+        // and cannot overlap them, since nobody can have a slice of unpublished bytes.
+        unsafe { copy_packet(packet, self.base.add(self.low).as_ptr()) };
+        self.commit(length, meta);
+        Appended::Whole
+    }
+
+    /// Room for a packet of `length` bytes to be filled in place, or `None` when the log is full.
+    /// `length` must be in `[0, max_packet_bytes]`.
+    #[inline]
+    pub fn reserve(&mut self, length: usize) -> Option<Slot<'_>> {
+        assert!(length <= self.max_packet_bytes(), "{length} bytes fit in no segment");
+        if !self.has_room(length) && !self.roll() {
+            return None;
+        }
+        Some(Slot { writer: self, length })
+    }
+
+    /// Makes all that was appended visible to readers, and wakes those who sleep. To be called
+    /// once after each receive poll: once a packet costs two thirds of the rate.
+    ///
+    /// Cost: one store, one fence, one load per reader; a system call only if somebody sleeps.
+    #[inline]
+    pub fn publish(&mut self) {
+        if self.count != self.published {
+            self.publish_count();
+            self.waker.wake(&self.shared);
+        }
+    }
+
+    fn publish_count(&mut self) {
+        if let Some(open) = &self.open {
+            let mark = open.mark.with_count(self.count);
+            protocol::publish(&self.shared.memory.control, open.segment, mark);
+            self.published = self.count;
+        }
+    }
+
+    #[inline]
+    fn has_room(&self, length: usize) -> bool {
+        // Room for facts is always kept, so that `commit` cannot fail.
+        length <= MAX_PACKET_BYTES
+            && self.low + align_up(length) + FACTS_BYTES + DESC_BYTES <= self.high
+    }
+
+    /// Ends the packet whose `length` bytes stand at `low`. `has_room(length)` was true.
+    #[inline]
+    fn commit(&mut self, length: usize, meta: &Meta) {
+        if self.count == 0 {
+            self.start_clock(meta.time_ns);
+        }
+        let offset = self.low;
+        self.low += align_up(length);
+        let delta = meta.time_ns.wrapping_sub(self.base_time_ns);
+        let mut flags = meta.flags.without(Flags::FACTS);
+        if !meta.is_plain(length as u32) || delta > u64::from(u32::MAX) {
+            flags = self.write_facts(meta, flags);
+        }
+        let desc = Desc::new(offset as u32, length as u32, meta.port, flags);
+        self.high -= DESC_BYTES;
+        // SAFETY: W2, `has_room` kept these 16 bytes below the old `high` free; `base` is aligned
+        // to a segment and `high` to 16.
+        unsafe {
+            let at = self.base.add(self.high).cast::<Desc>();
+            at.write(desc.with(meta.hash, delta as u32));
+        }
+        self.count += 1;
+        self.bytes += length as u64;
+    }
+
+    #[cold]
+    fn write_facts(&mut self, meta: &Meta, flags: Flags) -> Flags {
+        // SAFETY: W2, `has_room` kept `FACTS_BYTES` at `low` free, and `low` is aligned to 16.
+        unsafe { self.base.add(self.low).cast::<Facts>().write(meta.facts()) };
+        self.low += FACTS_BYTES;
+        flags.union(Flags::FACTS)
+    }
+
+    #[cold]
+    fn start_clock(&mut self, time_ns: u64) {
+        self.base_time_ns = time_ns;
+        if let Some(open) = &self.open {
+            let line = self.shared.memory.control.line(open.segment);
+            line.base_time_ns.store(time_ns, Relaxed); // ordered by the publish that follows (E1)
+        }
+    }
+
+    #[cold]
+    fn append_slowly(&mut self, packet: &[u8], meta: &Meta) -> Appended {
+        let most = self.max_packet_bytes();
+        let kept = &packet[..packet.len().min(most)];
+        if !self.has_room(kept.len()) && !self.roll() {
+            return Appended::Full;
+        }
+        // SAFETY: as in `append`; `roll` has made room in a fresh segment.
+        unsafe { copy_packet(kept, self.base.add(self.low).as_ptr()) };
+        self.commit(kept.len(), meta);
+        if kept.len() == packet.len() {
+            return Appended::Whole;
+        }
+        self.statistics.truncated += 1;
+        Appended::Truncated
+    }
+
+    /// Seals the open segment, if any, and opens the next. False when there is none to be had.
+    #[cold]
+    fn roll(&mut self) -> bool {
+        self.seal();
+        let shared = Arc::clone(&self.shared);
+        let seats = shared.lock();
+        let control = &shared.memory.control;
+        let mut taken = self.reuse.take(control, &seats);
+        while taken.is_none() && self.is_deadline_over() {
+            let Some(seat) = self.reuse.blockers(&seats).next() else { break };
+            seat.demote(control);
+            self.statistics.demoted += 1;
+            taken = self.reuse.take(control, &seats);
+        }
+        drop(seats);
+        match taken {
+            Some(segment) => self.start_segment(segment),
+            None => self.statistics.full += 1,
+        }
+        taken.is_some()
+    }
+
+    fn start_segment(&mut self, segment: u32) {
+        let memory = &self.shared.memory;
+        let sequence = self.reuse.newest();
+        let line = memory.control.line(segment);
+        line.first_packet.store(self.first_packet, Relaxed);
+        protocol::open(&memory.control, sequence, segment);
+        // SAFETY: the segment is in `[0, segment_count)`, so its start is inside the region.
+        self.base = unsafe { memory.packets.add(segment as usize * self.segment_bytes) };
+        self.open = Some(Open { segment, mark: Watermark::open(sequence) });
+        (self.low, self.high) = (0, self.segment_bytes);
+        self.statistics.segments += 1;
+        self.blocked_since_ns = None;
+    }
+
+    fn seal(&mut self) {
+        let Some(open) = self.open.take() else { return };
+        let mark = open.mark.with_count(self.count).sealed();
+        protocol::publish(&self.shared.memory.control, open.segment, mark);
+        self.waker.wake(&self.shared);
+        self.first_packet += u64::from(self.count);
+        (self.count, self.published) = (0, 0);
+        (self.low, self.high) = (0, 0);
+    }
+
+    fn is_deadline_over(&mut self) -> bool {
+        let Some(deadline_ns) = self.shared.config.lossless_deadline_ns else { return false };
+        let now_ns = clock::monotonic_ns();
+        let since_ns = *self.blocked_since_ns.get_or_insert(now_ns);
+        now_ns - since_ns >= deadline_ns
+    }
+}
+
+impl Drop for Writer {
+    /// Publishes the rest and tells the readers that nothing more will come.
+    fn drop(&mut self) {
+        self.seal();
+        // Pairs with the Acquire in `Reader`: whoever sees the end sees all that came before.
+        self.shared.memory.control.state().store(STATE_CLOSED, Release);
+        self.waker.wake(&self.shared);
+    }
+}
+
+impl std::fmt::Debug for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer").field("statistics", &self.statistics()).finish_non_exhaustive()
+    }
+}
+
+/// Room for one packet in the open segment. Dropping it gives the room back.
+#[derive(Debug)]
+pub struct Slot<'w> {
+    writer: &'w mut Writer,
+    length: usize,
+}
+
+impl Slot<'_> {
+    /// The room's first byte; valid for writes of `length` bytes until the slot is gone.
+    #[inline]
+    pub fn as_ptr(&self) -> *mut u8 {
+        // SAFETY: W2, `low` is inside the segment.
+        unsafe { self.writer.base.add(self.writer.low).as_ptr() }
+    }
+
+    /// The room's size in bytes.
+    #[inline]
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Copies `bytes` to `at`; `at + bytes.len()` must be in `[0, length]`.
+    #[inline]
+    pub fn write(&mut self, at: usize, bytes: &[u8]) {
+        assert!(at <= self.length && bytes.len() <= self.length - at, "outside the slot");
+        // SAFETY: inside the slot, which is the writer's alone (W2); see `append` on overlap.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.as_ptr().add(at), bytes.len()) };
+    }
+
+    /// Makes it a packet of the log. Bytes never written hold what an earlier packet left.
+    #[inline]
+    pub fn commit(self, meta: &Meta) {
+        self.writer.commit(self.length, meta);
+    }
+}

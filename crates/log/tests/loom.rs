@@ -1,0 +1,265 @@
+//! Loom models of the hand-over, one for each edge of `protocol`, over the production code of
+//! `protocol` and `reuse`.
+//!
+//! Run with `make loom`. Each model has a twin without its fences that must fail: a model that
+//! cannot fail proves nothing.
+#![cfg(loom)]
+
+use burstline_log::protocol::{self, Control, Entry, ReaderPage, Word32, Word64};
+use burstline_log::reuse::{Reuse, Seat};
+use burstline_log::watermark::Watermark;
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use loom::thread;
+
+struct Wide(AtomicU64);
+struct Narrow(AtomicU32);
+
+impl Word64 for Wide {
+    fn load(&self, order: Ordering) -> u64 {
+        self.0.load(order)
+    }
+    fn store(&self, value: u64, order: Ordering) {
+        self.0.store(value, order);
+    }
+}
+
+impl Word32 for Narrow {
+    fn load(&self, order: Ordering) -> u32 {
+        self.0.load(order)
+    }
+    fn store(&self, value: u32, order: Ordering) {
+        self.0.store(value, order);
+    }
+}
+
+struct Page {
+    pin: Narrow,
+    cursor: Wide,
+    waiting: Narrow,
+}
+
+impl ReaderPage for Page {
+    type Word = Narrow;
+    type Wide = Wide;
+    fn pin(&self, _slot: usize) -> &Narrow {
+        &self.pin
+    }
+    fn cursor(&self) -> &Wide {
+        &self.cursor
+    }
+    fn waiting(&self) -> &Narrow {
+        &self.waiting
+    }
+}
+
+impl Seat for Arc<Page> {
+    type Page = Page;
+    fn page(&self) -> &Page {
+        self
+    }
+    fn window(&self) -> usize {
+        1
+    }
+    fn is_lossless(&self) -> bool {
+        false
+    }
+}
+
+/// A log whose segments hold one packet each: the number of the sequence that wrote it.
+struct Log {
+    fenced: bool,
+    head: Wide,
+    directory: Vec<Wide>,
+    watermarks: Vec<Wide>,
+    packets: Vec<UnsafeCell<u64>>,
+}
+
+// SAFETY: loom checks every access to the cells; that is what the models are for.
+unsafe impl Sync for Log {}
+// SAFETY: as above.
+unsafe impl Send for Log {}
+
+impl Log {
+    fn new(segments: usize, fenced: bool) -> Arc<Self> {
+        let words = |n| (0..n).map(|_| Wide(AtomicU64::new(0))).collect();
+        Arc::new(Self {
+            fenced,
+            head: Wide(AtomicU64::new(0)),
+            directory: words(segments.next_power_of_two()),
+            watermarks: words(segments),
+            packets: (0..segments).map(|_| UnsafeCell::new(0)).collect(),
+        })
+    }
+
+    /// Fills one segment, as `Writer` does. False when every segment is pinned.
+    fn write(&self, reuse: &mut Reuse, seats: &[Arc<Page>]) -> bool {
+        let Some(segment) = reuse.take(self, seats) else { return false };
+        let sequence = reuse.newest();
+        protocol::open(self, sequence, segment);
+        // SAFETY: loom fails the model if anybody else is at it.
+        self.packets[segment as usize].with_mut(|packet| unsafe { *packet = sequence });
+        let mark = Watermark::open(sequence).with_count(1).sealed();
+        protocol::publish(self, segment, mark);
+        true
+    }
+
+    /// Reads the segment of `sequence` if it is there, and checks what it holds.
+    fn read(&self, page: &Page, sequence: u64) -> bool {
+        let Entry::Entered { segment, mark } = protocol::enter(self, page, 0, sequence) else {
+            return false;
+        };
+        let has_packet = mark.count() > 0;
+        if has_packet {
+            // SAFETY: loom fails the model if somebody writes meanwhile.
+            let packet = self.packets[segment as usize].with(|packet| unsafe { *packet });
+            assert_eq!(packet, sequence, "a pinned segment was rewritten");
+        }
+        protocol::pass(page, sequence + 1);
+        protocol::release(page, 0);
+        has_packet
+    }
+}
+
+impl Control for Log {
+    type Word = Wide;
+    fn fence(&self) {
+        if self.fenced {
+            fence(Ordering::SeqCst);
+        }
+    }
+    fn segment_count(&self) -> u32 {
+        self.watermarks.len() as u32
+    }
+    fn head(&self) -> &Wide {
+        &self.head
+    }
+    fn directory(&self, sequence: u64) -> &Wide {
+        &self.directory[sequence as usize & (self.directory.len() - 1)]
+    }
+    fn watermark(&self, segment: u32) -> &Wide {
+        &self.watermarks[segment as usize]
+    }
+}
+
+fn pages(count: usize) -> Vec<Arc<Page>> {
+    let page = || {
+        Arc::new(Page {
+            pin: Narrow(AtomicU32::new(0)),
+            cursor: Wide(AtomicU64::new(1)),
+            waiting: Narrow(AtomicU32::new(0)),
+        })
+    };
+    (0..count).map(|_| page()).collect()
+}
+
+/// `readers` readers look at the head `looks` times each while the writer fills `laps` segments.
+fn pin_against_reuse(segments: usize, readers: usize, laps: u64, looks: u64, fenced: bool) {
+    let log = Log::new(segments, fenced);
+    let pages = pages(readers);
+    let mut reuse = Reuse::new(segments as u32);
+    assert!(log.write(&mut reuse, &pages));
+    let read = |log: Arc<Log>, page: Arc<Page>| {
+        move || {
+            for _ in 0..looks {
+                let head = log.head.load(Ordering::Acquire);
+                log.read(&page, head);
+            }
+        }
+    };
+    let threads: Vec<_> =
+        pages.iter().map(|page| thread::spawn(read(Arc::clone(&log), Arc::clone(page)))).collect();
+    for _ in 0..laps {
+        assert!(log.write(&mut reuse, &pages), "readers + 2 segments: one is always free");
+    }
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+fn sleep(fenced: bool) {
+    let log = Log::new(2, fenced);
+    let pages = pages(1);
+    let mut reuse = Reuse::new(2);
+    let segment = reuse.take(&*log, &pages).unwrap();
+    protocol::open(&*log, 1, segment);
+    let reader = {
+        let (log, page) = (Arc::clone(&log), Arc::clone(&pages[0]));
+        thread::spawn(move || {
+            protocol::announce_sleep(&*log, &*page);
+            protocol::watch(&*log, segment).count() > 0
+        })
+    };
+    protocol::publish(&*log, segment, Watermark::open(1).with_count(1));
+    let writer_saw_sleeper = protocol::has_sleeper(&*log, pages.iter().map(|page| &**page));
+    let reader_saw_news = reader.join().unwrap();
+    assert!(writer_saw_sleeper || reader_saw_news, "asleep for ever");
+}
+
+fn check(bound: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = bound;
+    builder.check(model);
+}
+
+#[test]
+fn e1_publish() {
+    check(None, || {
+        let log = Log::new(2, true);
+        let pages = pages(1);
+        let writer = {
+            let (log, pages) = (Arc::clone(&log), pages.clone());
+            thread::spawn(move || log.write(&mut Reuse::new(2), &pages))
+        };
+        log.read(&pages[0], 1);
+        assert!(writer.join().unwrap());
+        assert!(log.read(&pages[0], 1), "published and joined, so it is seen");
+    });
+}
+
+#[test]
+fn e2_pin_against_reuse_one_reader() {
+    check(None, || pin_against_reuse(3, 1, 3, 2, true));
+}
+
+#[test]
+fn e2_pin_against_reuse_two_readers() {
+    check(Some(2), || pin_against_reuse(4, 2, 3, 1, true));
+}
+
+#[test]
+#[should_panic]
+fn e2_fails_without_fences() {
+    check(Some(3), || pin_against_reuse(3, 1, 3, 2, false));
+}
+
+#[test]
+fn e3_release_lets_the_segment_be_reused() {
+    // Two segments and one reader: each write after the first needs what the reader released.
+    check(None, || {
+        let log = Log::new(2, true);
+        let pages = pages(1);
+        let mut reuse = Reuse::new(2);
+        assert!(log.write(&mut reuse, &pages));
+        let reader = {
+            let (log, page) = (Arc::clone(&log), Arc::clone(&pages[0]));
+            thread::spawn(move || log.read(&page, 1))
+        };
+        log.write(&mut reuse, &pages);
+        log.write(&mut reuse, &pages);
+        reader.join().unwrap();
+        assert!(log.write(&mut reuse, &pages), "nothing is pinned any more");
+    });
+}
+
+#[test]
+fn e4_sleep() {
+    check(None, || sleep(true));
+}
+
+#[test]
+#[should_panic]
+fn e4_fails_without_fences() {
+    check(None, || sleep(false));
+}
