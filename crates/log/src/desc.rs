@@ -190,6 +190,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
         #[test]
         fn every_field_comes_back(offset: u32, length in 0..=MAX_PACKET_BYTES as u32, port: u8,
                                   flags in 0..32_u8, hash: u32, delta: u32) {

@@ -54,10 +54,13 @@ impl ReaderPage for Page {
     }
 }
 
-impl Seat for Arc<Page> {
+#[derive(Clone)]
+struct Place(Arc<Page>);
+
+impl Seat for Place {
     type Page = Page;
     fn page(&self) -> &Page {
-        self
+        &self.0
     }
     fn window(&self) -> usize {
         1
@@ -94,7 +97,7 @@ impl Log {
     }
 
     /// Fills one segment, as `Writer` does. False when every segment is pinned.
-    fn write(&self, reuse: &mut Reuse, seats: &[Arc<Page>]) -> bool {
+    fn write(&self, reuse: &mut Reuse, seats: &[Place]) -> bool {
         let Some(segment) = reuse.take(self, seats) else { return false };
         let sequence = reuse.newest();
         protocol::open(self, sequence, segment);
@@ -143,13 +146,13 @@ impl Control for Log {
     }
 }
 
-fn pages(count: usize) -> Vec<Arc<Page>> {
+fn pages(count: usize) -> Vec<Place> {
     let page = || {
-        Arc::new(Page {
+        Place(Arc::new(Page {
             pin: Narrow(AtomicU32::new(0)),
             cursor: Wide(AtomicU64::new(1)),
             waiting: Narrow(AtomicU32::new(0)),
-        })
+        }))
     };
     (0..count).map(|_| page()).collect()
 }
@@ -160,7 +163,7 @@ fn pin_against_reuse(segments: usize, readers: usize, laps: u64, looks: u64, fen
     let pages = pages(readers);
     let mut reuse = Reuse::new(segments as u32);
     assert!(log.write(&mut reuse, &pages));
-    let read = |log: Arc<Log>, page: Arc<Page>| {
+    let read = |log: Arc<Log>, Place(page): Place| {
         move || {
             for _ in 0..looks {
                 let head = log.head.load(Ordering::Acquire);
@@ -169,7 +172,7 @@ fn pin_against_reuse(segments: usize, readers: usize, laps: u64, looks: u64, fen
         }
     };
     let threads: Vec<_> =
-        pages.iter().map(|page| thread::spawn(read(Arc::clone(&log), Arc::clone(page)))).collect();
+        pages.iter().map(|page| thread::spawn(read(Arc::clone(&log), page.clone()))).collect();
     for _ in 0..laps {
         assert!(log.write(&mut reuse, &pages), "readers + 2 segments: one is always free");
     }
@@ -185,14 +188,14 @@ fn sleep(fenced: bool) {
     let segment = reuse.take(&*log, &pages).unwrap();
     protocol::open(&*log, 1, segment);
     let reader = {
-        let (log, page) = (Arc::clone(&log), Arc::clone(&pages[0]));
+        let (log, page) = (Arc::clone(&log), Arc::clone(&pages[0].0));
         thread::spawn(move || {
             protocol::announce_sleep(&*log, &*page);
             protocol::watch(&*log, segment).count() > 0
         })
     };
     protocol::publish(&*log, segment, Watermark::open(1).with_count(1));
-    let writer_saw_sleeper = protocol::has_sleeper(&*log, pages.iter().map(|page| &**page));
+    let writer_saw_sleeper = protocol::has_sleeper(&*log, pages.iter().map(|Place(page)| &**page));
     let reader_saw_news = reader.join().unwrap();
     assert!(writer_saw_sleeper || reader_saw_news, "asleep for ever");
 }
@@ -212,9 +215,9 @@ fn e1_publish() {
             let (log, pages) = (Arc::clone(&log), pages.clone());
             thread::spawn(move || log.write(&mut Reuse::new(2), &pages))
         };
-        log.read(&pages[0], 1);
+        log.read(&pages[0].0, 1);
         assert!(writer.join().unwrap());
-        assert!(log.read(&pages[0], 1), "published and joined, so it is seen");
+        assert!(log.read(&pages[0].0, 1), "published and joined, so it is seen");
     });
 }
 
@@ -243,7 +246,7 @@ fn e3_release_lets_the_segment_be_reused() {
         let mut reuse = Reuse::new(2);
         assert!(log.write(&mut reuse, &pages));
         let reader = {
-            let (log, page) = (Arc::clone(&log), Arc::clone(&pages[0]));
+            let (log, page) = (Arc::clone(&log), Arc::clone(&pages[0].0));
             thread::spawn(move || log.read(&page, 1))
         };
         log.write(&mut reuse, &pages);

@@ -1,1 +1,34 @@
-//! TBD
+//! Ports: where packets come from and where they go, and a suite that holds them all to it.
+//!
+//! ```text
+//!             receive(&mut Writer)   one copy, into a log
+//!  source --- lend(&mut Scratch)     no copy, the bytes stay where they are
+//!             account()              offered, lost by cause, in flight
+//!  sink   --- transmit(&Burst)       out; what it cannot take is `full`
+//! ```
+//!
+//! A [`Port`] is a trait object: one indirect call a burst, none a packet. Tracing and faults are
+//! wrappers, and ports themselves. An [`Address`] (`SCHEME:ADDRESS?key=value`) names one;
+//! [`open_source`] and [`open_sink`] turn it into a port.
+//!
+//! Invariants, checked for every backend by the conformance suite (`tests/conformance.rs`):
+//! - I1: `offered` counts what reached the port, by a counter that the delivering loop does not
+//!   increment; offered = delivered + every named loss + in flight.
+//! - I2: a packet is delivered at most once, whole or flagged as cut, in the port's own order.
+//! - I3: no packet is lost because a log or a budget was full, where the source can wait.
+//! - I4: no input makes a port panic; damage is a value with its place.
+#![forbid(unsafe_code)]
+
+mod account;
+mod address;
+mod error;
+mod open;
+mod port;
+mod table;
+
+pub use account::{Loss, LossKind, Losses, PortAccount};
+pub use address::{Address, AddressError};
+pub use error::PortError;
+pub use open::{OpenOptions, SCHEMES, Scheme, open_sink, open_source};
+pub use port::{Capabilities, Lent, Port, PortInfo, PortState, Received, TimestampSource};
+pub use table::{PortTable, TableEntry};

@@ -1,0 +1,127 @@
+//! The ledger's words: every loss has one name, one kind and one sentence, all from here.
+
+use std::fmt;
+
+/// What kind of loss a cause is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LossKind {
+    /// A source had no room.
+    Miss,
+    /// We chose to discard.
+    Drop,
+    /// A lossy reader was lapped.
+    Overrun,
+    /// A sink had no room.
+    Full,
+}
+
+macro_rules! losses {
+    ($($(#[doc = $help:literal])+ $variant:ident = $name:literal, $kind:ident;)+) => {
+        /// Why packets were lost. Names, kinds and help texts come from this one table.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum Loss {
+            $($(#[doc = $help])+ $variant,)+
+        }
+
+        impl Loss {
+            /// Every cause, in the order of its definition.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The name in reports and in `--json`.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+
+            /// What kind of loss it is.
+            pub fn kind(self) -> LossKind {
+                match self { $(Self::$variant => LossKind::$kind),+ }
+            }
+
+            /// What it means, in a sentence.
+            pub fn help(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($help),+)),+ }
+            }
+        }
+    };
+}
+
+losses! {
+    /// The source could not wait and the log had no room.
+    LogFull = "log_full", Miss;
+    /// The fault injector dropped it, as it was told to.
+    Injected = "injected", Drop;
+    /// The file takes one link type, and the packet has another.
+    LinkMismatch = "link_mismatch", Drop;
+    /// The packet is longer than the file's segments can hold.
+    TooLong = "too_long", Drop;
+    /// The reader was too slow, and the writer took the segment back.
+    ReaderOverrun = "reader_overrun", Overrun;
+    /// The file system had no room left for it, or refused it.
+    DiskFull = "disk_full", Full;
+    /// Whoever reads the pipe has gone.
+    PipeClosed = "pipe_closed", Full;
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Counts by cause.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Losses(Vec<(Loss, u64)>);
+
+impl Losses {
+    /// Adds `packets` to a cause. Adding 0 makes the cause appear in reports.
+    pub fn add(&mut self, cause: Loss, packets: u64) {
+        match self.0.iter_mut().find(|(known, _)| *known == cause) {
+            Some((_, count)) => *count += packets,
+            None => self.0.push((cause, packets)),
+        }
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        for &(cause, packets) in &other.0 {
+            self.add(cause, packets);
+        }
+    }
+
+    /// The count of one cause.
+    pub fn of(&self, cause: Loss) -> u64 {
+        self.0.iter().find(|(known, _)| *known == cause).map_or(0, |&(_, packets)| packets)
+    }
+
+    /// The sum over all causes.
+    pub fn total(&self) -> u64 {
+        self.0.iter().map(|&(_, packets)| packets).sum()
+    }
+
+    /// The causes that were counted.
+    pub fn iter(&self) -> impl Iterator<Item = (Loss, u64)> + '_ {
+        self.0.iter().copied()
+    }
+}
+
+/// What a port says of itself. All counts are since it was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortAccount {
+    /// Packets that reached a source, or that a sink was given.
+    pub offered: u64,
+    /// Packets that a source lost before it delivered them, or that a sink could not take.
+    pub lost: Losses,
+    /// Packets in the port's own hands: offered, and neither delivered nor lost.
+    pub in_flight: u64,
+    /// Packets delivered without their end, because the file or the snapshot length cut them.
+    pub truncated: u64,
+    /// Bytes copied to deliver, 0 on a path that copies nothing.
+    pub bytes_copied: u64,
+    /// Things to tell: damage with its place, what was adapted. Bounded; see `notes_omitted`.
+    pub notes: Vec<String>,
+    /// Notes beyond the bound.
+    pub notes_omitted: u64,
+    /// Whether some of the input could not be understood: the job then ends with exit code 1.
+    pub is_damaged: bool,
+}

@@ -1,0 +1,216 @@
+//! Port addresses: `SCHEME:ADDRESS[?key=value&...]`.
+//!
+//! A word without a scheme is a file when it is `-` or has a slash or a dot in it, and otherwise
+//! a network interface. A file whose name has a colon or a question mark in it needs `file:` in
+//! front and `%3A`, `%3F` inside.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A parsed address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    text: String,
+    scheme: String,
+    target: String,
+    parameters: Vec<(String, String)>,
+}
+
+/// Why an address could not be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AddressError {
+    /// Nothing there.
+    #[error("an empty port address; a port is SCHEME:ADDRESS, for example file:a.pcap")]
+    Empty,
+    /// A parameter is not `key=value`.
+    #[error("{address}: '{parameter}' is not key=value")]
+    Parameter {
+        /// The whole address.
+        address: String,
+        /// The part that is wrong.
+        parameter: String,
+    },
+    /// A key that the scheme does not know.
+    #[error("{address}: {scheme}: knows no '{key}'; it knows {known}")]
+    UnknownKey {
+        /// The whole address.
+        address: String,
+        /// Its scheme.
+        scheme: String,
+        /// The key.
+        key: String,
+        /// The keys there are.
+        known: String,
+    },
+    /// A value that the key does not take.
+    #[error("{address}: {key}={value}: {reason}")]
+    Value {
+        /// The whole address.
+        address: String,
+        /// The key.
+        key: String,
+        /// Its value.
+        value: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A scheme that this program does not have.
+    #[error("{address}: there is no port scheme '{scheme}'; there are {known}")]
+    UnknownScheme {
+        /// The whole address.
+        address: String,
+        /// Its scheme.
+        scheme: String,
+        /// The schemes there are.
+        known: String,
+    },
+}
+
+impl Address {
+    /// The scheme, without its colon.
+    pub fn scheme(&self) -> &str {
+        &self.scheme
+    }
+
+    /// What stands between the scheme and the parameters, with `%XX` resolved.
+    pub fn target(&self) -> &str {
+        &self.target
+    }
+
+    /// The parameters, in order.
+    pub fn parameters(&self) -> &[(String, String)] {
+        &self.parameters
+    }
+
+    /// An error about the value of `key`.
+    pub fn bad_value(&self, key: &str, value: &str, reason: impl Into<String>) -> AddressError {
+        AddressError::Value {
+            address: self.text.clone(),
+            key: key.into(),
+            value: value.into(),
+            reason: reason.into(),
+        }
+    }
+
+    /// Fails on the first key that is not in `known`.
+    pub fn check_keys(&self, known: &[&str]) -> Result<(), AddressError> {
+        let unknown = self.parameters.iter().find(|(key, _)| !known.contains(&key.as_str()));
+        unknown.map_or(Ok(()), |(key, _)| {
+            Err(AddressError::UnknownKey {
+                address: self.text.clone(),
+                scheme: self.scheme.clone(),
+                key: key.clone(),
+                known: if known.is_empty() { "none".into() } else { known.join(", ") },
+            })
+        })
+    }
+
+    /// The value of `key`; the last one if it is there several times.
+    pub fn parameter(&self, key: &str) -> Option<&str> {
+        let mut backwards = self.parameters.iter().rev();
+        backwards.find(|(known, _)| known == key).map(|(_, value)| value.as_str())
+    }
+
+    /// The value of `key`, parsed, or `default` where it is not there.
+    pub fn parsed<T: FromStr<Err: fmt::Display>>(
+        &self,
+        key: &str,
+        default: T,
+    ) -> Result<T, AddressError> {
+        let Some(value) = self.parameter(key) else { return Ok(default) };
+        value.parse().map_err(|error: T::Err| self.bad_value(key, value, error.to_string()))
+    }
+}
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        if text.is_empty() {
+            return Err(AddressError::Empty);
+        }
+        let (scheme, rest) = match text.split_once(':') {
+            Some((scheme, rest)) if is_scheme(scheme) => (scheme, rest),
+            _ if text == "-" || text.contains(['/', '.']) => ("file", text),
+            _ => ("afpacket", text),
+        };
+        let (target, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let mut parameters = Vec::new();
+        for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
+            let Some((key, value)) = parameter.split_once('=') else {
+                let (address, parameter) = (text.into(), parameter.into());
+                return Err(AddressError::Parameter { address, parameter });
+            };
+            parameters.push((key.to_owned(), unescape(value)));
+        }
+        let (scheme, target) = (scheme.to_owned(), unescape(target));
+        Ok(Self { text: text.to_owned(), scheme, target, parameters })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+fn is_scheme(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
+}
+
+/// Resolves `%XX`; what is not two hexadecimal digits stays as it is.
+fn unescape(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let code = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let code = code.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        match code.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) if first == b'%' => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            _ => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(text: &str) -> (String, String) {
+        let address: Address = text.parse().unwrap();
+        (address.scheme, address.target)
+    }
+
+    #[test]
+    fn words_without_a_scheme() {
+        assert_eq!(parts("eth0"), ("afpacket".into(), "eth0".into()));
+        assert_eq!(parts("-"), ("file".into(), "-".into()));
+        assert_eq!(parts("a.pcap"), ("file".into(), "a.pcap".into()));
+        assert_eq!(parts("/tmp/x:y"), ("file".into(), "/tmp/x:y".into()));
+        assert_eq!(parts("file:a%3Ab%zz"), ("file".into(), "a:b%zz".into()));
+        assert_eq!(parts("gen:"), ("gen".into(), String::new()));
+    }
+
+    #[test]
+    fn parameters_and_their_errors() {
+        let address: Address = "gen:?size=64&seed=7&size=128".parse().unwrap();
+        assert_eq!(address.parameter("size"), Some("128"));
+        assert_eq!(address.parsed("seed", 1_u64), Ok(7));
+        assert_eq!(address.parsed("flows", 16_u64), Ok(16));
+        let error = address.check_keys(&["size"]).unwrap_err();
+        assert!(error.to_string().contains("knows no 'seed'; it knows size"), "{error}");
+        let address: Address = "gen:?seed=x".parse().unwrap();
+        let error = address.parsed("seed", 1_u64).unwrap_err();
+        assert!(error.to_string().starts_with("gen:?seed=x: seed=x: invalid digit"), "{error}");
+        assert!(matches!("gen:?seed".parse::<Address>(), Err(AddressError::Parameter { .. })));
+        assert_eq!("".parse::<Address>(), Err(AddressError::Empty));
+    }
+}

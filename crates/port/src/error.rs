@@ -1,0 +1,62 @@
+//! What can go wrong with a port. Each message is one line with the numbers, and the mend where
+//! there is one.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::AddressError;
+
+/// Why a port could not be opened, or cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PortError {
+    /// The address makes no sense.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// The port is not a source.
+    #[error("{port} cannot be received from")]
+    CannotReceive {
+        /// Its address.
+        port: String,
+    },
+    /// The port is not a sink.
+    #[error("{port} cannot be sent to")]
+    CannotTransmit {
+        /// Its address.
+        port: String,
+    },
+    /// A file or device said no.
+    #[error("{action} {}: {error}", path.display())]
+    Io {
+        /// What was tried: "open", "read", "write to".
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// It is no capture file.
+    #[error("{}: {reason}", path.display())]
+    NotACapture {
+        /// Which file.
+        path: PathBuf,
+        /// What is there instead.
+        reason: String,
+    },
+    /// The output would overwrite the input.
+    #[error("{} is read and written: choose another output", path.display())]
+    SameFile {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// More interfaces than descs can tell apart.
+    #[error("{port} brings interface {number}; a job can tell {most} apart: split the input")]
+    TooManyInterfaces {
+        /// Its address.
+        port: String,
+        /// The number it would have got.
+        number: usize,
+        /// How many there can be.
+        most: usize,
+    },
+}

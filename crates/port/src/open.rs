@@ -1,0 +1,54 @@
+//! From an address to a port: the one list of schemes.
+
+use burstline_wire::hash::HashKind;
+
+use crate::{Address, AddressError, Port, PortError, PortTable};
+
+/// What every port of a job is opened with.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// The interfaces of the job.
+    pub table: PortTable,
+    /// Which flow hash to compute for each packet.
+    pub hash: HashKind,
+    /// Bytes kept of each packet.
+    pub snapshot_bytes: Option<u32>,
+}
+
+/// One kind of port.
+pub struct Scheme {
+    /// What stands before the colon.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub help: &'static str,
+    /// An address to start from.
+    pub example: &'static str,
+    open_source: Option<fn(&Address, &OpenOptions) -> Result<Box<dyn Port>, PortError>>,
+    open_sink: Option<fn(&Address, &OpenOptions) -> Result<Box<dyn Port>, PortError>>,
+}
+
+/// Every scheme that this program has.
+pub const SCHEMES: &[Scheme] = &[];
+
+/// Opens a source.
+pub fn open_source(address: &Address, options: &OpenOptions) -> Result<Box<dyn Port>, PortError> {
+    let open = scheme(address)?.open_source;
+    let open = open.ok_or_else(|| PortError::CannotReceive { port: address.to_string() })?;
+    open(address, options)
+}
+
+/// Opens a sink.
+pub fn open_sink(address: &Address, options: &OpenOptions) -> Result<Box<dyn Port>, PortError> {
+    let open = scheme(address)?.open_sink;
+    let open = open.ok_or_else(|| PortError::CannotTransmit { port: address.to_string() })?;
+    open(address, options)
+}
+
+fn scheme(address: &Address) -> Result<&'static Scheme, AddressError> {
+    let found = SCHEMES.iter().find(|scheme| scheme.name == address.scheme());
+    found.ok_or_else(|| AddressError::UnknownScheme {
+        address: address.to_string(),
+        scheme: address.scheme().to_owned(),
+        known: SCHEMES.iter().map(|scheme| scheme.name).collect::<Vec<_>>().join(", "),
+    })
+}

@@ -1,0 +1,142 @@
+//! The trait.
+
+use std::os::fd::BorrowedFd;
+
+use burstline_log::{Burst, Scratch, Writer};
+
+use crate::{PortAccount, PortError};
+
+/// Whose clock the packets' times are from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimestampSource {
+    /// The times in a file, whoever wrote them.
+    File,
+    /// The network card.
+    Hardware,
+    /// The kernel.
+    Kernel,
+    /// Made up by a generator.
+    Synthetic,
+}
+
+impl TimestampSource {
+    /// The name in `--json`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Hardware => "hardware",
+            Self::Kernel => "kernel",
+            Self::Synthetic => "synthetic",
+        }
+    }
+}
+
+/// What a port can do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// `receive` works.
+    pub can_receive: bool,
+    /// `lend` works: no packet is copied.
+    pub can_lend: bool,
+    /// `transmit` works.
+    pub can_transmit: bool,
+    /// A source that loses nothing when it is not polled, so that a full log may hold it up.
+    pub can_wait: bool,
+    /// A source that ends by itself.
+    pub is_finite: bool,
+}
+
+/// What is known of a port once it is open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortInfo {
+    /// Its address, as typed.
+    pub name: String,
+    /// What it can do.
+    pub capabilities: Capabilities,
+    /// Where its packets' times come from.
+    pub timestamps: TimestampSource,
+}
+
+/// Whether to come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortState {
+    /// There may be more at once.
+    Busy,
+    /// There is nothing now: wait for `readiness`, or look again later.
+    Idle,
+    /// The log or the budget is full: nothing was lost, call again when there is room.
+    Blocked,
+    /// There will never be more.
+    Ended,
+}
+
+/// The outcome of [`Port::receive`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Packets appended to the log.
+    pub packets: u64,
+    /// Whether to come back.
+    pub state: PortState,
+}
+
+/// The outcome of [`Port::lend`].
+#[derive(Debug)]
+pub struct Lent<'a> {
+    /// The packets, in place; may be empty.
+    pub burst: Burst<'a>,
+    /// Whether to come back.
+    pub state: PortState,
+}
+
+/// A source or a sink of packets, or both.
+pub trait Port: Send {
+    /// What is known of it.
+    fn info(&self) -> &PortInfo;
+
+    /// Copies up to `budget` packets into a log and does not publish them: the caller does, once
+    /// a poll. A packet that the log has no room for is kept for the next call, or counted as
+    /// [`Loss::LogFull`](crate::Loss::LogFull) where the source cannot wait.
+    ///
+    /// Cost: one copy of each packet; system calls as the port says.
+    fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
+        let _ = (writer, budget);
+        Err(PortError::CannotReceive { port: self.info().name.clone() })
+    }
+
+    /// Lends up to `budget` packets where they lie; they stay there while the burst lives.
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
+        let _ = (scratch, budget);
+        Err(PortError::CannotReceive { port: self.info().name.clone() })
+    }
+
+    /// Sends the packets of a burst. Returns how many were taken: always the first so many; the
+    /// rest was lost and is named in [`account`](Self::account). An error is one that no later
+    /// burst can get past.
+    fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
+        let _ = burst;
+        Err(PortError::CannotTransmit { port: self.info().name.clone() })
+    }
+
+    /// Makes what was transmitted so far safe or visible: to be called when nothing is to be sent
+    /// for a moment.
+    fn flush(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    /// Ends the port's work: a file gets its closing blocks. Called once, before it is dropped.
+    fn finish(&mut self) -> Result<(), PortError> {
+        self.flush()
+    }
+
+    /// What it has seen and lost so far. Cost: a small allocation; not for hot paths.
+    fn account(&self) -> PortAccount;
+
+    /// Readable when there is something to receive. `None`: poll.
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
