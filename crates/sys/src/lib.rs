@@ -1,1 +1,34 @@
-//! TBD
+//! The Linux boundary: everything Burstline asks of the kernel, behind safe and small interfaces.
+//!
+//! ```text
+//!   log, port, engine, lab            safe code, packets and worklists
+//!   ------------------------------------------------------------------
+//!   memory     regions of huge pages on a node, sealed; mappings of other processes' regions
+//!   affinity   which core runs a thread            scheduling  its class and its niceness
+//!   futex      sleep until a word changes          clock       what time it is
+//!   usage      what it cost: CPU, memory           limits      what may be locked
+//!   direct     aligned buffers and writes past the page cache
+//!   topology   which nodes, cores and huge pages there are
+//!   ------------------------------------------------------------------
+//!   Linux 5.14 or later, on rustix and, where rustix has no call, on libc
+//! ```
+//!
+//! # Invariants
+//! - I1. An operating error is a value with its numbers and, where there is one, the command that
+//!   mends it. Nothing here panics on what the kernel or another process says.
+//! - I2. Whatever is taken is given back by `Drop`, and by the kernel if the process is killed:
+//!   memfds instead of files in hugetlbfs, mappings instead of System V segments.
+//! - I3. Memory that another process can see is handed out as raw pointers, never as references.
+
+// Under Miri nothing calls the half of this crate that asks the kernel.
+#![cfg_attr(miri, allow(dead_code))]
+
+pub mod affinity;
+pub mod clock;
+pub mod direct;
+pub mod futex;
+pub mod limits;
+pub mod memory;
+pub mod scheduling;
+pub mod topology;
+pub mod usage;

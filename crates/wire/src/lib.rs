@@ -1,2 +1,27 @@
-//! TBD (headers half and files half each document themselves).
+//! What the bytes of packets mean, and how files hold them: pure functions over byte slices.
+//!
+//! ```text
+//! bytes --headers--> offsets and facts --flow--> which conversation
+//!                                      --hash--> 32 bits that spread conversations over workers
+//! file  --files----> packets with times, and back
+//! ```
+//!
+//! - `headers`: one forward pass over a packet; link, VLAN tags, IPv4, IPv6, transport.
+//! - `flow`: addresses, ports and protocol, in either direction.
+//! - `hash`: Toeplitz as NICs compute it, and a hash that does not see the direction; fragments
+//!   follow their flow.
+//! - `files`: pcap, pcapng and the segmented pcapng of our own recordings.
+//!
+//! This crate does no I/O and knows no device. It is the boundary where untrusted bytes become
+//! facts, so everything here holds for any input:
+//!
+//! - I1: no input panics, overflows or runs in more than linear time.
+//! - I2: every offset handed out lies inside the bytes it was found in.
+//! - I3: the per-packet paths allocate nothing.
+
 #![forbid(unsafe_code)]
+
+pub mod files;
+pub mod flow;
+pub mod hash;
+pub mod headers;

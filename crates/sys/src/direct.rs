@@ -1,0 +1,33 @@
+//! Writing to disk past the page cache.
+//!
+//! A recorder writes more than a page cache can hold, once and in order; the cache would only copy
+//! it once more and push out what others need. So data is gathered in an [`AlignedBuffer`] and
+//! handed to the disk from there (`O_DIRECT`).
+//!
+//! ```text
+//!   AlignedBuffer (4 KiB aligned, huge pages) --> OutputFile::write_all_at --> disk
+//!                                                   Direct    regular file, the cache is passed by
+//!                                                   Buffered  regular file, the file system won't
+//!                                                   Stream    FIFO, terminal, /dev/null: in order
+//! ```
+//!
+//! Who owns what when: the buffer is private to the process and lent for the length of a call.
+//! A file that was there before is written over only if it is a regular one; nothing is ever
+//! unlinked or renamed here.
+//!
+//! # Invariants
+//! - I1. [`OutputFile::write_all_at`] either wrote all, or says how many bytes it wrote and why
+//!   not more. A full disk is never silent.
+//! - I2. How the file is written is told ([`WritePath`]), not guessed by the caller.
+//!
+//! Source: open(2) "O_DIRECT", statx(2) for the alignment.
+
+mod buffer;
+mod file;
+
+pub use buffer::AlignedBuffer;
+pub use file::{OutputFile, WriteError, WritePath};
+
+/// The alignment, in bytes, of memory, offset and length that every disk takes: no device sold
+/// has logical blocks above 4 KiB.
+pub const ALIGNMENT: usize = 4096;

@@ -1,0 +1,64 @@
+//! Memory that packets live in: regions, and mappings of regions that others made.
+//!
+//! A [`Region`] is one contiguous mapping of a memfd: one page size, one NUMA node if asked, every
+//! page present before [`Region::create`] returns. It can be handed to other processes as a file
+//! descriptor, and they attach to it as a [`Mapping`].
+//!
+//! ```text
+//!            writer's process                                reader's process
+//!   Region::create                                   Mapping::attach_read_only
+//!     memfd -> size -> map RW -> bind -> touch         check seals -> check size -> map R
+//!           -> seal (shrink, grow, future write, seal)        ^
+//!     file() ------------------------ a UNIX socket ----------+
+//!
+//!   Mapping::attach_writable   <---------------------  Region::create_shared
+//!     hostile input: one atomic load, clamp            a small page both sides may write
+//! ```
+//!
+//! Who owns what when: the process that made a region is the only one that can ever write it, for
+//! after sealing the kernel refuses every new writable mapping, also through `/proc/PID/fd`. (A
+//! child by fork(2) without exec has the mapping too: do not fork so.) It writes through raw
+//! pointers. A page made by [`Region::create_shared`] may be written by both sides at any time, so
+//! whoever reads it must take each value once and check it.
+//!
+//! # Invariants
+//! - I1. Addresses `[as_ptr(), as_ptr() + bytes())` stay mapped, and stay the same memory, until
+//!   the value is dropped.
+//! - I2. Every page of a region is populated: lack of memory is an error of `create`, never a
+//!   `SIGBUS` later. The seals keep it so: nobody can shrink the file or punch a hole.
+//! - I3. What [`Placement`] says was asked of the kernel after the fact (`move_pages`, `smaps`),
+//!   not inferred from the request.
+//! - I4. No reference to a region's bytes is made in this crate.
+//!
+//! Huge pages come in two kinds. Reserved ones (`1g`, `2m`) are set aside by the administrator and
+//! are counted. Transparent ones (`thp`) are ordinary memory that the kernel gathers into 2 MiB
+//! pages: `madvise(MADV_COLLAPSE)` asks for that at once, and works for memfds even where
+//! `shmem_enabled` is `never`. Pages are not locked: without swap they stay, with swap
+//! [`crate::limits`] and `mlock` are the caller's choice.
+//!
+//! Under Miri a region is heap memory, so that the code built on it can be checked; it has no
+//! file, and attaching to a file is an error.
+//!
+//! Source: memfd_create(2), fcntl(2) "File Sealing", mbind(2), move_pages(2), madvise(2).
+
+#[cfg(miri)]
+#[path = "memory/heap.rs"]
+mod backing;
+#[cfg(not(miri))]
+#[path = "memory/linux.rs"]
+mod backing;
+mod error;
+mod mapping;
+mod page;
+#[cfg(not(miri))]
+mod placement;
+mod region;
+#[cfg(all(test, not(miri)))]
+mod tests;
+#[cfg(not(miri))]
+mod view;
+
+pub use error::MemoryError;
+pub use mapping::Mapping;
+pub use page::{NodeId, PageChoice, PageChoiceError, PageKind};
+pub use region::{Placement, Region, RegionRequest};

@@ -1,0 +1,103 @@
+//! Why memory could not be had, in one line each, with what would mend it.
+
+use std::io;
+
+use super::{NodeId, PageKind};
+
+/// Why a region could not be made or attached.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MemoryError {
+    /// The request is empty, or too large to be rounded up to whole pages.
+    #[error("a region of {bytes} bytes was asked for: a size is at least 1 and below 2^62")]
+    BadSize {
+        /// Bytes asked for.
+        bytes: usize,
+    },
+    /// Too few reserved huge pages of this size are free.
+    #[error(
+        "{page} pages: {needed} needed, {free} of {total} free{}; echo {} > {pool}",
+        node.map(|node| format!(" on node {node}")).unwrap_or_default(),
+        total + needed.saturating_sub(*free)
+    )]
+    HugePages {
+        /// The page size asked for.
+        page: PageKind,
+        /// Pages that the region takes.
+        needed: u64,
+        /// Pages free and not promised to another mapping.
+        free: u64,
+        /// Pages reserved by the administrator.
+        total: u64,
+        /// The node, if one was asked for.
+        node: Option<NodeId>,
+        /// The file that sets the number of reserved pages.
+        pool: String,
+    },
+    /// This kernel has no pages of this size.
+    #[error("{page} pages: not offered by this kernel; see /sys/kernel/mm/hugepages")]
+    NoSuchPages {
+        /// The page size asked for.
+        page: PageKind,
+    },
+    /// There is less memory than the region takes.
+    #[error(
+        "memory: {needed} bytes needed, {available} available{}",
+        node.map(|node| format!(" on node {node}; see numactl --hardware")).unwrap_or_default()
+    )]
+    NotEnough {
+        /// Bytes that the region takes.
+        needed: u64,
+        /// Bytes that could be had without swapping.
+        available: u64,
+        /// The node, if one was asked for.
+        node: Option<NodeId>,
+    },
+    /// The node asked for does not exist.
+    #[error("node {node} does not exist; this machine has node {present}")]
+    NoSuchNode {
+        /// The node asked for.
+        node: NodeId,
+        /// The nodes that are there, as a list such as `0-1`.
+        present: String,
+    },
+    /// Pages came from another node than the one asked for.
+    #[error("node {node}: {elsewhere} of {sampled} pages looked at are on another node")]
+    Misplaced {
+        /// The node asked for.
+        node: NodeId,
+        /// Pages found elsewhere.
+        elsewhere: usize,
+        /// Pages looked at.
+        sampled: usize,
+    },
+    /// The descriptor lacks seals, so its memory could change or vanish under the reader.
+    #[error("shared memory lacks the seal {missing}: refused, its owner could take it away")]
+    MissingSeals {
+        /// The missing seals by name, joined with `|`.
+        missing: String,
+    },
+    /// The descriptor has another size than was agreed.
+    #[error("shared memory has {found} bytes where {expected} were agreed")]
+    WrongSize {
+        /// Bytes agreed.
+        expected: u64,
+        /// Bytes found.
+        found: u64,
+    },
+    /// A system call failed for a reason of its own.
+    #[error("{call}: {source}")]
+    System {
+        /// The call, and what it was for.
+        call: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl MemoryError {
+    /// Wraps the error of `call`, for use in `map_err`.
+    pub(super) fn system<E: Into<io::Error>>(call: &'static str) -> impl FnOnce(E) -> Self {
+        move |error| Self::System { call, source: error.into() }
+    }
+}

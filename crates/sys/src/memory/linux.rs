@@ -1,0 +1,256 @@
+//! Memory from the kernel: memfd, size, map, bind, touch, seal.
+//!
+//! Each step has one function; [`create`] strings them together. The page sizes that `auto` tries
+//! are tried for real, by making the region, because no counter tells for certain.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat};
+use rustix::fs::{ftruncate, memfd_create};
+use rustix::mm::Advice;
+
+use super::{MemoryError, NodeId, PageChoice, PageKind, Placement, RegionRequest, placement};
+use crate::topology::{self, HugePages};
+
+pub(super) use super::view::View;
+
+/// What makes a region safe to read for those who do not trust its writer.
+const REGION_SEALS: SealFlags =
+    SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
+
+/// What makes a page that both sides write at least stay where it is.
+const SHARED_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+
+/// Makes the memory of a region and finds out where it is.
+pub(super) fn create(request: &RegionRequest) -> Result<(View, Placement), MemoryError> {
+    if let Some(node) = request.node {
+        check_node(node)?;
+    }
+    let mut notes = Vec::new();
+    let (view, page) = match request.pages {
+        PageChoice::Size1G => (reserved(request, PageKind::Size1G)?, PageKind::Size1G),
+        PageChoice::Size2M => (reserved(request, PageKind::Size2M)?, PageKind::Size2M),
+        PageChoice::Transparent => transparent(request, &mut notes)?,
+        PageChoice::Size4K => (small(request)?, PageKind::Size4K),
+        PageChoice::Auto => largest(request, &mut notes)?,
+    };
+    seal(view.file(), REGION_SEALS)?;
+    let placement = placement::verify(&view, request, page, notes)?;
+    Ok((view, placement))
+}
+
+/// Makes a small region that both sides may write.
+pub(super) fn create_shared(name: &str, bytes: usize) -> Result<(View, Placement), MemoryError> {
+    let pages = PageChoice::Size4K;
+    let request = RegionRequest { name: name.to_owned(), bytes, pages, node: None };
+    let view = small(&request)?;
+    seal(view.file(), SHARED_SEALS)?;
+    let placement = placement::verify(&view, &request, PageKind::Size4K, Vec::new())?;
+    Ok((view, placement))
+}
+
+/// Maps memory that another party made, if its seals promise that it stays.
+pub(super) fn attach(
+    file: OwnedFd,
+    expected_bytes: Option<usize>,
+    writable: bool,
+) -> Result<View, MemoryError> {
+    let present = fcntl_get_seals(&file).map_err(MemoryError::system("F_GET_SEALS"))?;
+    let needed = match writable {
+        true => SealFlags::SHRINK | SealFlags::GROW,
+        false => REGION_SEALS,
+    };
+    if !present.contains(needed) {
+        let missing = names(needed - present);
+        return Err(MemoryError::MissingSeals { missing });
+    }
+    // The size is read after the seals are seen, so it can change no more.
+    let status = fstat(&file).map_err(MemoryError::system("fstat"))?;
+    let found = u64::try_from(status.st_size).unwrap_or(0);
+    let expected = expected_bytes.map_or(found, |bytes| bytes as u64);
+    if found == 0 || found != expected || found >= 1 << 62 {
+        return Err(MemoryError::WrongSize { expected, found });
+    }
+    // A hugetlbfs file must be mapped at a multiple of its page size, which is its block size.
+    let page_bytes = usize::try_from(status.st_blksize).unwrap_or(0);
+    let view = View::map(file.as_fd(), found as usize, page_bytes, writable)
+        .map_err(MemoryError::system("mmap of shared memory"))?;
+    // Pages that its owner never touched are made present now, or found wanting now.
+    let populate = match writable {
+        true => Advice::LinuxPopulateWrite,
+        false => Advice::LinuxPopulateRead,
+    };
+    view.advise(populate).map_err(MemoryError::system("MADV_POPULATE of shared memory"))?;
+    Ok(view)
+}
+
+/// The largest pages not above the region's size, with a note for each size that failed.
+fn largest(
+    request: &RegionRequest,
+    notes: &mut Vec<String>,
+) -> Result<(View, PageKind), MemoryError> {
+    for page in [PageKind::Size1G, PageKind::Size2M] {
+        if page.bytes() > request.bytes {
+            continue;
+        }
+        match reserved(request, page) {
+            Ok(view) => return Ok((view, page)),
+            Err(error) => notes.push(error.to_string()),
+        }
+    }
+    if PageKind::Transparent.bytes() <= request.bytes {
+        return transparent(request, notes);
+    }
+    Ok((small(request)?, PageKind::Size4K))
+}
+
+/// A view of reserved huge pages.
+fn reserved(request: &RegionRequest, page: PageKind) -> Result<View, MemoryError> {
+    let size_flag = match page {
+        PageKind::Size1G => MemfdFlags::HUGE_1GB,
+        _ => MemfdFlags::HUGE_2MB,
+    };
+    if !topology::huge_page_pool(None, page.bytes() as u64).exists() {
+        return Err(MemoryError::NoSuchPages { page });
+    }
+    let file = new_file(request, page, MemfdFlags::HUGETLB | size_flag)?;
+    let bytes = request.bytes.next_multiple_of(page.bytes());
+    let outcome = mapped(file, bytes, page, request.node).and_then(|view| {
+        populate(&view)?;
+        Ok(view)
+    });
+    outcome.map_err(|error| explain_huge_pages(error, request, page))
+}
+
+/// A view of ordinary memory, gathered into 2 MiB pages if the kernel can.
+///
+/// One small page is touched in each 2 MiB before they are gathered: it settles the node, and it
+/// leaves the kernel next to nothing to copy. (Touching all of them first took 40 times as long.)
+fn transparent(
+    request: &RegionRequest,
+    notes: &mut Vec<String>,
+) -> Result<(View, PageKind), MemoryError> {
+    let view = ordinary(request, PageKind::Transparent)?;
+    view.populate_one_page_every(PageKind::Transparent.bytes())
+        .map_err(MemoryError::system("MADV_POPULATE_WRITE of a region"))?;
+    // A page that is busy for a moment makes the first try fail here and there.
+    let outcome = view.collapse().or_else(|_| view.collapse());
+    populate(&view)?;
+    let mapped = placement::bytes_in_huge_pages(&view);
+    if mapped == view.bytes() {
+        return Ok((view, PageKind::Transparent));
+    }
+    let why = outcome.err().map(|error| format!(" ({error})")).unwrap_or_default();
+    let mend = placement::transparent_mend();
+    let bytes = view.bytes();
+    notes.push(format!("2 MiB transparent pages: {mapped} of {bytes} bytes{why}; {mend}"));
+    Ok((view, PageKind::Size4K))
+}
+
+/// A view of ordinary memory, populated with small pages.
+fn small(request: &RegionRequest) -> Result<View, MemoryError> {
+    let view = ordinary(request, PageKind::Size4K)?;
+    populate(&view)?;
+    Ok(view)
+}
+
+/// A view of ordinary memory, not yet populated.
+fn ordinary(request: &RegionRequest, page: PageKind) -> Result<View, MemoryError> {
+    let bytes = request.bytes.next_multiple_of(page.bytes());
+    // Without this check a request above the machine's memory would wake the OOM killer.
+    let available =
+        topology::available_bytes(request.node).map_err(MemoryError::system("reading meminfo"))?;
+    if available < bytes as u64 {
+        let needed = bytes as u64;
+        return Err(MemoryError::NotEnough { needed, available, node: request.node });
+    }
+    let file = new_file(request, page, MemfdFlags::empty())?;
+    mapped(file, bytes, page, request.node)
+}
+
+/// An empty memfd of the size that the request takes.
+fn new_file(
+    request: &RegionRequest,
+    page: PageKind,
+    kind: MemfdFlags,
+) -> Result<OwnedFd, MemoryError> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | kind;
+    let file =
+        memfd_create(request.name.as_str(), flags).map_err(MemoryError::system("memfd_create"))?;
+    let bytes = request.bytes.next_multiple_of(page.bytes());
+    ftruncate(&file, bytes as u64).map_err(MemoryError::system("ftruncate of a memfd"))?;
+    Ok(file)
+}
+
+/// Maps `file` with the page size wished for, and binds it to `node`.
+fn mapped(
+    file: OwnedFd,
+    bytes: usize,
+    page: PageKind,
+    node: Option<NodeId>,
+) -> Result<View, MemoryError> {
+    let mut view = View::map(file.as_fd(), bytes, page.bytes(), true)
+        .map_err(MemoryError::system("mmap of a region"))?;
+    view.keep(file);
+    let wish = match page {
+        PageKind::Transparent => Some(Advice::LinuxHugepage),
+        PageKind::Size4K => Some(Advice::LinuxNoHugepage),
+        PageKind::Size1G | PageKind::Size2M => None,
+    };
+    if let Some(wish) = wish {
+        // A kernel without transparent pages refuses either wish, and 4 KiB pages it is.
+        let _ = view.advise(wish);
+    }
+    if let Some(node) = node {
+        placement::bind(&view, node).map_err(MemoryError::system("mbind"))?;
+    }
+    Ok(view)
+}
+
+/// Makes every page present, or tells that there are too few.
+fn populate(view: &View) -> Result<(), MemoryError> {
+    view.advise(Advice::LinuxPopulateWrite)
+        .map_err(MemoryError::system("MADV_POPULATE_WRITE of a region"))
+}
+
+fn seal(file: BorrowedFd<'_>, seals: SealFlags) -> Result<(), MemoryError> {
+    fcntl_add_seals(file, seals).map_err(MemoryError::system("F_ADD_SEALS"))
+}
+
+fn check_node(node: NodeId) -> Result<(), MemoryError> {
+    let present = topology::nodes_online().map_err(MemoryError::system("reading nodes"))?;
+    if present.contains(&node) {
+        return Ok(());
+    }
+    let present: Vec<String> = present.iter().map(NodeId::to_string).collect();
+    Err(MemoryError::NoSuchNode { node, present: present.join(",") })
+}
+
+/// Turns a failure to get huge pages into the numbers behind it, if these explain it.
+fn explain_huge_pages(error: MemoryError, request: &RegionRequest, page: PageKind) -> MemoryError {
+    let pool = topology::huge_page_pool(request.node, page.bytes() as u64);
+    let needed = request.bytes.div_ceil(page.bytes()) as u64;
+    match HugePages::read(&pool) {
+        Ok(pages) if pages.unpromised() < needed => MemoryError::HugePages {
+            page,
+            needed,
+            free: pages.unpromised(),
+            total: pages.total,
+            node: request.node,
+            pool: pool.join("nr_hugepages").display().to_string(),
+        },
+        _ => error,
+    }
+}
+
+/// The names of seals, joined with `|`.
+fn names(seals: SealFlags) -> String {
+    let known = [
+        (SealFlags::SHRINK, "F_SEAL_SHRINK"),
+        (SealFlags::GROW, "F_SEAL_GROW"),
+        (SealFlags::FUTURE_WRITE, "F_SEAL_FUTURE_WRITE"),
+        (SealFlags::SEAL, "F_SEAL_SEAL"),
+    ];
+    let missing = known.iter().filter(|(seal, _)| seals.contains(*seal));
+    missing.map(|(_, name)| *name).collect::<Vec<_>>().join("|")
+}

@@ -1,0 +1,163 @@
+//! Where pages are: asking for a node, and asking the kernel afterwards.
+
+use std::collections::BTreeMap;
+use std::{fs, io, ptr};
+
+use super::backing::View;
+use super::{MemoryError, NodeId, PageKind, Placement, RegionRequest};
+
+/// Pages asked about, at most: enough to show a misplaced region, cheap for any size.
+const SAMPLE_PAGES: usize = 1024;
+
+/// Node numbers that a mask has room for. Source: CONFIG_NODES_SHIFT is at most 10.
+const MASK_NODES: usize = 1024;
+
+const TRANSPARENT: &str = "/sys/kernel/mm/transparent_hugepage";
+
+/// Tells the kernel that pages of this view come from `node` or not at all (`MPOL_BIND`).
+///
+/// The policy belongs to the memfd, so it also holds for pages that a reader touches first.
+pub(super) fn bind(view: &View, node: NodeId) -> io::Result<()> {
+    const WORD_BITS: usize = u64::BITS as usize;
+    let mut mask = [0_u64; MASK_NODES / WORD_BITS];
+    let index = node.0 as usize;
+    let word = mask.get_mut(index / WORD_BITS).ok_or(io::ErrorKind::InvalidInput)?;
+    *word |= 1 << (index % WORD_BITS);
+    let address = view.start().as_ptr();
+    // The kernel takes one bit less than it is told: see get_nodes in mm/mempolicy.c.
+    let bits = MASK_NODES + 1;
+    // SAFETY: the range is the view's; `mask` outlives the call and has the bits announced (the
+    // one beyond is never read). Binding sets a policy and touches no byte.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mbind,
+            address,
+            view.bytes(),
+            libc::MPOL_BIND,
+            mask.as_ptr(),
+            bits,
+            0_usize,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Finds out which nodes the pages of `view` are on, and holds it against the request.
+pub(super) fn verify(
+    view: &View,
+    request: &RegionRequest,
+    page: PageKind,
+    mut notes: Vec<String>,
+) -> Result<Placement, MemoryError> {
+    let mut nodes = BTreeMap::new();
+    match sample(view, page.bytes()) {
+        Err(error) => notes.push(format!("nodes unknown: move_pages: {error}")),
+        Ok(statuses) => {
+            let sampled = statuses.len();
+            for status in statuses {
+                match u32::try_from(status) {
+                    Ok(node) => *nodes.entry(NodeId(node)).or_insert(0) += 1,
+                    Err(_) => {
+                        let error = io::Error::from_raw_os_error(status.wrapping_neg());
+                        notes.push(format!("a page without a node: {error}"));
+                    }
+                }
+            }
+            if let Some(node) = request.node {
+                let elsewhere = sampled - nodes.get(&node).copied().unwrap_or(0);
+                if elsewhere > 0 {
+                    return Err(MemoryError::Misplaced { node, elsewhere, sampled });
+                }
+            }
+        }
+    }
+    notes.dedup();
+    let page_bytes = page.bytes();
+    Ok(Placement { requested: request.pages, page, page_bytes, nodes, notes })
+}
+
+/// The node (or negative errno) of up to [`SAMPLE_PAGES`] pages spread evenly over `view`.
+fn sample(view: &View, page_bytes: usize) -> io::Result<Vec<libc::c_int>> {
+    let pages = view.bytes() / page_bytes;
+    let stride = pages.div_ceil(SAMPLE_PAGES).max(1);
+    let addresses: Vec<*mut libc::c_void> = (0..pages)
+        .step_by(stride)
+        .map(|page| view.start().as_ptr().wrapping_add(page * page_bytes).cast())
+        .collect();
+    let mut statuses = vec![0; addresses.len()];
+    // SAFETY: both arrays have the length announced and outlive the call; without target nodes
+    // move_pages moves nothing and only fills in `statuses`.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_move_pages,
+            0_usize,
+            addresses.len(),
+            addresses.as_ptr(),
+            ptr::null::<libc::c_int>(),
+            statuses.as_mut_ptr(),
+            0_usize,
+        )
+    };
+    if result == 0 { Ok(statuses) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Bytes of `view` that transparent huge pages map: `ShmemPmdMapped` of its entry in smaps.
+///
+/// 0 if the kernel does not tell.
+pub(super) fn bytes_in_huge_pages(view: &View) -> usize {
+    let first = view.start().as_ptr() as usize;
+    let smaps = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+    bytes_pmd_mapped(&smaps, first..first + view.bytes())
+}
+
+/// Adds up `ShmemPmdMapped` over the entries of `smaps` whose first address is in `range`.
+fn bytes_pmd_mapped(smaps: &str, range: std::ops::Range<usize>) -> usize {
+    let mut inside = false;
+    let mut kibibytes = 0;
+    for line in smaps.lines() {
+        if let Some(value) = line.strip_prefix("ShmemPmdMapped:") {
+            let value = value.trim().trim_end_matches(" kB").parse().unwrap_or(0);
+            kibibytes += if inside { value } else { 0 };
+        } else if let Some((first, _)) = line.split_once('-')
+            && let Ok(first) = usize::from_str_radix(first, 16)
+        {
+            inside = range.contains(&first);
+        }
+    }
+    kibibytes * 1024
+}
+
+/// The command that lets the kernel gather a memfd into transparent huge pages.
+pub(super) fn transparent_mend() -> String {
+    let is_set = |file: &str, value: &str| {
+        let text = fs::read_to_string(format!("{TRANSPARENT}/{file}")).unwrap_or_default();
+        text.contains(&format!("[{value}]"))
+    };
+    if is_set("shmem_enabled", "deny") {
+        format!("echo advise > {TRANSPARENT}/shmem_enabled")
+    } else if is_set("enabled", "never") {
+        format!("echo madvise > {TRANSPARENT}/enabled")
+    } else {
+        "echo 1 > /proc/sys/vm/compact_memory".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn smaps_entries_outside_the_range_do_not_count() {
+        let smaps = "\
+7f0000000000-7f0000400000 rw-s 00000000 00:01 9 /memfd:a (deleted)
+Size:               4096 kB
+ShmemPmdMapped:     2048 kB
+7f0000400000-7f0000600000 rw-s 00400000 00:01 9 /memfd:a (deleted)
+ShmemPmdMapped:     1024 kB
+7f0000600000-7f0000800000 rw-s 00000000 00:01 7 /memfd:b-c (deleted)
+ShmemPmdMapped:     2048 kB
+";
+        let range = 0x7f00_0000_0000..0x7f00_0060_0000;
+        assert_eq!(bytes_pmd_mapped(smaps, range), 3 << 20);
+    }
+}

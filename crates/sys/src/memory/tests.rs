@@ -1,0 +1,311 @@
+//! Regions against the running kernel. What needs 2 MiB pages reserves them as root, adds and
+//! takes away only its own, and says so when it is skipped.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use rustix::fs::memfd_create;
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate};
+use rustix::io::Errno;
+
+use super::view::View;
+use super::*;
+
+const MIB: usize = 1 << 20;
+const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
+
+fn request(bytes: usize, pages: PageChoice) -> RegionRequest {
+    RegionRequest { name: "burstline-test".to_owned(), bytes, pages, node: None }
+}
+
+fn error(request: &RegionRequest) -> MemoryError {
+    Region::create(request).err().expect("the request cannot be met")
+}
+
+fn duplicate(region: &Region) -> OwnedFd {
+    region.file().try_clone_to_owned().unwrap()
+}
+
+fn write(region: &Region, offset: usize, value: u8) {
+    assert!(offset < region.bytes());
+    // SAFETY: the offset is inside the region, and the test makes no reference into it.
+    unsafe { region.as_ptr().add(offset).write_volatile(value) }
+}
+
+fn read(mapping: &Mapping, offset: usize) -> u8 {
+    assert!(offset < mapping.bytes());
+    // SAFETY: the offset is inside the mapping, and nothing writes while the test reads.
+    unsafe { mapping.as_ptr().add(offset).read_volatile() }
+}
+
+fn pool_number(file: &str) -> u64 {
+    fs::read_to_string(format!("{POOL}/{file}")).unwrap().trim().parse().unwrap()
+}
+
+fn set_pool(pages: u64) -> std::io::Result<()> {
+    fs::write(format!("{POOL}/nr_hugepages"), pages.to_string())
+}
+
+/// 2 MiB pages added to the machine's pool, taken away again on drop. One test at a time.
+struct HugePool {
+    added: u64,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl HugePool {
+    /// `None`, with the reason printed, where pages cannot be had.
+    fn with(pages: u64) -> Option<Self> {
+        static TURN: Mutex<()> = Mutex::new(());
+        let turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let before = pool_number("nr_hugepages");
+        if let Err(error) = set_pool(before + pages) {
+            eprintln!("skipped: {POOL}/nr_hugepages: {error} (root needed)");
+            return None;
+        }
+        let pool = Self { added: pool_number("nr_hugepages") - before, _turn: turn };
+        if pool.added < pages {
+            eprintln!("skipped: got {} of {pages} huge pages", pool.added);
+            return None;
+        }
+        Some(pool)
+    }
+}
+
+impl Drop for HugePool {
+    fn drop(&mut self) {
+        set_pool(pool_number("nr_hugepages") - self.added).unwrap();
+    }
+}
+
+fn assert_sealed(region: &Region) {
+    let bytes = region.bytes();
+    let file = region.file();
+    write(region, 1, 7);
+    assert_eq!(ftruncate(file, 0), Err(Errno::PERM), "shrink");
+    assert_eq!(ftruncate(file, 2 * bytes as u64), Err(Errno::PERM), "grow");
+    let page = region.placement().page_bytes;
+    assert_eq!(View::map(file, bytes, page, true).err(), Some(Errno::PERM), "map for writing");
+    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    assert_eq!(fallocate(file, punch, 0, bytes as u64), Err(Errno::PERM), "punch a hole");
+    assert_eq!(fcntl_add_seals(file, SealFlags::WRITE), Err(Errno::PERM), "more seals");
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let again = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let reopened = View::map(again.as_fd(), bytes, page, true);
+    assert_eq!(reopened.err(), Some(Errno::PERM), "open anew and map for writing");
+
+    let reader = Mapping::attach_read_only(duplicate(region), Some(bytes)).unwrap();
+    assert_eq!(read(&reader, 1), 7, "nothing was zeroed");
+    write(region, bytes - 1, 9);
+    assert_eq!(read(&reader, bytes - 1), 9, "the writer still writes");
+}
+
+#[test]
+fn a_sealed_region_of_small_pages_cannot_be_changed_by_others() {
+    let region = Region::create(&request(3 * MIB, PageChoice::Size4K)).unwrap();
+    assert_eq!((region.bytes(), region.placement().page), (3 * MIB, PageKind::Size4K));
+    assert_sealed(&region);
+}
+
+#[test]
+fn a_sealed_region_of_transparent_pages_cannot_be_changed_by_others() {
+    let region = Region::create(&request(3 * MIB, PageChoice::Transparent)).unwrap();
+    assert_eq!(region.bytes(), 4 * MIB, "rounded up");
+    assert_sealed(&region);
+    let placement = region.placement();
+    match placement.page {
+        PageKind::Transparent => {
+            // The kernel's own sum over this process must contain the claim.
+            let rollup = fs::read_to_string("/proc/self/smaps_rollup").unwrap();
+            let line = rollup.lines().find(|line| line.starts_with("ShmemPmdMapped")).unwrap();
+            let kib: usize = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+            assert!(kib * 1024 >= region.bytes(), "{line}");
+        }
+        _ => assert!(placement.notes[0].contains("; echo "), "{:?}", placement.notes),
+    }
+}
+
+#[test]
+fn a_sealed_region_of_reserved_pages_cannot_be_changed_by_others() {
+    let Some(_pool) = HugePool::with(2) else {
+        return;
+    };
+    let region = Region::create(&request(3 * MIB, PageChoice::Size2M)).unwrap();
+    assert_eq!((region.bytes(), region.placement().page), (4 * MIB, PageKind::Size2M));
+    assert_eq!(region.as_ptr().as_ptr() as usize % (2 * MIB), 0);
+    assert_sealed(&region);
+}
+
+#[test]
+fn missing_huge_pages_are_an_error_with_the_numbers() {
+    let Some(_pool) = HugePool::with(1) else {
+        return;
+    };
+    let (total, free) = (pool_number("nr_hugepages"), pool_number("free_hugepages"));
+    let needed = free + 31;
+    let mut wish = request(needed as usize * 2 * MIB, PageChoice::Size2M);
+    assert_eq!(
+        error(&wish).to_string(),
+        format!(
+            "2 MiB pages: {needed} needed, {free} of {total} free; echo {} > {POOL}/nr_hugepages",
+            total + 31
+        )
+    );
+    wish.node = Some(NodeId(0));
+    let text = error(&wish).to_string();
+    assert!(text.contains("free on node 0; echo"), "{text}");
+    assert!(text.ends_with("node0/hugepages/hugepages-2048kB/nr_hugepages"), "{text}");
+    assert_eq!(pool_number("free_hugepages"), free, "nothing stays taken");
+}
+
+#[test]
+fn auto_falls_back_and_remembers_why() {
+    let free = pool_number("free_hugepages") as usize;
+    let region = Region::create(&request((free + 8) * 2 * MIB, PageChoice::Auto)).unwrap();
+    let placement = region.placement();
+    assert_eq!(placement.requested, PageChoice::Auto);
+    assert!(matches!(placement.page, PageKind::Transparent | PageKind::Size4K));
+    assert!(placement.notes[0].starts_with("2 MiB pages: "), "{:?}", placement.notes);
+}
+
+#[test]
+fn auto_takes_no_page_above_the_region() {
+    let Some(_pool) = HugePool::with(4) else {
+        return;
+    };
+    let small = Region::create(&request(MIB, PageChoice::Auto)).unwrap();
+    assert_eq!((small.bytes(), small.placement().page), (MIB, PageKind::Size4K));
+    assert!(small.placement().notes.is_empty());
+    let large = Region::create(&request(8 * MIB, PageChoice::Auto)).unwrap();
+    assert_eq!((large.bytes(), large.placement().page), (8 * MIB, PageKind::Size2M));
+}
+
+#[test]
+fn pages_are_on_the_node_asked_for() {
+    for pages in [PageChoice::Size4K, PageChoice::Transparent] {
+        let wish = RegionRequest { node: Some(NodeId(0)), ..request(8 * MIB, pages) };
+        let region = Region::create(&wish).unwrap();
+        let placement = region.placement();
+        let looked_at = (region.bytes() / placement.page_bytes).min(1024);
+        let nodes: Vec<_> = placement.nodes.iter().collect();
+        assert_eq!(nodes, [(&NodeId(0), &looked_at)], "{:?}", placement.notes);
+    }
+}
+
+#[test]
+fn requests_that_make_no_sense_here_are_refused() {
+    let absent = RegionRequest { node: Some(NodeId(999)), ..request(1, PageChoice::Auto) };
+    let text = error(&absent).to_string();
+    assert!(text.starts_with("node 999 does not exist; this machine has node 0"), "{text}");
+    assert!(matches!(error(&request(0, PageChoice::Auto)), MemoryError::BadSize { bytes: 0 }));
+    for bytes in [1 << 50, (1 << 62) - 1] {
+        let error = error(&request(bytes, PageChoice::Size4K));
+        assert!(matches!(error, MemoryError::NotEnough { .. }), "{error}");
+    }
+    let huge = error(&request((1 << 62) - 1, PageChoice::Size2M));
+    assert!(matches!(huge, MemoryError::HugePages { .. }), "{huge}");
+    let unnamed = RegionRequest { name: "\0".to_owned(), ..request(1, PageChoice::Size4K) };
+    assert!(error(&unnamed).to_string().starts_with("memfd_create: "));
+}
+
+#[test]
+fn attaching_asks_for_the_seals_and_the_size() {
+    let page = Region::create_shared("page", 100).unwrap();
+    assert_eq!(page.bytes(), 4096);
+    let refused = Mapping::attach_read_only(duplicate(&page), None).err().unwrap();
+    let MemoryError::MissingSeals { missing } = refused else { panic!("{refused}") };
+    assert_eq!(missing, "F_SEAL_FUTURE_WRITE");
+
+    let bare = memfd_create("bare", MemfdFlags::ALLOW_SEALING).unwrap();
+    ftruncate(&bare, 4096).unwrap();
+    let refused = Mapping::attach_writable(bare.try_clone().unwrap(), None).err().unwrap();
+    assert!(refused.to_string().contains("F_SEAL_SHRINK|F_SEAL_GROW:"), "{refused}");
+
+    let region = Region::create(&request(8192, PageChoice::Size4K)).unwrap();
+    let refused = Mapping::attach_read_only(duplicate(&region), Some(4096)).err().unwrap();
+    assert!(matches!(refused, MemoryError::WrongSize { expected: 4096, found: 8192 }));
+    let refused = Mapping::attach_writable(duplicate(&region), None).err().unwrap();
+    assert!(matches!(refused, MemoryError::System { .. }), "{refused}");
+
+    let no_memfd = OwnedFd::from(fs::File::open("/proc/self/exe").unwrap());
+    let refused = Mapping::attach_read_only(no_memfd, None).err().unwrap();
+    assert!(refused.to_string().starts_with("F_GET_SEALS: "), "{refused}");
+}
+
+#[test]
+fn pages_that_the_owner_never_had_are_found_wanting_on_attach() {
+    let free = pool_number("free_hugepages");
+    let flags = MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
+    let hollow = memfd_create("hollow", flags).unwrap();
+    ftruncate(&hollow, (free + 16) * 2 * MIB as u64).unwrap();
+    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::FUTURE_WRITE | SealFlags::SEAL;
+    fcntl_add_seals(&hollow, seals).unwrap();
+    let refused = Mapping::attach_read_only(hollow, None).err().expect("reading it would fault");
+    assert!(matches!(refused, MemoryError::System { .. }), "{refused}");
+}
+
+#[test]
+fn regions_and_mappings_go_from_thread_to_thread() {
+    fn check<T: Send + Sync>() {}
+    check::<Region>();
+    check::<Mapping>();
+}
+
+#[test]
+fn both_sides_write_a_shared_page() {
+    let page = Region::create_shared("page", 4096).unwrap();
+    let other = Mapping::attach_writable(duplicate(&page), Some(4096)).unwrap();
+    assert!(other.is_writable());
+    write(&page, 0, 1);
+    assert_eq!(read(&other, 0), 1);
+    // SAFETY: offset 1 is inside the writable mapping, and no reference to it exists.
+    unsafe { other.as_ptr().add(1).write_volatile(2) };
+    // SAFETY: offset 1 is inside the region, and no reference to it exists.
+    assert_eq!(unsafe { page.as_ptr().add(1).read_volatile() }, 2);
+}
+
+#[test]
+fn a_mapping_outlives_its_region() {
+    let region = Arc::new(Region::create(&request(4096, PageChoice::Size4K)).unwrap());
+    write(&region, 5, 5);
+    let attached = Mapping::attach_read_only(duplicate(&region), None).unwrap();
+    let within = Mapping::within(Arc::clone(&region), false);
+    assert_eq!(within.as_ptr(), region.as_ptr());
+    drop(region);
+    assert_eq!((read(&attached, 5), read(&within, 5)), (5, 5));
+}
+
+/// Not a test of its own: the process that the next test kills.
+#[test]
+fn hold_huge_pages_until_killed() {
+    if std::env::var_os("BURSTLINE_HOLD_HUGE_PAGES").is_none() {
+        return;
+    }
+    let _region = Region::create(&request(8 * MIB, PageChoice::Size2M)).unwrap();
+    println!("\nholding");
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn a_killed_process_leaves_no_huge_page_behind() {
+    let Some(_pool) = HugePool::with(4) else {
+        return;
+    };
+    let before = pool_number("free_hugepages");
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "memory::tests::hold_huge_pages_until_killed", "--nocapture"])
+        .env("BURSTLINE_HOLD_HUGE_PAGES", "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    assert!(output.lines().any(|line| line.unwrap() == "holding"));
+    assert_eq!(pool_number("free_hugepages"), before - 4);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(pool_number("free_hugepages"), before);
+}

@@ -1,0 +1,138 @@
+//! One mapping in this process's address space.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::{self, NonNull};
+
+use rustix::io::{Errno, Result};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+
+use super::PageKind;
+
+/// Gathers what is mapped into transparent huge pages, now. Source: `MADV_COLLAPSE` in the kernel's
+/// include/uapi/asm-generic/mman-common.h, Linux 6.1.
+const MADV_COLLAPSE: libc::c_int = 25;
+
+/// A shared mapping of a file inside a stretch of reserved addresses.
+///
+/// ```text
+///   reserved            start = a multiple of the page size
+///   |  no access        | file, bytes                       |  no access   |
+///   |<------------------------ reserved_bytes ---------------------------->|
+/// ```
+///
+/// # Invariants
+/// - V1. `[reserved, reserved + reserved_bytes)` is mapped by this View alone until it is dropped.
+/// - V2. `[start, start + bytes)` lies inside, and maps the file once `map` has returned.
+pub(crate) struct View {
+    reserved: NonNull<u8>,
+    reserved_bytes: usize,
+    start: NonNull<u8>,
+    bytes: usize,
+    file: Option<OwnedFd>,
+}
+
+// SAFETY: a View is an address range that belongs to the process, not to a thread; its methods
+// access no byte of it, and unmapping is right from any thread.
+unsafe impl Send for View {}
+// SAFETY: `&View` gives out addresses and asks the kernel about them; the kernel orders such calls.
+unsafe impl Sync for View {}
+
+impl View {
+    /// Maps the first `bytes` bytes of `file`, shared, at an address that suits its page size.
+    ///
+    /// Ordinary memory of 2 MiB and more is aligned to 2 MiB, or else the kernel could not map it
+    /// by transparent huge pages.
+    pub(crate) fn map(
+        file: BorrowedFd<'_>,
+        bytes: usize,
+        page_bytes: usize,
+        writable: bool,
+    ) -> Result<Self> {
+        let least = match bytes >= PageKind::Transparent.bytes() {
+            true => PageKind::Transparent.bytes(),
+            false => PageKind::Size4K.bytes(),
+        };
+        let align = page_bytes.checked_next_power_of_two().ok_or(Errno::INVAL)?.max(least);
+        let view = Self::reserve(bytes, align)?;
+        let protection = match writable {
+            true => ProtFlags::READ | ProtFlags::WRITE,
+            false => ProtFlags::READ,
+        };
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        let address = view.start.as_ptr().cast();
+        // SAFETY: by V1 and V2 MAP_FIXED replaces only addresses that this View reserved, and
+        // nothing else has been told of them.
+        unsafe { mmap(address, bytes, protection, flags, file, 0) }?;
+        Ok(view)
+    }
+
+    /// Takes a stretch of addresses with room for `bytes` bytes at a multiple of `align`.
+    fn reserve(bytes: usize, align: usize) -> Result<Self> {
+        let reserved_bytes = bytes.checked_add(align).ok_or(Errno::NOMEM)?;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        let nowhere = ptr::null_mut();
+        // SAFETY: a new mapping at an address of the kernel's choice disturbs no other memory.
+        let reserved =
+            unsafe { mmap_anonymous(nowhere, reserved_bytes, ProtFlags::empty(), flags) }?;
+        let reserved = NonNull::new(reserved.cast::<u8>()).ok_or(Errno::NOMEM)?;
+        let skip = reserved.as_ptr().align_offset(align);
+        // SAFETY: `skip` is below `align`, so the result is inside the mapping just made.
+        let start = unsafe { reserved.add(skip) };
+        Ok(Self { reserved, reserved_bytes, start, bytes, file: None })
+    }
+
+    /// Keeps the file open as long as the view lives.
+    pub(crate) fn keep(&mut self, file: OwnedFd) {
+        self.file = Some(file);
+    }
+
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The file given to [`keep`](Self::keep): every region has done so.
+    pub(crate) fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_ref().expect("a region keeps its file").as_fd()
+    }
+
+    /// Passes advice about all of the view. No advice that discards content may be given.
+    pub(crate) fn advise(&self, advice: Advice) -> Result<()> {
+        // SAFETY: by V2 the range is ours and mapped; callers give populate and huge page advice
+        // only, which changes no byte.
+        unsafe { madvise(self.start.as_ptr().cast(), self.bytes, advice) }
+    }
+
+    /// Makes present the first small page of each `step` bytes. `step` is a multiple of 4 KiB.
+    pub(crate) fn populate_one_page_every(&self, step: usize) -> Result<()> {
+        for offset in (0..self.bytes).step_by(step) {
+            let page = self.start.as_ptr().wrapping_add(offset).cast();
+            // SAFETY: by V2 the page is ours and mapped: `bytes` is a multiple of 4 KiB, or the
+            // mapping ends with a whole page all the same; populating changes no byte.
+            unsafe { madvise(page, PageKind::Size4K.bytes(), Advice::LinuxPopulateWrite) }?;
+        }
+        Ok(())
+    }
+
+    /// Gathers the view into transparent huge pages, as far as the kernel can.
+    pub(crate) fn collapse(&self) -> std::io::Result<()> {
+        // SAFETY: by V2 the range is ours and mapped; collapsing moves pages and keeps content.
+        let result =
+            unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, MADV_COLLAPSE) };
+        match result {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        // SAFETY: by V1 the whole stretch is this View's, and with it ends every right to use it.
+        // The result is ignored: unmapping a whole valid stretch has no way to fail.
+        let _ = unsafe { munmap(self.reserved.as_ptr().cast(), self.reserved_bytes) };
+    }
+}

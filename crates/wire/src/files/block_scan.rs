@@ -1,0 +1,89 @@
+//! Finding the next block behind damage.
+
+use super::block_type::{ENHANCED_PACKET, SECTION};
+use super::blocks::{MIN_BLOCK, is_known};
+use super::decoder::{Mode, Turn};
+use super::{BYTE_ORDER_MAGIC, DamageKind, Decoder, MAX_BLOCK, MAX_CAPTURED, MAX_CONTIGUOUS, word};
+
+/// Whether a block starts somewhere.
+enum Candidate {
+    Yes,
+    No,
+    /// Not decided below this many contiguous bytes.
+    Need(usize),
+}
+
+impl Decoder {
+    /// Looks for the next block: at multiples of 4 from the section's start, and for a section header
+    /// anywhere, because a file may have been appended to one that was cut.
+    pub(super) fn scan_blocks(&mut self, here: &[u8], at_end: bool) -> Turn {
+        for at in 0..here.len() {
+            let aligned = (self.offset + at as u64 - self.section_start).is_multiple_of(4);
+            if !aligned && here[at] != SECTION as u8 {
+                continue;
+            }
+            match self.candidate(&here[at..], at as u64, aligned, at_end) {
+                Candidate::Yes => return self.found(at, Mode::Blocks),
+                Candidate::Need(bytes) => return Turn::say(at, super::Step::NeedMore { bytes }),
+                Candidate::No => {}
+            }
+        }
+        if at_end { self.found(here.len(), Mode::Ended) } else { Turn::need(here.len() + 1) }
+    }
+
+    /// Whether a block of known type, whose lengths agree, starts here, `ahead` of the offset, and has
+    /// a plausible successor (or is a packet block without options, which fits to the byte).
+    fn candidate(&self, here: &[u8], ahead: u64, aligned: bool, at_end: bool) -> Candidate {
+        let cut = |bytes: usize| if at_end { Candidate::No } else { Candidate::Need(bytes) };
+        if here.len() < MIN_BLOCK as usize {
+            return cut(MIN_BLOCK as usize);
+        }
+        let block_type = word(here, 0, self.swapped);
+        let mut swapped = self.swapped;
+        if block_type == SECTION {
+            swapped = word(here, 8, true) == BYTE_ORDER_MAGIC;
+            if word(here, 8, swapped) != BYTE_ORDER_MAGIC {
+                return Candidate::No;
+            }
+        } else if !aligned || !is_known(block_type) {
+            return Candidate::No;
+        }
+        let length = word(here, 4, swapped);
+        let possible = self.length_is_possible(block_type, length, self.offset + ahead);
+        if possible.is_err() || length > MAX_CONTIGUOUS {
+            return Candidate::No;
+        }
+        let bytes = length as usize;
+        if here.len() < bytes {
+            return cut(bytes);
+        }
+        if word(here, bytes - 4, swapped) != length {
+            return Candidate::No;
+        }
+        if block_type == ENHANCED_PACKET {
+            let captured = word(here, 20, swapped);
+            if captured > MAX_CAPTURED || length < 32 + captured.next_multiple_of(4) {
+                return Candidate::No;
+            }
+            if length == 32 + captured.next_multiple_of(4) {
+                return Candidate::Yes;
+            }
+        }
+        let behind = &here[bytes..];
+        if behind.len() < 8 {
+            return if at_end { Candidate::Yes } else { Candidate::Need(bytes + 8) };
+        }
+        let next = word(behind, 4, swapped);
+        let plausible = word(behind, 0, swapped) == SECTION
+            || (next >= MIN_BLOCK && next.is_multiple_of(4) && next <= MAX_BLOCK);
+        if plausible { Candidate::Yes } else { Candidate::No }
+    }
+
+    /// Notes damage at the current offset, to be said when the scan has found the next block.
+    pub(super) fn lose_block(&mut self, here: &[u8], kind: DamageKind) -> Turn {
+        self.lost = Some((self.offset, kind));
+        self.mode = Mode::ScanBlocks;
+        // One byte, not four: the scan keeps to the alignment by itself.
+        super::decoder::Turn::pass(here.len().min(1))
+    }
+}

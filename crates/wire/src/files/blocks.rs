@@ -1,0 +1,324 @@
+//! pcapng: blocks with a total length in front and behind, so that damage shows at once.
+
+use super::block_type::{
+    CUSTOM, CUSTOM_NO_COPY, DECRYPTION_SECRETS, ENHANCED_PACKET, INTERFACE, NAME_RESOLUTION,
+    OBSOLETE_PACKET, SECTION, SIMPLE_PACKET, STATISTICS,
+};
+use super::decoder::{Mode, SectionInterface, Turn};
+use super::interface::{Counters, Interface};
+use super::options::{Malformed, packet_options};
+use super::record::{Damage, DamageKind, PacketOptions, Record, Step};
+use super::segment::Trailer;
+use super::{
+    BYTE_ORDER_MAGIC, CLOSING_BLOCK, Decoder, MAX_BLOCK, MAX_CAPTURED, MAX_CONTIGUOUS,
+    MAX_INTERFACES, half, word,
+};
+
+/// Shortest block: type and two lengths.
+pub(super) const MIN_BLOCK: u32 = 12;
+
+/// Where a packet lies in its block's body, and what the block says of it.
+struct Found {
+    interface: u32,
+    ticks: Option<u64>,
+    captured: u32,
+    original: u32,
+    /// First byte of the packet in the body.
+    start: usize,
+    /// Dropped packets as the obsolete block counts them.
+    drops: Option<u64>,
+}
+
+/// Whether a block of this type is one that this decoder knows.
+pub(super) fn is_known(block_type: u32) -> bool {
+    is_read_whole(block_type)
+        || matches!(
+            block_type,
+            NAME_RESOLUTION | DECRYPTION_SECRETS | CUSTOM | CUSTOM_NO_COPY | CLOSING_BLOCK
+        )
+}
+
+/// Whether a block of this type is read, so that it must lie contiguous in the chunk.
+fn is_read_whole(block_type: u32) -> bool {
+    matches!(
+        block_type,
+        SECTION | INTERFACE | OBSOLETE_PACKET | SIMPLE_PACKET | STATISTICS | ENHANCED_PACKET
+    )
+}
+
+impl Decoder {
+    /// Takes the block at the start of `here`.
+    pub(super) fn block(&mut self, here: &[u8], at_end: bool) -> Turn {
+        if here.len() < MIN_BLOCK as usize {
+            return match (here.len(), at_end) {
+                (0, true) => Turn::say(0, Step::End),
+                (_, true) => self.lose_block(here, self.cut_short(here, MIN_BLOCK as usize)),
+                (_, false) => Turn::need(MIN_BLOCK as usize),
+            };
+        }
+        let block_type = word(here, 0, self.swapped);
+        let mut swapped = self.swapped;
+        if block_type == SECTION {
+            swapped = word(here, 8, true) == BYTE_ORDER_MAGIC;
+            if word(here, 8, swapped) != BYTE_ORDER_MAGIC {
+                let kind = DamageKind::ByteOrder { magic: word(here, 8, false) };
+                return self.lose_block(here, kind);
+            }
+        }
+        let length = word(here, 4, swapped);
+        if let Err(kind) = self.length_is_possible(block_type, length, self.offset) {
+            return self.lose_block(here, kind);
+        }
+        if length > MAX_CONTIGUOUS {
+            return self.start_skip(block_type, length);
+        }
+        let bytes = length as usize;
+        if here.len() < bytes {
+            return if at_end {
+                self.lose_block(here, self.cut_short(here, bytes))
+            } else {
+                Turn::need(bytes)
+            };
+        }
+        let trailing = word(here, bytes - 4, swapped);
+        if trailing != length {
+            let kind = DamageKind::LengthMismatch { leading: length, trailing };
+            return self.lose_block(here, kind);
+        }
+        self.swapped = swapped;
+        match self.body(block_type, &here[8..bytes - 4]) {
+            Ok(None) => Turn::pass(bytes),
+            Ok(Some(record)) => Turn::say(bytes, Step::Packet(record)),
+            Err(kind) => {
+                let (offset, skipped) = (self.offset, u64::from(length));
+                Turn::say(bytes, Step::Damage(Damage { offset, kind, skipped }))
+            }
+        }
+    }
+
+    /// Passes the bytes of a long block, then checks its end.
+    pub(super) fn skip(&mut self, here: &[u8], at_end: bool) -> Turn {
+        let Mode::Skip { start, left, length, closing } = self.mode else {
+            return Turn::pass(0);
+        };
+        let tail = 4 + if closing { Trailer::BYTES } else { 0 };
+        if left > 0 {
+            if here.is_empty() && !at_end {
+                return Turn::need(1);
+            }
+            let pass = (here.len() as u64).min(left);
+            if pass > 0 {
+                self.mode = Mode::Skip { start, left: left - pass, length, closing };
+                return Turn::pass(pass as usize);
+            }
+        }
+        if here.len() < tail {
+            if !at_end {
+                return Turn::need(tail);
+            }
+            let passed = self.offset - start + here.len() as u64;
+            let kind = DamageKind::Truncated { needed: length.into(), left: passed };
+            self.lost = Some((start, kind));
+            return self.found(here.len(), Mode::Ended);
+        }
+        let trailing = word(here, tail - 4, self.swapped);
+        if trailing != length {
+            self.lost = Some((start, DamageKind::LengthMismatch { leading: length, trailing }));
+            self.mode = Mode::ScanBlocks;
+            return Turn::pass(0);
+        }
+        if closing {
+            self.trailer(&here[..Trailer::BYTES]);
+        }
+        self.mode = Mode::Blocks;
+        Turn::pass(tail)
+    }
+
+    /// Whether a block of this type and length may stand at this file offset.
+    pub(super) fn length_is_possible(
+        &self,
+        kind: u32,
+        length: u32,
+        offset: u64,
+    ) -> Result<(), DamageKind> {
+        if kind == 0 && length == 0 {
+            return Err(DamageKind::Zeroed);
+        }
+        let limit = if is_read_whole(kind) { MAX_CONTIGUOUS } else { MAX_BLOCK };
+        if length < MIN_BLOCK || !length.is_multiple_of(4) || length > limit {
+            return Err(DamageKind::BlockLength { block_type: kind, length });
+        }
+        match self.segment_bytes {
+            Some(_) if kind == SECTION => Ok(()),
+            Some(segment) => {
+                let first = offset - self.section_start;
+                let last = first + u64::from(length) - 1;
+                let within = first / segment == last / segment;
+                if within { Ok(()) } else { Err(DamageKind::CrossesSegment { length }) }
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn start_skip(&mut self, block_type: u32, length: u32) -> Turn {
+        let closing = block_type == CLOSING_BLOCK;
+        let tail = 4 + if closing { Trailer::BYTES as u64 } else { 0 };
+        let left = u64::from(length) - 8 - tail;
+        self.mode = Mode::Skip { start: self.offset, left, length, closing };
+        Turn::pass(8)
+    }
+
+    /// Takes the body of a block whose lengths agree.
+    fn body(&mut self, block_type: u32, body: &[u8]) -> Result<Option<Record>, DamageKind> {
+        let malformed = |_: Malformed| DamageKind::MalformedBlock { block_type };
+        match block_type {
+            ENHANCED_PACKET => self.enhanced(body).map(Some),
+            SIMPLE_PACKET => self.simple(body).map(Some),
+            OBSOLETE_PACKET => self.obsolete(body).map(Some),
+            SECTION => {
+                self.section_start = self.offset;
+                self.segment_bytes = None;
+                self.section.clear();
+                Ok(None)
+            }
+            INTERFACE => {
+                let interface = Interface::parse(body, self.swapped).map_err(malformed)?;
+                self.add_interface(interface).map(|()| None)
+            }
+            STATISTICS => {
+                let options = body.get(12..).ok_or(Malformed).map_err(malformed)?;
+                let counters = Counters::parse(options, self.swapped).map_err(malformed)?;
+                let interface = self.interface(word(body, 0, self.swapped))?;
+                self.interfaces[interface.index as usize].counters = counters;
+                Ok(None)
+            }
+            CLOSING_BLOCK => {
+                if let Some(at) = body.len().checked_sub(Trailer::BYTES) {
+                    self.trailer(&body[at..]);
+                }
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn enhanced(&mut self, body: &[u8]) -> Result<Record, DamageKind> {
+        let read = |at| word(body, at, self.swapped);
+        let found = Found {
+            interface: read(0),
+            ticks: Some(u64::from(read(4)) << 32 | u64::from(read(8))),
+            captured: read(12),
+            original: read(16),
+            start: 20,
+            drops: None,
+        };
+        self.packet(ENHANCED_PACKET, body, found)
+    }
+
+    fn obsolete(&mut self, body: &[u8]) -> Result<Record, DamageKind> {
+        let read = |at| word(body, at, self.swapped);
+        let drops = half(body, 2, self.swapped);
+        let found = Found {
+            interface: half(body, 0, self.swapped).into(),
+            ticks: Some(u64::from(read(4)) << 32 | u64::from(read(8))),
+            captured: read(12),
+            original: read(16),
+            start: 20,
+            drops: (drops != u16::MAX).then_some(drops.into()),
+        };
+        self.packet(OBSOLETE_PACKET, body, found)
+    }
+
+    fn simple(&mut self, body: &[u8]) -> Result<Record, DamageKind> {
+        let original = word(body, 0, self.swapped);
+        let snapshot = match self.interface(0)?.snapshot_length {
+            0 => u32::MAX,
+            length => length,
+        };
+        // The block does not say the captured length: all its bytes that the snapshot length allows.
+        let room = body.len().saturating_sub(4) as u32;
+        let captured = original.min(snapshot);
+        let captured = if captured > room { original.min(room) } else { captured };
+        let found = Found { interface: 0, ticks: None, captured, original, start: 4, drops: None };
+        self.packet(SIMPLE_PACKET, body, found)
+    }
+
+    /// Checks a packet against its block's body and reads its options.
+    fn packet(&mut self, kind: u32, body: &[u8], found: Found) -> Result<Record, DamageKind> {
+        let Found { captured, start, .. } = found;
+        let room = body.len().saturating_sub(start) as u32;
+        if captured > room.min(MAX_CAPTURED) {
+            let limit = room.min(MAX_CAPTURED);
+            return Err(DamageKind::CapturedLength { captured, limit });
+        }
+        let malformed = DamageKind::MalformedBlock { block_type: kind };
+        if body.len() < start {
+            return Err(malformed);
+        }
+        let behind = start + (captured as usize).next_multiple_of(4);
+        let options = body.get(behind..).ok_or(malformed)?;
+        let interface = self.interface(found.interface)?;
+        let has_options = kind != SIMPLE_PACKET && (!options.is_empty() || found.drops.is_some());
+        if has_options {
+            let mut read = packet_options(options, self.swapped).map_err(|_| malformed)?;
+            if kind == OBSOLETE_PACKET {
+                // Of its options, only flags (2) and hash (3) mean the same.
+                read = PacketOptions { flags: read.flags, hash: read.hash, ..Default::default() };
+                read.drops_before = found.drops;
+            }
+            self.options = read;
+        }
+        Ok(Record {
+            offset: 8 + start,
+            time_ns: found.ticks.map_or(0, |ticks| interface.resolution.to_ns(ticks)),
+            captured_length: captured,
+            original_length: found.original,
+            interface: interface.index,
+            link: interface.link,
+            has_options,
+            timed: found.ticks.is_some(),
+        })
+    }
+
+    fn interface(&self, number: u32) -> Result<SectionInterface, DamageKind> {
+        let unknown = DamageKind::UnknownInterface { interface: number };
+        self.section.get(number as usize).copied().ok_or(unknown)
+    }
+
+    /// Keeps an interface. One that the section before had under the same number is the same one, so
+    /// that files put one behind the other do not fill the list.
+    fn add_interface(&mut self, interface: Interface) -> Result<(), DamageKind> {
+        let number = self.section.len();
+        let known = (self.interfaces.iter().enumerate().skip(number))
+            .find(|(_, known)| known.describes_same(&interface))
+            .map(|(index, _)| index)
+            .filter(|&index| !self.section.iter().any(|taken| taken.index as usize == index));
+        let index = match known {
+            Some(index) => index,
+            None if self.interfaces.len() < MAX_INTERFACES => {
+                self.interfaces.push(interface.clone());
+                self.interfaces.len() - 1
+            }
+            None => {
+                return Err(DamageKind::TooManyInterfaces { limit: MAX_INTERFACES as u32 });
+            }
+        };
+        self.section.push(SectionInterface {
+            index: index as u32,
+            link: interface.link,
+            multiplier: interface.resolution.multiplier(),
+            resolution: interface.resolution,
+            snapshot_length: interface.snapshot_length,
+        });
+        Ok(())
+    }
+
+    /// Takes the trailer of a segment, if it is one.
+    fn trailer(&mut self, bytes: &[u8]) {
+        let Some(trailer) = Trailer::parse(bytes) else { return };
+        self.recorded.add(&trailer);
+        if trailer.segment_bytes_are_possible() {
+            self.segment_bytes = Some(trailer.segment_bytes.into());
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What a file says about its interfaces.
+
+use super::options::{Malformed, Options, number};
+use super::{MAX_NAME_BYTES, Resolution, half, word};
+use crate::headers::LinkType;
+
+/// One interface that a file describes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// `if_name`, cut to [`MAX_NAME_BYTES`]; empty when the file does not say, as pcap never does.
+    pub name: String,
+    /// What its packets start with.
+    pub link: LinkType,
+    /// Units of its timestamps.
+    pub resolution: Resolution,
+    /// Longest captured length it promises, in bytes; 0 when it makes no promise.
+    pub snapshot_length: u32,
+    /// Bytes of frame check sequence at the end of each packet, when the file says.
+    pub fcs_bytes: Option<u8>,
+    /// What its last Interface Statistics Block counted.
+    pub counters: Counters,
+}
+
+/// Counts of an Interface Statistics Block; `None` where the block does not say.
+///
+/// Source: draft-ietf-opsawg-pcapng, section 4.6, options 4 to 8.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// `isb_ifrecv`: packets that the interface received.
+    pub received: Option<u64>,
+    /// `isb_ifdrop`: packets that the interface missed, for want of room.
+    pub missed: Option<u64>,
+    /// `isb_filteraccept`: packets that passed the filter.
+    pub accepted: Option<u64>,
+    /// `isb_osdrop`: packets that were lost behind the interface.
+    pub lost: Option<u64>,
+    /// `isb_usrdeliv`: packets that were delivered, so that they should be in the file.
+    pub delivered: Option<u64>,
+}
+
+impl Interface {
+    /// Reads the body of an Interface Description Block.
+    pub(super) fn parse(body: &[u8], swapped: bool) -> Result<Interface, Malformed> {
+        let options = body.get(8..).ok_or(Malformed)?;
+        let mut interface = Interface {
+            name: String::new(),
+            link: LinkType(half(body, 0, swapped)),
+            resolution: Resolution::MICROSECONDS,
+            snapshot_length: word(body, 4, swapped),
+            fcs_bytes: None,
+            counters: Counters::default(),
+        };
+        let mut options = Options::new(options, swapped);
+        let mut offset_seconds = 0;
+        while let Some((code, value)) = options.next()? {
+            match (code, value) {
+                (2, name) => interface.name = text(name),
+                (9, &[resolution]) => interface.resolution = Resolution::from_option(resolution),
+                (13, &[bits]) => interface.fcs_bytes = Some(bits / 8),
+                (14, offset) => offset_seconds = number(offset, swapped).ok_or(Malformed)? as i64,
+                _ => {}
+            }
+        }
+        interface.resolution.offset_seconds = offset_seconds;
+        Ok(interface)
+    }
+
+    /// Describes the one interface of a classic pcap file from the last word of its header.
+    ///
+    /// Source: draft-ietf-opsawg-pcap, section 4: link type in 16 bits, then reserved bits, the flag
+    /// `f`, and the FCS length in half words.
+    pub(super) fn classic(link_word: u32, snapshot_length: u32, resolution: Resolution) -> Self {
+        let has_fcs = link_word & 0x0400_0000 != 0;
+        Interface {
+            name: String::new(),
+            link: LinkType(link_word as u16),
+            resolution,
+            snapshot_length,
+            fcs_bytes: has_fcs.then_some((link_word >> 28) as u8 * 2),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Whether both describe the same interface; what was counted does not matter.
+    pub(super) fn describes_same(&self, other: &Interface) -> bool {
+        (self.link, self.snapshot_length, self.resolution, self.fcs_bytes, &self.name)
+            == (other.link, other.snapshot_length, other.resolution, other.fcs_bytes, &other.name)
+    }
+}
+
+impl Counters {
+    /// Reads the options of an Interface Statistics Block.
+    pub(super) fn parse(bytes: &[u8], swapped: bool) -> Result<Counters, Malformed> {
+        let mut counters = Counters::default();
+        let mut options = Options::new(bytes, swapped);
+        while let Some((code, value)) = options.next()? {
+            let slot = match code {
+                4 => &mut counters.received,
+                5 => &mut counters.missed,
+                6 => &mut counters.accepted,
+                7 => &mut counters.lost,
+                8 => &mut counters.delivered,
+                _ => continue,
+            };
+            *slot = Some(number(value, swapped).ok_or(Malformed)?);
+        }
+        Ok(counters)
+    }
+}
+
+/// Keeps the readable start of a text option.
+fn text(value: &[u8]) -> String {
+    let value = &value[..value.len().min(MAX_NAME_BYTES)];
+    let mut text = String::from_utf8_lossy(value).into_owned();
+    // A byte that is no UTF-8 becomes three.
+    text.truncate(text.floor_char_boundary(MAX_NAME_BYTES));
+    text
+}

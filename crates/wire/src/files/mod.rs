@@ -1,0 +1,123 @@
+//! Capture files: a decoder that finds packets in place, and encoders that write into lent bytes.
+//!
+//! Nothing here does I/O. A caller reads a file or a pipe into a buffer of its own and lends it to
+//! the [`Decoder`], which answers with [`Record`]s: where in that buffer each packet lies. An encoder
+//! is lent a buffer to write into and answers how many bytes it wrote.
+//!
+//! ```text
+//!            chunk, lent by the caller                     what the decoder says
+//!   | block | EPB ░░packet░░ | EPB ░░packet░░ | EP..   Packet(Record { offset, length, time })
+//!   ^ position                                  ^      NeedMore { bytes }: keep this tail, read on
+//! ```
+//!
+//! | format | read | written |
+//! |---|---|---|
+//! | pcap in us and ns, both byte orders, also the 24-byte "modified" records | yes | ns ([`PcapNsEncoder`]) |
+//! | pcapng, several sections, both byte orders | yes | yes ([`PcapngEncoder`]) |
+//! | segmented pcapng (`docs/format.md`) | yes | yes ([`SegmentEncoder`], [`SegmentIndex`]) |
+//!
+//! A file is hostile input. What holds, whatever its bytes are:
+//!
+//! - I1. No input panics. A call that returns has moved `position` forward, or asked for more
+//!   contiguous bytes than it was shown, or refused the file, or said `End`, which is for ever.
+//! - I2. The decoder never asks for more than [`MAX_NEED`] contiguous bytes and never holds more than
+//!   [`MAX_INTERFACES`] interface descriptions of at most [`MAX_NAME_BYTES`] bytes of name each.
+//! - I3. Bytes that make no sense are reported as [`Damage`], with where and how many, and decoding
+//!   goes on behind them. What a caller is shown and not shown adds up to the whole file.
+//! - I4. A record lies whole inside the chunk: `offset + captured_length <= chunk.len()`.
+//!
+//! What it does not do: follow a growing file, decrypt, decompress, or trust a section length.
+//!
+//! Source: draft-ietf-opsawg-pcap (classic), draft-ietf-opsawg-pcapng (blocks and options).
+
+mod block_scan;
+mod blocks;
+mod classic;
+mod decoder;
+mod description;
+mod encode;
+mod interface;
+mod kind;
+mod options;
+mod pcap_encoder;
+mod pcapng_encoder;
+mod record;
+mod resolution;
+mod segment;
+
+pub use decoder::Decoder;
+pub use description::{InterfaceDescription, SectionDescription};
+pub use encode::{EncodeError, PacketToWrite};
+pub use interface::{Counters, Interface};
+pub use kind::{FileKind, FormatError};
+pub use pcap_encoder::PcapNsEncoder;
+pub use pcapng_encoder::PcapngEncoder;
+pub use record::{Damage, DamageKind, Direction, PacketOptions, Record, Step};
+pub use resolution::Resolution;
+pub use segment::{
+    HashKind, LOSS_CAUSES, LossCause, Recorded, SegmentEncoder, SegmentError, SegmentIndex,
+    Trailer, WorkEntry,
+};
+
+/// The longest captured length that is believed, in bytes.
+///
+/// Source: `MAXIMUM_SNAPLEN`, libpcap 1.10 `pcap-int.h`; Wireshark's `WTAP_MAX_PACKET_SIZE_STANDARD`.
+/// A record longer than the snapshot length of its interface is accepted up to this, as Wireshark
+/// does (libpcap cuts it to the snapshot length).
+pub const MAX_CAPTURED: u32 = 262_144;
+
+/// The longest block that is believed, in bytes. Source: `MAX_BLOCK_SIZE`, Wireshark `pcapng.c`.
+pub const MAX_BLOCK: u32 = 16 << 20;
+
+/// The most contiguous bytes that [`Step::NeedMore`] ever asks for: 1 MiB and a little, which is four of
+/// the longest classic records and a header.
+pub const MAX_NEED: usize = 4 * (24 + MAX_CAPTURED as usize) + 24;
+
+/// The longest block that must lie contiguous in the chunk; a longer one is skipped as it streams by.
+pub(crate) const MAX_CONTIGUOUS: u32 = 512 << 10;
+
+/// The most interface descriptions that a decoder keeps over all sections of a file.
+pub const MAX_INTERFACES: usize = 2048;
+
+/// The longest interface name that is kept, in bytes; a longer one is cut.
+pub const MAX_NAME_BYTES: usize = 256;
+
+/// Type of the block that closes a segment: in the local-use range, which other readers skip.
+pub(crate) const CLOSING_BLOCK: u32 = 0x8000_0001;
+
+/// Block types. Source: draft-ietf-opsawg-pcapng, section 11.1.
+pub(crate) mod block_type {
+    pub(crate) const SECTION: u32 = 0x0A0D_0D0A;
+    pub(crate) const INTERFACE: u32 = 1;
+    pub(crate) const OBSOLETE_PACKET: u32 = 2;
+    pub(crate) const SIMPLE_PACKET: u32 = 3;
+    pub(crate) const NAME_RESOLUTION: u32 = 4;
+    pub(crate) const STATISTICS: u32 = 5;
+    pub(crate) const ENHANCED_PACKET: u32 = 6;
+    pub(crate) const DECRYPTION_SECRETS: u32 = 10;
+    pub(crate) const CUSTOM: u32 = 0x0BAD;
+    pub(crate) const CUSTOM_NO_COPY: u32 = 0x4000_0BAD;
+}
+
+/// What a section header holds behind its length, read in the byte order of its writer.
+pub(crate) const BYTE_ORDER_MAGIC: u32 = 0x1A2B_3C4D;
+
+/// Reads the 32-bit word at `at`, swapped or not; 0 when it lies outside.
+#[inline(always)]
+pub(crate) fn word(bytes: &[u8], at: usize, swapped: bool) -> u32 {
+    let Some(four) = bytes.get(at..).and_then(|rest| rest.first_chunk()) else { return 0 };
+    order(u32::from_le_bytes(*four), swapped)
+}
+
+/// Reads the 16-bit half word at `at`, swapped or not; 0 when it lies outside.
+#[inline]
+pub(crate) fn half(bytes: &[u8], at: usize, swapped: bool) -> u16 {
+    let Some(two) = bytes.get(at..).and_then(|rest| rest.first_chunk()) else { return 0 };
+    if swapped { u16::from_be_bytes(*two) } else { u16::from_le_bytes(*two) }
+}
+
+/// Swaps a word when its writer had the other byte order.
+#[inline(always)]
+pub(crate) fn order(word: u32, swapped: bool) -> u32 {
+    if swapped { word.swap_bytes() } else { word }
+}

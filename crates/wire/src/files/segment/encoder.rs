@@ -1,0 +1,267 @@
+//! Fills segments that the caller owns.
+
+use super::super::encode::write_packet;
+use super::super::{
+    CLOSING_BLOCK, Counters, Direction, EncodeError, InterfaceDescription, MAX_CAPTURED,
+    PacketToWrite, PcapngEncoder, SectionDescription,
+};
+use super::{
+    ENTRY_BYTES, HASHED, HashKind, INBOUND, INTERFACE_IN_BLOCK, LOSS_CAUSES, OUTBOUND, TAIL_BYTES,
+    TIME_IN_BLOCK, TRUNCATED, Trailer,
+};
+use crate::headers::LinkType;
+
+/// Fills one segment after the other with packets, worklist and trailer; see the module essay.
+///
+/// The caller owns the bytes and lends the same S of them to each call until the segment is advanced.
+/// It writes a finished segment at [`file_offset`](Self::file_offset). The order is:
+///
+/// ```text
+/// header -> write, advance -> push ... push -> false: finish -> write, advance -> push ...
+///                                  early flush: finish -> write ------------> push ... (same slot)
+/// ```
+#[derive(Clone, Debug)]
+pub struct SegmentEncoder {
+    file: PcapngEncoder,
+    snapshot_length: u32,
+    /// The trailer as it would be now; checksum aside.
+    open: Trailer,
+}
+
+impl SegmentEncoder {
+    /// Makes an encoder for a file of segments of `segment_bytes`, at its header segment.
+    ///
+    /// `first_packet` is the number of the file's first packet in the recording: 0, or where the file
+    /// before ended.
+    ///
+    /// # Panics
+    /// Unless `segment_bytes` is a power of two in [4 KiB, 16 MiB].
+    pub fn new(
+        segment_bytes: usize,
+        link: LinkType,
+        snapshot_length: u32,
+        hash_kind: HashKind,
+        first_packet: u64,
+    ) -> Self {
+        let segment_bytes = u32::try_from(segment_bytes).unwrap_or(0);
+        let open = Trailer { hash_kind, segment_bytes, first_packet, ..Trailer::default() };
+        assert!(open.segment_bytes_are_possible(), "segment of {segment_bytes} bytes");
+        SegmentEncoder { file: PcapngEncoder::new(link, snapshot_length), snapshot_length, open }
+    }
+
+    /// The most captured bytes that a packet may have, so that an empty segment takes it with all its
+    /// options. `MAX_CAPTURED` from S = 512 KiB on.
+    pub fn capacity(&self) -> usize {
+        // The block's own 32 bytes, options of at most 32, the closing block's head, one entry.
+        let around = 32 + 32 + 8 + ENTRY_BYTES + TAIL_BYTES;
+        (self.segment_bytes() - around).min(MAX_CAPTURED as usize)
+    }
+
+    /// Fills segment 0 with the descriptions and finishes it; [`advance`](Self::advance) is next.
+    ///
+    /// # Errors
+    /// Those of [`PcapngEncoder::interface`], and [`EncodeError::HeaderTooLong`].
+    ///
+    /// # Panics
+    /// If `segment` is not S bytes, or not segment 0.
+    pub fn header(
+        &mut self,
+        segment: &mut [u8],
+        section: &SectionDescription<'_>,
+        interfaces: &[InterfaceDescription<'_>],
+    ) -> Result<(), EncodeError> {
+        assert_eq!(self.open.sequence, 0, "the header is segment 0");
+        let too_long = EncodeError::HeaderTooLong { segment_bytes: self.segment_bytes() };
+        self.open.blocks_end = 0;
+        let room = self.room(segment, 0);
+        match self.file.section(room, section)? {
+            0 => return Err(too_long),
+            bytes => self.open.blocks_end = bytes as u32,
+        }
+        for interface in interfaces {
+            if !self.push_interface(segment, interface)? {
+                return Err(too_long);
+            }
+        }
+        self.finish(segment, &[0; LOSS_CAUSES]);
+        Ok(())
+    }
+
+    /// Appends a packet; `false` says that the segment is full: finish it, advance, push again.
+    ///
+    /// # Errors
+    /// [`EncodeError::UnknownInterface`], [`EncodeError::TooLong`] above the
+    /// [`capacity`](Self::capacity).
+    ///
+    /// # Panics
+    /// If `segment` is not S bytes.
+    ///
+    /// Cost: tens of instructions and the copy of the packet's bytes.
+    #[inline]
+    pub fn push(
+        &mut self,
+        segment: &mut [u8],
+        packet: &PacketToWrite<'_>,
+    ) -> Result<bool, EncodeError> {
+        self.file.check(packet)?;
+        let (captured, capacity) = (packet.bytes.len(), self.capacity());
+        if captured > capacity {
+            return Err(EncodeError::TooLong { captured, capacity });
+        }
+        let start = self.open.blocks_end as usize;
+        let bytes = write_packet(self.room(segment, 1), packet);
+        if bytes == 0 {
+            return Ok(false);
+        }
+        let open = &mut self.open;
+        if open.packets == 0 {
+            (open.base_time_ns, open.earliest_ns) = (packet.time_ns, packet.time_ns);
+        }
+        open.earliest_ns = open.earliest_ns.min(packet.time_ns);
+        open.latest_ns = open.latest_ns.max(packet.time_ns);
+        let entry = entry(start + 28, open.base_time_ns, packet);
+        let at = segment.len() - TAIL_BYTES - ENTRY_BYTES * (open.packets as usize + 1);
+        segment[at..at + ENTRY_BYTES].copy_from_slice(&entry);
+        open.packets += 1;
+        open.blocks_end += bytes as u32;
+        Ok(true)
+    }
+
+    /// Describes an interface that appeared while recording; `false` says that the segment is full.
+    ///
+    /// # Errors
+    /// Those of [`PcapngEncoder::interface`].
+    ///
+    /// # Panics
+    /// If `segment` is not S bytes.
+    pub fn push_interface(
+        &mut self,
+        segment: &mut [u8],
+        interface: &InterfaceDescription<'_>,
+    ) -> Result<bool, EncodeError> {
+        let mut file = self.file.clone();
+        let bytes = file.interface(self.room(segment, 0), interface)?;
+        self.file = file;
+        self.open.interfaces = self.file.interfaces();
+        self.open.blocks_end += bytes as u32;
+        Ok(bytes > 0)
+    }
+
+    /// Appends the closing counts of an interface; `false` says that the segment is full.
+    ///
+    /// # Errors
+    /// [`EncodeError::UnknownInterface`].
+    ///
+    /// # Panics
+    /// If `segment` is not S bytes.
+    pub fn push_statistics(
+        &mut self,
+        segment: &mut [u8],
+        interface: u32,
+        time_ns: u64,
+        counters: &Counters,
+    ) -> Result<bool, EncodeError> {
+        let bytes = self.file.statistics(self.room(segment, 0), interface, time_ns, counters)?;
+        self.open.blocks_end += bytes as u32;
+        Ok(bytes > 0)
+    }
+
+    /// Closes the segment as it is, so that it can be written. More may be pushed afterwards, and the
+    /// segment finished again: it belongs into the same slot until it is advanced.
+    ///
+    /// `losses` are the packets lost since the segment before, by [`LossCause`](super::LossCause).
+    ///
+    /// # Panics
+    /// If `segment` is not S bytes.
+    ///
+    /// Cost: zeroes the slack and reads the segment once for its checksum.
+    pub fn finish(&mut self, segment: &mut [u8], losses: &[u64; LOSS_CAUSES]) {
+        assert_eq!(segment.len(), self.segment_bytes(), "a segment is S bytes");
+        self.open.losses = *losses;
+        let size = segment.len();
+        let start = self.open.blocks_end as usize;
+        let tail = size - TAIL_BYTES;
+        let worklist = tail - ENTRY_BYTES * self.open.packets as usize;
+        let length = (size - start) as u32;
+        segment[start..start + 4].copy_from_slice(&CLOSING_BLOCK.to_le_bytes());
+        segment[start + 4..start + 8].copy_from_slice(&length.to_le_bytes());
+        segment[start + 8..worklist].fill(0);
+        segment[size - 4..].copy_from_slice(&length.to_le_bytes());
+        let trailer = &mut segment[tail..size - 4];
+        trailer.copy_from_slice(&self.open.to_bytes());
+        let checked = tail + Trailer::CHECKED_BYTES;
+        let checksum = crc32c::crc32c(&segment[..checked]);
+        segment[checked..checked + 4].copy_from_slice(&checksum.to_le_bytes());
+    }
+
+    /// Goes on to the next segment, which is empty.
+    pub fn advance(&mut self) {
+        self.open = Trailer {
+            hash_kind: self.open.hash_kind,
+            segment_bytes: self.open.segment_bytes,
+            sequence: self.open.sequence + 1,
+            first_packet: self.open.first_packet + u64::from(self.open.packets),
+            interfaces: self.open.interfaces,
+            ..Trailer::default()
+        };
+    }
+
+    /// Where the open segment belongs in its file.
+    pub fn file_offset(&self) -> u64 {
+        self.open.sequence * u64::from(self.open.segment_bytes)
+    }
+
+    /// Bytes of a segment: S.
+    pub fn segment_bytes(&self) -> usize {
+        self.open.segment_bytes as usize
+    }
+
+    /// Packets in the open segment.
+    pub fn packets(&self) -> u32 {
+        self.open.packets
+    }
+
+    /// Number that the next packet gets in the recording.
+    pub fn next_packet(&self) -> u64 {
+        self.open.first_packet + u64::from(self.open.packets)
+    }
+
+    /// Longest captured length that the file promises; 0 is no promise.
+    pub fn snapshot_length(&self) -> u32 {
+        self.snapshot_length
+    }
+
+    /// The bytes that a block may take when `entries` more entries must fit behind it.
+    #[inline]
+    fn room<'a>(&self, segment: &'a mut [u8], entries: usize) -> &'a mut [u8] {
+        assert_eq!(segment.len(), self.segment_bytes(), "a segment is S bytes");
+        let worklist = ENTRY_BYTES * (self.open.packets as usize + entries);
+        let start = self.open.blocks_end as usize;
+        // The head of the closing block must fit as well.
+        let end = (segment.len() - TAIL_BYTES).saturating_sub(worklist + 8);
+        segment.get_mut(start..end).unwrap_or_default()
+    }
+}
+
+/// The worklist entry of a packet whose bytes lie at `offset`.
+#[inline]
+fn entry(offset: usize, base_time_ns: u64, packet: &PacketToWrite<'_>) -> [u8; ENTRY_BYTES] {
+    let captured = packet.bytes.len() as u32;
+    let mut flags = if captured < packet.original_length { TRUNCATED } else { 0 };
+    flags |= match packet.direction {
+        Some(Direction::Inbound) => INBOUND,
+        Some(Direction::Outbound) => OUTBOUND,
+        None => 0,
+    };
+    flags |= if packet.hash.is_some() { HASHED } else { 0 };
+    let delta = packet.time_ns.checked_sub(base_time_ns);
+    let delta = delta.and_then(|delta| u32::try_from(delta).ok()).unwrap_or(TIME_IN_BLOCK);
+    let interface = packet.interface.min(INTERFACE_IN_BLOCK);
+    let first = offset as u32 | u32::from(flags) << 24;
+    let words = [first, captured | interface << 20, packet.hash.unwrap_or(0), delta];
+    let mut bytes = [0; ENTRY_BYTES];
+    for (place, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+        *place = word.to_le_bytes();
+    }
+    bytes
+}

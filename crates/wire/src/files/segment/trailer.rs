@@ -1,0 +1,157 @@
+//! The trailer of a segment.
+
+use super::super::{half, word};
+
+/// How many causes of loss a trailer has room for.
+pub const LOSS_CAUSES: usize = 8;
+
+/// Why packets are not in the file: index into [`Trailer::losses`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LossCause {
+    /// The source had no room.
+    Miss = 0,
+    /// We chose to discard.
+    Drop = 1,
+    /// The recorder was lapped by the writer of the log.
+    Overrun = 2,
+    /// The file had no room, or a write failed.
+    Full = 3,
+    /// The writer of the log was down.
+    WriterDown = 4,
+}
+
+/// Which hash the worklist of a segment holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HashKind {
+    /// None.
+    #[default]
+    None = 0,
+    /// Toeplitz with the key of the NIC.
+    Rss = 1,
+    /// The same for both directions of a flow.
+    Symmetric = 2,
+    /// Symmetric, of the packet inside a tunnel.
+    Inner = 3,
+}
+
+/// What a segment says about itself, as it stands at its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trailer {
+    /// Which hash the worklist holds; an unknown kind is read as none.
+    pub hash_kind: HashKind,
+    /// Bytes of a segment: S.
+    pub segment_bytes: u32,
+    /// Packets in this segment.
+    pub packets: u32,
+    /// Where the blocks end and the closing block starts.
+    pub blocks_end: u32,
+    /// Number of the segment in its file.
+    pub sequence: u64,
+    /// Number of the first packet of this segment in the recording.
+    pub first_packet: u64,
+    /// Time in ns that the deltas of the worklist count from: that of the segment's first packet.
+    pub base_time_ns: u64,
+    /// Earliest time of a packet here.
+    pub earliest_ns: u64,
+    /// Latest time of a packet here.
+    pub latest_ns: u64,
+    /// Packets lost since the segment before, by [`LossCause`].
+    pub losses: [u64; LOSS_CAUSES],
+    /// Interfaces described up to the end of this segment.
+    pub interfaces: u32,
+    /// CRC32C of the segment up to this field.
+    pub checksum: u32,
+}
+
+impl Trailer {
+    /// First bytes of a trailer.
+    pub const MAGIC: [u8; 8] = *b"BurstSeg";
+    /// The only version.
+    pub const VERSION: u16 = 1;
+    /// Bytes of a trailer in the file.
+    pub const BYTES: usize = 140;
+    /// Bytes of a trailer that its checksum covers, together with all that stands before it.
+    pub(super) const CHECKED_BYTES: usize = Self::BYTES - 4;
+
+    /// Reads a trailer; `None` when magic or version are not ours. The checksum is not looked at.
+    pub(in super::super) fn parse(bytes: &[u8]) -> Option<Trailer> {
+        let bytes: &[u8; Self::BYTES] = bytes.first_chunk()?;
+        if !bytes.starts_with(&Self::MAGIC) || half(bytes, 8, false) != Self::VERSION {
+            return None;
+        }
+        let read = |at| word(bytes, at, false);
+        let long = |at| u64::from(read(at)) | u64::from(read(at + 4)) << 32;
+        let hash_kind = match half(bytes, 10, false) {
+            1 => HashKind::Rss,
+            2 => HashKind::Symmetric,
+            3 => HashKind::Inner,
+            _ => HashKind::None,
+        };
+        Some(Trailer {
+            hash_kind,
+            segment_bytes: read(12),
+            packets: read(16),
+            blocks_end: read(20),
+            sequence: long(24),
+            first_packet: long(32),
+            base_time_ns: long(40),
+            earliest_ns: long(48),
+            latest_ns: long(56),
+            losses: std::array::from_fn(|cause| long(64 + 8 * cause)),
+            interfaces: read(128),
+            checksum: read(136),
+        })
+    }
+
+    /// The bytes of the trailer, checksum included.
+    pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        put(0, &Self::MAGIC);
+        put(8, &Self::VERSION.to_le_bytes());
+        put(10, &(self.hash_kind as u16).to_le_bytes());
+        put(12, &self.segment_bytes.to_le_bytes());
+        put(16, &self.packets.to_le_bytes());
+        put(20, &self.blocks_end.to_le_bytes());
+        put(24, &self.sequence.to_le_bytes());
+        put(32, &self.first_packet.to_le_bytes());
+        put(40, &self.base_time_ns.to_le_bytes());
+        put(48, &self.earliest_ns.to_le_bytes());
+        put(56, &self.latest_ns.to_le_bytes());
+        for (cause, lost) in self.losses.iter().enumerate() {
+            put(64 + 8 * cause, &lost.to_le_bytes());
+        }
+        put(128, &self.interfaces.to_le_bytes());
+        put(136, &self.checksum.to_le_bytes());
+        bytes
+    }
+
+    /// Whether S is a power of two in the range that is written.
+    pub(in super::super) fn segment_bytes_are_possible(&self) -> bool {
+        self.segment_bytes.is_power_of_two() && (4096..=16 << 20).contains(&self.segment_bytes)
+    }
+}
+
+/// What the trailers of a file say in sum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// Segments whose trailer was passed, the header segment included.
+    pub segments: u64,
+    /// Packets that these say they hold.
+    pub packets: u64,
+    /// Packets lost before they reached the file, by [`LossCause`]; saturating.
+    pub losses: [u64; LOSS_CAUSES],
+    /// The trailer that was passed last.
+    pub last: Option<Trailer>,
+}
+
+impl Recorded {
+    pub(in super::super) fn add(&mut self, trailer: &Trailer) {
+        self.segments += 1;
+        self.packets += u64::from(trailer.packets);
+        for (sum, lost) in self.losses.iter_mut().zip(trailer.losses) {
+            *sum = sum.saturating_add(lost);
+        }
+        self.last = Some(*trailer);
+    }
+}

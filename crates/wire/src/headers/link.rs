@@ -1,0 +1,126 @@
+//! Link types, link headers, VLAN tags, and LLC.
+
+use super::walk::Walk;
+use super::{Network, Outcome, VlanTag, ether_type};
+
+/// VLAN tags that are followed in one packet. Real stacks have one or two.
+pub const TAGS_MAX: usize = 8;
+
+/// What a packet starts with: the number that pcap and pcapng files use.
+///
+/// Source: <https://www.tcpdump.org/linktypes.html>, also for the layout of each link header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LinkType(pub u16);
+
+impl LinkType {
+    /// BSD loopback: an address family of 4 bytes in the byte order of the capturing host.
+    pub const NULL: Self = Self(0);
+    /// Ethernet: 14 bytes and VLAN tags.
+    pub const ETHERNET: Self = Self(1);
+    /// IPv4 or IPv6 without any link header; the version nibble tells.
+    pub const RAW: Self = Self(101);
+    /// OpenBSD loopback: an address family of 4 bytes in network byte order.
+    pub const LOOP: Self = Self(108);
+    /// Linux cooked capture, version 1: 16 bytes.
+    pub const LINUX_SLL: Self = Self(113);
+    /// IPv4 without any link header.
+    pub const IPV4: Self = Self(228);
+    /// IPv6 without any link header.
+    pub const IPV6: Self = Self(229);
+    /// Linux cooked capture, version 2: 20 bytes.
+    pub const LINUX_SLL2: Self = Self(276);
+}
+
+impl Walk<'_> {
+    /// Reads the link header with its tags; leaves the walk at the network header.
+    pub(super) fn link(&mut self, link: LinkType) -> Result<(), Outcome> {
+        match link {
+            LinkType::ETHERNET => {
+                let [.., high, low] = self.take::<14>(Outcome::TruncatedLink)?;
+                self.tags(u16::from_be_bytes([high, low]))?;
+                if self.headers.ether_type <= ether_type::LENGTH_MAX { self.llc() } else { Ok(()) }
+            }
+            LinkType::LINUX_SLL => {
+                let [.., high, low] = self.take::<16>(Outcome::TruncatedLink)?;
+                self.tags(u16::from_be_bytes([high, low]))
+            }
+            LinkType::LINUX_SLL2 => {
+                let [high, low, ..] = self.take::<20>(Outcome::TruncatedLink)?;
+                self.tags(u16::from_be_bytes([high, low]))
+            }
+            LinkType::NULL | LinkType::LOOP => self.address_family(),
+            LinkType::RAW => self.version_nibble(),
+            LinkType::IPV4 => {
+                self.headers.ether_type = ether_type::IPV4;
+                Ok(())
+            }
+            LinkType::IPV6 => {
+                self.headers.ether_type = ether_type::IPV6;
+                Ok(())
+            }
+            LinkType(_) => Err(Outcome::UnknownLink),
+        }
+    }
+
+    /// Follows VLAN tags from the EtherType `first` to the one that is not a tag.
+    fn tags(&mut self, first: u16) -> Result<(), Outcome> {
+        self.headers.ether_type = first;
+        while is_tag(self.headers.ether_type) {
+            let index = usize::from(self.headers.tag_count);
+            if index == TAGS_MAX {
+                return Err(Outcome::TooManyTags);
+            }
+            let [tag_high, tag_low, high, low] = self.take(Outcome::TruncatedLink)?;
+            self.headers.tags[index] = VlanTag(u16::from_be_bytes([tag_high, tag_low]));
+            self.headers.tag_count += 1;
+            self.headers.ether_type = u16::from_be_bytes([high, low]);
+        }
+        Ok(())
+    }
+
+    /// Reads the LLC header of an 802.3 frame, whose type field is a length.
+    ///
+    /// SNAP with organisation code 0 carries an EtherType (RFC 1042); the rest is `Network::Llc`,
+    /// with the walk left behind the three bytes of LLC or the eight of SNAP.
+    fn llc(&mut self) -> Result<(), Outcome> {
+        let length = std::mem::take(&mut self.headers.ether_type);
+        self.cut(usize::from(length));
+        let llc = self.take(Outcome::TruncatedLink)?;
+        if llc == [0xaa, 0xaa, 0x03] {
+            let [organisation @ .., high, low] = self.take::<5>(Outcome::TruncatedLink)?;
+            if organisation == [0, 0, 0] {
+                self.headers.ether_type = u16::from_be_bytes([high, low]);
+                return Ok(());
+            }
+        }
+        self.headers.network = Network::Llc;
+        Err(Outcome::UnknownNetwork)
+    }
+
+    /// Reads the address family of a loopback header. IPv6 has a different number on each system:
+    /// 10 on Linux, 24 on NetBSD and OpenBSD, 28 on FreeBSD, 30 on Darwin.
+    fn address_family(&mut self) -> Result<(), Outcome> {
+        let family = self.take(Outcome::TruncatedLink)?;
+        // Families are small, so the smaller reading is the one in the writer's byte order.
+        self.headers.ether_type = match u32::from_le_bytes(family).min(u32::from_be_bytes(family)) {
+            2 => ether_type::IPV4,
+            10 | 24 | 28 | 30 => ether_type::IPV6,
+            _ => 0,
+        };
+        Ok(())
+    }
+
+    fn version_nibble(&mut self) -> Result<(), Outcome> {
+        let [first] = self.peek(Outcome::TruncatedNetwork)?;
+        self.headers.ether_type = match first >> 4 {
+            4 => ether_type::IPV4,
+            6 => ether_type::IPV6,
+            _ => return Err(Outcome::MalformedNetwork),
+        };
+        Ok(())
+    }
+}
+
+fn is_tag(ether_type: u16) -> bool {
+    matches!(ether_type, ether_type::VLAN | ether_type::SERVICE_VLAN | ether_type::OLD_STACKED_VLAN)
+}

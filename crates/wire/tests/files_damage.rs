@@ -1,0 +1,268 @@
+//! Damage at every place of small files: what it does not touch is delivered, and decoding ends.
+
+mod files_build;
+
+use burstline_wire::files::{
+    Damage, Decoder, HashKind, InterfaceDescription, PacketToWrite, SectionDescription,
+    SegmentEncoder,
+};
+use burstline_wire::headers::LinkType;
+use files_build::*;
+use proptest::prelude::*;
+use std::ops::Range;
+
+const T: u32 = 1_700_000_000;
+
+/// A file, and where the record of each packet lies in it.
+struct Sample {
+    name: String,
+    file: Vec<u8>,
+    records: Vec<Range<usize>>,
+}
+
+fn length_of(number: u32) -> usize {
+    [60, 61, 130, 594, 62, 63][number as usize % 6]
+}
+
+fn classic(order: Order, packets: u32) -> Sample {
+    let mut file = pcap_header(order, 0xA1B2_3C4D, 1);
+    let mut records = Vec::new();
+    for number in 0..packets {
+        let data = payload(number, length_of(number));
+        let record = pcap_record(order, T + number / 10, number, &data, data.len() as u32);
+        records.push(file.len()..file.len() + record.len());
+        file.extend(record);
+    }
+    Sample { name: format!("pcap {order:?}"), file, records }
+}
+
+fn pcapng(order: Order, packets: u32) -> Sample {
+    let mut file = section(order);
+    file.extend(interface(order, 1, 0, &[option(order, 9, &[9]), option(order, 0, b"")]));
+    let mut records = Vec::new();
+    for number in 0..packets {
+        let data = payload(number, length_of(number));
+        let time = u64::from(T) * 1_000_000_000 + u64::from(number);
+        let dropped = [option(order, 4, &order.u64(7)), option(order, 0, b"")];
+        let options = if number % 5 == 4 { &dropped[..] } else { &[] };
+        let record = enhanced(order, 0, time, &data, data.len() as u32, options);
+        records.push(file.len()..file.len() + record.len());
+        file.extend(record);
+    }
+    Sample { name: format!("pcapng {order:?}"), file, records }
+}
+
+fn segmented(packets: u32) -> Sample {
+    let size = 4096;
+    let mut encoder = SegmentEncoder::new(size, LinkType::ETHERNET, 0, HashKind::None, 0);
+    let mut segment = vec![0xEE; size];
+    let interface = InterfaceDescription::new(LinkType::ETHERNET, "eth0");
+    encoder.header(&mut segment, &SectionDescription::default(), &[interface]).unwrap();
+    let (mut file, mut records) = (segment.clone(), Vec::new());
+    encoder.advance();
+    let mut start = 0;
+    for number in 0..packets {
+        let data = payload(number, length_of(number));
+        let packet = PacketToWrite::new(&data, u64::from(T) * 1_000_000_000 + u64::from(number));
+        if !encoder.push(&mut segment, &packet).unwrap() {
+            encoder.finish(&mut segment, &[0; 8]);
+            file.extend(&segment);
+            encoder.advance();
+            start = 0;
+            assert!(encoder.push(&mut segment, &packet).unwrap());
+        }
+        let length = 32 + data.len().next_multiple_of(4);
+        records.push(file.len() + start..file.len() + start + length);
+        start += length;
+    }
+    encoder.finish(&mut segment, &[0; 8]);
+    file.extend(&segment);
+    Sample { name: "segmented".into(), file, records }
+}
+
+fn samples(packets: u32) -> Vec<Sample> {
+    let of = |order| [classic(order, packets), pcapng(order, packets)];
+    let mut samples: Vec<_> = ORDERS.into_iter().flat_map(of).collect();
+    samples.push(segmented(packets));
+    samples
+}
+
+/// Checks that every packet outside `touched` is delivered, in order, and nothing made up in between
+/// but what lies inside the touched bytes and their records.
+fn check(sample: &Sample, damaged: &[u8], touched: Range<usize>) {
+    let decoded = decode(damaged);
+    let mut delivered = decoded.packets.iter().peekable();
+    let mut invented = 0;
+    for (number, record) in (0..).zip(&sample.records) {
+        if record.start < touched.end && touched.start < record.end {
+            continue;
+        }
+        let data = payload(number, length_of(number));
+        while delivered.peek().is_some_and(|packet| packet.bytes != data) {
+            delivered.next();
+            invented += 1;
+        }
+        assert!(
+            delivered.next().is_some(),
+            "{}: {touched:?} lost packet {number} at {record:?}: {:?}",
+            sample.name,
+            decoded.damage
+        );
+    }
+    let hit = sample.records.iter().filter(|r| r.start < touched.end && touched.start < r.end);
+    let invented = invented + delivered.count();
+    assert!(invented <= hit.count(), "{}: {touched:?} made up {invented}", sample.name);
+}
+
+#[test]
+fn the_samples_are_whole() {
+    for sample in samples(60) {
+        let decoded = decode(&sample.file);
+        assert_eq!(decoded.damage, [], "{}", sample.name);
+        assert_eq!(decoded.packets.len(), 60, "{}", sample.name);
+        check(&sample, &sample.file, 0..0);
+    }
+}
+
+#[test]
+fn cut_at_every_byte() {
+    for sample in samples(12) {
+        for cut in 0..sample.file.len() {
+            let decoded = decode(&sample.file[..cut]);
+            let whole = sample.records.iter().filter(|record| record.end <= cut).count();
+            if decoded.refused.is_none() {
+                assert_eq!(decoded.packets.len(), whole, "{} cut at {cut}", sample.name);
+                let lost: u64 = decoded.damage.iter().map(|damage| damage.skipped).sum();
+                let inside = sample.records.iter().any(|r| r.start < cut && cut < r.end);
+                assert!(!inside || lost > 0, "{} cut at {cut}: said nothing", sample.name);
+            } else {
+                assert_eq!(whole, 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn zeros_in_every_window() {
+    for sample in samples(60) {
+        let first = sample.records[0].start;
+        for window in [64, 512, 4096] {
+            for start in (first..sample.file.len()).step_by(16) {
+                let end = (start + window).min(sample.file.len());
+                let mut damaged = sample.file.clone();
+                damaged[start..end].fill(0);
+                check(&sample, &damaged, start..end);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_bit_flipped() {
+    for sample in samples(14) {
+        let first = sample.records[0].start;
+        for bit in 0..8 * sample.file.len() {
+            let mut damaged = sample.file.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            if bit / 8 < first {
+                // What describes the packets is damaged: they may be refused or misread, no more.
+                decode(&damaged);
+            } else {
+                check(&sample, &damaged, bit / 8..bit / 8 + 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_hole_in_two_hundred_packets_loses_what_it_touches() {
+    for sample in samples(200) {
+        let middle = sample.records[100].start + 3;
+        let hole = middle..middle + 4096;
+        let mut damaged = sample.file.clone();
+        damaged[hole.clone()].fill(0);
+        check(&sample, &damaged, hole.clone());
+        let lost: u64 = decode(&damaged).damage.iter().map(|damage| damage.skipped).sum();
+        assert!((3500..6000).contains(&lost), "{}: {lost} bytes skipped", sample.name);
+    }
+}
+
+#[test]
+fn a_section_behind_a_torn_tail_is_found() {
+    for torn in 1..40 {
+        let sample = pcapng(Order::Little, 10);
+        let cut = sample.records[9].end - torn;
+        let file = [&sample.file[..cut], &pcapng(Order::Big, 10).file].concat();
+        let decoded = decode(&file);
+        assert_eq!(decoded.packets.len(), 19, "torn by {torn}");
+        let [Damage { offset, .. }] = decoded.damage[..] else { panic!("{:?}", decoded.damage) };
+        assert_eq!(offset, sample.records[9].start as u64);
+    }
+}
+
+#[test]
+fn a_block_does_not_cross_a_segment_boundary() {
+    // A damaged length that happens to agree with what lies behind the boundary.
+    let mut sample = segmented(60);
+    let last = sample.records.iter().rposition(|record| record.end <= 8192).unwrap();
+    let record = sample.records[last].clone();
+    let length = (8192 + 400 - record.start) as u32;
+    sample.file[record.start + 4..record.start + 8].copy_from_slice(&length.to_le_bytes());
+    sample.file[8192 + 396..8192 + 400].copy_from_slice(&length.to_le_bytes());
+    let first = sample.records[last + 1].start;
+    let untouched = sample.records.iter().position(|record| record.start > 8192 + 400).unwrap();
+    assert_eq!(first, 8192);
+    let decoded = decode(&sample.file);
+    let lost = untouched - 1 - (last + 1) + 1;
+    assert!(decoded.packets.len() >= 60 - lost - 1, "{:?}", decoded.damage);
+    assert!(decoded.damage[0].offset == record.start as u64);
+    assert!(decoded.damage[0].offset + decoded.damage[0].skipped <= 8192);
+}
+
+/// Random edits of a valid file.
+fn edited() -> impl Strategy<Value = Vec<u8>> {
+    let edit = (0..10_000usize, any::<u32>(), 1..=4usize);
+    (0..5usize, prop::collection::vec(edit, 0..12), any::<bool>()).prop_map(
+        |(which, edits, small)| {
+            let mut file = samples(24).swap_remove(which).file;
+            for (at, value, bytes) in edits {
+                let at = at % file.len();
+                let value = if small { value & 0xFF } else { value };
+                for (place, byte) in file[at..].iter_mut().zip(&value.to_le_bytes()[..bytes]) {
+                    *place = *byte;
+                }
+            }
+            file
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn random_bytes_end(
+        magic in 0..6usize,
+        bytes in prop::collection::vec(any::<u8>(), 0..4000),
+        chunk in 1..5000usize,
+    ) {
+        let start = match magic {
+            0 => pcap_header(Order::Little, 0xA1B2_C3D4, 1),
+            1 => pcap_header(Order::Big, 0xA1B2_CD34, 1),
+            2 => section(Order::Little),
+            3 => [section(Order::Big), interface(Order::Big, 1, 0, &[])].concat(),
+            4 => [section(Order::Little), vec![6, 0, 0, 0]].concat(),
+            _ => Vec::new(),
+        };
+        decode_with(&mut Decoder::new(), &[start, bytes].concat(), chunk);
+    }
+
+    #[test]
+    fn what_is_seen_does_not_depend_on_the_chunks(file in edited(), chunk in 1..6000usize) {
+        let whole = decode(&file);
+        let pieces = decode_with(&mut Decoder::new(), &file, chunk);
+        prop_assert_eq!(&whole.packets, &pieces.packets);
+        prop_assert_eq!(&whole.damage, &pieces.damage);
+        decode_with(&mut Decoder::live(), &file, chunk);
+    }
+}
