@@ -32,9 +32,9 @@ const DIRECTORY_AT: usize = 4096;
 const LINE_BYTES: usize = 64;
 
 /// Life of a log, as readers see it.
-pub(crate) const STATE_OPEN: u32 = 1;
+const STATE_OPEN: u32 = 1;
 /// The writer has gone, and said so: what is published is all there will be.
-pub(crate) const STATE_CLOSED: u32 = 2;
+const STATE_CLOSED: u32 = 2;
 
 #[repr(C, align(64))]
 struct Line<T>(T);
@@ -152,7 +152,7 @@ impl ControlView {
         }
         // SAFETY: the header fits in the mapping, checked just above; V2.
         let header = unsafe { base.cast::<Header>().as_ref() };
-        if header.magic.load(Acquire) != MAGIC {
+        if Word64::load(&header.magic, Acquire) != MAGIC {
             return Err(AttachError::NotALog { reason: "the magic number is not there" });
         }
         let version = header.version.load(Relaxed);
@@ -201,9 +201,14 @@ impl ControlView {
         &self.header().wake.0
     }
 
-    /// [`STATE_OPEN`] or [`STATE_CLOSED`].
-    pub(crate) fn state(&self) -> &AtomicU32 {
-        &self.header().state.0
+    /// Whether the writer has ended the log. What it published before is then visible.
+    pub(crate) fn is_closed(&self) -> bool {
+        Word32::load(&self.header().state.0, Acquire) == STATE_CLOSED // pairs with `close`
+    }
+
+    /// Writer: nothing more will come.
+    pub(crate) fn close(&self) {
+        self.header().state.0.store(STATE_CLOSED, Release); // pairs with `is_closed`
     }
 
     /// What the writer says of seat `index`, in `[0, MAX_READERS)`.
@@ -239,10 +244,23 @@ impl Control for ControlView {
     }
 }
 
+/// A reader's mapping is read-only, and on read-only memory Rust promises relaxed loads only.
+/// So an acquire load is a relaxed one and a fence, which is at least as strong.
+/// Source: `std::sync::atomic`, "Atomic accesses to read-only memory".
+macro_rules! load {
+    ($word:expr, $order:expr) => {{
+        let value = $word.load(Relaxed);
+        if $order != Relaxed {
+            fence($order);
+        }
+        value
+    }};
+}
+
 impl Word64 for AtomicU64 {
     #[inline]
     fn load(&self, order: Ordering) -> u64 {
-        self.load(order)
+        load!(self, order)
     }
 
     #[inline]
@@ -254,7 +272,7 @@ impl Word64 for AtomicU64 {
 impl Word32 for AtomicU32 {
     #[inline]
     fn load(&self, order: Ordering) -> u32 {
-        self.load(order)
+        load!(self, order)
     }
 
     #[inline]

@@ -16,14 +16,15 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::thread;
+use std::time::Duration;
 
 use burstline_sys::futex::{self, WaitOutcome};
 
 use crate::burst::{Burst, FactsAt};
-use crate::control::STATE_CLOSED;
 use crate::desc::{Desc, FACTS_BYTES, align_up};
 use crate::log::{Memory, Start};
-use crate::protocol::{self, Control, Entry, ReaderPage};
+use crate::protocol::{self, Control, Entry, ReaderPage, Word32, Word64};
 use crate::seat::{SEAT_DEMOTED, SeatHandle};
 use crate::wake::WAKE_WINDOW_NS;
 use crate::watermark::Watermark;
@@ -148,12 +149,16 @@ impl Reader {
         protocol::announce_sleep(&self.memory.control, &self.seat.page);
         let first_ns = timeout_ns.min(WAKE_WINDOW_NS);
         for sleep_ns in [first_ns, timeout_ns - first_ns] {
-            let seen = word.load(Acquire); // pairs with the Release in `wake_sleepers`
-            if sleep_ns == 0
-                || self.has_news()
-                || futex::wait(word, seen, sleep_ns) != WaitOutcome::TimedOut
-            {
+            // Pairs with the Release in `wake_sleepers`: a wake after this is not slept through.
+            let seen = Word32::load(word, Acquire);
+            if sleep_ns == 0 || self.has_news() {
                 break;
+            }
+            match futex::wait(word, seen, sleep_ns) {
+                WaitOutcome::TimedOut => {}
+                // A sandbox without futexes: sleep blindly rather than spin.
+                WaitOutcome::Refused { .. } => thread::sleep(Duration::from_nanos(first_ns)),
+                _ => break,
             }
         }
         protocol::awake(&self.seat.page);
@@ -161,7 +166,7 @@ impl Reader {
 
     fn has_news(&self) -> bool {
         let control = &self.memory.control;
-        if control.state().load(Acquire) == STATE_CLOSED {
+        if control.is_closed() {
             return true;
         }
         match &self.current {
@@ -169,7 +174,7 @@ impl Reader {
                 let mark = protocol::watch(control, current.segment);
                 mark.count() > current.taken || mark.is_sealed()
             }
-            None => control.head().load(Acquire) >= self.sequence,
+            None => self.head() >= self.sequence,
         }
     }
 
@@ -201,7 +206,7 @@ impl Reader {
     #[cold]
     fn advance_segment(&mut self) -> Option<(Current, u32, u32)> {
         // Read before looking: if the end was announced by now, all that came before it is seen.
-        let closed = self.memory.control.state().load(Acquire) == STATE_CLOSED;
+        let closed = self.memory.control.is_closed();
         if let Some(current) = self.current {
             let mark = protocol::watch(&self.memory.control, current.segment);
             if mark.count() == current.taken && mark.is_sealed() {
@@ -230,8 +235,13 @@ impl Reader {
         None
     }
 
+    /// The newest sequence number; 0 before the first.
+    fn head(&self) -> u64 {
+        Word64::load(self.memory.control.head(), Acquire) // pairs with `open`
+    }
+
     fn has_no_successor(&self) -> bool {
-        self.current.is_none() && self.memory.control.head().load(Acquire) < self.sequence
+        self.current.is_none() && self.head() < self.sequence
     }
 
     /// Lets go of the current segment, which is drained.
@@ -258,7 +268,7 @@ impl Reader {
                 Entry::NotYet => return false,
                 Entry::Lapped => {
                     self.statistics.laps += u64::from(self.start.is_none());
-                    self.sequence = control.head().load(Acquire).max(self.sequence);
+                    self.sequence = self.head().max(self.sequence);
                     protocol::pass(page, self.sequence);
                 }
             }
@@ -290,7 +300,7 @@ impl Reader {
 
     /// Finds its place at once, so that `Start::Now` means the call and not the first poll.
     fn settle(&mut self) {
-        if !self.enter() && self.memory.control.head().load(Acquire) < self.sequence {
+        if !self.enter() && self.head() < self.sequence {
             // Nothing was ever written: it starts with packet 0 whatever was asked for.
             self.start = None;
         }
@@ -298,8 +308,8 @@ impl Reader {
 
     fn published(&self) -> u64 {
         let control = &self.memory.control;
-        let head = control.head().load(Acquire);
-        let entry = control.directory(head).load(Acquire);
+        let head = self.head();
+        let entry = Word64::load(control.directory(head), Acquire);
         let segment = crate::watermark::DirectoryEntry::from_bits(entry).segment();
         if head == 0 || segment >= control.segment_count() {
             return 0;

@@ -17,11 +17,10 @@
 
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_sys::clock;
 
-use crate::control::STATE_CLOSED;
 use crate::copy::copy_packet;
 use crate::desc::{Desc, FACTS_BYTES, Facts, Flags, MAX_PACKET_BYTES, align_up};
 use crate::log::Shared;
@@ -339,8 +338,7 @@ impl Drop for Writer {
     /// Publishes the rest and tells the readers that nothing more will come.
     fn drop(&mut self) {
         self.seal();
-        // Pairs with the Acquire in `Reader`: whoever sees the end sees all that came before.
-        self.shared.memory.control.state().store(STATE_CLOSED, Release);
+        self.shared.memory.control.close();
         self.waker.wake(&self.shared);
     }
 }

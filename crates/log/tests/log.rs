@@ -298,7 +298,7 @@ fn the_longest_packets() {
 fn filled_in_place() {
     let (log, mut writer) = log(4);
     let mut reader = log.attach(lossy()).unwrap();
-    drop(writer.reserve(100).unwrap()); // given back
+    assert_eq!(writer.reserve(100).unwrap().length(), 100); // given back
     let mut slot = writer.reserve(10).unwrap();
     slot.write(0, b"hello");
     slot.write(5, b"world");

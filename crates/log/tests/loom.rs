@@ -223,7 +223,12 @@ fn e1_publish() {
 
 #[test]
 fn e2_pin_against_reuse_one_reader() {
-    check(None, || pin_against_reuse(3, 1, 3, 2, true));
+    check(None, || pin_against_reuse(3, 1, 3, 1, true));
+}
+
+#[test]
+fn e2_pin_against_reuse_one_reader_twice() {
+    check(Some(3), || pin_against_reuse(3, 1, 3, 2, true));
 }
 
 #[test]

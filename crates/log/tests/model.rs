@@ -55,7 +55,7 @@ struct Sent {
 struct Follower {
     reader: Reader,
     policy: Policy,
-    /// Where it started: known with its first packet.
+    /// The number of the first packet delivered or missed: known with its first burst.
     start: Option<u64>,
     held: VecDeque<HeldBurst>,
 }
@@ -109,7 +109,7 @@ impl World {
             }
             Operation::Hold { reader } => {
                 if let Some(follower) = self.followers.get_mut(reader) {
-                    follower.held.extend(follower.reader.hold_burst());
+                    follower.hold();
                     follower.check_held(&self.sent);
                 }
             }
@@ -176,7 +176,7 @@ impl Follower {
         });
         let after = self.reader.statistics();
         if let Some((first, packets)) = first {
-            let start = *self.start.get_or_insert(first);
+            let start = self.start_at(first);
             assert_eq!(after.delivered - before.delivered, packets);
             assert_eq!(first + packets - start, after.delivered + after.missed);
         }
@@ -185,9 +185,22 @@ impl Follower {
         }
     }
 
+    /// Where it started, given the first packet of its latest burst: it may have missed some
+    /// packets before it got any.
+    fn start_at(&mut self, first: u64) -> u64 {
+        let missed = self.reader.statistics().missed;
+        *self.start.get_or_insert(first - missed)
+    }
+
+    fn hold(&mut self) {
+        if let Some(held) = self.reader.hold_burst() {
+            self.start_at(held.burst().first_packet());
+            self.held.push_back(held);
+        }
+    }
+
     fn check_held(&mut self, sent: &[Sent]) {
         for held in &self.held {
-            self.start.get_or_insert(held.burst().first_packet());
             compare(&held.burst(), sent);
         }
     }
