@@ -1,0 +1,232 @@
+//! The log between two processes: the sealed files are inherited, everything else is the log's.
+#![cfg(not(miri))]
+
+use std::env;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::process::{Child, Command, Stdio};
+
+use burstline_log::{
+    Appended, AttachError, Log, LogConfig, LogFiles, Meta, Policy, Reader, ReaderConfig,
+    ReceivedFiles, RemoteSeat, Start, Writer,
+};
+use burstline_sys::memory::{PageChoice, Region, RegionRequest};
+use rustix::io::{FdFlags, fcntl_setfd};
+
+const SEGMENT_BYTES: usize = 64 << 10;
+const PACKETS: u64 = 200_000;
+const FILES: &str = "BURSTLINE_TEST_FILES";
+
+fn log() -> (Log, Writer) {
+    Log::create(LogConfig {
+        name: "process".into(),
+        bytes: 8 * SEGMENT_BYTES,
+        segment_bytes: SEGMENT_BYTES,
+        pages: PageChoice::Size4K,
+        ..LogConfig::default()
+    })
+    .unwrap()
+}
+
+fn packet(number: u64) -> Vec<u8> {
+    (0..60 + number % 200).map(|at| (number * 13 + at) as u8).collect()
+}
+
+fn append(writer: &mut Writer, number: u64) {
+    let bytes = packet(number);
+    let meta = Meta::new(number, bytes.len() as u32, 0);
+    while writer.append(&bytes, &meta) == Appended::Full {
+        std::thread::yield_now();
+    }
+    if number.is_multiple_of(32) {
+        writer.publish();
+    }
+}
+
+/// Starts this test binary again as a reader that has nothing but three open files.
+fn spawn_reader(seat: &RemoteSeat, role: &str) -> Child {
+    let files = seat.files();
+    let clones = [files.packets, files.control, files.page].map(inheritable);
+    let [packets, control, page] = clones.each_ref().map(AsRawFd::as_raw_fd);
+    let text = format!("{packets} {control} {page} {} {}", files.seat, files.window);
+    Command::new(env::current_exe().unwrap())
+        .args([role, "--exact", "--ignored", "--nocapture"])
+        .env(FILES, text)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn inheritable(file: BorrowedFd<'_>) -> OwnedFd {
+    let clone = file.try_clone_to_owned().unwrap();
+    fcntl_setfd(&clone, FdFlags::empty()).unwrap();
+    clone
+}
+
+/// In the started process: attaches to what was inherited.
+fn inherited_reader() -> Reader {
+    let text = env::var(FILES).expect("started by the test of the same name");
+    let numbers: Vec<RawFd> = text.split(' ').map(|word| word.parse().unwrap()).collect();
+    // SAFETY: the parent left these three open for this process, and nobody else here owns them.
+    let [packets, control, page] = [0, 1, 2].map(|at| unsafe { OwnedFd::from_raw_fd(numbers[at]) });
+    let (seat, window) = (numbers[3] as usize, numbers[4] as usize);
+    let start = Start::Segment;
+    Reader::attach(ReceivedFiles { packets, control, page, seat, window, start }).unwrap()
+}
+
+/// Checks every packet until the log ends.
+fn read_to_end(reader: &mut Reader) {
+    while !reader.is_finished() {
+        let mut is_idle = true;
+        while let Some(burst) = reader.next_burst() {
+            is_idle = false;
+            for (number, found) in (burst.first_packet()..).zip(burst.packets()) {
+                assert_eq!(found.bytes(), packet(number));
+                assert_eq!(found.time_ns(), number);
+            }
+        }
+        if is_idle {
+            reader.wait(1_000_000_000);
+        }
+    }
+}
+
+#[test]
+#[ignore = "the other process of the tests below"]
+fn role_read_to_end() {
+    let mut reader = inherited_reader();
+    read_to_end(&mut reader);
+    let statistics = reader.statistics();
+    println!("account {} {}", statistics.delivered, statistics.missed);
+}
+
+#[test]
+#[ignore = "the other process of the tests below"]
+fn role_hold_for_ever() {
+    let mut reader = inherited_reader();
+    while reader.next_burst().is_none() {
+        reader.wait(1_000_000);
+    }
+    println!("holding");
+    loop {
+        std::thread::park();
+    }
+}
+
+/// What the reader process says of itself: delivered and missed.
+fn account(child: Child) -> (u64, u64) {
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let line = text.lines().find_map(|line| line.split_once("account ")).unwrap().1;
+    let (delivered, missed) = line.split_once(' ').unwrap();
+    (delivered.parse().unwrap(), missed.parse().unwrap())
+}
+
+#[test]
+fn a_lossless_reader_in_another_process_misses_nothing() {
+    let (log, mut writer) = log();
+    let config = ReaderConfig { policy: Policy::Lossless, ..ReaderConfig::default() };
+    let seat = log.attach_remote(config).unwrap();
+    let child = spawn_reader(&seat, "role_read_to_end");
+    for number in 0..PACKETS {
+        append(&mut writer, number);
+    }
+    drop(writer);
+    assert_eq!(account(child), (PACKETS, 0));
+}
+
+#[test]
+fn a_lossy_reader_in_another_process_counts_exactly() {
+    let (log, mut writer) = log();
+    append(&mut writer, 0); // so that it starts with packet 0
+    let seat = log.attach_remote(ReaderConfig::default()).unwrap();
+    let child = spawn_reader(&seat, "role_read_to_end");
+    for number in 1..PACKETS {
+        append(&mut writer, number);
+    }
+    drop(writer);
+    let (delivered, missed) = account(child);
+    // What was lapped before it was attached is not missed, it was never its own.
+    assert!(delivered > 0 && delivered + missed <= PACKETS, "{delivered} + {missed}");
+}
+
+#[test]
+fn a_killed_reader_costs_its_window_and_nobodys_packets() {
+    let (log, mut writer) = log();
+    let mut reader = log.attach(ReaderConfig::default()).unwrap();
+    let seat = log.attach_remote(ReaderConfig::default()).unwrap();
+    append(&mut writer, 0);
+    let mut child = spawn_reader(&seat, "role_hold_for_ever");
+    let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("holding") {
+        assert!(std::io::BufRead::read_line(&mut stdout, &mut line).unwrap() > 0, "it died");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let mut read = 0;
+    for number in 1..PACKETS / 4 {
+        append(&mut writer, number);
+        while let Some(burst) = reader.next_burst() {
+            read += burst.len() as u64;
+        }
+    }
+    drop(writer);
+    while let Some(burst) = reader.next_burst() {
+        read += burst.len() as u64;
+    }
+    assert_eq!((read, reader.statistics().missed), (PACKETS / 4, 0));
+    drop(seat);
+}
+
+fn received(files: LogFiles<'_>) -> ReceivedFiles {
+    let own = |file: BorrowedFd<'_>| file.try_clone_to_owned().unwrap();
+    ReceivedFiles {
+        packets: own(files.packets),
+        control: own(files.control),
+        page: own(files.page),
+        seat: files.seat,
+        window: files.window,
+        start: files.start,
+    }
+}
+
+#[test]
+fn what_is_not_a_log_is_refused() {
+    let (log, _writer) = log();
+    let seat = log.attach_remote(ReaderConfig::default()).unwrap();
+    let good = || received(seat.files());
+
+    let shared = Region::create_shared("not-sealed", 1 << 20).unwrap();
+    let open_file = || shared.file().try_clone_to_owned().unwrap();
+    let unsealed = ReceivedFiles { packets: open_file(), ..good() };
+    assert!(matches!(Reader::attach(unsealed), Err(AttachError::Memory(_))));
+
+    let sealed = Region::create(&RegionRequest {
+        name: "zeros".into(),
+        bytes: 1 << 20,
+        pages: PageChoice::Size4K,
+        node: None,
+    })
+    .unwrap();
+    let zeros = || sealed.file().try_clone_to_owned().unwrap();
+    let not_control = ReceivedFiles { control: zeros(), ..good() };
+    assert!(matches!(Reader::attach(not_control), Err(AttachError::NotALog { .. })));
+
+    let small = Region::create(&RegionRequest {
+        name: "small".into(),
+        bytes: SEGMENT_BYTES,
+        pages: PageChoice::Size4K,
+        node: None,
+    })
+    .unwrap();
+    let too_small = small.file().try_clone_to_owned().unwrap();
+    let too_small = ReceivedFiles { packets: too_small, ..good() };
+    assert!(matches!(Reader::attach(too_small), Err(AttachError::NotALog { .. })));
+
+    let wide = ReceivedFiles { window: 0, ..good() };
+    assert!(matches!(Reader::attach(wide), Err(AttachError::Window { asked: 0, .. })));
+    let no_seat = ReceivedFiles { seat: 64, ..good() };
+    assert!(matches!(Reader::attach(no_seat), Err(AttachError::NotALog { .. })));
+    assert!(Reader::attach(good()).is_ok());
+}
