@@ -48,11 +48,16 @@ pub struct Reuse {
 impl Reuse {
     /// All of `segment_count` segments are spare, and the first sequence number will be 1.
     pub fn new(segment_count: u32) -> Self {
+        Self::starting_at(segment_count, 1)
+    }
+
+    /// As [`new`](Self::new), with another first sequence number, at least 1.
+    pub(crate) fn starting_at(segment_count: u32, oldest: u64) -> Self {
         let room = segment_count as usize;
         Self {
             segment_count,
             next_spare: 0,
-            oldest: 1,
+            oldest,
             valid: VecDeque::with_capacity(room),
             limbo: Vec::with_capacity(room),
             pins: Vec::new(),

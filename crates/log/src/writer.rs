@@ -384,3 +384,52 @@ impl Slot<'_> {
         self.writer.commit(self.length, meta);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use burstline_sys::memory::PageChoice;
+
+    use super::*;
+    use crate::watermark::MAX_SEQUENCE;
+    use crate::{Log, LogConfig, ReaderConfig};
+
+    /// All counters close to where they end or wrap: nothing is cut off on its way through the
+    /// packed words.
+    #[test]
+    fn counters_near_their_ends() {
+        let (log, mut writer) = Log::create(LogConfig {
+            bytes: 5 * 4096,
+            segment_bytes: 4096,
+            pages: PageChoice::Size4K,
+            ..LogConfig::default()
+        })
+        .unwrap();
+        writer.reuse = Reuse::starting_at(5, MAX_SEQUENCE - 20);
+        writer.first_packet = u64::MAX - 2_000;
+        writer.shared.memory.control.wake_word().store(u32::MAX - 3, Relaxed);
+        let meta = Meta::new(u64::MAX, 100, 255);
+        assert_eq!(writer.append(&[1; 100], &meta), Appended::Whole);
+        writer.publish();
+        let mut reader = log.attach(ReaderConfig::default()).unwrap();
+        let mut stopped = log.attach(ReaderConfig::default()).unwrap();
+        let mut read = reader.next_burst().unwrap().len();
+        assert_eq!(stopped.next_burst().unwrap().len(), 1);
+        for _ in 1..600 {
+            assert_eq!(writer.append(&[1; 100], &meta), Appended::Whole);
+            writer.publish();
+            let burst = reader.next_burst().unwrap();
+            assert_eq!(burst.packet(0).time_ns(), u64::MAX);
+            assert_eq!(burst.first_packet(), u64::MAX - 2_000 + read as u64);
+            read += burst.len();
+        }
+        drop(writer);
+        while let Some(burst) = stopped.next_burst() {
+            assert!(burst.packets().all(|packet| packet.bytes() == [1; 100]));
+        }
+        let statistics = stopped.statistics();
+        assert_eq!((read, statistics.delivered + statistics.missed), (600, 600));
+        assert!(statistics.missed > 0 && stopped.is_finished());
+    }
+}

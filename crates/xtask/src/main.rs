@@ -1,2 +1,79 @@
-//! TBD
-fn main() {}
+//! The house rules as a program: `cargo run -p xtask -- check`.
+//!
+//! A rule that nobody checks is a wish. Each module here holds one family of rules, reads the
+//! tree as git lists it (tracked files and new ones that are not ignored) and returns findings,
+//! one line each: where, what with its number, and what to do about it.
+//!
+//! | module | rule |
+//! |---|---|
+//! | `layers` | dependencies point down only |
+//! | `unsafety` | `unsafe` stays in the crates that may have it, each with its argument |
+//! | `atomics` | atomics stay in the crates whose orderings are modelled |
+//! | `size` | lines, functions and files stay small |
+//! | `leftovers` | nothing unfinished, and no mention of a folder outside the repository |
+//! | `licences` | every dependency may be used under the licences we accept |
+//! | `links` | relative links in Markdown lead somewhere |
+//!
+//! The modules `rust`, `spdx`, `metadata` and `tree` read; they have no opinion. `rust` blanks
+//! comments and literals and matches braces, which is all that these rules need of a parser.
+#![forbid(unsafe_code)]
+
+mod atomics;
+mod finding;
+mod layers;
+mod leftovers;
+mod licences;
+mod links;
+mod metadata;
+mod rust;
+mod size;
+mod spdx;
+mod tree;
+mod unsafety;
+
+use std::process::ExitCode;
+
+use finding::Finding;
+use metadata::Metadata;
+use tree::Tree;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments != ["check"] {
+        eprintln!("usage: cargo run -p xtask -- check");
+        return ExitCode::from(2);
+    }
+    match check() {
+        Ok((files, findings)) => report(files, &findings),
+        Err(reason) => {
+            eprintln!("xtask: {reason}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs every rule; returns the number of files read and what was found, in order of place.
+fn check() -> Result<(usize, Vec<Finding>), String> {
+    let tree = Tree::read()?;
+    let workspace = Metadata::read(tree.root(), "Cargo.toml")?;
+    let fuzz = Metadata::read(tree.root(), "fuzz/Cargo.toml")?;
+    let mut findings = Vec::new();
+    findings.extend(layers::check(&workspace, &tree));
+    findings.extend(unsafety::check(&workspace, &tree));
+    findings.extend(atomics::check(&tree));
+    findings.extend(size::check(&tree));
+    findings.extend(leftovers::check(&tree));
+    findings.extend(licences::check(&[&workspace, &fuzz]));
+    findings.extend(links::check(&tree));
+    findings.sort();
+    Ok((tree.files().len(), findings))
+}
+
+/// Prints the findings and one closing line.
+fn report(files: usize, findings: &[Finding]) -> ExitCode {
+    for finding in findings {
+        println!("{finding}");
+    }
+    println!("xtask check: {files} files read, {} findings", findings.len());
+    if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

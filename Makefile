@@ -1,0 +1,61 @@
+# What one does with Burstline. Each step installs or names what it lacks: scripts/setup.
+
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+FUZZ_TARGETS := files_decode headers_parse
+FUZZ_SECONDS ?= 20
+MIRI_CASES ?= 4
+
+TOOLCHAIN := $(shell scripts/toolchain)
+ifneq ($(TOOLCHAIN),)
+export RUSTUP_TOOLCHAIN := $(TOOLCHAIN)
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help run test bench bench-smoke lint loom miri fuzz-smoke install setup
+
+help: ## List the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
+
+run: ## Build it and see it work: burstline demo
+	@scripts/setup rust
+	@cargo run --quiet --release --locked -p burstline -- demo
+
+test: ## All tests; other programs' tools judge our files in some of them
+	@scripts/setup rust test
+	@cargo test --quiet --workspace --locked
+
+bench: ## Our figures beside our rivals': make bench [FIGURE=glob]
+	@scripts/setup rust
+	@cargo run --quiet --release --locked -p burstline-lab --bin bench -- $(if $(FIGURE),'$(FIGURE)')
+
+bench-smoke: ## Do the benchmarks still run? Tiny sizes, figures that mean nothing
+	@scripts/setup rust
+	@cargo run --quiet --release --locked -p burstline-lab --bin bench -- --smoke
+
+lint: ## Format, clippy, documentation, house rules
+	@scripts/setup rust
+	@cargo fmt --all --check
+	@cargo fmt --manifest-path fuzz/Cargo.toml --check
+	@cargo clippy --quiet --workspace --all-targets --locked --keep-going -- -D warnings
+	@RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --locked
+	@cargo run --quiet --locked -p xtask -- check
+
+loom: ## Every interleaving of the log's edges, within loom's bounds
+	@scripts/setup rust
+	@RUSTFLAGS="--cfg loom" cargo test --quiet --release --locked -p burstline-log --test loom \
+	  --target-dir $(TARGET_DIR)/loom
+
+miri: ## The log and the codecs under miri, if it can be had
+	@scripts/setup rust
+	@MIRI_CASES=$(MIRI_CASES) scripts/miri
+
+fuzz-smoke: ## Each fuzz target for FUZZ_SECONDS seconds (20)
+	@scripts/setup rust fuzz
+	@for target in $(FUZZ_TARGETS); do fuzz/run $$target $(FUZZ_SECONDS) || exit 1; done
+
+install: ## Put the program burstline into cargo's bin folder
+	@scripts/setup rust
+	@cargo install --quiet --locked --path crates/cli
+
+setup: ## Everything that the targets above need
+	@scripts/setup rust test fuzz

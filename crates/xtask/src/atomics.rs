@@ -1,0 +1,56 @@
+//! Atomics stay where their orderings are argued and modelled.
+//!
+//! An atomic is half of an edge between two threads. Edges live in `log` (under loom) and `sys`;
+//! elsewhere a thread is told to stop, and nothing more.
+
+use crate::finding::Finding;
+use crate::rust;
+use crate::tree::{TextFile, Tree};
+
+/// Path prefixes that may name `sync::atomic`, and why.
+const ALLOWED: [(&str, &str); 5] = [
+    ("crates/sys/", "futex words are atomics"),
+    ("crates/log/", "the log's edges, modelled in loom"),
+    ("crates/lab/", "the benchmarks' rivals"),
+    ("crates/cli/", "the flag that a signal handler sets"),
+    ("crates/engine/", "the same flag, read once a poll"),
+];
+
+/// Checks every Rust file; test code may use what it likes.
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
+    tree.rust_files().filter(|file| !file.is_test()).flat_map(check_file).collect()
+}
+
+fn check_file(file: &TextFile) -> Vec<Finding> {
+    if ALLOWED.iter().any(|(prefix, _)| file.path.starts_with(prefix)) {
+        return Vec::new();
+    }
+    let code = rust::code_only(&file.text);
+    let tests = rust::test_spans(&code);
+    let uses = code.match_indices("sync::atomic").map(|(at, _)| at);
+    let outside = uses.filter(|at| !tests.iter().any(|span| span.contains(at)));
+    let finding = |at| {
+        let what = "`sync::atomic` outside sys, log and the list (0 allowed)".to_owned();
+        let mend = "use a call of burstline-log, or argue a place in crates/xtask/src/atomics.rs";
+        Finding::new(&file.path, rust::line_of(&code, at), what, mend)
+    };
+    outside.map(finding).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_the_use_but_not_in_tests_or_allowed_crates() {
+        let text =
+            "use std::sync::atomic::AtomicU8;\n#[cfg(test)]\nmod t { use core::sync::atomic; }\n";
+        let found = check(&Tree::of(&[
+            ("crates/port/src/a.rs", text),
+            ("crates/port/tests/a.rs", text),
+            ("crates/log/src/a.rs", text),
+        ]));
+        let places: Vec<_> = found.iter().map(|f| (f.path.as_str(), f.line)).collect();
+        assert_eq!(places, [("crates/port/src/a.rs", 1)]);
+    }
+}

@@ -1,0 +1,108 @@
+//! `unsafe` stays where its invariants are stated and tested, and each use argues why it holds.
+//!
+//! Crates that may have it are listed in [`ALLOWED`]; the root of every other crate forbids it
+//! to the compiler. In the allowed crates each `unsafe` block and `unsafe impl` has a
+//! `SAFETY` comment within [`REACH`] lines above. (Clippy's `undocumented_unsafe_blocks` looks
+//! at blocks too; it does not look into other configurations, such as loom's.)
+
+use crate::finding::Finding;
+use crate::metadata::Metadata;
+use crate::rust;
+use crate::tree::{TextFile, Tree};
+
+/// Folders below `crates/` whose crates may hold `unsafe`, and why.
+const ALLOWED: [(&str, &str); 3] = [
+    ("sys", "the Linux boundary"),
+    ("log", "memory shared between processes"),
+    ("lab", "the benchmarks' rivals, which do by hand what the log does"),
+];
+
+/// Lines above an `unsafe` in which its argument must begin.
+const REACH: usize = 8;
+
+/// Checks every Rust file, and the root of every crate of the workspace.
+pub(crate) fn check(workspace: &Metadata, tree: &Tree) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = tree.rust_files().flat_map(check_file).collect();
+    for root in workspace.members().flat_map(|package| &package.roots) {
+        findings.extend(tree.file(root).and_then(check_root));
+    }
+    findings
+}
+
+fn check_file(file: &TextFile) -> Vec<Finding> {
+    let code = rust::code_only(&file.text);
+    let lines: Vec<&str> = file.text.lines().collect();
+    let mut findings = Vec::new();
+    for at in rust::words(&code, "unsafe") {
+        let line = rust::line_of(&code, at);
+        if !is_allowed(file) {
+            let what = "`unsafe` outside crates sys, log and lab (0 allowed)".to_owned();
+            findings.push(Finding::new(&file.path, line, what, "use a safe call of those crates"));
+            continue;
+        }
+        let next = code[at + "unsafe".len()..].trim_start();
+        let above = &lines[line.saturating_sub(1 + REACH)..line];
+        let needs_argument = next.starts_with('{') || next.starts_with("impl");
+        if needs_argument && !above.iter().any(|line| line.contains("SAFETY")) {
+            let what = format!("`unsafe` without SAFETY in the {REACH} lines above");
+            findings.push(Finding::new(&file.path, line, what, "argue why it is sound"));
+        }
+    }
+    findings
+}
+
+fn check_root(file: &TextFile) -> Option<Finding> {
+    let is_forbidden = rust::code_only(&file.text).contains("#![forbid(unsafe_code)]");
+    (!is_allowed(file) && !is_forbidden).then(|| {
+        let what = "crate root does not forbid `unsafe` (0 attributes)".to_owned();
+        Finding::new(&file.path, 1, what, "add #![forbid(unsafe_code)]")
+    })
+}
+
+fn is_allowed(file: &TextFile) -> bool {
+    file.crate_folder().is_some_and(|folder| ALLOWED.iter().any(|(name, _)| *name == folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines_of(path: &str, text: &str) -> Vec<usize> {
+        let tree = Tree::of(&[(path, text)]);
+        tree.rust_files().flat_map(check_file).map(|finding| finding.line).collect()
+    }
+
+    #[test]
+    fn only_the_named_crates_may_have_it() {
+        let text = "// SAFETY: none\nunsafe { f() }\n";
+        assert_eq!(lines_of("crates/engine/src/lib.rs", text), [2]);
+        assert_eq!(lines_of("fuzz/fuzz_targets/a.rs", text), [2]);
+        assert!(lines_of("crates/log/src/lib.rs", text).is_empty());
+    }
+
+    #[test]
+    fn words_in_comments_and_lints_are_not_uses() {
+        let text = "#![forbid(unsafe_code)]\n// unsafe { }\nconst A: &str = \"unsafe {\";\n";
+        assert!(lines_of("crates/engine/src/lib.rs", text).is_empty());
+    }
+
+    #[test]
+    fn an_argument_reaches_eight_lines() {
+        let text = |gap: usize| format!("// SAFETY: a\n{}unsafe {{ f() }}\n", "x\n".repeat(gap));
+        assert!(lines_of("crates/sys/src/a.rs", &text(7)).is_empty());
+        assert_eq!(lines_of("crates/sys/src/a.rs", &text(8)), [10]);
+        assert_eq!(lines_of("crates/sys/src/a.rs", "unsafe impl Send for A {}"), [1]);
+        assert!(lines_of("crates/sys/src/a.rs", "unsafe fn f() {}").is_empty());
+    }
+
+    #[test]
+    fn other_roots_forbid_it() {
+        let tree = Tree::of(&[
+            ("crates/port/src/lib.rs", "//! #![forbid(unsafe_code)]"),
+            ("crates/wire/src/lib.rs", "#![forbid(unsafe_code)]"),
+            ("crates/sys/src/lib.rs", ""),
+        ]);
+        let found: Vec<bool> = tree.files().iter().map(|file| check_root(file).is_some()).collect();
+        assert_eq!(found, [true, false, false]);
+    }
+}
