@@ -1,1 +1,47 @@
-//! TBD
+//! The engine: safe loops over bursts, and the ledger that they fill.
+//!
+//! ```text
+//! count      source --lend--> burst -> tally                     one worker a source, no copy
+//!
+//! capture    sources --receive--> log --burst--> sink            one receive thread, one recorder
+//! ```
+//!
+//! A job is a list of [`Source`]s, what bounds it ([`Limits`]), where its threads run
+//! ([`Threads`]) and a flag that ends it. [`count`] and [`capture`] run it to its end and return a
+//! [`Report`]; while it runs, anybody may look at its [`Progress`].
+//!
+//! Who counts what: `offered` and losses come from the ports' own accounts; `delivered` is
+//! counted here, from the worklists that arrived; what a lossy reader missed comes from packet
+//! numbers in the log. The remainder of these three, `unaccounted`, is 0 or something is wrong.
+//!
+//! Invariants:
+//! - I1: every port's row closes: offered = delivered + lost + in flight + unaccounted, with
+//!   signed `unaccounted`; the total row is the sum of the rows, except that what the recorder
+//!   missed is taken from the log's exact count.
+//! - I2: a limit on packets is exact, whatever the number of sources and threads.
+//! - I3: however a job ends (its sources' end, a limit, the flag, an error), the threads are
+//!   joined, the sink is finished and the ledger is whole.
+//! - I4: nothing is printed here, and no thread outlives its job.
+#![forbid(unsafe_code)]
+
+mod budget;
+mod capture;
+mod clock;
+mod count;
+mod error;
+mod job;
+mod ledger;
+mod progress;
+mod report;
+mod stage;
+mod tally;
+
+pub use capture::{CaptureOptions, Policy, capture};
+pub use count::count;
+pub use error::EngineError;
+pub use job::{Limits, Source, Threads};
+pub use ledger::{PortReport, Total};
+pub use progress::{Counts, Progress, Snapshot};
+pub use report::{
+    CpuReport, MemoryReport, PlacementReport, Report, StageReport, ThreadPlace, TimestampReport,
+};

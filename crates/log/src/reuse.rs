@@ -14,7 +14,9 @@
 //! Invariants:
 //! - I1: valid segments hold consecutive sequence numbers, the newest is the head.
 //! - I2: a segment is in exactly one of: spare, valid, limbo.
-//! - I3: a segment leaves limbo only when one snapshot of all pins, read after its retirement,
+//! - I3: the newest valid segment is never retired, so that a reader that was lapped always finds
+//!   the head, even when the log ends there.
+//! - I4: a segment leaves limbo only when one snapshot of all pins, read after its retirement,
 //!   does not name it (protocol edge E2).
 
 use std::collections::VecDeque;
@@ -88,7 +90,7 @@ impl Reuse {
         self.retire_passed(control, seats);
         let mut candidate = self.unpinned(control, seats).or_else(|| self.spare());
         while candidate.is_none() {
-            if self.valid.is_empty() || self.is_front_wanted(seats) {
+            if self.valid.len() <= 1 || self.is_front_wanted(seats) {
                 return None;
             }
             self.retire_front(control);
@@ -110,10 +112,9 @@ impl Reuse {
     }
 
     fn retire_passed<C: Control, S: Seat>(&mut self, control: &C, seats: &[S]) {
-        let end = self.newest() + 1;
         let lapped = |seat: &&S| cursor(*seat) < self.oldest && !seat.is_lossless();
         let floor = seats.iter().filter(|seat| !lapped(seat)).map(cursor).min();
-        let floor = floor.unwrap_or(end).min(end);
+        let floor = floor.map_or(self.newest(), |floor| floor.min(self.newest()));
         while self.oldest < floor {
             self.retire_front(control);
         }

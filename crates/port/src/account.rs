@@ -125,3 +125,17 @@ pub struct PortAccount {
     /// Whether some of the input could not be understood: the job then ends with exit code 1.
     pub is_damaged: bool,
 }
+
+impl PortAccount {
+    /// The most notes that are kept.
+    pub const MAX_NOTES: usize = 100;
+
+    /// Keeps a note, or counts it where there are [`MAX_NOTES`](Self::MAX_NOTES) already.
+    pub fn note(&mut self, text: impl FnOnce() -> String) {
+        if self.notes.len() < Self::MAX_NOTES {
+            self.notes.push(text());
+        } else {
+            self.notes_omitted += 1;
+        }
+    }
+}

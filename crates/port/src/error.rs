@@ -43,8 +43,20 @@ pub enum PortError {
         /// What is there instead.
         reason: String,
     },
-    /// The output would overwrite the input.
-    #[error("{} is read and written: choose another output", path.display())]
+    /// An output ended early. What is in the file before `bytes` is whole and can be read.
+    #[error("write to {}: {error}: {kept_packets} packets in {bytes} bytes are safe", path.display())]
+    OutputFailed {
+        /// Which output.
+        path: PathBuf,
+        /// What the system said: `ENOSPC` for a full disk, `EPIPE` for a reader that has gone.
+        error: io::Error,
+        /// Packets that are surely in it.
+        kept_packets: u64,
+        /// Its size now, at the end of a block.
+        bytes: u64,
+    },
+    /// The output would overwrite the input, or another output.
+    #[error("{} is read or written by this job already: choose another output", path.display())]
     SameFile {
         /// Which file.
         path: PathBuf,
@@ -59,4 +71,20 @@ pub enum PortError {
         /// How many there can be.
         most: usize,
     },
+    /// The fault injector failed, as it was told to.
+    #[error("{port}: injected failure after {packets} packets")]
+    Injected {
+        /// Its address.
+        port: String,
+        /// Packets delivered before.
+        packets: u64,
+    },
+}
+
+impl PortError {
+    /// Whether it only says that nobody reads the pipe any more.
+    pub fn is_pipe_closed(&self) -> bool {
+        let broken = io::ErrorKind::BrokenPipe;
+        matches!(self, Self::OutputFailed { error, .. } if error.kind() == broken)
+    }
 }

@@ -22,13 +22,18 @@
 mod account;
 mod address;
 mod error;
+mod file;
 mod open;
+mod opened;
 mod port;
 mod table;
 
 pub use account::{Loss, LossKind, Losses, PortAccount};
 pub use address::{Address, AddressError};
 pub use error::PortError;
+pub use opened::OpenedFiles;
 pub use open::{OpenOptions, SCHEMES, Scheme, open_sink, open_source};
-pub use port::{Capabilities, Lent, Port, PortInfo, PortState, Received, TimestampSource};
+pub use port::{
+    Capabilities, InterfaceTotals, Lent, Port, PortInfo, PortState, Received, TimestampSource,
+};
 pub use table::{PortTable, TableEntry};

@@ -2,10 +2,11 @@
 
 use burstline_wire::hash::HashKind;
 
-use crate::{Address, AddressError, Port, PortError, PortTable};
+use crate::opened::OpenedFiles;
+use crate::{Address, AddressError, Port, PortError, PortTable, file};
 
-/// What every port of a job is opened with.
-#[derive(Clone, Debug)]
+/// What every port of a job is opened with. Clones belong to the same job.
+#[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     /// The interfaces of the job.
     pub table: PortTable,
@@ -13,6 +14,8 @@ pub struct OpenOptions {
     pub hash: HashKind,
     /// Bytes kept of each packet.
     pub snapshot_bytes: Option<u32>,
+    /// The files that the job reads and writes, so that it does not write what it reads.
+    pub files: OpenedFiles,
 }
 
 /// One kind of port.
@@ -28,7 +31,15 @@ pub struct Scheme {
 }
 
 /// Every scheme that this program has.
-pub const SCHEMES: &[Scheme] = &[];
+pub const SCHEMES: &[Scheme] = &[
+    Scheme {
+        name: "file",
+        help: "a capture file, FIFO or - : pcap, pcapng, either in gzip or zstd; writes pcapng",
+        example: "file:trace.pcap",
+        open_source: Some(file::open_source),
+        open_sink: None,
+    },
+];
 
 /// Opens a source.
 pub fn open_source(address: &Address, options: &OpenOptions) -> Result<Box<dyn Port>, PortError> {

@@ -88,6 +88,19 @@ pub struct Lent<'a> {
     pub state: PortState,
 }
 
+/// What is known at the end about the packets of one interface, for sinks that write it down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InterfaceTotals {
+    /// Its number in the [`PortTable`](crate::PortTable).
+    pub port: u8,
+    /// Packets that reached the interface.
+    pub received: u64,
+    /// Packets that the interface had no room for.
+    pub missed: u64,
+    /// Packets lost between the interface and this sink.
+    pub lost: u64,
+}
+
 /// A source or a sink of packets, or both.
 pub trait Port: Send {
     /// What is known of it.
@@ -113,9 +126,12 @@ pub trait Port: Send {
         Err(PortError::CannotReceive { port: self.info().name.clone() })
     }
 
-    /// Sends the packets of a burst. Returns how many were taken: always the first so many; the
-    /// rest was lost and is named in [`account`](Self::account). An error is one that no later
-    /// burst can get past.
+    /// Sends the packets of a burst. Returns how many were taken; the others were lost and are
+    /// named in [`account`](Self::account). Packets stay in order; a sink that has no room for
+    /// more takes the first so many. An error is one that no later burst can get past; the
+    /// account is exact then, too.
+    ///
+    /// What was taken may be in flight until the next [`flush`](Self::flush), and lost then.
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
         let _ = burst;
         Err(PortError::CannotTransmit { port: self.info().name.clone() })
@@ -125,6 +141,11 @@ pub trait Port: Send {
     /// for a moment.
     fn flush(&mut self) -> Result<(), PortError> {
         Ok(())
+    }
+
+    /// Tells a sink what its sources counted; to be called before [`finish`](Self::finish).
+    fn set_totals(&mut self, totals: &[InterfaceTotals]) {
+        let _ = totals;
     }
 
     /// Ends the port's work: a file gets its closing blocks. Called once, before it is dropped.

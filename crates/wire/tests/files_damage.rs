@@ -3,8 +3,8 @@
 mod files_build;
 
 use burstline_wire::files::{
-    Damage, Decoder, HashKind, InterfaceDescription, PacketToWrite, SectionDescription,
-    SegmentEncoder,
+    Damage, DamageKind, Decoder, HashKind, InterfaceDescription, PacketToWrite, SectionDescription,
+    SegmentEncoder, Step,
 };
 use burstline_wire::headers::LinkType;
 use files_build::*;
@@ -18,22 +18,31 @@ struct Sample {
     name: String,
     file: Vec<u8>,
     records: Vec<Range<usize>>,
+    /// The bytes of packet `number`, of this length.
+    data: fn(u32, usize) -> Vec<u8>,
+}
+
+/// A packet of zeros and ones, which look like small headers wherever one starts to read.
+fn sparse(number: u32, length: usize) -> Vec<u8> {
+    let mut data: Vec<u8> = (0..length).map(|at| u8::from(at % 16 == 14)).collect();
+    data[4..8].copy_from_slice(&(number << 8 | 0xFF).to_be_bytes());
+    data
 }
 
 fn length_of(number: u32) -> usize {
     [60, 61, 130, 594, 62, 63][number as usize % 6]
 }
 
-fn classic(order: Order, packets: u32) -> Sample {
+fn classic(order: Order, packets: u32, data: fn(u32, usize) -> Vec<u8>) -> Sample {
     let mut file = pcap_header(order, 0xA1B2_3C4D, 1);
     let mut records = Vec::new();
     for number in 0..packets {
-        let data = payload(number, length_of(number));
+        let data = data(number, length_of(number));
         let record = pcap_record(order, T + number / 10, number, &data, data.len() as u32);
         records.push(file.len()..file.len() + record.len());
         file.extend(record);
     }
-    Sample { name: format!("pcap {order:?}"), file, records }
+    Sample { name: format!("pcap {order:?}"), file, records, data }
 }
 
 fn pcapng(order: Order, packets: u32) -> Sample {
@@ -49,7 +58,7 @@ fn pcapng(order: Order, packets: u32) -> Sample {
         records.push(file.len()..file.len() + record.len());
         file.extend(record);
     }
-    Sample { name: format!("pcapng {order:?}"), file, records }
+    Sample { name: format!("pcapng {order:?}"), file, records, data: payload }
 }
 
 fn segmented(packets: u32) -> Sample {
@@ -77,18 +86,21 @@ fn segmented(packets: u32) -> Sample {
     }
     encoder.finish(&mut segment, &[0; 8]);
     file.extend(&segment);
-    Sample { name: "segmented".into(), file, records }
+    Sample { name: "segmented".into(), file, records, data: payload }
 }
 
 fn samples(packets: u32) -> Vec<Sample> {
-    let of = |order| [classic(order, packets), pcapng(order, packets)];
+    let of = |order| {
+        let classics = [payload, sparse].map(|data| classic(order, packets, data));
+        classics.into_iter().chain([pcapng(order, packets)])
+    };
     let mut samples: Vec<_> = ORDERS.into_iter().flat_map(of).collect();
     samples.push(segmented(packets));
     samples
 }
 
-/// Checks that every packet outside `touched` is delivered, in order, and nothing made up in between
-/// but what lies inside the touched bytes and their records.
+/// Checks that every packet outside `touched` is delivered, in order, and nothing made up in
+/// between but what lies inside the touched bytes and their records.
 fn check(sample: &Sample, damaged: &[u8], touched: Range<usize>) {
     let decoded = decode(damaged);
     let mut delivered = decoded.packets.iter().peekable();
@@ -97,7 +109,7 @@ fn check(sample: &Sample, damaged: &[u8], touched: Range<usize>) {
         if record.start < touched.end && touched.start < record.end {
             continue;
         }
-        let data = payload(number, length_of(number));
+        let data = (sample.data)(number, length_of(number));
         while delivered.peek().is_some_and(|packet| packet.bytes != data) {
             delivered.next();
             invented += 1;
@@ -201,6 +213,56 @@ fn a_section_behind_a_torn_tail_is_found() {
 }
 
 #[test]
+fn damage_is_said_once_with_its_cause() {
+    let o = Order::Little;
+    let mut file = [section(o), interface(o, 1, 0, &[])].concat();
+    file.extend(enhanced(o, 0, 1, &payload(0, 60), 60, &[]));
+    let start = file.len();
+    // A packet that holds the start of a block, but not its end.
+    let fake = [o.words(&[6, 64, 0, 0, 0, 32, 32]), payload(7, 36)].concat();
+    file.extend(enhanced(o, 0, 1, &fake, 64, &[]));
+    let trailing = file.len() - 4;
+    file.extend(enhanced(o, 0, 1, &payload(1, 60), 60, &[]));
+    file[trailing] ^= 1;
+    let decoded = decode(&file);
+    let kind = DamageKind::LengthMismatch { leading: 96, trailing: 97 };
+    assert_eq!(decoded.damage, [Damage { offset: start as u64, kind, skipped: 96 }]);
+    assert_eq!(decoded.packets.len(), 2);
+    // A captured length that leaves zeros where options should be.
+    file[trailing] ^= 1;
+    file[start + 28..start + 92].fill(0);
+    file[start + 20] = 32;
+    let decoded = decode(&file);
+    let kind = DamageKind::MalformedBlock { block_type: 6 };
+    assert_eq!(decoded.damage, [Damage { offset: start as u64, kind, skipped: 96 }]);
+
+    let mut file = pcap_header(o, 0xA1B2_C3D4, 1);
+    file.extend(pcap_record(o, T, 1, &payload(1, 60), 60));
+    let start = file.len() as u64;
+    file.extend(pcap_record(o, T, 1, &payload(2, 262_145), 262_145));
+    let skipped = file.len() as u64 - start;
+    file.extend(pcap_record(o, T, 1, &payload(3, 60), 60));
+    file.extend(pcap_record(o, T, 1, &payload(4, 60), 60));
+    let decoded = decode(&file);
+    assert_eq!(decoded.packets.len(), 3);
+    let [Damage { offset, skipped: passed, .. }] = decoded.damage[..] else {
+        panic!("{:?}", decoded.damage)
+    };
+    assert_eq!((offset, passed), (start, skipped));
+    // A live decoder has delivered the first record before it saw the second.
+    let (mut live, mut position) = (Decoder::live(), 0);
+    assert!(matches!(live.next(&file[..100], &mut position, false), Step::Packet(_)));
+    let Step::Damage(damage) = live.next(&file, &mut position, true) else { panic!() };
+    assert_eq!((damage.offset, damage.skipped), (start, skipped));
+    // The same as the first record: no successor check came before it.
+    file.drain(24..start as usize);
+    let decoded = decode(&file);
+    let kind = DamageKind::CapturedLength { captured: 262_145, limit: 262_144 };
+    assert_eq!(decoded.damage, [Damage { offset: 24, kind, skipped }]);
+    assert_eq!(decoded.packets.len(), 2);
+}
+
+#[test]
 fn a_block_does_not_cross_a_segment_boundary() {
     // A damaged length that happens to agree with what lies behind the boundary.
     let mut sample = segmented(60);
@@ -222,7 +284,7 @@ fn a_block_does_not_cross_a_segment_boundary() {
 /// Random edits of a valid file.
 fn edited() -> impl Strategy<Value = Vec<u8>> {
     let edit = (0..10_000usize, any::<u32>(), 1..=4usize);
-    (0..5usize, prop::collection::vec(edit, 0..12), any::<bool>()).prop_map(
+    (0..7usize, prop::collection::vec(edit, 0..12), any::<bool>()).prop_map(
         |(which, edits, small)| {
             let mut file = samples(24).swap_remove(which).file;
             for (at, value, bytes) in edits {
@@ -237,8 +299,12 @@ fn edited() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
+fn config() -> ProptestConfig {
+    ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn random_bytes_end(

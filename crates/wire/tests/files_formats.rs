@@ -76,49 +76,57 @@ fn classic_accepts_what_is_odd_but_whole() {
     assert_eq!(bytes, expected);
 }
 
+fn data(number: u32) -> Vec<u8> {
+    payload(number, 63)
+}
+
+/// Two sections with every type of block, and packets 0 to 6.
+fn every_block(first: Order, second: Order) -> Vec<u8> {
+    let o = first;
+    let mut file = section(o);
+    file.extend(interface(o, 1, 0, &[]));
+    let named = [option(o, 2, b"eth7"), option(o, 9, &[9]), option(o, 14, &o.u64(3))];
+    file.extend(interface(o, 1, 128, &[named.concat(), option(o, 0, b"")]));
+    file.extend(interface(o, 101, 0, &[option(o, 9, &[0x80 | 10]), option(o, 13, &[32])]));
+    file.extend(block(o, 4, &[0; 40]));
+    file.extend(enhanced(o, 0, u64::from(T) * 1_000_000 + 7, &data(0), 63, &[]));
+    file.extend(enhanced(o, 1, ns(T, 9), &data(1), 1500, &[]));
+    file.extend(enhanced(o, 2, u64::from(T) << 10 | 512, &data(2), 63, &[]));
+    file.extend(block(o, 10, &[7; 21]));
+    file.extend(block(o, 0xBAD, &[7; 24]));
+    file.extend(block(o, 0x4000_0BAD, &[7; 24]));
+    file.extend(block(o, 0x8000_0123, &[7; 24]));
+    file.extend(block(o, 0x0000_0999, &[7; 600_000]));
+    // Obsolete Packet Block: interface and drops in half words.
+    let mut body = [o.u16(1), o.u16(3)].concat();
+    let time = ns(T, 11);
+    body.extend(o.words(&[(time >> 32) as u32, time as u32, 63, 63]));
+    body.extend(data(3));
+    body.push(0);
+    body.extend(option(o, 2, &o.u32(2)));
+    file.extend(block(o, 2, &body));
+    // Simple Packet Block: original length, then the bytes.
+    file.extend(block(o, 3, &[o.u32(63).to_vec(), data(4)].concat()));
+    let mut body = o.words(&[1, 0, 0]);
+    for (code, count) in [(4, 100), (5, 10), (6, 90), (7, 5), (8, 85u64)] {
+        body.extend(option(o, code, &o.u64(count)));
+    }
+    file.extend(block(o, 5, &body));
+    // A second section in the other byte order, with other numbers for its interfaces.
+    let o = second;
+    file.extend(section(o));
+    let named = [option(o, 2, b"eth7"), option(o, 9, &[9]), option(o, 14, &o.u64(3))];
+    file.extend(interface(o, 1, 128, &named));
+    file.extend(interface(o, 113, 0, &[]));
+    file.extend(enhanced(o, 0, ns(T, 1), &data(5), 63, &[]));
+    file.extend(enhanced(o, 1, 5, &data(6), 63, &[]));
+    file
+}
+
 #[test]
 fn pcapng_sections_interfaces_and_every_block() {
     for (first, second) in [(Order::Little, Order::Big), (Order::Big, Order::Little)] {
-        let o = first;
-        let data = |number| payload(number, 63);
-        let mut file = section(o);
-        file.extend(interface(o, 1, 0, &[]));
-        let named = [option(o, 2, b"eth7"), option(o, 9, &[9]), option(o, 14, &o.u64(3))];
-        file.extend(interface(o, 1, 128, &[named.concat(), option(o, 0, b"")]));
-        file.extend(interface(o, 101, 0, &[option(o, 9, &[0x80 | 10]), option(o, 13, &[32])]));
-        file.extend(block(o, 4, &[0; 40]));
-        file.extend(enhanced(o, 0, u64::from(T) * 1_000_000 + 7, &data(0), 63, &[]));
-        file.extend(enhanced(o, 1, ns(T, 9), &data(1), 1500, &[]));
-        file.extend(enhanced(o, 2, u64::from(T) << 10 | 512, &data(2), 63, &[]));
-        file.extend(block(o, 10, &[7; 21]));
-        file.extend(block(o, 0xBAD, &[7; 24]));
-        file.extend(block(o, 0x4000_0BAD, &[7; 24]));
-        file.extend(block(o, 0x8000_0123, &[7; 24]));
-        file.extend(block(o, 0x0000_0999, &[7; 600_000]));
-        // Obsolete Packet Block: interface and drops in half words.
-        let mut body = [o.u16(1), o.u16(3)].concat();
-        let time = ns(T, 11);
-        body.extend(o.words(&[(time >> 32) as u32, time as u32, 63, 63]));
-        body.extend(data(3));
-        body.push(0);
-        body.extend(option(o, 2, &o.u32(2)));
-        file.extend(block(o, 2, &body));
-        // Simple Packet Block: original length, then the bytes.
-        file.extend(block(o, 3, &[o.u32(63).to_vec(), data(4)].concat()));
-        let mut body = o.words(&[1, 0, 0]);
-        for (code, count) in [(4, 100), (5, 10), (6, 90), (7, 5), (8, 85u64)] {
-            body.extend(option(o, code, &o.u64(count)));
-        }
-        file.extend(block(o, 5, &body));
-        // A second section in the other byte order, with other numbers for its interfaces.
-        let o = second;
-        file.extend(section(o));
-        let named = [option(o, 2, b"eth7"), option(o, 9, &[9]), option(o, 14, &o.u64(3))];
-        file.extend(interface(o, 1, 128, &named));
-        file.extend(interface(o, 113, 0, &[]));
-        file.extend(enhanced(o, 0, ns(T, 1), &data(5), 63, &[]));
-        file.extend(enhanced(o, 1, 5, &data(6), 63, &[]));
-
+        let file = every_block(first, second);
         let mut decoder = Decoder::new();
         let decoded = decode_with(&mut decoder, &file, usize::MAX);
         assert_eq!(decoded.damage, []);

@@ -88,8 +88,12 @@ fn interfaces() -> [InterfaceDescription<'static>; 2] {
     [first, InterfaceDescription::new(ETHERNET, "eth1")]
 }
 
+fn config() -> ProptestConfig {
+    ProptestConfig { cases: 100, failure_persistence: None, ..Default::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn pcapng_comes_back(packets in packets()) {

@@ -14,8 +14,8 @@ enum Candidate {
 }
 
 impl Decoder {
-    /// Looks for the next block: at multiples of 4 from the section's start, and for a section header
-    /// anywhere, because a file may have been appended to one that was cut.
+    /// Looks for the next block: at multiples of 4 from the section's start, and for a section
+    /// header anywhere, because a file may have been appended to one that was cut.
     pub(super) fn scan_blocks(&mut self, here: &[u8], at_end: bool) -> Turn {
         for at in 0..here.len() {
             let aligned = (self.offset + at as u64 - self.section_start).is_multiple_of(4);
@@ -31,8 +31,8 @@ impl Decoder {
         if at_end { self.found(here.len(), Mode::Ended) } else { Turn::need(here.len() + 1) }
     }
 
-    /// Whether a block of known type, whose lengths agree, starts here, `ahead` of the offset, and has
-    /// a plausible successor (or is a packet block without options, which fits to the byte).
+    /// Whether a block of known type, whose lengths agree, starts here, `ahead` of the offset, and
+    /// has a plausible successor (or is a packet block without options, which fits to the byte).
     fn candidate(&self, here: &[u8], ahead: u64, aligned: bool, at_end: bool) -> Candidate {
         let cut = |bytes: usize| if at_end { Candidate::No } else { Candidate::Need(bytes) };
         if here.len() < MIN_BLOCK as usize {

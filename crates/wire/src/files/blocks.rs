@@ -235,7 +235,8 @@ impl Decoder {
             0 => u32::MAX,
             length => length,
         };
-        // The block does not say the captured length: all its bytes that the snapshot length allows.
+        // The block does not say the captured length: all its bytes that the snapshot length
+        // allows.
         let room = body.len().saturating_sub(4) as u32;
         let captured = original.min(snapshot);
         let captured = if captured > room { original.min(room) } else { captured };
@@ -285,8 +286,8 @@ impl Decoder {
         self.section.get(number as usize).copied().ok_or(unknown)
     }
 
-    /// Keeps an interface. One that the section before had under the same number is the same one, so
-    /// that files put one behind the other do not fill the list.
+    /// Keeps an interface. One that the section before had under the same number is the same one,
+    /// so that files put one behind the other do not fill the list.
     fn add_interface(&mut self, interface: Interface) -> Result<(), DamageKind> {
         let number = self.section.len();
         let known = (self.interfaces.iter().enumerate().skip(number))

@@ -1,13 +1,12 @@
-//! Classic pcap: records without any mark, so what holds a file together is that each is followed by
-//! another that looks like one.
+//! Classic pcap: records without any mark, so what holds a file together is that each is followed
+//! by another that looks like one.
 //!
-//! A record is delivered when its successor is plausible. When it is not, one of the two is damaged:
+//! A record is delivered when its successor is plausible. When it is not, one of the two is
+//! damaged:
 //! - another plausible chain starts inside this record's bytes: its length is wrong, it is damage;
-//! - possible records follow each other from the successor on, and no plausible chain starts inside
-//!   of it: it is only odd (a jump in time, or a writer that fills in no original lengths);
+//! - possible records follow each other from the successor on: it is only odd (a jump in time, or
+//!   a writer that fills in no original lengths);
 //! - otherwise this record is delivered, and from its end on the next chain is looked for.
-
-use std::ops::Range;
 
 use super::decoder::{Mode, Turn};
 use super::record::{Damage, DamageKind, Record, Step};
@@ -22,6 +21,10 @@ const MAX_ORIGINAL: u32 = 16 << 20;
 
 /// How far apart in seconds neighbours of a plausible chain may be.
 const NEAR_SECONDS: u32 = 7 * 86_400;
+
+/// With no good record yet to be near to, a chain starts in July 1978 or later: data full of zeros
+/// looks like 1970.
+const ERA_SECONDS: u32 = 1 << 28;
 
 /// What is constant over the records of a classic file, and the time of the last good one.
 #[derive(Debug)]
@@ -44,11 +47,12 @@ pub(super) struct Header {
 }
 
 /// Which headers a chain may have.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Belief {
     /// Plausible ones near these seconds, or near the first of them.
     Near(Option<u32>),
-    /// Possible ones: a file may be odd all through.
-    Possible,
+    /// Possible ones, seen from these seconds: a file may be odd all through.
+    Possible(u32),
 }
 
 /// Whether a chain starts somewhere.
@@ -71,9 +75,16 @@ impl Header {
             && apart <= 2 * NEAR_SECONDS
     }
 
-    /// Whether this is a header that other tools would accept.
-    fn is_possible(&self) -> bool {
-        self.captured <= MAX_CAPTURED && !self.is_zero()
+    /// Whether this could be a header that is odd in one way: far in time, with an original length
+    /// that cannot be, or with a fraction above a second. Data full of zeros is odd in more.
+    fn is_possible(&self, fractions: u32, reference: u32) -> bool {
+        let far = self.seconds.abs_diff(reference) > NEAR_SECONDS;
+        let lengths = self.captured > self.original || self.original == 0;
+        let fraction = self.fraction >= fractions;
+        u8::from(far) + u8::from(lengths) + u8::from(fraction) <= 1
+            && !(far && self.captured == 0)
+            && self.captured <= MAX_CAPTURED
+            && self.original <= MAX_ORIGINAL
     }
 
     fn is_zero(&self) -> bool {
@@ -201,48 +212,24 @@ impl Decoder {
             Verdict::Need(more) => return Judgement::Need(bytes + more),
             Verdict::No => {}
         }
-        match self.chain_within(here, self.classic.header_bytes..bytes, reference, at_end) {
-            Ok(Some(at)) => return Judgement::Shorter(at),
-            Ok(None) => {}
-            Err(need) => return Judgement::Need(need),
-        }
-        let Some(next) = self.classic.header(&here[bytes..], self.swapped) else {
-            return Judgement::Odd;
-        };
-        match self.chain(&here[bytes..], Belief::Possible, at_end) {
-            Verdict::Yes => {}
-            Verdict::Need(more) => return Judgement::Need(bytes + more),
-            Verdict::No => return Judgement::Broken,
-        }
-        // The successor leads on, but it is only believed if nothing better starts inside of it.
-        let next_end = bytes + self.classic.header_bytes + next.captured as usize;
-        match self.chain_within(here, bytes + 1..next_end.min(here.len()), reference, at_end) {
-            Ok(Some(_)) => Judgement::Broken,
-            Ok(None) => Judgement::Odd,
-            Err(need) => Judgement::Need(need),
-        }
-    }
-
-    /// Where in a range of `here` a plausible chain starts. `Err` is how many bytes it takes to tell.
-    fn chain_within(
-        &self,
-        here: &[u8],
-        range: Range<usize>,
-        reference: u32,
-        at_end: bool,
-    ) -> Result<Option<usize>, usize> {
-        for at in range {
-            match self.chain(&here[at..], Belief::Near(Some(reference)), at_end) {
-                Verdict::Yes => return Ok(Some(at)),
-                Verdict::Need(more) => return Err(at + more),
+        for at in self.classic.header_bytes..bytes {
+            match self.chain(&here[at..], near, at_end) {
+                Verdict::Yes => return Judgement::Shorter(at),
+                Verdict::Need(more) => return Judgement::Need(at + more),
                 Verdict::No => {}
             }
         }
-        Ok(None)
+        match self.chain(&here[bytes..], Belief::Possible(reference), at_end) {
+            Verdict::Yes => Judgement::Odd,
+            Verdict::Need(more) => Judgement::Need(bytes + more),
+            Verdict::No => Judgement::Broken,
+        }
     }
 
     /// Whether [`CHAIN`] believable records follow each other, or as many as reach the file's end.
     fn chain(&self, bytes: &[u8], mut belief: Belief, at_end: bool) -> Verdict {
+        // The last record of a file has no successor; where nothing is known, two must agree.
+        let last = if belief == Belief::Near(None) { 2 } else { 1 };
         let mut at = 0;
         for count in 0..CHAIN {
             let Some(rest) = bytes.get(at..) else {
@@ -250,17 +237,19 @@ impl Decoder {
                 return if !at_end { Verdict::Need(at) } else { yes_if(count >= 2) };
             };
             if rest.is_empty() && at_end {
-                return yes_if(count >= 1);
+                return yes_if(count >= last);
             }
             let Some(head) = self.classic.header(rest, self.swapped) else {
                 let need = Verdict::Need(at + self.classic.header_bytes);
                 return if at_end { yes_if(count >= 2) } else { need };
             };
             let believed = match &mut belief {
-                Belief::Possible => head.is_possible(),
+                Belief::Possible(near) => head.is_possible(self.classic.fractions, *near),
                 Belief::Near(reference) => {
+                    let known = reference.is_some();
                     let near = *reference.get_or_insert(head.seconds);
-                    head.is_plausible(self.classic.fractions, near)
+                    let in_era = known || head.seconds >= ERA_SECONDS;
+                    in_era && head.is_plausible(self.classic.fractions, near)
                 }
             };
             if !believed {

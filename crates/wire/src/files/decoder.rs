@@ -129,11 +129,11 @@ impl Decoder {
     /// Decodes what lies at `chunk[*position..]` and moves `position` behind it.
     ///
     /// `chunk` must go on where the call before left `position`: on [`Step::NeedMore`] the caller
-    /// keeps the bytes from `position` on and appends to them. `at_end` says that no byte follows the
-    /// chunk; it must stay said.
+    /// keeps the bytes from `position` on and appends to them. `at_end` says that no byte follows
+    /// the chunk; it must stay said.
     ///
-    /// Cost: 3 to 8 ns for a pcap record, or for an Enhanced Packet Block without options, that lies
-    /// whole in the chunk with the header behind it; no allocation.
+    /// Cost: 3 to 8 ns for a pcap record, or for an Enhanced Packet Block without options, that
+    /// lies whole in the chunk with the header behind it; no allocation.
     ///
     /// # Panics
     /// If `*position > chunk.len()`.

@@ -199,8 +199,8 @@ impl<'a> Put<'a> {
         }
     }
 
-    /// Ends options and block: writes the length in front and behind. Returns the bytes of the block,
-    /// or 0 when it did not fit.
+    /// Ends options and block: writes the length in front and behind. Returns the bytes of the
+    /// block, or 0 when it did not fit.
     pub(super) fn close(mut self) -> usize {
         self.bytes(&[0; 4]);
         let length = self.at as u32 + 4;

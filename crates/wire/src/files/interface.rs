@@ -67,8 +67,8 @@ impl Interface {
 
     /// Describes the one interface of a classic pcap file from the last word of its header.
     ///
-    /// Source: draft-ietf-opsawg-pcap, section 4: link type in 16 bits, then reserved bits, the flag
-    /// `f`, and the FCS length in half words.
+    /// Source: draft-ietf-opsawg-pcap, section 4: link type in 16 bits, then reserved bits, the
+    /// flag `f`, and the FCS length in half words.
     pub(super) fn classic(link_word: u32, snapshot_length: u32, resolution: Resolution) -> Self {
         let has_fcs = link_word & 0x0400_0000 != 0;
         Interface {

@@ -1,8 +1,8 @@
 //! Capture files: a decoder that finds packets in place, and encoders that write into lent bytes.
 //!
 //! Nothing here does I/O. A caller reads a file or a pipe into a buffer of its own and lends it to
-//! the [`Decoder`], which answers with [`Record`]s: where in that buffer each packet lies. An encoder
-//! is lent a buffer to write into and answers how many bytes it wrote.
+//! the [`Decoder`], which answers with [`Record`]s: where in that buffer each packet lies. An
+//! encoder is lent a buffer to write into and answers how many bytes it wrote.
 //!
 //! ```text
 //!            chunk, lent by the caller                     what the decoder says
@@ -12,16 +12,19 @@
 //!
 //! | format | read | written |
 //! |---|---|---|
-//! | pcap in us and ns, both byte orders, also the 24-byte "modified" records | yes | ns ([`PcapNsEncoder`]) |
-//! | pcapng, several sections, both byte orders | yes | yes ([`PcapngEncoder`]) |
-//! | segmented pcapng (`docs/format.md`) | yes | yes ([`SegmentEncoder`], [`SegmentIndex`]) |
+//! | pcap in us and ns, both byte orders, also "modified" records | yes | [`PcapNsEncoder`] |
+//! | pcapng, several sections, both byte orders | yes | [`PcapngEncoder`] |
+//! | segmented pcapng (`docs/format.md`), by blocks | yes | [`SegmentEncoder`] |
+//! | a segment by its worklist | [`SegmentIndex`] | |
 //!
 //! A file is hostile input. What holds, whatever its bytes are:
 //!
 //! - I1. No input panics. A call that returns has moved `position` forward, or asked for more
-//!   contiguous bytes than it was shown, or refused the file, or said `End`, which is for ever.
-//! - I2. The decoder never asks for more than [`MAX_NEED`] contiguous bytes and never holds more than
-//!   [`MAX_INTERFACES`] interface descriptions of at most [`MAX_NAME_BYTES`] bytes of name each.
+//!   contiguous bytes than it was shown, or reported damage that calls before have passed, or
+//!   refused the file, or said `End`, which is for ever.
+//! - I2. The decoder never asks for more than [`MAX_NEED`] contiguous bytes and never holds more
+//!   than [`MAX_INTERFACES`] interface descriptions of at most [`MAX_NAME_BYTES`] bytes of name
+//!   each.
 //! - I3. Bytes that make no sense are reported as [`Damage`], with where and how many, and decoding
 //!   goes on behind them. What a caller is shown and not shown adds up to the whole file.
 //! - I4. A record lies whole inside the chunk: `offset + captured_length <= chunk.len()`.
@@ -61,19 +64,20 @@ pub use segment::{
 
 /// The longest captured length that is believed, in bytes.
 ///
-/// Source: `MAXIMUM_SNAPLEN`, libpcap 1.10 `pcap-int.h`; Wireshark's `WTAP_MAX_PACKET_SIZE_STANDARD`.
-/// A record longer than the snapshot length of its interface is accepted up to this, as Wireshark
-/// does (libpcap cuts it to the snapshot length).
+/// Source: `MAXIMUM_SNAPLEN`, libpcap 1.10 `pcap-int.h`; Wireshark's
+/// `WTAP_MAX_PACKET_SIZE_STANDARD`. A record longer than the snapshot length of its interface is
+/// accepted up to this, as Wireshark does (libpcap cuts it to the snapshot length).
 pub const MAX_CAPTURED: u32 = 262_144;
 
 /// The longest block that is believed, in bytes. Source: `MAX_BLOCK_SIZE`, Wireshark `pcapng.c`.
 pub const MAX_BLOCK: u32 = 16 << 20;
 
-/// The most contiguous bytes that [`Step::NeedMore`] ever asks for: 1 MiB and a little, which is four of
-/// the longest classic records and a header.
+/// The most contiguous bytes that [`Step::NeedMore`] ever asks for: 1 MiB and a little, which is
+/// four of the longest classic records and a header.
 pub const MAX_NEED: usize = 4 * (24 + MAX_CAPTURED as usize) + 24;
 
-/// The longest block that must lie contiguous in the chunk; a longer one is skipped as it streams by.
+/// The longest block that must lie contiguous in the chunk; a longer one is skipped as it streams
+/// by.
 pub(crate) const MAX_CONTIGUOUS: u32 = 512 << 10;
 
 /// The most interface descriptions that a decoder keeps over all sections of a file.

@@ -10,8 +10,8 @@ use crate::headers::LinkType;
 pub enum Step {
     /// A packet lies in the chunk.
     Packet(Record),
-    /// At least `bytes` contiguous bytes are needed from `position` on: in `(chunk.len() - position,
-    /// MAX_NEED]`. Never said when `at_end`.
+    /// At least `bytes` contiguous bytes are needed from `position` on: in `(chunk.len() -
+    /// position, MAX_NEED]`. Never said when `at_end`.
     NeedMore {
         /// Contiguous bytes wanted, counted from `position`.
         bytes: usize,

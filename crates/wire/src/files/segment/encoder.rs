@@ -13,8 +13,8 @@ use crate::headers::LinkType;
 
 /// Fills one segment after the other with packets, worklist and trailer; see the module essay.
 ///
-/// The caller owns the bytes and lends the same S of them to each call until the segment is advanced.
-/// It writes a finished segment at [`file_offset`](Self::file_offset). The order is:
+/// The caller owns the bytes and lends the same S of them to each call until the segment is
+/// advanced. It writes a finished segment at [`file_offset`](Self::file_offset). The order is:
 ///
 /// ```text
 /// header -> write, advance -> push ... push -> false: finish -> write, advance -> push ...
@@ -31,8 +31,8 @@ pub struct SegmentEncoder {
 impl SegmentEncoder {
     /// Makes an encoder for a file of segments of `segment_bytes`, at its header segment.
     ///
-    /// `first_packet` is the number of the file's first packet in the recording: 0, or where the file
-    /// before ended.
+    /// `first_packet` is the number of the file's first packet in the recording: 0, or where the
+    /// file before ended.
     ///
     /// # Panics
     /// Unless `segment_bytes` is a power of two in [4 KiB, 16 MiB].
@@ -49,8 +49,8 @@ impl SegmentEncoder {
         SegmentEncoder { file: PcapngEncoder::new(link, snapshot_length), snapshot_length, open }
     }
 
-    /// The most captured bytes that a packet may have, so that an empty segment takes it with all its
-    /// options. `MAX_CAPTURED` from S = 512 KiB on.
+    /// The most captured bytes that a packet may have, so that an empty segment takes it with all
+    /// its options. `MAX_CAPTURED` from S = 512 KiB on.
     pub fn capacity(&self) -> usize {
         // The block's own 32 bytes, options of at most 32, the closing block's head, one entry.
         let around = 32 + 32 + 8 + ENTRY_BYTES + TAIL_BYTES;
@@ -166,8 +166,8 @@ impl SegmentEncoder {
         Ok(bytes > 0)
     }
 
-    /// Closes the segment as it is, so that it can be written. More may be pushed afterwards, and the
-    /// segment finished again: it belongs into the same slot until it is advanced.
+    /// Closes the segment as it is, so that it can be written. More may be pushed afterwards, and
+    /// the segment finished again: it belongs into the same slot until it is advanced.
     ///
     /// `losses` are the packets lost since the segment before, by [`LossCause`](super::LossCause).
     ///
