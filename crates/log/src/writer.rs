@@ -15,7 +15,7 @@
 //! The writer never makes a reference to packet memory: it copies through raw pointers, because
 //! readers hold shared slices of the same segment below the published count.
 
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -187,9 +187,11 @@ impl Writer {
     /// `length` must be in `[0, max_packet_bytes]`.
     #[inline]
     pub fn reserve(&mut self, length: usize) -> Option<Slot<'_>> {
-        assert!(length <= self.max_packet_bytes(), "{length} bytes fit in no segment");
-        if !self.has_room(length) && !self.roll() {
-            return None;
+        if !self.has_room(length) {
+            assert!(length <= self.max_packet_bytes(), "{length} bytes fit in no segment");
+            if !self.roll() {
+                return None;
+            }
         }
         Some(Slot { writer: self, length })
     }
@@ -224,37 +226,48 @@ impl Writer {
     /// Ends the packet whose `length` bytes stand at `low`. `has_room(length)` was true.
     #[inline]
     fn commit(&mut self, length: usize, meta: &Meta) {
+        let delta = meta.time_ns.wrapping_sub(self.base_time_ns);
+        if delta > u64::from(u32::MAX) || !meta.is_plain(length as u32) {
+            return self.commit_slowly(length, meta);
+        }
+        let end = self.low + align_up(length);
+        self.push_desc(length, meta, meta.flags.without(Flags::FACTS), delta as u32, end);
+    }
+
+    /// As `commit`, for a segment's first packet and for those with facts.
+    #[cold]
+    fn commit_slowly(&mut self, length: usize, meta: &Meta) {
         if self.count == 0 {
             self.start_clock(meta.time_ns);
         }
-        let offset = self.low;
-        self.low += align_up(length);
-        let delta = meta.time_ns.wrapping_sub(self.base_time_ns);
+        let mut end = self.low + align_up(length);
         let mut flags = meta.flags.without(Flags::FACTS);
-        if !meta.is_plain(length as u32) || delta > u64::from(u32::MAX) {
-            flags = self.write_facts(meta, flags);
+        let delta = meta.time_ns.wrapping_sub(self.base_time_ns);
+        if delta > u64::from(u32::MAX) || !meta.is_plain(length as u32) {
+            // SAFETY: W2, `has_room` kept `FACTS_BYTES` behind the packet free, and `end` is
+            // aligned to 16.
+            unsafe { self.base.add(end).cast::<Facts>().write(meta.facts()) };
+            flags = flags.union(Flags::FACTS);
+            end += FACTS_BYTES;
         }
-        let desc = Desc::new(offset as u32, length as u32, meta.port, flags);
+        self.push_desc(length, meta, flags, delta as u32, end);
+    }
+
+    #[inline]
+    fn push_desc(&mut self, length: usize, meta: &Meta, flags: Flags, delta: u32, end: usize) {
+        let desc = Desc::new(self.low as u32, length as u32, meta.port, flags);
         self.high -= DESC_BYTES;
         // SAFETY: W2, `has_room` kept these 16 bytes below the old `high` free; `base` is aligned
         // to a segment and `high` to 16.
         unsafe {
             let at = self.base.add(self.high).cast::<Desc>();
-            at.write(desc.with(meta.hash, delta as u32));
+            at.write(desc.with(meta.hash, delta));
         }
+        self.low = end;
         self.count += 1;
         self.bytes += length as u64;
     }
 
-    #[cold]
-    fn write_facts(&mut self, meta: &Meta, flags: Flags) -> Flags {
-        // SAFETY: W2, `has_room` kept `FACTS_BYTES` at `low` free, and `low` is aligned to 16.
-        unsafe { self.base.add(self.low).cast::<Facts>().write(meta.facts()) };
-        self.low += FACTS_BYTES;
-        flags.union(Flags::FACTS)
-    }
-
-    #[cold]
     fn start_clock(&mut self, time_ns: u64) {
         self.base_time_ns = time_ns;
         if let Some(open) = &self.open {
@@ -305,7 +318,11 @@ impl Writer {
     fn start_segment(&mut self, segment: u32) {
         let memory = &self.shared.memory;
         let sequence = self.reuse.newest();
+        // A time that no packet has, so that the first one takes the slow way and sets the clock.
+        // (If one has it after all, its delta is 0 and right.)
+        self.base_time_ns = u64::MAX;
         let line = memory.control.line(segment);
+        line.base_time_ns.store(u64::MAX, Relaxed);
         line.first_packet.store(self.first_packet, Relaxed);
         protocol::open(&memory.control, sequence, segment);
         // SAFETY: the segment is in `[0, segment_count)`, so its start is inside the region.
@@ -375,7 +392,7 @@ impl Slot<'_> {
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         assert!(at <= self.length && bytes.len() <= self.length - at, "outside the slot");
         // SAFETY: inside the slot, which is the writer's alone (W2); see `append` on overlap.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.as_ptr().add(at), bytes.len()) };
+        unsafe { copy_packet(bytes, self.as_ptr().add(at)) };
     }
 
     /// Makes it a packet of the log. Bytes never written hold what an earlier packet left.

@@ -147,6 +147,9 @@ fn cut_at_every_byte() {
                 let lost: u64 = decoded.damage.iter().map(|damage| damage.skipped).sum();
                 let inside = sample.records.iter().any(|r| r.start < cut && cut < r.end);
                 assert!(!inside || lost > 0, "{} cut at {cut}: said nothing", sample.name);
+                let cause = decoded.damage.first().map(|damage| damage.kind);
+                let cut_short = matches!(cause, Some(DamageKind::Truncated { .. }));
+                assert!(!inside || cut_short, "{} cut at {cut}: {cause:?}", sample.name);
             } else {
                 assert_eq!(whole, 0);
             }

@@ -219,6 +219,10 @@ impl Decoder {
                 Verdict::No => {}
             }
         }
+        if here.len() - bytes < self.classic.header_bytes {
+            // The file ends inside the successor's header; that is for the next call to say.
+            return Judgement::Odd;
+        }
         match self.chain(&here[bytes..], Belief::Possible(reference), at_end) {
             Verdict::Yes => Judgement::Odd,
             Verdict::Need(more) => Judgement::Need(bytes + more),

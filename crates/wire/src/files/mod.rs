@@ -72,9 +72,12 @@ pub const MAX_CAPTURED: u32 = 262_144;
 /// The longest block that is believed, in bytes. Source: `MAX_BLOCK_SIZE`, Wireshark `pcapng.c`.
 pub const MAX_BLOCK: u32 = 16 << 20;
 
-/// The most contiguous bytes that [`Step::NeedMore`] ever asks for: 1 MiB and a little, which is
-/// four of the longest classic records and a header.
-pub const MAX_NEED: usize = 4 * (24 + MAX_CAPTURED as usize) + 24;
+/// The most contiguous bytes that [`Step::NeedMore`] ever asks for: room for the longest block that
+/// is read whole, and for three of the longest classic records and a header.
+pub const MAX_NEED: usize = 1 << 20;
+
+const _: () = assert!(MAX_NEED >= 3 * (24 + MAX_CAPTURED as usize) + 24);
+const _: () = assert!(MAX_NEED >= MAX_CONTIGUOUS as usize + 8);
 
 /// The longest block that must lie contiguous in the chunk; a longer one is skipped as it streams
 /// by.
