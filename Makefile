@@ -45,7 +45,7 @@ loom: ## Every interleaving of the log's edges, within loom's bounds
 	@RUSTFLAGS="--cfg loom" cargo test --quiet --release --locked -p burstline-log --test loom \
 	  --target-dir $(TARGET_DIR)/loom
 
-miri: ## The log and the codecs under miri, if it can be had
+miri: ## The log and the Linux boundary under miri, if it can be had
 	@scripts/setup rust
 	@MIRI_CASES=$(MIRI_CASES) scripts/miri
 
