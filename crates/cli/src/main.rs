@@ -1,1 +1,43 @@
-fn main() {}
+//! `burstline`: the command.
+//!
+//! ```text
+//! args    what was typed: one definition for each flag
+//! verbs   one file for each thing to do; runs a job of the engine on a thread beside
+//! view    what is printed: live lines, the ledger, JSON
+//! ```
+//!
+//! Invariants:
+//! - I1: with `--json` standard output carries JSON objects and nothing else; with `-w -` it
+//!   carries the capture and nothing else.
+//! - I2: an error is one line on standard error: `burstline: what failed, with its numbers`.
+//! - I3: no state of the outside world makes it panic, a closed standard output included.
+#![forbid(unsafe_code)]
+
+mod args;
+mod failure;
+mod job;
+mod signals;
+mod verbs;
+mod view;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Verb};
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return failure::usage(&error),
+    };
+    let done = match cli.verb {
+        Verb::Count(args) => verbs::count(&args),
+        Verb::Capture(args) => verbs::capture(&args),
+        Verb::Demo(args) => verbs::demo(&args),
+        Verb::Completions { shell } => verbs::completions(shell),
+        Verb::Man => verbs::man(),
+    };
+    done.unwrap_or_else(|failure: Failure| failure.print())
+}

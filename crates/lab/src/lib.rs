@@ -1,1 +1,31 @@
-//! TBD
+//! The benchmarks: our figures beside our rivals', on the same work, in the same process.
+//!
+//! ```text
+//!   bench (binary) --> figures --> contest: one warm-up, then runs in turns --> report
+//!                        |  |
+//!                      ours  rivals        the same traffic, pages, cores and work on both sides
+//! ```
+//!
+//! A rival is written as well as we can write it, and tried in several sizes before it is
+//! measured in its best one. Every comparison prints one line and, below it, what one has to know
+//! to doubt it: sizes, pages, cores, quartiles, the load of the machine.
+//!
+//! Invariants:
+//! - I1: each side's result is checked (sums over all packets, counts of packets) in every run,
+//!   measured or not; a wrong sum ends the figure with an error.
+//! - I2: the figures leave nothing behind: no reserved pages, no files.
+
+pub mod arena;
+pub mod conditions;
+pub mod contest;
+pub mod figures;
+pub mod glob;
+pub mod options;
+pub mod ours;
+pub mod pages;
+pub mod prefetch;
+pub mod report;
+pub mod rivals;
+pub mod statistics;
+pub mod threads;
+pub mod traffic;

@@ -91,10 +91,11 @@ impl<'a> Burst<'a> {
         (Self { worklist: first, ..*self }, Self { worklist: rest, facts, first_packet, ..*self })
     }
 
-    fn facts_of(&self, desc: &Desc, index: u32) -> Option<Facts> {
-        if !desc.flags().contains(Flags::FACTS) {
-            return None;
-        }
+    /// Takes everything by value and stays out of line: a reference would force each packet of a
+    /// loop into memory for the sake of the few that have facts.
+    #[cold]
+    #[inline(never)]
+    fn facts_of(self, desc: Desc, index: u32) -> Option<Facts> {
         match self.facts {
             FactsAt::Behind => {
                 let at = align_up(desc.offset() as usize + desc.length() as usize);
@@ -172,7 +173,7 @@ impl<'a> Packet<'a> {
         if !self.desc.flags().contains(Flags::FACTS) {
             return None;
         }
-        self.burst.facts_of(&self.desc, self.index)
+        self.burst.facts_of(self.desc, self.index)
     }
 }
 

@@ -53,7 +53,8 @@ struct Current {
     first_packet: u64,
 }
 
-/// One reader of a log.
+/// One reader of a log. It has its cache lines to itself, also beside a writer in one struct.
+#[repr(align(128))]
 pub struct Reader {
     memory: Arc<Memory>,
     seat: Arc<SeatHandle>,

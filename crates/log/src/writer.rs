@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_sys::clock;
 
-use crate::copy::copy_packet;
+use crate::copy::{copy_packet, prefetch_to_write};
 use crate::desc::{Desc, FACTS_BYTES, Facts, Flags, MAX_PACKET_BYTES, align_up};
 use crate::log::Shared;
 use crate::protocol;
@@ -30,6 +30,12 @@ use crate::wake::Waker;
 use crate::watermark::Watermark;
 
 const DESC_BYTES: usize = size_of::<Desc>();
+
+/// How far ahead of the packets, and of the worklist, lines are asked for: 8 packets of 64 bytes,
+/// and 16 descs. Most of a writer's time goes into waiting for lines that the reader's core has
+/// read last; asking ahead was worth 40% to 120% in hand-offs between two cores (Decision 0005).
+const PREFETCH_BYTES: usize = 512;
+const PREFETCH_DESC_BYTES: usize = 256;
 
 /// What is known of a packet besides its bytes.
 #[derive(Clone, Copy, Debug)]
@@ -103,7 +109,8 @@ struct Open {
     mark: Watermark,
 }
 
-/// The only writer of a log.
+/// The only writer of a log. It has its cache lines to itself, also beside a reader in one struct.
+#[repr(align(128))]
 pub struct Writer {
     /// First byte of the open segment; dangling while none is open.
     base: NonNull<u8>,
@@ -228,15 +235,17 @@ impl Writer {
     fn commit(&mut self, length: usize, meta: &Meta) {
         let delta = meta.time_ns.wrapping_sub(self.base_time_ns);
         if delta > u64::from(u32::MAX) || !meta.is_plain(length as u32) {
-            return self.commit_slowly(length, meta);
+            return self.commit_slowly(length, *meta);
         }
         let end = self.low + align_up(length);
         self.push_desc(length, meta, meta.flags.without(Flags::FACTS), delta as u32, end);
     }
 
-    /// As `commit`, for a segment's first packet and for those with facts.
+    /// As `commit`, for a segment's first packet and for those with facts. Takes `meta` by value
+    /// and stays out of line, so that on the fast way it never has to be in memory.
     #[cold]
-    fn commit_slowly(&mut self, length: usize, meta: &Meta) {
+    #[inline(never)]
+    fn commit_slowly(&mut self, length: usize, meta: Meta) {
         if self.count == 0 {
             self.start_clock(meta.time_ns);
         }
@@ -250,7 +259,7 @@ impl Writer {
             flags = flags.union(Flags::FACTS);
             end += FACTS_BYTES;
         }
-        self.push_desc(length, meta, flags, delta as u32, end);
+        self.push_desc(length, &meta, flags, delta as u32, end);
     }
 
     #[inline]
@@ -266,6 +275,9 @@ impl Writer {
         self.low = end;
         self.count += 1;
         self.bytes += length as u64;
+        let base = self.base.as_ptr();
+        prefetch_to_write(base.wrapping_add(end + PREFETCH_BYTES));
+        prefetch_to_write(base.wrapping_add(self.high).wrapping_sub(PREFETCH_DESC_BYTES));
     }
 
     fn start_clock(&mut self, time_ns: u64) {

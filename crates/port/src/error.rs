@@ -44,7 +44,10 @@ pub enum PortError {
         reason: String,
     },
     /// An output ended early. What is in the file before `bytes` is whole and can be read.
-    #[error("write to {}: {error}: {kept_packets} packets in {bytes} bytes are safe", path.display())]
+    #[error(
+        "write to {}: {error}: {kept_packets} packets in {bytes} bytes are safe",
+        path.display()
+    )]
     OutputFailed {
         /// Which output.
         path: PathBuf,

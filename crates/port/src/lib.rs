@@ -11,7 +11,7 @@
 //! wrappers, and ports themselves. An [`Address`] (`SCHEME:ADDRESS?key=value`) names one;
 //! [`open_source`] and [`open_sink`] turn it into a port.
 //!
-//! Invariants, checked for every backend by the conformance suite (`tests/conformance.rs`):
+//! Invariants, checked for every backend by the conformance suite (`tests/conformance`):
 //! - I1: `offered` counts what reached the port, by a counter that the delivering loop does not
 //!   increment; offered = delivered + every named loss + in flight.
 //! - I2: a packet is delivered at most once, whole or flagged as cut, in the port's own order.
@@ -23,17 +23,20 @@ mod account;
 mod address;
 mod error;
 mod file;
+mod generator;
 mod open;
 mod opened;
 mod port;
 mod table;
+mod wrap;
 
 pub use account::{Loss, LossKind, Losses, PortAccount};
 pub use address::{Address, AddressError};
 pub use error::PortError;
-pub use opened::OpenedFiles;
 pub use open::{OpenOptions, SCHEMES, Scheme, open_sink, open_source};
+pub use opened::OpenedFiles;
 pub use port::{
     Capabilities, InterfaceTotals, Lent, Port, PortInfo, PortState, Received, TimestampSource,
 };
 pub use table::{PortTable, TableEntry};
+pub use wrap::{FaultInjector, FaultPlan, Tracer};

@@ -3,7 +3,7 @@
 use burstline_wire::hash::HashKind;
 
 use crate::opened::OpenedFiles;
-use crate::{Address, AddressError, Port, PortError, PortTable, file};
+use crate::{Address, AddressError, Port, PortError, PortTable, file, generator};
 
 /// What every port of a job is opened with. Clones belong to the same job.
 #[derive(Clone, Debug, Default)]
@@ -26,9 +26,11 @@ pub struct Scheme {
     pub help: &'static str,
     /// An address to start from.
     pub example: &'static str,
-    open_source: Option<fn(&Address, &OpenOptions) -> Result<Box<dyn Port>, PortError>>,
-    open_sink: Option<fn(&Address, &OpenOptions) -> Result<Box<dyn Port>, PortError>>,
+    open_source: Option<Open>,
+    open_sink: Option<Open>,
 }
+
+type Open = fn(&Address, &OpenOptions) -> Result<Box<dyn Port>, PortError>;
 
 /// Every scheme that this program has.
 pub const SCHEMES: &[Scheme] = &[
@@ -37,7 +39,21 @@ pub const SCHEMES: &[Scheme] = &[
         help: "a capture file, FIFO or - : pcap, pcapng, either in gzip or zstd; writes pcapng",
         example: "file:trace.pcap",
         open_source: Some(file::open_source),
-        open_sink: None,
+        open_sink: Some(file::open_sink),
+    },
+    Scheme {
+        name: "gen",
+        help: "makes packets of given sizes, flows and rate; as a sink, discards",
+        example: "gen:?packets=1000&size=64&flows=16",
+        open_source: Some(generator::open_source),
+        open_sink: Some(generator::open_sink),
+    },
+    Scheme {
+        name: "null",
+        help: "a sink that discards",
+        example: "null:",
+        open_source: None,
+        open_sink: Some(generator::open_sink),
     },
 ];
 

@@ -1,0 +1,53 @@
+//! The command line: one definition for each flag, from which parsing, help, completions and the
+//! man page come.
+
+mod capture;
+mod common;
+mod count;
+mod demo;
+pub(crate) mod values;
+
+use clap::{Parser, Subcommand};
+
+pub(crate) use capture::{CaptureArgs, Format};
+pub(crate) use common::CommonArgs;
+pub(crate) use count::CountArgs;
+pub(crate) use demo::DemoArgs;
+
+const ABOUT: &str = "Counts, captures and records packets, with a ledger that closes";
+
+const SOURCES: &str = "\
+Sources are SCHEME:ADDRESS[?key=value&...]; a word with a dot or a slash in it is a file:
+  trace.pcap, file:trace.pcapng, -          pcap and pcapng, also in gzip or zstd; - is stdin
+  'gen:?packets=1000000&size=imix'          synthetic traffic, as fast as it is taken
+  'gen:?size=64&rate=100000'                without end, 100,000 packets a second
+
+Exit code: 0 done; 1 failed, damaged input, packets lost under --lossless, or a ledger that does
+not close; 2 usage.";
+
+/// `burstline`.
+#[derive(Debug, Parser)]
+#[command(name = "burstline", version, about = ABOUT, after_long_help = SOURCES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Count(Box<CountArgs>),
+    Capture(Box<CaptureArgs>),
+    Demo(DemoArgs),
+    /// Print a completion script for a shell
+    ///
+    /// Example: burstline completions bash > /etc/bash_completion.d/burstline
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    ///
+    /// Example: burstline man > burstline.1
+    Man,
+}

@@ -1,0 +1,56 @@
+//! The flags that every job has.
+
+use burstline_port::Address;
+use burstline_sys::scheduling::SchedulingClass;
+use burstline_wire::hash::HashKind;
+use clap::Args;
+
+use super::values::{self, Cores, Node};
+
+/// Sources, limits, threads, output.
+#[derive(Debug, Args)]
+pub(crate) struct CommonArgs {
+    /// Where packets come from: a file, gen:, ... (see burstline --help)
+    #[arg(value_name = "SOURCE", required = true)]
+    pub(crate) sources: Vec<Address>,
+
+    /// Print one JSON object at the end instead of text, and with --stats one a line before it
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Stop after exactly N packets over all sources (suffixes k, M, G)
+    #[arg(long, value_name = "N", value_parser = values::packets)]
+    pub(crate) packets: Option<u64>,
+
+    /// Stop after this time (250ms, 10s, 5m, 1h)
+    #[arg(long, value_name = "TIME", value_parser = values::span_ns)]
+    pub(crate) duration: Option<u64>,
+
+    /// Keep at most N bytes of each packet
+    #[arg(long, value_name = "N", value_parser = values::snaplen())]
+    pub(crate) snaplen: Option<u32>,
+
+    /// Which flow hash each packet gets
+    #[arg(long, value_name = "KIND", default_value = "none", value_parser = values::hash_kind())]
+    pub(crate) hash: HashKind,
+
+    /// Pin threads to these cores, one each (0,2,4-7), or to any of their own (auto)
+    #[arg(long, value_name = "LIST|auto", value_parser = values::cores)]
+    pub(crate) cores: Option<Cores>,
+
+    /// The NUMA node for memory and threads; auto is the node of the cores named
+    #[arg(long, value_name = "N|auto", default_value = "auto", value_parser = values::node)]
+    pub(crate) node: Node,
+
+    /// Scheduling class of the threads: normal, fifo:1 to fifo:99, idle
+    #[arg(long, value_name = "CLASS", default_value = "normal", value_parser = values::priority)]
+    pub(crate) priority: SchedulingClass,
+
+    /// Print counts this often (default on a terminal: 1s)
+    #[arg(long, value_name = "INTERVAL", value_parser = values::span_ns)]
+    pub(crate) stats: Option<u64>,
+
+    /// Print nothing but errors (and what --json prints)
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}

@@ -1,0 +1,25 @@
+//! `burstline count`.
+
+use clap::Args;
+
+use super::CommonArgs;
+
+const EXAMPLES: &str = "\
+Examples:
+  burstline count trace.pcap                      how many packets, how fast
+  burstline count --json a.pcap b.pcapng.gz       both at a time, a core each, as JSON
+  zcat trace.gz | burstline count -               from standard input
+  burstline count 'gen:?size=64' --duration 5s --cores 1
+                                                  how fast this core can look at packets";
+
+/// Count packets where they lie, one thread a source
+///
+/// Packets are counted run to completion: each source has a thread, which looks at the packets
+/// where the source has them. Nothing is copied. The ledger at the end says, for each source, what
+/// was offered, delivered, lost (to what) and in flight; the remainder, `unaccounted`, is 0.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct CountArgs {
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}

@@ -1,0 +1,101 @@
+//! How the program fails: one line, and a code that says whose fault it was.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use burstline_engine::EngineError;
+use burstline_port::{AddressError, PortError};
+use clap::error::ErrorKind;
+
+/// The job failed, its input was damaged, or its ledger does not close.
+pub(crate) const FAILED: u8 = 1;
+/// The command line makes no sense.
+const USAGE: u8 = 2;
+
+/// Why a verb could not do its job.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    message: String,
+    code: u8,
+}
+
+impl Failure {
+    /// A failure of the job, in one line.
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), code: FAILED }
+    }
+
+    /// A command line that makes no sense, in one line.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self { message: message.into(), code: USAGE }
+    }
+
+    /// Tells the user. An output that was closed on purpose is not worth a line.
+    pub(crate) fn print(self) -> ExitCode {
+        if !self.message.is_empty() {
+            complain(&self.message);
+        }
+        ExitCode::from(self.code)
+    }
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Self {
+        let is_usage = match &error {
+            EngineError::Port(error) => matches!(
+                error,
+                PortError::Address(_)
+                    | PortError::CannotReceive { .. }
+                    | PortError::CannotTransmit { .. }
+                    | PortError::SameFile { .. }
+            ),
+            EngineError::TooFewCores { .. } => true,
+            _ => false,
+        };
+        Self { message: error.to_string(), code: if is_usage { USAGE } else { FAILED } }
+    }
+}
+
+impl From<AddressError> for Failure {
+    fn from(error: AddressError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+/// Standard output could not be written: the reader has gone, which is no news to the user, or
+/// the disk is full.
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Self::new(""),
+            _ => Self::new(format!("write to standard output: {error}")),
+        }
+    }
+}
+
+/// Prints one line on standard error. If even that is closed, nobody wants to know.
+pub(crate) fn complain(message: &str) {
+    let line = message.split('\n').map(str::trim).collect::<Vec<_>>().join(" ");
+    let _ = writeln!(std::io::stderr().lock(), "burstline: {line}");
+}
+
+/// Ends a run whose command line was not understood, or asked for help.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    let is_wanted = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    if is_wanted {
+        // Help that nobody reads to its end is still help.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = error.print();
+        return ExitCode::from(USAGE);
+    }
+    let text = error.to_string();
+    // clap's first paragraph says what is wrong and what is allowed; the others repeat the usage.
+    let first = text.split("\n\n").next().unwrap_or(&text);
+    let first = first.strip_prefix("error: ").unwrap_or(first);
+    let words = first.split_whitespace().collect::<Vec<_>>().join(" ");
+    complain(&format!("{words}; see burstline --help"));
+    ExitCode::from(USAGE)
+}

@@ -1,0 +1,163 @@
+//! Running a job of the engine on a thread beside, and looking at it meanwhile.
+
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use burstline_engine::{EngineError, Limits, Progress, Report, Source, Threads};
+use burstline_port::{OpenOptions, PortTable};
+use burstline_sys::affinity;
+use burstline_sys::memory::NodeId;
+use burstline_sys::topology::Topology;
+
+use crate::args::CommonArgs;
+use crate::args::values::{Cores, Node};
+use crate::failure::{FAILED, Failure, complain};
+use crate::view::View;
+
+impl CommonArgs {
+    /// What the ports of this job are opened with.
+    pub(crate) fn open_options(&self) -> OpenOptions {
+        OpenOptions {
+            table: PortTable::new(),
+            hash: self.hash,
+            snapshot_bytes: self.snaplen,
+            ..OpenOptions::default()
+        }
+    }
+
+    /// Opens the sources, in order.
+    pub(crate) fn open_sources(&self, options: &OpenOptions) -> Result<Vec<Source>, Failure> {
+        let open = |address| Source::open(address, options).map_err(Failure::from);
+        self.sources.iter().map(open).collect()
+    }
+
+    /// What bounds the job.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { packets: self.packets, duration_ns: self.duration }
+    }
+
+    /// Where `count` threads go.
+    pub(crate) fn threads(&self, count: usize) -> Result<Threads, Failure> {
+        let class = self.priority;
+        let cores = match (&self.cores, self.node) {
+            (None, Node::Auto) => Vec::new(),
+            (Some(Cores::List(cores)), _) => cores.clone(),
+            (_, node) => {
+                let topology = Topology::read().map_err(|error| Failure::new(error.to_string()))?;
+                let mut cores =
+                    affinity::allowed_cores().map_err(|error| Failure::new(error.to_string()))?;
+                if let Node::Number(node) = node {
+                    cores.retain(|&core| topology.node_of(core) == Some(node));
+                    if cores.is_empty() {
+                        return Err(Failure::usage(no_such_node(node, &topology)));
+                    }
+                }
+                // More threads than cores: the kernel shares them out better than we would.
+                if cores.len() < count { Vec::new() } else { cores }
+            }
+        };
+        Ok(Threads { cores, class })
+    }
+
+    /// The node for memory that thread `reader` reads.
+    pub(crate) fn memory_node(&self, threads: &Threads, reader: usize) -> Option<NodeId> {
+        match self.node {
+            Node::Number(node) => Some(node),
+            Node::Auto => {
+                let core = *threads.cores.get(reader)?;
+                Topology::read().ok()?.node_of(core)
+            }
+        }
+    }
+}
+
+fn no_such_node(node: NodeId, topology: &Topology) -> String {
+    let known: Vec<_> = topology.nodes.iter().map(|node| node.id.to_string()).collect();
+    let known = known.join(", ");
+    format!("invalid value '{node}' for '--node': no core of it is ours; this machine has {known}")
+}
+
+/// Runs a job, shows it while it runs, prints what came of it.
+///
+/// `is_strict`: any loss is a failure.
+pub(crate) fn run(
+    view: &mut View,
+    progress: &Progress,
+    stop: &AtomicBool,
+    is_strict: bool,
+    work: impl FnOnce() -> Result<Report, EngineError> + Send,
+) -> Result<ExitCode, Failure> {
+    let report = watch(view, progress, stop, work)?;
+    conclude(view, &report, is_strict)
+}
+
+/// Runs a job and shows it while it runs.
+pub(crate) fn watch(
+    view: &mut View,
+    progress: &Progress,
+    stop: &AtomicBool,
+    work: impl FnOnce() -> Result<Report, EngineError> + Send,
+) -> Result<Report, EngineError> {
+    thread::scope(|scope| {
+        let (send, receive) = mpsc::channel();
+        scope.spawn(move || {
+            // It fails only when the receiver is gone, and that waits for this.
+            let _ = send.send(work());
+        });
+        let mut due = Instant::now();
+        let mut is_started = false;
+        loop {
+            let interval = view.interval().unwrap_or(Duration::from_secs(3600));
+            // Until the job has begun there is nothing to show.
+            let patience = if is_started { due - Instant::now() } else { STARTING };
+            match receive.recv_timeout(patience) {
+                Ok(result) => {
+                    view.clear_live();
+                    return result;
+                }
+                Err(RecvTimeoutError::Disconnected) => unreachable!("the job sends its result"),
+                Err(RecvTimeoutError::Timeout) if !is_started => {
+                    is_started = progress.snapshot().is_started;
+                    due = Instant::now() + interval;
+                    view.begin();
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    // Late lines are not made up for: two at once would say nothing.
+                    due = (due + interval).max(Instant::now() + interval / 2);
+                    if view.show(&progress.snapshot()).is_err() {
+                        // Nobody reads our lines any more: the job has lost its purpose. The flag
+                        // carries no memory.
+                        stop.store(true, Relaxed);
+                    }
+                }
+            }
+        }
+    })
+}
+
+/// How often a job that has not begun is looked at.
+const STARTING: Duration = Duration::from_millis(1);
+
+/// Prints the report, and says how the program ends.
+fn conclude(view: &View, report: &Report, is_strict: bool) -> Result<ExitCode, Failure> {
+    for error in &report.errors {
+        complain(&error.to_string());
+    }
+    let unaccounted = report.total.unaccounted;
+    if unaccounted != 0 {
+        complain(&format!(
+            "THE LEDGER DOES NOT CLOSE: {unaccounted} packets unaccounted for; please report this"
+        ));
+    }
+    let lost = report.total.lost_total;
+    if is_strict && lost > 0 {
+        complain(&format!("{lost} packets lost under --lossless"));
+    }
+    view.finish(report)?;
+    let is_good = report.is_success() && !(is_strict && lost > 0);
+    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}

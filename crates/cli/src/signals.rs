@@ -1,0 +1,22 @@
+//! SIGINT and SIGTERM: the first ends the job in good order, the second at once.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use crate::failure::Failure;
+
+/// A flag that the first SIGINT or SIGTERM sets.
+pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // Handlers run in this order: the flag is still down when the first signal looks at it.
+        // 128 + the signal's number is what a shell shows for a program that a signal ended.
+        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))
+            .and_then(|_| flag::register(signal, Arc::clone(&stop)))
+            .map_err(|error| Failure::new(format!("catch signal {signal}: {error}")))?;
+    }
+    Ok(stop)
+}

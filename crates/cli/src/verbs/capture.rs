@@ -1,0 +1,70 @@
+//! `burstline capture`.
+
+use std::process::ExitCode;
+
+use burstline_engine::{CaptureOptions, Policy, Progress};
+use burstline_log::LogConfig;
+use burstline_port::{Address, open_sink};
+
+use super::file_address;
+use crate::args::{CaptureArgs, Format};
+use crate::failure::Failure;
+use crate::view::{Stream, View};
+use crate::{job, signals};
+
+/// Threads of a capture: the receiver and the recorder.
+const THREADS: usize = 2;
+/// Which of them reads the log.
+const RECORDER: usize = 1;
+
+/// Records the packets of all sources.
+pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
+    let common = &args.common;
+    let stop = signals::stop_flag()?;
+    let sink = sink_address(args)?;
+    let threads = common.threads(THREADS)?;
+    let ports = common.open_options();
+    let options = CaptureOptions {
+        limits: common.limits(),
+        log: LogConfig {
+            name: "capture".to_owned(),
+            bytes: args.buffer,
+            segment_bytes: args.segment,
+            pages: args.pages,
+            node: common.memory_node(&threads, RECORDER),
+            max_readers: 1,
+            hash_kind: common.hash as u32,
+            ..LogConfig::default()
+        },
+        threads,
+        policy: args.lossless.then_some(Policy::Lossless),
+        table: ports.table.clone(),
+    };
+    let sources = common.open_sources(&ports)?;
+    let progress = Progress::new(sources.len());
+    let stream = if args.write == "-" { Stream::Stderr } else { Stream::Stdout };
+    let mut view = View::new("capture", common, stream);
+    job::run(&mut view, &progress, &stop, args.lossless, || {
+        let open = || open_sink(&sink, &ports);
+        burstline_engine::capture(sources, open, &options, &stop, &progress)
+    })
+}
+
+/// The sink's address: `-w` takes a path as it is, whatever characters are in it.
+fn sink_address(args: &CaptureArgs) -> Result<Address, Failure> {
+    let path = &args.write;
+    if path.is_empty() {
+        return Err(Failure::usage("invalid value '' for '--write <FILE>': a path, or -"));
+    }
+    let mut address = file_address(path);
+    if let Some(format) = args.format {
+        let name = match format {
+            Format::Segmented => "segmented",
+            Format::Pcapng => "pcapng",
+            Format::PcapNs => "pcap-ns",
+            Format::Pcap => "pcap",
+        };
+        address += &format!("?format={name}");
+    }
+    Ok(address.parse()?)
+}

@@ -1,0 +1,24 @@
+//! `burstline count`.
+
+use std::process::ExitCode;
+
+use burstline_engine::Progress;
+
+use crate::args::CountArgs;
+use crate::failure::Failure;
+use crate::view::{Stream, View};
+use crate::{job, signals};
+
+/// Counts the packets of all sources.
+pub(crate) fn count(args: &CountArgs) -> Result<ExitCode, Failure> {
+    let common = &args.common;
+    let stop = signals::stop_flag()?;
+    let threads = common.threads(common.sources.len())?;
+    let sources = common.open_sources(&common.open_options())?;
+    let progress = Progress::new(sources.len());
+    let mut view = View::new("count", common, Stream::Stdout);
+    let limits = common.limits();
+    job::run(&mut view, &progress, &stop, false, || {
+        burstline_engine::count(sources, &limits, &threads, &stop, &progress)
+    })
+}

@@ -1,0 +1,90 @@
+//! A burst of a log, as a table: what stands in memory, read back from there.
+
+use std::fmt::Write;
+
+use burstline_log::{Burst, Log, LogConfig, Packet, ReaderConfig};
+use burstline_port::{OpenOptions, open_source};
+use burstline_wire::flow::FlowKey;
+use burstline_wire::hash::HashKind;
+use burstline_wire::headers::{self, LinkType};
+
+use crate::failure::Failure;
+use crate::view::count_text;
+
+/// Rows shown.
+const ROWS: usize = 14;
+const DESC_BYTES: usize = size_of::<burstline_log::Desc>();
+
+/// Receives what is at `address` into a log and describes the first burst of it.
+pub(super) fn text(address: &str) -> Result<String, Failure> {
+    let options = OpenOptions { hash: HashKind::Symmetric, ..OpenOptions::default() };
+    let config = LogConfig {
+        name: "demo-burst".to_owned(),
+        bytes: 1 << 20,
+        max_readers: 1,
+        hash_kind: HashKind::Symmetric as u32,
+        ..LogConfig::default()
+    };
+    let fail = |error: &dyn std::error::Error| Failure::new(error.to_string());
+    let mut source = open_source(&address.parse()?, &options).map_err(|error| fail(&error))?;
+    let (log, mut writer) = Log::create(config).map_err(|error| fail(&error))?;
+    let mut reader = log.attach(ReaderConfig::default()).map_err(|error| fail(&error))?;
+    // A file may need several polls: the first ones only look at its header.
+    for _ in 0..16 {
+        source.receive(&mut writer, 1024).map_err(|error| fail(&error))?;
+        writer.publish();
+    }
+    let burst = reader.next_burst().ok_or_else(|| Failure::new("the log stayed empty"))?;
+    Ok(describe(&burst, log.config().segment_bytes))
+}
+
+fn describe(burst: &Burst<'_>, segment_bytes: usize) -> String {
+    let mut text = String::new();
+    let packets = burst.len();
+    // Writing to a string does not fail, here and below.
+    let _ = writeln!(
+        text,
+        "   0{:>21}{:>24}{:>27}\n   \
+         | packet | packet | packet | ... | free ... | ... desc | desc | desc |\n   \
+         A burst of {packets} packets: {} bytes in one segment, {} bytes of worklist.\n",
+        count_text(burst.bytes().len() as u64),
+        "",
+        count_text(segment_bytes as u64),
+        count_text(burst.bytes().len() as u64),
+        count_text((packets * DESC_BYTES) as u64),
+    );
+    let _ = writeln!(
+        text,
+        "   {:>6} {:>8} {:>6} {:>4} {:>14} {:>10}  flow",
+        "packet", "offset", "length", "port", "time", "hash"
+    );
+    // Neighbour discovery comes first; conversations are better to look at.
+    let is_conversation =
+        |packet: &Packet<'_>| headers::parse(LinkType::ETHERNET, packet.bytes()).ports.is_some();
+    let first = burst.packets().position(|packet| is_conversation(&packet)).unwrap_or(0);
+    let start_ns = burst.packet(0).time_ns();
+    for (index, packet) in burst.packets().enumerate().skip(first).take(ROWS) {
+        let time_s = packet.time_ns().saturating_sub(start_ns) as f64 / 1e9;
+        let _ = writeln!(
+            text,
+            "   {index:>6} {:>8} {:>6} {:>4} {time_s:>+12.6} s {:>#010x}  {}",
+            packet.desc().offset(),
+            packet.length(),
+            packet.port(),
+            packet.desc().hash(),
+            flow_text(packet.bytes()),
+        );
+    }
+    let rest = packets - (first + ROWS).min(packets);
+    let _ =
+        writeln!(text, "   {:>6} and {rest} more; one hash for both directions of a flow", "...");
+    text
+}
+
+fn flow_text(packet: &[u8]) -> String {
+    let headers = headers::parse(LinkType::ETHERNET, packet);
+    match FlowKey::new(&headers, packet) {
+        Some(flow) => flow.to_string(),
+        None => "not IP".to_owned(),
+    }
+}

@@ -1,0 +1,165 @@
+//! What is printed: lines while a job runs, and at its end the ledger or JSON.
+
+mod json;
+mod ledger;
+mod line;
+mod words;
+
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use burstline_engine::{Report, Snapshot};
+
+use crate::args::CommonArgs;
+pub(crate) use words::count_text;
+
+/// Where text goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Stdout,
+    /// Standard output carries packets.
+    Stderr,
+}
+
+/// How a job is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Style {
+    /// One line that is written over and over.
+    Live,
+    /// A line an interval.
+    Lines,
+    /// A JSON object an interval.
+    Json,
+    /// Nothing while it runs.
+    Silent,
+}
+
+/// The view of one job.
+pub(crate) struct View {
+    command: &'static str,
+    stream: Stream,
+    style: Style,
+    is_json: bool,
+    is_quiet: bool,
+    interval: Duration,
+    begun: Instant,
+    shown: Instant,
+    last: Snapshot,
+    intervals: u64,
+}
+
+impl View {
+    /// The view of `command`, as its flags say.
+    pub(crate) fn new(command: &'static str, args: &CommonArgs, stream: Stream) -> Self {
+        let is_terminal = match stream {
+            Stream::Stdout => io::stdout().is_terminal(),
+            Stream::Stderr => io::stderr().is_terminal(),
+        };
+        let style = match (args.json, args.stats, is_terminal) {
+            (true, Some(_), _) => Style::Json,
+            (true, None, _) => Style::Silent,
+            _ if args.quiet => Style::Silent,
+            (false, _, true) => Style::Live,
+            (false, Some(_), false) => Style::Lines,
+            (false, None, false) => Style::Silent,
+        };
+        let interval = args.stats.map_or(Duration::from_secs(1), Duration::from_nanos);
+        Self {
+            is_json: args.json,
+            is_quiet: args.quiet,
+            ..Self::with(command, stream, style, interval)
+        }
+    }
+
+    /// The view of a part of the demonstration.
+    pub(crate) fn for_demo(command: &'static str) -> Self {
+        // Its steps are short: a line that lives changes often.
+        let (style, interval_ms) = match io::stdout().is_terminal() {
+            true => (Style::Live, 200),
+            false => (Style::Lines, 1000),
+        };
+        Self::with(command, Stream::Stdout, style, Duration::from_millis(interval_ms))
+    }
+
+    fn with(command: &'static str, stream: Stream, style: Style, interval: Duration) -> Self {
+        let now = Instant::now();
+        Self {
+            command,
+            stream,
+            style,
+            is_json: false,
+            is_quiet: false,
+            interval,
+            begun: now,
+            shown: now,
+            last: Snapshot::default(),
+            intervals: 0,
+        }
+    }
+
+    /// How often `show` is wanted.
+    pub(crate) fn interval(&self) -> Option<Duration> {
+        (self.style != Style::Silent).then_some(self.interval)
+    }
+
+    /// The job runs from now on.
+    pub(crate) fn begin(&mut self) {
+        self.begun = Instant::now();
+        self.shown = self.begun;
+    }
+
+    /// Shows the job as it is now.
+    pub(crate) fn show(&mut self, now: &Snapshot) -> io::Result<()> {
+        let at = Instant::now();
+        self.intervals += 1;
+        let moment = line::Moment {
+            command: self.command,
+            number: self.intervals,
+            elapsed: at - self.begun,
+            interval: at - self.shown,
+            now,
+            last: &self.last,
+        };
+        let text = match self.style {
+            Style::Silent => return Ok(()),
+            // Erases what is left of the line before, and clips this one at the terminal's edge:
+            // a line that wraps could not be written over. Source: ECMA-48 EL, DEC DECAWM.
+            Style::Live => format!("\r\x1b[K\x1b[?7l{}\x1b[?7h", moment.text()),
+            Style::Lines => format!("{}\n", moment.text()),
+            Style::Json => format!("{}\n", json::interval(&moment)),
+        };
+        (self.shown, self.last) = (at, now.clone());
+        self.print(&text)
+    }
+
+    /// Takes the live line away.
+    pub(crate) fn clear_live(&self) {
+        if self.style == Style::Live && self.intervals > 0 {
+            // A terminal that has gone shows no line either.
+            let _ = self.print("\r\x1b[K");
+        }
+    }
+
+    /// Prints what came of the job.
+    pub(crate) fn finish(&self, report: &Report) -> io::Result<()> {
+        match (self.is_json, self.is_quiet) {
+            (true, _) => self.print(&format!("{}\n", json::report(self.command, report))),
+            (false, true) => Ok(()),
+            (false, false) => self.print(&ledger::text(self.command, report)),
+        }
+    }
+
+    fn print(&self, text: &str) -> io::Result<()> {
+        match self.stream {
+            Stream::Stdout => print(text),
+            Stream::Stderr => io::stderr().lock().write_all(text.as_bytes()),
+        }
+    }
+}
+
+/// Prints on standard output at once.
+pub(crate) fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}

@@ -1,0 +1,140 @@
+//! The JSON contract: keys, units and rounding are an interface and change only with a version.
+
+use burstline_engine::{PortReport, Report, StageReport, ThreadPlace};
+use burstline_port::Losses;
+use burstline_sys::affinity::format_cores;
+use serde_json::{Map, Value, json};
+
+use super::line::Moment;
+
+/// The object at the end of a job.
+pub(super) fn report(command: &str, report: &Report) -> Value {
+    let total = &report.total;
+    let usage = report.cpu.usage;
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    json!({
+        "command": command,
+        "elapsed_s": seconds(report.elapsed_ns),
+        "ports": report.ports.iter().map(port).collect::<Vec<_>>(),
+        "total": {
+            "offered": total.offered,
+            "delivered": total.delivered,
+            "bytes": total.bytes,
+            "wire_bytes": total.wire_bytes,
+            "lost": losses(&total.lost),
+            "lost_total": total.lost_total,
+            "in_flight": total.in_flight,
+            "unaccounted": total.unaccounted,
+            "truncated": total.truncated,
+            "pps": total.packets_per_s,
+            "l2_bits_per_s": total.l2_bits_per_s,
+            "line_bits_per_s": total.line_bits_per_s,
+            "bytes_copied": total.bytes_copied,
+            "lost_first_second": total.lost_first_second,
+        },
+        "stages": report.stages.iter().map(stage).collect::<Vec<_>>(),
+        "placement": {
+            "allowed_cores": format_cores(&report.placement.allowed_cores),
+            "threads": report.placement.threads.iter().map(thread).collect::<Vec<_>>(),
+        },
+        "memory": memory(report),
+        "timestamp": {
+            "source": report.timestamp.source,
+            "clock": "realtime",
+            "resolution_ns": 1,
+        },
+        "packet_times_ns": report.packet_times_ns.map(|(first, last)| json!([first, last])),
+        "cpu": {
+            "user_s": seconds(usage.user_ns),
+            "system_s": seconds(usage.system_ns),
+            "softirq_s": seconds(report.cpu.softirq_ns),
+            "rho_total": report.cpu.rho_total,
+            "rho_busy": report.cpu.rho_busy,
+            "context_switches": usage.voluntary_switches + usage.involuntary_switches,
+        },
+        "damaged": report.is_damaged,
+        "notes": report.notes,
+        "errors": report.errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}
+
+/// The object at the end of an interval.
+pub(super) fn interval(moment: &Moment<'_>) -> Value {
+    let (now, last) = moment.counts();
+    let (packets_per_s, l2, line) = moment.rates();
+    let mut object = json!({
+        "command": moment.command,
+        "interval": moment.number,
+        "elapsed_s": moment.elapsed.as_secs_f64(),
+        "interval_s": moment.interval.as_secs_f64(),
+        "delivered": now.packets,
+        "bytes": now.bytes,
+        "interval_delivered": now.packets.saturating_sub(last.packets),
+        "interval_bytes": now.bytes.saturating_sub(last.bytes),
+        "pps": packets_per_s,
+        "l2_bits_per_s": l2,
+        "line_bits_per_s": line,
+        "lost": losses(&moment.now.lost),
+        "lost_total": moment.now.lost.total(),
+    });
+    if moment.now.log_bytes > 0 {
+        object["received"] = moment.now.received.packets.into();
+        object["segments"] = moment.now.segments.into();
+        object["log_percent"] = moment.log_percent().into();
+    }
+    object
+}
+
+fn port(row: &PortReport) -> Value {
+    json!({
+        "port": row.port,
+        "offered": row.offered,
+        "delivered": row.delivered,
+        "bytes": row.bytes,
+        "wire_bytes": row.wire_bytes,
+        "lost": losses(&row.lost),
+        "in_flight": row.in_flight,
+        "unaccounted": row.unaccounted,
+        "truncated": row.truncated,
+    })
+}
+
+fn losses(lost: &Losses) -> Value {
+    let causes = lost.iter().map(|(cause, packets)| (cause.name().to_owned(), packets.into()));
+    Value::Object(causes.collect::<Map<_, _>>())
+}
+
+fn stage(stage: &StageReport) -> Value {
+    json!({
+        "name": stage.name,
+        "cpu_percent": stage.cpu_percent,
+        "rho": stage.rho,
+        "rho_busy": stage.rho_busy,
+        "in": stage.packets_in,
+        "out": stage.packets_out,
+        "lost": stage.lost,
+        "high_water": stage.high_water,
+    })
+}
+
+fn thread(place: &ThreadPlace) -> Value {
+    json!({
+        "stage": place.name,
+        "core": place.pinned_to.map(|core| core.0),
+        "node": place.node.map(|node| node.0),
+        "class": place.class.to_string(),
+    })
+}
+
+fn memory(report: &Report) -> Value {
+    let memory = &report.memory;
+    json!({
+        "page_size": memory.page_bytes,
+        "page_kind": memory.page_kind,
+        "node": memory.node.map(|node| node.0),
+        "log_bytes": memory.log_bytes,
+        "segment_bytes": memory.segment_bytes,
+        "resident_bytes": memory.resident.total_bytes(),
+        "notes": report.memory_notes,
+    })
+}

@@ -1,0 +1,191 @@
+//! The ledger as text: what entered, where it went, what it cost.
+
+use std::fmt::Write;
+
+use burstline_engine::{PortReport, Report};
+use burstline_port::Losses;
+
+use super::words::{bytes_text, count_text, rate_text, size_text, time_text};
+
+/// The least and the most columns of a port's name.
+const NAME_COLUMNS: std::ops::RangeInclusive<usize> = 8..=24;
+
+/// The whole of it.
+pub(super) fn text(command: &str, report: &Report) -> String {
+    let mut text = String::new();
+    table(&mut text, report);
+    losses(&mut text, &report.total.lost);
+    // Writing to a string does not fail, here and below.
+    let _ = writeln!(text);
+    rates(&mut text, report);
+    cost(&mut text, report);
+    memory(&mut text, report);
+    if let Some((first_ns, last_ns)) = report.packet_times_ns {
+        let (first, last) = (time_text(first_ns), time_text(last_ns));
+        let span = (last_ns - first_ns) as f64 / 1e9;
+        let clock = &report.timestamp.source;
+        let _ = writeln!(text, "times    {first} to {last} UTC, {span:.6} s, clock: {clock}");
+    }
+    for note in &report.notes {
+        let _ = writeln!(text, "note     {note}");
+    }
+    let verdict = match report.is_success() {
+        true => "done".to_owned(),
+        false => format!("{command} failed"),
+    };
+    let unaccounted = report.total.unaccounted;
+    let _ = writeln!(text, "{verdict}: unaccounted {unaccounted}");
+    text
+}
+
+fn table(text: &mut String, report: &Report) {
+    let longest = report.ports.iter().map(|row| row.port.chars().count()).max().unwrap_or(0);
+    let columns = longest.clamp(*NAME_COLUMNS.start(), *NAME_COLUMNS.end());
+    let _ = writeln!(
+        text,
+        "{:<columns$} {:>13} = {:>13} + {:>10} + {:>9} {:>12} {:>10}",
+        "port", "offered", "delivered", "lost", "in flight", "unaccounted", "bytes"
+    );
+    for row in &report.ports {
+        line(text, columns, row);
+    }
+    if report.ports.len() > 1 {
+        let total = &report.total;
+        let row = PortReport {
+            port: "total".to_owned(),
+            offered: total.offered,
+            delivered: total.delivered,
+            bytes: total.bytes,
+            wire_bytes: total.wire_bytes,
+            lost: total.lost.clone(),
+            in_flight: total.in_flight,
+            truncated: total.truncated,
+            unaccounted: total.unaccounted,
+        };
+        line(text, columns, &row);
+    }
+}
+
+fn line(text: &mut String, columns: usize, row: &PortReport) {
+    let _ = writeln!(
+        text,
+        "{:<columns$} {:>13} = {:>13} + {:>10} + {:>9} {:>12} {:>10}",
+        shorten(&row.port, columns),
+        count_text(row.offered),
+        count_text(row.delivered),
+        count_text(row.lost.total()),
+        count_text(row.in_flight),
+        row.unaccounted,
+        bytes_text(row.bytes),
+    );
+}
+
+/// Shortens a name that is too long: of a path the end says most, of parameters the start.
+fn shorten(name: &str, columns: usize) -> String {
+    let length = name.chars().count();
+    if length <= columns {
+        return name.to_owned();
+    }
+    let kept = columns - 3;
+    match name.contains('?') {
+        true => name.chars().take(kept).chain("...".chars()).collect(),
+        false => "...".chars().chain(name.chars().skip(length - kept)).collect(),
+    }
+}
+
+fn losses(text: &mut String, lost: &Losses) {
+    for (cause, packets) in lost.iter().filter(|&(_, packets)| packets > 0) {
+        let packets = count_text(packets);
+        let _ = writeln!(text, "lost     {packets} to {cause}: {}", cause.help().trim());
+    }
+}
+
+fn rates(text: &mut String, report: &Report) {
+    let total = &report.total;
+    let seconds = report.elapsed_ns as f64 / 1e9;
+    let _ = writeln!(
+        text,
+        "rate     {} over {seconds:.3} s, {} l2, {} line",
+        rate_text(total.packets_per_s, "pps"),
+        rate_text(total.l2_bits_per_s, "bit/s"),
+        rate_text(total.line_bits_per_s, "bit/s"),
+    );
+    if total.truncated > 0 {
+        let (cut, wire) = (count_text(total.truncated), bytes_text(total.wire_bytes));
+        let _ = writeln!(text, "cut      {cut} packets are not whole; {wire} were on the wire");
+    }
+}
+
+fn cost(text: &mut String, report: &Report) {
+    let usage = report.cpu.usage;
+    let (user, system) = (usage.user_ns as f64 / 1e9, usage.system_ns as f64 / 1e9);
+    let (total, busy) = (report.cpu.rho_total, report.cpu.rho_busy);
+    let switches = count_text(usage.voluntary_switches + usage.involuntary_switches);
+    let _ = writeln!(
+        text,
+        "cpu      {user:.3} s user, {system:.3} s system, {switches} context switches\n\
+         rho      {total:.2} % of a core per Gbit/s of line rate, {busy:.2} without empty polls"
+    );
+    for (stage, place) in report.stages.iter().zip(&report.placement.threads) {
+        let core = match place.pinned_to {
+            Some(core) => format!("core {core}"),
+            None => "any core".to_owned(),
+        };
+        let _ = writeln!(
+            text,
+            "stage    {:<9} {:>6.1}% of {core}, {} in, {} out{}",
+            stage.name,
+            stage.cpu_percent,
+            count_text(stage.packets_in),
+            count_text(stage.packets_out),
+            match stage.high_water {
+                0 => String::new(),
+                segments => format!(", at most {segments} segments in use"),
+            },
+        );
+    }
+}
+
+fn memory(text: &mut String, report: &Report) {
+    let memory = &report.memory;
+    let resident = bytes_text(memory.resident.total_bytes());
+    let copied = bytes_text(report.total.bytes_copied);
+    if memory.log_bytes == 0 {
+        let _ = writeln!(text, "memory   {resident} resident, {copied} copied");
+        return;
+    }
+    let node = memory.node.map_or("several nodes".to_owned(), |node| format!("node {node}"));
+    let _ = writeln!(
+        text,
+        "memory   log of {} in segments of {}, {} pages on {node}\n         \
+         {resident} resident, {copied} copied",
+        size_text(memory.log_bytes),
+        size_text(memory.segment_bytes),
+        memory.page_kind,
+    );
+    for note in &report.memory_notes {
+        let _ = writeln!(text, "         {note}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_name_keeps_what_says_most() {
+        assert_eq!(shorten("file:a.pcap", 12), "file:a.pcap");
+        assert_eq!(shorten("file:/some/where/a.pcap", 12), "...re/a.pcap");
+        assert_eq!(shorten("gen:?size=64&flows=16", 12), "gen:?size...");
+    }
+
+    #[test]
+    fn the_ledger_says_what_was_lost_and_why() {
+        let mut report = Report::default();
+        report.total.lost.add(burstline_port::Loss::ReaderOverrun, 1234);
+        report.total.unaccounted = -3;
+        let text = text("capture", &report);
+        assert!(text.contains("lost     1,234 to reader_overrun: The reader was"), "{text}");
+        assert!(text.ends_with("capture failed: unaccounted -3\n"), "{text}");
+    }
+}

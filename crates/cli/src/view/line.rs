@@ -1,0 +1,83 @@
+//! The line that is shown while a job runs: absolute counts, then those of the interval.
+
+use std::time::Duration;
+
+use burstline_engine::{Counts, Snapshot};
+
+use super::words::{bytes_text, count_text, rate_text};
+
+/// Bytes that a packet takes on the line beyond its own. Source: IEEE 802.3, 3.1.1 and 4.4.2.
+pub(super) const LINE_BYTES: u64 = 24;
+
+/// A job at the end of an interval.
+pub(super) struct Moment<'a> {
+    pub(super) command: &'a str,
+    pub(super) number: u64,
+    pub(super) elapsed: Duration,
+    pub(super) interval: Duration,
+    pub(super) now: &'a Snapshot,
+    pub(super) last: &'a Snapshot,
+}
+
+impl Moment<'_> {
+    /// What the job is about: packets that arrived where it takes them.
+    pub(super) fn counts(&self) -> (Counts, Counts) {
+        match self.now.log_bytes {
+            0 => (self.now.received, self.last.received),
+            _ => (self.now.recorded, self.last.recorded),
+        }
+    }
+
+    /// How full the log is, in `[0, 100]` percent.
+    pub(super) fn log_percent(&self) -> f64 {
+        let waiting = self.now.received.bytes.saturating_sub(self.now.recorded.bytes);
+        (waiting as f64 * 100.0 / self.now.log_bytes.max(1) as f64).min(100.0)
+    }
+
+    /// Packets a second, and line bits a second, of the interval.
+    pub(super) fn rates(&self) -> (f64, f64, f64) {
+        let (now, last) = self.counts();
+        let packets = now.packets.saturating_sub(last.packets);
+        let bytes = now.wire_bytes.saturating_sub(last.wire_bytes);
+        let seconds = self.interval.as_secs_f64().max(1e-9);
+        let l2 = bytes as f64 * 8.0 / seconds;
+        let line = (bytes + packets * LINE_BYTES) as f64 * 8.0 / seconds;
+        (packets as f64 / seconds, l2, line)
+    }
+
+    /// The line, without its end. What matters most comes first: a narrow terminal clips it.
+    pub(super) fn text(&self) -> String {
+        let (now, last) = self.counts();
+        let (packets_per_s, l2, line) = self.rates();
+        let mut text = format!(
+            "{:>6.1} s {:>15} packets {:>10} | {} | +{} {:>11} {} l2 ({} line)",
+            self.elapsed.as_secs_f64(),
+            count_text(now.packets),
+            bytes_text(now.bytes),
+            self.losses(),
+            count_text(now.packets.saturating_sub(last.packets)),
+            rate_text(packets_per_s, "pps"),
+            rate_text(l2, "bit/s"),
+            rate_text(line, "bit/s"),
+        );
+        if self.now.log_bytes > 0 {
+            let segments = count_text(self.now.segments);
+            text += &format!(" | {segments} segments, log {:.0}% full", self.log_percent());
+        }
+        text
+    }
+
+    fn losses(&self) -> String {
+        if self.now.lost.total() == 0 {
+            return "lost 0".to_owned();
+        }
+        let causes = self.now.lost.iter().filter(|&(_, packets)| packets > 0);
+        let causes: Vec<_> = causes
+            .map(|(cause, packets)| {
+                let new = packets.saturating_sub(self.last.lost.of(cause));
+                format!("{cause} {} (+{})", count_text(packets), count_text(new))
+            })
+            .collect();
+        format!("lost {}", causes.join(", "))
+    }
+}

@@ -1,0 +1,96 @@
+//! Numbers as people read them.
+
+/// `12,345,678`
+pub(crate) fn count_text(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1.23 GB`, powers of 1000.
+pub(crate) fn bytes_text(bytes: u64) -> String {
+    if bytes < 1000 {
+        return format!("{bytes} B");
+    }
+    scaled_text(bytes as f64, "B")
+}
+
+/// `14.88 Mpps`, `9.87 Gbit/s`: three figures or more, powers of 1000.
+pub(crate) fn rate_text(rate: f64, unit: &str) -> String {
+    scaled_text(rate, unit)
+}
+
+/// A size in powers of 1024, as sizes of memory are: `64 MiB`.
+pub(super) fn size_text(bytes: usize) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.iter().find(|(factor, _)| bytes >= *factor && bytes.is_multiple_of(*factor)) {
+        Some((factor, unit)) => format!("{} {unit}", bytes / factor),
+        None if bytes >= 10 << 20 => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+        None => format!("{} bytes", count_text(bytes as u64)),
+    }
+}
+
+/// A time in ns since 1970 as `2026-11-21 21:44:01.123456789` UTC.
+pub(super) fn time_text(time_ns: u64) -> String {
+    let (seconds, fraction) = (time_ns / 1_000_000_000, time_ns % 1_000_000_000);
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = date_of(days);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{fraction:09}")
+}
+
+fn scaled_text(value: f64, unit: &str) -> String {
+    let prefixes = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+    match prefixes.iter().find(|(factor, _)| value >= *factor) {
+        Some((factor, prefix)) => format!("{:.2} {prefix}{unit}", value / factor),
+        None => format!("{value:.2} {unit}"),
+    }
+}
+
+/// Year, month and day of a day counted from 1970-01-01. Years are counted from March, so that
+/// the leap day is the last of its year; 400 years are 146,097 days.
+fn date_of(days: u64) -> (u64, u64, u64) {
+    /// Days from 0000-03-01 to 1970-01-01.
+    const EPOCH: u64 = 719_468;
+    let days = days + EPOCH;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day_of_month = day_of_year - (153 * month + 2) / 5 + 1;
+    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (era * 400 + year + carry, month, day_of_month)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_as_people_read_them() {
+        assert_eq!(count_text(0), "0");
+        assert_eq!(count_text(999), "999");
+        assert_eq!(count_text(1000), "1,000");
+        assert_eq!(count_text(12_345_678), "12,345,678");
+        assert_eq!(bytes_text(999), "999 B");
+        assert_eq!(bytes_text(1_230_000_000), "1.23 GB");
+        assert_eq!(rate_text(14_880_952.0, "pps"), "14.88 Mpps");
+        assert_eq!(size_text(64 << 20), "64 MiB");
+        assert_eq!(size_text(1000), "1,000 bytes");
+    }
+
+    #[test]
+    fn dates() {
+        assert_eq!(time_text(0), "1970-01-01 00:00:00.000000000");
+        // From `date -u -d @N`.
+        assert_eq!(time_text(951_782_400_000_000_001), "2000-02-29 00:00:00.000000001");
+        assert_eq!(time_text(1_709_251_199_000_000_000), "2024-02-29 23:59:59.000000000");
+        assert_eq!(time_text(4_107_542_400_000_000_000), "2100-03-01 00:00:00.000000000");
+    }
+}

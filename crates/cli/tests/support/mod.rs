@@ -1,0 +1,128 @@
+//! What the tests of the program share: running it, a directory of their own, other programs.
+#![allow(dead_code)] // each test file uses a part
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// The program under test.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_burstline");
+/// Real packets, and how many.
+pub(crate) const REAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/real-traffic.pcap");
+pub(crate) const REAL_PACKETS: u64 = 149;
+
+/// What a run printed, and its exit code.
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl From<Output> for Run {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+pub(crate) fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+pub(crate) fn run(arguments: &[&str]) -> Run {
+    command(arguments).output().unwrap().into()
+}
+
+/// Runs the program with `--json` and a code that is expected, and returns the last object.
+pub(crate) fn run_json(arguments: &[&str], code: i32) -> Value {
+    let run = run(&[arguments, &["--json"]].concat());
+    assert_eq!(run.code, Some(code), "{arguments:?}: {}{}", run.stderr, run.stdout);
+    last_object(&run.stdout)
+}
+
+pub(crate) fn last_object(text: &str) -> Value {
+    serde_json::from_str(text.lines().last().unwrap()).unwrap()
+}
+
+/// Fails unless every row of a report closes and the total is the sum of the rows.
+pub(crate) fn assert_closed(report: &Value) {
+    let number =
+        |row: &Value, key: &str| row[key].as_i64().unwrap_or_else(|| panic!("{key}: {row}"));
+    let rows = report["ports"].as_array().unwrap();
+    for row in rows.iter().chain([&report["total"]]) {
+        let lost: i64 =
+            row["lost"].as_object().unwrap().values().map(|n| n.as_i64().unwrap()).sum();
+        let sum = number(row, "delivered") + lost + number(row, "in_flight");
+        assert_eq!((number(row, "offered"), number(row, "unaccounted")), (sum, 0), "{row}");
+    }
+    for key in ["offered", "delivered", "bytes", "wire_bytes", "in_flight", "truncated"] {
+        let sum: i64 = rows.iter().map(|row| number(row, key)).sum();
+        assert_eq!(number(&report["total"], key), sum, "{key}: {report}");
+    }
+}
+
+/// A directory that goes when the test ends.
+pub(crate) struct Directory(pub(crate) PathBuf);
+
+impl Directory {
+    pub(crate) fn new(name: &str) -> Self {
+        let path =
+            std::env::temp_dir().join(format!("burstline-cli-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn file(&self, name: &str) -> String {
+        self.0.join(name).to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+/// Runs another program. `None`, said on standard error, where it is not installed.
+pub(crate) fn other(program: &str, arguments: &[&str]) -> Option<Run> {
+    match Command::new(program).args(arguments).stdin(Stdio::null()).output() {
+        Ok(output) => Some(output.into()),
+        Err(error) => {
+            eprintln!("not compared with {program}: {error}");
+            None
+        }
+    }
+}
+
+/// How many packets tcpdump, tshark and capinfos find in a file, as far as they are installed;
+/// none of them may have anything to complain about.
+pub(crate) fn judged_packets(path: &str) -> Vec<(&'static str, u64)> {
+    let mut verdicts = Vec::new();
+    if let Some(run) = other("tcpdump", &["--count", "-r", path]) {
+        let quiet = run.stderr.lines().all(|line| line.starts_with("reading from file"));
+        assert!(quiet && run.code == Some(0), "tcpdump {path}: {}", run.stderr);
+        verdicts.push(("tcpdump", run.stdout.split_whitespace().next().unwrap().parse().unwrap()));
+    }
+    if let Some(run) = other("capinfos", &["-c", "-M", "-T", "-r", "-C", path]) {
+        assert!(run.stderr.is_empty() && run.code == Some(0), "capinfos {path}: {}", run.stderr);
+        verdicts.push(("capinfos", run.stdout.split_whitespace().last().unwrap().parse().unwrap()));
+    }
+    if let Some(run) = other("tshark", &["-r", path, "-T", "fields", "-e", "frame.len"]) {
+        let quiet = run.stderr.lines().all(|line| line.starts_with("Running as user"));
+        assert!(quiet && run.code == Some(0), "tshark {path}: {}", run.stderr);
+        verdicts.push(("tshark", run.stdout.lines().count() as u64));
+    }
+    verdicts
+}
+
+/// Whether the tests run as root.
+pub(crate) fn is_root() -> bool {
+    other("id", &["-u"]).is_some_and(|run| run.stdout.trim() == "0")
+}

@@ -1,0 +1,92 @@
+//! Help, completions, and what happens when the command line makes no sense.
+
+mod support;
+
+use support::{REAL, run};
+
+/// Runs something that has to fail with one line that has all of `words` in it.
+fn assert_complaint(arguments: &[&str], code: i32, words: &[&str]) {
+    let run = run(arguments);
+    assert_eq!(run.code, Some(code), "{arguments:?}: {}", run.stderr);
+    assert!(run.stdout.is_empty(), "{arguments:?}: {}", run.stdout);
+    assert!(run.stderr.starts_with("burstline: "), "{arguments:?}: {}", run.stderr);
+    assert_eq!(run.stderr.lines().count(), 1, "{arguments:?}: {}", run.stderr);
+    for word in words {
+        assert!(run.stderr.contains(word), "{arguments:?}: '{word}' is not in {}", run.stderr);
+    }
+}
+
+#[test]
+fn help_has_examples_and_ends_with_success() {
+    for verb in ["count", "capture"] {
+        let long = run(&[verb, "--help"]);
+        assert_eq!(long.code, Some(0));
+        assert!(long.stdout.contains("Examples:") && long.stdout.contains("--packets"), "{verb}");
+        let short = run(&[verb, "-h"]);
+        assert!(short.code == Some(0) && short.stdout.len() < long.stdout.len(), "{verb}");
+    }
+    assert_eq!(run(&["--help"]).code, Some(0));
+    let version = run(&["--version"]);
+    assert_eq!(version.stdout.trim(), concat!("burstline ", env!("CARGO_PKG_VERSION")));
+    assert_eq!(run(&[]).code, Some(2));
+}
+
+#[test]
+fn completions_and_the_man_page_come_from_the_same_flags() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = run(&["completions", shell]);
+        assert!(script.code == Some(0) && script.stdout.contains("lossless"), "{shell}");
+    }
+    let page = run(&["man"]);
+    assert!(page.code == Some(0) && page.stdout.starts_with(".ie"), "{}", page.stdout);
+    for word in ["duration", "lossless", "keep", "Examples"] {
+        assert!(page.stdout.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn a_wrong_value_is_named_with_what_is_allowed() {
+    for (flag, value, words) in [
+        ("--packets", "ten", &["'ten'", "--packets", "k, M or G"][..]),
+        ("--packets", "0", &["'0'", "from 1"]),
+        ("--duration", "10", &["'10'", "ms, s, m or h"]),
+        ("--snaplen", "0", &["0", "1..=524287"]),
+        ("--hash", "md5", &["'md5'", "none, rss, symmetric"]),
+        ("--cores", "0,x", &["`x`", "4-7"]),
+        ("--cores", "1023", &["1023", "not allowed"]),
+        ("--node", "one", &["'one'", "auto"]),
+        ("--priority", "fifo:100", &["'fifo:100'", "fifo:1 to fifo:99"]),
+        ("--stats", "1 s", &["'1 s'"]),
+    ] {
+        assert_complaint(&["count", REAL, flag, value], 2, words);
+    }
+    for (flag, value, words) in [
+        ("--format", "tar", &["'tar'", "segmented", "pcap-ns"][..]),
+        ("--pages", "3m", &["'3m'", "auto, 1g, 2m, thp, 4k"]),
+        ("--buffer", "much", &["'much'", "k, m or g"]),
+    ] {
+        assert_complaint(&["capture", REAL, "-w", "-", flag, value], 2, words);
+    }
+}
+
+#[test]
+fn an_incomplete_command_line_says_what_is_missing() {
+    assert_complaint(&["count"], 2, &["<SOURCE>"]);
+    assert_complaint(&["capture", REAL], 2, &["--write <FILE>"]);
+    assert_complaint(&["capture", REAL, "-w", ""], 2, &["--write"]);
+    assert_complaint(&["count", REAL, "--buffer", "1m"], 2, &["--buffer"]);
+    assert_complaint(&["conut", REAL], 2, &["conut"]);
+}
+
+#[test]
+fn sources_that_cannot_be() {
+    assert_complaint(&["count", "foo:bar"], 2, &["'foo'", "file", "gen"]);
+    assert_complaint(&["count", "gen:?sise=64"], 2, &["'sise'", "size"]);
+    assert_complaint(&["count", "gen:?size=1"], 2, &["size=1"]);
+    assert_complaint(&["count", ""], 2, &["empty"]);
+    assert_complaint(&["count", "/no/such/file"], 1, &["/no/such/file", "No such file"]);
+    assert_complaint(&["count", "/"], 1, &["/"]);
+    assert_complaint(&["count", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")], 1, &["Cargo"]);
+    assert_complaint(&["count", "gen:", "gen:", "gen:", "--cores", "0"], 2, &["3 threads"]);
+    assert_complaint(&["capture", REAL, "-w", "-", "--buffer", "4k"], 1, &["4096", "--buffer"]);
+}

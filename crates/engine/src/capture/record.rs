@@ -1,0 +1,225 @@
+//! The recorder: drains the log into the sink, and counts what became of every packet.
+//!
+//! Invariant R1: `written` + `lost` = `seen`, for each interface, at every moment; a packet moves
+//! from `written` to `lost` when the sink says that it lost one.
+
+use burstline_log::{Burst, Reader};
+use burstline_port::{Loss, Losses, Port, PortError, PortTable};
+use burstline_sys::clock;
+
+use super::tail::Tail;
+use crate::clock::{JobClock, SECOND_NS};
+use crate::stage::{StageCost, StageMeter};
+use crate::tally::{Span, Tally};
+use crate::{EngineError, Progress};
+
+/// How often an idle recorder makes what it has visible, and looks at losses, in ns.
+const FLUSH_EVERY_NS: u64 = 100_000_000;
+
+/// What the recorder brings home, by interface where it is a list.
+pub(super) struct Recorded {
+    pub(super) seen: Vec<Tally>,
+    pub(super) written: Vec<Tally>,
+    pub(super) lost: Vec<Losses>,
+    /// All that is written, over all interfaces.
+    total: Tally,
+    /// Packets that the log took back before they were read.
+    pub(super) missed: u64,
+    /// Packets that were not even given to the sink, because it was broken.
+    pub(super) lost_after_error: u64,
+    pub(super) span: Span,
+    pub(super) cost: StageCost,
+    pub(super) lost_first_second: u64,
+    pub(super) error: Option<EngineError>,
+    tail: Tail,
+    /// Losses of the sink that are in `lost` already.
+    known: Losses,
+    /// What further packets are lost to, once the sink is broken.
+    cause: Option<Loss>,
+}
+
+/// The recorder thread's own.
+pub(super) struct Recorder<'a> {
+    reader: Reader,
+    sink: &'a mut dyn Port,
+    clock: &'a JobClock<'a>,
+    progress: &'a Progress,
+    recorded: Recorded,
+    flushed_ns: u64,
+    losses_shown_ns: u64,
+    is_flushed: bool,
+    is_first_second_over: bool,
+}
+
+impl<'a> Recorder<'a> {
+    pub(super) fn new(
+        reader: Reader,
+        sink: &'a mut dyn Port,
+        clock: &'a JobClock<'a>,
+        progress: &'a Progress,
+    ) -> Self {
+        Self {
+            reader,
+            sink,
+            clock,
+            progress,
+            recorded: Recorded::new(),
+            flushed_ns: clock.start_ns,
+            losses_shown_ns: clock.start_ns,
+            is_flushed: true,
+            is_first_second_over: false,
+        }
+    }
+
+    /// Records until the log is closed and drained.
+    pub(super) fn run(mut self) -> Recorded {
+        let mut meter = StageMeter::start();
+        let mut now_ns = clock::monotonic_ns();
+        loop {
+            let is_idle = match self.reader.next_burst() {
+                Some(burst) => {
+                    self.recorded.record(&burst, self.sink, self.clock);
+                    self.is_flushed = false;
+                    false
+                }
+                None => true,
+            };
+            let before_ns = std::mem::replace(&mut now_ns, clock::monotonic_ns());
+            self.look_at_losses(now_ns);
+            if !is_idle {
+                self.progress.recorded.store(&self.recorded.total);
+                continue;
+            }
+            meter.empty_ns += now_ns - before_ns;
+            if self.reader.is_finished() {
+                break;
+            }
+            self.flush_if_due(now_ns);
+            self.reader.wait(FLUSH_EVERY_NS);
+            now_ns = clock::monotonic_ns();
+        }
+        self.progress.recorded.store(&self.recorded.total);
+        self.recorded.missed = self.reader.statistics().missed;
+        self.show_losses();
+        self.recorded.cost = meter.end();
+        self.recorded
+    }
+
+    fn flush_if_due(&mut self, now_ns: u64) {
+        if self.is_flushed || now_ns - self.flushed_ns < FLUSH_EVERY_NS {
+            return;
+        }
+        (self.is_flushed, self.flushed_ns) = (true, now_ns);
+        if self.recorded.cause.is_none() {
+            let flushed = self.sink.flush();
+            self.recorded.settle(self.sink, flushed.err(), Some(self.clock));
+        }
+    }
+
+    fn look_at_losses(&mut self, now_ns: u64) {
+        if now_ns - self.losses_shown_ns >= FLUSH_EVERY_NS {
+            self.losses_shown_ns = now_ns;
+            self.show_losses();
+            self.is_first_second_over = now_ns - self.clock.start_ns >= SECOND_NS;
+        }
+    }
+
+    fn show_losses(&mut self) {
+        let mut losses = Losses::default();
+        self.recorded.lost.iter().for_each(|lost| losses.merge(lost));
+        let missed = self.reader.statistics().missed;
+        if missed > 0 {
+            losses.add(Loss::ReaderOverrun, missed);
+        }
+        if !self.is_first_second_over {
+            self.recorded.lost_first_second = losses.total();
+        }
+        self.progress.set_losses(self.progress.received.len(), losses);
+    }
+}
+
+impl Recorded {
+    fn new() -> Self {
+        Self {
+            seen: vec![Tally::default(); PortTable::MAX_ENTRIES],
+            written: vec![Tally::default(); PortTable::MAX_ENTRIES],
+            lost: vec![Losses::default(); PortTable::MAX_ENTRIES],
+            total: Tally::default(),
+            missed: 0,
+            lost_after_error: 0,
+            span: Span::default(),
+            cost: StageCost::default(),
+            lost_first_second: 0,
+            error: None,
+            tail: Tail::new(),
+            known: Losses::default(),
+            cause: None,
+        }
+    }
+
+    /// Ends the sink's work, and counts what it lost doing so.
+    pub(super) fn finish(&mut self, sink: &mut dyn Port) {
+        let finished = sink.finish();
+        self.settle(sink, finished.err(), None);
+    }
+
+    fn record(&mut self, burst: &Burst<'_>, sink: &mut dyn Port, clock: &JobClock<'_>) {
+        self.note(burst);
+        if let Some(cause) = self.cause {
+            self.lost_after_error += burst.len() as u64;
+            self.lose(cause, burst.len() as u64);
+            return;
+        }
+        match sink.transmit(burst) {
+            Ok(taken) if taken == burst.len() as u64 => {}
+            Ok(_) => self.settle(sink, None, Some(clock)),
+            Err(error) => self.settle(sink, Some(error), Some(clock)),
+        }
+    }
+
+    /// Counts a burst as seen and written: the sink may tell otherwise later.
+    fn note(&mut self, burst: &Burst<'_>) {
+        for packet in burst.packets() {
+            let port = packet.port();
+            let (length, wire_length) = (packet.length(), packet.original_length());
+            let (bytes, wire_bytes) = (length as u64, wire_length as u64);
+            let one = Tally { packets: 1, bytes, wire_bytes };
+            self.seen[usize::from(port)].add(&one);
+            self.written[usize::from(port)].add(&one);
+            self.total.add(&one);
+            self.tail.push(port, length, wire_length);
+            self.span.see(packet.time_ns());
+        }
+    }
+
+    /// Takes over what the sink says it has lost since the last time.
+    fn settle(&mut self, sink: &dyn Port, error: Option<PortError>, clock: Option<&JobClock<'_>>) {
+        let lost = sink.account().lost;
+        for (cause, packets) in lost.iter() {
+            self.lose(cause, packets.saturating_sub(self.known.of(cause)));
+        }
+        self.known = lost;
+        if let Some(error) = error {
+            self.cause = Some(cause_of(&error));
+            self.error.get_or_insert(error.into());
+            if let Some(clock) = clock {
+                clock.break_off();
+            }
+        }
+    }
+
+    /// Moves the newest `packets` from written to lost.
+    fn lose(&mut self, cause: Loss, packets: u64) {
+        for _ in 0..packets {
+            let Some((port, one)) = self.tail.take_back() else { return };
+            self.written[port].remove(&one);
+            self.total.remove(&one);
+            self.lost[port].add(cause, 1);
+        }
+    }
+}
+
+/// What packets are lost to when a sink has failed.
+fn cause_of(error: &PortError) -> Loss {
+    if error.is_pipe_closed() { Loss::PipeClosed } else { Loss::DiskFull }
+}

@@ -1,0 +1,84 @@
+//! When a job ends, and how long it waits when there is nothing to do.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use burstline_sys::clock;
+
+/// Empty polls before a thread sleeps at all: some tens of microseconds of looking.
+const SPINS: u32 = 256;
+/// The first sleep and the longest, in ns. A port's own buffer has to last for the longest.
+const SLEEP_FIRST_NS: u64 = 50_000;
+const SLEEP_MOST_NS: u64 = 1_000_000;
+
+/// One second: what `lost_first_second` is about.
+pub(crate) const SECOND_NS: u64 = 1_000_000_000;
+
+/// What every thread of a job asks once a poll.
+pub(crate) struct JobClock<'a> {
+    pub(crate) start_ns: u64,
+    deadline_ns: u64,
+    stop: &'a AtomicBool,
+    /// Set by the job itself: the sink cannot take any more.
+    pub(crate) is_broken: AtomicBool,
+}
+
+impl<'a> JobClock<'a> {
+    pub(crate) fn start(duration_ns: Option<u64>, stop: &'a AtomicBool) -> Self {
+        let start_ns = clock::monotonic_ns();
+        let deadline_ns = duration_ns.map_or(u64::MAX, |span_ns| start_ns.saturating_add(span_ns));
+        Self { start_ns, deadline_ns, stop, is_broken: AtomicBool::new(false) }
+    }
+
+    /// Whether sources should end now. Cost: two loads.
+    pub(crate) fn is_over(&self, now_ns: u64) -> bool {
+        // Both flags are only told and carry no memory: seen late, they cost a poll.
+        now_ns >= self.deadline_ns || self.stop.load(Relaxed) || self.is_broken.load(Relaxed)
+    }
+
+    /// Ends the sources because what they feed is broken.
+    pub(crate) fn break_off(&self) {
+        self.is_broken.store(true, Relaxed); // as in `is_over`
+    }
+
+    pub(crate) fn elapsed_ns(&self) -> u64 {
+        clock::monotonic_ns() - self.start_ns
+    }
+
+    /// How long one may sleep without missing the deadline.
+    fn most_ns(&self) -> u64 {
+        self.deadline_ns.saturating_sub(clock::monotonic_ns())
+    }
+}
+
+/// Waits longer the longer nothing comes.
+#[derive(Default)]
+pub(crate) struct Backoff {
+    empty: u32,
+}
+
+impl Backoff {
+    /// There was work.
+    pub(crate) fn reset(&mut self) {
+        self.empty = 0;
+    }
+
+    /// There was none: looks again at once for a while, then sleeps. Returns whether it slept.
+    pub(crate) fn pause(&mut self, clock: &JobClock<'_>) -> bool {
+        self.empty = self.empty.saturating_add(1);
+        if self.empty <= SPINS {
+            std::hint::spin_loop();
+            return false;
+        }
+        let doublings = (self.empty - SPINS).min(8);
+        let sleep_ns = (SLEEP_FIRST_NS << doublings).min(SLEEP_MOST_NS).min(clock.most_ns());
+        std::thread::sleep(Duration::from_nanos(sleep_ns));
+        true
+    }
+
+    /// The log is full: whoever drains it needs the core more than we do.
+    pub(crate) fn wait_for_room(clock: &JobClock<'_>) {
+        std::thread::sleep(Duration::from_nanos(SLEEP_FIRST_NS.min(clock.most_ns())));
+    }
+}

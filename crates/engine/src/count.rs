@@ -1,0 +1,232 @@
+//! Counting, run to completion: packets are looked at where they lie, on the core that polls.
+//!
+//! ```text
+//! worker 0:  source 0 --lend--> burst -> tally        the burst's bytes stay in the port until
+//! worker 1:  source 1 --lend--> burst -> tally        the next poll; nothing is copied
+//! ```
+//!
+//! Invariants:
+//! - C1: a worker owns its source, scratch and tally alone; only the budget, the flag and the
+//!   progress counters are shared.
+//! - C2: a burst is tallied whole before anything is polled again, so what a stopped worker has
+//!   delivered is exactly what its tally says.
+
+use std::sync::atomic::AtomicBool;
+
+use burstline_log::{SCRATCH_PACKETS, Scratch};
+use burstline_port::{Losses, PortState};
+use burstline_sys::{clock, usage};
+
+use crate::budget::{Budget, Grant};
+use crate::clock::{Backoff, JobClock, SECOND_NS};
+use crate::job::{self, Limits, Source, Threads};
+use crate::report::{Ending, ThreadPlace};
+use crate::stage::{StageCost, StageMeter};
+use crate::tally::{Span, Tally, tally};
+use crate::{EngineError, PortReport, Progress, Report};
+
+/// How often a port's losses are shown while it runs, in ns.
+const LOSSES_EVERY_NS: u64 = 100_000_000;
+
+/// Counts the packets of all sources, each on a thread of its own, until they end, a limit is
+/// reached or `stop` is set.
+///
+/// # Errors
+/// The threads could not be started, pinned or given their class. What goes wrong with a source
+/// later is in the report's `errors`; the other sources are counted to their end.
+pub fn count(
+    mut sources: Vec<Source>,
+    limits: &Limits,
+    threads: &Threads,
+    stop: &AtomicBool,
+    progress: &Progress,
+) -> Result<Report, EngineError> {
+    threads.check(sources.len())?;
+    let usage_before = usage::process();
+    let job = Job {
+        budget: Budget::new(limits.packets),
+        clock: JobClock::start(limits.duration_ns, stop),
+        threads,
+        progress,
+    };
+    progress.start(0);
+    let done = run(&job, &mut sources)?;
+    Ok(report(&job, &sources, done, usage::process().since(&usage_before)))
+}
+
+struct Job<'a> {
+    budget: Budget,
+    clock: JobClock<'a>,
+    threads: &'a Threads,
+    progress: &'a Progress,
+}
+
+/// What a worker brings home.
+struct Done {
+    place: ThreadPlace,
+    tally: Tally,
+    span: Span,
+    cost: StageCost,
+    lost_first_second: u64,
+    error: Option<EngineError>,
+}
+
+fn run(job: &Job<'_>, sources: &mut [Source]) -> Result<Vec<Done>, EngineError> {
+    std::thread::scope(|scope| {
+        let mut workers = Vec::new();
+        for (index, source) in sources.iter_mut().enumerate() {
+            let name = stage_name(index);
+            let work = move || Worker::new(job, index, source).and_then(|worker| worker.run());
+            match job::spawn(scope, &name, work) {
+                Ok(worker) => workers.push(worker),
+                Err(error) => {
+                    job.clock.break_off();
+                    return Err(error);
+                }
+            }
+        }
+        let done = workers.into_iter().map(|worker| match worker.join() {
+            Ok(done) => done,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        done.collect()
+    })
+}
+
+struct Worker<'a> {
+    job: &'a Job<'a>,
+    index: usize,
+    source: &'a mut Source,
+    done: Done,
+    meter: StageMeter,
+    losses_shown_ns: u64,
+    is_first_second_over: bool,
+}
+
+impl<'a> Worker<'a> {
+    fn new(job: &'a Job<'a>, index: usize, source: &'a mut Source) -> Result<Self, EngineError> {
+        let place = job.threads.settle(index, &stage_name(index));
+        // The others need not begin what will not be reported.
+        let place = place.inspect_err(|_| job.clock.break_off())?;
+        let done = Done {
+            place,
+            tally: Tally::default(),
+            span: Span::default(),
+            cost: StageCost::default(),
+            lost_first_second: 0,
+            error: None,
+        };
+        let meter = StageMeter::start();
+        let (losses_shown_ns, is_first_second_over) = (job.clock.start_ns, false);
+        Ok(Self { job, index, source, done, meter, losses_shown_ns, is_first_second_over })
+    }
+
+    fn run(mut self) -> Result<Done, EngineError> {
+        if let Err(error) = self.poll_until_over() {
+            self.done.error = Some(error);
+        }
+        let losses = self.show_losses();
+        if !self.is_first_second_over {
+            self.done.lost_first_second = losses.total();
+        }
+        self.done.cost = self.meter.end();
+        Ok(self.done)
+    }
+
+    fn poll_until_over(&mut self) -> Result<(), EngineError> {
+        let job = self.job;
+        let mut scratch = Scratch::new();
+        let mut backoff = Backoff::default();
+        let mut now_ns = clock::monotonic_ns();
+        while !job.clock.is_over(now_ns) {
+            let granted = match job.budget.take(SCRATCH_PACKETS as u64) {
+                Grant::Packets(packets) => packets,
+                Grant::Wait => {
+                    backoff.pause(&job.clock);
+                    now_ns = clock::monotonic_ns();
+                    continue;
+                }
+                Grant::Reached => break,
+            };
+            let lent = self.source.port.lend(&mut scratch, granted);
+            let lent = lent.inspect_err(|_| job.budget.settle(granted, 0))?;
+            let (state, packets) = (lent.state, lent.burst.len() as u64);
+            self.done.tally.add(&tally(&lent.burst, &mut self.done.span));
+            job.budget.settle(granted, packets);
+            let before_ns = std::mem::replace(&mut now_ns, clock::monotonic_ns());
+            if packets > 0 {
+                job.progress.received[self.index].store(&self.done.tally);
+                backoff.reset();
+            } else {
+                self.meter.empty_ns += now_ns - before_ns;
+            }
+            self.look_at_losses(now_ns);
+            match state {
+                PortState::Ended => break,
+                PortState::Idle | PortState::Blocked if packets == 0 => {
+                    if backoff.pause(&job.clock) {
+                        now_ns = clock::monotonic_ns();
+                    }
+                }
+                PortState::Busy | PortState::Idle | PortState::Blocked => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Some times a second, not at every poll: an account costs an allocation.
+    fn look_at_losses(&mut self, now_ns: u64) {
+        if now_ns - self.losses_shown_ns < LOSSES_EVERY_NS {
+            return;
+        }
+        self.losses_shown_ns = now_ns;
+        let losses = self.show_losses();
+        if !self.is_first_second_over {
+            self.done.lost_first_second = losses.total();
+            self.is_first_second_over = now_ns - self.job.clock.start_ns >= SECOND_NS;
+        }
+    }
+
+    fn show_losses(&self) -> Losses {
+        let losses = self.source.port.account().lost;
+        self.job.progress.set_losses(self.index, losses.clone());
+        losses
+    }
+}
+
+fn report(job: &Job<'_>, sources: &[Source], done: Vec<Done>, usage: usage::CpuUsage) -> Report {
+    let elapsed_ns = job.clock.elapsed_ns();
+    let mut ending = Ending {
+        elapsed_ns,
+        usage,
+        empty_ns: 0,
+        span: Span::default(),
+        lost_first_second: 0,
+        bytes_copied: 0,
+    };
+    let (mut ports, mut stages) = (Vec::new(), Vec::new());
+    for (index, (source, worker)) in sources.iter().zip(&done).enumerate() {
+        let account = source.port.account();
+        let none = Losses::default();
+        let row = PortReport::new(&source.port.info().name, &account, &worker.tally, &none);
+        stages.push(worker.cost.report(&stage_name(index), elapsed_ns, &worker.tally));
+        ports.push(row);
+        ending.empty_ns += worker.cost.empty_ns;
+        ending.span.merge(&worker.span);
+        ending.lost_first_second += worker.lost_first_second;
+        ending.bytes_copied += account.bytes_copied;
+    }
+    let mut report = Report::new(ports, &ending);
+    report.stages = stages;
+    report.memory.node = done.first().and_then(|worker| worker.place.node);
+    report.hear(sources);
+    for worker in done {
+        report.placement.threads.push(worker.place);
+        report.errors.extend(worker.error);
+    }
+    report
+}
+
+fn stage_name(index: usize) -> String {
+    format!("poll-{index}")
+}

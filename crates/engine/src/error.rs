@@ -1,0 +1,43 @@
+//! Why a job could not run, or ended early.
+
+use burstline_log::{AttachError, CreateError};
+use burstline_port::PortError;
+use burstline_sys::affinity::AffinityError;
+use burstline_sys::scheduling::SchedulingError;
+
+/// What went wrong. Each message is one line with the numbers.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// A port could not be opened or could not go on.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// A thread could not be pinned.
+    #[error(transparent)]
+    Affinity(#[from] AffinityError),
+    /// A thread could not get its scheduling class.
+    #[error(transparent)]
+    Scheduling(#[from] SchedulingError),
+    /// The log could not be made.
+    #[error(transparent)]
+    Log(#[from] CreateError),
+    /// The recorder could not attach to it.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+    /// The system would start no thread.
+    #[error("start thread {name}: {error}")]
+    Thread {
+        /// Its name.
+        name: String,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// There are more threads to pin than cores.
+    #[error("{threads} threads for {cores} cores: name one core a thread with --cores")]
+    TooFewCores {
+        /// Threads of the job.
+        threads: usize,
+        /// Cores given.
+        cores: usize,
+    },
+}

@@ -1,0 +1,127 @@
+//! What a job is made of: its sources, its bounds, its threads.
+
+use std::thread::{self, ScopedJoinHandle};
+
+use burstline_port::{Address, OpenOptions, Port, PortTable, open_source};
+use burstline_sys::affinity::{self, CoreId};
+use burstline_sys::scheduling::{self, SchedulingClass};
+use burstline_sys::topology::Topology;
+
+use crate::EngineError;
+use crate::report::ThreadPlace;
+
+/// One source of a job.
+pub struct Source {
+    pub(crate) port: Box<dyn Port>,
+    /// The interfaces it brought when it was opened: a half-open range of the table.
+    pub(crate) interfaces: std::ops::Range<usize>,
+}
+
+impl Source {
+    /// Opens the port at `address`. To be called for one source after another, not from several
+    /// threads at a time: the interfaces that it brings are known by when they appear.
+    pub fn open(address: &Address, options: &OpenOptions) -> Result<Self, EngineError> {
+        let first = options.table.len();
+        let port = open_source(address, options)?;
+        Ok(Self { port, interfaces: first..options.table.len() })
+    }
+
+    /// The port.
+    pub fn port(&self) -> &dyn Port {
+        &*self.port
+    }
+}
+
+/// What ends a job besides its sources and its flag.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Packets over all sources, exactly.
+    pub packets: Option<u64>,
+    /// Time from the start of the threads, in ns.
+    pub duration_ns: Option<u64>,
+}
+
+/// Where and how a job's threads run.
+#[derive(Clone, Debug)]
+pub struct Threads {
+    /// A core for each thread, in the order of the stages; empty leaves it to the kernel.
+    pub cores: Vec<CoreId>,
+    /// The scheduling class of each.
+    pub class: SchedulingClass,
+}
+
+impl Default for Threads {
+    fn default() -> Self {
+        Self { cores: Vec::new(), class: SchedulingClass::Normal }
+    }
+}
+
+impl Threads {
+    /// Fails where a job of `threads` threads would have to share cores that were named for it.
+    pub(crate) fn check(&self, threads: usize) -> Result<(), EngineError> {
+        let cores = self.cores.len();
+        match cores == 0 || cores >= threads {
+            true => Ok(()),
+            false => Err(EngineError::TooFewCores { threads, cores }),
+        }
+    }
+
+    /// Puts the calling thread, number `index` of the job, where it belongs.
+    pub(crate) fn settle(&self, index: usize, name: &str) -> Result<ThreadPlace, EngineError> {
+        let core = self.cores.get(index).copied();
+        if let Some(core) = core {
+            affinity::pin_to(core)?;
+        }
+        if self.class != SchedulingClass::Normal {
+            scheduling::set_class(self.class)?;
+        }
+        let runs_on = affinity::current_core();
+        let node = Topology::read().ok().and_then(|topology| topology.node_of(runs_on));
+        Ok(ThreadPlace { name: name.to_owned(), pinned_to: core, node, class: self.class })
+    }
+}
+
+/// Starts a named thread of a job.
+pub(crate) fn spawn<'scope, 'env, T: Send + 'scope>(
+    scope: &'scope thread::Scope<'scope, 'env>,
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>, EngineError> {
+    let builder = thread::Builder::new().name(name.to_owned());
+    builder
+        .spawn_scoped(scope, work)
+        .map_err(|error| EngineError::Thread { name: name.to_owned(), error })
+}
+
+/// Which source each interface of the table belongs to.
+///
+/// Interfaces appear while a source is opened or polled; whoever polls calls `claim` after it.
+#[derive(Clone, Debug)]
+pub(crate) struct Owners {
+    table: PortTable,
+    owners: [u8; PortTable::MAX_ENTRIES],
+    known: usize,
+}
+
+impl Owners {
+    pub(crate) fn new(table: &PortTable, sources: &[Source]) -> Self {
+        let mut owners = [0; PortTable::MAX_ENTRIES];
+        for (index, source) in sources.iter().enumerate() {
+            owners[source.interfaces.clone()].fill(index as u8);
+        }
+        Self { table: table.clone(), owners, known: table.len() }
+    }
+
+    /// Gives the interfaces that have appeared since the last call to `source`. Returns whether
+    /// there were any.
+    pub(crate) fn claim(&mut self, source: usize) -> bool {
+        let now = self.table.len();
+        self.owners[self.known..now].fill(source as u8);
+        std::mem::replace(&mut self.known, now) != now
+    }
+
+    /// The source of each interface.
+    pub(crate) fn map(&self) -> [u8; PortTable::MAX_ENTRIES] {
+        self.owners
+    }
+}

@@ -1,0 +1,154 @@
+//! The ledger: offered = delivered + every named loss + in flight, and what does not add up.
+
+use burstline_port::{Losses, PortAccount};
+
+use crate::tally::Tally;
+
+/// Bytes that a packet takes on the line beyond its own: FCS 4, preamble 8, gap 12.
+/// Source: IEEE 802.3, 3.1.1 and 4.4.2.
+const LINE_BYTES: u64 = 4 + 8 + 12;
+
+/// One source's row.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortReport {
+    /// Its address, as typed.
+    pub port: String,
+    /// Packets that reached it, by its own account.
+    pub offered: u64,
+    /// Packets that arrived where the job takes them, counted there.
+    pub delivered: u64,
+    /// Their bytes that are here, without FCS.
+    pub bytes: u64,
+    /// Their bytes on the wire, without FCS.
+    pub wire_bytes: u64,
+    /// Losses by cause, the port's and the job's.
+    pub lost: Losses,
+    /// Packets in the port's hands when the job ended.
+    pub in_flight: u64,
+    /// Packets delivered without their end.
+    pub truncated: u64,
+    /// What does not add up: 0, or there is a mistake in this program.
+    pub unaccounted: i64,
+}
+
+/// The sum of the rows, with rates.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Total {
+    /// As in a row.
+    pub offered: u64,
+    /// As in a row.
+    pub delivered: u64,
+    /// As in a row.
+    pub bytes: u64,
+    /// As in a row.
+    pub wire_bytes: u64,
+    /// As in a row.
+    pub lost: Losses,
+    /// The sum of all causes.
+    pub lost_total: u64,
+    /// Losses within the first second of the job.
+    pub lost_first_second: u64,
+    /// As in a row.
+    pub in_flight: u64,
+    /// As in a row.
+    pub truncated: u64,
+    /// As in a row.
+    pub unaccounted: i64,
+    /// Delivered packets a second.
+    pub packets_per_s: f64,
+    /// Their wire bytes without FCS, in bits a second.
+    pub l2_bits_per_s: f64,
+    /// The same with FCS, preamble and gap.
+    pub line_bits_per_s: f64,
+    /// Bytes copied between the source and where they were delivered.
+    pub bytes_copied: u64,
+}
+
+impl PortReport {
+    /// The row of a source that says `account`, of which `delivered` arrived, and `lost` was lost
+    /// behind it.
+    pub(crate) fn new(port: &str, account: &PortAccount, delivered: &Tally, lost: &Losses) -> Self {
+        let mut all = account.lost.clone();
+        all.merge(lost);
+        let mut row = Self {
+            port: port.to_owned(),
+            offered: account.offered,
+            delivered: delivered.packets,
+            bytes: delivered.bytes,
+            wire_bytes: delivered.wire_bytes,
+            lost: all,
+            in_flight: account.in_flight,
+            truncated: account.truncated,
+            unaccounted: 0,
+        };
+        row.unaccounted = remainder(row.offered, row.delivered, row.lost.total(), row.in_flight);
+        row
+    }
+}
+
+impl Total {
+    /// Adds up the rows of a job that took `elapsed_ns`.
+    pub(crate) fn of(ports: &[PortReport], elapsed_ns: u64) -> Self {
+        let mut total = Self::default();
+        for row in ports {
+            total.offered += row.offered;
+            total.delivered += row.delivered;
+            total.bytes += row.bytes;
+            total.wire_bytes += row.wire_bytes;
+            total.lost.merge(&row.lost);
+            total.in_flight += row.in_flight;
+            total.truncated += row.truncated;
+            total.unaccounted += row.unaccounted;
+        }
+        total.lost_total = total.lost.total();
+        let seconds = elapsed_ns as f64 / 1e9;
+        if seconds > 0.0 {
+            total.packets_per_s = total.delivered as f64 / seconds;
+            total.l2_bits_per_s = total.wire_bytes as f64 * 8.0 / seconds;
+            total.line_bits_per_s = line_bits(total.delivered, total.wire_bytes) / seconds;
+        }
+        total
+    }
+}
+
+/// Bits that packets took on the line.
+pub(crate) fn line_bits(packets: u64, wire_bytes: u64) -> f64 {
+    (wire_bytes as f64 + packets as f64 * LINE_BYTES as f64) * 8.0
+}
+
+/// offered - delivered - lost - in flight, which may be negative when something is counted twice.
+fn remainder(offered: u64, delivered: u64, lost: u64, in_flight: u64) -> i64 {
+    let remainder =
+        i128::from(offered) - i128::from(delivered) - i128::from(lost) - i128::from(in_flight);
+    i64::try_from(remainder).unwrap_or(if remainder < 0 { i64::MIN } else { i64::MAX })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burstline_port::Loss;
+
+    fn row(offered: u64, delivered: u64, injected: u64) -> PortReport {
+        let mut account = PortAccount { offered, in_flight: 1, ..PortAccount::default() };
+        account.lost.add(Loss::Injected, injected);
+        let bytes = delivered * 60;
+        let tally = Tally { packets: delivered, bytes, wire_bytes: bytes };
+        PortReport::new("gen:", &account, &tally, &Losses::default())
+    }
+
+    #[test]
+    fn the_remainder_shows_both_ways() {
+        assert_eq!(row(10, 7, 2).unaccounted, 0);
+        assert_eq!(row(10, 6, 2).unaccounted, 1);
+        assert_eq!(row(10, 9, 2).unaccounted, -2);
+    }
+
+    #[test]
+    fn sixty_bytes_are_eighty_four_on_the_line() {
+        let total = Total::of(&[row(11, 10, 0)], 1_000_000_000);
+        assert_eq!(total.l2_bits_per_s, 4800.0);
+        assert_eq!(total.line_bits_per_s, 6720.0);
+        assert_eq!(total.packets_per_s, 10.0);
+        assert_eq!(Total::of(&[row(11, 10, 0)], 0).packets_per_s, 0.0);
+    }
+}

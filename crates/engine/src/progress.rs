@@ -1,0 +1,130 @@
+//! What a running job shows: counters that its threads store and anybody may load.
+//!
+//! Each counter has one writer, which stores absolute values once a poll. They carry no memory
+//! and need not agree with each other to the packet: the ledger at the end does.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Mutex, PoisonError};
+
+use burstline_port::Losses;
+
+use crate::tally::Tally;
+
+/// One thread's counts of one thing.
+#[derive(Debug, Default)]
+pub(crate) struct Counter {
+    packets: AtomicU64,
+    bytes: AtomicU64,
+    wire_bytes: AtomicU64,
+}
+
+/// Counts as they were at some moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes that are here, without FCS.
+    pub bytes: u64,
+    /// Bytes that were on the wire, without FCS.
+    pub wire_bytes: u64,
+}
+
+impl Counter {
+    pub(crate) fn store(&self, tally: &Tally) {
+        self.packets.store(tally.packets, Relaxed); // see the module: no memory depends on it
+        self.bytes.store(tally.bytes, Relaxed);
+        self.wire_bytes.store(tally.wire_bytes, Relaxed);
+    }
+
+    fn load(&self) -> Counts {
+        Counts {
+            packets: self.packets.load(Relaxed), // as in `store`
+            bytes: self.bytes.load(Relaxed),
+            wire_bytes: self.wire_bytes.load(Relaxed),
+        }
+    }
+}
+
+/// The counters of one job.
+#[derive(Debug)]
+pub struct Progress {
+    pub(crate) received: Vec<Counter>,
+    pub(crate) recorded: Counter,
+    segments: AtomicU64,
+    log_bytes: AtomicU64,
+    is_started: AtomicBool,
+    /// Losses so far by place: one for each source, then the recorder's. Changed some times a
+    /// second, by each place's own thread.
+    losses: Mutex<Vec<Losses>>,
+}
+
+/// All of a job's counters at some moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Whether the threads run: memory has been laid, ports are open.
+    pub is_started: bool,
+    /// What all sources have delivered.
+    pub received: Counts,
+    /// What the recorder has handed to the sink; 0 where there is none.
+    pub recorded: Counts,
+    /// Segments of the log opened so far.
+    pub segments: u64,
+    /// Size of the log's packet memory, 0 where there is none.
+    pub log_bytes: u64,
+    /// Losses by cause.
+    pub lost: Losses,
+}
+
+impl Progress {
+    /// Counters of a job with so many sources, all 0.
+    pub fn new(sources: usize) -> Self {
+        Self {
+            received: (0..sources).map(|_| Counter::default()).collect(),
+            recorded: Counter::default(),
+            segments: AtomicU64::new(0),
+            log_bytes: AtomicU64::new(0),
+            is_started: AtomicBool::new(false),
+            losses: Mutex::new(vec![Losses::default(); sources + 1]),
+        }
+    }
+
+    /// The counters now. Cost: a load each and an uncontended lock.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut received = Counts::default();
+        for counter in &self.received {
+            let counts = counter.load();
+            received.packets += counts.packets;
+            received.bytes += counts.bytes;
+            received.wire_bytes += counts.wire_bytes;
+        }
+        let mut lost = Losses::default();
+        for place in self.losses.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            lost.merge(place);
+        }
+        Snapshot {
+            is_started: self.is_started.load(Relaxed), // see the module, here and below
+            received,
+            recorded: self.recorded.load(),
+            segments: self.segments.load(Relaxed),
+            log_bytes: self.log_bytes.load(Relaxed),
+            lost,
+        }
+    }
+
+    pub(crate) fn start(&self, log_bytes: u64) {
+        self.log_bytes.store(log_bytes, Relaxed); // see the module
+        self.is_started.store(true, Relaxed);
+    }
+
+    pub(crate) fn set_segments(&self, segments: u64) {
+        self.segments.store(segments, Relaxed); // see the module
+    }
+
+    pub(crate) fn set_losses(&self, place: usize, losses: Losses) {
+        let mut places = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = places.get_mut(place) {
+            *known = losses;
+        }
+    }
+}

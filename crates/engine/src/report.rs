@@ -1,0 +1,225 @@
+//! What a job returns: plain data, to be printed by somebody else.
+
+use burstline_port::Port;
+use burstline_sys::affinity::{self, CoreId};
+use burstline_sys::memory::NodeId;
+use burstline_sys::scheduling::SchedulingClass;
+use burstline_sys::usage::{self, CpuUsage, ResidentMemory};
+
+use crate::ledger::line_bits;
+use crate::tally::Span;
+use crate::{EngineError, PortReport, Source, Total};
+
+/// Everything there is to say of a job.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// From the start of the threads until the last one ended, in ns.
+    pub elapsed_ns: u64,
+    /// A row for each source.
+    pub ports: Vec<PortReport>,
+    /// Their sum.
+    pub total: Total,
+    /// What each thread did and cost.
+    pub stages: Vec<StageReport>,
+    /// Where the threads ran.
+    pub placement: PlacementReport,
+    /// What memory packets lay in.
+    pub memory: MemoryReport,
+    /// Whose clock the packets' times are from.
+    pub timestamp: TimestampReport,
+    /// What the job cost.
+    pub cpu: CpuReport,
+    /// The earliest and the latest packet time, in ns since 1970, if there was a packet.
+    pub packet_times_ns: Option<(u64, u64)>,
+    /// Things to tell: damage with its place, what was adapted.
+    pub notes: Vec<String>,
+    /// What kind of memory was tried in vain, and what would mend it.
+    pub memory_notes: Vec<String>,
+    /// What ended a part of the job early.
+    pub errors: Vec<EngineError>,
+    /// Whether some input could not be understood.
+    pub is_damaged: bool,
+}
+
+/// One thread of a job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StageReport {
+    /// What it does.
+    pub name: String,
+    /// Processor time, as a percentage of one core over the job.
+    pub cpu_percent: f64,
+    /// `cpu_percent` for each Gbit/s of line rate.
+    pub rho: f64,
+    /// The same without the time of polls that found nothing.
+    pub rho_busy: f64,
+    /// Packets it was given.
+    pub packets_in: u64,
+    /// Packets it passed on.
+    pub packets_out: u64,
+    /// Packets lost in it.
+    pub lost: u64,
+    /// The most segments that waited for it, 0 where none can wait.
+    pub high_water: u64,
+}
+
+/// Where one thread ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadPlace {
+    /// The stage.
+    pub name: String,
+    /// The core it was pinned to, if it was.
+    pub pinned_to: Option<CoreId>,
+    /// The node of the core it started on.
+    pub node: Option<NodeId>,
+    /// Its scheduling class.
+    pub class: SchedulingClass,
+}
+
+/// Where the threads ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlacementReport {
+    /// The cores that this process may use.
+    pub allowed_cores: Vec<CoreId>,
+    /// One for each stage.
+    pub threads: Vec<ThreadPlace>,
+}
+
+/// What memory packets lay in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryReport {
+    /// The size of its pages, in bytes.
+    pub page_bytes: usize,
+    /// What kind of page that is.
+    pub page_kind: String,
+    /// The node of all pages looked at; `None` if they are on several, or it is not known.
+    pub node: Option<NodeId>,
+    /// The log's packet memory, in bytes; 0 where the job has no log.
+    pub log_bytes: usize,
+    /// One segment of it, in bytes.
+    pub segment_bytes: usize,
+    /// What the process had in RAM at the end of the job.
+    pub resident: ResidentMemory,
+}
+
+impl Default for MemoryReport {
+    /// A job without a log: whatever a port keeps is in ordinary pages.
+    fn default() -> Self {
+        Self {
+            page_bytes: 4096,
+            page_kind: "4 KiB".to_owned(),
+            node: None,
+            log_bytes: 0,
+            segment_bytes: 0,
+            resident: ResidentMemory::default(),
+        }
+    }
+}
+
+/// Whose clock the packets' times are from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TimestampReport {
+    /// The sources' kinds of clock, each once, joined with `+`.
+    pub source: String,
+}
+
+/// What a job cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CpuReport {
+    /// Processor time of the whole process during the job.
+    pub usage: CpuUsage,
+    /// Kernel time spent for the ports outside the process, in ns. No port so far has any.
+    pub softirq_ns: u64,
+    /// Percent of one core for each Gbit/s of line rate.
+    pub rho_total: f64,
+    /// The same without the time of polls that found nothing.
+    pub rho_busy: f64,
+}
+
+/// What a job's report is put together from, besides its rows and stages.
+pub(crate) struct Ending {
+    pub(crate) elapsed_ns: u64,
+    pub(crate) usage: CpuUsage,
+    /// Time of polls that found nothing, over all threads, in ns.
+    pub(crate) empty_ns: u64,
+    pub(crate) span: Span,
+    pub(crate) lost_first_second: u64,
+    pub(crate) bytes_copied: u64,
+}
+
+impl Report {
+    /// Puts the report together; memory, notes and errors are the caller's.
+    pub(crate) fn new(ports: Vec<PortReport>, ending: &Ending) -> Self {
+        let mut total = Total::of(&ports, ending.elapsed_ns);
+        total.bytes_copied = ending.bytes_copied;
+        total.lost_first_second = ending.lost_first_second;
+        let gigabits = line_bits(total.delivered, total.wire_bytes) / 1e9;
+        let used_ns = ending.usage.user_ns + ending.usage.system_ns;
+        let cpu = CpuReport {
+            usage: ending.usage,
+            softirq_ns: 0,
+            rho_total: rho(used_ns, gigabits),
+            rho_busy: rho(used_ns.saturating_sub(ending.empty_ns), gigabits),
+        };
+        let allowed_cores = affinity::allowed_cores().unwrap_or_default();
+        Self {
+            elapsed_ns: ending.elapsed_ns,
+            ports,
+            total,
+            cpu,
+            placement: PlacementReport { allowed_cores, threads: Vec::new() },
+            memory: MemoryReport {
+                resident: usage::resident().unwrap_or_default(),
+                ..MemoryReport::default()
+            },
+            packet_times_ns: ending.span.ends(),
+            ..Self::default()
+        }
+    }
+
+    /// Takes over what the ports have to tell.
+    pub(crate) fn hear(&mut self, sources: &[Source]) {
+        let mut clocks: Vec<&str> = Vec::new();
+        for source in sources {
+            self.hear_port(source.port());
+            let clock = source.port.info().timestamps.name();
+            if !clocks.contains(&clock) {
+                clocks.push(clock);
+            }
+        }
+        self.timestamp.source = clocks.join("+");
+    }
+
+    /// Takes over what one port has to tell.
+    pub(crate) fn hear_port(&mut self, port: &dyn Port) {
+        let account = port.account();
+        self.is_damaged |= account.is_damaged;
+        self.notes.extend(account.notes);
+        if account.notes_omitted > 0 {
+            let (name, omitted) = (&port.info().name, account.notes_omitted);
+            self.notes.push(format!("{name}: {omitted} more notes like these"));
+        }
+    }
+
+    /// Whether the job did what it was asked to, with nothing unexplained. Losses are explained.
+    pub fn is_success(&self) -> bool {
+        self.errors.is_empty() && !self.is_damaged && self.total.unaccounted == 0
+    }
+}
+
+/// Percent of one core for each Gbit/s: both over the same time, which therefore cancels out.
+/// 0 where there was no traffic.
+pub(crate) fn rho(cpu_ns: u64, gigabits: f64) -> f64 {
+    if gigabits > 0.0 { cpu_ns as f64 / 1e9 * 100.0 / gigabits } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rho_is_percent_of_a_core_for_each_gigabit() {
+        // 0.782 s of processor time in one second in which 8.18 Gbit came.
+        assert!((rho(782_000_000, 8.18) - 9.56).abs() < 0.005);
+        assert_eq!(rho(1, 0.0), 0.0);
+    }
+}

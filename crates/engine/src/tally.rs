@@ -1,0 +1,69 @@
+//! What is counted of each packet: one pass over a worklist, the bytes are not touched.
+
+use burstline_log::Burst;
+
+/// Counts of a run of packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) packets: u64,
+    /// Bytes that are here, without FCS.
+    pub(crate) bytes: u64,
+    /// Bytes that were on the wire, without FCS: more where packets were cut.
+    pub(crate) wire_bytes: u64,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.wire_bytes += other.wire_bytes;
+    }
+
+    pub(crate) fn remove(&mut self, other: &Self) {
+        self.packets -= other.packets;
+        self.bytes -= other.bytes;
+        self.wire_bytes -= other.wire_bytes;
+    }
+}
+
+/// The earliest and the latest time seen, in ns since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) first_ns: u64,
+    pub(crate) last_ns: u64,
+}
+
+impl Default for Span {
+    /// Nothing seen.
+    fn default() -> Self {
+        Self { first_ns: u64::MAX, last_ns: 0 }
+    }
+}
+
+impl Span {
+    pub(crate) fn see(&mut self, time_ns: u64) {
+        self.first_ns = self.first_ns.min(time_ns);
+        self.last_ns = self.last_ns.max(time_ns);
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.first_ns = self.first_ns.min(other.first_ns);
+        self.last_ns = self.last_ns.max(other.last_ns);
+    }
+
+    /// The two ends, if anything was seen.
+    pub(crate) fn ends(&self) -> Option<(u64, u64)> {
+        (self.first_ns <= self.last_ns).then_some((self.first_ns, self.last_ns))
+    }
+}
+
+/// Counts the packets of a burst. Cost: some ten instructions a packet.
+pub(crate) fn tally(burst: &Burst<'_>, span: &mut Span) -> Tally {
+    let mut sum = Tally { packets: burst.len() as u64, ..Tally::default() };
+    for packet in burst.packets() {
+        sum.bytes += packet.length() as u64;
+        sum.wire_bytes += packet.original_length() as u64;
+        span.see(packet.time_ns());
+    }
+    sum
+}

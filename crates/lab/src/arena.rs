@@ -1,0 +1,85 @@
+//! Memory for the rivals: one region, cut into pieces from its start.
+//!
+//! The rivals get pages of the same kind as the log. A piece borrows the arena, so that nothing is
+//! left of a rival when the next one starts from the first byte again.
+
+use std::cell::{Cell, UnsafeCell};
+use std::ptr::NonNull;
+
+use burstline_sys::memory::{MemoryError, PageChoice, PageKind, Region, RegionRequest};
+
+/// A region and how much of it is given out.
+pub struct Arena {
+    region: Region,
+    used: Cell<usize>,
+}
+
+/// Types for which any bytes are a value.
+///
+/// # Safety
+/// Every bit pattern must be valid, and the type must need no drop.
+pub unsafe trait Plain: Copy {}
+// SAFETY: any address is a raw pointer.
+unsafe impl<T> Plain for *mut T {}
+// SAFETY: any bits are a number.
+unsafe impl Plain for u64 {}
+
+impl Arena {
+    /// Makes one of at least `bytes` bytes.
+    ///
+    /// # Errors
+    /// As [`Region::create`].
+    pub fn create(bytes: usize, pages: PageChoice) -> Result<Self, MemoryError> {
+        let request =
+            RegionRequest { name: "burstline-rival".to_owned(), bytes, pages, node: None };
+        Ok(Self { region: Region::create(&request)?, used: Cell::new(0) })
+    }
+
+    /// The kind of page it lies in.
+    pub fn page(&self) -> PageKind {
+        self.region.placement().page
+    }
+
+    /// Takes all pieces back.
+    pub fn clear(&mut self) {
+        self.used.set(0);
+    }
+
+    /// A piece of `bytes` bytes at a cache line's start, valid for as long as the arena is
+    /// borrowed. What is in it is left from before.
+    ///
+    /// # Panics
+    /// If the arena is too small: the figures know what they need.
+    pub fn piece(&self, bytes: usize) -> NonNull<u8> {
+        let start = self.used.get();
+        let end = start + bytes.next_multiple_of(64);
+        assert!(end <= self.region.bytes(), "{end} bytes of {} asked for", self.region.bytes());
+        self.used.set(end);
+        // SAFETY: `start` is inside the region.
+        unsafe { self.region.as_ptr().add(start) }
+    }
+
+    /// A piece as cells of `count` values, whatever their bits are now.
+    pub fn cells<T: Plain>(&self, count: usize) -> &[UnsafeCell<T>] {
+        let piece = self.piece(count * size_of::<T>()).cast::<UnsafeCell<T>>();
+        // SAFETY: the piece is aligned to 64, that large, given to nobody else while the arena is
+        // borrowed, initialised by the kernel, and any bits are a `T`.
+        unsafe { std::slice::from_raw_parts(piece.as_ptr(), count) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_aligned_and_apart_until_cleared() {
+        let mut arena = Arena::create(8192, PageChoice::Size4K).unwrap();
+        let (first, second) = (arena.piece(65), arena.piece(1));
+        assert_eq!(first.as_ptr() as usize % 64, 0);
+        assert_eq!(second.as_ptr() as usize - first.as_ptr() as usize, 128);
+        assert_eq!(arena.cells::<u64>(8).len(), 8);
+        arena.clear();
+        assert_eq!(arena.piece(1), first);
+    }
+}

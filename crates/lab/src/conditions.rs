@@ -1,0 +1,101 @@
+//! The conditions of a measurement, and the doubts that follow from them.
+
+use std::fs;
+
+use burstline_sys::scheduling;
+
+use crate::threads::Cores;
+
+/// Load below this many cores is not worth a doubt.
+const QUIET_CORES: f64 = 0.1;
+
+/// Watches how busy the machine is with other work.
+#[derive(Clone, Copy, Debug)]
+pub struct Conditions {
+    cores: Cores,
+    start: Option<Ticks>,
+}
+
+/// Time in units of the kernel's user-visible clock tick.
+#[derive(Clone, Copy, Debug)]
+struct Ticks {
+    /// All cores, busy with anything.
+    busy: u64,
+    /// All cores, busy or not.
+    all: u64,
+    /// Cores that there are.
+    cores: u64,
+    /// This process and the programs it ran.
+    own: u64,
+}
+
+impl Conditions {
+    /// Starts to watch.
+    pub fn watch(cores: Cores) -> Self {
+        Self { cores, start: ticks() }
+    }
+
+    /// One line of conditions, and one for each doubt.
+    pub fn report(&self) -> Vec<String> {
+        let Cores { producer, consumer } = self.cores;
+        let nice = scheduling::nice().map_or("unknown".to_owned(), |nice| nice.to_string());
+        let mut lines = vec![format!("cores {producer} and {consumer}, nice {nice}")];
+        if !self.cores.are_two() {
+            lines.push("doubt: fewer than 2 cores allowed, the threads share one".to_owned());
+        }
+        match self.other_cores() {
+            Some(busy) if busy >= QUIET_CORES => {
+                lines.push(format!("doubt: other load: {busy:.2} cores busy with other programs"));
+            }
+            Some(_) => {}
+            None => lines.push("doubt: other load: unknown, /proc/stat is unreadable".to_owned()),
+        }
+        lines
+    }
+
+    /// Cores busy with other work since the start, on average.
+    fn other_cores(&self) -> Option<f64> {
+        let (start, now) = (self.start?, ticks()?);
+        let all = now.all.saturating_sub(start.all);
+        let busy = now.busy.saturating_sub(start.busy);
+        let other = busy.saturating_sub(now.own.saturating_sub(start.own));
+        (all > 0).then(|| other as f64 * now.cores as f64 / all as f64)
+    }
+}
+
+fn ticks() -> Option<Ticks> {
+    let machine = fs::read_to_string("/proc/stat").ok()?;
+    let own = fs::read_to_string("/proc/self/stat").ok()?;
+    parse(&machine, &own)
+}
+
+/// Source: proc_stat(5), proc_pid_stat(5).
+fn parse(machine: &str, own: &str) -> Option<Ticks> {
+    let total = machine.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    // user nice system idle iowait irq softirq steal; guests are counted in the first two.
+    let fields: Vec<u64> =
+        total.split_whitespace().take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
+    let all = fields.iter().sum();
+    let idle = fields.get(3)? + fields.get(4)?;
+    let is_core = |line: &&str| line.starts_with("cpu") && !line.starts_with("cpu ");
+    let cores = machine.lines().filter(is_core).count() as u64;
+    // The program's name stands in parentheses and may hold anything; state is the next field.
+    let (_, fields) = own.rsplit_once(')')?;
+    let spent = fields.split_whitespace().skip(11).take(4).map(str::parse::<u64>);
+    let own = spent.sum::<Result<u64, _>>().ok()?;
+    Some(Ticks { busy: all - idle, all, cores, own })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_of_the_machine_and_of_this_process_and_its_children() {
+        let machine = "cpu  10 1 5 100 4 1 2 3 7 0\ncpu0 1 2 3\ncpu1 1 2 3\nintr 5\n";
+        let own = "42 (a ) b) R 1 1 1 0 -1 0 0 0 0 0 20 3 200 30 20 0 1 0";
+        let ticks = parse(machine, own).unwrap();
+        assert_eq!((ticks.all, ticks.busy, ticks.cores, ticks.own), (126, 22, 2, 253));
+        assert!(parse("intr 5\n", own).is_none());
+    }
+}

@@ -1,0 +1,64 @@
+//! The figures by name.
+
+mod capture_file;
+mod count_file;
+mod handoff;
+mod latency;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::report::Outcome;
+use crate::threads::Cores;
+
+/// What every figure is told.
+pub struct Context {
+    /// Tiny sizes, no figures.
+    pub smoke: bool,
+    /// Measured runs a side.
+    pub runs: usize,
+    /// Where to run.
+    pub cores: Cores,
+    /// Raised when the user wants an end.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// A comparison that can be made.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    /// Its name.
+    pub name: &'static str,
+    /// Makes it; takes the name. The error says why it could not be made, or what went wrong.
+    pub measure: fn(&Context, &str) -> Result<Outcome, String>,
+}
+
+/// All of them, in the order in which they are measured.
+pub fn all() -> Vec<Entry> {
+    vec![
+        Entry { name: "handoff-60", measure: handoff::against_pool::<60> },
+        Entry { name: "handoff-1514", measure: handoff::against_pool::<1514> },
+        Entry { name: "handoff-60-lean", measure: handoff::against_lean::<60> },
+        Entry { name: "handoff-1514-lean", measure: handoff::against_lean::<1514> },
+        Entry { name: "handoff-60-bare", measure: handoff::against_bare::<60> },
+        Entry { name: "handoff-1514-bare", measure: handoff::against_bare::<1514> },
+        Entry { name: "append-latency", measure: latency::measure },
+        Entry { name: "count-file-tcpdump", measure: count_file::against_tcpdump },
+        Entry { name: "count-file-capinfos", measure: count_file::against_capinfos },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_figure_between_threads_runs_and_both_sides_agree() {
+        let stop = Arc::new(AtomicBool::new(false));
+        let context = Context { smoke: true, runs: 1, cores: Cores::allowed(), stop };
+        let between_threads = |entry: &Entry| !entry.name.starts_with("count-file");
+        for entry in all().into_iter().filter(between_threads) {
+            let outcome = (entry.measure)(&context, entry.name);
+            assert!(matches!(outcome, Ok(Outcome::Smoke)), "{}: {outcome:?}", entry.name);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What the command line of `bench` says.
+
+/// How to use it.
+pub const USAGE: &str = "usage: bench [FIGURE-GLOB...] [--smoke] [--runs N] [--json] [--list]
+  FIGURE-GLOB  figures to measure, such as 'handoff*' (default: all)
+  --smoke      tiny sizes: do all sides still run and agree? No figures
+  --runs N     measured runs a side, in [1, 1000] (default 9)
+  --json       one JSON object a figure, a line each
+  --list       names of all figures, then stop";
+
+/// Measured runs a side unless told otherwise.
+const RUNS: usize = 9;
+
+/// The options, all of them resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Patterns of figures; one that fits is enough. Empty means all.
+    pub patterns: Vec<String>,
+    /// Tiny sizes and no figures.
+    pub smoke: bool,
+    /// Measured runs a side, in `[1, 1000]`.
+    pub runs: usize,
+    /// JSON Lines instead of text.
+    pub json: bool,
+    /// Only name the figures.
+    pub list: bool,
+}
+
+impl Options {
+    /// Reads the arguments, program name excluded. The error is a sentence for the user.
+    pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Self, String> {
+        let mut options =
+            Self { patterns: Vec::new(), smoke: false, runs: RUNS, json: false, list: false };
+        let mut arguments = arguments.into_iter();
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--smoke" => options.smoke = true,
+                "--json" => options.json = true,
+                "--list" => options.list = true,
+                "--runs" => {
+                    let value = arguments.next().unwrap_or_default();
+                    let runs = value.parse().ok().filter(|runs| (1..=1000).contains(runs));
+                    options.runs =
+                        runs.ok_or(format!("--runs `{value}` is not a number in [1, 1000]"))?;
+                }
+                flag if flag.starts_with('-') => return Err(format!("unknown option `{flag}`")),
+                _ => options.patterns.push(argument),
+            }
+        }
+        Ok(options)
+    }
+
+    /// Whether the figure was asked for.
+    pub fn wants(&self, figure: &str) -> bool {
+        self.patterns.is_empty()
+            || self.patterns.iter().any(|pattern| crate::glob::matches(pattern, figure))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Options, String> {
+        Options::parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn options_and_patterns_mix() {
+        let options = parse("handoff* --runs 7 --json count*").unwrap();
+        assert_eq!((options.runs, options.json, options.smoke), (7, true, false));
+        assert!(options.wants("handoff-60") && options.wants("count-file-tcpdump"));
+        assert!(!options.wants("append-latency"));
+        assert!(parse("").unwrap().wants("append-latency"));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        assert_eq!(parse("--fast").unwrap_err(), "unknown option `--fast`");
+        for wrong in ["--runs", "--runs 0", "--runs x", "--runs 1001"] {
+            assert!(parse(wrong).unwrap_err().ends_with("is not a number in [1, 1000]"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Our side of the hand-off figures: the whole API of the log, as a program would use it.
+
+use std::hint::spin_loop;
+
+use burstline_log::{
+    Log, LogConfig, Meta, Policy, Reader, ReaderConfig, Start, Writer, WriterStatistics,
+};
+use burstline_sys::memory::{PageChoice, PageKind};
+
+use crate::rivals::{BURST, Run};
+use crate::threads::{Cores, run_together};
+use crate::traffic::{self, Traffic};
+
+/// Segment size of the log in every figure: the default.
+pub const SEGMENT_BYTES: usize = 256 << 10;
+
+/// A log with its writer and one lossless reader.
+pub struct Ours {
+    log: Log,
+    writer: Apart<Writer>,
+    reader: Apart<Reader>,
+}
+
+/// Something that one thread changes all the time, away from what the other thread changes: on
+/// a shared cache line they would slow each other down to half.
+#[repr(align(128))]
+struct Apart<T>(T);
+
+impl Ours {
+    /// A log of `bytes` bytes of packet memory.
+    ///
+    /// # Errors
+    /// As [`Log::create`] and [`Log::attach`], as a sentence.
+    pub fn create(bytes: usize, pages: PageChoice) -> Result<Self, String> {
+        let (name, segment_bytes) = ("bench".to_owned(), SEGMENT_BYTES);
+        let config = LogConfig { name, bytes, segment_bytes, pages, ..LogConfig::default() };
+        let (log, writer) = Log::create(config).map_err(|error| error.to_string())?;
+        let seat = ReaderConfig { policy: Policy::Lossless, window: 1, start: Start::Now };
+        let reader = log.attach(seat).map_err(|error| error.to_string())?;
+        Ok(Self { log, writer: Apart(writer), reader: Apart(reader) })
+    }
+
+    /// The kind of page it lies in.
+    pub fn page(&self) -> PageKind {
+        self.log.placement().page
+    }
+
+    /// What the writer has done.
+    pub fn statistics(&self) -> WriterStatistics {
+        self.writer.0.statistics()
+    }
+
+    /// The two ends.
+    pub fn ends(&mut self) -> (&mut Writer, &mut Reader) {
+        (&mut self.writer.0, &mut self.reader.0)
+    }
+
+    /// Hands `packets` packets over, a multiple of [`BURST`].
+    pub fn hand_off(&mut self, cores: Cores, traffic: &Traffic, packets: u64) -> Run {
+        let (writer, reader) = self.ends();
+        let done = run_together(
+            cores,
+            move || produce(writer, traffic, packets),
+            move || consume(reader, packets),
+        );
+        Run { seconds: done.seconds, sum: done.consumer }
+    }
+}
+
+fn produce(writer: &mut Writer, traffic: &Traffic, packets: u64) {
+    let length = traffic.length();
+    for first in (0..packets as u32).step_by(BURST) {
+        for counter in first..first + BURST as u32 {
+            let mut meta = Meta::new(traffic::time_of(counter), length as u32, 0);
+            meta.hash = traffic::hash_of(counter);
+            loop {
+                let Some(slot) = writer.reserve(length) else {
+                    spin_loop();
+                    continue;
+                };
+                // SAFETY: the slot is valid for writes of `length` bytes, and the template is
+                // no part of the log.
+                unsafe { traffic.fill(slot.as_ptr(), counter) };
+                slot.commit(&meta);
+                break;
+            }
+        }
+        writer.publish();
+    }
+}
+
+fn consume(reader: &mut Reader, packets: u64) -> u64 {
+    let (mut sum, mut seen) = (0_u64, 0_u64);
+    while seen < packets {
+        let Some(burst) = reader.next_burst() else {
+            spin_loop();
+            continue;
+        };
+        seen += burst.len() as u64;
+        for packet in burst.packets() {
+            let (hash, time_ns) = (packet.desc().hash(), packet.time_ns());
+            sum = sum.wrapping_add(traffic::digest(packet.bytes(), hash, time_ns));
+        }
+    }
+    sum
+}

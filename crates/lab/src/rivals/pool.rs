@@ -1,0 +1,164 @@
+//! A named pool of fixed objects, its free ones in a ring, with a cache for each core.
+//!
+//! ```text
+//!   core 0: cache --\                          /-- cache :core 1
+//!                    >-- ring of free objects <
+//!   take: from the cache; if it is empty, refill from the ring
+//!   give: into the cache; if it is above the threshold, back to the ring
+//! ```
+//!
+//! Objects are an odd number of cache lines apart, so that their headers spread over all sets of
+//! the caches and over the channels of the memory, as the documents advise.
+//!
+//! Source: the mempool library chapter of the DPDK Programmer's Guide, 22.11 (flush threshold of
+//! one and a half times the cache, refill up to its size, whole cache flushed).
+
+use super::ring::Ring;
+use super::{Address, BURST};
+use crate::arena::Arena;
+
+/// The metadata in front of each packet, as large as an mbuf's, in bytes.
+pub const HEADER_BYTES: usize = 128;
+/// The room for a packet in each object, in bytes.
+pub const DATA_BYTES: usize = 2048;
+/// From one object to the next: 35 cache lines.
+pub const STRIDE_BYTES: usize = HEADER_BYTES + DATA_BYTES + 64;
+
+/// The largest cache, in objects.
+pub const MAX_CACHE: usize = 512;
+
+/// A pool.
+pub struct Pool<'a> {
+    name: &'static str,
+    count: usize,
+    free: Ring<'a, Address>,
+}
+
+impl<'a> Pool<'a> {
+    /// `count` objects, at least a burst of them; all are free.
+    pub fn new(name: &'static str, arena: &'a Arena, count: usize) -> Self {
+        assert!(count >= BURST, "a pool of {count} objects cannot fill a burst");
+        let free = Ring::new(arena, count.next_power_of_two());
+        let objects = arena.piece(count * STRIDE_BYTES);
+        for index in 0..count {
+            // SAFETY: inside the piece.
+            let object = unsafe { objects.add(index * STRIDE_BYTES) };
+            assert!(free.enqueue(&[Address(object.as_ptr())]), "the ring has room for all");
+        }
+        Self { name, count, free }
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// How many objects it has.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Takes exactly `objects.len()` objects, or none.
+    #[inline]
+    pub fn take(&self, cache: &mut Cache, objects: &mut [Address]) -> bool {
+        if cache.size == 0 {
+            return self.free.dequeue(objects);
+        }
+        if cache.count < objects.len() {
+            let refill = objects.len() + cache.size - cache.count;
+            let room = &mut cache.objects[cache.count..cache.count + refill];
+            if !self.free.dequeue(room) {
+                return self.free.dequeue(objects); // no refill, but perhaps just enough
+            }
+            cache.count += refill;
+        }
+        // The ones given back last come first: they are still in this core's cache memory.
+        for object in objects {
+            cache.count -= 1;
+            *object = cache.objects[cache.count];
+        }
+        true
+    }
+
+    /// Gives objects back, at most a burst.
+    ///
+    /// # Panics
+    /// If more objects come back than there are.
+    #[inline]
+    pub fn give(&self, cache: &mut Cache, objects: &[Address]) {
+        if cache.size == 0 {
+            assert!(self.free.enqueue(objects), "more objects than {}", self.count);
+            return;
+        }
+        if cache.count + objects.len() > cache.threshold() {
+            let flushed = self.free.enqueue(&cache.objects[..cache.count]);
+            assert!(flushed, "more objects than {}", self.count);
+            cache.count = 0;
+        }
+        cache.objects[cache.count..cache.count + objects.len()].copy_from_slice(objects);
+        cache.count += objects.len();
+    }
+}
+
+/// One core's cache of free objects.
+pub struct Cache {
+    size: usize,
+    count: usize,
+    objects: [Address; MAX_CACHE * 2],
+}
+
+impl Cache {
+    /// An empty cache of `size` objects, in `[0, MAX_CACHE]`; 0 means none.
+    pub fn new(size: usize) -> Self {
+        assert!(size <= MAX_CACHE, "a cache of {size} objects");
+        Self { size, count: 0, objects: [Address::NOWHERE; MAX_CACHE * 2] }
+    }
+
+    #[inline]
+    fn threshold(&self) -> usize {
+        self.size * 3 / 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use burstline_sys::memory::PageChoice;
+
+    use super::*;
+
+    #[test]
+    fn objects_are_distinct_and_none_is_lost_whatever_the_cache() {
+        for size in [0, 64, 256] {
+            let arena = Arena::create(2 << 20, PageChoice::Size4K).unwrap();
+            let pool = Pool::new("test", &arena, 511);
+            let (mut here, mut there) = (Cache::new(size), Cache::new(size));
+            let mut burst = [Address::NOWHERE; BURST];
+            for _ in 0..1000 {
+                assert!(pool.take(&mut here, &mut burst));
+                pool.give(&mut there, &burst);
+            }
+            let mut seen = HashSet::new();
+            for cache in [&mut here, &mut there] {
+                // What the ring can no longer give, the caches hold.
+                while pool.take(cache, &mut burst[..1]) {
+                    assert!(seen.insert(burst[0].0 as usize), "an object came twice");
+                }
+            }
+            assert_eq!((seen.len(), pool.count(), pool.name()), (511, 511, "test"));
+        }
+    }
+
+    #[test]
+    fn an_empty_pool_gives_nothing() {
+        let arena = Arena::create(1 << 20, PageChoice::Size4K).unwrap();
+        let pool = Pool::new("test", &arena, BURST);
+        let mut cache = Cache::new(0);
+        let mut burst = [Address::NOWHERE; BURST];
+        assert!(pool.take(&mut cache, &mut burst));
+        assert!(!pool.take(&mut cache, &mut burst[..1]));
+        pool.give(&mut cache, &burst[..1]);
+        assert!(pool.take(&mut cache, &mut burst[..1]));
+    }
+}

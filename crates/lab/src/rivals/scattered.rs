@@ -1,0 +1,199 @@
+//! The scattered design as the DPDK documents describe it, from core to core.
+//!
+//! ```text
+//!   producer: take 32 objects -> fill header and data -> push 32 pointers
+//!   consumer: pull 32 pointers -> prefetch ahead, read header and data -> give 32 objects back
+//! ```
+//!
+//! The metadata is two cache lines, as an mbuf's is, and is treated as an mbuf's: taking an object
+//! resets both lines (`rte_pktmbuf_reset`), giving it back looks at the references in the first and
+//! the chain in the second (`rte_pktmbuf_prefree_seg`). [`super::lean`] does without all that.
+//!
+//! Who owns what when: an object belongs to whoever took it from the pool or pulled its pointer,
+//! until it is pushed or given back. The rings order the two sides' accesses.
+
+use std::hint::spin_loop;
+
+use super::pool::{Cache, HEADER_BYTES, Pool};
+use super::{Address, BURST, Pull, Push, Run};
+use crate::prefetch;
+use crate::threads::{Cores, run_together};
+use crate::traffic::{self, Traffic};
+
+/// How far ahead the consumer prefetches, in packets, as in DPDK's forwarding examples.
+const AHEAD: usize = 4;
+
+/// What is known of a packet, in the first of the header's two cache lines.
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+pub(crate) struct Header {
+    data: *mut u8,
+    length: u32,
+    hash: u32,
+    time_ns: u64,
+    port: u16,
+    segments: u16,
+    references: u16,
+}
+
+/// What few packets need, in the second line.
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+struct Chain {
+    next: *mut u8,
+    offload: u64,
+}
+
+const CHAIN_AT: usize = size_of::<Header>();
+const _: () = assert!(CHAIN_AT + size_of::<Chain>() == HEADER_BYTES);
+
+/// Makes the metadata of an object that was just taken that of a whole packet.
+///
+/// # Safety
+/// `object` is the caller's own, from a pool.
+#[inline]
+unsafe fn reset(object: Address) {
+    let chain = Chain { next: std::ptr::null_mut(), offload: 0 };
+    // SAFETY: the header has room for both lines, and the caller owns the object.
+    unsafe { object.0.add(CHAIN_AT).cast::<Chain>().write(chain) };
+}
+
+/// Makes sure that an object may be given back: nobody else refers to it, nothing hangs on it.
+///
+/// # Safety
+/// `object` is the caller's own, reset and filled.
+#[inline]
+unsafe fn unchain(object: Address) {
+    // SAFETY: reset and filled, so both lines are initialised.
+    let (header, chain) =
+        unsafe { (&*object.0.cast::<Header>(), &mut *object.0.add(CHAIN_AT).cast::<Chain>()) };
+    assert!(header.references == 1, "only chains of clones have more, and there are none");
+    if !chain.next.is_null() {
+        chain.next = std::ptr::null_mut();
+    }
+}
+
+/// Fills one object with packet `counter`.
+///
+/// # Safety
+/// `object` is the caller's own, and has `header_bytes` and the packet's length in bytes.
+#[inline]
+pub(crate) unsafe fn fill(object: Address, header_bytes: usize, traffic: &Traffic, counter: u32) {
+    // SAFETY: the data follow the header within the object.
+    let data = unsafe { object.0.add(header_bytes) };
+    let header = Header {
+        data,
+        length: traffic.length() as u32,
+        hash: traffic::hash_of(counter),
+        time_ns: traffic::time_of(counter),
+        port: 0,
+        segments: 1,
+        references: 1,
+    };
+    // SAFETY: objects are aligned to a cache line, and the caller owns this one.
+    unsafe { object.0.cast::<Header>().write(header) };
+    // SAFETY: there is room for the packet, and the template is elsewhere.
+    unsafe { traffic.fill(data, counter) };
+}
+
+/// The consumer's work on one object.
+///
+/// # Safety
+/// `object` is the caller's own, and `fill` has filled it before it was handed over.
+#[inline]
+pub(crate) unsafe fn read(object: Address) -> u64 {
+    // SAFETY: filled, and ordered by the ring that the address came through.
+    let header = unsafe { &*object.0.cast::<Header>() };
+    // SAFETY: `fill` wrote that many bytes there.
+    let packet = unsafe { std::slice::from_raw_parts(header.data, header.length as usize) };
+    traffic::digest(packet, header.hash, header.time_ns)
+}
+
+/// The two cores' caches of one pool, which last from run to run.
+pub struct Caches {
+    producer: Cache,
+    consumer: Cache,
+}
+
+impl Caches {
+    /// Two empty caches of `size` objects each.
+    pub fn new(size: usize) -> Self {
+        Self { producer: Cache::new(size), consumer: Cache::new(size) }
+    }
+}
+
+/// Hands `packets` packets over, a multiple of [`BURST`].
+pub fn hand_off<P, C>(
+    cores: Cores,
+    traffic: &Traffic,
+    packets: u64,
+    (pool, caches): (&Pool<'_>, &mut Caches),
+    (mut push, mut pull): (P, C),
+) -> Run
+where
+    P: Push<Address> + Send,
+    C: Pull<Address> + Send,
+{
+    let Caches { producer, consumer } = caches;
+    let done = run_together(
+        cores,
+        move || {
+            let mut burst = [Address::NOWHERE; BURST];
+            for first in (0..packets as u32).step_by(BURST) {
+                while !pool.take(producer, &mut burst) {
+                    spin_loop();
+                }
+                for &object in &burst {
+                    // SAFETY: taken from the pool just now.
+                    unsafe { reset(object) };
+                }
+                for (index, &object) in burst.iter().enumerate() {
+                    // SAFETY: taken from the pool just now; a packet fits in its data.
+                    unsafe { fill(object, HEADER_BYTES, traffic, first + index as u32) };
+                }
+                while !push.push(&burst) {
+                    spin_loop();
+                }
+            }
+        },
+        move || {
+            let mut sum = 0_u64;
+            let mut burst = [Address::NOWHERE; BURST];
+            for _ in 0..packets / BURST as u64 {
+                while !pull.pull(&mut burst) {
+                    spin_loop();
+                }
+                sum = sum.wrapping_add(read_burst(&burst, HEADER_BYTES));
+                for &object in &burst {
+                    // SAFETY: pulled from the ring of filled objects.
+                    unsafe { unchain(object) };
+                }
+                pool.give(consumer, &burst);
+            }
+            sum
+        },
+    );
+    Run { seconds: done.seconds, sum: done.consumer }
+}
+
+/// Reads a burst of filled objects that were just pulled from a ring, prefetching ahead.
+#[inline]
+pub(crate) fn read_burst(burst: &[Address; BURST], header_bytes: usize) -> u64 {
+    let ahead = |object: Address| {
+        prefetch::to_read(object.0);
+        prefetch::to_read(object.0.wrapping_add(header_bytes));
+        if header_bytes > CHAIN_AT {
+            prefetch::to_read(object.0.wrapping_add(CHAIN_AT));
+        }
+    };
+    burst[..AHEAD].iter().copied().for_each(ahead);
+    let mut sum = 0_u64;
+    for index in 0..BURST {
+        if let Some(&later) = burst.get(index + AHEAD) {
+            ahead(later);
+        }
+        // SAFETY: only filled objects are pushed, and those pulled are the consumer's.
+        sum = sum.wrapping_add(unsafe { read(burst[index]) });
+    }
+    sum
+}

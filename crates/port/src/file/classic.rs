@@ -1,0 +1,46 @@
+//! Classic pcap in nanoseconds or microseconds.
+
+use burstline_wire::files::{EncodeError, PacketToWrite, PcapNsEncoder};
+use burstline_wire::headers::LinkType;
+
+/// Magic of a file in microseconds. Source: draft-ietf-opsawg-pcap, section 4.
+const MICROSECONDS: u32 = 0xa1b2_c3d4;
+
+/// Where the fraction of a second stands in a record. Source: the same, section 5.
+const FRACTION: std::ops::Range<usize> = 4..8;
+
+/// Writes classic pcap. In microseconds it is the file in nanoseconds with another magic number
+/// and the fractions divided.
+pub(super) struct ClassicEncoder {
+    encoder: PcapNsEncoder,
+    nanoseconds: bool,
+}
+
+impl ClassicEncoder {
+    pub(super) fn new(link: LinkType, snapshot_bytes: u32, nanoseconds: bool) -> Self {
+        Self { encoder: PcapNsEncoder::new(link, snapshot_bytes), nanoseconds }
+    }
+
+    /// Writes the file header. Returns its bytes, 0 when `out` has no room.
+    pub(super) fn header(&self, out: &mut [u8]) -> usize {
+        let bytes = self.encoder.header(out);
+        if bytes > 0 && !self.nanoseconds {
+            out[..4].copy_from_slice(&MICROSECONDS.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Writes a record. Returns its bytes, 0 when `out` has no room.
+    pub(super) fn packet(
+        &self,
+        out: &mut [u8],
+        packet: &PacketToWrite<'_>,
+    ) -> Result<usize, EncodeError> {
+        let bytes = self.encoder.packet(out, packet)?;
+        if bytes > 0 && !self.nanoseconds {
+            let microseconds = (packet.time_ns % 1_000_000_000 / 1000) as u32;
+            out[FRACTION].copy_from_slice(&microseconds.to_le_bytes());
+        }
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,124 @@
+//! Which format an output gets, and where its bytes go.
+
+use std::fs::{self, File, OpenOptions as FileOptions};
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use burstline_sys::direct::{OutputFile, WriteError};
+
+use super::output::Output;
+use super::shown_path;
+use crate::opened::{OpenedFiles, Use};
+use crate::{Address, AddressError, PortError};
+
+/// Bytes of a segment by default: the smallest that takes the largest packet with room to spare.
+pub(super) const SEGMENT_BYTES: usize = 1 << 20;
+
+/// What can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    /// pcapng in segments with an index each.
+    Segmented,
+    /// pcapng, one block behind the other.
+    Pcapng,
+    /// Classic pcap; `nanoseconds` or microseconds.
+    Classic { nanoseconds: bool },
+}
+
+/// An output that is open and empty.
+pub(super) enum Target {
+    Segments(OutputFile),
+    Stream(Output),
+}
+
+/// What the parameters of an address ask for.
+pub(super) struct Layout {
+    pub(super) format: Format,
+    pub(super) segment_bytes: usize,
+    pub(super) path: PathBuf,
+}
+
+impl Layout {
+    pub(super) fn parse(address: &Address) -> Result<Self, AddressError> {
+        address.check_keys(&["format", "segment"])?;
+        let is_standard = address.target() == "-";
+        let path = shown_path(address.target(), "standard output");
+        let known = fs::metadata(&path).ok().filter(|_| !is_standard);
+        let is_stream = is_standard || known.is_some_and(|metadata| !metadata.is_file());
+        let format = match address.parameter("format") {
+            None if is_stream => Format::Pcapng,
+            None => Format::Segmented,
+            Some("pcapng") => Format::Pcapng,
+            Some("pcap-ns") => Format::Classic { nanoseconds: true },
+            Some("pcap") => Format::Classic { nanoseconds: false },
+            Some("segmented") if !is_stream => Format::Segmented,
+            Some(value @ "segmented") => {
+                let reason = "segments need a regular file; for a pipe use format=pcapng";
+                return Err(address.bad_value("format", value, reason));
+            }
+            Some(value) => {
+                let reason = "it is segmented, pcapng, pcap-ns or pcap";
+                return Err(address.bad_value("format", value, reason));
+            }
+        };
+        Ok(Self { format, segment_bytes: parse_segment(address)?, path })
+    }
+
+    /// Opens the output. A regular file that was there is emptied, unless the job reads it.
+    pub(super) fn open(&self, target: &str, files: &OpenedFiles) -> Result<Target, PortError> {
+        let fail = |error| PortError::Io { action: "create", path: self.path.clone(), error };
+        if target == "-" {
+            let file = File::from(io::stdout().as_fd().try_clone_to_owned().map_err(fail)?);
+            files.enter(&self.path, &file.metadata().map_err(fail)?, Use::Write)?;
+            return Ok(Target::Stream(Output::new(file)));
+        }
+        let path = Path::new(target);
+        let before = fs::metadata(path).ok();
+        if let Some(metadata) = &before {
+            files.enter(path, metadata, Use::Write)?;
+        }
+        let opened = match self.format {
+            Format::Segmented => {
+                Target::Segments(OutputFile::create(path).map_err(source).map_err(fail)?)
+            }
+            _ => {
+                // Emptied below and not on opening: only then is it known to be a regular file.
+                let mut options = FileOptions::new();
+                let options = options.write(true).create(true).truncate(false);
+                let file = options.open(path).map_err(fail)?;
+                if file.metadata().map_err(fail)?.is_file() {
+                    file.set_len(0).map_err(fail)?;
+                }
+                Target::Stream(Output::new(file))
+            }
+        };
+        if before.is_none() {
+            files.enter(path, &fs::metadata(path).map_err(fail)?, Use::Write)?;
+        }
+        Ok(opened)
+    }
+}
+
+/// What the kernel said.
+pub(super) fn source(error: WriteError) -> io::Error {
+    match error {
+        WriteError::File { source, .. } | WriteError::Short { source, .. } => source,
+        other => io::Error::other(other),
+    }
+}
+
+/// Reads a number of bytes, with k or M behind it for KiB and MiB.
+fn parse_segment(address: &Address) -> Result<usize, AddressError> {
+    let Some(value) = address.parameter("segment") else { return Ok(SEGMENT_BYTES) };
+    let (digits, shift) = match value.as_bytes().last() {
+        Some(b'k' | b'K') => (&value[..value.len() - 1], 10),
+        Some(b'M') => (&value[..value.len() - 1], 20),
+        _ => (value, 0),
+    };
+    let bytes = digits.parse::<usize>().ok().and_then(|number| number.checked_mul(1 << shift));
+    let bytes = bytes.filter(|bytes| bytes.is_power_of_two());
+    bytes.filter(|bytes| (4096..=16 << 20).contains(bytes)).ok_or_else(|| {
+        address.bad_value("segment", value, "a segment is a power of two from 4k to 16M")
+    })
+}

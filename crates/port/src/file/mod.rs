@@ -1,0 +1,75 @@
+//! `file:` ports: capture files, pipes and compressed captures.
+//!
+//! ```text
+//!  file --read--> window --Decoder--> descs in a scratch      lend: no copy of ours
+//!                                 \-> Writer::append          receive: one copy
+//!
+//!  bursts --encode--> segment, aligned --O_DIRECT--> file     segmented pcapng
+//!                  \-> buffer --write--> file, pipe           pcapng, pcap
+//! ```
+//!
+//! A file is read with `read(2)` and never mapped: a mapped file that somebody cuts short is a
+//! `SIGBUS`, and a read is no slower as long as its buffer stays in the second cache level.
+//! Formats are told by the first bytes, never by names; gzip and zstd are decompressed on the way.
+//!
+//! Invariants:
+//! - F1: no packet is decoded that the caller did not ask for, so that a budget closes the ledger.
+//! - F2: damage never ends a job: it is noted with its place, and decoding goes on behind it.
+//! - F3: an output is valid at every moment up to the last block that was surely written, and what
+//!   is not in it is counted.
+//! - F4: nothing but a regular file is ever cut, and none that the job reads.
+
+mod classic;
+mod input;
+mod layout;
+mod output;
+mod plain;
+mod segmented;
+mod sink;
+mod source;
+mod window;
+mod zstd;
+
+use std::path::{Path, PathBuf};
+
+use burstline_wire::headers::LinkType;
+
+use crate::{Address, OpenOptions, Port, PortError, PortTable};
+
+/// Opens a file to receive from.
+pub(crate) fn open_source(
+    address: &Address,
+    options: &OpenOptions,
+) -> Result<Box<dyn Port>, PortError> {
+    Ok(Box::new(source::FileSource::open(address, options)?))
+}
+
+/// Opens a file to send to.
+pub(crate) fn open_sink(
+    address: &Address,
+    options: &OpenOptions,
+) -> Result<Box<dyn Port>, PortError> {
+    Ok(Box::new(sink::FileSink::open(address, options)?))
+}
+
+/// The path to name in messages.
+fn shown_path(target: &str, standard: &str) -> PathBuf {
+    if target == "-" { standard.into() } else { target.into() }
+}
+
+/// Enters an interface of a file into the job's table. A file that does not name it lends its own
+/// name.
+fn enter_interface(
+    table: &PortTable,
+    name: &str,
+    link: LinkType,
+    path: &Path,
+) -> Result<u8, PortError> {
+    let file_name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    let name = if name.is_empty() { &file_name } else { name };
+    table.add(name, link).ok_or_else(|| PortError::TooManyInterfaces {
+        port: path.display().to_string(),
+        number: PortTable::MAX_ENTRIES,
+        most: PortTable::MAX_ENTRIES,
+    })
+}

@@ -1,0 +1,129 @@
+//! An output of blocks or records one behind the other.
+
+use std::io;
+
+use burstline_wire::files::{
+    Counters, EncodeError, InterfaceDescription, PacketToWrite, PcapngEncoder, SectionDescription,
+};
+use burstline_wire::headers::LinkType;
+
+use super::classic::ClassicEncoder;
+use super::output::Output;
+
+/// Room for a few of the largest packets.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// How the blocks look.
+enum Encoder {
+    Pcapng(PcapngEncoder),
+    Classic(ClassicEncoder),
+}
+
+/// Gathers blocks and writes them in order.
+pub(super) struct Plain {
+    output: Output,
+    encoder: Encoder,
+    buffer: Vec<u8>,
+    filled: usize,
+    /// Packets in the buffer.
+    buffered: u64,
+    /// Packets written.
+    kept: u64,
+}
+
+impl Plain {
+    /// `classic` says pcap, in nanoseconds or not.
+    pub(super) fn new(
+        output: Output,
+        link: LinkType,
+        snapshot_bytes: u32,
+        classic: Option<bool>,
+        section: &SectionDescription<'_>,
+    ) -> Result<Self, EncodeError> {
+        let mut buffer = vec![0; BUFFER_BYTES];
+        let (encoder, filled) = match classic {
+            Some(nanoseconds) => {
+                let encoder = ClassicEncoder::new(link, snapshot_bytes, nanoseconds);
+                let filled = encoder.header(&mut buffer);
+                (Encoder::Classic(encoder), filled)
+            }
+            None => {
+                let mut encoder = PcapngEncoder::new(link, snapshot_bytes);
+                let filled = encoder.section(&mut buffer, section)?;
+                (Encoder::Pcapng(encoder), filled)
+            }
+        };
+        Ok(Self { output, encoder, buffer, filled, buffered: 0, kept: 0 })
+    }
+
+    pub(super) fn interface(
+        &mut self,
+        interface: &InterfaceDescription<'_>,
+    ) -> io::Result<Result<(), EncodeError>> {
+        self.put(|encoder, out| match encoder {
+            Encoder::Pcapng(encoder) => encoder.interface(out, interface).map(Some),
+            Encoder::Classic(_) => Ok(None),
+        })
+    }
+
+    #[inline]
+    pub(super) fn packet(
+        &mut self,
+        packet: &PacketToWrite<'_>,
+    ) -> io::Result<Result<(), EncodeError>> {
+        let put = self.put(|encoder, out| match encoder {
+            Encoder::Pcapng(encoder) => encoder.packet(out, packet).map(Some),
+            Encoder::Classic(encoder) => encoder.packet(out, packet).map(Some),
+        })?;
+        self.buffered += u64::from(put.is_ok());
+        Ok(put)
+    }
+
+    pub(super) fn statistics(
+        &mut self,
+        interface: u32,
+        time_ns: u64,
+        counters: &Counters,
+    ) -> io::Result<Result<(), EncodeError>> {
+        self.put(|encoder, out| match encoder {
+            Encoder::Pcapng(encoder) => {
+                encoder.statistics(out, interface, time_ns, counters).map(Some)
+            }
+            Encoder::Classic(_) => Ok(None),
+        })
+    }
+
+    /// Writes all that is gathered.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        if self.filled > 0 {
+            self.output.write(&self.buffer[..self.filled])?;
+            self.kept += self.buffered;
+            (self.filled, self.buffered) = (0, 0);
+        }
+        Ok(())
+    }
+
+    /// Packets surely written, and the bytes up to the last of them.
+    pub(super) fn kept(&self) -> (u64, u64) {
+        (self.kept, self.output.bytes)
+    }
+
+    /// Puts a block into the buffer, after writing it out where it has no room. `None` from
+    /// `write` says that there is nothing to put.
+    #[inline]
+    fn put(
+        &mut self,
+        mut write: impl FnMut(&mut Encoder, &mut [u8]) -> Result<Option<usize>, EncodeError>,
+    ) -> io::Result<Result<(), EncodeError>> {
+        loop {
+            match write(&mut self.encoder, &mut self.buffer[self.filled..]) {
+                Ok(Some(0)) => self.flush()?,
+                Ok(bytes) => {
+                    self.filled += bytes.unwrap_or(0);
+                    return Ok(Ok(()));
+                }
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+    }
+}

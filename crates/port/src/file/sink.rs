@@ -1,0 +1,356 @@
+//! The sink: gives each packet its interface and its block, and knows which of them are safe.
+
+use std::io;
+
+use burstline_log::{Burst, Flags, Packet};
+use burstline_wire::files::{
+    Counters, Direction, EncodeError, InterfaceDescription, MAX_CAPTURED, PacketToWrite,
+    SectionDescription,
+};
+use burstline_wire::hash::HashKind;
+use burstline_wire::headers::LinkType;
+
+use super::layout::{Format, Layout, Target};
+use super::plain::Plain;
+use super::segmented::Segmented;
+use crate::{
+    Address, Capabilities, InterfaceTotals, Loss, OpenOptions, Port, PortAccount, PortError,
+    PortInfo, PortTable, TableEntry, TimestampSource,
+};
+
+/// The longest interface name that is written, in bytes.
+const MAX_NAME_BYTES: usize = 256;
+
+/// What a port of the job is in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Described {
+    NotYet,
+    As(u32),
+    /// Its link type is not the file's.
+    Not,
+}
+
+/// The file, as far as it is begun. Until the first packet its link type is not known.
+enum Body {
+    Opened(Target),
+    Segmented(Box<Segmented>),
+    Plain(Box<Plain>),
+    /// An output that failed, with its packets and bytes and what the system said.
+    Failed {
+        packets: u64,
+        bytes: u64,
+        error: io::Error,
+    },
+}
+
+/// A capture file that is written, or a pipe.
+pub(super) struct FileSink {
+    info: PortInfo,
+    layout: Layout,
+    body: Body,
+    link: LinkType,
+    hash: HashKind,
+    snapshot_bytes: u32,
+    table: PortTable,
+    described: [Described; PortTable::MAX_ENTRIES],
+    /// The job's number and the packets of each interface of the file, in its order.
+    interfaces: Vec<(u8, u64)>,
+    totals: Vec<InterfaceTotals>,
+    /// Packets that went into the body.
+    accepted: u64,
+    latest_ns: u64,
+    account: PortAccount,
+}
+
+impl FileSink {
+    pub(super) fn open(address: &Address, options: &OpenOptions) -> Result<Self, PortError> {
+        let layout = Layout::parse(address)?;
+        let target = layout.open(address.target(), &options.files)?;
+        let capabilities = Capabilities { can_transmit: true, ..Capabilities::default() };
+        let (name, timestamps) = (address.to_string(), TimestampSource::File);
+        Ok(Self {
+            info: PortInfo { name, capabilities, timestamps },
+            layout,
+            body: Body::Opened(target),
+            link: LinkType::ETHERNET,
+            hash: options.hash,
+            snapshot_bytes: options.snapshot_bytes.unwrap_or(MAX_CAPTURED).min(MAX_CAPTURED),
+            table: options.table.clone(),
+            described: [Described::NotYet; PortTable::MAX_ENTRIES],
+            interfaces: Vec::new(),
+            totals: Vec::new(),
+            accepted: 0,
+            latest_ns: 0,
+            account: PortAccount::default(),
+        })
+    }
+
+    /// Puts a packet into the file. `Ok(false)`: it was dropped, and counted.
+    #[inline]
+    fn put(&mut self, packet: &Packet<'_>) -> io::Result<bool> {
+        let interface = match self.described[usize::from(packet.port())] {
+            Described::As(interface) => interface,
+            _ => match self.describe(packet.port())? {
+                Some(interface) => interface,
+                None => {
+                    self.drop_one(Loss::LinkMismatch);
+                    return Ok(false);
+                }
+            },
+        };
+        let desc = packet.desc();
+        let is_outgoing = desc.flags().contains(Flags::OUTGOING);
+        let time_ns = packet.time_ns();
+        let packet = PacketToWrite {
+            bytes: packet.bytes(),
+            original_length: packet.original_length() as u32,
+            time_ns,
+            interface,
+            direction: is_outgoing.then_some(Direction::Outbound),
+            drops_before: packet.drops_before(),
+            queue: None,
+            hash: (self.hash != HashKind::None).then(|| desc.hash()),
+        };
+        let put = match &mut self.body {
+            Body::Segmented(body) => body.packet(&packet)?,
+            Body::Plain(body) => body.packet(&packet)?,
+            Body::Opened(_) | Body::Failed { .. } => return Ok(false),
+        };
+        if let Err(error) = put {
+            if self.account.lost.of(Loss::TooLong) == 0 {
+                self.account.note(|| format!("{error}; segment=1M takes every packet"));
+            }
+            self.drop_one(Loss::TooLong);
+            return Ok(false);
+        }
+        self.latest_ns = self.latest_ns.max(time_ns);
+        self.accepted += 1;
+        self.interfaces[interface as usize].1 += 1;
+        Ok(true)
+    }
+
+    #[cold]
+    fn drop_one(&mut self, cause: Loss) {
+        self.account.lost.add(cause, 1);
+        if let Body::Segmented(body) = &mut self.body {
+            body.count_drop();
+        }
+    }
+
+    /// Describes an interface that has its first packet. `None`: it cannot be in this file.
+    #[cold]
+    fn describe(&mut self, port: u8) -> io::Result<Option<u32>> {
+        if self.described[usize::from(port)] == Described::Not {
+            return Ok(None);
+        }
+        let unknown = || TableEntry { name: format!("port {port}"), link: self.link };
+        let entry = self.table.entries_from(port.into()).into_iter().next();
+        let entry = entry.unwrap_or_else(unknown);
+        let name = &entry.name[..entry.name.floor_char_boundary(MAX_NAME_BYTES)];
+        let description = InterfaceDescription::new(entry.link, name);
+        let outcome = match &mut self.body {
+            Body::Opened(_) => self.start(&description).map(Ok)?,
+            _ if entry.link != self.link => {
+                let (file, interface) = (self.link.0, entry.link.0);
+                Err(EncodeError::LinkDiffers { file, interface })
+            }
+            Body::Segmented(body) => body.interface(&description)?,
+            Body::Plain(body) => body.interface(&description)?,
+            Body::Failed { .. } => Ok(()),
+        };
+        if let Err(error) = outcome {
+            self.described[usize::from(port)] = Described::Not;
+            self.account.note(|| format!("{name}: {error}"));
+            return Ok(None);
+        }
+        let interface = self.interfaces.len() as u32;
+        self.described[usize::from(port)] = Described::As(interface);
+        self.interfaces.push((port, 0));
+        Ok(Some(interface))
+    }
+
+    /// Begins the file with its first interface.
+    fn start(&mut self, interface: &InterfaceDescription<'_>) -> io::Result<()> {
+        let (packets, bytes) = (0, 0);
+        // What stays there if anything fails below.
+        let nowhere = Body::Failed { packets, bytes, error: io::ErrorKind::Other.into() };
+        let section = SectionDescription {
+            os: std::env::consts::OS,
+            application: concat!("burstline ", env!("CARGO_PKG_VERSION")),
+            ..SectionDescription::default()
+        };
+        let (link, snapshot_bytes) = (interface.link, self.snapshot_bytes);
+        let begun = match std::mem::replace(&mut self.body, nowhere) {
+            Body::Opened(Target::Segments(output)) => {
+                let bytes = self.layout.segment_bytes;
+                let encoder = Segmented::encoder(bytes, link, snapshot_bytes, self.hash);
+                let body = Segmented::start(output, encoder, &section, interface)?;
+                Body::Segmented(Box::new(body))
+            }
+            Body::Opened(Target::Stream(output)) => {
+                let classic = match self.layout.format {
+                    Format::Classic { nanoseconds } => Some(nanoseconds),
+                    _ => None,
+                };
+                let body = Plain::new(output, link, snapshot_bytes, classic, &section);
+                let mut body = body.map_err(io::Error::other)?;
+                body.interface(interface)?.map_err(io::Error::other)?;
+                Body::Plain(Box::new(body))
+            }
+            begun => begun,
+        };
+        (self.body, self.link) = (begun, link);
+        Ok(())
+    }
+
+    /// Packets surely in the file, and its bytes.
+    fn kept(&self) -> (u64, u64) {
+        match &self.body {
+            Body::Opened(_) => (0, 0),
+            Body::Segmented(body) => body.kept(),
+            Body::Plain(body) => body.kept(),
+            Body::Failed { packets, bytes, .. } => (*packets, *bytes),
+        }
+    }
+
+    /// Ends the file where it is safe, and counts what is not in it.
+    #[cold]
+    fn fail(&mut self, error: io::Error) -> PortError {
+        let (packets, bytes) = self.kept();
+        if let Body::Segmented(body) = &mut self.body {
+            body.cut();
+        }
+        self.account.lost.add(cause_of(&error), self.accepted - packets);
+        self.body = Body::Failed { packets, bytes, error };
+        self.failure()
+    }
+
+    /// The error of an output that failed.
+    fn failure(&self) -> PortError {
+        let (kept_packets, bytes) = self.kept();
+        let error = match &self.body {
+            Body::Failed { error, .. } => copy_of(error),
+            _ => io::ErrorKind::Other.into(),
+        };
+        PortError::OutputFailed { path: self.layout.path.clone(), error, kept_packets, bytes }
+    }
+
+    /// Counts `packets` packets that come after the output failed.
+    fn refuse(&mut self, packets: usize) {
+        if let Body::Failed { error, .. } = &self.body {
+            self.account.lost.add(cause_of(error), packets as u64);
+        }
+    }
+
+    fn write_statistics(&mut self) -> io::Result<()> {
+        for index in 0..self.totals.len() {
+            let port = self.totals[index].port;
+            self.describe_at_end(port)?;
+        }
+        for (interface, &(port, written)) in (0..).zip(&self.interfaces) {
+            let totals = self.totals.iter().find(|totals| totals.port == port);
+            let counters = Counters {
+                received: totals.map(|totals| totals.received),
+                missed: totals.map(|totals| totals.missed),
+                accepted: None,
+                lost: totals.map(|totals| totals.lost),
+                delivered: Some(written),
+            };
+            let put = match &mut self.body {
+                Body::Segmented(body) => body.statistics(interface, self.latest_ns, &counters)?,
+                Body::Plain(body) => body.statistics(interface, self.latest_ns, &counters)?,
+                Body::Opened(_) | Body::Failed { .. } => Ok(()),
+            };
+            put.map_err(io::Error::other)?;
+        }
+        Ok(())
+    }
+
+    /// Describes an interface that had no packet, so that its counts can stand in the file.
+    fn describe_at_end(&mut self, port: u8) -> io::Result<()> {
+        if self.described[usize::from(port)] == Described::NotYet {
+            self.describe(port)?;
+        }
+        Ok(())
+    }
+
+    fn finish_body(&mut self) -> io::Result<()> {
+        if let Body::Opened(_) = self.body {
+            // A file without a packet is a valid file.
+            self.describe(0)?;
+        }
+        self.write_statistics()?;
+        self.flush_body()
+    }
+
+    fn flush_body(&mut self) -> io::Result<()> {
+        match &mut self.body {
+            Body::Segmented(body) => body.flush(),
+            Body::Plain(body) => body.flush(),
+            Body::Opened(_) | Body::Failed { .. } => Ok(()),
+        }
+    }
+}
+
+impl Port for FileSink {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    /// One copy of each packet; one `write` for each segment, or for each MiB of a stream.
+    fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
+        self.account.offered += burst.len() as u64;
+        if let Body::Failed { .. } = self.body {
+            self.refuse(burst.len());
+            return Err(self.failure());
+        }
+        let mut taken = 0;
+        for (index, packet) in burst.packets().enumerate() {
+            match self.put(&packet) {
+                Ok(is_taken) => taken += u64::from(is_taken),
+                Err(error) => {
+                    let failure = self.fail(error);
+                    self.refuse(burst.len() - index);
+                    return Err(failure);
+                }
+            }
+            self.account.bytes_copied += packet.length() as u64;
+        }
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        self.flush_body().map_err(|error| self.fail(error))
+    }
+
+    fn set_totals(&mut self, totals: &[InterfaceTotals]) {
+        self.totals = totals.to_vec();
+    }
+
+    fn finish(&mut self) -> Result<(), PortError> {
+        self.finish_body().map_err(|error| self.fail(error))
+    }
+
+    fn account(&self) -> PortAccount {
+        let in_flight = match self.body {
+            Body::Failed { .. } => 0,
+            _ => self.accepted - self.kept().0,
+        };
+        PortAccount { in_flight, ..self.account.clone() }
+    }
+}
+
+fn cause_of(error: &io::Error) -> Loss {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => Loss::PipeClosed,
+        _ => Loss::DiskFull,
+    }
+}
+
+/// The same error once more: `io::Error` cannot be cloned.
+fn copy_of(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => io::Error::new(error.kind(), error.to_string()),
+    }
+}

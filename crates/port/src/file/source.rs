@@ -1,0 +1,357 @@
+//! The source: reads, decodes, lends or appends.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+
+use burstline_log::{Appended, Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
+use burstline_wire::files::{
+    Decoder, Direction, FileKind, FormatError, MAX_CAPTURED, Record, Step,
+};
+use burstline_wire::hash::{FlowHasher, HashKind};
+
+use super::input::{Input, Pulled};
+use super::window::Window;
+use super::{enter_interface, shown_path};
+use crate::opened::Use;
+use crate::{
+    Address, Capabilities, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
+    PortTable, Received, TimestampSource,
+};
+
+const _: () = assert!(MAX_CAPTURED as usize <= MAX_PACKET_BYTES);
+
+/// `epb_flags`: bits 16 to 31 are errors that the link layer saw.
+/// Source: draft-ietf-opsawg-pcapng, section 4.3.1.
+const LINK_ERRORS: u32 = 0xffff_0000;
+
+/// A packet that is decoded and lies in the window.
+#[derive(Clone, Copy)]
+struct Located {
+    offset: usize,
+    length: u32,
+    meta: Meta,
+}
+
+/// What the window has next.
+enum Next {
+    Packet(Located),
+    /// Nothing before more is read.
+    Empty,
+    /// An error, or the end.
+    Over,
+}
+
+/// A capture file, or a pipe that one comes through.
+pub(super) struct FileSource {
+    info: PortInfo,
+    path: PathBuf,
+    input: Input,
+    window: Window,
+    decoder: Decoder,
+    hasher: FlowHasher,
+    is_hashing: bool,
+    table: PortTable,
+    /// The numbers in the table of the file's interfaces, in the file's order.
+    ports: Vec<u8>,
+    snapshot_bytes: u32,
+    /// Whether the first bytes have been looked at.
+    is_known: bool,
+    /// Whether the last byte is in the window.
+    is_read: bool,
+    is_over: bool,
+    /// To be said at the next call.
+    error: Option<PortError>,
+    /// Decoded, but the log had no room.
+    pending: Option<Located>,
+    decoded: u64,
+    account: PortAccount,
+}
+
+impl FileSource {
+    pub(super) fn open(address: &Address, options: &OpenOptions) -> Result<Self, PortError> {
+        address.check_keys(&[])?;
+        let path = shown_path(address.target(), "standard input");
+        let fail = |error| PortError::Io { action: "open", path: path.clone(), error };
+        let (input, metadata) = Input::open(address.target()).map_err(fail)?;
+        options.files.enter(&path, &metadata, Use::Read)?;
+        let window = Window::new().map_err(fail)?;
+        let capabilities = Capabilities {
+            can_receive: true,
+            can_lend: true,
+            can_wait: true,
+            is_finite: true,
+            ..Capabilities::default()
+        };
+        let (name, timestamps) = (address.to_string(), TimestampSource::File);
+        let decoder = if input.is_pipe() { Decoder::live() } else { Decoder::new() };
+        let mut source = Self {
+            info: PortInfo { name, capabilities, timestamps },
+            path,
+            input,
+            window,
+            decoder,
+            hasher: FlowHasher::new(options.hash),
+            is_hashing: options.hash != HashKind::None,
+            table: options.table.clone(),
+            ports: Vec::new(),
+            snapshot_bytes: options.snapshot_bytes.unwrap_or(u32::MAX),
+            is_known: false,
+            is_read: false,
+            is_over: false,
+            error: None,
+            pending: None,
+            decoded: 0,
+            account: PortAccount::default(),
+        };
+        if !source.input.is_pipe() {
+            source.look_ahead()?;
+        }
+        Ok(source)
+    }
+
+    /// Reads the start of a regular file, so that one that is no capture is refused on opening.
+    fn look_ahead(&mut self) -> Result<(), PortError> {
+        while !self.is_known {
+            self.refill()?;
+        }
+        loop {
+            match Decoder::new().next(self.window.rest(), &mut 0, self.is_read) {
+                Step::Refused(error) => return Err(self.refused(error)),
+                Step::NeedMore { .. } if !self.is_read => self.refill()?,
+                _ => return Ok(()),
+            };
+        }
+    }
+
+    /// Reads once. Says `Nothing` when a pipe has nothing now.
+    fn refill(&mut self) -> Result<Pulled, PortError> {
+        let (input, window) = (&mut self.input, &mut self.window);
+        let pulled = match window.fill(|place| input.pull(place)) {
+            Ok(pulled) => pulled,
+            Err(error) if self.input.is_compressed() => self.broken_stream(&error),
+            Err(error) => {
+                return Err(PortError::Io { action: "read", path: self.path.clone(), error });
+            }
+        };
+        self.is_read |= pulled == Pulled::End;
+        if !self.is_known && (self.is_read || self.window.rest().len() >= 4) {
+            self.is_known = true;
+            let kind = FileKind::detect(self.window.rest());
+            if matches!(kind, FileKind::Gzip | FileKind::Zstd) {
+                self.input.decompress(kind, self.window.rest());
+                self.window.clear();
+                self.is_read = false;
+                return self.refill();
+            }
+        }
+        Ok(pulled)
+    }
+
+    /// A compressed stream that breaks ends there; what came before is good.
+    fn broken_stream(&mut self, error: &io::Error) -> Pulled {
+        self.account.is_damaged = true;
+        let at = self.decoder.file_offset() + self.window.rest().len() as u64;
+        self.account
+            .note(|| format!("compressed data broken after {at} decompressed bytes: {error}"));
+        Pulled::End
+    }
+
+    fn refused(&self, error: FormatError) -> PortError {
+        let mend = match error {
+            FormatError::Empty | FormatError::HeaderCut { .. } => {
+                "; was the capture ended before it began?"
+            }
+            _ => "; it takes pcap or pcapng, as it is or in gzip or zstd",
+        };
+        let path = self.path.clone();
+        // A compressed file that breaks at once has said more than that nothing came out of it.
+        let broken = self.account.notes.first().cloned();
+        let reason = broken.unwrap_or_else(|| format!("{error}{mend}"));
+        PortError::NotACapture { path, reason }
+    }
+
+    /// The next packet of the window. Cost: that of the decoder; no system call.
+    #[inline]
+    fn next(&mut self) -> Next {
+        loop {
+            let (bytes, position) = self.window.split();
+            match self.decoder.next(bytes, position, self.is_read) {
+                Step::Packet(record) => match self.ports.get(record.interface as usize) {
+                    Some(&port) => return Next::Packet(self.locate(&record, port)),
+                    None => match self.enter_interfaces() {
+                        Ok(()) => {
+                            let port = self.ports[record.interface as usize];
+                            return Next::Packet(self.locate(&record, port));
+                        }
+                        Err(error) => return self.end(Some(error)),
+                    },
+                },
+                Step::NeedMore { .. } => return Next::Empty,
+                Step::Damage(damage) => {
+                    self.account.is_damaged = true;
+                    self.account.note(|| damage.to_string());
+                }
+                Step::Refused(error) => {
+                    let error = self.refused(error);
+                    return self.end(Some(error));
+                }
+                Step::End => {
+                    let error = self.enter_interfaces().err();
+                    return self.end(error);
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn end(&mut self, error: Option<PortError>) -> Next {
+        self.is_over = true;
+        self.error = error;
+        Next::Over
+    }
+
+    /// Gives a number to each interface that the decoder has met since the last time.
+    #[cold]
+    fn enter_interfaces(&mut self) -> Result<(), PortError> {
+        for interface in &self.decoder.interfaces()[self.ports.len()..] {
+            let (name, link) = (&interface.name, interface.link);
+            self.ports.push(enter_interface(&self.table, name, link, &self.path)?);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn locate(&mut self, record: &Record, port: u8) -> Located {
+        self.decoded += 1;
+        let length = record.captured_length.min(self.snapshot_bytes);
+        let mut meta = Meta::new(record.time_ns, record.original_length, port);
+        if length < record.original_length {
+            self.account.truncated += 1;
+        }
+        if record.has_options {
+            self.read_options(&mut meta);
+        }
+        if self.is_hashing {
+            let bytes = &self.window.bytes()[record.offset..][..length as usize];
+            meta.hash = self.hasher.hash(record.link, bytes);
+        }
+        Located { offset: record.offset, length, meta }
+    }
+
+    #[cold]
+    fn read_options(&self, meta: &mut Meta) {
+        let options = self.decoder.options();
+        meta.drops_before = options.drops_before.unwrap_or(0);
+        if options.direction() == Some(Direction::Outbound) {
+            meta.flags = meta.flags.union(Flags::OUTGOING);
+        }
+        if options.flags.unwrap_or(0) & LINK_ERRORS != 0 {
+            meta.flags = meta.flags.union(Flags::DAMAGED);
+        }
+    }
+
+    /// The next packet, after reading if `may_read`. `Err` is the state to return with.
+    #[inline]
+    fn take(&mut self, may_read: bool) -> Result<Located, Result<PortState, PortError>> {
+        if let Some(located) = self.pending.take() {
+            return Ok(located);
+        }
+        loop {
+            if !self.is_over {
+                match self.next() {
+                    Next::Packet(located) => return Ok(located),
+                    Next::Empty if !may_read => return Err(Ok(PortState::Busy)),
+                    Next::Empty => match self.refill() {
+                        Ok(Pulled::Nothing) => return Err(Ok(PortState::Idle)),
+                        Ok(_) => continue,
+                        Err(error) => return Err(Err(error)),
+                    },
+                    Next::Over => {}
+                }
+            }
+            return match self.error.take() {
+                Some(error) if may_read => Err(Err(error)),
+                Some(error) => {
+                    self.error = Some(error);
+                    Err(Ok(PortState::Busy))
+                }
+                None => Err(Ok(PortState::Ended)),
+            };
+        }
+    }
+}
+
+impl Port for FileSource {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    /// One `read` of 256 KiB for each window of packets; a call that has packets does not read.
+    fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
+        let mut packets = 0;
+        let mut state = if budget == 0 { PortState::Blocked } else { PortState::Busy };
+        while packets < budget {
+            let located = match self.take(packets == 0) {
+                Ok(located) => located,
+                Err(outcome) => {
+                    state = outcome?;
+                    break;
+                }
+            };
+            let end = located.offset + located.length as usize;
+            let bytes = &self.window.bytes()[located.offset..end];
+            match writer.append(bytes, &located.meta) {
+                Appended::Whole => self.account.bytes_copied += u64::from(located.length),
+                Appended::Truncated => {
+                    self.account.bytes_copied += writer.max_packet_bytes() as u64;
+                    let was_whole = located.length == located.meta.original_length;
+                    self.account.truncated += u64::from(was_whole);
+                }
+                Appended::Full => {
+                    self.pending = Some(located);
+                    state = PortState::Blocked;
+                    break;
+                }
+            }
+            packets += 1;
+        }
+        Ok(Received { packets, state })
+    }
+
+    /// As `receive`; the packets stay in the window.
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
+        scratch.clear();
+        let first_packet = self.decoded - u64::from(self.pending.is_some());
+        let budget = budget.min(SCRATCH_PACKETS as u64) as usize;
+        let mut state = if budget == 0 { PortState::Blocked } else { PortState::Busy };
+        while scratch.len() < budget {
+            match self.take(scratch.is_empty()) {
+                Ok(located) => {
+                    scratch.push(located.offset as u32, located.length, &located.meta);
+                }
+                Err(outcome) => {
+                    state = outcome?;
+                    break;
+                }
+            }
+        }
+        Ok(Lent { burst: scratch.burst(self.window.bytes(), first_packet), state })
+    }
+
+    fn account(&self) -> PortAccount {
+        PortAccount {
+            offered: self.decoded,
+            in_flight: u64::from(self.pending.is_some()),
+            ..self.account.clone()
+        }
+    }
+
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        self.input.readiness()
+    }
+}

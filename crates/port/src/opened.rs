@@ -1,0 +1,45 @@
+//! Which files a job reads and writes, so that no output overwrites an input.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::PortError;
+
+/// How a job uses a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Read,
+    Write,
+}
+
+/// The regular files that a job has open, by device and inode. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct OpenedFiles(Arc<Mutex<Vec<(u64, u64, Use)>>>);
+
+impl OpenedFiles {
+    /// Enters a file. A file may be read several times, but what is written is nobody else's.
+    /// Anything but a regular file is not entered.
+    pub(crate) fn enter(
+        &self,
+        path: &Path,
+        metadata: &Metadata,
+        usage: Use,
+    ) -> Result<(), PortError> {
+        if !metadata.is_file() {
+            return Ok(());
+        }
+        let (device, inode) = (metadata.dev(), metadata.ino());
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let collides = |&(known_device, known_inode, known_use): &(u64, u64, Use)| {
+            (known_device, known_inode) == (device, inode)
+                && (usage == Use::Write || known_use == Use::Write)
+        };
+        if files.iter().any(collides) {
+            return Err(PortError::SameFile { path: path.to_owned() });
+        }
+        files.push((device, inode, usage));
+        Ok(())
+    }
+}

@@ -1,0 +1,129 @@
+//! The sources and sinks that the suite runs over.
+
+use std::io::Write;
+
+use burstline_port::{FaultInjector, FaultPlan, OpenOptions, Port, PortTable, Tracer};
+use burstline_wire::files::{
+    Direction, InterfaceDescription, PacketToWrite, PcapngEncoder, SectionDescription,
+};
+use burstline_wire::hash::HashKind;
+use burstline_wire::headers::LinkType;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
+use crate::common::{Folder, packets, pcap, pump, sink, source};
+
+/// Packets that each backend has.
+pub(crate) const PACKETS: u64 = 3000;
+
+/// A source that can be opened again and again, with the same packets each time.
+pub(crate) struct Backend {
+    pub(crate) name: String,
+    pub(crate) open: Box<dyn Fn() -> Box<dyn Port>>,
+}
+
+impl Backend {
+    fn new(name: &str, open: impl Fn() -> Box<dyn Port> + 'static) -> Self {
+        Self { name: name.to_owned(), open: Box::new(open) }
+    }
+}
+
+pub(crate) fn options() -> OpenOptions {
+    OpenOptions { hash: HashKind::Symmetric, table: PortTable::new(), ..OpenOptions::default() }
+}
+
+/// A plain pcapng with options and two interfaces, by the codec alone.
+fn pcapng() -> Vec<u8> {
+    let mut encoder = PcapngEncoder::new(LinkType::ETHERNET, 262_144);
+    let (mut file, mut place) = (Vec::new(), vec![0; 4096]);
+    let bytes = encoder.section(&mut place, &SectionDescription::default()).unwrap();
+    file.extend_from_slice(&place[..bytes]);
+    for name in ["left", "right"] {
+        let interface = InterfaceDescription::new(LinkType::ETHERNET, name);
+        let bytes = encoder.interface(&mut place, &interface).unwrap();
+        file.extend_from_slice(&place[..bytes]);
+    }
+    for (number, (seconds, fraction, original_length, bytes)) in
+        packets(PACKETS as u32).iter().enumerate()
+    {
+        let time_ns = u64::from(*seconds) * 1_000_000_000 + u64::from(*fraction);
+        let is_odd = number % 2 == 1;
+        let packet = PacketToWrite {
+            original_length: *original_length,
+            interface: is_odd.into(),
+            direction: is_odd.then_some(Direction::Outbound),
+            drops_before: (number % 13) as u64,
+            ..PacketToWrite::new(bytes, time_ns)
+        };
+        let bytes = encoder.packet(&mut place, &packet).unwrap();
+        file.extend_from_slice(&place[..bytes]);
+    }
+    file
+}
+
+/// Every source; the folder must outlive them.
+pub(crate) fn sources(folder: &Folder) -> Vec<Backend> {
+    let list = packets(PACKETS as u32);
+    let classic = pcap(0xa1b2_c3d4, false, 1, &list);
+    let half = classic.len() / 2;
+    let gzip = |bytes: &[u8]| {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    };
+    let zstd = |bytes: &[u8]| compress_to_vec(bytes, CompressionLevel::Fastest);
+    let skippable = [0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3];
+    let files = [
+        ("us.pcap", classic.clone()),
+        ("ns-swapped.pcap", pcap(0xa1b2_3c4d, true, 1, &list)),
+        ("raw.pcap", pcap(0xa1b2_3c4d, false, 101, &list)),
+        ("two.pcapng", pcapng()),
+        ("two-members.gz", [gzip(&classic[..half]), gzip(&classic[half..])].concat()),
+        ("pcapng.gz", gzip(&pcapng())),
+        (
+            "frames.zst",
+            [zstd(&classic[..half]), skippable.to_vec(), zstd(&classic[half..])].concat(),
+        ),
+    ];
+    let mut backends = Vec::new();
+    for (name, bytes) in files {
+        let path = folder.file(name, &bytes);
+        let address = format!("file:{}", path.display());
+        backends.push(Backend::new(name, move || source(&address, &options()).unwrap()));
+    }
+    for (name, query) in [
+        ("segmented", "segment=64k"),
+        ("plain", "format=pcapng"),
+        ("classic-ns", "format=pcap-ns"),
+        ("classic", "format=pcap"),
+    ] {
+        let path = folder.path(name);
+        let job = options();
+        let from = folder.path("two.pcapng").display().to_string();
+        let mut from = source(&format!("file:{from}"), &job).unwrap();
+        let mut to = sink(&format!("file:{}?{query}", path.display()), &job).unwrap();
+        assert_eq!(pump(&mut *from, &mut *to).unwrap(), PACKETS);
+        to.finish().unwrap();
+        let address = format!("file:{}", path.display());
+        backends.push(Backend::new(name, move || source(&address, &options()).unwrap()));
+    }
+    for query in ["size=64", "size=imix&protocol=mix&ip=mix&vlan=5", "size=random:64-1518&seed=9"] {
+        let address = format!("gen:?packets={PACKETS}&start=5&{query}");
+        let name = address.clone();
+        backends.push(Backend::new(&name, move || source(&address, &options()).unwrap()));
+    }
+    let inner = format!("file:{}", folder.path("two.pcapng").display());
+    let address = inner.clone();
+    backends.push(Backend::new("tracer", move || {
+        Box::new(Tracer::new(source(&address, &options()).unwrap(), Box::new(std::io::sink())))
+    }));
+    for (name, drop, idle) in [("no faults", 0.0, 0.0), ("drops", 0.3, 0.0), ("idle", 0.1, 0.4)] {
+        let address = inner.clone();
+        backends.push(Backend::new(name, move || {
+            let plan = FaultPlan { seed: 3, drop, idle, ..FaultPlan::default() };
+            Box::new(FaultInjector::new(source(&address, &options()).unwrap(), plan))
+        }));
+    }
+    backends
+}

@@ -1,0 +1,8 @@
+//! One suite for all ports: the invariants of the crate, held against every backend.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod backends;
+mod sinks;
+mod sources;

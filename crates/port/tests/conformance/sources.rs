@@ -1,0 +1,137 @@
+//! What holds for every source.
+
+use burstline_log::Scratch;
+use burstline_port::PortState;
+
+use crate::backends::{PACKETS, sources};
+use crate::common::{Folder, check_ledger, drain_by_lending, drain_by_receiving, log};
+
+#[test]
+fn lending_and_receiving_deliver_the_same_whatever_the_budget() {
+    let folder = Folder::new();
+    for backend in sources(&folder) {
+        let reference = drain_by_lending(&mut *(backend.open)(), u64::MAX);
+        for budget in [1, 7, 1024] {
+            // Chance of idling depends on the calls, and with it what is dropped.
+            if backend.name == "idle" {
+                continue;
+            }
+            let lent = drain_by_lending(&mut *(backend.open)(), budget);
+            assert!(lent == reference, "{}: lend {budget}", backend.name);
+            let received = drain_by_receiving(&mut *(backend.open)(), budget, 64 << 10, 8);
+            assert!(received == reference, "{}: receive {budget}", backend.name);
+        }
+    }
+}
+
+#[test]
+fn every_packet_is_delivered_or_lost_by_name() {
+    let folder = Folder::new();
+    for backend in sources(&folder) {
+        let mut port = (backend.open)();
+        let delivered = drain_by_lending(&mut *port, 100).len() as u64;
+        let account = port.account();
+        assert_eq!(account.offered, PACKETS, "{}", backend.name);
+        assert_eq!(delivered + account.lost.total(), PACKETS, "{}", backend.name);
+        assert_eq!((account.in_flight, account.is_damaged), (0, false), "{}", backend.name);
+        let is_lossy = ["drops", "idle"].contains(&backend.name.as_str());
+        assert_eq!(account.lost.total() > 0, is_lossy, "{}", backend.name);
+    }
+}
+
+#[test]
+fn a_log_that_is_full_loses_nothing_and_keeps_the_order() {
+    let folder = Folder::new();
+    for backend in sources(&folder) {
+        if backend.name == "idle" {
+            continue;
+        }
+        let reference = drain_by_lending(&mut *(backend.open)(), 7);
+        let received = drain_by_receiving(&mut *(backend.open)(), u64::MAX, 4096, 3);
+        assert!(received == reference, "{}", backend.name);
+    }
+}
+
+#[test]
+fn a_packet_that_the_log_refused_can_be_lent() {
+    let folder = Folder::new();
+    for backend in sources(&folder) {
+        let mut port = (backend.open)();
+        let (_log, mut writer, mut reader) = log(4096, 3);
+        let mut delivered = 0;
+        loop {
+            let received = port.receive(&mut writer, u64::MAX).unwrap();
+            delivered += received.packets;
+            check_ledger(&*port, delivered);
+            if received.state == PortState::Blocked {
+                let mut scratch = Scratch::new();
+                let lent = port.lend(&mut scratch, 5).unwrap();
+                delivered += lent.burst.len() as u64;
+                check_ledger(&*port, delivered);
+                writer.publish();
+                while reader.next_burst().is_some() {}
+            }
+            if received.state == PortState::Ended {
+                break;
+            }
+        }
+        let lost = port.account().lost.total();
+        assert_eq!(delivered + lost, PACKETS, "{}", backend.name);
+    }
+}
+
+#[test]
+fn a_budget_is_kept_exactly_and_no_more_is_taken_in() {
+    let folder = Folder::new();
+    for backend in sources(&folder) {
+        if ["drops", "idle"].contains(&backend.name.as_str()) {
+            continue;
+        }
+        for limit in [1, 7, 1024, PACKETS] {
+            let (mut port, mut scratch) = ((backend.open)(), Scratch::new());
+            let mut left = limit;
+            while left > 0 {
+                left -= port.lend(&mut scratch, left).unwrap().burst.len() as u64;
+            }
+            let account = port.account();
+            let now = (account.offered, account.in_flight);
+            assert_eq!(now, (limit, 0), "{}: lend {limit}", backend.name);
+            let mut port = (backend.open)();
+            let (_log, mut writer, mut reader) = log(64 << 10, 8);
+            let mut left = limit;
+            while left > 0 {
+                left -= port.receive(&mut writer, left).unwrap().packets;
+                writer.publish();
+                while reader.next_burst().is_some() {}
+            }
+            let account = port.account();
+            let now = (account.offered, account.in_flight);
+            assert_eq!(now, (limit, 0), "{}: receive {limit}", backend.name);
+            assert_eq!(port.receive(&mut writer, 0).unwrap().packets, 0);
+        }
+    }
+}
+
+#[test]
+fn a_source_that_ended_stays_so() {
+    let folder = Folder::new();
+    for backend in sources(&folder) {
+        let mut port = (backend.open)();
+        drain_by_lending(&mut *port, u64::MAX);
+        let (account, mut scratch) = (port.account(), Scratch::new());
+        let (_log, mut writer, _reader) = log(4096, 3);
+        let mut ends = 0;
+        // The one that idles may say so first.
+        for _ in 0..50 {
+            let lent = port.lend(&mut scratch, 5).unwrap();
+            assert!(lent.burst.is_empty(), "{}", backend.name);
+            let state = lent.state;
+            assert!(matches!(state, PortState::Ended | PortState::Idle), "{}", backend.name);
+            let received = port.receive(&mut writer, 5).unwrap();
+            assert_eq!(received.packets, 0, "{}", backend.name);
+            ends += u32::from(received.state == PortState::Ended);
+        }
+        assert!(ends > 0, "{}", backend.name);
+        assert_eq!(port.account(), account, "{}", backend.name);
+    }
+}

@@ -1,0 +1,260 @@
+//! Outputs that fail, and outputs that must not be written.
+
+mod common;
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+use std::process::Command;
+
+use burstline_log::Scratch;
+use burstline_port::{InterfaceTotals, Loss, OpenOptions, PortError, PortState};
+use burstline_wire::files::{Decoder, Step};
+
+use common::{Folder, drain_by_lending, open_file, packets, pcap, pump, sink, source};
+
+const FORMATS: [&str; 4] = ["segment=64k", "format=pcapng", "format=pcap-ns", "format=pcap"];
+
+/// Sends until the output fails; returns the error. Checks the ledger and what can be read back.
+fn fill(path: &Path, format: &str) -> PortError {
+    let job = OpenOptions::default();
+    let mut from = source("gen:?packets=100000&size=imix&start=1", &job).unwrap();
+    let mut to = sink(&format!("file:{}?{format}", path.display()), &job).unwrap();
+    let error = pump(&mut *from, &mut *to).expect_err("no room");
+    let PortError::OutputFailed { kept_packets, bytes, .. } = &error else { panic!("{error}") };
+    let (kept_packets, bytes) = (*kept_packets, *bytes);
+    // Later bursts are refused, and counted.
+    let (mut scratch, offered) = (Scratch::new(), to.account().offered);
+    let lent = from.lend(&mut scratch, 10).unwrap();
+    to.transmit(&lent.burst).unwrap_err();
+    to.finish().unwrap();
+    let account = to.account();
+    assert_eq!(account.offered, offered + 10);
+    assert_eq!(account.in_flight, 0);
+    assert_eq!(account.lost.of(Loss::DiskFull), account.lost.total());
+    assert_eq!(account.offered - account.lost.total(), kept_packets, "{format}");
+    if fs::metadata(path).unwrap().is_file() {
+        assert_eq!(fs::metadata(path).unwrap().len(), bytes, "{format}");
+        if bytes > 0 {
+            let mut read = open_file(path);
+            let packets = drain_by_lending(&mut *read, u64::MAX).len() as u64;
+            assert_eq!(packets, kept_packets, "{format}");
+            assert!(!read.account().is_damaged, "{format}: {:?}", read.account().notes);
+        }
+    }
+    error
+}
+
+#[test]
+fn a_full_device_is_one_clear_error() {
+    let error = fill(Path::new("/dev/full"), "format=pcapng");
+    let text = error.to_string();
+    assert!(text.contains("/dev/full") && text.contains("No space left"), "{text}");
+    assert!(text.contains("0 packets in 0 bytes are safe"), "{text}");
+}
+
+#[test]
+fn a_full_disk_leaves_a_whole_file_and_an_exact_count() {
+    let folder = Folder::new();
+    let place = folder.path("disk");
+    fs::create_dir(&place).unwrap();
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=3m", "tmpfs"])
+        .arg(&place)
+        .output()
+        .is_ok_and(|output| output.status.success());
+    if !mounted {
+        println!("not run: needs the right to mount a tmpfs");
+        return;
+    }
+    for format in FORMATS {
+        let error = fill(&place.join("full"), format);
+        let PortError::OutputFailed { kept_packets, .. } = error else { panic!("{error}") };
+        assert!(kept_packets > 1000, "{format}: {kept_packets}");
+        fs::remove_file(place.join("full")).unwrap();
+    }
+    assert!(Command::new("umount").arg(&place).status().unwrap().success());
+}
+
+#[test]
+fn a_limit_on_file_sizes_is_a_full_disk() {
+    const INNER: &str = "BURSTLINE_TEST_LIMITED";
+    if std::env::var_os(INNER).is_some() {
+        let folder = Folder::new();
+        for format in FORMATS {
+            fill(&folder.path("limited"), format);
+        }
+        return;
+    }
+    // The signal is ignored, as the program does, and the limit holds for the child alone.
+    let script = "trap '' XFSZ; ulimit -f 1500; exec \"$0\" --exact \"$1\" --nocapture";
+    let output = Command::new("bash")
+        .args(["-c", script])
+        .arg(std::env::current_exe().unwrap())
+        .arg("a_limit_on_file_sizes_is_a_full_disk")
+        .env(INNER, "1")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+}
+
+#[test]
+fn an_output_that_is_read_or_written_already_is_refused_and_left_alone() {
+    let folder = Folder::new();
+    let bytes = pcap(0xa1b2_c3d4, false, 1, &packets(10));
+    let path = folder.file("a.pcap", &bytes);
+    let alias = folder.path("alias");
+    fs::hard_link(&path, &alias).unwrap();
+    let link = folder.path("link");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let job = OpenOptions::default();
+    let address = |path: &Path| format!("file:{}", path.display());
+    let _input = source(&address(&path), &job).unwrap();
+    let _again = source(&address(&path), &job).unwrap();
+    for other in [&path, &alias, &link] {
+        for format in FORMATS {
+            let error = sink(&format!("{}?{format}", address(other)), &job).err().unwrap();
+            assert!(matches!(error, PortError::SameFile { .. }), "{error:?}");
+        }
+    }
+    assert_eq!(fs::read(&path).unwrap(), bytes);
+    let output = address(&folder.path("output"));
+    let _output = sink(&output, &job).unwrap();
+    assert!(matches!(sink(&output, &job), Err(PortError::SameFile { .. })));
+    // Another job is another matter.
+    sink(&address(&alias), &OpenOptions::default()).unwrap();
+}
+
+#[test]
+fn a_pipe_whose_reader_goes_is_named() {
+    let folder = Folder::new();
+    let path = folder.path("fifo");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let reader_path = path.clone();
+    let reader = std::thread::spawn(move || {
+        let mut start = [0; 10_000];
+        File::open(reader_path).unwrap().read_exact(&mut start).unwrap();
+        start
+    });
+    let job = OpenOptions::default();
+    let mut to = sink(&format!("file:{}", path.display()), &job).unwrap();
+    let mut from = source("gen:?size=1518&start=1", &job).unwrap();
+    let error = pump(&mut *from, &mut *to).expect_err("nobody reads");
+    assert!(error.is_pipe_closed(), "{error}");
+    let account = to.account();
+    let lost = account.lost.of(Loss::PipeClosed);
+    assert!(lost > 0 && lost == account.lost.total(), "{account:?}");
+    let (start, mut position) = (reader.join().unwrap(), 0);
+    let step = Decoder::new().next(&start, &mut position, false);
+    assert!(matches!(step, Step::Packet(_)), "{step:?}");
+}
+
+#[test]
+fn packets_of_another_link_type_are_dropped_by_name() {
+    let folder = Folder::new();
+    let job = OpenOptions::default();
+    for (name, link) in [("ether", 1), ("raw", 101)] {
+        folder.file(name, &pcap(0xa1b2_c3d4, false, link, &packets(20)));
+    }
+    let path = folder.path("mixed");
+    let mut to = sink(&format!("file:{}", path.display()), &job).unwrap();
+    let mut taken = Vec::new();
+    for name in ["ether", "raw"] {
+        let address = format!("file:{}", folder.path(name).display());
+        taken.push(pump(&mut *source(&address, &job).unwrap(), &mut *to).unwrap());
+    }
+    to.finish().unwrap();
+    assert_eq!(taken, [20, 0]);
+    let account = to.account();
+    assert_eq!((account.offered, account.lost.of(Loss::LinkMismatch)), (40, 20));
+    assert_eq!(account.notes.len(), 1, "{:?}", account.notes);
+    assert!(account.notes[0].contains("write a file for each"), "{:?}", account.notes);
+    assert_eq!(drain_by_lending(&mut *open_file(&path), 7).len(), 20);
+}
+
+#[test]
+fn packets_of_every_size_are_kept_or_named() {
+    let folder = Folder::new();
+    let lengths = [0_u32, 1, 4_000, 65_536, 262_143, 262_144];
+    let list: Vec<_> =
+        lengths.iter().map(|&length| (5, 0, length, vec![9; length as usize])).collect();
+    folder.file("sizes", &pcap(0xa1b2_c3d4, false, 1, &list));
+    let address = format!("file:{}", folder.path("sizes").display());
+    for (format, kept) in
+        [("segment=1M", 6), ("segment=64k", 3), ("format=pcapng", 6), ("format=pcap", 6)]
+    {
+        let job = OpenOptions::default();
+        let path = folder.path("out");
+        let mut to = sink(&format!("file:{}?{format}", path.display()), &job).unwrap();
+        let taken = pump(&mut *source(&address, &job).unwrap(), &mut *to).unwrap();
+        to.finish().unwrap();
+        assert_eq!((taken, to.account().lost.of(Loss::TooLong)), (kept, 6 - kept), "{format}");
+        assert_eq!(drain_by_lending(&mut *open_file(&path), 7).len() as u64, kept, "{format}");
+    }
+}
+
+#[test]
+fn the_closing_counts_are_in_the_file_and_a_file_without_packets_is_valid() {
+    let folder = Folder::new();
+    for (format, packets) in [("segment=64k", 3), ("format=pcapng", 3), ("segment=1M", 0)] {
+        let job = OpenOptions::default();
+        let path = folder.path("counted");
+        let from = format!("gen:?packets={packets}&start=1");
+        let mut from = source(&from, &job).unwrap();
+        let mut to = sink(&format!("file:{}?{format}", path.display()), &job).unwrap();
+        pump(&mut *from, &mut *to).unwrap();
+        to.set_totals(&[InterfaceTotals { port: 0, received: 9, missed: 4, lost: 2 }]);
+        to.finish().unwrap();
+        let (bytes, mut position) = (fs::read(&path).unwrap(), 0);
+        let mut decoder = Decoder::new();
+        while decoder.next(&bytes, &mut position, true) != Step::End {}
+        let counters = decoder.interfaces()[0].counters;
+        assert_eq!((counters.received, counters.missed), (Some(9), Some(4)), "{format}");
+        assert_eq!((counters.lost, counters.delivered), (Some(2), Some(packets)), "{format}");
+        assert_eq!(decoder.interfaces()[0].name, from_name(packets));
+    }
+}
+
+fn from_name(packets: u64) -> String {
+    format!("gen:?packets={packets}&start=1")
+}
+
+#[test]
+fn dev_null_takes_everything_and_stays_what_it_is() {
+    let job = OpenOptions::default();
+    let mut to = sink("file:/dev/null", &job).unwrap();
+    let mut from = source("gen:?packets=5000", &job).unwrap();
+    assert_eq!(pump(&mut *from, &mut *to).unwrap(), 5000);
+    to.finish().unwrap();
+    assert!(!fs::metadata("/dev/null").unwrap().is_file());
+    assert_eq!((to.account().lost.total(), to.account().in_flight), (0, 0));
+    let error = sink("file:/dev/null?format=segmented", &job).err().unwrap();
+    assert!(error.to_string().contains("for a pipe use format=pcapng"), "{error}");
+}
+
+#[test]
+fn a_paced_generator_loses_what_a_full_log_cannot_take() {
+    let job = OpenOptions::default();
+    let mut port = source("gen:?packets=2000&rate=1M&size=1518", &job).unwrap();
+    let (_log, mut writer, mut reader) = common::log(4096, 3);
+    let mut delivered = 0;
+    loop {
+        let received = port.receive(&mut writer, u64::MAX).unwrap();
+        delivered += received.packets;
+        assert_ne!(received.state, PortState::Blocked);
+        common::check_ledger(&*port, delivered);
+        if received.state == PortState::Ended {
+            break;
+        }
+    }
+    writer.publish();
+    let mut read = 0;
+    while let Some(burst) = reader.next_burst() {
+        read += burst.len() as u64;
+    }
+    let account = port.account();
+    assert_eq!((account.offered, read), (2000, delivered));
+    assert_eq!(account.lost.of(Loss::LogFull), 2000 - delivered);
+    assert!(delivered < 2000);
+}
