@@ -9,6 +9,7 @@
 //!   usage      what it cost: CPU, memory           limits      what may be locked
 //!   direct     aligned buffers and writes past the page cache
 //!   topology   which nodes, cores and huge pages there are
+//!   pcap       filter expressions, compiled by libpcap if it is there
 //!   ------------------------------------------------------------------
 //!   Linux 5.14 or later, on rustix and, where rustix has no call, on libc
 //! ```
@@ -29,6 +30,7 @@ pub mod direct;
 pub mod futex;
 pub mod limits;
 pub mod memory;
+pub mod pcap;
 pub mod scheduling;
 pub mod topology;
 pub mod usage;

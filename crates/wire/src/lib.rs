@@ -10,6 +10,7 @@
 //! - `flow`: addresses, ports and protocol, in either direction.
 //! - `hash`: Toeplitz as NICs compute it, and a hash that does not see the direction; fragments
 //!   follow their flow.
+//! - `filter`: classic BPF programs, checked and run: is this packet wanted?
 //! - `files`: pcap, pcapng and the segmented pcapng of our own recordings.
 //!
 //! This crate does no I/O and knows no device. It is the boundary where untrusted bytes become
@@ -22,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 pub mod files;
+pub mod filter;
 pub mod flow;
 pub mod hash;
 pub mod headers;

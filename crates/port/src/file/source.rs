@@ -171,22 +171,49 @@ impl FileSource {
         PortError::NotACapture { path, reason }
     }
 
-    /// The next packet of the window. Cost: that of the decoder; no system call.
-    #[inline]
+    /// The next packet of the window, unless it needs a closer look: then `take` must be asked.
+    /// Cost: that of the decoder; no system call.
+    #[inline(always)]
+    fn take_ordinary(&mut self) -> Option<Located> {
+        if self.is_over || self.pending.is_some() {
+            return None;
+        }
+        let (bytes, position) = self.window.split();
+        let record = self.decoder.next_ordinary(bytes, position)?;
+        match self.ports.get(record.interface as usize) {
+            Some(&port) => Some(self.locate(&record, port)),
+            None => self.locate_first(&record),
+        }
+    }
+
+    /// Locates the first packet of an interface. `None` when that cannot have a number.
+    #[cold]
+    fn locate_first(&mut self, record: &Record) -> Option<Located> {
+        match self.enter_interfaces() {
+            Ok(()) => {
+                let port = self.ports[record.interface as usize];
+                Some(self.locate(record, port))
+            }
+            Err(error) => {
+                self.end(Some(error));
+                None
+            }
+        }
+    }
+
+    /// The next packet of the window, whatever it takes.
+    #[cold]
     fn next(&mut self) -> Next {
         loop {
             let (bytes, position) = self.window.split();
             match self.decoder.next(bytes, position, self.is_read) {
-                Step::Packet(record) => match self.ports.get(record.interface as usize) {
-                    Some(&port) => return Next::Packet(self.locate(&record, port)),
-                    None => match self.enter_interfaces() {
-                        Ok(()) => {
-                            let port = self.ports[record.interface as usize];
-                            return Next::Packet(self.locate(&record, port));
-                        }
-                        Err(error) => return self.end(Some(error)),
-                    },
-                },
+                Step::Packet(record) => {
+                    let located = match self.ports.get(record.interface as usize) {
+                        Some(&port) => Some(self.locate(&record, port)),
+                        None => self.locate_first(&record),
+                    };
+                    return located.map_or(Next::Over, Next::Packet);
+                }
                 Step::NeedMore { .. } => return Next::Empty,
                 Step::Damage(damage) => {
                     self.account.is_damaged = true;
@@ -221,7 +248,7 @@ impl FileSource {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn locate(&mut self, record: &Record, port: u8) -> Located {
         self.decoded += 1;
         let length = record.captured_length.min(self.snapshot_bytes);
@@ -252,8 +279,16 @@ impl FileSource {
     }
 
     /// The next packet, after reading if `may_read`. `Err` is the state to return with.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, may_read: bool) -> Result<Located, Result<PortState, PortError>> {
+        match self.take_ordinary() {
+            Some(located) => Ok(located),
+            None => self.take_slowly(may_read),
+        }
+    }
+
+    #[cold]
+    fn take_slowly(&mut self, may_read: bool) -> Result<Located, Result<PortState, PortError>> {
         if let Some(located) = self.pending.take() {
             return Ok(located);
         }

@@ -139,17 +139,28 @@ impl Decoder {
     /// If `*position > chunk.len()`.
     #[inline]
     pub fn next(&mut self, chunk: &[u8], position: &mut usize, at_end: bool) -> Step {
-        let short = match self.mode {
-            Mode::Classic => self.short_classic(chunk, *position),
-            Mode::Blocks => self.short_block(chunk, *position),
-            _ => None,
-        };
-        if let Some((record, bytes)) = short {
-            *position += bytes;
-            self.offset += bytes as u64;
-            return Step::Packet(record);
+        match self.next_ordinary(chunk, position) {
+            Some(record) => Step::Packet(record),
+            None => self.slow(chunk, position, at_end),
         }
-        self.slow(chunk, position, at_end)
+    }
+
+    /// As [`next`](Self::next) where that is a packet and there is nothing special about it, else
+    /// `None`, and `next` must be asked. For loops: it is all in line and nothing but a record comes
+    /// back, which stays in registers.
+    #[inline(always)]
+    pub fn next_ordinary(&mut self, chunk: &[u8], position: &mut usize) -> Option<Record> {
+        // The byte order is a constant inside each of the four: no word asks for it again.
+        let (record, bytes) = match (self.mode, self.swapped) {
+            (Mode::Classic, false) => self.short_classic::<false>(chunk, *position)?,
+            (Mode::Classic, true) => self.short_classic::<true>(chunk, *position)?,
+            (Mode::Blocks, false) => self.short_block::<false>(chunk, *position)?,
+            (Mode::Blocks, true) => self.short_block::<true>(chunk, *position)?,
+            _ => return None,
+        };
+        *position += bytes;
+        self.offset += bytes as u64;
+        Some(record)
     }
 
     /// The interfaces that are known so far, over all sections, in the order of their appearance.
@@ -174,14 +185,18 @@ impl Decoder {
 
     /// A record with a plausible successor, or `None` for the slow path to judge.
     #[inline(always)]
-    fn short_classic(&mut self, chunk: &[u8], at: usize) -> Option<(Record, usize)> {
+    fn short_classic<const SWAPPED: bool>(
+        &mut self,
+        chunk: &[u8],
+        at: usize,
+    ) -> Option<(Record, usize)> {
         let classic = &self.classic;
-        let head = classic.header(chunk.get(at..)?, self.swapped)?;
+        let head = classic.header(chunk.get(at..)?, SWAPPED)?;
         if head.captured > MAX_CAPTURED || head.original == 0 {
             return None;
         }
         let bytes = classic.header_bytes + head.captured as usize;
-        let next = classic.header(chunk.get(at + bytes..)?, self.swapped)?;
+        let next = classic.header(chunk.get(at + bytes..)?, SWAPPED)?;
         if !next.is_plausible(classic.fractions, head.seconds) {
             return None;
         }
@@ -192,9 +207,9 @@ impl Decoder {
 
     /// An Enhanced Packet Block without options whose lengths agree, or `None`.
     #[inline(always)]
-    fn short_block(&self, chunk: &[u8], at: usize) -> Option<(Record, usize)> {
+    fn short_block<const SWAPPED: bool>(&self, chunk: &[u8], at: usize) -> Option<(Record, usize)> {
         let head: &[u8; 28] = chunk.get(at..)?.first_chunk()?;
-        let read = |at| word(head, at, self.swapped);
+        let read = |at| word(head, at, SWAPPED);
         let (length, captured) = (read(4), read(20));
         if read(0) != block_type::ENHANCED_PACKET
             || captured > MAX_CAPTURED
@@ -203,7 +218,7 @@ impl Decoder {
             return None;
         }
         let trailing: &[u8; 4] = chunk.get(at + length as usize - 4..)?.first_chunk()?;
-        if order(u32::from_le_bytes(*trailing), self.swapped) != length {
+        if order(u32::from_le_bytes(*trailing), SWAPPED) != length {
             return None;
         }
         let interface = self.section.get(read(8) as usize)?;

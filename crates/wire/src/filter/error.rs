@@ -1,0 +1,109 @@
+//! Why something is not a program.
+
+use super::{INSTRUCTIONS_MAX, MEMORY_WORDS};
+
+/// Why a program is refused. Instructions are counted from 0.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FilterError {
+    /// Too long, or empty.
+    #[error("filter: {instructions} instructions, a program has 1 to {INSTRUCTIONS_MAX}")]
+    Length {
+        /// Instructions that there are.
+        instructions: usize,
+    },
+    /// No such instruction.
+    #[error("filter, instruction {at}: there is no opcode {code:#06x}")]
+    Opcode {
+        /// The instruction.
+        at: usize,
+        /// Its code.
+        code: u16,
+    },
+    /// A jump past the last instruction.
+    #[error("filter, instruction {at}: jumps to {target}, the last instruction is {last}")]
+    JumpOutside {
+        /// The instruction.
+        at: usize,
+        /// Where it jumps to.
+        target: u64,
+        /// The last instruction.
+        last: usize,
+    },
+    /// A jump back, as libpcap makes it for `protochain`.
+    #[error(
+        "filter, instruction {at}: jumps back by {distance}, loops are not allowed; \
+         write `proto` instead of `protochain`"
+    )]
+    JumpBack {
+        /// The instruction.
+        at: usize,
+        /// Instructions back from the one after it.
+        distance: u32,
+    },
+    /// The last instruction does not return.
+    #[error("filter, instruction {at}: the last one, opcode {code:#06x}, is not a return")]
+    NoReturn {
+        /// The instruction.
+        at: usize,
+        /// Its code.
+        code: u16,
+    },
+    /// A word of memory that does not exist.
+    #[error("filter, instruction {at}: memory word {word}, there are {MEMORY_WORDS}")]
+    MemoryWord {
+        /// The instruction.
+        at: usize,
+        /// The word.
+        word: u32,
+    },
+    /// A word of memory that may not have been stored yet.
+    #[error("filter, instruction {at}: memory word {word} may be loaded before it is stored")]
+    MemoryUnset {
+        /// The instruction.
+        at: usize,
+        /// The word.
+        word: u32,
+    },
+    /// Division or remainder by the constant 0.
+    #[error("filter, instruction {at}: divides by 0")]
+    DivisionByZero {
+        /// The instruction.
+        at: usize,
+    },
+    /// A shift that leaves nothing.
+    #[error("filter, instruction {at}: shifts by {bits} bits, at most 31 are allowed")]
+    Shift {
+        /// The instruction.
+        at: usize,
+        /// The bits.
+        bits: u32,
+    },
+    /// A load of what only the kernel knows.
+    #[error(
+        "filter, instruction {at}: loads from {offset}, which means something only to a kernel \
+         socket; compile for raw bytes: tcpdump -y EN10MB -ddd without -i"
+    )]
+    KernelOnly {
+        /// The instruction.
+        at: usize,
+        /// The offset, always negative (`SKF_AD_OFF` and others).
+        offset: i32,
+    },
+    /// The count in front is not that of the instructions.
+    #[error("filter: {stated} instructions announced, {found} given")]
+    Count {
+        /// The count in front.
+        stated: u64,
+        /// Instructions that follow.
+        found: usize,
+    },
+    /// Text that is not four numbers, each in the range of its field.
+    #[error("filter, instruction {at}: `{text}` is not code jt jf k")]
+    Text {
+        /// The instruction.
+        at: usize,
+        /// The beginning of the text.
+        text: String,
+    },
+}

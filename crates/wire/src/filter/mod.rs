@@ -1,0 +1,122 @@
+//! Classic BPF: small programs that say of each packet whether it is wanted.
+//!
+//! ```text
+//! "udp port 53" --libpcap--> instructions --Program::new--> checked, decoded --run--> 0 or bytes
+//!  tcpdump -ddd --------------^                             (never again per packet)
+//! ```
+//!
+//! The machine has an accumulator A, an index X, 16 words of memory M and the packet, all in 32
+//! bits. A program that [`Program::new`] has accepted ends after at most as many steps as it has
+//! instructions, because every jump goes forward.
+//!
+//! Programs see the bytes of the packet and nothing else, so they mean the same on every port.
+//! What only a kernel socket knows (a VLAN tag that the NIC took off, the interface) is asked for
+//! by loads from negative offsets; those are refused here. For the one place where the kernel runs
+//! a program of ours, [`Program::for_packet_socket`] lets tagged packets through to where their
+//! bytes are whole again.
+//!
+//! # Invariants
+//! - I1. What runs was checked: known opcodes, jumps forward and inside, a return at the end, no
+//!   constant division by 0, shifts in [0, 32), M[] in [0, 16) and stored before it is loaded.
+//!   The kernel accepts what we accept.
+//! - I2. Running neither panics nor allocates, and its verdict is that of libpcap's `bpf_filter`.
+//!
+//! Source: Linux `net/core/filter.c` (`bpf_check_classic`), libpcap `bpf_filter.c`; McCanne and
+//! Jacobson, The BSD Packet Filter, USENIX 1993.
+
+mod error;
+mod interpreter;
+mod opcode;
+mod operation;
+#[cfg(test)]
+mod tests;
+mod text;
+mod verifier;
+
+pub use error::FilterError;
+
+use operation::Operation;
+
+/// Instructions that a program may have. Source: `BPF_MAXINSNS`, `linux/bpf_common.h`.
+pub const INSTRUCTIONS_MAX: usize = 4096;
+
+/// Words of memory that a program has. Source: `BPF_MEMWORDS`, `linux/filter.h`.
+pub const MEMORY_WORDS: usize = 16;
+
+/// One instruction as libpcap and the kernel write it. Source: `struct sock_filter`,
+/// `linux/filter.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Instruction {
+    /// What to do.
+    pub code: u16,
+    /// Instructions to skip if a test holds.
+    pub jt: u8,
+    /// Instructions to skip if it does not.
+    pub jf: u8,
+    /// The constant: an offset, a value, a distance or a word of memory.
+    pub k: u32,
+}
+
+/// A program that was checked and can run. Prints itself as `tcpdump -ddd` does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    instructions: Vec<Instruction>,
+    operations: Vec<Operation>,
+}
+
+impl Program {
+    /// Checks and decodes a program.
+    ///
+    /// # Errors
+    /// What is wrong, with the number of the instruction counted from 0, as `tcpdump -d` does.
+    pub fn new(instructions: Vec<Instruction>) -> Result<Self, FilterError> {
+        let operations = verifier::check(&instructions)?;
+        Ok(Self { instructions, operations })
+    }
+
+    /// Reads a program in any of the forms in which tools print one: `tcpdump -ddd` or `bpfc`,
+    /// one instruction a line or all on one line with commas (as iptables takes it), with or
+    /// without the count in front, and `tcpdump -dd` with its braces.
+    ///
+    /// # Errors
+    /// What cannot be read, or what [`Program::new`] refuses.
+    pub fn from_tcpdump_ddd(text: &str) -> Result<Self, FilterError> {
+        Self::new(text::parse(text)?)
+    }
+
+    /// How many bytes of the packet are wanted: 0 means none, so it is filtered out; more than it
+    /// has means all of it. A program that loads from outside of `packet`, or divides by an X of
+    /// 0, wants none.
+    ///
+    /// `original_length` is the packet's length on the wire; `packet` may be shorter.
+    ///
+    /// Cost: a few CPU instructions for each of the program's that is passed; no allocation.
+    #[inline]
+    pub fn run(&self, packet: &[u8], original_length: u32) -> u32 {
+        interpreter::run(&self.operations, packet, original_length).unwrap_or(0)
+    }
+
+    /// The program as it was given, `[1, INSTRUCTIONS_MAX]` instructions.
+    pub fn instructions(&self) -> &[Instruction] {
+        &self.instructions
+    }
+
+    /// The program for `SO_ATTACH_FILTER` on a packet socket.
+    ///
+    /// The kernel shows a filter the packet without its outermost VLAN tag, if the NIC or the
+    /// kernel took that off. There this program would judge other bytes than those on the wire. So
+    /// three instructions come in front of it: a packet whose tag was taken off is passed whole,
+    /// and the receiver, who puts the tag back, has to [`run`](Self::run) the program on it. On
+    /// all other packets the kernel's verdict is final. It is the same as here but for an index
+    /// below 0 (`ip[ip[0] - 300]`): with that libpcap rejects, and the kernel loads.
+    ///
+    /// # Errors
+    /// [`FilterError::Length`] if that makes more than [`INSTRUCTIONS_MAX`] instructions.
+    pub fn for_packet_socket(&self) -> Result<Vec<Instruction>, FilterError> {
+        let instructions = opcode::PASS_STRIPPED_TAG.len() + self.instructions.len();
+        if instructions > INSTRUCTIONS_MAX {
+            return Err(FilterError::Length { instructions });
+        }
+        Ok([&opcode::PASS_STRIPPED_TAG[..], &self.instructions].concat())
+    }
+}
