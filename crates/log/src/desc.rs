@@ -6,8 +6,8 @@
 //! word 1: bit 31 .. 13 length | 12 .. 8 flags | 7 .. 0 port
 //! ```
 //!
-//! A desc is 16 bytes, so that four of them share a cache line and one store writes one. What is
-//! true of few packets (a length cut short, a time far from its neighbours', losses just before)
+//! A desc is 16 bytes, so that four of them share a cache line. It is two words and not four
+//! fields, because stores are what a writer runs out of first. What is true of few packets (a length cut short, a time far from its neighbours', losses just before)
 //! does not fit and is not paid for by the others: it stands in [`Facts`], announced by
 //! [`Flags::FACTS`].
 
@@ -29,10 +29,10 @@ const FLAGS_MASK: u32 = 0x1f;
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C, align(16))]
 pub struct Desc {
-    offset: u32,
-    shape: u32,
-    hash: u32,
-    time_delta_ns: u32,
+    /// Offset in the low half, length, flags and port in the high half.
+    place: u64,
+    /// Flow hash in the low half, time delta in the high half.
+    flow: u64,
 }
 
 const _: () = assert!(size_of::<Desc>() == 16 && align_of::<Desc>() == 16);
@@ -44,61 +44,66 @@ impl Desc {
     pub fn new(offset: u32, length: u32, port: u8, flags: Flags) -> Self {
         debug_assert!(length as usize <= MAX_PACKET_BYTES, "length {length} needs more bits");
         let shape = length << LENGTH_SHIFT | u32::from(flags.0) << FLAGS_SHIFT | u32::from(port);
-        Self { offset, shape, hash: 0, time_delta_ns: 0 }
+        Self { place: u64::from(offset) | u64::from(shape) << 32, flow: 0 }
     }
 
     /// The same desc with a flow hash and a time, in ns after the burst's base time.
     #[inline]
     pub fn with(self, hash: u32, time_delta_ns: u32) -> Self {
-        Self { hash, time_delta_ns, ..self }
+        Self { flow: u64::from(hash) | u64::from(time_delta_ns) << 32, ..self }
     }
 
     /// Where the packet's first byte is, from the burst's base.
     #[inline]
     pub fn offset(&self) -> u32 {
-        self.offset
+        self.place as u32
     }
 
     /// How many bytes of the packet are here, in `[0, MAX_PACKET_BYTES]`.
     #[inline]
     pub fn length(&self) -> u32 {
-        self.shape >> LENGTH_SHIFT
+        self.shape() >> LENGTH_SHIFT
     }
 
     /// The port it came from: an index into the ports of whoever wrote the log.
     #[inline]
     pub fn port(&self) -> u8 {
-        self.shape as u8
+        self.shape() as u8
     }
 
     /// What else is known.
     #[inline]
     pub fn flags(&self) -> Flags {
-        Flags((self.shape >> FLAGS_SHIFT & FLAGS_MASK) as u8)
+        Flags((self.shape() >> FLAGS_SHIFT & FLAGS_MASK) as u8)
     }
 
     /// The flow hash, of the log's hash kind; 0 where the kind is none.
     #[inline]
     pub fn hash(&self) -> u32 {
-        self.hash
+        self.flow as u32
     }
 
     /// Time after the burst's base time, in ns; without meaning where [`Flags::FACTS`] is set.
     #[inline]
     pub fn time_delta_ns(&self) -> u32 {
-        self.time_delta_ns
+        (self.flow >> 32) as u32
+    }
+
+    #[inline]
+    fn shape(&self) -> u32 {
+        (self.place >> 32) as u32
     }
 }
 
 impl fmt::Debug for Desc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Desc")
-            .field("offset", &self.offset)
+            .field("offset", &self.offset())
             .field("length", &self.length())
             .field("port", &self.port())
             .field("flags", &self.flags())
-            .field("hash", &format_args!("{:#010x}", self.hash))
-            .field("time_delta_ns", &self.time_delta_ns)
+            .field("hash", &format_args!("{:#010x}", self.hash()))
+            .field("time_delta_ns", &self.time_delta_ns())
             .finish()
     }
 }

@@ -114,10 +114,11 @@ struct Open {
 pub struct Writer {
     /// First byte of the open segment; dangling while none is open.
     base: NonNull<u8>,
+    /// Both are `segment_bytes` while no segment is open, so that nothing fits.
     low: usize,
     high: usize,
-    count: u32,
-    published: u32,
+    /// `high` when it was published last.
+    published_high: usize,
     base_time_ns: u64,
     /// Number of the open segment's first packet.
     first_packet: u64,
@@ -140,10 +141,9 @@ impl Writer {
         let geometry = *shared.memory.control.geometry();
         Self {
             base: NonNull::dangling(),
-            low: 0,
-            high: 0,
-            count: 0,
-            published: 0,
+            low: geometry.segment_bytes,
+            high: geometry.segment_bytes,
+            published_high: geometry.segment_bytes,
             base_time_ns: 0,
             first_packet: 0,
             bytes: 0,
@@ -165,7 +165,7 @@ impl Writer {
     /// What it has done so far.
     pub fn statistics(&self) -> WriterStatistics {
         WriterStatistics {
-            packets: self.first_packet + u64::from(self.count),
+            packets: self.first_packet + u64::from(self.count()),
             bytes: self.bytes,
             segments_high_water: self.reuse.high_water(),
             ..self.statistics
@@ -209,17 +209,22 @@ impl Writer {
     /// Cost: one store, one fence, one load per reader; a system call only if somebody sleeps.
     #[inline]
     pub fn publish(&mut self) {
-        if self.count != self.published {
+        if self.high != self.published_high {
             self.publish_count();
             self.waker.wake(&self.shared);
         }
     }
 
+    /// Packets of the open segment.
+    fn count(&self) -> u32 {
+        ((self.segment_bytes - self.high) / DESC_BYTES) as u32
+    }
+
     fn publish_count(&mut self) {
         if let Some(open) = &self.open {
-            let mark = open.mark.with_count(self.count);
+            let mark = open.mark.with_count(self.count());
             protocol::publish(&self.shared.memory.control, open.segment, mark);
-            self.published = self.count;
+            self.published_high = self.high;
         }
     }
 
@@ -246,7 +251,7 @@ impl Writer {
     #[cold]
     #[inline(never)]
     fn commit_slowly(&mut self, length: usize, meta: Meta) {
-        if self.count == 0 {
+        if self.count() == 0 {
             self.start_clock(meta.time_ns);
         }
         let mut end = self.low + align_up(length);
@@ -273,7 +278,6 @@ impl Writer {
             at.write(desc.with(meta.hash, delta));
         }
         self.low = end;
-        self.count += 1;
         self.bytes += length as u64;
         let base = self.base.as_ptr();
         prefetch_to_write(base.wrapping_add(end + PREFETCH_BYTES));
@@ -347,12 +351,12 @@ impl Writer {
 
     fn seal(&mut self) {
         let Some(open) = self.open.take() else { return };
-        let mark = open.mark.with_count(self.count).sealed();
+        let mark = open.mark.with_count(self.count()).sealed();
         protocol::publish(&self.shared.memory.control, open.segment, mark);
         self.waker.wake(&self.shared);
-        self.first_packet += u64::from(self.count);
-        (self.count, self.published) = (0, 0);
-        (self.low, self.high) = (0, 0);
+        self.first_packet += u64::from(self.count());
+        (self.low, self.high) = (self.segment_bytes, self.segment_bytes);
+        self.published_high = self.high;
     }
 
     fn is_deadline_over(&mut self) -> bool {

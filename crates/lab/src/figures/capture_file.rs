@@ -15,7 +15,8 @@ const MAX_BYTES: usize = 1514;
 const HEADERS_BYTES: usize = 54;
 const FLOWS: u64 = 4096;
 
-/// A file in memory if there is `/dev/shm`, else in the folder for temporary files.
+/// A file in the folder for temporary files, which the page cache then holds: that is where the
+/// capture files that people count are.
 pub(super) struct CaptureFile {
     path: PathBuf,
     bytes: u64,
@@ -24,9 +25,7 @@ pub(super) struct CaptureFile {
 impl CaptureFile {
     /// Writes `packets` packets. The same `seed` makes the same file.
     pub(super) fn create(packets: u64, seed: u64) -> Result<Self, String> {
-        let memory = Path::new("/dev/shm");
-        let folder = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-        let path = folder.join(format!("burstline-bench-{}.pcap", std::process::id()));
+        let path = std::env::temp_dir().join(format!("burstline-bench-{}.pcap", std::process::id()));
         // Made before it is written, so that a failure half-way deletes it too.
         let mut file = Self { path, bytes: 0 };
         file.bytes = write(&file.path, packets, Random(seed | 1))
