@@ -73,9 +73,12 @@ pub fn open_sink(address: &Address, options: &OpenOptions) -> Result<Box<dyn Por
 
 fn scheme(address: &Address) -> Result<&'static Scheme, AddressError> {
     let found = SCHEMES.iter().find(|scheme| scheme.name == address.scheme());
-    found.ok_or_else(|| AddressError::UnknownScheme {
-        address: address.to_string(),
-        scheme: address.scheme().to_owned(),
-        known: SCHEMES.iter().map(|scheme| scheme.name).collect::<Vec<_>>().join(", "),
+    found.ok_or_else(|| match address.is_bare() {
+        true => AddressError::BareWord { address: address.to_string() },
+        false => AddressError::UnknownScheme {
+            address: address.to_string(),
+            scheme: address.scheme().to_owned(),
+            known: SCHEMES.iter().map(|scheme| scheme.name).collect::<Vec<_>>().join(", "),
+        },
     })
 }

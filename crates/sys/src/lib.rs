@@ -9,6 +9,7 @@
 //!   usage      what it cost: CPU, memory           limits      what may be locked
 //!   direct     aligned buffers and writes past the page cache
 //!   topology   which nodes, cores and huge pages there are
+//!   afpacket   packet sockets: the ring, sending   namespace  a network of one's own
 //!   pcap       filter expressions, compiled by libpcap if it is there
 //!   ------------------------------------------------------------------
 //!   Linux 5.14 or later, on rustix and, where rustix has no call, on libc
@@ -25,11 +26,13 @@
 #![cfg_attr(miri, allow(dead_code))]
 
 pub mod affinity;
+pub mod afpacket;
 pub mod clock;
 pub mod direct;
 pub mod futex;
 pub mod limits;
 pub mod memory;
+pub mod namespace;
 pub mod pcap;
 pub mod scheduling;
 pub mod topology;

@@ -25,7 +25,8 @@ pub(super) struct CaptureFile {
 impl CaptureFile {
     /// Writes `packets` packets. The same `seed` makes the same file.
     pub(super) fn create(packets: u64, seed: u64) -> Result<Self, String> {
-        let path = std::env::temp_dir().join(format!("burstline-bench-{}.pcap", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("burstline-bench-{}.pcap", std::process::id()));
         // Made before it is written, so that a failure half-way deletes it too.
         let mut file = Self { path, bytes: 0 };
         file.bytes = write(&file.path, packets, Random(seed | 1))

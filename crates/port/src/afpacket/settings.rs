@@ -1,0 +1,152 @@
+//! From an address to the ring's options.
+
+use burstline_sys::afpacket::{
+    Direction, Fanout, FanoutMode, Instruction, RingOptions, Timestamps,
+};
+
+use crate::{Address, AddressError};
+
+const KEYS: &[&str] =
+    &["direction", "fanout", "block", "blocks", "retire_ms", "promisc", "timestamps"];
+
+/// A block holds at least one of the largest packets: 65,549 bytes were seen from GRO.
+const BLOCK_BYTES: std::ops::RangeInclusive<usize> = 128 << 10..=64 << 20;
+
+/// A second is late enough.
+const RETIRE_MS: std::ops::RangeInclusive<u32> = 1..=1000;
+
+/// Reads the parameters of `address`. The kernel cuts packets to `snapshot_bytes`.
+pub(super) fn parse(
+    address: &Address,
+    snapshot_bytes: Option<u32>,
+) -> Result<RingOptions, AddressError> {
+    address.check_keys(KEYS)?;
+    let default = RingOptions::default();
+    let directions = [("in", Direction::In), ("out", Direction::Out), ("both", Direction::Both)];
+    let clocks = [("kernel", Timestamps::Kernel), ("hardware", Timestamps::Hardware)];
+    let retire_timeout_ms = address.parsed("retire_ms", default.retire_timeout_ms)?;
+    if !RETIRE_MS.contains(&retire_timeout_ms) {
+        let reason = "a number of milliseconds from 1 to 1000";
+        return Err(address.bad_value("retire_ms", &retire_timeout_ms.to_string(), reason));
+    }
+    let blocks = address.parsed("blocks", default.blocks)?;
+    if !(2..=65_536).contains(&blocks) {
+        return Err(address.bad_value("blocks", &blocks.to_string(), "from 2 to 65536"));
+    }
+    Ok(RingOptions {
+        block_bytes: block_bytes(address, default.block_bytes)?,
+        blocks,
+        retire_timeout_ms,
+        is_promiscuous: choice(address, "promisc", &[("on", true), ("off", false)], true)?,
+        direction: choice(address, "direction", &directions, default.direction)?,
+        timestamps: choice(address, "timestamps", &clocks, default.timestamps)?,
+        fanout: fanout(address)?,
+        filter: snapshot_bytes.map(|bytes| Instruction::keep(bytes.max(1))).into_iter().collect(),
+    })
+}
+
+/// One of a few words.
+fn choice<T: Copy>(
+    address: &Address,
+    key: &str,
+    choices: &[(&str, T)],
+    default: T,
+) -> Result<T, AddressError> {
+    let Some(value) = address.parameter(key) else { return Ok(default) };
+    let found = choices.iter().find(|(word, _)| *word == value);
+    found.map(|&(_, choice)| choice).ok_or_else(|| {
+        let words: Vec<&str> = choices.iter().map(|&(word, _)| word).collect();
+        address.bad_value(key, value, format!("one of {}", words.join(", ")))
+    })
+}
+
+/// A power of two, with `k` or `m` behind it for 2^10 and 2^20.
+fn block_bytes(address: &Address, default: usize) -> Result<usize, AddressError> {
+    let Some(value) = address.parameter("block") else { return Ok(default) };
+    let (digits, shift) = match value.as_bytes().last() {
+        Some(b'k') => (&value[..value.len() - 1], 10),
+        Some(b'm') => (&value[..value.len() - 1], 20),
+        _ => (value, 0),
+    };
+    let bytes = digits.parse::<usize>().ok().and_then(|number| number.checked_mul(1 << shift));
+    bytes
+        .filter(|bytes| bytes.is_power_of_two() && BLOCK_BYTES.contains(bytes))
+        .ok_or_else(|| address.bad_value("block", value, "a power of two from 128k to 64m"))
+}
+
+/// `MODE` or `MODE:GROUP`. Without a group it is this process's own.
+fn fanout(address: &Address) -> Result<Option<Fanout>, AddressError> {
+    let Some(value) = address.parameter("fanout") else { return Ok(None) };
+    let (mode, group) = value.split_once(':').unwrap_or((value, ""));
+    let modes = [
+        ("hash", FanoutMode::Hash),
+        ("lb", FanoutMode::RoundRobin),
+        ("cpu", FanoutMode::Core),
+        ("qm", FanoutMode::Queue),
+    ];
+    let mode = modes.into_iter().find(|(word, _)| *word == mode).map(|(_, mode)| mode);
+    let group = match group {
+        // The low half: two processes may meet, and then have to name their groups.
+        "" => Some(std::process::id() as u16),
+        group => group.parse().ok(),
+    };
+    match (mode, group) {
+        (Some(mode), Some(group)) => Ok(Some(Fanout { mode, group })),
+        _ => {
+            let reason = "hash, lb, cpu or qm, and perhaps a group: hash:7, from 0 to 65535";
+            Err(address.bad_value("fanout", value, reason))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(query: &str) -> Result<RingOptions, AddressError> {
+        parse(&format!("afpacket:v0?{query}").parse().unwrap(), None)
+    }
+
+    #[test]
+    fn every_key_has_its_effect() {
+        let query = "direction=out&fanout=lb:7&block=1m&blocks=4&retire_ms=60&promisc=off";
+        let options = parsed(&format!("{query}&timestamps=hardware")).unwrap();
+        let expected = RingOptions {
+            block_bytes: 1 << 20,
+            blocks: 4,
+            retire_timeout_ms: 60,
+            is_promiscuous: false,
+            direction: Direction::Out,
+            timestamps: Timestamps::Hardware,
+            fanout: Some(Fanout { mode: FanoutMode::RoundRobin, group: 7 }),
+            filter: Vec::new(),
+        };
+        assert_eq!(options, expected);
+        assert_eq!(parsed("").unwrap(), RingOptions::default());
+    }
+
+    #[test]
+    fn bad_values_are_named() {
+        for (query, reason) in [
+            ("direction=up", "one of in, out, both"),
+            ("block=100k", "a power of two"),
+            ("block=64k", "a power of two"),
+            ("block=", "a power of two"),
+            ("blocks=1", "from 2 to 65536"),
+            ("retire_ms=0", "from 1 to 1000"),
+            ("fanout=fair", "hash, lb, cpu or qm"),
+            ("fanout=hash:70000", "hash, lb, cpu or qm"),
+            ("rings=1", "knows no 'rings'"),
+        ] {
+            let error = parsed(query).unwrap_err().to_string();
+            assert!(error.contains(reason), "{query}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_snapshot_length_is_the_kernels_work() {
+        let address = "afpacket:v0".parse().unwrap();
+        let filter = parse(&address, Some(96)).unwrap().filter;
+        assert_eq!(filter, [Instruction::keep(96)]);
+    }
+}

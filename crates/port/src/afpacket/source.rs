@@ -1,0 +1,284 @@
+//! The source: takes packets from the ring, lends or appends them.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use burstline_log::{Appended, Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
+use burstline_sys::afpacket::{Ring, RingPacket, RingStatistics, Timestamps};
+use burstline_wire::hash::{FlowHasher, HashKind};
+use burstline_wire::headers::LinkType;
+
+use super::settings;
+use super::watch::Watch;
+use crate::{
+    Address, Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
+    PortState, PortTable, Received, TimestampSource,
+};
+
+/// What an MTU does not count: an Ethernet header and up to eight VLAN tags.
+const LINK_HEADER_MAX: u32 = 14 + 8 * 4;
+
+/// A packet that is taken and lies in the held block.
+#[derive(Clone, Copy)]
+struct Taken {
+    offset: u32,
+    length: u32,
+    meta: Meta,
+}
+
+/// Packets that are not quite what was on the wire.
+#[derive(Default)]
+struct Oddities {
+    partial_checksums: u64,
+    merged: u64,
+    without_hardware_time: u64,
+}
+
+/// A live interface.
+pub(super) struct AfPacketSource {
+    info: PortInfo,
+    ring: Ring,
+    watch: Watch,
+    hasher: FlowHasher,
+    is_hashing: bool,
+    link: LinkType,
+    port: u8,
+    snapshot_bytes: u32,
+    /// Taken from the ring, but the log had no room.
+    pending: Option<Taken>,
+    delivered: u64,
+    oddities: Oddities,
+    is_stopped: bool,
+    is_over: bool,
+    account: PortAccount,
+}
+
+impl AfPacketSource {
+    pub(super) fn open(address: &Address, options: &OpenOptions) -> Result<Self, PortError> {
+        let settings = settings::parse(address, options.snapshot_bytes)?;
+        let ring = Ring::open(address.target(), &settings)?;
+        let interface = ring.interface();
+        let link = link_type(interface.hardware_type).ok_or_else(|| PortError::UnknownLink {
+            interface: interface.name.clone(),
+            hardware_type: interface.hardware_type,
+        })?;
+        let port = options.table.add(&interface.name, link);
+        let port = port.ok_or_else(|| PortError::TooManyInterfaces {
+            port: address.to_string(),
+            number: PortTable::MAX_ENTRIES,
+            most: PortTable::MAX_ENTRIES,
+        })?;
+        let capabilities =
+            Capabilities { can_receive: true, can_lend: true, ..Capabilities::default() };
+        let timestamps = match settings.timestamps {
+            Timestamps::Kernel => TimestampSource::Kernel,
+            Timestamps::Hardware => TimestampSource::Hardware,
+        };
+        Ok(Self {
+            info: PortInfo { name: address.to_string(), capabilities, timestamps },
+            watch: Watch::new(interface),
+            ring,
+            hasher: FlowHasher::new(options.hash),
+            is_hashing: options.hash != HashKind::None,
+            link,
+            port,
+            snapshot_bytes: options.snapshot_bytes.unwrap_or(u32::MAX).min(MAX_PACKET_BYTES as u32),
+            pending: None,
+            delivered: 0,
+            oddities: Oddities::default(),
+            is_stopped: false,
+            is_over: false,
+            account: PortAccount::default(),
+        })
+    }
+
+    /// The next packet. `may_advance`: of the next block, too, if this one has no more.
+    #[inline]
+    fn take(&mut self, may_advance: bool) -> Option<Taken> {
+        if let Some(taken) = self.pending.take() {
+            return Some(taken);
+        }
+        if !may_advance && self.ring.held_left() == 0 {
+            return None;
+        }
+        loop {
+            // A block that ends early for its damage is followed by the next one.
+            if let Some(packet) = self.ring.next_block()?.next_packet() {
+                return Some(self.describe(&packet));
+            }
+            if !may_advance {
+                return None;
+            }
+        }
+    }
+
+    #[inline]
+    fn describe(&mut self, packet: &RingPacket) -> Taken {
+        let length = packet.length.min(self.snapshot_bytes);
+        let mut meta = Meta::new(packet.time_ns, packet.original_length, self.port);
+        meta.drops_before = packet.drops_before;
+        self.account.truncated += u64::from(length < packet.original_length);
+        if packet.marks.is_outgoing() {
+            meta.flags = meta.flags.union(Flags::OUTGOING);
+        }
+        if packet.marks.has_partial_checksum() {
+            meta.flags = meta.flags.union(Flags::PARTIAL_CHECKSUM);
+            self.oddities.partial_checksums += 1;
+        }
+        let longest = self.watch.mtu().saturating_add(LINK_HEADER_MAX);
+        if packet.marks.is_merged_tcp() || packet.original_length > longest {
+            meta.flags = meta.flags.union(Flags::MERGED);
+            self.oddities.merged += 1;
+        }
+        if !packet.marks.has_hardware_time() {
+            self.oddities.without_hardware_time += 1;
+        }
+        if self.is_hashing {
+            let start = packet.offset as usize;
+            let bytes = &self.ring.held_bytes()[start..start + length as usize];
+            meta.hash = self.hasher.hash(self.link, bytes);
+        }
+        Taken { offset: packet.offset, length, meta }
+    }
+
+    /// What to say when the ring had nothing.
+    #[cold]
+    fn state_when_empty(&mut self) -> Result<PortState, PortError> {
+        // An open block is retired soon, even when its interface is gone.
+        if !self.is_over && (self.watch.is_gone() || self.is_stopped) && self.ring.in_ring() == 0 {
+            self.is_over = true;
+            if self.watch.is_gone() {
+                return Err(PortError::InterfaceGone { interface: self.watch.name().to_owned() });
+            }
+        }
+        Ok(if self.is_over { PortState::Ended } else { PortState::Idle })
+    }
+
+    fn look(&mut self) -> Result<(), PortError> {
+        self.watch.look(&self.ring, &mut self.account).map_err(|error| PortError::Io {
+            action: "watch",
+            path: self.watch.name().into(),
+            error,
+        })
+    }
+
+    fn note_oddities(&self, account: &mut PortAccount) {
+        let oddities = &self.oddities;
+        if oddities.partial_checksums > 0 {
+            let packets = oddities.partial_checksums;
+            account.note(|| format!("{packets} packets whose checksum is left to a device"));
+        }
+        if oddities.merged > 0 {
+            let packets = oddities.merged;
+            account.note(|| format!("{packets} packets are several of the wire in one"));
+        }
+        let is_hardware = self.info.timestamps == TimestampSource::Hardware;
+        if is_hardware && oddities.without_hardware_time > 0 {
+            let packets = oddities.without_hardware_time;
+            let name = self.watch.name();
+            account.note(|| {
+                format!("{packets} packets without hardware time: sudo hwstamp_ctl -i {name} -r 1")
+            });
+        }
+    }
+}
+
+impl Port for AfPacketSource {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    /// One system call a block; every 50 ms a few more, to look at the interface.
+    fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
+        self.look()?;
+        let mut packets = 0;
+        while packets < budget {
+            let Some(taken) = self.take(true) else {
+                let state = if packets > 0 { PortState::Busy } else { self.state_when_empty()? };
+                return Ok(Received { packets, state });
+            };
+            let start = taken.offset as usize;
+            let bytes = &self.ring.held_bytes()[start..start + taken.length as usize];
+            match writer.append(bytes, &taken.meta) {
+                Appended::Whole => self.account.bytes_copied += u64::from(taken.length),
+                Appended::Truncated => {
+                    self.account.bytes_copied += writer.max_packet_bytes() as u64;
+                    let was_whole = taken.length == taken.meta.original_length;
+                    self.account.truncated += u64::from(was_whole);
+                }
+                Appended::Full => {
+                    self.pending = Some(taken);
+                    return Ok(Received { packets, state: PortState::Blocked });
+                }
+            }
+            packets += 1;
+            self.delivered += 1;
+        }
+        let state = if budget == 0 { PortState::Blocked } else { PortState::Busy };
+        Ok(Received { packets, state })
+    }
+
+    /// As `receive`; the packets stay in the kernel's block. A burst is of one block.
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
+        self.look()?;
+        scratch.clear();
+        let first_packet = self.delivered;
+        let budget = budget.min(SCRATCH_PACKETS as u64) as usize;
+        while scratch.len() < budget {
+            let Some(taken) = self.take(scratch.is_empty()) else { break };
+            scratch.push(taken.offset, taken.length, &taken.meta);
+        }
+        self.delivered += scratch.len() as u64;
+        let state = match scratch.is_empty() {
+            false => PortState::Busy,
+            true if budget == 0 => PortState::Blocked,
+            true => self.state_when_empty()?,
+        };
+        Ok(Lent { burst: scratch.burst(self.ring.held_bytes(), first_packet), state })
+    }
+
+    /// Takes no more packets; those in the ring may still be received, up to `Ended`.
+    fn finish(&mut self) -> Result<(), PortError> {
+        self.is_stopped = true;
+        self.ring.stop().map_err(|error| PortError::Io {
+            action: "stop capturing on",
+            path: self.watch.name().into(),
+            error,
+        })
+    }
+
+    fn account(&self) -> PortAccount {
+        let before = self.ring.statistics();
+        let in_flight = self.ring.in_ring() + u64::from(self.pending.is_some());
+        let after = self.ring.statistics();
+        // Packets arrive between the three readings. The kernel's count ran through all values
+        // between its two, so if ours is one of them, then at that moment it was exact. If it is
+        // not, the nearest of the kernel's shows by how much.
+        let kept = |reading: &RingStatistics| reading.packets - reading.drops;
+        let kept = (self.delivered + in_flight).clamp(kept(&before), kept(&after));
+        let mut account =
+            PortAccount { offered: kept + after.drops, in_flight, ..self.account.clone() };
+        account.lost.add(Loss::RxRingFull, after.drops);
+        self.note_oddities(&mut account);
+        account
+    }
+
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.ring.as_fd())
+    }
+}
+
+/// What a frame begins with on an interface of this hardware type.
+/// Source: ARPHRD_ numbers, uapi/linux/if_arp.h; LINKTYPE_ numbers, the pcap registry.
+fn link_type(hardware_type: u16) -> Option<LinkType> {
+    match hardware_type {
+        // Ethernet, and the loopback that looks like it.
+        1 | 772 => Some(LinkType::ETHERNET),
+        // None: tun and WireGuard carry bare IP packets.
+        65534 => Some(LinkType::RAW),
+        _ => None,
+    }
+}

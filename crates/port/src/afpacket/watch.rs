@@ -1,0 +1,76 @@
+//! What happens to the interface while the port is open.
+//!
+//! The kernel leaves an error at the socket when the interface goes down, and nothing at all when
+//! it is renamed or gets another MTU; so it is looked at every now and then.
+
+use std::io;
+
+use burstline_sys::afpacket::{Interface, LinkState, Ring};
+use burstline_sys::clock;
+
+use crate::PortAccount;
+
+/// Between two looks, in ns. A look is a few microseconds.
+const INTERVAL_NS: u64 = 50_000_000;
+
+/// Remembers how the interface was.
+pub(super) struct Watch {
+    last: Interface,
+    due_ns: u64,
+    is_gone: bool,
+}
+
+impl Watch {
+    pub(super) fn new(interface: &Interface) -> Self {
+        // One that is down from the start is worth a note, too.
+        let last = Interface { is_up: true, ..interface.clone() };
+        Self { last, due_ns: 0, is_gone: false }
+    }
+
+    /// The interface's name when last seen.
+    pub(super) fn name(&self) -> &str {
+        &self.last.name
+    }
+
+    /// The interface's MTU when last seen, in bytes.
+    pub(super) fn mtu(&self) -> u32 {
+        self.last.mtu
+    }
+
+    /// Whether it was deleted.
+    pub(super) fn is_gone(&self) -> bool {
+        self.is_gone
+    }
+
+    /// Looks, if it is time to, and notes what has changed. Cost: a reading of the clock.
+    #[inline]
+    pub(super) fn look(&mut self, ring: &Ring, account: &mut PortAccount) -> io::Result<()> {
+        let now_ns = clock::monotonic_ns();
+        if now_ns < self.due_ns || self.is_gone {
+            return Ok(());
+        }
+        self.due_ns = now_ns + INTERVAL_NS;
+        self.compare(ring.link_state()?, account);
+        Ok(())
+    }
+
+    #[cold]
+    fn compare(&mut self, state: LinkState, account: &mut PortAccount) {
+        let LinkState::Present(now) = state else {
+            self.is_gone = true;
+            return;
+        };
+        let last = &self.last;
+        if now.name != last.name {
+            account.note(|| format!("{} was renamed to {}", last.name, now.name));
+        }
+        if now.mtu != last.mtu {
+            account.note(|| format!("{}: MTU {} became {}", now.name, last.mtu, now.mtu));
+        }
+        if now.is_up != last.is_up {
+            let state = if now.is_up { "up again" } else { "down" };
+            account.note(|| format!("{} is {state}", now.name));
+        }
+        self.last = now;
+    }
+}

@@ -1,0 +1,165 @@
+//! Counts: what was sent, offered, delivered and lost.
+
+use burstline_port::{OpenOptions, Port, PortState};
+use burstline_testbed::{Bed, FAR, Frames, sequence_of};
+
+use crate::common::Got;
+use crate::help::{
+    check_closed, drain, drain_by_receiving, lend_until, open_far, ring_full, send, try_open,
+};
+
+fn numbers(packets: &[Got]) -> Vec<u64> {
+    packets.iter().map(|packet| sequence_of(&packet.bytes).expect("it is one of ours")).collect()
+}
+
+#[test]
+fn every_frame_that_was_sent_is_offered_and_delivered() {
+    let Some(bed) = Bed::or_skip("every_frame_that_was_sent_is_offered_and_delivered") else {
+        return;
+    };
+    for drain in [drain, drain_by_receiving] {
+        let mut port = open_far(&bed, "");
+        let frames = Frames::new(100_000, 60);
+        let sent = send(&bed, &frames);
+        let before = port.account();
+        assert_eq!((before.offered, before.in_flight, ring_full(&before)), (sent, sent, 0));
+        let packets = drain(&mut *port);
+        assert!(numbers(&packets).into_iter().eq(0..sent));
+        assert!((0..sent).all(|number| packets[number as usize].bytes == frames.frame(number)));
+        assert!(packets.is_sorted_by_key(|packet| packet.time_ns));
+        check_closed(&*port, sent, sent);
+    }
+}
+
+#[test]
+fn the_ledger_closes_at_every_moment_while_packets_arrive_and_are_lost() {
+    let Some(bed) =
+        Bed::or_skip("the_ledger_closes_at_every_moment_while_packets_arrive_and_are_lost")
+    else {
+        return;
+    };
+    for query in ["", "block=128k&blocks=2"] {
+        let mut port = open_far(&bed, query);
+        let frames = Frames::new(100_000, 60);
+        let mut all = Vec::new();
+        let sent = std::thread::scope(|scope| {
+            let sender = scope.spawn(|| send(&bed, &frames));
+            let is_enough = |all: &[Got], port: &dyn Port| {
+                let account = port.account();
+                let accounted = all.len() as u64 + account.in_flight + account.lost.total();
+                assert_eq!(account.offered, accounted, "{account:?}");
+                sender.is_finished()
+            };
+            lend_until(&mut *port, &mut all, is_enough).unwrap();
+            sender.join().unwrap()
+        });
+        port.finish().unwrap();
+        lend_until(&mut *port, &mut all, |_, _| false).unwrap();
+        let lost = ring_full(&port.account());
+        assert!(numbers(&all).is_sorted_by(|a, b| a < b));
+        check_closed(&*port, sent, sent - lost);
+        assert_eq!(all.len() as u64 + lost, sent, "{query}");
+    }
+}
+
+#[test]
+fn a_stalled_reader_loses_just_what_the_ring_had_no_room_for() {
+    let Some(bed) = Bed::or_skip("a_stalled_reader_loses_just_what_the_ring_had_no_room_for")
+    else {
+        return;
+    };
+    let mut port = open_far(&bed, "block=128k&blocks=2");
+    let sent = send(&bed, &Frames::new(20_000, 60));
+    let stalled = port.account();
+    assert_eq!(stalled.offered, sent);
+    assert!(ring_full(&stalled) > 0 && stalled.in_flight > 0);
+    assert_eq!(stalled.offered, ring_full(&stalled) + stalled.in_flight);
+
+    let mut all = Vec::new();
+    let in_ring = stalled.in_flight;
+    lend_until(&mut *port, &mut all, |all, _| all.len() as u64 == in_ring).unwrap();
+    check_closed(&*port, sent, in_ring);
+    // What comes next says what is missing in front of it.
+    let more = Frames { first: sent, ..Frames::new(10, 60) };
+    // The block that all was taken from goes back when the port is called again.
+    lend_until(&mut *port, &mut all, |_, port| {
+        port.account().in_flight > 0 || send(&bed, &more) > 0
+    })
+    .unwrap();
+    port.finish().unwrap();
+    lend_until(&mut *port, &mut all, |_, _| false).unwrap();
+    let account = port.account();
+    let mut expected = 0;
+    for packet in &all {
+        let number = sequence_of(&packet.bytes).unwrap();
+        assert_eq!(packet.drops_before, number - expected, "before {number}");
+        expected = number + 1;
+    }
+    assert_eq!(all.iter().map(|packet| packet.drops_before).sum::<u64>(), ring_full(&account));
+    check_closed(&*port, sent + 10, all.len() as u64);
+}
+
+#[test]
+fn a_full_log_leaves_packets_in_the_ring() {
+    let Some(bed) = Bed::or_skip("a_full_log_leaves_packets_in_the_ring") else { return };
+    let mut port = open_far(&bed, "");
+    let (_log, mut writer, mut reader) = crate::common::log(4 << 10, 4);
+    let sent = send(&bed, &Frames::new(5_000, 60));
+    port.finish().unwrap();
+    let (mut all, mut blocked) = (Vec::new(), 0);
+    loop {
+        let received = port.receive(&mut writer, 1_000).unwrap();
+        writer.publish();
+        blocked += u32::from(received.state == PortState::Blocked);
+        let account = port.account();
+        let before = all.len() as u64;
+        assert_eq!(account.offered, before + received.packets + account.in_flight, "{account:?}");
+        while let Some(burst) = reader.next_burst() {
+            all.extend(burst.packets().map(|packet| Got::new(&packet)));
+        }
+        if received.state == PortState::Ended {
+            break;
+        }
+    }
+    assert!(blocked > 10, "the log was full {blocked} times");
+    assert!(numbers(&all).into_iter().eq(0..sent));
+}
+
+#[test]
+fn a_group_of_two_shares_every_packet_out_once() {
+    let Some(bed) = Bed::or_skip("a_group_of_two_shares_every_packet_out_once") else { return };
+    for mode in ["lb", "hash", "cpu", "qm"] {
+        let query = format!("fanout={mode}:77");
+        let mut ports = [open_far(&bed, &query), open_far(&bed, &query)];
+        let sent = send(&bed, &Frames::new(10_000, 60));
+        let mut all = Vec::new();
+        let mut shares = Vec::new();
+        for port in &mut ports {
+            let packets = drain(&mut **port);
+            check_closed(&**port, packets.len() as u64, packets.len() as u64);
+            shares.push(packets.len());
+            all.extend(numbers(&packets));
+        }
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..sent), "{mode}: {shares:?} of {sent}");
+        assert!(mode != "lb" || shares.iter().all(|&share| share == 5_000), "{shares:?}");
+    }
+}
+
+#[test]
+fn a_snapshot_length_cuts_packets_and_says_so() {
+    let Some(bed) = Bed::or_skip("a_snapshot_length_cuts_packets_and_says_so") else { return };
+    for drain in [drain, drain_by_receiving] {
+        let options = OpenOptions { snapshot_bytes: Some(40), ..OpenOptions::default() };
+        let mut port = try_open(&bed.far, &format!("afpacket:{FAR}"), options).unwrap();
+        let frames = Frames::new(100, 600);
+        let sent = send(&bed, &frames);
+        let packets = drain(&mut *port);
+        assert_eq!(packets.len() as u64, sent);
+        for (number, packet) in packets.iter().enumerate() {
+            assert_eq!(packet.bytes, frames.frame(number as u64)[..40]);
+            assert_eq!(packet.original_length, 600);
+        }
+        assert_eq!(port.account().truncated, sent);
+    }
+}

@@ -1,0 +1,79 @@
+//! Why a packet socket could not be opened, in one line each, with what would mend it.
+
+use std::io;
+
+/// Why a packet socket could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AfPacketError {
+    /// No interface has this name.
+    #[error("no interface '{name}'; there are: {present}")]
+    NoSuchInterface {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        present: String,
+    },
+    /// The process may not have packet sockets.
+    #[error(
+        "packet sockets need CAP_NET_RAW: sudo setcap cap_net_raw+ep {program}, \
+         or run it in a user namespace: unshare -Urn"
+    )]
+    NotPermitted {
+        /// The path of this program.
+        program: String,
+    },
+    /// The ring asked for makes no sense.
+    #[error(
+        "a ring of {blocks} blocks of {block_bytes} bytes: a block is a power of two from 4 KiB to \
+         1 GiB, there are 2 to 65536 of them, and all together are below 4 GiB"
+    )]
+    BadRing {
+        /// Bytes of a block.
+        block_bytes: usize,
+        /// Blocks asked for.
+        blocks: usize,
+    },
+    /// The kernel has no memory for the ring.
+    #[error("{interface}: no memory for a ring of {bytes} bytes; ask for fewer or smaller blocks")]
+    NoMemory {
+        /// The interface.
+        interface: String,
+        /// Bytes asked for.
+        bytes: usize,
+    },
+    /// The filter is too long.
+    #[error("a filter of {instructions} instructions; the kernel takes 1 to {most}")]
+    BadFilter {
+        /// Instructions there are.
+        instructions: usize,
+        /// The most there may be.
+        most: usize,
+    },
+    /// A system call failed for a reason of its own.
+    #[error("{interface}: {call}: {source}")]
+    System {
+        /// The interface.
+        interface: String,
+        /// The call, and what it was for.
+        call: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl AfPacketError {
+    /// Wraps the error of `call` on `interface`, for use in `map_err`.
+    pub(super) fn system(interface: &str, call: &'static str) -> impl FnOnce(io::Error) -> Self {
+        let interface = interface.to_owned();
+        move |source| match source.kind() {
+            io::ErrorKind::PermissionDenied => Self::NotPermitted { program: program() },
+            _ => Self::System { interface, call, source },
+        }
+    }
+}
+
+/// The path of this program.
+fn program() -> String {
+    std::env::current_exe().map_or_else(|_| "PROGRAM".to_owned(), |path| path.display().to_string())
+}

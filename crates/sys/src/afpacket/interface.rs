@@ -1,0 +1,120 @@
+//! Network interfaces, as the socket's network namespace knows them.
+//!
+//! `/sys/class/net` shows the namespace that it was mounted in, and `/proc/net` that of the
+//! process's first thread; so questions go to the socket, and the list is this thread's own.
+//!
+//! Source: netdevice(7).
+
+use std::fs;
+use std::io;
+use std::mem::zeroed;
+use std::os::fd::{AsFd, AsRawFd};
+
+use libc::{c_ulong, ifreq};
+
+use super::AfPacketError;
+use super::socket::check;
+
+/// What is known of an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name now.
+    pub name: String,
+    /// Its number, which stays when it is renamed.
+    pub index: u32,
+    /// The longest payload of a frame, in bytes, link header not counted.
+    pub mtu: u32,
+    /// What its frames begin with: an `ARPHRD_` number, 1 for Ethernet.
+    pub hardware_type: u16,
+    /// Whether it is administratively up.
+    pub is_up: bool,
+}
+
+/// How the interface of a socket is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// It is there, though perhaps down or renamed.
+    Present(Interface),
+    /// It was deleted, or moved to another namespace: no packet will ever come.
+    Gone,
+}
+
+impl Interface {
+    /// Looks an interface up by its name.
+    pub(super) fn by_name(socket: impl AsFd, name: &str) -> io::Result<Self> {
+        let mut request = request(name)?;
+        ask(&socket, libc::SIOCGIFINDEX, &mut request)?;
+        // SAFETY: the call above succeeded, so the kernel filled in this member.
+        let index = unsafe { request.ifr_ifru.ifru_ifindex };
+        ask(&socket, libc::SIOCGIFMTU, &mut request)?;
+        // SAFETY: as above.
+        let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+        ask(&socket, libc::SIOCGIFHWADDR, &mut request)?;
+        // SAFETY: as above.
+        let hardware_type = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
+        ask(&socket, libc::SIOCGIFFLAGS, &mut request)?;
+        // SAFETY: as above.
+        let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
+        Ok(Self {
+            name: name.to_owned(),
+            index: u32::try_from(index).unwrap_or(0),
+            mtu: u32::try_from(mtu).unwrap_or(0),
+            hardware_type,
+            is_up: flags & libc::IFF_UP != 0,
+        })
+    }
+
+    /// Looks an interface up by its number.
+    pub(super) fn by_index(socket: impl AsFd, index: u32) -> io::Result<Self> {
+        let mut request = request("")?;
+        request.ifr_ifru.ifru_ifindex = index as i32;
+        ask(&socket, libc::SIOCGIFNAME, &mut request)?;
+        let name = request.ifr_name.iter().take_while(|&&byte| byte != 0);
+        let name: Vec<u8> = name.map(|&byte| byte as u8).collect();
+        Self::by_name(socket, &String::from_utf8_lossy(&name))
+    }
+
+    /// As [`by_name`](Self::by_name), with the names there are if there is none of this one.
+    pub(super) fn find(socket: impl AsFd, name: &str) -> Result<Self, AfPacketError> {
+        Self::by_name(socket, name).map_err(|source| match source.raw_os_error() {
+            Some(libc::ENODEV) | None => AfPacketError::NoSuchInterface {
+                name: name.to_owned(),
+                present: present_interfaces().join(", "),
+            },
+            _ => AfPacketError::System {
+                interface: name.to_owned(),
+                call: "asking for an interface",
+                source,
+            },
+        })
+    }
+}
+
+/// The names of the interfaces in the calling thread's network namespace; none if they cannot be
+/// read.
+pub fn present_interfaces() -> Vec<String> {
+    let list = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
+    let names = list.lines().skip(2).filter_map(|line| line.split_once(':'));
+    names.map(|(name, _)| name.trim().to_owned()).collect()
+}
+
+/// A request about the interface `name`. An error without a number: no interface has such a name.
+fn request(name: &str) -> io::Result<ifreq> {
+    // SAFETY: a struct of integers, and unions of them, may be all zeros.
+    let mut request: ifreq = unsafe { zeroed() };
+    let place = &mut request.ifr_name[..libc::IFNAMSIZ - 1];
+    if name.len() > place.len() || name.bytes().any(|byte| byte == 0) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (place, byte) in place.iter_mut().zip(name.bytes()) {
+        *place = byte as libc::c_char;
+    }
+    Ok(request)
+}
+
+/// One question of netdevice(7), which has a `struct ifreq` for its argument.
+fn ask(socket: impl AsFd, question: c_ulong, request: &mut ifreq) -> io::Result<()> {
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: `request` is a live `struct ifreq`, which all questions asked here read and fill in.
+    check(unsafe { libc::ioctl(fd, question as _, &raw mut *request) }).map(drop)
+}

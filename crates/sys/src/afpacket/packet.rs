@@ -1,0 +1,162 @@
+//! One packet of a block, read with suspicion and made whole.
+//!
+//! ```text
+//! at                     48        68            mac
+//! | struct tpacket3_hdr | address | gap | 4 room | bytes ...            what the kernel leaves
+//! | struct tpacket3_hdr | address | gap | MACs, tag, rest ...           when it took out a tag
+//! ```
+
+use std::fmt;
+use std::mem::offset_of;
+
+use libc::{sockaddr_ll, tpacket_hdr_variant1, tpacket3_hdr};
+
+/// Room that the kernel is asked to leave in front of each packet, in bytes.
+pub(super) const TAG_BYTES: usize = 4;
+
+/// Two MAC addresses: a tag stands behind them.
+const ADDRESSES_BYTES: usize = 12;
+
+/// The tag protocol of a device that does not say which. Source: IEEE 802.1Q, section 9.6.
+const TPID_DEFAULT: u16 = 0x8100;
+
+/// A packet is a TCP segment longer than the wire's. Since Linux 6.4.
+/// Source: TP_STATUS_GSO_TCP, uapi/linux/if_packet.h.
+const STATUS_GSO_TCP: u32 = 1 << 8;
+
+/// A bit that the kernel does not use, for what the address says.
+const STATUS_OUTGOING: u32 = 1 << 16;
+
+/// Where the address is, from the packet's header on.
+const ADDRESS_AT: usize = size_of::<tpacket3_hdr>();
+
+/// What lies in front of every packet: header and address.
+const HEADER_BYTES: usize = libc::TPACKET3_HDRLEN;
+
+const _: () = assert!(size_of::<tpacket3_hdr>() == 48 && size_of::<sockaddr_ll>() == 20);
+const _: () = assert!(HEADER_BYTES == ADDRESS_AT + size_of::<sockaddr_ll>());
+
+/// What the kernel says of a packet.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct PacketMarks(u32);
+
+impl PacketMarks {
+    /// This host sent it.
+    #[inline]
+    pub fn is_outgoing(self) -> bool {
+        self.0 & STATUS_OUTGOING != 0
+    }
+
+    /// The transport checksum was left to a device: it is not valid yet.
+    #[inline]
+    pub fn has_partial_checksum(self) -> bool {
+        self.0 & libc::TP_STATUS_CSUMNOTREADY != 0
+    }
+
+    /// It is several TCP segments of the wire in one. Kernels before 6.4 do not tell.
+    #[inline]
+    pub fn is_merged_tcp(self) -> bool {
+        self.0 & STATUS_GSO_TCP != 0
+    }
+
+    /// Its time is from the network card's clock.
+    #[inline]
+    pub fn has_hardware_time(self) -> bool {
+        self.0 & libc::TP_STATUS_TS_RAW_HARDWARE != 0
+    }
+}
+
+impl fmt::Debug for PacketMarks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PacketMarks({:#x})", self.0)
+    }
+}
+
+/// Where one packet is in its block, and what is known of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingPacket {
+    /// Where its first byte is, from the block's start.
+    pub offset: u32,
+    /// How many of its bytes are there.
+    pub length: u32,
+    /// Its length on the wire, without FCS.
+    pub original_length: u32,
+    /// When it arrived, in ns since 1970.
+    pub time_ns: u64,
+    /// Packets that the ring had no room for just before it.
+    pub drops_before: u64,
+    /// What else the kernel says.
+    pub marks: PacketMarks,
+}
+
+/// Reads the packet whose header is at `at`, and puts its tag back. Returns it and where the next
+/// header is; 0 after the block's last packet. `None` if the header does not hold together.
+///
+/// To be called once a packet, since a tag is put in each time.
+#[inline]
+pub(super) fn take(block: &mut [u8], at: usize) -> Option<(RingPacket, usize)> {
+    let header: &[u8; HEADER_BYTES] = block.get(at..)?.first_chunk()?;
+    let mac = usize::from(half(header, offset_of!(tpacket3_hdr, tp_mac)));
+    let mut offset = at + mac;
+    let mut length = word(header, offset_of!(tpacket3_hdr, tp_snaplen)) as usize;
+    let mut original_length = word(header, offset_of!(tpacket3_hdr, tp_len));
+    let seconds = word(header, offset_of!(tpacket3_hdr, tp_sec));
+    let nanoseconds = word(header, offset_of!(tpacket3_hdr, tp_nsec));
+    let mut status = word(header, offset_of!(tpacket3_hdr, tp_status)) & !STATUS_OUTGOING;
+    let kind = header[ADDRESS_AT + offset_of!(sockaddr_ll, sll_pkttype)];
+    if kind == libc::PACKET_OUTGOING {
+        status |= STATUS_OUTGOING;
+    }
+    let next = word(header, offset_of!(tpacket3_hdr, tp_next_offset)) as usize;
+    if mac < HEADER_BYTES || offset + length > block.len() {
+        return None;
+    }
+    if status & libc::TP_STATUS_VLAN_VALID != 0 {
+        let tag = tag(header, status);
+        original_length = original_length.saturating_add(TAG_BYTES as u32);
+        if length >= ADDRESSES_BYTES && mac >= HEADER_BYTES + TAG_BYTES {
+            put_tag(block, offset, tag);
+            (offset, length) = (offset - TAG_BYTES, length + TAG_BYTES);
+        }
+    }
+    let packet = RingPacket {
+        // Both fit: a block is at most 1 GiB.
+        offset: offset as u32,
+        length: length as u32,
+        original_length: original_length.max(length as u32),
+        time_ns: u64::from(seconds) * 1_000_000_000 + u64::from(nanoseconds),
+        drops_before: 0,
+        marks: PacketMarks(status),
+    };
+    Some((packet, if next == 0 { 0 } else { at + next }))
+}
+
+/// The tag that the kernel took out, as it is on the wire.
+fn tag(header: &[u8; HEADER_BYTES], status: u32) -> [u8; TAG_BYTES] {
+    let variant = offset_of!(tpacket3_hdr, hv1);
+    let control = word(header, variant + offset_of!(tpacket_hdr_variant1, tp_vlan_tci)) as u16;
+    let protocol = match status & libc::TP_STATUS_VLAN_TPID_VALID {
+        0 => TPID_DEFAULT,
+        _ => half(header, variant + offset_of!(tpacket_hdr_variant1, tp_vlan_tpid)),
+    };
+    let ([a, b], [c, d]) = (protocol.to_be_bytes(), control.to_be_bytes());
+    [a, b, c, d]
+}
+
+/// Moves the addresses of the packet at `offset` forward by a tag's length and writes the tag
+/// behind them. The caller has checked that there is room.
+fn put_tag(block: &mut [u8], offset: usize, tag: [u8; TAG_BYTES]) {
+    let start = offset - TAG_BYTES;
+    block.copy_within(offset..offset + ADDRESSES_BYTES, start);
+    block[start + ADDRESSES_BYTES..][..TAG_BYTES].copy_from_slice(&tag);
+}
+
+#[inline]
+fn word(header: &[u8; HEADER_BYTES], at: usize) -> u32 {
+    u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+}
+
+#[inline]
+fn half(header: &[u8; HEADER_BYTES], at: usize) -> u16 {
+    u16::from_ne_bytes([header[at], header[at + 1]])
+}

@@ -1,0 +1,122 @@
+//! The packet socket: every system call that names it.
+
+use std::io;
+use std::mem::zeroed;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use libc::{c_int, c_void, sockaddr_ll, socklen_t};
+
+use super::{FILTER_MAX, Instruction};
+
+/// A socket of family `AF_PACKET` that delivers whole frames.
+pub(super) struct Socket(OwnedFd);
+
+impl Socket {
+    /// A socket that is bound to nothing and takes no packets yet.
+    pub(super) fn new() -> io::Result<Self> {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // SAFETY: the call takes no pointer.
+        let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
+        // SAFETY: the descriptor is new, and nobody else knows it.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Attaches it to an interface. `protocol` is an `ETH_P_` number; 0 to receive nothing.
+    pub(super) fn bind(&self, interface_index: u32, protocol: u16) -> io::Result<()> {
+        // SAFETY: a struct of integers may be all zeros.
+        let mut address: sockaddr_ll = unsafe { zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = protocol.to_be();
+        address.sll_ifindex = interface_index as c_int;
+        let bytes = size_of::<sockaddr_ll>() as socklen_t;
+        let address = (&raw const address).cast();
+        // SAFETY: `address` is a live struct of `bytes` bytes, which the call reads.
+        check(unsafe { libc::bind(self.0.as_raw_fd(), address, bytes) }).map(drop)
+    }
+
+    /// The index of the interface that it is attached to: 0 for none, negative for one that was
+    /// deleted.
+    pub(super) fn interface_index(&self) -> io::Result<c_int> {
+        // SAFETY: a struct of integers may be all zeros.
+        let mut address: sockaddr_ll = unsafe { zeroed() };
+        let mut bytes = size_of::<sockaddr_ll>() as socklen_t;
+        let place = (&raw mut address).cast();
+        // SAFETY: `place` has room for `bytes` bytes, which the call fills in.
+        check(unsafe { libc::getsockname(self.0.as_raw_fd(), place, &raw mut bytes) })?;
+        Ok(address.sll_ifindex)
+    }
+
+    /// Sets an option of level `SOL_PACKET`.
+    ///
+    /// `T` is a plain struct that the kernel expects for this option, or an integer.
+    pub(super) fn set<T>(&self, option: c_int, value: &T) -> io::Result<()> {
+        self.set_at(libc::SOL_PACKET, option, value)
+    }
+
+    fn set_at<T>(&self, level: c_int, option: c_int, value: &T) -> io::Result<()> {
+        let (fd, value) = (self.0.as_raw_fd(), (&raw const *value).cast::<c_void>());
+        // SAFETY: `value` is live and of the size given; the call reads it.
+        check(unsafe { libc::setsockopt(fd, level, option, value, size_of::<T>() as socklen_t) })
+            .map(drop)
+    }
+
+    /// Reads an option of level `SOL_PACKET`, and with `PACKET_STATISTICS` resets it.
+    pub(super) fn statistics(&self) -> io::Result<libc::tpacket_stats_v3> {
+        let mut value = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
+        let mut bytes = size_of_val(&value) as socklen_t;
+        let (fd, place) = (self.0.as_raw_fd(), (&raw mut value).cast());
+        let (level, option) = (libc::SOL_PACKET, libc::PACKET_STATISTICS);
+        // SAFETY: `place` has room for `bytes` bytes, which the call fills in.
+        check(unsafe { libc::getsockopt(fd, level, option, place, &raw mut bytes) })?;
+        Ok(value)
+    }
+
+    /// The error that the kernel left at the socket, if any; reading it takes it away.
+    pub(super) fn take_error(&self) -> io::Result<Option<io::Error>> {
+        let mut error: c_int = 0;
+        let mut bytes = size_of::<c_int>() as socklen_t;
+        let (fd, place) = (self.0.as_raw_fd(), (&raw mut error).cast());
+        let (level, option) = (libc::SOL_SOCKET, libc::SO_ERROR);
+        // SAFETY: `place` has room for `bytes` bytes, which the call fills in.
+        check(unsafe { libc::getsockopt(fd, level, option, place, &raw mut bytes) })?;
+        Ok((error != 0).then(|| io::Error::from_raw_os_error(error)))
+    }
+
+    /// Makes the kernel run `program` on each packet from now on, in place of any other.
+    /// Its length must be in `[1, FILTER_MAX]`.
+    pub(super) fn attach_filter(&self, program: &[Instruction]) -> io::Result<()> {
+        self.set_at(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &as_kernel_program(program))
+    }
+
+    /// Lets all packets through again.
+    pub(super) fn detach_filter(&self) -> io::Result<()> {
+        self.set_at(libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0)
+    }
+
+    /// Gives a fanout group the program that chooses.
+    pub(super) fn set_fanout_program(&self, program: &[Instruction]) -> io::Result<()> {
+        self.set(libc::PACKET_FANOUT_DATA, &as_kernel_program(program))
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// The kernel's view of a program; it holds for as long as `program` does.
+fn as_kernel_program(program: &[Instruction]) -> libc::sock_fprog {
+    assert!((1..=FILTER_MAX).contains(&program.len()), "{} instructions", program.len());
+    libc::sock_fprog {
+        len: program.len() as u16,
+        // The kernel only reads it; both structs have the same layout, by the assertions beside
+        // `Instruction`.
+        filter: program.as_ptr().cast_mut().cast(),
+    }
+}
+
+/// Turns a negative result into the error behind it.
+pub(super) fn check(result: c_int) -> io::Result<c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}

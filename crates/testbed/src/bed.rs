@@ -1,0 +1,81 @@
+//! Two hosts and the cable between them.
+
+use std::io::{self, Write};
+
+use crate::{BedError, Host};
+
+/// The near host's end of the cable.
+pub const NEAR: &str = "v0";
+/// The far host's end of the cable.
+pub const FAR: &str = "v1";
+/// The near host's address.
+pub const NEAR_ADDRESS: &str = "10.77.0.1";
+/// The far host's address.
+pub const FAR_ADDRESS: &str = "10.77.0.2";
+/// The near end's link address, locally administered.
+pub const NEAR_MAC: [u8; 6] = [0x02, 0x42, 0x55, 0, 0, 1];
+/// The far end's link address.
+pub const FAR_MAC: [u8; 6] = [0x02, 0x42, 0x55, 0, 0, 2];
+
+/// Two hosts with a veth pair between them.
+pub struct Bed {
+    /// The one that sends, in most tests.
+    pub near: Host,
+    /// The one that is looked at, in most tests.
+    pub far: Host,
+}
+
+impl Bed {
+    /// Makes the hosts and the cable, with an MTU of 1500.
+    ///
+    /// # Errors
+    /// As [`Host::new`].
+    pub fn new() -> Result<Self, BedError> {
+        Self::with_mtu(1500)
+    }
+
+    /// As [`new`](Self::new), with another MTU.
+    ///
+    /// # Errors
+    /// As [`Host::new`].
+    pub fn with_mtu(mtu: u32) -> Result<Self, BedError> {
+        let bed = Self { near: Host::new()?, far: Host::new()? };
+        bed.connect(NEAR, FAR, mtu)?;
+        bed.near.command("ip", &["address", "add", &format!("{NEAR_ADDRESS}/24"), "dev", NEAR])?;
+        bed.far.command("ip", &["address", "add", &format!("{FAR_ADDRESS}/24"), "dev", FAR])?;
+        Ok(bed)
+    }
+
+    /// A bed, or `None` after saying on standard error why not, even where a test's output is
+    /// captured.
+    pub fn or_skip(test: &str) -> Option<Self> {
+        match Self::new() {
+            Ok(bed) => Some(bed),
+            Err(reason) => {
+                // Nobody is left to tell if this fails.
+                let _ = writeln!(io::stderr(), "skipped: {test}: {reason}");
+                None
+            }
+        }
+    }
+
+    /// Lays another cable, with the link addresses of the first, and takes both ends up.
+    ///
+    /// # Errors
+    /// [`BedError::Failed`] with what `ip` says.
+    pub fn connect(&self, near: &str, far: &str, mtu: u32) -> Result<(), BedError> {
+        let (near_mac, far_mac) = (colons(NEAR_MAC), colons(FAR_MAC));
+        let (mtu, namespace) = (mtu.to_string(), self.far.thread_id().to_string());
+        let one_end = ["link", "add", near, "mtu", &mtu, "address", &near_mac, "type", "veth"];
+        let other_end = ["peer", "name", far, "mtu", &mtu, "address", &far_mac];
+        let place = ["netns", &namespace];
+        self.near.command("ip", &[&one_end[..], &other_end, &place].concat())?;
+        self.near.command("ip", &["link", "set", near, "up"])?;
+        self.far.command("ip", &["link", "set", far, "up"])?;
+        Ok(())
+    }
+}
+
+fn colons(address: [u8; 6]) -> String {
+    address.map(|byte| format!("{byte:02x}")).join(":")
+}

@@ -1,0 +1,154 @@
+//! A host: a thread in a network namespace of its own.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::{fs, io, thread};
+
+use burstline_sys::namespace;
+
+use crate::{BedError, Program, program};
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A thread in a network namespace of its own, which does one job after the other.
+///
+/// It ends, and its programs with it, when this is dropped.
+pub struct Host {
+    jobs: Option<mpsc::Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+    thread_id: u32,
+}
+
+/// What the kernel has counted on an interface, packets each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InterfaceCounts {
+    /// Received.
+    pub received: u64,
+    /// Received, and handed to nobody.
+    pub received_dropped: u64,
+    /// Sent.
+    pub sent: u64,
+    /// Given to the device to be sent, and dropped there.
+    pub sent_dropped: u64,
+}
+
+impl Host {
+    /// Makes a host with nothing but a loopback interface, which is up.
+    ///
+    /// # Errors
+    /// - [`BedError::NotPermitted`]: neither root nor in a user namespace.
+    /// - [`BedError::Missing`]: the program `ip` is not there.
+    pub fn new() -> Result<Self, BedError> {
+        let (jobs, queue) = mpsc::channel::<Job>();
+        let (answer, born) = mpsc::channel();
+        let builder = thread::Builder::new().name(program::HOST_THREAD.to_owned());
+        let work = move || {
+            let entered = enter();
+            let is_there = entered.is_ok();
+            if answer.send(entered).is_ok() && is_there {
+                queue.into_iter().for_each(|job| job());
+            }
+        };
+        let thread = builder.spawn(work).map_err(BedError::Namespace)?;
+        let lost = || BedError::Namespace(io::Error::other("the host's thread died"));
+        let thread_id = born.recv().map_err(|_| lost())??;
+        let host = Self { jobs: Some(jobs), thread: Some(thread), thread_id };
+        host.command("ip", &["link", "set", "lo", "up"])?;
+        Ok(host)
+    }
+
+    /// The thread's number, by which the namespace can be named.
+    pub fn thread_id(&self) -> u32 {
+        self.thread_id
+    }
+
+    /// Does a job on the host's thread and waits for it.
+    ///
+    /// # Panics
+    /// If the job does.
+    pub fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+        let (answer, outcome) = mpsc::channel();
+        let job = move || drop(answer.send(catch_unwind(AssertUnwindSafe(job))));
+        let jobs = self.jobs.as_ref().expect("it is there until drop");
+        jobs.send(Box::new(job)).expect("the thread lives until drop");
+        match outcome.recv().expect("every job answers") {
+            Ok(value) => value,
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+
+    /// Runs a program on the host to its end and returns what it printed.
+    ///
+    /// # Errors
+    /// [`BedError`] if it cannot be started, or fails.
+    pub fn command(&self, name: &str, arguments: &[&str]) -> Result<String, BedError> {
+        let mut command = program::command(name, arguments);
+        let (command, output) = self.run(move || {
+            let output = command.output();
+            (command, output)
+        });
+        program::checked(name, &command, output)
+    }
+
+    /// Starts a program on the host. It is killed when it is dropped, or the host.
+    ///
+    /// # Errors
+    /// [`BedError`] if it cannot be started.
+    pub fn start(
+        &self,
+        name: &str,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Result<Program, BedError> {
+        let mut command = program::command(name, arguments);
+        command.envs(environment.iter().copied());
+        let child = self.run(move || program::start(&mut command));
+        child.map_err(|error| program::not_started(name, error))
+    }
+
+    /// What the kernel has counted on an interface; zeros if there is none of that name.
+    pub fn counts(&self, interface: &str) -> InterfaceCounts {
+        let interface = interface.to_owned();
+        let list = self.run(|| fs::read_to_string("/proc/thread-self/net/dev"));
+        let list = list.unwrap_or_default();
+        let mut lines = list.lines().filter_map(|line| line.split_once(':'));
+        let Some((_, numbers)) = lines.find(|(name, _)| name.trim() == interface) else {
+            return InterfaceCounts::default();
+        };
+        let numbers: Vec<u64> =
+            numbers.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+        // Source: net/core/net-procfs.c, dev_seq_printf_stats.
+        let at = |index: usize| numbers.get(index).copied().unwrap_or(0);
+        InterfaceCounts {
+            received: at(1),
+            received_dropped: at(3),
+            sent: at(9),
+            sent_dropped: at(11),
+        }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        // A job cannot panic: `run` catches it.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Enters a new namespace, switches IPv6 off in it, and returns the thread's number.
+fn enter() -> Result<u32, BedError> {
+    namespace::enter_new_network().map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => BedError::NotPermitted,
+        _ => BedError::Namespace(error),
+    })?;
+    for which in ["all", "default"] {
+        let switch = format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6");
+        // A kernel without IPv6 has no such file.
+        let _ = fs::write(switch, "1");
+    }
+    let link = fs::read_link("/proc/thread-self").map_err(BedError::Namespace)?;
+    let number = link.file_name().and_then(|name| name.to_str()?.parse().ok());
+    number.ok_or_else(|| BedError::Namespace(io::Error::other("no /proc/thread-self")))
+}

@@ -1,0 +1,34 @@
+//! A network to test on: two hosts with a cable between them, real programs and counted frames.
+//!
+//! ```text
+//!   Host near                                 Host far
+//!   thread in a namespace of its own          thread in another one
+//!   v0 10.77.0.1/24  <------- veth -------->  v1 10.77.0.2/24
+//!   ping, curl, a sender of frames            the port under test, a server
+//! ```
+//!
+//! A [`Host`] is a thread in a network namespace without a name. Jobs and programs are run on it;
+//! sockets they open stay in its namespace wherever they are used later. IPv6 is off, so that a
+//! host sends nothing that it was not told to.
+//!
+//! Invariants:
+//! - T1: nothing is sent on an interface that was not made here.
+//! - T2: nothing is left, even after SIGKILL: a namespace goes with its last thread, program and
+//!   socket, interfaces go with their namespace, and programs are killed when their host's thread
+//!   ends.
+//! - T3: where the bed cannot be made, the caller gets the reason, with the mend.
+#![forbid(unsafe_code)]
+
+mod bed;
+mod error;
+mod frames;
+mod host;
+mod program;
+mod server;
+
+pub use bed::{Bed, FAR, FAR_ADDRESS, FAR_MAC, NEAR, NEAR_ADDRESS, NEAR_MAC};
+pub use error::BedError;
+pub use frames::{ETHERTYPE, Frames, SEQUENCE_BYTES, Tag, sequence_of};
+pub use host::{Host, InterfaceCounts};
+pub use program::Program;
+pub use server::serve_bytes;

@@ -1,0 +1,129 @@
+//! Programs on a host.
+//!
+//! Each is started through `setpriv --pdeathsig KILL`: when the thread that started it ends, for
+//! whatever reason, the kernel kills it. A starter that ends before `setpriv` has come so far is
+//! the one gap. Where it is killed, a shell sees then that the parent is another; where only the
+//! thread would end, [`start`] does not return before.
+
+use std::io::{self, Read};
+use std::process::{Child, Command, Output, Stdio};
+use std::{fs, process, thread};
+
+use crate::BedError;
+
+/// Which Debian package a program is in.
+const PACKAGES: [(&str, &str); 5] = [
+    ("ip", "iproute2"),
+    ("ping", "iputils-ping"),
+    ("curl", "curl"),
+    ("iperf3", "iperf3"),
+    ("ethtool", "ethtool"),
+];
+
+/// What a shell returns when there is no such program. Source: POSIX.1-2017, sh, "EXIT STATUS".
+const NOT_FOUND: i32 = 127;
+
+/// The name of the threads that start programs. The kernel keeps 15 bytes of it.
+pub(crate) const HOST_THREAD: &str = "testbed-host";
+
+/// Arguments of [`command`] in front of the program's name.
+const WRAPPER_ARGUMENTS: usize = 7;
+
+/// A program that runs on a host. Dropping it kills it.
+pub struct Program(Child);
+
+impl Program {
+    /// Its process number.
+    pub fn process_id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Kills it with SIGKILL and waits until it is gone.
+    pub fn kill(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+
+    /// Waits until it ends, and returns whether it succeeded and what it has printed.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn finish(mut self) -> io::Result<(bool, String)> {
+        let mut text = String::new();
+        if let Some(mut output) = self.0.stdout.take() {
+            output.read_to_string(&mut text)?;
+        }
+        Ok((self.0.wait()?.success(), text))
+    }
+
+    /// Reads what it prints up to a line that has `text` in it. False if it ends before.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn wait_for(&mut self, text: &str) -> io::Result<bool> {
+        let Some(output) = self.0.stdout.as_mut() else { return Ok(false) };
+        let (mut seen, mut byte) = (Vec::new(), [0]);
+        while output.read(&mut byte)? > 0 {
+            seen.push(byte[0]);
+            if seen.ends_with(text.as_bytes()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The command that runs `name` and dies with its starter.
+pub(crate) fn command(name: &str, arguments: &[&str]) -> Command {
+    let check = format!("[ $PPID = {} ] && exec \"$@\"", process::id());
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--", "sh", "-c", &check, "sh", name]).args(arguments);
+    command.stdin(Stdio::null());
+    command
+}
+
+pub(crate) fn start(command: &mut Command) -> io::Result<Program> {
+    let child = command.stdout(Stdio::piped()).spawn()?;
+    let name = format!("/proc/{}/comm", child.id());
+    // It has its starter's name, then setpriv's, and another one once the kernel knows whom to
+    // watch.
+    let is_early = |name: String| [HOST_THREAD, "setpriv"].contains(&name.trim());
+    while fs::read_to_string(&name).is_ok_and(is_early) {
+        thread::yield_now();
+    }
+    Ok(Program(child))
+}
+
+/// What a command printed, if it succeeded.
+pub(crate) fn checked(
+    name: &str,
+    command: &Command,
+    output: io::Result<Output>,
+) -> Result<String, BedError> {
+    let output = output.map_err(|error| not_started(name, error))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let package = PACKAGES.iter().find(|(program, _)| *program == name);
+    if let (Some(NOT_FOUND), Some((_, package))) = (output.status.code(), package) {
+        return Err(BedError::Missing { program: name.to_owned(), package });
+    }
+    let arguments =
+        command.get_args().skip(WRAPPER_ARGUMENTS).map(|argument| argument.to_string_lossy());
+    Err(BedError::Failed {
+        command: arguments.collect::<Vec<_>>().join(" "),
+        status: output.status.to_string(),
+        message: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+    })
+}
+
+pub(crate) fn not_started(name: &str, error: io::Error) -> BedError {
+    BedError::NotStarted { program: format!("setpriv {name}"), error }
+}
