@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A desc is 16 bytes, so that four of them share a cache line. It is two words and not four
-//! fields, because stores are what a writer runs out of first. What is true of few packets (a length cut short, a time far from its neighbours', losses just before)
-//! does not fit and is not paid for by the others: it stands in [`Facts`], announced by
-//! [`Flags::FACTS`].
+//! fields, because stores are what a writer runs out of first. What is true of few packets (a
+//! length cut short, a time far from its neighbours', losses just before) does not fit and is not
+//! paid for by the others: it stands in [`Facts`], announced by [`Flags::FACTS`].
 
 use std::fmt;
 

@@ -49,6 +49,8 @@ macro_rules! losses {
 losses! {
     /// The source could not wait and the log had no room.
     LogFull = "log_full", Miss;
+    /// The kernel's ring had no free block, because packets were not taken out fast enough.
+    RxRingFull = "rx_ring_full", Miss;
     /// The fault injector dropped it, as it was told to.
     Injected = "injected", Drop;
     /// The file takes one link type, and the packet has another.

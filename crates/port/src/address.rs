@@ -55,15 +55,6 @@ pub enum AddressError {
         /// What is wrong with it.
         reason: String,
     },
-    /// A bare word is a network interface, and this program has no port for those yet.
-    #[error(
-        "{address}: a bare word is a network interface, which cannot be opened yet; \
-         for a file of that name write ./{address}"
-    )]
-    BareWord {
-        /// The word.
-        address: String,
-    },
     /// A scheme that this program does not have.
     #[error("{address}: there is no port scheme '{scheme}'; there are {known}")]
     UnknownScheme {
@@ -77,11 +68,6 @@ pub enum AddressError {
 }
 
 impl Address {
-    /// Whether it was typed without a scheme.
-    pub fn is_bare(&self) -> bool {
-        !self.text.starts_with(&format!("{}:", self.scheme))
-    }
-
     /// The scheme, without its colon.
     pub fn scheme(&self) -> &str {
         &self.scheme

@@ -74,6 +74,23 @@ pub enum PortError {
         /// How many there can be.
         most: usize,
     },
+    /// A packet socket could not be opened.
+    #[error(transparent)]
+    AfPacket(#[from] burstline_sys::afpacket::AfPacketError),
+    /// The interface does not exist any more. All that it delivered before is in the account.
+    #[error("{interface} is gone: it was deleted, or moved to another network namespace")]
+    InterfaceGone {
+        /// Its last name.
+        interface: String,
+    },
+    /// What the interface's frames begin with is not known here.
+    #[error("{interface}: hardware type {hardware_type} is none of Ethernet, loopback, bare IP")]
+    UnknownLink {
+        /// Its name.
+        interface: String,
+        /// Its `ARPHRD_` number.
+        hardware_type: u16,
+    },
     /// The fault injector failed, as it was told to.
     #[error("{port}: injected failure after {packets} packets")]
     Injected {

@@ -21,6 +21,7 @@
 
 mod account;
 mod address;
+mod afpacket;
 mod error;
 mod file;
 mod generator;

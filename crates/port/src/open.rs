@@ -3,7 +3,7 @@
 use burstline_wire::hash::HashKind;
 
 use crate::opened::OpenedFiles;
-use crate::{Address, AddressError, Port, PortError, PortTable, file, generator};
+use crate::{Address, AddressError, Port, PortError, PortTable, afpacket, file, generator};
 
 /// What every port of a job is opened with. Clones belong to the same job.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +42,13 @@ pub const SCHEMES: &[Scheme] = &[
         open_sink: Some(file::open_sink),
     },
     Scheme {
+        name: "afpacket",
+        help: "copies of what a network interface receives and sends; needs CAP_NET_RAW",
+        example: "afpacket:eth0?direction=in",
+        open_source: Some(afpacket::open_source),
+        open_sink: None,
+    },
+    Scheme {
         name: "gen",
         help: "makes packets of given sizes, flows and rate; as a sink, discards",
         example: "gen:?packets=1000&size=64&flows=16",
@@ -73,12 +80,9 @@ pub fn open_sink(address: &Address, options: &OpenOptions) -> Result<Box<dyn Por
 
 fn scheme(address: &Address) -> Result<&'static Scheme, AddressError> {
     let found = SCHEMES.iter().find(|scheme| scheme.name == address.scheme());
-    found.ok_or_else(|| match address.is_bare() {
-        true => AddressError::BareWord { address: address.to_string() },
-        false => AddressError::UnknownScheme {
-            address: address.to_string(),
-            scheme: address.scheme().to_owned(),
-            known: SCHEMES.iter().map(|scheme| scheme.name).collect::<Vec<_>>().join(", "),
-        },
+    found.ok_or_else(|| AddressError::UnknownScheme {
+        address: address.to_string(),
+        scheme: address.scheme().to_owned(),
+        known: SCHEMES.iter().map(|scheme| scheme.name).collect::<Vec<_>>().join(", "),
     })
 }

@@ -8,11 +8,12 @@ use crate::metadata::{Metadata, Package};
 use crate::tree::Tree;
 
 /// The level of each crate, lowest first.
-const LEVELS: [(&str, u8); 9] = [
+const LEVELS: [(&str, u8); 10] = [
     ("burstline-wire", 0),
     ("burstline-sys", 0),
     ("burstline-topo", 0),
     ("burstline-log", 1),
+    ("burstline-testbed", 1),
     ("burstline-port", 2),
     ("burstline-engine", 3),
     ("burstline-lab", 4),
