@@ -52,6 +52,32 @@ impl<'a> JobClock<'a> {
     }
 }
 
+/// How long a job that is over waits for a source to hand over what it has, counted from its last
+/// packet. A packet socket's last block comes after its retire timeout, some 10 ms.
+const DRAIN_NS: u64 = 500_000_000;
+
+/// The patience with which a job that is over empties its sources.
+pub(crate) struct Drain {
+    until_ns: u64,
+}
+
+impl Drain {
+    pub(crate) fn start() -> Self {
+        Self { until_ns: clock::monotonic_ns() + DRAIN_NS }
+    }
+
+    /// To be asked after each poll. False when it has waited long enough for nothing.
+    pub(crate) fn goes_on(&mut self, packets: u64) -> bool {
+        let now_ns = clock::monotonic_ns();
+        if packets > 0 {
+            self.until_ns = now_ns + DRAIN_NS;
+        } else {
+            std::thread::sleep(Duration::from_nanos(SLEEP_MOST_NS));
+        }
+        now_ns < self.until_ns
+    }
+}
+
 /// Waits longer the longer nothing comes.
 #[derive(Default)]
 pub(crate) struct Backoff {

@@ -18,7 +18,7 @@ use burstline_port::{Losses, PortState};
 use burstline_sys::{clock, usage};
 
 use crate::budget::{Budget, Grant};
-use crate::clock::{Backoff, JobClock, SECOND_NS};
+use crate::clock::{Backoff, Drain, JobClock, SECOND_NS};
 use crate::job::{self, Limits, Source, Threads};
 use crate::report::{Ending, ThreadPlace};
 use crate::stage::{StageCost, StageMeter};
@@ -148,14 +148,9 @@ impl<'a> Worker<'a> {
                 }
                 Grant::Reached => break,
             };
-            let lent = self.source.port.lend(&mut scratch, granted);
-            let lent = lent.inspect_err(|_| job.budget.settle(granted, 0))?;
-            let (state, packets) = (lent.state, lent.burst.len() as u64);
-            self.done.tally.add(&tally(&lent.burst, &mut self.done.span));
-            job.budget.settle(granted, packets);
+            let (state, packets) = self.poll(&mut scratch, granted)?;
             let before_ns = std::mem::replace(&mut now_ns, clock::monotonic_ns());
             if packets > 0 {
-                job.progress.received[self.index].store(&self.done.tally);
                 backoff.reset();
             } else {
                 self.meter.empty_ns += now_ns - before_ns;
@@ -169,6 +164,39 @@ impl<'a> Worker<'a> {
                     }
                 }
                 PortState::Busy | PortState::Idle | PortState::Blocked => {}
+            }
+        }
+        self.drain(&mut scratch)
+    }
+
+    /// Borrows up to `granted` packets and counts them.
+    fn poll(
+        &mut self,
+        scratch: &mut Scratch,
+        granted: u64,
+    ) -> Result<(PortState, u64), EngineError> {
+        let lent = self.source.port.lend(scratch, granted);
+        let lent = lent.inspect_err(|_| self.job.budget.settle(granted, 0))?;
+        let (state, packets) = (lent.state, lent.burst.len() as u64);
+        self.done.tally.add(&tally(&lent.burst, &mut self.done.span));
+        self.job.budget.settle(granted, packets);
+        if packets > 0 {
+            self.job.progress.received[self.index].store(&self.done.tally);
+        }
+        Ok((state, packets))
+    }
+
+    /// Stops a source that has packets in hand, and counts those too.
+    fn drain(&mut self, scratch: &mut Scratch) -> Result<(), EngineError> {
+        if !self.source.port.info().capabilities.can_drain {
+            return Ok(());
+        }
+        self.source.port.finish()?;
+        let mut drain = Drain::start();
+        while let Grant::Packets(granted) = self.job.budget.take(SCRATCH_PACKETS as u64) {
+            let (state, packets) = self.poll(scratch, granted)?;
+            if state == PortState::Ended || !drain.goes_on(packets) {
+                break;
             }
         }
         Ok(())

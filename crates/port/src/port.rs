@@ -44,6 +44,9 @@ pub struct Capabilities {
     pub can_wait: bool,
     /// A source that ends by itself.
     pub is_finite: bool,
+    /// A source that has packets in hand when it is stopped: after `finish` nothing new comes, and
+    /// those can still be taken, until `Ended`.
+    pub can_drain: bool,
 }
 
 /// What is known of a port once it is open.
@@ -148,7 +151,8 @@ pub trait Port: Send {
         let _ = totals;
     }
 
-    /// Ends the port's work: a file gets its closing blocks. Called once, before it is dropped.
+    /// Ends the port's work: a file gets its closing blocks, a live source takes no more packets.
+    /// Called once, before it is dropped.
     fn finish(&mut self) -> Result<(), PortError> {
         self.flush()
     }

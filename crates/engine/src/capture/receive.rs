@@ -5,7 +5,7 @@ use burstline_port::{PortState, PortTable};
 use burstline_sys::clock;
 
 use super::{CaptureOptions, LogCounts};
-use crate::clock::{Backoff, JobClock, SECOND_NS};
+use crate::clock::{Backoff, Drain, JobClock, SECOND_NS};
 use crate::job::{Owners, Source};
 use crate::stage::{StageCost, StageMeter};
 use crate::tally::Tally;
@@ -104,6 +104,7 @@ impl<'a> Receiver<'a> {
                 now_ns = clock::monotonic_ns();
             }
         }
+        self.drain();
         self.show_progress();
         let lost = self.show_losses();
         Took {
@@ -115,6 +116,25 @@ impl<'a> Receiver<'a> {
             lost,
             lost_first_second: self.lost_first_second.unwrap_or(lost),
             errors: self.errors,
+        }
+    }
+
+    /// Stops the sources that have packets in hand, and takes those.
+    fn drain(&mut self) {
+        for (source, is_ended) in self.sources.iter_mut().zip(&mut self.is_ended) {
+            let is_open = !*is_ended && source.port.info().capabilities.can_drain;
+            *is_ended = !is_open;
+            if let Some(Err(error)) = is_open.then(|| source.port.finish()) {
+                self.errors.push(error.into());
+                *is_ended = true;
+            }
+        }
+        let mut drain = Drain::start();
+        while self.budget > 0 && self.is_ended.contains(&false) {
+            let round = self.poll_all();
+            if !drain.goes_on(round.packets) {
+                break;
+            }
         }
     }
 

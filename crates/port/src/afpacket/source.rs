@@ -67,8 +67,12 @@ impl AfPacketSource {
             number: PortTable::MAX_ENTRIES,
             most: PortTable::MAX_ENTRIES,
         })?;
-        let capabilities =
-            Capabilities { can_receive: true, can_lend: true, ..Capabilities::default() };
+        let capabilities = Capabilities {
+            can_receive: true,
+            can_lend: true,
+            can_drain: true,
+            ..Capabilities::default()
+        };
         let timestamps = match settings.timestamps {
             Timestamps::Kernel => TimestampSource::Kernel,
             Timestamps::Hardware => TimestampSource::Hardware,

@@ -91,9 +91,9 @@ impl Generator {
         let capabilities = Capabilities {
             can_receive: true,
             can_lend: true,
-            can_transmit: false,
             can_wait: !recipe.is_paced,
             is_finite: recipe.packets.is_some(),
+            ..Capabilities::default()
         };
         let mut hasher = FlowHasher::new(options.hash);
         let flows = (0..recipe.flows).map(|flow| Flow::new(&recipe, flow, &mut hasher)).collect();
