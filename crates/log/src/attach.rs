@@ -2,7 +2,9 @@
 //!
 //! The publisher keeps a [`RemoteSeat`](crate::RemoteSeat) for each such reader and passes its
 //! files. Two of them are sealed against writing, so the reader can do no harm with them; the
-//! third is the reader's own page, which the writer treats as hostile.
+//! third is the reader's own page, which the writer treats as hostile. In the other direction
+//! there is trust: the reader borrows bytes that only the writer's good conduct keeps constant,
+//! and no check can replace that. So attaching is an unsafe function (Decision 0001).
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -51,8 +53,13 @@ pub struct ReceivedFiles {
 
 impl Reader {
     /// Attaches to a log of another process. The writer is trusted to keep to the protocol; the
-    /// seals and the geometry are checked.
-    pub fn attach(files: ReceivedFiles) -> Result<Self, AttachError> {
+    /// seals and the geometry are checked. A seat's files serve one reader: the second is refused,
+    /// because it would overwrite the pins of the first.
+    ///
+    /// # Safety
+    /// The writer's process keeps to the protocol, and its publisher keeps the seat
+    /// ([`RemoteSeat`](crate::RemoteSeat)) until this reader and every burst it holds are gone.
+    pub unsafe fn attach(files: ReceivedFiles) -> Result<Self, AttachError> {
         if !(1..=MAX_WINDOW).contains(&files.window) {
             return Err(AttachError::Window { asked: files.window, most: MAX_WINDOW });
         }
@@ -72,9 +79,12 @@ impl Reader {
             return Err(AttachError::NotALog { reason: "the reader's page is too small" });
         }
         let packets_at = packets.as_ptr();
+        let seat = SeatHandle::attached(page, files.window, files.seat);
+        if !seat.page.claim() {
+            return Err(AttachError::Claimed);
+        }
         let held = Held::Attached { _packets: packets, _control: control };
         let memory = Arc::new(Memory { control: view, packets: packets_at, held });
-        let seat = SeatHandle::attached(page, files.window, files.seat);
         Ok(Reader::new(memory, seat, files.start))
     }
 }

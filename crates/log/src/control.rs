@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 
 use crate::error::AttachError;
+use crate::log::{MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES};
 use crate::protocol::{Control, ReaderPage, Word32, Word64};
 use crate::watermark::MAX_SEGMENTS;
 
@@ -47,7 +48,6 @@ struct Header {
     segment_bytes: AtomicU64,
     segment_count: AtomicU32,
     max_readers: AtomicU32,
-    epoch: AtomicU64,
     head: Line<AtomicU64>,
     state: Line<AtomicU32>,
     wake: Line<AtomicU32>,
@@ -74,7 +74,6 @@ pub(crate) struct Geometry {
     pub(crate) segment_count: u32,
     pub(crate) max_readers: u32,
     pub(crate) hash_kind: u32,
-    pub(crate) epoch: u64,
 }
 
 impl Geometry {
@@ -95,6 +94,7 @@ impl Geometry {
 
     fn is_sound(&self) -> bool {
         self.segment_bytes.is_power_of_two()
+            && (MIN_SEGMENT_BYTES..=MAX_SEGMENT_BYTES).contains(&self.segment_bytes)
             && (1..=MAX_SEGMENTS).contains(&self.segment_count)
             && (1..=MAX_READERS as u32).contains(&self.max_readers)
     }
@@ -133,7 +133,6 @@ impl ControlView {
         header.segment_bytes.store(geometry.segment_bytes as u64, Relaxed);
         header.segment_count.store(geometry.segment_count, Relaxed);
         header.max_readers.store(geometry.max_readers, Relaxed);
-        header.epoch.store(geometry.epoch, Relaxed);
         header.state.0.store(STATE_OPEN, Relaxed);
         header.magic.store(MAGIC, Release); // pairs with `attach`: the rest is there
         view
@@ -164,7 +163,6 @@ impl ControlView {
             segment_count: header.segment_count.load(Relaxed),
             max_readers: header.max_readers.load(Relaxed),
             hash_kind: header.hash_kind.load(Relaxed),
-            epoch: header.epoch.load(Relaxed),
         };
         if !geometry.is_sound() || geometry.control_bytes() > mapped_bytes {
             return Err(AttachError::NotALog { reason: "its geometry contradicts its size" });
@@ -286,6 +284,7 @@ struct PageLayout {
     pins: Line<[AtomicU32; MAX_WINDOW]>,
     cursor: Line<AtomicU64>,
     waiting: Line<AtomicU32>,
+    attached: Line<AtomicU32>,
 }
 
 const _: () = assert!(size_of::<PageLayout>() <= PAGE_BYTES);
@@ -307,6 +306,12 @@ impl PageView {
     /// The invariants of the type must hold for `base` while the view lives.
     pub(crate) unsafe fn over(base: NonNull<u8>) -> Self {
         Self(base)
+    }
+
+    /// Claims the page for a reader of another process; false if one has claimed it before.
+    /// A page serves one reader in its life: two would clear each other's pins.
+    pub(crate) fn claim(&self) -> bool {
+        self.layout().attached.0.swap(1, Relaxed) == 0 // one word decides, it carries no memory
     }
 
     #[inline]

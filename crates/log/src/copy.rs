@@ -42,7 +42,7 @@ unsafe fn copy_piece(from: *const u8, to: *mut u8) {
 /// Asks for the cache line of `at`, which may be any address, to be written soon.
 ///
 /// The compiler's own prefetch for writing is one for reading unless it is told of a newer
-/// processor; this instruction is in every x86-64 processor, or does nothing there.
+/// processor; this instruction is in every x86-64 processor sold since 2006, or does nothing there.
 /// Source: AMD64 Architecture Programmer's Manual, volume 3, PREFETCHW.
 #[inline]
 pub(crate) fn prefetch_to_write(at: *const u8) {

@@ -56,6 +56,9 @@ pub enum AttachError {
         /// How many it was made for.
         readers: usize,
     },
+    /// A seat serves one reader in its life.
+    #[error("another reader has attached with these files: ask the publisher for a new seat")]
+    Claimed,
     /// A window is a number of pins.
     #[error("a window of {asked} segments: it must be from 1 to {most}")]
     Window {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use burstline_sys::memory::{Mapping, NodeId, PageChoice, Placement, Region, RegionRequest};
 
 use crate::attach::LogFiles;
-use crate::control::{ControlView, Geometry, MAX_READERS, MAX_WINDOW};
+use crate::control::{ControlView, Geometry, MAX_READERS, MAX_WINDOW, PAGE_BYTES};
 use crate::error::{AttachError, CreateError};
 use crate::protocol::{Control, ReaderPage};
 use crate::reader::Reader;
@@ -89,7 +89,6 @@ impl LogConfig {
             segment_count: segments as u32,
             max_readers: self.max_readers as u32,
             hash_kind: self.hash_kind,
-            epoch: 1,
         })
     }
 }
@@ -213,7 +212,8 @@ impl Log {
     }
 }
 
-/// A seat that a reader in another process sits on.
+/// A seat that a reader in another process sits on. Dropping it frees the seat, pins or not: only
+/// when that process is gone, or has let go (see the safety of [`Reader::attach`]).
 pub struct RemoteSeat {
     entry: Arc<SeatEntry>,
     start: Start,
@@ -273,6 +273,8 @@ impl Shared {
         if config.policy == Policy::Lossless && !self.config.allow_lossless {
             return Err(AttachError::LosslessNotAllowed);
         }
+        // Made before the lock is taken: the writer must not wait for system calls (I2).
+        let page = Region::create_shared("burstline-reader", PAGE_BYTES)?;
         let mut seats = self.lock();
         let readers = self.config.max_readers;
         let taken = |index| seats.iter().any(|seat| seat.index == index);
@@ -285,7 +287,7 @@ impl Shared {
         if windows + MIN_SEGMENTS - 1 > segments {
             return Err(AttachError::Pool { windows, segments });
         }
-        let entry = Arc::new(SeatEntry::new(index, config.window, config.policy)?);
+        let entry = Arc::new(SeatEntry::new(index, config.window, config.policy, page));
         // From here on the writer keeps the head for this reader: the cursor is there before
         // the seat is.
         entry.page.cursor().store(control.head().load(Acquire).max(1), Release);

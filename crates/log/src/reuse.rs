@@ -112,8 +112,10 @@ impl Reuse {
     }
 
     fn retire_passed<C: Control, S: Seat>(&mut self, control: &C, seats: &[S]) {
-        let lapped = |seat: &&S| cursor(*seat) < self.oldest && !seat.is_lossless();
-        let floor = seats.iter().filter(|seat| !lapped(seat)).map(cursor).min();
+        // Each cursor is read once: between two looks it may have become anything.
+        let cursors = seats.iter().map(|seat| (cursor(seat), seat.is_lossless()));
+        let counts = |&(cursor, is_lossless): &(u64, bool)| is_lossless || cursor >= self.oldest;
+        let floor = cursors.filter(counts).map(|(cursor, _)| cursor).min();
         let floor = floor.map_or(self.newest(), |floor| floor.min(self.newest()));
         while self.oldest < floor {
             self.retire_front(control);

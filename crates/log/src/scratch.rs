@@ -69,7 +69,7 @@ impl Scratch {
         }
         let delta = meta.time_ns.wrapping_sub(self.base_time_ns);
         let is_plain = meta.is_plain(length) && delta <= u64::from(u32::MAX);
-        let flags = if is_plain { meta.flags } else { self.push_facts(meta) };
+        let flags = if is_plain { meta.flags.without(Flags::FACTS) } else { self.push_facts(meta) };
         let desc = Desc::new(offset, length, meta.port, flags).with(meta.hash, delta as u32);
         self.len += 1;
         self.worklist[SCRATCH_PACKETS - self.len] = desc;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-use burstline_sys::memory::{Mapping, MemoryError, Region};
+use burstline_sys::memory::{Mapping, Region};
 
 use crate::control::{ControlView, MAX_WINDOW, PAGE_BYTES, PageView};
 use crate::log::Shared;
@@ -45,12 +45,13 @@ pub(crate) struct SeatEntry {
 }
 
 impl SeatEntry {
-    pub(crate) fn new(index: usize, window: usize, policy: Policy) -> Result<Self, MemoryError> {
-        let region = Region::create_shared(&format!("burstline-reader-{index}"), PAGE_BYTES)?;
-        // SAFETY: the region is a zeroed page and lives as long as this entry, which is as long
-        // as anybody uses the view.
+    /// `region` is a fresh one of `PAGE_BYTES`.
+    pub(crate) fn new(index: usize, window: usize, policy: Policy, region: Region) -> Self {
+        assert!(region.bytes() >= PAGE_BYTES, "a page of {} bytes", region.bytes());
+        // SAFETY: the region is a zeroed page, checked above, and lives as long as this entry,
+        // which is as long as anybody uses the view.
         let page = unsafe { PageView::over(region.as_ptr()) };
-        Ok(Self { index, window, page, policy: AtomicU32::new(policy.code()), region })
+        Self { index, window, page, policy: AtomicU32::new(policy.code()), region }
     }
 
     pub(crate) fn page_file(&self) -> BorrowedFd<'_> {

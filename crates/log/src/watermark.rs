@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Packing makes each hand-over one atomic store. 43 bits of sequence last five years at 100
-//! Gbit/s in segments of 256 KiB; the writer asserts long before they are used up.
+//! Gbit/s in segments of 256 KiB; a writer that has used them up stops with an assertion.
 
 const SEALED: u64 = 2;
 const RETIRED: u64 = 1;

@@ -336,6 +336,8 @@ impl Writer {
         }
         drop(seats);
         match taken {
+            // The lock is gone by now. That is sound because the newest segment is never retired
+            // (`Reuse`, I3): whoever attaches in between starts at the one before.
             Some(segment) => self.start_segment(segment),
             None => self.statistics.full += 1,
         }

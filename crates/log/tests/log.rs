@@ -238,6 +238,7 @@ fn a_window_of_pins_holds_so_many_segments() {
     let mut held: Vec<_> = (0..3).map(|_| reader.hold_burst().unwrap()).collect();
     assert!(reader.next_burst().is_none());
     assert!(reader.is_window_full() && !reader.is_finished());
+    reader.wait(3_600_000_000_000); // not an hour: it cannot be woken by what it holds
     let next = held[2].burst().first_packet() + held[2].burst().len() as u64;
     held.remove(0);
     let burst = reader.next_burst().unwrap();

@@ -62,6 +62,11 @@ fn inheritable(file: BorrowedFd<'_>) -> OwnedFd {
     clone
 }
 
+fn attach(files: ReceivedFiles) -> Result<Reader, AttachError> {
+    // SAFETY: the writers of these tests keep to the protocol, and the tests keep the seats.
+    unsafe { Reader::attach(files) }
+}
+
 /// In the started process: attaches to what was inherited.
 fn inherited_reader() -> Reader {
     let text = env::var(FILES).expect("started by the test of the same name");
@@ -70,7 +75,7 @@ fn inherited_reader() -> Reader {
     let [packets, control, page] = [0, 1, 2].map(|at| unsafe { OwnedFd::from_raw_fd(numbers[at]) });
     let (seat, window) = (numbers[3] as usize, numbers[4] as usize);
     let start = Start::Segment;
-    Reader::attach(ReceivedFiles { packets, control, page, seat, window, start }).unwrap()
+    attach(ReceivedFiles { packets, control, page, seat, window, start }).unwrap()
 }
 
 /// Checks every packet until the log ends.
@@ -200,7 +205,7 @@ fn what_is_not_a_log_is_refused() {
     let shared = Region::create_shared("not-sealed", 1 << 20).unwrap();
     let open_file = || shared.file().try_clone_to_owned().unwrap();
     let unsealed = ReceivedFiles { packets: open_file(), ..good() };
-    assert!(matches!(Reader::attach(unsealed), Err(AttachError::Memory(_))));
+    assert!(matches!(attach(unsealed), Err(AttachError::Memory(_))));
 
     let sealed = Region::create(&RegionRequest {
         name: "zeros".into(),
@@ -211,7 +216,7 @@ fn what_is_not_a_log_is_refused() {
     .unwrap();
     let zeros = || sealed.file().try_clone_to_owned().unwrap();
     let not_control = ReceivedFiles { control: zeros(), ..good() };
-    assert!(matches!(Reader::attach(not_control), Err(AttachError::NotALog { .. })));
+    assert!(matches!(attach(not_control), Err(AttachError::NotALog { .. })));
 
     let small = Region::create(&RegionRequest {
         name: "small".into(),
@@ -222,11 +227,15 @@ fn what_is_not_a_log_is_refused() {
     .unwrap();
     let too_small = small.file().try_clone_to_owned().unwrap();
     let too_small = ReceivedFiles { packets: too_small, ..good() };
-    assert!(matches!(Reader::attach(too_small), Err(AttachError::NotALog { .. })));
+    assert!(matches!(attach(too_small), Err(AttachError::NotALog { .. })));
 
     let wide = ReceivedFiles { window: 0, ..good() };
-    assert!(matches!(Reader::attach(wide), Err(AttachError::Window { asked: 0, .. })));
+    assert!(matches!(attach(wide), Err(AttachError::Window { asked: 0, .. })));
     let no_seat = ReceivedFiles { seat: 64, ..good() };
-    assert!(matches!(Reader::attach(no_seat), Err(AttachError::NotALog { .. })));
-    assert!(Reader::attach(good()).is_ok());
+    assert!(matches!(attach(no_seat), Err(AttachError::NotALog { .. })));
+    let reader = attach(good()).unwrap();
+    // A second reader would overwrite the first one's pins.
+    assert!(matches!(attach(good()), Err(AttachError::Claimed)));
+    drop(reader);
+    assert!(matches!(attach(good()), Err(AttachError::Claimed)));
 }

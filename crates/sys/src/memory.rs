@@ -25,7 +25,9 @@
 //! - I1. Addresses `[as_ptr(), as_ptr() + bytes())` stay mapped, and stay the same memory, until
 //!   the value is dropped.
 //! - I2. Every page of a region is populated: lack of memory is an error of `create`, never a
-//!   `SIGBUS` later. The seals keep it so: nobody can shrink the file or punch a hole.
+//!   `SIGBUS` later. The seals keep it so: nobody can shrink the file or punch a hole. (Into a page
+//!   of [`Region::create_shared`] whoever has its file can: it reads as zeros then, and each look
+//!   at it costs a page fault, a few microseconds, and never a signal.)
 //! - I3. What [`Placement`] says was asked of the kernel after the fact (`move_pages`, `smaps`),
 //!   not inferred from the request.
 //! - I4. No reference to a region's bytes is made in this crate.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{
     AtFlags, FallocateFlags, OFlags, StatxFlags, fallocate, fcntl_getfl, fcntl_setfl, statx,
 };
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 use super::ALIGNMENT;
 
@@ -157,7 +157,9 @@ impl OutputFile {
         if self.write_path == WritePath::Stream || bytes == 0 {
             return Ok(false);
         }
-        match fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, bytes) {
+        // A file system in memory gives up at a signal, and says so.
+        let reserve = || fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, bytes);
+        match retry_on_intr(reserve) {
             Ok(()) => Ok(true),
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
             Err(error) => Err(self.fail("fallocate", error.into())),
