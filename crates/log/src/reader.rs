@@ -53,6 +53,14 @@ struct Current {
     first_packet: u64,
 }
 
+/// Packets `[from, to)` of a pinned segment.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    current: Current,
+    from: u32,
+    to: u32,
+}
+
 /// One reader of a log. It has its cache lines to itself, also beside a writer in one struct.
 #[repr(align(128))]
 pub struct Reader {
@@ -91,19 +99,19 @@ impl Reader {
     /// Cost: one load when there is nothing new; once a segment, a store and a fence more.
     #[inline]
     pub fn next_burst(&mut self) -> Option<Burst<'_>> {
-        let (current, from, to) = self.advance()?;
+        let found = self.advance()?;
         // SAFETY: `advance` has read `to` from the watermark under the pin (R1), and the borrow
         // of `self` keeps the pin for as long as the burst lives (R2).
-        Some(unsafe { lend(&self.memory, &current, from, to) })
+        Some(unsafe { lend(&self.memory, &found) })
     }
 
     /// As [`next_burst`](Self::next_burst), but the burst is kept until it is dropped, on any
     /// thread. At most `window` segments can be held at once.
     pub fn hold_burst(&mut self) -> Option<HeldBurst> {
-        let (current, from, to) = self.advance()?;
-        self.seat.add_hold(current.slot);
+        let found = self.advance()?;
+        self.seat.add_hold(found.current.slot);
         let (memory, seat) = (Arc::clone(&self.memory), Arc::clone(&self.seat));
-        Some(HeldBurst { memory, seat, current, from, to })
+        Some(HeldBurst { memory, seat, found })
     }
 
     /// Whether the writer has ended the log and everything published was lent or missed. To be
@@ -188,61 +196,49 @@ impl Reader {
         }
     }
 
-    /// Finds the next packets: the segment, and the range `[from, to)` of packets in it.
+    /// Finds the next packets.
     #[inline]
-    fn advance(&mut self) -> Option<(Current, u32, u32)> {
-        if let Some(current) = &mut self.current {
-            let mark = protocol::watch(&self.memory.control, current.segment);
-            if mark.count() > current.taken {
-                let (from, to) = (current.taken, mark.count());
-                current.taken = to;
-                let current = *current;
-                self.count(from, to);
-                return Some((current, from, to));
-            }
-            if !mark.is_sealed() {
-                return None;
+    fn advance(&mut self) -> Option<Found> {
+        if self.current.is_some() {
+            let (mark, found) = self.take_published()?;
+            if found.is_some() || !mark.is_sealed() {
+                return found;
             }
         }
         self.advance_segment()
     }
 
-    fn count(&mut self, from: u32, to: u32) {
+    /// Takes what is published of the current segment, if there is one and if there is anything.
+    #[inline]
+    fn take_published(&mut self) -> Option<(Watermark, Option<Found>)> {
+        let current = self.current.as_mut()?;
+        let mark = protocol::watch(&self.memory.control, current.segment);
+        let (from, to) = (current.taken, mark.count());
+        if from >= to {
+            return Some((mark, None));
+        }
+        current.taken = to;
         let packets = u64::from(to - from);
         self.statistics.delivered += packets;
         self.next_packet += packets;
+        Some((mark, Some(Found { current: *current, from, to })))
     }
 
     #[cold]
-    fn advance_segment(&mut self) -> Option<(Current, u32, u32)> {
+    fn advance_segment(&mut self) -> Option<Found> {
         // Read before looking: if the end was announced by now, all that came before it is seen.
         let closed = self.memory.control.is_closed();
-        if let Some(current) = self.current {
-            let mark = protocol::watch(&self.memory.control, current.segment);
-            if mark.count() == current.taken && mark.is_sealed() {
-                self.leave();
-            }
-        }
-        while self.current.is_none() {
-            if !self.enter() {
+        loop {
+            if self.current.is_none() && !self.enter() {
                 self.is_finished = closed && self.has_no_successor();
                 return None;
             }
-            let current = self.current.as_mut()?;
-            let mark = protocol::watch(&self.memory.control, current.segment);
-            let (from, to) = (current.taken, mark.count());
-            if from < to {
-                current.taken = to;
-                let current = *current;
-                self.count(from, to);
-                return Some((current, from, to));
-            }
-            if !mark.is_sealed() {
-                return None;
+            let (mark, found) = self.take_published()?;
+            if found.is_some() || !mark.is_sealed() {
+                return found;
             }
             self.leave();
         }
-        None
     }
 
     /// The newest sequence number; 0 before the first.
@@ -348,11 +344,12 @@ impl fmt::Debug for Reader {
     }
 }
 
-/// Makes the burst of packets `[from, to)` of a segment.
+/// Makes the burst of what was found.
 ///
 /// # Safety
 /// `to` was read from the segment's watermark, and the segment stays pinned while `'a` lasts.
-unsafe fn lend<'a>(memory: &'a Memory, current: &Current, from: u32, to: u32) -> Burst<'a> {
+unsafe fn lend<'a>(memory: &'a Memory, found: &Found) -> Burst<'a> {
+    let &Found { current, from, to } = found;
     let segment_bytes = memory.control.geometry().segment_bytes;
     // A count that does not fit is one of a broken writer in another process.
     let to = to.min((segment_bytes / size_of::<Desc>()) as u32);
@@ -386,21 +383,19 @@ fn end_of(desc: &Desc) -> usize {
 pub struct HeldBurst {
     memory: Arc<Memory>,
     seat: Arc<SeatHandle>,
-    current: Current,
-    from: u32,
-    to: u32,
+    found: Found,
 }
 
 impl HeldBurst {
     /// The packets.
     pub fn burst(&self) -> Burst<'_> {
         // SAFETY: `to` came from the watermark, and this value's hold keeps the pin (R2).
-        unsafe { lend(&self.memory, &self.current, self.from, self.to) }
+        unsafe { lend(&self.memory, &self.found) }
     }
 }
 
 impl Drop for HeldBurst {
     fn drop(&mut self) {
-        self.seat.drop_hold(self.current.slot);
+        self.seat.drop_hold(self.found.current.slot);
     }
 }
