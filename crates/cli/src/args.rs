@@ -21,6 +21,15 @@ Sources are SCHEME:ADDRESS[?key=value&...]; a word with a dot or a slash in it i
   trace.pcap, file:trace.pcapng, -          pcap and pcapng, also in gzip or zstd; - is stdin
   'gen:?packets=1000000&size=imix'          synthetic traffic, as fast as it is taken
   'gen:?size=64&rate=100000'                without end, 100,000 packets a second
+  eth0, 'afpacket:eth0?direction=in'        a live interface, which the host goes on using
+
+The keys of gen: packets=N, size=N|A,B,...|imix|random:A-B (RFC 2544 frame length, FCS included: 64
+has 60 bytes here), flows=N, rate=N[k|M|G]|max, pace=yes|no, seed=N, protocol=udp|tcp|mix,
+ip=4|6|mix, vlan=ID, start=NS. Those of afpacket: direction=in|out|both, promisc=on|off,
+fanout=MODE[:GROUP], block=SIZE, blocks=N, retire_ms=N, timestamps=kernel|hardware. In the name of a
+file after file: write %3F for a question mark.
+
+rho in a report is percent of a core for each Gbit/s of line rate; a short run says little of it.
 
 Exit code: 0 done; 1 failed, damaged input, packets lost under --lossless, or a ledger that does
 not close; 2 usage.";

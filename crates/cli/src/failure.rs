@@ -4,6 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use burstline_engine::EngineError;
+use burstline_log::CreateError;
 use burstline_port::{AddressError, PortError};
 use clap::error::ErrorKind;
 
@@ -50,6 +51,7 @@ impl From<EngineError> for Failure {
                     | PortError::SameFile { .. }
             ),
             EngineError::TooFewCores { .. } => true,
+            EngineError::Log(error) => !matches!(error, CreateError::Memory(_)),
             _ => false,
         };
         Self { message: error.to_string(), code: if is_usage { USAGE } else { FAILED } }

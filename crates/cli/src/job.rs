@@ -31,6 +31,11 @@ impl CommonArgs {
 
     /// Opens the sources, in order.
     pub(crate) fn open_sources(&self, options: &OpenOptions) -> Result<Vec<Source>, Failure> {
+        let (sources, most) = (self.sources.len(), PortTable::MAX_ENTRIES);
+        if sources > most {
+            let what = format!("{sources} sources: a job can tell {most} apart; split the input");
+            return Err(Failure::usage(what));
+        }
         let open = |address| Source::open(address, options).map_err(Failure::from);
         self.sources.iter().map(open).collect()
     }

@@ -15,7 +15,7 @@ const LOG_BYTES: u64 = 8 << 20;
 #[test]
 fn pages_that_are_not_there_are_refused_with_the_command_that_mends_it() {
     // More than any machine that tests run on has reserved.
-    let job = ["capture", "gen:?packets=1", "-w", "-", "--pages", "2m", "--buffer", "4096g"];
+    let job = ["capture", "gen:?packets=1", "-w", "-", "--pages", "2m", "--buffer", "200g"];
     let run = run(&job);
     assert!(run.code == Some(1) && run.stdout.is_empty(), "{}", run.stderr);
     assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);

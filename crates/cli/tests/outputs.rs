@@ -63,6 +63,56 @@ fn a_device_that_is_always_full() {
 }
 
 #[test]
+fn the_null_sink_makes_no_file() {
+    let report = run_json(&["capture", "gen:?packets=1000", "-w", "null:"], 0);
+    assert_closed(&report);
+    assert_eq!(report["total"]["delivered"], 1000);
+    assert!(fs::metadata("null:").is_err());
+}
+
+#[test]
+fn packets_that_the_format_cannot_hold_are_a_failure() {
+    let directory = Directory::new("links");
+    let (raw, both) = (directory.file("raw.pcap"), directory.file("both.pcapng"));
+    // A classic file of link type 101 with one packet of 20 bytes.
+    let mut bytes = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    bytes.extend([0, 0, 4, 0, 101, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 20, 0, 0, 0, 20, 0, 0, 0]);
+    bytes.extend([0x45; 20]);
+    fs::write(&raw, bytes).unwrap();
+    let report = run_json(&["capture", REAL, &raw, "-w", &both], 1);
+    assert_closed(&report);
+    assert_eq!(report["total"]["lost"]["link_mismatch"], 1);
+    let error = report["errors"][0].as_str().unwrap();
+    assert!(error.starts_with("1 packets are not in the output (link_mismatch)"), "{error}");
+}
+
+#[test]
+fn the_longest_packets_of_files_are_recorded_whole() {
+    let directory = Directory::new("long");
+    let (long, copy) = (directory.file("long.pcap"), directory.file("copy.pcapng"));
+    let mut bytes = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    bytes.extend([0, 0, 4, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 4, 0]);
+    bytes.resize(bytes.len() + 262_144, 7);
+    fs::write(&long, bytes).unwrap();
+    let report = run_json(&["capture", &long, "-w", &copy], 0);
+    assert_eq!(report["total"]["bytes"], 262_144);
+    assert_eq!(report["total"]["truncated"], 0);
+    assert_eq!(run_json(&["count", &copy], 0)["total"]["bytes"], 262_144);
+}
+
+#[test]
+fn a_job_that_cannot_begin_leaves_the_output_as_it_was() {
+    let directory = Directory::new("untouched");
+    let file = directory.file("precious");
+    fs::write(&file, "precious").unwrap();
+    // No machine has core 1023 among ours.
+    let run = run(&["capture", REAL, "-w", &file, "--cores", "1022,1023"]);
+    assert!(run.code.is_some_and(|code| code > 0), "{}", run.stdout);
+    assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
+}
+
+#[test]
 fn dev_null_takes_everything() {
     let report = run_json(&["capture", "gen:?packets=100000", "-w", "/dev/null"], 0);
     assert_closed(&report);

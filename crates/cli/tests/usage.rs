@@ -64,6 +64,8 @@ fn a_wrong_value_is_named_with_what_is_allowed() {
         ("--format", "tar", &["'tar'", "segmented", "pcap-ns"][..]),
         ("--pages", "3m", &["'3m'", "auto, 1g, 2m, thp, 4k"]),
         ("--buffer", "much", &["'much'", "k, m or g"]),
+        ("--buffer", "4k", &["4096", "--buffer"]),
+        ("--segment", "3k", &["3072", "power of two"]),
     ] {
         assert_complaint(&["capture", REAL, "-w", "-", flag, value], 2, words);
     }
@@ -84,9 +86,9 @@ fn sources_that_cannot_be() {
     assert_complaint(&["count", "gen:?sise=64"], 2, &["'sise'", "size"]);
     assert_complaint(&["count", "gen:?size=1"], 2, &["size=1"]);
     assert_complaint(&["count", ""], 2, &["empty"]);
+    assert_complaint(&[&["count"][..], &[REAL; 257]].concat(), 2, &["257", "256"]);
     assert_complaint(&["count", "/no/such/file"], 1, &["/no/such/file", "No such file"]);
     assert_complaint(&["count", "/"], 1, &["/"]);
     assert_complaint(&["count", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")], 1, &["Cargo"]);
     assert_complaint(&["count", "gen:", "gen:", "gen:", "--cores", "0"], 2, &["3 threads"]);
-    assert_complaint(&["capture", REAL, "-w", "-", "--buffer", "4k"], 1, &["4096", "--buffer"]);
 }

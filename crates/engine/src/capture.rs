@@ -68,6 +68,7 @@ pub fn capture(
     let policy = options.policy.unwrap_or_else(|| policy_for(&sources));
     let (log, writer) = Log::create(options.log.clone())?;
     let reader = log.attach(ReaderConfig { policy, window: 1, start: Start::Segment })?;
+    options.threads.rehearse("capture")?;
     let mut sink = open_sink()?;
     let usage_before = usage::process();
     let clock = JobClock::start(options.limits.duration_ns, stop);
@@ -175,6 +176,12 @@ fn report(
     report.hear_port(sink);
     report.errors.extend(took.errors);
     report.errors.extend(recorded.error);
+    for cause in [Loss::LinkMismatch, Loss::TooLong] {
+        let packets = report.total.lost.of(cause);
+        if packets > 0 {
+            report.errors.push(EngineError::LeftOut { packets, cause });
+        }
+    }
     report
 }
 

@@ -1,7 +1,7 @@
 //! Why a job could not run, or ended early.
 
 use burstline_log::{AttachError, CreateError};
-use burstline_port::PortError;
+use burstline_port::{Loss, PortError};
 use burstline_sys::affinity::AffinityError;
 use burstline_sys::scheduling::SchedulingError;
 
@@ -31,6 +31,14 @@ pub enum EngineError {
         name: String,
         /// What the system said.
         error: std::io::Error,
+    },
+    /// Packets that the sink's format cannot hold: nobody asked for those to be left out.
+    #[error("{packets} packets are not in the output ({cause}): {}", cause.help())]
+    LeftOut {
+        /// How many.
+        packets: u64,
+        /// Why.
+        cause: Loss,
     },
     /// There are more threads to pin than cores.
     #[error("{threads} threads for {cores} cores: name one core a thread with --cores")]

@@ -66,6 +66,14 @@ impl Threads {
         }
     }
 
+    /// Settles one thread that then ends: what cannot be had is known before anything is opened.
+    pub(crate) fn rehearse(&self, name: &str) -> Result<(), EngineError> {
+        thread::scope(|scope| {
+            let settled = spawn(scope, name, || self.settle(0, name).map(drop))?.join();
+            settled.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
     /// Puts the calling thread, number `index` of the job, where it belongs.
     pub(crate) fn settle(&self, index: usize, name: &str) -> Result<ThreadPlace, EngineError> {
         let core = self.cores.get(index).copied();

@@ -32,7 +32,7 @@ pub enum AddressError {
         parameter: String,
     },
     /// A key that the scheme does not know.
-    #[error("{address}: {scheme}: knows no '{key}'; it knows {known}")]
+    #[error("{address}: {scheme}: knows no '{key}'; it knows {known} (a '?' in a name is %3F)")]
     UnknownKey {
         /// The whole address.
         address: String,

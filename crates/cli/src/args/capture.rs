@@ -8,7 +8,7 @@ use super::values;
 
 const EXAMPLES: &str = "\
 Examples:
-  burstline capture a.pcap b.pcap -w both.pcapng             two files into one
+  burstline capture a.pcap b.pcap -w both.pcapng             two files of one link type into one
   burstline capture 'gen:?size=imix' --duration 10s -w x.pcapng
   burstline capture big.pcap.gz -w - | tshark -r - -c 10      plain pcapng into a pipe
   burstline capture trace.pcapng --format pcap -w old.pcap    for programs that know only pcap
@@ -27,7 +27,8 @@ pub(crate) struct CaptureArgs {
     #[command(flatten)]
     pub(crate) common: CommonArgs,
 
-    /// The file to write; - is standard output, and then all text goes to standard error
+    /// The file to write; - is standard output, and then all text goes to standard error;
+    /// null: keeps nothing
     #[arg(long, short, value_name = "FILE")]
     pub(crate) write: String,
 
@@ -39,9 +40,10 @@ pub(crate) struct CaptureArgs {
     #[arg(long, value_name = "SIZE", default_value = "64m", value_parser = values::bytes)]
     pub(crate) buffer: usize,
 
-    /// Size of one segment of it: a power of two
-    #[arg(long, value_name = "SIZE", default_value = "256k", value_parser = values::bytes)]
-    pub(crate) segment: usize,
+    /// Size of one segment of it: a power of two. A packet that does not fit is cut and counted
+    /// [default: 512k with files, whose packets may have 256k; else 256k]
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
+    pub(crate) segment: Option<usize>,
 
     /// Which pages to lay it in; auto takes the largest there are
     #[arg(long, value_name = "PAGES", default_value = "auto", value_parser = values::pages())]

@@ -12,6 +12,9 @@ use crate::failure::Failure;
 use crate::view::{Stream, View};
 use crate::{job, signals};
 
+/// The one word for `-w` that is no path.
+const NOTHING: &str = "null:";
+
 /// Threads of a capture: the receiver and the recorder.
 const THREADS: usize = 2;
 /// Which of them reads the log.
@@ -29,7 +32,7 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
         log: LogConfig {
             name: "capture".to_owned(),
             bytes: args.buffer,
-            segment_bytes: args.segment,
+            segment_bytes: args.segment.unwrap_or_else(|| segment_for(&common.sources)),
             pages: args.pages,
             node: common.memory_node(&threads, RECORDER),
             max_readers: 1,
@@ -50,11 +53,20 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     })
 }
 
+/// The size of a segment that holds every packet of these sources.
+fn segment_for(sources: &[Address]) -> usize {
+    let has_files = sources.iter().any(|source| source.scheme() == "file");
+    if has_files { 512 << 10 } else { LogConfig::default().segment_bytes }
+}
+
 /// The sink's address: `-w` takes a path as it is, whatever characters are in it.
 fn sink_address(args: &CaptureArgs) -> Result<Address, Failure> {
     let path = &args.write;
     if path.is_empty() {
         return Err(Failure::usage("invalid value '' for '--write <FILE>': a path, or -"));
+    }
+    if path == NOTHING {
+        return Ok(path.parse()?);
     }
     let mut address = file_address(path);
     if let Some(format) = args.format {

@@ -25,6 +25,10 @@ const _: () = assert!(MAX_CAPTURED as usize <= MAX_PACKET_BYTES);
 /// Source: draft-ietf-opsawg-pcapng, section 4.3.1.
 const LINK_ERRORS: u32 = 0xffff_0000;
 
+/// A decoder that has seen so much of a file has refused it, or never will: the header of a classic
+/// file. Source: draft-ietf-opsawg-pcap, section 4.
+const LONGEST_HEADER_BYTES: usize = 24;
+
 /// A packet that is decoded and lies in the window.
 #[derive(Clone, Copy)]
 struct Located {
@@ -112,15 +116,12 @@ impl FileSource {
 
     /// Reads the start of a regular file, so that one that is no capture is refused on opening.
     fn look_ahead(&mut self) -> Result<(), PortError> {
-        while !self.is_known {
+        while !self.is_read && (!self.is_known || self.window.rest().len() < LONGEST_HEADER_BYTES) {
             self.refill()?;
         }
-        loop {
-            match Decoder::new().next(self.window.rest(), &mut 0, self.is_read) {
-                Step::Refused(error) => return Err(self.refused(error)),
-                Step::NeedMore { .. } if !self.is_read => self.refill()?,
-                _ => return Ok(()),
-            };
+        match Decoder::new().next(self.window.rest(), &mut 0, self.is_read) {
+            Step::Refused(error) => Err(self.refused(error)),
+            _ => Ok(()),
         }
     }
 
