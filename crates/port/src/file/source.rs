@@ -181,9 +181,15 @@ impl FileSource {
         }
         let (bytes, position) = self.window.split();
         let record = self.decoder.next_ordinary(bytes, position)?;
+        self.locate_any(&record)
+    }
+
+    /// Locates a packet, also the first of its interface.
+    #[inline(always)]
+    fn locate_any(&mut self, record: &Record) -> Option<Located> {
         match self.ports.get(record.interface as usize) {
-            Some(&port) => Some(self.locate(&record, port)),
-            None => self.locate_first(&record),
+            Some(&port) => Some(self.locate(record, port)),
+            None => self.locate_first(record),
         }
     }
 
@@ -209,11 +215,7 @@ impl FileSource {
             let (bytes, position) = self.window.split();
             match self.decoder.next(bytes, position, self.is_read) {
                 Step::Packet(record) => {
-                    let located = match self.ports.get(record.interface as usize) {
-                        Some(&port) => Some(self.locate(&record, port)),
-                        None => self.locate_first(&record),
-                    };
-                    return located.map_or(Next::Over, Next::Packet);
+                    return self.locate_any(&record).map_or(Next::Over, Next::Packet);
                 }
                 Step::NeedMore { .. } => return Next::Empty,
                 Step::Damage(damage) => {
