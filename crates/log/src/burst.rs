@@ -9,12 +9,57 @@
 //! The same type describes packets of a log and packets that lie in a file's buffer, a kernel
 //! block or a frame: a burst is always a worklist over bytes, contiguous or not.
 
-use crate::desc::{Desc, Facts, Flags, align_up};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use burstline_sys::xdp::Umem;
+
+use crate::desc::{Desc, FACTS_BYTES, Facts, Flags, align_up};
+
+/// The bytes that descs' offsets count from.
+///
+/// # Invariants
+/// L1. `[start, start + bytes)` is mapped for `'a`, and nobody writes there where a desc of the
+/// burst points, or within its facts. Elsewhere somebody may: so there is no slice of the whole.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    start: NonNull<u8>,
+    bytes: usize,
+    lent: PhantomData<&'a [u8]>,
+}
+
+// SAFETY: by L1 it is as good as a `&[u8]` of each packet.
+unsafe impl Send for Place<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Place<'_> {}
+
+impl<'a> Place<'a> {
+    /// All of `bytes`, which nobody writes.
+    pub(crate) fn whole(bytes: &'a [u8]) -> Self {
+        Self { start: NonNull::from(bytes).cast(), bytes: bytes.len(), lent: PhantomData }
+    }
+
+    /// Frames, of which the descs may point to held ones only: whoever makes the burst has asked
+    /// [`Umem::holds`] for each.
+    pub(crate) fn frames(umem: &'a Umem) -> Self {
+        Self { start: umem.as_ptr(), bytes: umem.extent(), lent: PhantomData }
+    }
+
+    /// Up to `length` bytes from `offset` on, for a desc of the burst or its facts.
+    #[inline]
+    fn get(&self, offset: usize, length: usize) -> Option<&'a [u8]> {
+        if offset.checked_add(length)? > self.bytes {
+            return None;
+        }
+        // SAFETY: inside of the mapping, as just checked; by L1 nobody writes there.
+        Some(unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(offset), length) })
+    }
+}
 
 /// A run of packets, borrowed from a reader or a port.
 #[derive(Clone, Copy, Debug)]
 pub struct Burst<'a> {
-    bytes: &'a [u8],
+    place: Place<'a>,
     /// In memory order, which is the reverse of packet order.
     worklist: &'a [Desc],
     base_time_ns: u64,
@@ -34,13 +79,13 @@ pub(crate) enum FactsAt<'a> {
 impl<'a> Burst<'a> {
     /// `worklist` is in memory order: its last entry is the burst's first packet.
     pub(crate) fn new(
-        bytes: &'a [u8],
+        place: Place<'a>,
         worklist: &'a [Desc],
         base_time_ns: u64,
         first_packet: u64,
         facts: FactsAt<'a>,
     ) -> Self {
-        Self { bytes, worklist, base_time_ns, first_packet, facts }
+        Self { place, worklist, base_time_ns, first_packet, facts }
     }
 
     /// How many packets it has.
@@ -60,9 +105,9 @@ impl<'a> Burst<'a> {
         self.first_packet
     }
 
-    /// All bytes that the descs' offsets count from.
-    pub fn bytes(&self) -> &'a [u8] {
-        self.bytes
+    /// How many bytes the memory has that the descs' offsets count from: `[0, extent)`.
+    pub fn extent(&self) -> usize {
+        self.place.bytes
     }
 
     /// Packet `index`, in `[0, len)`.
@@ -99,7 +144,7 @@ impl<'a> Burst<'a> {
         match self.facts {
             FactsAt::Behind => {
                 let at = align_up(desc.offset() as usize + desc.length() as usize);
-                Facts::read(self.bytes.get(at..)?)
+                Facts::read(self.place.get(at, FACTS_BYTES)?)
             }
             FactsAt::Aside { list, skipped } => {
                 let wanted = index + skipped;
@@ -123,8 +168,8 @@ impl<'a> Packet<'a> {
     /// which only a broken writer in another process can bring about.
     #[inline]
     pub fn bytes(&self) -> &'a [u8] {
-        let start = self.desc.offset() as usize;
-        self.burst.bytes.get(start..start + self.desc.length() as usize).unwrap_or(&[])
+        let (offset, length) = (self.desc.offset() as usize, self.desc.length() as usize);
+        self.burst.place.get(offset, length).unwrap_or(&[])
     }
 
     /// How many of its bytes are here.

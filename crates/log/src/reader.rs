@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use burstline_sys::futex::{self, WaitOutcome};
 
-use crate::burst::{Burst, FactsAt};
+use crate::burst::{Burst, FactsAt, Place};
 use crate::desc::{Desc, FACTS_BYTES, align_up};
 use crate::log::{Memory, Start};
 use crate::protocol::{self, Control, Entry, ReaderPage, Word32, Word64};
@@ -370,7 +370,7 @@ unsafe fn lend<'a>(memory: &'a Memory, found: &Found) -> Burst<'a> {
     let line = memory.control.line(current.segment);
     let base_time_ns = line.base_time_ns.load(Relaxed); // before the first publish (E1)
     let first_packet = current.first_packet + u64::from(from);
-    Burst::new(bytes, worklist, base_time_ns, first_packet, FactsAt::Behind)
+    Burst::new(Place::whole(bytes), worklist, base_time_ns, first_packet, FactsAt::Behind)
 }
 
 fn end_of(desc: &Desc) -> usize {

@@ -4,7 +4,9 @@
 //! only descs are made, here. The scratch is reused for every burst, so it stays in the first
 //! cache level: 1,024 descs are 16 KiB.
 
-use crate::burst::{Burst, FactsAt};
+use burstline_sys::xdp::Umem;
+
+use crate::burst::{Burst, FactsAt, Place};
 use crate::desc::{Desc, FACTS_BYTES, Facts, Flags};
 use crate::writer::Meta;
 
@@ -85,6 +87,19 @@ impl Scratch {
     pub fn burst<'a>(&'a self, bytes: &'a [u8], first_packet: u64) -> Burst<'a> {
         let worklist = &self.worklist[SCRATCH_PACKETS - self.len..];
         let facts = FactsAt::Aside { list: &self.facts, skipped: 0 };
-        Burst::new(bytes, worklist, self.base_time_ns, first_packet, facts)
+        Burst::new(Place::whole(bytes), worklist, self.base_time_ns, first_packet, facts)
+    }
+
+    /// The burst of all packets described, in frames that are held. What is described elsewhere
+    /// has no bytes. Cost: a bit a packet.
+    pub fn burst_in_frames<'a>(&'a mut self, umem: &'a Umem, first_packet: u64) -> Burst<'a> {
+        let worklist = &mut self.worklist[SCRATCH_PACKETS - self.len..];
+        for desc in worklist.iter_mut() {
+            if !umem.holds(desc.offset(), desc.length()) {
+                *desc = Desc::new(0, 0, desc.port(), desc.flags());
+            }
+        }
+        let facts = FactsAt::Aside { list: &self.facts, skipped: 0 };
+        Burst::new(Place::frames(umem), worklist, self.base_time_ns, first_packet, facts)
     }
 }

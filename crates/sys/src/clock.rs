@@ -18,6 +18,14 @@ pub fn realtime_ns() -> u64 {
     read_ns(libc::CLOCK_REALTIME)
 }
 
+/// What has to be added to realtime to get International Atomic Time, in ns: whole seconds, 0 on
+/// machines where nobody has told the kernel. It changes with leap seconds.
+pub fn tai_offset_ns() -> i64 {
+    let (realtime, tai) = (read_ns(libc::CLOCK_REALTIME), read_ns(libc::CLOCK_TAI));
+    let difference = tai as i64 - realtime as i64;
+    (difference + 500_000_000).div_euclid(1_000_000_000) * 1_000_000_000
+}
+
 /// Nanoseconds that the calling thread has spent on a core. Cost: about 0.2 us, a system call.
 pub fn thread_cpu_ns() -> u64 {
     read_ns(libc::CLOCK_THREAD_CPUTIME_ID)

@@ -10,6 +10,7 @@
 //!   direct     aligned buffers and writes past the page cache
 //!   topology   which nodes, cores and huge pages there are
 //!   afpacket   packet sockets: the ring, sending   namespace  a network of one's own
+//!   xdp        XDP sockets: frames, rings, sending
 //!   pcap       filter expressions, compiled by libpcap if it is there
 //!   ------------------------------------------------------------------
 //!   Linux 5.14 or later, on rustix and, where rustix has no call, on libc
@@ -37,3 +38,4 @@ pub mod pcap;
 pub mod scheduling;
 pub mod topology;
 pub mod usage;
+pub mod xdp;

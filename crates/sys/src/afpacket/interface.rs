@@ -41,7 +41,7 @@ pub enum LinkState {
 
 impl Interface {
     /// Looks an interface up by its name.
-    pub(super) fn by_name(socket: impl AsFd, name: &str) -> io::Result<Self> {
+    pub(crate) fn by_name(socket: impl AsFd, name: &str) -> io::Result<Self> {
         let mut request = request(name)?;
         ask(&socket, libc::SIOCGIFINDEX, &mut request)?;
         // SAFETY: the call above succeeded, so the kernel filled in this member.
@@ -65,7 +65,7 @@ impl Interface {
     }
 
     /// Looks an interface up by its number.
-    pub(super) fn by_index(socket: impl AsFd, index: u32) -> io::Result<Self> {
+    pub(crate) fn by_index(socket: impl AsFd, index: u32) -> io::Result<Self> {
         let mut request = request("")?;
         request.ifr_ifru.ifru_ifindex = index as i32;
         ask(&socket, libc::SIOCGIFNAME, &mut request)?;
@@ -99,7 +99,7 @@ pub fn present_interfaces() -> Vec<String> {
 }
 
 /// A request about the interface `name`. An error without a number: no interface has such a name.
-fn request(name: &str) -> io::Result<ifreq> {
+pub(crate) fn request(name: &str) -> io::Result<ifreq> {
     // SAFETY: a struct of integers, and unions of them, may be all zeros.
     let mut request: ifreq = unsafe { zeroed() };
     let place = &mut request.ifr_name[..libc::IFNAMSIZ - 1];

@@ -42,11 +42,13 @@ mod socket;
 
 pub use error::AfPacketError;
 pub use filter::{FILTER_MAX, Instruction};
+pub(crate) use interface::request;
 pub use interface::{Interface, LinkState, present_interfaces};
 pub use options::{Direction, Fanout, FanoutMode, RingOptions, Timestamps};
 pub use packet::{PacketMarks, RingPacket};
 pub use ring::{Block, Ring, RingStatistics};
 pub use sender::{SEND_MAX, Sender};
+pub(crate) use socket::check;
 
 #[cfg(all(test, not(miri)))]
 mod tests;

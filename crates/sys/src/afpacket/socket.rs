@@ -117,6 +117,6 @@ fn as_kernel_program(program: &[Instruction]) -> libc::sock_fprog {
 }
 
 /// Turns a negative result into the error behind it.
-pub(super) fn check(result: c_int) -> io::Result<c_int> {
+pub(crate) fn check(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

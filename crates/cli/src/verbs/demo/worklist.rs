@@ -47,10 +47,10 @@ fn describe(burst: &Burst<'_>, segment_bytes: usize) -> String {
         "   0{:>21}{:>24}{:>27}\n   \
          | packet | packet | packet | ... | free ... | ... desc | desc | desc |\n   \
          A burst of {packets} packets: {} bytes in one segment, {} bytes of worklist.\n",
-        count_text(burst.bytes().len() as u64),
+        count_text(burst.extent() as u64),
         "",
         count_text(segment_bytes as u64),
-        count_text(burst.bytes().len() as u64),
+        count_text(burst.extent() as u64),
         count_text((packets * DESC_BYTES) as u64),
     );
     let _ = writeln!(

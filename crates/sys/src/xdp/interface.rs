@@ -1,0 +1,134 @@
+//! What has to be known of an interface before an XDP socket is opened on it.
+
+use std::ffi::CStr;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr;
+
+use super::XdpError;
+use super::system::RawSocket;
+use crate::afpacket::{Interface, LinkState, check, present_interfaces, request};
+use crate::limits;
+
+/// `ETHTOOL_GCHANNELS` of `SIOCETHTOOL`. Source: include/uapi/linux/ethtool.h, sockios.h.
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+const SIOCETHTOOL: libc::c_ulong = 0x8946;
+
+/// Source: `struct ethtool_channels`, include/uapi/linux/ethtool.h.
+#[repr(C)]
+#[derive(Default)]
+struct Channels {
+    command: u32,
+    max_rx: u32,
+    max_tx: u32,
+    max_other: u32,
+    max_combined: u32,
+    rx: u32,
+    tx: u32,
+    other: u32,
+    combined: u32,
+}
+
+/// An interface, and its receive queues.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct XdpInterface {
+    /// Its name, number, MTU and type.
+    pub link: Interface,
+    /// Receive queues in use, at least 1.
+    pub queues: u32,
+}
+
+impl XdpInterface {
+    /// Looks up an interface of the calling thread's network namespace. Needs `CAP_NET_RAW`.
+    ///
+    /// # Errors
+    /// [`XdpError::NoSuchInterface`], [`XdpError::NotPermitted`], [`XdpError::NotSupported`].
+    pub fn by_name(name: &str) -> Result<Self, XdpError> {
+        let socket = RawSocket::new().map_err(XdpError::system(name, "socket(AF_XDP)"))?;
+        Self::find(&socket, name)
+    }
+
+    pub(super) fn find(socket: &RawSocket, name: &str) -> Result<Self, XdpError> {
+        let link =
+            Interface::by_name(socket, name).map_err(|source| match source.raw_os_error() {
+                Some(libc::ENODEV) | None => XdpError::NoSuchInterface {
+                    name: name.to_owned(),
+                    present: present_interfaces().join(", "),
+                },
+                _ => XdpError::system(name, "asking for an interface")(source),
+            })?;
+        // A driver that cannot say has one.
+        let queues = receive_queues(socket, name).unwrap_or(1).max(1);
+        Ok(Self { link, queues })
+    }
+}
+
+/// How the interface of this number is now.
+pub(super) fn state(socket: &RawSocket, index: u32) -> io::Result<LinkState> {
+    match Interface::by_index(socket, index) {
+        Ok(interface) => Ok(LinkState::Present(interface)),
+        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(LinkState::Gone),
+        Err(error) => Err(error),
+    }
+}
+
+/// How much memory the process may pin, in words.
+pub(super) fn locked_limit() -> String {
+    match limits::locked_memory_bytes() {
+        Some(bytes) => format!("{} KiB", bytes / 1024),
+        None => "unlimited".to_owned(),
+    }
+}
+
+fn receive_queues(socket: &RawSocket, name: &str) -> io::Result<u32> {
+    let mut channels = Channels { command: ETHTOOL_GCHANNELS, ..Channels::default() };
+    let mut request = request(name)?;
+    request.ifr_ifru.ifru_data = (&raw mut channels).cast();
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: the request points to a live `struct ethtool_channels`, which this question fills in.
+    check(unsafe { libc::ioctl(fd, SIOCETHTOOL as _, &raw mut request) })?;
+    Ok(channels.rx + channels.combined)
+}
+
+/// Every address of every interface in the calling thread's network namespace, with the
+/// interface's name. Empty if they cannot be asked for.
+pub fn addresses() -> Vec<(String, IpAddr)> {
+    let mut list = ptr::null_mut();
+    // SAFETY: the call fills in `list`, or fails.
+    if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let mut next = list;
+    // SAFETY: a list that getifaddrs made: each entry is live until it is freed below.
+    while let Some(entry) = unsafe { next.as_ref() } {
+        next = entry.ifa_next;
+        // SAFETY: the name is a C string of that list.
+        let name = unsafe { CStr::from_ptr(entry.ifa_name) };
+        if let Some(address) = address_of(entry.ifa_addr) {
+            found.push((name.to_string_lossy().into_owned(), address));
+        }
+    }
+    // SAFETY: `list` is what getifaddrs returned, and nothing of it is used after this.
+    unsafe { libc::freeifaddrs(list) };
+    found
+}
+
+fn address_of(address: *const libc::sockaddr) -> Option<IpAddr> {
+    // SAFETY: null, or an address that getifaddrs made, whose family says what it is.
+    let family = unsafe { address.as_ref() }?.sa_family;
+    match i32::from(family) {
+        libc::AF_INET => {
+            // SAFETY: of this family it is a `sockaddr_in`.
+            let address = unsafe { &*address.cast::<libc::sockaddr_in>() };
+            Some(Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: of this family it is a `sockaddr_in6`.
+            let address = unsafe { &*address.cast::<libc::sockaddr_in6>() };
+            Some(Ipv6Addr::from(address.sin6_addr.s6_addr).into())
+        }
+        _ => None,
+    }
+}

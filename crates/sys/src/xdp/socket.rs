@@ -1,0 +1,459 @@
+//! The socket: opened on a queue, polled, and asked what it has lost.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use libc::{c_int, xdp_desc};
+
+use super::interface::{self, XdpInterface};
+use super::ring::Ring;
+use super::system::RawSocket;
+use super::umem::{GATHER_BYTES, Umem};
+use super::{Copying, SocketOptions, XdpError};
+use crate::afpacket::LinkState;
+use crate::limits;
+
+/// A socket that was just closed gives its queue back some 80 ms later (seen), not at once.
+const BUSY_PATIENCE: Duration = Duration::from_secs(2);
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
+
+/// Options of level `SOL_SOCKET`. Source: include/uapi/asm-generic/socket.h.
+const SO_PREFER_BUSY_POLL: c_int = 69;
+const SO_BUSY_POLL_BUDGET: c_int = 70;
+
+/// How long the kernel's own busy loop may look for packets in one call, in microseconds.
+const BUSY_POLL_US: c_int = 20;
+
+/// A packet that was taken from the rx ring and is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Where its first byte is in the UMEM.
+    pub offset: u32,
+    /// How many of its bytes are there.
+    pub length: u32,
+    /// How many it has: more, if it is longer than the gather area takes.
+    pub original_length: u32,
+    /// Whether it came in several frames and was copied to be in one piece.
+    pub is_gathered: bool,
+}
+
+/// What the kernel has counted for a socket since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SocketStatistics {
+    /// Packets redirected to the socket and dropped there: no frame, or too long for one.
+    pub dropped: u64,
+    /// Packets that the rx ring had no room for.
+    pub ring_full: u64,
+    /// Of `dropped`: times that the fill ring was empty. In zero-copy mode packets that the
+    /// device dropped for that are in its own counters, and this is no number of packets.
+    pub fill_empty: u64,
+    /// Addresses in our rings that the kernel refused: a fault of this module.
+    pub invalid: u64,
+}
+
+/// A packet in several frames, as far as it has come.
+#[derive(Clone, Copy, Default)]
+struct Gathering {
+    at: usize,
+    length: usize,
+    original_length: u32,
+    is_open: bool,
+}
+
+/// An XDP socket with its UMEM and its rings.
+pub struct Socket {
+    // Before the UMEM: the rings and the socket are closed before its memory goes away.
+    fill: Ring<u64>,
+    rx: Ring<xdp_desc>,
+    send: Option<SendRings>,
+    socket: RawSocket,
+    umem: Umem,
+    /// Frames that are held, to go back into the fill ring.
+    taken: Vec<u32>,
+    gathering: Gathering,
+    interface: XdpInterface,
+    queue: u32,
+    is_zero_copy: bool,
+    is_busy_polling: bool,
+}
+
+/// What sending needs besides.
+struct SendRings {
+    tx: Ring<xdp_desc>,
+    completion: Ring<u64>,
+    free: Vec<u32>,
+    in_flight: u32,
+}
+
+impl Socket {
+    /// Opens a socket on queue `queue` of an interface of the calling thread's network namespace,
+    /// with all its receive frames in the fill ring. A queue that is taken is tried again for two
+    /// seconds.
+    ///
+    /// # Errors
+    /// [`XdpError`], each variant as it says.
+    pub fn open(interface: &str, queue: u32, options: &SocketOptions) -> Result<Self, XdpError> {
+        check_shape(options)?;
+        let fail = |call| XdpError::system(interface, call);
+        let socket = RawSocket::new().map_err(fail("socket(AF_XDP)"))?;
+        let found = XdpInterface::find(&socket, interface)?;
+        if queue >= found.queues {
+            let (interface, queues) = (interface.to_owned(), found.queues);
+            return Err(XdpError::NoSuchQueue { interface, queue, queues });
+        }
+        let umem = Umem::create(interface, options)?;
+        // Kernels before 5.11 count this way. What cannot be had shows when frames are registered.
+        let _ = limits::allow_locked_memory(umem.extent() as u64);
+        register(&socket, &umem, interface)?;
+        set_rings(&socket, options).map_err(fail("setting up XDP rings"))?;
+        let (fill, rx, send) = map_rings(&socket, options).map_err(fail("mmap of XDP rings"))?;
+        let mut this = Self {
+            fill,
+            rx,
+            send,
+            socket,
+            umem,
+            taken: Vec::with_capacity(options.frames as usize),
+            gathering: Gathering::default(),
+            interface: found,
+            queue,
+            is_zero_copy: false,
+            is_busy_polling: false,
+        };
+        this.stock(options.frames);
+        bind(&this.socket, &this.interface, queue, options)?;
+        this.is_zero_copy = this.socket.is_zero_copy().unwrap_or(false);
+        this.is_busy_polling = this.prefer_busy_poll(options.busy_poll_packets)?;
+        Ok(this)
+    }
+
+    /// The interface as it was when the socket was opened.
+    pub fn interface(&self) -> &XdpInterface {
+        &self.interface
+    }
+
+    /// The queue.
+    pub fn queue(&self) -> u32 {
+        self.queue
+    }
+
+    /// Whether the device writes into the UMEM itself.
+    pub fn is_zero_copy(&self) -> bool {
+        self.is_zero_copy
+    }
+
+    /// The memory that packets lie in.
+    #[inline]
+    pub fn umem(&self) -> &Umem {
+        &self.umem
+    }
+
+    /// Takes the next packet. `None`: there is none now, or the gather area is full and
+    /// [`release`](Self::release) has to come first.
+    ///
+    /// Cost: no system call.
+    ///
+    /// # Errors
+    /// [`XdpError::BadDescriptor`]: what the kernel says cannot be, and nothing more is taken.
+    #[inline]
+    pub fn take(&mut self) -> Result<Option<Received>, XdpError> {
+        if self.rx.filled(1) == 0 {
+            return Ok(None);
+        }
+        let desc = self.rx.pop();
+        let frame = self.umem.frame_of(desc.addr, desc.len);
+        let Some(frame) = frame.filter(|&frame| self.umem.hold(frame)) else {
+            return Err(self.bad_descriptor(&desc));
+        };
+        self.taken.push(frame);
+        let (offset, length) = (desc.addr as u32, desc.len);
+        if desc.options & libc::XDP_PKT_CONTD != 0 || self.gathering.is_open {
+            return Ok(self.gather(offset, length, desc.options));
+        }
+        Ok(Some(Received { offset, length, original_length: length, is_gathered: false }))
+    }
+
+    /// The 8 bytes in front of a packet that was just taken, where the XDP program may have
+    /// written; cleared by reading. 0 for a gathered packet.
+    #[inline]
+    pub fn take_word_before(&mut self, packet: &Received) -> u64 {
+        self.umem.take_word_before(packet.offset)
+    }
+
+    /// Gives all packets that were taken back to the kernel.
+    #[inline]
+    pub fn release(&mut self) {
+        if self.taken.is_empty() {
+            return;
+        }
+        let shift = self.umem.frame_bytes().trailing_zeros();
+        // The ring has an entry for every frame, so there is room for all of them.
+        let room = self.fill.room(self.taken.len() as u32) as usize;
+        assert!(room == self.taken.len(), "{room} of {} entries", self.taken.len());
+        for frame in self.taken.drain(..) {
+            self.umem.let_go(frame);
+            self.fill.push(u64::from(frame) << shift);
+        }
+        self.rx.give_back();
+        self.fill.publish();
+        if !self.gathering.is_open {
+            self.gathering = Gathering::default();
+        }
+    }
+
+    /// To be called when there was nothing: tells the kernel, if it wants to be told, that it may
+    /// fill frames. Cost: nothing, or one system call.
+    #[inline]
+    pub fn wake_kernel(&self) {
+        if self.is_busy_polling || self.fill.needs_wakeup() {
+            // What goes wrong shows in `link_state`.
+            let _ = self.socket.kick_receive();
+        }
+    }
+
+    /// Whether packets are held.
+    pub fn is_holding(&self) -> bool {
+        !self.taken.is_empty()
+    }
+
+    /// Packets in the rx ring that have not been taken: an own count, for ledgers. Exact when no
+    /// packet arrives meanwhile. Cost: a look at each.
+    pub fn in_ring(&self) -> u64 {
+        let is_last = |desc: &xdp_desc| desc.options & libc::XDP_PKT_CONTD == 0;
+        self.rx.peek().filter(is_last).count() as u64
+    }
+
+    /// What the kernel has counted. Cost: one system call.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn statistics(&self) -> io::Result<SocketStatistics> {
+        let kernel = self.socket.statistics()?;
+        Ok(SocketStatistics {
+            dropped: kernel.rx_dropped,
+            ring_full: kernel.rx_ring_full,
+            fill_empty: kernel.rx_fill_ring_empty_descs,
+            invalid: kernel.rx_invalid_descs + kernel.tx_invalid_descs,
+        })
+    }
+
+    /// How the interface is now. Cost: up to six system calls.
+    ///
+    /// # Errors
+    /// What the kernel says, other than that the interface is gone.
+    pub fn link_state(&self) -> io::Result<LinkState> {
+        match self.socket.take_error()?.and_then(|error| error.raw_os_error()) {
+            // The kernel says so once, when the interface is deleted and the socket unbound.
+            Some(libc::ENETDOWN) => return Ok(LinkState::Gone),
+            Some(code) => return Err(io::Error::from_raw_os_error(code)),
+            None => {}
+        }
+        interface::state(&self.socket, self.interface.link.index)
+    }
+
+    /// Copies packets into free frames and hands them to the kernel to be sent: the first so many
+    /// of `packets` that there are frames for. Returns how many. Takes completed frames back.
+    ///
+    /// # Errors
+    /// What the kernel says when it is told; packets are in the ring all the same.
+    ///
+    /// # Panics
+    /// If the socket was opened without tx frames, or a packet is longer than a frame.
+    pub fn send(&mut self, packets: &[&[u8]]) -> io::Result<usize> {
+        self.complete();
+        let shift = self.umem.frame_bytes().trailing_zeros();
+        let send = self.send.as_mut().expect("opened with tx frames");
+        let room = send.tx.room(packets.len() as u32) as usize;
+        let count = room.min(send.free.len());
+        for packet in &packets[..count] {
+            let Some(frame) = send.free.pop() else { break };
+            self.umem.write(frame, packet);
+            let (addr, len) = (u64::from(frame) << shift, packet.len() as u32);
+            send.tx.push(xdp_desc { addr, len, options: 0 });
+        }
+        send.tx.publish();
+        send.in_flight += count as u32;
+        if send.in_flight > 0 && send.tx.needs_wakeup() {
+            match self.socket.kick_send() {
+                // Frames or the device are short for the moment: the next call tries again.
+                Err(error) if is_passing(&error) => {}
+                other => other?,
+            }
+        }
+        Ok(count)
+    }
+
+    /// Takes frames back whose packets were sent. Returns how many are still the kernel's.
+    pub fn complete(&mut self) -> u32 {
+        let shift = self.umem.frame_bytes().trailing_zeros();
+        let Some(send) = &mut self.send else { return 0 };
+        for _ in 0..send.completion.filled(u32::MAX) {
+            send.free.push((send.completion.pop() >> shift) as u32);
+            send.in_flight -= 1;
+        }
+        send.completion.give_back();
+        send.in_flight
+    }
+
+    /// Puts the receive frames into the fill ring, and keeps the others to send from.
+    fn stock(&mut self, receive_frames: u32) {
+        let shift = self.umem.frame_bytes().trailing_zeros();
+        assert_eq!(self.fill.room(receive_frames), receive_frames, "a new ring is empty");
+        (0..receive_frames).for_each(|frame| self.fill.push(u64::from(frame) << shift));
+        self.fill.publish();
+        if let Some(send) = &mut self.send {
+            send.free.extend(receive_frames..self.umem.frames());
+        }
+    }
+
+    fn prefer_busy_poll(&self, packets: Option<u16>) -> Result<bool, XdpError> {
+        let Some(packets) = packets else { return Ok(false) };
+        let fail = || XdpError::system(&self.interface.link.name, "asking for busy polling");
+        for (option, value) in [
+            (SO_PREFER_BUSY_POLL, 1),
+            (libc::SO_BUSY_POLL, BUSY_POLL_US),
+            (SO_BUSY_POLL_BUDGET, c_int::from(packets)),
+        ] {
+            self.socket.set_at(libc::SOL_SOCKET, option, &value).map_err(fail())?;
+        }
+        Ok(true)
+    }
+
+    /// A stretch of a packet of several frames. Returns the packet once it is whole.
+    #[cold]
+    fn gather(&mut self, offset: u32, length: u32, options: u32) -> Option<Received> {
+        let now = &mut self.gathering;
+        if !now.is_open {
+            *now = Gathering { at: now.at, length: 0, original_length: 0, is_open: true };
+        }
+        let fits = length.min((GATHER_BYTES / 2 - now.length) as u32);
+        if self.umem.gather(offset, fits, now.at + now.length) {
+            now.length += fits as usize;
+        }
+        now.original_length += length;
+        if options & libc::XDP_PKT_CONTD != 0 {
+            return None;
+        }
+        let packet = Received {
+            offset: (self.umem.frame_area() + now.at) as u32,
+            length: now.length as u32,
+            original_length: now.original_length,
+            is_gathered: true,
+        };
+        let at = now.at + now.length.next_multiple_of(16);
+        *now = Gathering { at, ..Gathering::default() };
+        Some(packet)
+    }
+
+    #[cold]
+    fn bad_descriptor(&self, desc: &xdp_desc) -> XdpError {
+        let (interface, queue) = (self.interface.link.name.clone(), self.queue);
+        XdpError::BadDescriptor { interface, queue, address: desc.addr, length: desc.len }
+    }
+}
+
+impl AsFd for Socket {
+    /// Readable when the rx ring has packets.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn check_shape(options: &SocketOptions) -> Result<(), XdpError> {
+    let (frames, frame_bytes) = (options.frames, options.frame_bytes);
+    let tx = if options.tx_frames == 0 { 64 } else { options.tx_frames };
+    let is_ring = |entries: u32| entries.is_power_of_two() && (64..=1 << 20).contains(&entries);
+    let bytes = (u64::from(frames) + u64::from(options.tx_frames)) * u64::from(frame_bytes);
+    let is_good = matches!(frame_bytes, 2048 | 4096)
+        && [frames, options.rx_entries, tx].into_iter().all(is_ring)
+        && bytes + (GATHER_BYTES as u64) < 1 << 32;
+    let entries = options.rx_entries.min(tx);
+    is_good.then_some(()).ok_or(XdpError::BadShape { frames, frame_bytes, entries })
+}
+
+fn register(socket: &RawSocket, umem: &Umem, interface: &str) -> Result<(), XdpError> {
+    let (bytes, start) = (umem.frame_area(), umem.as_ptr().as_ptr());
+    // SAFETY: the UMEM's region stays mapped longer than the socket is open: the fields of
+    // `Socket` are dropped in that order, and on errors before there is one the kernel has no
+    // frame. Frames are touched only while held (X1).
+    let registered = unsafe { socket.register_umem(start, bytes, umem.frame_bytes()) };
+    registered.map_err(|source| match source.raw_os_error() {
+        Some(libc::ENOBUFS | libc::ENOMEM) => {
+            let (interface, limit) = (interface.to_owned(), interface::locked_limit());
+            XdpError::NoMemory { interface, bytes, limit }
+        }
+        _ => XdpError::system(interface, "registering frames")(source),
+    })
+}
+
+fn set_rings(socket: &RawSocket, options: &SocketOptions) -> io::Result<()> {
+    socket.set(libc::XDP_UMEM_FILL_RING, &options.frames)?;
+    // The kernel wants a completion ring also where nothing is sent.
+    socket.set(libc::XDP_UMEM_COMPLETION_RING, &options.tx_frames.max(64))?;
+    socket.set(libc::XDP_RX_RING, &options.rx_entries)?;
+    match options.tx_frames {
+        0 => Ok(()),
+        entries => socket.set(libc::XDP_TX_RING, &entries),
+    }
+}
+
+type Rings = (Ring<u64>, Ring<xdp_desc>, Option<SendRings>);
+
+fn map_rings(socket: &RawSocket, options: &SocketOptions) -> io::Result<Rings> {
+    let (at, fd) = (socket.offsets()?, socket.as_fd());
+    let fill = Ring::map(fd, libc::XDP_UMEM_PGOFF_FILL_RING, at.fr, options.frames)?;
+    let rx = Ring::map(fd, libc::XDP_PGOFF_RX_RING as u64, at.rx, options.rx_entries)?;
+    if options.tx_frames == 0 {
+        return Ok((fill, rx, None));
+    }
+    let entries = options.tx_frames;
+    let tx = Ring::map(fd, libc::XDP_PGOFF_TX_RING as u64, at.tx, entries)?;
+    let completion = Ring::map(fd, libc::XDP_UMEM_PGOFF_COMPLETION_RING, at.cr, entries)?;
+    Ok((fill, rx, Some(SendRings { tx, completion, free: Vec::new(), in_flight: 0 })))
+}
+
+/// Binds, waits for a queue that is taken, and does without several frames a packet where the
+/// kernel or the driver cannot.
+fn bind(
+    socket: &RawSocket,
+    interface: &XdpInterface,
+    queue: u32,
+    options: &SocketOptions,
+) -> Result<(), XdpError> {
+    let name = || interface.link.name.clone();
+    let mut flags = match options.copying {
+        Copying::Auto => 0,
+        Copying::Copy => libc::XDP_COPY,
+        Copying::Zero => libc::XDP_ZEROCOPY,
+    };
+    if options.needs_wakeup {
+        flags |= libc::XDP_USE_NEED_WAKEUP;
+    }
+    if options.is_multi_buffer {
+        flags |= libc::XDP_USE_SG;
+    }
+    let patience = Instant::now() + BUSY_PATIENCE;
+    loop {
+        let Err(error) = socket.bind(interface.link.index, queue, flags) else { return Ok(()) };
+        match error.raw_os_error() {
+            Some(libc::EBUSY) if Instant::now() < patience => thread::sleep(BUSY_PAUSE),
+            Some(libc::EBUSY) => return Err(XdpError::Busy { interface: name(), queue }),
+            Some(libc::EINVAL | libc::EOPNOTSUPP) if flags & libc::XDP_USE_SG != 0 => {
+                flags &= !libc::XDP_USE_SG;
+            }
+            Some(libc::EOPNOTSUPP | libc::EINVAL) if options.copying == Copying::Zero => {
+                return Err(XdpError::NoZeroCopy { interface: name() });
+            }
+            _ => {
+                return Err(XdpError::system(&interface.link.name, "binding an XDP socket")(error));
+            }
+        }
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    matches!(code, Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::ENETDOWN))
+}
