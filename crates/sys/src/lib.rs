@@ -10,6 +10,7 @@
 //!   direct     aligned buffers and writes past the page cache
 //!   topology   which nodes, cores and huge pages there are
 //!   afpacket   packet sockets: the ring, sending   namespace  a network of one's own
+//!   bpf        maps, programs on packets, links
 //!   pcap       filter expressions, compiled by libpcap if it is there
 //!   ------------------------------------------------------------------
 //!   Linux 5.14 or later, on rustix and, where rustix has no call, on libc
@@ -27,6 +28,7 @@
 
 pub mod affinity;
 pub mod afpacket;
+pub mod bpf;
 pub mod clock;
 pub mod direct;
 pub mod futex;
