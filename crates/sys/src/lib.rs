@@ -11,6 +11,7 @@
 //!   topology   which nodes, cores and huge pages there are
 //!   afpacket   packet sockets: the ring, sending   namespace  a network of one's own
 //!   xdp        XDP sockets: frames, rings, sending
+//!   bpf        maps, programs on packets, links
 //!   pcap       filter expressions, compiled by libpcap if it is there
 //!   ------------------------------------------------------------------
 //!   Linux 5.14 or later, on rustix and, where rustix has no call, on libc
@@ -28,6 +29,7 @@
 
 pub mod affinity;
 pub mod afpacket;
+pub mod bpf;
 pub mod clock;
 pub mod direct;
 pub mod futex;

@@ -1,0 +1,162 @@
+//! eBPF instructions: eight bytes each, and the words they are written in.
+//!
+//! Source: RFC 9669; Documentation/bpf/standardization/instruction-set.rst.
+
+/// One instruction, or one half of a wide one, as the kernel reads it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Instruction {
+    /// What to do.
+    pub code: u8,
+    /// Destination and source register, four bits each.
+    pub registers: u8,
+    /// Bytes from an address, or instructions to jump over.
+    pub offset: i16,
+    /// The operand that is no register.
+    pub immediate: i32,
+}
+
+const _: () = assert!(size_of::<Instruction>() == 8 && align_of::<Instruction>() == 4);
+
+impl Instruction {
+    pub(super) const fn new(
+        code: u8,
+        to: Register,
+        from: Register,
+        offset: i16,
+        immediate: i32,
+    ) -> Self {
+        let (to, from) = (to as u8, from as u8);
+        // The two are bit fields, so their order is the machine's.
+        let registers =
+            if cfg!(target_endian = "little") { from << 4 | to } else { to << 4 | from };
+        Self { code, registers, offset, immediate }
+    }
+}
+
+/// A register of 64 bits.
+///
+/// A call takes its arguments in `R1` to `R5`, which it destroys, and answers in `R0`, where a
+/// program's answer is, too. `R6` to `R9` survive calls. `R10` is the end of a stack of 512 bytes,
+/// to be read only. A program begins with its context in `R1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[expect(missing_docs, reason = "the names are those of the standard")]
+pub enum Register {
+    R0 = 0,
+    R1,
+    R2,
+    R3,
+    R4,
+    R5,
+    R6,
+    R7,
+    R8,
+    R9,
+    R10,
+}
+
+/// What the second operand of an instruction is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operand {
+    /// The value of a register.
+    Register(Register),
+    /// A constant; where 64 bits are asked for, its sign is extended.
+    Immediate(i32),
+}
+
+impl From<Register> for Operand {
+    fn from(register: Register) -> Self {
+        Self::Register(register)
+    }
+}
+
+impl From<i32> for Operand {
+    fn from(immediate: i32) -> Self {
+        Self::Immediate(immediate)
+    }
+}
+
+/// Arithmetic. Division by 0 gives 0, and the remainder by 0 leaves the dividend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[expect(missing_docs, reason = "each is what its name says")]
+pub enum Alu {
+    Add = 0x00,
+    Subtract = 0x10,
+    Multiply = 0x20,
+    Divide = 0x30,
+    Or = 0x40,
+    And = 0x50,
+    ShiftLeft = 0x60,
+    ShiftRight = 0x70,
+    Remainder = 0x90,
+    ExclusiveOr = 0xa0,
+    Move = 0xb0,
+    /// To the right, the sign kept.
+    ShiftRightSigned = 0xc0,
+}
+
+/// When a jump is taken, its two operands being unsigned unless it says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[expect(missing_docs, reason = "each is what its name says")]
+pub enum Compare {
+    Equal = 0x10,
+    Above = 0x20,
+    AboveOrEqual = 0x30,
+    /// They have a bit in common.
+    AnyBit = 0x40,
+    NotEqual = 0x50,
+    AboveSigned = 0x60,
+    AboveOrEqualSigned = 0x70,
+    Below = 0xa0,
+    BelowOrEqual = 0xb0,
+    BelowSigned = 0xc0,
+    BelowOrEqualSigned = 0xd0,
+}
+
+/// How much a load or store moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Size {
+    /// 1 byte.
+    Byte = 0x10,
+    /// 2 bytes.
+    Half = 0x08,
+    /// 4 bytes.
+    Word = 0x00,
+    /// 8 bytes.
+    Double = 0x18,
+}
+
+/// Functions of the kernel, by their numbers.
+///
+/// Source: `___BPF_FUNC_MAPPER`, include/uapi/linux/bpf.h, which says what each takes and gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Helper {
+    /// `(map, key address)`: the address of the value, or 0.
+    MapLookup = 1,
+    /// `()`: nanoseconds of the monotonic clock.
+    TimeNs = 5,
+    /// `()`: number of the core that this runs on.
+    CurrentCore = 8,
+    /// `(context, program array, index)`: goes on in that program, and returns only if there is
+    /// none.
+    TailCall = 12,
+    /// `(context, bytes)`: moves the start of the packet.
+    AdjustHead = 44,
+    /// `(map, key, flags)`: sends the packet to what the map has there. The low bits of `flags`
+    /// are the answer if it has nothing.
+    RedirectMap = 51,
+    /// `(context, bytes)`: makes room in front of the packet, if `bytes` is negative.
+    AdjustMeta = 54,
+    /// `()`: nanoseconds of the clock of international atomic time. Kernel 6.1.
+    TimeTaiNs = 208,
+    /// `(context)`: bytes of the packet, all buffers together. Kernel 5.18.
+    PacketLength = 188,
+    /// `(context, offset, address, bytes)`: copies from the packet, over all its buffers. 0, or
+    /// negative if the packet ends before. Kernel 5.18.
+    LoadBytes = 189,
+}

@@ -1,0 +1,118 @@
+//! An array map whose values this process sees as they change.
+//!
+//! ```text
+//! entry 0                        entry 1
+//! | word 0 | word 1 | ... |      | word 0 | word 1 | ... |
+//!   u64, written by one core of the program, read here
+//! ```
+//!
+//! Reading takes no system call and no privilege. A value of 64 bytes is a cache line: the map
+//! begins on a page, so that cores that write different entries do not disturb each other.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use super::{BpfError, Map, MapKind, MapOptions};
+
+/// The map can be mapped. Source: BPF_F_MMAPABLE, include/uapi/linux/bpf.h; kernel 5.5.
+const MAPPABLE: u32 = 1 << 10;
+
+const WORD_BYTES: usize = size_of::<u64>();
+
+/// An array map of 64-bit words, mapped to be read.
+///
+/// # Invariants
+/// `start` is the first of `bytes` bytes, mapped readable from creation to drop. `bytes` is
+/// `entries * words * 8`, and the kernel fills up the last page with zeros.
+#[derive(Debug)]
+pub struct MappedArray {
+    map: Map,
+    start: NonNull<u64>,
+    words: usize,
+    entries: usize,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and is read only as atomics.
+unsafe impl Send for MappedArray {}
+// SAFETY: as above.
+unsafe impl Sync for MappedArray {}
+
+impl MappedArray {
+    /// Makes an array of `entries` values of `words` 64-bit words, all 0. `words` is at least 1,
+    /// and 8 where each entry shall be a cache line.
+    ///
+    /// # Errors
+    /// [`BpfError`] with what the kernel says.
+    ///
+    /// # Panics
+    /// If there are no entries or words.
+    pub fn create(name: &str, words: u32, entries: u32) -> Result<Self, BpfError> {
+        assert!(words > 0 && entries > 0, "{entries} entries of {words} words");
+        let map = Map::create(&MapOptions {
+            name,
+            kind: MapKind::Array,
+            key_bytes: 4,
+            value_bytes: words * WORD_BYTES as u32,
+            entries,
+            flags: MAPPABLE,
+        })?;
+        let (words, entries) = (words as usize, entries as usize);
+        let start = map_to_read(&map, entries * words * WORD_BYTES);
+        let start = start.map_err(BpfError::system("mmap of a BPF map"))?;
+        Ok(Self { map, start, words, entries })
+    }
+
+    /// The map itself, for programs to name.
+    pub fn map(&self) -> &Map {
+        &self.map
+    }
+
+    /// How many entries there are.
+    pub fn entries(&self) -> usize {
+        self.entries
+    }
+
+    /// A word of an entry as it is now.
+    ///
+    /// Cost: one load; the cache line is shared with the core that writes it.
+    ///
+    /// # Panics
+    /// If there is no such entry or word.
+    #[inline]
+    pub fn word(&self, entry: usize, word: usize) -> u64 {
+        let (entries, words) = (self.entries, self.words);
+        assert!(entry < entries && word < words, "{entry}, {word} of {entries}, {words}");
+        // SAFETY: inside the mapping by the check and the type's invariant.
+        let place = unsafe { self.start.add(entry * words + word) };
+        // SAFETY: B3; aligned, since a page begins aligned; whoever writes it is in the kernel and
+        // writes it whole.
+        let word = unsafe { AtomicU64::from_ptr(place.as_ptr()) };
+        // Relaxed, without a partner: a counter says nothing about other memory.
+        word.load(Relaxed)
+    }
+
+    /// The sum of a word over all entries. Cost: a load for each.
+    pub fn sum(&self, word: usize) -> u64 {
+        (0..self.entries).map(|entry| self.word(entry, word)).fold(0, u64::wrapping_add)
+    }
+}
+
+impl Drop for MappedArray {
+    fn drop(&mut self) {
+        let bytes = self.entries * self.words * WORD_BYTES;
+        // SAFETY: the mapping is ours, and `word` hands out no reference. An error would leave it
+        // mapped, which harms nobody.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), bytes) };
+    }
+}
+
+fn map_to_read(map: &Map, bytes: usize) -> io::Result<NonNull<u64>> {
+    let (access, flags, fd) = (ProtFlags::READ, MapFlags::SHARED, map.as_fd());
+    // SAFETY: a new mapping at an address of the kernel's choice disturbs no other.
+    let start = unsafe { mmap(ptr::null_mut(), bytes, access, flags, fd, 0) }?;
+    NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+}

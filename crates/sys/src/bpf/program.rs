@@ -1,0 +1,180 @@
+//! Programs: loaded, found again by their number, and asked what they are.
+
+use std::io;
+use std::mem::zeroed;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use super::call::{self, ById, Name, ObjectInfo, ProgramLoad};
+use super::{BpfError, Instruction};
+
+/// Helpers such as `bpf_ktime_get_tai_ns` are for programs of this licence, among others.
+const LICENCE: &std::ffi::CStr = c"Dual MIT/GPL";
+
+/// The program takes packets of several buffers. Source: BPF_F_XDP_HAS_FRAGS; kernel 5.18.
+const HAS_FRAGMENTS: u32 = 1 << 5;
+
+/// Source: BPF_XDP of enum bpf_attach_type.
+pub(super) const ATTACH_XDP: u32 = 37;
+
+/// What the verifier may say; from kernel 6.4 on the end is kept if it says more.
+const LOG_BYTES: usize = 256 << 10;
+
+/// Lines of it that an error carries.
+const LOG_LINES: usize = 8;
+
+/// Where a program is to run. Source: enum bpf_prog_type, include/uapi/linux/bpf.h.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ProgramKind {
+    /// On a socket's packets; the answer is how many bytes to keep.
+    SocketFilter = 1,
+    /// On an interface's packets as they come; the answer is an
+    /// [`xdp_action`](super::xdp_action).
+    #[default]
+    Xdp = 6,
+}
+
+/// What a program shall be.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProgramOptions<'a> {
+    /// Its name, for `bpftool prog`: up to 15 letters, digits, `_` and `.`.
+    pub name: &'a str,
+    /// Where it runs.
+    pub kind: ProgramKind,
+    /// Whether it takes packets of more than one buffer (XDP, kernel 5.18).
+    pub has_fragments: bool,
+    /// Whether an XDP program leaves out to say that it is one for interfaces. Some loaders do,
+    /// and a tail call goes only between programs that are alike in this.
+    pub is_attach_type_unsaid: bool,
+}
+
+/// What the kernel knows of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramInfo {
+    /// Its number, unique while it lives.
+    pub id: u32,
+    /// `BPF_PROG_TYPE_` number: 6 for XDP.
+    pub kind: u32,
+    /// Its name.
+    pub name: String,
+    /// A hash of its instructions.
+    pub tag: [u8; 8],
+}
+
+/// The start of struct bpf_prog_info, include/uapi/linux/bpf.h.
+#[repr(C)]
+struct RawInfo {
+    kind: u32,
+    id: u32,
+    tag: [u8; 8],
+    lengths: [u32; 2],
+    addresses: [u64; 2],
+    load_time: u64,
+    created_by: u32,
+    map_count: u32,
+    map_ids: u64,
+    name: Name,
+}
+
+const _: () = assert!(size_of::<RawInfo>() == 80);
+
+/// A program in the kernel. It goes when this is dropped and it is attached nowhere.
+#[derive(Debug)]
+pub struct Program {
+    fd: OwnedFd,
+}
+
+impl Program {
+    /// Has the verifier look at a program, and the kernel compile it.
+    ///
+    /// # Errors
+    /// - [`BpfError::Rejected`]: the verifier says why.
+    /// - [`BpfError::NotPermitted`], [`BpfError::System`].
+    pub fn load(code: &[Instruction], options: &ProgramOptions<'_>) -> Result<Self, BpfError> {
+        let source = match load(code, options, &mut []) {
+            Ok(fd) => return Ok(Self { fd }),
+            Err(source) => source,
+        };
+        if source.raw_os_error() == Some(libc::EPERM) {
+            return Err(BpfError::system("BPF_PROG_LOAD")(source));
+        }
+        // Writing the log takes longer than verifying, so it is asked for only now.
+        let mut log = vec![0; LOG_BYTES];
+        match load(code, options, &mut log) {
+            Ok(fd) => Ok(Self { fd }),
+            Err(source) => {
+                Err(BpfError::Rejected { name: options.name.to_owned(), source, log: tail(&log) })
+            }
+        }
+    }
+
+    /// Opens the program of a number, for instance one that another process attached.
+    ///
+    /// # Errors
+    /// [`BpfError::NotPermitted`] without `CAP_SYS_ADMIN`; [`BpfError::System`] with `ENOENT` if
+    /// it is gone.
+    pub fn from_id(id: u32) -> Result<Self, BpfError> {
+        let mut request = ById { id, ..ById::default() };
+        // SAFETY: the request has no address in it.
+        let fd = unsafe { call::bpf_open(call::PROGRAM_BY_ID, &mut request) };
+        Ok(Self { fd: fd.map_err(BpfError::system("BPF_PROG_GET_FD_BY_ID"))? })
+    }
+
+    /// What the kernel knows of it. Without privilege some of it is 0.
+    ///
+    /// # Errors
+    /// [`BpfError::System`].
+    pub fn info(&self) -> Result<ProgramInfo, BpfError> {
+        // SAFETY: a struct of integers may be all zeros.
+        let mut info: RawInfo = unsafe { zeroed() };
+        let mut request = ObjectInfo {
+            bpf_fd: self.fd.as_raw_fd() as u32,
+            info_len: size_of::<RawInfo>() as u32,
+            info: call::address(&raw mut info),
+        };
+        // SAFETY: B1: `info` has `info_len` bytes; the lists in it are said to have room for
+        // nothing, so that the kernel writes to no other place.
+        let result = unsafe { call::bpf(call::OBJECT_INFO, &mut request) };
+        result.map_err(BpfError::system("BPF_OBJ_GET_INFO_BY_FD"))?;
+        let name = info.name.split(|&byte| byte == 0).next().unwrap_or_default();
+        let name = String::from_utf8_lossy(name).into_owned();
+        Ok(ProgramInfo { id: info.id, kind: info.kind, name, tag: info.tag })
+    }
+}
+
+impl AsFd for Program {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn load(code: &[Instruction], options: &ProgramOptions<'_>, log: &mut [u8]) -> io::Result<OwnedFd> {
+    let is_xdp = options.kind == ProgramKind::Xdp && !options.is_attach_type_unsaid;
+    let mut request = ProgramLoad {
+        prog_type: options.kind as u32,
+        // The kernel refuses what is longer than a million, and so what this cuts off, too: no
+        // allocation has 2^35 bytes of them.
+        insn_cnt: u32::try_from(code.len()).unwrap_or(u32::MAX),
+        insns: call::address(code.as_ptr()),
+        license: call::address(LICENCE.as_ptr()),
+        log_level: u32::from(!log.is_empty()),
+        log_size: log.len() as u32,
+        log_buf: if log.is_empty() { 0 } else { call::address(log.as_mut_ptr()) },
+        kern_version: 0,
+        prog_flags: if options.has_fragments { HAS_FRAGMENTS } else { 0 },
+        prog_name: call::name(options.name),
+        prog_ifindex: 0,
+        expected_attach_type: if is_xdp { ATTACH_XDP } else { 0 },
+    };
+    // SAFETY: B1: `code` has at least `insn_cnt` instructions, the licence ends with a 0, and the
+    // log has `log_size` bytes.
+    unsafe { call::bpf_open(call::PROGRAM_LOAD, &mut request) }
+}
+
+/// The last lines of the log, without the statistics behind them.
+fn tail(log: &[u8]) -> String {
+    let text = log.split(|&byte| byte == 0).next().unwrap_or_default();
+    let text = String::from_utf8_lossy(text);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("processed ")).collect();
+    lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+}
