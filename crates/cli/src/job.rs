@@ -36,8 +36,11 @@ impl CommonArgs {
             let what = format!("{sources} sources: a job can tell {most} apart; split the input");
             return Err(Failure::usage(what));
         }
-        let open = |address| Source::open(address, options).map_err(Failure::from);
-        self.sources.iter().map(open).collect()
+        let mut opened = Vec::new();
+        for address in &self.sources {
+            opened.extend(Source::open_all(address, options)?);
+        }
+        Ok(opened)
     }
 
     /// What bounds the job.

@@ -2,7 +2,7 @@
 
 use std::thread::{self, ScopedJoinHandle};
 
-use burstline_port::{Address, OpenOptions, Port, PortTable, open_source};
+use burstline_port::{Address, OpenOptions, Port, PortTable, open_source, open_sources};
 use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::scheduling::{self, SchedulingClass};
 use burstline_sys::topology::Topology;
@@ -24,6 +24,19 @@ impl Source {
         let first = options.table.len();
         let port = open_source(address, options)?;
         Ok(Self { port, interfaces: first..options.table.len() })
+    }
+
+    /// As [`open`](Self::open), for an address that may be several ports: the receive queues of
+    /// an interface. Such ports bring one interface each.
+    pub fn open_all(address: &Address, options: &OpenOptions) -> Result<Vec<Self>, EngineError> {
+        let first = options.table.len();
+        let mut ports = open_sources(address, options)?;
+        if ports.len() == 1 {
+            let port = ports.remove(0);
+            return Ok(vec![Self { port, interfaces: first..options.table.len() }]);
+        }
+        let sources = ports.into_iter().zip(first..);
+        Ok(sources.map(|(port, at)| Self { port, interfaces: at..at + 1 }).collect())
     }
 
     /// The port.

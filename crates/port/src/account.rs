@@ -49,8 +49,14 @@ macro_rules! losses {
 losses! {
     /// The source could not wait and the log had no room.
     LogFull = "log_full", Miss;
-    /// The kernel's ring had no free block, because packets were not taken out fast enough.
+    /// The kernel's ring was full, because packets were not taken out fast enough.
     RxRingFull = "rx_ring_full", Miss;
+    /// The kernel had no free frame of the UMEM, because packets were not given back fast enough.
+    FillRingEmpty = "fill_ring_empty", Miss;
+    /// The packet is longer than a frame, and the kernel or the driver cannot use several.
+    FrameTooSmall = "frame_too_small", Miss;
+    /// The XDP program left it to the host.
+    Passed = "passed", Drop;
     /// The fault injector dropped it, as it was told to.
     Injected = "injected", Drop;
     /// The file takes one link type, and the packet has another.

@@ -121,6 +121,21 @@ impl Address {
         let Some(value) = self.parameter(key) else { return Ok(default) };
         value.parse().map_err(|error: T::Err| self.bad_value(key, value, error.to_string()))
     }
+
+    /// The value of `key`, one of a few words, or `default` where it is not there.
+    pub(crate) fn choice<T: Copy>(
+        &self,
+        key: &str,
+        choices: &[(&str, T)],
+        default: T,
+    ) -> Result<T, AddressError> {
+        let Some(value) = self.parameter(key) else { return Ok(default) };
+        let found = choices.iter().find(|(word, _)| *word == value);
+        found.map(|&(_, choice)| choice).ok_or_else(|| {
+            let words: Vec<&str> = choices.iter().map(|&(word, _)| word).collect();
+            self.bad_value(key, value, format!("one of {}", words.join(", ")))
+        })
+    }
 }
 
 impl FromStr for Address {

@@ -77,6 +77,33 @@ pub enum PortError {
     /// A packet socket could not be opened.
     #[error(transparent)]
     AfPacket(#[from] burstline_sys::afpacket::AfPacketError),
+    /// An XDP socket could not be opened, or cannot go on.
+    #[error(transparent)]
+    Xdp(#[from] burstline_sys::xdp::XdpError),
+    /// An XDP program could not be loaded or attached.
+    #[error(transparent)]
+    Bpf(#[from] burstline_sys::bpf::BpfError),
+    /// The host would lose packets that it lives on.
+    #[error(
+        "{port} takes packets away from the host, and {reason}: use afpacket:{interface}, \
+         or --steal if it has to be, with --only EXPR for some of them"
+    )]
+    WouldSteal {
+        /// Its name.
+        interface: String,
+        /// Why not.
+        reason: String,
+        /// The address.
+        port: String,
+    },
+    /// One port was asked for.
+    #[error("{port} has {queues} receive queues, a port each: name one, as in xdp:eth0@0")]
+    SeveralQueues {
+        /// The address.
+        port: String,
+        /// How many.
+        queues: usize,
+    },
     /// The interface does not exist any more. All that it delivered before is in the account.
     #[error("{interface} is gone: it was deleted, or moved to another network namespace")]
     InterfaceGone {

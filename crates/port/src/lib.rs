@@ -29,12 +29,14 @@ mod open;
 mod opened;
 mod port;
 mod table;
+mod watch;
 mod wrap;
+mod xdp;
 
 pub use account::{Loss, LossKind, Losses, PortAccount};
 pub use address::{Address, AddressError};
 pub use error::PortError;
-pub use open::{OpenOptions, SCHEMES, Scheme, open_sink, open_source};
+pub use open::{OpenOptions, SCHEMES, Scheme, open_sink, open_source, open_sources};
 pub use opened::OpenedFiles;
 pub use port::{
     Capabilities, InterfaceTotals, Lent, Port, PortInfo, PortState, Received, TimestampSource,

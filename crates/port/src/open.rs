@@ -3,7 +3,7 @@
 use burstline_wire::hash::HashKind;
 
 use crate::opened::OpenedFiles;
-use crate::{Address, AddressError, Port, PortError, PortTable, afpacket, file, generator};
+use crate::{Address, AddressError, Port, PortError, PortTable, afpacket, file, generator, xdp};
 
 /// What every port of a job is opened with. Clones belong to the same job.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +16,8 @@ pub struct OpenOptions {
     pub snapshot_bytes: Option<u32>,
     /// The files that the job reads and writes, so that it does not write what it reads.
     pub files: OpenedFiles,
+    /// Whether an interface may be taken away from the host that it lives on.
+    pub may_steal: bool,
 }
 
 /// One kind of port.
@@ -26,11 +28,12 @@ pub struct Scheme {
     pub help: &'static str,
     /// An address to start from.
     pub example: &'static str,
-    open_source: Option<Open>,
+    open_sources: Option<OpenSources>,
     open_sink: Option<Open>,
 }
 
 type Open = fn(&Address, &OpenOptions) -> Result<Box<dyn Port>, PortError>;
+type OpenSources = fn(&Address, &OpenOptions) -> Result<Vec<Box<dyn Port>>, PortError>;
 
 /// Every scheme that this program has.
 pub const SCHEMES: &[Scheme] = &[
@@ -38,37 +41,61 @@ pub const SCHEMES: &[Scheme] = &[
         name: "file",
         help: "a capture file, FIFO or - : pcap, pcapng, either in gzip or zstd; writes pcapng",
         example: "file:trace.pcap",
-        open_source: Some(file::open_source),
+        open_sources: Some(|address, options| Ok(vec![file::open_source(address, options)?])),
         open_sink: Some(file::open_sink),
     },
     Scheme {
         name: "afpacket",
         help: "copies of what a network interface receives and sends; needs CAP_NET_RAW",
         example: "afpacket:eth0?direction=in",
-        open_source: Some(afpacket::open_source),
+        open_sources: Some(|address, options| Ok(vec![afpacket::open_source(address, options)?])),
+        open_sink: None,
+    },
+    Scheme {
+        name: "xdp",
+        help: "takes what a network interface receives away from the host; needs CAP_BPF and others",
+        example: "xdp:eth1?mode=native",
+        open_sources: Some(xdp::open_sources),
         open_sink: None,
     },
     Scheme {
         name: "gen",
         help: "makes packets of given sizes, flows and rate; as a sink, discards",
         example: "gen:?packets=1000&size=64&flows=16",
-        open_source: Some(generator::open_source),
+        open_sources: Some(|address, options| Ok(vec![generator::open_source(address, options)?])),
         open_sink: Some(generator::open_sink),
     },
     Scheme {
         name: "null",
         help: "a sink that discards",
         example: "null:",
-        open_source: None,
+        open_sources: None,
         open_sink: Some(generator::open_sink),
     },
 ];
 
-/// Opens a source.
-pub fn open_source(address: &Address, options: &OpenOptions) -> Result<Box<dyn Port>, PortError> {
-    let open = scheme(address)?.open_source;
+/// Opens an address to receive from: one port, or one for each receive queue of an interface.
+pub fn open_sources(
+    address: &Address,
+    options: &OpenOptions,
+) -> Result<Vec<Box<dyn Port>>, PortError> {
+    let open = scheme(address)?.open_sources;
     let open = open.ok_or_else(|| PortError::CannotReceive { port: address.to_string() })?;
     open(address, options)
+}
+
+/// Opens an address that is one port to receive from.
+///
+/// # Errors
+/// As [`open_sources`], and [`PortError::SeveralQueues`].
+pub fn open_source(address: &Address, options: &OpenOptions) -> Result<Box<dyn Port>, PortError> {
+    let mut ports = open_sources(address, options)?;
+    match (ports.pop(), ports.len()) {
+        (Some(port), 0) => Ok(port),
+        (_, others) => {
+            Err(PortError::SeveralQueues { port: address.to_string(), queues: others + 1 })
+        }
+    }
 }
 
 /// Opens a sink.

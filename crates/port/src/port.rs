@@ -15,6 +15,10 @@ pub enum TimestampSource {
     Hardware,
     /// The kernel.
     Kernel,
+    /// The XDP program, when it took the packet.
+    Program,
+    /// One time for all packets of a poll.
+    Poll,
     /// Made up by a generator.
     Synthetic,
 }
@@ -26,6 +30,8 @@ impl TimestampSource {
             Self::File => "file",
             Self::Hardware => "hardware",
             Self::Kernel => "kernel",
+            Self::Program => "program",
+            Self::Poll => "poll",
             Self::Synthetic => "synthetic",
         }
     }

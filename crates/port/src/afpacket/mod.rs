@@ -25,7 +25,6 @@
 
 mod settings;
 mod source;
-mod watch;
 
 use crate::{Address, OpenOptions, Port, PortError};
 

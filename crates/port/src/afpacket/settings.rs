@@ -37,26 +37,11 @@ pub(super) fn parse(
         block_bytes: block_bytes(address, default.block_bytes)?,
         blocks,
         retire_timeout_ms,
-        is_promiscuous: choice(address, "promisc", &[("on", true), ("off", false)], true)?,
-        direction: choice(address, "direction", &directions, default.direction)?,
-        timestamps: choice(address, "timestamps", &clocks, default.timestamps)?,
+        is_promiscuous: address.choice("promisc", &[("on", true), ("off", false)], true)?,
+        direction: address.choice("direction", &directions, default.direction)?,
+        timestamps: address.choice("timestamps", &clocks, default.timestamps)?,
         fanout: fanout(address)?,
         filter: snapshot_bytes.map(|bytes| Instruction::keep(bytes.max(1))).into_iter().collect(),
-    })
-}
-
-/// One of a few words.
-fn choice<T: Copy>(
-    address: &Address,
-    key: &str,
-    choices: &[(&str, T)],
-    default: T,
-) -> Result<T, AddressError> {
-    let Some(value) = address.parameter(key) else { return Ok(default) };
-    let found = choices.iter().find(|(word, _)| *word == value);
-    found.map(|&(_, choice)| choice).ok_or_else(|| {
-        let words: Vec<&str> = choices.iter().map(|&(word, _)| word).collect();
-        address.bad_value(key, value, format!("one of {}", words.join(", ")))
     })
 }
 

@@ -8,14 +8,11 @@ use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::LinkType;
 
 use super::settings;
-use super::watch::Watch;
+use crate::watch::{LINK_HEADER_MAX, Watch};
 use crate::{
     Address, Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
     PortState, PortTable, Received, TimestampSource,
 };
-
-/// What an MTU does not count: an Ethernet header and up to eight VLAN tags.
-const LINK_HEADER_MAX: u32 = 14 + 8 * 4;
 
 /// A packet that is taken and lies in the held block.
 #[derive(Clone, Copy)]
@@ -158,7 +155,9 @@ impl AfPacketSource {
     }
 
     fn look(&mut self) -> Result<(), PortError> {
-        self.watch.look(&self.ring, &mut self.account).map_err(|error| PortError::Io {
+        let (ring, account) = (&self.ring, &mut self.account);
+        let looked = self.watch.look(|| ring.link_state(), account);
+        looked.map(drop).map_err(|error| PortError::Io {
             action: "watch",
             path: self.watch.name().into(),
             error,

@@ -3,11 +3,11 @@
 use std::ffi::CStr;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::net::UnixDatagram;
 use std::ptr;
 
 use super::XdpError;
-use super::system::RawSocket;
 use crate::afpacket::{Interface, LinkState, check, present_interfaces, request};
 use crate::limits;
 
@@ -40,16 +40,16 @@ pub struct XdpInterface {
 }
 
 impl XdpInterface {
-    /// Looks up an interface of the calling thread's network namespace. Needs `CAP_NET_RAW`.
+    /// Looks up an interface of the calling thread's network namespace. Needs no privilege.
     ///
     /// # Errors
-    /// [`XdpError::NoSuchInterface`], [`XdpError::NotPermitted`], [`XdpError::NotSupported`].
+    /// [`XdpError::NoSuchInterface`], [`XdpError::System`].
     pub fn by_name(name: &str) -> Result<Self, XdpError> {
-        let socket = RawSocket::new().map_err(XdpError::system(name, "socket(AF_XDP)"))?;
-        Self::find(&socket, name)
+        let questions = Questions::new().map_err(XdpError::system(name, "socket(AF_UNIX)"))?;
+        Self::find(&questions, name)
     }
 
-    pub(super) fn find(socket: &RawSocket, name: &str) -> Result<Self, XdpError> {
+    pub(super) fn find(socket: &Questions, name: &str) -> Result<Self, XdpError> {
         let link =
             Interface::by_name(socket, name).map_err(|source| match source.raw_os_error() {
                 Some(libc::ENODEV) | None => XdpError::NoSuchInterface {
@@ -64,8 +64,24 @@ impl XdpInterface {
     }
 }
 
+/// A socket to ask about interfaces with, those of the namespace it was made in: XDP sockets take
+/// no such questions.
+pub(super) struct Questions(UnixDatagram);
+
+impl Questions {
+    pub(super) fn new() -> io::Result<Self> {
+        UnixDatagram::unbound().map(Self)
+    }
+}
+
+impl AsFd for Questions {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 /// How the interface of this number is now.
-pub(super) fn state(socket: &RawSocket, index: u32) -> io::Result<LinkState> {
+pub(super) fn state(socket: &Questions, index: u32) -> io::Result<LinkState> {
     match Interface::by_index(socket, index) {
         Ok(interface) => Ok(LinkState::Present(interface)),
         Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(LinkState::Gone),
@@ -81,7 +97,7 @@ pub(super) fn locked_limit() -> String {
     }
 }
 
-fn receive_queues(socket: &RawSocket, name: &str) -> io::Result<u32> {
+fn receive_queues(socket: &Questions, name: &str) -> io::Result<u32> {
     let mut channels = Channels { command: ETHTOOL_GCHANNELS, ..Channels::default() };
     let mut request = request(name)?;
     request.ifr_ifru.ifru_data = (&raw mut channels).cast();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use libc::{c_int, xdp_desc};
 
-use super::interface::{self, XdpInterface};
+use super::interface::{self, Questions, XdpInterface};
 use super::ring::Ring;
 use super::system::RawSocket;
 use super::umem::{GATHER_BYTES, Umem};
@@ -73,6 +73,7 @@ pub struct Socket {
     /// Frames that are held, to go back into the fill ring.
     taken: Vec<u32>,
     gathering: Gathering,
+    questions: Questions,
     interface: XdpInterface,
     queue: u32,
     is_zero_copy: bool,
@@ -98,7 +99,8 @@ impl Socket {
         check_shape(options)?;
         let fail = |call| XdpError::system(interface, call);
         let socket = RawSocket::new().map_err(fail("socket(AF_XDP)"))?;
-        let found = XdpInterface::find(&socket, interface)?;
+        let questions = Questions::new().map_err(fail("socket(AF_UNIX)"))?;
+        let found = XdpInterface::find(&questions, interface)?;
         if queue >= found.queues {
             let (interface, queues) = (interface.to_owned(), found.queues);
             return Err(XdpError::NoSuchQueue { interface, queue, queues });
@@ -117,6 +119,7 @@ impl Socket {
             umem,
             taken: Vec::with_capacity(options.frames as usize),
             gathering: Gathering::default(),
+            questions,
             interface: found,
             queue,
             is_zero_copy: false,
@@ -159,20 +162,25 @@ impl Socket {
     /// [`XdpError::BadDescriptor`]: what the kernel says cannot be, and nothing more is taken.
     #[inline]
     pub fn take(&mut self) -> Result<Option<Received>, XdpError> {
-        if self.rx.filled(1) == 0 {
-            return Ok(None);
+        loop {
+            if self.rx.filled(1) == 0 || self.gathering.at > GATHER_BYTES / 2 {
+                return Ok(None);
+            }
+            let desc = self.rx.pop();
+            let frame = self.umem.frame_of(desc.addr, desc.len);
+            let Some(frame) = frame.filter(|&frame| self.umem.hold(frame)) else {
+                return Err(self.bad_descriptor(&desc));
+            };
+            self.taken.push(frame);
+            let (offset, length) = (desc.addr as u32, desc.len);
+            if desc.options & libc::XDP_PKT_CONTD == 0 && !self.gathering.is_open {
+                let original_length = length;
+                return Ok(Some(Received { offset, length, original_length, is_gathered: false }));
+            }
+            if let Some(packet) = self.gather(offset, length, desc.options) {
+                return Ok(Some(packet));
+            }
         }
-        let desc = self.rx.pop();
-        let frame = self.umem.frame_of(desc.addr, desc.len);
-        let Some(frame) = frame.filter(|&frame| self.umem.hold(frame)) else {
-            return Err(self.bad_descriptor(&desc));
-        };
-        self.taken.push(frame);
-        let (offset, length) = (desc.addr as u32, desc.len);
-        if desc.options & libc::XDP_PKT_CONTD != 0 || self.gathering.is_open {
-            return Ok(self.gather(offset, length, desc.options));
-        }
-        Ok(Some(Received { offset, length, original_length: length, is_gathered: false }))
     }
 
     /// The 8 bytes in front of a packet that was just taken, where the XDP program may have
@@ -250,7 +258,7 @@ impl Socket {
             Some(code) => return Err(io::Error::from_raw_os_error(code)),
             None => {}
         }
-        interface::state(&self.socket, self.interface.link.index)
+        interface::state(&self.questions, self.interface.link.index)
     }
 
     /// Copies packets into free frames and hands them to the kernel to be sent: the first so many

@@ -1,11 +1,11 @@
-//! What happens to the interface while the port is open.
+//! What happens to an interface while a live port is open.
 //!
 //! The kernel leaves an error at the socket when the interface goes down, and nothing at all when
 //! it is renamed or gets another MTU; so it is looked at every now and then.
 
 use std::io;
 
-use burstline_sys::afpacket::{Interface, LinkState, Ring};
+use burstline_sys::afpacket::{Interface, LinkState};
 use burstline_sys::clock;
 
 use crate::PortAccount;
@@ -13,45 +13,53 @@ use crate::PortAccount;
 /// Between two looks, in ns. A look is a few microseconds.
 const INTERVAL_NS: u64 = 50_000_000;
 
+/// What an MTU does not count: an Ethernet header and up to eight VLAN tags.
+pub(crate) const LINK_HEADER_MAX: u32 = 14 + 8 * 4;
+
 /// Remembers how the interface was.
-pub(super) struct Watch {
+pub(crate) struct Watch {
     last: Interface,
     due_ns: u64,
     is_gone: bool,
 }
 
 impl Watch {
-    pub(super) fn new(interface: &Interface) -> Self {
+    pub(crate) fn new(interface: &Interface) -> Self {
         // One that is down from the start is worth a note, too.
         let last = Interface { is_up: true, ..interface.clone() };
         Self { last, due_ns: 0, is_gone: false }
     }
 
     /// The interface's name when last seen.
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.last.name
     }
 
     /// The interface's MTU when last seen, in bytes.
-    pub(super) fn mtu(&self) -> u32 {
+    pub(crate) fn mtu(&self) -> u32 {
         self.last.mtu
     }
 
     /// Whether it was deleted.
-    pub(super) fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         self.is_gone
     }
 
-    /// Looks, if it is time to, and notes what has changed. Cost: a reading of the clock.
+    /// Looks, if it is time to, and notes what has changed. Returns whether it did look. Cost: a
+    /// reading of the clock.
     #[inline]
-    pub(super) fn look(&mut self, ring: &Ring, account: &mut PortAccount) -> io::Result<()> {
+    pub(crate) fn look(
+        &mut self,
+        state: impl FnOnce() -> io::Result<LinkState>,
+        account: &mut PortAccount,
+    ) -> io::Result<bool> {
         let now_ns = clock::monotonic_ns();
         if now_ns < self.due_ns || self.is_gone {
-            return Ok(());
+            return Ok(false);
         }
         self.due_ns = now_ns + INTERVAL_NS;
-        self.compare(ring.link_state()?, account);
-        Ok(())
+        self.compare(state()?, account);
+        Ok(true)
     }
 
     #[cold]

@@ -1,0 +1,129 @@
+//! The program on its interface, shared by the ports of all its queues.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::{Mutex, PoisonError};
+
+use burstline_sys::bpf::{
+    BpfError, Link, Map, MapKind, MapOptions, MappedArray, Program, ProgramOptions, XdpMode,
+    possible_cpus,
+};
+use burstline_sys::xdp::{Socket, XdpInterface};
+
+use super::program::{self, PASSED, Parts, REDIRECTED, SEEN, WORDS};
+use super::settings::{Mode, Settings};
+use crate::{OpenOptions, PortError, TimestampSource};
+
+/// What the program has counted on one queue, over all cores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct QueueCounts {
+    pub(super) seen: u64,
+    pub(super) redirected: u64,
+    pub(super) passed: u64,
+}
+
+/// An attached program. Dropping it takes the program off.
+pub(super) struct Attached {
+    counters: MappedArray,
+    sockets: Map,
+    queues: u32,
+    cores: u32,
+    notes: Vec<String>,
+    /// The link, and how many ports need it.
+    link: Mutex<(Option<Link>, usize)>,
+}
+
+impl Attached {
+    /// Loads the program, gives it the sockets, and attaches it: packets come from then on.
+    pub(super) fn new(
+        interface: &XdpInterface,
+        sockets: &[Socket],
+        settings: &Settings,
+        _options: &OpenOptions,
+    ) -> Result<Self, PortError> {
+        let cores = possible_cpus().map_err(|error| PortError::Io {
+            action: "read",
+            path: "/sys/devices/system/cpu/possible".into(),
+            error,
+        })?;
+        let queues = interface.queues;
+        let counters = MappedArray::create("bl_counters", queues * cores * WORDS, 1)?;
+        let map = Map::create(&MapOptions {
+            name: "bl_sockets",
+            kind: MapKind::Sockets,
+            key_bytes: 4,
+            value_bytes: 4,
+            entries: queues,
+            flags: 0,
+        })?;
+        for socket in sockets {
+            map.set(socket.queue(), socket.as_fd().as_raw_fd() as u32)?;
+        }
+        let has_time = settings.timestamps == TimestampSource::Program;
+        let parts = Parts { counters: &counters, sockets: &map, queues, cores, has_time };
+        let (link, mut notes) = attach(&parts, interface, settings.mode)?;
+        if let Some(true) = sockets.first().map(Socket::is_zero_copy) {
+            notes.push("zero-copy: the device writes into our frames".to_owned());
+        }
+        let link = Mutex::new((Some(link), sockets.len()));
+        Ok(Self { counters, sockets: map, queues, cores, notes, link })
+    }
+
+    /// What is to be told of how it was attached.
+    pub(super) fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// What the program has counted on a queue. Cost: three loads a core.
+    pub(super) fn counts(&self, queue: u32) -> QueueCounts {
+        let sum = |word: usize| {
+            let lines = (0..self.cores).map(|core| (core * self.queues + queue) * WORDS);
+            lines.map(|line| self.counters.word(0, line as usize + word)).sum()
+        };
+        // In the reverse of the program's order: what was redirected or passed was seen before.
+        let (passed, redirected) = (sum(PASSED), sum(REDIRECTED));
+        QueueCounts { seen: sum(SEEN), redirected, passed }
+    }
+
+    /// A queue's packets go to the host from now on. The last queue takes the program off.
+    pub(super) fn leave(&self, queue: u32) {
+        // It fails where there is nothing to empty, or, before Linux 5.19, for want of privilege:
+        // then packets come until the program is off.
+        let _ = self.sockets.delete(&queue.to_ne_bytes());
+        let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
+        link.1 = link.1.saturating_sub(1);
+        if link.1 == 0 {
+            link.0 = None;
+        }
+    }
+}
+
+/// Attaches in the mode asked for, and says what else was tried.
+fn attach(
+    parts: &Parts<'_>,
+    interface: &XdpInterface,
+    mode: Mode,
+) -> Result<(Link, Vec<String>), PortError> {
+    let code = program::assemble(parts)?;
+    let load = |has_fragments| {
+        let name = "burstline";
+        Program::load(&code, &ProgramOptions { name, has_fragments, ..ProgramOptions::default() })
+    };
+    // Kernels before 5.18 know no packets of several buffers.
+    let program = load(true).or_else(|_| load(false))?;
+    let index = interface.link.index;
+    let on = |mode| Link::attach_xdp(&program, index, mode);
+    let mut notes = Vec::new();
+    let link = match mode {
+        Mode::Native => on(XdpMode::Native)?,
+        Mode::Generic => on(XdpMode::Generic)?,
+        Mode::Auto => match on(XdpMode::Native) {
+            Ok(link) => link,
+            Err(error @ (BpfError::NoNativeMode { .. } | BpfError::Unfit { .. })) => {
+                notes.push(format!("generic XDP, behind the driver: {error}"));
+                on(XdpMode::Generic)?
+            }
+            Err(error) => return Err(error.into()),
+        },
+    };
+    Ok((link, notes))
+}

@@ -1,0 +1,73 @@
+//! `xdp:` ports: packets taken from a driver's receive queues before the host sees them.
+//!
+//! ```text
+//!            XDP program, on the core of the queue                    AF_XDP socket of the queue
+//!  device -> seen += 1 -> wanted? -> slot of the queue has a socket? -> rx ring --+-- lend
+//!                          '- no -----'- no --> passed += 1 -> the host           '-- receive
+//! ```
+//!
+//! `xdp:IFACE[@QUEUE][?mode=auto|native|generic&copy=auto|copy|zero&timestamps=program|poll`
+//! `&frames=N&frame=2048|4096&ring=N&busy_poll=N&wakeup=on|off]`
+//!
+//! Packets that are taken do not reach the host: its programs, its firewall and its `tcpdump` see
+//! nothing of them. So the interface of the default route, or of somebody's login, is refused
+//! unless asked for twice (`--steal`), and `--only EXPR` takes the packets that match and leaves
+//! the others where they were.
+//!
+//! Without `@QUEUE` an address opens a port for each receive queue, all behind one program. A
+//! queue is a port of its own, `xdp:eth0@3`, with its own socket, frames and counts.
+//!
+//! VLAN tags that the device itself takes off (`rx-vlan-offload`) are gone before XDP: where that
+//! is on, a note says how to switch it off. Checksums that are still to be computed cannot be told
+//! from wrong ones here.
+//!
+//! Invariants:
+//! - Q1: offered = what the program has seen on this queue while it was attached; passed =
+//!   what it left to the host, both counted by the program, each core in its own cache line.
+//! - Q2: taken by the program = delivered + in the rx ring + the kernel's `rx_dropped` and
+//!   `rx_ring_full`. Nothing is computed from what should add up to it.
+//! - Q3: the program is attached by a bpf_link that this process holds, and an empty slot passes
+//!   packets to the host: after SIGKILL nothing of it is left.
+//! - Q4: a lent burst's frames go back to the kernel when the port is called again, so that a port
+//!   that says `Idle` holds nothing.
+
+mod attached;
+mod guard;
+mod program;
+mod settings;
+mod source;
+
+use std::sync::Arc;
+
+use burstline_sys::xdp::{Socket, XdpInterface};
+
+use crate::{Address, OpenOptions, Port, PortError};
+use attached::Attached;
+use source::XdpSource;
+
+/// Opens the receive queues of an interface: the one named, or all.
+pub(crate) fn open_sources(
+    address: &Address,
+    options: &OpenOptions,
+) -> Result<Vec<Box<dyn Port>>, PortError> {
+    let settings = settings::parse(address)?;
+    let interface = XdpInterface::by_name(&settings.interface)?;
+    if !options.may_steal {
+        guard::refuse_the_hosts_own(&interface.link.name, address)?;
+    }
+    let queues = match settings.queue {
+        Some(queue) => queue..queue + 1,
+        None => 0..interface.queues,
+    };
+    let open = |queue| Socket::open(&interface.link.name, queue, &settings.socket);
+    let sockets = queues.map(open).collect::<Result<Vec<_>, _>>()?;
+    let attached = Arc::new(Attached::new(&interface, &sockets, &settings, options)?);
+    let is_alone = sockets.len() == 1 && settings.queue.is_none();
+    let mut ports: Vec<Box<dyn Port>> = Vec::new();
+    for socket in sockets {
+        let attached = Arc::clone(&attached);
+        let source = XdpSource::new(socket, attached, is_alone, address, &settings, options)?;
+        ports.push(Box::new(source));
+    }
+    Ok(ports)
+}

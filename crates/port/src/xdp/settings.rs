@@ -1,0 +1,133 @@
+//! From an address to the options of sockets and program.
+
+use burstline_sys::xdp::{Copying, SocketOptions};
+
+use crate::{Address, AddressError, TimestampSource};
+
+const KEYS: &[&str] =
+    &["mode", "copy", "timestamps", "frames", "frame", "ring", "busy_poll", "wakeup"];
+
+/// Where the program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// In the driver if that is possible, else behind it.
+    Auto,
+    /// In the driver.
+    Native,
+    /// Behind the driver, in the kernel's own receive path.
+    Generic,
+}
+
+/// What an address says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Settings {
+    pub(super) interface: String,
+    /// `None`: all of them.
+    pub(super) queue: Option<u32>,
+    pub(super) mode: Mode,
+    /// [`TimestampSource::Program`] or [`TimestampSource::Poll`].
+    pub(super) timestamps: TimestampSource,
+    pub(super) socket: SocketOptions,
+}
+
+/// Reads the parameters of `address`.
+pub(super) fn parse(address: &Address) -> Result<Settings, AddressError> {
+    address.check_keys(KEYS)?;
+    let (interface, queue) = match address.target().split_once('@') {
+        None => (address.target(), None),
+        Some((interface, queue)) => {
+            let number = queue.parse().ok();
+            let bad = || address.bad_value("queue", queue, "a number from 0 on: xdp:eth0@0");
+            (interface, Some(number.ok_or_else(bad)?))
+        }
+    };
+    let default = SocketOptions::default();
+    let frames = ring_size(address, "frames", default.frames)?;
+    let modes = [("auto", Mode::Auto), ("native", Mode::Native), ("generic", Mode::Generic)];
+    let copies = [("auto", Copying::Auto), ("copy", Copying::Copy), ("zero", Copying::Zero)];
+    let clocks = [("program", TimestampSource::Program), ("poll", TimestampSource::Poll)];
+    Ok(Settings {
+        interface: interface.to_owned(),
+        queue,
+        mode: address.choice("mode", &modes, Mode::Auto)?,
+        timestamps: address.choice("timestamps", &clocks, TimestampSource::Program)?,
+        socket: SocketOptions {
+            frames,
+            frame_bytes: address.choice("frame", &[("2048", 2048), ("4096", 4096)], 2048)?,
+            rx_entries: ring_size(address, "ring", frames)?,
+            copying: address.choice("copy", &copies, Copying::Auto)?,
+            needs_wakeup: address.choice("wakeup", &[("on", true), ("off", false)], true)?,
+            busy_poll_packets: busy_poll(address)?,
+            ..default
+        },
+    })
+}
+
+fn ring_size(address: &Address, key: &str, default: u32) -> Result<u32, AddressError> {
+    let value = address.parsed(key, default)?;
+    if value.is_power_of_two() && (64..=1 << 20).contains(&value) {
+        return Ok(value);
+    }
+    Err(address.bad_value(key, &value.to_string(), "a power of two from 64 to 1048576"))
+}
+
+fn busy_poll(address: &Address) -> Result<Option<u16>, AddressError> {
+    match address.parsed("busy_poll", 0)? {
+        0 => Ok(None),
+        packets if packets <= 512 => Ok(Some(packets)),
+        packets => {
+            let reason = "packets a poll, from 1 to 512, or 0 for none";
+            Err(address.bad_value("busy_poll", &packets.to_string(), reason))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<Settings, AddressError> {
+        parse(&text.parse().unwrap())
+    }
+
+    #[test]
+    fn every_key_has_its_effect() {
+        let query = "mode=generic&copy=copy&timestamps=poll&frames=256&frame=4096&ring=128";
+        let settings = parsed(&format!("xdp:v0@3?{query}&busy_poll=64&wakeup=off")).unwrap();
+        let expected = Settings {
+            interface: "v0".to_owned(),
+            queue: Some(3),
+            mode: Mode::Generic,
+            timestamps: TimestampSource::Poll,
+            socket: SocketOptions {
+                frames: 256,
+                frame_bytes: 4096,
+                rx_entries: 128,
+                copying: Copying::Copy,
+                needs_wakeup: false,
+                busy_poll_packets: Some(64),
+                ..SocketOptions::default()
+            },
+        };
+        assert_eq!(settings, expected);
+        assert_eq!(parsed("xdp:v0").unwrap().socket, SocketOptions::default());
+        assert_eq!(parsed("xdp:v0").unwrap().queue, None);
+    }
+
+    #[test]
+    fn bad_values_are_named() {
+        for (text, reason) in [
+            ("xdp:v0@a", "a number from 0 on"),
+            ("xdp:v0@", "a number from 0 on"),
+            ("xdp:v0?mode=fast", "one of auto, native, generic"),
+            ("xdp:v0?frames=100", "a power of two"),
+            ("xdp:v0?ring=32", "a power of two"),
+            ("xdp:v0?frame=1024", "one of 2048, 4096"),
+            ("xdp:v0?busy_poll=600", "from 1 to 512"),
+            ("xdp:v0?rings=1", "knows no 'rings'"),
+        ] {
+            let error = parsed(text).unwrap_err().to_string();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+}

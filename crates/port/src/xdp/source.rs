@@ -1,0 +1,296 @@
+//! The source: takes packets of one queue, lends or appends them.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use burstline_log::{Appended, Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
+use burstline_sys::clock;
+use burstline_sys::xdp::{Received as Frame, Socket};
+use burstline_wire::hash::{FlowHasher, HashKind};
+use burstline_wire::headers::LinkType;
+
+use super::attached::Attached;
+use super::settings::Settings;
+use crate::watch::{LINK_HEADER_MAX, Watch};
+use crate::{
+    Address, Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
+    PortState, PortTable, Received, TimestampSource,
+};
+
+/// A packet that is taken and held.
+#[derive(Clone, Copy)]
+struct Taken {
+    offset: u32,
+    length: u32,
+    meta: Meta,
+}
+
+/// One receive queue of a live interface.
+pub(super) struct XdpSource {
+    info: PortInfo,
+    socket: Socket,
+    attached: Arc<Attached>,
+    watch: Watch,
+    hasher: FlowHasher,
+    is_hashing: bool,
+    port: u8,
+    snapshot_bytes: u32,
+    /// When this poll began, in ns since 1970.
+    poll_time_ns: u64,
+    tai_offset_ns: i64,
+    /// Taken from the ring, but the log had no room.
+    pending: Option<Taken>,
+    delivered: u64,
+    merged: u64,
+    without_time: u64,
+    is_stopped: bool,
+    is_over: bool,
+    account: PortAccount,
+}
+
+impl XdpSource {
+    pub(super) fn new(
+        socket: Socket,
+        attached: Arc<Attached>,
+        is_alone: bool,
+        address: &Address,
+        settings: &Settings,
+        options: &OpenOptions,
+    ) -> Result<Self, PortError> {
+        let link = &socket.interface().link;
+        let place = format!("{}@{}", link.name, socket.queue());
+        let name = if is_alone { &link.name } else { &place };
+        let port = options.table.add(name, LinkType::ETHERNET);
+        let port = port.ok_or_else(|| PortError::TooManyInterfaces {
+            port: address.to_string(),
+            number: PortTable::MAX_ENTRIES,
+            most: PortTable::MAX_ENTRIES,
+        })?;
+        let capabilities = Capabilities {
+            can_receive: true,
+            can_lend: true,
+            can_drain: true,
+            ..Capabilities::default()
+        };
+        let mut account = PortAccount::default();
+        attached.notes().iter().for_each(|note| account.note(|| note.clone()));
+        let info = PortInfo {
+            name: format!("xdp:{place}"),
+            capabilities,
+            timestamps: settings.timestamps,
+        };
+        Ok(Self {
+            info,
+            watch: Watch::new(link),
+            socket,
+            attached,
+            hasher: FlowHasher::new(options.hash),
+            is_hashing: options.hash != HashKind::None,
+            port,
+            snapshot_bytes: options.snapshot_bytes.unwrap_or(u32::MAX).min(MAX_PACKET_BYTES as u32),
+            poll_time_ns: 0,
+            tai_offset_ns: clock::tai_offset_ns(),
+            pending: None,
+            delivered: 0,
+            merged: 0,
+            without_time: 0,
+            is_stopped: false,
+            is_over: false,
+            account,
+        })
+    }
+
+    /// Begins a poll: gives back what was lent, reads the clock, looks at the interface.
+    fn begin(&mut self) -> Result<(), PortError> {
+        if self.pending.is_none() {
+            self.socket.release();
+        }
+        self.poll_time_ns = clock::realtime_ns();
+        let (socket, account) = (&self.socket, &mut self.account);
+        let has_looked = self.watch.look(|| socket.link_state(), account);
+        let has_looked = has_looked.map_err(|error| PortError::Io {
+            action: "watch",
+            path: self.watch.name().into(),
+            error,
+        })?;
+        if has_looked {
+            self.tai_offset_ns = clock::tai_offset_ns();
+        }
+        Ok(())
+    }
+
+    /// The next packet.
+    #[inline]
+    fn take(&mut self) -> Result<Option<Taken>, PortError> {
+        if let Some(taken) = self.pending.take() {
+            return Ok(Some(taken));
+        }
+        match self.socket.take()? {
+            Some(frame) => Ok(Some(self.describe(&frame))),
+            None => Ok(None),
+        }
+    }
+
+    #[inline]
+    fn describe(&mut self, frame: &Frame) -> Taken {
+        let length = frame.length.min(self.snapshot_bytes);
+        let time_ns = self.time_of(frame);
+        let mut meta = Meta::new(time_ns, frame.original_length, self.port);
+        self.account.truncated += u64::from(length < frame.original_length);
+        if frame.original_length > self.watch.mtu().saturating_add(LINK_HEADER_MAX) {
+            meta.flags = meta.flags.union(Flags::MERGED);
+            self.merged += 1;
+        }
+        if frame.is_gathered {
+            self.account.bytes_copied += u64::from(frame.length);
+        }
+        if self.is_hashing {
+            let bytes = self.socket.umem().bytes(frame.offset, length).unwrap_or(&[]);
+            meta.hash = self.hasher.hash(LinkType::ETHERNET, bytes);
+        }
+        Taken { offset: frame.offset, length, meta }
+    }
+
+    #[inline]
+    fn time_of(&mut self, frame: &Frame) -> u64 {
+        if self.info.timestamps != TimestampSource::Program {
+            return self.poll_time_ns;
+        }
+        match self.socket.take_word_before(frame) {
+            0 => {
+                self.without_time += 1;
+                self.poll_time_ns
+            }
+            tai_ns => tai_ns.wrapping_add_signed(-self.tai_offset_ns),
+        }
+    }
+
+    /// What to say when the ring had nothing.
+    #[cold]
+    fn state_when_empty(&mut self) -> Result<PortState, PortError> {
+        self.socket.wake_kernel();
+        // What the program has sent on its way arrives within the same softirq.
+        let is_ending = self.watch.is_gone() || (self.is_stopped && self.is_settled());
+        if !self.is_over && is_ending && self.socket.in_ring() == 0 {
+            self.is_over = true;
+            if self.watch.is_gone() {
+                return Err(PortError::InterfaceGone { interface: self.watch.name().to_owned() });
+            }
+        }
+        Ok(if self.is_over { PortState::Ended } else { PortState::Idle })
+    }
+
+    /// Whether everything that the program took has been delivered, or is known to be lost.
+    fn is_settled(&self) -> bool {
+        let account = self.account();
+        let passed = account.lost.of(Loss::Passed);
+        self.attached.counts(self.socket.queue()).redirected
+            == self.delivered + account.in_flight + account.lost.total() - passed
+    }
+
+    fn note_oddities(&self, account: &mut PortAccount) {
+        if self.merged > 0 {
+            let packets = self.merged;
+            account.note(|| format!("{packets} packets are several of the wire in one"));
+        }
+        if self.without_time > 0 {
+            let packets = self.without_time;
+            account.note(|| {
+                format!("{packets} packets have the time of their poll: the driver leaves no room")
+            });
+        }
+    }
+}
+
+impl Port for XdpSource {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    /// No system call where packets are; every 50 ms a few, to look at the interface.
+    fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
+        self.begin()?;
+        let mut packets = 0;
+        while packets < budget {
+            let Some(taken) = self.take()? else {
+                self.socket.release();
+                let state = if packets > 0 { PortState::Busy } else { self.state_when_empty()? };
+                return Ok(Received { packets, state });
+            };
+            let bytes = self.socket.umem().bytes(taken.offset, taken.length).unwrap_or(&[]);
+            match writer.append(bytes, &taken.meta) {
+                Appended::Whole => self.account.bytes_copied += u64::from(taken.length),
+                Appended::Truncated => {
+                    self.account.bytes_copied += writer.max_packet_bytes() as u64;
+                    let was_whole = taken.length == taken.meta.original_length;
+                    self.account.truncated += u64::from(was_whole);
+                }
+                Appended::Full => {
+                    self.pending = Some(taken);
+                    return Ok(Received { packets, state: PortState::Blocked });
+                }
+            }
+            packets += 1;
+            self.delivered += 1;
+        }
+        self.socket.release();
+        let state = if budget == 0 { PortState::Blocked } else { PortState::Busy };
+        Ok(Received { packets, state })
+    }
+
+    /// As `receive`; the packets stay in their frames.
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
+        self.begin()?;
+        scratch.clear();
+        let first_packet = self.delivered;
+        let budget = budget.min(SCRATCH_PACKETS as u64) as usize;
+        while scratch.len() < budget {
+            let Some(taken) = self.take()? else { break };
+            scratch.push(taken.offset, taken.length, &taken.meta);
+        }
+        self.delivered += scratch.len() as u64;
+        let state = match scratch.is_empty() {
+            false => PortState::Busy,
+            true if budget == 0 => PortState::Blocked,
+            true => self.state_when_empty()?,
+        };
+        Ok(Lent { burst: scratch.burst_in_frames(self.socket.umem(), first_packet), state })
+    }
+
+    /// Leaves what comes from now on to the host; what is in the ring may still be received, up to
+    /// `Ended`.
+    fn finish(&mut self) -> Result<(), PortError> {
+        self.is_stopped = true;
+        self.attached.leave(self.socket.queue());
+        Ok(())
+    }
+
+    fn account(&self) -> PortAccount {
+        let before = self.attached.counts(self.socket.queue());
+        let in_flight = self.socket.in_ring() + u64::from(self.pending.is_some());
+        // A reading that fails shows as packets unaccounted for.
+        let kernel = self.socket.statistics().unwrap_or_default();
+        let after = self.attached.counts(self.socket.queue());
+        // Packets arrive between the readings. The program's count ran through all values between
+        // its two, so if ours is one of them, then at that moment it was exact.
+        let ours = self.delivered + in_flight + kernel.dropped + kernel.ring_full;
+        let redirected = ours.clamp(before.redirected, after.redirected);
+        let offered = redirected + (after.seen - after.redirected);
+        let mut account = PortAccount { offered, in_flight, ..self.account.clone() };
+        let no_frame = kernel.fill_empty.min(kernel.dropped);
+        account.lost.add(Loss::RxRingFull, kernel.ring_full);
+        account.lost.add(Loss::FillRingEmpty, no_frame);
+        account.lost.add(Loss::FrameTooSmall, kernel.dropped - no_frame);
+        account.lost.add(Loss::Passed, after.passed);
+        self.note_oddities(&mut account);
+        account
+    }
+
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+}
