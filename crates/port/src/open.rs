@@ -53,7 +53,7 @@ pub const SCHEMES: &[Scheme] = &[
     },
     Scheme {
         name: "xdp",
-        help: "takes what a network interface receives away from the host; needs CAP_BPF and others",
+        help: "takes what a network interface receives away from the host; needs CAP_BPF",
         example: "xdp:eth1?mode=native",
         open_sources: Some(xdp::open_sources),
         open_sink: None,

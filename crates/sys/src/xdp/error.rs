@@ -70,8 +70,8 @@ pub enum XdpError {
     },
     /// More memory is pinned than the process may.
     #[error(
-        "{interface}: no memory for {bytes} bytes of frames, pinned: raise ulimit -l (now {limit}), \
-         or ask for fewer frames"
+        "{interface}: no memory for {bytes} bytes of frames, pinned: raise ulimit -l (now \
+         {limit}), or ask for fewer frames"
     )]
     NoMemory {
         /// The interface.
