@@ -5,6 +5,7 @@
 //!
 //! Source: network_namespaces(7), unshare(2).
 
+use std::ffi::CString;
 use std::io;
 
 /// Moves the calling thread, and no other, into a new network namespace with nothing in it but a
@@ -18,5 +19,22 @@ pub fn enter_new_network() -> io::Result<()> {
     match unsafe { libc::unshare(libc::CLONE_NEWNET) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The number of an interface of the calling thread's network namespace; `None` if there is none
+/// of this name.
+///
+/// # Errors
+/// What the kernel says, for instance that there are no descriptors left.
+pub fn interface_index(name: &str) -> io::Result<Option<u32>> {
+    let Ok(name) = CString::new(name) else { return Ok(None) };
+    // SAFETY: the name is live and ends with a 0.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => match io::Error::last_os_error() {
+            error if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ENXIO)) => Ok(None),
+            error => Err(error),
+        },
+        index => Ok(Some(index)),
     }
 }

@@ -47,6 +47,11 @@ impl Frames {
         Self { first: 0, count, length, tags: Vec::new() }
     }
 
+    /// Where in a frame its number is.
+    pub fn number_at(&self) -> usize {
+        SEQUENCE_BYTES - 8 + 4 * self.tags.len()
+    }
+
     /// The bytes of the frame with this number, as on the wire.
     pub fn frame(&self, number: u64) -> Vec<u8> {
         let mut frame = [FAR_MAC, NEAR_MAC].concat();

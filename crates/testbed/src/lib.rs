@@ -23,6 +23,7 @@ mod bed;
 mod error;
 mod frames;
 mod host;
+mod injector;
 mod program;
 mod server;
 
@@ -30,5 +31,9 @@ pub use bed::{Bed, FAR, FAR_ADDRESS, FAR_MAC, NEAR, NEAR_ADDRESS, NEAR_MAC};
 pub use error::BedError;
 pub use frames::{ETHERTYPE, Frames, SEQUENCE_BYTES, Tag, sequence_of};
 pub use host::{Host, InterfaceCounts};
+pub use injector::{
+    Amount, INJECTED_BYTES_MAX, INJECTED_BYTES_MIN, Injected, Injector, InjectorError,
+    InjectorOptions, Receiver,
+};
 pub use program::Program;
 pub use server::serve_bytes;

@@ -19,6 +19,7 @@ pub enum MapKind {
     /// Index to value; all entries are there from the start, as zeros.
     Array = 2,
     /// Index to program, for [`Helper::TailCall`](super::Helper::TailCall).
+    /// It is emptied when its last descriptor is closed, even while programs name it.
     Programs = 3,
     /// As an array, with a value for each core.
     PerCpuArray = 6,
