@@ -11,6 +11,7 @@
 //!   topology   which nodes, cores and huge pages there are
 //!   afpacket   packet sockets: the ring, sending   namespace  a network of one's own
 //!   pcap       filter expressions, compiled by libpcap if it is there
+//!   readiness  sleep until a descriptor has something    privileges  give up what is not needed
 //!   ------------------------------------------------------------------
 //!   Linux 5.14 or later, on rustix and, where rustix has no call, on libc
 //! ```
@@ -34,6 +35,8 @@ pub mod limits;
 pub mod memory;
 pub mod namespace;
 pub mod pcap;
+pub mod privileges;
+pub mod readiness;
 pub mod scheduling;
 pub mod topology;
 pub mod usage;
