@@ -42,10 +42,8 @@ pub enum Ready {
 /// calls. The caller must then sleep by other means, or it spins.
 pub fn wait(descriptors: &[BorrowedFd<'_>], timeout_ns: u64) -> io::Result<Ready> {
     // Both fit: u64::MAX nanoseconds are 1.8e10 seconds.
-    let timeout = Timespec {
-        tv_sec: (timeout_ns / SECOND_NS) as _,
-        tv_nsec: (timeout_ns % SECOND_NS) as _,
-    };
+    let timeout =
+        Timespec { tv_sec: (timeout_ns / SECOND_NS) as _, tv_nsec: (timeout_ns % SECOND_NS) as _ };
     let mut wanted: Vec<PollFd<'_>> = descriptors
         .iter()
         .map(|descriptor| PollFd::from_borrowed_fd(*descriptor, PollFlags::IN))

@@ -192,7 +192,8 @@ mod tests {
 
     #[test]
     fn softirqs_are_the_seventh_column_of_all_cores() {
-        let stat = "cpu  1371341 0 191712 846104 8701 0 3251 27082 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
+        let stat =
+            "cpu  1371341 0 191712 846104 8701 0 3251 27082 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
         assert_eq!(parse_softirq(stat), Some(32_510_000_000));
         assert_eq!(parse_softirq("cpu0 1 2 3 4 5 6 7 8 9 10\n"), None);
         assert_eq!(parse_softirq("cpu  1 2\n"), None);

@@ -119,9 +119,7 @@ pub(crate) fn hash_kind() -> impl TypedValueParser<Value = HashKind> {
 pub(crate) fn poll_mode() -> impl TypedValueParser<Value = PollMode> {
     let modes = [PollMode::Busy, PollMode::Adaptive, PollMode::Interrupt];
     let names = PossibleValuesParser::new(modes.map(PollMode::name));
-    names.map(move |name| {
-        modes.into_iter().find(|mode| mode.name() == name).unwrap_or_default()
-    })
+    names.map(move |name| modes.into_iter().find(|mode| mode.name() == name).unwrap_or_default())
 }
 
 /// One of the page sizes.
