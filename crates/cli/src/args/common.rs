@@ -50,7 +50,8 @@ pub(crate) struct CommonArgs {
 
     /// How to wait for packets: busy never sleeps and takes a core for each thread; adaptive looks
     /// on for 50 us after the last packet, then sleeps until one comes; interrupt sleeps at once
-    #[arg(long, value_name = "MODE", default_value = "adaptive", value_parser = values::poll_mode())]
+    #[arg(long, value_name = "MODE", default_value = "adaptive")]
+    #[arg(value_parser = values::poll_mode())]
     pub(crate) poll: PollMode,
 
     /// Keep root's rights while packets are read; otherwise every thread gives up its capabilities
