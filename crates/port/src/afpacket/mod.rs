@@ -23,10 +23,13 @@
 //! - P3: a lent block goes back to the kernel when its packets have all been taken and the port is
 //!   called again, so that a port that says `Idle` holds nothing.
 
+mod probe;
 mod settings;
 mod source;
 
 use crate::{Address, OpenOptions, Port, PortError};
+
+pub(crate) use probe::probe;
 
 /// Opens an interface to receive from.
 pub(crate) fn open_source(

@@ -276,7 +276,7 @@ impl Port for AfPacketSource {
 
 /// What a frame begins with on an interface of this hardware type.
 /// Source: ARPHRD_ numbers, uapi/linux/if_arp.h; LINKTYPE_ numbers, the pcap registry.
-fn link_type(hardware_type: u16) -> Option<LinkType> {
+pub(super) fn link_type(hardware_type: u16) -> Option<LinkType> {
     match hardware_type {
         // Ethernet, and the loopback that looks like it.
         1 | 772 => Some(LinkType::ETHERNET),
