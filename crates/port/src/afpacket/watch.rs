@@ -50,6 +50,8 @@ impl Watch {
             return Ok(());
         }
         self.due_ns = now_ns + INTERVAL_NS;
+        // Long before the kernel's 32 bits have come round.
+        ring.rejected();
         self.compare(ring.link_state()?, account);
         Ok(())
     }
