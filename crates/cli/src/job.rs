@@ -25,6 +25,7 @@ impl CommonArgs {
             table: PortTable::new(),
             hash: self.hash,
             snapshot_bytes: self.snaplen,
+            filter: self.filter.clone().unwrap_or_default(),
             ..OpenOptions::default()
         }
     }
@@ -88,7 +89,7 @@ fn no_such_node(node: NodeId, topology: &Topology) -> String {
 
 /// Runs a job, shows it while it runs, prints what came of it.
 ///
-/// `is_strict`: any loss is a failure.
+/// `is_strict`: any loss is a failure. What nobody asked for is none.
 pub(crate) fn run(
     view: &mut View,
     progress: &Progress,
@@ -158,7 +159,7 @@ fn conclude(view: &View, report: &Report, is_strict: bool) -> Result<ExitCode, F
             "THE LEDGER DOES NOT CLOSE: {unaccounted} packets unaccounted for; please report this"
         ));
     }
-    let lost = report.total.lost_total;
+    let lost = report.total.lost.missing();
     if is_strict && lost > 0 {
         complain(&format!("{lost} packets lost under --lossless"));
     }

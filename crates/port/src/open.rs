@@ -3,9 +3,7 @@
 use burstline_wire::hash::HashKind;
 
 use crate::opened::OpenedFiles;
-use crate::{
-    Address, AddressError, Filter, Port, PortError, PortTable, afpacket, file, generator,
-};
+use crate::{Address, AddressError, Filter, Port, PortError, PortTable, afpacket, file, generator};
 
 /// What every port of a job is opened with. Clones belong to the same job.
 #[derive(Clone, Debug, Default)]

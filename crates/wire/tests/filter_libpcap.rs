@@ -207,8 +207,10 @@ fn opposites(program: &Program, raws: &[RawInstruction], packets: &[Vec<u8>]) ->
         let length = packet.len() as u32;
         let is_wanted = pcap::verdict(raws, packet, length).unwrap().unwrap() > 0;
         let expected = if is_wanted { (96, 0) } else { (0, 1) };
-        let seen =
-            (agreed(&main, &raw(&main), packet, length), agreed(&rest, &raw(&rest), packet, length));
+        let seen = (
+            agreed(&main, &raw(&main), packet, length),
+            agreed(&rest, &raw(&rest), packet, length),
+        );
         assert_eq!(seen, expected, "{packet:02x?}\n{program}");
     }
     true

@@ -28,7 +28,7 @@ pub(super) struct Took {
     pub(super) interfaces: usize,
     pub(super) log: LogCounts,
     pub(super) cost: StageCost,
-    /// What the sources lost.
+    /// What the sources lost, not counting what nobody asked for.
     pub(super) lost: u64,
     pub(super) lost_first_second: u64,
     pub(super) errors: Vec<EngineError>,
@@ -55,6 +55,8 @@ pub(super) struct Receiver<'a> {
 #[derive(Default)]
 struct Round {
     packets: u64,
+    /// Whether a source has more, though its filter may have wanted none so far.
+    is_busy: bool,
     is_blocked: bool,
 }
 
@@ -91,7 +93,7 @@ impl<'a> Receiver<'a> {
             let round = self.poll_all();
             let before_ns = std::mem::replace(&mut now_ns, clock::monotonic_ns());
             self.look_at_losses(now_ns);
-            if round.packets > 0 {
+            if round.packets > 0 || round.is_busy {
                 backoff.reset();
                 self.show_progress();
                 continue;
@@ -132,7 +134,7 @@ impl<'a> Receiver<'a> {
         let mut drain = Drain::start();
         while self.budget > 0 && self.is_ended.contains(&false) {
             let round = self.poll_all();
-            if !drain.goes_on(round.packets) {
+            if !drain.goes_on(round.packets > 0 || round.is_busy) {
                 break;
             }
         }
@@ -154,6 +156,7 @@ impl<'a> Receiver<'a> {
                     self.received[index] += received.packets;
                     self.budget -= received.packets.min(self.budget);
                     round.packets += received.packets;
+                    round.is_busy |= received.state == PortState::Busy;
                     round.is_blocked |= received.state == PortState::Blocked;
                     self.is_ended[index] = received.state == PortState::Ended;
                 }
@@ -190,7 +193,7 @@ impl<'a> Receiver<'a> {
         let mut total = 0;
         for (index, source) in self.sources.iter().enumerate() {
             let losses = source.port.account().lost;
-            total += losses.total();
+            total += losses.missing();
             self.progress.set_losses(index, losses);
         }
         total

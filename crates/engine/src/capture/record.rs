@@ -132,7 +132,7 @@ impl<'a> Recorder<'a> {
             losses.add(Loss::ReaderOverrun, missed);
         }
         if !self.is_first_second_over {
-            self.recorded.lost_first_second = losses.total();
+            self.recorded.lost_first_second = losses.missing();
         }
         self.progress.set_losses(self.progress.received.len(), losses);
     }

@@ -16,8 +16,8 @@ use super::{enter_interface, shown_path};
 use crate::filter::FilterByLink;
 use crate::opened::Use;
 use crate::{
-    Address, Capabilities, Filter, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
-    PortTable, Received, TimestampSource,
+    Address, Capabilities, Filter, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
+    PortState, PortTable, Received, TimestampSource,
 };
 
 const _: () = assert!(MAX_CAPTURED as usize <= MAX_PACKET_BYTES);

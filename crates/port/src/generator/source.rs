@@ -116,8 +116,7 @@ impl Generator {
         };
         let program = options.filter.compile(&info.name, LinkType::ETHERNET)?;
         let longest = recipe.sizes.longest() as usize + MAX_START;
-        let judge =
-            program.map(|program| Judge { program, packet: vec![0; longest], filtered: 0 });
+        let judge = program.map(|program| Judge { program, packet: vec![0; longest], filtered: 0 });
         Ok(Self {
             info,
             flows,
