@@ -155,7 +155,7 @@ fn cost(text: &mut String, report: &Report) {
             },
             match stage.sleeps {
                 0 => String::new(),
-                sleeps => format!(", slept {} times", count_text(sleeps)),
+                sleeps => format!(", {} sleeps", count_text(sleeps)),
             },
         );
     }
