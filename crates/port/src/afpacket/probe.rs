@@ -6,7 +6,7 @@ use burstline_sys::machine::capability::NET_RAW;
 use burstline_sys::xdp::XdpInterface;
 
 use super::source::link_type;
-use crate::{Address, PortError, Probe, ProbeOptions};
+use crate::{Address, Probe, ProbeOptions};
 
 /// Opens a ring as the port would, smaller, and without asking the device for the packets of
 /// others. Its program rejects every packet.
@@ -29,11 +29,8 @@ pub(crate) fn probe(address: &Address, _options: &ProbeOptions, probe: &mut Prob
         Err(error) => return probe.refuse(&error),
     };
     let interface = ring.interface();
-    if link_type(interface.hardware_type).is_none() {
-        return probe.refuse(&PortError::UnknownLink {
-            interface: interface.name.clone(),
-            hardware_type: interface.hardware_type,
-        });
+    if let Err(error) = link_type(interface) {
+        return probe.refuse(&error);
     }
     probe.can_open = true;
     probe.remark_if_down(&interface.name, interface.is_up);

@@ -7,7 +7,7 @@
 //! program attached, passing all        a network card may set up its rings if allowed
 //! ```
 
-use burstline_sys::bpf::{BpfError, attached_program};
+use burstline_sys::bpf::{BpfError, XdpMode, attached_program};
 use burstline_sys::device::Device;
 use burstline_sys::limits;
 use burstline_sys::machine::capability::{BPF, IPC_LOCK, NET_ADMIN, NET_RAW};
@@ -16,7 +16,7 @@ use burstline_sys::xdp::{Copying, Socket, SocketOptions, XdpError, XdpInterface}
 
 use super::attached::Attached;
 use super::guard;
-use super::settings::{self, Mode, Settings};
+use super::settings::{self, Settings};
 use crate::{Address, PortError, Probe, ProbeOptions};
 
 /// What opening takes.
@@ -94,9 +94,9 @@ fn try_it(
     }
     if may_attach {
         // No socket is in its map: it passes everything.
-        let attached = Attached::new(interface, &[], settings, &Default::default())?;
+        let attached = Attached::new(interface, &[], settings, None)?;
         probe.mode = Some(match attached.mode() {
-            Mode::Generic => "generic",
+            XdpMode::Generic => "generic",
             _ => "native",
         });
         probe.is_mode_tried = true;

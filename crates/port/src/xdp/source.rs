@@ -6,6 +6,7 @@ use std::sync::Arc;
 use burstline_log::{Appended, Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_sys::clock;
 use burstline_sys::xdp::{Received as Frame, Socket};
+use burstline_wire::filter::Program;
 use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::LinkType;
 
@@ -13,8 +14,8 @@ use super::attached::Attached;
 use super::settings::Settings;
 use crate::watch::{LINK_HEADER_MAX, Watch};
 use crate::{
-    Address, Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
-    PortState, PortTable, Received, TimestampSource,
+    Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
+    PortTable, Received, TimestampSource,
 };
 
 /// A packet that is taken and held.
@@ -33,6 +34,7 @@ pub(super) struct XdpSource {
     watch: Watch,
     hasher: FlowHasher,
     is_hashing: bool,
+    filter: Option<Program>,
     port: u8,
     snapshot_bytes: u32,
     /// When this poll began, in ns since 1970.
@@ -41,6 +43,7 @@ pub(super) struct XdpSource {
     /// Taken from the ring, but the log had no room.
     pending: Option<Taken>,
     delivered: u64,
+    filtered: u64,
     merged: u64,
     without_time: u64,
     is_stopped: bool,
@@ -53,7 +56,6 @@ impl XdpSource {
         socket: Socket,
         attached: Arc<Attached>,
         is_alone: bool,
-        address: &Address,
         settings: &Settings,
         options: &OpenOptions,
     ) -> Result<Self, PortError> {
@@ -62,7 +64,7 @@ impl XdpSource {
         let name = if is_alone { &link.name } else { &place };
         let port = options.table.add(name, LinkType::ETHERNET);
         let port = port.ok_or_else(|| PortError::TooManyInterfaces {
-            port: address.to_string(),
+            port: place.clone(),
             number: PortTable::MAX_ENTRIES,
             most: PortTable::MAX_ENTRIES,
         })?;
@@ -86,18 +88,25 @@ impl XdpSource {
             attached,
             hasher: FlowHasher::new(options.hash),
             is_hashing: options.hash != HashKind::None,
+            filter: None,
             port,
             snapshot_bytes: options.snapshot_bytes.unwrap_or(u32::MAX).min(MAX_PACKET_BYTES as u32),
             poll_time_ns: 0,
             tai_offset_ns: clock::tai_offset_ns(),
             pending: None,
             delivered: 0,
+            filtered: 0,
             merged: 0,
             without_time: 0,
             is_stopped: false,
             is_over: false,
             account,
         })
+    }
+
+    /// Delivers only packets that `filter` wants.
+    pub(super) fn with_filter(self, filter: Option<Program>) -> Self {
+        Self { filter, ..self }
     }
 
     /// Begins a poll: gives back what was lent, reads the clock, looks at the interface.
@@ -125,10 +134,21 @@ impl XdpSource {
         if let Some(taken) = self.pending.take() {
             return Ok(Some(taken));
         }
-        match self.socket.take()? {
-            Some(frame) => Ok(Some(self.describe(&frame))),
-            None => Ok(None),
+        // Not for long: no frame comes back before the next poll.
+        while let Some(frame) = self.socket.take()? {
+            if self.wants(&frame) {
+                return Ok(Some(self.describe(&frame)));
+            }
+            self.filtered += 1;
         }
+        Ok(None)
+    }
+
+    #[inline]
+    fn wants(&self, frame: &Frame) -> bool {
+        let Some(filter) = &self.filter else { return true };
+        let bytes = self.socket.umem().bytes(frame.offset, frame.length).unwrap_or(&[]);
+        filter.run(bytes, frame.original_length) > 0
     }
 
     #[inline]
@@ -165,9 +185,12 @@ impl XdpSource {
         }
     }
 
-    /// What to say when the ring had nothing.
+    /// What to say when there was nothing to deliver, and `filtered` packets before this call.
     #[cold]
-    fn state_when_empty(&mut self) -> Result<PortState, PortError> {
+    fn state_when_empty(&mut self, filtered: u64) -> Result<PortState, PortError> {
+        if self.filtered > filtered {
+            return Ok(PortState::Busy);
+        }
         self.socket.wake_kernel();
         // What the program has sent on its way arrives within the same softirq.
         let is_ending = self.watch.is_gone() || (self.is_stopped && self.is_settled());
@@ -183,9 +206,9 @@ impl XdpSource {
     /// Whether everything that the program took has been delivered, or is known to be lost.
     fn is_settled(&self) -> bool {
         let account = self.account();
-        let passed = account.lost.of(Loss::Passed);
-        self.attached.counts(self.socket.queue()).redirected
-            == self.delivered + account.in_flight + account.lost.total() - passed
+        let taken = account.lost.total() - account.lost.of(Loss::Passed);
+        let redirected = self.attached.counts(self.socket.queue()).redirected;
+        redirected == self.delivered + account.in_flight + taken
     }
 
     fn note_oddities(&self, account: &mut PortAccount) {
@@ -210,11 +233,15 @@ impl Port for XdpSource {
     /// No system call where packets are; every 50 ms a few, to look at the interface.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         self.begin()?;
+        let filtered = self.filtered;
         let mut packets = 0;
         while packets < budget {
             let Some(taken) = self.take()? else {
                 self.socket.release();
-                let state = if packets > 0 { PortState::Busy } else { self.state_when_empty()? };
+                let state = match packets {
+                    0 => self.state_when_empty(filtered)?,
+                    _ => PortState::Busy,
+                };
                 return Ok(Received { packets, state });
             };
             let bytes = self.socket.umem().bytes(taken.offset, taken.length).unwrap_or(&[]);
@@ -246,6 +273,7 @@ impl Port for XdpSource {
     ) -> Result<Lent<'a>, PortError> {
         self.begin()?;
         scratch.clear();
+        let filtered = self.filtered;
         let first_packet = self.delivered;
         let budget = budget.min(SCRATCH_PACKETS as u64) as usize;
         while scratch.len() < budget {
@@ -256,7 +284,7 @@ impl Port for XdpSource {
         let state = match scratch.is_empty() {
             false => PortState::Busy,
             true if budget == 0 => PortState::Blocked,
-            true => self.state_when_empty()?,
+            true => self.state_when_empty(filtered)?,
         };
         Ok(Lent { burst: scratch.burst_in_frames(self.socket.umem(), first_packet), state })
     }
@@ -277,7 +305,7 @@ impl Port for XdpSource {
         let after = self.attached.counts(self.socket.queue());
         // Packets arrive between the readings. The program's count ran through all values between
         // its two, so if ours is one of them, then at that moment it was exact.
-        let ours = self.delivered + in_flight + kernel.dropped + kernel.ring_full;
+        let ours = self.delivered + self.filtered + in_flight + kernel.dropped + kernel.ring_full;
         let redirected = ours.clamp(before.redirected, after.redirected);
         let offered = redirected + (after.seen - after.redirected);
         let mut account = PortAccount { offered, in_flight, ..self.account.clone() };
@@ -286,6 +314,9 @@ impl Port for XdpSource {
         account.lost.add(Loss::FillRingEmpty, no_frame);
         account.lost.add(Loss::FrameTooSmall, kernel.dropped - no_frame);
         account.lost.add(Loss::Passed, after.passed);
+        if self.filter.is_some() {
+            account.lost.add(Loss::Filtered, self.filtered);
+        }
         self.note_oddities(&mut account);
         account
     }
