@@ -9,7 +9,7 @@
 //! A second socket would see the packets of all members of a group; so there the kernel filters
 //! nothing. The same where a program has no complement that the kernel takes.
 
-use burstline_sys::afpacket::{RingOptions, RingPacket};
+use burstline_sys::afpacket::{Instruction, RingOptions, RingPacket};
 use burstline_wire::filter::Program;
 use burstline_wire::headers::LinkType;
 
