@@ -3,6 +3,7 @@
 mod capture;
 mod count;
 mod demo;
+mod doctor;
 
 use std::process::ExitCode;
 
@@ -17,6 +18,7 @@ use crate::view;
 pub(crate) use capture::capture;
 pub(crate) use count::count;
 pub(crate) use demo::demo;
+pub(crate) use doctor::doctor;
 
 /// Prints a completion script.
 pub(crate) fn completions(shell: Shell) -> Result<ExitCode, Failure> {
