@@ -152,7 +152,7 @@ fn rights_wanted(needed: &[Capability], rights: Rights, program: &str) -> (Strin
     }
     let why = match missing.is_empty() {
         true => format!("the kernel refuses in spite of {}", names(needed)),
-        false => format!("needs {}; missing: {}", names(needed), names(&missing)),
+        false => format!("lacks {}", names(&missing)),
     };
     let is_bounded = missing.iter().any(|one| rights.bounding & 1 << one.number == 0);
     let mend = match is_bounded {
@@ -182,7 +182,7 @@ mod tests {
         let bit = |capability: Capability| 1 << capability.number;
         let user = Rights { effective: bit(NET_RAW), bounding: u64::MAX, is_machine_wide: true };
         let (why, mend) = rights_wanted(&[NET_RAW, BPF], user, "/bin/b");
-        assert_eq!(why, "needs CAP_NET_RAW, CAP_BPF; missing: CAP_BPF");
+        assert_eq!(why, "lacks CAP_BPF");
         assert_eq!(mend, "sudo setcap cap_net_raw,cap_bpf+ep /bin/b");
         let container = Rights { bounding: bit(NET_RAW), ..user };
         let (_, mend) = rights_wanted(&[NET_RAW, BPF], container, "/bin/b");

@@ -40,7 +40,8 @@ pub(crate) fn probe(address: &Address, options: &ProbeOptions, probe: &mut Probe
     let may_attach = options.may_attach && is_hosts_own.is_none();
     let may_bind = may_attach || probe.device.bus.is_none();
     if let Err(error) = try_it(&interface, &settings, may_bind, may_attach, probe) {
-        return refuse(&error, &interface, probe);
+        let lacks_memory = check_all_queues(&interface, &settings.socket).is_err();
+        return refuse(&error, &interface, lacks_memory, probe);
     }
     probe.can_open = true;
     if let Some(reason) = is_hosts_own {
@@ -78,9 +79,10 @@ fn try_it(
     probe: &mut Probe,
 ) -> Result<(), PortError> {
     let name = &interface.link.name;
+    // Rights come first: who lacks them is not helped by a higher limit.
+    Attached::rehearse(interface, settings)?;
     Socket::rehearse(name, 0, &settings.socket)?;
     check_all_queues(interface, &settings.socket)?;
-    Attached::rehearse(interface, settings)?;
     if let Some(program_id) = probe.attached_program {
         return Err(BpfError::Attached { interface_index: interface.link.index, program_id }.into());
     }
@@ -120,11 +122,15 @@ fn check_all_queues(interface: &XdpInterface, socket: &SocketOptions) -> Result<
     }
 }
 
-fn refuse(error: &PortError, interface: &XdpInterface, probe: &mut Probe) {
+fn refuse(error: &PortError, interface: &XdpInterface, lacks_memory: bool, probe: &mut Probe) {
     let name = &interface.link.name;
     match error {
         PortError::Xdp(XdpError::NotPermitted { .. })
-        | PortError::Bpf(BpfError::NotPermitted { .. }) => probe.refuse_for_rights(&RIGHTS),
+        | PortError::Bpf(BpfError::NotPermitted { .. }) => {
+            // The frames would be the next thing to fail.
+            let also = lacks_memory.then_some(IPC_LOCK);
+            probe.refuse_for_rights(&RIGHTS.into_iter().chain(also).collect::<Vec<_>>());
+        }
         PortError::Bpf(BpfError::Attached { program_id, .. }) => probe.refuse_with(
             format!("XDP program {program_id} is on it, and it takes no other"),
             // A program that is held by a link goes with its process only.
