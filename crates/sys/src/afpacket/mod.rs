@@ -20,8 +20,8 @@
 //! Who owns what: `block_status` says it. `KERNEL`: we read nothing but two words of the header,
 //! atomically. `USER`: the kernel writes nothing.
 //!
-//! What a filter rejects is in no counter of the ring's socket. If it is to be known, a second socket
-//! counts it (`counter`).
+//! What a filter rejects is in no counter of the ring's socket. If it is to be known, a second
+//! socket counts it (`counter`).
 //!
 //! # Invariants
 //! - A1. `packets` = taken + in the ring + `drops`, by the kernel's counters; [`Ring::in_ring`].
