@@ -66,8 +66,9 @@ fn assert_true(host: &Host, report: &Value) {
 fn what_it_says_is_what_opening_finds() {
     let test = "what_it_says_is_what_opening_finds";
     let Some(bed) = Bed::or_skip(test) else { return };
-    // Down, and with a route that the host lives by.
+    // One that is down, one with a route that the host lives by, and one that is free.
     bed.connect("w0", "w1", 1500).unwrap();
+    bed.connect("x0", "x1", 1500).unwrap();
     bed.far.command("ip", &["link", "set", "w1", "down"]).unwrap();
     bed.far.command("ip", &["route", "add", "default", "dev", FAR]).unwrap();
     let report = doctor(&bed.far, &[]);
@@ -86,6 +87,12 @@ fn what_it_says_is_what_opening_finds() {
     let [own, lo] = ["xdp:v1", "xdp:lo"].map(|port| row(&probed, port));
     assert_eq!((&own["mode_tried"], &lo["mode_tried"]), (&false.into(), &true.into()));
     assert_eq!(lo["mode"], "generic");
+    // What the driver says, and what came of trying it.
+    for (report, is_tried) in [(&report, false), (&probed, true)] {
+        let free = row(report, "xdp:x1");
+        assert_eq!(free["mode_tried"], is_tried, "{free}");
+        assert!(free["mode"] == "native" || free["mode"].is_null(), "{free}");
+    }
 
     // Somebody else has it.
     let held = open(&bed.far, "xdp:lo", false).unwrap();

@@ -43,12 +43,12 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
     say(
         "Burstline: packets back to back with a worklist beside them, and a ledger that closes.\n",
     )?;
-    let shown = demo.show_real_traffic()?;
+    let (shown, real) = demo.show_real_traffic()?;
     let written = demo.capture()?;
     say("\n3. What a burst is: packets back to back, and beside them 16 bytes for each.\n\n")?;
     say(&worklist::text(&file_address(&shown))?)?;
     demo.read_back(&written)?;
-    demo.conclude(&written)
+    demo.conclude(&[real, written])
 }
 
 struct Demo<'a> {
@@ -57,8 +57,9 @@ struct Demo<'a> {
 }
 
 impl Demo<'_> {
-    /// Live traffic if that can be had, else what was recorded once. Returns the file it is in.
-    fn show_real_traffic(&self) -> Result<String, Failure> {
+    /// Live traffic if that can be had, else what was recorded once. Returns the file it is in,
+    /// and its ledger.
+    fn show_real_traffic(&self) -> Result<(String, Report), Failure> {
         match Live::new() {
             Ok(live) => self.capture_live(&live),
             Err(reason) => {
@@ -67,26 +68,27 @@ impl Demo<'_> {
                     "\n1. No live ports here: {reason}\n   Instead, count what was recorded once \
                      between two hosts, where it lies.\n   $ burstline count {path}\n\n"
                 ))?;
-                self.count(path)?;
-                Ok(path.clone())
+                Ok((path.clone(), self.count(path)?))
             }
         }
     }
 
     /// Two live ports through the log into a file, held against the kernel's counters.
-    fn capture_live(&self, live: &Live) -> Result<String, Failure> {
+    fn capture_live(&self, live: &Live) -> Result<(String, Report), Failure> {
         let path = &self.files.live;
-        let (taken, also) = match &live.without_xdp {
+        let (cables, taken, also) = match &live.without_xdp {
             None => (
+                " on each of two cables",
                 format!(" {} --only udp", live::TAKEN),
-                "   xdp: takes the UDP of w1 away from the host and passes the rest.\n".to_owned(),
+                "xdp: takes the UDP of w1 away from the host and passes the rest.".to_owned(),
             ),
-            Some(reason) => (String::new(), format!("   {reason}\n")),
+            Some(reason) => ("", String::new(), reason.clone()),
         };
         say(&format!(
-            "\n1. Live: two hosts, namespaces of this process, ping each other, fetch 1 MiB over \
-             TCP and\n   send {} datagrams, on each cable. afpacket: copies what v1 carries, both \
-             ways.\n{also}   $ burstline capture {}{taken} -w {path}\n\n",
+            "\n1. Live: two hosts, namespaces of this process, ping each other, fetch {} bytes \
+             over TCP\n   and send {} datagrams{cables}.\n   afpacket: copies what v1 carries, \
+             both ways.\n   {also}\n   $ burstline capture {}{taken} -w {path}\n\n",
+            count_text(live::FETCHED_BYTES as u64),
             live::DATAGRAMS,
             live::COPIED,
         ))?;
@@ -97,7 +99,7 @@ impl Demo<'_> {
             return Err(Failure::new("the ports' counts are not the kernel's"));
         }
         self.judge(path, report.total.delivered, &[])?;
-        Ok(path.clone())
+        Ok((path.clone(), report))
     }
 
     fn run_live(&self, live: &Live) -> Result<Report, Failure> {
@@ -200,7 +202,7 @@ impl Demo<'_> {
         for (who, count) in &verdicts {
             match count {
                 Some(count) => say(&format!("   {who:<22} {:>12} packets\n", count_text(*count)))?,
-                None => say(&format!("   {who:<22} not installed here\n"))?,
+                None => say(&format!("   {who:<22} no answer: is it installed?\n"))?,
             }
         }
         let mut known = verdicts.iter().filter_map(|(_, count)| *count);
@@ -212,18 +214,24 @@ impl Demo<'_> {
         }
     }
 
-    fn conclude(&self, written: &Report) -> Result<ExitCode, Failure> {
-        let total = &written.total;
-        let is_whole = written.ports[0].delivered == REAL_PACKETS * COPIES as u64;
-        say(&format!(
-            "\n5. The ledger: offered {} = delivered {} + lost {} + in flight {}.\n   \
-             unaccounted {}\n",
-            count_text(total.offered),
-            count_text(total.delivered),
-            total.lost_total,
-            total.in_flight,
-            total.unaccounted,
-        ))?;
+    /// `ledgers`: of the real traffic, and of what was captured from files.
+    fn conclude(&self, ledgers: &[Report; 2]) -> Result<ExitCode, Failure> {
+        let is_whole = ledgers[1].ports[0].delivered == REAL_PACKETS * COPIES as u64;
+        say("\n5. The ledgers.\n")?;
+        for (step, report) in ledgers.iter().enumerate() {
+            let total = &report.total;
+            say(&format!(
+                "   {}. offered {} = delivered {} + left to the host {} + lost {} + in flight {}\n",
+                step + 1,
+                count_text(total.offered),
+                count_text(total.delivered),
+                count_text(total.lost.unwanted()),
+                total.lost.missing(),
+                total.in_flight,
+            ))?;
+        }
+        let unaccounted: i64 = ledgers.iter().map(|report| report.total.unaccounted).sum();
+        say(&format!("   unaccounted {unaccounted}\n"))?;
         if self.files.is_kept {
             say(&format!("   The files are in {}\n", self.files.directory.display()))?;
         }

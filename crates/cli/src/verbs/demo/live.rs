@@ -37,7 +37,7 @@ pub(super) const TAKEN: &str = "xdp:w1";
 const ONLY_UDP: &str = "6\n40 0 0 12\n21 0 3 2048\n48 0 0 23\n21 0 1 17\n6 0 0 262144\n6 0 0 0\n";
 
 /// Bytes that TCP brings over each cable.
-const FETCHED_BYTES: usize = 1 << 20;
+pub(super) const FETCHED_BYTES: usize = 100_000;
 /// Datagrams over each cable: as many as a socket holds that nobody reads meanwhile.
 pub(super) const DATAGRAMS: usize = 100;
 const DATAGRAM: [u8; 100] = [0x5a; 100];
