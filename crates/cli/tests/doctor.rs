@@ -2,9 +2,14 @@
 
 mod support;
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+
 use burstline_port::{Address, OpenOptions, Port, PortError, open_sink, open_sources};
+use burstline_sys::afpacket::Sender;
 use burstline_sys::privileges;
-use burstline_testbed::{Bed, FAR, Host};
+use burstline_testbed::{Bed, FAR, Frames, Host, NEAR};
 use serde_json::Value;
 
 use support::{PROGRAM, Run, last_object, other};
@@ -102,6 +107,36 @@ fn what_it_says_is_what_opening_finds() {
     assert!(taken["mend"].as_str().unwrap().contains("ip link set dev lo xdp off"), "{taken}");
     assert_true(&bed.far, &report);
     drop(held);
+}
+
+#[test]
+fn nobody_notices_that_it_looks() {
+    let Some(bed) = Bed::or_skip("nobody_notices_that_it_looks") else { return };
+    let mut watcher = open(&bed.far, "afpacket:v1?promisc=off", false).unwrap().remove(0);
+    let is_done = AtomicBool::new(false);
+    let sent = thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            let mut sent = 0;
+            for _ in 0..10_000 {
+                if is_done.load(Relaxed) {
+                    // The flag carries no memory: whatever was sent is in the sum.
+                    break;
+                }
+                let frames = Frames { first: sent, ..Frames::new(100, 60) };
+                sent += bed
+                    .near
+                    .run(move || frames.send(&mut Sender::open(NEAR, true).unwrap()).unwrap());
+            }
+            sent
+        });
+        let report = doctor(&bed.far, &[]);
+        is_done.store(true, Relaxed);
+        assert_eq!(row(&report, "afpacket:v1")["can_open"], true);
+        sender.join().unwrap()
+    });
+    watcher.finish().unwrap();
+    assert_eq!((watcher.account().offered, bed.far.counts(FAR).received), (sent, sent));
+    assert_eq!(bed.far.counts(FAR).received_dropped, 0);
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! | length, 4 | kind, 2 | flags, 2 | sequence, 4 | port, 4 | fixed part | attribute | ...
-//!                                                    | length, 2 | kind, 2 | payload, padded to 4 |
+//!
+//! attribute   | length, 2 | kind, 2 | payload, padded to 4 |
 //! ```
 //!
 //! Source: netlink(7).
