@@ -31,10 +31,13 @@
 //!   called again, so that a port that says `Idle` holds nothing.
 
 mod judge;
+mod probe;
 mod settings;
 mod source;
 
 use crate::{Address, OpenOptions, Port, PortError};
+
+pub(crate) use probe::probe;
 
 /// Opens an interface to receive from.
 pub(crate) fn open_source(

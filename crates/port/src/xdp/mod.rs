@@ -33,6 +33,7 @@
 
 mod attached;
 mod guard;
+mod probe;
 mod program;
 mod settings;
 mod source;
@@ -44,6 +45,7 @@ use burstline_wire::headers::LinkType;
 
 use crate::{Address, OpenOptions, Port, PortError};
 use attached::Attached;
+pub(crate) use probe::probe;
 use source::XdpSource;
 
 /// Opens the receive queues of an interface: the one named, or all.
