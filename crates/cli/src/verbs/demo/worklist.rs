@@ -63,7 +63,17 @@ fn describe(burst: &Burst<'_>, segment_bytes: usize) -> String {
         |packet: &Packet<'_>| headers::parse(LinkType::ETHERNET, packet.bytes()).ports.is_some();
     let first = burst.packets().position(|packet| is_conversation(&packet)).unwrap_or(0);
     let start_ns = burst.packet(0).time_ns();
-    for (index, packet) in burst.packets().enumerate().skip(first).take(ROWS) {
+    // The end is worth a look, too: other flows, other ports.
+    let (head, tail) = (first..first + ROWS / 2, packets.saturating_sub(ROWS / 2)..packets);
+    let mut hidden = first;
+    for (index, packet) in burst.packets().enumerate() {
+        if !head.contains(&index) && !tail.contains(&index) {
+            hidden += usize::from(index >= first);
+            continue;
+        }
+        if index == tail.start.max(head.end) && hidden > first {
+            let _ = writeln!(text, "   {:>6}", "...");
+        }
         let time_s = packet.time_ns().saturating_sub(start_ns) as f64 / 1e9;
         let _ = writeln!(
             text,
@@ -75,9 +85,7 @@ fn describe(burst: &Burst<'_>, segment_bytes: usize) -> String {
             flow_text(packet.bytes()),
         );
     }
-    let rest = packets - (first + ROWS).min(packets);
-    let _ =
-        writeln!(text, "   {:>6} and {rest} more; one hash for both directions of a flow", "...");
+    let _ = writeln!(text, "   and {hidden} more; one hash for both directions of a flow");
     text
 }
 
