@@ -26,6 +26,8 @@ pub(super) struct Attached {
     counters: MappedArray,
     sockets: Map,
     queues: u32,
+    /// Those that have a socket.
+    ours: Vec<u32>,
     cores: u32,
     notes: Vec<String>,
     /// The link, and how many ports need it.
@@ -65,7 +67,8 @@ impl Attached {
             notes.push("zero-copy: the device writes into our frames".to_owned());
         }
         let link = Mutex::new((Some(link), sockets.len()));
-        Ok(Self { counters, sockets: map, queues, cores, notes, link })
+        let ours = sockets.iter().map(Socket::queue).collect();
+        Ok(Self { counters, sockets: map, queues, ours, cores, notes, link })
     }
 
     /// What is to be told of how it was attached.
@@ -82,6 +85,12 @@ impl Attached {
         // In the reverse of the program's order: what was redirected or passed was seen before.
         let (passed, redirected) = (sum(PASSED), sum(REDIRECTED));
         QueueCounts { seen: sum(SEEN), redirected, passed }
+    }
+
+    /// Packets that came by queues without a port of ours, and went to the host.
+    pub(super) fn seen_elsewhere(&self) -> u64 {
+        let others = (0..self.queues).filter(|queue| !self.ours.contains(queue));
+        others.map(|queue| self.counts(queue).seen).sum()
     }
 
     /// A queue's packets go to the host from now on. The last queue takes the program off.

@@ -228,6 +228,12 @@ impl XdpSource {
             let packets = self.merged;
             account.note(|| format!("{packets} packets are several of the wire in one"));
         }
+        let elsewhere = self.attached.seen_elsewhere();
+        if elsewhere > 0 {
+            account.note(|| {
+                format!("{elsewhere} packets came by other queues of it and went to the host")
+            });
+        }
         if self.without_time > 0 {
             let packets = self.without_time;
             account.note(|| {

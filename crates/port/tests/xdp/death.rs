@@ -49,19 +49,23 @@ fn take_for_ever(port: &mut dyn Port) {
 #[test]
 fn without_privilege_the_error_has_the_mend() {
     let Some(bed) = bed_or_skip("without_privilege_the_error_has_the_mend") else { return };
-    let refusal = |bounds: &str| {
+    let refusal = |bounds: &str, query: &str| {
         let wrapper = ["setpriv", "--bounding-set", bounds, "--inh-caps", "-all"];
-        let (succeeded, text) =
-            start_child(&bed, &wrapper, &format!("xdp:{FAR}")).finish().unwrap();
+        let child = start_child(&bed, &wrapper, &format!("xdp:{FAR}?{query}"));
+        let (succeeded, text) = child.finish().unwrap();
         assert!(succeeded, "{text}");
         text
     };
-    let text = refusal("-all");
-    let mend = "sudo setcap cap_net_raw,cap_net_admin,cap_bpf+ep /";
-    assert!(text.contains("refused XDP sockets need CAP_NET_RAW") && text.contains(mend), "{text}");
-    let text = refusal("-all,+net_raw");
-    let mend = "sudo setcap cap_bpf,cap_net_admin,cap_net_raw+ep /";
-    assert!(text.contains("not permitted") && text.contains(mend), "{text}");
+    let capabilities = "sudo setcap cap_bpf,cap_perfmon,cap_net_admin,cap_net_raw+ep /";
+    let fewer = "or cap_ipc_lock for this program, or frames=N with fewer";
+    for (bounds, query, reason, mend) in [
+        ("-all", "", "refused XDP sockets need CAP_NET_RAW", capabilities),
+        ("-all,+net_raw", "frames=64", "not permitted", capabilities),
+        ("-all,+net_raw", "frames=65536", "no memory for 134217728 bytes of frames", fewer),
+    ] {
+        let text = refusal(bounds, query);
+        assert!(text.contains(reason) && text.contains(mend), "{text}");
+    }
 }
 
 /// Huge pages that the kernel has and nobody uses.

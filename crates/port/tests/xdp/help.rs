@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use burstline_log::Scratch;
 use burstline_port::{Loss, OpenOptions, Port, PortState, open_sources};
-use burstline_testbed::{Bed, FAR, Frames, sequence_of};
+use burstline_testbed::{Bed, FAR, FAR_MAC, Frames, NEAR_MAC, sequence_of};
 
 use crate::common::Got;
 pub(crate) use crate::common::live::{
@@ -91,4 +91,14 @@ pub(crate) fn check_lost(port: &dyn Port, cause: Loss, packets: u64) {
 
 pub(crate) fn notes(port: &dyn Port) -> String {
     port.account().notes.join("; ")
+}
+
+/// UDP over IPv4 between two ports.
+pub(crate) fn datagram(from: u16, to: u16) -> Vec<u8> {
+    let mut frame = [FAR_MAC, NEAR_MAC].concat();
+    frame.extend([8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]);
+    frame.extend([10, 9, 0, 1, 10, 9, 0, 2]);
+    frame.extend([from.to_be_bytes(), to.to_be_bytes(), [0, 26], [0, 0]].concat());
+    frame.resize(60, 0);
+    frame
 }

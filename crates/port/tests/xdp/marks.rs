@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 
 use burstline_log::Flags;
-use burstline_port::Port;
+use burstline_port::{Loss, Port};
 use burstline_sys::afpacket::Sender;
 use burstline_sys::clock;
 use burstline_testbed::{Bed, FAR_ADDRESS, Frames, NEAR, Tag};
@@ -178,10 +178,15 @@ fn merged_segments_of_real_tcp_come_whole_and_are_flagged() {
         }
         assert!(seen == stream, "{mode}");
         let merged = all.iter().filter(|packet| is_merged(packet)).count();
-        assert!(merged > 0, "veth passes segments on merged");
         let note = format!("{merged} packets are several of the wire in one");
-        assert_eq!(notes(&*port), note);
-        check_closed(&*port, all.len() as u64, all.len() as u64);
+        // A veth whose peer has a program in the driver cuts segments itself.
+        let expected = if mode == "native" { (true, "") } else { (false, &note[..]) };
+        assert_eq!((merged == 0, &notes(&*port)[..]), expected, "{mode}");
+        // What TCP repeats while the port ends goes to the host.
+        let account = port.account();
+        let passed = account.lost.of(Loss::Passed);
+        assert_eq!(account.lost.total(), passed);
+        assert_eq!(account.offered, all.len() as u64 + passed);
     }
 }
 

@@ -4,14 +4,14 @@ use burstline_log::Scratch;
 use burstline_port::{OpenOptions, Port, PortState, TimestampSource};
 use burstline_sys::afpacket::Sender;
 use burstline_sys::clock;
-use burstline_testbed::{FAR, FAR_MAC, Frames, NEAR, NEAR_MAC};
+use burstline_testbed::{FAR, Frames, NEAR};
 use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::LinkType;
 
 use crate::common::Got;
 use crate::help::{
-    MODES, bed_or_skip, check_closed, drain, drain_by_receiving, lend_until, notes, numbers,
-    open_far, send, send_to, try_open, wait_for,
+    MODES, bed_or_skip, check_closed, datagram, drain, drain_by_receiving, lend_until, notes,
+    numbers, open_far, send, send_to, try_open, wait_for,
 };
 
 #[test]
@@ -136,7 +136,7 @@ fn lent_packets_stay_as_they_are_while_others_arrive() {
             assert_eq!(packet.bytes(), frames.frame(number as u64), "{mode}");
         }
         wait_for(&*port, 40 + sent);
-        let rest = drain(&mut *port);
+        let rest = drain_by_receiving(&mut *port);
         assert!(numbers(&rest).into_iter().eq(1_000..1_024), "{mode}");
         check_closed(&*port, 40 + sent, 40 + 24);
     }
@@ -160,16 +160,6 @@ fn a_snapshot_length_cuts_packets_and_says_so() {
             assert_eq!(port.account().truncated, sent);
         }
     }
-}
-
-/// UDP over IPv4 between two ports.
-fn datagram(from: u16, to: u16) -> Vec<u8> {
-    let mut frame = [FAR_MAC, NEAR_MAC].concat();
-    frame.extend([8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]);
-    frame.extend([10, 9, 0, 1, 10, 9, 0, 2]);
-    frame.extend([from.to_be_bytes(), to.to_be_bytes(), [0, 26], [0, 0]].concat());
-    frame.resize(60, 0);
-    frame
 }
 
 #[test]
