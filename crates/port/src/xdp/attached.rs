@@ -2,6 +2,8 @@
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use burstline_sys::bpf::{
     BpfError, Link, Map, MapKind, MapOptions, MappedArray, Program, ProgramOptions, XdpMode,
@@ -12,6 +14,10 @@ use burstline_sys::xdp::{Socket, XdpInterface};
 use super::program::{self, PASSED, Parts, REDIRECTED, SEEN, WORDS};
 use super::settings::{Mode, Settings};
 use crate::{OpenOptions, PortError, TimestampSource};
+
+/// How long another program may take to go away.
+const ATTACHED_PATIENCE: Duration = Duration::from_millis(500);
+const ATTACHED_PAUSE: Duration = Duration::from_millis(10);
 
 /// What the program has counted on one queue, over all cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,7 +126,7 @@ fn attach(
     // Kernels before 5.18 know no packets of several buffers.
     let program = load(true).or_else(|_| load(false))?;
     let index = interface.link.index;
-    let on = |mode| Link::attach_xdp(&program, index, mode);
+    let on = |mode| attach_patiently(&program, index, mode);
     let mut notes = Vec::new();
     let link = match mode {
         Mode::Native => on(XdpMode::Native)?,
@@ -135,4 +141,18 @@ fn attach(
         },
     };
     Ok((link, notes))
+}
+
+/// As [`Link::attach_xdp`], and waits a little for the end of a program before us: a process that
+/// was started meanwhile may still have its descriptor.
+fn attach_patiently(program: &Program, index: u32, mode: XdpMode) -> Result<Link, BpfError> {
+    let patience = Instant::now() + ATTACHED_PATIENCE;
+    loop {
+        match Link::attach_xdp(program, index, mode) {
+            Err(BpfError::Attached { .. }) if Instant::now() < patience => {
+                thread::sleep(ATTACHED_PAUSE);
+            }
+            outcome => return outcome,
+        }
+    }
 }

@@ -79,3 +79,6 @@ fn open_with(
     }
     Ok(ports)
 }
+
+#[cfg(test)]
+mod tests;

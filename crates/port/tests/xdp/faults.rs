@@ -1,6 +1,7 @@
 //! Interfaces that are not there, are taken, go away or change.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use burstline_log::Scratch;
 use burstline_port::{OpenOptions, Port, PortError, PortState};
@@ -12,8 +13,8 @@ use burstline_sys::xdp::XdpInterface;
 use burstline_testbed::{Bed, FAR, Frames, NEAR};
 
 use crate::help::{
-    MODES, bed_or_skip, check_closed, drain, lend_until, notes, numbers, open_far, send_to,
-    try_open,
+    MODES, PATIENCE, bed_or_skip, check_closed, drain, lend_until, notes, numbers, open_far,
+    send_to, try_open,
 };
 
 /// Why an address of the far host cannot be opened.
@@ -30,6 +31,15 @@ fn program_id(bed: &Bed) -> Option<u32> {
     attached.map(|attached| attached.program_id)
 }
 
+/// Waits until the far end has no program. It does not have to be at once: a process that another
+/// test starts has this one's descriptors for a moment.
+fn wait_for_no_program(bed: &Bed) {
+    let start = Instant::now();
+    while let Some(id) = program_id(bed) {
+        assert!(start.elapsed() < PATIENCE, "program {id} is still there");
+    }
+}
+
 #[test]
 fn an_interface_or_queue_that_is_not_there_is_an_error_with_those_that_are() {
     let test = "an_interface_or_queue_that_is_not_there_is_an_error_with_those_that_are";
@@ -43,7 +53,7 @@ fn an_interface_or_queue_that_is_not_there_is_an_error_with_those_that_are() {
     assert_eq!(text, expected);
     let text = refusal(&bed, &format!("xdp:{FAR}?copy=zero"));
     assert_eq!(text, "v1: its driver cannot write into our memory; use copy=copy or copy=auto");
-    assert_eq!(program_id(&bed), None);
+    wait_for_no_program(&bed);
 }
 
 #[test]
@@ -76,7 +86,7 @@ fn a_queue_or_an_interface_that_is_taken_is_named_with_the_mend() {
     }
     drop(link);
     drop(open_far(&bed, "native", ""));
-    assert_eq!(program_id(&bed), None);
+    wait_for_no_program(&bed);
 }
 
 fn check_closed_in_flight(port: &dyn Port, sent: u64) {
@@ -162,7 +172,7 @@ fn a_quick_restart_under_traffic_works_every_time() {
         }
         is_over.store(true, Ordering::Relaxed);
     });
-    assert_eq!(program_id(&bed), None);
+    wait_for_no_program(&bed);
 }
 
 /// As `drain`, for a port that has delivered already.
@@ -189,6 +199,6 @@ fn nothing_is_left_after_the_end() {
         assert_eq!(program_id(&bed), None, "finished, and not dropped yet");
         drop(port);
         drop(open_far(&bed, mode, ""));
-        assert_eq!(program_id(&bed), None);
+        wait_for_no_program(&bed);
     }
 }
