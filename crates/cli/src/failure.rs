@@ -43,6 +43,7 @@ impl Failure {
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
         let is_usage = match &error {
+            EngineError::Port(PortError::Filter { problem, .. }) => problem.is_about_expression(),
             EngineError::Port(error) => matches!(
                 error,
                 PortError::Address(_)

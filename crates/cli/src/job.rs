@@ -26,6 +26,9 @@ impl CommonArgs {
             table: PortTable::new(),
             hash: self.hash,
             snapshot_bytes: self.snaplen,
+            filter: self.filter.clone().unwrap_or_default(),
+            only: self.only.clone().unwrap_or_default(),
+            may_steal: self.steal,
             ..OpenOptions::default()
         }
     }
@@ -36,6 +39,10 @@ impl CommonArgs {
         if sources > most {
             let what = format!("{sources} sources: a job can tell {most} apart; split the input");
             return Err(Failure::usage(what));
+        }
+        let has_xdp = self.sources.iter().any(|address| address.scheme() == "xdp");
+        if !has_xdp && (self.only.is_some() || self.steal) {
+            return Err(Failure::usage("--only and --steal are about xdp: sources; here is none"));
         }
         let mut opened = Vec::new();
         for address in &self.sources {
@@ -99,7 +106,7 @@ fn no_such_node(node: NodeId, topology: &Topology) -> String {
 
 /// Runs a job, shows it while it runs, prints what came of it.
 ///
-/// `is_strict`: any loss is a failure.
+/// `is_strict`: any loss is a failure. What nobody asked for is none.
 /// `keeps_privileges`: if not, this thread gives up its capabilities; the job's own do by
 /// themselves.
 pub(crate) fn run(
@@ -176,7 +183,7 @@ fn conclude(view: &View, report: &Report, is_strict: bool) -> Result<ExitCode, F
             "THE LEDGER DOES NOT CLOSE: {unaccounted} packets unaccounted for; please report this"
         ));
     }
-    let lost = report.total.lost_total;
+    let lost = report.total.lost.missing();
     if is_strict && lost > 0 {
         complain(&format!("{lost} packets lost under --lossless"));
     }

@@ -63,10 +63,11 @@ impl Drain {
         Self { until_ns: clock::monotonic_ns() + DRAIN_NS }
     }
 
-    /// To be asked after each poll. False when it has waited long enough for nothing.
-    pub(crate) fn goes_on(&mut self, packets: u64) -> bool {
+    /// To be asked after each poll, with whether that found anything. False when it has waited long
+    /// enough for nothing.
+    pub(crate) fn goes_on(&mut self, found: bool) -> bool {
         let now_ns = clock::monotonic_ns();
-        if packets > 0 {
+        if found {
             self.until_ns = now_ns + DRAIN_NS;
         } else {
             std::thread::sleep(DRAIN_NAP);

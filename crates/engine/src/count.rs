@@ -134,7 +134,7 @@ impl<'a> Worker<'a> {
         }
         let losses = self.show_losses();
         if !self.is_first_second_over {
-            self.done.lost_first_second = losses.total();
+            self.done.lost_first_second = losses.missing();
         }
         self.done.cost = self.meter.end(self.waiter.sleeps());
         Ok(self.done)
@@ -156,7 +156,8 @@ impl<'a> Worker<'a> {
             };
             let (state, packets) = self.poll(&mut scratch, granted)?;
             let before_ns = std::mem::replace(&mut now_ns, clock::monotonic_ns());
-            if packets > 0 {
+            // Busy without packets: the filter wanted none of those it met.
+            if packets > 0 || state == PortState::Busy {
                 self.waiter.work(now_ns);
             } else {
                 self.meter.empty_ns += now_ns - before_ns;
@@ -202,7 +203,8 @@ impl<'a> Worker<'a> {
         let mut drain = Drain::start();
         while let Grant::Packets(granted) = self.job.budget.take(SCRATCH_PACKETS as u64) {
             let (state, packets) = self.poll(scratch, granted)?;
-            if state == PortState::Ended || !drain.goes_on(packets) {
+            if state == PortState::Ended || !drain.goes_on(packets > 0 || state == PortState::Busy)
+            {
                 break;
             }
         }
@@ -217,7 +219,7 @@ impl<'a> Worker<'a> {
         self.losses_shown_ns = now_ns;
         let losses = self.show_losses();
         if !self.is_first_second_over {
-            self.done.lost_first_second = losses.total();
+            self.done.lost_first_second = losses.missing();
             self.is_first_second_over = now_ns - self.job.clock.start_ns >= SECOND_NS;
         }
     }

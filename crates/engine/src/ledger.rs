@@ -21,7 +21,7 @@ pub struct PortReport {
     pub bytes: u64,
     /// Their bytes on the wire, without FCS.
     pub wire_bytes: u64,
-    /// Losses by cause, the port's and the job's.
+    /// Packets not delivered, by cause: the port's and the job's.
     pub lost: Losses,
     /// Packets in the port's hands when the job ended.
     pub in_flight: u64,
@@ -44,9 +44,9 @@ pub struct Total {
     pub wire_bytes: u64,
     /// As in a row.
     pub lost: Losses,
-    /// The sum of all causes.
+    /// The sum of all causes, those included that nobody asked for.
     pub lost_total: u64,
-    /// Losses within the first second of the job.
+    /// Losses within the first second of the job, without what nobody asked for.
     pub lost_first_second: u64,
     /// As in a row.
     pub in_flight: u64,
@@ -141,6 +141,17 @@ mod tests {
         assert_eq!(row(10, 7, 2).unaccounted, 0);
         assert_eq!(row(10, 6, 2).unaccounted, 1);
         assert_eq!(row(10, 9, 2).unaccounted, -2);
+    }
+
+    #[test]
+    fn what_nobody_asked_for_is_in_the_sum_too() {
+        let mut account = PortAccount { offered: 10, ..PortAccount::default() };
+        account.lost.add(Loss::Filtered, 4);
+        let tally = Tally { packets: 6, bytes: 360, wire_bytes: 360 };
+        let row = PortReport::new("gen:", &account, &tally, &Losses::default());
+        assert_eq!(row.unaccounted, 0);
+        let total = Total::of(&[row], 1);
+        assert_eq!((total.lost_total, total.lost.missing()), (4, 0));
     }
 
     #[test]

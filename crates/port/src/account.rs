@@ -13,11 +13,13 @@ pub enum LossKind {
     Overrun,
     /// A sink had no room.
     Full,
+    /// The user did not ask for it: named and counted as the others, but no failure.
+    Choice,
 }
 
 macro_rules! losses {
     ($($(#[doc = $help:literal])+ $variant:ident = $name:literal, $kind:ident;)+) => {
-        /// Why packets were lost. Names, kinds and help texts come from this one table.
+        /// Why packets were not delivered. Names, kinds and help texts come from this one table.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum Loss {
@@ -38,6 +40,11 @@ macro_rules! losses {
                 match self { $(Self::$variant => LossKind::$kind),+ }
             }
 
+            /// Whether the user did not ask for such packets, so that it is no failure.
+            pub fn is_choice(self) -> bool {
+                self.kind() == LossKind::Choice
+            }
+
             /// What it means, in a sentence.
             pub fn help(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($help),+)),+ }
@@ -55,8 +62,6 @@ losses! {
     FillRingEmpty = "fill_ring_empty", Miss;
     /// The packet is longer than a frame, and the kernel or the driver cannot use several.
     FrameTooSmall = "frame_too_small", Miss;
-    /// The XDP program left it to the host.
-    Passed = "passed", Drop;
     /// The fault injector dropped it, as it was told to.
     Injected = "injected", Drop;
     /// The file takes one link type, and the packet has another.
@@ -69,6 +74,10 @@ losses! {
     DiskFull = "disk_full", Full;
     /// Whoever reads the pipe has gone.
     PipeClosed = "pipe_closed", Full;
+    /// The filter did not want it.
+    Filtered = "filtered", Choice;
+    /// Left to the host: the XDP program passed it on.
+    Passed = "passed", Choice;
 }
 
 impl fmt::Display for Loss {
@@ -102,9 +111,20 @@ impl Losses {
         self.0.iter().find(|(known, _)| *known == cause).map_or(0, |&(_, packets)| packets)
     }
 
-    /// The sum over all causes.
+    /// The sum over all causes: what closes a ledger.
     pub fn total(&self) -> u64 {
         self.0.iter().map(|&(_, packets)| packets).sum()
+    }
+
+    /// The sum over the causes of kind [`Choice`](LossKind::Choice): packets nobody asked for.
+    pub fn unwanted(&self) -> u64 {
+        let unwanted = self.iter().filter(|(cause, _)| cause.is_choice());
+        unwanted.map(|(_, packets)| packets).sum()
+    }
+
+    /// The sum over all other causes: what to warn of.
+    pub fn missing(&self) -> u64 {
+        self.total() - self.unwanted()
     }
 
     /// The causes that were counted.
@@ -145,5 +165,21 @@ impl PortAccount {
         } else {
             self.notes_omitted += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_asked_for_is_named_and_no_failure() {
+        let mut losses = Losses::default();
+        for (cause, packets) in [(Loss::Filtered, 5), (Loss::Passed, 7), (Loss::RxRingFull, 2)] {
+            losses.add(cause, packets);
+        }
+        assert_eq!((losses.total(), losses.unwanted(), losses.missing()), (14, 12, 2));
+        let choices = Loss::ALL.iter().filter(|cause| cause.is_choice());
+        assert!(choices.eq(&[Loss::Filtered, Loss::Passed]));
     }
 }

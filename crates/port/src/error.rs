@@ -4,7 +4,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::AddressError;
+use burstline_wire::headers::LinkType;
+
+use crate::{AddressError, FilterProblem};
 
 /// Why a port could not be opened, or cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +75,16 @@ pub enum PortError {
         number: usize,
         /// How many there can be.
         most: usize,
+    },
+    /// The filter cannot be used on packets of this link type.
+    #[error("{port}, link type {}: {problem}", link.0)]
+    Filter {
+        /// The source's address.
+        port: String,
+        /// What its packets begin with.
+        link: LinkType,
+        /// Why.
+        problem: FilterProblem,
     },
     /// A packet socket could not be opened.
     #[error(transparent)]

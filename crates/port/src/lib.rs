@@ -24,6 +24,7 @@ mod address;
 mod afpacket;
 mod error;
 mod file;
+mod filter;
 mod generator;
 mod open;
 mod opened;
@@ -36,6 +37,7 @@ mod xdp;
 pub use account::{Loss, LossKind, Losses, PortAccount};
 pub use address::{Address, AddressError};
 pub use error::PortError;
+pub use filter::{Filter, FilterProblem};
 pub use open::{OpenOptions, SCHEMES, Scheme, open_sink, open_source, open_sources};
 pub use opened::OpenedFiles;
 pub use port::{

@@ -3,7 +3,9 @@
 use burstline_wire::hash::HashKind;
 
 use crate::opened::OpenedFiles;
-use crate::{Address, AddressError, Port, PortError, PortTable, afpacket, file, generator, xdp};
+use crate::{
+    Address, AddressError, Filter, Port, PortError, PortTable, afpacket, file, generator, xdp,
+};
 
 /// What every port of a job is opened with. Clones belong to the same job.
 #[derive(Clone, Debug, Default)]
@@ -14,10 +16,15 @@ pub struct OpenOptions {
     pub hash: HashKind,
     /// Bytes kept of each packet.
     pub snapshot_bytes: Option<u32>,
+    /// Which packets the sources deliver; the others are [`Loss::Filtered`](crate::Loss::Filtered).
+    pub filter: Filter,
     /// The files that the job reads and writes, so that it does not write what it reads.
     pub files: OpenedFiles,
     /// Whether an interface may be taken away from the host that it lives on.
     pub may_steal: bool,
+    /// Which packets `xdp:` ports take from the host; the others are
+    /// [`Loss::Passed`](crate::Loss::Passed).
+    pub only: Filter,
 }
 
 /// One kind of port.

@@ -11,6 +11,8 @@ Examples:
   burstline capture a.pcap b.pcap -w both.pcapng             two files of one link type into one
   burstline capture 'gen:?size=imix' --duration 10s -w x.pcapng
   burstline capture big.pcap.gz -w - | tshark -r - -c 10      plain pcapng into a pipe
+  burstline capture eth0 --filter 'tcp port 443' -w https.pcapng
+                                                             filtered in the kernel
   burstline capture trace.pcapng --format pcap -w old.pcap    for programs that know only pcap
   burstline capture a.pcap -w b.pcapng --buffer 1g --pages 1g --cores 2,3
   burstline capture eth0 eth1 eth2 -w x.pcapng --cores 2,4,6
@@ -55,7 +57,8 @@ pub(crate) struct CaptureArgs {
     #[arg(long, value_name = "PAGES", default_value = "auto", value_parser = values::pages())]
     pub(crate) pages: PageChoice,
 
-    /// Let a full log hold up sources that cannot wait, too; any loss is then a failure
+    /// Let a full log hold up sources that cannot wait, too; any loss is then a failure. What a
+    /// filter leaves out is no loss
     #[arg(long)]
     pub(crate) lossless: bool,
 }

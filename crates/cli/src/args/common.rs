@@ -1,7 +1,7 @@
 //! The flags that every job has.
 
 use burstline_engine::PollMode;
-use burstline_port::Address;
+use burstline_port::{Address, Filter};
 use burstline_sys::scheduling::SchedulingClass;
 use burstline_wire::hash::HashKind;
 use clap::Args;
@@ -30,6 +30,22 @@ pub(crate) struct CommonArgs {
     /// Keep at most N bytes of each packet
     #[arg(long, value_name = "N", value_parser = values::snaplen())]
     pub(crate) snaplen: Option<u32>,
+
+    /// Take only packets that EXPR wants, as pcap-filter(7) has it: "udp port 53". Or a program as
+    /// `tcpdump -y EN10MB -ddd EXPR` prints it; or @FILE, with either in it. Others are counted as
+    /// `filtered`
+    #[arg(long, value_name = "EXPR", value_parser = values::filter)]
+    pub(crate) filter: Option<Filter>,
+
+    /// xdp: takes only packets that EXPR wants from the host, and leaves it the others, counted as
+    /// `passed`: --only "udp port 4789". Forms as for --filter
+    #[arg(long, value_name = "EXPR", value_parser = values::filter)]
+    pub(crate) only: Option<Filter>,
+
+    /// Let xdp: take packets from an interface that the host lives on: its default route's, or one
+    /// that somebody is logged in through
+    #[arg(long)]
+    pub(crate) steal: bool,
 
     /// Which flow hash each packet gets
     #[arg(long, value_name = "KIND", default_value = "none", value_parser = values::hash_kind())]

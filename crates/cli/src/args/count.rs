@@ -8,6 +8,10 @@ const EXAMPLES: &str = "\
 Examples:
   burstline count trace.pcap                      how many packets, how fast
   burstline count --json a.pcap b.pcapng.gz       both at a time, a core each, as JSON
+  burstline count trace.pcap --filter 'udp port 53 or vlan'
+                                                  how many of them, and how many others
+  burstline count trace.pcap --filter \"$(tcpdump -y EN10MB -ddd 'tcp[13] & 2 != 0')\"
+                                                  by a program, without libpcap here
   zcat trace.gz | burstline count -               from standard input
   burstline count 'gen:?size=64' --duration 5s --cores 1
                                                   how fast this core can look at packets

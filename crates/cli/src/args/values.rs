@@ -1,10 +1,14 @@
 //! Reading flag values. Each error names what is allowed; clap adds the flag and the value.
 
+use std::fs;
+
 use burstline_engine::PollMode;
 use burstline_log::MAX_PACKET_BYTES;
+use burstline_port::Filter;
 use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::memory::{NodeId, PageChoice};
 use burstline_sys::scheduling::SchedulingClass;
+use burstline_wire::filter::FilterError;
 use burstline_wire::hash::HashKind;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 
@@ -104,6 +108,18 @@ pub(crate) fn priority(text: &str) -> Result<SchedulingClass, String> {
 /// A snapshot length that a desc can hold.
 pub(crate) fn snaplen() -> RangedU64ValueParser<u32> {
     RangedU64ValueParser::new().range(1..=MAX_PACKET_BYTES as u64)
+}
+
+/// An expression, a program, or `@FILE` with either in it.
+pub(crate) fn filter(text: &str) -> Result<Filter, String> {
+    let parse = |text: &str| text.parse().map_err(|error: FilterError| error.to_string());
+    match text.strip_prefix('@') {
+        None => parse(text),
+        Some(path) => {
+            let text = fs::read_to_string(path).map_err(|error| format!("read {path}: {error}"))?;
+            parse(&text).map_err(|error| format!("{path}: {error}"))
+        }
+    }
 }
 
 /// One of the flow hashes.

@@ -41,13 +41,16 @@ pub(super) fn text(command: &str, report: &Report) -> String {
 fn table(text: &mut String, report: &Report) {
     let longest = report.ports.iter().map(|row| row.port.chars().count()).max().unwrap_or(0);
     let columns = longest.clamp(*NAME_COLUMNS.start(), *NAME_COLUMNS.end());
+    // What nobody asked for stands apart from what was lost.
+    let has_unwanted = report.total.lost.iter().any(|(cause, _)| cause.is_choice());
+    let unwanted = if has_unwanted { format!(" {:>13} +", "unwanted") } else { String::new() };
     let _ = writeln!(
         text,
-        "{:<columns$} {:>13} = {:>13} + {:>10} + {:>9} {:>12} {:>10}",
+        "{:<columns$} {:>13} = {:>13} +{unwanted} {:>10} + {:>9} {:>12} {:>10}",
         "port", "offered", "delivered", "lost", "in flight", "unaccounted", "bytes"
     );
     for row in &report.ports {
-        line(text, columns, row);
+        line(text, columns, row, has_unwanted);
     }
     if report.ports.len() > 1 {
         let total = &report.total;
@@ -62,18 +65,22 @@ fn table(text: &mut String, report: &Report) {
             truncated: total.truncated,
             unaccounted: total.unaccounted,
         };
-        line(text, columns, &row);
+        line(text, columns, &row, has_unwanted);
     }
 }
 
-fn line(text: &mut String, columns: usize, row: &PortReport) {
+fn line(text: &mut String, columns: usize, row: &PortReport, has_unwanted: bool) {
+    let unwanted = match has_unwanted {
+        true => format!(" {:>13} +", count_text(row.lost.unwanted())),
+        false => String::new(),
+    };
     let _ = writeln!(
         text,
-        "{:<columns$} {:>13} = {:>13} + {:>10} + {:>9} {:>12} {:>10}",
+        "{:<columns$} {:>13} = {:>13} +{unwanted} {:>10} + {:>9} {:>12} {:>10}",
         shorten(&row.port, columns),
         count_text(row.offered),
         count_text(row.delivered),
-        count_text(row.lost.total()),
+        count_text(row.lost.missing()),
         count_text(row.in_flight),
         row.unaccounted,
         bytes_text(row.bytes),
@@ -96,7 +103,11 @@ fn shorten(name: &str, columns: usize) -> String {
 fn losses(text: &mut String, lost: &Losses) {
     for (cause, packets) in lost.iter().filter(|&(_, packets)| packets > 0) {
         let packets = count_text(packets);
-        let _ = writeln!(text, "lost     {packets} to {cause}: {}", cause.help().trim());
+        let help = cause.help().trim();
+        let _ = match cause.is_choice() {
+            true => writeln!(text, "unwanted {packets} {cause}: {help} It is no loss."),
+            false => writeln!(text, "lost     {packets} to {cause}: {help}"),
+        };
     }
 }
 
@@ -144,7 +155,7 @@ fn cost(text: &mut String, report: &Report) {
             },
             match stage.sleeps {
                 0 => String::new(),
-                sleeps => format!(", slept {} times", count_text(sleeps)),
+                sleeps => format!(", {} sleeps", count_text(sleeps)),
             },
         );
     }
@@ -175,6 +186,7 @@ fn memory(text: &mut String, report: &Report) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use burstline_port::Loss;
 
     #[test]
     fn a_long_name_keeps_what_says_most() {
@@ -186,10 +198,25 @@ mod tests {
     #[test]
     fn the_ledger_says_what_was_lost_and_why() {
         let mut report = Report::default();
-        report.total.lost.add(burstline_port::Loss::ReaderOverrun, 1234);
+        report.total.lost.add(Loss::ReaderOverrun, 1234);
         report.total.unaccounted = -3;
         let text = text("capture", &report);
         assert!(text.contains("lost     1,234 to reader_overrun: The reader was"), "{text}");
         assert!(text.ends_with("capture failed: unaccounted -3\n"), "{text}");
+        assert!(!text.contains("unwanted"), "{text}");
+    }
+
+    #[test]
+    fn what_nobody_asked_for_stands_apart_from_losses() {
+        let mut row = PortReport { offered: 30, delivered: 6, ..PortReport::default() };
+        row.lost.add(Loss::Filtered, 20);
+        row.lost.add(Loss::RxRingFull, 4);
+        let mut report = Report::default();
+        report.total.lost = row.lost.clone();
+        report.ports.push(row);
+        let text = text("count", &report);
+        let row: Vec<&str> = text.lines().nth(1).unwrap().split_whitespace().collect();
+        assert_eq!(row, ["30", "=", "6", "+", "20", "+", "4", "+", "0", "0", "0", "B"], "{text}");
+        assert!(text.contains("\nunwanted 20 filtered: The filter did not want it."), "{text}");
     }
 }

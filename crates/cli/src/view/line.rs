@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use burstline_engine::{Counts, Snapshot};
+use burstline_port::Loss;
 
 use super::words::{bytes_text, count_text, rate_text};
 
@@ -68,16 +69,26 @@ impl Moment<'_> {
     }
 
     fn losses(&self) -> String {
-        if self.now.lost.total() == 0 {
-            return "lost 0".to_owned();
+        let lost = match self.now.lost.missing() {
+            0 => "0".to_owned(),
+            _ => self.causes(|cause| !cause.is_choice()),
+        };
+        match self.now.lost.unwanted() {
+            0 => format!("lost {lost}"),
+            _ => format!("lost {lost} | {}", self.causes(Loss::is_choice)),
         }
-        let causes = self.now.lost.iter().filter(|&(_, packets)| packets > 0);
+    }
+
+    /// The causes of a kind, with their counts.
+    fn causes(&self, is_meant: impl Fn(Loss) -> bool) -> String {
+        let causes =
+            self.now.lost.iter().filter(|&(cause, packets)| packets > 0 && is_meant(cause));
         let causes: Vec<_> = causes
             .map(|(cause, packets)| {
                 let new = packets.saturating_sub(self.last.lost.of(cause));
                 format!("{cause} {} (+{})", count_text(packets), count_text(new))
             })
             .collect();
-        format!("lost {}", causes.join(", "))
+        causes.join(", ")
     }
 }

@@ -1,6 +1,8 @@
 //! What the tests of the program share: running it, a directory of their own, other programs.
 #![allow(dead_code)] // each test file uses a part
 
+pub(crate) mod live;
+
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};

@@ -30,7 +30,7 @@ pub(super) struct Took {
     pub(super) owners: Owners,
     pub(super) log: LogCounts,
     pub(super) cost: StageCost,
-    /// What the sources lost.
+    /// What the sources lost, not counting what nobody asked for.
     pub(super) lost: u64,
     pub(super) lost_first_second: u64,
     pub(super) errors: Vec<EngineError>,
@@ -67,6 +67,8 @@ pub(super) struct Receiver<'a> {
 #[derive(Default)]
 struct Round {
     packets: u64,
+    /// Whether a source has more, though its filter may have wanted none so far.
+    is_busy: bool,
     /// The log had no room.
     is_blocked: bool,
     /// What is left of the limit is in other threads' hands.
@@ -106,7 +108,7 @@ impl<'a> Receiver<'a> {
             let round = self.poll_all();
             let before_ns = std::mem::replace(&mut now_ns, clock::monotonic_ns());
             self.look_at_losses(now_ns);
-            if round.packets > 0 {
+            if round.packets > 0 || round.is_busy {
                 self.waiter.work(now_ns);
                 self.show_progress();
                 continue;
@@ -165,7 +167,7 @@ impl<'a> Receiver<'a> {
         let mut drain = Drain::start();
         while self.goes_on() {
             let round = self.poll_all();
-            if !drain.goes_on(round.packets) {
+            if !drain.goes_on(round.packets > 0 || round.is_busy) {
                 break;
             }
         }
@@ -202,6 +204,7 @@ impl<'a> Receiver<'a> {
             Ok(received) => {
                 hand.received += received.packets;
                 round.packets += received.packets;
+                round.is_busy |= received.state == PortState::Busy;
                 round.is_blocked |= received.state == PortState::Blocked;
                 hand.is_ended = received.state == PortState::Ended;
             }
@@ -236,7 +239,7 @@ impl<'a> Receiver<'a> {
         let mut total = 0;
         for hand in &self.hands {
             let losses = hand.source.port.account().lost;
-            total += losses.total();
+            total += losses.missing();
             self.job.progress.set_losses(hand.index, losses);
         }
         total

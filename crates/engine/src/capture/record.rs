@@ -176,7 +176,7 @@ impl<'a> Recorder<'a> {
             losses.add(Loss::ReaderOverrun, missed);
         }
         if !self.is_first_second_over {
-            self.recorded.lost_first_second = losses.total();
+            self.recorded.lost_first_second = losses.missing();
         }
         let progress = self.job.progress;
         progress.set_losses(progress.received.len(), losses);

@@ -11,18 +11,23 @@
 //! The ring is the port's queue: while the log is full, packets stay in it, and what it has no
 //! room for is `rx_ring_full`. A packet is seen when its block is full, or `retire_ms` after.
 //!
+//! A filter runs in the kernel, before the copy; what the kernel rejects is counted by a second
+//! socket. Packets whose VLAN tag was taken off are judged here, when it is back (`judge`).
+//!
 //! VLAN tags are back in their places. Packets whose transport checksum is still to be computed,
 //! and packets that are several of the wire in one, are marked and counted: TCP by what the
 //! kernel says (since 6.4), others by being longer than the interface's MTU allows.
 //!
 //! Invariants:
-//! - P1: offered = `tp_packets`, rx_ring_full = `tp_drops`, both the kernel's own; in flight is
-//!   counted in the ring's blocks. Nothing is computed from what should add up to it.
+//! - P1: offered = `tp_packets`, with a filter of both sockets; rx_ring_full = `tp_drops`; all are
+//!   the kernel's own. In flight is counted in the ring's blocks. Nothing is computed from what
+//!   should add up to it.
 //! - P2: an interface that is deleted ends the port with an error after its last packet was
 //!   delivered. One that goes down, is renamed or gets another MTU is noted, and the port goes on.
 //! - P3: a lent block goes back to the kernel when its packets have all been taken and the port is
 //!   called again, so that a port that says `Idle` holds nothing.
 
+mod judge;
 mod settings;
 mod source;
 

@@ -1,8 +1,6 @@
 //! From an address to the ring's options.
 
-use burstline_sys::afpacket::{
-    Direction, Fanout, FanoutMode, Instruction, RingOptions, Timestamps,
-};
+use burstline_sys::afpacket::{Direction, Fanout, FanoutMode, RingOptions, Timestamps};
 
 use crate::{Address, AddressError};
 
@@ -15,11 +13,8 @@ const BLOCK_BYTES: std::ops::RangeInclusive<usize> = 128 << 10..=64 << 20;
 /// A second is late enough.
 const RETIRE_MS: std::ops::RangeInclusive<u32> = 1..=1000;
 
-/// Reads the parameters of `address`. The kernel cuts packets to `snapshot_bytes`.
-pub(super) fn parse(
-    address: &Address,
-    snapshot_bytes: Option<u32>,
-) -> Result<RingOptions, AddressError> {
+/// Reads the parameters of `address`. What the kernel is to filter and to cut is for others to add.
+pub(super) fn parse(address: &Address) -> Result<RingOptions, AddressError> {
     address.check_keys(KEYS)?;
     let default = RingOptions::default();
     let directions = [("in", Direction::In), ("out", Direction::Out), ("both", Direction::Both)];
@@ -41,7 +36,7 @@ pub(super) fn parse(
         direction: address.choice("direction", &directions, default.direction)?,
         timestamps: address.choice("timestamps", &clocks, default.timestamps)?,
         fanout: fanout(address)?,
-        filter: snapshot_bytes.map(|bytes| Instruction::keep(bytes.max(1))).into_iter().collect(),
+        ..default
     })
 }
 
@@ -89,7 +84,7 @@ mod tests {
     use super::*;
 
     fn parsed(query: &str) -> Result<RingOptions, AddressError> {
-        parse(&format!("afpacket:v0?{query}").parse().unwrap(), None)
+        parse(&format!("afpacket:v0?{query}").parse().unwrap())
     }
 
     #[test]
@@ -104,7 +99,7 @@ mod tests {
             direction: Direction::Out,
             timestamps: Timestamps::Hardware,
             fanout: Some(Fanout { mode: FanoutMode::RoundRobin, group: 7 }),
-            filter: Vec::new(),
+            ..RingOptions::default()
         };
         assert_eq!(options, expected);
         assert_eq!(parsed("").unwrap(), RingOptions::default());
@@ -126,12 +121,5 @@ mod tests {
             let error = parsed(query).unwrap_err().to_string();
             assert!(error.contains(reason), "{query}: {error}");
         }
-    }
-
-    #[test]
-    fn a_snapshot_length_is_the_kernels_work() {
-        let address = "afpacket:v0".parse().unwrap();
-        let filter = parse(&address, Some(96)).unwrap().filter;
-        assert_eq!(filter, [Instruction::keep(96)]);
     }
 }

@@ -3,10 +3,11 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use burstline_log::{Appended, Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
-use burstline_sys::afpacket::{Ring, RingPacket, RingStatistics, Timestamps};
+use burstline_sys::afpacket::{Interface, Ring, RingPacket, RingStatistics, Timestamps};
 use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::LinkType;
 
+use super::judge::Judge;
 use super::settings;
 use crate::watch::{LINK_HEADER_MAX, Watch};
 use crate::{
@@ -34,6 +35,7 @@ struct Oddities {
 pub(super) struct AfPacketSource {
     info: PortInfo,
     ring: Ring,
+    judge: Judge,
     watch: Watch,
     hasher: FlowHasher,
     is_hashing: bool,
@@ -51,13 +53,14 @@ pub(super) struct AfPacketSource {
 
 impl AfPacketSource {
     pub(super) fn open(address: &Address, options: &OpenOptions) -> Result<Self, PortError> {
-        let settings = settings::parse(address, options.snapshot_bytes)?;
+        let mut settings = settings::parse(address)?;
+        let found = Interface::named(address.target())?;
+        let link = link_type(&found)?;
+        let name = address.to_string();
+        let snapshot_bytes = options.snapshot_bytes;
+        let judge = Judge::new(&options.filter, &name, link, snapshot_bytes, &mut settings)?;
         let ring = Ring::open(address.target(), &settings)?;
         let interface = ring.interface();
-        let link = link_type(interface.hardware_type).ok_or_else(|| PortError::UnknownLink {
-            interface: interface.name.clone(),
-            hardware_type: interface.hardware_type,
-        })?;
         let port = options.table.add(&interface.name, link);
         let port = port.ok_or_else(|| PortError::TooManyInterfaces {
             port: address.to_string(),
@@ -75,14 +78,15 @@ impl AfPacketSource {
             Timestamps::Hardware => TimestampSource::Hardware,
         };
         Ok(Self {
-            info: PortInfo { name: address.to_string(), capabilities, timestamps },
+            info: PortInfo { name, capabilities, timestamps },
             watch: Watch::new(interface),
             ring,
+            judge,
             hasher: FlowHasher::new(options.hash),
             is_hashing: options.hash != HashKind::None,
             link,
             port,
-            snapshot_bytes: options.snapshot_bytes.unwrap_or(u32::MAX).min(MAX_PACKET_BYTES as u32),
+            snapshot_bytes: snapshot_bytes.unwrap_or(u32::MAX).min(MAX_PACKET_BYTES as u32),
             pending: None,
             delivered: 0,
             oddities: Oddities::default(),
@@ -92,22 +96,27 @@ impl AfPacketSource {
         })
     }
 
-    /// The next packet. `may_advance`: of the next block, too, if this one has no more.
+    /// The next packet. `may_advance`: of the next block, too, if this one has no more; but a call
+    /// that met a packet that is not wanted ends with its block.
     #[inline]
-    fn take(&mut self, may_advance: bool) -> Option<Taken> {
+    fn take(&mut self, mut may_advance: bool) -> Option<Taken> {
         if let Some(taken) = self.pending.take() {
             return Some(taken);
         }
-        if !may_advance && self.ring.held_left() == 0 {
-            return None;
-        }
         loop {
-            // A block that ends early for its damage is followed by the next one.
-            if let Some(packet) = self.ring.next_block()?.next_packet() {
-                return Some(self.describe(&packet));
-            }
-            if !may_advance {
+            if !may_advance && self.ring.held_left() == 0 {
                 return None;
+            }
+            match self.ring.next_block()?.next_packet() {
+                Some(mut packet) => {
+                    if self.judge.wants(&mut packet, self.ring.held_bytes()) {
+                        return Some(self.describe(&packet));
+                    }
+                    may_advance = false;
+                }
+                None if !may_advance => return None,
+                // A block that ends early for its damage is followed by the next one.
+                None => {}
             }
         }
     }
@@ -141,9 +150,12 @@ impl AfPacketSource {
         Taken { offset: packet.offset, length, meta }
     }
 
-    /// What to say when the ring had nothing.
+    /// What to say when there was nothing to deliver, and `filtered` packets before this call.
     #[cold]
-    fn state_when_empty(&mut self) -> Result<PortState, PortError> {
+    fn state_when_empty(&mut self, filtered: u64) -> Result<PortState, PortError> {
+        if self.judge.filtered > filtered {
+            return Ok(PortState::Busy);
+        }
         // An open block is retired soon, even when its interface is gone.
         if !self.is_over && (self.watch.is_gone() || self.is_stopped) && self.ring.in_ring() == 0 {
             self.is_over = true;
@@ -157,11 +169,16 @@ impl AfPacketSource {
     fn look(&mut self) -> Result<(), PortError> {
         let (ring, account) = (&self.ring, &mut self.account);
         let looked = self.watch.look(|| ring.link_state(), account);
-        looked.map(drop).map_err(|error| PortError::Io {
+        let has_looked = looked.map_err(|error| PortError::Io {
             action: "watch",
             path: self.watch.name().into(),
             error,
-        })
+        })?;
+        if has_looked {
+            // Long before the kernel's 32 bits have come round.
+            self.ring.rejected();
+        }
+        Ok(())
     }
 
     fn note_oddities(&self, account: &mut PortAccount) {
@@ -193,10 +210,13 @@ impl Port for AfPacketSource {
     /// One system call a block; every 50 ms a few more, to look at the interface.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         self.look()?;
-        let mut packets = 0;
+        let (mut packets, filtered) = (0, self.judge.filtered);
         while packets < budget {
-            let Some(taken) = self.take(true) else {
-                let state = if packets > 0 { PortState::Busy } else { self.state_when_empty()? };
+            let Some(taken) = self.take(self.judge.filtered == filtered) else {
+                let state = match packets {
+                    0 => self.state_when_empty(filtered)?,
+                    _ => PortState::Busy,
+                };
                 return Ok(Received { packets, state });
             };
             let start = taken.offset as usize;
@@ -228,17 +248,18 @@ impl Port for AfPacketSource {
     ) -> Result<Lent<'a>, PortError> {
         self.look()?;
         scratch.clear();
-        let first_packet = self.delivered;
+        let (first_packet, filtered) = (self.delivered, self.judge.filtered);
         let budget = budget.min(SCRATCH_PACKETS as u64) as usize;
         while scratch.len() < budget {
-            let Some(taken) = self.take(scratch.is_empty()) else { break };
+            let may_advance = scratch.is_empty() && self.judge.filtered == filtered;
+            let Some(taken) = self.take(may_advance) else { break };
             scratch.push(taken.offset, taken.length, &taken.meta);
         }
         self.delivered += scratch.len() as u64;
         let state = match scratch.is_empty() {
             false => PortState::Busy,
             true if budget == 0 => PortState::Blocked,
-            true => self.state_when_empty()?,
+            true => self.state_when_empty(filtered)?,
         };
         Ok(Lent { burst: scratch.burst(self.ring.held_bytes(), first_packet), state })
     }
@@ -261,10 +282,15 @@ impl Port for AfPacketSource {
         // between its two, so if ours is one of them, then at that moment it was exact. If it is
         // not, the nearest of the kernel's shows by how much.
         let kept = |reading: &RingStatistics| reading.packets - reading.drops;
-        let kept = (self.delivered + in_flight).clamp(kept(&before), kept(&after));
-        let mut account =
-            PortAccount { offered: kept + after.drops, in_flight, ..self.account.clone() };
+        let taken = self.delivered + self.judge.filtered;
+        let kept = (taken + in_flight).clamp(kept(&before), kept(&after));
+        let rejected = self.ring.rejected();
+        let offered = kept + after.drops + rejected;
+        let mut account = PortAccount { offered, in_flight, ..self.account.clone() };
         account.lost.add(Loss::RxRingFull, after.drops);
+        if self.judge.is_active() {
+            account.lost.add(Loss::Filtered, rejected + self.judge.filtered);
+        }
         self.note_oddities(&mut account);
         account
     }
@@ -276,12 +302,14 @@ impl Port for AfPacketSource {
 
 /// What a frame begins with on an interface of this hardware type.
 /// Source: ARPHRD_ numbers, uapi/linux/if_arp.h; LINKTYPE_ numbers, the pcap registry.
-fn link_type(hardware_type: u16) -> Option<LinkType> {
-    match hardware_type {
+fn link_type(interface: &Interface) -> Result<LinkType, PortError> {
+    match interface.hardware_type {
         // Ethernet, and the loopback that looks like it.
-        1 | 772 => Some(LinkType::ETHERNET),
+        1 | 772 => Ok(LinkType::ETHERNET),
         // None: tun and WireGuard carry bare IP packets.
-        65534 => Some(LinkType::RAW),
-        _ => None,
+        65534 => Ok(LinkType::RAW),
+        hardware_type => {
+            Err(PortError::UnknownLink { interface: interface.name.clone(), hardware_type })
+        }
     }
 }

@@ -13,10 +13,11 @@ use burstline_wire::hash::{FlowHasher, HashKind};
 use super::input::{Input, Pulled};
 use super::window::Window;
 use super::{enter_interface, shown_path};
+use crate::filter::FilterByLink;
 use crate::opened::Use;
 use crate::{
-    Address, Capabilities, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
-    PortTable, Received, TimestampSource,
+    Address, Capabilities, Filter, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
+    PortState, PortTable, Received, TimestampSource,
 };
 
 const _: () = assert!(MAX_CAPTURED as usize <= MAX_PACKET_BYTES);
@@ -40,6 +41,8 @@ struct Located {
 /// What the window has next.
 enum Next {
     Packet(Located),
+    /// One that the filter does not want.
+    Unwanted,
     /// Nothing before more is read.
     Empty,
     /// An error, or the end.
@@ -55,6 +58,8 @@ pub(super) struct FileSource {
     decoder: Decoder,
     hasher: FlowHasher,
     is_hashing: bool,
+    filter: FilterByLink,
+    is_filtering: bool,
     table: PortTable,
     /// The numbers in the table of the file's interfaces, in the file's order.
     ports: Vec<u8>,
@@ -69,6 +74,11 @@ pub(super) struct FileSource {
     /// Decoded, but the log had no room.
     pending: Option<Located>,
     decoded: u64,
+    /// Of those, packets that the filter does not want; and how many it were when the call began.
+    filtered: u64,
+    filtered_before: u64,
+    /// What the file says was lost before packets that are not wanted, to be told by the next one.
+    drops_before: u64,
     account: PortAccount,
 }
 
@@ -97,6 +107,8 @@ impl FileSource {
             decoder,
             hasher: FlowHasher::new(options.hash),
             is_hashing: options.hash != HashKind::None,
+            filter: FilterByLink::new(&options.filter),
+            is_filtering: options.filter != Filter::All,
             table: options.table.clone(),
             ports: Vec::new(),
             snapshot_bytes: options.snapshot_bytes.unwrap_or(u32::MAX),
@@ -106,6 +118,9 @@ impl FileSource {
             error: None,
             pending: None,
             decoded: 0,
+            filtered: 0,
+            filtered_before: 0,
+            drops_before: 0,
             account: PortAccount::default(),
         };
         if !source.input.is_pipe() {
@@ -114,15 +129,19 @@ impl FileSource {
         Ok(source)
     }
 
-    /// Reads the start of a regular file, so that one that is no capture is refused on opening.
+    /// Reads the start of a regular file, so that one that is no capture is refused on opening, and
+    /// a filter that does not fit what it begins with.
     fn look_ahead(&mut self) -> Result<(), PortError> {
         while !self.is_read && (!self.is_known || self.window.rest().len() < LONGEST_HEADER_BYTES) {
             self.refill()?;
         }
-        match Decoder::new().next(self.window.rest(), &mut 0, self.is_read) {
-            Step::Refused(error) => Err(self.refused(error)),
-            _ => Ok(()),
+        let mut decoder = Decoder::new();
+        if let Step::Refused(error) = decoder.next(self.window.rest(), &mut 0, self.is_read) {
+            return Err(self.refused(error));
         }
+        // So that a filter that does not fit is an error before anything is written.
+        let mut known = decoder.interfaces().iter();
+        known.try_for_each(|interface| self.filter.add(&self.info.name, interface.link))
     }
 
     /// Reads once. Says `Nothing` when a pipe has nothing now.
@@ -179,9 +198,32 @@ impl FileSource {
         if self.is_over || self.pending.is_some() {
             return None;
         }
-        let (bytes, position) = self.window.split();
-        let record = self.decoder.next_ordinary(bytes, position)?;
-        self.locate_any(&record)
+        loop {
+            let (bytes, position) = self.window.split();
+            let record = self.decoder.next_ordinary(bytes, position)?;
+            if !self.is_filtering || self.wants(&record) {
+                return self.locate_any(&record);
+            }
+        }
+    }
+
+    /// Asks the filter, and counts what it does not want.
+    fn wants(&mut self, record: &Record) -> bool {
+        // A packet of an interface that cannot be entered is let through: locating it says so.
+        if record.interface as usize >= self.ports.len() && self.enter_interfaces().is_err() {
+            return true;
+        }
+        let end = record.offset + record.captured_length as usize;
+        let packet = &self.window.bytes()[record.offset..end];
+        if self.filter.wants(record.link, packet, record.original_length) {
+            return true;
+        }
+        self.decoded += 1;
+        self.filtered += 1;
+        if record.has_options {
+            self.drops_before += self.decoder.options().drops_before.unwrap_or(0);
+        }
+        false
     }
 
     /// Locates a packet, also the first of its interface.
@@ -214,6 +256,9 @@ impl FileSource {
         loop {
             let (bytes, position) = self.window.split();
             match self.decoder.next(bytes, position, self.is_read) {
+                Step::Packet(record) if self.is_filtering && !self.wants(&record) => {
+                    return Next::Unwanted;
+                }
                 Step::Packet(record) => {
                     return self.locate_any(&record).map_or(Next::Over, Next::Packet);
                 }
@@ -246,6 +291,7 @@ impl FileSource {
     fn enter_interfaces(&mut self) -> Result<(), PortError> {
         for interface in &self.decoder.interfaces()[self.ports.len()..] {
             let (name, link) = (&interface.name, interface.link);
+            self.filter.add(&self.info.name, link)?;
             self.ports.push(enter_interface(&self.table, name, link, &self.path)?);
         }
         Ok(())
@@ -261,6 +307,9 @@ impl FileSource {
         }
         if record.has_options {
             self.read_options(&mut meta);
+        }
+        if self.is_filtering {
+            meta.drops_before += std::mem::take(&mut self.drops_before);
         }
         if self.is_hashing {
             let bytes = &self.window.bytes()[record.offset..][..length as usize];
@@ -299,7 +348,14 @@ impl FileSource {
             if !self.is_over {
                 match self.next() {
                     Next::Packet(located) => return Ok(located),
-                    Next::Empty if !may_read => return Err(Ok(PortState::Busy)),
+                    Next::Unwanted => match self.take_ordinary() {
+                        Some(located) => return Ok(located),
+                        None => continue,
+                    },
+                    // A window without a packet that is wanted is enough for one call.
+                    Next::Empty if !may_read || self.filtered > self.filtered_before => {
+                        return Err(Ok(PortState::Busy));
+                    }
                     Next::Empty => match self.refill() {
                         Ok(Pulled::Nothing) => return Err(Ok(PortState::Idle)),
                         Ok(_) => continue,
@@ -328,6 +384,7 @@ impl Port for FileSource {
     /// One `read` of 256 KiB for each window of packets; a call that has packets does not read.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         let mut packets = 0;
+        self.filtered_before = self.filtered;
         let mut state = if budget == 0 { PortState::Blocked } else { PortState::Busy };
         while packets < budget {
             let located = match self.take(packets == 0) {
@@ -364,7 +421,8 @@ impl Port for FileSource {
         budget: u64,
     ) -> Result<Lent<'a>, PortError> {
         scratch.clear();
-        let first_packet = self.decoded - u64::from(self.pending.is_some());
+        let first_packet = self.decoded - self.filtered - u64::from(self.pending.is_some());
+        self.filtered_before = self.filtered;
         let budget = budget.min(SCRATCH_PACKETS as u64) as usize;
         let mut state = if budget == 0 { PortState::Blocked } else { PortState::Busy };
         while scratch.len() < budget {
@@ -382,11 +440,15 @@ impl Port for FileSource {
     }
 
     fn account(&self) -> PortAccount {
-        PortAccount {
+        let mut account = PortAccount {
             offered: self.decoded,
             in_flight: u64::from(self.pending.is_some()),
             ..self.account.clone()
+        };
+        if self.is_filtering {
+            account.lost.add(Loss::Filtered, self.filtered);
         }
+        account
     }
 
     fn readiness(&self) -> Option<BorrowedFd<'_>> {

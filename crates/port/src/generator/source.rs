@@ -3,11 +3,13 @@
 use burstline_log::{MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_sys::clock;
 use burstline_sys::direct::AlignedBuffer;
+use burstline_wire::filter::Program;
 use burstline_wire::hash::FlowHasher;
 use burstline_wire::headers::LinkType;
 
 use super::recipe::Recipe;
 use super::template::{MAX_START, Template};
+use crate::filter::UNWANTED_MOST;
 use crate::{
     Address, Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
     PortState, Received, TimestampSource,
@@ -63,6 +65,14 @@ struct Drawn {
     length: u32,
 }
 
+/// What a filter needs: its program, and room for a packet to show it.
+struct Judge {
+    program: Program,
+    packet: Vec<u8>,
+    /// Packets that it did not want.
+    filtered: u64,
+}
+
 /// Makes packets.
 pub(super) struct Generator {
     info: PortInfo,
@@ -72,6 +82,7 @@ pub(super) struct Generator {
     /// When the first packet is due, by the monotonic clock; once it was polled.
     began_ns: Option<u64>,
     lent: Option<AlignedBuffer>,
+    judge: Option<Judge>,
     port: u8,
     snapshot_bytes: u32,
     /// Number of the next packet.
@@ -103,6 +114,9 @@ impl Generator {
             capabilities,
             timestamps: TimestampSource::Synthetic,
         };
+        let program = options.filter.compile(&info.name, LinkType::ETHERNET)?;
+        let longest = recipe.sizes.longest() as usize + MAX_START;
+        let judge = program.map(|program| Judge { program, packet: vec![0; longest], filtered: 0 });
         Ok(Self {
             info,
             flows,
@@ -110,6 +124,7 @@ impl Generator {
             recipe,
             began_ns: None,
             lent: None,
+            judge,
             port,
             snapshot_bytes: options.snapshot_bytes.unwrap_or(u32::MAX),
             next: 0,
@@ -136,6 +151,30 @@ impl Generator {
         (due - self.next, PortState::Idle)
     }
 
+    /// The number up to which a call may look at packets, of which so many are due: with a filter
+    /// not all, since none may be wanted.
+    fn last_of_call(&self, due: u64) -> u64 {
+        let most = if self.judge.is_some() { UNWANTED_MOST } else { u64::MAX };
+        self.next.saturating_add(due.min(most))
+    }
+
+    /// Passes over the next packet if the filter does not want it.
+    fn skip_unwanted(&mut self, drawn: Drawn) -> bool {
+        let Some(judge) = &mut self.judge else { return false };
+        let (length, mut start) = (drawn.length as usize, [0; MAX_START]);
+        let template = &self.flows[drawn.flow as usize].template;
+        let written = template.build(&mut start, length, self.next);
+        // What is behind the start is zeros in every packet.
+        judge.packet[..written].copy_from_slice(&start[..written]);
+        judge.packet[written..MAX_START].fill(0);
+        if judge.program.run(&judge.packet[..length], drawn.length) > 0 {
+            return false;
+        }
+        judge.filtered += 1;
+        self.pass();
+        true
+    }
+
     /// Flow and size of the next packet.
     #[inline]
     fn draw(&self) -> Drawn {
@@ -157,13 +196,23 @@ impl Generator {
     /// Goes on to the next packet. `captured` bytes of this one were delivered.
     #[inline]
     fn advance(&mut self, drawn: Drawn, captured: usize) {
-        self.next += 1;
-        self.schedule.advance();
+        self.pass();
         self.drops_before = 0;
         self.account.truncated += u64::from(captured < drawn.length as usize);
+    }
+
+    /// Goes on to the next packet, whatever became of this one.
+    #[inline]
+    fn pass(&mut self) {
+        self.next += 1;
+        self.schedule.advance();
         if !self.recipe.is_paced {
             self.account.offered = self.next;
         }
+    }
+
+    fn filtered(&self) -> u64 {
+        self.judge.as_ref().map_or(0, |judge| judge.filtered)
     }
 
     /// Loses the next `packets` packets.
@@ -203,16 +252,25 @@ impl Port for Generator {
         if budget == 0 && due > 0 {
             return Ok(Received { packets: 0, state: PortState::Blocked });
         }
-        let wanted = due.min(budget);
-        let mut packets = 0;
-        while packets < wanted {
+        let (all, last) = (self.next.saturating_add(due), self.last_of_call(due));
+        let (mut packets, mut is_full) = (0, false);
+        while packets < budget && self.next < last {
             let drawn = self.draw();
+            if self.judge.is_some() && self.skip_unwanted(drawn) {
+                continue;
+            }
             let meta = self.meta(drawn);
             let captured =
                 (drawn.length.min(self.snapshot_bytes) as usize).min(writer.max_packet_bytes());
             let Some(mut slot) = writer.reserve(captured) else {
+                is_full = true;
+                if self.judge.is_some() && self.recipe.is_paced {
+                    // Whether the others are wanted is not known yet.
+                    self.lose(1);
+                    continue;
+                }
                 if self.recipe.is_paced {
-                    self.lose(wanted - packets);
+                    self.lose((budget - packets).min(last - self.next));
                 } else {
                     state = PortState::Blocked;
                 }
@@ -229,7 +287,7 @@ impl Port for Generator {
             self.advance(drawn, captured);
             packets += 1;
         }
-        if packets == wanted && due > wanted {
+        if !is_full && self.next < all {
             state = PortState::Busy;
         }
         Ok(Received { packets, state: self.state_after(state) })
@@ -242,7 +300,7 @@ impl Port for Generator {
         budget: u64,
     ) -> Result<Lent<'a>, PortError> {
         scratch.clear();
-        let first_packet = self.next - self.account.lost.total();
+        let first_packet = self.next - self.account.lost.total() - self.filtered();
         let (due, mut state) = self.due();
         if budget == 0 && due > 0 {
             return Ok(Lent { burst: scratch.burst(&[], first_packet), state: PortState::Blocked });
@@ -256,10 +314,14 @@ impl Port for Generator {
                 AlignedBuffer::new(LENT_BYTES.max(longest)).map_err(fail)?
             }
         };
-        let wanted = due.min(budget).min(SCRATCH_PACKETS as u64);
+        let wanted = budget.min(SCRATCH_PACKETS as u64);
+        let (all, last) = (self.next.saturating_add(due), self.last_of_call(due));
         let mut end = 0;
-        while (scratch.len() as u64) < wanted {
+        while (scratch.len() as u64) < wanted && self.next < last {
             let drawn = self.draw();
+            if self.judge.is_some() && self.skip_unwanted(drawn) {
+                continue;
+            }
             let captured = drawn.length.min(self.snapshot_bytes) as usize;
             let Some(place) = buffer.get_mut(end..end + captured) else { break };
             let mut start = [0; MAX_START];
@@ -272,7 +334,7 @@ impl Port for Generator {
             end += captured.next_multiple_of(16);
             self.advance(drawn, captured);
         }
-        if due > scratch.len() as u64 {
+        if self.next < all {
             state = PortState::Busy;
         }
         let state = self.state_after(state);
@@ -282,7 +344,11 @@ impl Port for Generator {
 
     fn account(&self) -> PortAccount {
         let in_flight = self.account.offered - self.next.min(self.account.offered);
-        PortAccount { in_flight, ..self.account.clone() }
+        let mut account = PortAccount { in_flight, ..self.account.clone() };
+        if let Some(judge) = &self.judge {
+            account.lost.add(Loss::Filtered, judge.filtered);
+        }
+        account
     }
 }
 

@@ -6,14 +6,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_sys::bpf::{
-    BpfError, Link, Map, MapKind, MapOptions, MappedArray, Program, ProgramOptions, XdpMode,
-    possible_cpus,
+    BpfError, Link, Map, MapKind, MapOptions, MappedArray, Program as Loaded, ProgramOptions,
+    XdpMode, possible_cpus,
 };
 use burstline_sys::xdp::{Socket, XdpInterface};
+use burstline_wire::filter::Program;
 
 use super::program::{self, PASSED, Parts, REDIRECTED, SEEN, WORDS};
 use super::settings::{Mode, Settings};
-use crate::{OpenOptions, PortError, TimestampSource};
+use crate::{PortError, TimestampSource, filter};
 
 /// How long another program may take to go away.
 const ATTACHED_PATIENCE: Duration = Duration::from_millis(500);
@@ -46,7 +47,7 @@ impl Attached {
         interface: &XdpInterface,
         sockets: &[Socket],
         settings: &Settings,
-        _options: &OpenOptions,
+        only: Option<&Program>,
     ) -> Result<Self, PortError> {
         let cores = possible_cpus().map_err(|error| PortError::Io {
             action: "read",
@@ -66,9 +67,17 @@ impl Attached {
         for socket in sockets {
             map.set(socket.queue(), socket.as_fd().as_raw_fd() as u32)?;
         }
-        let has_time = settings.timestamps == TimestampSource::Program;
-        let parts = Parts { counters: &counters, sockets: &map, queues, cores, has_time };
-        let (link, mut notes) = attach(&parts, interface, settings.mode)?;
+        let only = only.map(|program| filter::for_kernel(program.instructions()));
+        let parts = Parts {
+            counters: &counters,
+            sockets: &map,
+            queues,
+            cores,
+            has_time: settings.timestamps == TimestampSource::Program,
+            has_fragments: true,
+            only: only.as_deref(),
+        };
+        let (link, mut notes) = attach(parts, interface, settings.mode)?;
         if let Some(true) = sockets.first().map(Socket::is_zero_copy) {
             notes.push("zero-copy: the device writes into our frames".to_owned());
         }
@@ -114,17 +123,17 @@ impl Attached {
 
 /// Attaches in the mode asked for, and says what else was tried.
 fn attach(
-    parts: &Parts<'_>,
+    parts: Parts<'_>,
     interface: &XdpInterface,
     mode: Mode,
 ) -> Result<(Link, Vec<String>), PortError> {
-    let code = program::assemble(parts)?;
     let load = |has_fragments| {
+        let code = program::assemble(&Parts { has_fragments, ..parts })?;
         let name = "burstline";
-        Program::load(&code, &ProgramOptions { name, has_fragments, ..ProgramOptions::default() })
+        Loaded::load(&code, &ProgramOptions { name, has_fragments, ..ProgramOptions::default() })
     };
-    // Kernels before 5.18 know no packets of several buffers.
-    let program = load(true).or_else(|_| load(false))?;
+    // Kernels before 5.18 know no packets of several buffers. The first error tells more.
+    let program = load(true).or_else(|error| load(false).map_err(|_| error))?;
     let index = interface.link.index;
     let on = |mode| attach_patiently(&program, index, mode);
     let mut notes = Vec::new();
@@ -145,7 +154,7 @@ fn attach(
 
 /// As [`Link::attach_xdp`], and waits a little for the end of a program before us: a process that
 /// was started meanwhile may still have its descriptor.
-fn attach_patiently(program: &Program, index: u32, mode: XdpMode) -> Result<Link, BpfError> {
+fn attach_patiently(program: &Loaded, index: u32, mode: XdpMode) -> Result<Link, BpfError> {
     let patience = Instant::now() + ATTACHED_PATIENCE;
     loop {
         match Link::attach_xdp(program, index, mode) {

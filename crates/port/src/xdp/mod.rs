@@ -40,6 +40,7 @@ mod source;
 use std::sync::Arc;
 
 use burstline_sys::xdp::{Socket, XdpInterface};
+use burstline_wire::headers::LinkType;
 
 use crate::{Address, OpenOptions, Port, PortError};
 use attached::Attached;
@@ -69,13 +70,16 @@ fn open_with(
     };
     let open = |queue| Socket::open(&interface.link.name, queue, &settings.socket);
     let sockets = queues.map(open).collect::<Result<Vec<_>, _>>()?;
-    let attached = Arc::new(Attached::new(&interface, &sockets, settings, options)?);
+    let name = address.to_string();
+    let only = options.only.compile(&name, LinkType::ETHERNET)?;
+    let wanted = options.filter.compile(&name, LinkType::ETHERNET)?;
+    let attached = Arc::new(Attached::new(&interface, &sockets, settings, only.as_ref())?);
     let is_alone = sockets.len() == 1 && settings.queue.is_none();
     let mut ports: Vec<Box<dyn Port>> = Vec::new();
     for socket in sockets {
         let attached = Arc::clone(&attached);
-        let source = XdpSource::new(socket, attached, is_alone, address, settings, options)?;
-        ports.push(Box::new(source));
+        let source = XdpSource::new(socket, attached, is_alone, settings, options)?;
+        ports.push(Box::new(source.with_filter(wanted.clone())));
     }
     Ok(ports)
 }

@@ -1,16 +1,17 @@
 //! The redirect program, in the kernel's own bytecode.
 //!
 //! ```text
-//! R6 context    R7 queue    R8 this core's counters of the queue: seen, redirected, passed
+//! R6 context    R9 this core's counters of the queue: seen, redirected, passed
 //! ```
 //!
 //! Counters are plain words: a program runs to its end on its core, and each core has a cache line
 //! of its own for each queue. They lie in one value of one array map, so that an address is an
 //! addition, and this process reads them as memory.
 
+use burstline_sys::afpacket::Instruction as ClassicInstruction;
 use burstline_sys::bpf::{
-    Alu, Assembler, BpfError, Compare, Helper, Instruction, Label, Map, MappedArray, Register::*,
-    Size, xdp_action, xdp_context,
+    Alu, Assembler, BpfError, Compare, Embedding, Helper, Instruction, Label, Map, MappedArray,
+    Register::*, Size, translate, xdp_action, xdp_context,
 };
 
 /// Words of one core and queue: a cache line.
@@ -26,6 +27,7 @@ pub(super) const PASSED: usize = 2;
 const TIME_BYTES: i32 = 8;
 
 /// What the program works with.
+#[derive(Clone, Copy)]
 pub(super) struct Parts<'a> {
     /// One value: `cores * queues` times [`WORDS`] words.
     pub(super) counters: &'a MappedArray,
@@ -34,23 +36,33 @@ pub(super) struct Parts<'a> {
     pub(super) cores: u32,
     /// Whether each packet that is taken gets the time in front of it.
     pub(super) has_time: bool,
+    /// Whether it takes packets of several buffers.
+    pub(super) has_fragments: bool,
+    /// Which packets to take; `None` for all.
+    pub(super) only: Option<&'a [ClassicInstruction]>,
 }
 
 /// Assembles it.
 ///
 /// # Errors
-/// None in practice: a jump that is too far.
+/// A program of `only` that is too long, or cannot run here.
 pub(super) fn assemble(parts: &Parts<'_>) -> Result<Vec<Instruction>, BpfError> {
     let mut code = Assembler::new();
     let (uncounted, passed) = (code.label(), code.label());
     find_counters(&mut code, parts, uncounted);
     count(&mut code, SEEN);
+    if let Some(only) = parts.only {
+        let (accept, has_fragments) = (code.label(), parts.has_fragments);
+        let place = Embedding { accept, reject: passed, has_fragments, stack_bytes: 0 };
+        translate(&mut code, only, &place)?;
+        code.bind(accept);
+    }
     if parts.has_time {
         write_time(&mut code);
     }
     // The queue's socket; the answer is PASS if its slot is empty.
     code.load_map(R1, parts.sockets)
-        .mov(R2, R7)
+        .load(Size::Word, R2, R6, xdp_context::QUEUE_INDEX)
         .mov(R3, xdp_action::PASS)
         .call(Helper::RedirectMap)
         .jump_if(Compare::NotEqual, R0, xdp_action::REDIRECT, passed);
@@ -62,7 +74,7 @@ pub(super) fn assemble(parts: &Parts<'_>) -> Result<Vec<Instruction>, BpfError> 
     code.finish()
 }
 
-/// R7 = the queue, R8 = the address of its counters on this core.
+/// R9 = the address of the queue's counters on this core.
 fn find_counters(code: &mut Assembler, parts: &Parts<'_>, uncounted: Label) {
     let (queues, slots) = (parts.queues as i32, (parts.queues * parts.cores) as i32);
     let line_shift = (WORDS * 8).trailing_zeros() as i32;
@@ -76,13 +88,13 @@ fn find_counters(code: &mut Assembler, parts: &Parts<'_>, uncounted: Label) {
         // Never: the verifier wants to see it.
         .jump_if(Compare::AboveOrEqual, R0, slots, uncounted)
         .alu(Alu::ShiftLeft, R0, line_shift)
-        .load_map_value(R8, parts.counters.map(), 0)
-        .add(R8, R0);
+        .load_map_value(R9, parts.counters.map(), 0)
+        .add(R9, R0);
 }
 
 fn count(code: &mut Assembler, word: usize) {
     let offset = word as i16 * 8;
-    code.load(Size::Double, R1, R8, offset).add(R1, 1).store(Size::Double, R8, offset, R1);
+    code.load(Size::Double, R1, R9, offset).add(R1, 1).store(Size::Double, R9, offset, R1);
 }
 
 /// Makes room in front of the packet and writes the time there. Without room the packet goes on

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use burstline_log::{Appended, Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_sys::clock;
 use burstline_sys::xdp::{Received as Frame, Socket, SocketStatistics};
+use burstline_wire::filter::Program;
 use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::LinkType;
 
@@ -13,8 +14,8 @@ use super::attached::{Attached, QueueCounts};
 use super::settings::Settings;
 use crate::watch::{LINK_HEADER_MAX, Watch};
 use crate::{
-    Address, Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
-    PortState, PortTable, Received, TimestampSource,
+    Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
+    PortTable, Received, TimestampSource,
 };
 
 /// How long after the end packets may still be on their way, in ns.
@@ -36,6 +37,7 @@ pub(super) struct XdpSource {
     watch: Watch,
     hasher: FlowHasher,
     is_hashing: bool,
+    filter: Option<Program>,
     port: u8,
     snapshot_bytes: u32,
     /// When this poll began, in ns since 1970.
@@ -44,6 +46,7 @@ pub(super) struct XdpSource {
     /// Taken from the ring, but the log had no room.
     pending: Option<Taken>,
     delivered: u64,
+    filtered: u64,
     merged: u64,
     without_time: u64,
     /// When it was asked to finish, in ns of the monotonic clock.
@@ -61,7 +64,7 @@ struct Reckoning {
     counts: QueueCounts,
     kernel: SocketStatistics,
     in_flight: u64,
-    /// Delivered, in flight, lost or passed.
+    /// Delivered, filtered, in flight, lost or passed.
     accounted: u64,
 }
 
@@ -70,7 +73,6 @@ impl XdpSource {
         socket: Socket,
         attached: Arc<Attached>,
         is_alone: bool,
-        address: &Address,
         settings: &Settings,
         options: &OpenOptions,
     ) -> Result<Self, PortError> {
@@ -79,7 +81,7 @@ impl XdpSource {
         let name = if is_alone { &link.name } else { &place };
         let port = options.table.add(name, LinkType::ETHERNET);
         let port = port.ok_or_else(|| PortError::TooManyInterfaces {
-            port: address.to_string(),
+            port: place.clone(),
             number: PortTable::MAX_ENTRIES,
             most: PortTable::MAX_ENTRIES,
         })?;
@@ -103,12 +105,14 @@ impl XdpSource {
             attached,
             hasher: FlowHasher::new(options.hash),
             is_hashing: options.hash != HashKind::None,
+            filter: None,
             port,
             snapshot_bytes: options.snapshot_bytes.unwrap_or(u32::MAX).min(MAX_PACKET_BYTES as u32),
             poll_time_ns: 0,
             tai_offset_ns: clock::tai_offset_ns(),
             pending: None,
             delivered: 0,
+            filtered: 0,
             merged: 0,
             without_time: 0,
             stopped_ns: None,
@@ -117,6 +121,11 @@ impl XdpSource {
             at_end: None,
             account,
         })
+    }
+
+    /// Delivers only packets that `filter` wants.
+    pub(super) fn with_filter(self, filter: Option<Program>) -> Self {
+        Self { filter, ..self }
     }
 
     /// Begins a poll: gives back what was lent, reads the clock, looks at the interface.
@@ -146,10 +155,21 @@ impl XdpSource {
         if let Some(taken) = self.pending.take() {
             return Ok(Some(taken));
         }
-        match self.socket.take()? {
-            Some(frame) => Ok(Some(self.describe(&frame))),
-            None => Ok(None),
+        // Not for long: no frame comes back before the next poll.
+        while let Some(frame) = self.socket.take()? {
+            if self.wants(&frame) {
+                return Ok(Some(self.describe(&frame)));
+            }
+            self.filtered += 1;
         }
+        Ok(None)
+    }
+
+    #[inline]
+    fn wants(&self, frame: &Frame) -> bool {
+        let Some(filter) = &self.filter else { return true };
+        let bytes = self.socket.umem().bytes(frame.offset, frame.length).unwrap_or(&[]);
+        filter.run(bytes, frame.original_length) > 0
     }
 
     #[inline]
@@ -186,9 +206,12 @@ impl XdpSource {
         }
     }
 
-    /// What to say when the ring had nothing.
+    /// What to say when there was nothing to deliver, and `filtered` packets before this call.
     #[cold]
-    fn state_when_empty(&mut self) -> Result<PortState, PortError> {
+    fn state_when_empty(&mut self, filtered: u64) -> Result<PortState, PortError> {
+        if self.filtered > filtered {
+            return Ok(PortState::Busy);
+        }
         self.socket.wake_kernel();
         let is_ending = self.watch.is_gone() || self.has_settled();
         if self.at_end.is_none() && is_ending && self.socket.in_ring() == 0 {
@@ -219,7 +242,7 @@ impl XdpSource {
         let kernel = self.socket.statistics().unwrap_or_default();
         let counts = self.counts();
         let lost = kernel.dropped + kernel.ring_full + counts.passed;
-        let accounted = self.delivered + in_flight + lost;
+        let accounted = self.delivered + self.filtered + in_flight + lost;
         Reckoning { counts, kernel, in_flight, accounted }
     }
 
@@ -251,11 +274,15 @@ impl Port for XdpSource {
     /// No system call where packets are; every 50 ms a few, to look at the interface.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         self.begin()?;
+        let filtered = self.filtered;
         let mut packets = 0;
         while packets < budget {
             let Some(taken) = self.take()? else {
                 self.socket.release();
-                let state = if packets > 0 { PortState::Busy } else { self.state_when_empty()? };
+                let state = match packets {
+                    0 => self.state_when_empty(filtered)?,
+                    _ => PortState::Busy,
+                };
                 return Ok(Received { packets, state });
             };
             let bytes = self.socket.umem().bytes(taken.offset, taken.length).unwrap_or(&[]);
@@ -287,6 +314,7 @@ impl Port for XdpSource {
     ) -> Result<Lent<'a>, PortError> {
         self.begin()?;
         scratch.clear();
+        let filtered = self.filtered;
         let first_packet = self.delivered;
         let budget = budget.min(SCRATCH_PACKETS as u64) as usize;
         while scratch.len() < budget {
@@ -297,7 +325,7 @@ impl Port for XdpSource {
         let state = match scratch.is_empty() {
             false => PortState::Busy,
             true if budget == 0 => PortState::Blocked,
-            true => self.state_when_empty()?,
+            true => self.state_when_empty(filtered)?,
         };
         Ok(Lent { burst: scratch.burst_in_frames(self.socket.umem(), first_packet), state })
     }
@@ -327,6 +355,9 @@ impl Port for XdpSource {
         account.lost.add(Loss::FillRingEmpty, no_frame);
         account.lost.add(Loss::FrameTooSmall, kernel.dropped - no_frame);
         account.lost.add(Loss::Passed, counts.passed);
+        if self.filter.is_some() {
+            account.lost.add(Loss::Filtered, self.filtered);
+        }
         self.note_oddities(&mut account);
         account
     }

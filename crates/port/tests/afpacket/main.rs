@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod faults;
+mod filters;
 mod help;
 mod marks;
 mod numbers;

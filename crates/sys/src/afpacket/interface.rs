@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use libc::{c_ulong, ifreq};
 
 use super::AfPacketError;
-use super::socket::check;
+use super::socket::{Socket, check};
 
 /// What is known of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +40,16 @@ pub enum LinkState {
 }
 
 impl Interface {
+    /// Looks up an interface of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// [`AfPacketError::NoSuchInterface`], and [`AfPacketError::NotPermitted`] where the process
+    /// could not open it either.
+    pub fn named(name: &str) -> Result<Self, AfPacketError> {
+        let fail = AfPacketError::system(name, "socket(AF_PACKET)");
+        Self::find(Socket::new().map_err(fail)?.as_fd(), name)
+    }
+
     /// Looks an interface up by its name.
     pub(crate) fn by_name(socket: impl AsFd, name: &str) -> io::Result<Self> {
         let mut request = request(name)?;

@@ -20,6 +20,9 @@
 //! Who owns what: `block_status` says it. `KERNEL`: we read nothing but two words of the header,
 //! atomically. `USER`: the kernel writes nothing.
 //!
+//! What a filter rejects is in no counter of the ring's socket. If it is to be known, a second
+//! socket counts it (`counter`).
+//!
 //! # Invariants
 //! - A1. `packets` = taken + in the ring + `drops`, by the kernel's counters; [`Ring::in_ring`].
 //! - A2. Bytes are referred to only while their block is held, and every offset and length that is
@@ -30,6 +33,7 @@
 //! Source: packet(7); Documentation/networking/packet_mmap.rst; net/packet/af_packet.c
 //! of Linux 6.18.
 
+mod counter;
 mod error;
 mod filter;
 mod interface;

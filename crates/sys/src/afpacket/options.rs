@@ -69,9 +69,13 @@ pub struct RingOptions {
     pub timestamps: Timestamps,
     /// A group to share packets with.
     pub fanout: Option<Fanout>,
-    /// A cBPF program; packets for which it returns 0 are not counted anywhere. Others are cut to
-    /// as many bytes as it returns. Empty: all packets, whole.
+    /// A cBPF program; packets for which it returns 0 are not taken, nor counted by this socket.
+    /// Others are cut to as many bytes as it returns. Empty: all packets, whole.
     pub filter: Vec<Instruction>,
+    /// A cBPF program that accepts what `filter` rejects: a second socket counts those packets,
+    /// see [`Ring::rejected`](super::Ring::rejected). Empty: they are not counted. A second socket
+    /// gets no share of a fanout group, but sees all packets.
+    pub complement: Vec<Instruction>,
 }
 
 impl Default for RingOptions {
@@ -86,6 +90,7 @@ impl Default for RingOptions {
             timestamps: Timestamps::Kernel,
             fanout: None,
             filter: Vec::new(),
+            complement: Vec::new(),
         }
     }
 }

@@ -59,6 +59,12 @@ impl PacketMarks {
         self.0 & STATUS_GSO_TCP != 0
     }
 
+    /// The kernel had taken its outermost VLAN tag off: a filter in the kernel did not see it.
+    #[inline]
+    pub fn had_stripped_tag(self) -> bool {
+        self.0 & libc::TP_STATUS_VLAN_VALID != 0
+    }
+
     /// Its time is from the network card's clock.
     #[inline]
     pub fn has_hardware_time(self) -> bool {

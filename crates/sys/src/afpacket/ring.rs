@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use libc::{c_int, c_uint};
 
+use super::counter::Counter;
 use super::memory::{FIRST_AT, RingMemory};
 use super::packet::{self, RingPacket, TAG_BYTES};
 use super::socket::Socket;
@@ -49,6 +50,8 @@ struct Held {
 /// A packet socket with a ring of blocks.
 pub struct Ring {
     socket: Socket,
+    /// Counts what the filter rejects.
+    counter: Option<Counter>,
     memory: RingMemory,
     interface: Interface,
     /// The block that is held, or that will be retired next.
@@ -72,11 +75,7 @@ impl Ring {
     /// [`AfPacketError`], each variant as it says. An interface that is down is no error.
     pub fn open(interface: &str, options: &RingOptions) -> Result<Self, AfPacketError> {
         check_shape(options)?;
-        let program = filter::for_direction(&options.filter, options.direction);
-        if program.len() > FILTER_MAX {
-            let instructions = program.len();
-            return Err(AfPacketError::BadFilter { instructions, most: FILTER_MAX });
-        }
+        let program = checked_program(&options.filter, options.direction)?;
         let fail = |call| AfPacketError::system(interface, call);
         let socket = Socket::new().map_err(fail("socket(AF_PACKET)"))?;
         let found = Interface::find(&socket, interface)?;
@@ -89,8 +88,10 @@ impl Ring {
         let memory = RingMemory::map(socket.as_fd(), options.block_bytes, options.blocks)
             .map_err(fail("mmap of a packet ring"))?;
         connect(&socket, &found, options, &program).map_err(fail("attaching a packet socket"))?;
+        let counter = open_counter(&found, options)?;
         Ok(Self {
             socket,
+            counter,
             memory,
             interface: found,
             next: 0,
@@ -164,6 +165,13 @@ impl Ring {
         sum
     }
 
+    /// Packets that the filter has rejected, by the kernel's count; 0 without a program that says
+    /// which those are. To be asked every 2^32 packets at least, lest the kernel's counter comes
+    /// round. Cost: one system call.
+    pub fn rejected(&self) -> u64 {
+        self.counter.as_ref().map_or(0, Counter::packets)
+    }
+
     /// How the interface is now. Takes away the error that makes the descriptor ready when the
     /// interface goes down. Cost: up to seven system calls.
     ///
@@ -187,12 +195,14 @@ impl Ring {
         }
     }
 
-    /// Takes no more packets. Those in the ring can still be taken.
+    /// Takes no more packets, nor counts those that the filter rejects. Those in the ring can still
+    /// be taken.
     ///
     /// # Errors
     /// What the kernel says.
     pub fn stop(&self) -> io::Result<()> {
-        self.socket.attach_filter(&[Instruction::keep(0)])
+        self.socket.attach_filter(&[Instruction::keep(0)])?;
+        self.counter.as_ref().map_or(Ok(()), Counter::stop)
     }
 
     /// Goes to the next block that has packets.
@@ -281,6 +291,33 @@ fn check_shape(options: &RingOptions) -> Result<(), AfPacketError> {
         && (2..=BLOCKS_MAX).contains(&blocks)
         && block_bytes.checked_mul(blocks).is_some_and(|bytes| u32::try_from(bytes).is_ok());
     if is_fine { Ok(()) } else { Err(AfPacketError::BadRing { block_bytes, blocks }) }
+}
+
+/// A program with what the direction adds to it.
+fn checked_program(
+    filter: &[Instruction],
+    direction: Direction,
+) -> Result<Vec<Instruction>, AfPacketError> {
+    let program = filter::for_direction(filter, direction);
+    match program.len() {
+        instructions if instructions > FILTER_MAX => {
+            Err(AfPacketError::BadFilter { instructions, most: FILTER_MAX })
+        }
+        _ => Ok(program),
+    }
+}
+
+fn open_counter(
+    interface: &Interface,
+    options: &RingOptions,
+) -> Result<Option<Counter>, AfPacketError> {
+    if options.complement.is_empty() {
+        return Ok(None);
+    }
+    let program = checked_program(&options.complement, options.direction)?;
+    let counter = Counter::open(interface.index, options.direction, &program);
+    let fail = AfPacketError::system(&interface.name, "a socket that counts what is filtered");
+    counter.map(Some).map_err(fail)
 }
 
 fn request(options: &RingOptions) -> libc::tpacket_req3 {

@@ -53,6 +53,11 @@ impl Socket {
         self.set_at(libc::SOL_PACKET, option, value)
     }
 
+    /// Makes its receive buffer as small as the kernel lets it be.
+    pub(super) fn shrink_buffer(&self) -> io::Result<()> {
+        self.set_at::<c_int>(libc::SOL_SOCKET, libc::SO_RCVBUF, &0)
+    }
+
     fn set_at<T>(&self, level: c_int, option: c_int, value: &T) -> io::Result<()> {
         let (fd, value) = (self.0.as_raw_fd(), (&raw const *value).cast::<c_void>());
         // SAFETY: `value` is live and of the size given; the call reads it.

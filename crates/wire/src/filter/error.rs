@@ -71,6 +71,12 @@ pub enum FilterError {
         /// The instruction.
         at: usize,
     },
+    /// Division or remainder by X, in a program for a packet socket.
+    #[error("filter, instruction {at}: divides by X, which may be 0, in a program for a socket")]
+    DivisionByIndex {
+        /// The instruction.
+        at: usize,
+    },
     /// A shift that leaves nothing.
     #[error("filter, instruction {at}: shifts by {bits} bits, at most 31 are allowed")]
     Shift {

@@ -13,7 +13,7 @@
 //! What only a kernel socket knows (a VLAN tag that the NIC took off, the interface) is asked for
 //! by loads from negative offsets; those are refused here. For the one place where the kernel runs
 //! a program of ours, [`Program::for_packet_socket`] lets tagged packets through to where their
-//! bytes are whole again.
+//! bytes are whole again, and [`Program::complement_for_packet_socket`] counts what it rejects.
 //!
 //! # Invariants
 //! - I1. What runs was checked: known opcodes, jumps forward and inside, a return at the end, no
@@ -28,6 +28,7 @@ mod error;
 mod interpreter;
 mod opcode;
 mod operation;
+mod socket;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -99,24 +100,5 @@ impl Program {
     /// The program as it was given, `[1, INSTRUCTIONS_MAX]` instructions.
     pub fn instructions(&self) -> &[Instruction] {
         &self.instructions
-    }
-
-    /// The program for `SO_ATTACH_FILTER` on a packet socket.
-    ///
-    /// The kernel shows a filter the packet without its outermost VLAN tag, if the NIC or the
-    /// kernel took that off. There this program would judge other bytes than those on the wire. So
-    /// three instructions come in front of it: a packet whose tag was taken off is passed whole,
-    /// and the receiver, who puts the tag back, has to [`run`](Self::run) the program on it. On
-    /// all other packets the kernel's verdict is final. It is the same as here but for an index
-    /// below 0 (`ip[ip[0] - 300]`): with that libpcap rejects, and the kernel loads.
-    ///
-    /// # Errors
-    /// [`FilterError::Length`] if that makes more than [`INSTRUCTIONS_MAX`] instructions.
-    pub fn for_packet_socket(&self) -> Result<Vec<Instruction>, FilterError> {
-        let instructions = opcode::PASS_STRIPPED_TAG.len() + self.instructions.len();
-        if instructions > INSTRUCTIONS_MAX {
-            return Err(FilterError::Length { instructions });
-        }
-        Ok([&opcode::PASS_STRIPPED_TAG[..], &self.instructions].concat())
     }
 }

@@ -4,8 +4,6 @@
 //! jumps), or what is returned. Source: `linux/bpf_common.h`; `MOD` and `XOR` from
 //! `linux/filter.h`.
 
-use super::Instruction;
-
 /// Class: load into A.
 pub(super) const LD: u16 = 0x00;
 /// Class: load into X.
@@ -75,11 +73,4 @@ pub(super) const TXA: u16 = 0x80;
 
 /// The offset that asks the kernel whether a VLAN tag was taken off the packet.
 /// Source: `SKF_AD_OFF` + `SKF_AD_VLAN_TAG_PRESENT`, `linux/filter.h`.
-const STRIPPED_TAG: u32 = (-0x1000_i32 + 48) as u32;
-
-/// Returns all of the packet if the kernel took a tag off it, else goes on.
-pub(super) const PASS_STRIPPED_TAG: [Instruction; 3] = [
-    Instruction { code: LD | B | ABS, jt: 0, jf: 0, k: STRIPPED_TAG },
-    Instruction { code: JMP | JEQ | K, jt: 1, jf: 0, k: 0 },
-    Instruction { code: RET | K, jt: 0, jf: 0, k: u32::MAX },
-];
+pub(super) const STRIPPED_TAG: u32 = (-0x1000_i32 + 48) as u32;

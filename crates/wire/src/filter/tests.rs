@@ -223,16 +223,49 @@ fn memory_is_stored_on_every_way_before_it_is_loaded() {
     assert!(Program::new(either.to_vec()).is_ok());
 }
 
+/// The program behind the question for a stripped tag, which only the kernel can answer.
+fn behind_the_question(instructions: &[Instruction], stripped: u32) -> Program {
+    // As `tcpdump -ddd` numbers them: ldb [SKF_AD_VLAN_TAG_PRESENT]; jeq #0; ret.
+    let question = [of(48, 0, 0, 0xffff_f030), of(21, 1, 0, 0), of(6, 0, 0, stripped)];
+    assert_eq!(instructions[..3], question);
+    Program::new(instructions[3..].to_vec()).unwrap()
+}
+
 #[test]
 fn a_packet_socket_gets_the_program_behind_a_question() {
-    let program = Program::new(vec![plain(RET | K, 0)]).unwrap();
-    let instructions = program.for_packet_socket().unwrap();
-    // As `tcpdump -ddd` numbers them: ldb [SKF_AD_VLAN_TAG_PRESENT]; jeq #0; ret #-1.
-    let question = [of(48, 0, 0, 0xffff_f030), of(21, 1, 0, 0), of(6, 0, 0, u32::MAX)];
-    assert_eq!(instructions, [&question[..], program.instructions()].concat());
-    let longest = Program::new(vec![plain(RET | K, 0); INSTRUCTIONS_MAX - 2]).unwrap();
-    let error = FilterError::Length { instructions: INSTRUCTIONS_MAX + 1 };
-    assert_eq!(longest.for_packet_socket(), Err(error));
+    // ldb [8]: outside of the packet; then all is wanted.
+    let program = Program::new(vec![plain(LD | B | ABS, 8), plain(RET | K, 5)]).unwrap();
+    let main = behind_the_question(&program.for_packet_socket(96).unwrap(), u32::MAX);
+    let rest = behind_the_question(&program.complement_for_packet_socket().unwrap(), 0);
+    let nine = [PACKET.as_slice(), &[1]].concat();
+    assert_eq!((main.run(&PACKET, 8), rest.run(&PACKET, 8)), (0, 1));
+    assert_eq!((main.run(&nine, 9), rest.run(&nine, 9)), (96, 0));
+}
+
+#[test]
+fn what_a_packet_socket_cannot_have_is_refused() {
+    let longest = Program::new(vec![plain(RET | K, 0); INSTRUCTIONS_MAX - 12]).unwrap();
+    let error = FilterError::Length { instructions: INSTRUCTIONS_MAX - 7 };
+    assert_eq!(longest.for_packet_socket(1), Err(error));
+    for operator in [DIV, MOD] {
+        let program = vec![plain(ALU | operator | X, 0), plain(RET | K, 0)];
+        let error = Program::new(program).unwrap().complement_for_packet_socket().unwrap_err();
+        assert_eq!(error, FilterError::DivisionByIndex { at: 0 });
+    }
+}
+
+#[test]
+fn jumps_that_become_too_far_arrive_all_the_same() {
+    // 200 loads, each of which becomes three instructions, between a test and where it goes.
+    for (first, wanted) in [(0x45, 1), (0x46, 0)] {
+        let mut program = vec![plain(LD | B | ABS, 0), of(JMP | JEQ, 200, 0, first)];
+        program.extend([plain(LD | B | ABS, 1); 199]);
+        program.extend([plain(RET | K, 0), plain(RET | K, 7)]);
+        let program = Program::new(program).unwrap();
+        let main = behind_the_question(&program.for_packet_socket(1).unwrap(), u32::MAX);
+        let rest = behind_the_question(&program.complement_for_packet_socket().unwrap(), 0);
+        assert_eq!((main.run(&PACKET, 8), rest.run(&PACKET, 8)), (wanted, 1 - wanted));
+    }
 }
 
 const IP_ONLY: &str = "4\n40 0 0 12\n21 0 1 2048\n6 0 0 262144\n6 0 0 0";

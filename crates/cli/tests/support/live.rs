@@ -1,0 +1,84 @@
+//! A job of the program on the far host of a test bed.
+#![allow(dead_code)] // each test file uses a part
+
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+use burstline_testbed::{Bed, Program};
+use serde_json::Value;
+
+use super::{Directory, PROGRAM, assert_closed, last_object, other};
+
+/// A job on the far host, with its output in files.
+pub(crate) struct Live {
+    pub(crate) program: Program,
+    pub(crate) output: String,
+    report: String,
+}
+
+impl Live {
+    /// Starts a job and returns when it has printed its first interval.
+    pub(crate) fn start(bed: &Bed, directory: &Directory, arguments: &str) -> Self {
+        let (output, report) = (directory.file("output"), directory.file("report"));
+        let _ = fs::remove_file(&report);
+        // With `-w -` the report is on standard error; otherwise that is empty.
+        let to = if arguments.ends_with("-w -") { "> $0 2> $1" } else { "> $1 2> $0" };
+        let script = format!("exec {PROGRAM} {arguments} --json --stats 20ms {to}");
+        let program = bed.far.start("sh", &["-c", &script, &output, &report], &[]).unwrap();
+        let live = Self { program, output, report };
+        wait_until("it has started", || live.text().contains('\n'));
+        live
+    }
+
+    pub(crate) fn text(&self) -> String {
+        fs::read_to_string(&self.report).unwrap_or_default()
+    }
+
+    /// A field of every thread's status.
+    pub(crate) fn statuses(&self, field: &str) -> Vec<String> {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.program.process_id())).unwrap();
+        let value = |thread: io::Result<fs::DirEntry>| {
+            let status = fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+            line.unwrap().trim().to_owned()
+        };
+        threads.map(value).collect()
+    }
+
+    /// Returns when all `threads` threads have given up what they may do.
+    pub(crate) fn wait_without_rights(&self, threads: usize) {
+        for field in ["CapEff", "CapPrm", "CapInh", "CapAmb"] {
+            let is_nothing = |value: &String| value.chars().all(|digit| digit == '0');
+            wait_until(field, || {
+                let values = self.statuses(field);
+                values.len() == threads && values.iter().all(is_nothing)
+            });
+        }
+        wait_until("NoNewPrivs", || self.statuses("NoNewPrivs").iter().all(|value| value == "1"));
+    }
+
+    /// Waits for its end, and returns whether it ended well and its report.
+    pub(crate) fn end(self) -> (bool, Value) {
+        let (is_success, _) = self.program.finish().unwrap();
+        let report = last_object(&fs::read_to_string(&self.report).unwrap());
+        assert_closed(&report);
+        (is_success, report)
+    }
+
+    pub(crate) fn interrupt(&self) {
+        let process = self.program.process_id().to_string();
+        assert_eq!(other("kill", &["-INT", &process]).unwrap().code, Some(0));
+    }
+}
+
+/// Fails only after a time in which the slowest machine would have come so far.
+pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..6000 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("not within a minute: {what}");
+}

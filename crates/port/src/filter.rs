@@ -1,0 +1,197 @@
+//! Which packets are wanted: an expression or a program, as the user gave it, and what runs.
+//!
+//! ```text
+//! "udp port 53" --libpcap, by link type--> program --Filter::compile--> a port runs it
+//!  tcpdump -ddd -------------------------^                              a packet at a time
+//! ```
+//!
+//! A verdict is yes or no, over the bytes that there are, before a snapshot length cuts them. How
+//! many bytes a program says to keep is not asked: for that there is the snapshot length.
+//!
+//! What is not wanted is `filtered`, by name and exactly. It costs nothing where there is no
+//! filter but a branch.
+
+use std::str::FromStr;
+
+use burstline_sys::afpacket;
+use burstline_sys::pcap::{self, PcapError};
+use burstline_wire::filter::{FilterError, Instruction, Program};
+use burstline_wire::headers::LinkType;
+
+use crate::PortError;
+
+/// Packets that are not wanted, after which a port's call returns to be called again, where no
+/// buffer's end comes first: so a job that wants none still sees that it is to end.
+pub(crate) const UNWANTED_MOST: u64 = 16 << 10;
+
+/// The longest expression that is optimised: for this one it takes libpcap a tenth of a second.
+const OPTIMISED_BYTES_MAX: usize = 1 << 10;
+
+/// More than any packet has; a program returns it for those that are wanted.
+const SNAPSHOT_BYTES: u32 = 1 << 20;
+
+/// Which packets are wanted.
+///
+/// As text it is a program if it consists of nothing but numbers, commas and braces, as `tcpdump
+/// -ddd` and others print one, and else an expression of pcap-filter(7). Blank text wants all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Filter {
+    /// All.
+    #[default]
+    All,
+    /// Those that fit an expression of pcap-filter(7), which libpcap compiles for each link type.
+    Expression(String),
+    /// Those of which a program wants a byte or more, whatever their link type.
+    Program(Program),
+}
+
+/// Why a filter cannot be used on a link type.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FilterProblem {
+    /// libpcap does not compile it, or is not there.
+    #[error(transparent)]
+    Compile(#[from] PcapError),
+    /// What libpcap made of it does not run here.
+    #[error("filter `{expression}`: {error}")]
+    Program {
+        /// The expression.
+        expression: String,
+        /// What is wrong with the program.
+        error: FilterError,
+    },
+}
+
+impl FilterProblem {
+    /// Whether it is the expression that is wrong, and not the machine.
+    pub fn is_about_expression(&self) -> bool {
+        let is_expression =
+            |error: &_| matches!(error, PcapError::Expression { .. } | PcapError::Length { .. });
+        match self {
+            Self::Compile(error) => is_expression(error),
+            Self::Program { .. } => true,
+        }
+    }
+}
+
+impl FromStr for Filter {
+    type Err = FilterError;
+
+    fn from_str(text: &str) -> Result<Self, FilterError> {
+        let text = text.trim();
+        let is_number = |c: char| c.is_ascii_hexdigit() || "xX,{}".contains(c) || c.is_whitespace();
+        let is_program = text.starts_with(|c: char| c.is_ascii_digit() || c == '{');
+        match text {
+            "" => Ok(Self::All),
+            _ if is_program && text.chars().all(is_number) => {
+                Program::from_tcpdump_ddd(text).map(Self::Program)
+            }
+            expression => Ok(Self::Expression(expression.to_owned())),
+        }
+    }
+}
+
+impl Filter {
+    /// The program for packets of a link type; `None` where all are wanted. `port` is for the
+    /// error.
+    pub(crate) fn compile(&self, port: &str, link: LinkType) -> Result<Option<Program>, PortError> {
+        let compiled = match self {
+            Self::All => Ok(None),
+            Self::Program(program) => Ok(Some(program.clone())),
+            Self::Expression(expression) => compile(expression, link).map(Some),
+        };
+        compiled.map_err(|problem| PortError::Filter { port: port.to_owned(), link, problem })
+    }
+}
+
+fn compile(expression: &str, link: LinkType) -> Result<Program, FilterProblem> {
+    let optimise = expression.len() <= OPTIMISED_BYTES_MAX;
+    let raw = pcap::compile(expression, link.0, SNAPSHOT_BYTES, optimise)?;
+    let of = |raw: pcap::RawInstruction| Instruction {
+        code: raw.code,
+        jt: raw.jt,
+        jf: raw.jf,
+        k: raw.k,
+    };
+    let expression = expression.to_owned();
+    Program::new(raw.into_iter().map(of).collect())
+        .map_err(|error| FilterProblem::Program { expression, error })
+}
+
+/// A program as the kernel's interfaces take it.
+pub(crate) fn for_kernel(program: &[Instruction]) -> Vec<afpacket::Instruction> {
+    let of = |instruction: &Instruction| afpacket::Instruction {
+        code: instruction.code,
+        jump_true: instruction.jt,
+        jump_false: instruction.jf,
+        operand: instruction.k,
+    };
+    program.iter().map(of).collect()
+}
+
+/// The programs of a filter for a source of several link types.
+pub(crate) struct FilterByLink {
+    filter: Filter,
+    /// One a link type; usually there is just one.
+    programs: Vec<(LinkType, Program)>,
+}
+
+impl FilterByLink {
+    pub(crate) fn new(filter: &Filter) -> Self {
+        Self { filter: filter.clone(), programs: Vec::new() }
+    }
+
+    /// Makes a link type known, before its packets are judged.
+    pub(crate) fn add(&mut self, port: &str, link: LinkType) -> Result<(), PortError> {
+        if self.programs.iter().all(|(known, _)| *known != link)
+            && let Some(program) = self.filter.compile(port, link)?
+        {
+            self.programs.push((link, program));
+        }
+        Ok(())
+    }
+
+    /// Whether a packet is wanted; `packet` are its bytes as far as there are.
+    #[inline]
+    pub(crate) fn wants(&self, link: LinkType, packet: &[u8], original_length: u32) -> bool {
+        let program = self.programs.iter().find(|(known, _)| *known == link);
+        program.is_none_or(|(_, program)| program.run(packet, original_length) > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_an_expression_or_a_program() {
+        for blank in ["", " \n"] {
+            assert_eq!(blank.parse(), Ok(Filter::All));
+        }
+        let accept = Filter::Program(Program::from_tcpdump_ddd("6 0 0 1").unwrap());
+        for text in ["1\n6 0 0 1\n", "1,6 0 0 1", "6 0 0 1", "{ 0x6, 0, 0, 0x1 },"] {
+            assert_eq!(text.parse().as_ref(), Ok(&accept), "{text}");
+        }
+        for text in ["udp port 53", "6 = tcp[13]", "dead", "ip"] {
+            assert_eq!(text.parse(), Ok(Filter::Expression(text.to_owned())));
+        }
+        for wrong in ["3,6 0 0 1", "6 0 0", "7"] {
+            assert!(wrong.parse::<Filter>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_link_type_that_an_expression_does_not_fit_is_named() {
+        let filter: Filter = "ether broadcast".parse().unwrap();
+        match filter.compile("file:a.pcap", LinkType::RAW) {
+            Err(error @ PortError::Filter { .. }) => {
+                let text = error.to_string();
+                let is_missing = text.contains("apt-get install libpcap0.8");
+                let words = "file:a.pcap, link type 101: filter `ether broadcast`: ";
+                assert!(is_missing || text.starts_with(words), "{text}");
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(Filter::All.compile("", LinkType::RAW).unwrap(), None);
+    }
+}
