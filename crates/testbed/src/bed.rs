@@ -64,12 +64,29 @@ impl Bed {
     /// # Errors
     /// [`BedError::Failed`] with what `ip` says.
     pub fn connect(&self, near: &str, far: &str, mtu: u32) -> Result<(), BedError> {
+        self.connect_queues(near, far, mtu, 1)
+    }
+
+    /// As [`connect`](Self::connect), with `queues` queues each way at either end, at least 1.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub fn connect_queues(
+        &self,
+        near: &str,
+        far: &str,
+        mtu: u32,
+        queues: u32,
+    ) -> Result<(), BedError> {
+        let queues = queues.to_string();
+        let queues = ["numtxqueues", &queues, "numrxqueues", &queues];
         let (near_mac, far_mac) = (colons(NEAR_MAC), colons(FAR_MAC));
         let (mtu, namespace) = (mtu.to_string(), self.far.thread_id().to_string());
-        let one_end = ["link", "add", near, "mtu", &mtu, "address", &near_mac, "type", "veth"];
-        let other_end = ["peer", "name", far, "mtu", &mtu, "address", &far_mac];
+        let one_end = ["link", "add", near, "mtu", &mtu, "address", &near_mac];
+        let other_end = ["type", "veth", "peer", "name", far, "mtu", &mtu, "address", &far_mac];
         let place = ["netns", &namespace];
-        self.near.command("ip", &[&one_end[..], &other_end, &place].concat())?;
+        let whole = [&one_end[..], &queues, &other_end, &queues, &place].concat();
+        self.near.command("ip", &whole)?;
         self.near.command("ip", &["link", "set", near, "up"])?;
         self.far.command("ip", &["link", "set", far, "up"])?;
         Ok(())

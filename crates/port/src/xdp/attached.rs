@@ -2,6 +2,8 @@
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use burstline_sys::bpf::{
     BpfError, Link, Map, MapKind, MapOptions, MappedArray, Program as Loaded, ProgramOptions,
@@ -13,6 +15,10 @@ use burstline_wire::filter::Program;
 use super::program::{self, PASSED, Parts, REDIRECTED, SEEN, WORDS};
 use super::settings::{Mode, Settings};
 use crate::{PortError, TimestampSource, filter};
+
+/// How long another program may take to go away.
+const ATTACHED_PATIENCE: Duration = Duration::from_millis(500);
+const ATTACHED_PAUSE: Duration = Duration::from_millis(10);
 
 /// What the program has counted on one queue, over all cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +33,8 @@ pub(super) struct Attached {
     counters: MappedArray,
     sockets: Map,
     queues: u32,
+    /// Those that have a socket.
+    ours: Vec<u32>,
     cores: u32,
     mode: XdpMode,
     notes: Vec<String>,
@@ -62,7 +70,8 @@ impl Attached {
             notes.push("zero-copy: the device writes into our frames".to_owned());
         }
         let link = Mutex::new((Some(link), sockets.len()));
-        Ok(Self { counters, sockets: map, queues, cores, mode, notes, link })
+        let ours = sockets.iter().map(Socket::queue).collect();
+        Ok(Self { counters, sockets: map, queues, ours, cores, mode, notes, link })
     }
 
     /// Does all that [`new`](Self::new) does but attaching: the interface does not notice.
@@ -100,6 +109,12 @@ impl Attached {
         // In the reverse of the program's order: what was redirected or passed was seen before.
         let (passed, redirected) = (sum(PASSED), sum(REDIRECTED));
         QueueCounts { seen: sum(SEEN), redirected, passed }
+    }
+
+    /// Packets that came by queues without a port of ours, and went to the host.
+    pub(super) fn seen_elsewhere(&self) -> u64 {
+        let others = (0..self.queues).filter(|queue| !self.ours.contains(queue));
+        others.map(|queue| self.counts(queue).seen).sum()
     }
 
     /// A queue's packets go to the host from now on. The last queue takes the program off.
@@ -152,7 +167,7 @@ fn attach(
 ) -> Result<(Link, XdpMode, Vec<String>), PortError> {
     let program = load(parts)?;
     let index = interface.link.index;
-    let on = |mode| Link::attach_xdp(&program, index, mode).map(|link| (link, mode));
+    let on = |mode| attach_patiently(&program, index, mode).map(|link| (link, mode));
     let mut notes = Vec::new();
     let (link, mode) = match mode {
         Mode::Native => on(XdpMode::Native)?,
@@ -167,4 +182,18 @@ fn attach(
         },
     };
     Ok((link, mode, notes))
+}
+
+/// As [`Link::attach_xdp`], and waits a little for the end of a program before us: a process that
+/// was started meanwhile may still have its descriptor.
+fn attach_patiently(program: &Loaded, index: u32, mode: XdpMode) -> Result<Link, BpfError> {
+    let patience = Instant::now() + ATTACHED_PATIENCE;
+    loop {
+        match Link::attach_xdp(program, index, mode) {
+            Err(BpfError::Attached { .. }) if Instant::now() < patience => {
+                thread::sleep(ATTACHED_PAUSE);
+            }
+            outcome => return outcome,
+        }
+    }
 }

@@ -46,6 +46,7 @@ use burstline_wire::headers::LinkType;
 use crate::{Address, OpenOptions, Port, PortError};
 use attached::Attached;
 pub(crate) use probe::probe;
+use settings::Settings;
 use source::XdpSource;
 
 /// Opens the receive queues of an interface: the one named, or all.
@@ -53,7 +54,14 @@ pub(crate) fn open_sources(
     address: &Address,
     options: &OpenOptions,
 ) -> Result<Vec<Box<dyn Port>>, PortError> {
-    let settings = settings::parse(address)?;
+    open_with(&settings::parse(address)?, address, options)
+}
+
+fn open_with(
+    settings: &Settings,
+    address: &Address,
+    options: &OpenOptions,
+) -> Result<Vec<Box<dyn Port>>, PortError> {
     let interface = XdpInterface::by_name(&settings.interface)?;
     if !options.may_steal {
         guard::refuse_the_hosts_own(&interface.link.name, address)?;
@@ -67,13 +75,16 @@ pub(crate) fn open_sources(
     let name = address.to_string();
     let only = options.only.compile(&name, LinkType::ETHERNET)?;
     let wanted = options.filter.compile(&name, LinkType::ETHERNET)?;
-    let attached = Arc::new(Attached::new(&interface, &sockets, &settings, only.as_ref())?);
+    let attached = Arc::new(Attached::new(&interface, &sockets, settings, only.as_ref())?);
     let is_alone = sockets.len() == 1 && settings.queue.is_none();
     let mut ports: Vec<Box<dyn Port>> = Vec::new();
     for socket in sockets {
         let attached = Arc::clone(&attached);
-        let source = XdpSource::new(socket, attached, is_alone, &settings, options)?;
+        let source = XdpSource::new(socket, attached, is_alone, settings, options)?;
         ports.push(Box::new(source.with_filter(wanted.clone())));
     }
     Ok(ports)
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,7 +29,7 @@ pub enum XdpError {
     /// The process may not have XDP sockets.
     #[error(
         "XDP sockets need CAP_NET_RAW, and their program CAP_BPF and CAP_NET_ADMIN: \
-         sudo setcap cap_net_raw,cap_net_admin,cap_bpf+ep {program}"
+         sudo setcap cap_bpf,cap_perfmon,cap_net_admin,cap_net_raw+ep {program}"
     )]
     NotPermitted {
         /// The path of this program.
@@ -71,7 +71,7 @@ pub enum XdpError {
     /// More memory is pinned than the process may.
     #[error(
         "{interface}: no memory for {bytes} bytes of frames, pinned: raise ulimit -l (now \
-         {limit}), or ask for fewer frames"
+         {limit}), or cap_ipc_lock for this program, or frames=N with fewer"
     )]
     NoMemory {
         /// The interface.

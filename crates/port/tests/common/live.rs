@@ -1,0 +1,99 @@
+//! What tests over real interfaces share.
+
+use std::time::{Duration, Instant};
+
+use burstline_log::Scratch;
+use burstline_port::{OpenOptions, Port, PortError, PortState};
+use burstline_sys::afpacket::Sender;
+use burstline_testbed::{Bed, Frames, Host, NEAR};
+
+use super::{Got, log, source};
+
+/// Long enough for a crowded machine; only a test that fails waits so long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) fn open(host: &Host, address: &str) -> Box<dyn Port> {
+    try_open(host, address, OpenOptions::default()).unwrap()
+}
+
+pub(crate) fn try_open(
+    host: &Host,
+    address: &str,
+    options: OpenOptions,
+) -> Result<Box<dyn Port>, PortError> {
+    let address = address.to_owned();
+    host.run(move || source(&address, &options))
+}
+
+/// Sends from the near end, past the queue; panics unless the far end got every frame.
+pub(crate) fn send(bed: &Bed, frames: &Frames) -> u64 {
+    send_by(bed, frames, true)
+}
+
+pub(crate) fn send_by(bed: &Bed, frames: &Frames, bypasses_queue: bool) -> u64 {
+    let before = bed.near.counts(NEAR);
+    let frames = frames.clone();
+    let sent = bed.near.run(move || {
+        let mut sender = Sender::open(NEAR, bypasses_queue).unwrap();
+        frames.send(&mut sender).unwrap()
+    });
+    let after = bed.near.counts(NEAR);
+    assert_eq!(after.sent_dropped, before.sent_dropped, "the cable lost some");
+    sent
+}
+
+/// Lends until `is_enough` of the packets so far, or the port ends, or patience does.
+pub(crate) fn lend_until(
+    port: &mut dyn Port,
+    all: &mut Vec<Got>,
+    is_enough: impl Fn(&[Got], &dyn Port) -> bool,
+) -> Result<(), PortError> {
+    let (mut scratch, start) = (Scratch::new(), Instant::now());
+    while !is_enough(all, port) {
+        assert!(start.elapsed() < PATIENCE, "{} packets, {:?}", all.len(), port.account());
+        let lent = port.lend(&mut scratch, u64::MAX)?;
+        assert!(lent.burst.is_empty() || lent.burst.first_packet() == all.len() as u64);
+        all.extend(lent.burst.packets().map(|packet| Got::new(&packet)));
+        match lent.state {
+            PortState::Ended => break,
+            PortState::Idle => std::thread::sleep(Duration::from_millis(1)),
+            PortState::Busy | PortState::Blocked => {}
+        }
+    }
+    Ok(())
+}
+
+/// Stops the port and lends all that is left of it.
+pub(crate) fn drain(port: &mut dyn Port) -> Vec<Got> {
+    let mut all = Vec::new();
+    port.finish().unwrap();
+    lend_until(port, &mut all, |_, _| false).unwrap();
+    all
+}
+
+/// Stops the port and receives all that is left of it, through a log of 1 MiB.
+pub(crate) fn drain_by_receiving(port: &mut dyn Port) -> Vec<Got> {
+    let (_log, mut writer, mut reader) = log(256 << 10, 4);
+    let (mut all, start) = (Vec::new(), Instant::now());
+    port.finish().unwrap();
+    loop {
+        assert!(start.elapsed() < PATIENCE, "{} packets, {:?}", all.len(), port.account());
+        let received = port.receive(&mut writer, 500).unwrap();
+        writer.publish();
+        if received.state != PortState::Busy {
+            while let Some(burst) = reader.next_burst() {
+                all.extend(burst.packets().map(|packet| Got::new(&packet)));
+            }
+        }
+        if received.state == PortState::Ended {
+            return all;
+        }
+    }
+}
+
+/// The ledger closes, with nothing in flight.
+pub(crate) fn check_closed(port: &dyn Port, offered: u64, delivered: u64) {
+    let account = port.account();
+    let seen = (account.offered, account.lost.total() + delivered, account.in_flight);
+    assert_eq!(seen, (offered, offered, 0), "{account:?}");
+}

@@ -1,0 +1,204 @@
+//! Interfaces that are not there, are taken, go away or change.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use burstline_log::Scratch;
+use burstline_port::{OpenOptions, Port, PortError, PortState};
+use burstline_sys::afpacket::Sender;
+use burstline_sys::bpf::{
+    Assembler, Link, Program, ProgramOptions, Register, XdpMode, attached_program, xdp_action,
+};
+use burstline_sys::xdp::XdpInterface;
+use burstline_testbed::{Bed, FAR, Frames, NEAR};
+
+use crate::help::{
+    MODES, PATIENCE, bed_or_skip, check_closed, drain, lend_until, notes, numbers, open_far,
+    send_to, try_open,
+};
+
+/// Why an address of the far host cannot be opened.
+fn refusal(bed: &Bed, address: &str) -> String {
+    try_open(&bed.far, address, OpenOptions::default()).err().expect(address).to_string()
+}
+
+/// The number of the XDP program on the far end.
+fn program_id(bed: &Bed) -> Option<u32> {
+    let attached = bed.far.run(|| {
+        let index = XdpInterface::by_name(FAR).unwrap().link.index;
+        attached_program(index).unwrap()
+    });
+    attached.map(|attached| attached.program_id)
+}
+
+/// Waits until the far end has no program. It does not have to be at once: a process that another
+/// test starts has this one's descriptors for a moment.
+fn wait_for_no_program(bed: &Bed) {
+    let start = Instant::now();
+    while let Some(id) = program_id(bed) {
+        assert!(start.elapsed() < PATIENCE, "program {id} is still there");
+    }
+}
+
+#[test]
+fn an_interface_or_queue_that_is_not_there_is_an_error_with_those_that_are() {
+    let test = "an_interface_or_queue_that_is_not_there_is_an_error_with_those_that_are";
+    let Some(bed) = bed_or_skip(test) else { return };
+    for name in ["eth7", "", "a-name-that-is-longer-than-any"] {
+        let text = refusal(&bed, &format!("xdp:{name}"));
+        assert_eq!(text, format!("no interface '{name}'; there are: lo, {FAR}"));
+    }
+    let text = refusal(&bed, &format!("xdp:{FAR}@1"));
+    let expected = "v1 has 1 receive queues, numbered from 0; there is no queue 1";
+    assert_eq!(text, expected);
+    let text = refusal(&bed, &format!("xdp:{FAR}?copy=zero"));
+    assert_eq!(text, "v1: its driver cannot write into our memory; use copy=copy or copy=auto");
+    wait_for_no_program(&bed);
+}
+
+#[test]
+fn a_queue_or_an_interface_that_is_taken_is_named_with_the_mend() {
+    let Some(bed) = bed_or_skip("a_queue_or_an_interface_that_is_taken_is_named_with_the_mend")
+    else {
+        return;
+    };
+    let port = open_far(&bed, "native", "");
+    let text = refusal(&bed, &format!("xdp:{FAR}"));
+    assert_eq!(text, "v1@0 is taken by another XDP socket: ss --xdp -p shows whose");
+    // The first one is none the worse.
+    let sent = send_to(&bed, &*port, &Frames::new(100, 60));
+    check_closed_in_flight(&*port, sent);
+    drop(port);
+
+    let (link, id) = bed.far.run(|| {
+        let mut code = Assembler::new();
+        code.mov(Register::R0, xdp_action::PASS).exit();
+        let code = code.finish().unwrap();
+        let program = Program::load(&code, &ProgramOptions::default()).unwrap();
+        let index = XdpInterface::by_name(FAR).unwrap().link.index;
+        let link = Link::attach_xdp(&program, index, XdpMode::Generic).unwrap();
+        (link, attached_program(index).unwrap().unwrap().program_id)
+    });
+    for mode in ["auto", "native", "generic"] {
+        let text = refusal(&bed, &format!("xdp:{FAR}?mode={mode}"));
+        let expected = format!("XDP program {id} is attached already");
+        assert!(text.contains(&expected) && text.contains("xdp off"), "{mode}: {text}");
+    }
+    drop(link);
+    drop(open_far(&bed, "native", ""));
+    wait_for_no_program(&bed);
+}
+
+fn check_closed_in_flight(port: &dyn Port, sent: u64) {
+    let account = port.account();
+    let now = (account.offered, account.in_flight, account.lost.total());
+    assert_eq!(now, (sent, sent, 0));
+}
+
+#[test]
+fn a_deleted_interface_ends_the_port_with_its_ledger_closed() {
+    for mode in MODES {
+        let Some(bed) = bed_or_skip("a_deleted_interface_ends_the_port_with_its_ledger_closed")
+        else {
+            return;
+        };
+        let mut port = open_far(&bed, mode, "");
+        let sent = send_to(&bed, &*port, &Frames::new(100, 60));
+        bed.far.command("ip", &["link", "delete", FAR]).unwrap();
+        let mut all = Vec::new();
+        let outcome = lend_until(&mut *port, &mut all, |_, _| false);
+        let is_named =
+            matches!(outcome, Err(PortError::InterfaceGone { ref interface }) if interface == FAR);
+        assert!(is_named, "{outcome:?}");
+        assert!(numbers(&all).into_iter().eq(0..sent));
+        check_closed(&*port, sent, sent);
+        let state = port.lend(&mut Scratch::new(), 1).unwrap().state;
+        assert_eq!(state, PortState::Ended);
+    }
+}
+
+#[test]
+fn an_interface_that_is_down_or_renamed_is_noted_and_comes_back() {
+    for mode in MODES {
+        let Some(bed) = bed_or_skip("an_interface_that_is_down_or_renamed_is_noted_and_comes_back")
+        else {
+            return;
+        };
+        let mut port = open_far(&bed, mode, "");
+        let first = send_to(&bed, &*port, &Frames::new(100, 60));
+        let mut all = Vec::new();
+        let steps: [(&[&str], &str); 3] = [
+            (&["link", "set", FAR, "down"], "v1 is down"),
+            (&["link", "set", FAR, "name", "w9"], "v1 was renamed to w9"),
+            (&["link", "set", "w9", "up"], "w9 is up again"),
+        ];
+        for (command, note) in steps {
+            bed.far.command("ip", command).unwrap();
+            lend_until(&mut *port, &mut all, |_, port| notes(port).contains(note)).unwrap();
+        }
+        let sent = send_to(&bed, &*port, &Frames { first, ..Frames::new(100, 60) });
+        port.finish().unwrap();
+        lend_until(&mut *port, &mut all, |_, _| false).unwrap();
+        assert!(numbers(&all).into_iter().eq(0..first + sent), "{mode}");
+        check_closed(&*port, first + sent, first + sent);
+    }
+}
+
+#[test]
+fn a_quick_restart_under_traffic_works_every_time() {
+    let Some(bed) = bed_or_skip("a_quick_restart_under_traffic_works_every_time") else { return };
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                bed.near.run(|| {
+                    let mut sender = Sender::open(NEAR, true).unwrap();
+                    Frames::new(1_000, 60).send(&mut sender).unwrap()
+                });
+            }
+        });
+        for round in 0..20 {
+            let mut port = open_far(&bed, MODES[round % 2], "");
+            let mut all = Vec::new();
+            lend_until(&mut *port, &mut all, |all, _| all.len() > 100).unwrap();
+            if round % 3 == 0 {
+                // Just dropped, as by a program that ends.
+                continue;
+            }
+            let delivered = (all.len() + drain_more(&mut *port)) as u64;
+            let account = port.account();
+            let accounted = delivered + account.lost.total();
+            assert_eq!((account.offered, account.in_flight), (accounted, 0), "round {round}");
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    wait_for_no_program(&bed);
+}
+
+/// As `drain`, for a port that has delivered already.
+fn drain_more(port: &mut dyn Port) -> usize {
+    port.finish().unwrap();
+    let (mut scratch, mut packets) = (Scratch::new(), 0);
+    loop {
+        let lent = port.lend(&mut scratch, u64::MAX).unwrap();
+        packets += lent.burst.len();
+        if lent.state == PortState::Ended {
+            return packets;
+        }
+    }
+}
+
+#[test]
+fn nothing_is_left_after_the_end() {
+    let Some(bed) = bed_or_skip("nothing_is_left_after_the_end") else { return };
+    for mode in MODES {
+        let mut port = open_far(&bed, mode, "");
+        assert!(program_id(&bed).is_some());
+        let sent = send_to(&bed, &*port, &Frames::new(10, 60));
+        assert_eq!(drain(&mut *port).len() as u64, sent);
+        assert_eq!(program_id(&bed), None, "finished, and not dropped yet");
+        drop(port);
+        drop(open_far(&bed, mode, ""));
+        wait_for_no_program(&bed);
+    }
+}

@@ -1,0 +1,45 @@
+//! The interface that the host lives on is not taken by accident.
+
+use std::net::{TcpListener, TcpStream};
+
+use burstline_port::{OpenOptions, PortError};
+use burstline_testbed::{Bed, FAR, FAR_ADDRESS, NEAR_ADDRESS};
+
+use crate::help::{bed_or_skip, try_open};
+
+/// Refused with the reason, unless asked for twice.
+fn check_refused(bed: &Bed, expected: &str) {
+    let address = format!("xdp:{FAR}");
+    let error = try_open(&bed.far, &address, OpenOptions::default()).err().unwrap();
+    assert!(matches!(error, PortError::WouldSteal { .. }), "{error}");
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "xdp:v1 takes packets away from the host, and {expected}: use afpacket:v1, or --steal \
+             if it has to be, with --only EXPR for some of them"
+        )
+    );
+    let options = OpenOptions { may_steal: true, ..OpenOptions::default() };
+    drop(try_open(&bed.far, &address, options).unwrap());
+}
+
+#[test]
+fn the_default_routes_interface_is_refused() {
+    let Some(bed) = bed_or_skip("the_default_routes_interface_is_refused") else { return };
+    bed.far.command("ip", &["route", "add", "default", "via", NEAR_ADDRESS]).unwrap();
+    check_refused(&bed, "the default route leads through it");
+    // Another interface of the same host is free.
+    bed.connect("w0", "w1", 1500).unwrap();
+    drop(try_open(&bed.far, "xdp:w1", OpenOptions::default()).unwrap());
+}
+
+#[test]
+fn an_interface_with_a_login_is_refused() {
+    let Some(bed) = bed_or_skip("an_interface_with_a_login_is_refused") else { return };
+    let listener = bed.far.run(|| TcpListener::bind((FAR_ADDRESS, 22)).unwrap());
+    drop(try_open(&bed.far, &format!("xdp:{FAR}"), OpenOptions::default()).unwrap());
+    let client = bed.near.run(|| TcpStream::connect((FAR_ADDRESS, 22)).unwrap());
+    let server = listener.accept().unwrap();
+    check_refused(&bed, "somebody is logged in by SSH to its 10.77.0.2");
+    drop((client, server));
+}

@@ -1,0 +1,104 @@
+//! What these tests share.
+
+use std::io::Write;
+use std::time::Instant;
+
+use burstline_log::Scratch;
+use burstline_port::{Loss, OpenOptions, Port, PortState, open_sources};
+use burstline_testbed::{Bed, FAR, FAR_MAC, Frames, NEAR_MAC, sequence_of};
+
+use crate::common::Got;
+pub(crate) use crate::common::live::{
+    PATIENCE, check_closed, drain, drain_by_receiving, lend_until, open, send, try_open,
+};
+
+/// Where the program can run on a veth.
+pub(crate) const MODES: [&str; 2] = ["native", "generic"];
+
+/// Every cause of loss that the port names.
+const CAUSES: [Loss; 4] =
+    [Loss::RxRingFull, Loss::FillRingEmpty, Loss::FrameTooSmall, Loss::Passed];
+
+/// A bed on which XDP programs may be attached, or `None` after saying why not.
+pub(crate) fn bed_or_skip(test: &str) -> Option<Bed> {
+    let bed = Bed::or_skip(test)?;
+    match try_open(&bed.far, &format!("xdp:{FAR}"), OpenOptions::default()) {
+        Err(error) if error.to_string().contains("setcap") => {
+            // Nobody is left to tell if this fails.
+            let _ = writeln!(std::io::stderr(), "skipped: {test}: {error}");
+            None
+        }
+        other => {
+            drop(other.unwrap());
+            Some(bed)
+        }
+    }
+}
+
+pub(crate) fn open_far(bed: &Bed, mode: &str, query: &str) -> Box<dyn Port> {
+    open(&bed.far, &format!("xdp:{FAR}?mode={mode}&{query}"))
+}
+
+/// A port for each queue.
+pub(crate) fn open_all(bed: &Bed, address: &str) -> Vec<Box<dyn Port>> {
+    let address = address.parse().unwrap();
+    bed.far.run(move || open_sources(&address, &OpenOptions::default()).unwrap())
+}
+
+/// Waits until the port has seen `packets`: a softirq may run later, and on another core.
+pub(crate) fn wait_for(port: &dyn Port, packets: u64) {
+    let start = Instant::now();
+    while port.account().offered < packets {
+        assert!(start.elapsed() < PATIENCE, "{packets} packets: {:?}", port.account());
+        std::thread::yield_now();
+    }
+    assert_eq!(port.account().offered, packets);
+}
+
+/// Sends frames in by the far end, which has seen `before` already, and waits for all of them.
+pub(crate) fn send_to(bed: &Bed, port: &dyn Port, frames: &Frames) -> u64 {
+    let before = port.account().offered;
+    let sent = send(bed, frames);
+    wait_for(port, before + sent);
+    sent
+}
+
+/// Takes what is there, gives its frames back, and returns how much it was.
+pub(crate) fn empty(port: &mut dyn Port) -> u64 {
+    let (mut scratch, mut packets) = (Scratch::new(), 0);
+    loop {
+        let lent = port.lend(&mut scratch, u64::MAX).unwrap();
+        packets += lent.burst.len() as u64;
+        if lent.state != PortState::Busy {
+            return packets;
+        }
+    }
+}
+
+pub(crate) fn numbers(packets: &[Got]) -> Vec<u64> {
+    packets.iter().map(|packet| sequence_of(&packet.bytes).expect("it is one of ours")).collect()
+}
+
+/// `packets` were lost for this cause, and none for another.
+pub(crate) fn check_lost(port: &dyn Port, cause: Loss, packets: u64) {
+    let account = port.account();
+    for known in CAUSES {
+        let expected = if known == cause { packets } else { 0 };
+        assert_eq!(account.lost.of(known), expected, "{known}: {account:?}");
+    }
+    assert_eq!(account.lost.total(), packets);
+}
+
+pub(crate) fn notes(port: &dyn Port) -> String {
+    port.account().notes.join("; ")
+}
+
+/// UDP over IPv4 between two ports.
+pub(crate) fn datagram(from: u16, to: u16) -> Vec<u8> {
+    let mut frame = [FAR_MAC, NEAR_MAC].concat();
+    frame.extend([8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]);
+    frame.extend([10, 9, 0, 1, 10, 9, 0, 2]);
+    frame.extend([from.to_be_bytes(), to.to_be_bytes(), [0, 26], [0, 0]].concat());
+    frame.resize(60, 0);
+    frame
+}

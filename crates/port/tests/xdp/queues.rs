@@ -1,0 +1,133 @@
+//! Several receive queues: a port each, all behind one program.
+
+use std::time::Instant;
+
+use burstline_log::Scratch;
+use burstline_port::{Loss, Port, PortState};
+use burstline_sys::afpacket::Sender;
+use burstline_testbed::Bed;
+
+use crate::common::Got;
+use crate::help::{
+    MODES, PATIENCE, bed_or_skip, check_closed, check_lost, datagram, drain, empty, notes, open,
+    open_all, wait_for,
+};
+
+/// So many flows that each of four queues gets some.
+const FLOWS: u16 = 100;
+
+/// Datagrams of each flow.
+const EACH: usize = 10;
+
+const SENT: u64 = FLOWS as u64 * EACH as u64;
+
+/// Sends datagrams of many flows from `w0`, which shares flows out over its queues.
+fn send_flows(bed: &Bed) {
+    bed.near.run(|| {
+        let mut sender = Sender::open("w0", false).unwrap();
+        for _ in 0..EACH {
+            for from in 1..=FLOWS {
+                assert_eq!(sender.send(&[&datagram(from, 53)]).unwrap(), 1);
+            }
+        }
+    });
+}
+
+/// Waits until the ports have seen `packets` between them.
+fn wait_for_all(ports: &[&dyn Port], packets: u64) {
+    let start = Instant::now();
+    while ports.iter().map(|port| port.account().offered).sum::<u64>() < packets {
+        assert!(start.elapsed() < PATIENCE);
+        std::thread::yield_now();
+    }
+}
+
+/// The flows that these packets are of, ascending; each has all its packets here.
+fn whole_flows(packets: &[Got]) -> Vec<u16> {
+    let from = |packet: &Got| u16::from_be_bytes([packet.bytes[34], packet.bytes[35]]);
+    let mut flows: Vec<u16> = packets.iter().map(from).collect();
+    flows.sort_unstable();
+    assert!(flows.chunk_by(|a, b| a == b).all(|flow| flow.len() == EACH), "{flows:?}");
+    flows.dedup();
+    flows
+}
+
+#[test]
+fn each_queue_is_a_port_with_a_ledger_of_its_own() {
+    let Some(bed) = bed_or_skip("each_queue_is_a_port_with_a_ledger_of_its_own") else { return };
+    bed.connect_queues("w0", "w1", 1500, 4).unwrap();
+    for mode in MODES {
+        let mut ports = open_all(&bed, &format!("xdp:w1?mode={mode}"));
+        let names: Vec<&str> = ports.iter().map(|port| port.info().name.as_str()).collect();
+        assert_eq!(names, ["xdp:w1@0", "xdp:w1@1", "xdp:w1@2", "xdp:w1@3"]);
+        send_flows(&bed);
+        wait_for_all(&ports.iter().map(|port| &**port).collect::<Vec<_>>(), SENT);
+        // While one port ends, the others keep what they have.
+        let (mut flows, mut used) = (Vec::new(), 0);
+        for port in &mut ports {
+            let packets = drain(&mut **port);
+            used += usize::from(!packets.is_empty());
+            check_closed(&**port, packets.len() as u64, packets.len() as u64);
+            assert_eq!(notes(&**port), "");
+            flows.extend(whole_flows(&packets));
+        }
+        flows.sort_unstable();
+        assert!(flows.into_iter().eq(1..=FLOWS), "{mode}");
+        // Behind the driver a veth says one queue less than it was, and never the last.
+        assert_eq!(used, if mode == "native" { 4 } else { 3 });
+    }
+}
+
+#[test]
+fn what_comes_by_a_queue_without_a_port_reaches_the_host() {
+    let test = "what_comes_by_a_queue_without_a_port_reaches_the_host";
+    let Some(bed) = bed_or_skip(test) else { return };
+    bed.connect_queues("w0", "w1", 1500, 4).unwrap();
+    for mode in MODES {
+        let mut taking = open(&bed.far, &format!("xdp:w1@1?mode={mode}"));
+        let mut host = open(&bed.far, "afpacket:w1?direction=in");
+        send_flows(&bed);
+        wait_for_all(&[&*taking, &*host], SENT);
+        let (taken, passed) = (drain(&mut *taking), drain(&mut *host));
+        let offered = taken.len() as u64;
+        check_closed(&*taking, offered, offered);
+        let passed_count = passed.len();
+        let note =
+            format!("{passed_count} packets came by other queues of it and went to the host");
+        assert_eq!(notes(&*taking), note);
+        let mut flows = [whole_flows(&taken), whole_flows(&passed)].concat();
+        flows.sort_unstable();
+        assert!(flows.into_iter().eq(1..=FLOWS), "{mode}");
+    }
+}
+
+#[test]
+fn a_port_that_has_finished_leaves_its_packets_to_the_host() {
+    let Some(bed) = bed_or_skip("a_port_that_has_finished_leaves_its_packets_to_the_host") else {
+        return;
+    };
+    bed.connect_queues("w0", "w1", 1500, 2).unwrap();
+    for mode in MODES {
+        let mut ports = open_all(&bed, &format!("xdp:w1?mode={mode}"));
+        send_flows(&bed);
+        wait_for_all(&[&*ports[0], &*ports[1]], SENT);
+        let shares = [ports[0].account().offered, ports[1].account().offered];
+        let mut host = open(&bed.far, "afpacket:w1?direction=in");
+        ports[0].finish().unwrap();
+        // The program is still there for the other queue, and passes these.
+        send_flows(&bed);
+        wait_for(&*ports[0], 2 * shares[0]);
+        check_lost(&*ports[0], Loss::Passed, shares[0]);
+        wait_for(&*host, shares[0]);
+        assert_eq!(empty(&mut *ports[0]), shares[0]);
+        assert_eq!(drain(&mut *host).len() as u64, shares[0], "{mode}");
+        let mut scratch = Scratch::new();
+        assert_eq!(ports[0].lend(&mut scratch, 1).unwrap().state, PortState::Ended);
+        // What is passed after the end is none of the port's any more.
+        send_flows(&bed);
+        wait_for(&*ports[1], 3 * shares[1]);
+        check_closed(&*ports[0], 2 * shares[0], shares[0]);
+        assert_eq!(drain(&mut *ports[1]).len() as u64, 3 * shares[1]);
+        check_closed(&*ports[1], 3 * shares[1], 3 * shares[1]);
+    }
+}
