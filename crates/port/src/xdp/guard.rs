@@ -3,9 +3,13 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use burstline_sys::afpacket::Interface;
 use burstline_sys::xdp;
 
 use crate::{Address, PortError};
+
+/// `ARPHRD_LOOPBACK`. Source: uapi/linux/if_arp.h.
+const LOOPBACK: u16 = 772;
 
 /// TCP's number for an open connection. Source: include/net/tcp_states.h.
 const ESTABLISHED: &str = "01";
@@ -13,11 +17,13 @@ const ESTABLISHED: &str = "01";
 /// The port of SSH.
 const SSH: u16 = 22;
 
-/// Refuses an interface that packets of the default route, or of somebody's login, come in by.
+/// Refuses the loopback, and an interface that packets of the default route, or of somebody's
+/// login, come in by.
 ///
 /// # Errors
 /// [`PortError::WouldSteal`] with the reason.
-pub(super) fn refuse_the_hosts_own(interface: &str, address: &Address) -> Result<(), PortError> {
+pub(super) fn refuse_the_hosts_own(link: &Interface, address: &Address) -> Result<(), PortError> {
+    let interface = &link.name;
     let refuse = |reason: String| {
         Err(PortError::WouldSteal {
             interface: interface.to_owned(),
@@ -25,6 +31,9 @@ pub(super) fn refuse_the_hosts_own(interface: &str, address: &Address) -> Result
             port: address.to_string(),
         })
     };
+    if link.hardware_type == LOOPBACK {
+        return refuse("its own programs talk through it".to_owned());
+    }
     if default_routes().iter().any(|name| name == interface) {
         return refuse("the default route leads through it".to_owned());
     }

@@ -64,7 +64,7 @@ fn open_with(
 ) -> Result<Vec<Box<dyn Port>>, PortError> {
     let interface = XdpInterface::by_name(&settings.interface)?;
     if !options.may_steal {
-        guard::refuse_the_hosts_own(&interface.link.name, address)?;
+        guard::refuse_the_hosts_own(&interface.link, address)?;
     }
     let queues = match settings.queue {
         Some(queue) => queue..queue + 1,

@@ -33,7 +33,7 @@ pub(crate) fn probe(address: &Address, options: &ProbeOptions, probe: &mut Probe
         Err(error) => return probe.refuse(&error),
     };
     describe(&interface, probe);
-    let is_hosts_own = match guard::refuse_the_hosts_own(&interface.link.name, address) {
+    let is_hosts_own = match guard::refuse_the_hosts_own(&interface.link, address) {
         Err(PortError::WouldSteal { reason, .. }) => Some(reason),
         _ => None,
     };
