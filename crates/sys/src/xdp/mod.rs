@@ -37,7 +37,7 @@ mod options;
 mod ring;
 mod socket;
 mod system;
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests;
 mod umem;
 

@@ -180,7 +180,7 @@ impl<T> Drop for Ring<T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests {
     use std::fs::File;
     use std::os::fd::AsFd;
