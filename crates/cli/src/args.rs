@@ -5,6 +5,7 @@ mod capture;
 mod common;
 mod count;
 mod demo;
+mod doctor;
 pub(crate) mod values;
 
 use clap::{Parser, Subcommand};
@@ -13,6 +14,7 @@ pub(crate) use capture::{CaptureArgs, Format};
 pub(crate) use common::CommonArgs;
 pub(crate) use count::CountArgs;
 pub(crate) use demo::DemoArgs;
+pub(crate) use doctor::{Doctor, DoctorArgs, DoctorPortsArgs};
 
 const ABOUT: &str = "Counts, captures and records packets, with a ledger that closes";
 
@@ -48,6 +50,7 @@ pub(crate) enum Verb {
     Count(Box<CountArgs>),
     Capture(Box<CaptureArgs>),
     Demo(DemoArgs),
+    Doctor(DoctorArgs),
     /// Print a completion script for a shell
     ///
     /// Example: burstline completions bash > /etc/bash_completion.d/burstline

@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         Verb::Count(args) => verbs::count(&args),
         Verb::Capture(args) => verbs::capture(&args),
         Verb::Demo(args) => verbs::demo(&args),
+        Verb::Doctor(args) => verbs::doctor(&args),
         Verb::Completions { shell } => verbs::completions(shell),
         Verb::Man => verbs::man(),
     };

@@ -3,6 +3,7 @@
 mod capture;
 mod count;
 mod demo;
+mod doctor;
 
 use std::process::ExitCode;
 
@@ -17,6 +18,7 @@ use crate::view;
 pub(crate) use capture::capture;
 pub(crate) use count::count;
 pub(crate) use demo::demo;
+pub(crate) use doctor::doctor;
 
 /// Prints a completion script.
 pub(crate) fn completions(shell: Shell) -> Result<ExitCode, Failure> {
@@ -37,7 +39,7 @@ pub(crate) fn man() -> Result<ExitCode, Failure> {
     man.render_synopsis_section(&mut page)?;
     man.render_description_section(&mut page)?;
     let mut text = text_of(page) + &examples(&man)?;
-    for verb in command.get_subcommands().filter(|verb| verb.get_name() != "help") {
+    for (name, verb) in verbs(&command) {
         let man = Man::new(verb.clone());
         let mut sections = Vec::new();
         man.render_synopsis_section(&mut sections)?;
@@ -46,10 +48,21 @@ pub(crate) fn man() -> Result<ExitCode, Failure> {
         let sections = text_of(sections) + &examples(&man)?;
         // A verb is a section, so its own sections go one level down.
         let sections = sections.replace(".SH ", ".SS ");
-        text += &format!(".SH {}\n{sections}", verb.get_name().to_uppercase());
+        text += &format!(".SH {}\n{sections}", name.to_uppercase());
     }
     view::print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Each verb by its whole name: one that has verbs of its own is followed by them.
+fn verbs(command: &clap::Command) -> Vec<(String, &clap::Command)> {
+    let mut all = Vec::new();
+    for verb in command.get_subcommands().filter(|verb| verb.get_name() != "help") {
+        all.push((verb.get_name().to_owned(), verb));
+        let inner = verbs(verb).into_iter();
+        all.extend(inner.map(|(name, inner)| (format!("{} {name}", verb.get_name()), inner)));
+    }
+    all
 }
 
 /// What stands behind the flags in the help text, with its line breaks.

@@ -6,9 +6,10 @@ mod support;
 
 use std::fs;
 use std::io::{self, Write};
-use std::process::Command;
+use std::os::fd::AsRawFd;
+use std::process::{Command, Stdio};
 
-use burstline_sys::afpacket::Sender;
+use burstline_sys::afpacket::{Sender, socket_to_inherit};
 use burstline_testbed::{Bed, FAR, Frames, NEAR};
 use support::live::{Live, wait_until};
 use support::{Directory, PROGRAM, assert_closed, judged_packets, last_object};
@@ -122,4 +123,49 @@ fn an_ordinary_user_counts_in_a_network_of_his_own() {
     let report = last_object(&text);
     assert_closed(&report);
     assert_eq!(report["total"]["delivered"], 20, "{report}");
+}
+
+#[test]
+fn a_user_without_rights_counts_on_a_socket_that_he_was_left() {
+    let Some(bed) = Bed::or_skip("a_user_without_rights_counts_on_a_socket_that_he_was_left")
+    else {
+        return;
+    };
+    // A place where any user may read it.
+    let directory = Directory::new("live-left");
+    let (program, frames) = (directory.file("burstline"), FRAMES.to_string());
+    fs::copy(PROGRAM, &program).unwrap();
+    let count = move |number: i32| {
+        let port = format!("afpacket:{FAR}?direction=in&fd={number}");
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--clear-groups", "--bounding-set", "-all", "--"]);
+        command.args([&program, "count", &port, "--json", "--packets", &frames]);
+        command.args(["--duration", "60s"]);
+        command
+    };
+    if !support::is_root() {
+        let _ = writeln!(io::stderr(), "skipped: only root can start programs as another user");
+        return;
+    }
+    let wrong = bed.far.run({
+        let count = count.clone();
+        move || count(0).stdin(Stdio::null()).output().unwrap()
+    });
+    let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(said.contains("it has to be socket(AF_PACKET, SOCK_RAW, 0)"), "{said}");
+    let job = bed.far.run(move || {
+        let socket = socket_to_inherit().unwrap();
+        let mut command = count(socket.as_raw_fd());
+        command.stdout(Stdio::piped()).spawn().unwrap()
+    });
+    let is_ringed = || {
+        let sockets = bed.far.command("cat", &["/proc/net/packet"]).unwrap();
+        sockets.lines().skip(1).any(|line| line.split_whitespace().nth(3) == Some("0003"))
+    };
+    wait_until("the ring is on the interface", is_ringed);
+    assert_eq!(send(&bed), FRAMES);
+    let output = job.wait_with_output().unwrap();
+    let report = last_object(&String::from_utf8_lossy(&output.stdout));
+    assert_closed(&report);
+    assert_eq!(report["total"]["delivered"], FRAMES, "{report}");
 }

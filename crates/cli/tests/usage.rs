@@ -39,7 +39,7 @@ fn completions_and_the_man_page_come_from_the_same_flags() {
     }
     let page = run(&["man"]);
     assert!(page.code == Some(0) && page.stdout.starts_with(".ie"), "{}", page.stdout);
-    for word in ["duration", "lossless", "keep", "Examples"] {
+    for word in ["duration", "lossless", "keep", "Examples", "DOCTOR PORTS", "probe"] {
         assert!(page.stdout.contains(word), "{word}");
     }
 }
@@ -79,6 +79,8 @@ fn an_incomplete_command_line_says_what_is_missing() {
     assert_complaint(&["capture", REAL, "-w", ""], 2, &["--write"]);
     assert_complaint(&["count", REAL, "--buffer", "1m"], 2, &["--buffer"]);
     assert_complaint(&["conut", REAL], 2, &["conut"]);
+    assert_complaint(&["doctor", "prots"], 2, &["prots"]);
+    assert_complaint(&["doctor", "ports", "no-such-one"], 1, &["'no-such-one'", "lo"]);
 }
 
 #[test]

@@ -29,6 +29,7 @@ mod generator;
 mod open;
 mod opened;
 mod port;
+mod probe;
 mod table;
 mod watch;
 mod wrap;
@@ -43,5 +44,6 @@ pub use opened::OpenedFiles;
 pub use port::{
     Capabilities, InterfaceTotals, Lent, Port, PortInfo, PortState, Received, TimestampSource,
 };
+pub use probe::{Probe, ProbeOptions, Remark, probe_ports};
 pub use table::{PortTable, TableEntry};
 pub use wrap::{FaultInjector, FaultPlan, Tracer};

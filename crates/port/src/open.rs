@@ -4,7 +4,8 @@ use burstline_wire::hash::HashKind;
 
 use crate::opened::OpenedFiles;
 use crate::{
-    Address, AddressError, Filter, Port, PortError, PortTable, afpacket, file, generator, xdp,
+    Address, AddressError, Filter, Port, PortError, PortTable, Probe, ProbeOptions, afpacket, file,
+    generator, xdp,
 };
 
 /// What every port of a job is opened with. Clones belong to the same job.
@@ -37,6 +38,16 @@ pub struct Scheme {
     pub example: &'static str,
     open_sources: Option<OpenSources>,
     open_sink: Option<Open>,
+    pub(crate) probing: Probing,
+}
+
+/// How it is found out whether such a port can be opened here.
+#[derive(Clone, Copy)]
+pub(crate) enum Probing {
+    /// It needs nothing of the machine.
+    Always,
+    /// By trying it with an interface.
+    Interface(fn(&Address, &ProbeOptions, &mut Probe)),
 }
 
 type Open = fn(&Address, &OpenOptions) -> Result<Box<dyn Port>, PortError>;
@@ -50,6 +61,7 @@ pub const SCHEMES: &[Scheme] = &[
         example: "file:trace.pcap",
         open_sources: Some(|address, options| Ok(vec![file::open_source(address, options)?])),
         open_sink: Some(file::open_sink),
+        probing: Probing::Always,
     },
     Scheme {
         name: "afpacket",
@@ -57,6 +69,7 @@ pub const SCHEMES: &[Scheme] = &[
         example: "afpacket:eth0?direction=in",
         open_sources: Some(|address, options| Ok(vec![afpacket::open_source(address, options)?])),
         open_sink: None,
+        probing: Probing::Interface(afpacket::probe),
     },
     Scheme {
         name: "xdp",
@@ -64,6 +77,7 @@ pub const SCHEMES: &[Scheme] = &[
         example: "xdp:eth1?mode=native",
         open_sources: Some(xdp::open_sources),
         open_sink: None,
+        probing: Probing::Interface(xdp::probe),
     },
     Scheme {
         name: "gen",
@@ -71,6 +85,7 @@ pub const SCHEMES: &[Scheme] = &[
         example: "gen:?packets=1000&size=64&flows=16",
         open_sources: Some(|address, options| Ok(vec![generator::open_source(address, options)?])),
         open_sink: Some(generator::open_sink),
+        probing: Probing::Always,
     },
     Scheme {
         name: "null",
@@ -78,6 +93,7 @@ pub const SCHEMES: &[Scheme] = &[
         example: "null:",
         open_sources: None,
         open_sink: Some(generator::open_sink),
+        probing: Probing::Always,
     },
 ];
 

@@ -13,6 +13,7 @@
 //!   xdp        XDP sockets: frames, rings, sending
 //!   bpf        maps, programs on packets, links
 //!   pcap       filter expressions, compiled by libpcap if it is there
+//!   device     what an interface's driver can do   machine    what this process may do here
 //!   readiness  sleep until a descriptor has something    privileges  give up what is not needed
 //!   ------------------------------------------------------------------
 //!   Linux 5.14 or later, on rustix and, where rustix has no call, on libc
@@ -32,11 +33,14 @@ pub mod affinity;
 pub mod afpacket;
 pub mod bpf;
 pub mod clock;
+pub mod device;
 pub mod direct;
 pub mod futex;
 pub mod limits;
+pub mod machine;
 pub mod memory;
 pub mod namespace;
+mod netlink;
 pub mod pcap;
 pub mod privileges;
 pub mod readiness;

@@ -36,6 +36,12 @@ pub fn locked_memory_bytes() -> Option<u64> {
     getrlimit(Resource::Memlock).current
 }
 
+/// As [`locked_memory_bytes`], and how far this process may raise it by itself.
+pub fn locked_memory_range() -> (Option<u64>, Option<u64>) {
+    let limit = getrlimit(Resource::Memlock);
+    (limit.current, limit.maximum)
+}
+
 /// Sees to it that this process may lock at least `needed_bytes` in all, raising the limit only
 /// if it is lower.
 ///

@@ -38,3 +38,33 @@ pub fn interface_index(name: &str) -> io::Result<Option<u32>> {
         index => Ok(Some(index)),
     }
 }
+
+/// Whether this process may make a user namespace with a network namespace in it, as
+/// `unshare -Urn` does: tried by a child that does nothing else.
+///
+/// # Errors
+/// What the kernel says: `EPERM` where an administrator has switched it off, `ENOSPC` where there
+/// are too many.
+pub fn try_user_namespace() -> io::Result<()> {
+    let flags = libc::CLONE_NEWUSER | libc::CLONE_NEWNET | libc::SIGCHLD;
+    // SAFETY: without CLONE_VM this is fork(2): the child has a copy of our memory, and no stack
+    // or thread number is asked for.
+    let child = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
+    match child {
+        ..0 => Err(io::Error::last_os_error()),
+        // SAFETY: of all that is copied from a process with several threads, the child touches
+        // nothing: it ends at once, without running anything registered for that.
+        0 => unsafe { libc::_exit(0) },
+        child => {
+            let (child, nowhere) = (child as libc::pid_t, std::ptr::null_mut());
+            // SAFETY: no status is asked for.
+            while unsafe { libc::waitpid(child, nowhere, 0) } < 0 {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+            Ok(())
+        }
+    }
+}

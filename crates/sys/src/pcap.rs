@@ -154,6 +154,14 @@ pub fn verdict(
     Ok(loaded(&mut lock())?.filter(program, packet, original_length))
 }
 
+/// What libpcap calls itself: `libpcap version 1.10.3 (...)`.
+///
+/// # Errors
+/// [`PcapError::NotInstalled`], [`PcapError::Function`].
+pub fn version() -> Result<String, PcapError> {
+    Ok(loaded(&mut lock())?.version())
+}
+
 /// I1. A panic in another thread leaves libpcap as it was: handles are given back by `Drop`.
 fn lock() -> MutexGuard<'static, Option<Library>> {
     static LIBRARY: Mutex<Option<Library>> = Mutex::new(None);

@@ -5,12 +5,16 @@
 
 mod files;
 mod judges;
+mod live;
 mod worklist;
 
+use std::fmt::Write;
+use std::panic::resume_unwind;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
 
 use burstline_engine::{CaptureOptions, Limits, Policy, Progress, Report, Source, Threads};
 use burstline_log::LogConfig;
@@ -22,7 +26,9 @@ use crate::args::DemoArgs;
 use crate::failure::Failure;
 use crate::view::{self, View, count_text};
 use crate::{job, signals};
-use files::DemoFiles;
+use files::{DemoFiles, REAL_PACKETS};
+use judges::Verdict;
+use live::Live;
 
 /// Copies of the real traffic that the second step records.
 const COPIES: usize = 300;
@@ -37,12 +43,12 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
     say(
         "Burstline: packets back to back with a worklist beside them, and a ledger that closes.\n",
     )?;
-    let real = demo.count_real_traffic()?;
+    let (shown, real) = demo.show_real_traffic()?;
     let written = demo.capture()?;
     say("\n3. What a burst is: packets back to back, and beside them 16 bytes for each.\n\n")?;
-    say(&worklist::text(&file_address(&demo.files.real))?)?;
-    let agreed = demo.judge(written.total.delivered)?;
-    demo.conclude(&real, &written, agreed)
+    say(&worklist::text(&file_address(&shown))?)?;
+    demo.read_back(&written)?;
+    demo.conclude(&[real, written])
 }
 
 struct Demo<'a> {
@@ -51,13 +57,75 @@ struct Demo<'a> {
 }
 
 impl Demo<'_> {
-    fn count_real_traffic(&self) -> Result<Report, Failure> {
-        let path = &self.files.real;
+    /// Live traffic if that can be had, else what was recorded once. Returns the file it is in,
+    /// and its ledger.
+    fn show_real_traffic(&self) -> Result<(String, Report), Failure> {
+        match Live::new() {
+            Ok(live) => self.capture_live(&live),
+            Err(reason) => {
+                let path = &self.files.real;
+                say(&format!(
+                    "\n1. No live ports here: {reason}\n   Instead, count what was recorded once \
+                     between two hosts, where it lies.\n   $ burstline count {path}\n\n"
+                ))?;
+                Ok((path.clone(), self.count(path)?))
+            }
+        }
+    }
+
+    /// Two live ports through the log into a file, held against the kernel's counters.
+    fn capture_live(&self, live: &Live) -> Result<(String, Report), Failure> {
+        let path = &self.files.live;
+        let (cables, taken, also) = match &live.without_xdp {
+            None => (
+                " on each of two cables",
+                format!(" {} --only udp", live::TAKEN),
+                "xdp: takes the UDP of w1 away from the host and passes the rest.".to_owned(),
+            ),
+            Some(reason) => ("", String::new(), reason.clone()),
+        };
         say(&format!(
-            "\n1. Count real traffic (ping, DNS, HTTP between two namespaces), where it lies.\n   \
-             $ burstline count {path}\n\n"
+            "\n1. Live: two hosts, namespaces of this process, ping each other, fetch {} bytes \
+             over TCP\n   and send {} datagrams{cables}.\n   afpacket: copies what v1 carries, \
+             both ways.\n   {also}\n   $ burstline capture {}{taken} -w {path}\n\n",
+            count_text(live::FETCHED_BYTES as u64),
+            live::DATAGRAMS,
+            live::COPIED,
         ))?;
-        self.count(path)
+        let report = self.run_live(live)?;
+        let (verdict, agrees) = live.judge(&report);
+        say(&format!("\n{}", live_text(&report, &verdict)))?;
+        if !agrees {
+            return Err(Failure::new("the ports' counts are not the kernel's"));
+        }
+        self.judge(path, report.total.delivered, &[])?;
+        Ok((path.clone(), report))
+    }
+
+    fn run_live(&self, live: &Live) -> Result<Report, Failure> {
+        let ports = OpenOptions { hash: HashKind::Symmetric, ..OpenOptions::default() };
+        let sources = live.open(&ports)?;
+        // Job threads need no rights once all is open; this thread has more to open.
+        let threads = Threads { keeps_privileges: false, ..Threads::default() };
+        let options = CaptureOptions { threads, ..capture_options(&ports) };
+        let sink: Address = file_address(&self.files.live).parse()?;
+        let progress = Progress::new(sources.len());
+        let mut view = View::for_demo("capture");
+        let is_sent = AtomicBool::new(false);
+        let (report, sent) = thread::scope(|scope| {
+            let sender = scope.spawn(|| {
+                let sent = live.send(&self.stop);
+                is_sent.store(true, Relaxed); // carries no memory
+                sent
+            });
+            let report = job::watch(&mut view, &progress, &is_sent, true, || {
+                let open = || open_sink(&sink, &ports);
+                burstline_engine::capture(sources, open, &options, &is_sent, &progress)
+            });
+            (report, sender.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        });
+        sent.map_err(|error| Failure::new(format!("send over the cables: {error}")))?;
+        self.finish(&view, report?)
     }
 
     /// Real and generated traffic through the log into a segmented pcapng.
@@ -75,18 +143,7 @@ impl Demo<'_> {
         for address in [file_address(copies), GENERATED.to_owned()] {
             sources.push(Source::open(&address.parse()?, &ports)?);
         }
-        let options = CaptureOptions {
-            limits: Limits::default(),
-            threads: Threads::default(),
-            log: LogConfig {
-                name: "demo".to_owned(),
-                max_readers: 1,
-                hash_kind: HashKind::Symmetric as u32,
-                ..LogConfig::default()
-            },
-            policy: Some(Policy::Lossless),
-            table: ports.table.clone(),
-        };
+        let options = capture_options(&ports);
         let sink: Address = file_address(recorded).parse()?;
         let progress = Progress::new(sources.len());
         let mut view = View::for_demo("capture");
@@ -114,53 +171,67 @@ impl Demo<'_> {
             return Err(Failure::new("the demonstration was interrupted"));
         }
         view.finish(&report)?;
-        match report.is_success() && report.total.lost_total == 0 {
+        let lost = report.total.lost.missing();
+        match report.is_success() && lost == 0 {
             true => Ok(report),
             false => {
                 let errors: Vec<_> = report.errors.iter().map(ToString::to_string).collect();
-                let lost = report.total.lost_total;
                 Err(Failure::new(format!("{lost} packets lost; {}", errors.join("; "))))
             }
         }
     }
 
-    /// Reads the recorded file back, here and with other programs. Returns whether all counts are
-    /// `written`.
-    fn judge(&self, written: u64) -> Result<bool, Failure> {
+    /// Reads the recorded file back, here and with other programs.
+    fn read_back(&self, written: &Report) -> Result<(), Failure> {
         let path = &self.files.recorded;
         say(&format!(
             "\n4. Read the recorded file back, and let other programs read it.\n   \
              $ burstline count {path}\n\n"
         ))?;
         let read = self.count(path)?;
-        let mut verdicts = vec![("written by burstline".to_owned(), Some(written))];
-        verdicts.push(("read by burstline".to_owned(), Some(read.total.delivered)));
-        verdicts.extend(judges::ask(path));
         say("\n")?;
+        let ours = ("read by burstline".to_owned(), Some(read.total.delivered));
+        self.judge(path, written.total.delivered, &[ours])
+    }
+
+    /// Has a file's packets counted by others. All counts have to be `written`.
+    fn judge(&self, path: &str, written: u64, ours: &[Verdict]) -> Result<(), Failure> {
+        let mut verdicts = vec![("written by burstline".to_owned(), Some(written))];
+        verdicts.extend_from_slice(ours);
+        verdicts.extend(judges::ask(path, written));
         for (who, count) in &verdicts {
             match count {
                 Some(count) => say(&format!("   {who:<22} {:>12} packets\n", count_text(*count)))?,
-                None => say(&format!("   {who:<22} not installed here\n"))?,
+                None => say(&format!("   {who:<22} no answer: is it installed?\n"))?,
             }
         }
         let mut known = verdicts.iter().filter_map(|(_, count)| *count);
         let agreed = known.all(|count| count == written);
         say(if agreed { "   All counts agree.\n" } else { "   THE COUNTS DIFFER.\n" })?;
-        Ok(agreed)
+        match agreed {
+            true => Ok(()),
+            false => Err(Failure::new("the demonstration's counts do not agree")),
+        }
     }
 
-    fn conclude(&self, real: &Report, written: &Report, agreed: bool) -> Result<ExitCode, Failure> {
-        let total = &written.total;
-        let is_whole = agreed && written.ports[0].delivered == real.total.delivered * COPIES as u64;
-        say(&format!(
-            "\n5. The ledger: offered {} = delivered {} + lost {} + in flight {}.\n   \
-             unaccounted {}\n",
-            count_text(total.offered),
-            count_text(total.delivered),
-            total.lost_total,
-            total.in_flight,
-            total.unaccounted,
-        ))?;
+    /// `ledgers`: of the real traffic, and of what was captured from files.
+    fn conclude(&self, ledgers: &[Report; 2]) -> Result<ExitCode, Failure> {
+        let is_whole = ledgers[1].ports[0].delivered == REAL_PACKETS * COPIES as u64;
+        say("\n5. The ledgers.\n")?;
+        for (step, report) in ledgers.iter().enumerate() {
+            let total = &report.total;
+            say(&format!(
+                "   {}. offered {} = delivered {} + left to the host {} + lost {} + in flight {}\n",
+                step + 1,
+                count_text(total.offered),
+                count_text(total.delivered),
+                count_text(total.lost.unwanted()),
+                total.lost.missing(),
+                total.in_flight,
+            ))?;
+        }
+        let unaccounted: i64 = ledgers.iter().map(|report| report.total.unaccounted).sum();
+        say(&format!("   unaccounted {unaccounted}\n"))?;
         if self.files.is_kept {
             say(&format!("   The files are in {}\n", self.files.directory.display()))?;
         }
@@ -169,6 +240,42 @@ impl Demo<'_> {
             false => Err(Failure::new("the demonstration's counts do not agree")),
         }
     }
+}
+
+/// A lossless capture into segments of the default size.
+fn capture_options(ports: &OpenOptions) -> CaptureOptions {
+    CaptureOptions {
+        limits: Limits::default(),
+        threads: Threads::default(),
+        log: LogConfig {
+            name: "demo".to_owned(),
+            max_readers: 1,
+            hash_kind: HashKind::Symmetric as u32,
+            ..LogConfig::default()
+        },
+        policy: Some(Policy::Lossless),
+        table: ports.table.clone(),
+    }
+}
+
+/// What the kernel says of the same packets.
+fn live_text(report: &Report, verdict: &live::Verdict) -> String {
+    let mut text = String::new();
+    for (row, (carried, datagrams)) in
+        report.ports.iter().zip(verdict.carried.iter().zip(&verdict.datagrams))
+    {
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "   {:<12} {:>6} offered, {:>6} by the kernel's counter; \
+             the host itself got {datagrams} of {} datagrams",
+            row.port,
+            count_text(row.offered),
+            count_text(*carried),
+            live::DATAGRAMS,
+        );
+    }
+    text
 }
 
 fn say(text: &str) -> Result<(), Failure> {

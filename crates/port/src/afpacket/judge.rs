@@ -4,10 +4,11 @@
 //! |---|---|---|
 //! | as it came | the kernel, before it copies | a second socket, which the complement is for |
 //! | without its VLAN tag | the port, when the tag is back | the port |
-//! | any, in a fanout group | the port | the port |
+//! | any, in a fanout group or by an inherited socket | the port | the port |
 //!
 //! A second socket would see the packets of all members of a group; so there the kernel filters
-//! nothing. The same where a program has no complement that the kernel takes.
+//! nothing. A process that was given its socket may make no second one. The same where a program
+//! has no complement that the kernel takes.
 
 use burstline_sys::afpacket::{Instruction, RingOptions, RingPacket};
 use burstline_wire::filter::Program;
@@ -41,7 +42,7 @@ impl Judge {
         let mut is_alone = false;
         match &program {
             None => ring.filter = keep_bytes.map(Instruction::keep).into_iter().collect(),
-            Some(program) if ring.fanout.is_none() => {
+            Some(program) if ring.fanout.is_none() && ring.inherited.is_none() => {
                 let main = program.for_packet_socket(keep_bytes.unwrap_or(u32::MAX));
                 match (main, program.complement_for_packet_socket()) {
                     (Ok(main), Ok(rest)) => {

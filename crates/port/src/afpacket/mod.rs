@@ -5,8 +5,11 @@
 //!                                                '-- receive: one copy, into the log
 //! ```
 //!
-//! `afpacket:IFACE[?direction=in|out|both&fanout=MODE[:GROUP]&block=BYTES&blocks=N&retire_ms=N`
-//! `&promisc=on|off&timestamps=kernel|hardware]`
+//! `afpacket:IFACE[?direction=in|out|both&fanout=MODE[:GROUP]&fd=N&block=BYTES&blocks=N`
+//! `&retire_ms=N&promisc=on|off&timestamps=kernel|hardware]`
+//!
+//! `fd=N` is for a process without rights: whoever starts it leaves it an open descriptor of
+//! `socket(AF_PACKET, SOCK_RAW, 0)`, and nothing else needs any.
 //!
 //! The ring is the port's queue: while the log is full, packets stay in it, and what it has no
 //! room for is `rx_ring_full`. A packet is seen when its block is full, or `retire_ms` after.
@@ -28,10 +31,13 @@
 //!   called again, so that a port that says `Idle` holds nothing.
 
 mod judge;
+mod probe;
 mod settings;
 mod source;
 
 use crate::{Address, OpenOptions, Port, PortError};
+
+pub(crate) use probe::probe;
 
 /// Opens an interface to receive from.
 pub(crate) fn open_source(

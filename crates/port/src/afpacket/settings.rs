@@ -5,7 +5,7 @@ use burstline_sys::afpacket::{Direction, Fanout, FanoutMode, RingOptions, Timest
 use crate::{Address, AddressError};
 
 const KEYS: &[&str] =
-    &["direction", "fanout", "block", "blocks", "retire_ms", "promisc", "timestamps"];
+    &["direction", "fanout", "fd", "block", "blocks", "retire_ms", "promisc", "timestamps"];
 
 /// A block holds at least one of the largest packets: 65,549 bytes were seen from GRO.
 const BLOCK_BYTES: std::ops::RangeInclusive<usize> = 128 << 10..=64 << 20;
@@ -35,6 +35,7 @@ pub(super) fn parse(address: &Address) -> Result<RingOptions, AddressError> {
         is_promiscuous: address.choice("promisc", &[("on", true), ("off", false)], true)?,
         direction: address.choice("direction", &directions, default.direction)?,
         timestamps: address.choice("timestamps", &clocks, default.timestamps)?,
+        inherited: inherited(address)?,
         fanout: fanout(address)?,
         ..default
     })
@@ -52,6 +53,14 @@ fn block_bytes(address: &Address, default: usize) -> Result<usize, AddressError>
     bytes
         .filter(|bytes| bytes.is_power_of_two() && BLOCK_BYTES.contains(bytes))
         .ok_or_else(|| address.bad_value("block", value, "a power of two from 128k to 64m"))
+}
+
+/// The number of a descriptor.
+fn inherited(address: &Address) -> Result<Option<i32>, AddressError> {
+    let Some(value) = address.parameter("fd") else { return Ok(None) };
+    let number = value.parse().ok().filter(|number| *number >= 0);
+    let bad = || address.bad_value("fd", value, "the number of an open descriptor: 3");
+    number.map(Some).ok_or_else(bad)
 }
 
 /// `MODE` or `MODE:GROUP`. Without a group it is this process's own.
@@ -89,7 +98,7 @@ mod tests {
 
     #[test]
     fn every_key_has_its_effect() {
-        let query = "direction=out&fanout=lb:7&block=1m&blocks=4&retire_ms=60&promisc=off";
+        let query = "direction=out&fanout=lb:7&fd=5&block=1m&blocks=4&retire_ms=60&promisc=off";
         let options = parsed(&format!("{query}&timestamps=hardware")).unwrap();
         let expected = RingOptions {
             block_bytes: 1 << 20,
@@ -98,6 +107,7 @@ mod tests {
             is_promiscuous: false,
             direction: Direction::Out,
             timestamps: Timestamps::Hardware,
+            inherited: Some(5),
             fanout: Some(Fanout { mode: FanoutMode::RoundRobin, group: 7 }),
             ..RingOptions::default()
         };
@@ -116,6 +126,7 @@ mod tests {
             ("retire_ms=0", "from 1 to 1000"),
             ("fanout=fair", "hash, lb, cpu or qm"),
             ("fanout=hash:70000", "hash, lb, cpu or qm"),
+            ("fd=-1", "the number of an open descriptor"),
             ("rings=1", "knows no 'rings'"),
         ] {
             let error = parsed(query).unwrap_err().to_string();

@@ -302,7 +302,7 @@ impl Port for AfPacketSource {
 
 /// What a frame begins with on an interface of this hardware type.
 /// Source: ARPHRD_ numbers, uapi/linux/if_arp.h; LINKTYPE_ numbers, the pcap registry.
-fn link_type(interface: &Interface) -> Result<LinkType, PortError> {
+pub(super) fn link_type(interface: &Interface) -> Result<LinkType, PortError> {
     match interface.hardware_type {
         // Ethernet, and the loopback that looks like it.
         1 | 772 => Ok(LinkType::ETHERNET),

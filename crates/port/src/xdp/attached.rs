@@ -36,6 +36,7 @@ pub(super) struct Attached {
     /// Those that have a socket.
     ours: Vec<u32>,
     cores: u32,
+    mode: XdpMode,
     notes: Vec<String>,
     /// The link, and how many ports need it.
     link: Mutex<(Option<Link>, usize)>,
@@ -49,21 +50,8 @@ impl Attached {
         settings: &Settings,
         only: Option<&Program>,
     ) -> Result<Self, PortError> {
-        let cores = possible_cpus().map_err(|error| PortError::Io {
-            action: "read",
-            path: "/sys/devices/system/cpu/possible".into(),
-            error,
-        })?;
         let queues = interface.queues;
-        let counters = MappedArray::create("bl_counters", queues * cores * WORDS, 1)?;
-        let map = Map::create(&MapOptions {
-            name: "bl_sockets",
-            kind: MapKind::Sockets,
-            key_bytes: 4,
-            value_bytes: 4,
-            entries: queues,
-            flags: 0,
-        })?;
+        let (cores, counters, map) = tables(queues)?;
         for socket in sockets {
             map.set(socket.queue(), socket.as_fd().as_raw_fd() as u32)?;
         }
@@ -77,13 +65,34 @@ impl Attached {
             has_fragments: true,
             only: only.as_deref(),
         };
-        let (link, mut notes) = attach(parts, interface, settings.mode)?;
+        let (link, mode, mut notes) = attach(parts, interface, settings.mode)?;
         if let Some(true) = sockets.first().map(Socket::is_zero_copy) {
             notes.push("zero-copy: the device writes into our frames".to_owned());
         }
         let link = Mutex::new((Some(link), sockets.len()));
         let ours = sockets.iter().map(Socket::queue).collect();
-        Ok(Self { counters, sockets: map, queues, ours, cores, notes, link })
+        Ok(Self { counters, sockets: map, queues, ours, cores, mode, notes, link })
+    }
+
+    /// Does all that [`new`](Self::new) does but attaching: the interface does not notice.
+    pub(super) fn rehearse(interface: &XdpInterface, settings: &Settings) -> Result<(), PortError> {
+        let queues = interface.queues;
+        let (cores, counters, map) = tables(queues)?;
+        let parts = Parts {
+            counters: &counters,
+            sockets: &map,
+            queues,
+            cores,
+            has_time: settings.timestamps == TimestampSource::Program,
+            has_fragments: true,
+            only: None,
+        };
+        Ok(load(parts).map(drop)?)
+    }
+
+    /// Where it runs.
+    pub(super) fn mode(&self) -> XdpMode {
+        self.mode
     }
 
     /// What is to be told of how it was attached.
@@ -121,23 +130,46 @@ impl Attached {
     }
 }
 
-/// Attaches in the mode asked for, and says what else was tried.
-fn attach(
-    parts: Parts<'_>,
-    interface: &XdpInterface,
-    mode: Mode,
-) -> Result<(Link, Vec<String>), PortError> {
+/// Counters and sockets of so many queues, and on how many cores.
+fn tables(queues: u32) -> Result<(u32, MappedArray, Map), PortError> {
+    let cores = possible_cpus().map_err(|error| PortError::Io {
+        action: "read",
+        path: "/sys/devices/system/cpu/possible".into(),
+        error,
+    })?;
+    let counters = MappedArray::create("bl_counters", queues * cores * WORDS, 1)?;
+    let sockets = Map::create(&MapOptions {
+        name: "bl_sockets",
+        kind: MapKind::Sockets,
+        key_bytes: 4,
+        value_bytes: 4,
+        entries: queues,
+        flags: 0,
+    })?;
+    Ok((cores, counters, sockets))
+}
+
+fn load(parts: Parts<'_>) -> Result<Loaded, BpfError> {
     let load = |has_fragments| {
         let code = program::assemble(&Parts { has_fragments, ..parts })?;
         let name = "burstline";
         Loaded::load(&code, &ProgramOptions { name, has_fragments, ..ProgramOptions::default() })
     };
     // Kernels before 5.18 know no packets of several buffers. The first error tells more.
-    let program = load(true).or_else(|error| load(false).map_err(|_| error))?;
+    load(true).or_else(|error| load(false).map_err(|_| error))
+}
+
+/// Attaches in the mode asked for, and says in which, and what else was tried.
+fn attach(
+    parts: Parts<'_>,
+    interface: &XdpInterface,
+    mode: Mode,
+) -> Result<(Link, XdpMode, Vec<String>), PortError> {
+    let program = load(parts)?;
     let index = interface.link.index;
-    let on = |mode| attach_patiently(&program, index, mode);
+    let on = |mode| attach_patiently(&program, index, mode).map(|link| (link, mode));
     let mut notes = Vec::new();
-    let link = match mode {
+    let (link, mode) = match mode {
         Mode::Native => on(XdpMode::Native)?,
         Mode::Generic => on(XdpMode::Generic)?,
         Mode::Auto => match on(XdpMode::Native) {
@@ -149,7 +181,7 @@ fn attach(
             Err(error) => return Err(error.into()),
         },
     };
-    Ok((link, notes))
+    Ok((link, mode, notes))
 }
 
 /// As [`Link::attach_xdp`], and waits a little for the end of a program before us: a process that

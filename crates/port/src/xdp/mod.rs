@@ -33,6 +33,7 @@
 
 mod attached;
 mod guard;
+mod probe;
 mod program;
 mod settings;
 mod source;
@@ -44,6 +45,7 @@ use burstline_wire::headers::LinkType;
 
 use crate::{Address, OpenOptions, Port, PortError};
 use attached::Attached;
+pub(crate) use probe::probe;
 use settings::Settings;
 use source::XdpSource;
 

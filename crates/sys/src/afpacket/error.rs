@@ -50,6 +50,17 @@ pub enum AfPacketError {
         /// The most there may be.
         most: usize,
     },
+    /// The descriptor that was left open is not what is needed.
+    #[error(
+        "descriptor {number}: {source}; it has to be socket(AF_PACKET, SOCK_RAW, 0), bound to \
+         nothing and kept open across exec"
+    )]
+    BadInherited {
+        /// Its number.
+        number: i32,
+        /// What is wrong.
+        source: io::Error,
+    },
     /// A system call failed for a reason of its own.
     #[error("{interface}: {call}: {source}")]
     System {

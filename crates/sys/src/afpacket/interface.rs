@@ -9,11 +9,12 @@ use std::fs;
 use std::io;
 use std::mem::zeroed;
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixDatagram;
 
 use libc::{c_ulong, ifreq};
 
 use super::AfPacketError;
-use super::socket::{Socket, check};
+use super::socket::check;
 
 /// What is known of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,14 +41,13 @@ pub enum LinkState {
 }
 
 impl Interface {
-    /// Looks up an interface of the calling thread's network namespace.
+    /// Looks up an interface of the calling thread's network namespace. Needs no privilege.
     ///
     /// # Errors
-    /// [`AfPacketError::NoSuchInterface`], and [`AfPacketError::NotPermitted`] where the process
-    /// could not open it either.
+    /// [`AfPacketError::NoSuchInterface`], [`AfPacketError::System`].
     pub fn named(name: &str) -> Result<Self, AfPacketError> {
-        let fail = AfPacketError::system(name, "socket(AF_PACKET)");
-        Self::find(Socket::new().map_err(fail)?.as_fd(), name)
+        let fail = AfPacketError::system(name, "socket(AF_UNIX)");
+        Self::find(UnixDatagram::unbound().map_err(fail)?, name)
     }
 
     /// Looks an interface up by its name.

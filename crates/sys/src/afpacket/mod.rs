@@ -53,6 +53,7 @@ pub use packet::{PacketMarks, RingPacket};
 pub use ring::{Block, Ring, RingStatistics};
 pub use sender::{SEND_MAX, Sender};
 pub(crate) use socket::check;
+pub use socket::socket_to_inherit;
 
 #[cfg(all(test, not(miri)))]
 mod tests;

@@ -67,6 +67,10 @@ pub struct RingOptions {
     pub direction: Direction,
     /// Whose clock.
     pub timestamps: Timestamps,
+    /// The number of a packet socket that whoever started this process has left open for it, in
+    /// place of a new one: `socket(AF_PACKET, SOCK_RAW, 0)`, which needs `CAP_NET_RAW`; all else
+    /// here needs nothing.
+    pub inherited: Option<i32>,
     /// A group to share packets with.
     pub fanout: Option<Fanout>,
     /// A cBPF program; packets for which it returns 0 are not taken, nor counted by this socket.
@@ -88,6 +92,7 @@ impl Default for RingOptions {
             is_promiscuous: true,
             direction: Direction::Both,
             timestamps: Timestamps::Kernel,
+            inherited: None,
             fanout: None,
             filter: Vec::new(),
             complement: Vec::new(),

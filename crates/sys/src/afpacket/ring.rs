@@ -77,7 +77,11 @@ impl Ring {
         check_shape(options)?;
         let program = checked_program(&options.filter, options.direction)?;
         let fail = |call| AfPacketError::system(interface, call);
-        let socket = Socket::new().map_err(fail("socket(AF_PACKET)"))?;
+        let socket = match options.inherited {
+            None => Socket::new().map_err(fail("socket(AF_PACKET)"))?,
+            Some(number) => Socket::inherited(number)
+                .map_err(|source| AfPacketError::BadInherited { number, source })?,
+        };
         let found = Interface::find(&socket, interface)?;
         configure(&socket, options).map_err(fail("setting up a packet socket"))?;
         let request = request(options);

@@ -2,11 +2,24 @@
 
 use std::io;
 use std::mem::zeroed;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use libc::{c_int, c_void, sockaddr_ll, socklen_t};
 
 use super::{FILTER_MAX, Instruction};
+
+/// A packet socket for a program to be started with fewer rights: it is bound to nothing, and
+/// stays open in programs that this process starts. Its number is for
+/// [`RingOptions::inherited`](super::RingOptions::inherited) there. Needs `CAP_NET_RAW`.
+///
+/// # Errors
+/// What the kernel says.
+pub fn socket_to_inherit() -> io::Result<OwnedFd> {
+    // SAFETY: the call takes no pointer.
+    let fd = check(unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0) })?;
+    // SAFETY: the descriptor is new, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
 
 /// A socket of family `AF_PACKET` that delivers whole frames.
 pub(super) struct Socket(OwnedFd);
@@ -19,6 +32,23 @@ impl Socket {
         let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
         // SAFETY: the descriptor is new, and nobody else knows it.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// A copy of descriptor number `number`, which whoever started this process has left open: a
+    /// packet socket of whole frames that is bound to nothing.
+    ///
+    /// # Errors
+    /// `EBADF` if there is none, `EPROTOTYPE` if it is something else.
+    pub(super) fn inherited(number: RawFd) -> io::Result<Self> {
+        // SAFETY: the call takes no pointer, and a wrong number is an error.
+        let fd = check(unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) })?;
+        // SAFETY: the descriptor is new, and nobody else knows it.
+        let socket = Self(unsafe { OwnedFd::from_raw_fd(fd) });
+        let domain = socket.option(libc::SOL_SOCKET, libc::SO_DOMAIN)?;
+        let kind = socket.option(libc::SOL_SOCKET, libc::SO_TYPE)?;
+        let fits = (domain, kind) == (libc::AF_PACKET, libc::SOCK_RAW)
+            && socket.address()?.sll_protocol == 0;
+        fits.then_some(socket).ok_or_else(|| io::Error::from_raw_os_error(libc::EPROTOTYPE))
     }
 
     /// Attaches it to an interface. `protocol` is an `ETH_P_` number; 0 to receive nothing.
@@ -37,13 +67,17 @@ impl Socket {
     /// The index of the interface that it is attached to: 0 for none, negative for one that was
     /// deleted.
     pub(super) fn interface_index(&self) -> io::Result<c_int> {
+        Ok(self.address()?.sll_ifindex)
+    }
+
+    fn address(&self) -> io::Result<sockaddr_ll> {
         // SAFETY: a struct of integers may be all zeros.
         let mut address: sockaddr_ll = unsafe { zeroed() };
         let mut bytes = size_of::<sockaddr_ll>() as socklen_t;
         let place = (&raw mut address).cast();
         // SAFETY: `place` has room for `bytes` bytes, which the call fills in.
         check(unsafe { libc::getsockname(self.0.as_raw_fd(), place, &raw mut bytes) })?;
-        Ok(address.sll_ifindex)
+        Ok(address)
     }
 
     /// Sets an option of level `SOL_PACKET`.
@@ -78,13 +112,18 @@ impl Socket {
 
     /// The error that the kernel left at the socket, if any; reading it takes it away.
     pub(super) fn take_error(&self) -> io::Result<Option<io::Error>> {
-        let mut error: c_int = 0;
+        let error = self.option(libc::SOL_SOCKET, libc::SO_ERROR)?;
+        Ok((error != 0).then(|| io::Error::from_raw_os_error(error)))
+    }
+
+    /// An option that is an integer.
+    fn option(&self, level: c_int, option: c_int) -> io::Result<c_int> {
+        let mut value: c_int = 0;
         let mut bytes = size_of::<c_int>() as socklen_t;
-        let (fd, place) = (self.0.as_raw_fd(), (&raw mut error).cast());
-        let (level, option) = (libc::SOL_SOCKET, libc::SO_ERROR);
+        let (fd, place) = (self.0.as_raw_fd(), (&raw mut value).cast());
         // SAFETY: `place` has room for `bytes` bytes, which the call fills in.
         check(unsafe { libc::getsockopt(fd, level, option, place, &raw mut bytes) })?;
-        Ok((error != 0).then(|| io::Error::from_raw_os_error(error)))
+        Ok(value)
     }
 
     /// Makes the kernel run `program` on each packet from now on, in place of any other.

@@ -34,6 +34,7 @@ pub(super) struct Library {
     free_code: unsafe extern "C" fn(*mut RawProgram),
     validate: unsafe extern "C" fn(*const RawInstruction, c_int) -> c_int,
     filter: unsafe extern "C" fn(*const RawInstruction, *const u8, c_uint, c_uint) -> c_uint,
+    version: unsafe extern "C" fn() -> *const c_char,
 }
 
 impl Library {
@@ -68,8 +69,15 @@ impl Library {
                 free_code: find(library, name, c"pcap_freecode")?,
                 validate: find(library, name, c"bpf_validate")?,
                 filter: find(library, name, c"bpf_filter")?,
+                version: find(library, name, c"pcap_lib_version")?,
             })
         }
+    }
+
+    /// What it calls itself.
+    pub(super) fn version(&self) -> String {
+        // SAFETY: L1; the text ends in NUL and lives as long as the library.
+        unsafe { CStr::from_ptr((self.version)()) }.to_string_lossy().into_owned()
     }
 
     /// A handle without a device; `None` if there is no memory for it.

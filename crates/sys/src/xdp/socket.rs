@@ -102,6 +102,23 @@ impl Socket {
     /// # Errors
     /// [`XdpError`], each variant as it says.
     pub fn open(interface: &str, queue: u32, options: &SocketOptions) -> Result<Self, XdpError> {
+        let mut this = Self::unbound(interface, queue, options)?;
+        this.is_multi_buffer = bind(&this.socket, &this.interface, queue, options)?;
+        this.is_zero_copy = this.socket.is_zero_copy().unwrap_or(false);
+        this.prefer_busy_poll(options.busy_poll_packets)?;
+        Ok(this)
+    }
+
+    /// Does all that [`open`](Self::open) does, except that it takes no queue: the interface does
+    /// not notice.
+    ///
+    /// # Errors
+    /// [`XdpError`], each variant as it says.
+    pub fn rehearse(interface: &str, queue: u32, options: &SocketOptions) -> Result<(), XdpError> {
+        Self::unbound(interface, queue, options).map(drop)
+    }
+
+    fn unbound(interface: &str, queue: u32, options: &SocketOptions) -> Result<Self, XdpError> {
         check_shape(options)?;
         let fail = |call| XdpError::system(interface, call);
         let socket = RawSocket::new().map_err(fail("socket(AF_XDP)"))?;
@@ -133,9 +150,6 @@ impl Socket {
             is_always_told: !options.needs_wakeup || options.busy_poll_packets.is_some(),
         };
         this.stock(options.frames);
-        this.is_multi_buffer = bind(&this.socket, &this.interface, queue, options)?;
-        this.is_zero_copy = this.socket.is_zero_copy().unwrap_or(false);
-        this.prefer_busy_poll(options.busy_poll_packets)?;
         Ok(this)
     }
 

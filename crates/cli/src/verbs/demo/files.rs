@@ -8,6 +8,8 @@ use crate::failure::Failure;
 
 /// What real programs sent each other; `assets/README.md` says how it was recorded.
 pub(super) const REAL_TRAFFIC: &[u8] = include_bytes!("../../../assets/real-traffic.pcap");
+/// How many packets that is.
+pub(super) const REAL_PACKETS: u64 = 149;
 
 /// Bytes of a pcap file before its first packet. Source: draft-ietf-opsawg-pcap, section 4.
 const PCAP_HEADER_BYTES: usize = 24;
@@ -21,6 +23,8 @@ pub(super) struct DemoFiles {
     pub(super) copies: String,
     /// What is recorded.
     pub(super) recorded: String,
+    /// What is recorded of live traffic.
+    pub(super) live: String,
     pub(super) is_kept: bool,
 }
 
@@ -35,6 +39,7 @@ impl DemoFiles {
             real: path("real.pcap"),
             copies: path("copies.pcap"),
             recorded: path("recorded.pcapng"),
+            live: path("live.pcapng"),
             directory: directory.clone(),
             is_kept,
         };

@@ -2,18 +2,31 @@
 
 use std::process::{Command, Stdio};
 
+/// Packets that tshark takes a second for.
+const FEW: u64 = 20_000;
+
+/// Who was asked, and what it found.
+pub(super) type Verdict = (String, Option<u64>);
+
 /// Who was asked, and how many packets it found; `None` where it is not installed or said nothing
 /// that is a number.
-pub(super) fn ask(path: &str) -> Vec<(String, Option<u64>)> {
+///
+/// tshark takes apart every packet: it is asked only if `packets` are few.
+pub(super) fn ask(path: &str, packets: u64) -> Vec<Verdict> {
     let ask = |program: &str, arguments: &[&str]| {
         let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         number_in(&text)
     };
-    vec![
+    let mut verdicts = vec![
         ("read by tcpdump".to_owned(), ask("tcpdump", &["--count", "-r", path])),
         ("read by capinfos".to_owned(), ask("capinfos", &["-c", "-M", "-T", "-r", "-C", path])),
-    ]
+    ];
+    if packets < FEW {
+        let arguments = ["-r", path, "-T", "fields", "-e", "frame.number"];
+        verdicts.push(("read by tshark".to_owned(), ask("tshark", &arguments)));
+    }
+    verdicts
 }
 
 /// The last word of `text` that is a number: `N packets` or `FILE<tab>N`.

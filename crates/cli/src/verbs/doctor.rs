@@ -1,0 +1,39 @@
+//! `burstline doctor`: what can be opened here.
+
+use std::process::ExitCode;
+
+use burstline_port::{ProbeOptions, probe_ports};
+use burstline_sys::afpacket::present_interfaces;
+use burstline_sys::machine::Machine;
+
+use crate::args::{Doctor, DoctorArgs, DoctorPortsArgs};
+use crate::failure::Failure;
+use crate::view;
+
+/// Looks at what was asked for.
+pub(crate) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
+    match &args.about {
+        Doctor::Ports(args) => ports(args),
+    }
+}
+
+/// A report, whatever is in it: only an interface that is not there is a failure.
+fn ports(args: &DoctorPortsArgs) -> Result<ExitCode, Failure> {
+    let mut present = present_interfaces();
+    present.sort();
+    if let Some(name) = args.interfaces.iter().find(|name| !present.contains(name)) {
+        let there_are = present.join(", ");
+        return Err(Failure::new(format!("no interface '{name}'; there are: {there_are}")));
+    }
+    if !args.interfaces.is_empty() {
+        present.retain(|name| args.interfaces.contains(name));
+    }
+    let probes = probe_ports(&present, &ProbeOptions { may_attach: args.probe });
+    let machine = Machine::examine();
+    let text = match args.json {
+        true => format!("{}\n", view::doctor::json(&probes, &machine)),
+        false => view::doctor::text(&probes, &machine),
+    };
+    view::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}

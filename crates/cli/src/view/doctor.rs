@@ -1,0 +1,157 @@
+//! What `doctor` found: a table of ports, then the machine.
+//!
+//! A line a port: whether it opens, and how. Under it, what stands in the way, what mends it, and
+//! what else to know.
+
+mod json;
+
+use std::fmt::Write;
+
+use burstline_port::Probe;
+use burstline_sys::machine::{Capability, Machine, capability};
+
+use super::words::size_text;
+pub(crate) use json::json;
+
+/// What kernels brought, from when on.
+const KERNEL_NEEDS: [(u32, u32, &str); 5] = [
+    (5, 11, "busy polling of XDP sockets"),
+    (5, 18, "XDP packets of several buffers"),
+    (6, 1, "timestamps by our XDP program"),
+    (6, 3, "drivers say what XDP they can"),
+    (6, 6, "XDP sockets for packets longer than a frame"),
+];
+
+/// As text for people.
+pub(crate) fn text(probes: &[Probe], machine: &Machine) -> String {
+    let longest = probes.iter().map(|probe| probe.port.chars().count()).max().unwrap_or(0);
+    let columns = longest.max("port".len());
+    let mut text = format!("{:<columns$}  opens  how\n", "port");
+    for probe in probes {
+        port(&mut text, columns, probe);
+    }
+    text.push('\n');
+    facts(&mut text, machine);
+    text
+}
+
+fn port(text: &mut String, columns: usize, probe: &Probe) {
+    let opens = match (probe.can_open, probe.needs.is_empty()) {
+        (true, true) => "yes",
+        (true, false) => "with",
+        (false, _) => "no",
+    };
+    // Writing to a string does not fail, here and below.
+    let mut lines = vec![how(probe)];
+    lines.extend(probe.why_not.clone());
+    lines.extend(probe.mend.as_ref().map(|mend| format!("mend: {mend}")));
+    for remark in &probe.remarks {
+        lines.push(match &remark.mend {
+            Some(mend) => format!("{}; mend: {mend}", remark.what),
+            None => remark.what.clone(),
+        });
+    }
+    let mut head = format!("{:<columns$}  {opens:<5}", probe.port);
+    for line in lines.iter().filter(|line| !line.is_empty()) {
+        let _ = writeln!(text, "{head}  {}", line.trim());
+        head = " ".repeat(columns + 7);
+    }
+    if lines.iter().all(String::is_empty) {
+        let _ = writeln!(text, "{}", head.trim_end());
+    }
+}
+
+/// `with --steal, native by the driver's word, zero-copy, 4 queues, ixgbe, node 0`
+fn how(probe: &Probe) -> String {
+    let mut parts: Vec<String> = probe.needs.iter().map(|need| (*need).to_owned()).collect();
+    if let Some(mode) = probe.mode.filter(|_| probe.can_open) {
+        parts.push(match (probe.is_mode_tried, mode) {
+            (false, "native") => "native by the driver's word".to_owned(),
+            (_, mode) => mode.to_owned(),
+        });
+        parts.push(match probe.has_zero_copy {
+            Some(true) => "zero-copy".to_owned(),
+            _ => "copy".to_owned(),
+        });
+    }
+    match probe.queues {
+        Some(1) => parts.push("1 queue".to_owned()),
+        Some(queues) => parts.push(format!("{queues} queues")),
+        None => {}
+    }
+    parts.extend(probe.device.driver.clone());
+    if probe.device.has_hardware_timestamps == Some(true) {
+        parts.push("hardware timestamps".to_owned());
+    }
+    parts.extend(probe.device.node.map(|node| format!("node {node}")));
+    parts.join(", ")
+}
+
+fn facts(text: &mut String, machine: &Machine) {
+    let mut fact = |name: &str, what: &str| {
+        let _ = writeln!(text, "{name:<12} {what}");
+    };
+    let missing: Vec<_> = (KERNEL_NEEDS.iter())
+        .filter(|(major, minor, _)| !machine.is_kernel_at_least(*major, *minor))
+        .map(|(major, minor, what)| format!("no {what} (Linux {major}.{minor})"))
+        .collect();
+    match missing.is_empty() {
+        true => fact("kernel", &format!("{}: has all that we use", machine.kernel)),
+        false => fact("kernel", &format!("{}: {}", machine.kernel, missing.join(", "))),
+    }
+    fact("rights", &rights(machine));
+    match &machine.user_namespace {
+        Ok(()) => fact("namespaces", "user namespaces can be made: unshare -Urn"),
+        Err(error) => fact("namespaces", &format!("no user namespace: {error}")),
+    }
+    match &machine.libpcap {
+        Ok(version) => fact("filters", version),
+        Err(error) => fact("filters", error),
+    }
+    fact("pages", &pages(machine));
+    let limit = |bytes: Option<u64>| match bytes {
+        Some(bytes) => size_text(bytes as usize),
+        None => "no limit".to_owned(),
+    };
+    let (now, most) = (limit(machine.locked_memory.0), limit(machine.locked_memory.1));
+    let lock = match now == most {
+        true => now,
+        false => format!("{now}, can be raised to {most}"),
+    };
+    fact("locked", &format!("memory that may be locked: {lock}"));
+}
+
+fn rights(machine: &Machine) -> String {
+    let rights = &machine.rights;
+    let has = |one: &Capability| rights.has(*one);
+    let names = |wanted: bool| {
+        let list = capability::ALL.iter().filter(|one| has(one) == wanted);
+        list.map(|one| one.name).collect::<Vec<_>>().join(" ")
+    };
+    let mut text = match (names(true), names(false)) {
+        (none, _) if none.is_empty() => "no capability".to_owned(),
+        (all, none) if none.is_empty() => all,
+        (some, missing) => format!("{some}; not {missing}"),
+    };
+    if !rights.is_machine_wide {
+        text += "; all of a user namespace, which BPF does not count";
+    }
+    match machine.unprivileged_bpf_disabled {
+        Some(0) => text + "; bpf(2) open to all",
+        _ => text,
+    }
+}
+
+fn pages(machine: &Machine) -> String {
+    let pools = machine.huge_pages.iter().map(|pool| {
+        let size = size_text(pool.page_bytes as usize);
+        format!("{size}: {} of {} free", pool.unpromised(), pool.total)
+    });
+    let mut parts: Vec<String> = pools.collect();
+    let setting = machine.transparent_pages.as_deref().unwrap_or("none");
+    parts.push(match &machine.collapse {
+        Ok(()) => format!("transparent: {setting}, gathered on request"),
+        Err(why) => format!("transparent: {setting}, {why}"),
+    });
+    parts.join("; ")
+}

@@ -1,0 +1,149 @@
+//! Trying an XDP port: frames and program, and as much of the rest as nobody notices.
+//!
+//! ```text
+//! frames registered, rings mapped      nobody notices                      always
+//! program verified and loaded          nobody notices                      always
+//! socket bound to a queue, copy mode   a device of software does not care  there, else if allowed
+//! program attached, passing all        a network card may set up its rings if allowed
+//! ```
+
+use burstline_sys::bpf::{BpfError, XdpMode, attached_program};
+use burstline_sys::device::Device;
+use burstline_sys::limits;
+use burstline_sys::machine::capability::{BPF, IPC_LOCK, NET_ADMIN, NET_RAW};
+use burstline_sys::machine::{Capability, Rights};
+use burstline_sys::xdp::{Copying, Socket, SocketOptions, XdpError, XdpInterface};
+
+use super::attached::Attached;
+use super::guard;
+use super::settings::{self, Settings};
+use crate::{Address, PortError, Probe, ProbeOptions};
+
+/// What opening takes.
+const RIGHTS: [Capability; 3] = [NET_RAW, NET_ADMIN, BPF];
+
+/// Tries what opening does, up to the step that somebody would notice.
+pub(crate) fn probe(address: &Address, options: &ProbeOptions, probe: &mut Probe) {
+    let settings = match settings::parse(address) {
+        Ok(settings) => settings,
+        Err(error) => return probe.refuse(&error),
+    };
+    let interface = match XdpInterface::by_name(&settings.interface) {
+        Ok(interface) => interface,
+        Err(error) => return probe.refuse(&error),
+    };
+    describe(&interface, probe);
+    let is_hosts_own = match guard::refuse_the_hosts_own(&interface.link.name, address) {
+        Err(PortError::WouldSteal { reason, .. }) => Some(reason),
+        _ => None,
+    };
+    let may_attach = options.may_attach && is_hosts_own.is_none();
+    let may_bind = may_attach || probe.device.bus.is_none();
+    if let Err(error) = try_it(&interface, &settings, may_bind, may_attach, probe) {
+        let lacks_memory = check_all_queues(&interface, &settings.socket).is_err();
+        return refuse(&error, &interface, lacks_memory, probe);
+    }
+    probe.can_open = true;
+    if let Some(reason) = is_hosts_own {
+        probe.needs.push("--steal");
+        probe.why_not = Some(format!("it takes packets away from the host, and {reason}"));
+        probe.mend = Some(format!("--steal, or afpacket:{}", interface.link.name));
+    }
+}
+
+/// What is known without trying.
+fn describe(interface: &XdpInterface, probe: &mut Probe) {
+    let link = &interface.link;
+    probe.queues = Some(interface.queues);
+    probe.device = Device::ask(&link.name, link.index);
+    let features = probe.device.xdp;
+    probe.mode = features.map(|xdp| match xdp.has_native() && xdp.has_redirect() {
+        true => "native",
+        false => "generic",
+    });
+    probe.has_zero_copy = features.map(|xdp| xdp.has_zero_copy());
+    probe.attached_program =
+        attached_program(link.index).ok().flatten().map(|attached| attached.program_id);
+    probe.remark_if_down(&link.name, link.is_up);
+    if probe.device.strips_vlan_tags == Some(true) {
+        let mend = format!("ethtool -K {} rxvlan off", link.name);
+        probe.remark("the device takes VLAN tags off: they are not seen".to_owned(), Some(mend));
+    }
+}
+
+fn try_it(
+    interface: &XdpInterface,
+    settings: &Settings,
+    may_bind: bool,
+    may_attach: bool,
+    probe: &mut Probe,
+) -> Result<(), PortError> {
+    let name = &interface.link.name;
+    // Rights come first: who lacks them is not helped by a higher limit.
+    Attached::rehearse(interface, settings)?;
+    Socket::rehearse(name, 0, &settings.socket)?;
+    check_all_queues(interface, &settings.socket)?;
+    if let Some(program_id) = probe.attached_program {
+        return Err(BpfError::Attached { interface_index: interface.link.index, program_id }.into());
+    }
+    if may_bind {
+        let copying = if may_attach { settings.socket.copying } else { Copying::Copy };
+        let socket = SocketOptions { copying, frames: 64, rx_entries: 64, ..settings.socket };
+        let socket = Socket::open(name, 0, &socket)?;
+        if may_attach {
+            probe.has_zero_copy = Some(socket.is_zero_copy());
+        }
+    }
+    if may_attach {
+        // No socket is in its map: it passes everything.
+        let attached = Attached::new(interface, &[], settings, None)?;
+        probe.mode = Some(match attached.mode() {
+            XdpMode::Generic => "generic",
+            _ => "native",
+        });
+        probe.is_mode_tried = true;
+    }
+    Ok(())
+}
+
+/// The frames of all queues count against one limit, and the rehearsal saw those of one.
+fn check_all_queues(interface: &XdpInterface, socket: &SocketOptions) -> Result<(), XdpError> {
+    let frames = u64::from(socket.frames) * u64::from(socket.frame_bytes);
+    let bytes = frames * u64::from(interface.queues);
+    let rights = Rights::read();
+    let is_free = rights.is_machine_wide && rights.has(IPC_LOCK);
+    match limits::locked_memory_range().1 {
+        Some(limit) if !is_free && limit < bytes => Err(XdpError::NoMemory {
+            interface: interface.link.name.clone(),
+            bytes: bytes as usize,
+            limit: format!("{} KiB", limit / 1024),
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn refuse(error: &PortError, interface: &XdpInterface, lacks_memory: bool, probe: &mut Probe) {
+    let name = &interface.link.name;
+    match error {
+        PortError::Xdp(XdpError::NotPermitted { .. })
+        | PortError::Bpf(BpfError::NotPermitted { .. }) => {
+            // The frames would be the next thing to fail.
+            let also = lacks_memory.then_some(IPC_LOCK);
+            probe.refuse_for_rights(&RIGHTS.into_iter().chain(also).collect::<Vec<_>>());
+        }
+        PortError::Bpf(BpfError::Attached { program_id, .. }) => probe.refuse_with(
+            format!("XDP program {program_id} is on it, and it takes no other"),
+            // A program that is held by a link goes with its process only.
+            Some(format!("end the process that put it there, or: ip link set dev {name} xdp off")),
+        ),
+        PortError::Xdp(XdpError::NoMemory { bytes, limit, .. }) => probe.refuse_with(
+            format!("its frames are {bytes} bytes, {limit} may be locked"),
+            Some(format!(
+                "as root: ulimit -l {}, or fewer frames: {}?frames=1024",
+                bytes.div_ceil(1024),
+                probe.port
+            )),
+        ),
+        other => probe.refuse(other),
+    }
+}

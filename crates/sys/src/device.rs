@@ -1,0 +1,192 @@
+//! What an interface's driver says that it can do: questions that disturb nobody and need no
+//! privilege.
+//!
+//! ```text
+//!   generic netlink, family netdev   XDP in the driver, zero-copy, several buffers    Linux 6.3
+//!   SIOCETHTOOL                      driver, bus, VLAN offload, hardware timestamps
+//!   /sys/class/net/X/device          the node that the device is plugged into
+//! ```
+//!
+//! Source: Documentation/netlink/specs/netdev.yaml and include/uapi/linux/ethtool.h of Linux 6.18.
+
+use std::fs;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixDatagram;
+
+use crate::afpacket::{check, request};
+use crate::memory::NodeId;
+use crate::netlink::{self, attribute, find, half};
+
+/// What a driver says of XDP. Source: `NETDEV_XDP_ACT_`, include/uapi/linux/netdev.h.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct XdpFeatures(u64);
+
+impl XdpFeatures {
+    /// Whether programs can run in the driver.
+    pub fn has_native(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// Whether packets can be sent on to sockets and other interfaces.
+    pub fn has_redirect(self) -> bool {
+        self.0 & 1 << 1 != 0
+    }
+
+    /// Whether the device can write into a socket's memory itself.
+    pub fn has_zero_copy(self) -> bool {
+        self.0 & 1 << 3 != 0
+    }
+
+    /// Whether programs can see packets of several buffers.
+    pub fn has_several_buffers(self) -> bool {
+        self.0 & 1 << 5 != 0
+    }
+}
+
+/// What is known of a device. What could not be asked is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Device {
+    /// The driver's name.
+    pub driver: Option<String>,
+    /// Where it is plugged in, as `0000:01:00.0`. `None` for one that is made of software.
+    pub bus: Option<String>,
+    /// The node that it is plugged into.
+    pub node: Option<NodeId>,
+    /// What the driver says of XDP. Linux 6.3.
+    pub xdp: Option<XdpFeatures>,
+    /// Whether the device takes VLAN tags out of packets.
+    pub strips_vlan_tags: Option<bool>,
+    /// Whether the device can stamp packets that it receives.
+    pub has_hardware_timestamps: Option<bool>,
+}
+
+impl Device {
+    /// Asks about an interface of the calling thread's network namespace.
+    pub fn ask(name: &str, interface_index: u32) -> Self {
+        let driver = driver(name);
+        let (driver, bus) = driver.map_or((None, None), |(driver, bus)| (Some(driver), bus));
+        let node = bus.as_ref().and_then(|_| node(name));
+        Self {
+            driver,
+            bus,
+            node,
+            xdp: xdp_features(interface_index).ok(),
+            strips_vlan_tags: strips_vlan_tags(name).ok(),
+            has_hardware_timestamps: has_hardware_timestamps(name).ok(),
+        }
+    }
+}
+
+/// Source: `struct genlmsghdr`, include/uapi/linux/genetlink.h: command, version, 2 of padding.
+const GENERIC_BYTES: usize = 4;
+/// The family of families. Source: GENL_ID_CTRL, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_.
+const CONTROL: u16 = 0x10;
+const GET_FAMILY: u8 = 3;
+const FAMILY_ID: u16 = 1;
+const FAMILY_NAME: u16 = 2;
+/// Source: NETDEV_CMD_DEV_GET, NETDEV_A_DEV_, include/uapi/linux/netdev.h.
+const DEVICE_GET: u8 = 1;
+const DEVICE_INDEX: u16 = 1;
+const DEVICE_XDP_FEATURES: u16 = 3;
+
+/// Asks the driver. `ENOENT` before Linux 6.3, `ENODEV` if there is no such interface.
+pub fn xdp_features(interface_index: u32) -> io::Result<XdpFeatures> {
+    let family = generic(CONTROL, GET_FAMILY, &attribute(FAMILY_NAME, b"netdev\0"))?;
+    let family = find(&family, |kind| kind == FAMILY_ID).and_then(half);
+    let family = family.ok_or_else(netlink::malformed)?;
+    let which = attribute(DEVICE_INDEX, &interface_index.to_ne_bytes());
+    let answer = generic(family, DEVICE_GET, &which)?;
+    let bits = find(&answer, |kind| kind == DEVICE_XDP_FEATURES).and_then(<[u8]>::first_chunk);
+    bits.map(|&bits| XdpFeatures(u64::from_ne_bytes(bits))).ok_or_else(netlink::malformed)
+}
+
+fn generic(family: u16, command: u8, attributes: &[u8]) -> io::Result<Vec<u8>> {
+    let question = [&[command, 1, 0, 0][..], attributes].concat();
+    let answer = netlink::ask(libc::NETLINK_GENERIC, family, &question)?;
+    answer.get(GENERIC_BYTES..).map(<[u8]>::to_vec).ok_or_else(netlink::malformed)
+}
+
+/// Source: `ETHTOOL_`, include/uapi/linux/ethtool.h; sockios.h.
+const SIOCETHTOOL: libc::c_ulong = 0x8946;
+const DRIVER_INFO: u32 = 0x03;
+const FLAGS: u32 = 0x25;
+const FLAG_RX_VLAN: u32 = 1 << 8;
+const TIMESTAMP_INFO: u32 = 0x41;
+/// The device stamps, and its stamps are handed on. Source: `SOF_TIMESTAMPING_`, net_tstamp.h.
+const RX_HARDWARE: u32 = 1 << 2 | 1 << 6;
+
+/// `struct ethtool_drvinfo`: name, version, firmware, bus, and what is of no use here.
+#[repr(C)]
+struct DriverInfo {
+    command: u32,
+    texts: [[u8; 32]; 5],
+    others: [u32; 8],
+}
+
+const _: () = assert!(size_of::<DriverInfo>() == 196);
+
+fn driver(name: &str) -> Option<(String, Option<String>)> {
+    let mut info = DriverInfo { command: DRIVER_INFO, texts: [[0; 32]; 5], others: [0; 8] };
+    // SAFETY: `struct ethtool_drvinfo`, which this question fills in.
+    unsafe { ethtool(name, &mut info) }.ok()?;
+    let text = |bytes: &[u8]| {
+        let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+        String::from_utf8_lossy(text).into_owned()
+    };
+    let bus = text(&info.texts[3]);
+    Some((text(&info.texts[0]), (!bus.is_empty() && bus != "N/A").then_some(bus)))
+}
+
+fn strips_vlan_tags(name: &str) -> io::Result<bool> {
+    let mut value = [FLAGS, 0];
+    // SAFETY: `struct ethtool_value`, which this question fills in.
+    unsafe { ethtool(name, &mut value) }?;
+    Ok(value[1] & FLAG_RX_VLAN != 0)
+}
+
+fn has_hardware_timestamps(name: &str) -> io::Result<bool> {
+    let mut info = [0_u32; 11];
+    info[0] = TIMESTAMP_INFO;
+    // SAFETY: `struct ethtool_ts_info`, 44 bytes, which this question fills in.
+    unsafe { ethtool(name, &mut info) }?;
+    Ok(info[1] & RX_HARDWARE == RX_HARDWARE)
+}
+
+/// Asks one question.
+///
+/// # Safety
+/// `T` is the struct that the question, its first word, reads and fills in.
+unsafe fn ethtool<T>(name: &str, question: &mut T) -> io::Result<()> {
+    let socket = UnixDatagram::unbound()?;
+    let mut request = request(name)?;
+    request.ifr_ifru.ifru_data = (&raw mut *question).cast();
+    // SAFETY: the request points to a live struct of the kind that the caller vouches for.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) }).map(drop)
+}
+
+/// `/sys` shows the namespace that it was mounted in, so this is asked of plugged devices only.
+fn node(name: &str) -> Option<NodeId> {
+    let number = fs::read_to_string(format!("/sys/class/net/{name}/device/numa_node")).ok()?;
+    // A machine without nodes says -1.
+    number.trim().parse().ok().map(NodeId)
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_is_made_of_software_and_has_no_native_mode() {
+        let device = Device::ask("lo", 1);
+        assert_eq!((device.bus, device.node), (None, None));
+        // Before Linux 6.3 nobody says.
+        assert_ne!(device.xdp.map(XdpFeatures::has_native), Some(true));
+        assert_ne!(device.has_hardware_timestamps, Some(true));
+    }
+
+    #[test]
+    fn an_interface_that_is_not_there_is_known_by_nothing() {
+        assert_eq!(Device::ask("no-such-one", 1 << 30), Device::default());
+    }
+}
