@@ -42,6 +42,16 @@ pub(crate) fn send_by(bed: &Bed, frames: &Frames, bypasses_queue: bool) -> u64 {
     sent
 }
 
+/// Waits until the port has seen `packets`: a softirq may run later, and on another core.
+pub(crate) fn wait_for(port: &dyn Port, packets: u64) {
+    let start = Instant::now();
+    while port.account().offered < packets {
+        assert!(start.elapsed() < PATIENCE, "{packets} packets: {:?}", port.account());
+        std::thread::yield_now();
+    }
+    assert_eq!(port.account().offered, packets);
+}
+
 /// Lends until `is_enough` of the packets so far, or the port ends, or patience does.
 pub(crate) fn lend_until(
     port: &mut dyn Port,

@@ -1,8 +1,10 @@
 //! The sources and sinks that the suite runs over.
 
 use std::io::Write;
+use std::rc::Rc;
 
 use burstline_port::{FaultInjector, FaultPlan, OpenOptions, Port, PortTable, Tracer};
+use burstline_testbed::{Bed, Frames};
 use burstline_wire::files::{
     Direction, InterfaceDescription, PacketToWrite, PcapngEncoder, SectionDescription,
 };
@@ -12,7 +14,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
-use crate::common::{Folder, packets, pcap, pump, sink, source};
+use crate::common::live::{send, try_open, wait_for};
+use crate::common::{Folder, Got, packets, pcap, pump, sink, source};
 
 /// Packets that each backend has.
 pub(crate) const PACKETS: u64 = 3000;
@@ -21,11 +24,22 @@ pub(crate) const PACKETS: u64 = 3000;
 pub(crate) struct Backend {
     pub(crate) name: String,
     pub(crate) open: Box<dyn Fn() -> Box<dyn Port>>,
+    /// Whether packets come when they want: they are offered whatever the budget, and their times
+    /// differ from one opening to the next.
+    pub(crate) is_live: bool,
 }
 
 impl Backend {
     fn new(name: &str, open: impl Fn() -> Box<dyn Port> + 'static) -> Self {
-        Self { name: name.to_owned(), open: Box::new(open) }
+        Self { name: name.to_owned(), open: Box::new(open), is_live: false }
+    }
+
+    /// What is the same each time.
+    pub(crate) fn comparable(&self, mut packets: Vec<Got>) -> Vec<Got> {
+        if self.is_live {
+            packets.iter_mut().for_each(|packet| packet.time_ns = 0);
+        }
+        packets
     }
 }
 
@@ -125,5 +139,32 @@ pub(crate) fn sources(folder: &Folder) -> Vec<Backend> {
             Box::new(FaultInjector::new(source(&address, &options()).unwrap(), plan))
         }));
     }
+    backends.extend(live());
     backends
+}
+
+/// Live sources that have all their packets in their rings, and will get no more. None where there
+/// is no privilege.
+fn live() -> Vec<Backend> {
+    let Some(bed) = Bed::or_skip("live sources").map(Rc::new) else { return Vec::new() };
+    let addresses =
+        ["afpacket:v1?retire_ms=1", "xdp:v1?mode=native", "xdp:v1?mode=generic&frame=4096"];
+    let live = addresses.into_iter().filter_map(|address| {
+        if let Err(error) = try_open(&bed.far, address, options()) {
+            assert!(error.to_string().contains("setcap"), "{error}");
+            // Nobody is left to tell if this fails.
+            let _ = writeln!(std::io::stderr(), "skipped: {address}: {error}");
+            return None;
+        }
+        let bed = Rc::clone(&bed);
+        let open = move || {
+            let mut port = try_open(&bed.far, address, options()).unwrap();
+            send(&bed, &Frames::new(PACKETS, 200));
+            wait_for(&*port, PACKETS);
+            port.finish().unwrap();
+            port
+        };
+        Some(Backend { is_live: true, ..Backend::new(address, open) })
+    });
+    live.collect()
 }

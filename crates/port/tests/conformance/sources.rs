@@ -10,15 +10,17 @@ use crate::common::{Folder, check_ledger, drain_by_lending, drain_by_receiving, 
 fn lending_and_receiving_deliver_the_same_whatever_the_budget() {
     let folder = Folder::new();
     for backend in sources(&folder) {
-        let reference = drain_by_lending(&mut *(backend.open)(), u64::MAX);
+        let drained = |budget| drain_by_lending(&mut *(backend.open)(), budget);
+        let reference = backend.comparable(drained(u64::MAX));
         for budget in [1, 7, 1024] {
             // Chance of idling depends on the calls, and with it what is dropped.
             if backend.name == "idle" {
                 continue;
             }
-            let lent = drain_by_lending(&mut *(backend.open)(), budget);
+            let lent = backend.comparable(drained(budget));
             assert!(lent == reference, "{}: lend {budget}", backend.name);
             let received = drain_by_receiving(&mut *(backend.open)(), budget, 64 << 10, 8);
+            let received = backend.comparable(received);
             assert!(received == reference, "{}: receive {budget}", backend.name);
         }
     }
@@ -48,7 +50,8 @@ fn a_log_that_is_full_loses_nothing_and_keeps_the_order() {
         }
         let reference = drain_by_lending(&mut *(backend.open)(), 7);
         let received = drain_by_receiving(&mut *(backend.open)(), u64::MAX, 4096, 3);
-        assert!(received == reference, "{}", backend.name);
+        let is_same = backend.comparable(received) == backend.comparable(reference);
+        assert!(is_same, "{}", backend.name);
     }
 }
 
@@ -84,7 +87,7 @@ fn a_packet_that_the_log_refused_can_be_lent() {
 fn a_budget_is_kept_exactly_and_no_more_is_taken_in() {
     let folder = Folder::new();
     for backend in sources(&folder) {
-        if ["drops", "idle"].contains(&backend.name.as_str()) {
+        if backend.is_live || ["drops", "idle"].contains(&backend.name.as_str()) {
             continue;
         }
         for limit in [1, 7, 1024, PACKETS] {

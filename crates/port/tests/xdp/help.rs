@@ -1,7 +1,6 @@
 //! What these tests share.
 
 use std::io::Write;
-use std::time::Instant;
 
 use burstline_log::Scratch;
 use burstline_port::{Loss, OpenOptions, Port, PortState, open_sources};
@@ -9,7 +8,7 @@ use burstline_testbed::{Bed, FAR, FAR_MAC, Frames, NEAR_MAC, sequence_of};
 
 use crate::common::Got;
 pub(crate) use crate::common::live::{
-    PATIENCE, check_closed, drain, drain_by_receiving, lend_until, open, send, try_open,
+    PATIENCE, check_closed, drain, drain_by_receiving, lend_until, open, send, try_open, wait_for,
 };
 
 /// Where the program can run on a veth.
@@ -43,16 +42,6 @@ pub(crate) fn open_far(bed: &Bed, mode: &str, query: &str) -> Box<dyn Port> {
 pub(crate) fn open_all(bed: &Bed, address: &str) -> Vec<Box<dyn Port>> {
     let address = address.parse().unwrap();
     bed.far.run(move || open_sources(&address, &OpenOptions::default()).unwrap())
-}
-
-/// Waits until the port has seen `packets`: a softirq may run later, and on another core.
-pub(crate) fn wait_for(port: &dyn Port, packets: u64) {
-    let start = Instant::now();
-    while port.account().offered < packets {
-        assert!(start.elapsed() < PATIENCE, "{packets} packets: {:?}", port.account());
-        std::thread::yield_now();
-    }
-    assert_eq!(port.account().offered, packets);
 }
 
 /// Sends frames in by the far end, which has seen `before` already, and waits for all of them.

@@ -37,6 +37,8 @@ mod options;
 mod ring;
 mod socket;
 mod system;
+#[cfg(all(test, not(miri)))]
+mod tests;
 mod umem;
 
 pub use error::XdpError;

@@ -179,3 +179,88 @@ impl<T> Drop for Ring<T> {
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::AsFd;
+
+    use rustix::fs::{MemfdFlags, memfd_create};
+
+    use super::*;
+
+    /// Both ends of a ring of 8 entries in ordinary memory, which stands in for a socket's, as
+    /// they are after `position` entries.
+    fn ends(position: u32) -> (Ring<u64>, Ring<u64>) {
+        let file = File::from(memfd_create("ring", MemfdFlags::CLOEXEC).unwrap());
+        file.set_len(4096).unwrap();
+        let offsets = xdp_ring_offset { producer: 0, consumer: 64, desc: 192, flags: 128 };
+        let end = || {
+            let mut ring = Ring::map(file.as_fd(), 0, offsets, 8).unwrap();
+            (ring.ours, ring.theirs) = (position, position);
+            ring.publish();
+            ring.give_back();
+            ring
+        };
+        (end(), end())
+    }
+
+    #[test]
+    fn positions_wrap_around_and_nothing_is_lost_or_doubled() {
+        let first = u32::MAX - 20;
+        let (mut producer, mut consumer) = ends(first);
+        let (mut pushed, mut popped) = (0_u64, 0_u64);
+        for round in 0..20 {
+            let room = producer.room(5);
+            assert_eq!(u64::from(room), 5.min(8 - (pushed - popped)), "round {round}");
+            (0..room).for_each(|_| {
+                producer.push(pushed);
+                pushed += 1;
+            });
+            assert_eq!(u64::from(consumer.filled(8)), pushed - popped - u64::from(room));
+            producer.publish();
+            assert!(consumer.peek().eq(popped..pushed));
+            let filled = consumer.filled(3);
+            assert_eq!(u64::from(filled), 3.min(pushed - popped));
+            for _ in 0..filled {
+                assert_eq!(consumer.pop(), popped);
+                popped += 1;
+            }
+            consumer.give_back();
+        }
+        assert!(pushed > 60 && producer.ours < 100, "{pushed} from {first}: it has wrapped");
+    }
+
+    #[test]
+    fn what_was_taken_and_not_given_back_leaves_no_room() {
+        let (mut producer, mut consumer) = ends(u32::MAX - 3);
+        (0..producer.room(u32::MAX)).for_each(|number| producer.push(number.into()));
+        producer.publish();
+        assert_eq!((producer.room(1), consumer.filled(u32::MAX)), (0, 8));
+        (0..8).for_each(|number| assert_eq!(consumer.pop(), number));
+        assert_eq!((producer.room(1), consumer.filled(1)), (0, 0));
+        consumer.give_back();
+        assert_eq!(producer.room(u32::MAX), 8);
+    }
+
+    #[test]
+    fn positions_that_cannot_be_are_taken_for_nothing() {
+        for position in [0, 5, u32::MAX - 3] {
+            let (mut producer, mut consumer) = ends(position);
+            let word = |offset| producer.word(offset);
+            word(0).store(position.wrapping_add(9), Relaxed);
+            word(64).store(position.wrapping_add(1), Relaxed);
+            assert_eq!((consumer.filled(8), consumer.peek().count()), (0, 0));
+            producer.theirs = position.wrapping_sub(8);
+            assert_eq!(producer.room(8), 0, "more read than was written");
+        }
+    }
+
+    #[test]
+    fn the_flag_is_the_kernels() {
+        let (producer, _) = ends(0);
+        assert!(!producer.needs_wakeup());
+        producer.word(128).store(libc::XDP_RING_NEED_WAKEUP, Relaxed);
+        assert!(producer.needs_wakeup());
+    }
+}

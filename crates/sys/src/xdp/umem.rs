@@ -181,3 +181,87 @@ impl Umem {
         unsafe { self.region.as_ptr().add(offset as usize) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRAME: u32 = 2048;
+    const FRAMES: u32 = 64;
+    const END: u32 = FRAME * FRAMES;
+
+    fn umem() -> Umem {
+        let options = SocketOptions { frames: FRAMES, ..SocketOptions::default() };
+        Umem::create("test", &options).unwrap()
+    }
+
+    #[test]
+    fn only_held_frames_and_the_gather_area_have_bytes() {
+        let mut umem = umem();
+        assert!(!umem.holds(0, 1) && umem.bytes(0, 1).is_none());
+        assert!(umem.hold(3) && !umem.hold(3), "a frame is held once");
+        let start = 3 * FRAME;
+        for (offset, length, is_held) in [
+            (start, FRAME, true),
+            (start + 256, FRAME - 256, true),
+            (start + 256, FRAME - 255, false),
+            (start + FRAME - 1, 1, true),
+            (start - 1, 1, false),
+            (start - 1, 2, false),
+            (start + FRAME, 1, false),
+            (start, u32::MAX, false),
+            (u32::MAX, u32::MAX, false),
+            (END - 1, 2, false),
+            (END, GATHER_BYTES as u32, true),
+            (END, GATHER_BYTES as u32 + 1, false),
+            (END + GATHER_BYTES as u32, 0, true),
+            (END + GATHER_BYTES as u32, 1, false),
+        ] {
+            assert_eq!(umem.holds(offset, length), is_held, "{offset} {length}");
+            let bytes = umem.bytes(offset, length);
+            assert_eq!(bytes.map(<[u8]>::len), is_held.then_some(length as usize));
+        }
+        umem.let_go(3);
+        assert!(!umem.holds(start, 1));
+    }
+
+    #[test]
+    fn the_kernels_addresses_are_checked() {
+        let umem = umem();
+        let last = u64::from(END) - 1;
+        for (address, length, frame) in [
+            (0, FRAME, Some(0)),
+            (256, FRAME - 256, Some(0)),
+            (256, FRAME - 255, None),
+            (last, 1, Some(FRAMES - 1)),
+            (last, 2, None),
+            (last + 1, 0, None),
+            (1 << 32, 1, None),
+            (u64::MAX, u32::MAX, None),
+        ] {
+            assert_eq!(umem.frame_of(address, length), frame, "{address} {length}");
+        }
+    }
+
+    #[test]
+    fn frames_are_joined_and_the_word_in_front_goes_with_them() {
+        let mut umem = umem();
+        umem.write(0, &[1; FRAME as usize]);
+        umem.write(1, &[2; FRAME as usize]);
+        assert!(!umem.gather(0, 1, 0), "it is not held");
+        assert!(umem.hold(0) && umem.hold(1));
+        assert!(umem.gather(256, 1792, 16) && umem.gather(FRAME + 256, 100, 16 + 1792));
+        umem.move_word_before(256, END + 16);
+        let joined = umem.bytes(END + 16, 1892).unwrap();
+        assert!(joined[..1792].iter().all(|&byte| byte == 1));
+        assert!(joined[1792..].iter().all(|&byte| byte == 2));
+        let word = u64::from_ne_bytes([1; 8]);
+        assert_eq!((umem.take_word_before(END + 16), umem.take_word_before(END + 16)), (word, 0));
+        assert_eq!(umem.take_word_before(256), 0, "moved");
+        // In front of the gather area is a frame that is another packet's, or nobody's.
+        assert_eq!(umem.take_word_before(END), 0);
+        assert_eq!(umem.take_word_before(0), 0);
+        assert!(!umem.gather(256, 2, GATHER_BYTES - 1) && umem.gather(256, 1, GATHER_BYTES - 1));
+        assert!(!umem.gather(256, 1, GATHER_BYTES + 1) && !umem.gather(256, 1793, 0));
+    }
+}
