@@ -68,8 +68,6 @@ pub enum Receiver {
 pub struct InjectorOptions {
     /// An interface of the calling thread's host.
     pub interface: String,
-    /// The receive queue that the frames come in by.
-    pub queue_index: u32,
     /// Who is given them.
     pub receiver: Receiver,
     /// The bytes, of [`INJECTED_BYTES_MIN`] to [`INJECTED_BYTES_MAX`].
@@ -87,7 +85,6 @@ impl InjectorOptions {
     pub fn numbered(interface: &str, frames: &Frames) -> Self {
         Self {
             interface: interface.to_owned(),
-            queue_index: 0,
             receiver: Receiver::Program,
             frame: frames.frame(frames.first),
             number_at: Some(frames.number_at()),
@@ -187,7 +184,6 @@ pub struct Injector {
     runner: Runner,
     frame: Vec<u8>,
     interface_index: u32,
-    queue_index: u32,
 }
 
 impl Injector {
@@ -216,8 +212,7 @@ impl Injector {
                 Runner::Generator(Generator::to_stack(number_at, options.first)?)
             }
         };
-        let (frame, queue_index) = (options.frame.clone(), options.queue_index);
-        Ok(Self { runner, frame, interface_index, queue_index })
+        Ok(Self { runner, frame: options.frame.clone(), interface_index })
     }
 
     /// Injects an amount, evenly at `rate_pps` frames a second, at least 1, or as fast as it goes.
@@ -226,7 +221,7 @@ impl Injector {
     /// Cost: this core, all of it, unless the rate leaves time to sleep.
     ///
     /// # Errors
-    /// [`InjectorError::Bpf`] if the interface is gone, or the queue not there;
+    /// [`InjectorError::Bpf`] if the interface is gone;
     /// [`InjectorError::NotTaken`].
     pub fn inject(
         &mut self,
@@ -265,8 +260,8 @@ impl Injector {
     }
 
     fn call(&mut self, repeat: u32) -> Result<(), InjectorError> {
-        let (interface_index, queue_index) = (self.interface_index, self.queue_index);
-        let run = LiveRun { interface_index, queue_index, repeat, batch: BATCH.min(repeat) };
+        let interface_index = self.interface_index;
+        let run = LiveRun { interface_index, repeat, batch: BATCH.min(repeat) };
         match &mut self.runner {
             Runner::Attached { program, offered } => {
                 program.run_live(&self.frame, &run)?;

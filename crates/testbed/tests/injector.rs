@@ -225,9 +225,5 @@ fn what_cannot_be_injected_is_refused() {
             let options = InjectorOptions { frame, number_at: Some(number_at), ..options.clone() };
             assert!(matches!(refused(&options), InjectorError::Frame { .. }), "{bytes}");
         }
-        let other_queue = InjectorOptions { queue_index: 77, ..options.to_stack() };
-        let Some(mut injector) = injector(test, &other_queue) else { return };
-        let error = injector.inject(Amount::Frames(1), None).unwrap_err();
-        assert!(matches!(error, InjectorError::Bpf(BpfError::System { .. })), "{error}");
     });
 }

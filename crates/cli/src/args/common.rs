@@ -42,8 +42,8 @@ pub(crate) struct CommonArgs {
     #[arg(long, value_name = "EXPR", value_parser = values::filter)]
     pub(crate) only: Option<Filter>,
 
-    /// Let xdp: take packets from an interface that the host lives on: its loopback, its default route's, or one
-    /// that somebody is logged in through
+    /// Let xdp: take packets from an interface that the host lives on: its loopback, its default
+    /// route's, or one that somebody is logged in through
     #[arg(long)]
     pub(crate) steal: bool,
 

@@ -29,13 +29,11 @@ pub struct TestRun {
     pub duration_ns: u32,
 }
 
-/// Where live frames come in, and how many.
+/// Where live frames come in, by its queue 0, and how many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LiveRun {
     /// Number of the interface, in the calling thread's network namespace.
     pub interface_index: u32,
-    /// Number of the receive queue.
-    pub queue_index: u32,
     /// How many frames, in `[1, 2^31)`.
     pub repeat: u32,
     /// How many at a time, in `[1, 256]`.
@@ -83,7 +81,7 @@ impl Program {
     ///
     /// # Errors
     /// [`BpfError`] with what the kernel says: `EINTR` after a signal, by when some frames are
-    /// out; `EINVAL` if the frame is too long or there is no such queue; `ENODEV`, no such
+    /// out; `EINVAL` if the frame is too long; `ENODEV`, no such
     /// interface.
     pub fn run_live(&self, frame: &[u8], run: &LiveRun) -> Result<(), BpfError> {
         let context = XdpContext {
@@ -91,7 +89,8 @@ impl Program {
             data_end: frame.len() as u32,
             data_meta: 0,
             ingress_ifindex: run.interface_index,
-            rx_queue_index: run.queue_index,
+            // Live frames come in by queue 0, whatever is said here: `xdp_test_run_setup`.
+            rx_queue_index: 0,
             egress_ifindex: 0,
         };
         let mut request = ProgramTestRun {

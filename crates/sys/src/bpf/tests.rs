@@ -324,11 +324,11 @@ fn live_frames_run_the_attached_program() {
         let counters = MappedArray::create("counters", 8, possible_cpus().unwrap()).unwrap();
         let program = Program::load(&counter(&counters, 1), &named("count")).unwrap();
         let _link = Link::attach_xdp(&program, LOOPBACK, XdpMode::Generic).unwrap();
-        let run = LiveRun { interface_index: LOOPBACK, queue_index: 0, repeat: 1000, batch: 64 };
+        let run = LiveRun { interface_index: LOOPBACK, repeat: 1000, batch: 64 };
         program.run_live(&FRAME, &run).unwrap();
         assert_eq!((counters.sum(0), counters.sum(1)), (1000, 60_000));
-        let no_queue = LiveRun { queue_index: 9, ..run };
-        assert!(matches!(program.run_live(&FRAME, &no_queue), Err(BpfError::System { .. })));
+        let nowhere = LiveRun { interface_index: 77, ..run };
+        assert!(matches!(program.run_live(&FRAME, &nowhere), Err(BpfError::System { .. })));
         assert_eq!(counters.sum(0), 1000);
     });
 }

@@ -247,11 +247,6 @@ impl Socket {
         }
     }
 
-    /// Whether packets are held.
-    pub fn is_holding(&self) -> bool {
-        !self.taken.is_empty()
-    }
-
     /// Packets in the rx ring that have not been taken: an own count, for ledgers. Exact when no
     /// packet arrives meanwhile. Cost: a look at each.
     pub fn in_ring(&self) -> u64 {
