@@ -151,7 +151,7 @@ fn the_ledger_shows_what_nobody_asked_for_apart() {
     );
     let text = run(&["count", "gen:?packets=20&flows=1"]).stdout;
     assert!(!text.contains("unwanted"), "{text}");
-    let live = ["count", "gen:?rate=100k", "--filter", "6 0 0 0", "--duration", "200ms"];
+    let live = ["count", "gen:?rate=100k", "--filter", "6 0 0 0", "--duration", "1s"];
     let text = run(&[&live[..], &["--stats", "50ms"]].concat()).stdout;
     assert!(text.contains("| lost 0 | filtered "), "{text}");
 }
