@@ -11,6 +11,7 @@ use burstline_engine::{EngineError, Limits, Progress, Report, Source, Threads};
 use burstline_port::{OpenOptions, PortTable};
 use burstline_sys::affinity;
 use burstline_sys::memory::NodeId;
+use burstline_sys::privileges;
 use burstline_sys::topology::Topology;
 
 use crate::args::CommonArgs;
@@ -48,7 +49,7 @@ impl CommonArgs {
         Limits { packets: self.packets, duration_ns: self.duration }
     }
 
-    /// Where `count` threads go.
+    /// Where threads go: those of a list on all of its cores, else `count`.
     pub(crate) fn threads(&self, count: usize) -> Result<Threads, Failure> {
         let class = self.priority;
         let cores = match (&self.cores, self.node) {
@@ -65,18 +66,25 @@ impl CommonArgs {
                     }
                 }
                 // More threads than cores: the kernel shares them out better than we would.
-                if cores.len() < count { Vec::new() } else { cores }
+                match cores.len() < count {
+                    true => cores.clear(),
+                    false => cores.truncate(count),
+                }
+                cores
             }
         };
-        Ok(Threads { cores, class })
+        // What one core of several names is the recorder's; a job without a log does not look.
+        let receivers = cores.len().saturating_sub(1).max(1);
+        let (poll, keeps_privileges) = (self.poll, self.keep_privileges);
+        Ok(Threads { cores, class, poll, receivers, keeps_privileges })
     }
 
-    /// The node for memory that thread `reader` reads.
-    pub(crate) fn memory_node(&self, threads: &Threads, reader: usize) -> Option<NodeId> {
+    /// The node for memory that the last thread reads.
+    pub(crate) fn memory_node(&self, threads: &Threads) -> Option<NodeId> {
         match self.node {
             Node::Number(node) => Some(node),
             Node::Auto => {
-                let core = *threads.cores.get(reader)?;
+                let core = *threads.cores.last()?;
                 Topology::read().ok()?.node_of(core)
             }
         }
@@ -92,22 +100,26 @@ fn no_such_node(node: NodeId, topology: &Topology) -> String {
 /// Runs a job, shows it while it runs, prints what came of it.
 ///
 /// `is_strict`: any loss is a failure.
+/// `keeps_privileges`: if not, this thread gives up its capabilities; the job's own do by
+/// themselves.
 pub(crate) fn run(
     view: &mut View,
     progress: &Progress,
     stop: &AtomicBool,
     is_strict: bool,
+    keeps_privileges: bool,
     work: impl FnOnce() -> Result<Report, EngineError> + Send,
 ) -> Result<ExitCode, Failure> {
-    let report = watch(view, progress, stop, work)?;
+    let report = watch(view, progress, stop, keeps_privileges, work)?;
     conclude(view, &report, is_strict)
 }
 
-/// Runs a job and shows it while it runs.
+/// Runs a job and shows it while it runs; `keeps_privileges` as in [`run`].
 pub(crate) fn watch(
     view: &mut View,
     progress: &Progress,
     stop: &AtomicBool,
+    keeps_privileges: bool,
     work: impl FnOnce() -> Result<Report, EngineError> + Send,
 ) -> Result<Report, EngineError> {
     thread::scope(|scope| {
@@ -116,6 +128,9 @@ pub(crate) fn watch(
             // It fails only when the receiver is gone, and that waits for this.
             let _ = send.send(work());
         });
+        // The job's thread has begun with our rights, which it needs to open the output. Where
+        // giving up is refused, the job's own threads fail for the same reason and say so.
+        let _ = keeps_privileges || privileges::drop_all_capabilities().is_ok();
         let mut due = Instant::now();
         let mut is_started = false;
         loop {

@@ -56,6 +56,7 @@ fn a_wrong_value_is_named_with_what_is_allowed() {
         ("--cores", "1023", &["1023", "not allowed"]),
         ("--node", "one", &["'one'", "auto"]),
         ("--priority", "fifo:100", &["'fifo:100'", "fifo:1 to fifo:99"]),
+        ("--poll", "lazy", &["'lazy'", "busy, adaptive, interrupt"]),
         ("--stats", "1 s", &["'1 s'"]),
     ] {
         assert_complaint(&["count", REAL, flag, value], 2, words);

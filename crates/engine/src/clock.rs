@@ -1,16 +1,10 @@
-//! When a job ends, and how long it waits when there is nothing to do.
+//! When a job ends.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use burstline_sys::clock;
-
-/// Empty polls before a thread sleeps at all: some tens of microseconds of looking.
-const SPINS: u32 = 256;
-/// The first sleep and the longest, in ns. A port's own buffer has to last for the longest.
-const SLEEP_FIRST_NS: u64 = 50_000;
-const SLEEP_MOST_NS: u64 = 1_000_000;
 
 /// One second: what `lost_first_second` is about.
 pub(crate) const SECOND_NS: u64 = 1_000_000_000;
@@ -47,7 +41,7 @@ impl<'a> JobClock<'a> {
     }
 
     /// How long one may sleep without missing the deadline.
-    fn most_ns(&self) -> u64 {
+    pub(crate) fn most_ns(&self) -> u64 {
         self.deadline_ns.saturating_sub(clock::monotonic_ns())
     }
 }
@@ -55,6 +49,9 @@ impl<'a> JobClock<'a> {
 /// How long a job that is over waits for a source to hand over what it has, counted from its last
 /// packet. A packet socket's last block comes after its retire timeout, some 10 ms.
 const DRAIN_NS: u64 = 500_000_000;
+
+/// Between two looks at such a source.
+const DRAIN_NAP: Duration = Duration::from_millis(1);
 
 /// The patience with which a job that is over empties its sources.
 pub(crate) struct Drain {
@@ -72,39 +69,8 @@ impl Drain {
         if packets > 0 {
             self.until_ns = now_ns + DRAIN_NS;
         } else {
-            std::thread::sleep(Duration::from_nanos(SLEEP_MOST_NS));
+            std::thread::sleep(DRAIN_NAP);
         }
         now_ns < self.until_ns
-    }
-}
-
-/// Waits longer the longer nothing comes.
-#[derive(Default)]
-pub(crate) struct Backoff {
-    empty: u32,
-}
-
-impl Backoff {
-    /// There was work.
-    pub(crate) fn reset(&mut self) {
-        self.empty = 0;
-    }
-
-    /// There was none: looks again at once for a while, then sleeps. Returns whether it slept.
-    pub(crate) fn pause(&mut self, clock: &JobClock<'_>) -> bool {
-        self.empty = self.empty.saturating_add(1);
-        if self.empty <= SPINS {
-            std::hint::spin_loop();
-            return false;
-        }
-        let doublings = (self.empty - SPINS).min(8);
-        let sleep_ns = (SLEEP_FIRST_NS << doublings).min(SLEEP_MOST_NS).min(clock.most_ns());
-        std::thread::sleep(Duration::from_nanos(sleep_ns));
-        true
-    }
-
-    /// The log is full: whoever drains it needs the core more than we do.
-    pub(crate) fn wait_for_room(clock: &JobClock<'_>) {
-        std::thread::sleep(Duration::from_nanos(SLEEP_FIRST_NS.min(clock.most_ns())));
     }
 }

@@ -15,14 +15,15 @@ use std::sync::atomic::AtomicBool;
 
 use burstline_log::{SCRATCH_PACKETS, Scratch};
 use burstline_port::{Losses, PortState};
-use burstline_sys::{clock, usage};
+use burstline_sys::clock;
 
 use crate::budget::{Budget, Grant};
-use crate::clock::{Backoff, Drain, JobClock, SECOND_NS};
+use crate::clock::{Drain, JobClock, SECOND_NS};
 use crate::job::{self, Limits, Source, Threads};
 use crate::report::{Ending, ThreadPlace};
-use crate::stage::{StageCost, StageMeter};
+use crate::stage::{StageCost, StageMeter, Usage};
 use crate::tally::{Span, Tally, tally};
+use crate::waiting::Waiter;
 use crate::{EngineError, PortReport, Progress, Report};
 
 /// How often a port's losses are shown while it runs, in ns.
@@ -42,7 +43,7 @@ pub fn count(
     progress: &Progress,
 ) -> Result<Report, EngineError> {
     threads.check(sources.len())?;
-    let usage_before = usage::process();
+    let usage_before = Usage::now();
     let job = Job {
         budget: Budget::new(limits.packets),
         clock: JobClock::start(limits.duration_ns, stop),
@@ -51,7 +52,7 @@ pub fn count(
     };
     progress.start(0);
     let done = run(&job, &mut sources)?;
-    Ok(report(&job, &sources, done, usage::process().since(&usage_before)))
+    Ok(report(&job, &sources, done, Usage::now().since(&usage_before)))
 }
 
 struct Job<'a> {
@@ -85,11 +86,14 @@ fn run(job: &Job<'_>, sources: &mut [Source]) -> Result<Vec<Done>, EngineError> 
                 }
             }
         }
+        // Only now: a thread begins with the rights of the one that starts it.
+        let given_up = job.threads.drop_privileges().inspect_err(|_| job.clock.break_off());
         let done = workers.into_iter().map(|worker| match worker.join() {
             Ok(done) => done,
             Err(panic) => std::panic::resume_unwind(panic),
         });
-        done.collect()
+        let done = done.collect::<Result<_, _>>();
+        given_up.and(done)
     })
 }
 
@@ -99,6 +103,7 @@ struct Worker<'a> {
     source: &'a mut Source,
     done: Done,
     meter: StageMeter,
+    waiter: Waiter,
     losses_shown_ns: u64,
     is_first_second_over: bool,
 }
@@ -106,6 +111,7 @@ struct Worker<'a> {
 impl<'a> Worker<'a> {
     fn new(job: &'a Job<'a>, index: usize, source: &'a mut Source) -> Result<Self, EngineError> {
         let place = job.threads.settle(index, &stage_name(index));
+        let place = place.and_then(|place| job.threads.drop_privileges().map(|()| place));
         // The others need not begin what will not be reported.
         let place = place.inspect_err(|_| job.clock.break_off())?;
         let done = Done {
@@ -117,8 +123,9 @@ impl<'a> Worker<'a> {
             error: None,
         };
         let meter = StageMeter::start();
+        let waiter = Waiter::new(job.threads.poll, clock::monotonic_ns());
         let (losses_shown_ns, is_first_second_over) = (job.clock.start_ns, false);
-        Ok(Self { job, index, source, done, meter, losses_shown_ns, is_first_second_over })
+        Ok(Self { job, index, source, done, meter, waiter, losses_shown_ns, is_first_second_over })
     }
 
     fn run(mut self) -> Result<Done, EngineError> {
@@ -129,20 +136,19 @@ impl<'a> Worker<'a> {
         if !self.is_first_second_over {
             self.done.lost_first_second = losses.total();
         }
-        self.done.cost = self.meter.end();
+        self.done.cost = self.meter.end(self.waiter.sleeps());
         Ok(self.done)
     }
 
     fn poll_until_over(&mut self) -> Result<(), EngineError> {
         let job = self.job;
         let mut scratch = Scratch::new();
-        let mut backoff = Backoff::default();
         let mut now_ns = clock::monotonic_ns();
         while !job.clock.is_over(now_ns) {
             let granted = match job.budget.take(SCRATCH_PACKETS as u64) {
                 Grant::Packets(packets) => packets,
                 Grant::Wait => {
-                    backoff.pause(&job.clock);
+                    self.waiter.pause_briefly(now_ns, &job.clock);
                     now_ns = clock::monotonic_ns();
                     continue;
                 }
@@ -151,7 +157,7 @@ impl<'a> Worker<'a> {
             let (state, packets) = self.poll(&mut scratch, granted)?;
             let before_ns = std::mem::replace(&mut now_ns, clock::monotonic_ns());
             if packets > 0 {
-                backoff.reset();
+                self.waiter.work(now_ns);
             } else {
                 self.meter.empty_ns += now_ns - before_ns;
             }
@@ -159,7 +165,8 @@ impl<'a> Worker<'a> {
             match state {
                 PortState::Ended => break,
                 PortState::Idle | PortState::Blocked if packets == 0 => {
-                    if backoff.pause(&job.clock) {
+                    let port = std::iter::once(&*self.source.port);
+                    if self.waiter.pause(port, now_ns, &job.clock) {
                         now_ns = clock::monotonic_ns();
                     }
                 }
@@ -222,7 +229,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-fn report(job: &Job<'_>, sources: &[Source], done: Vec<Done>, usage: usage::CpuUsage) -> Report {
+fn report(job: &Job<'_>, sources: &[Source], done: Vec<Done>, usage: Usage) -> Report {
     let elapsed_ns = job.clock.elapsed_ns();
     let mut ending = Ending {
         elapsed_ns,
@@ -247,6 +254,7 @@ fn report(job: &Job<'_>, sources: &[Source], done: Vec<Done>, usage: usage::CpuU
     let mut report = Report::new(ports, &ending);
     report.stages = stages;
     report.memory.node = done.first().and_then(|worker| worker.place.node);
+    report.poll = job.threads.poll;
     report.hear(sources);
     for worker in done {
         report.placement.threads.push(worker.place);

@@ -32,6 +32,9 @@ pub enum EngineError {
         /// What the system said.
         error: std::io::Error,
     },
+    /// A thread could not give up its capabilities.
+    #[error("give up capabilities: {0}; --keep-privileges goes on with them")]
+    Privileges(std::io::Error),
     /// Packets that the sink's format cannot hold: nobody asked for those to be left out.
     #[error("{packets} packets are not in the output ({cause}): {}", cause.help())]
     LeftOut {

@@ -4,11 +4,13 @@ use std::thread::{self, ScopedJoinHandle};
 
 use burstline_port::{Address, OpenOptions, Port, PortTable, open_source, open_sources};
 use burstline_sys::affinity::{self, CoreId};
+use burstline_sys::privileges;
 use burstline_sys::scheduling::{self, SchedulingClass};
 use burstline_sys::topology::Topology;
 
 use crate::EngineError;
 use crate::report::ThreadPlace;
+use crate::waiting::PollMode;
 
 /// One source of a job.
 pub struct Source {
@@ -61,11 +63,26 @@ pub struct Threads {
     pub cores: Vec<CoreId>,
     /// The scheduling class of each.
     pub class: SchedulingClass,
+    /// How each waits for packets.
+    pub poll: PollMode,
+    /// Threads that receive into logs, at least 1; never more than there are sources. Only for
+    /// jobs that have a log.
+    pub receivers: usize,
+    /// Whether the threads keep their capabilities. If not, each gives them up once all is open
+    /// and it is where it belongs, the thread that runs the job included: for programs that do
+    /// nothing else afterwards.
+    pub keeps_privileges: bool,
 }
 
 impl Default for Threads {
     fn default() -> Self {
-        Self { cores: Vec::new(), class: SchedulingClass::Normal }
+        Self {
+            cores: Vec::new(),
+            class: SchedulingClass::Normal,
+            poll: PollMode::default(),
+            receivers: 1,
+            keeps_privileges: true,
+        }
     }
 }
 
@@ -100,6 +117,14 @@ impl Threads {
         let node = Topology::read().ok().and_then(|topology| topology.node_of(runs_on));
         Ok(ThreadPlace { name: name.to_owned(), pinned_to: core, node, class: self.class })
     }
+
+    /// Gives up the calling thread's capabilities, unless they are to be kept.
+    pub(crate) fn drop_privileges(&self) -> Result<(), EngineError> {
+        match self.keeps_privileges {
+            true => Ok(()),
+            false => privileges::drop_all_capabilities().map_err(EngineError::Privileges),
+        }
+    }
 }
 
 /// Starts a named thread of a job.
@@ -114,35 +139,48 @@ pub(crate) fn spawn<'scope, 'env, T: Send + 'scope>(
         .map_err(|error| EngineError::Thread { name: name.to_owned(), error })
 }
 
-/// Which source each interface of the table belongs to.
+/// Which source each interface of the table belongs to, as far as one thread knows.
 ///
-/// Interfaces appear while a source is opened or polled; whoever polls calls `claim` after it.
+/// Interfaces appear while a source is opened or polled; whoever polls calls `claim` after it. The
+/// table knows which thread added an interface, so several threads can poll at a time: what this
+/// one added since its last call, the source that it just polled has brought.
 #[derive(Clone, Debug)]
 pub(crate) struct Owners {
     table: PortTable,
-    owners: [u8; PortTable::MAX_ENTRIES],
+    /// Interfaces and their sources, in the order of claiming.
+    claims: Vec<(u8, usize)>,
     known: usize,
 }
 
 impl Owners {
-    pub(crate) fn new(table: &PortTable, sources: &[Source]) -> Self {
+    pub(crate) fn new(table: &PortTable) -> Self {
+        Self { table: table.clone(), claims: Vec::new(), known: table.len() }
+    }
+
+    /// Gives the interfaces that this thread has added since the last call to `source`.
+    /// Cost: a lock.
+    pub(crate) fn claim(&mut self, source: usize) {
+        let now = self.table.len();
+        if now > self.known {
+            let added = self.table.added_here(self.known..now);
+            self.claims.extend(added.into_iter().map(|port| (port, source)));
+            self.known = now;
+        }
+    }
+
+    /// The source of each interface: what the sources brought when they were opened, and what
+    /// the threads claimed.
+    pub(crate) fn merge(
+        sources: &[Source],
+        threads: impl Iterator<Item = Self>,
+    ) -> [u8; PortTable::MAX_ENTRIES] {
         let mut owners = [0; PortTable::MAX_ENTRIES];
         for (index, source) in sources.iter().enumerate() {
             owners[source.interfaces.clone()].fill(index as u8);
         }
-        Self { table: table.clone(), owners, known: table.len() }
-    }
-
-    /// Gives the interfaces that have appeared since the last call to `source`. Returns whether
-    /// there were any.
-    pub(crate) fn claim(&mut self, source: usize) -> bool {
-        let now = self.table.len();
-        self.owners[self.known..now].fill(source as u8);
-        std::mem::replace(&mut self.known, now) != now
-    }
-
-    /// The source of each interface.
-    pub(crate) fn map(&self) -> [u8; PortTable::MAX_ENTRIES] {
-        self.owners
+        for (port, source) in threads.flat_map(|thread| thread.claims) {
+            owners[usize::from(port)] = source as u8;
+        }
+        owners
     }
 }

@@ -4,6 +4,7 @@
 //! count      source --lend--> burst -> tally                     one worker a source, no copy
 //!
 //! capture    sources --receive--> log --burst--> sink            one receive thread, one recorder
+//!            sources --receive--> log -/                         or several, with a log each
 //! ```
 //!
 //! A job is a list of [`Source`]s, what bounds it ([`Limits`]), where its threads run
@@ -35,6 +36,7 @@ mod progress;
 mod report;
 mod stage;
 mod tally;
+mod waiting;
 
 pub use capture::{CaptureOptions, Policy, capture};
 pub use count::count;
@@ -45,3 +47,4 @@ pub use progress::{Counts, Progress, Snapshot};
 pub use report::{
     CpuReport, MemoryReport, PlacementReport, Report, StageReport, ThreadPlace, TimestampReport,
 };
+pub use waiting::PollMode;

@@ -49,9 +49,11 @@ impl Counter {
 /// The counters of one job.
 #[derive(Debug)]
 pub struct Progress {
+    /// By thread that receives: at most one a source.
     pub(crate) received: Vec<Counter>,
     pub(crate) recorded: Counter,
-    segments: AtomicU64,
+    /// By thread that receives, as `received`.
+    segments: Vec<AtomicU64>,
     log_bytes: AtomicU64,
     is_started: AtomicBool,
     /// Losses so far by place: one for each source, then the recorder's. Changed some times a
@@ -68,9 +70,9 @@ pub struct Snapshot {
     pub received: Counts,
     /// What the recorder has handed to the sink; 0 where there is none.
     pub recorded: Counts,
-    /// Segments of the log opened so far.
+    /// Segments of the logs opened so far.
     pub segments: u64,
-    /// Size of the log's packet memory, 0 where there is none.
+    /// Size of the logs' packet memory, 0 where there is none.
     pub log_bytes: u64,
     /// Losses by cause.
     pub lost: Losses,
@@ -82,7 +84,7 @@ impl Progress {
         Self {
             received: (0..sources).map(|_| Counter::default()).collect(),
             recorded: Counter::default(),
-            segments: AtomicU64::new(0),
+            segments: (0..sources).map(|_| AtomicU64::new(0)).collect(),
             log_bytes: AtomicU64::new(0),
             is_started: AtomicBool::new(false),
             losses: Mutex::new(vec![Losses::default(); sources + 1]),
@@ -106,7 +108,7 @@ impl Progress {
             is_started: self.is_started.load(Relaxed), // see the module, here and below
             received,
             recorded: self.recorded.load(),
-            segments: self.segments.load(Relaxed),
+            segments: self.segments.iter().map(|segments| segments.load(Relaxed)).sum(),
             log_bytes: self.log_bytes.load(Relaxed),
             lost,
         }
@@ -117,8 +119,11 @@ impl Progress {
         self.is_started.store(true, Relaxed);
     }
 
-    pub(crate) fn set_segments(&self, segments: u64) {
-        self.segments.store(segments, Relaxed); // see the module
+    /// `thread` is below the number of sources.
+    pub(crate) fn set_segments(&self, thread: usize, segments: u64) {
+        if let Some(counter) = self.segments.get(thread) {
+            counter.store(segments, Relaxed); // see the module
+        }
     }
 
     pub(crate) fn set_losses(&self, place: usize, losses: Losses) {

@@ -7,7 +7,9 @@ use burstline_sys::scheduling::SchedulingClass;
 use burstline_sys::usage::{self, CpuUsage, ResidentMemory};
 
 use crate::ledger::line_bits;
+use crate::stage::Usage;
 use crate::tally::Span;
+use crate::waiting::PollMode;
 use crate::{EngineError, PortReport, Source, Total};
 
 /// Everything there is to say of a job.
@@ -19,6 +21,8 @@ pub struct Report {
     pub ports: Vec<PortReport>,
     /// Their sum.
     pub total: Total,
+    /// How its threads waited for packets.
+    pub poll: PollMode,
     /// What each thread did and cost.
     pub stages: Vec<StageReport>,
     /// Where the threads ran.
@@ -60,6 +64,10 @@ pub struct StageReport {
     pub lost: u64,
     /// The most segments that waited for it, 0 where none can wait.
     pub high_water: u64,
+    /// How often the thread slept.
+    pub sleeps: u64,
+    /// Sleeps that ended because there was something to do, not because their time was up.
+    pub wakes: u64,
 }
 
 /// Where one thread ran.
@@ -127,8 +135,9 @@ pub struct TimestampReport {
 pub struct CpuReport {
     /// Processor time of the whole process during the job.
     pub usage: CpuUsage,
-    /// Kernel time spent for the ports outside the process, in ns. No port so far has any.
-    pub softirq_ns: u64,
+    /// Time in softirqs during the job, in ns: of the whole machine, since the kernel does not say
+    /// on whose behalf. In ticks of 10 ms. `None` where it is not known.
+    pub softirq_ns: Option<u64>,
     /// Percent of one core for each Gbit/s of line rate.
     pub rho_total: f64,
     /// The same without the time of polls that found nothing.
@@ -138,7 +147,7 @@ pub struct CpuReport {
 /// What a job's report is put together from, besides its rows and stages.
 pub(crate) struct Ending {
     pub(crate) elapsed_ns: u64,
-    pub(crate) usage: CpuUsage,
+    pub(crate) usage: Usage,
     /// Time of polls that found nothing, over all threads, in ns.
     pub(crate) empty_ns: u64,
     pub(crate) span: Span,
@@ -153,10 +162,11 @@ impl Report {
         total.bytes_copied = ending.bytes_copied;
         total.lost_first_second = ending.lost_first_second;
         let gigabits = line_bits(total.delivered, total.wire_bytes) / 1e9;
-        let used_ns = ending.usage.user_ns + ending.usage.system_ns;
+        let process = ending.usage.process;
+        let used_ns = process.user_ns + process.system_ns;
         let cpu = CpuReport {
-            usage: ending.usage,
-            softirq_ns: 0,
+            usage: process,
+            softirq_ns: ending.usage.softirq_ns,
             rho_total: rho(used_ns, gigabits),
             rho_busy: rho(used_ns.saturating_sub(ending.empty_ns), gigabits),
         };

@@ -1,10 +1,12 @@
-//! What one thread of a job costs.
+//! What a job costs: one thread of it, and all of it.
 
 use burstline_sys::clock;
+use burstline_sys::usage::{self, CpuUsage};
 
 use crate::ledger::line_bits;
 use crate::report::{StageReport, rho};
 use crate::tally::Tally;
+use crate::waiting::Sleeps;
 
 /// Measures the calling thread, from its making to `end`.
 pub(crate) struct StageMeter {
@@ -18,6 +20,30 @@ pub(crate) struct StageMeter {
 pub(crate) struct StageCost {
     pub(crate) cpu_ns: u64,
     pub(crate) empty_ns: u64,
+    pub(crate) sleeps: Sleeps,
+}
+
+/// What this process, and the machine beside it, have used so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Usage {
+    pub(crate) process: CpuUsage,
+    /// Time in softirqs, on all cores and for everybody, in ns; `None` where nobody knows.
+    pub(crate) softirq_ns: Option<u64>,
+}
+
+impl Usage {
+    pub(crate) fn now() -> Self {
+        Self { process: usage::process(), softirq_ns: usage::machine_softirq_ns() }
+    }
+
+    /// What was used since `earlier`.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let softirq_ns = self.softirq_ns.zip(earlier.softirq_ns);
+        Self {
+            process: self.process.since(&earlier.process),
+            softirq_ns: softirq_ns.map(|(now, then)| now.saturating_sub(then)),
+        }
+    }
 }
 
 impl StageMeter {
@@ -25,10 +51,11 @@ impl StageMeter {
         Self { cpu_start_ns: clock::thread_cpu_ns(), empty_ns: 0 }
     }
 
-    pub(crate) fn end(self) -> StageCost {
+    /// `sleeps`: how often the thread slept meanwhile.
+    pub(crate) fn end(self, sleeps: Sleeps) -> StageCost {
         let cpu_ns = clock::thread_cpu_ns() - self.cpu_start_ns;
         // A preempted poll took longer than it cost.
-        StageCost { cpu_ns, empty_ns: self.empty_ns.min(cpu_ns) }
+        StageCost { cpu_ns, empty_ns: self.empty_ns.min(cpu_ns), sleeps }
     }
 }
 
@@ -45,6 +72,8 @@ impl StageCost {
             packets_out: through.packets,
             lost: 0,
             high_water: 0,
+            sleeps: self.sleeps.sleeps,
+            wakes: self.sleeps.wakes,
         }
     }
 }

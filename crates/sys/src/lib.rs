@@ -13,6 +13,7 @@
 //!   xdp        XDP sockets: frames, rings, sending
 //!   bpf        maps, programs on packets, links
 //!   pcap       filter expressions, compiled by libpcap if it is there
+//!   readiness  sleep until a descriptor has something    privileges  give up what is not needed
 //!   ------------------------------------------------------------------
 //!   Linux 5.14 or later, on rustix and, where rustix has no call, on libc
 //! ```
@@ -37,6 +38,8 @@ pub mod limits;
 pub mod memory;
 pub mod namespace;
 pub mod pcap;
+pub mod privileges;
+pub mod readiness;
 pub mod scheduling;
 pub mod topology;
 pub mod usage;

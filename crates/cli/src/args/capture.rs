@@ -12,12 +12,18 @@ Examples:
   burstline capture 'gen:?size=imix' --duration 10s -w x.pcapng
   burstline capture big.pcap.gz -w - | tshark -r - -c 10      plain pcapng into a pipe
   burstline capture trace.pcapng --format pcap -w old.pcap    for programs that know only pcap
-  burstline capture a.pcap -w b.pcapng --buffer 1g --pages 1g --cores 2,3";
+  burstline capture a.pcap -w b.pcapng --buffer 1g --pages 1g --cores 2,3
+  burstline capture eth0 eth1 eth2 -w x.pcapng --cores 2,4,6
+                                  cores 2 and 4 receive, 6 records";
 
 /// Record packets into a file, through the contiguous log
 ///
 /// One thread receives all sources into a log in shared memory, packets back to back with a
-/// worklist beside them; another records the log into a file. Where every source can wait, it is
+/// worklist beside them; another records the log into a file. With --cores of three or more, the
+/// last one records and each of the others receives into a log of its own, as far as there are
+/// sources: the first source on the first core, and so on in turn. Packets of one core are in the
+/// file in their order; those of different cores are not merged by time. Where every source can
+/// wait, it is
 /// held up when the log is full and nothing is lost; otherwise what the recorder missed is counted
 /// exactly. The file is valid whenever the program ends, also by SIGINT and SIGTERM; a second
 /// signal ends it at once.
@@ -36,7 +42,7 @@ pub(crate) struct CaptureArgs {
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<Format>,
 
-    /// Size of the log's packet memory (k, m, g are powers of 1024)
+    /// Size of each log's packet memory (k, m, g are powers of 1024)
     #[arg(long, value_name = "SIZE", default_value = "64m", value_parser = values::bytes)]
     pub(crate) buffer: usize,
 

@@ -1,5 +1,6 @@
 //! The flags that every job has.
 
+use burstline_engine::PollMode;
 use burstline_port::Address;
 use burstline_sys::scheduling::SchedulingClass;
 use burstline_wire::hash::HashKind;
@@ -34,7 +35,8 @@ pub(crate) struct CommonArgs {
     #[arg(long, value_name = "KIND", default_value = "none", value_parser = values::hash_kind())]
     pub(crate) hash: HashKind,
 
-    /// Pin threads to these cores, one each (0,2,4-7), or to any of their own (auto)
+    /// Pin threads to these cores, one each (0,2,4-7), or to any of their own (auto). For capture
+    /// n cores are n - 1 that receive, each into a log of its own, and the last one records
     #[arg(long, value_name = "LIST|auto", value_parser = values::cores)]
     pub(crate) cores: Option<Cores>,
 
@@ -45,6 +47,17 @@ pub(crate) struct CommonArgs {
     /// Scheduling class of the threads: normal, fifo:1 to fifo:99, idle
     #[arg(long, value_name = "CLASS", default_value = "normal", value_parser = values::priority)]
     pub(crate) priority: SchedulingClass,
+
+    /// How to wait for packets: busy never sleeps and takes a core for each thread; adaptive looks
+    /// on for 50 us after the last packet, then sleeps until one comes; interrupt sleeps at once
+    #[arg(long, value_name = "MODE", default_value = "adaptive")]
+    #[arg(value_parser = values::poll_mode())]
+    pub(crate) poll: PollMode,
+
+    /// Keep root's rights while packets are read; otherwise every thread gives up its capabilities
+    /// once the sockets and files are open
+    #[arg(long)]
+    pub(crate) keep_privileges: bool,
 
     /// Print counts this often (default on a terminal: 1s)
     #[arg(long, value_name = "INTERVAL", value_parser = values::span_ns)]

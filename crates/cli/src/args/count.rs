@@ -10,7 +10,8 @@ Examples:
   burstline count --json a.pcap b.pcapng.gz       both at a time, a core each, as JSON
   zcat trace.gz | burstline count -               from standard input
   burstline count 'gen:?size=64' --duration 5s --cores 1
-                                                  how fast this core can look at packets";
+                                                  how fast this core can look at packets
+  burstline count eth0 --poll busy --cores 1      the least latency, for the whole of a core";
 
 /// Count packets where they lie, one thread a source
 ///

@@ -1,5 +1,6 @@
 //! Reading flag values. Each error names what is allowed; clap adds the flag and the value.
 
+use burstline_engine::PollMode;
 use burstline_log::MAX_PACKET_BYTES;
 use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::memory::{NodeId, PageChoice};
@@ -112,6 +113,13 @@ pub(crate) fn hash_kind() -> impl TypedValueParser<Value = HashKind> {
         "symmetric" => HashKind::Symmetric,
         _ => HashKind::None,
     })
+}
+
+/// One of the ways to wait.
+pub(crate) fn poll_mode() -> impl TypedValueParser<Value = PollMode> {
+    let modes = [PollMode::Busy, PollMode::Adaptive, PollMode::Interrupt];
+    let names = PossibleValuesParser::new(modes.map(PollMode::name));
+    names.map(move |name| modes.into_iter().find(|mode| mode.name() == name).unwrap_or_default())
 }
 
 /// One of the page sizes.

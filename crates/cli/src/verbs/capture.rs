@@ -15,10 +15,8 @@ use crate::{job, signals};
 /// The one word for `-w` that is no path.
 const NOTHING: &str = "null:";
 
-/// Threads of a capture: the receiver and the recorder.
+/// Threads of a capture, unless cores are named: the receiver and the recorder.
 const THREADS: usize = 2;
-/// Which of them reads the log.
-const RECORDER: usize = 1;
 
 /// Records the packets of all sources.
 pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
@@ -34,7 +32,7 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
             bytes: args.buffer,
             segment_bytes: args.segment.unwrap_or_else(|| segment_for(&common.sources)),
             pages: args.pages,
-            node: common.memory_node(&threads, RECORDER),
+            node: common.memory_node(&threads),
             max_readers: 1,
             hash_kind: common.hash as u32,
             ..LogConfig::default()
@@ -47,7 +45,7 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let progress = Progress::new(sources.len());
     let stream = if args.write == "-" { Stream::Stderr } else { Stream::Stdout };
     let mut view = View::new("capture", common, stream);
-    job::run(&mut view, &progress, &stop, args.lossless, || {
+    job::run(&mut view, &progress, &stop, args.lossless, common.keep_privileges, || {
         let open = || open_sink(&sink, &ports);
         burstline_engine::capture(sources, open, &options, &stop, &progress)
     })

@@ -18,7 +18,7 @@ pub(crate) fn count(args: &CountArgs) -> Result<ExitCode, Failure> {
     let progress = Progress::new(sources.len());
     let mut view = View::new("count", common, Stream::Stdout);
     let limits = common.limits();
-    job::run(&mut view, &progress, &stop, false, || {
+    job::run(&mut view, &progress, &stop, false, common.keep_privileges, || {
         burstline_engine::count(sources, &limits, &threads, &stop, &progress)
     })
 }

@@ -90,7 +90,7 @@ impl Demo<'_> {
         let sink: Address = file_address(recorded).parse()?;
         let progress = Progress::new(sources.len());
         let mut view = View::for_demo("capture");
-        let report = job::watch(&mut view, &progress, &self.stop, || {
+        let report = job::watch(&mut view, &progress, &self.stop, true, || {
             let open = || open_sink(&sink, &ports);
             burstline_engine::capture(sources, open, &options, &self.stop, &progress)
         })?;
@@ -102,7 +102,7 @@ impl Demo<'_> {
         let progress = Progress::new(1);
         let mut view = View::for_demo("count");
         let (limits, threads) = (Limits::default(), Threads::default());
-        let report = job::watch(&mut view, &progress, &self.stop, || {
+        let report = job::watch(&mut view, &progress, &self.stop, true, || {
             burstline_engine::count(vec![source], &limits, &threads, &self.stop, &progress)
         })?;
         self.finish(&view, report)

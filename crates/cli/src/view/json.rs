@@ -32,6 +32,7 @@ pub(super) fn report(command: &str, report: &Report) -> Value {
             "bytes_copied": total.bytes_copied,
             "lost_first_second": total.lost_first_second,
         },
+        "poll": report.poll.name(),
         "stages": report.stages.iter().map(stage).collect::<Vec<_>>(),
         "placement": {
             "allowed_cores": format_cores(&report.placement.allowed_cores),
@@ -47,7 +48,8 @@ pub(super) fn report(command: &str, report: &Report) -> Value {
         "cpu": {
             "user_s": seconds(usage.user_ns),
             "system_s": seconds(usage.system_ns),
-            "softirq_s": seconds(report.cpu.softirq_ns),
+            // Of all cores, on whosever behalf; null where the kernel does not tell.
+            "softirq_s": report.cpu.softirq_ns.map(seconds),
             "rho_total": report.cpu.rho_total,
             "rho_busy": report.cpu.rho_busy,
             "context_switches": usage.voluntary_switches + usage.involuntary_switches,
@@ -114,6 +116,8 @@ fn stage(stage: &StageReport) -> Value {
         "out": stage.packets_out,
         "lost": stage.lost,
         "high_water": stage.high_water,
+        "sleeps": stage.sleeps,
+        "wakes": stage.wakes,
     })
 }
 

@@ -133,7 +133,7 @@ fn cost(text: &mut String, report: &Report) {
         };
         let _ = writeln!(
             text,
-            "stage    {:<9} {:>6.1}% of {core}, {} in, {} out{}",
+            "stage    {:<9} {:>6.1}% of {core}, {} in, {} out{}{}",
             stage.name,
             stage.cpu_percent,
             count_text(stage.packets_in),
@@ -141,6 +141,10 @@ fn cost(text: &mut String, report: &Report) {
             match stage.high_water {
                 0 => String::new(),
                 segments => format!(", at most {segments} segments in use"),
+            },
+            match stage.sleeps {
+                0 => String::new(),
+                sleeps => format!(", slept {} times", count_text(sleeps)),
             },
         );
     }

@@ -1,15 +1,19 @@
-//! The receive thread: every source in turn, one publish a poll.
+//! A receive thread: each of its sources in turn, one publish a poll, into a log of its own.
+
+use std::thread::Thread;
 
 use burstline_log::Writer;
-use burstline_port::{PortState, PortTable};
+use burstline_port::PortState;
 use burstline_sys::clock;
 
-use super::{CaptureOptions, LogCounts};
-use crate::clock::{Backoff, Drain, JobClock, SECOND_NS};
+use super::{Job, LogCounts};
+use crate::EngineError;
+use crate::budget::Grant;
+use crate::clock::{Drain, SECOND_NS};
 use crate::job::{Owners, Source};
 use crate::stage::{StageCost, StageMeter};
 use crate::tally::Tally;
-use crate::{EngineError, Progress};
+use crate::waiting::Waiter;
 
 /// Packets taken from one source before the next has its turn: at 60 bytes a quarter of the
 /// default segment.
@@ -18,14 +22,12 @@ const RECEIVE_BUDGET: u64 = 1024;
 /// How often the sources' losses are shown while the job runs, in ns.
 const LOSSES_EVERY_NS: u64 = 100_000_000;
 
-/// What the receive thread brings home.
+/// What a receive thread brings home.
 pub(super) struct Took {
-    /// Packets appended to the log, by source.
-    pub(super) received: Vec<u64>,
-    /// The source of each interface.
-    pub(super) owners: [u8; PortTable::MAX_ENTRIES],
-    /// Interfaces there are.
-    pub(super) interfaces: usize,
+    /// Packets appended to its log, by the source's number in the job.
+    pub(super) received: Vec<(usize, u64)>,
+    /// The interfaces that its sources brought while they were polled.
+    pub(super) owners: Owners,
     pub(super) log: LogCounts,
     pub(super) cost: StageCost,
     /// What the sources lost.
@@ -34,18 +36,28 @@ pub(super) struct Took {
     pub(super) errors: Vec<EngineError>,
 }
 
-/// The receive thread's own.
+/// One source in a receive thread's hands.
+struct Hand<'a> {
+    /// Its number in the job.
+    index: usize,
+    source: &'a mut Source,
+    is_ended: bool,
+    /// Packets appended to the log.
+    received: u64,
+}
+
+/// A receive thread's own.
 pub(super) struct Receiver<'a> {
-    sources: &'a mut [Source],
+    job: &'a Job<'a>,
+    /// Its number among the receive threads.
+    number: usize,
+    hands: Vec<Hand<'a>>,
     writer: Writer,
-    clock: &'a JobClock<'a>,
-    progress: &'a Progress,
-    table: &'a PortTable,
+    /// Whom to tell of news, where one log's own waking is not enough.
+    recorder: Option<Thread>,
     owners: Owners,
-    /// Packets that may still be taken.
-    budget: u64,
-    is_ended: Vec<bool>,
-    received: Vec<u64>,
+    waiter: Waiter,
+    is_limit_reached: bool,
     errors: Vec<EngineError>,
     lost_first_second: Option<u64>,
     losses_shown_ns: u64,
@@ -55,82 +67,103 @@ pub(super) struct Receiver<'a> {
 #[derive(Default)]
 struct Round {
     packets: u64,
+    /// The log had no room.
     is_blocked: bool,
+    /// What is left of the limit is in other threads' hands.
+    is_waiting: bool,
 }
 
 impl<'a> Receiver<'a> {
+    /// `sources` with their numbers in the job; `recorder` is woken after each publish.
     pub(super) fn new(
-        sources: &'a mut [Source],
+        job: &'a Job<'a>,
+        number: usize,
+        sources: Vec<(usize, &'a mut Source)>,
         writer: Writer,
-        options: &'a CaptureOptions,
-        clock: &'a JobClock<'a>,
-        progress: &'a Progress,
+        recorder: Option<Thread>,
     ) -> Self {
+        let hand = |(index, source)| Hand { index, source, is_ended: false, received: 0 };
         Self {
-            owners: Owners::new(&options.table, sources),
-            is_ended: vec![false; sources.len()],
-            received: vec![0; sources.len()],
-            sources,
+            job,
+            number,
+            hands: sources.into_iter().map(hand).collect(),
             writer,
-            clock,
-            progress,
-            table: &options.table,
-            budget: options.limits.packets.unwrap_or(u64::MAX),
+            recorder,
+            owners: Owners::new(&job.options.table),
+            waiter: Waiter::new(job.options.threads.poll, clock::monotonic_ns()),
+            is_limit_reached: false,
             errors: Vec::new(),
             lost_first_second: None,
-            losses_shown_ns: clock.start_ns,
+            losses_shown_ns: job.clock.start_ns,
         }
     }
 
     /// Receives until the job is over, and closes the log.
     pub(super) fn run(mut self) -> Took {
         let mut meter = StageMeter::start();
-        let mut backoff = Backoff::default();
         let mut now_ns = clock::monotonic_ns();
-        while !self.clock.is_over(now_ns) && self.budget > 0 && self.is_ended.contains(&false) {
+        while !self.job.clock.is_over(now_ns) && self.goes_on() {
             let round = self.poll_all();
             let before_ns = std::mem::replace(&mut now_ns, clock::monotonic_ns());
             self.look_at_losses(now_ns);
             if round.packets > 0 {
-                backoff.reset();
+                self.waiter.work(now_ns);
                 self.show_progress();
                 continue;
             }
             meter.empty_ns += now_ns - before_ns;
-            if round.is_blocked {
-                Backoff::wait_for_room(self.clock);
-                now_ns = clock::monotonic_ns();
-            } else if backoff.pause(self.clock) {
+            if self.pause(&round, now_ns) {
                 now_ns = clock::monotonic_ns();
             }
         }
         self.drain();
         self.show_progress();
         let lost = self.show_losses();
-        Took {
-            received: self.received,
-            owners: self.owners.map(),
-            interfaces: self.table.len(),
+        let took = Took {
+            received: self.hands.iter().map(|hand| (hand.index, hand.received)).collect(),
+            owners: self.owners,
             log: self.writer.statistics(),
-            cost: meter.end(),
+            cost: meter.end(self.waiter.sleeps()),
             lost,
             lost_first_second: self.lost_first_second.unwrap_or(lost),
             errors: self.errors,
+        };
+        // The end of a log is news, too.
+        drop(self.writer);
+        ring(self.recorder.as_ref());
+        took
+    }
+
+    fn goes_on(&self) -> bool {
+        !self.is_limit_reached && self.hands.iter().any(|hand| !hand.is_ended)
+    }
+
+    /// Nothing came: waits for what will bring something. Returns whether it slept.
+    fn pause(&mut self, round: &Round, now_ns: u64) -> bool {
+        let clock = &self.job.clock;
+        if round.is_blocked {
+            self.waiter.wait_for_room(clock);
+            return true;
         }
+        if round.is_waiting {
+            return self.waiter.pause_briefly(now_ns, clock);
+        }
+        let open = self.hands.iter().filter(|hand| !hand.is_ended);
+        self.waiter.pause(open.map(|hand| hand.source.port()), now_ns, clock)
     }
 
     /// Stops the sources that have packets in hand, and takes those.
     fn drain(&mut self) {
-        for (source, is_ended) in self.sources.iter_mut().zip(&mut self.is_ended) {
-            let is_open = !*is_ended && source.port.info().capabilities.can_drain;
-            *is_ended = !is_open;
-            if let Some(Err(error)) = is_open.then(|| source.port.finish()) {
+        for hand in &mut self.hands {
+            let is_open = !hand.is_ended && hand.source.port.info().capabilities.can_drain;
+            hand.is_ended = !is_open;
+            if let Some(Err(error)) = is_open.then(|| hand.source.port.finish()) {
                 self.errors.push(error.into());
-                *is_ended = true;
+                hand.is_ended = true;
             }
         }
         let mut drain = Drain::start();
-        while self.budget > 0 && self.is_ended.contains(&false) {
+        while self.goes_on() {
             let round = self.poll_all();
             if !drain.goes_on(round.packets) {
                 break;
@@ -140,39 +173,52 @@ impl<'a> Receiver<'a> {
 
     fn poll_all(&mut self) -> Round {
         let mut round = Round::default();
-        for index in 0..self.sources.len() {
-            if self.is_ended[index] || self.budget == 0 {
+        for at in 0..self.hands.len() {
+            if self.hands[at].is_ended {
                 continue;
             }
-            let granted = self.budget.min(RECEIVE_BUDGET);
-            let received = self.sources[index].port.receive(&mut self.writer, granted);
-            // Before what came is seen: the recorder's counts are by interface.
-            self.owners.claim(index);
-            self.writer.publish();
-            match received {
-                Ok(received) => {
-                    self.received[index] += received.packets;
-                    self.budget -= received.packets.min(self.budget);
-                    round.packets += received.packets;
-                    round.is_blocked |= received.state == PortState::Blocked;
-                    self.is_ended[index] = received.state == PortState::Ended;
-                }
-                Err(error) => {
-                    self.errors.push(error.into());
-                    self.is_ended[index] = true;
-                }
+            match self.job.budget.take(RECEIVE_BUDGET) {
+                Grant::Packets(granted) => self.poll(at, granted, &mut round),
+                Grant::Wait => round.is_waiting = true,
+                Grant::Reached => self.is_limit_reached = true,
             }
         }
+        if round.packets > 0 {
+            ring(self.recorder.as_ref());
+        }
         round
+    }
+
+    /// Takes up to `granted` packets from one source.
+    fn poll(&mut self, at: usize, granted: u64, round: &mut Round) {
+        let hand = &mut self.hands[at];
+        let received = hand.source.port.receive(&mut self.writer, granted);
+        // Before what came is seen: the recorder's counts are by interface.
+        self.owners.claim(hand.index);
+        self.writer.publish();
+        let used = received.as_ref().map_or(0, |received| received.packets);
+        self.job.budget.settle(granted, used);
+        match received {
+            Ok(received) => {
+                hand.received += received.packets;
+                round.packets += received.packets;
+                round.is_blocked |= received.state == PortState::Blocked;
+                hand.is_ended = received.state == PortState::Ended;
+            }
+            Err(error) => {
+                self.errors.push(error.into());
+                hand.is_ended = true;
+            }
+        }
     }
 
     fn show_progress(&self) {
         let log = self.writer.statistics();
         let tally = Tally { packets: log.packets, bytes: log.bytes, wire_bytes: log.bytes };
-        if let Some(counter) = self.progress.received.first() {
+        if let Some(counter) = self.job.progress.received.get(self.number) {
             counter.store(&tally);
         }
-        self.progress.set_segments(log.segments);
+        self.job.progress.set_segments(self.number, log.segments);
     }
 
     fn look_at_losses(&mut self, now_ns: u64) {
@@ -181,18 +227,26 @@ impl<'a> Receiver<'a> {
         }
         self.losses_shown_ns = now_ns;
         let lost = self.show_losses();
-        if self.lost_first_second.is_none() && now_ns - self.clock.start_ns >= SECOND_NS {
+        if self.lost_first_second.is_none() && now_ns - self.job.clock.start_ns >= SECOND_NS {
             self.lost_first_second = Some(lost);
         }
     }
 
     fn show_losses(&self) -> u64 {
         let mut total = 0;
-        for (index, source) in self.sources.iter().enumerate() {
-            let losses = source.port.account().lost;
+        for hand in &self.hands {
+            let losses = hand.source.port.account().lost;
             total += losses.total();
-            self.progress.set_losses(index, losses);
+            self.job.progress.set_losses(hand.index, losses);
         }
         total
+    }
+}
+
+/// Tells the recorder that there is news, if it is not told by its one log. Cost: an exchange, and
+/// a system call if it sleeps.
+fn ring(recorder: Option<&Thread>) {
+    if let Some(recorder) = recorder {
+        recorder.unpark();
     }
 }

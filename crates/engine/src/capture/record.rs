@@ -1,20 +1,36 @@
-//! The recorder: drains the log into the sink, and counts what became of every packet.
+//! The recorder: drains the logs into the sink, and counts what became of every packet.
+//!
+//! Logs have their turns one after the other, a burst each: at most a segment, so none starves.
+//! Packets of one log stay in order; those of several are not merged by time.
+//!
+//! Where there is one log, the recorder sleeps on its futex. It can wait for one word only, so
+//! for several it parks, and every receive thread unparks it after a publish. An unpark that comes
+//! before the park is kept until then, so nothing is slept through. Before it parks it naps, so
+//! that it is woken some thousand times a second at most, at the receive threads' expense.
 //!
 //! Invariant R1: `written` + `lost` = `seen`, for each interface, at every moment; a packet moves
 //! from `written` to `lost` when the sink says that it lost one.
+
+use std::thread;
+use std::time::Duration;
 
 use burstline_log::{Burst, Reader};
 use burstline_port::{Loss, Losses, Port, PortError, PortTable};
 use burstline_sys::clock;
 
+use super::Job;
 use super::tail::Tail;
+use crate::EngineError;
 use crate::clock::{JobClock, SECOND_NS};
 use crate::stage::{StageCost, StageMeter};
 use crate::tally::{Span, Tally};
-use crate::{EngineError, Progress};
+use crate::waiting::{PollMode, Sleeps};
 
 /// How often an idle recorder makes what it has visible, and looks at losses, in ns.
 const FLUSH_EVERY_NS: u64 = 100_000_000;
+
+/// How long a recorder of several logs lets news gather before it has itself woken by them.
+const NAP: Duration = Duration::from_micros(100);
 
 /// What the recorder brings home, by interface where it is a list.
 pub(super) struct Recorded {
@@ -23,8 +39,8 @@ pub(super) struct Recorded {
     pub(super) lost: Vec<Losses>,
     /// All that is written, over all interfaces.
     total: Tally,
-    /// Packets that the log took back before they were read.
-    pub(super) missed: u64,
+    /// Packets that each log took back before they were read.
+    pub(super) missed: Vec<u64>,
     /// Packets that were not even given to the sink, because it was broken.
     pub(super) lost_after_error: u64,
     pub(super) span: Span,
@@ -40,69 +56,97 @@ pub(super) struct Recorded {
 
 /// The recorder thread's own.
 pub(super) struct Recorder<'a> {
-    reader: Reader,
+    readers: Vec<Reader>,
     sink: &'a mut dyn Port,
-    clock: &'a JobClock<'a>,
-    progress: &'a Progress,
+    job: &'a Job<'a>,
     recorded: Recorded,
     flushed_ns: u64,
     losses_shown_ns: u64,
     is_flushed: bool,
     is_first_second_over: bool,
+    /// It has napped since there last was something.
+    has_napped: bool,
+    sleeps: Sleeps,
 }
 
 impl<'a> Recorder<'a> {
-    pub(super) fn new(
-        reader: Reader,
-        sink: &'a mut dyn Port,
-        clock: &'a JobClock<'a>,
-        progress: &'a Progress,
-    ) -> Self {
+    /// `readers`: one of each log.
+    pub(super) fn new(readers: Vec<Reader>, sink: &'a mut dyn Port, job: &'a Job<'a>) -> Self {
         Self {
-            reader,
+            readers,
             sink,
-            clock,
-            progress,
+            job,
             recorded: Recorded::new(),
-            flushed_ns: clock.start_ns,
-            losses_shown_ns: clock.start_ns,
+            flushed_ns: job.clock.start_ns,
+            losses_shown_ns: job.clock.start_ns,
             is_flushed: true,
             is_first_second_over: false,
+            has_napped: false,
+            sleeps: Sleeps::default(),
         }
     }
 
-    /// Records until the log is closed and drained.
+    /// Records until every log is closed and drained.
     pub(super) fn run(mut self) -> Recorded {
         let mut meter = StageMeter::start();
         let mut now_ns = clock::monotonic_ns();
         loop {
-            let is_idle = match self.reader.next_burst() {
-                Some(burst) => {
-                    self.recorded.record(&burst, self.sink, self.clock);
-                    self.is_flushed = false;
-                    false
-                }
-                None => true,
-            };
+            let is_idle = !self.take_turns();
             let before_ns = std::mem::replace(&mut now_ns, clock::monotonic_ns());
             self.look_at_losses(now_ns);
             if !is_idle {
-                self.progress.recorded.store(&self.recorded.total);
+                self.job.progress.recorded.store(&self.recorded.total);
                 continue;
             }
             meter.empty_ns += now_ns - before_ns;
-            if self.reader.is_finished() {
+            if self.readers.iter().all(Reader::is_finished) {
                 break;
             }
             self.flush_if_due(now_ns);
-            self.reader.wait(FLUSH_EVERY_NS);
+            self.wait();
             now_ns = clock::monotonic_ns();
         }
-        self.progress.recorded.store(&self.recorded.total);
-        self.recorded.missed = self.reader.statistics().missed;
+        self.job.progress.recorded.store(&self.recorded.total);
+        self.recorded.missed =
+            self.readers.iter().map(|reader| reader.statistics().missed).collect();
         self.show_losses();
-        self.recorded.cost = meter.end();
+        self.recorded.cost = meter.end(self.sleeps);
         self.recorded
+    }
+
+    /// Records a burst of each log that has one. False if none has.
+    fn take_turns(&mut self) -> bool {
+        let mut has_found = false;
+        for reader in &mut self.readers {
+            if let Some(burst) = reader.next_burst() {
+                self.recorded.record(&burst, self.sink, &self.job.clock);
+                has_found = true;
+            }
+        }
+        if has_found {
+            (self.is_flushed, self.has_napped) = (false, false);
+        }
+        has_found
+    }
+
+    /// Waits until there may be news, or it is time to look at other things.
+    fn wait(&mut self) {
+        if self.job.options.threads.poll == PollMode::Busy {
+            std::hint::spin_loop();
+            return;
+        }
+        self.sleeps.sleeps += 1;
+        let start_ns = clock::monotonic_ns();
+        match &mut self.readers[..] {
+            [reader] => reader.wait(FLUSH_EVERY_NS),
+            _ if !self.has_napped => {
+                self.has_napped = true;
+                thread::sleep(NAP);
+                return;
+            }
+            _ => thread::park_timeout(Duration::from_nanos(FLUSH_EVERY_NS)),
+        }
+        self.sleeps.wakes += u64::from(clock::monotonic_ns() - start_ns < FLUSH_EVERY_NS);
     }
 
     fn flush_if_due(&mut self, now_ns: u64) {
@@ -112,7 +156,7 @@ impl<'a> Recorder<'a> {
         (self.is_flushed, self.flushed_ns) = (true, now_ns);
         if self.recorded.cause.is_none() {
             let flushed = self.sink.flush();
-            self.recorded.settle(self.sink, flushed.err(), Some(self.clock));
+            self.recorded.settle(self.sink, flushed.err(), Some(&self.job.clock));
         }
     }
 
@@ -120,21 +164,22 @@ impl<'a> Recorder<'a> {
         if now_ns - self.losses_shown_ns >= FLUSH_EVERY_NS {
             self.losses_shown_ns = now_ns;
             self.show_losses();
-            self.is_first_second_over = now_ns - self.clock.start_ns >= SECOND_NS;
+            self.is_first_second_over = now_ns - self.job.clock.start_ns >= SECOND_NS;
         }
     }
 
     fn show_losses(&mut self) {
         let mut losses = Losses::default();
         self.recorded.lost.iter().for_each(|lost| losses.merge(lost));
-        let missed = self.reader.statistics().missed;
+        let missed = self.readers.iter().map(|reader| reader.statistics().missed).sum();
         if missed > 0 {
             losses.add(Loss::ReaderOverrun, missed);
         }
         if !self.is_first_second_over {
             self.recorded.lost_first_second = losses.total();
         }
-        self.progress.set_losses(self.progress.received.len(), losses);
+        let progress = self.job.progress;
+        progress.set_losses(progress.received.len(), losses);
     }
 }
 
@@ -145,7 +190,7 @@ impl Recorded {
             written: vec![Tally::default(); PortTable::MAX_ENTRIES],
             lost: vec![Losses::default(); PortTable::MAX_ENTRIES],
             total: Tally::default(),
-            missed: 0,
+            missed: Vec::new(),
             lost_after_error: 0,
             span: Span::default(),
             cost: StageCost::default(),

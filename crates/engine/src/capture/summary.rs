@@ -1,0 +1,205 @@
+//! What came of a capture: the threads' counts put together, and held against each other.
+
+use burstline_log::Log;
+use burstline_port::{InterfaceTotals, Loss, Losses, Port, PortTable};
+use burstline_sys::usage;
+
+use super::receive::Took;
+use super::record::Recorded;
+use super::stage_name;
+use crate::job::{Owners, Source};
+use crate::report::{Ending, MemoryReport};
+use crate::stage::Usage;
+use crate::tally::Tally;
+use crate::{EngineError, PortReport, Report, StageReport};
+
+/// All threads' counts.
+pub(super) struct Summary {
+    /// Packets appended to a log, by source.
+    received: Vec<u64>,
+    /// The source of each interface.
+    owners: [u8; PortTable::MAX_ENTRIES],
+    /// Interfaces there are.
+    interfaces: usize,
+    /// By receive thread; source i was thread i modulo their number's.
+    threads: Vec<Took>,
+    pub(super) recorded: Recorded,
+}
+
+/// A source's part of what the recorder counted by interface.
+struct Part {
+    written: Tally,
+    lost: Losses,
+    /// Packets that its log took back before the recorder had read them.
+    missed: u64,
+}
+
+impl Summary {
+    pub(super) fn new(
+        sources: &[Source],
+        threads: Vec<Took>,
+        recorded: Recorded,
+        interfaces: usize,
+    ) -> Self {
+        let mut received = vec![0; sources.len()];
+        for &(source, packets) in threads.iter().flat_map(|took| &took.received) {
+            received[source] += packets;
+        }
+        let owners = Owners::merge(sources, threads.iter().map(|took| took.owners.clone()));
+        Self { received, owners, interfaces, threads, recorded }
+    }
+
+    /// What is known of each interface. What a lapped recorder missed belongs to a source; it is
+    /// told of an interface only where the source has just one.
+    pub(super) fn totals(&self) -> Vec<InterfaceTotals> {
+        let recorded = &self.recorded;
+        let owners = &self.owners[..self.interfaces];
+        let interface = |(port, (seen, written)): (usize, (&Tally, &Tally))| {
+            let owner = owners[port];
+            let missed = match owners.iter().filter(|&&other| other == owner).count() {
+                1 => self.received[usize::from(owner)].saturating_sub(seen.packets),
+                _ => 0,
+            };
+            InterfaceTotals {
+                port: port as u8,
+                received: seen.packets + missed,
+                missed: 0,
+                lost: missed + seen.packets - written.packets,
+            }
+        };
+        let tallies = recorded.seen.iter().zip(&recorded.written).enumerate();
+        tallies.take(self.interfaces).map(interface).collect()
+    }
+
+    /// The job's report, memory and places aside.
+    pub(super) fn report(
+        self,
+        sources: &[Source],
+        sink: &dyn Port,
+        elapsed_ns: u64,
+        usage: Usage,
+    ) -> Report {
+        let recorded = &self.recorded;
+        let empty_ns: u64 = self.threads.iter().map(|took| took.cost.empty_ns).sum();
+        let lost_first_second: u64 = self.threads.iter().map(|took| took.lost_first_second).sum();
+        let mut ending = Ending {
+            elapsed_ns,
+            usage,
+            empty_ns: empty_ns + recorded.cost.empty_ns,
+            span: recorded.span,
+            lost_first_second: lost_first_second + recorded.lost_first_second,
+            bytes_copied: sink.account().bytes_copied,
+        };
+        let mut missed_by_log = vec![0; self.threads.len()];
+        let mut ports = Vec::new();
+        for (index, source) in sources.iter().enumerate() {
+            let part = self.part_of(index);
+            missed_by_log[index % self.threads.len()] += part.missed;
+            let account = source.port.account();
+            ending.bytes_copied += account.bytes_copied;
+            let name = &source.port.info().name;
+            ports.push(PortReport::new(name, &account, &part.written, &part.lost));
+        }
+        let mut report = Report::new(ports, &ending);
+        self.check(&mut report, sink, &missed_by_log);
+        report.stages = self.stages(elapsed_ns, sink);
+        report.hear(sources);
+        report.hear_port(sink);
+        report.errors.extend(self.threads.into_iter().flat_map(|took| took.errors));
+        report.errors.extend(self.recorded.error);
+        for cause in [Loss::LinkMismatch, Loss::TooLong] {
+            let packets = report.total.lost.of(cause);
+            if packets > 0 {
+                report.errors.push(EngineError::LeftOut { packets, cause });
+            }
+        }
+        report
+    }
+
+    fn part_of(&self, source: usize) -> Part {
+        let (mut seen, mut written) = (Tally::default(), Tally::default());
+        let mut lost = Losses::default();
+        let owners = self.owners[..self.interfaces].iter().enumerate();
+        for (port, _) in owners.filter(|&(_, &owner)| usize::from(owner) == source) {
+            seen.add(&self.recorded.seen[port]);
+            written.add(&self.recorded.written[port]);
+            lost.merge(&self.recorded.lost[port]);
+        }
+        let missed = self.received[source].saturating_sub(seen.packets);
+        if missed > 0 {
+            lost.add(Loss::ReaderOverrun, missed);
+        }
+        Part { written, lost, missed }
+    }
+
+    /// Holds our counts against those of each log and of the sink, which were made apart from
+    /// them.
+    fn check(&self, report: &mut Report, sink: &dyn Port, missed_by_log: &[u64]) {
+        let sink = sink.account();
+        let by_sink = sink.offered as i64 - sink.lost.total() as i64 - sink.in_flight as i64;
+        let mut pairs = vec![("packets written", report.total.delivered as i64, by_sink)];
+        for (number, took) in self.threads.iter().enumerate() {
+            let received: u64 = took.received.iter().map(|&(_, packets)| packets).sum();
+            pairs.push(("packets in a log", received as i64, took.log.packets as i64));
+            let (ours, theirs) = (missed_by_log[number], self.recorded.missed[number]);
+            pairs.push(("packets missed by the recorder", ours as i64, theirs as i64));
+        }
+        for (what, ours, theirs) in pairs {
+            if ours != theirs {
+                report.total.unaccounted += ours - theirs;
+                report.notes.push(format!("{what}: {ours} by one count, {theirs} by another"));
+            }
+        }
+    }
+
+    fn stages(&self, elapsed_ns: u64, sink: &dyn Port) -> Vec<StageReport> {
+        let sum = |tallies: &[Tally]| {
+            let mut sum = Tally::default();
+            tallies.iter().for_each(|tally| sum.add(tally));
+            sum
+        };
+        let recorded = &self.recorded;
+        let (seen, written) = (sum(&recorded.seen), sum(&recorded.written));
+        let count = self.threads.len();
+        let receive = |(number, took): (usize, &Took)| {
+            let (packets, bytes) = (took.log.packets, took.log.bytes);
+            // What was cut is known by interface only, so by thread where there is one.
+            let wire_bytes = if count == 1 { seen.wire_bytes } else { bytes };
+            let through = Tally { packets, bytes, wire_bytes };
+            let mut stage = took.cost.report(&stage_name(number, count), elapsed_ns, &through);
+            stage.packets_in = packets + took.lost;
+            stage.lost = took.lost;
+            stage
+        };
+        let mut stages: Vec<_> = self.threads.iter().enumerate().map(receive).collect();
+        let missed: u64 = recorded.missed.iter().sum();
+        let mut record = recorded.cost.report("record", elapsed_ns, &seen);
+        record.packets_in = seen.packets + missed;
+        record.packets_out = written.packets;
+        record.lost = missed + sink.account().lost.total() + recorded.lost_after_error;
+        let high_water = self.threads.iter().map(|took| took.log.segments_high_water).max();
+        record.high_water = high_water.unwrap_or(0).into();
+        stages.push(record);
+        stages
+    }
+}
+
+/// Says what memory the logs lie in; where they differ, the first one's.
+pub(super) fn describe_memory(report: &mut Report, logs: &[Log]) {
+    let Some(first) = logs.first() else { return };
+    let mut nodes: Vec<_> = logs.iter().flat_map(|log| log.placement().nodes.keys()).collect();
+    nodes.dedup();
+    report.memory = MemoryReport {
+        page_bytes: first.placement().page_bytes,
+        page_kind: first.placement().page.to_string(),
+        node: if let [node] = nodes[..] { Some(*node) } else { None },
+        log_bytes: logs.iter().map(|log| log.config().bytes).sum(),
+        segment_bytes: first.config().segment_bytes,
+        resident: usage::resident().unwrap_or_default(),
+    };
+    for note in logs.iter().flat_map(|log| &log.placement().notes) {
+        if !report.memory_notes.contains(note) {
+            report.memory_notes.push(note.clone());
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! What a thread does when there is nothing to do.
+//!
+//! ```text
+//!            packets came     nothing, for SPIN_NS      nothing since then
+//! busy       poll             poll                      poll
+//! adaptive   poll             poll                      sleep until a source is readable
+//! interrupt  poll             sleep until a source is readable
+//! ```
+//!
+//! A source says by [`Port::readiness`] where to wait for it. One that does not (a generator, a
+//! file) is looked at again after a nap, which grows. While a thread sleeps nobody looks at flags,
+//! deadlines and interfaces, so no sleep is longer than [`SLEEP_MOST_NS`].
+//!
+//! Invariants:
+//! - W1: except in `busy`, a thread whose sources stay idle sleeps, whatever their descriptors
+//!   say: after a wake for which no packet was found it takes a nap before it waits again. An
+//!   interface that went down, or a ring that the kernel calls readable, is no hot loop.
+//! - W2: no wake is lost: descriptors are level-triggered, so what came between the last poll and
+//!   the sleep ends the sleep at once.
+
+use std::os::fd::BorrowedFd;
+use std::thread;
+use std::time::Duration;
+
+use burstline_port::Port;
+use burstline_sys::readiness::{self, Ready};
+
+use crate::clock::JobClock;
+
+/// How a job's threads wait for packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PollMode {
+    /// Never sleep while the job runs: the least latency, and a core for each thread.
+    Busy,
+    /// Look on for a short while after the last packet, then sleep until one comes.
+    #[default]
+    Adaptive,
+    /// Sleep as soon as there is none.
+    Interrupt,
+}
+
+impl PollMode {
+    /// The name in flags and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Busy => "busy",
+            Self::Adaptive => "adaptive",
+            Self::Interrupt => "interrupt",
+        }
+    }
+}
+
+/// How long `adaptive` looks on after the last packet, in ns.
+///
+/// As long as a sleeper takes to get up: on the machine of the README a thread in poll(2) ran 43 us
+/// after it was woken (95 us in the worst hundredth), and spent 20 us of processor time on it. A
+/// packet that comes within that is had sooner by looking on; and whoever looks on no longer than
+/// a sleep costs wastes no more than that. Under load no packet is that far from the next.
+const SPIN_NS: u64 = 50_000;
+
+/// The longest sleep, in ns: a tenth of the second within which a port that is looked at must
+/// have noticed what happened to its interface.
+const SLEEP_MOST_NS: u64 = 100_000_000;
+
+/// The first nap and the longest, in ns. A source's own buffer has to last for the longest.
+const NAP_FIRST_NS: u64 = 50_000;
+const NAP_MOST_NS: u64 = 1_000_000;
+
+/// How often a thread slept, and why it got up again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sleeps {
+    /// Sleeps and naps.
+    pub(crate) sleeps: u64,
+    /// Sleeps that ended because a source, or a log, had something.
+    pub(crate) wakes: u64,
+}
+
+/// One thread's patience.
+pub(crate) struct Waiter {
+    mode: PollMode,
+    /// When there last was work.
+    worked_ns: u64,
+    /// Naps since then.
+    naps: u32,
+    /// A source said that it had something, and nothing was found since.
+    is_alarmed: bool,
+    sleeps: Sleeps,
+}
+
+impl Waiter {
+    pub(crate) fn new(mode: PollMode, now_ns: u64) -> Self {
+        Self { mode, worked_ns: now_ns, naps: 0, is_alarmed: false, sleeps: Sleeps::default() }
+    }
+
+    /// There was work at `now_ns`.
+    #[inline]
+    pub(crate) fn work(&mut self, now_ns: u64) {
+        self.worked_ns = now_ns;
+        self.naps = 0;
+        self.is_alarmed = false;
+    }
+
+    /// There was none at `now_ns`, and these ports are what there is to wait for. Returns whether
+    /// it slept.
+    pub(crate) fn pause<'p>(
+        &mut self,
+        ports: impl Iterator<Item = &'p dyn Port>,
+        now_ns: u64,
+        clock: &JobClock<'_>,
+    ) -> bool {
+        if self.looks_on(now_ns) {
+            std::hint::spin_loop();
+            return false;
+        }
+        if std::mem::take(&mut self.is_alarmed) {
+            // W1: the last wake was for nothing.
+            return self.nap(clock);
+        }
+        let mut descriptors: Vec<BorrowedFd<'_>> = Vec::new();
+        let mut sleep_ns = SLEEP_MOST_NS;
+        for port in ports {
+            match port.readiness() {
+                Some(descriptor) => descriptors.push(descriptor),
+                None => sleep_ns = self.nap_ns(),
+            }
+        }
+        self.sleep(&descriptors, sleep_ns, clock);
+        true
+    }
+
+    /// Somebody else will have news soon: looks on, or takes a nap. Returns whether it slept.
+    pub(crate) fn pause_briefly(&mut self, now_ns: u64, clock: &JobClock<'_>) -> bool {
+        if self.looks_on(now_ns) {
+            std::hint::spin_loop();
+            return false;
+        }
+        self.nap(clock)
+    }
+
+    /// The log is full: whoever drains it needs the core more than we do, in every mode.
+    pub(crate) fn wait_for_room(&mut self, clock: &JobClock<'_>) {
+        self.sleeps.sleeps += 1;
+        thread::sleep(Duration::from_nanos(NAP_FIRST_NS.min(clock.most_ns())));
+    }
+
+    /// How often it slept so far.
+    pub(crate) fn sleeps(&self) -> Sleeps {
+        self.sleeps
+    }
+
+    fn looks_on(&self, now_ns: u64) -> bool {
+        match self.mode {
+            PollMode::Busy => true,
+            PollMode::Adaptive => now_ns.saturating_sub(self.worked_ns) < SPIN_NS,
+            PollMode::Interrupt => false,
+        }
+    }
+
+    fn sleep(&mut self, descriptors: &[BorrowedFd<'_>], sleep_ns: u64, clock: &JobClock<'_>) {
+        self.sleeps.sleeps += 1;
+        match readiness::wait(descriptors, sleep_ns.min(clock.most_ns())) {
+            Ok(Ready::Readable | Ready::Failed) => {
+                self.sleeps.wakes += 1;
+                self.is_alarmed = true;
+            }
+            Ok(Ready::TimedOut) => self.naps = self.naps.saturating_add(1),
+            Ok(Ready::Interrupted) => {}
+            // No such call here: what a nap misses is seen at its end.
+            Err(_) => self.is_alarmed = true,
+        }
+    }
+
+    fn nap(&mut self, clock: &JobClock<'_>) -> bool {
+        self.sleeps.sleeps += 1;
+        thread::sleep(Duration::from_nanos(self.nap_ns().min(clock.most_ns())));
+        self.naps = self.naps.saturating_add(1);
+        true
+    }
+
+    fn nap_ns(&self) -> u64 {
+        (NAP_FIRST_NS << self.naps.min(8)).min(NAP_MOST_NS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::iter;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+    use std::sync::atomic::AtomicBool;
+
+    use burstline_port::{Capabilities, PortAccount, PortInfo, TimestampSource};
+
+    use super::*;
+
+    /// A port that finds nothing, whatever its descriptor says: what no real one does for long.
+    struct Liar {
+        info: PortInfo,
+        descriptor: Option<UnixStream>,
+    }
+
+    impl Liar {
+        fn new(descriptor: Option<UnixStream>) -> Self {
+            let (name, timestamps) = ("liar".to_owned(), TimestampSource::Kernel);
+            let capabilities = Capabilities::default();
+            Self { info: PortInfo { name, capabilities, timestamps }, descriptor }
+        }
+    }
+
+    impl Port for Liar {
+        fn info(&self) -> &PortInfo {
+            &self.info
+        }
+
+        fn account(&self) -> PortAccount {
+            PortAccount::default()
+        }
+
+        fn readiness(&self) -> Option<BorrowedFd<'_>> {
+            self.descriptor.as_ref().map(|descriptor| descriptor.as_fd())
+        }
+    }
+
+    /// Pauses of a thread that finds no work, long after the last.
+    fn pauses(mode: PollMode, port: &Liar, count: usize) -> Sleeps {
+        let stop = AtomicBool::new(false);
+        let clock = JobClock::start(None, &stop);
+        let mut waiter = Waiter::new(mode, 0);
+        for _ in 0..count {
+            let port: &dyn Port = port;
+            let has_slept = waiter.pause(iter::once(port), u64::MAX, &clock);
+            assert_eq!(has_slept, mode != PollMode::Busy);
+        }
+        waiter.sleeps()
+    }
+
+    #[test]
+    fn a_descriptor_that_is_always_ready_is_believed_every_other_time() {
+        let (mut near, far) = UnixStream::pair().unwrap();
+        near.write_all(b"never read").unwrap();
+        let readable = Liar::new(Some(far));
+        let (_, hung_up) = UnixStream::pair().unwrap();
+        for port in [readable, Liar::new(Some(hung_up))] {
+            for mode in [PollMode::Adaptive, PollMode::Interrupt] {
+                assert_eq!(pauses(mode, &port, 8), Sleeps { sleeps: 8, wakes: 4 });
+            }
+            assert_eq!(pauses(PollMode::Busy, &port, 8), Sleeps::default());
+        }
+    }
+
+    #[test]
+    fn a_port_without_a_descriptor_is_looked_at_after_a_nap_that_grows() {
+        let port = Liar::new(None);
+        assert_eq!(pauses(PollMode::Adaptive, &port, 8), Sleeps { sleeps: 8, wakes: 0 });
+        let mut waiter = Waiter::new(PollMode::Adaptive, 0);
+        let naps = [0, 1, 2, 5, u32::MAX].map(|naps| {
+            waiter.naps = naps;
+            waiter.nap_ns()
+        });
+        assert_eq!(naps, [50_000, 100_000, 200_000, 1_000_000, 1_000_000]);
+    }
+
+    #[test]
+    fn adaptive_looks_on_for_a_while_after_work() {
+        let mut waiter = Waiter::new(PollMode::Adaptive, 0);
+        waiter.work(1_000_000);
+        assert!(waiter.looks_on(1_000_000 + SPIN_NS - 1));
+        assert!(!waiter.looks_on(1_000_000 + SPIN_NS));
+        waiter.mode = PollMode::Interrupt;
+        assert!(!waiter.looks_on(1_000_000));
+    }
+}

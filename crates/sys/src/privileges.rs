@@ -1,0 +1,73 @@
+//! Giving up what is not needed any more.
+//!
+//! A capture needs its rights to open sockets, lock memory and get its scheduling class. After
+//! that it reads packets that anybody on the network may have made, and needs none of them.
+//!
+//! Capabilities belong to a thread, not to the process: each thread of a job gives up its own, and
+//! a thread that is started later begins with its starter's. What stays is what the user's number
+//! allows: root without capabilities still owns root's files, but passes no permission check that
+//! another user would not pass.
+//!
+//! Source: capabilities(7), prctl(2), `PR_SET_NO_NEW_PRIVS` and `PR_CAP_AMBIENT`.
+
+use std::io;
+
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, set_capabilities,
+    set_no_new_privs,
+};
+
+/// The calling thread's effective capabilities, a bit for each by its number; 0 is none.
+///
+/// # Errors
+/// What the kernel says, which only a filter of system calls can make it.
+pub fn effective() -> io::Result<u64> {
+    Ok(capabilities(None)?.effective.bits())
+}
+
+/// Empties the calling thread's effective, permitted, inheritable and ambient capabilities, and
+/// forbids it to get any back by starting a program (`no_new_privs`). There is no way back.
+///
+/// # Errors
+/// What the kernel says: giving up is always allowed, but a filter of system calls may differ.
+pub fn drop_all_capabilities() -> io::Result<()> {
+    clear_ambient_capability_set()?;
+    let nothing = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: nothing, permitted: nothing, inheritable: nothing };
+    set_capabilities(None, sets)?;
+    set_no_new_privs(true)?;
+    Ok(())
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    fn status(field: &str) -> String {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        line.unwrap_or_else(|| panic!("no {field}")).trim().to_owned()
+    }
+
+    #[test]
+    fn a_thread_that_gives_up_its_rights_has_none_and_the_others_keep_theirs() {
+        let before = effective().unwrap();
+        std::thread::spawn(|| {
+            drop_all_capabilities().unwrap();
+            assert_eq!(effective().unwrap(), 0);
+            for field in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+                assert_eq!(status(field), "0000000000000000", "{field}");
+            }
+            assert_eq!(status("NoNewPrivs"), "1");
+            // Twice is no harm.
+            drop_all_capabilities().unwrap();
+            // A right that is asked for: a network of one's own takes CAP_SYS_ADMIN.
+            let refused = crate::namespace::enter_new_network().unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        })
+        .join()
+        .unwrap();
+        assert_eq!(effective().unwrap(), before);
+        assert_eq!(format!("{before:016x}"), status("CapEff"));
+    }
+}
