@@ -1,9 +1,13 @@
 //! The figures by name.
 
 mod capture_file;
+
 mod count_file;
 mod handoff;
+
 mod latency;
+
+mod xdp_receive;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,6 +19,8 @@ use crate::threads::Cores;
 pub struct Context {
     /// Tiny sizes, no figures.
     pub smoke: bool,
+    /// Long live runs.
+    pub full: bool,
     /// Measured runs a side.
     pub runs: usize,
     /// Where to run.
@@ -44,6 +50,9 @@ pub fn all() -> Vec<Entry> {
         Entry { name: "append-latency", measure: latency::measure },
         Entry { name: "count-file-tcpdump", measure: count_file::against_tcpdump },
         Entry { name: "count-file-capinfos", measure: count_file::against_capinfos },
+        Entry { name: "xdp-rx-testpmd", measure: xdp_receive::rate },
+        Entry { name: "xdp-cycles-testpmd", measure: xdp_receive::cycles },
+        Entry { name: "xdp-cycles-testpmd-paced", measure: xdp_receive::cycles_paced },
     ]
 }
 
@@ -54,9 +63,10 @@ mod tests {
     #[test]
     fn every_figure_between_threads_runs_and_both_sides_agree() {
         let stop = Arc::new(AtomicBool::new(false));
-        let context = Context { smoke: true, runs: 1, cores: Cores::allowed(), stop };
-        let between_threads = |entry: &Entry| !entry.name.starts_with("count-file");
-        for entry in all().into_iter().filter(between_threads) {
+        let context = Context { smoke: true, full: false, runs: 1, cores: Cores::allowed(), stop };
+        let is_between_threads =
+            |entry: &Entry| ["handoff", "append"].iter().any(|kind| entry.name.starts_with(kind));
+        for entry in all().into_iter().filter(is_between_threads) {
             let outcome = (entry.measure)(&context, entry.name);
             assert!(matches!(outcome, Ok(Outcome::Smoke)), "{}: {outcome:?}", entry.name);
         }
