@@ -43,6 +43,7 @@ use burstline_sys::xdp::{Socket, XdpInterface};
 
 use crate::{Address, OpenOptions, Port, PortError};
 use attached::Attached;
+use settings::Settings;
 use source::XdpSource;
 
 /// Opens the receive queues of an interface: the one named, or all.
@@ -50,7 +51,14 @@ pub(crate) fn open_sources(
     address: &Address,
     options: &OpenOptions,
 ) -> Result<Vec<Box<dyn Port>>, PortError> {
-    let settings = settings::parse(address)?;
+    open_with(&settings::parse(address)?, address, options)
+}
+
+fn open_with(
+    settings: &Settings,
+    address: &Address,
+    options: &OpenOptions,
+) -> Result<Vec<Box<dyn Port>>, PortError> {
     let interface = XdpInterface::by_name(&settings.interface)?;
     if !options.may_steal {
         guard::refuse_the_hosts_own(&interface.link.name, address)?;
@@ -61,12 +69,12 @@ pub(crate) fn open_sources(
     };
     let open = |queue| Socket::open(&interface.link.name, queue, &settings.socket);
     let sockets = queues.map(open).collect::<Result<Vec<_>, _>>()?;
-    let attached = Arc::new(Attached::new(&interface, &sockets, &settings, options)?);
+    let attached = Arc::new(Attached::new(&interface, &sockets, settings, options)?);
     let is_alone = sockets.len() == 1 && settings.queue.is_none();
     let mut ports: Vec<Box<dyn Port>> = Vec::new();
     for socket in sockets {
         let attached = Arc::clone(&attached);
-        let source = XdpSource::new(socket, attached, is_alone, address, &settings, options)?;
+        let source = XdpSource::new(socket, attached, is_alone, address, settings, options)?;
         ports.push(Box::new(source));
     }
     Ok(ports)

@@ -5,17 +5,20 @@ use std::sync::Arc;
 
 use burstline_log::{Appended, Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_sys::clock;
-use burstline_sys::xdp::{Received as Frame, Socket};
+use burstline_sys::xdp::{Received as Frame, Socket, SocketStatistics};
 use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::LinkType;
 
-use super::attached::Attached;
+use super::attached::{Attached, QueueCounts};
 use super::settings::Settings;
 use crate::watch::{LINK_HEADER_MAX, Watch};
 use crate::{
     Address, Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
     PortState, PortTable, Received, TimestampSource,
 };
+
+/// How long after the end packets may still be on their way, in ns.
+const SETTLING_NS: u64 = 1_000_000_000;
 
 /// A packet that is taken and held.
 #[derive(Clone, Copy)]
@@ -43,9 +46,23 @@ pub(super) struct XdpSource {
     delivered: u64,
     merged: u64,
     without_time: u64,
-    is_stopped: bool,
-    is_over: bool,
+    /// When it was asked to finish, in ns of the monotonic clock.
+    stopped_ns: Option<u64>,
+    /// Packets that the program had seen by the last look but one: they have arrived.
+    arrived: u64,
+    seen_at_last_look: u64,
+    /// What the program has counted, once that is over.
+    at_end: Option<QueueCounts>,
     account: PortAccount,
+}
+
+/// What has become of the packets that the program has seen.
+struct Reckoning {
+    counts: QueueCounts,
+    kernel: SocketStatistics,
+    in_flight: u64,
+    /// Delivered, in flight, lost or passed.
+    accounted: u64,
 }
 
 impl XdpSource {
@@ -94,8 +111,10 @@ impl XdpSource {
             delivered: 0,
             merged: 0,
             without_time: 0,
-            is_stopped: false,
-            is_over: false,
+            stopped_ns: None,
+            arrived: 0,
+            seen_at_last_look: 0,
+            at_end: None,
             account,
         })
     }
@@ -114,6 +133,8 @@ impl XdpSource {
             error,
         })?;
         if has_looked {
+            self.arrived = self.seen_at_last_look;
+            self.seen_at_last_look = self.counts().seen;
             self.tai_offset_ns = clock::tai_offset_ns();
         }
         Ok(())
@@ -169,23 +190,37 @@ impl XdpSource {
     #[cold]
     fn state_when_empty(&mut self) -> Result<PortState, PortError> {
         self.socket.wake_kernel();
-        // What the program has sent on its way arrives within the same softirq.
-        let is_ending = self.watch.is_gone() || (self.is_stopped && self.is_settled());
-        if !self.is_over && is_ending && self.socket.in_ring() == 0 {
-            self.is_over = true;
+        let is_ending = self.watch.is_gone() || self.has_settled();
+        if self.at_end.is_none() && is_ending && self.socket.in_ring() == 0 {
+            self.at_end = Some(self.counts());
             if self.watch.is_gone() {
                 return Err(PortError::InterfaceGone { interface: self.watch.name().to_owned() });
             }
         }
-        Ok(if self.is_over { PortState::Ended } else { PortState::Idle })
+        Ok(if self.at_end.is_some() { PortState::Ended } else { PortState::Idle })
     }
 
-    /// Whether everything that the program took has been delivered, or is known to be lost.
-    fn is_settled(&self) -> bool {
-        let account = self.account();
-        let passed = account.lost.of(Loss::Passed);
-        self.attached.counts(self.socket.queue()).redirected
-            == self.delivered + account.in_flight + account.lost.total() - passed
+    /// Whether it was asked to finish, and everything that the program took has been delivered or
+    /// is known to be lost. What the program has sent on its way arrives within the same softirq;
+    /// what has not after [`SETTLING_NS`] never will, and remains unaccounted for.
+    fn has_settled(&self) -> bool {
+        let Some(stopped_ns) = self.stopped_ns else { return false };
+        let now = self.reckon();
+        now.accounted == now.counts.seen || clock::monotonic_ns() - stopped_ns > SETTLING_NS
+    }
+
+    fn counts(&self) -> QueueCounts {
+        self.at_end.unwrap_or_else(|| self.attached.counts(self.socket.queue()))
+    }
+
+    fn reckon(&self) -> Reckoning {
+        let in_flight = self.socket.in_ring() + u64::from(self.pending.is_some());
+        // A reading that fails shows as packets unaccounted for.
+        let kernel = self.socket.statistics().unwrap_or_default();
+        let counts = self.counts();
+        let lost = kernel.dropped + kernel.ring_full + counts.passed;
+        let accounted = self.delivered + in_flight + lost;
+        Reckoning { counts, kernel, in_flight, accounted }
     }
 
     fn note_oddities(&self, account: &mut PortAccount) {
@@ -264,28 +299,28 @@ impl Port for XdpSource {
     /// Leaves what comes from now on to the host; what is in the ring may still be received, up to
     /// `Ended`.
     fn finish(&mut self) -> Result<(), PortError> {
-        self.is_stopped = true;
+        self.stopped_ns.get_or_insert_with(clock::monotonic_ns);
         self.attached.leave(self.socket.queue());
         Ok(())
     }
 
     fn account(&self) -> PortAccount {
-        let before = self.attached.counts(self.socket.queue());
-        let in_flight = self.socket.in_ring() + u64::from(self.pending.is_some());
-        // A reading that fails shows as packets unaccounted for.
-        let kernel = self.socket.statistics().unwrap_or_default();
-        let after = self.attached.counts(self.socket.queue());
-        // Packets arrive between the readings. The program's count ran through all values between
-        // its two, so if ours is one of them, then at that moment it was exact.
-        let ours = self.delivered + in_flight + kernel.dropped + kernel.ring_full;
-        let redirected = ours.clamp(before.redirected, after.redirected);
-        let offered = redirected + (after.seen - after.redirected);
+        let Reckoning { counts, kernel, in_flight, accounted } = self.reckon();
+        // While packets arrive, some are on their way from the program to the ring: the last few
+        // that it has seen. Its count ran through all values since the last look but one, so if
+        // ours is one of them, then at that moment it was exact.
+        let arrived = if self.at_end.is_some() { counts.seen } else { self.arrived };
+        let offered = accounted.clamp(arrived, counts.seen);
         let mut account = PortAccount { offered, in_flight, ..self.account.clone() };
-        let no_frame = kernel.fill_empty.min(kernel.dropped);
+        let no_frame = match self.socket.is_multi_buffer() {
+            // No packet is too long: every one that was dropped wanted for frames.
+            true => kernel.dropped,
+            false => kernel.fill_empty.min(kernel.dropped),
+        };
         account.lost.add(Loss::RxRingFull, kernel.ring_full);
         account.lost.add(Loss::FillRingEmpty, no_frame);
         account.lost.add(Loss::FrameTooSmall, kernel.dropped - no_frame);
-        account.lost.add(Loss::Passed, after.passed);
+        account.lost.add(Loss::Passed, counts.passed);
         self.note_oddities(&mut account);
         account
     }

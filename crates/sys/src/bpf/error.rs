@@ -22,10 +22,23 @@ pub enum BpfError {
         /// Instructions to jump over.
         distance: i64,
     },
+    /// A classic program is wrong, or asks for what only a packet socket knows.
+    #[error(
+        "filter: instruction {at} (code {code:#x}, operand {operand}) means nothing to an XDP \
+         program; see it with: tcpdump -d"
+    )]
+    NotTranslatable {
+        /// Its number, from 0.
+        at: usize,
+        /// Its code.
+        code: u16,
+        /// Its operand.
+        operand: u32,
+    },
     /// The process may not do this.
     #[error(
         "{call}: not permitted: run it as root, or: \
-         sudo setcap cap_bpf,cap_net_admin,cap_net_raw+ep {program}"
+         sudo setcap cap_bpf,cap_perfmon,cap_net_admin,cap_net_raw+ep {program}"
     )]
     NotPermitted {
         /// The call, and what it was for.

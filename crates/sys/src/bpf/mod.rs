@@ -35,6 +35,7 @@ mod mapped;
 mod netlink;
 mod program;
 mod run;
+mod translate;
 
 pub use assembler::{Assembler, Label};
 pub use error::BpfError;
@@ -44,6 +45,7 @@ pub use map::{Map, MapKind, MapOptions, possible_cpus};
 pub use mapped::MappedArray;
 pub use program::{Program, ProgramInfo, ProgramKind, ProgramOptions};
 pub use run::{LiveRun, TestRun};
+pub use translate::{Embedding, TRANSLATED_STACK_BYTES, translate};
 
 /// What an XDP program answers. Source: enum xdp_action, include/uapi/linux/bpf.h.
 pub mod xdp_action {

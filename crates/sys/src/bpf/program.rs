@@ -102,9 +102,7 @@ impl Program {
         let mut log = vec![0; LOG_BYTES];
         match load(code, options, &mut log) {
             Ok(fd) => Ok(Self { fd }),
-            Err(source) => {
-                Err(BpfError::Rejected { name: options.name.to_owned(), source, log: tail(&log) })
-            }
+            Err(source) => Err(rejection(options.name, source, &log)),
         }
     }
 
@@ -169,6 +167,15 @@ fn load(code: &[Instruction], options: &ProgramOptions<'_>, log: &mut [u8]) -> i
     // SAFETY: B1: `code` has at least `insn_cnt` instructions, the licence ends with a 0, and the
     // log has `log_size` bytes.
     unsafe { call::bpf_open(call::PROGRAM_LOAD, &mut request) }
+}
+
+fn rejection(name: &str, source: io::Error, log: &[u8]) -> BpfError {
+    let log = tail(log);
+    // Good for somebody with CAP_PERFMON. Source: kernel/bpf/verifier.c.
+    if log.contains("prohibited for !root") {
+        return BpfError::system("BPF_PROG_LOAD")(source);
+    }
+    BpfError::Rejected { name: name.to_owned(), source, log }
 }
 
 /// The last lines of the log, without the statistics behind them.

@@ -65,13 +65,18 @@ impl<T: Entry> Ring<T> {
     /// For a producer: how many entries may be written now, up to `wanted`.
     #[inline]
     pub(super) fn room(&mut self, wanted: u32) -> u32 {
-        let room = self.entries - self.ours.wrapping_sub(self.theirs);
-        if room >= wanted {
+        if self.free() >= wanted {
             return wanted;
         }
         // Acquire pairs with the kernel's release of its position: it has read those entries.
         self.theirs = self.consumer().load(Acquire);
-        wanted.min(self.entries - self.ours.wrapping_sub(self.theirs))
+        wanted.min(self.free())
+    }
+
+    /// Entries that the other side has read. A position that cannot be leaves no room.
+    #[inline]
+    fn free(&self) -> u32 {
+        self.entries.saturating_sub(self.ours.wrapping_sub(self.theirs))
     }
 
     /// For a producer with room: writes the next entry.

@@ -46,12 +46,16 @@ pub struct SocketStatistics {
     pub dropped: u64,
     /// Packets that the rx ring had no room for.
     pub ring_full: u64,
-    /// Of `dropped`: times that the fill ring was empty. In zero-copy mode packets that the
-    /// device dropped for that are in its own counters, and this is no number of packets.
+    /// Times that the fill ring was empty: of `dropped`, each packet that would have fitted into
+    /// one frame. Those that need several are not counted here. In zero-copy mode this is no number
+    /// of packets, and what the device dropped is in its own counters.
     pub fill_empty: u64,
     /// Addresses in our rings that the kernel refused: a fault of this module.
     pub invalid: u64,
 }
+
+/// Room in front of a gathered packet for what the XDP program wrote; a multiple of 16.
+const WORD_ROOM: usize = 16;
 
 /// A packet in several frames, as far as it has come.
 #[derive(Clone, Copy, Default)]
@@ -77,7 +81,9 @@ pub struct Socket {
     interface: XdpInterface,
     queue: u32,
     is_zero_copy: bool,
-    is_busy_polling: bool,
+    is_multi_buffer: bool,
+    /// Whether the kernel is told at every turn, since it does not say when it wants to be.
+    is_always_told: bool,
 }
 
 /// What sending needs besides.
@@ -123,12 +129,13 @@ impl Socket {
             interface: found,
             queue,
             is_zero_copy: false,
-            is_busy_polling: false,
+            is_multi_buffer: false,
+            is_always_told: !options.needs_wakeup || options.busy_poll_packets.is_some(),
         };
         this.stock(options.frames);
-        bind(&this.socket, &this.interface, queue, options)?;
+        this.is_multi_buffer = bind(&this.socket, &this.interface, queue, options)?;
         this.is_zero_copy = this.socket.is_zero_copy().unwrap_or(false);
-        this.is_busy_polling = this.prefer_busy_poll(options.busy_poll_packets)?;
+        this.prefer_busy_poll(options.busy_poll_packets)?;
         Ok(this)
     }
 
@@ -145,6 +152,11 @@ impl Socket {
     /// Whether the device writes into the UMEM itself.
     pub fn is_zero_copy(&self) -> bool {
         self.is_zero_copy
+    }
+
+    /// Whether packets may take several frames: none is then lost for its length.
+    pub fn is_multi_buffer(&self) -> bool {
+        self.is_multi_buffer
     }
 
     /// The memory that packets lie in.
@@ -184,7 +196,7 @@ impl Socket {
     }
 
     /// The 8 bytes in front of a packet that was just taken, where the XDP program may have
-    /// written; cleared by reading. 0 for a gathered packet.
+    /// written; cleared by reading.
     #[inline]
     pub fn take_word_before(&mut self, packet: &Received) -> u64 {
         self.umem.take_word_before(packet.offset)
@@ -197,10 +209,10 @@ impl Socket {
             return;
         }
         let shift = self.umem.frame_bytes().trailing_zeros();
-        // The ring has an entry for every frame, so there is room for all of them.
+        // The ring has an entry for every frame; but the kernel says that it has read some only
+        // after it has shown us what came in them. Those stay held until the next time.
         let room = self.fill.room(self.taken.len() as u32) as usize;
-        assert!(room == self.taken.len(), "{room} of {} entries", self.taken.len());
-        for frame in self.taken.drain(..) {
+        for frame in self.taken.drain(..room) {
             self.umem.let_go(frame);
             self.fill.push(u64::from(frame) << shift);
         }
@@ -215,7 +227,7 @@ impl Socket {
     /// fill frames. Cost: nothing, or one system call.
     #[inline]
     pub fn wake_kernel(&self) {
-        if self.is_busy_polling || self.fill.needs_wakeup() {
+        if self.is_always_told || self.fill.needs_wakeup() {
             // What goes wrong shows in `link_state`.
             let _ = self.socket.kick_receive();
         }
@@ -283,7 +295,7 @@ impl Socket {
         }
         send.tx.publish();
         send.in_flight += count as u32;
-        if send.in_flight > 0 && send.tx.needs_wakeup() {
+        if send.in_flight > 0 && (self.is_always_told || send.tx.needs_wakeup()) {
             match self.socket.kick_send() {
                 // Frames or the device are short for the moment: the next call tries again.
                 Err(error) if is_passing(&error) => {}
@@ -316,8 +328,8 @@ impl Socket {
         }
     }
 
-    fn prefer_busy_poll(&self, packets: Option<u16>) -> Result<bool, XdpError> {
-        let Some(packets) = packets else { return Ok(false) };
+    fn prefer_busy_poll(&self, packets: Option<u16>) -> Result<(), XdpError> {
+        let Some(packets) = packets else { return Ok(()) };
         let fail = || XdpError::system(&self.interface.link.name, "asking for busy polling");
         for (option, value) in [
             (SO_PREFER_BUSY_POLL, 1),
@@ -326,7 +338,7 @@ impl Socket {
         ] {
             self.socket.set_at(libc::SOL_SOCKET, option, &value).map_err(fail())?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// A stretch of a packet of several frames. Returns the packet once it is whole.
@@ -334,9 +346,11 @@ impl Socket {
     fn gather(&mut self, offset: u32, length: u32, options: u32) -> Option<Received> {
         let now = &mut self.gathering;
         if !now.is_open {
-            *now = Gathering { at: now.at, length: 0, original_length: 0, is_open: true };
+            let at = now.at + WORD_ROOM;
+            self.umem.move_word_before(offset, (self.umem.frame_area() + at) as u32);
+            *now = Gathering { at, length: 0, original_length: 0, is_open: true };
         }
-        let fits = length.min((GATHER_BYTES / 2 - now.length) as u32);
+        let fits = length.min((GATHER_BYTES / 2 - WORD_ROOM - now.length) as u32);
         if self.umem.gather(offset, fits, now.at + now.length) {
             now.length += fits as usize;
         }
@@ -423,13 +437,13 @@ fn map_rings(socket: &RawSocket, options: &SocketOptions) -> io::Result<Rings> {
 }
 
 /// Binds, waits for a queue that is taken, and does without several frames a packet where the
-/// kernel or the driver cannot.
+/// kernel or the driver cannot: returns whether they can.
 fn bind(
     socket: &RawSocket,
     interface: &XdpInterface,
     queue: u32,
     options: &SocketOptions,
-) -> Result<(), XdpError> {
+) -> Result<bool, XdpError> {
     let name = || interface.link.name.clone();
     let mut flags = match options.copying {
         Copying::Auto => 0,
@@ -444,7 +458,9 @@ fn bind(
     }
     let patience = Instant::now() + BUSY_PATIENCE;
     loop {
-        let Err(error) = socket.bind(interface.link.index, queue, flags) else { return Ok(()) };
+        let Err(error) = socket.bind(interface.link.index, queue, flags) else {
+            return Ok(flags & libc::XDP_USE_SG != 0);
+        };
         match error.raw_os_error() {
             Some(libc::EBUSY) if Instant::now() < patience => thread::sleep(BUSY_PAUSE),
             Some(libc::EBUSY) => return Err(XdpError::Busy { interface: name(), queue }),

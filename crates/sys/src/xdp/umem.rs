@@ -125,15 +125,30 @@ impl Umem {
     /// that they are not read again for a packet that it could not write them for.
     #[inline]
     pub(super) fn take_word_before(&mut self, offset: u32) -> u64 {
-        let Some(at) = offset.checked_sub(8).filter(|&at| self.holds(at, 8)) else { return 0 };
-        let word = self.at(at).cast::<u64>();
-        // SAFETY: 8 bytes of a held frame: nobody else writes them, and `&mut self` excludes
-        // references. They need not be aligned.
+        let Some(word) = self.word_before(offset) else { return 0 };
+        // SAFETY: 8 bytes that nobody else writes, and `&mut self` excludes references. They need
+        // not be aligned.
         unsafe {
-            let value = word.as_ptr().read_unaligned();
-            word.as_ptr().write_unaligned(0);
+            let value = word.read_unaligned();
+            word.write_unaligned(0);
             value
         }
+    }
+
+    /// Moves the 8 bytes in front of a held packet to the front of its place in the gather area.
+    pub(super) fn move_word_before(&mut self, from: u32, to: u32) {
+        let value = self.take_word_before(from);
+        if let Some(word) = self.word_before(to) {
+            // SAFETY: as above.
+            unsafe { word.write_unaligned(value) };
+        }
+    }
+
+    /// The 8 bytes in front of `offset`, if they lie in a held frame or in the gather area.
+    #[inline]
+    fn word_before(&mut self, offset: u32) -> Option<*mut u64> {
+        let at = offset.checked_sub(8).filter(|&at| self.holds(at, 8))?;
+        Some(self.at(at).cast().as_ptr())
     }
 
     /// Copies a held stretch into the gather area, `at` bytes behind its start. False if either
@@ -161,8 +176,8 @@ impl Umem {
 
     #[inline]
     fn at(&self, offset: u32) -> NonNull<u8> {
-        debug_assert!((offset as usize) < self.region.bytes());
-        // SAFETY: all callers have checked that the offset is inside of the region.
+        debug_assert!((offset as usize) <= self.region.bytes());
+        // SAFETY: all callers have checked that the offset is inside of the region, or its end.
         unsafe { self.region.as_ptr().add(offset as usize) }
     }
 }
