@@ -158,6 +158,7 @@ impl<'a> Worker<'a> {
             let before_ns = std::mem::replace(&mut now_ns, clock::monotonic_ns());
             if packets > 0 {
                 self.waiter.work(now_ns);
+                self.meter.busy_ns += now_ns - before_ns;
             } else {
                 self.meter.empty_ns += now_ns - before_ns;
             }

@@ -1,12 +1,12 @@
 //! The figures by name.
 
 mod capture_file;
-
+mod capture_live;
 mod count_file;
 mod handoff;
-
+mod idle;
 mod latency;
-
+mod startup;
 mod xdp_receive;
 
 use std::sync::Arc;
@@ -53,6 +53,12 @@ pub fn all() -> Vec<Entry> {
         Entry { name: "xdp-rx-testpmd", measure: xdp_receive::rate },
         Entry { name: "xdp-cycles-testpmd", measure: xdp_receive::cycles },
         Entry { name: "xdp-cycles-testpmd-paced", measure: xdp_receive::cycles_paced },
+        Entry { name: "capture-tcpdump", measure: capture_live::against_tcpdump },
+        Entry { name: "capture-tcpdump-fast", measure: capture_live::against_tcpdump_fast },
+        Entry { name: "capture-dumpcap", measure: capture_live::against_dumpcap },
+        Entry { name: "capture-dumpcap-fast", measure: capture_live::against_dumpcap_fast },
+        Entry { name: "idle-cpu", measure: idle::measure },
+        Entry { name: "startup-loss", measure: startup::measure },
     ]
 }
 

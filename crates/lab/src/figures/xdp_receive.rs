@@ -2,8 +2,9 @@
 //! over net_af_xdp, the same injector on the other core.
 //!
 //! What each side counts as busy: testpmd the time stamp counter over receive calls that returned
-//! packets, and over freeing these; we the processor time of the receive thread without polls that
-//! found nothing, so with counting, the loop, and a look at the interface every 50 ms.
+//! packets, and over freeing these; we the wall time of polls that found packets, from the end of
+//! the poll before to the end of this one, so with counting, the loop around it, two looks at the
+//! clock, and one at the interface every 50 ms. Both include what preempts them.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -101,7 +102,7 @@ fn measure(context: &Context, rate_pps: Option<u64>, shape: &Shape<'_>) -> Resul
         "ours: burstline count xdp:v1?timestamps=poll --poll busy; peer: dpdk-testpmd rxonly, \
          net_af_xdp, busy_budget=0, which takes no times; same injector, a process a run"
             .to_owned(),
-        format!("busy cycles: without empty polls; ours processor time at {:.0} MHz", hz / 1e6),
+        format!("busy cycles: without empty polls; ours wall time at {:.0} MHz", hz / 1e6),
     ];
     let names = ["ours timestamps=poll", "ours timestamps=program", "peer"];
     for (name, runs) in names.into_iter().zip(runs) {
@@ -126,7 +127,7 @@ fn our_run(
     );
     let (offered, seconds, said, _) = run(context, &command, "interval", load)?;
     let report = Ours::parse(&said, offered)?;
-    let cycles = report.busy_ns / 1e9 * hz / report.delivered.max(1) as f64;
+    let cycles = report.busy_seconds * hz / report.delivered.max(1) as f64;
     Ok(Run { offered, received: report.delivered, seconds, cycles })
 }
 

@@ -11,8 +11,8 @@ pub struct Ours {
     pub delivered: u64,
     /// What became of the others, as it says it.
     pub lost: String,
-    /// Processor time of the receive thread's polls that found packets, in ns.
-    pub busy_ns: f64,
+    /// Wall time of the receive thread's polls that found packets, in s.
+    pub busy_seconds: f64,
     /// Processor time of the job, all threads, in s.
     pub cpu_seconds: f64,
     /// How long the job ran, in s.
@@ -38,16 +38,13 @@ impl Ours {
         if offered != injected {
             return Err(format!("burstline saw {offered} of {injected} injected frames: {last}"));
         }
-        // rho is percent of a core for each Gbit/s.
-        let elapsed_seconds = number(&json["elapsed_s"]);
-        let gigabits = number(&total["line_bits_per_s"]) * elapsed_seconds / 1e9;
         Ok(Self {
             offered,
             delivered: count("delivered")? as u64,
             lost: total["lost"].to_string(),
-            busy_ns: number(&json["stages"][0]["rho_busy"]) / 100.0 * gigabits * 1e9,
+            busy_seconds: number(&json["stages"][0]["busy_s"]),
             cpu_seconds: number(&json["cpu"]["user_s"]) + number(&json["cpu"]["system_s"]),
-            elapsed_seconds,
+            elapsed_seconds: number(&json["elapsed_s"]),
         })
     }
 }
@@ -139,15 +136,13 @@ mod tests {
         let said = |offered: u64, unaccounted: i64| {
             format!(
                 "{{\"interval\":1}}\n{{\"elapsed_s\":2.0,\"errors\":[],\"total\":{{\"offered\":\
-                 {offered},\"delivered\":9,\"lost\":{{\"x\":1}},\"unaccounted\":{unaccounted},\
-                 \"line_bits_per_s\":5e8}},\"stages\":[{{\"rho_busy\":50.0}}],\
-                 \"cpu\":{{\"user_s\":0.25,\"system_s\":0.5}}}}\n"
+                 {offered},\"delivered\":9,\"lost\":{{\"x\":1}},\"unaccounted\":{unaccounted}}},\
+                 \"stages\":[{{\"busy_s\":0.5}}],\"cpu\":{{\"user_s\":0.25,\"system_s\":0.5}}}}\n"
             )
         };
         let ours = Ours::parse(&said(10, 0), 10).unwrap();
         assert_eq!((ours.delivered, ours.lost.as_str()), (9, "{\"x\":1}"));
-        // 50 % of a core for one Gbit.
-        assert_eq!((ours.busy_ns, ours.cpu_seconds), (0.5e9, 0.75));
+        assert_eq!((ours.busy_seconds, ours.cpu_seconds), (0.5, 0.75));
         assert!(Ours::parse(&said(10, 1), 10).unwrap_err().contains("1 packets unaccounted"));
         assert!(Ours::parse(&said(10, 0), 11).unwrap_err().contains("saw 10 of 11"));
         assert!(Ours::parse("killed", 1).is_err());
