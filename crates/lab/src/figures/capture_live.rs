@@ -96,7 +96,7 @@ fn measure(context: &Context, name: &str, pps: u64, peer: &Peer) -> Result<Outco
     };
     let load = Load { amount, rate_pps: Some(pps) };
     let room = if context.smoke { SMOKE_FRAMES } else { seconds * pps } * BYTES_A_FRAME;
-    let ours = format!("{ours} capture afpacket:v1 --json --stats 500ms -w");
+    let ours = format!("{ours} capture afpacket:v1 --json --stats 100ms -w");
     let runs = [const { RefCell::new(Vec::new()) }; 2];
     let keep = |side: usize, run: Run| {
         let ns = run.ns;
@@ -105,7 +105,7 @@ fn measure(context: &Context, name: &str, pps: u64, peer: &Peer) -> Result<Outco
     };
     let conditions = Conditions::watch(context.cores);
     let rounds = alternate(
-        context.runs,
+        context.process_runs(),
         &context.stop,
         || {
             let captured =

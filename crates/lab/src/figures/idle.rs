@@ -33,7 +33,7 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     let program = our_program()?.display().to_string();
     let conditions = Conditions::watch(context.cores);
     let rounds = alternate(
-        context.runs,
+        context.process_runs(),
         &context.stop,
         || idle(context, &program, "adaptive"),
         || idle(context, &program, "busy"),
@@ -56,11 +56,9 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
          medians of {runs} runs in turns",
         adaptive / busy
     ));
-    for (address, why) in [
-        ("xdp:v1", ""),
-        ("afpacket:v1", "; the kernel keeps a block until it is full or its time is over"),
-        ("afpacket:v1?retire_ms=1", ""),
-    ] {
+    let block = "; the kernel keeps a block until it is full or its time is over";
+    let addresses = [("xdp:v1", ""), ("afpacket:v1", block), ("afpacket:v1?retire_ms=1", block)];
+    for (address, why) in addresses.into_iter().take(if context.smoke { 1 } else { 3 }) {
         for poll in ["adaptive", "busy"] {
             details.push(latency::measure(context, address, poll)? + why);
         }
@@ -95,7 +93,7 @@ fn loaded(context: &Context, program: &str, poll: &str) -> Result<f64, String> {
     };
     let core = cores.consumer.0;
     let command =
-        format!("{program} count xdp:v1 --poll {poll} --cores {core} --json --stats 500ms");
+        format!("{program} count xdp:v1 --poll {poll} --cores {core} --json --stats 100ms");
     let list = format!("{},{}", cores.producer.0, cores.consumer.0);
     let contender = Contender::start(&road, &list, &command, "interval", &context.stop)?;
     let injected =

@@ -29,6 +29,13 @@ pub struct Context {
     pub stop: Arc<AtomicBool>,
 }
 
+impl Context {
+    /// Measured runs a side where each is a process that has to be started.
+    fn process_runs(&self) -> usize {
+        if self.smoke { 1 } else { self.runs }
+    }
+}
+
 /// A comparison that can be made.
 #[derive(Clone, Copy)]
 pub struct Entry {

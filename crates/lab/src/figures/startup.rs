@@ -110,7 +110,7 @@ impl Side<'_> {
         };
         let road = Road::new(cores)?;
         let command = format!(
-            "{} count xdp:v1 --poll {} --cores {} --json --stats 500ms",
+            "{} count xdp:v1 --poll {} --cores {} --json --stats 100ms",
             self.program, self.poll, cores.consumer.0
         );
         let list = format!("{},{}", cores.producer.0, cores.consumer.0);

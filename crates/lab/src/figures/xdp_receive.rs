@@ -82,7 +82,7 @@ fn measure(context: &Context, rate_pps: Option<u64>, shape: &Shape<'_>) -> Resul
         value
     };
     let rounds = alternate(
-        context.runs,
+        context.process_runs(),
         &context.stop,
         || {
             keep(1, our_run(context, &ours, "program", load, hz)?);
@@ -121,9 +121,8 @@ fn our_run(
     hz: f64,
 ) -> Result<Run, String> {
     let core = context.cores.consumer.0;
-    let extra = std::env::var("LAB_XDP").unwrap_or_default();
     let command = format!(
-        "{program} count xdp:v1?timestamps={timestamps}{extra} --poll busy --cores {core} --json --stats 500ms"
+        "{program} count 'xdp:v1?timestamps={timestamps}' --poll busy --cores {core} --json --stats 100ms"
     );
     let (offered, seconds, said, _) = run(context, &command, "interval", load)?;
     let report = Ours::parse(&said, offered)?;
