@@ -175,7 +175,7 @@ fn summary(side: &str, runs: &[Run]) -> String {
     let bytes = Quartiles::of(&runs.iter().map(|run| run.file_bytes as f64).collect::<Vec<_>>());
     format!(
         "{side}: {} of {offered} frames lost in all measured runs, a file of {:.0} bytes",
-        offered - captured,
+        offered.saturating_sub(captured),
         bytes.median
     )
 }

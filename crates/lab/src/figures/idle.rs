@@ -52,8 +52,8 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     let median = |values: &[f64]| Quartiles::of(values).median;
     let (adaptive, busy) = (median(&loaded.ours), median(&loaded.peer));
     details.push(format!(
-        "xdp: at the injector's top speed: adaptive {adaptive:.3} Mpps, busy {busy:.3}, ratio {:.3}, \
-         medians of {runs} runs in turns",
+        "xdp: at the injector's top speed: adaptive {adaptive:.3} Mpps, busy {busy:.3}, \
+         ratio {:.3}, medians of {runs} runs in turns",
         adaptive / busy
     ));
     let block = "; the kernel keeps a block until it is full or its time is over";

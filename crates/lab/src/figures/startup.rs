@@ -45,7 +45,8 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         let rate_pps = if context.smoke { RATES_PPS.start } else { side.rate_without_loss()? };
         let starts = (0..starts).map(|_| side.start(rate_pps, silence));
         let starts = starts.collect::<Result<Vec<_>, _>>()?;
-        let lost: Vec<u64> = starts.iter().map(|(offered, received)| offered - received).collect();
+        let lost: Vec<u64> =
+            starts.iter().map(|(offered, got)| offered.saturating_sub(*got)).collect();
         details.push(format!(
             "{}: {rate_pps} frames a second, lost at each start: {lost:?}",
             side.poll

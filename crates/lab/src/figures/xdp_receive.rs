@@ -9,7 +9,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use burstline_sys::usage::CpuUsage;
+use burstline_sys::clock;
 use burstline_testbed::{Amount, Receiver};
 
 use super::Context;
@@ -122,9 +122,10 @@ fn our_run(
 ) -> Result<Run, String> {
     let core = context.cores.consumer.0;
     let command = format!(
-        "{program} count 'xdp:v1?timestamps={timestamps}' --poll busy --cores {core} --json --stats 100ms"
+        "{program} count 'xdp:v1?timestamps={timestamps}' --poll busy --cores {core} --json \
+         --stats 100ms"
     );
-    let (offered, seconds, said, _) = run(context, &command, "interval", load)?;
+    let (offered, seconds, said) = run(context, &command, "interval", load)?;
     let report = Ours::parse(&said, offered)?;
     let cycles = report.busy_seconds * hz / report.delivered.max(1) as f64;
     Ok(Run { offered, received: report.delivered, seconds, cycles })
@@ -139,24 +140,24 @@ fn testpmd_run(context: &Context, load: Load) -> Result<Run, String> {
          --forward-mode=rxonly --record-core-cycles --record-burst-stats --stats-period=3600 \
          --no-mlockall"
     );
-    let (offered, seconds, said, _) = run(context, &command, "Port statistics", load)?;
+    let (offered, seconds, said) = run(context, &command, "Port statistics", load)?;
     let Testpmd { received, cycles } = Testpmd::parse(&said)?;
     Ok(Run { offered, received, seconds, cycles })
 }
 
-/// Frames and seconds of injection, what the contender said and cost.
+/// Frames and seconds of injection, and what the contender said.
 fn run(
     context: &Context,
     command: &str,
     ready: &str,
     load: Load,
-) -> Result<(u64, f64, String, CpuUsage), String> {
+) -> Result<(u64, f64, String), String> {
     let road = Road::new(context.cores)?;
     let cores = format!("{},{}", context.cores.producer.0, context.cores.consumer.0);
     let contender = Contender::start(&road, &cores, command, ready, &context.stop)?;
     let injected = road.inject(Receiver::Program, load, &context.stop)?;
-    let (said, used) = contender.end()?;
-    Ok((injected.offered, injected.elapsed.as_secs_f64(), said, used))
+    let (said, _) = contender.end()?;
+    Ok((injected.offered, injected.elapsed.as_secs_f64(), said))
 }
 
 fn summary(name: &str, runs: &[Run]) -> String {
@@ -165,7 +166,8 @@ fn summary(name: &str, runs: &[Run]) -> String {
     };
     let offered = median(|run| run.offered as f64 / run.seconds / 1e6);
     let received = median(|run| run.received as f64 / run.seconds / 1e6);
-    let lost = median(|run| 100.0 * (run.offered - run.received) as f64 / run.offered as f64);
+    let lost =
+        median(|run| 100.0 * run.offered.saturating_sub(run.received) as f64 / run.offered as f64);
     let cycles = median(|run| run.cycles);
     format!(
         "{name}: {offered:.3} Mpps offered, {received:.3} received, {lost:.3} % lost, \
@@ -175,9 +177,16 @@ fn summary(name: &str, runs: &[Run]) -> String {
 
 /// How fast the time stamp counter runs.
 fn cycles_per_second() -> f64 {
-    use burstline_sys::clock;
-    let (start, start_ns) = (clock::cycles(), clock::monotonic_ns());
+    let (start, start_ns) = (cycles_now(), clock::monotonic_ns());
     std::thread::sleep(Duration::from_millis(50));
-    let (end, end_ns) = (clock::cycles(), clock::monotonic_ns());
+    let (end, end_ns) = (cycles_now(), clock::monotonic_ns());
     (end - start) as f64 * 1e9 / (end_ns - start_ns) as f64
+}
+
+/// The time stamp counter, or nanoseconds where there is none.
+fn cycles_now() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    return clock::cycles();
+    #[cfg(not(target_arch = "x86_64"))]
+    return clock::monotonic_ns();
 }

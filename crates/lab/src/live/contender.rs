@@ -18,7 +18,7 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 /// How long a contender may take for what is in its ring, after the last frame.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// Huge pages of 2 MiB, enough for either side's frames: DPDK takes 512 MiB here.
+/// Huge pages of 2 MiB, enough for either side's frames: DPDK is told to take 512 MiB.
 const PAGES: u64 = 320;
 
 /// A running contender. Dropping it kills it.
