@@ -44,7 +44,8 @@ impl Reservation {
     pub fn take(pages: u64) -> Option<Self> {
         let before = read().ok()?;
         write(before + pages).ok()?;
-        Some(Self { pages })
+        // There may not be memory for all of them.
+        Some(Self { pages: read().ok()?.saturating_sub(before) })
     }
 }
 
