@@ -24,9 +24,10 @@ test: ## All tests; other programs' tools judge our files in some of them
 	@scripts/setup rust test
 	@cargo test --quiet --workspace --locked
 
-bench: ## Our figures beside our rivals': make bench [FIGURE=glob]
+bench: ## Our figures beside our rivals': make bench [FIGURE=glob] [RUNS=n] [FULL=1: long ones]
 	@scripts/setup rust
-	@cargo run --quiet --release --locked -p burstline-lab --bin bench -- $(if $(FIGURE),'$(FIGURE)')
+	@cargo run --quiet --release --locked -p burstline-lab --bin bench -- \
+	  $(if $(FIGURE),'$(FIGURE)') $(if $(RUNS),--runs $(RUNS)) $(if $(FULL),--full)
 
 bench-smoke: ## Do the benchmarks still run? Tiny sizes, figures that mean nothing
 	@scripts/setup rust

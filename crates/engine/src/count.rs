@@ -159,6 +159,7 @@ impl<'a> Worker<'a> {
             // Busy without packets: the filter wanted none of those it met.
             if packets > 0 || state == PortState::Busy {
                 self.waiter.work(now_ns);
+                self.meter.busy_ns += now_ns - before_ns;
             } else {
                 self.meter.empty_ns += now_ns - before_ns;
             }

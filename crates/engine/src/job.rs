@@ -41,6 +41,11 @@ impl Source {
         Ok(sources.map(|(port, at)| Self { port, interfaces: at..at + 1 }).collect())
     }
 
+    /// Puts a wrapper around the port: a tracer, faults, a pacer, a user's own.
+    pub fn wrap(self, wrapper: impl FnOnce(Box<dyn Port>) -> Box<dyn Port>) -> Self {
+        Self { port: wrapper(self.port), ..self }
+    }
+
     /// The port.
     pub fn port(&self) -> &dyn Port {
         &*self.port

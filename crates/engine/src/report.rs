@@ -56,6 +56,8 @@ pub struct StageReport {
     pub rho: f64,
     /// The same without the time of polls that found nothing.
     pub rho_busy: f64,
+    /// Wall time of polls that found packets, in ns.
+    pub busy_ns: u64,
     /// Packets it was given.
     pub packets_in: u64,
     /// Packets it passed on.

@@ -13,6 +13,8 @@ pub(crate) struct StageMeter {
     cpu_start_ns: u64,
     /// Time of polls that found nothing, in ns.
     pub(crate) empty_ns: u64,
+    /// Time of polls that found packets, in ns.
+    pub(crate) busy_ns: u64,
 }
 
 /// What a thread has cost.
@@ -20,6 +22,7 @@ pub(crate) struct StageMeter {
 pub(crate) struct StageCost {
     pub(crate) cpu_ns: u64,
     pub(crate) empty_ns: u64,
+    pub(crate) busy_ns: u64,
     pub(crate) sleeps: Sleeps,
 }
 
@@ -48,14 +51,15 @@ impl Usage {
 
 impl StageMeter {
     pub(crate) fn start() -> Self {
-        Self { cpu_start_ns: clock::thread_cpu_ns(), empty_ns: 0 }
+        Self { cpu_start_ns: clock::thread_cpu_ns(), empty_ns: 0, busy_ns: 0 }
     }
 
     /// `sleeps`: how often the thread slept meanwhile.
     pub(crate) fn end(self, sleeps: Sleeps) -> StageCost {
         let cpu_ns = clock::thread_cpu_ns() - self.cpu_start_ns;
         // A preempted poll took longer than it cost.
-        StageCost { cpu_ns, empty_ns: self.empty_ns.min(cpu_ns), sleeps }
+        let (empty_ns, busy_ns) = (self.empty_ns.min(cpu_ns), self.busy_ns);
+        StageCost { cpu_ns, empty_ns, busy_ns, sleeps }
     }
 }
 
@@ -68,6 +72,7 @@ impl StageCost {
             cpu_percent: self.cpu_ns as f64 * 100.0 / elapsed_ns.max(1) as f64,
             rho: rho(self.cpu_ns, gigabits),
             rho_busy: rho(self.cpu_ns - self.empty_ns, gigabits),
+            busy_ns: self.busy_ns,
             packets_in: through.packets,
             packets_out: through.packets,
             lost: 0,

@@ -13,13 +13,14 @@
 //! Invariants:
 //! - I1: each side's result is checked (sums over all packets, counts of packets) in every run,
 //!   measured or not; a wrong sum ends the figure with an error.
-//! - I2: the figures leave nothing behind: no reserved pages, no files.
+//! - I2: the figures leave nothing behind: no reserved pages, no files, no processes, no networks.
 
 pub mod arena;
 pub mod conditions;
 pub mod contest;
 pub mod figures;
 pub mod glob;
+pub mod live;
 pub mod options;
 pub mod ours;
 pub mod pages;

@@ -1,9 +1,11 @@
 //! What the command line of `bench` says.
 
 /// How to use it.
-pub const USAGE: &str = "usage: bench [FIGURE-GLOB...] [--smoke] [--runs N] [--json] [--list]
+pub const USAGE: &str = "usage: bench [FIGURE-GLOB...] [--smoke] [--full] [--runs N] [--json]
+             [--list]
   FIGURE-GLOB  figures to measure, such as 'handoff*' (default: all)
   --smoke      tiny sizes: do all sides still run and agree? No figures
+  --full       long live runs: captures of 60 s, 100 starts after 10 s of silence
   --runs N     measured runs a side, in [1, 1000] (default 9)
   --json       one JSON object a figure, a line each
   --list       names of all figures, then stop";
@@ -18,6 +20,8 @@ pub struct Options {
     pub patterns: Vec<String>,
     /// Tiny sizes and no figures.
     pub smoke: bool,
+    /// Long live runs.
+    pub full: bool,
     /// Measured runs a side, in `[1, 1000]`.
     pub runs: usize,
     /// JSON Lines instead of text.
@@ -29,12 +33,14 @@ pub struct Options {
 impl Options {
     /// Reads the arguments, program name excluded. The error is a sentence for the user.
     pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Self, String> {
+        let (patterns, runs) = (Vec::new(), RUNS);
         let mut options =
-            Self { patterns: Vec::new(), smoke: false, runs: RUNS, json: false, list: false };
+            Self { patterns, smoke: false, full: false, runs, json: false, list: false };
         let mut arguments = arguments.into_iter();
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--smoke" => options.smoke = true,
+                "--full" => options.full = true,
                 "--json" => options.json = true,
                 "--list" => options.list = true,
                 "--runs" => {
@@ -67,8 +73,9 @@ mod tests {
 
     #[test]
     fn options_and_patterns_mix() {
-        let options = parse("handoff* --runs 7 --json count*").unwrap();
+        let options = parse("handoff* --runs 7 --json --full count*").unwrap();
         assert_eq!((options.runs, options.json, options.smoke), (7, true, false));
+        assert!(options.full && !parse("").unwrap().full);
         assert!(options.wants("handoff-60") && options.wants("count-file-tcpdump"));
         assert!(!options.wants("append-latency"));
         assert!(parse("").unwrap().wants("append-latency"));

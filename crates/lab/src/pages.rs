@@ -35,15 +35,17 @@ pub fn with_best<T, E>(
 }
 
 /// Reserved pages above what there were, for as long as it lives.
-struct Reservation {
+pub struct Reservation {
     pages: u64,
 }
 
 impl Reservation {
-    fn take(pages: u64) -> Option<Self> {
+    /// Reserves as many more, or as many of them as there is memory for. `None`: not permitted.
+    pub fn take(pages: u64) -> Option<Self> {
         let before = read().ok()?;
         write(before + pages).ok()?;
-        Some(Self { pages })
+        // There may not be memory for all of them.
+        Some(Self { pages: read().ok()?.saturating_sub(before) })
     }
 }
 

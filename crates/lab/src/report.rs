@@ -78,6 +78,8 @@ pub enum Outcome {
     Measured(Figure),
     /// It ran at tiny sizes, and both sides agreed.
     Smoke,
+    /// This machine lacks what it takes: a rival, or a right. What, and the mend.
+    NotHere(String),
 }
 
 #[cfg(test)]

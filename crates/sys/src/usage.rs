@@ -80,6 +80,11 @@ pub fn thread() -> CpuUsage {
     read(libc::RUSAGE_THREAD)
 }
 
+/// What the programs that this process started and waited for have used, and theirs.
+pub fn children() -> CpuUsage {
+    read(libc::RUSAGE_CHILDREN)
+}
+
 /// The memory that this process has in RAM. Cost: tens of microseconds; it reads a file.
 ///
 /// # Errors
@@ -127,7 +132,7 @@ fn read(who: libc::c_int) -> CpuUsage {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is to memory of the right size and alignment, which the call fills in.
     let result = unsafe { libc::getrusage(who, usage.as_mut_ptr()) };
-    assert_eq!(result, 0, "getrusage takes both of these arguments since Linux 2.6.26");
+    assert_eq!(result, 0, "getrusage takes these arguments since Linux 2.6.26");
     // SAFETY: rusage is integers only, zeroed above, so it is initialised in any case.
     let usage = unsafe { usage.assume_init() };
     let nanoseconds = |time: libc::timeval| {

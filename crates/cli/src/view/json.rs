@@ -112,6 +112,7 @@ fn stage(stage: &StageReport) -> Value {
         "cpu_percent": stage.cpu_percent,
         "rho": stage.rho,
         "rho_busy": stage.rho_busy,
+        "busy_s": stage.busy_ns as f64 / 1e9,
         "in": stage.packets_in,
         "out": stage.packets_out,
         "lost": stage.lost,

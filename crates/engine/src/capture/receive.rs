@@ -110,6 +110,7 @@ impl<'a> Receiver<'a> {
             self.look_at_losses(now_ns);
             if round.packets > 0 || round.is_busy {
                 self.waiter.work(now_ns);
+                meter.busy_ns += now_ns - before_ns;
                 self.show_progress();
                 continue;
             }

@@ -95,6 +95,7 @@ impl<'a> Recorder<'a> {
             let before_ns = std::mem::replace(&mut now_ns, clock::monotonic_ns());
             self.look_at_losses(now_ns);
             if !is_idle {
+                meter.busy_ns += now_ns - before_ns;
                 self.job.progress.recorded.store(&self.recorded.total);
                 continue;
             }

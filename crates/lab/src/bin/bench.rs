@@ -39,12 +39,16 @@ fn main() -> ExitCode {
             eprintln!("signal {signal} cannot be caught: {error}");
         }
     }
-    let context =
-        Context { smoke: options.smoke, runs: options.runs, cores: Cores::allowed(), stop };
+    let (smoke, full, runs) = (options.smoke, options.full, options.runs);
+    let context = Context { smoke, full, runs, cores: Cores::allowed(), stop };
     let mut is_whole = true;
     for figure in wanted {
         let outcome = (figure.measure)(&context, figure.name);
-        is_whole &= outcome.is_ok();
+        is_whole &= match outcome {
+            // Only asks whether what can run does.
+            Ok(Outcome::NotHere(_)) => smoke,
+            _ => outcome.is_ok(),
+        };
         print(figure.name, &outcome, options.json);
     }
     if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -56,7 +60,11 @@ fn print(name: &str, outcome: &Result<Outcome, String>, is_json: bool) {
         (Ok(Outcome::Measured(figure)), true) => println!("{}", figure.to_json()),
         (Ok(Outcome::Smoke), false) => println!("smoke {name} ok"),
         (Ok(Outcome::Smoke), true) => println!("{}", json!({"smoke": name, "ok": true})),
-        (Err(why), false) => println!("figure {name} not run: because {why}"),
-        (Err(why), true) => println!("{}", json!({"figure": name, "not_run": why})),
+        (Ok(Outcome::NotHere(why)) | Err(why), false) => {
+            println!("figure {name} not run: because {why}");
+        }
+        (Ok(Outcome::NotHere(why)) | Err(why), true) => {
+            println!("{}", json!({"figure": name, "not_run": why}));
+        }
     }
 }

@@ -74,7 +74,7 @@ fn measure(context: &Context, name: &str, flags: &[&str], peer: &Peer) -> Result
 }
 
 /// The program `burstline` of the same build: it stands beside `bench`.
-fn our_program() -> Result<PathBuf, String> {
+pub(super) fn our_program() -> Result<PathBuf, String> {
     let bench = std::env::current_exe().map_err(|error| error.to_string())?;
     let program = bench.parent().unwrap_or(Path::new(".")).join("burstline");
     match program.is_file() {

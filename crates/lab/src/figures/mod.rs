@@ -1,9 +1,13 @@
 //! The figures by name.
 
 mod capture_file;
+mod capture_live;
 mod count_file;
 mod handoff;
+mod idle;
 mod latency;
+mod startup;
+mod xdp_receive;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,12 +19,21 @@ use crate::threads::Cores;
 pub struct Context {
     /// Tiny sizes, no figures.
     pub smoke: bool,
+    /// Long live runs.
+    pub full: bool,
     /// Measured runs a side.
     pub runs: usize,
     /// Where to run.
     pub cores: Cores,
     /// Raised when the user wants an end.
     pub stop: Arc<AtomicBool>,
+}
+
+impl Context {
+    /// Measured runs a side where each is a process that has to be started.
+    fn process_runs(&self) -> usize {
+        if self.smoke { 1 } else { self.runs }
+    }
 }
 
 /// A comparison that can be made.
@@ -44,6 +57,15 @@ pub fn all() -> Vec<Entry> {
         Entry { name: "append-latency", measure: latency::measure },
         Entry { name: "count-file-tcpdump", measure: count_file::against_tcpdump },
         Entry { name: "count-file-capinfos", measure: count_file::against_capinfos },
+        Entry { name: "xdp-rx-testpmd", measure: xdp_receive::rate },
+        Entry { name: "xdp-cycles-testpmd", measure: xdp_receive::cycles },
+        Entry { name: "xdp-cycles-testpmd-paced", measure: xdp_receive::cycles_paced },
+        Entry { name: "capture-tcpdump", measure: capture_live::against_tcpdump },
+        Entry { name: "capture-tcpdump-fast", measure: capture_live::against_tcpdump_fast },
+        Entry { name: "capture-dumpcap", measure: capture_live::against_dumpcap },
+        Entry { name: "capture-dumpcap-fast", measure: capture_live::against_dumpcap_fast },
+        Entry { name: "idle-cpu", measure: idle::measure },
+        Entry { name: "startup-loss", measure: startup::measure },
     ]
 }
 
@@ -54,9 +76,10 @@ mod tests {
     #[test]
     fn every_figure_between_threads_runs_and_both_sides_agree() {
         let stop = Arc::new(AtomicBool::new(false));
-        let context = Context { smoke: true, runs: 1, cores: Cores::allowed(), stop };
-        let between_threads = |entry: &Entry| !entry.name.starts_with("count-file");
-        for entry in all().into_iter().filter(between_threads) {
+        let context = Context { smoke: true, full: false, runs: 1, cores: Cores::allowed(), stop };
+        let is_between_threads =
+            |entry: &Entry| ["handoff", "append"].iter().any(|kind| entry.name.starts_with(kind));
+        for entry in all().into_iter().filter(is_between_threads) {
             let outcome = (entry.measure)(&context, entry.name);
             assert!(matches!(outcome, Ok(Outcome::Smoke)), "{}: {outcome:?}", entry.name);
         }

@@ -1,0 +1,104 @@
+//! What waiting costs: processor time while nothing comes, throughput, and how long after it was
+//! sent a frame is had that ends a silence.
+//!
+//! The latency is taken in this process, by the engine's own loop: a port around the port notes
+//! when a burst was lent. Frames are sent one by one through a packet socket on the cable's other
+//! end, the clock is read just before, so the kernel's way along the cable is part of it.
+
+mod latency;
+
+use std::time::Duration;
+
+use burstline_testbed::{Amount, Receiver};
+
+use super::Context;
+use super::count_file::our_program;
+use crate::conditions::Conditions;
+use crate::contest::alternate;
+use crate::live::{Contender, Load, Ours, Road, missing};
+use crate::report::{Better, Figure, Outcome};
+use crate::statistics::Quartiles;
+
+const IDLE_SECONDS: u64 = 3;
+const LOAD: Duration = Duration::from_secs(2);
+/// Pairs of loaded runs.
+const LOADED_RUNS: usize = 3;
+const SMOKE_FRAMES: u64 = 500;
+
+/// `idle-cpu`: per cent of a core on an idle interface; adaptive as ours, busy as the peer.
+pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
+    if let Some(why) = missing(&[]) {
+        return Ok(Outcome::NotHere(why));
+    }
+    let program = our_program()?.display().to_string();
+    let conditions = Conditions::watch(context.cores);
+    let rounds = alternate(
+        context.process_runs(),
+        &context.stop,
+        || idle(context, &program, "adaptive"),
+        || idle(context, &program, "busy"),
+    )?;
+    let runs = if context.smoke { 1 } else { LOADED_RUNS };
+    let loaded = alternate(
+        runs,
+        &context.stop,
+        || loaded(context, &program, "adaptive"),
+        || loaded(context, &program, "busy"),
+    )?;
+    let mut details = vec![
+        "ours: burstline count afpacket:v1 --poll adaptive; peer: --poll busy".to_owned(),
+        format!("user and system time of all threads, over {IDLE_SECONDS} s"),
+    ];
+    let median = |values: &[f64]| Quartiles::of(values).median;
+    let (adaptive, busy) = (median(&loaded.ours), median(&loaded.peer));
+    details.push(format!(
+        "xdp: at the injector's top speed: adaptive {adaptive:.3} Mpps, busy {busy:.3}, \
+         ratio {:.3}, medians of {runs} runs in turns",
+        adaptive / busy
+    ));
+    let block = "; the kernel keeps a block until it is full or its time is over";
+    let addresses = [("xdp:v1", ""), ("afpacket:v1", block), ("afpacket:v1?retire_ms=1", block)];
+    for (address, why) in addresses.into_iter().take(if context.smoke { 1 } else { 3 }) {
+        for poll in ["adaptive", "busy"] {
+            details.push(latency::measure(context, address, poll)? + why);
+        }
+    }
+    if context.smoke {
+        return Ok(Outcome::Smoke);
+    }
+    details.extend(conditions.report());
+    let (name, better, unit) = (name.to_owned(), Better::Lower, "% of a core");
+    Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
+}
+
+/// Per cent of a core that a count takes of which nothing comes.
+fn idle(context: &Context, program: &str, poll: &str) -> Result<f64, String> {
+    let road = Road::new(context.cores)?;
+    let core = context.cores.consumer.0;
+    let time = if context.smoke { "100ms".to_owned() } else { format!("{IDLE_SECONDS}s") };
+    let command = format!("{program} count afpacket:v1 --poll {poll} --json --duration {time}");
+    let list = core.to_string();
+    let contender = Contender::start(&road, &list, &command, "elapsed_s", &context.stop)?;
+    let ours = Ours::parse(&contender.printed(), 0)?;
+    Ok(100.0 * ours.cpu_seconds / ours.elapsed_seconds)
+}
+
+/// Millions of packets a second that are received at the injector's top speed.
+fn loaded(context: &Context, program: &str, poll: &str) -> Result<f64, String> {
+    let road = Road::new(context.cores)?;
+    let cores = context.cores;
+    let amount = match context.smoke {
+        true => Amount::Frames(SMOKE_FRAMES),
+        false => Amount::Time(LOAD),
+    };
+    let core = cores.consumer.0;
+    let command =
+        format!("{program} count xdp:v1 --poll {poll} --cores {core} --json --stats 100ms");
+    let list = format!("{},{}", cores.producer.0, cores.consumer.0);
+    let contender = Contender::start(&road, &list, &command, "interval", &context.stop)?;
+    let injected =
+        road.inject(Receiver::Program, Load { amount, rate_pps: None }, &context.stop)?;
+    let (said, _) = contender.end()?;
+    let ours = Ours::parse(&said, injected.offered)?;
+    Ok(ours.delivered as f64 / injected.elapsed.as_secs_f64() / 1e6)
+}

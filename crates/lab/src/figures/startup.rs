@@ -1,0 +1,125 @@
+//! What is lost when frames come all at once after silence.
+//!
+//! First the highest rate that `burstline count xdp:` takes for a second without a loss, by
+//! halving; then a receiver that has heard nothing for a while gets that rate at once.
+
+use std::thread;
+use std::time::Duration;
+
+use burstline_testbed::{Amount, Receiver};
+
+use super::Context;
+use super::count_file::our_program;
+use crate::conditions::Conditions;
+use crate::contest::Rounds;
+use crate::live::{Contender, Load, Ours, Road, missing};
+use crate::report::{Better, Figure, Outcome};
+
+/// Between these rates the limit is looked for, in frames a second.
+const RATES_PPS: std::ops::Range<u64> = 100_000..10_000_000;
+/// Halvings: the limit is found to a part in 256.
+const STEPS: u32 = 8;
+/// A rate that lost nothing once may lose something the next time: one below is tried this often.
+const CONFIRMATIONS: u32 = 3;
+const SECOND: Duration = Duration::from_secs(1);
+const SMOKE_FRAMES: u64 = 500;
+
+/// `startup-loss`: adaptive as ours, busy as the peer; per cent received of the first second.
+pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
+    if let Some(why) = missing(&[]) {
+        return Ok(Outcome::NotHere(why));
+    }
+    let program = our_program()?.display().to_string();
+    let (starts, silence) = match (context.smoke, context.full) {
+        (true, _) => (1, Duration::from_millis(10)),
+        (_, true) => (100, Duration::from_secs(10)),
+        _ => (10, Duration::from_millis(500)),
+    };
+    let conditions = Conditions::watch(context.cores);
+    let sides = ["adaptive", "busy"].map(|poll| Side { context, program: &program, poll });
+    let mut details = vec![format!(
+        "{starts} starts of `burstline count xdp:v1`, silent for {silence:?}, then 1 s of its rate"
+    )];
+    let mut rounds = Rounds::default();
+    for side in sides {
+        let rate_pps = if context.smoke { RATES_PPS.start } else { side.rate_without_loss()? };
+        let starts = (0..starts).map(|_| side.start(rate_pps, silence));
+        let starts = starts.collect::<Result<Vec<_>, _>>()?;
+        let lost: Vec<u64> =
+            starts.iter().map(|(offered, got)| offered.saturating_sub(*got)).collect();
+        details.push(format!(
+            "{}: {rate_pps} frames a second, lost at each start: {lost:?}",
+            side.poll
+        ));
+        let values = starts.iter().map(|(offered, got)| 100.0 * *got as f64 / *offered as f64);
+        let values = values.collect();
+        match side.poll {
+            "adaptive" => rounds.ours = values,
+            _ => rounds.peer = values,
+        }
+    }
+    if context.smoke {
+        return Ok(Outcome::Smoke);
+    }
+    details.push("ours is --poll adaptive, peer is --poll busy".to_owned());
+    details.extend(conditions.report());
+    let (name, better, unit) = (name.to_owned(), Better::Higher, "% received");
+    Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
+}
+
+/// Our program in one mode.
+struct Side<'a> {
+    context: &'a Context,
+    program: &'a str,
+    poll: &'static str,
+}
+
+impl Side<'_> {
+    /// The highest rate, in frames a second, at which a second is received whole.
+    fn rate_without_loss(&self) -> Result<u64, String> {
+        let (mut whole, mut lossy) = (RATES_PPS.start, RATES_PPS.end);
+        for _ in 0..STEPS {
+            let rate_pps = whole.midpoint(lossy);
+            let (offered, received) = self.start(rate_pps, Duration::ZERO)?;
+            // The injector has a top speed, too: what it offered is what was tried.
+            match offered == received {
+                true => whole = rate_pps.min(offered),
+                false => lossy = rate_pps.min(offered),
+            }
+            if whole >= lossy || (offered == received && offered < rate_pps - rate_pps / 64) {
+                break;
+            }
+        }
+        let mut confirmed = 0;
+        while confirmed < CONFIRMATIONS && whole > RATES_PPS.start {
+            let (offered, received) = self.start(whole, Duration::ZERO)?;
+            if offered == received {
+                confirmed += 1;
+            } else {
+                (confirmed, whole) = (0, whole - whole / 16);
+            }
+        }
+        Ok(whole)
+    }
+
+    /// Starts the program, is silent, then injects for a second. Frames offered and received.
+    fn start(&self, rate_pps: u64, silence: Duration) -> Result<(u64, u64), String> {
+        let (cores, stop) = (self.context.cores, &self.context.stop);
+        let amount = match self.context.smoke {
+            true => Amount::Frames(SMOKE_FRAMES),
+            false => Amount::Time(SECOND),
+        };
+        let road = Road::new(cores)?;
+        let command = format!(
+            "{} count xdp:v1 --poll {} --cores {} --json --stats 100ms",
+            self.program, self.poll, cores.consumer.0
+        );
+        let list = format!("{},{}", cores.producer.0, cores.consumer.0);
+        let contender = Contender::start(&road, &list, &command, "interval", stop)?;
+        thread::sleep(silence);
+        let load = Load { amount, rate_pps: Some(rate_pps) };
+        let offered = road.inject(Receiver::Program, load, stop)?.offered;
+        let (said, _) = contender.end()?;
+        Ok((offered, Ours::parse(&said, offered)?.delivered))
+    }
+}

@@ -1,0 +1,192 @@
+//! Receiving from a driver's queue: `burstline count xdp:` against `dpdk-testpmd` in rxonly mode
+//! over net_af_xdp, the same injector on the other core.
+//!
+//! What each side counts as busy: testpmd the time stamp counter over receive calls that returned
+//! packets, and over freeing these; we the wall time of polls that found packets, from the end of
+//! the poll before to the end of this one, so with counting, the loop around it, two looks at the
+//! clock, and one at the interface every 50 ms. Both include what preempts them.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use burstline_sys::clock;
+use burstline_testbed::{Amount, Receiver};
+
+use super::Context;
+use super::count_file::our_program;
+use crate::conditions::Conditions;
+use crate::contest::alternate;
+use crate::live::{Contender, Load, Ours, Road, Testpmd, missing};
+use crate::report::{Better, Figure, Outcome};
+use crate::statistics::Quartiles;
+
+const SECONDS: Duration = Duration::from_secs(2);
+const SMOKE_FRAMES: u64 = 500;
+/// Well below what either side takes.
+const PACED_PPS: u64 = 1_000_000;
+
+/// `xdp-rx-testpmd`: packets a second, of an injector at its top speed.
+pub(super) fn rate(context: &Context, name: &str) -> Result<Outcome, String> {
+    let value = |run: &Run| run.received as f64 / run.seconds / 1e6;
+    measure(context, None, &Shape { name, unit: "Mpps", better: Better::Higher, value })
+}
+
+/// `xdp-cycles-testpmd`: busy cycles a packet, at the injector's top speed.
+pub(super) fn cycles(context: &Context, name: &str) -> Result<Outcome, String> {
+    let value = |run: &Run| run.cycles;
+    measure(context, None, &Shape { name, unit: "cycles", better: Better::Lower, value })
+}
+
+/// `xdp-cycles-testpmd-paced`: the same at a rate that leaves both with empty polls.
+pub(super) fn cycles_paced(context: &Context, name: &str) -> Result<Outcome, String> {
+    let value = |run: &Run| run.cycles;
+    let shape = Shape { name, unit: "cycles", better: Better::Lower, value };
+    measure(context, Some(PACED_PPS), &shape)
+}
+
+/// What a figure shows of a run.
+struct Shape<'a> {
+    name: &'a str,
+    unit: &'static str,
+    better: Better,
+    value: fn(&Run) -> f64,
+}
+
+/// One side's run.
+struct Run {
+    offered: u64,
+    received: u64,
+    /// Of injection.
+    seconds: f64,
+    /// Busy ones a packet.
+    cycles: f64,
+}
+
+fn measure(context: &Context, rate_pps: Option<u64>, shape: &Shape<'_>) -> Result<Outcome, String> {
+    if let Some(why) = missing(&[("dpdk-testpmd", "dpdk")]) {
+        return Ok(Outcome::NotHere(why));
+    }
+    let ours = our_program()?.display().to_string();
+    let amount = match context.smoke {
+        true => Amount::Frames(SMOKE_FRAMES),
+        false => Amount::Time(SECONDS),
+    };
+    let load = Load { amount, rate_pps };
+    let hz = cycles_per_second();
+    // Polls, the program's own times, the rival.
+    let runs = [const { RefCell::new(Vec::new()) }; 3];
+    let conditions = Conditions::watch(context.cores);
+    let keep = |side: usize, run: Run| {
+        let value = (shape.value)(&run);
+        runs[side].borrow_mut().push(run);
+        value
+    };
+    let rounds = alternate(
+        context.process_runs(),
+        &context.stop,
+        || {
+            keep(1, our_run(context, &ours, "program", load, hz)?);
+            Ok(keep(0, our_run(context, &ours, "poll", load, hz)?))
+        },
+        || Ok(keep(2, testpmd_run(context, load)?)),
+    )?;
+    if context.smoke {
+        return Ok(Outcome::Smoke);
+    }
+    let rate = rate_pps.map_or("top speed".to_owned(), |pps| format!("{pps} frames/s"));
+    let mut details = vec![
+        format!(
+            "numbered frames of 60 bytes for {} s at {rate}, native XDP on a veth, copy mode",
+            SECONDS.as_secs()
+        ),
+        "ours: burstline count xdp:v1?timestamps=poll --poll busy; peer: dpdk-testpmd rxonly, \
+         net_af_xdp, busy_budget=0, which takes no times; same injector, a process a run"
+            .to_owned(),
+        format!("busy cycles: without empty polls; ours wall time at {:.0} MHz", hz / 1e6),
+    ];
+    let names = ["ours timestamps=poll", "ours timestamps=program", "peer"];
+    for (name, runs) in names.into_iter().zip(runs) {
+        details.push(summary(name, &runs.into_inner()));
+    }
+    details.extend(conditions.report());
+    let (name, unit, better) = (shape.name.to_owned(), shape.unit, shape.better);
+    Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
+}
+
+fn our_run(
+    context: &Context,
+    program: &str,
+    timestamps: &str,
+    load: Load,
+    hz: f64,
+) -> Result<Run, String> {
+    let core = context.cores.consumer.0;
+    let command = format!(
+        "{program} count 'xdp:v1?timestamps={timestamps}' --poll busy --cores {core} --json \
+         --stats 100ms"
+    );
+    let (offered, seconds, said) = run(context, &command, "interval", load)?;
+    let report = Ours::parse(&said, offered)?;
+    let cycles = report.busy_seconds * hz / report.delivered.max(1) as f64;
+    Ok(Run { offered, received: report.delivered, seconds, cycles })
+}
+
+fn testpmd_run(context: &Context, load: Load) -> Result<Run, String> {
+    let (main, core) = (context.cores.producer.0, context.cores.consumer.0);
+    // Its main thread sleeps.
+    let command = format!(
+        "dpdk-testpmd --lcores 0@{main},1@{core} --no-pci --no-telemetry --in-memory -m 512 \
+         --vdev net_af_xdp0,iface=v1,start_queue=0,queue_count=1,busy_budget=0 -- \
+         --forward-mode=rxonly --record-core-cycles --record-burst-stats --stats-period=3600 \
+         --no-mlockall"
+    );
+    let (offered, seconds, said) = run(context, &command, "Port statistics", load)?;
+    let Testpmd { received, cycles } = Testpmd::parse(&said)?;
+    Ok(Run { offered, received, seconds, cycles })
+}
+
+/// Frames and seconds of injection, and what the contender said.
+fn run(
+    context: &Context,
+    command: &str,
+    ready: &str,
+    load: Load,
+) -> Result<(u64, f64, String), String> {
+    let road = Road::new(context.cores)?;
+    let cores = format!("{},{}", context.cores.producer.0, context.cores.consumer.0);
+    let contender = Contender::start(&road, &cores, command, ready, &context.stop)?;
+    let injected = road.inject(Receiver::Program, load, &context.stop)?;
+    let (said, _) = contender.end()?;
+    Ok((injected.offered, injected.elapsed.as_secs_f64(), said))
+}
+
+fn summary(name: &str, runs: &[Run]) -> String {
+    let median = |value: fn(&Run) -> f64| {
+        Quartiles::of(&runs.iter().skip(1).map(value).collect::<Vec<_>>()).median
+    };
+    let offered = median(|run| run.offered as f64 / run.seconds / 1e6);
+    let received = median(|run| run.received as f64 / run.seconds / 1e6);
+    let lost =
+        median(|run| 100.0 * run.offered.saturating_sub(run.received) as f64 / run.offered as f64);
+    let cycles = median(|run| run.cycles);
+    format!(
+        "{name}: {offered:.3} Mpps offered, {received:.3} received, {lost:.3} % lost, \
+         {cycles:.1} busy cycles a packet"
+    )
+}
+
+/// How fast the time stamp counter runs.
+fn cycles_per_second() -> f64 {
+    let (start, start_ns) = (cycles_now(), clock::monotonic_ns());
+    std::thread::sleep(Duration::from_millis(50));
+    let (end, end_ns) = (cycles_now(), clock::monotonic_ns());
+    (end - start) as f64 * 1e9 / (end_ns - start_ns) as f64
+}
+
+/// The time stamp counter, or nanoseconds where there is none.
+fn cycles_now() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    return clock::cycles();
+    #[cfg(not(target_arch = "x86_64"))]
+    return clock::monotonic_ns();
+}

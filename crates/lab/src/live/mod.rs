@@ -1,0 +1,171 @@
+//! A network interface that frames come in by, and the programs that compete for them.
+//!
+//! ```text
+//!   this process                               a process of its own, as for every contender
+//!   far host's thread, core 0                  core 1
+//!   injector --> v1: XDP program or socket --> ring --> contender --> its count, a file
+//! ```
+//!
+//! Everything up to the contender's ring happens on the injector's core, so what the contender's
+//! core does is the contender's own work. Each run has a [`Road`] of its own: whatever a contender
+//! leaves on its interface (a program, a queue that is taken for 80 ms more) is gone with it.
+//!
+//! Invariants:
+//! - L1: a contender is ready before the first frame, and has taken or counted the last one before
+//!   it is asked for its counts.
+//! - L2: a contender and its files go with the [`Contender`] and the [`Road`], its huge pages with
+//!   its process: the reservation is taken back as soon as it is ready.
+
+mod contender;
+mod said;
+
+pub use contender::Contender;
+pub use said::{Dumpcap, Ours, Tcpdump, Testpmd};
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+use std::{env, fs};
+
+use burstline_sys::affinity;
+use burstline_testbed::{
+    Amount, Bed, BedError, FAR, Frames, Injected, Injector, InjectorError, InjectorOptions,
+    Receiver,
+};
+
+use crate::threads::Cores;
+
+/// Bytes of a frame without FCS: the shortest there is.
+pub const FRAME_BYTES: usize = 60;
+
+/// How often the injector looks whether the user wants an end.
+const SLICE: Duration = Duration::from_millis(500);
+
+/// What to inject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// How many frames, or for how long.
+    pub amount: Amount,
+    /// Frames a second; `None`: as fast as it goes.
+    pub rate_pps: Option<u64>,
+}
+
+/// An interface in a namespace, and a folder in memory; both go with it.
+pub struct Road {
+    bed: Bed,
+    cores: Cores,
+    folder: PathBuf,
+}
+
+/// Why live figures cannot be measured here: what is missing, and the mend. `None`: they can.
+pub fn missing(programs: &[(&str, &str)]) -> Option<String> {
+    if let Err(error) = Bed::new() {
+        return Some(error.to_string());
+    }
+    let needed = [("taskset", "util-linux"), ("stdbuf", "coreutils"), ("kill", "procps")];
+    let lacking = needed.iter().chain(programs).find(|(program, _)| !is_there(program));
+    lacking.map(|(program, package)| {
+        format!("{program} is not installed: sudo apt-get install {package}")
+    })
+}
+
+impl Road {
+    /// Makes one. Frames are injected from the producer's core.
+    ///
+    /// # Errors
+    /// What the bed or the file system says.
+    pub fn new(cores: Cores) -> Result<Self, String> {
+        static ROADS: AtomicU32 = AtomicU32::new(0);
+        let bed = Bed::new().map_err(|error: BedError| error.to_string())?;
+        bed.far.run(move || affinity::pin_to(cores.producer)).map_err(|error| error.to_string())?;
+        // In memory, so that a disk is not what is measured.
+        let memory = Path::new("/dev/shm");
+        let place = if memory.is_dir() { memory.to_owned() } else { env::temp_dir() };
+        let number = ROADS.fetch_add(1, Relaxed); // only to differ
+        let folder = place.join(format!("burstline-bench-{}-{number}", std::process::id()));
+        fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        Ok(Self { bed, cores, folder })
+    }
+
+    /// The interface.
+    pub fn interface(&self) -> &'static str {
+        FAR
+    }
+
+    /// The bed, for other traffic.
+    pub fn bed(&self) -> &Bed {
+        &self.bed
+    }
+
+    /// Where the injector and the contender run.
+    pub fn cores(&self) -> Cores {
+        self.cores
+    }
+
+    /// A file in the road's folder.
+    pub fn file(&self, name: &str) -> String {
+        self.folder.join(name).display().to_string()
+    }
+
+    /// Injects numbered frames of [`FRAME_BYTES`], the first number 0.
+    ///
+    /// # Errors
+    /// What the injector says; that `stop` was raised.
+    pub fn inject(
+        &self,
+        receiver: Receiver,
+        load: Load,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Injected, String> {
+        let stop = Arc::clone(stop);
+        let injected = self.bed.far.run(move || {
+            let mut options = InjectorOptions::numbered(FAR, &Frames::new(0, FRAME_BYTES));
+            options.receiver = receiver;
+            inject_in_slices(&mut Injector::new(&options)?, load, &stop)
+        });
+        let injected = injected.map_err(|error| error.to_string())?;
+        injected.ok_or_else(|| "interrupted".to_owned())
+    }
+}
+
+impl Drop for Road {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder); // gone already: all the better
+    }
+}
+
+/// `None`: `stop` was raised.
+fn inject_in_slices(
+    injector: &mut Injector,
+    load: Load,
+    stop: &AtomicBool,
+) -> Result<Option<Injected>, InjectorError> {
+    let mut all = Injected { offered: 0, elapsed: Duration::ZERO };
+    let mut left = load.amount;
+    loop {
+        let (now, after) = match left {
+            Amount::Frames(0) | Amount::Time(Duration::ZERO) => return Ok(Some(all)),
+            Amount::Frames(frames) => (Amount::Frames(frames), Amount::Frames(0)),
+            Amount::Time(time) => {
+                (Amount::Time(time.min(SLICE)), Amount::Time(time.saturating_sub(SLICE)))
+            }
+        };
+        // The flag carries no memory.
+        if stop.load(Relaxed) {
+            return Ok(None);
+        }
+        let slice = injector.inject(now, load.rate_pps)?;
+        all.offered += slice.offered;
+        all.elapsed += slice.elapsed;
+        left = after;
+    }
+}
+
+fn is_there(program: &str) -> bool {
+    Command::new("sh")
+        .args(["-c", "command -v \"$0\" > /dev/null", program])
+        .status()
+        .is_ok_and(|status| status.success())
+}
