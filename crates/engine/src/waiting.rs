@@ -1,7 +1,7 @@
 //! What a thread does when there is nothing to do.
 //!
 //! ```text
-//!            packets came     nothing, for SPIN_NS      nothing since then
+//!            packets came     nothing, for a while      nothing since then
 //! busy       poll             poll                      poll
 //! adaptive   poll             poll                      sleep until a source is readable
 //! interrupt  poll             sleep until a source is readable
@@ -56,7 +56,11 @@ impl PollMode {
 /// after it was woken (95 us in the worst hundredth), and spent 20 us of processor time on it. A
 /// packet that comes within that is had sooner by looking on; and whoever looks on no longer than
 /// a sleep costs wastes no more than that. Under load no packet is that far from the next.
+///
+/// A ring that is handed over in blocks has news every few milliseconds, and nothing between. So
+/// looking on in vain halves the time, down to a fiftieth, and news within this time restores it.
 const SPIN_NS: u64 = 50_000;
+const SPIN_LEAST_NS: u64 = SPIN_NS / 50;
 
 /// The longest sleep, in ns: a tenth of the second within which a port that is looked at must
 /// have noticed what happened to its interface.
@@ -80,6 +84,10 @@ pub(crate) struct Waiter {
     mode: PollMode,
     /// When there last was work.
     worked_ns: u64,
+    /// How long `adaptive` looks on now, in `[SPIN_LEAST_NS, SPIN_NS]`.
+    spin_ns: u64,
+    /// Whether it has looked on since then, and no longer does.
+    has_looked_on: bool,
     /// Naps since then.
     naps: u32,
     /// A source said that it had something, and nothing was found since.
@@ -89,12 +97,26 @@ pub(crate) struct Waiter {
 
 impl Waiter {
     pub(crate) fn new(mode: PollMode, now_ns: u64) -> Self {
-        Self { mode, worked_ns: now_ns, naps: 0, is_alarmed: false, sleeps: Sleeps::default() }
+        Self {
+            mode,
+            worked_ns: now_ns,
+            spin_ns: SPIN_NS,
+            has_looked_on: false,
+            naps: 0,
+            is_alarmed: false,
+            sleeps: Sleeps::default(),
+        }
     }
 
     /// There was work at `now_ns`.
     #[inline]
     pub(crate) fn work(&mut self, now_ns: u64) {
+        if std::mem::take(&mut self.has_looked_on) {
+            self.spin_ns = match now_ns.saturating_sub(self.worked_ns) < SPIN_NS {
+                true => SPIN_NS,
+                false => (self.spin_ns / 2).max(SPIN_LEAST_NS),
+            };
+        }
         self.worked_ns = now_ns;
         self.naps = 0;
         self.is_alarmed = false;
@@ -148,10 +170,14 @@ impl Waiter {
         self.sleeps
     }
 
-    fn looks_on(&self, now_ns: u64) -> bool {
+    fn looks_on(&mut self, now_ns: u64) -> bool {
         match self.mode {
             PollMode::Busy => true,
-            PollMode::Adaptive => now_ns.saturating_sub(self.worked_ns) < SPIN_NS,
+            PollMode::Adaptive => {
+                let looks_on = now_ns.saturating_sub(self.worked_ns) < self.spin_ns;
+                self.has_looked_on |= !looks_on;
+                looks_on
+            }
             PollMode::Interrupt => false,
         }
     }
