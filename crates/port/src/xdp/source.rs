@@ -213,23 +213,28 @@ impl XdpSource {
             return Ok(PortState::Busy);
         }
         self.socket.wake_kernel();
-        let is_ending = self.watch.is_gone() || self.has_settled();
-        if self.at_end.is_none() && is_ending && self.socket.in_ring() == 0 {
-            self.at_end = Some(self.counts());
-            if self.watch.is_gone() {
+        let is_gone = self.watch.is_gone();
+        let ending = if is_gone { Some(self.counts()) } else { self.settled() };
+        if self.at_end.is_none() && ending.is_some() && self.socket.in_ring() == 0 {
+            self.at_end = ending;
+            if is_gone {
                 return Err(PortError::InterfaceGone { interface: self.watch.name().to_owned() });
             }
         }
         Ok(if self.at_end.is_some() { PortState::Ended } else { PortState::Idle })
     }
 
-    /// Whether it was asked to finish, and everything that the program took has been delivered or
-    /// is known to be lost. What the program has sent on its way arrives within the same softirq;
-    /// what has not after [`SETTLING_NS`] never will, and remains unaccounted for.
-    fn has_settled(&self) -> bool {
-        let Some(stopped_ns) = self.stopped_ns else { return false };
+    /// The program's last counts, if it was asked to finish, and everything that the program took
+    /// has been delivered or is known to be lost: just those counts by which it is so, for where
+    /// other queues need the program it goes on counting. What the program has sent on its way
+    /// arrives within the same softirq; what has not after [`SETTLING_NS`] never will, and remains
+    /// unaccounted for.
+    fn settled(&self) -> Option<QueueCounts> {
+        let stopped_ns = self.stopped_ns?;
         let now = self.reckon();
-        now.accounted == now.counts.seen || clock::monotonic_ns() - stopped_ns > SETTLING_NS
+        let is_settled = now.accounted == now.counts.seen;
+        let is_over = is_settled || clock::monotonic_ns() - stopped_ns > SETTLING_NS;
+        is_over.then_some(now.counts)
     }
 
     fn counts(&self) -> QueueCounts {
