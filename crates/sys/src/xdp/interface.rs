@@ -105,7 +105,7 @@ fn receive_queues(socket: &Questions, name: &str) -> io::Result<u32> {
 }
 
 /// Every address of every interface in the calling thread's network namespace, with the
-/// interface's name. Empty if they cannot be asked for.
+/// interface's name, also where the address has a label of its own (`eth0:1`). Empty if they cannot be asked for.
 pub fn addresses() -> Vec<(String, IpAddr)> {
     let mut list = ptr::null_mut();
     // SAFETY: the call fills in `list`, or fails.
@@ -120,7 +120,10 @@ pub fn addresses() -> Vec<(String, IpAddr)> {
         // SAFETY: the name is a C string of that list.
         let name = unsafe { CStr::from_ptr(entry.ifa_name) };
         if let Some(address) = address_of(entry.ifa_addr) {
-            found.push((name.to_string_lossy().into_owned(), address));
+            let name = name.to_string_lossy();
+            // A label begins with the name, and no name has a colon.
+            let name = name.split(':').next().unwrap_or_default();
+            found.push((name.to_owned(), address));
         }
     }
     // SAFETY: `list` is what getifaddrs returned, and nothing of it is used after this.
