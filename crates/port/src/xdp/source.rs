@@ -18,6 +18,9 @@ use crate::{
     PortTable, Received, TimestampSource,
 };
 
+/// How long packets may take from the program to the ring, in ns: the rest of a softirq.
+const ARRIVAL_NS: u64 = 10_000_000;
+
 /// How long after the end packets may still be on their way, in ns.
 const SETTLING_NS: u64 = 1_000_000_000;
 
@@ -51,7 +54,8 @@ pub(super) struct XdpSource {
     without_time: u64,
     /// When it was asked to finish, in ns of the monotonic clock.
     stopped_ns: Option<u64>,
-    /// Packets that the program had seen by the last look but one: they have arrived.
+    /// Packets that the program had seen by the last look but one, or when it was asked to finish:
+    /// they have arrived.
     arrived: u64,
     seen_at_last_look: u64,
     /// What the program has counted, once that is over.
@@ -237,6 +241,16 @@ impl XdpSource {
         is_over.then_some(now.counts)
     }
 
+    /// Waits until what the program has seen so far is in the ring or known to be lost, or never
+    /// will be: from then on that is `offered` also where nobody polls to the end.
+    fn await_arrival(&mut self) {
+        let (seen, start_ns) = (self.counts().seen, clock::monotonic_ns());
+        while self.reckon().accounted < seen && clock::monotonic_ns() - start_ns < ARRIVAL_NS {
+            std::thread::yield_now();
+        }
+        (self.arrived, self.seen_at_last_look) = (seen, seen);
+    }
+
     fn counts(&self) -> QueueCounts {
         self.at_end.unwrap_or_else(|| self.attached.counts(self.socket.queue()))
     }
@@ -340,6 +354,7 @@ impl Port for XdpSource {
     fn finish(&mut self) -> Result<(), PortError> {
         self.stopped_ns.get_or_insert_with(clock::monotonic_ns);
         self.attached.leave(self.socket.queue());
+        self.await_arrival();
         Ok(())
     }
 
