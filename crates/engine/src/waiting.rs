@@ -30,7 +30,7 @@ use crate::clock::JobClock;
 /// How a job's threads wait for packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PollMode {
-    /// Never sleep while the job runs: the least latency, and a core for each thread.
+    /// Never sleep for want of packets: the least latency, and a core for each thread.
     Busy,
     /// Look on for a short while after the last packet, then sleep until one comes.
     #[default]

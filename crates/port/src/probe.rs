@@ -18,7 +18,7 @@
 //! - P2: nothing that a probe opened is open when it returns, and no packet was taken from anybody.
 
 use burstline_sys::device::Device;
-use burstline_sys::machine::{Capability, Rights};
+use burstline_sys::machine::{Capability, Rights, program};
 
 use crate::Address;
 use crate::open::{Probing, SCHEMES};
@@ -164,11 +164,6 @@ fn rights_wanted(needed: &[Capability], rights: Rights, program: &str) -> (Strin
         false => setcap,
     };
     (why, mend)
-}
-
-/// The path of this program.
-fn program() -> String {
-    std::env::current_exe().map_or_else(|_| "PROGRAM".to_owned(), |path| path.display().to_string())
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixDatagram;
 
 use crate::afpacket::{check, request};
@@ -64,7 +64,9 @@ pub struct Device {
 impl Device {
     /// Asks about an interface of the calling thread's network namespace.
     pub fn ask(name: &str, interface_index: u32) -> Self {
-        let driver = driver(name);
+        let socket = UnixDatagram::unbound().ok();
+        let socket = socket.as_ref();
+        let driver = socket.and_then(|socket| driver(socket, name));
         let (driver, bus) = driver.map_or((None, None), |(driver, bus)| (Some(driver), bus));
         let node = bus.as_ref().and_then(|_| node(name));
         Self {
@@ -72,8 +74,9 @@ impl Device {
             bus,
             node,
             xdp: xdp_features(interface_index).ok(),
-            strips_vlan_tags: strips_vlan_tags(name).ok(),
-            has_hardware_timestamps: has_hardware_timestamps(name).ok(),
+            strips_vlan_tags: socket.and_then(|socket| strips_vlan_tags(socket, name).ok()),
+            has_hardware_timestamps: socket
+                .and_then(|socket| has_hardware_timestamps(socket, name).ok()),
         }
     }
 }
@@ -126,10 +129,10 @@ struct DriverInfo {
 
 const _: () = assert!(size_of::<DriverInfo>() == 196);
 
-fn driver(name: &str) -> Option<(String, Option<String>)> {
+fn driver(socket: &UnixDatagram, name: &str) -> Option<(String, Option<String>)> {
     let mut info = DriverInfo { command: DRIVER_INFO, texts: [[0; 32]; 5], others: [0; 8] };
     // SAFETY: `struct ethtool_drvinfo`, which this question fills in.
-    unsafe { ethtool(name, &mut info) }.ok()?;
+    unsafe { ethtool(socket, name, &mut info) }.ok()?;
     let text = |bytes: &[u8]| {
         let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
         String::from_utf8_lossy(text).into_owned()
@@ -138,31 +141,32 @@ fn driver(name: &str) -> Option<(String, Option<String>)> {
     Some((text(&info.texts[0]), (!bus.is_empty() && bus != "N/A").then_some(bus)))
 }
 
-fn strips_vlan_tags(name: &str) -> io::Result<bool> {
+fn strips_vlan_tags(socket: &UnixDatagram, name: &str) -> io::Result<bool> {
     let mut value = [FLAGS, 0];
     // SAFETY: `struct ethtool_value`, which this question fills in.
-    unsafe { ethtool(name, &mut value) }?;
+    unsafe { ethtool(socket, name, &mut value) }?;
     Ok(value[1] & FLAG_RX_VLAN != 0)
 }
 
-fn has_hardware_timestamps(name: &str) -> io::Result<bool> {
+fn has_hardware_timestamps(socket: &UnixDatagram, name: &str) -> io::Result<bool> {
     let mut info = [0_u32; 11];
     info[0] = TIMESTAMP_INFO;
     // SAFETY: `struct ethtool_ts_info`, 44 bytes, which this question fills in.
-    unsafe { ethtool(name, &mut info) }?;
+    unsafe { ethtool(socket, name, &mut info) }?;
     Ok(info[1] & RX_HARDWARE == RX_HARDWARE)
 }
 
-/// Asks one question.
+/// Asks one question about an interface of the namespace that `socket`, of any kind but XDP, was
+/// made in.
 ///
 /// # Safety
 /// `T` is the struct that the question, its first word, reads and fills in.
-unsafe fn ethtool<T>(name: &str, question: &mut T) -> io::Result<()> {
-    let socket = UnixDatagram::unbound()?;
+pub(crate) unsafe fn ethtool<T>(socket: impl AsFd, name: &str, question: &mut T) -> io::Result<()> {
     let mut request = request(name)?;
     request.ifr_ifru.ifru_data = (&raw mut *question).cast();
+    let fd = socket.as_fd().as_raw_fd();
     // SAFETY: the request points to a live struct of the kind that the caller vouches for.
-    check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) }).map(drop)
+    check(unsafe { libc::ioctl(fd, SIOCETHTOOL as _, &raw mut request) }).map(drop)
 }
 
 /// `/sys` shows the namespace that it was mounted in, so this is asked of plugged devices only.

@@ -69,6 +69,11 @@ impl Rights {
     }
 }
 
+/// The path of this program, for commands that mend what it lacks.
+pub fn program() -> String {
+    std::env::current_exe().map_or_else(|_| "PROGRAM".to_owned(), |path| path.display().to_string())
+}
+
 fn mask(status: &str, field: &str) -> u64 {
     let mask = status.lines().find_map(|line| line.strip_prefix(field));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)

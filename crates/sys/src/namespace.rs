@@ -46,10 +46,12 @@ pub fn interface_index(name: &str) -> io::Result<Option<u32>> {
 /// What the kernel says: `EPERM` where an administrator has switched it off, `ENOSPC` where there
 /// are too many.
 pub fn try_user_namespace() -> io::Result<()> {
-    let flags = libc::CLONE_NEWUSER | libc::CLONE_NEWNET | libc::SIGCHLD;
+    // All of them as wide as the kernel reads them: a variadic call widens nothing.
+    let flags = libc::c_long::from(libc::CLONE_NEWUSER | libc::CLONE_NEWNET | libc::SIGCHLD);
+    let none: libc::c_long = 0;
     // SAFETY: without CLONE_VM this is fork(2): the child has a copy of our memory, and no stack
     // or thread number is asked for.
-    let child = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
+    let child = unsafe { libc::syscall(libc::SYS_clone, flags, none, none, none, none) };
     match child {
         ..0 => Err(io::Error::last_os_error()),
         // SAFETY: of all that is copied from a process with several threads, the child touches

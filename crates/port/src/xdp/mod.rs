@@ -67,8 +67,9 @@ fn open_with(
         guard::refuse_the_hosts_own(&interface.link, address)?;
     }
     let queues = match settings.queue {
-        Some(queue) => queue..queue + 1,
-        None => 0..interface.queues,
+        Some(queue) => queue..=queue,
+        // There is at least one.
+        None => 0..=interface.queues - 1,
     };
     let open = |queue| Socket::open(&interface.link.name, queue, &settings.socket);
     let sockets = queues.map(open).collect::<Result<Vec<_>, _>>()?;

@@ -18,6 +18,9 @@ use crate::{
     PortTable, Received, TimestampSource,
 };
 
+/// How long packets may take from the program to the ring, in ns: the rest of a softirq.
+const ARRIVAL_NS: u64 = 10_000_000;
+
 /// How long after the end packets may still be on their way, in ns.
 const SETTLING_NS: u64 = 1_000_000_000;
 
@@ -51,7 +54,8 @@ pub(super) struct XdpSource {
     without_time: u64,
     /// When it was asked to finish, in ns of the monotonic clock.
     stopped_ns: Option<u64>,
-    /// Packets that the program had seen by the last look but one: they have arrived.
+    /// Packets that the program had seen by the last look but one, or when it was asked to finish:
+    /// they have arrived.
     arrived: u64,
     seen_at_last_look: u64,
     /// What the program has counted, once that is over.
@@ -213,23 +217,38 @@ impl XdpSource {
             return Ok(PortState::Busy);
         }
         self.socket.wake_kernel();
-        let is_ending = self.watch.is_gone() || self.has_settled();
-        if self.at_end.is_none() && is_ending && self.socket.in_ring() == 0 {
-            self.at_end = Some(self.counts());
-            if self.watch.is_gone() {
+        let is_gone = self.watch.is_gone();
+        let ending = if is_gone { Some(self.counts()) } else { self.settled() };
+        if self.at_end.is_none() && ending.is_some() && self.socket.in_ring() == 0 {
+            self.at_end = ending;
+            if is_gone {
                 return Err(PortError::InterfaceGone { interface: self.watch.name().to_owned() });
             }
         }
         Ok(if self.at_end.is_some() { PortState::Ended } else { PortState::Idle })
     }
 
-    /// Whether it was asked to finish, and everything that the program took has been delivered or
-    /// is known to be lost. What the program has sent on its way arrives within the same softirq;
-    /// what has not after [`SETTLING_NS`] never will, and remains unaccounted for.
-    fn has_settled(&self) -> bool {
-        let Some(stopped_ns) = self.stopped_ns else { return false };
+    /// The program's last counts, if it was asked to finish, and everything that the program took
+    /// has been delivered or is known to be lost: just those counts by which it is so, for where
+    /// other queues need the program it goes on counting. What the program has sent on its way
+    /// arrives within the same softirq; what has not after [`SETTLING_NS`] never will, and remains
+    /// unaccounted for.
+    fn settled(&self) -> Option<QueueCounts> {
+        let stopped_ns = self.stopped_ns?;
         let now = self.reckon();
-        now.accounted == now.counts.seen || clock::monotonic_ns() - stopped_ns > SETTLING_NS
+        let is_settled = now.accounted == now.counts.seen;
+        let is_over = is_settled || clock::monotonic_ns() - stopped_ns > SETTLING_NS;
+        is_over.then_some(now.counts)
+    }
+
+    /// Waits until what the program has seen so far is in the ring or known to be lost, or never
+    /// will be: from then on that is `offered` also where nobody polls to the end.
+    fn await_arrival(&mut self) {
+        let (seen, start_ns) = (self.counts().seen, clock::monotonic_ns());
+        while self.reckon().accounted < seen && clock::monotonic_ns() - start_ns < ARRIVAL_NS {
+            std::thread::yield_now();
+        }
+        (self.arrived, self.seen_at_last_look) = (seen, seen);
     }
 
     fn counts(&self) -> QueueCounts {
@@ -335,6 +354,7 @@ impl Port for XdpSource {
     fn finish(&mut self) -> Result<(), PortError> {
         self.stopped_ns.get_or_insert_with(clock::monotonic_ns);
         self.attached.leave(self.socket.queue());
+        self.await_arrival();
         Ok(())
     }
 

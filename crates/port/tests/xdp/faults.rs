@@ -51,6 +51,8 @@ fn an_interface_or_queue_that_is_not_there_is_an_error_with_those_that_are() {
     let text = refusal(&bed, &format!("xdp:{FAR}@1"));
     let expected = "v1 has 1 receive queues, numbered from 0; there is no queue 1";
     assert_eq!(text, expected);
+    let text = refusal(&bed, &format!("xdp:{FAR}@{}", u32::MAX));
+    assert_eq!(text, expected.replace("queue 1", &format!("queue {}", u32::MAX)));
     let text = refusal(&bed, &format!("xdp:{FAR}?copy=zero"));
     assert_eq!(text, "v1: its driver cannot write into our memory; use copy=copy or copy=auto");
     wait_for_no_program(&bed);

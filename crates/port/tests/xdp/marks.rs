@@ -121,6 +121,22 @@ fn packets_of_several_frames_are_joined() {
 }
 
 #[test]
+fn packets_that_fill_their_room_to_the_byte_are_followed_by_others() {
+    let test = "packets_that_fill_their_room_to_the_byte_are_followed_by_others";
+    let Some(bed) = bed_or_skip(test) else { return };
+    bed.connect("w0", "w1", 9000).unwrap();
+    // With the time in front they take 4096 and 8704 bytes each: 17 and 8 of them are just as many
+    // as there may be before another one begins.
+    for (length, count) in [(4080, 40), (8688, 20)] {
+        let mut port = open(&bed.far, "xdp:w1");
+        send_lengths(&bed, "w0", &vec![length; count]);
+        wait_for(&*port, count as u64);
+        check_lengths(&drain(&mut *port), &vec![length; count]);
+        check_closed(&*port, count as u64, count as u64);
+    }
+}
+
+#[test]
 fn the_longest_packets_come_whole() {
     let Some(bed) = bed_or_skip("the_longest_packets_come_whole") else { return };
     bed.connect("w0", "w1", 65_535).unwrap();

@@ -1,5 +1,6 @@
 //! Several receive queues: a port each, all behind one program.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use burstline_log::Scratch;
@@ -37,6 +38,14 @@ fn send_flows(bed: &Bed) {
 fn wait_for_all(ports: &[&dyn Port], packets: u64) {
     let start = Instant::now();
     while ports.iter().map(|port| port.account().offered).sum::<u64>() < packets {
+        assert!(start.elapsed() < PATIENCE);
+        std::thread::yield_now();
+    }
+}
+
+fn wait_for_some(port: &dyn Port) {
+    let start = Instant::now();
+    while port.account().offered == 0 {
         assert!(start.elapsed() < PATIENCE);
         std::thread::yield_now();
     }
@@ -130,4 +139,29 @@ fn a_port_that_has_finished_leaves_its_packets_to_the_host() {
         assert_eq!(drain(&mut *ports[1]).len() as u64, 3 * shares[1]);
         check_closed(&*ports[1], 3 * shares[1], 3 * shares[1]);
     }
+}
+
+#[test]
+fn a_ledger_closes_while_the_program_goes_on_for_another_queue() {
+    let test = "a_ledger_closes_while_the_program_goes_on_for_another_queue";
+    let Some(bed) = bed_or_skip(test) else { return };
+    bed.connect_queues("w0", "w1", 1500, 2).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Both queues have packets all the while.
+        let sender = scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                send_flows(&bed);
+            }
+        });
+        for _ in 0..8 {
+            let mut ports = open_all(&bed, "xdp:w1");
+            wait_for_some(&*ports[0]);
+            let packets = drain(&mut *ports[0]).len() as u64;
+            let offered = ports[0].account().offered;
+            check_closed(&*ports[0], offered, packets);
+        }
+        is_over.store(true, Ordering::Relaxed);
+        sender.join().unwrap();
+    });
 }

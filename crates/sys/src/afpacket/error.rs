@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::machine::program;
+
 /// Why a packet socket could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -82,9 +84,4 @@ impl AfPacketError {
             _ => Self::System { interface, call, source },
         }
     }
-}
-
-/// The path of this program.
-fn program() -> String {
-    std::env::current_exe().map_or_else(|_| "PROGRAM".to_owned(), |path| path.display().to_string())
 }

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::machine::program;
+
 /// Why a map, program or link could not be had.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -108,9 +110,4 @@ impl BpfError {
             _ => Self::System { call, source },
         }
     }
-}
-
-/// The path of this program.
-fn program() -> String {
-    std::env::current_exe().map_or_else(|_| "PROGRAM".to_owned(), |path| path.display().to_string())
 }

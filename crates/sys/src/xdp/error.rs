@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::machine::program;
 use crate::memory::MemoryError;
 
 /// Why an XDP socket could not be opened or used.
@@ -118,9 +119,4 @@ impl XdpError {
             _ => Self::System { interface, call, source },
         }
     }
-}
-
-/// The path of this program.
-fn program() -> String {
-    std::env::current_exe().map_or_else(|_| "PROGRAM".to_owned(), |path| path.display().to_string())
 }

@@ -3,17 +3,17 @@
 use std::ffi::CStr;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixDatagram;
 use std::ptr;
 
 use super::XdpError;
-use crate::afpacket::{Interface, LinkState, check, present_interfaces, request};
+use crate::afpacket::{Interface, LinkState, present_interfaces};
+use crate::device::ethtool;
 use crate::limits;
 
-/// `ETHTOOL_GCHANNELS` of `SIOCETHTOOL`. Source: include/uapi/linux/ethtool.h, sockios.h.
+/// Source: include/uapi/linux/ethtool.h.
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
-const SIOCETHTOOL: libc::c_ulong = 0x8946;
 
 /// Source: `struct ethtool_channels`, include/uapi/linux/ethtool.h.
 #[repr(C)]
@@ -99,16 +99,14 @@ pub(super) fn locked_limit() -> String {
 
 fn receive_queues(socket: &Questions, name: &str) -> io::Result<u32> {
     let mut channels = Channels { command: ETHTOOL_GCHANNELS, ..Channels::default() };
-    let mut request = request(name)?;
-    request.ifr_ifru.ifru_data = (&raw mut channels).cast();
-    let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: the request points to a live `struct ethtool_channels`, which this question fills in.
-    check(unsafe { libc::ioctl(fd, SIOCETHTOOL as _, &raw mut request) })?;
+    // SAFETY: `struct ethtool_channels`, which this question fills in.
+    unsafe { ethtool(socket, name, &mut channels) }?;
     Ok(channels.rx + channels.combined)
 }
 
 /// Every address of every interface in the calling thread's network namespace, with the
-/// interface's name. Empty if they cannot be asked for.
+/// interface's name, also where the address has a label of its own (`eth0:1`). Empty if they
+/// cannot be asked for.
 pub fn addresses() -> Vec<(String, IpAddr)> {
     let mut list = ptr::null_mut();
     // SAFETY: the call fills in `list`, or fails.
@@ -123,7 +121,10 @@ pub fn addresses() -> Vec<(String, IpAddr)> {
         // SAFETY: the name is a C string of that list.
         let name = unsafe { CStr::from_ptr(entry.ifa_name) };
         if let Some(address) = address_of(entry.ifa_addr) {
-            found.push((name.to_string_lossy().into_owned(), address));
+            let name = name.to_string_lossy();
+            // A label begins with the name, and no name has a colon.
+            let name = name.split(':').next().unwrap_or_default();
+            found.push((name.to_owned(), address));
         }
     }
     // SAFETY: `list` is what getifaddrs returned, and nothing of it is used after this.

@@ -105,12 +105,14 @@ impl<T: Entry> Ring<T> {
         }
         // Acquire pairs with the kernel's release of its position: it has written those entries,
         // and the packets that they are about.
-        self.theirs = self.producer().load(Acquire);
-        // A position that cannot be is taken for none: nothing is read beyond the ring.
-        match self.theirs.wrapping_sub(self.ours) {
-            filled if filled <= self.entries => filled.min(wanted),
-            _ => 0,
+        let theirs = self.producer().load(Acquire);
+        // A position that cannot be is taken for none, now and the next time.
+        let filled = theirs.wrapping_sub(self.ours);
+        if filled > self.entries {
+            return 0;
         }
+        self.theirs = theirs;
+        filled.min(wanted)
     }
 
     /// For a consumer with something to read: takes the next entry.
@@ -251,6 +253,7 @@ mod tests {
             word(0).store(position.wrapping_add(9), Relaxed);
             word(64).store(position.wrapping_add(1), Relaxed);
             assert_eq!((consumer.filled(8), consumer.peek().count()), (0, 0));
+            assert_eq!(consumer.filled(8), 0, "nor is it remembered");
             producer.theirs = position.wrapping_sub(8);
             assert_eq!(producer.room(8), 0, "more read than was written");
         }

@@ -189,7 +189,9 @@ impl Socket {
     #[inline]
     pub fn take(&mut self) -> Result<Option<Received>, XdpError> {
         loop {
-            if self.rx.filled(1) == 0 || self.gathering.at > GATHER_BYTES / 2 {
+            // One that has begun has its room: it ends, or it would be in the way for ever.
+            let is_full = !self.gathering.is_open && self.gathering.at > GATHER_BYTES / 2;
+            if is_full || self.rx.filled(1) == 0 {
                 return Ok(None);
             }
             let desc = self.rx.pop();

@@ -97,6 +97,15 @@ fn what_is_sent_arrives_and_its_frames_come_back() {
 }
 
 #[test]
+fn an_address_with_a_label_is_its_interfaces() {
+    with_pair("an_address_with_a_label_is_its_interfaces", || {
+        let command = "address add 10.9.9.9/24 dev v0 label v0:login";
+        assert!(Command::new("ip").args(command.split(' ')).status().unwrap().success());
+        assert!(addresses().contains(&("v0".to_owned(), [10, 9, 9, 9].into())));
+    });
+}
+
+#[test]
 fn shapes_that_make_no_sense_are_refused() {
     let good = SocketOptions::default();
     for options in [
