@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use burstline_log::{Appended, Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_sys::clock;
-use burstline_sys::xdp::{Received as Frame, Socket, SocketStatistics};
+use burstline_sys::xdp::{Received as Frame, Socket, SocketStatistics, XdpError};
 use burstline_wire::filter::Program;
 use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::LinkType;
@@ -48,6 +48,8 @@ pub(super) struct XdpSource {
     tai_offset_ns: i64,
     /// Taken from the ring, but the log had no room.
     pending: Option<Taken>,
+    /// What the socket cannot go on after.
+    failure: Option<XdpError>,
     delivered: u64,
     filtered: u64,
     merged: u64,
@@ -115,6 +117,7 @@ impl XdpSource {
             poll_time_ns: 0,
             tai_offset_ns: clock::tai_offset_ns(),
             pending: None,
+            failure: None,
             delivered: 0,
             filtered: 0,
             merged: 0,
@@ -153,20 +156,26 @@ impl XdpSource {
         Ok(())
     }
 
-    /// The next packet.
+    /// The next packet. An error waits for the call after the one that still has packets.
     #[inline]
-    fn take(&mut self) -> Result<Option<Taken>, PortError> {
-        if let Some(taken) = self.pending.take() {
-            return Ok(Some(taken));
+    fn take(&mut self) -> Option<Taken> {
+        if self.pending.is_some() {
+            return self.pending.take();
         }
         // Not for long: no frame comes back before the next poll.
-        while let Some(frame) = self.socket.take()? {
-            if self.wants(&frame) {
-                return Ok(Some(self.describe(&frame)));
+        while self.failure.is_none() {
+            match self.socket.take() {
+                Ok(None) => return None,
+                Ok(Some(frame)) if self.wants(&frame) => return Some(self.describe(&frame)),
+                Ok(Some(frame)) => {
+                    // Its time is not to be found by the frame's next packet.
+                    self.socket.take_word_before(&frame);
+                    self.filtered += 1;
+                }
+                Err(error) => self.failure = Some(error),
             }
-            self.filtered += 1;
         }
-        Ok(None)
+        None
     }
 
     #[inline]
@@ -215,6 +224,9 @@ impl XdpSource {
     fn state_when_empty(&mut self, filtered: u64) -> Result<PortState, PortError> {
         if self.filtered > filtered {
             return Ok(PortState::Busy);
+        }
+        if let Some(error) = self.failure.take() {
+            return Err(error.into());
         }
         self.socket.wake_kernel();
         let is_gone = self.watch.is_gone();
@@ -296,7 +308,7 @@ impl Port for XdpSource {
         let filtered = self.filtered;
         let mut packets = 0;
         while packets < budget {
-            let Some(taken) = self.take()? else {
+            let Some(taken) = self.take() else {
                 self.socket.release();
                 let state = match packets {
                     0 => self.state_when_empty(filtered)?,
@@ -337,7 +349,7 @@ impl Port for XdpSource {
         let first_packet = self.delivered;
         let budget = budget.min(SCRATCH_PACKETS as u64) as usize;
         while scratch.len() < budget {
-            let Some(taken) = self.take()? else { break };
+            let Some(taken) = self.take() else { break };
             scratch.push(taken.offset, taken.length, &taken.meta);
         }
         self.delivered += scratch.len() as u64;

@@ -43,12 +43,14 @@ pub struct SocketOptions {
 }
 
 impl Default for SocketOptions {
-    /// 16 MiB of frames: 4 ms at 2 Mpps until a reader that sleeps has to be back.
+    /// 8 MiB of frames: 2 ms at 2 Mpps until a reader that sleeps has to be back. The kernel goes
+    /// through all of them in turn, so more of them are more cache: an injector on the other core
+    /// came to 4.8 Mpps with 2,048 of them, 4.6 with 4,096, 3.9 with 8,192 and 3.5 with 16,384.
     fn default() -> Self {
         Self {
             frame_bytes: 2048,
-            frames: 8192,
-            rx_entries: 8192,
+            frames: 4096,
+            rx_entries: 4096,
             tx_frames: 0,
             copying: Copying::Auto,
             is_multi_buffer: true,
