@@ -21,7 +21,7 @@ fn every_frame_that_was_sent_is_offered_and_delivered() {
     };
     for mode in MODES {
         for (drain, copied) in [(drain as fn(&mut dyn Port) -> _, 0), (drain_by_receiving, 60)] {
-            let mut port = open_far(&bed, mode, "");
+            let mut port = open_far(&bed, mode, "frames=8192");
             let frames = Frames::new(5_000, 60);
             let before_ns = clock::realtime_ns();
             let sent = send_to(&bed, &*port, &frames);
@@ -93,7 +93,7 @@ fn the_ledger_closes_at_every_moment_while_packets_arrive_and_are_lost() {
 fn a_full_log_leaves_packets_in_the_ring() {
     let Some(bed) = bed_or_skip("a_full_log_leaves_packets_in_the_ring") else { return };
     for mode in MODES {
-        let mut port = open_far(&bed, mode, "");
+        let mut port = open_far(&bed, mode, "frames=8192");
         let (_log, mut writer, mut reader) = crate::common::log(4 << 10, 4);
         let sent = send_to(&bed, &*port, &Frames::new(5_000, 60));
         port.finish().unwrap();
