@@ -71,6 +71,8 @@ fn a_queue_or_an_interface_that_is_taken_is_named_with_the_mend() {
     let sent = send_to(&bed, &*port, &Frames::new(100, 60));
     check_closed_in_flight(&*port, sent);
     drop(port);
+    // A program that another test starts just now may still have its descriptors.
+    wait_for_no_program(&bed);
 
     let (link, id) = bed.far.run(|| {
         let mut code = Assembler::new();
