@@ -174,8 +174,13 @@ const STARTING: Duration = Duration::from_millis(1);
 
 /// Prints the report, and says how the program ends.
 fn conclude(view: &View, report: &Report, is_strict: bool) -> Result<ExitCode, Failure> {
-    for error in &report.errors {
-        complain(&error.to_string());
+    // The ports of one interface say the same of it: once is enough.
+    let mut said = Vec::new();
+    for error in report.errors.iter().map(ToString::to_string) {
+        if !said.contains(&error) {
+            complain(&error);
+            said.push(error);
+        }
     }
     let unaccounted = report.total.unaccounted;
     if unaccounted != 0 {

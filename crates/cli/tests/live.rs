@@ -42,6 +42,29 @@ fn a_count_without_any_right_delivers_everything_and_sees_its_interface_go() {
 }
 
 #[test]
+fn what_two_ports_say_of_one_interface_is_said_once() {
+    let Some(bed) = Bed::or_skip("what_two_ports_say_of_one_interface_is_said_once") else {
+        return;
+    };
+    let job = bed.far.run(|| {
+        let mut command = Command::new(PROGRAM);
+        command.args(["count", FAR, FAR]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    });
+    let rings = || {
+        let sockets = bed.far.command("cat", &["/proc/net/packet"]).unwrap();
+        let protocols = sockets.lines().skip(1).map(|line| line.split_whitespace().nth(3));
+        protocols.filter(|protocol| *protocol == Some("0003")).count()
+    };
+    wait_until("two rings are on the interface", || rings() >= 2);
+    bed.near.command("ip", &["link", "delete", NEAR]).unwrap();
+    let output = job.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.lines().count() == 1 && said.contains("is gone"), "{said}");
+}
+
+#[test]
 fn a_capture_without_any_right_writes_its_file_or_its_pipe_to_the_end() {
     let name = "a_capture_without_any_right_writes_its_file_or_its_pipe_to_the_end";
     let Some(bed) = Bed::or_skip(name) else { return };

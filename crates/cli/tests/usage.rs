@@ -25,7 +25,11 @@ fn help_has_examples_and_ends_with_success() {
         let short = run(&[verb, "-h"]);
         assert!(short.code == Some(0) && short.stdout.len() < long.stdout.len(), "{verb}");
     }
-    assert_eq!(run(&["--help"]).code, Some(0));
+    let all = run(&["--help"]);
+    assert_eq!(all.code, Some(0));
+    for word in ["gen:", "afpacket:", "xdp:", "direction=", "fd=", "mode=auto|native|generic"] {
+        assert!(all.stdout.contains(word), "{word}");
+    }
     let version = run(&["--version"]);
     assert_eq!(version.stdout.trim(), concat!("burstline ", env!("CARGO_PKG_VERSION")));
     assert_eq!(run(&[]).code, Some(2));

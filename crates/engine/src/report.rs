@@ -205,7 +205,12 @@ impl Report {
     pub(crate) fn hear_port(&mut self, port: &dyn Port) {
         let account = port.account();
         self.is_damaged |= account.is_damaged;
-        self.notes.extend(account.notes);
+        for note in account.notes {
+            // The ports of one interface say the same of it.
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
         if account.notes_omitted > 0 {
             let (name, omitted) = (&port.info().name, account.notes_omitted);
             self.notes.push(format!("{name}: {omitted} more notes like these"));

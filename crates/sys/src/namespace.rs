@@ -5,7 +5,7 @@
 //!
 //! Source: network_namespaces(7), unshare(2).
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 
 /// Moves the calling thread, and no other, into a new network namespace with nothing in it but a
@@ -36,6 +36,18 @@ pub fn interface_index(name: &str) -> io::Result<Option<u32>> {
             error => Err(error),
         },
         index => Ok(Some(index)),
+    }
+}
+
+/// What to call an interface of the calling thread's network namespace in a message: its name, or
+/// its number if it has gone.
+pub(crate) fn interface_name(index: u32) -> String {
+    let mut name = [0u8; libc::IF_NAMESIZE];
+    // SAFETY: there is room for the longest name there can be, with the 0 behind it.
+    let found = unsafe { libc::if_indextoname(index, name.as_mut_ptr().cast()) };
+    match CStr::from_bytes_until_nul(&name) {
+        Ok(name) if !found.is_null() => name.to_string_lossy().into_owned(),
+        _ => format!("interface {index}"),
     }
 }
 

@@ -40,7 +40,7 @@ mod source;
 
 use std::sync::Arc;
 
-use burstline_sys::xdp::{Socket, XdpInterface};
+use burstline_sys::xdp::{Socket, XdpError, XdpInterface};
 use burstline_wire::headers::LinkType;
 
 use crate::{Address, OpenOptions, Port, PortError};
@@ -72,7 +72,12 @@ fn open_with(
         None => 0..=interface.queues - 1,
     };
     let open = |queue| Socket::open(&interface.link.name, queue, &settings.socket);
-    let sockets = queues.map(open).collect::<Result<Vec<_>, _>>()?;
+    let sockets = queues.map(open).collect::<Result<Vec<_>, _>>();
+    if let Err(XdpError::NoMemory { .. }) = sockets {
+        // Rights come first: who lacks them is not helped by a higher limit.
+        Attached::rehearse(&interface, settings)?;
+    }
+    let sockets = sockets?;
     let name = address.to_string();
     let only = options.only.compile(&name, LinkType::ETHERNET)?;
     let wanted = options.filter.compile(&name, LinkType::ETHERNET)?;

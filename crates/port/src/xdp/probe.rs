@@ -84,7 +84,7 @@ fn try_it(
     Socket::rehearse(name, 0, &settings.socket)?;
     check_all_queues(interface, &settings.socket)?;
     if let Some(program_id) = probe.attached_program {
-        return Err(BpfError::Attached { interface_index: interface.link.index, program_id }.into());
+        return Err(BpfError::Attached { interface: name.clone(), program_id }.into());
     }
     if may_bind {
         let copying = if may_attach { settings.socket.copying } else { Copying::Copy };

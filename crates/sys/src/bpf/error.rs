@@ -40,7 +40,7 @@ pub enum BpfError {
     /// The process may not do this.
     #[error(
         "{call}: not permitted: run it as root, or: \
-         sudo setcap cap_bpf,cap_perfmon,cap_net_admin,cap_net_raw+ep {program}"
+         sudo setcap cap_bpf,cap_perfmon,cap_net_admin,cap_net_raw,cap_ipc_lock+ep {program}"
     )]
     NotPermitted {
         /// The call, and what it was for.
@@ -60,29 +60,29 @@ pub enum BpfError {
     },
     /// The interface has an XDP program, and takes no other.
     #[error(
-        "interface {interface_index}: XDP program {program_id} is attached already; \
-         it goes with the process that attached it, or: ip link set dev INTERFACE xdp off"
+        "{interface}: XDP program {program_id} is on it, and it takes no other; end the process \
+         that put it there, or: ip link set dev {interface} xdp off"
     )]
     Attached {
-        /// The interface's number.
-        interface_index: u32,
+        /// The interface.
+        interface: String,
         /// The attached program's number; 0 if it went away meanwhile.
         program_id: u32,
     },
     /// The interface's driver runs no XDP programs.
-    #[error("interface {interface_index}: its driver has no native XDP; use mode generic")]
+    #[error("{interface}: its driver has no native XDP; use mode=generic or mode=auto")]
     NoNativeMode {
-        /// The interface's number.
-        interface_index: u32,
+        /// The interface.
+        interface: String,
     },
     /// The interface takes no program in this mode because of how it is set up.
     #[error(
-        "interface {interface_index}: BPF_LINK_CREATE: {source}; packets of its MTU may be longer \
-         than the program allows: ip link set dev INTERFACE mtu 1500, or a program with fragments"
+        "{interface}: BPF_LINK_CREATE: {source}; packets of its MTU may be longer than the program \
+         allows: ip link set dev {interface} mtu 1500, or a program with fragments"
     )]
     Unfit {
-        /// The interface's number.
-        interface_index: u32,
+        /// The interface.
+        interface: String,
         /// What the kernel said.
         source: io::Error,
     },

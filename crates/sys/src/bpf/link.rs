@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use super::call::{self, LinkCreate};
 use super::program::ATTACH_XDP;
 use super::{BpfError, Program, netlink};
+use crate::namespace::interface_name;
 
 /// Where in the packets' way an XDP program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,13 +97,14 @@ fn refusal(source: io::Error, interface_index: u32) -> BpfError {
         Err(error @ BpfError::NoSuchInterface { .. }) => return error,
         other => other.ok().flatten(),
     };
+    let named = || interface_name(interface_index);
     match source.raw_os_error() {
         Some(libc::EBUSY | libc::EEXIST) => {
             let program_id = attached.map_or(0, |attached| attached.program_id);
-            BpfError::Attached { interface_index, program_id }
+            BpfError::Attached { interface: named(), program_id }
         }
-        Some(libc::EOPNOTSUPP) => BpfError::NoNativeMode { interface_index },
-        Some(libc::ERANGE | libc::EINVAL) => BpfError::Unfit { interface_index, source },
+        Some(libc::EOPNOTSUPP) => BpfError::NoNativeMode { interface: named() },
+        Some(libc::ERANGE | libc::EINVAL) => BpfError::Unfit { interface: named(), source },
         _ => BpfError::system("BPF_LINK_CREATE")(source),
     }
 }

@@ -30,7 +30,7 @@ pub enum XdpError {
     /// The process may not have XDP sockets.
     #[error(
         "XDP sockets need CAP_NET_RAW, and their program CAP_BPF and CAP_NET_ADMIN: \
-         sudo setcap cap_bpf,cap_perfmon,cap_net_admin,cap_net_raw+ep {program}"
+         sudo setcap cap_bpf,cap_perfmon,cap_net_admin,cap_net_raw,cap_ipc_lock+ep {program}"
     )]
     NotPermitted {
         /// The path of this program.
