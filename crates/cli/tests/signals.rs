@@ -41,7 +41,7 @@ fn end((mut child, mut lines): (Child, BufReader<std::process::ChildStdout>), na
 
 #[test]
 fn a_signal_ends_a_count_with_its_ledger() {
-    for name in ["-INT", "-TERM"] {
+    for name in ["-INT", "-TERM", "-HUP"] {
         let report = end(start(&["count", "gen:", "gen:?rate=1000"]), name);
         assert_closed(&report);
         assert!(report["total"]["delivered"].as_u64() > Some(0));
