@@ -1,5 +1,6 @@
 //! SIGINT, SIGTERM, and SIGHUP where nohup(1) does not have it ignored: the first ends the job in
-//! good order, the second at once. SIGXFSZ, a file above `ulimit -f`, is an error of the write that went too far, not the end of the process.
+//! good order, the second at once. SIGXFSZ, a file above `ulimit -f`, is an error of the write that
+//! went too far, not the end of the process.
 
 use std::fs;
 use std::sync::Arc;
