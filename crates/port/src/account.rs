@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use burstline_log::{Appended, Meta, Writer};
+
 /// What kind of loss a cause is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LossKind {
@@ -157,6 +159,28 @@ pub struct PortAccount {
 impl PortAccount {
     /// The most notes that are kept.
     pub const MAX_NOTES: usize = 100;
+
+    /// Counts what became of a packet of `length` bytes that was copied into a log. False: the log
+    /// had no room, and nothing is counted.
+    #[inline]
+    pub(crate) fn copied(
+        &mut self,
+        appended: Appended,
+        length: usize,
+        meta: &Meta,
+        writer: &Writer,
+    ) -> bool {
+        match appended {
+            Appended::Whole => self.bytes_copied += length as u64,
+            Appended::Truncated => {
+                self.bytes_copied += writer.max_packet_bytes() as u64;
+                // One that was cut before is counted already.
+                self.truncated += u64::from(length == meta.original_length as usize);
+            }
+            Appended::Full => return false,
+        }
+        true
+    }
 
     /// Keeps a note, or counts it where there are [`MAX_NOTES`](Self::MAX_NOTES) already.
     pub fn note(&mut self, text: impl FnOnce() -> String) {

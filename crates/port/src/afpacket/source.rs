@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use burstline_log::{Appended, Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
+use burstline_log::{Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_sys::afpacket::{Interface, Ring, RingPacket, RingStatistics, Timestamps};
 use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::LinkType;
@@ -221,17 +221,10 @@ impl Port for AfPacketSource {
             };
             let start = taken.offset as usize;
             let bytes = &self.ring.held_bytes()[start..start + taken.length as usize];
-            match writer.append(bytes, &taken.meta) {
-                Appended::Whole => self.account.bytes_copied += u64::from(taken.length),
-                Appended::Truncated => {
-                    self.account.bytes_copied += writer.max_packet_bytes() as u64;
-                    let was_whole = taken.length == taken.meta.original_length;
-                    self.account.truncated += u64::from(was_whole);
-                }
-                Appended::Full => {
-                    self.pending = Some(taken);
-                    return Ok(Received { packets, state: PortState::Blocked });
-                }
+            let appended = writer.append(bytes, &taken.meta);
+            if !self.account.copied(appended, bytes.len(), &taken.meta, writer) {
+                self.pending = Some(taken);
+                return Ok(Received { packets, state: PortState::Blocked });
             }
             packets += 1;
             self.delivered += 1;

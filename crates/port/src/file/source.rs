@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
-use burstline_log::{Appended, Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
+use burstline_log::{Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_wire::files::{
     Decoder, Direction, FileKind, FormatError, MAX_CAPTURED, Record, Step,
 };
@@ -396,18 +396,11 @@ impl Port for FileSource {
             };
             let end = located.offset + located.length as usize;
             let bytes = &self.window.bytes()[located.offset..end];
-            match writer.append(bytes, &located.meta) {
-                Appended::Whole => self.account.bytes_copied += u64::from(located.length),
-                Appended::Truncated => {
-                    self.account.bytes_copied += writer.max_packet_bytes() as u64;
-                    let was_whole = located.length == located.meta.original_length;
-                    self.account.truncated += u64::from(was_whole);
-                }
-                Appended::Full => {
-                    self.pending = Some(located);
-                    state = PortState::Blocked;
-                    break;
-                }
+            let appended = writer.append(bytes, &located.meta);
+            if !self.account.copied(appended, bytes.len(), &located.meta, writer) {
+                self.pending = Some(located);
+                state = PortState::Blocked;
+                break;
             }
             packets += 1;
         }

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use burstline_log::{Appended, Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
+use burstline_log::{Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_sys::clock;
 use burstline_sys::xdp::{Received as Frame, Socket, SocketStatistics, XdpError};
 use burstline_wire::filter::Program;
@@ -317,17 +317,10 @@ impl Port for XdpSource {
                 return Ok(Received { packets, state });
             };
             let bytes = self.socket.umem().bytes(taken.offset, taken.length).unwrap_or(&[]);
-            match writer.append(bytes, &taken.meta) {
-                Appended::Whole => self.account.bytes_copied += u64::from(taken.length),
-                Appended::Truncated => {
-                    self.account.bytes_copied += writer.max_packet_bytes() as u64;
-                    let was_whole = taken.length == taken.meta.original_length;
-                    self.account.truncated += u64::from(was_whole);
-                }
-                Appended::Full => {
-                    self.pending = Some(taken);
-                    return Ok(Received { packets, state: PortState::Blocked });
-                }
+            let appended = writer.append(bytes, &taken.meta);
+            if !self.account.copied(appended, bytes.len(), &taken.meta, writer) {
+                self.pending = Some(taken);
+                return Ok(Received { packets, state: PortState::Blocked });
             }
             packets += 1;
             self.delivered += 1;
