@@ -10,6 +10,8 @@ use std::thread::{self, ThreadId};
 
 use burstline_wire::headers::LinkType;
 
+use crate::PortError;
+
 /// One interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableEntry {
@@ -40,6 +42,20 @@ impl PortTable {
         }
         entries.push((TableEntry { name: name.to_owned(), link }, thread::current().id()));
         Some((entries.len() - 1) as u8)
+    }
+
+    /// As [`add`](Self::add), for the port at `address`, which cannot do without.
+    pub(crate) fn add_for(
+        &self,
+        address: &str,
+        name: &str,
+        link: LinkType,
+    ) -> Result<u8, PortError> {
+        self.add(name, link).ok_or_else(|| PortError::TooManyInterfaces {
+            port: address.to_owned(),
+            number: Self::MAX_ENTRIES,
+            most: Self::MAX_ENTRIES,
+        })
     }
 
     /// How many there are now; never becomes less.

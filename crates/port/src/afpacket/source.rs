@@ -12,7 +12,7 @@ use super::settings;
 use crate::watch::{LINK_HEADER_MAX, Watch};
 use crate::{
     Address, Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
-    PortState, PortTable, Received, TimestampSource,
+    PortState, Received, TimestampSource,
 };
 
 /// A packet that is taken and lies in the held block.
@@ -61,12 +61,7 @@ impl AfPacketSource {
         let judge = Judge::new(&options.filter, &name, link, snapshot_bytes, &mut settings)?;
         let ring = Ring::open(address.target(), &settings)?;
         let interface = ring.interface();
-        let port = options.table.add(&interface.name, link);
-        let port = port.ok_or_else(|| PortError::TooManyInterfaces {
-            port: address.to_string(),
-            number: PortTable::MAX_ENTRIES,
-            most: PortTable::MAX_ENTRIES,
-        })?;
+        let port = options.table.add_for(&name, &interface.name, link)?;
         let capabilities = Capabilities {
             can_receive: true,
             can_lend: true,

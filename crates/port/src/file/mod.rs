@@ -67,9 +67,5 @@ fn enter_interface(
 ) -> Result<u8, PortError> {
     let file_name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
     let name = if name.is_empty() { &file_name } else { name };
-    table.add(name, link).ok_or_else(|| PortError::TooManyInterfaces {
-        port: path.display().to_string(),
-        number: PortTable::MAX_ENTRIES,
-        most: PortTable::MAX_ENTRIES,
-    })
+    table.add_for(&path.display().to_string(), name, link)
 }

@@ -25,7 +25,7 @@ mod template;
 
 use burstline_wire::headers::LinkType;
 
-use crate::{Address, OpenOptions, Port, PortError, PortTable};
+use crate::{Address, OpenOptions, Port, PortError};
 
 /// Opens a generator.
 pub(crate) fn open_source(
@@ -33,12 +33,8 @@ pub(crate) fn open_source(
     options: &OpenOptions,
 ) -> Result<Box<dyn Port>, PortError> {
     let recipe = recipe::Recipe::parse(address)?;
-    let port = options.table.add(&address.to_string(), LinkType::ETHERNET);
-    let port = port.ok_or_else(|| PortError::TooManyInterfaces {
-        port: address.to_string(),
-        number: PortTable::MAX_ENTRIES,
-        most: PortTable::MAX_ENTRIES,
-    })?;
+    let name = address.to_string();
+    let port = options.table.add_for(&name, &name, LinkType::ETHERNET)?;
     Ok(Box::new(source::Generator::new(address, recipe, port, options)?))
 }
 

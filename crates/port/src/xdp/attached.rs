@@ -12,7 +12,7 @@ use burstline_sys::bpf::{
 use burstline_sys::xdp::{Socket, XdpInterface};
 use burstline_wire::filter::Program;
 
-use super::program::{self, PASSED, Parts, REDIRECTED, SEEN, WORDS};
+use super::program::{self, PASSED, Parts, SEEN, WORDS};
 use super::settings::{Mode, Settings};
 use crate::{PortError, TimestampSource, filter};
 
@@ -24,7 +24,6 @@ const ATTACHED_PAUSE: Duration = Duration::from_millis(10);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct QueueCounts {
     pub(super) seen: u64,
-    pub(super) redirected: u64,
     pub(super) passed: u64,
 }
 
@@ -100,15 +99,15 @@ impl Attached {
         &self.notes
     }
 
-    /// What the program has counted on a queue. Cost: three loads a core.
+    /// What the program has counted on a queue. Cost: two loads a core.
     pub(super) fn counts(&self, queue: u32) -> QueueCounts {
         let sum = |word: usize| {
             let lines = (0..self.cores).map(|core| (core * self.queues + queue) * WORDS);
             lines.map(|line| self.counters.word(0, line as usize + word)).sum()
         };
-        // In the reverse of the program's order: what was redirected or passed was seen before.
-        let (passed, redirected) = (sum(PASSED), sum(REDIRECTED));
-        QueueCounts { seen: sum(SEEN), redirected, passed }
+        // In the reverse of the program's order: what was passed was seen before.
+        let passed = sum(PASSED);
+        QueueCounts { seen: sum(SEEN), passed }
     }
 
     /// Packets that came by queues without a port of ours, and went to the host.

@@ -10,16 +10,16 @@
 //! `&frames=N&frame=2048|4096&ring=N&busy_poll=N&wakeup=on|off]`
 //!
 //! Packets that are taken do not reach the host: its programs, its firewall and its `tcpdump` see
-//! nothing of them. So the interface of the default route, or of somebody's login, is refused
-//! unless asked for twice (`--steal`), and `--only EXPR` takes the packets that match and leaves
-//! the others where they were.
+//! nothing of them. So the loopback, and the interface of the default route or of somebody's
+//! login, are refused unless asked for twice (`--steal`), and `--only EXPR` takes the packets that
+//! match and leaves the others where they were.
 //!
 //! Without `@QUEUE` an address opens a port for each receive queue, all behind one program. A
 //! queue is a port of its own, `xdp:eth0@3`, with its own socket, frames and counts.
 //!
 //! VLAN tags that the device itself takes off (`rx-vlan-offload`) are gone before XDP: where that
-//! is on, a note says how to switch it off. Checksums that are still to be computed cannot be told
-//! from wrong ones here.
+//! is on, `doctor ports` says how to switch it off. Checksums that are still to be computed cannot
+//! be told from wrong ones here.
 //!
 //! Invariants:
 //! - Q1: offered = what the program has seen on this queue while it was attached; passed =
@@ -71,6 +71,10 @@ fn open_with(
         // There is at least one.
         None => 0..=interface.queues - 1,
     };
+    // What is wrong with them is known before a queue is taken.
+    let name = address.to_string();
+    let only = options.only.compile(&name, LinkType::ETHERNET)?;
+    let wanted = options.filter.compile(&name, LinkType::ETHERNET)?;
     let open = |queue| Socket::open(&interface.link.name, queue, &settings.socket);
     let sockets = queues.map(open).collect::<Result<Vec<_>, _>>();
     if let Err(XdpError::NoMemory { .. }) = sockets {
@@ -78,9 +82,6 @@ fn open_with(
         Attached::rehearse(&interface, settings)?;
     }
     let sockets = sockets?;
-    let name = address.to_string();
-    let only = options.only.compile(&name, LinkType::ETHERNET)?;
-    let wanted = options.filter.compile(&name, LinkType::ETHERNET)?;
     let attached = Arc::new(Attached::new(&interface, &sockets, settings, only.as_ref())?);
     let is_alone = sockets.len() == 1 && settings.queue.is_none();
     let mut ports: Vec<Box<dyn Port>> = Vec::new();

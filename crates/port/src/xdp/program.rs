@@ -18,8 +18,9 @@ use burstline_sys::bpf::{
 pub(super) const WORDS: u32 = 8;
 /// Packets that the program was run for.
 pub(super) const SEEN: usize = 0;
-/// Packets sent on their way to a socket.
-pub(super) const REDIRECTED: usize = 1;
+/// Packets sent on their way to a socket: seen - passed by a count of its own, for who looks into
+/// the map (`bpftool map dump name bl_counters`).
+const REDIRECTED: usize = 1;
 /// Packets left to the host.
 pub(super) const PASSED: usize = 2;
 

@@ -15,7 +15,7 @@ use super::settings::Settings;
 use crate::watch::{LINK_HEADER_MAX, Watch};
 use crate::{
     Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
-    PortTable, Received, TimestampSource,
+    Received, TimestampSource,
 };
 
 /// How long packets may take from the program to the ring, in ns: the rest of a softirq.
@@ -85,12 +85,7 @@ impl XdpSource {
         let link = &socket.interface().link;
         let place = format!("{}@{}", link.name, socket.queue());
         let name = if is_alone { &link.name } else { &place };
-        let port = options.table.add(name, LinkType::ETHERNET);
-        let port = port.ok_or_else(|| PortError::TooManyInterfaces {
-            port: place.clone(),
-            number: PortTable::MAX_ENTRIES,
-            most: PortTable::MAX_ENTRIES,
-        })?;
+        let port = options.table.add_for(&place, name, LinkType::ETHERNET)?;
         let capabilities = Capabilities {
             can_receive: true,
             can_lend: true,
