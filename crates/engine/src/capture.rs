@@ -21,6 +21,7 @@
 //! - K2: the writers are dropped before the recorder ends, and the recorder reads to the end of
 //!   every log, so nothing is in flight between them when the job is over.
 
+mod flight;
 mod receive;
 mod record;
 mod summary;
@@ -43,6 +44,7 @@ use record::{Recorded, Recorder};
 use summary::Summary;
 
 pub use burstline_log::Policy;
+pub use flight::{FlightOptions, capture_flight};
 
 /// What a capture is made with, besides its ports.
 #[derive(Clone, Debug)]
@@ -112,7 +114,7 @@ pub fn capture(
     };
     progress.start((options.log.bytes * receivers) as u64);
     let recorder = Recorder::new(readers, &mut *sink, &job);
-    let (took, (record_place, recorded)) = run(&job, &mut sources, writers, recorder)?;
+    let (took, (record_place, recorded)) = run(&job, &mut sources, writers, || recorder.run())?;
     let mut places = Vec::new();
     let mut threads = Vec::new();
     for (place, took) in took {
@@ -158,7 +160,7 @@ fn run<'a>(
     job: &'a Job<'a>,
     sources: &'a mut [Source],
     writers: Vec<Writer>,
-    recorder: Recorder<'a>,
+    record: impl FnOnce() -> Recorded + Send,
 ) -> Result<(Vec<Home<Took>>, Home<Recorded>), EngineError> {
     let threads = &job.options.threads;
     let receivers = writers.len();
@@ -168,7 +170,7 @@ fn run<'a>(
     }
     std::thread::scope(|scope| {
         let last = threads.cores.len().saturating_sub(1).max(receivers);
-        let recorder = start(scope, job, last, "record".to_owned(), || recorder.run())?;
+        let recorder = start(scope, job, last, "record".to_owned(), record)?;
         let bell = (receivers > 1).then(|| recorder.thread().clone());
         let mut crew = Vec::new();
         for (number, (hand, writer)) in hands.into_iter().zip(writers).enumerate() {

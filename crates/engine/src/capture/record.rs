@@ -46,6 +46,8 @@ pub(super) struct Recorded {
     total: Tally,
     /// Packets that each log took back before they were read.
     pub(super) missed: Vec<u64>,
+    /// Packets of each log that no trigger asked for; empty where all were asked for.
+    pub(super) expired: Vec<u64>,
     /// Packets that were not even given to the sink, because it was broken.
     pub(super) lost_after_error: u64,
     pub(super) span: Span,
@@ -185,8 +187,7 @@ impl<'a> Recorder<'a> {
     }
 
     fn show_losses(&mut self) {
-        let mut losses = Losses::default();
-        self.recorded.lost.iter().for_each(|lost| losses.merge(lost));
+        let mut losses = self.recorded.losses();
         let missed = self.readers.iter().map(|reader| reader.statistics().missed).sum();
         if missed > 0 {
             losses.add(Loss::ReaderOverrun, missed);
@@ -200,13 +201,14 @@ impl<'a> Recorder<'a> {
 }
 
 impl Recorded {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             seen: vec![Tally::default(); PortTable::MAX_ENTRIES],
             written: vec![Tally::default(); PortTable::MAX_ENTRIES],
             lost: vec![Losses::default(); PortTable::MAX_ENTRIES],
             total: Tally::default(),
             missed: Vec::new(),
+            expired: Vec::new(),
             lost_after_error: 0,
             span: Span::default(),
             cost: StageCost::default(),
@@ -224,7 +226,36 @@ impl Recorded {
         self.settle(sink, finished.err(), None);
     }
 
-    fn record(&mut self, burst: &Burst<'_>, sink: &mut dyn Port, clock: &JobClock<'_>) {
+    /// All that is written, over all interfaces.
+    pub(super) fn total(&self) -> &Tally {
+        &self.total
+    }
+
+    /// What the sink lost so far, and what came after it broke.
+    pub(super) fn losses(&self) -> Losses {
+        let mut losses = Losses::default();
+        self.lost.iter().for_each(|lost| losses.merge(lost));
+        losses
+    }
+
+    /// Why the sink takes no more, if it is broken.
+    pub(super) fn cause(&self) -> Option<Loss> {
+        self.cause
+    }
+
+    /// There is no sink, for this reason: what comes now is lost, and the job ends.
+    pub(super) fn break_with(&mut self, error: PortError, clock: &JobClock<'_>) {
+        self.cause = Some(cause_of(&error));
+        self.fail(error.into(), clock);
+    }
+
+    /// Ends the job for this reason, unless there was another before.
+    pub(super) fn fail(&mut self, error: EngineError, clock: &JobClock<'_>) {
+        self.error.get_or_insert(error);
+        clock.break_off();
+    }
+
+    pub(super) fn record(&mut self, burst: &Burst<'_>, sink: &mut dyn Port, clock: &JobClock<'_>) {
         self.note(burst);
         if let Some(cause) = self.cause {
             self.lost_after_error += burst.len() as u64;
@@ -254,7 +285,12 @@ impl Recorded {
     }
 
     /// Takes over what the sink says it has lost since the last time.
-    fn settle(&mut self, sink: &dyn Port, error: Option<PortError>, clock: Option<&JobClock<'_>>) {
+    pub(super) fn settle(
+        &mut self,
+        sink: &dyn Port,
+        error: Option<PortError>,
+        clock: Option<&JobClock<'_>>,
+    ) {
         let lost = sink.account().lost;
         for (cause, packets) in lost.iter() {
             self.lose(cause, packets.saturating_sub(self.known.of(cause)));
