@@ -96,6 +96,12 @@ pub enum MemoryError {
 }
 
 impl MemoryError {
+    /// Whether the reason is that the process, or the system, may open no more descriptors.
+    pub fn is_out_of_descriptors(&self) -> bool {
+        let Self::System { source, .. } = self else { return false };
+        matches!(source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+    }
+
     /// Wraps the error of `call`, for use in `map_err`.
     pub(super) fn system<E: Into<io::Error>>(call: &'static str) -> impl FnOnce(E) -> Self {
         move |error| Self::System { call, source: error.into() }

@@ -1,0 +1,73 @@
+//! What this program does as another process.
+
+use std::env;
+use std::io::{self, BufRead};
+
+use burstline_log::Ending;
+use burstline_share::{AttachConfig, Attachment, PublishConfig};
+
+use crate::common::{append, publish, read};
+
+fn arguments() -> Vec<String> {
+    let text = env::var("ROLE_ARGUMENTS").expect("started by a test");
+    text.split('\n').map(str::to_owned).collect()
+}
+
+/// Until the test says so, or has gone.
+fn wait() {
+    let _ = io::stdin().lock().read_line(&mut String::new());
+}
+
+fn number(text: &str) -> u64 {
+    text.parse().unwrap()
+}
+
+/// Publishes a log with so many packets, and ends it as told.
+#[test]
+#[ignore = "another process of the tests"]
+fn publisher() {
+    let arguments = arguments();
+    let (name, packets) = (&arguments[0], number(&arguments[1]));
+    let (publisher, log, mut writer) = publish(&PublishConfig::new(name));
+    log.name_port(0, 1, "eth0");
+    println!("say epoch {}", publisher.epoch());
+    wait();
+    append(&mut writer, 0, packets);
+    println!("say written");
+    wait();
+    writer.finish(Ending::Stopped);
+}
+
+/// Reads until the log ends or its writer has gone.
+#[test]
+#[ignore = "another process of the tests"]
+fn reader() {
+    let mut attachment =
+        Attachment::open(&arguments()[0], &AttachConfig::default()).expect("attaches");
+    println!("say attached {}", attachment.readers.len());
+    loop {
+        let is_gone = attachment.link.is_gone();
+        let mut is_finished = true;
+        for reader in &mut attachment.readers {
+            read(reader);
+            is_finished &= reader.is_finished();
+            reader.wait(1_000_000);
+        }
+        if is_finished || is_gone {
+            break;
+        }
+    }
+    for reader in &attachment.readers {
+        let seen = reader.statistics();
+        println!("say account {} {} {}", seen.delivered, seen.missed, reader.offered());
+    }
+}
+
+/// Attaches and does nothing more.
+#[test]
+#[ignore = "another process of the tests"]
+fn idler() {
+    let attachment = Attachment::open(&arguments()[0], &AttachConfig::default()).expect("attaches");
+    println!("say attached {}", attachment.readers.len());
+    wait();
+}
