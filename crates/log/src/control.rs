@@ -1,7 +1,7 @@
 //! The control memory: what the writer tells its readers, in a sealed region of its own.
 //!
 //! ```text
-//! 0        header: magic, geometry | head | state | wake word | seat states
+//! 0        header: magic, geometry | head | state | wake word | oldest | seat states
 //! 4096     names: a cache line for each of 256 ports
 //! 20480    directory: one word per sequence number modulo the directory's length
 //! ...      one cache line per segment: watermark, base time, first packet number
@@ -67,6 +67,7 @@ struct Header {
     head: Line<AtomicU64>,
     state: Line<AtomicU32>,
     wake: Line<AtomicU32>,
+    oldest: Line<AtomicU64>,
     seats: [AtomicU32; MAX_READERS],
 }
 
@@ -78,6 +79,8 @@ pub(crate) struct SegmentLine {
     pub(crate) base_time_ns: AtomicU64,
     /// The number of the segment's first packet, counted over the log's life.
     pub(crate) first_packet: AtomicU64,
+    /// When the segment was opened, in monotonic ns; 0 in a log without history.
+    pub(crate) opened_ns: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Header>() <= NAMES_AT);
@@ -271,6 +274,12 @@ impl ControlView {
             }
         }
         published
+    }
+
+    /// The oldest sequence number that can still be entered; 0 before the first. Changes under the
+    /// lock of the seats; to whoever looks without it, a place to start looking from.
+    pub(crate) fn oldest(&self) -> &AtomicU64 {
+        &self.header().oldest.0
     }
 
     /// What the writer says of seat `index`, in `[0, MAX_READERS)`.

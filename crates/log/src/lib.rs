@@ -37,6 +37,7 @@ mod control;
 mod copy;
 mod desc;
 mod error;
+mod history;
 mod log;
 mod names;
 #[doc(hidden)]
@@ -56,6 +57,7 @@ pub use burst::{Burst, Packet, Packets};
 pub use control::{Ending, MAX_READERS, MAX_WINDOW};
 pub use desc::{Desc, FACTS_BYTES, Facts, Flags, MAX_PACKET_BYTES, PACKET_ALIGNMENT};
 pub use error::{AttachError, CreateError};
+pub use history::History;
 pub use log::{
     Log, LogConfig, MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, MIN_SEGMENTS, ReaderConfig, RemoteSeat,
     SeatStatus, Start,

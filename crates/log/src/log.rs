@@ -45,6 +45,10 @@ pub struct LogConfig {
     pub lossless_deadline_ns: Option<u64>,
     /// What the descs' flow hash is: a code of the layer that computes it, 0 for none.
     pub hash_kind: u32,
+    /// How long packets can be read after every reader has passed them, at least, as far as the
+    /// memory goes, in ns; see [`Log::history`]. `None` reuses memory as soon as it can, and stays
+    /// in the cache.
+    pub keep_ns: Option<u64>,
 }
 
 impl Default for LogConfig {
@@ -59,6 +63,7 @@ impl Default for LogConfig {
             allow_lossless: true,
             lossless_deadline_ns: None,
             hash_kind: 0,
+            keep_ns: None,
         }
     }
 }
@@ -101,6 +106,9 @@ pub enum Start {
     Now,
     /// With the first packet of the newest segment; before the first packet, with that.
     Segment,
+    /// With the first packet of the oldest segment that can be entered; before the first packet,
+    /// with that.
+    Oldest,
 }
 
 /// What a reader asks for.
@@ -155,6 +163,9 @@ pub(crate) struct Shared {
     /// without the lock after each publish, that its list of sleepers-to-be is out of date. It
     /// carries no other memory; a change seen late costs a sleeper one timeout.
     pub(crate) version: AtomicU64,
+    /// The least age at which the writer had to give a kept segment up, in ns; `u64::MAX` while
+    /// there was none. A figure for people: it carries no memory.
+    pub(crate) shortest_ns: AtomicU64,
 }
 
 impl Log {
@@ -179,7 +190,8 @@ impl Log {
         let held = Held::Own { packets, control };
         let memory = Arc::new(Memory { control: view, packets: packets_at, held });
         let seats = Mutex::new(Vec::new());
-        let shared = Arc::new(Shared { memory, config, seats, version: AtomicU64::new(0) });
+        let (version, shortest_ns) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
+        let shared = Arc::new(Shared { memory, config, seats, version, shortest_ns });
         let writer = Writer::new(Arc::clone(&shared));
         Ok((Self { shared }, writer))
     }
@@ -355,9 +367,13 @@ impl Shared {
             return Err(AttachError::Pool { windows, segments });
         }
         let entry = Arc::new(SeatEntry::new(index, config.window, config.policy, page));
-        // From here on the writer keeps the head for this reader: the cursor is there before
-        // the seat is.
-        entry.page.cursor().store(control.head().load(Acquire).max(1), Release);
+        // From here on the writer keeps the head, or the oldest, for this reader: the cursor is
+        // there before the seat is.
+        let first = match config.start {
+            Start::Oldest => control.oldest().load(Relaxed), // changes under the same lock
+            Start::Now | Start::Segment => control.head().load(Acquire),
+        };
+        entry.page.cursor().store(first.max(1), Release);
         entry.page.say([0, 0, control.published()]);
         control.seat_state(index).store(config.policy.code(), Relaxed);
         seats.push(Arc::clone(&entry));

@@ -127,6 +127,26 @@ pub fn enter<C: Control, P: ReaderPage>(
     Entry::Entered { segment, mark }
 }
 
+/// Reader: as [`enter`], for the oldest segment from `sequence` on that can still be entered; with
+/// its sequence number, or the one to try next time. What the writer retires meanwhile is passed
+/// over. It looks at no more numbers than there are segments, whatever the memory says.
+///
+/// Cost: a load for each number that is gone, then as [`enter`].
+pub fn enter_oldest<C: Control, P: ReaderPage>(
+    control: &C,
+    page: &P,
+    slot: usize,
+    mut sequence: u64,
+) -> (u64, Entry) {
+    for _ in 0..control.segment_count() {
+        match enter(control, page, slot, sequence) {
+            Entry::Lapped => sequence += 1,
+            entry => return (sequence, entry),
+        }
+    }
+    (sequence, Entry::Lapped)
+}
+
 /// Reader: lets go of what pin `slot` named.
 pub fn release<P: ReaderPage>(page: &P, slot: usize) {
     page.pin(slot).store(0, Release); // E3: pairs with the Acquire in `pinned`.

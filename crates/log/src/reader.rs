@@ -66,7 +66,7 @@ struct Found {
 /// One reader of a log. It has its cache lines to itself, also beside a writer in one struct.
 #[repr(align(128))]
 pub struct Reader {
-    memory: Arc<Memory>,
+    pub(crate) memory: Arc<Memory>,
     seat: Arc<SeatHandle>,
     current: Option<Current>,
     /// The sequence number to enter next, while `current` is none.
@@ -298,7 +298,16 @@ impl Reader {
         let Some(slot) = self.seat.free_slot() else { return false };
         for _ in 0..HEAD_TRIES {
             let (control, page) = (&self.memory.control, &self.seat.page);
-            match protocol::enter(control, page, slot, self.sequence) {
+            let entry = match self.start {
+                Some(Start::Oldest) => {
+                    let (sequence, entry) =
+                        protocol::enter_oldest(control, page, slot, self.sequence);
+                    self.sequence = sequence;
+                    entry
+                }
+                _ => protocol::enter(control, page, slot, self.sequence),
+            };
+            match entry {
                 Entry::Entered { segment, mark } => {
                     self.seat.add_hold(slot);
                     self.arrive(segment, slot, mark);
@@ -327,7 +336,7 @@ impl Reader {
                 taken = mark.count();
                 self.next_packet = first_packet + u64::from(taken);
             }
-            Some(Start::Segment) => self.next_packet = first_packet,
+            Some(Start::Segment | Start::Oldest) => self.next_packet = first_packet,
             None => {
                 let missed = first_packet.saturating_sub(self.next_packet);
                 self.statistics.missed += missed;

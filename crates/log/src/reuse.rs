@@ -11,6 +11,11 @@
 //! counts as a reader to wait for until it has caught up, so that a stopped reader costs the
 //! writer one walk through the pool and not its place in the cache for ever.
 //!
+//! With a *history* a segment that every reader has passed stays valid until it is older than was
+//! asked for, so that whoever comes later can still read it. The writer then walks through as much
+//! memory as the past takes. A pool that is too small for it gives its oldest segment up, and the
+//! age at which that happened is remembered.
+//!
 //! Invariants:
 //! - I1: valid segments hold consecutive sequence numbers, the newest is the head.
 //! - I2: a segment is in exactly one of: spare, valid, limbo.
@@ -18,6 +23,8 @@
 //!   the head, even when the log ends there.
 //! - I4: a segment leaves limbo only when one snapshot of all pins, read after its retirement,
 //!   does not name it (protocol edge E2).
+//! - I5: with a history, a segment leaves the valid ones only if its last packet is older than
+//!   asked for, or if nothing else can be taken.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Acquire;
@@ -42,15 +49,32 @@ pub struct Reuse {
     segment_count: u32,
     next_spare: u32,
     oldest: u64,
-    valid: VecDeque<u32>,
+    valid: VecDeque<Valid>,
     limbo: Vec<u32>,
     pins: Vec<u32>,
+    /// How long a segment that every reader has passed stays valid; `None` for not at all.
+    keep_ns: Option<u64>,
+    /// The least age at which a segment was given up that should have been kept.
+    shortest_ns: Option<u64>,
+}
+
+/// A segment that can be entered.
+#[derive(Clone, Copy, Debug)]
+struct Valid {
+    segment: u32,
+    /// When it was taken, and thus when the one before it got its last packet.
+    opened_ns: u64,
 }
 
 impl Reuse {
     /// All of `segment_count` segments are spare, and the first sequence number will be 1.
     pub fn new(segment_count: u32) -> Self {
         Self::starting_at(segment_count, 1)
+    }
+
+    /// As it is, with a history of `keep_ns`, or without.
+    pub fn keeping(self, keep_ns: Option<u64>) -> Self {
+        Self { keep_ns, ..self }
     }
 
     /// As [`new`](Self::new), with another first sequence number, at least 1.
@@ -63,7 +87,20 @@ impl Reuse {
             valid: VecDeque::with_capacity(room),
             limbo: Vec::with_capacity(room),
             pins: Vec::new(),
+            keep_ns: None,
+            shortest_ns: None,
         }
+    }
+
+    /// Whether the past is kept, so that [`take`](Self::take) needs to know the time.
+    pub fn has_history(&self) -> bool {
+        self.keep_ns.is_some()
+    }
+
+    /// The least age, in ns, at which a segment had to be given up although it should have been
+    /// kept; `None` while memory lasts.
+    pub fn shortest_ns(&self) -> Option<u64> {
+        self.shortest_ns
     }
 
     /// The oldest sequence number that can still be entered.
@@ -83,21 +120,28 @@ impl Reuse {
 
     /// Takes a segment for the next sequence number, which [`newest`](Self::newest) then is; the
     /// caller opens it. Every valid segment must be sealed. `None` when each candidate is pinned
-    /// or still wanted by a lossless reader.
+    /// or still wanted by a lossless reader. `now_ns` is the monotonic time; without a history any
+    /// number will do.
     ///
     /// Cost: a full fence and one load per pin, once a segment.
-    pub fn take<C: Control, S: Seat>(&mut self, control: &C, seats: &[S]) -> Option<u32> {
-        self.retire_passed(control, seats);
+    pub fn take<C: Control, S: Seat>(
+        &mut self,
+        control: &C,
+        seats: &[S],
+        now_ns: u64,
+    ) -> Option<u32> {
+        self.retire_passed(control, seats, now_ns);
         let mut candidate = self.unpinned(control, seats).or_else(|| self.spare());
         while candidate.is_none() {
             if self.valid.len() <= 1 || self.is_front_wanted(seats) {
                 return None;
             }
+            self.note_shortage(now_ns);
             self.retire_front(control);
             candidate = self.unpinned(control, seats);
         }
         let segment = candidate?;
-        self.valid.push_back(segment);
+        self.valid.push_back(Valid { segment, opened_ns: now_ns });
         Some(segment)
     }
 
@@ -111,21 +155,38 @@ impl Reuse {
         self.blockers(seats).next().is_some()
     }
 
-    fn retire_passed<C: Control, S: Seat>(&mut self, control: &C, seats: &[S]) {
+    fn retire_passed<C: Control, S: Seat>(&mut self, control: &C, seats: &[S], now_ns: u64) {
         // Each cursor is read once: between two looks it may have become anything.
         let cursors = seats.iter().map(|seat| (cursor(seat), seat.is_lossless()));
         let counts = |&(cursor, is_lossless): &(u64, bool)| is_lossless || cursor >= self.oldest;
         let floor = cursors.filter(counts).map(|(cursor, _)| cursor).min();
         let floor = floor.map_or(self.newest(), |floor| floor.min(self.newest()));
-        while self.oldest < floor {
+        while self.oldest < floor && !self.is_front_kept(now_ns) {
             self.retire_front(control);
         }
     }
 
+    /// How long ago the oldest segment got its last packet.
+    fn age_of_front_ns(&self, now_ns: u64) -> u64 {
+        self.valid.get(1).map_or(0, |next| now_ns.saturating_sub(next.opened_ns))
+    }
+
+    fn is_front_kept(&self, now_ns: u64) -> bool {
+        self.keep_ns.is_some_and(|keep_ns| self.age_of_front_ns(now_ns) < keep_ns)
+    }
+
+    /// The oldest segment is about to be given up because there is no other.
+    fn note_shortage(&mut self, now_ns: u64) {
+        if self.is_front_kept(now_ns) {
+            let age_ns = self.age_of_front_ns(now_ns);
+            self.shortest_ns = Some(self.shortest_ns.map_or(age_ns, |least| least.min(age_ns)));
+        }
+    }
+
     fn retire_front<C: Control>(&mut self, control: &C) {
-        if let Some(segment) = self.valid.pop_front() {
-            protocol::retire(control, segment);
-            self.limbo.push(segment);
+        if let Some(front) = self.valid.pop_front() {
+            protocol::retire(control, front.segment);
+            self.limbo.push(front.segment);
             self.oldest += 1;
         }
     }

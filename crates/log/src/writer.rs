@@ -153,7 +153,7 @@ impl Writer {
             bytes: 0,
             segment_bytes: geometry.segment_bytes,
             open: None,
-            reuse: Reuse::new(geometry.segment_count),
+            reuse: Reuse::new(geometry.segment_count).keeping(shared.config.keep_ns),
             waker: Waker::new(),
             blocked_since_ns: None,
             ending: Ending::Final,
@@ -337,7 +337,8 @@ impl Writer {
         let shared = Arc::clone(&self.shared);
         let seats = shared.lock();
         let control = &shared.memory.control;
-        let mut taken = self.reuse.take(control, &seats);
+        let now_ns = if self.reuse.has_history() { clock::monotonic_ns() } else { 0 };
+        let mut taken = self.reuse.take(control, &seats, now_ns);
         while taken.is_none() {
             let blocked_ns = self.blocked_ns();
             let is_over = |seat: &&Arc<SeatEntry>| {
@@ -347,19 +348,20 @@ impl Writer {
             let Some(seat) = self.reuse.blockers(&seats).find(is_over) else { break };
             seat.demote(control);
             self.statistics.demoted += 1;
-            taken = self.reuse.take(control, &seats);
+            taken = self.reuse.take(control, &seats, now_ns);
         }
+        control.oldest().store(self.reuse.oldest(), Relaxed); // a hint; exact under the lock
         drop(seats);
         match taken {
             // The lock is gone by now. That is sound because the newest segment is never retired
             // (`Reuse`, I3): whoever attaches in between starts at the one before.
-            Some(segment) => self.start_segment(segment),
+            Some(segment) => self.start_segment(segment, now_ns),
             None => self.statistics.full += 1,
         }
         taken.is_some()
     }
 
-    fn start_segment(&mut self, segment: u32) {
+    fn start_segment(&mut self, segment: u32, now_ns: u64) {
         let memory = &self.shared.memory;
         let sequence = self.reuse.newest();
         // A time that no packet has, so that the first one takes the slow way and sets the clock.
@@ -368,6 +370,10 @@ impl Writer {
         let line = memory.control.line(segment);
         line.base_time_ns.store(u64::MAX, Relaxed);
         line.first_packet.store(self.first_packet, Relaxed);
+        line.opened_ns.store(now_ns, Relaxed);
+        if let Some(shortest_ns) = self.reuse.shortest_ns() {
+            self.shared.shortest_ns.store(shortest_ns, Relaxed); // a figure for people
+        }
         protocol::open(&memory.control, sequence, segment);
         // SAFETY: the segment is in `[0, segment_count)`, so its start is inside the region.
         self.base = unsafe { memory.packets.add(segment as usize * self.segment_bytes) };

@@ -98,7 +98,9 @@ impl Log {
 
     /// Fills one segment, as `Writer` does. False when every segment is pinned.
     fn write(&self, reuse: &mut Reuse, seats: &[Place]) -> bool {
-        let Some(segment) = reuse.take(self, seats) else { return false };
+        let Some(segment) = reuse.take(self, seats, self.head.load(Ordering::Relaxed)) else {
+            return false;
+        };
         let sequence = reuse.newest();
         protocol::open(self, sequence, segment);
         // SAFETY: loom fails the model if anybody else is at it.
@@ -113,6 +115,20 @@ impl Log {
         let Entry::Entered { segment, mark } = protocol::enter(self, page, 0, sequence) else {
             return false;
         };
+        self.read_entered(page, sequence, segment, mark)
+    }
+
+    /// Reads the oldest segment from `sequence` on that is there, and checks what it holds.
+    fn read_oldest(&self, page: &Page, sequence: u64) -> bool {
+        match protocol::enter_oldest(self, page, 0, sequence) {
+            (sequence, Entry::Entered { segment, mark }) => {
+                self.read_entered(page, sequence, segment, mark)
+            }
+            _ => false,
+        }
+    }
+
+    fn read_entered(&self, page: &Page, sequence: u64, segment: u32, mark: Watermark) -> bool {
         let has_packet = mark.count() > 0;
         if has_packet {
             // SAFETY: loom fails the model if somebody writes meanwhile.
@@ -185,7 +201,7 @@ fn sleep(fenced: bool) {
     let log = Log::new(2, fenced);
     let pages = pages(1);
     let mut reuse = Reuse::new(2);
-    let segment = reuse.take(&*log, &pages).unwrap();
+    let segment = reuse.take(&*log, &pages, 0).unwrap();
     protocol::open(&*log, 1, segment);
     let reader = {
         let (log, page) = (Arc::clone(&log), Arc::clone(&pages[0].0));
@@ -240,6 +256,42 @@ fn e2_pin_against_reuse_two_readers() {
 #[should_panic]
 fn e2_fails_without_fences() {
     check(Some(3), || pin_against_reuse(3, 1, 3, 2, false));
+}
+
+/// A reader looks for the oldest segment while the writer, whose past is `keep` segments long as
+/// far as the pool goes, takes it away.
+fn oldest_against_reuse(segments: u32, keep: u64, laps: u64, fenced: bool) {
+    let log = Log::new(segments as usize, fenced);
+    let pages = pages(1);
+    let mut reuse = Reuse::new(segments).keeping(Some(keep));
+    for _ in 0..segments {
+        assert!(log.write(&mut reuse, &pages));
+    }
+    let reader = {
+        let (log, page) = (Arc::clone(&log), Arc::clone(&pages[0].0));
+        thread::spawn(move || log.read_oldest(&page, 1))
+    };
+    for _ in 0..laps {
+        assert!(log.write(&mut reuse, &pages), "one reader and three segments: one is free");
+    }
+    reader.join().unwrap();
+    assert!(log.read_oldest(&pages[0].0, laps), "the newest is never retired");
+}
+
+#[test]
+fn e2_pin_of_the_oldest_against_reuse() {
+    check(Some(3), || oldest_against_reuse(3, u64::MAX, 2, true));
+}
+
+#[test]
+fn e2_pin_of_the_oldest_against_age() {
+    check(Some(3), || oldest_against_reuse(3, 2, 2, true));
+}
+
+#[test]
+#[should_panic]
+fn e2_of_the_oldest_fails_without_fences() {
+    check(Some(3), || oldest_against_reuse(3, u64::MAX, 2, false));
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     let drops = prop_oneof![9 => Just(0_u64), 1 => 1..99_u64];
     let cut = prop_oneof![9 => Just(0_u32), 1 => 1..99_u32];
     let policy = prop_oneof![2 => Just(Policy::Lossy), 1 => Just(Policy::Lossless)];
-    let start = prop_oneof![Just(Start::Now), Just(Start::Segment)];
+    let start = prop_oneof![Just(Start::Now), Just(Start::Segment), Just(Start::Oldest)];
     let reader = 0..4_usize;
     prop_oneof![
         40 => (length, time_step_ns, drops, cut).prop_map(|(length, time_step_ns, drops, cut)| {
@@ -69,8 +69,9 @@ struct World {
 }
 
 impl World {
-    fn new() -> Self {
+    fn new(keep_ns: Option<u64>) -> Self {
         let (log, writer) = Log::create(LogConfig {
+            keep_ns,
             name: "model".into(),
             bytes: SEGMENT_BYTES * SEGMENTS,
             segment_bytes: SEGMENT_BYTES,
@@ -229,8 +230,12 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_log_is_a_vector(operations in vec(operation(), 1..if cfg!(miri) { 60 } else { 600 })) {
-        let mut world = World::new();
+    fn the_log_is_a_vector(
+        // None of its past, none by age, all of it: what is between depends on the clock.
+        keep_ns in prop_oneof![2 => Just(None), 1 => Just(Some(0)), 2 => Just(Some(u64::MAX))],
+        operations in vec(operation(), 1..if cfg!(miri) { 60 } else { 600 }),
+    ) {
+        let mut world = World::new(keep_ns);
         for operation in operations {
             world.run(operation);
         }

@@ -194,6 +194,7 @@ fn start_code(start: Start) -> u8 {
     match start {
         Start::Now => 0,
         Start::Segment => 1,
+        Start::Oldest => 2,
     }
 }
 
@@ -201,6 +202,7 @@ fn start_of(code: u8) -> Option<Start> {
     match code {
         0 => Some(Start::Now),
         1 => Some(Start::Segment),
+        2 => Some(Start::Oldest),
         _ => None,
     }
 }
