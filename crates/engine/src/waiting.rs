@@ -7,7 +7,8 @@
 //! interrupt  poll             sleep until a source is readable
 //! ```
 //!
-//! A source says by [`Port::readiness`] where to wait for it. One that does not (a generator, a
+//! A source says by [`Port::readiness`] where to wait for it, or waits by itself ([`Port::wait`]),
+//! which only works where it is the thread's only one. One that does neither (a generator, a
 //! file) is looked at again after a nap, which grows. While a thread sleeps nobody looks at flags,
 //! deadlines and interfaces, so no sleep is longer than [`SLEEP_MOST_NS`].
 //!
@@ -138,9 +139,17 @@ impl Waiter {
             // W1: the last wake was for nothing.
             return self.nap(clock);
         }
+        let mut ports = ports.peekable();
+        let first = ports.next();
+        if ports.peek().is_none()
+            && let Some(is_woken) = first.and_then(|only| only.wait(self.longest_ns(clock)))
+        {
+            self.wake(is_woken);
+            return true;
+        }
         let mut descriptors: Vec<BorrowedFd<'_>> = Vec::new();
         let mut sleep_ns = SLEEP_MOST_NS;
-        for port in ports {
+        for port in first.into_iter().chain(ports) {
             match port.readiness() {
                 Some(descriptor) => descriptors.push(descriptor),
                 None => sleep_ns = self.nap_ns(),
@@ -180,6 +189,18 @@ impl Waiter {
             }
             PollMode::Interrupt => false,
         }
+    }
+
+    /// How long a port may sleep by itself.
+    fn longest_ns(&self, clock: &JobClock<'_>) -> u64 {
+        SLEEP_MOST_NS.min(clock.most_ns())
+    }
+
+    /// A port has slept by itself.
+    fn wake(&mut self, is_woken: bool) {
+        self.sleeps.sleeps += 1;
+        self.sleeps.wakes += u64::from(is_woken);
+        self.is_alarmed = is_woken;
     }
 
     fn sleep(&mut self, descriptors: &[BorrowedFd<'_>], sleep_ns: u64, clock: &JobClock<'_>) {

@@ -64,6 +64,7 @@ struct Header {
     segment_bytes: AtomicU64,
     segment_count: AtomicU32,
     max_readers: AtomicU32,
+    clock_kind: AtomicU32,
     head: Line<AtomicU64>,
     state: Line<AtomicU32>,
     wake: Line<AtomicU32>,
@@ -93,6 +94,7 @@ pub(crate) struct Geometry {
     pub(crate) segment_count: u32,
     pub(crate) max_readers: u32,
     pub(crate) hash_kind: u32,
+    pub(crate) clock_kind: u32,
 }
 
 impl Geometry {
@@ -149,6 +151,7 @@ impl ControlView {
         let header = view.header();
         header.version.store(VERSION, Relaxed);
         header.hash_kind.store(geometry.hash_kind, Relaxed);
+        header.clock_kind.store(geometry.clock_kind, Relaxed);
         header.segment_bytes.store(geometry.segment_bytes as u64, Relaxed);
         header.segment_count.store(geometry.segment_count, Relaxed);
         header.max_readers.store(geometry.max_readers, Relaxed);
@@ -182,6 +185,7 @@ impl ControlView {
             segment_count: header.segment_count.load(Relaxed),
             max_readers: header.max_readers.load(Relaxed),
             hash_kind: header.hash_kind.load(Relaxed),
+            clock_kind: header.clock_kind.load(Relaxed),
         };
         if !geometry.is_sound() || geometry.control_bytes() > mapped_bytes {
             return Err(AttachError::NotALog { reason: "its geometry contradicts its size" });

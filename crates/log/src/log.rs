@@ -45,6 +45,9 @@ pub struct LogConfig {
     pub lossless_deadline_ns: Option<u64>,
     /// What the descs' flow hash is: a code of the layer that computes it, 0 for none.
     pub hash_kind: u32,
+    /// Whose clock the packets' times are from: a code of the layer that takes them, 0 for not
+    /// said.
+    pub clock_kind: u32,
     /// How long packets can be read after every reader has passed them, at least, as far as the
     /// memory goes, in ns; see [`Log::history`]. `None` reuses memory as soon as it can, and stays
     /// in the cache.
@@ -63,6 +66,7 @@ impl Default for LogConfig {
             allow_lossless: true,
             lossless_deadline_ns: None,
             hash_kind: 0,
+            clock_kind: 0,
             keep_ns: None,
         }
     }
@@ -94,6 +98,7 @@ impl LogConfig {
             segment_count: segments as u32,
             max_readers: self.max_readers as u32,
             hash_kind: self.hash_kind,
+            clock_kind: self.clock_kind,
         })
     }
 }

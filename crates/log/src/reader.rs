@@ -13,6 +13,8 @@
 //! - R3: `next_packet` is the number of the first packet neither delivered nor missed, so
 //!   delivered + missed = `next_packet` - where it started.
 
+mod portion;
+
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -76,6 +78,8 @@ pub struct Reader {
     start: Option<Start>,
     /// The number of the first packet that was its own.
     first_own: u64,
+    /// Packets taken last, of the current segment.
+    last: u32,
     is_finished: bool,
     statistics: ReaderStatistics,
 }
@@ -91,6 +95,7 @@ impl Reader {
             next_packet: 0,
             start: Some(start),
             first_own: 0,
+            last: 0,
             is_finished: false,
             statistics: ReaderStatistics::default(),
         };
@@ -178,6 +183,11 @@ impl Reader {
         self.memory.control.geometry().hash_kind
     }
 
+    /// Whose clock the packets' times are from, as the log was made with.
+    pub fn clock_kind(&self) -> u32 {
+        self.memory.control.geometry().clock_kind
+    }
+
     /// Sleeps until there may be news, at most `timeout_ns`. Returns at once if there are some.
     ///
     /// The writer wakes each reader a limited number of times a window (see `wake`). A reader
@@ -187,7 +197,7 @@ impl Reader {
     /// While its window is full it sleeps at most one window and does not look for news.
     ///
     /// Cost: two to three system calls' time when it sleeps; the writer pays 0.2 us to wake it.
-    pub fn wait(&mut self, timeout_ns: u64) {
+    pub fn wait(&self, timeout_ns: u64) {
         if self.is_window_full() {
             // Whatever the writer does, this reader cannot go on until a burst it holds is let
             // go, and nobody is woken by that: it looks again soon.
@@ -252,9 +262,16 @@ impl Reader {
         let packets = u64::from(to - from);
         self.statistics.delivered += packets;
         self.next_packet += packets;
+        let current = *current;
+        self.say();
+        Some((mark, Some(Found { current, from, to })))
+    }
+
+    /// Tells the publisher, for people to look at, how far it is.
+    #[inline]
+    fn say(&self) {
         let ReaderStatistics { delivered, missed, .. } = self.statistics;
         self.seat.page.say([delivered, missed, self.next_packet]);
-        Some((mark, Some(Found { current: *current, from, to })))
     }
 
     #[cold]
