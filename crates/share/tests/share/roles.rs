@@ -2,9 +2,11 @@
 
 use std::env;
 use std::io::{self, BufRead};
+use std::process::Stdio;
 
 use burstline_log::Ending;
 use burstline_share::{AttachConfig, Attachment, PublishConfig};
+use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::common::{append, publish, read};
 
@@ -69,5 +71,36 @@ fn reader() {
 fn idler() {
     let attachment = Attachment::open(&arguments()[0], &AttachConfig::default()).expect("attaches");
     println!("say attached {}", attachment.readers.len());
+    wait();
+}
+
+/// Attaches, and starts a program that inherits the socket.
+#[test]
+#[ignore = "another process of the tests"]
+fn forker() {
+    let attachment = Attachment::open(&arguments()[0], &AttachConfig::default()).expect("attaches");
+    let socket = attachment.link.socket();
+    rustix::io::fcntl_setfd(&*socket, rustix::io::FdFlags::empty()).unwrap();
+    let mut child = std::process::Command::new("sleep");
+    let child = child.arg("3600").stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    println!("say child {}", child.id());
+    wait();
+}
+
+/// Publishes, and may open just so many descriptors more.
+#[test]
+#[ignore = "another process of the tests"]
+fn poor_publisher() {
+    let arguments = arguments();
+    let (_publisher, _log, mut writer) = publish(&PublishConfig::new(&arguments[0]));
+    // Those that are open have the lowest numbers, less the one that looks.
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64 - 1;
+    let limit = open + number(&arguments[1]);
+    let both = Rlimit { current: Some(limit), maximum: Some(limit) };
+    setrlimit(Resource::Nofile, both).unwrap();
+    println!("say limit {limit}");
+    wait();
+    append(&mut writer, 0, 500);
+    println!("say written");
     wait();
 }
