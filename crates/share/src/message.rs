@@ -327,3 +327,6 @@ impl Fields<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -49,7 +49,7 @@ impl Claim {
             Err(error) => return Err(error.into()),
         };
         if !is_ours {
-            // Whoever has just locked it says so in a moment; until then the last one's word stands.
+            // Whoever has just locked it says so in a moment; until then it is the last one's word.
             thread::sleep(WRITING);
         }
         let mut bytes = Vec::new();

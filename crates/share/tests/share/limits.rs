@@ -25,7 +25,7 @@ fn without_descriptors_it_serves_those_it_has_and_recovers() {
             matches!(error, ShareError::Refused { refusal, .. } if *refusal == told)
         };
         assert!(is_told(&refused), "{refused}");
-        assert_eq!(readers.len(), spare / 3);
+        assert!((1..=spare / 2).contains(&readers.len()), "{} readers", readers.len());
         for _ in 0..20 {
             let again = open().unwrap_err();
             assert!(is_told(&again), "{again}");
@@ -36,7 +36,10 @@ fn without_descriptors_it_serves_those_it_has_and_recovers() {
             assert_eq!(read(reader), 500);
         }
         readers.pop();
-        until("there is room again", || open().is_ok());
+        until("there is room again", || {
+            role.go_on();
+            open().is_ok()
+        });
         until("only those are left", || {
             query(&name).is_ok_and(|status| status.readers.len() == readers.len())
         });

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::io::{self, BufRead};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use burstline_log::Ending;
 use burstline_share::{AttachConfig, Attachment, PublishConfig};
@@ -15,9 +15,9 @@ fn arguments() -> Vec<String> {
     text.split('\n').map(str::to_owned).collect()
 }
 
-/// Until the test says so, or has gone.
-fn wait() {
-    let _ = io::stdin().lock().read_line(&mut String::new());
+/// Until the test says so, which is true, or has gone.
+fn wait() -> bool {
+    io::stdin().lock().read_line(&mut String::new()).is_ok_and(|bytes| bytes > 0)
 }
 
 fn number(text: &str) -> u64 {
@@ -81,10 +81,10 @@ fn forker() {
     let attachment = Attachment::open(&arguments()[0], &AttachConfig::default()).expect("attaches");
     let socket = attachment.link.socket();
     rustix::io::fcntl_setfd(&*socket, rustix::io::FdFlags::empty()).unwrap();
-    let mut child = std::process::Command::new("sleep");
-    let child = child.arg("3600").stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let mut child = Command::new("sleep");
+    let mut child = child.arg("60").stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     println!("say child {}", child.id());
-    wait();
+    child.wait().unwrap();
 }
 
 /// Publishes, and may open just so many descriptors more.
@@ -102,5 +102,10 @@ fn poor_publisher() {
     wait();
     append(&mut writer, 0, 500);
     println!("say written");
-    wait();
+    // A writer that does nothing keeps its list of readers, and their pages, as it was.
+    let mut number = 500;
+    while wait() {
+        append(&mut writer, number, number + 1);
+        number += 1;
+    }
 }
