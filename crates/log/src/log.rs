@@ -216,9 +216,9 @@ impl Log {
         Ok(RemoteSeat { entry, start: config.start, shared, is_abandoned: false })
     }
 
-    /// Tells readers what port number `port` stands for: a link type (`LINKTYPE_...`) and a name, of
-    /// which up to 58 bytes are kept. To be called before packets of that port are published; the
-    /// first name stays.
+    /// Tells readers what port number `port` stands for: a link type (`LINKTYPE_...`) and a name,
+    /// of which up to 58 bytes are kept. To be called before packets of that port are published;
+    /// the first name stays.
     pub fn name_port(&self, port: u8, link: u32, name: &str) {
         let _one_at_a_time = self.shared.lock();
         self.shared.memory.control.port_name(port).write(link, name);

@@ -54,7 +54,10 @@ pub enum ShareError {
         pid: u32,
     },
     /// Something that nobody should replace stands where the socket would.
-    #[error("{}: there is something that is no socket: rm it, or choose another name", path.display())]
+    #[error(
+        "{}: there is something that is no socket: rm it, or choose another name",
+        path.display()
+    )]
     NotASocket {
         /// What stands there.
         path: PathBuf,
@@ -91,7 +94,10 @@ pub enum ShareError {
         refusal: Refusal,
     },
     /// The publisher says nothing.
-    #[error("{}: process {pid} has not answered for {waited_s} s: is it stopped? see ps {pid}", path.display())]
+    #[error(
+        "{}: process {pid} has not answered for {waited_s} s: is it stopped? see ps {pid}",
+        path.display()
+    )]
     Silent {
         /// The socket.
         path: PathBuf,

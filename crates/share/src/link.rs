@@ -75,7 +75,9 @@ impl Call {
         }
         let received = outcome.map_err(|error| self.failed(error))?;
         if received.is_cut {
-            return Err(self.broken("its answer is too long, or brings too many descriptors"));
+            return Err(self.broken(
+                "its answer is too long, or this process has no descriptors left (see ulimit -n)",
+            ));
         }
         if received.bytes == 0 {
             return Err(self.broken("it closed the connection without an answer"));

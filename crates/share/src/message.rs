@@ -329,3 +329,6 @@ impl Fields<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

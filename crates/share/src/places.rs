@@ -14,7 +14,7 @@ use std::env;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use burstline_sys::seqpacket::PATH_BYTES_MAX;
@@ -117,8 +117,10 @@ fn check(name: &str) -> Result<(), ShareError> {
 
 struct Directory {
     path: PathBuf,
-    /// The mode to make it with; `None` where it is somebody else's to make.
-    mode: Option<u32>,
+    /// The mode to make it with.
+    mode: u32,
+    /// Whether the user chose it, and no other will do.
+    is_chosen: bool,
     /// Whether it must be ours alone: it stands where anybody could have made it.
     is_guarded: bool,
 }
@@ -126,30 +128,27 @@ struct Directory {
 fn own_directory() -> Directory {
     let from = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(path) = from("BURSTLINE_RUN") {
-        return Directory { path, mode: None, is_guarded: false };
+        return Directory { path, mode: 0o755, is_chosen: true, is_guarded: false };
     }
     let user = users::effective_user();
     if user == 0 {
-        return Directory { path: ROOTS_DIRECTORY.into(), mode: Some(0o755), is_guarded: false };
+        let path = ROOTS_DIRECTORY.into();
+        return Directory { path, mode: 0o755, is_chosen: false, is_guarded: false };
     }
-    match from("XDG_RUNTIME_DIR") {
-        Some(path) => {
-            Directory { path: path.join("burstline"), mode: Some(0o700), is_guarded: false }
-        }
-        None => {
-            let path = PathBuf::from(format!("/tmp/burstline-{user}"));
-            Directory { path, mode: Some(0o700), is_guarded: true }
-        }
-    }
+    let (path, is_guarded) = match from("XDG_RUNTIME_DIR") {
+        Some(path) => (path.join("burstline"), false),
+        None => (PathBuf::from(format!("/tmp/burstline-{user}")), true),
+    };
+    Directory { path, mode: 0o700, is_chosen: false, is_guarded }
 }
 
 fn directories_to_look() -> Vec<PathBuf> {
     let own = own_directory();
-    let is_chosen = own.mode.is_none();
+    let own_is_chosen = own.is_chosen;
     // Somebody else's directory is no place to look for one's own names.
     let is_sound = !own.is_guarded || own.check_owner().is_ok();
     let mut directories = if is_sound { vec![own.path] } else { Vec::new() };
-    if !is_chosen && !directories.iter().any(|path| path == Path::new(ROOTS_DIRECTORY)) {
+    if !own_is_chosen && !directories.iter().any(|path| path == Path::new(ROOTS_DIRECTORY)) {
         directories.push(ROOTS_DIRECTORY.into());
     }
     directories
@@ -157,11 +156,13 @@ fn directories_to_look() -> Vec<PathBuf> {
 
 impl Directory {
     fn make(&self) -> Result<(), ShareError> {
-        let Some(mode) = self.mode else { return Ok(()) };
-        match DirBuilder::new().mode(mode).create(&self.path) {
-            Ok(()) => {}
+        let failed = |call| move |error| ShareError::system(call, &self.path, error);
+        match DirBuilder::new().mode(self.mode).create(&self.path) {
+            // The mask of the process took its part of the mode.
+            Ok(()) => fs::set_permissions(&self.path, fs::Permissions::from_mode(self.mode))
+                .map_err(failed("chmod"))?,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(source) => return Err(ShareError::system("mkdir", &self.path, source)),
+            Err(error) => return Err(failed("mkdir")(error)),
         }
         if self.is_guarded { self.check_owner() } else { Ok(()) }
     }

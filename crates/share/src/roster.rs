@@ -38,7 +38,7 @@ impl Roster {
     }
 
     /// Takes a seat at each log that is asked for, or at none. `welcome` then sends one log's
-    /// files; if it fails the seats are free again, and so is the result `None`.
+    /// files; if that fails the seats are free again, and the result is false.
     pub(crate) fn seat(
         &self,
         connection: u64,
@@ -59,15 +59,17 @@ impl Roster {
         let seats: Vec<(u32, RemoteSeat)> = seats?;
         let count = seats.len() as u32;
         let (epoch, pid, window) = (self.epoch, std::process::id(), request.window);
-        for (index, (_, seat)) in (0..).zip(&seats) {
-            let number = seat.files().seat as u32;
-            if !welcome(Welcome { epoch, pid, index, count, seat: number, window }, seat) {
-                return Ok(false);
-            }
-        }
         let (command, since_ns) = (command(peer.pid), clock::monotonic_ns());
-        self.lock().push(Guest { connection, peer, command, request, since_ns, seats });
-        Ok(true)
+        // Listed before it hears of its seats: what it says of them is true by then.
+        let mut guests = self.lock();
+        let is_welcome = (0..).zip(&seats).all(|(index, (_, seat))| {
+            let number = seat.files().seat as u32;
+            welcome(Welcome { epoch, pid, index, count, seat: number, window }, seat)
+        });
+        if is_welcome {
+            guests.push(Guest { connection, peer, command, request, since_ns, seats });
+        }
+        Ok(is_welcome)
     }
 
     fn take_seat(&self, number: u32, request: &AttachRequest) -> Result<RemoteSeat, Refusal> {

@@ -63,6 +63,14 @@ enum Fate {
     Goes,
 }
 
+/// What became of a try to refuse a client without a descriptor for it.
+enum Spared {
+    Refused,
+    NobodyWaits,
+    /// Another thread has taken the spare one: to poll for callers now would be to spin.
+    NoDescriptor,
+}
+
 /// What poll(2) found.
 struct Found {
     is_stopped: bool,
@@ -184,11 +192,12 @@ impl Server {
             match self.listener.accept() {
                 Ok(socket) => self.admit(socket),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) if is_out_of_descriptors(&error) => {
-                    if !self.refuse_with_spare() {
-                        return self.pause();
-                    }
-                }
+                // The kernel says so before it looks whether anybody waits.
+                Err(error) if is_out_of_descriptors(&error) => match self.refuse_with_spare() {
+                    Spared::Refused => {}
+                    Spared::NobodyWaits => return,
+                    Spared::NoDescriptor => return self.pause(),
+                },
                 // Gone before it was accepted.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -201,18 +210,19 @@ impl Server {
         self.pause_until_ns = clock::monotonic_ns() + PAUSE_NS;
     }
 
-    /// Refuses the next client with the descriptor that was kept for that. False where nobody
-    /// could be: to poll for callers now would be to spin.
-    fn refuse_with_spare(&mut self) -> bool {
+    /// Refuses the next client with the descriptor that was kept for that.
+    fn refuse_with_spare(&mut self) -> Spared {
         self.spare = None;
-        let accepted = self.listener.accept();
-        if let Ok(socket) = &accepted {
-            refuse(socket, out_of_descriptors());
-        }
-        let is_refused = accepted.is_ok();
-        drop(accepted);
+        let spared = match self.listener.accept() {
+            Ok(socket) => {
+                refuse(&socket, out_of_descriptors());
+                Spared::Refused
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Spared::NobodyWaits,
+            Err(_) => Spared::NoDescriptor,
+        };
         self.spare = Event::new().ok();
-        is_refused && self.spare.is_some()
+        spared
     }
 
     fn admit(&mut self, socket: SeqPacket) {

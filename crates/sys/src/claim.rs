@@ -10,11 +10,15 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
 /// Read at most this much of the file.
 const CONTENT_BYTES_MAX: u64 = 4096;
+/// How long a holder is given to write into it.
+const WRITING: Duration = Duration::from_millis(20);
 
 /// A claimed file.
 #[derive(Debug)]
@@ -44,6 +48,10 @@ impl Claim {
             Err(rustix::io::Errno::WOULDBLOCK) => false,
             Err(error) => return Err(error.into()),
         };
+        if !is_ours {
+            // Whoever has just locked it says so in a moment; until then it is the last one's word.
+            thread::sleep(WRITING);
+        }
         let mut bytes = Vec::new();
         (&file).take(CONTENT_BYTES_MAX).read_to_end(&mut bytes)?;
         let content = String::from_utf8_lossy(&bytes).into_owned();

@@ -2,9 +2,11 @@
 
 use std::env;
 use std::io::{self, BufRead};
+use std::process::{Command, Stdio};
 
 use burstline_log::Ending;
 use burstline_share::{AttachConfig, Attachment, PublishConfig};
+use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::common::{append, publish, read};
 
@@ -13,9 +15,9 @@ fn arguments() -> Vec<String> {
     text.split('\n').map(str::to_owned).collect()
 }
 
-/// Until the test says so, or has gone.
-fn wait() {
-    let _ = io::stdin().lock().read_line(&mut String::new());
+/// Until the test says so, which is true, or has gone.
+fn wait() -> bool {
+    io::stdin().lock().read_line(&mut String::new()).is_ok_and(|bytes| bytes > 0)
 }
 
 fn number(text: &str) -> u64 {
@@ -70,4 +72,40 @@ fn idler() {
     let attachment = Attachment::open(&arguments()[0], &AttachConfig::default()).expect("attaches");
     println!("say attached {}", attachment.readers.len());
     wait();
+}
+
+/// Attaches, and starts a program that inherits the socket.
+#[test]
+#[ignore = "another process of the tests"]
+fn forker() {
+    let attachment = Attachment::open(&arguments()[0], &AttachConfig::default()).expect("attaches");
+    let socket = attachment.link.socket();
+    rustix::io::fcntl_setfd(&*socket, rustix::io::FdFlags::empty()).unwrap();
+    let mut child = Command::new("sleep");
+    let mut child = child.arg("60").stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    println!("say child {}", child.id());
+    child.wait().unwrap();
+}
+
+/// Publishes, and may open just so many descriptors more.
+#[test]
+#[ignore = "another process of the tests"]
+fn poor_publisher() {
+    let arguments = arguments();
+    let (_publisher, _log, mut writer) = publish(&PublishConfig::new(&arguments[0]));
+    // Those that are open have the lowest numbers, less the one that looks.
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64 - 1;
+    let limit = open + number(&arguments[1]);
+    let both = Rlimit { current: Some(limit), maximum: Some(limit) };
+    setrlimit(Resource::Nofile, both).unwrap();
+    println!("say limit {limit}");
+    wait();
+    append(&mut writer, 0, 500);
+    println!("say written");
+    // A writer that does nothing keeps its list of readers, and their pages, as it was.
+    let mut number = 500;
+    while wait() {
+        append(&mut writer, number, number + 1);
+        number += 1;
+    }
 }
