@@ -4,7 +4,8 @@
 //! files. Two of them are sealed against writing, so the reader can do no harm with them; the
 //! third is the reader's own page, which the writer treats as hostile. In the other direction
 //! there is trust: the reader borrows bytes that only the writer's good conduct keeps constant,
-//! and no check can replace that. So attaching is an unsafe function (Decision 0001).
+//! and no check can replace that. So attaching is an unsafe function (Decision 0001). Whoever does
+//! not trust the writer takes an [`UntrustedReader`](crate::UntrustedReader), which copies.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -58,7 +59,8 @@ impl Reader {
     ///
     /// # Safety
     /// The writer's process keeps to the protocol, and its publisher keeps the seat
-    /// ([`RemoteSeat`](crate::RemoteSeat)) until this reader and every burst it holds are gone.
+    /// ([`RemoteSeat`](crate::RemoteSeat)) until this reader and every burst it holds are gone. Or
+    /// no burst is taken from this reader: looking at control memory is safe with any writer.
     pub unsafe fn attach(files: ReceivedFiles) -> Result<Self, AttachError> {
         if !(1..=MAX_WINDOW).contains(&files.window) {
             return Err(AttachError::Window { asked: files.window, most: MAX_WINDOW });

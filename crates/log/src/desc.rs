@@ -53,6 +53,12 @@ impl Desc {
         Self { flow: u64::from(hash) | u64::from(time_delta_ns) << 32, ..self }
     }
 
+    /// From the two words in memory; every value is a desc.
+    #[inline]
+    pub(crate) fn from_words([place, flow]: [u64; 2]) -> Self {
+        Self { place, flow }
+    }
+
     /// Where the packet's first byte is, from the burst's base.
     #[inline]
     pub fn offset(&self) -> u32 {
@@ -172,6 +178,20 @@ impl Facts {
     /// Collects the three.
     pub fn new(time_ns: u64, drops_before: u64, original_length: u32) -> Self {
         Self { time_ns, drops_before, original_length, reserved: [0; 3] }
+    }
+
+    /// What can be true of a packet of which `length` bytes are here: sums of such facts do not
+    /// overflow, and no packet was shorter on the wire.
+    pub(crate) fn moderated(self, length: u32) -> Self {
+        let drops_before = self.drops_before.min(u32::MAX.into());
+        Self::new(self.time_ns, drops_before, self.original_length.max(length))
+    }
+
+    /// The words in memory.
+    pub(crate) fn words(self) -> [u64; 4] {
+        let mut length = [0; 8];
+        length[..4].copy_from_slice(&self.original_length.to_ne_bytes());
+        [self.time_ns, self.drops_before, u64::from_ne_bytes(length), 0]
     }
 
     /// Reads facts that a writer of this machine's byte order left in `bytes`, if they are whole.

@@ -47,6 +47,7 @@ mod reader;
 pub mod reuse;
 mod scratch;
 mod seat;
+mod untrusted;
 mod wake;
 #[doc(hidden)]
 pub mod watermark;
@@ -65,4 +66,5 @@ pub use log::{
 pub use reader::{HeldBurst, Reader, ReaderStatistics};
 pub use scratch::{SCRATCH_PACKETS, Scratch};
 pub use seat::Policy;
+pub use untrusted::UntrustedReader;
 pub use writer::{Appended, Meta, Slot, Writer, WriterStatistics};

@@ -36,6 +36,9 @@ use crate::watermark::Watermark;
 /// Tries at a head that the writer keeps moving before the reader says "nothing now".
 const HEAD_TRIES: u32 = 8;
 
+/// Segments without a packet that one look passes over. A sound writer seals none such.
+const EMPTY_TRIES: u32 = 64;
+
 /// What a reader has seen so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReaderStatistics {
@@ -45,24 +48,27 @@ pub struct ReaderStatistics {
     pub missed: u64,
     /// How often it was lapped: each time it went on at the head.
     pub laps: u64,
+    /// Of the missed, those that a reader which does not trust its writer found overwritten or
+    /// out of bounds: see [`UntrustedReader`](crate::UntrustedReader). 0 for any other.
+    pub torn: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Current {
-    segment: u32,
+pub(crate) struct Current {
+    pub(crate) segment: u32,
     slot: usize,
-    sequence: u64,
+    pub(crate) sequence: u64,
     /// Packets of the segment lent so far.
     taken: u32,
-    first_packet: u64,
+    pub(crate) first_packet: u64,
 }
 
 /// Packets `[from, to)` of a pinned segment.
 #[derive(Clone, Copy, Debug)]
-struct Found {
-    current: Current,
-    from: u32,
-    to: u32,
+pub(crate) struct Found {
+    pub(crate) current: Current,
+    pub(crate) from: u32,
+    pub(crate) to: u32,
 }
 
 /// One reader of a log. It has its cache lines to itself, also beside a writer in one struct.
@@ -237,9 +243,19 @@ impl Reader {
         }
     }
 
-    /// Finds the next packets.
+    /// Packets that were found, but not so that they could be lent.
+    #[cold]
+    pub(crate) fn tear(&mut self, found: &Found) {
+        let packets = u64::from(found.to - found.from);
+        self.statistics.delivered -= packets;
+        self.statistics.missed = self.statistics.missed.saturating_add(packets);
+        self.statistics.torn += packets;
+    }
+
+    /// Finds the next packets. Looks at control memory only, and believes nothing there: every
+    /// number is read once, checked, and may be any.
     #[inline]
-    fn advance(&mut self) -> Option<Found> {
+    pub(crate) fn advance(&mut self) -> Option<Found> {
         if self.current.is_some() {
             let (mark, found) = self.take_published()?;
             if found.is_some() || !mark.is_sealed() {
@@ -261,7 +277,7 @@ impl Reader {
         current.taken = to;
         let packets = u64::from(to - from);
         self.statistics.delivered += packets;
-        self.next_packet += packets;
+        self.next_packet = self.next_packet.wrapping_add(packets); // a liar's number may wrap
         let current = *current;
         self.say();
         Some((mark, Some(Found { current, from, to })))
@@ -278,7 +294,7 @@ impl Reader {
     fn advance_segment(&mut self) -> Option<Found> {
         // Read before looking: if the end was announced by now, all that came before it is seen.
         let closed = self.memory.control.is_closed();
-        loop {
+        for _ in 0..EMPTY_TRIES {
             if self.current.is_none() && !self.enter() {
                 self.is_finished = closed && self.has_no_successor();
                 return None;
@@ -289,6 +305,7 @@ impl Reader {
             }
             self.leave();
         }
+        None
     }
 
     /// The newest sequence number; 0 before the first.
@@ -351,12 +368,12 @@ impl Reader {
         match self.start.take() {
             Some(Start::Now) => {
                 taken = mark.count();
-                self.next_packet = first_packet + u64::from(taken);
+                self.next_packet = first_packet.wrapping_add(u64::from(taken));
             }
             Some(Start::Segment | Start::Oldest) => self.next_packet = first_packet,
             None => {
                 let missed = first_packet.saturating_sub(self.next_packet);
-                self.statistics.missed += missed;
+                self.statistics.missed = self.statistics.missed.saturating_add(missed);
                 self.next_packet += missed;
             }
         }
@@ -423,7 +440,8 @@ unsafe fn lend<'a>(memory: &'a Memory, found: &Found) -> Burst<'a> {
     Burst::new(Place::whole(bytes), worklist, base_time_ns, first_packet, FactsAt::Behind)
 }
 
-fn end_of(desc: &Desc) -> usize {
+/// Where a packet ends in its segment, its facts included.
+pub(crate) fn end_of(desc: &Desc) -> usize {
     let end = align_up(desc.offset() as usize + desc.length() as usize);
     let has_facts = desc.flags().contains(crate::desc::Flags::FACTS);
     end + if has_facts { FACTS_BYTES } else { 0 }

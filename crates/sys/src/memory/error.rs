@@ -86,6 +86,14 @@ pub enum MemoryError {
         /// Bytes found.
         found: u64,
     },
+    /// Its owner has not put all of the memory there: reading it would cost ours.
+    #[error("shared memory of {bytes} bytes has only {present} in memory: refused, it is hollow")]
+    Hollow {
+        /// The size.
+        bytes: u64,
+        /// Bytes that are allocated.
+        present: u64,
+    },
     /// A system call failed for a reason of its own.
     #[error("{call}: {source}")]
     System {

@@ -71,11 +71,18 @@ pub(super) fn attach(
     if found == 0 || found != expected || found >= 1 << 62 {
         return Err(MemoryError::WrongSize { expected, found });
     }
+    // A hole would be filled at this process's expense, or fault where there is nothing to fill it
+    // with. The seals keep what is there from being punched out. (A shared page may be hollow: see
+    // I2 of the module.) Source: stat(2), st_blocks counts units of 512 bytes.
+    let present = u64::try_from(status.st_blocks).unwrap_or(0).saturating_mul(512);
+    if !writable && present < found {
+        return Err(MemoryError::Hollow { bytes: found, present });
+    }
     // A hugetlbfs file must be mapped at a multiple of its page size, which is its block size.
     let page_bytes = usize::try_from(status.st_blksize).unwrap_or(0);
     let view = View::map(file.as_fd(), found as usize, page_bytes, writable)
         .map_err(MemoryError::system("mmap of shared memory"))?;
-    // Pages that its owner never touched are made present now, or found wanting now.
+    // Pages that this process never touched are mapped now, so that no look at them faults.
     let populate = match writable {
         true => Advice::LinuxPopulateWrite,
         false => Advice::LinuxPopulateRead,

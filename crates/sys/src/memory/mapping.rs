@@ -25,12 +25,14 @@ enum Memory {
 impl Mapping {
     /// Attaches a region for reading. The descriptor is closed; the mapping needs it no more.
     ///
-    /// With `expected_bytes` the size must be just that; without, the file tells. Give it when
-    /// the other party is not trusted: every page is made present, so that no read faults.
+    /// With `expected_bytes` the size must be just that; without, the file tells. Whatever the other
+    /// party does, no read faults: all of the memory must be there already, and every page is
+    /// mapped before this returns.
     ///
     /// # Errors
     /// - [`MemoryError::MissingSeals`] unless shrink, grow, future write and seal are all there.
     /// - [`MemoryError::WrongSize`] if the size is not the expected one, or 0.
+    /// - [`MemoryError::Hollow`] if pages are missing that only reading would bring.
     /// - [`MemoryError::System`]: it is no memfd, or cannot be mapped.
     pub fn attach_read_only(
         file: OwnedFd,

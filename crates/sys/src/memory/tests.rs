@@ -3,13 +3,13 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::fs::memfd_create;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate};
-use rustix::io::Errno;
+use rustix::io::{Errno, pwrite};
 
 use super::view::View;
 use super::*;
@@ -91,15 +91,48 @@ fn assert_sealed(region: &Region) {
     let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     assert_eq!(fallocate(file, punch, 0, bytes as u64), Err(Errno::PERM), "punch a hole");
     assert_eq!(fcntl_add_seals(file, SealFlags::WRITE), Err(Errno::PERM), "more seals");
+    // Pages of hugetlbfs have no write(2) at all.
+    let written = pwrite(file, b"!", 1);
+    assert!(matches!(written, Err(Errno::PERM | Errno::INVAL)), "write: {written:?}");
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let again = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let again = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
     let reopened = View::map(again.as_fd(), bytes, page, true);
     assert_eq!(reopened.err(), Some(Errno::PERM), "open anew and map for writing");
+    assert_eq!(ftruncate(&again, 0), Err(Errno::PERM), "open anew and shrink");
+    assert_eq!(fallocate(&again, punch, 0, bytes as u64), Err(Errno::PERM), "open anew and punch");
+    let emptied = fs::OpenOptions::new().write(true).truncate(true).open(&path);
+    assert_eq!(emptied.err().and_then(|error| error.raw_os_error()), Some(libc::EPERM), "O_TRUNC");
+    assert_mapping_stays_read_only(file, bytes, page);
 
     let reader = Mapping::attach_read_only(duplicate(region), Some(bytes)).unwrap();
     assert_eq!(read(&reader, 1), 7, "nothing was zeroed");
     write(region, bytes - 1, 9);
     assert_eq!(read(&reader, bytes - 1), 9, "the writer still writes");
+}
+
+/// What a reader may try with the mapping that it does get.
+fn assert_mapping_stays_read_only(file: BorrowedFd<'_>, bytes: usize, page: usize) {
+    let view = View::map(file, bytes, page, false).unwrap();
+    let at = view.start().as_ptr().cast();
+    let (read_write, remove) = (libc::PROT_READ | libc::PROT_WRITE, libc::MADV_REMOVE);
+    let error = || std::io::Error::last_os_error().raw_os_error();
+    // SAFETY: all are about this mapping alone, hold no reference into it, and are refused.
+    unsafe {
+        assert_eq!(libc::mprotect(at, bytes, read_write), -1, "mprotect");
+        assert_eq!(error(), Some(libc::EACCES), "mprotect");
+        assert_eq!(libc::madvise(at, bytes, remove), -1, "MADV_REMOVE");
+        assert_eq!(error(), Some(libc::EACCES), "MADV_REMOVE");
+    }
+    // SAFETY: a second mapping of the same pages, at an address of the kernel's choice, where it
+    // is not of huge pages; it is unmapped below.
+    unsafe {
+        let moved = libc::mremap(at, 0, bytes, libc::MREMAP_MAYMOVE);
+        if moved != libc::MAP_FAILED {
+            assert_eq!(libc::mprotect(moved, bytes, read_write), -1, "mremap, then mprotect");
+            assert_eq!(error(), Some(libc::EACCES), "mremap, then mprotect");
+            libc::munmap(moved, bytes);
+        }
+    }
 }
 
 #[test]
@@ -236,14 +269,20 @@ fn attaching_asks_for_the_seals_and_the_size() {
 
 #[test]
 fn pages_that_the_owner_never_had_are_found_wanting_on_attach() {
+    let huge = MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
     let free = pool_number("free_hugepages");
-    let flags = MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
-    let hollow = memfd_create("hollow", flags).unwrap();
-    ftruncate(&hollow, (free + 16) * 2 * MIB as u64).unwrap();
-    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::FUTURE_WRITE | SealFlags::SEAL;
-    fcntl_add_seals(&hollow, seals).unwrap();
-    let refused = Mapping::attach_read_only(hollow, None).err().expect("reading it would fault");
-    assert!(matches!(refused, MemoryError::System { .. }), "{refused}");
+    // The second would take more memory than any machine has, if it were asked for.
+    for (kind, bytes) in [(huge, (free + 16) * 2 * MIB as u64), (MemfdFlags::empty(), 1 << 50)] {
+        let hollow = memfd_create("hollow", MemfdFlags::ALLOW_SEALING | kind).unwrap();
+        ftruncate(&hollow, bytes).unwrap();
+        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::FUTURE_WRITE | SealFlags::SEAL;
+        fcntl_add_seals(&hollow, seals).unwrap();
+        let refused = Mapping::attach_read_only(hollow, None).err().expect("it is hollow");
+        let MemoryError::Hollow { bytes: whole, present: 0 } = refused else {
+            panic!("{refused}");
+        };
+        assert_eq!(whole, bytes);
+    }
 }
 
 #[test]

@@ -1,0 +1,269 @@
+//! A reader that does not trust its writer.
+//!
+//! ```text
+//! writer's memory, read-only here          this process's own
+//! | ... packets ... | ... | descs |  ──►   | packets | descs |  ──► checked ──► burst
+//!                     each word read once          then: is the watermark still the same?
+//! ```
+//!
+//! A [`Reader`] borrows bytes that only the writer's good conduct keeps constant. This one borrows
+//! nothing: it copies the published packets and their descs by atomic loads, which are sound
+//! whoever writes meanwhile, looks at the watermark again, and checks what it has copied. A burst
+//! of which anything is wrong is thrown away as a whole and counted as torn.
+//!
+//! What a writer can still do is lie: about bytes, times, ports, numbers, losses. It can also be
+//! silent, or never end. It cannot make this process fault, read out of bounds, or wait in here.
+//!
+//! Invariants:
+//! - U1: shared packet memory is read by relaxed atomic loads only, inside the mapping, whose
+//!   seals keep it mapped and whose pages were present before (see `Mapping`).
+//! - U2: each desc of a burst that is lent points into the bytes copied for that burst, and its
+//!   facts too; packets are whole, in bounds, and no longer than on the wire.
+//! - U3: a call of [`next_burst`](UntrustedReader::next_burst) reads a bounded number of words.
+
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::{AtomicU64, fence};
+
+use crate::attach::ReceivedFiles;
+use crate::burst::{Burst, FactsAt, Place};
+use crate::desc::{Desc, FACTS_BYTES, Facts, Flags, align_up};
+use crate::error::AttachError;
+use crate::log::{MIN_SEGMENT_BYTES, Memory};
+use crate::protocol;
+use crate::reader::{Found, Reader, ReaderStatistics, end_of};
+
+const DESC_BYTES: usize = size_of::<Desc>();
+const WORD_BYTES: usize = size_of::<u64>();
+const PAGE_WORDS: usize = 4096 / WORD_BYTES;
+const _: () = assert!(MIN_SEGMENT_BYTES.is_multiple_of(size_of::<Page>()));
+
+/// Torn bursts after which one call says "nothing now".
+const TORN_TRIES: u32 = 8;
+
+/// The largest packet number that is believed: adding to it does not overflow.
+const MAX_NUMBER: u64 = u64::MAX >> 1;
+
+/// A reader of a log whose writer may break every rule.
+pub struct UntrustedReader {
+    reader: Reader,
+    copy: Copied,
+}
+
+impl UntrustedReader {
+    /// Attaches to a log of another process, of which nothing is taken on trust.
+    ///
+    /// # Errors
+    /// As [`Reader::attach`]; memory that its owner could take away, or has not put there, is one.
+    pub fn attach(files: ReceivedFiles) -> Result<Self, AttachError> {
+        // SAFETY: no burst is taken from this reader; `Copied` reads packet memory by U1.
+        let reader = unsafe { Reader::attach(files)? };
+        Ok(Self::from(reader))
+    }
+
+    /// Lends a private copy of the packets published since the last burst, all from one segment.
+    /// `None` when there are none now, or none that can be believed.
+    ///
+    /// Cost: as [`Reader::next_burst`], and a copy of the bytes and descs, 8 bytes at a time.
+    pub fn next_burst(&mut self) -> Option<Burst<'_>> {
+        for _ in 0..TORN_TRIES {
+            let found = self.reader.advance()?;
+            if self.copy.take(&self.reader.memory, &found).is_some() {
+                return Some(self.copy.burst());
+            }
+            self.reader.tear(&found);
+        }
+        None
+    }
+
+    /// As [`Reader::is_finished`]: by the word of the writer.
+    pub fn is_finished(&self) -> bool {
+        self.reader.is_finished()
+    }
+
+    /// What it has seen so far. With a writer that lies about packets' numbers, `missed` is what
+    /// the lie amounts to.
+    pub fn statistics(&self) -> ReaderStatistics {
+        self.reader.statistics()
+    }
+
+    /// As [`Reader::lag`].
+    pub fn lag(&self) -> u64 {
+        self.reader.lag()
+    }
+
+    /// As [`Reader::is_demoted`].
+    pub fn is_demoted(&self) -> bool {
+        self.reader.is_demoted()
+    }
+
+    /// As [`Reader::hash_kind`].
+    pub fn hash_kind(&self) -> u32 {
+        self.reader.hash_kind()
+    }
+
+    /// As [`Reader::kept_ns`].
+    pub fn kept_ns(&self) -> u64 {
+        self.reader.kept_ns()
+    }
+
+    /// As [`Reader::wait`]: sleeps at most `timeout_ns`, whatever the writer does.
+    pub fn wait(&mut self, timeout_ns: u64) {
+        self.reader.wait(timeout_ns);
+    }
+}
+
+impl From<Reader> for UntrustedReader {
+    /// Makes a reader copy what it reads. (Of this process, too: to see what that costs.)
+    fn from(reader: Reader) -> Self {
+        let copy = Copied::new(reader.memory.control.geometry().segment_bytes);
+        Self { reader, copy }
+    }
+}
+
+impl std::fmt::Debug for UntrustedReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UntrustedReader").field("reader", &self.reader).finish_non_exhaustive()
+    }
+}
+
+/// A page of private memory.
+#[derive(Clone)]
+#[repr(C, align(4096))]
+struct Page([u64; PAGE_WORDS]);
+
+/// This process's own copy of one burst. Packets stand where they stood in the segment, so that
+/// the descs hold as they are.
+///
+/// The pages are aligned as the segment is: at another offset a processor that compares the low 12
+/// bits of addresses takes the loads for ones of what was just stored, at four times the cost.
+/// Source: Intel 64 and IA-32 Optimization Reference Manual, "4-KByte aliasing".
+struct Copied {
+    segment_bytes: usize,
+    pages: Vec<Page>,
+    /// In memory order: the newest first.
+    worklist: Vec<Desc>,
+    /// Bytes up to the end of the newest packet.
+    end: usize,
+    base_time_ns: u64,
+    first_packet: u64,
+}
+
+impl Copied {
+    fn new(segment_bytes: usize) -> Self {
+        Self {
+            segment_bytes,
+            pages: vec![Page([0; PAGE_WORDS]); segment_bytes / size_of::<Page>()],
+            worklist: Vec::with_capacity(segment_bytes / DESC_BYTES),
+            end: 0,
+            base_time_ns: 0,
+            first_packet: 0,
+        }
+    }
+
+    /// The copy, lent. Only after `take` gave something.
+    fn burst(&self) -> Burst<'_> {
+        // SAFETY: `end` is at most a segment, which the pages are, and initialized; every value is
+        // a valid byte.
+        let bytes = unsafe { std::slice::from_raw_parts(self.pages.as_ptr().cast(), self.end) };
+        let (time_ns, first_packet) = (self.base_time_ns, self.first_packet);
+        Burst::new(Place::whole(bytes), &self.worklist, time_ns, first_packet, FactsAt::Behind)
+    }
+
+    /// Copies and checks what was found; `None`: it cannot be believed.
+    fn take(&mut self, memory: &Memory, found: &Found) -> Option<()> {
+        let current = &found.current;
+        // SAFETY: the segment's number was checked when it was entered, and the mapping has room
+        // for all segments: checked when it was attached.
+        let start = unsafe { memory.packets.add(current.segment as usize * self.segment_bytes) };
+        let worklist_starts_at = self.copy_worklist(start, found)?;
+        self.copy_packets(start, worklist_starts_at)?;
+        let line = memory.control.line(current.segment);
+        self.base_time_ns = line.base_time_ns.load(Relaxed); // one look; any value will do
+        self.first_packet = current.first_packet.wrapping_add(found.from.into()).min(MAX_NUMBER);
+        // What was loaded above was so before this look: if the segment was reused, it shows.
+        // (A writer that keeps to the protocol reuses no segment that is pinned.)
+        fence(Acquire);
+        let mark = protocol::watch(&memory.control, current.segment);
+        (mark.sequence() == current.sequence && mark.count() >= found.to).then_some(())
+    }
+
+    /// Copies descs `[from, to)`. Returns where the worklist starts in the segment.
+    fn copy_worklist(&mut self, start: NonNull<u8>, found: &Found) -> Option<usize> {
+        let worklist_bytes = found.to as usize * DESC_BYTES;
+        let at = self.segment_bytes.checked_sub(worklist_bytes)?;
+        let descs = (0..(found.to - found.from) as usize).map(|index| {
+            // SAFETY: `at + DESC_BYTES * (index + 1)` is at most `segment_bytes`, and both are
+            // multiples of 16.
+            let desc = unsafe { start.add(at + index * DESC_BYTES) };
+            // SAFETY: two words inside the segment, as just said; U1.
+            Desc::from_words(unsafe { [load(desc, 0), load(desc, 1)] })
+        });
+        self.worklist.clear();
+        self.worklist.extend(descs);
+        Some(at)
+    }
+
+    /// Copies the packets of the worklist just copied, which must lie in order of their descs
+    /// below `limit`.
+    fn copy_packets(&mut self, start: NonNull<u8>, limit: usize) -> Option<()> {
+        let oldest = self.worklist.last()?.offset() as usize;
+        let end = end_of(self.worklist.first()?);
+        let is_aligned = oldest.is_multiple_of(WORD_BYTES);
+        if !is_aligned || oldest > end || end > limit {
+            return None;
+        }
+        let lies_inside = |desc: &Desc| desc.offset() as usize >= oldest && end_of(desc) <= end;
+        if !self.worklist.iter().all(lies_inside) {
+            return None;
+        }
+        // SAFETY: `oldest <= end <= limit <= segment_bytes`: all is inside the segment.
+        let from = unsafe { start.add(oldest) };
+        let words = words_of(&mut self.pages);
+        let target = &mut words[oldest / WORD_BYTES..end / WORD_BYTES];
+        for (index, word) in target.iter_mut().enumerate() {
+            // SAFETY: word `index` of `end - oldest` bytes; `oldest` is aligned; U1.
+            *word = unsafe { load(from, index) };
+        }
+        self.end = end;
+        for desc in self.worklist.iter().filter(|desc| desc.flags().contains(Flags::FACTS)) {
+            moderate(words, desc);
+        }
+        Some(())
+    }
+}
+
+/// All words of some pages.
+fn words_of(pages: &mut [Page]) -> &mut [u64] {
+    let words = pages.len() * PAGE_WORDS;
+    // SAFETY: a page is just its words, one after the other, and the borrow goes on.
+    unsafe { std::slice::from_raw_parts_mut(pages.as_mut_ptr().cast(), words) }
+}
+
+/// Puts believable facts in place of those behind a packet, whose end was checked.
+#[cold]
+fn moderate(words: &mut [u64], desc: &Desc) {
+    let at = align_up(desc.offset() as usize + desc.length() as usize) / WORD_BYTES;
+    let target = &mut words[at..at + FACTS_BYTES / WORD_BYTES];
+    let mut bytes = [0; FACTS_BYTES];
+    for (bytes, word) in bytes.chunks_exact_mut(WORD_BYTES).zip(&*target) {
+        bytes.copy_from_slice(&word.to_ne_bytes());
+    }
+    if let Some(facts) = Facts::read(&bytes) {
+        target.copy_from_slice(&facts.moderated(desc.length()).words());
+    }
+}
+
+/// Word `index` from `start` on, whoever writes it.
+///
+/// # Safety
+/// `start` is aligned to 8, and word `index` behind it is mapped memory that is written by other
+/// processes or atomically, or not at all.
+#[inline]
+unsafe fn load(start: NonNull<u8>, index: usize) -> u64 {
+    // SAFETY: the caller's promise; a relaxed load is allowed on read-only memory.
+    unsafe { start.cast::<AtomicU64>().add(index).as_ref() }.load(Relaxed) // ordered by `take`
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! A reader's process that does its worst with all that it may write, its own page: at random, at
+//! full speed, without end. It costs the writer no packet and the other readers none.
+//!
+//! What it may not write, the kernel refuses: see the tests of `burstline_sys::memory`.
+#![cfg(not(miri))]
+
+use std::env;
+use std::io::{BufRead, BufReader};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use burstline_log::{
+    Appended, Log, LogConfig, MAX_WINDOW, Meta, Policy, Reader, ReaderConfig, RemoteSeat, Start,
+    Writer, WriterStatistics,
+};
+use burstline_sys::memory::{Mapping, PageChoice};
+use rustix::io::{FdFlags, fcntl_setfd};
+
+const SEGMENT_BYTES: usize = 4096;
+const SEGMENTS: usize = 32;
+const PACKETS: u64 = 300_000;
+const PAGE: &str = "BURSTLINE_TEST_PAGE";
+
+fn log(keep_ns: Option<u64>) -> (Log, Writer) {
+    Log::create(LogConfig {
+        name: "hostile".into(),
+        bytes: SEGMENTS * SEGMENT_BYTES,
+        segment_bytes: SEGMENT_BYTES,
+        pages: PageChoice::Size4K,
+        lossless_deadline_ns: Some(0),
+        keep_ns,
+        ..LogConfig::default()
+    })
+    .unwrap()
+}
+
+/// Starts this test binary again as a scribbler that has nothing but the page of a seat, and
+/// returns when it scribbles.
+fn spawn_scribbler(seat: &RemoteSeat, seed: u64) -> Child {
+    let page: OwnedFd = seat.files().page.try_clone_to_owned().unwrap();
+    fcntl_setfd(&page, FdFlags::empty()).unwrap();
+    let mut child = Command::new(env::current_exe().unwrap())
+        .args(["role_scribble_for_ever", "--exact", "--ignored", "--nocapture"])
+        .env(PAGE, format!("{} {seed}", page.as_raw_fd()))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line.contains("scribbling")), "it died");
+    child
+}
+
+#[test]
+#[ignore = "the other process of the tests below"]
+fn role_scribble_for_ever() {
+    let text = env::var(PAGE).expect("started by a test below");
+    let (page, seed) = text.split_once(' ').unwrap();
+    let page: RawFd = page.parse().unwrap();
+    // SAFETY: the parent left it open for this process, and nobody else here owns it.
+    let page = Mapping::attach_writable(unsafe { OwnedFd::from_raw_fd(page) }, None).unwrap();
+    // SAFETY: the mapping has that many words, and lives as long as this process.
+    let words = unsafe {
+        std::slice::from_raw_parts(page.as_ptr().as_ptr().cast::<AtomicU64>(), page.bytes() / 8)
+    };
+    println!("\nscribbling");
+    // Source of the numbers: Marsaglia, Xorshift RNGs, 2003.
+    let mut noise: u64 = seed.parse().unwrap();
+    loop {
+        noise ^= noise << 13;
+        noise ^= noise >> 7;
+        noise ^= noise << 17;
+        // Eight lines are in use: pins, cursor, waiting, attached, and what it says of itself.
+        let word = &words[(noise >> 32) as usize % 64];
+        let value = match noise % 5 {
+            0 => noise,
+            1 => u64::MAX,
+            2 => 0,
+            // Two pins that name a segment, or nearly.
+            3 => (noise >> 8) % (SEGMENTS as u64 + 2) | (noise >> 16) % (SEGMENTS as u64 + 2) << 32,
+            _ => (noise >> 8) % 10_000,
+        };
+        word.store(value, Relaxed);
+    }
+}
+
+fn append(writer: &mut Writer, number: u64) {
+    let meta = Meta::new(number, 48, 0);
+    assert_eq!(writer.append(&[number as u8; 48], &meta), Appended::Whole, "packet {number}");
+}
+
+fn drain(reader: &mut Reader) {
+    while let Some(burst) = reader.next_burst() {
+        for (number, packet) in (burst.first_packet()..).zip(burst.packets()) {
+            assert_eq!((packet.bytes(), packet.time_ns()), (&[number as u8; 48][..], number));
+        }
+    }
+}
+
+/// Writes with a hostile reader beside an honest one, and returns the writer's counts.
+fn write_beside(policy: Policy, keep_ns: Option<u64>) -> WriterStatistics {
+    let (log, mut writer) = log(keep_ns);
+    let mut honest = log.attach(ReaderConfig::default()).unwrap();
+    let config = ReaderConfig { policy, window: MAX_WINDOW, start: Start::Segment };
+    let seats = [(); 2].map(|()| log.attach_remote(config).unwrap());
+    let mut scribblers: Vec<_> =
+        (1_u64..).zip(&seats).map(|(seed, seat)| spawn_scribbler(seat, seed * 7919)).collect();
+    for number in 0..PACKETS {
+        append(&mut writer, number);
+        if number % 16 == 15 {
+            writer.publish();
+            drain(&mut honest);
+        }
+    }
+    for scribbler in &mut scribblers {
+        assert!(scribbler.try_wait().unwrap().is_none(), "it scribbled to the end");
+        scribbler.kill().unwrap();
+        scribbler.wait().unwrap();
+    }
+    let statistics = writer.statistics();
+    drop(writer);
+    drain(&mut honest);
+    assert!(honest.is_finished());
+    let seen = honest.statistics();
+    assert_eq!((seen.delivered, seen.missed, seen.laps), (PACKETS, 0, 0));
+    assert_eq!((statistics.packets, statistics.bytes), (PACKETS, 48 * PACKETS));
+    // Whoever comes to what they left behind finds a log in good order.
+    let mut late = log.attach(ReaderConfig { start: Start::Oldest, ..ReaderConfig::default() });
+    drain(late.as_mut().unwrap());
+    statistics
+}
+
+#[test]
+fn a_scribbler_costs_nobody_a_packet() {
+    for keep_ns in [None, Some(1_000_000), Some(u64::MAX)] {
+        let statistics = write_beside(Policy::Lossy, keep_ns);
+        assert_eq!((statistics.full, statistics.demoted), (0, 0), "{statistics:?}");
+    }
+}
+
+#[test]
+fn a_scribbler_on_a_lossless_seat_is_demoted_once_its_deadline_is_over() {
+    let statistics = write_beside(Policy::Lossless, None);
+    assert!(statistics.full == 0 && statistics.demoted <= 2, "{statistics:?}");
+}

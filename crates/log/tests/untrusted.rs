@@ -1,0 +1,260 @@
+//! A writer that breaks every rule, and readers that do not trust it, in two processes: the writer
+//! scribbles over packet and control memory at full speed while the reader goes on.
+#![cfg(not(miri))]
+
+use std::env;
+use std::fs;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::thread;
+
+use burstline_log::{
+    Appended, AttachError, Burst, Log, LogConfig, LogFiles, Meta, ReaderConfig, ReceivedFiles,
+    RemoteSeat, Start, UntrustedReader, Writer,
+};
+use burstline_sys::memory::{MemoryError, PageChoice};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::io::{FdFlags, fcntl_setfd};
+
+const SEGMENT_BYTES: usize = 16 << 10;
+const SEGMENTS: usize = 8;
+const FILES: &str = "BURSTLINE_TEST_FILES";
+/// Calls of `next_burst` that the reader survives before it ends well.
+const LOOKS: u64 = 200_000;
+
+fn log(name: &str) -> (Log, Writer) {
+    Log::create(LogConfig {
+        name: name.into(),
+        bytes: SEGMENTS * SEGMENT_BYTES,
+        segment_bytes: SEGMENT_BYTES,
+        pages: PageChoice::Size4K,
+        ..LogConfig::default()
+    })
+    .unwrap()
+}
+
+fn append(writer: &mut Writer, number: u64) {
+    let bytes = [number as u8; 200];
+    let length = 40 + number as usize % 160;
+    let meta = Meta { drops_before: number % 3 / 2, ..Meta::new(number, length as u32, 0) };
+    assert_eq!(writer.append(&bytes[..length], &meta), Appended::Whole);
+}
+
+fn received(files: LogFiles<'_>) -> ReceivedFiles {
+    let own = |file: BorrowedFd<'_>| file.try_clone_to_owned().unwrap();
+    ReceivedFiles {
+        packets: own(files.packets),
+        control: own(files.control),
+        page: own(files.page),
+        seat: files.seat,
+        window: files.window,
+        start: files.start,
+    }
+}
+
+/// The words of this process's writable mapping of the memfd `name`: what a writer gone mad has.
+fn own_memory(name: &str) -> &'static [AtomicU64] {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let wanted = format!("/memfd:{name} (deleted)");
+    let line = maps.lines().find(|line| line.ends_with(&wanted) && line.contains(" rw-s "));
+    let range = line.unwrap_or_else(|| panic!("{name} in {maps}")).split(' ').next().unwrap();
+    let number = |text: &str| usize::from_str_radix(text, 16).unwrap();
+    let (start, end) = range.split_once('-').map(|(a, b)| (number(a), number(b))).unwrap();
+    let first = std::ptr::with_exposed_provenance::<AtomicU64>(start);
+    // SAFETY: the kernel says that it is mapped, and the test keeps the log until it is done.
+    unsafe { std::slice::from_raw_parts(first, (end - start) / size_of::<AtomicU64>()) }
+}
+
+/// A stream of numbers that is good enough for scribbling. Source: Marsaglia, Xorshift RNGs, 2003.
+struct Noise(u64);
+
+impl Noise {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// A word of nonsense, or of sense in the wrong place: an old value with a bit turned over.
+    fn scribble(&mut self, words: &[AtomicU64]) {
+        let (value, at) = (self.next(), self.next() as usize % words.len());
+        let word = match value % 4 {
+            0 => value,
+            1 => words[self.next() as usize % words.len()].load(Relaxed),
+            2 => value % 64,
+            _ => words[at].load(Relaxed) ^ 1 << (value >> 58),
+        };
+        words[at].store(word, Relaxed);
+    }
+}
+
+/// Everything that code might do with a burst.
+fn use_all_of(burst: &Burst<'_>) {
+    // Numbers and counts can be added up without a care; times and bytes are any.
+    let mut sum = burst.first_packet() + burst.len() as u64;
+    let mut mix = 0;
+    assert!(burst.len() <= SEGMENT_BYTES / 16 && burst.extent() <= SEGMENT_BYTES);
+    for packet in burst.packets() {
+        assert_eq!(packet.bytes().len(), packet.length());
+        assert!(packet.original_length() >= packet.length());
+        sum += packet.drops_before() + u64::from(packet.port());
+        mix ^= packet.time_ns();
+        mix ^= packet.bytes().iter().map(|&byte| u64::from(byte)).sum::<u64>();
+    }
+    std::hint::black_box((sum, mix));
+}
+
+fn spawn_reader(seat: &RemoteSeat) -> Child {
+    let files = seat.files();
+    let clones = [files.packets, files.control, files.page].map(|file| {
+        let clone = file.try_clone_to_owned().unwrap();
+        fcntl_setfd(&clone, FdFlags::empty()).unwrap();
+        clone
+    });
+    let [packets, control, page] = clones.each_ref().map(AsRawFd::as_raw_fd);
+    let text = format!("{packets} {control} {page} {} {}", files.seat, files.window);
+    Command::new(env::current_exe().unwrap())
+        .args(["role_look_on", "--exact", "--ignored", "--nocapture"])
+        .env(FILES, text)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+#[ignore = "the other process of the test below"]
+fn role_look_on() {
+    let text = env::var(FILES).expect("started by the test below");
+    let numbers: Vec<RawFd> = text.split(' ').map(|word| word.parse().unwrap()).collect();
+    // SAFETY: the parent left these three open for this process, and nobody else here owns them.
+    let [packets, control, page] = [0, 1, 2].map(|at| unsafe { OwnedFd::from_raw_fd(numbers[at]) });
+    let (seat, window, start) = (numbers[3] as usize, numbers[4] as usize, Start::Oldest);
+    let files = ReceivedFiles { packets, control, page, seat, window, start };
+    let mut reader = UntrustedReader::attach(files).unwrap();
+    println!("attached");
+    let (mut bursts, mut ended) = (0_u64, 0_u64);
+    for _ in 0..LOOKS {
+        if let Some(burst) = reader.next_burst() {
+            bursts += 1;
+            use_all_of(&burst);
+        }
+        ended += u64::from(reader.is_finished());
+        reader.wait(1_000);
+        std::hint::black_box((reader.lag(), reader.kept_ns(), reader.is_demoted()));
+    }
+    println!("survived {bursts} bursts, {ended} ends, {:?}", reader.statistics());
+}
+
+#[test]
+fn a_writer_that_scribbles_over_everything_does_its_readers_no_harm() {
+    for seed in [1, 0x9e37_79b9_7f4a_7c15] {
+        let name = format!("mad-{seed:x}");
+        let (log, mut writer) = log(&name);
+        (0..2_000).for_each(|number| append(&mut writer, number));
+        writer.publish();
+        let seat = log.attach_remote(ReaderConfig::default()).unwrap();
+        let mut child = spawn_reader(&seat);
+        let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
+        let mut said = String::new();
+        while !said.contains("attached") {
+            assert!(std::io::BufRead::read_line(&mut stdout, &mut said).unwrap() > 0, "{said}");
+        }
+        let packets = own_memory(&format!("burstline-{name}"));
+        let control = own_memory(&format!("burstline-{name}-control"));
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut noise = Noise(seed);
+                while !is_over.load(Relaxed) {
+                    (0..8).for_each(|_| noise.scribble(packets));
+                    // A sound writer beside the mad one, so that there is something to read.
+                    append(&mut writer, noise.next() % 1000);
+                    writer.publish();
+                    if noise.next().is_multiple_of(16) {
+                        noise.scribble(control);
+                    }
+                }
+            });
+            let status = child.wait().unwrap();
+            is_over.store(true, Relaxed);
+            std::io::Read::read_to_string(&mut stdout, &mut said).unwrap();
+            assert!(status.success() && said.contains("survived"), "{status}: {said}");
+        });
+        let line = said.lines().find(|line| line.contains("survived")).unwrap();
+        eprintln!("{line}");
+    }
+}
+
+/// What a header says is read once and checked; whatever it says, attaching is an error or a
+/// reader that works.
+#[test]
+fn a_header_that_lies_is_refused_or_harmless() {
+    let (log, mut writer) = log("header");
+    (0..2_000).for_each(|number| append(&mut writer, number));
+    writer.publish();
+    let control = own_memory("burstline-header-control");
+    let sound: Vec<u64> = control.iter().map(|word| word.load(Relaxed)).collect();
+    let (mut noise, mut attached, mut refused) = (Noise(77), 0, 0);
+    for round in 0..4_000 {
+        control.iter().zip(&sound).for_each(|(word, &value)| word.store(value, Relaxed));
+        // The first five words: magic, version and hash, segment bytes, counts. Then anything.
+        let at = noise.next() as usize % 5;
+        let value = noise.next() >> (noise.next() % 64);
+        control[at].store(value, Relaxed);
+        (0..round % 8).for_each(|_| noise.scribble(control));
+        let seat = log.attach_remote(ReaderConfig::default()).unwrap();
+        match UntrustedReader::attach(received(seat.files())) {
+            Ok(mut reader) => {
+                attached += 1;
+                (0..20).for_each(|_| {
+                    reader.next_burst().iter().for_each(use_all_of);
+                });
+            }
+            Err(AttachError::NotALog { .. } | AttachError::Version { .. }) => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    control.iter().zip(&sound).for_each(|(word, &value)| word.store(value, Relaxed));
+    assert!(attached > 10 && refused > 10, "{attached} attached, {refused} refused");
+}
+
+/// Memory that is not what it should be: not sealed, of another size, or not there.
+#[test]
+fn memory_that_could_fault_is_refused() {
+    let (log, _writer) = log("fault");
+    let seat = log.attach_remote(ReaderConfig::default()).unwrap();
+    let sealed = SealFlags::SHRINK | SealFlags::GROW | SealFlags::FUTURE_WRITE | SealFlags::SEAL;
+    let file = |bytes: u64, seals: SealFlags| {
+        let file = memfd_create("other", MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&file, bytes).unwrap();
+        fcntl_add_seals(&file, seals).unwrap();
+        file
+    };
+    let bytes = (SEGMENTS * SEGMENT_BYTES) as u64;
+    for (bytes, seals) in [
+        (bytes, SealFlags::empty()),
+        (bytes, sealed - SealFlags::SHRINK),
+        (bytes, sealed - SealFlags::FUTURE_WRITE),
+        (0, sealed),
+        (bytes, sealed),   // hollow
+        (1 << 50, sealed), // as large as nothing is
+    ] {
+        for is_control in [false, true] {
+            let mut files = received(seat.files());
+            let place = if is_control { &mut files.control } else { &mut files.packets };
+            *place = file(bytes, seals);
+            let error = UntrustedReader::attach(files).map(drop).unwrap_err();
+            let AttachError::Memory(error) = error else { panic!("{error}") };
+            let is_right = match (bytes, seals == sealed) {
+                (_, false) => matches!(error, MemoryError::MissingSeals { .. }),
+                (0, true) => matches!(error, MemoryError::WrongSize { .. }),
+                _ => matches!(error, MemoryError::Hollow { .. }),
+            };
+            assert!(is_right, "{error}");
+        }
+    }
+    assert!(UntrustedReader::attach(received(seat.files())).is_ok());
+}
