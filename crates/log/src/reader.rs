@@ -85,7 +85,7 @@ pub struct Reader {
     /// The number of the first packet that was its own.
     first_own: u64,
     /// Packets taken last, of the current segment.
-    last: u32,
+    pub(crate) last: u32,
     is_finished: bool,
     statistics: ReaderStatistics,
 }
@@ -250,6 +250,7 @@ impl Reader {
         self.statistics.delivered -= packets;
         self.statistics.missed = self.statistics.missed.saturating_add(packets);
         self.statistics.torn += packets;
+        self.last = 0;
     }
 
     /// Finds the next packets. Looks at control memory only, and believes nothing there: every

@@ -31,8 +31,7 @@ impl Past {
     /// Adds the present writer, of which packets up to `stop` since the reader's start are meant,
     /// where there is such a limit.
     pub(super) fn with(&self, feed: &Feed, stop: Option<u64>) -> Sums {
-        let ReaderStatistics { missed, .. } = feed.statistics();
-        let torn = 0;
+        let ReaderStatistics { missed, torn, .. } = feed.statistics();
         let consumed = consumed(feed);
         // Read after what was consumed, and no less than that where somebody is to be trusted.
         let offered = match stop {

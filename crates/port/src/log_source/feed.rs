@@ -1,17 +1,20 @@
 //! One log of one writer, read in place or copied and checked.
 
-use burstline_log::{Burst, Ending, Reader, ReaderStatistics};
+use burstline_log::{Burst, Ending, Reader, ReaderStatistics, UntrustedReader};
 
 /// A reader.
 pub(super) enum Feed {
     /// Lends the writer's own memory.
     Trusting(Reader),
+    /// Lends copies.
+    Wary(Box<UntrustedReader>),
 }
 
 macro_rules! each {
     ($self:expr, $reader:ident => $body:expr) => {
         match $self {
             Feed::Trusting($reader) => $body,
+            Feed::Wary($reader) => $body,
         }
     };
 }
@@ -74,6 +77,6 @@ impl Feed {
     }
 
     pub(super) fn is_wary(&self) -> bool {
-        false
+        matches!(self, Self::Wary(_))
     }
 }

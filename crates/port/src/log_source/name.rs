@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use burstline_log::Start;
-use burstline_share::{AttachConfig, Attachment, ShareError, WriterLink};
+use burstline_log::{Start, UntrustedReader};
+use burstline_share::{AttachConfig, Attachment, Offer, ShareError, WriterLink};
 
 use super::feed::Feed;
 use super::settings::Settings;
@@ -126,7 +126,18 @@ fn attach(
         let readers = readers.collect();
         return Ok((link, readers));
     }
-    unimplemented!()
+    let Offer { logs, link } = Offer::ask(name, config)?;
+    let link = Arc::new(link);
+    let mut readers = Vec::new();
+    for files in logs {
+        let reader = UntrustedReader::attach(files).map_err(|error| {
+            let path = link.path().to_owned();
+            ShareError::Attach { path, error }
+        })?;
+        reader.tie_to(link.socket());
+        readers.push(taken(&link, Feed::Wary(Box::new(reader))));
+    }
+    Ok((link, readers))
 }
 
 fn is_set(flag: Option<&AtomicBool>) -> bool {

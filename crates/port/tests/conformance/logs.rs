@@ -15,7 +15,7 @@ use crate::common::{Folder, source};
 pub(crate) fn logs(folder: &Folder, file: &str) -> Vec<Backend> {
     let path = Rc::new(folder.path("log"));
     let file: Rc<str> = file.into();
-    let queries = ["", "?lossless&from=oldest"];
+    let queries = ["", "?lossless&from=oldest", "?untrusted", "?untrusted&lossless&window=4"];
     let backends = queries.into_iter().map(|query| {
         let (path, file) = (Rc::clone(&path), Rc::clone(&file));
         let open = move || open(&path.display().to_string(), &file, query);
