@@ -26,6 +26,9 @@ pub struct OpenOptions {
     /// Which packets `xdp:` ports take from the host; the others are
     /// [`Loss::Passed`](crate::Loss::Passed).
     pub only: Filter,
+    /// Bytes of packets that a live source's own queue should have room for, where nothing else
+    /// queues them. `None`: as the port thinks best.
+    pub queue_bytes: Option<usize>,
 }
 
 /// One kind of port.
