@@ -15,12 +15,16 @@
 //! can wait, or the user says so, the recorder is a lossless reader and a full log holds its
 //! sources up. Otherwise it is a lossy one, and what it missed is an exact count.
 //!
+//! One live source whose own queue is as deep as a log is recorded in place, by one thread and
+//! without a log, unless two cores are named for it (`in_place`, decision 0011).
+//!
 //! Invariants:
 //! - K1: for each log, its packets = seen by the recorder + missed by it; seen = given to the sink
 //!   + lost after the sink broke.
 //! - K2: the writers are dropped before the recorder ends, and the recorder reads to the end of
 //!   every log, so nothing is in flight between them when the job is over.
 
+mod in_place;
 mod receive;
 mod record;
 mod summary;
@@ -38,6 +42,7 @@ use crate::job::{self, Limits, Source, Threads};
 use crate::report::ThreadPlace;
 use crate::stage::Usage;
 use crate::{EngineError, Progress, Report};
+use in_place::InPlace;
 use receive::{Receiver, Took};
 use record::{Recorded, Recorder};
 use summary::Summary;
@@ -77,6 +82,13 @@ struct Lane {
 /// What a thread brings home, and where it ran.
 type Home<T> = (Result<ThreadPlace, EngineError>, T);
 
+/// What all threads bring home.
+struct Done {
+    places: Vec<Result<ThreadPlace, EngineError>>,
+    took: Vec<Took>,
+    recorded: Recorded,
+}
+
 /// Captures from all sources into a sink until they end, a limit is reached, `stop` is set or the
 /// sink breaks. The sink is opened last, so that no output is left behind by a job that could not
 /// begin.
@@ -91,7 +103,11 @@ pub fn capture(
     stop: &AtomicBool,
     progress: &Progress,
 ) -> Result<Report, EngineError> {
-    let receivers = options.threads.receivers.clamp(1, sources.len().max(1));
+    let is_in_place = in_place::is_chosen(&sources, options);
+    let receivers = match is_in_place {
+        true => 0,
+        false => options.threads.receivers.clamp(1, sources.len().max(1)),
+    };
     options.threads.check(receivers + 1)?;
     let policy = options.policy.unwrap_or_else(|| policy_for(&sources));
     let (mut logs, mut writers, mut readers) = (Vec::new(), Vec::new(), Vec::new());
@@ -111,16 +127,16 @@ pub fn capture(
         progress,
     };
     progress.start((options.log.bytes * receivers) as u64);
-    let recorder = Recorder::new(readers, &mut *sink, &job);
-    let (took, (record_place, recorded)) = run(&job, &mut sources, writers, recorder)?;
-    let mut places = Vec::new();
-    let mut threads = Vec::new();
-    for (place, took) in took {
-        places.push(place?);
-        threads.push(took);
-    }
-    places.push(record_place?);
-    let mut summary = Summary::new(&sources, threads, recorded, options.table.len());
+    let done = match is_in_place {
+        true => run_in_place(&job, &mut sources[0], &mut *sink)?,
+        false => {
+            let recorder = Recorder::new(readers, &mut *sink, &job);
+            run(&job, &mut sources, writers, recorder)?
+        }
+    };
+    let places = done.places.into_iter().collect::<Result<_, _>>()?;
+    let interfaces = options.table.len();
+    let mut summary = Summary::new(&sources, done.took, done.recorded, interfaces, is_in_place);
     sink.set_totals(&summary.totals());
     summary.recorded.finish(&mut *sink);
     let usage = Usage::now().since(&usage_before);
@@ -159,7 +175,7 @@ fn run<'a>(
     sources: &'a mut [Source],
     writers: Vec<Writer>,
     recorder: Recorder<'a>,
-) -> Result<(Vec<Home<Took>>, Home<Recorded>), EngineError> {
+) -> Result<Done, EngineError> {
     let threads = &job.options.threads;
     let receivers = writers.len();
     let mut hands: Vec<Vec<_>> = writers.iter().map(|_| Vec::new()).collect();
@@ -178,9 +194,27 @@ fn run<'a>(
         }
         // Only now: a thread begins with the rights of the one that starts it.
         let given_up = threads.drop_privileges().inspect_err(|_| job.clock.break_off());
-        let took = crew.into_iter().map(join).collect();
-        let recorded = join(recorder);
-        given_up.map(|()| (took, recorded))
+        let (mut places, took): (Vec<_>, _) = crew.into_iter().map(join).unzip();
+        let (place, recorded) = join(recorder);
+        places.push(place);
+        given_up.map(|()| Done { places, took, recorded })
+    })
+}
+
+/// Runs the one thread of a job without a log.
+fn run_in_place<'a>(
+    job: &'a Job<'a>,
+    source: &'a mut Source,
+    sink: &'a mut dyn Port,
+) -> Result<Done, EngineError> {
+    std::thread::scope(|scope| {
+        let work = InPlace::new(job, source, sink);
+        let thread = start(scope, job, 0, in_place::STAGE.to_owned(), || work.run())?;
+        // Only now, as in `run`.
+        let given_up = job.options.threads.drop_privileges();
+        let given_up = given_up.inspect_err(|_| job.clock.break_off());
+        let (place, (took, recorded)) = join(thread);
+        given_up.map(|()| Done { places: vec![place], took: vec![took], recorded })
     })
 }
 

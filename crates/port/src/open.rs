@@ -31,6 +31,9 @@ pub struct OpenOptions {
     pub only: Filter,
     /// Set when the job is to end: where opening waits for something, it waits no longer.
     pub stop: Option<Arc<AtomicBool>>,
+    /// Bytes of packets that a live source's own queue should have room for, where nothing else
+    /// queues them. `None`: as the port thinks best.
+    pub queue_bytes: Option<usize>,
 }
 
 /// One kind of port.

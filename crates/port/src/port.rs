@@ -76,6 +76,9 @@ pub struct Capabilities {
     /// A source that has packets in hand when it is stopped: after `finish` nothing new comes, and
     /// those can still be taken, until `Ended`.
     pub can_drain: bool,
+    /// A source whose own queue has as much room as it was asked to have
+    /// ([`OpenOptions::queue_bytes`](crate::OpenOptions::queue_bytes)): packets may wait there.
+    pub is_deep: bool,
 }
 
 /// What is known of a port once it is open.

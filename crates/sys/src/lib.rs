@@ -44,6 +44,7 @@ pub mod futex;
 pub mod limits;
 pub mod machine;
 pub mod memory;
+pub mod mounts;
 pub mod namespace;
 mod netlink;
 pub mod pcap;

@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
-use burstline_engine::{CaptureOptions, Policy, Progress};
+use burstline_engine::{CaptureOptions, Policy, Progress, Threads};
 use burstline_log::LogConfig;
-use burstline_port::{Address, open_sink};
+use burstline_port::{Address, OpenOptions, open_sink};
+use burstline_sys::memory::PageChoice;
 
 use super::file_address;
 use crate::args::{CaptureArgs, Format};
@@ -24,7 +25,7 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let stop = signals::stop_flag()?;
     let sink = sink_address(args)?;
     let threads = common.threads(THREADS)?;
-    let ports = common.open_options();
+    let ports = OpenOptions { queue_bytes: queue(args, &threads), ..common.open_options() };
     let options = CaptureOptions {
         limits: common.limits(),
         log: LogConfig {
@@ -49,6 +50,14 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
         let open = || open_sink(&sink, &ports);
         burstline_engine::capture(sources, open, &options, &stop, &progress)
     })
+}
+
+/// How deep a live source's own queue is to be, so that it needs no log: where one core is to do
+/// all the work, and nothing is said about a log but its size.
+fn queue(args: &CaptureArgs, threads: &Threads) -> Option<usize> {
+    let is_alone = args.common.sources.len() == 1 && threads.cores.len() < THREADS;
+    let is_about_a_log = args.segment.is_some() || args.pages != PageChoice::Auto;
+    (is_alone && !is_about_a_log).then_some(args.buffer)
 }
 
 /// The size of a segment that holds every packet of these sources.

@@ -77,6 +77,7 @@ impl LogSource {
             can_lend: true,
             can_wait: settings.policy == Policy::Lossless,
             can_drain: true,
+            is_deep: options.queue_bytes.is_some(),
             ..Capabilities::default()
         };
         let timestamps = TimestampSource::from_code(feed.clock_kind());
