@@ -34,11 +34,13 @@ use std::sync::atomic::AtomicBool;
 use std::thread::{Scope, ScopedJoinHandle};
 
 use burstline_log::{Log, LogConfig, Reader, ReaderConfig, Start, Writer, WriterStatistics};
-use burstline_port::{Port, PortError, PortTable};
+use burstline_port::{Port, PortError, PortTable, TimestampSource};
+use burstline_share::PublishConfig;
 
 use crate::budget::Budget;
 use crate::clock::JobClock;
 use crate::job::{self, Limits, Source, Threads};
+use crate::published::Publication;
 use crate::report::ThreadPlace;
 use crate::stage::Usage;
 use crate::{EngineError, Progress, Report};
@@ -62,6 +64,8 @@ pub struct CaptureOptions {
     pub policy: Option<Policy>,
     /// The interfaces of the job: the one that its ports were opened with.
     pub table: PortTable,
+    /// Under which name other programs may read the log, or logs.
+    pub publish: Option<PublishConfig>,
 }
 
 /// What the threads of a capture share.
@@ -110,15 +114,20 @@ pub fn capture(
     };
     options.threads.check(receivers + 1)?;
     let policy = options.policy.unwrap_or_else(|| policy_for(&sources));
+    let shape = LogConfig { clock_kind: clock_kind(&sources), ..options.log.clone() };
     let (mut logs, mut writers, mut readers) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..receivers {
-        let lane = lane(&options.log, policy, number, receivers)?;
+        let lane = lane(&shape, policy, number, receivers)?;
         logs.push(lane.log);
         writers.push(lane.writer);
         readers.push(lane.reader);
     }
     options.threads.rehearse("capture")?;
     let mut sink = open_sink()?;
+    let publication = match &options.publish {
+        Some(config) => Some(Publication::start(config, &logs, &options.table)?),
+        None => None,
+    };
     let usage_before = Usage::now();
     let job = Job {
         options,
@@ -136,6 +145,7 @@ pub fn capture(
     };
     let places = done.places.into_iter().collect::<Result<_, _>>()?;
     let interfaces = options.table.len();
+    let is_stopped = job.clock.is_stopped();
     let mut summary = Summary::new(&sources, done.took, done.recorded, interfaces, is_in_place);
     sink.set_totals(&summary.totals());
     summary.recorded.finish(&mut *sink);
@@ -145,12 +155,21 @@ pub fn capture(
     report.poll = options.threads.poll;
     report.placement.threads = places;
     summary::describe_memory(&mut report, &logs);
+    report.published = publication.map(|publication| publication.end(is_stopped));
     Ok(report)
 }
 
 fn policy_for(sources: &[Source]) -> Policy {
     let can_wait = |source: &Source| source.port.info().capabilities.can_wait;
     if sources.iter().all(can_wait) { Policy::Lossless } else { Policy::Lossy }
+}
+
+/// Whose clock the sources' times are from, if it is one.
+fn clock_kind(sources: &[Source]) -> u32 {
+    let mut clocks = sources.iter().map(|source| source.port.info().timestamps);
+    let first = clocks.next().unwrap_or(TimestampSource::Mixed);
+    let is_one = clocks.all(|clock| clock == first);
+    if is_one { first.code() } else { TimestampSource::Mixed.code() }
 }
 
 /// Makes log `number` of `count`, with its two ends.

@@ -33,6 +33,7 @@ mod error;
 mod job;
 mod ledger;
 mod progress;
+mod published;
 mod report;
 mod stage;
 mod tally;
@@ -43,6 +44,7 @@ pub use count::count;
 pub use error::EngineError;
 pub use job::{Limits, Source, Threads};
 pub use ledger::{PortReport, Total};
+pub use published::PublishedReport;
 pub use progress::{Counts, Progress, Snapshot};
 pub use report::{
     CpuReport, MemoryReport, PlacementReport, Report, StageReport, ThreadPlace, TimestampReport,

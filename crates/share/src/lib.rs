@@ -50,4 +50,4 @@ pub use message::{MESSAGE_BYTES_MAX, PROTOCOL_VERSION};
 pub use places::{NAME_BYTES_MAX, published_sockets};
 pub use publisher::{LosslessReaders, PublishConfig, Publisher};
 pub use refusal::Refusal;
-pub use status::{LogStatus, PublisherStatus, ReaderStatus, query};
+pub use status::{LogStatus, PublisherStatus, ReaderStatus, Visits, query};

@@ -64,7 +64,7 @@ pub(crate) struct AttachRequest {
 pub(crate) enum Reply {
     Welcome(Welcome),
     Refused(Refusal),
-    Publisher { epoch: u64, pid: u32, logs: u32 },
+    Publisher { epoch: u64, pid: u32, logs: u32, up_s: u64 },
     Log(LogStatus),
     Readers(Vec<ReaderStatus>),
     End,
@@ -135,16 +135,23 @@ impl Reply {
                 bytes.extend([a, b].map(u64::to_le_bytes).as_flattened());
                 bytes
             }
-            Self::Publisher { epoch, pid, logs } => {
+            Self::Publisher { epoch, pid, logs, up_s } => {
                 let mut bytes = header(PUBLISHER);
                 bytes.extend(epoch.to_le_bytes());
                 bytes.extend([*pid, *logs].map(u32::to_le_bytes).as_flattened());
+                bytes.extend(up_s.to_le_bytes());
                 bytes
             }
             Self::Log(log) => {
                 let mut bytes = header(LOG);
-                let LogStatus { published, segments, segment_bytes, readers, max_readers } = *log;
-                let words = [published, segments, segment_bytes, readers, max_readers];
+                let words = [
+                    log.published,
+                    log.segments,
+                    log.segment_bytes,
+                    log.readers,
+                    log.max_readers,
+                    log.kept_ns,
+                ];
                 bytes.extend(words.map(u64::to_le_bytes).as_flattened());
                 bytes
             }
@@ -281,7 +288,8 @@ impl Fields<'_> {
     }
 
     fn publisher(&mut self) -> Option<Reply> {
-        Some(Reply::Publisher { epoch: self.u64()?, pid: self.u32()?, logs: self.u32()? })
+        let (epoch, pid, logs) = (self.u64()?, self.u32()?, self.u32()?);
+        Some(Reply::Publisher { epoch, pid, logs, up_s: self.u64()? })
     }
 
     fn log(&mut self) -> Option<LogStatus> {
@@ -291,6 +299,7 @@ impl Fields<'_> {
             segment_bytes: self.u64()?,
             readers: self.u64()?,
             max_readers: self.u64()?,
+            kept_ns: self.u64()?,
         })
     }
 

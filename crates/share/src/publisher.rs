@@ -13,7 +13,7 @@ use crate::places;
 use crate::roster::Roster;
 use crate::server::Server;
 use crate::socket_file::{Permissions, SocketFile};
-use crate::status::{LOGS_MAX, ReaderStatus};
+use crate::status::{LOGS_MAX, ReaderStatus, Visits};
 
 /// Whether readers of other processes may hold the writer up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -102,6 +102,11 @@ impl Publisher {
     /// Cost: a lock that no packet waits for, a few loads a reader.
     pub fn readers(&self) -> Vec<ReaderStatus> {
         self.roster.readers()
+    }
+
+    /// Everybody who has read here, and those who have gone again.
+    pub fn visits(&self) -> Visits {
+        self.roster.all_visits()
     }
 }
 

@@ -10,7 +10,10 @@ use burstline_sys::seqpacket::Credentials;
 use crate::message::{AttachRequest, READERS_A_MESSAGE, Reply, Welcome};
 use crate::publisher::LosslessReaders;
 use crate::refusal::Refusal;
-use crate::status::{self, LogStatus, ReaderStatus};
+use crate::status::{self, LogStatus, ReaderStatus, Visits};
+
+/// Seats of readers that have gone which are remembered.
+const GONE_MAX: usize = 1024;
 
 /// The logs of a name, and everybody who sits at them. Shared by the publisher's thread, which
 /// seats and frees, and whoever asks how the readers are.
@@ -18,7 +21,9 @@ pub(crate) struct Roster {
     pub(crate) epoch: u64,
     logs: Vec<Log>,
     lossless: LosslessReaders,
+    since_ns: u64,
     guests: Mutex<Vec<Guest>>,
+    visits: Mutex<Visits>,
 }
 
 /// One connection's seats.
@@ -34,7 +39,8 @@ struct Guest {
 
 impl Roster {
     pub(crate) fn new(epoch: u64, logs: Vec<Log>, lossless: LosslessReaders) -> Self {
-        Self { epoch, logs, lossless, guests: Mutex::new(Vec::new()) }
+        let (guests, visits) = (Mutex::default(), Mutex::default());
+        Self { epoch, logs, lossless, since_ns: clock::monotonic_ns(), guests, visits }
     }
 
     /// Takes a seat at each log that is asked for, or at none. `welcome` then sends one log's
@@ -68,6 +74,9 @@ impl Roster {
         });
         if is_welcome {
             guests.push(Guest { connection, peer, command, request, since_ns, seats });
+            let mut visits = self.visits();
+            visits.total += 1;
+            visits.peak = visits.peak.max(guests.len());
         }
         Ok(is_welcome)
     }
@@ -91,7 +100,19 @@ impl Roster {
 
     /// The connection has ended: its seats are free.
     pub(crate) fn leave(&self, connection: u64) {
-        self.lock().retain(|guest| guest.connection != connection);
+        let mut guests = self.lock();
+        let Some(at) = guests.iter().position(|guest| guest.connection == connection) else {
+            return;
+        };
+        let (guest, now_ns) = (guests.remove(at), clock::monotonic_ns());
+        let mut visits = self.visits();
+        for (log, seat) in &guest.seats {
+            if visits.gone.len() < GONE_MAX {
+                visits.gone.push(guest.status(*log, seat, now_ns));
+            } else {
+                visits.gone_omitted += 1;
+            }
+        }
     }
 
     /// Nobody watches the connections any more. Their readers live on, perhaps beside a writer,
@@ -111,16 +132,26 @@ impl Roster {
         statuses.collect()
     }
 
+    /// Everybody who has been here.
+    pub(crate) fn all_visits(&self) -> Visits {
+        self.visits().clone()
+    }
+
     /// The answer to a query.
     pub(crate) fn answer(&self) -> Vec<Reply> {
         let (epoch, pid, logs) = (self.epoch, std::process::id(), self.logs.len() as u32);
-        let mut replies = vec![Reply::Publisher { epoch, pid, logs }];
+        let up_s = clock::monotonic_ns().saturating_sub(self.since_ns) / 1_000_000_000;
+        let mut replies = vec![Reply::Publisher { epoch, pid, logs, up_s }];
         replies.extend(self.logs.iter().map(|log| Reply::Log(log_status(log))));
         let readers = self.readers();
         let parts = readers.chunks(READERS_A_MESSAGE);
         replies.extend(parts.map(|part| Reply::Readers(part.to_vec())));
         replies.push(Reply::End);
         replies
+    }
+
+    fn visits(&self) -> MutexGuard<'_, Visits> {
+        self.visits.lock().unwrap_or_else(PoisonError::into_inner) // counts and a list
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Guest>> {
@@ -161,6 +192,7 @@ fn log_status(log: &Log) -> LogStatus {
         segment_bytes: config.segment_bytes as u64,
         readers: log.readers() as u64,
         max_readers: config.max_readers as u64,
+        kept_ns: log.history().map_or(0, |history| history.kept_ns),
     }
 }
 

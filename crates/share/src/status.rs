@@ -24,6 +24,8 @@ pub struct PublisherStatus {
     pub pid: u32,
     /// The publisher's user, by the kernel's.
     pub uid: u32,
+    /// For how long it has published, in seconds.
+    pub up_s: u64,
     /// Its logs.
     pub logs: Vec<LogStatus>,
     /// Its readers in other processes: one entry for each seat.
@@ -43,6 +45,8 @@ pub struct LogStatus {
     pub readers: u64,
     /// Seats that there are.
     pub max_readers: u64,
+    /// How far back it can be read, in ns; 0 where it keeps no past.
+    pub kept_ns: u64,
 }
 
 /// One seat that a reader of another process sits on. Process, user and what is said of the
@@ -81,6 +85,19 @@ pub struct ReaderStatus {
     pub command: String,
 }
 
+/// Everybody who has read a publisher's logs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Visits {
+    /// Readers over its life, whatever the number of logs that each reads.
+    pub total: u64,
+    /// The most at a time.
+    pub peak: usize,
+    /// The seats of those that have gone, as they were then; the first thousand.
+    pub gone: Vec<ReaderStatus>,
+    /// Seats of others that have gone.
+    pub gone_omitted: u64,
+}
+
 /// Asks the publisher of `name` how it is. Takes up to 5 s where that does not answer.
 ///
 /// # Errors
@@ -89,12 +106,12 @@ pub fn query(name: &str) -> Result<PublisherStatus, ShareError> {
     let call = Call::connect(name)?;
     call.send(&Request::Query)?;
     let path: &Path = &call.path;
-    let (mut epoch, mut pid) = (0, 0);
+    let (mut epoch, mut pid, mut up_s) = (0, 0, 0);
     let (mut logs, mut readers) = (Vec::new(), Vec::new());
     loop {
         match call.receive(None)? {
-            Reply::Publisher { epoch: theirs, pid: process, .. } => {
-                (epoch, pid) = (theirs, process)
+            Reply::Publisher { epoch: theirs, pid: process, up_s: up, .. } => {
+                (epoch, pid, up_s) = (theirs, process, up)
             }
             Reply::Log(log) if logs.len() < LOGS_MAX => logs.push(log),
             Reply::Readers(more) if readers.len() < READERS_MAX => readers.extend(more),
@@ -106,7 +123,7 @@ pub fn query(name: &str) -> Result<PublisherStatus, ShareError> {
         }
     }
     let uid = call.peer.uid;
-    Ok(PublisherStatus { path: path.to_owned(), epoch, pid, uid, logs, readers })
+    Ok(PublisherStatus { path: path.to_owned(), epoch, pid, uid, up_s, logs, readers })
 }
 
 /// Text up to the first 0, with nothing in it that could move a terminal's cursor.

@@ -38,7 +38,8 @@ pub(super) fn is_chosen(sources: &[Source], options: &CaptureOptions) -> bool {
         let can = source.port.info().capabilities;
         can.is_deep && can.can_lend
     };
-    matches!(sources, [source] if is_fit(source)) && options.threads.cores.len() < 2
+    let is_alone = matches!(sources, [source] if is_fit(source));
+    is_alone && options.threads.cores.len() < 2 && options.publish.is_none()
 }
 
 /// The thread's own.

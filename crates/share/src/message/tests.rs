@@ -57,13 +57,17 @@ fn reply() -> impl Strategy<Value = Reply> {
             Reply::Welcome(Welcome { epoch, pid, index, count, seat, window })
         }),
         refusal().prop_map(Reply::Refused),
-        any::<(u64, u32, u32)>().prop_map(|(epoch, pid, logs)| Reply::Publisher {
+        any::<(u64, u32, u32, u64)>().prop_map(|(epoch, pid, logs, up_s)| Reply::Publisher {
             epoch,
             pid,
-            logs
+            logs,
+            up_s
         }),
-        any::<[u64; 5]>().prop_map(|[published, segments, segment_bytes, readers, max_readers]| {
-            Reply::Log(LogStatus { published, segments, segment_bytes, readers, max_readers })
+        any::<[u64; 6]>().prop_map(|[published, segments, segment_bytes, readers, most, kept_ns]| {
+            let max_readers = most;
+            let status =
+                LogStatus { published, segments, segment_bytes, readers, max_readers, kept_ns };
+            Reply::Log(status)
         }),
         prop::collection::vec(reader(), 0..=READERS_A_MESSAGE).prop_map(Reply::Readers),
         Just(Reply::End),
