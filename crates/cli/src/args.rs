@@ -10,7 +10,7 @@ pub(crate) mod values;
 
 use clap::{Parser, Subcommand};
 
-pub(crate) use capture::{CaptureArgs, Format};
+pub(crate) use capture::{CaptureArgs, Format, Trigger};
 pub(crate) use common::CommonArgs;
 pub(crate) use count::CountArgs;
 pub(crate) use demo::DemoArgs;

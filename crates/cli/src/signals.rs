@@ -1,12 +1,12 @@
 //! SIGINT, SIGTERM, and SIGHUP where nohup(1) does not have it ignored: the first ends the job in
 //! good order, the second at once. SIGXFSZ, a file above `ulimit -f`, is an error of the write that
-//! went too far, not the end of the process.
+//! went too far, not the end of the process. SIGUSR1 is a trigger of the flight recorder.
 
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXFSZ};
 use signal_hook::flag;
 
 use crate::failure::Failure;
@@ -26,6 +26,14 @@ pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))
         .map_err(|error| Failure::new(format!("catch signal {SIGXFSZ}: {error}")))?;
     Ok(stop)
+}
+
+/// A flag that each SIGUSR1 sets.
+pub(crate) fn trigger_flag() -> Result<Arc<AtomicBool>, Failure> {
+    let trigger = Arc::new(AtomicBool::new(false));
+    flag::register(SIGUSR1, Arc::clone(&trigger))
+        .map_err(|error| Failure::new(format!("catch signal {SIGUSR1}: {error}")))?;
+    Ok(trigger)
 }
 
 /// Whether whoever started this process has it ignore a signal. Source: proc_pid_status(5).

@@ -4,6 +4,7 @@ mod capture;
 mod count;
 mod demo;
 mod doctor;
+mod flight;
 
 use std::process::ExitCode;
 

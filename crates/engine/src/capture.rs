@@ -24,6 +24,7 @@
 //! - K2: the writers are dropped before the recorder ends, and the recorder reads to the end of
 //!   every log, so nothing is in flight between them when the job is over.
 
+mod flight;
 mod in_place;
 mod receive;
 mod record;
@@ -50,6 +51,7 @@ use record::{Recorded, Recorder};
 use summary::Summary;
 
 pub use burstline_log::Policy;
+pub use flight::{FlightOptions, capture_flight};
 
 /// What a capture is made with, besides its ports.
 #[derive(Clone, Debug)]
@@ -76,11 +78,11 @@ struct Job<'a> {
     progress: &'a Progress,
 }
 
-/// A log that is about to be used.
-struct Lane {
-    log: Log,
-    writer: Writer,
-    reader: Reader,
+/// The logs of a job, with their two ends.
+struct Lanes {
+    logs: Vec<Log>,
+    writers: Vec<Writer>,
+    readers: Vec<Reader>,
 }
 
 /// What a thread brings home, and where it ran.
@@ -114,20 +116,10 @@ pub fn capture(
     };
     options.threads.check(receivers + 1)?;
     let policy = options.policy.unwrap_or_else(|| policy_for(&sources));
-    let shape = LogConfig { clock_kind: clock_kind(&sources), ..options.log.clone() };
-    let (mut logs, mut writers, mut readers) = (Vec::new(), Vec::new(), Vec::new());
-    for number in 0..receivers {
-        let lane = lane(&shape, policy, number, receivers)?;
-        logs.push(lane.log);
-        writers.push(lane.writer);
-        readers.push(lane.reader);
-    }
+    let Lanes { logs, writers, readers } = lanes(options, &sources, policy, receivers)?;
     options.threads.rehearse("capture")?;
+    let publication = Publication::of(options, &logs)?;
     let mut sink = open_sink()?;
-    let publication = match &options.publish {
-        Some(config) => Some(Publication::start(config, &logs, &options.table)?),
-        None => None,
-    };
     let usage_before = Usage::now();
     let job = Job {
         options,
@@ -140,12 +132,12 @@ pub fn capture(
         true => run_in_place(&job, &mut sources[0], &mut *sink)?,
         false => {
             let recorder = Recorder::new(readers, &mut *sink, &job);
-            run(&job, &mut sources, writers, recorder)?
+            run(&job, &mut sources, writers, || recorder.run())?
         }
     };
     let places = done.places.into_iter().collect::<Result<_, _>>()?;
     let interfaces = options.table.len();
-    let is_stopped = job.clock.is_stopped();
+    let is_stopped = is_stopped(&job, &done.took);
     let mut summary = Summary::new(&sources, done.took, done.recorded, interfaces, is_in_place);
     sink.set_totals(&summary.totals());
     summary.recorded.finish(&mut *sink);
@@ -172,20 +164,31 @@ fn clock_kind(sources: &[Source]) -> u32 {
     if is_one { first.code() } else { TimestampSource::Mixed.code() }
 }
 
-/// Makes log `number` of `count`, with its two ends.
-fn lane(
-    config: &LogConfig,
+/// Makes `count` logs.
+fn lanes(
+    options: &CaptureOptions,
+    sources: &[Source],
     policy: Policy,
-    number: usize,
     count: usize,
-) -> Result<Lane, EngineError> {
-    let mut config = config.clone();
-    if count > 1 {
-        config.name += &format!("-{number}");
+) -> Result<Lanes, EngineError> {
+    let mut lanes = Lanes { logs: Vec::new(), writers: Vec::new(), readers: Vec::new() };
+    for number in 0..count {
+        let mut config = LogConfig { clock_kind: clock_kind(sources), ..options.log.clone() };
+        if count > 1 {
+            config.name += &format!("-{number}");
+        }
+        let (log, writer) = Log::create(config)?;
+        let reader = ReaderConfig { policy, window: 1, start: Start::Segment };
+        lanes.readers.push(log.attach(reader)?);
+        lanes.logs.push(log);
+        lanes.writers.push(writer);
     }
-    let (log, writer) = Log::create(config)?;
-    let reader = log.attach(ReaderConfig { policy, window: 1, start: Start::Segment })?;
-    Ok(Lane { log, writer, reader })
+    Ok(lanes)
+}
+
+/// Whether a job was ended before it was over by itself, so that another may follow it.
+fn is_stopped(job: &Job<'_>, took: &[Took]) -> bool {
+    job.clock.is_stopped() || took.iter().any(|took| !took.errors.is_empty())
 }
 
 /// Runs all threads to their end.
@@ -193,7 +196,7 @@ fn run<'a>(
     job: &'a Job<'a>,
     sources: &'a mut [Source],
     writers: Vec<Writer>,
-    recorder: Recorder<'a>,
+    record: impl FnOnce() -> Recorded + Send,
 ) -> Result<Done, EngineError> {
     let threads = &job.options.threads;
     let receivers = writers.len();
@@ -203,7 +206,7 @@ fn run<'a>(
     }
     std::thread::scope(|scope| {
         let last = threads.cores.len().saturating_sub(1).max(receivers);
-        let recorder = start(scope, job, last, "record".to_owned(), || recorder.run())?;
+        let recorder = start(scope, job, last, "record".to_owned(), record)?;
         let bell = (receivers > 1).then(|| recorder.thread().clone());
         let mut crew = Vec::new();
         for (number, (hand, writer)) in hands.into_iter().zip(writers).enumerate() {

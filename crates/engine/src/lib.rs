@@ -39,7 +39,7 @@ mod stage;
 mod tally;
 mod waiting;
 
-pub use capture::{CaptureOptions, Policy, capture};
+pub use capture::{CaptureOptions, FlightOptions, Policy, capture, capture_flight};
 pub use count::count;
 pub use error::EngineError;
 pub use job::{Limits, Source, Threads};
@@ -47,6 +47,7 @@ pub use ledger::{PortReport, Total};
 pub use published::PublishedReport;
 pub use progress::{Counts, Progress, Snapshot};
 pub use report::{
-    CpuReport, MemoryReport, PlacementReport, Report, StageReport, ThreadPlace, TimestampReport,
+    CpuReport, FlightFile, FlightReport, MemoryReport, PlacementReport, Report, StageReport,
+    ThreadPlace, TimestampReport,
 };
 pub use waiting::PollMode;

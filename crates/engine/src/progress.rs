@@ -55,6 +55,10 @@ pub struct Progress {
     /// By thread that receives, as `received`.
     segments: Vec<AtomicU64>,
     log_bytes: AtomicU64,
+    /// How far back the logs go, in ns; `u64::MAX` where that is nobody's concern.
+    kept_ns: AtomicU64,
+    /// Files that triggers have had begun.
+    files: AtomicU64,
     is_started: AtomicBool,
     /// Losses so far by place: one for each source, then the recorder's. Changed some times a
     /// second, by each place's own thread.
@@ -74,6 +78,10 @@ pub struct Snapshot {
     pub segments: u64,
     /// Size of the logs' packet memory, 0 where there is none.
     pub log_bytes: u64,
+    /// How far back the log goes that keeps its past, in ns; of several the shortest.
+    pub kept_ns: Option<u64>,
+    /// Files that triggers have had begun so far.
+    pub files: u64,
     /// Losses by cause.
     pub lost: Losses,
 }
@@ -86,6 +94,8 @@ impl Progress {
             recorded: Counter::default(),
             segments: (0..sources).map(|_| AtomicU64::new(0)).collect(),
             log_bytes: AtomicU64::new(0),
+            kept_ns: AtomicU64::new(u64::MAX),
+            files: AtomicU64::new(0),
             is_started: AtomicBool::new(false),
             losses: Mutex::new(vec![Losses::default(); sources + 1]),
         }
@@ -110,6 +120,8 @@ impl Progress {
             recorded: self.recorded.load(),
             segments: self.segments.iter().map(|segments| segments.load(Relaxed)).sum(),
             log_bytes: self.log_bytes.load(Relaxed),
+            kept_ns: Some(self.kept_ns.load(Relaxed)).filter(|&kept_ns| kept_ns != u64::MAX),
+            files: self.files.load(Relaxed),
             lost,
         }
     }
@@ -117,6 +129,18 @@ impl Progress {
     pub(crate) fn start(&self, log_bytes: u64) {
         self.log_bytes.store(log_bytes, Relaxed); // see the module
         self.is_started.store(true, Relaxed);
+    }
+
+    pub(crate) fn set_flight(&self, kept_ns: u64, files: u64) {
+        self.kept_ns.store(kept_ns, Relaxed); // see the module
+        self.files.store(files, Relaxed);
+    }
+
+    /// Packets that the sources have lost so far, what nobody asked for aside.
+    pub(crate) fn lost_by_sources(&self) -> u64 {
+        let places = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
+        let sources = &places[..self.received.len()];
+        sources.iter().map(Losses::missing).sum()
     }
 
     /// `thread` is below the number of sources.

@@ -14,6 +14,8 @@ use burstline_log::Log;
 use burstline_port::PortTable;
 use burstline_share::{PublishConfig, Publisher, ReaderStatus, ShareError};
 
+use crate::CaptureOptions;
+
 /// How long the readers have to say that they have come to the end. They can read on afterwards;
 /// only nobody hears of it.
 const LAST_WORDS: Duration = Duration::from_millis(300);
@@ -55,8 +57,16 @@ pub(crate) struct Publication {
 }
 
 impl Publication {
-    /// Publishes logs that nothing was written to yet.
-    pub(crate) fn start(
+    /// Publishes a job's logs, to which nothing was written yet, if it is to.
+    pub(crate) fn of(
+        options: &CaptureOptions,
+        logs: &[Log],
+    ) -> Result<Option<Self>, ShareError> {
+        let publish = options.publish.as_ref();
+        publish.map(|config| Self::start(config, logs, &options.table)).transpose()
+    }
+
+    fn start(
         config: &PublishConfig,
         logs: &[Log],
         table: &PortTable,

@@ -31,6 +31,8 @@ pub struct Report {
     pub memory: MemoryReport,
     /// Whose clock the packets' times are from.
     pub timestamp: TimestampReport,
+    /// What became of the past, in a job that keeps it.
+    pub flight: Option<FlightReport>,
     /// What the job cost.
     pub cpu: CpuReport,
     /// The earliest and the latest packet time, in ns since 1970, if there was a packet.
@@ -125,6 +127,34 @@ impl Default for MemoryReport {
             resident: ResidentMemory::default(),
         }
     }
+}
+
+/// What became of the past, in a job that keeps it until a trigger asks for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FlightReport {
+    /// How much of it was to be kept, in ns.
+    pub asked_ns: u64,
+    /// How far back the log went at the end, in ns; of several the shortest.
+    pub kept_ns: u64,
+    /// The least that the memory was enough for, in ns, if it was ever too small.
+    pub shortest_ns: Option<u64>,
+    /// The size of each log that would have been enough, in bytes, if this one was not.
+    pub wanted_bytes: Option<u64>,
+    /// What was written, in order.
+    pub files: Vec<FlightFile>,
+}
+
+/// One file of such a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FlightFile {
+    /// Its name.
+    pub name: String,
+    /// Packets given to it.
+    pub packets: u64,
+    /// How far back before its trigger the log went, in ns.
+    pub kept_ns: u64,
+    /// Triggers that it answers.
+    pub triggers: u64,
 }
 
 /// Whose clock the packets' times are from.

@@ -16,7 +16,7 @@ use burstline_sys::clock;
 
 use crate::control::ControlView;
 use crate::log::Log;
-use crate::protocol::{Control, Word64};
+use crate::protocol::{self, Control, Word64};
 use crate::reader::Reader;
 use crate::watermark::DirectoryEntry;
 
@@ -32,6 +32,8 @@ pub struct History {
     pub shortest_ns: Option<u64>,
     /// The number of the first packet that can still be read.
     pub first_packet: u64,
+    /// The number that the next packet to be published will have.
+    pub next_packet: u64,
 }
 
 impl Log {
@@ -39,10 +41,18 @@ impl Log {
     /// loads.
     pub fn history(&self) -> Option<History> {
         let asked_ns = self.shared.config.keep_ns?;
-        let (kept_ns, first_packet) = oldest(&self.shared.memory.control).unwrap_or((0, 0));
+        let control = &self.shared.memory.control;
+        let (kept_ns, first_packet) = oldest(control).unwrap_or((0, 0));
+        let next_packet = next_packet(control);
         let shortest_ns = self.shared.shortest_ns.load(Relaxed); // a figure for people
         let shortest_ns = (shortest_ns != u64::MAX).then_some(shortest_ns);
-        Some(History { asked_ns, kept_ns, shortest_ns, first_packet })
+        Some(History { asked_ns, kept_ns, shortest_ns, first_packet, next_packet })
+    }
+
+    /// Whether the writer has ended the log. What a reader that attaches after this does not find,
+    /// is not there.
+    pub fn is_closed(&self) -> bool {
+        self.shared.memory.control.is_closed()
     }
 }
 
@@ -52,6 +62,18 @@ impl Reader {
     pub fn kept_ns(&self) -> u64 {
         oldest(&self.memory.control).map_or(0, |(kept_ns, _)| kept_ns)
     }
+}
+
+/// The number of the first packet that is not published.
+fn next_packet(control: &ControlView) -> u64 {
+    let head = Word64::load(control.head(), Acquire); // pairs with `open`
+    let entry = DirectoryEntry::from_bits(Word64::load(control.directory(head), Acquire));
+    if head == 0 || entry.segment() >= control.segment_count() {
+        return 0;
+    }
+    // As below: of the segment's next use, if the writer has gone round meanwhile.
+    let count = protocol::watch(control, entry.segment()).count();
+    control.line(entry.segment()).first_packet.load(Relaxed).wrapping_add(count.into())
 }
 
 /// The age of the oldest segment, and its first packet's number.

@@ -94,6 +94,7 @@ fn the_oldest_goes_when_the_memory_is_used_up_and_that_is_said() {
     let history = log.history().unwrap();
     assert!(history.shortest_ns.is_some_and(|age_ns| age_ns < HOUR_NS), "{history:?}");
     assert_eq!(history.first_packet, next - 8 * PACKETS_A_SEGMENT);
+    assert_eq!(history.next_packet, next);
     let mut late = log.attach(from_oldest(Policy::Lossy)).unwrap();
     assert!(late.kept_ns() > 0);
     assert_eq!(drain(&mut late), Some(history.first_packet));

@@ -80,6 +80,8 @@ losses! {
     Filtered = "filtered", Choice;
     /// Left to the host: the XDP program passed it on.
     Passed = "passed", Choice;
+    /// It grew older than --keep, or than the memory lasts, and no trigger asked for it.
+    Expired = "expired", Choice;
 }
 
 impl fmt::Display for Loss {
@@ -207,6 +209,6 @@ mod tests {
         }
         assert_eq!((losses.total(), losses.unwanted(), losses.missing()), (14, 12, 2));
         let choices = Loss::ALL.iter().filter(|cause| cause.is_choice());
-        assert!(choices.eq(&[Loss::Filtered, Loss::Passed]));
+        assert!(choices.eq(&[Loss::Filtered, Loss::Passed, Loss::Expired]));
     }
 }

@@ -16,7 +16,12 @@ Examples:
   burstline capture trace.pcapng --format pcap -w old.pcap    for programs that know only pcap
   burstline capture a.pcap -w b.pcapng --buffer 1g --pages 1g --cores 2,3
   burstline capture eth0 eth1 eth2 -w x.pcapng --cores 2,4,6
-                                  cores 2 and 4 receive, 6 records";
+                                  cores 2 and 4 receive, 6 records
+  burstline capture eth0 --keep 30s --buffer 4g -w incident.pcapng
+                                  nothing is written until `kill -USR1 PID`; then the 30 s before
+                                  and the 10 s after, and at the next signal incident-2.pcapng
+  burstline capture eth0 --keep 5s --trigger drop --after 1s -w drops.pcapng
+                                  what came before and after each loss";
 
 /// Record packets into a file, through the contiguous log
 ///
@@ -61,6 +66,33 @@ pub(crate) struct CaptureArgs {
     /// filter leaves out is no loss
     #[arg(long)]
     pub(crate) lossless: bool,
+
+    /// Keep the last TIME of packets in memory, and write nothing until a trigger: then what is
+    /// kept and what follows, into FILE, and at later triggers into FILE-2 and so on (before the
+    /// extension; no file is overwritten, no packet written twice). What no trigger asked for is
+    /// counted as `expired`. At least so much is kept as memory goes: see --buffer
+    #[arg(long, value_name = "TIME", value_parser = values::span_ns)]
+    pub(crate) keep: Option<u64>,
+
+    /// What has it written: the signal SIGUSR1, any packet that a source loses, or both
+    #[arg(long, value_name = "WHEN", requires = "keep", default_value = "sigusr1")]
+    pub(crate) trigger: Trigger,
+
+    /// How long a file goes on after its last trigger; a trigger meanwhile puts its end off
+    #[arg(long, value_name = "TIME", requires = "keep", default_value = "10s")]
+    #[arg(value_parser = values::span_ns)]
+    pub(crate) after: u64,
+}
+
+/// What has the past written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Trigger {
+    /// The signal SIGUSR1
+    Sigusr1,
+    /// Any packet that a source loses
+    Drop,
+    /// Either
+    Both,
 }
 
 /// What a file is written as.

@@ -4,17 +4,17 @@ use std::process::ExitCode;
 
 use burstline_engine::{CaptureOptions, Policy, Progress, Threads};
 use burstline_log::LogConfig;
-use burstline_port::{Address, OpenOptions, open_sink};
+use burstline_port::{Address, AddressError, OpenOptions, open_sink};
 use burstline_sys::memory::PageChoice;
 
-use super::file_address;
+use super::{file_address, flight};
 use crate::args::{CaptureArgs, Format};
 use crate::failure::Failure;
 use crate::view::{Stream, View};
 use crate::{job, signals};
 
 /// The one word for `-w` that is no path.
-const NOTHING: &str = "null:";
+pub(super) const NOTHING: &str = "null:";
 
 /// Threads of a capture, unless cores are named: the receiver and the recorder.
 const THREADS: usize = 2;
@@ -36,19 +36,24 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
             node: common.memory_node(&threads),
             max_readers: 1,
             hash_kind: common.hash as u32,
+            keep_ns: args.keep,
             ..LogConfig::default()
         },
         threads,
         policy: args.lossless.then_some(Policy::Lossless),
         table: ports.table.clone(),
     };
+    let flight = flight::plan(args)?;
     let sources = common.open_sources(&ports)?;
     let progress = Progress::new(sources.len());
     let stream = if args.write == "-" { Stream::Stderr } else { Stream::Stdout };
     let mut view = View::new("capture", common, stream);
-    job::run(&mut view, &progress, &stop, args.lossless, common.keep_privileges, || {
-        let open = || open_sink(&sink, &ports);
-        burstline_engine::capture(sources, open, &options, &stop, &progress)
+    job::run(&mut view, &progress, &stop, args.lossless, common.keep_privileges, || match flight {
+        Some(flight) => flight.run(sources, &options, &ports, &stop, &progress),
+        None => {
+            let open = || open_sink(&sink, &ports);
+            burstline_engine::capture(sources, open, &options, &stop, &progress)
+        }
     })
 }
 
@@ -68,15 +73,19 @@ fn segment_for(sources: &[Address]) -> usize {
 
 /// The sink's address: `-w` takes a path as it is, whatever characters are in it.
 fn sink_address(args: &CaptureArgs) -> Result<Address, Failure> {
-    let path = &args.write;
-    if path.is_empty() {
+    if args.write.is_empty() {
         return Err(Failure::usage("invalid value '' for '--write <FILE>': a path, or -"));
     }
+    Ok(address_of(&args.write, args.format)?)
+}
+
+/// The address of the file at `path`.
+pub(super) fn address_of(path: &str, format: Option<Format>) -> Result<Address, AddressError> {
     if path == NOTHING {
-        return Ok(path.parse()?);
+        return path.parse();
     }
     let mut address = file_address(path);
-    if let Some(format) = args.format {
+    if let Some(format) = format {
         let name = match format {
             Format::Segmented => "segmented",
             Format::Pcapng => "pcapng",
@@ -85,5 +94,5 @@ fn sink_address(args: &CaptureArgs) -> Result<Address, Failure> {
         };
         address += &format!("?format={name}");
     }
-    Ok(address.parse()?)
+    address.parse()
 }

@@ -1,6 +1,6 @@
 //! The JSON contract: keys, units and rounding are an interface and change only with a version.
 
-use burstline_engine::{PortReport, Report, StageReport, ThreadPlace};
+use burstline_engine::{FlightFile, FlightReport, PortReport, Report, StageReport, ThreadPlace};
 use burstline_port::Losses;
 use burstline_sys::affinity::format_cores;
 use serde_json::{Map, Value, json};
@@ -44,6 +44,7 @@ pub(super) fn report(command: &str, report: &Report) -> Value {
             "clock": "realtime",
             "resolution_ns": 1,
         },
+        "flight": report.flight.as_ref().map(flight),
         "packet_times_ns": report.packet_times_ns.map(|(first, last)| json!([first, last])),
         "cpu": {
             "user_s": seconds(usage.user_ns),
@@ -84,7 +85,32 @@ pub(super) fn interval(moment: &Moment<'_>) -> Value {
         object["segments"] = moment.now.segments.into();
         object["log_percent"] = moment.log_percent().into();
     }
+    if let Some(kept_ns) = moment.now.kept_ns {
+        // The log is as full as the past is long: that says nothing about who reads it.
+        object["log_percent"] = Value::Null;
+        object["kept_s"] = (kept_ns as f64 / 1e9).into();
+        object["files"] = moment.now.files.into();
+    }
     object
+}
+
+fn flight(flight: &FlightReport) -> Value {
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let file = |file: &FlightFile| {
+        json!({
+            "name": file.name,
+            "packets": file.packets,
+            "kept_s": seconds(file.kept_ns),
+            "triggers": file.triggers,
+        })
+    };
+    json!({
+        "asked_s": seconds(flight.asked_ns),
+        "kept_s": seconds(flight.kept_ns),
+        "shortest_s": flight.shortest_ns.map(seconds),
+        "wanted_buffer": flight.wanted_bytes,
+        "files": flight.files.iter().map(file).collect::<Vec<_>>(),
+    })
 }
 
 fn port(row: &PortReport) -> Value {

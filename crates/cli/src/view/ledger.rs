@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use burstline_engine::{PortReport, Report};
+use burstline_engine::{FlightReport, PortReport, Report};
 use burstline_port::Losses;
 
 use super::words::{bytes_text, count_text, rate_text, size_text, time_text};
@@ -20,6 +20,9 @@ pub(super) fn text(command: &str, report: &Report) -> String {
     rates(&mut text, report);
     cost(&mut text, report);
     memory(&mut text, report);
+    if let Some(flight) = &report.flight {
+        past(&mut text, flight);
+    }
     if let Some((first_ns, last_ns)) = report.packet_times_ns {
         let (first, last) = (time_text(first_ns), time_text(last_ns));
         let span = (last_ns - first_ns) as f64 / 1e9;
@@ -180,6 +183,31 @@ fn memory(text: &mut String, report: &Report) {
     );
     for note in &report.memory_notes {
         let _ = writeln!(text, "         {note}");
+    }
+}
+
+/// What became of the past, and what would keep more of it.
+fn past(text: &mut String, flight: &FlightReport) {
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let (kept, asked) = (seconds(flight.kept_ns), seconds(flight.asked_ns));
+    let _ = writeln!(text, "past     {kept:.1} s kept at the end, {asked:.1} s asked for");
+    if let (Some(least_ns), Some(bytes)) = (flight.shortest_ns, flight.wanted_bytes) {
+        let (least, mebibytes) = (seconds(least_ns), bytes >> 20);
+        let _ = writeln!(
+            text,
+            "         at its busiest the memory was enough for {least:.1} s: \
+             --buffer {mebibytes}m would be for all"
+        );
+    }
+    for file in &flight.files {
+        let (packets, kept) = (count_text(file.packets), seconds(file.kept_ns));
+        let name = &file.name;
+        let again = match file.triggers {
+            1 => String::new(),
+            triggers => format!(", {} triggers", count_text(triggers)),
+        };
+        let _ =
+            writeln!(text, "wrote    {packets} packets, {kept:.1} s kept before{again}: {name}");
     }
 }
 

@@ -61,7 +61,10 @@ impl Moment<'_> {
             rate_text(l2, "bit/s"),
             rate_text(line, "bit/s"),
         );
-        if self.now.log_bytes > 0 {
+        if let Some(kept_ns) = self.now.kept_ns {
+            let files = count_text(self.now.files);
+            text += &format!(" | keeps {:.1} s, {files} files", kept_ns as f64 / 1e9);
+        } else if self.now.log_bytes > 0 {
             let segments = count_text(self.now.segments);
             text += &format!(" | {segments} segments, log {:.0}% full", self.log_percent());
         }

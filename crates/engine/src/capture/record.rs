@@ -46,6 +46,8 @@ pub(super) struct Recorded {
     total: Tally,
     /// Packets that each log took back before they were read.
     pub(super) missed: Vec<u64>,
+    /// Packets of each log that no trigger asked for; empty where all were asked for.
+    pub(super) expired: Vec<u64>,
     /// Packets that were not even given to the sink, because it was broken.
     pub(super) lost_after_error: u64,
     pub(super) span: Span,
@@ -203,6 +205,7 @@ impl Recorded {
             lost: vec![Losses::default(); PortTable::MAX_ENTRIES],
             total: Tally::default(),
             missed: Vec::new(),
+            expired: Vec::new(),
             lost_after_error: 0,
             span: Span::default(),
             cost: StageCost::default(),
@@ -238,6 +241,23 @@ impl Recorded {
         let mut losses = Losses::default();
         self.lost.iter().for_each(|lost| losses.merge(lost));
         losses
+    }
+
+    /// Why the sink takes no more, if it is broken.
+    pub(super) fn cause(&self) -> Option<Loss> {
+        self.cause
+    }
+
+    /// There is no sink, for this reason: what comes now is lost, and the job ends.
+    pub(super) fn break_with(&mut self, error: PortError, clock: &JobClock<'_>) {
+        self.cause = Some(cause_of(&error));
+        self.fail(error.into(), clock);
+    }
+
+    /// Ends the job for this reason, unless there was another before.
+    pub(super) fn fail(&mut self, error: EngineError, clock: &JobClock<'_>) {
+        self.error.get_or_insert(error);
+        clock.break_off();
     }
 
     /// Gives a burst to the sink and counts it. Returns its bytes.
@@ -293,7 +313,12 @@ impl Recorded {
     }
 
     /// Takes over what the sink says it has lost since the last time.
-    fn settle(&mut self, sink: &dyn Port, error: Option<PortError>, clock: Option<&JobClock<'_>>) {
+    pub(super) fn settle(
+        &mut self,
+        sink: &dyn Port,
+        error: Option<PortError>,
+        clock: Option<&JobClock<'_>>,
+    ) {
         let lost = sink.account().lost;
         for (cause, packets) in lost.iter() {
             self.lose(cause, packets.saturating_sub(self.known.of(cause)));

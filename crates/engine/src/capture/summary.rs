@@ -32,8 +32,28 @@ pub(super) struct Summary {
 struct Part {
     written: Tally,
     lost: Losses,
-    /// Packets that its log took back before the recorder had read them.
+    /// Packets that its log took back before the recorder had read them, or that had expired.
     missed: u64,
+}
+
+/// What the recorder did not see of one log, as far as it is not given to a source yet.
+#[derive(Clone, Debug, Default)]
+struct Unasked {
+    unseen: u64,
+    expired: u64,
+}
+
+impl Unasked {
+    /// How many of a source's `unseen` packets had expired. The log's numbers are exact; where
+    /// several sources share a log that was also too slow, each gets its share of them.
+    fn share(&mut self, unseen: u64) -> u64 {
+        let all = u128::from(self.unseen.max(1));
+        let share = u128::from(self.expired.min(self.unseen)) * u128::from(unseen) / all;
+        let share = share as u64; // at most `unseen`
+        self.unseen -= unseen;
+        self.expired -= share;
+        share
+    }
 }
 
 impl Summary {
@@ -95,8 +115,9 @@ impl Summary {
         };
         let mut missed_by_log = vec![0; self.threads.len()];
         let mut ports = Vec::new();
+        let mut unasked = self.unasked();
         for (index, source) in sources.iter().enumerate() {
-            let part = self.part_of(index);
+            let part = self.part_of(index, &mut unasked);
             missed_by_log[index % self.threads.len()] += part.missed;
             let account = source.port.account();
             ending.bytes_copied += account.bytes_copied;
@@ -119,18 +140,41 @@ impl Summary {
         report
     }
 
-    fn part_of(&self, source: usize) -> Part {
+    /// What the recorder did not see of each log, and how much of that had expired.
+    fn unasked(&self) -> Vec<Unasked> {
+        let mut unasked = vec![Unasked::default(); self.threads.len()];
+        for (log, expired) in unasked.iter_mut().zip(&self.recorded.expired) {
+            log.expired = *expired;
+        }
+        for (source, &received) in self.received.iter().enumerate() {
+            let seen = self.owned_by(source).map(|port| self.recorded.seen[port].packets);
+            let log = &mut unasked[source % self.threads.len()];
+            log.unseen += received.saturating_sub(seen.sum());
+        }
+        unasked
+    }
+
+    /// The interfaces of a source.
+    fn owned_by(&self, source: usize) -> impl Iterator<Item = usize> {
+        let owners = self.owners[..self.interfaces].iter().enumerate();
+        owners.filter(move |&(_, &owner)| usize::from(owner) == source).map(|(port, _)| port)
+    }
+
+    fn part_of(&self, source: usize, unasked: &mut [Unasked]) -> Part {
         let (mut seen, mut written) = (Tally::default(), Tally::default());
         let mut lost = Losses::default();
-        let owners = self.owners[..self.interfaces].iter().enumerate();
-        for (port, _) in owners.filter(|&(_, &owner)| usize::from(owner) == source) {
+        for port in self.owned_by(source) {
             seen.add(&self.recorded.seen[port]);
             written.add(&self.recorded.written[port]);
             lost.merge(&self.recorded.lost[port]);
         }
         let missed = self.received[source].saturating_sub(seen.packets);
-        if missed > 0 {
-            lost.add(Loss::ReaderOverrun, missed);
+        let expired = unasked[source % self.threads.len()].share(missed);
+        for (cause, packets) in [(Loss::Expired, expired), (Loss::ReaderOverrun, missed - expired)]
+        {
+            if packets > 0 {
+                lost.add(cause, packets);
+            }
         }
         Part { written, lost, missed }
     }
@@ -144,7 +188,8 @@ impl Summary {
         for (number, took) in self.threads.iter().enumerate() {
             let received: u64 = took.received.iter().map(|&(_, packets)| packets).sum();
             pairs.push(("packets in a log", received as i64, took.log.packets as i64));
-            let (ours, theirs) = (missed_by_log[number], self.recorded.missed[number]);
+            let expired = self.recorded.expired.get(number).unwrap_or(&0);
+            let (ours, theirs) = (missed_by_log[number], self.recorded.missed[number] + expired);
             pairs.push(("packets missed by the recorder", ours as i64, theirs as i64));
         }
         for (what, ours, theirs) in pairs {

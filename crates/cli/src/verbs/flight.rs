@@ -1,0 +1,152 @@
+//! `burstline capture --keep`: the flight recorder's triggers, and the names of its files.
+
+use std::fs;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use burstline_engine::{CaptureOptions, EngineError, FlightOptions, Progress, Report, Source};
+use burstline_port::{OpenOptions, Port, PortError, open_sink};
+use burstline_sys::privileges;
+
+use super::capture::{NOTHING, address_of};
+use crate::args::{CaptureArgs, Format, Trigger};
+use crate::failure::Failure;
+use crate::signals;
+
+/// What there is to do when something asks for the past.
+pub(super) struct Plan {
+    options: FlightOptions,
+    trigger: Arc<AtomicBool>,
+    names: Names,
+    format: Option<Format>,
+}
+
+/// What `--keep` asks for, if it is there. Found wanting before anything is opened: a file that
+/// cannot be made must not be a surprise when it is needed.
+pub(super) fn plan(args: &CaptureArgs) -> Result<Option<Plan>, Failure> {
+    if args.keep.is_none() {
+        return Ok(None);
+    }
+    if args.write == "-" {
+        let what = "--keep writes a file for each trigger: name one with --write, not -";
+        return Err(Failure::usage(what));
+    }
+    let names = Names { path: args.write.clone(), used: 0 };
+    names.rehearse(args.common.keep_privileges)?;
+    let caught = signals::trigger_flag()?;
+    let trigger = match args.trigger {
+        // Caught and not heard, so that it does not end the program.
+        Trigger::Drop => Arc::new(AtomicBool::new(false)),
+        Trigger::Sigusr1 | Trigger::Both => caught,
+    };
+    let triggers_on_loss = args.trigger != Trigger::Sigusr1;
+    let options = FlightOptions { after_ns: args.after, triggers_on_loss };
+    Ok(Some(Plan { options, trigger, names, format: args.format }))
+}
+
+impl Plan {
+    /// Runs the job.
+    pub(super) fn run(
+        self,
+        sources: Vec<Source>,
+        options: &CaptureOptions,
+        ports: &OpenOptions,
+        stop: &AtomicBool,
+        progress: &Progress,
+    ) -> Result<Report, EngineError> {
+        let (mut names, format) = (self.names, self.format);
+        let open = || -> Result<Box<dyn Port>, PortError> {
+            let path = names.take()?;
+            open_sink(&address_of(&path, format)?, ports)
+        };
+        let flags = (stop, &*self.trigger);
+        burstline_engine::capture_flight(sources, open, options, &self.options, flags, progress)
+    }
+}
+
+/// The names of the files: `FILE`, `FILE-2`, ..., without those that are taken.
+struct Names {
+    path: String,
+    /// Numbers that are used up.
+    used: u32,
+}
+
+impl Names {
+    /// Makes an empty file of the next name that is free, and returns the name.
+    fn take(&mut self) -> Result<String, PortError> {
+        if self.path == NOTHING {
+            return Ok(self.path.clone());
+        }
+        loop {
+            self.used += 1;
+            let path = numbered(&self.path, self.used);
+            match fs::File::create_new(&path) {
+                Ok(_) => return Ok(path),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    return Err(PortError::Io { action: "create", path: path.into(), error });
+                }
+            }
+        }
+    }
+
+    /// Makes the first file and takes it away again, with the rights that the recorder will have.
+    fn rehearse(&self, keeps_privileges: bool) -> Result<(), Failure> {
+        let mut names = Self { path: self.path.clone(), used: 0 };
+        let attempt = || {
+            // Where giving up is refused, the job says so.
+            let _ = keeps_privileges || privileges::drop_all_capabilities().is_ok();
+            let path = names.take()?;
+            if path != NOTHING {
+                fs::remove_file(&path).map_err(|error| PortError::Io {
+                    action: "remove",
+                    path: path.into(),
+                    error,
+                })?;
+            }
+            Ok(())
+        };
+        // On a thread of its own, with which the loss of rights ends.
+        let outcome = std::thread::scope(|scope| scope.spawn(attempt).join());
+        let outcome: Result<(), PortError> =
+            outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        outcome.map_err(|error| {
+            let mend = match keeps_privileges {
+                true => "",
+                false => "; files are made without root's rights: see --keep-privileges",
+            };
+            Failure::new(format!("{error}{mend}"))
+        })
+    }
+}
+
+/// The name of file number `number`, from 1: the number stands before the extension.
+fn numbered(path: &str, number: u32) -> String {
+    if number == 1 {
+        return path.to_owned();
+    }
+    let name_at = path.rfind('/').map_or(0, |slash| slash + 1);
+    // A dot at the start of a name begins no extension.
+    match path[name_at..].rfind('.').filter(|&dot| dot > 0) {
+        Some(dot) => {
+            let (stem, extension) = path.split_at(name_at + dot);
+            format!("{stem}-{number}{extension}")
+        }
+        None => format!("{path}-{number}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_stands_before_the_extension() {
+        assert_eq!(numbered("a.b/x.pcapng", 1), "a.b/x.pcapng");
+        assert_eq!(numbered("a.b/x.pcapng", 2), "a.b/x-2.pcapng");
+        assert_eq!(numbered("a.b/x", 3), "a.b/x-3");
+        assert_eq!(numbered(".hidden", 2), ".hidden-2");
+        assert_eq!(numbered("x.tar.gz", 10), "x.tar-10.gz");
+    }
+}

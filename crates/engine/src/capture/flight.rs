@@ -1,0 +1,154 @@
+//! The flight recorder: the log keeps the past, and a trigger has it written, with what follows.
+//!
+//! ```text
+//!                     trigger                  until
+//!   expired  |  kept     |       after           |   kept ...
+//! -----------+-----------+-----------------------+----------------> packets, by number
+//!            |<------ one file ----------------->|
+//! ```
+//!
+//! While nothing is asked for, nobody reads the log: the receive threads write it, and the writer
+//! takes the oldest segment anew when it is older than asked. A trigger attaches a reader at the
+//! oldest segment there is and opens a file; the reader goes on until the time after the trigger
+//! is over. A trigger meanwhile puts that off. Whole segments are kept, so a file begins with the
+//! past that was asked for, or with more.
+//!
+//! Every packet is in one file at most: a file whose past reaches into the file before begins
+//! behind it. Numbers of packets decide, not times.
+//!
+//! Invariants:
+//! - F1: for each log, the packets before `next` are seen, missed or expired, and each is one of
+//!   the three: `next` only grows, and what it passes over is counted where it does.
+//! - F2: nothing is opened for writing before the first trigger.
+//! - F3: a trigger that comes before the sources end is answered, however soon they end.
+
+mod files;
+mod recorder;
+
+use std::sync::atomic::AtomicBool;
+
+use burstline_log::{History, Log};
+use burstline_port::{Port, PortError};
+
+use super::summary::{self, Summary};
+use super::{CaptureOptions, Done, Job, Lanes, is_stopped, lanes, policy_for, run};
+use crate::budget::Budget;
+use crate::clock::JobClock;
+use crate::job::Source;
+use crate::published::Publication;
+use crate::report::{FlightFile, FlightReport};
+use crate::stage::Usage;
+use crate::{EngineError, Progress, Report};
+use files::Files;
+use recorder::FlightRecorder;
+
+/// What a flight recorder is made with, besides what every capture is. How long the past is kept
+/// is the log's [`keep_ns`](burstline_log::LogConfig::keep_ns).
+#[derive(Clone, Copy, Debug)]
+pub struct FlightOptions {
+    /// How long each file goes on after its last trigger, in ns.
+    pub after_ns: u64,
+    /// Whether a packet that a source lost is a trigger.
+    pub triggers_on_loss: bool,
+}
+
+/// Receives from all sources into logs that keep their past until the sources end, a limit is
+/// reached, `stop` is set or a file breaks. Whenever `trigger` is set, or a source has lost
+/// something, it is taken back, and what is kept and what follows goes into a file of its own, by
+/// `open_file`, which is called for each.
+///
+/// # Errors
+/// As [`capture`](super::capture). A file that cannot be opened ends the job; that is in the
+/// report's `errors`.
+///
+/// # Panics
+/// If the log is to keep nothing.
+pub fn capture_flight(
+    mut sources: Vec<Source>,
+    mut open_file: impl FnMut() -> Result<Box<dyn Port>, PortError> + Send,
+    options: &CaptureOptions,
+    flight: &FlightOptions,
+    (stop, trigger): (&AtomicBool, &AtomicBool),
+    progress: &Progress,
+) -> Result<Report, EngineError> {
+    assert!(options.log.keep_ns.is_some(), "a log without a history has nothing to record");
+    let receivers = options.threads.receivers.clamp(1, sources.len().max(1));
+    options.threads.check(receivers + 1)?;
+    let policy = options.policy.unwrap_or_else(|| policy_for(&sources));
+    let Lanes { logs, writers, readers } = lanes(options, &sources, policy, receivers)?;
+    // While nobody asks, nobody reads.
+    drop(readers);
+    options.threads.rehearse("capture")?;
+    let publication = Publication::of(options, &logs)?;
+    let usage_before = Usage::now();
+    let job = Job {
+        options,
+        clock: JobClock::start(options.limits.duration_ns, stop),
+        budget: Budget::new(options.limits.packets),
+        progress,
+    };
+    progress.start((options.log.bytes * receivers) as u64);
+    let mut files = Files::new(&mut open_file);
+    let recorder = FlightRecorder::new(&job, flight, trigger, policy, &logs, &mut files);
+    let (mut written, mut next) = (Vec::new(), Vec::new());
+    let record = || {
+        let home = recorder.run();
+        (written, next) = (home.files, home.next);
+        home.recorded
+    };
+    let Done { places, took: threads, mut recorded } = run(&job, &mut sources, writers, record)?;
+    let places = places.into_iter().collect::<Result<_, _>>()?;
+    let is_stopped = is_stopped(&job, &threads);
+    // What came after the last file was asked for by nobody: by the writer's own count.
+    for ((expired, next), took) in recorded.expired.iter_mut().zip(next).zip(&threads) {
+        *expired += took.log.packets.saturating_sub(next);
+    }
+    let summary = Summary::new(&sources, threads, recorded, options.table.len(), false);
+    let usage = Usage::now().since(&usage_before);
+    let elapsed_ns = job.clock.elapsed_ns();
+    let mut report = summary.report(&sources, &files, elapsed_ns, usage);
+    report.poll = options.threads.poll;
+    report.placement.threads = places;
+    summary::describe_memory(&mut report, &logs);
+    report.flight = Some(describe(&logs, written));
+    report.published = publication.map(|publication| publication.end(is_stopped));
+    Ok(report)
+}
+
+/// What the logs have of their past, all together: as much as the one that has least.
+fn past_of(logs: &[Log]) -> Option<History> {
+    let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
+    logs.iter().filter_map(Log::history).reduce(|a, b| History {
+        kept_ns: a.kept_ns.min(b.kept_ns),
+        shortest_ns: least(a.shortest_ns, b.shortest_ns),
+        ..a
+    })
+}
+
+fn describe(logs: &[Log], files: Vec<FlightFile>) -> FlightReport {
+    let past = past_of(logs);
+    let (asked_ns, kept_ns) = past.map_or((0, 0), |past| (past.asked_ns, past.kept_ns));
+    let shortest_ns = past.and_then(|past| past.shortest_ns);
+    let log_bytes = logs.first().map_or(0, |log| log.config().bytes);
+    let wanted_bytes = shortest_ns.map(|shortest_ns| enough(log_bytes, asked_ns, shortest_ns));
+    FlightReport { asked_ns, kept_ns, shortest_ns, wanted_bytes, files }
+}
+
+/// How large a log must be for `asked_ns`, if `log_bytes` were enough for `shortest_ns`: a fifth
+/// more than that rate takes, in whole MiB.
+fn enough(log_bytes: usize, asked_ns: u64, shortest_ns: u64) -> u64 {
+    const MIB: u128 = 1 << 20;
+    let bytes = log_bytes as u128 * u128::from(asked_ns) * 6 / 5 / u128::from(shortest_ns.max(1));
+    u64::try_from(bytes.div_ceil(MIB) * MIB).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn enough_is_in_proportion_and_a_fifth_more() {
+        assert_eq!(enough(64 << 20, 30, 10), 231 << 20);
+        assert_eq!(enough(64 << 20, u64::MAX, 0), u64::MAX);
+    }
+}

@@ -1,0 +1,79 @@
+//! The files of a flight recorder, one after the other, as one sink with one account.
+
+use burstline_log::Burst;
+use burstline_port::{Capabilities, Port, PortAccount, PortError, PortInfo, TimestampSource};
+
+/// Opens the next file.
+pub(super) type Open<'a> = &'a mut (dyn FnMut() -> Result<Box<dyn Port>, PortError> + Send);
+
+/// A sink that is a new file after each [`finish`](Port::finish).
+pub(super) struct Files<'a> {
+    open: Open<'a>,
+    info: PortInfo,
+    current: Option<Box<dyn Port>>,
+    /// What the files before the current one say of themselves, added up.
+    finished: PortAccount,
+}
+
+impl<'a> Files<'a> {
+    pub(super) fn new(open: Open<'a>) -> Self {
+        let (name, timestamps) = ("files".to_owned(), TimestampSource::File);
+        let capabilities = Capabilities { can_transmit: true, ..Capabilities::default() };
+        let info = PortInfo { name, capabilities, timestamps };
+        Self { open, info, current: None, finished: PortAccount::default() }
+    }
+
+    /// Begins a file and says its name.
+    pub(super) fn begin(&mut self) -> Result<String, PortError> {
+        let file = (self.open)()?;
+        let name = file.info().name.clone();
+        self.current = Some(file);
+        Ok(name)
+    }
+}
+
+impl Port for Files<'_> {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
+        match &mut self.current {
+            Some(file) => file.transmit(burst),
+            None => Err(PortError::CannotTransmit { port: self.info.name.clone() }),
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        self.current.as_mut().map_or(Ok(()), |file| file.flush())
+    }
+
+    /// Ends the current file, if there is one; its counts stay.
+    fn finish(&mut self) -> Result<(), PortError> {
+        let Some(mut file) = self.current.take() else { return Ok(()) };
+        let outcome = file.finish();
+        add(&mut self.finished, file.account());
+        outcome
+    }
+
+    fn account(&self) -> PortAccount {
+        let mut account = self.finished.clone();
+        if let Some(file) = &self.current {
+            add(&mut account, file.account());
+        }
+        account
+    }
+}
+
+fn add(sum: &mut PortAccount, file: PortAccount) {
+    sum.offered += file.offered;
+    sum.lost.merge(&file.lost);
+    sum.in_flight += file.in_flight;
+    sum.truncated += file.truncated;
+    sum.bytes_copied += file.bytes_copied;
+    sum.notes_omitted += file.notes_omitted;
+    sum.is_damaged |= file.is_damaged;
+    for note in file.notes {
+        sum.note(|| note);
+    }
+}

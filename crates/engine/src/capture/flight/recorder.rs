@@ -1,0 +1,271 @@
+//! The thread that waits for triggers, and writes what they ask for.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
+
+use burstline_log::{Log, Policy, Reader, ReaderConfig, Start};
+use burstline_port::{Loss, Port};
+use burstline_sys::clock;
+
+use super::super::Job;
+use super::super::record::Recorded;
+use super::files::Files;
+use super::{FlightOptions, past_of};
+use crate::clock::JobClock;
+use crate::report::FlightFile;
+use crate::stage::StageMeter;
+use crate::waiting::Sleeps;
+
+/// How often triggers are looked for while nothing is written, in ns.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// How long it lets packets gather while it writes and has written all.
+const GATHER: Duration = Duration::from_millis(1);
+
+/// How often counts are shown while the job runs, in ns.
+const SHOW_EVERY_NS: u64 = 100_000_000;
+
+/// What the thread brings home.
+pub(super) struct Home {
+    pub(super) recorded: Recorded,
+    pub(super) files: Vec<FlightFile>,
+    /// By log: the number of the first packet that is not accounted for yet.
+    pub(super) next: Vec<u64>,
+}
+
+/// One log, and how far it is accounted for.
+struct Lane<'a> {
+    log: &'a Log,
+    /// Attached while a file is being written and has not got all of this log's part.
+    reader: Option<Reader>,
+    /// F1: packets before this are seen, missed or expired.
+    next: u64,
+    /// Its reader has just come: what lies before its first packet, nobody asked for.
+    is_first: bool,
+    /// Where the file ends in this log.
+    end: Option<u64>,
+    missed: u64,
+    expired: u64,
+}
+
+/// The recorder thread's own.
+pub(super) struct FlightRecorder<'a, 'f> {
+    job: &'a Job<'a>,
+    options: &'a FlightOptions,
+    trigger: &'a AtomicBool,
+    policy: Policy,
+    logs: &'a [Log],
+    lanes: Vec<Lane<'a>>,
+    sink: &'a mut Files<'f>,
+    recorded: Recorded,
+    files: Vec<FlightFile>,
+    /// Until when the current file goes on, in monotonic ns; `None` while there is none.
+    until_ns: Option<u64>,
+    /// What the sources had lost when that was looked at last.
+    lost_by_sources: u64,
+    shown_ns: u64,
+    sleeps: Sleeps,
+}
+
+impl<'a, 'f> FlightRecorder<'a, 'f> {
+    pub(super) fn new(
+        job: &'a Job<'a>,
+        options: &'a FlightOptions,
+        trigger: &'a AtomicBool,
+        policy: Policy,
+        logs: &'a [Log],
+        sink: &'a mut Files<'f>,
+    ) -> Self {
+        let lane = |log| Lane {
+            log,
+            reader: None,
+            next: 0,
+            is_first: true,
+            end: None,
+            missed: 0,
+            expired: 0,
+        };
+        Self {
+            job,
+            options,
+            trigger,
+            policy,
+            logs,
+            lanes: logs.iter().map(lane).collect(),
+            sink,
+            recorded: Recorded::new(),
+            files: Vec::new(),
+            until_ns: None,
+            lost_by_sources: 0,
+            shown_ns: 0,
+            sleeps: Sleeps::default(),
+        }
+    }
+
+    /// Waits and writes until every log is closed, and what was asked for is written.
+    pub(super) fn run(mut self) -> Home {
+        let mut meter = StageMeter::start();
+        loop {
+            let start_ns = clock::monotonic_ns();
+            // Before triggers are looked for: one that came before the end is answered (F3).
+            let is_over = self.logs.iter().all(Log::is_closed);
+            if self.is_triggered() {
+                self.answer(start_ns);
+            }
+            let has_found = self.until_ns.is_some_and(|until_ns| self.write(until_ns));
+            self.show(start_ns);
+            let spent_ns = clock::monotonic_ns() - start_ns;
+            match has_found {
+                true => meter.busy_ns += spent_ns,
+                false => meter.empty_ns += spent_ns,
+            }
+            if is_over && self.until_ns.is_none() {
+                break;
+            }
+            if !has_found && !is_over {
+                self.sleeps.sleeps += 1;
+                thread::sleep(if self.until_ns.is_some() { GATHER } else { LOOK_EVERY });
+            }
+        }
+        self.show(u64::MAX);
+        self.recorded.missed = self.lanes.iter().map(|lane| lane.missed).collect();
+        self.recorded.expired = self.lanes.iter().map(|lane| lane.expired).collect();
+        self.recorded.cost = meter.end(self.sleeps);
+        let next = self.lanes.iter().map(|lane| lane.next).collect();
+        Home { recorded: self.recorded, files: self.files, next }
+    }
+
+    fn is_triggered(&mut self) -> bool {
+        let lost = self.job.progress.lost_by_sources();
+        let has_lost = std::mem::replace(&mut self.lost_by_sources, lost) < lost;
+        // The flag tells that somebody asked, and carries no memory.
+        self.trigger.swap(false, Relaxed) || has_lost && self.options.triggers_on_loss
+    }
+
+    /// Opens a file, or lets the one that is open go on.
+    fn answer(&mut self, now_ns: u64) {
+        if self.until_ns.is_none() && self.recorded.cause().is_none() {
+            let kept_ns = past_of(self.logs).map_or(0, |past| past.kept_ns);
+            let name = self.sink.begin().unwrap_or_else(|error| {
+                self.recorded.break_with(error, &self.job.clock);
+                String::new()
+            });
+            self.files.push(FlightFile { name, packets: 0, kept_ns, triggers: 0 });
+        }
+        if let Some(file) = self.files.last_mut() {
+            file.triggers += 1;
+        }
+        self.until_ns = Some(now_ns.saturating_add(self.options.after_ns));
+        for lane in &mut self.lanes {
+            lane.end = None;
+            if lane.reader.is_some() {
+                continue;
+            }
+            let (policy, start) = (self.policy, Start::Oldest);
+            match lane.log.attach(ReaderConfig { policy, window: 1, start }) {
+                Ok(reader) => (lane.reader, lane.is_first) = (Some(reader), true),
+                Err(error) => self.recorded.fail(error.into(), &self.job.clock),
+            }
+        }
+    }
+
+    /// Writes a burst of each log that has one. False if none has.
+    fn write(&mut self, until_ns: u64) -> bool {
+        let is_time_over = clock::monotonic_ns() >= until_ns;
+        let mut has_found = false;
+        let before = self.recorded.total().packets;
+        for lane in &mut self.lanes {
+            if is_time_over && lane.end.is_none() {
+                lane.end = lane.log.history().map(|past| past.next_packet);
+            }
+            has_found |= lane.turn(&mut self.recorded, self.sink, &self.job.clock);
+        }
+        let written = self.recorded.total().packets.saturating_sub(before);
+        if let Some(file) = self.files.last_mut() {
+            file.packets += written;
+        }
+        if self.lanes.iter().all(|lane| lane.reader.is_none()) {
+            self.until_ns = None;
+            let finished = self.sink.finish();
+            self.recorded.settle(self.sink, finished.err(), Some(&self.job.clock));
+        }
+        has_found
+    }
+
+    fn show(&mut self, now_ns: u64) {
+        if now_ns.saturating_sub(self.shown_ns) < SHOW_EVERY_NS {
+            return;
+        }
+        self.shown_ns = now_ns;
+        let progress = self.job.progress;
+        progress.recorded.store(self.recorded.total());
+        let kept_ns = past_of(self.logs).map_or(0, |past| past.kept_ns);
+        progress.set_flight(kept_ns, self.files.len() as u64);
+        let mut losses = self.recorded.losses();
+        let missed: u64 = self.lanes.iter().map(|lane| lane.missed).sum();
+        if missed > 0 {
+            losses.add(Loss::ReaderOverrun, missed);
+        }
+        losses.add(Loss::Expired, self.lanes.iter().map(Lane::expired_by_now).sum());
+        progress.set_losses(progress.received.len(), losses);
+    }
+}
+
+impl Lane<'_> {
+    /// Writes a burst, as far as the file goes. False if there is none.
+    fn turn(
+        &mut self,
+        recorded: &mut Recorded,
+        sink: &mut Files<'_>,
+        clock: &JobClock<'_>,
+    ) -> bool {
+        let Some(reader) = &mut self.reader else { return false };
+        let is_found = match reader.next_burst() {
+            Some(burst) => {
+                let first = burst.first_packet();
+                let end = first + burst.len() as u64;
+                // Where two numbers meet is decided once: F1.
+                if first > self.next {
+                    let passed_over = first.min(self.end.unwrap_or(first)).max(self.next);
+                    let gap = passed_over - self.next;
+                    if self.is_first {
+                        self.expired += gap
+                    } else {
+                        self.missed += gap
+                    }
+                    self.next = passed_over;
+                }
+                self.is_first = false;
+                let stop = end.min(self.end.unwrap_or(end)).max(self.next);
+                if self.next >= first && stop > self.next {
+                    let (burst, _) = burst.split_at((stop - first) as usize);
+                    let (_, burst) = burst.split_at((self.next - first) as usize);
+                    recorded.record(&burst, sink, clock);
+                    self.next = stop;
+                }
+                true
+            }
+            None => false,
+        };
+        // Drained up to the end of the file, or of the log.
+        let is_at_end = match self.end {
+            Some(end) => self.next >= end || !is_found,
+            None => !is_found && reader.is_finished(),
+        };
+        if is_at_end {
+            self.reader = None;
+        }
+        is_found
+    }
+
+    /// Packets that nobody can ask for any more, or that nobody asked for.
+    fn expired_by_now(&self) -> u64 {
+        let oldest = match self.reader {
+            Some(_) => self.next,
+            None => self.log.history().map_or(0, |past| past.first_packet),
+        };
+        self.expired + oldest.saturating_sub(self.next)
+    }
+}
