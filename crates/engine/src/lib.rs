@@ -44,8 +44,8 @@ pub use count::count;
 pub use error::EngineError;
 pub use job::{Limits, Source, Threads};
 pub use ledger::{PortReport, Total};
-pub use published::PublishedReport;
 pub use progress::{Counts, Progress, Snapshot};
+pub use published::PublishedReport;
 pub use report::{
     CpuReport, FlightFile, FlightReport, MemoryReport, PlacementReport, Report, StageReport,
     ThreadPlace, TimestampReport,

@@ -58,19 +58,12 @@ pub(crate) struct Publication {
 
 impl Publication {
     /// Publishes a job's logs, to which nothing was written yet, if it is to.
-    pub(crate) fn of(
-        options: &CaptureOptions,
-        logs: &[Log],
-    ) -> Result<Option<Self>, ShareError> {
+    pub(crate) fn of(options: &CaptureOptions, logs: &[Log]) -> Result<Option<Self>, ShareError> {
         let publish = options.publish.as_ref();
         publish.map(|config| Self::start(config, logs, &options.table)).transpose()
     }
 
-    fn start(
-        config: &PublishConfig,
-        logs: &[Log],
-        table: &PortTable,
-    ) -> Result<Self, ShareError> {
+    fn start(config: &PublishConfig, logs: &[Log], table: &PortTable) -> Result<Self, ShareError> {
         let publisher = Publisher::start(config, logs.to_vec())?;
         let told = logs.to_vec();
         table.watch(move |number, entry| {

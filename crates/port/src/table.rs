@@ -50,7 +50,8 @@ impl PortTable {
         if entries.list.len() == Self::MAX_ENTRIES {
             return None;
         }
-        let (number, entry) = (entries.list.len() as u8, TableEntry { name: name.to_owned(), link });
+        let (number, entry) =
+            (entries.list.len() as u8, TableEntry { name: name.to_owned(), link });
         entries.watchers.iter().for_each(|tell| tell(number, &entry));
         entries.list.push((entry, thread::current().id()));
         Some(number)

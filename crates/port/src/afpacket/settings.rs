@@ -46,7 +46,9 @@ pub(super) fn parse(address: &Address) -> Result<RingOptions, AddressError> {
 
 /// Gives the ring as many blocks as hold `queue_bytes`, unless the address says how many.
 pub(super) fn deepen(options: &mut RingOptions, address: &Address, queue_bytes: Option<usize>) {
-    if let Some(bytes) = queue_bytes && address.parameter("blocks").is_none() {
+    if let Some(bytes) = queue_bytes
+        && address.parameter("blocks").is_none()
+    {
         options.blocks = bytes.div_ceil(options.block_bytes).clamp(2, BLOCKS_MAX);
     }
 }

@@ -76,9 +76,8 @@ impl Interfaces {
     ) -> Result<u8, PortError> {
         let (link, name) = named(feed, theirs);
         filter.add(port, link)?;
-        let same = |(known, interface): &&(String, Interface)| {
-            *known == name && interface.link == link
-        };
+        let same =
+            |(known, interface): &&(String, Interface)| *known == name && interface.link == link;
         let interface = match self.entered.iter().find(same) {
             Some((_, interface)) => *interface,
             None => {

@@ -101,9 +101,13 @@ mod tests {
 
     #[test]
     fn distances_between_words() {
-        for (one, other, wanted) in
-            [("tap", "tap", 0), ("tap", "tab", 1), ("tap", "taps", 1), ("", "abc", 3), ("ab", "ba", 2)]
-        {
+        for (one, other, wanted) in [
+            ("tap", "tap", 0),
+            ("tap", "tab", 1),
+            ("tap", "taps", 1),
+            ("", "abc", 3),
+            ("ab", "ba", 2),
+        ] {
             assert_eq!((distance(one, other), distance(other, one)), (wanted, wanted));
         }
     }

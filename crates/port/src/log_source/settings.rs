@@ -28,9 +28,8 @@ pub(super) struct Settings {
 impl Settings {
     pub(super) fn parse(address: &Address) -> Result<Self, AddressError> {
         address.check_keys(KEYS)?;
-        let yes_or_no = |key, default| {
-            address.choice(key, &[("yes", true), ("no", false)], default)
-        };
+        let yes_or_no =
+            |key, default| address.choice(key, &[("yes", true), ("no", false)], default);
         let starts = [("now", Start::Now), ("oldest", Start::Oldest)];
         let (name, log) = name_and_number(address.target());
         let window = address.parsed("window", 1)?;

@@ -15,8 +15,8 @@ use flate2::write::GzEncoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
 use crate::common::live::{send, try_open, wait_for};
-use crate::logs::logs;
 use crate::common::{Folder, Got, packets, pcap, pump, sink, source};
+use crate::logs::logs;
 
 /// Packets that each backend has.
 pub(crate) const PACKETS: u64 = 3000;

@@ -63,12 +63,14 @@ fn reply() -> impl Strategy<Value = Reply> {
             logs,
             up_s
         }),
-        any::<[u64; 6]>().prop_map(|[published, segments, segment_bytes, readers, most, kept_ns]| {
-            let max_readers = most;
-            let status =
-                LogStatus { published, segments, segment_bytes, readers, max_readers, kept_ns };
-            Reply::Log(status)
-        }),
+        any::<[u64; 6]>().prop_map(
+            |[published, segments, segment_bytes, readers, most, kept_ns]| {
+                let max_readers = most;
+                let status =
+                    LogStatus { published, segments, segment_bytes, readers, max_readers, kept_ns };
+                Reply::Log(status)
+            }
+        ),
         prop::collection::vec(reader(), 0..=READERS_A_MESSAGE).prop_map(Reply::Readers),
         Just(Reply::End),
     ]
