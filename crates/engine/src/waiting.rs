@@ -7,8 +7,8 @@
 //! interrupt  poll             sleep until a source is readable
 //! ```
 //!
-//! A source says by [`Port::readiness`] where to wait for it, or waits by itself ([`Port::wait`]),
-//! which only works where it is the thread's only one. One that does neither (a generator, a
+//! A source says by [`Port::readiness`] where to wait for it, or waits by itself ([`Port::wait`]):
+//! several of these are looked at in turn, every 5 ms. One that does neither (a generator, a
 //! file) is looked at again after a nap, which grows. While a thread sleeps nobody looks at flags,
 //! deadlines and interfaces, so no sleep is longer than [`SLEEP_MOST_NS`].
 //!
@@ -70,6 +70,10 @@ const SLEEP_MOST_NS: u64 = 100_000_000;
 /// The first nap and the longest, in ns. A source's own buffer has to last for the longest.
 const NAP_FIRST_NS: u64 = 50_000;
 const NAP_MOST_NS: u64 = 1_000_000;
+
+/// How long a thread with several sources sleeps in the first one's own way, in ns: the others are
+/// looked at only then.
+const TURN_NS: u64 = 5_000_000;
 
 /// How often a thread slept, and why it got up again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,21 +143,22 @@ impl Waiter {
             // W1: the last wake was for nothing.
             return self.nap(clock);
         }
-        let mut ports = ports.peekable();
-        let first = ports.next();
-        if ports.peek().is_none()
-            && let Some(is_woken) = first.and_then(|only| only.wait(self.longest_ns(clock)))
-        {
-            self.wake(is_woken);
-            return true;
-        }
         let mut descriptors: Vec<BorrowedFd<'_>> = Vec::new();
         let mut sleep_ns = SLEEP_MOST_NS;
-        for port in first.into_iter().chain(ports) {
+        let (mut first, mut count) = (None, 0);
+        for port in ports {
+            first.get_or_insert(port);
+            count += 1;
             match port.readiness() {
                 Some(descriptor) => descriptors.push(descriptor),
                 None => sleep_ns = self.nap_ns(),
             }
+        }
+        let itself_ns = if count == 1 { SLEEP_MOST_NS } else { TURN_NS };
+        let first = first.filter(|_| descriptors.is_empty());
+        if let Some(is_woken) = first.and_then(|port| port.wait(itself_ns.min(clock.most_ns()))) {
+            self.wake(is_woken);
+            return true;
         }
         self.sleep(&descriptors, sleep_ns, clock);
         true
@@ -189,11 +194,6 @@ impl Waiter {
             }
             PollMode::Interrupt => false,
         }
-    }
-
-    /// How long a port may sleep by itself.
-    fn longest_ns(&self, clock: &JobClock<'_>) -> u64 {
-        SLEEP_MOST_NS.min(clock.most_ns())
     }
 
     /// A port has slept by itself.

@@ -316,7 +316,8 @@ impl Port for LogSource {
         if self.feed.is_wary() && (sums.torn > 0 || self.phase == Phase::Ended) {
             contradictions(&mut account, sums.consumed, sums.torn, &self.info.name);
         }
-        if self.feed.is_demoted() {
+        // A publisher that ends says so of all its readers, to whom nothing is lost by it.
+        if self.feed.is_demoted() && self.feed.statistics().missed > 0 {
             let name = &self.info.name;
             account.note(|| format!("{name}: its writer has lost patience: lossy from then on"));
         }
