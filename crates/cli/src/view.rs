@@ -4,6 +4,7 @@ pub(crate) mod doctor;
 mod json;
 mod ledger;
 mod line;
+pub(crate) mod logs;
 mod words;
 
 use std::io::{self, IsTerminal, Write};

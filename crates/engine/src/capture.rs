@@ -15,6 +15,9 @@
 //! can wait, or the user says so, the recorder is a lossless reader and a full log holds its
 //! sources up. Otherwise it is a lossy one, and what it missed is an exact count.
 //!
+//! One live source whose own queue is as deep as a log is recorded in place, by one thread and
+//! without a log, unless two cores are named for it (`in_place`, decision 0011).
+//!
 //! Invariants:
 //! - K1: for each log, its packets = seen by the recorder + missed by it; seen = given to the sink
 //!   + lost after the sink broke.
@@ -22,6 +25,7 @@
 //!   every log, so nothing is in flight between them when the job is over.
 
 mod flight;
+mod in_place;
 mod receive;
 mod record;
 mod summary;
@@ -31,14 +35,17 @@ use std::sync::atomic::AtomicBool;
 use std::thread::{Scope, ScopedJoinHandle};
 
 use burstline_log::{Log, LogConfig, Reader, ReaderConfig, Start, Writer, WriterStatistics};
-use burstline_port::{Port, PortError, PortTable};
+use burstline_port::{Port, PortError, PortTable, TimestampSource};
+use burstline_share::PublishConfig;
 
 use crate::budget::Budget;
 use crate::clock::JobClock;
 use crate::job::{self, Limits, Source, Threads};
+use crate::published::Publication;
 use crate::report::ThreadPlace;
 use crate::stage::Usage;
 use crate::{EngineError, Progress, Report};
+use in_place::InPlace;
 use receive::{Receiver, Took};
 use record::{Recorded, Recorder};
 use summary::Summary;
@@ -59,6 +66,8 @@ pub struct CaptureOptions {
     pub policy: Option<Policy>,
     /// The interfaces of the job: the one that its ports were opened with.
     pub table: PortTable,
+    /// Under which name other programs may read the log, or logs.
+    pub publish: Option<PublishConfig>,
 }
 
 /// What the threads of a capture share.
@@ -69,15 +78,22 @@ struct Job<'a> {
     progress: &'a Progress,
 }
 
-/// A log that is about to be used.
-struct Lane {
-    log: Log,
-    writer: Writer,
-    reader: Reader,
+/// The logs of a job, with their two ends.
+struct Lanes {
+    logs: Vec<Log>,
+    writers: Vec<Writer>,
+    readers: Vec<Reader>,
 }
 
 /// What a thread brings home, and where it ran.
 type Home<T> = (Result<ThreadPlace, EngineError>, T);
+
+/// What all threads bring home.
+struct Done {
+    places: Vec<Result<ThreadPlace, EngineError>>,
+    took: Vec<Took>,
+    recorded: Recorded,
+}
 
 /// Captures from all sources into a sink until they end, a limit is reached, `stop` is set or the
 /// sink breaks. The sink is opened last, so that no output is left behind by a job that could not
@@ -93,17 +109,16 @@ pub fn capture(
     stop: &AtomicBool,
     progress: &Progress,
 ) -> Result<Report, EngineError> {
-    let receivers = options.threads.receivers.clamp(1, sources.len().max(1));
+    let is_in_place = in_place::is_chosen(&sources, options);
+    let receivers = match is_in_place {
+        true => 0,
+        false => options.threads.receivers.clamp(1, sources.len().max(1)),
+    };
     options.threads.check(receivers + 1)?;
     let policy = options.policy.unwrap_or_else(|| policy_for(&sources));
-    let (mut logs, mut writers, mut readers) = (Vec::new(), Vec::new(), Vec::new());
-    for number in 0..receivers {
-        let lane = lane(&options.log, policy, number, receivers)?;
-        logs.push(lane.log);
-        writers.push(lane.writer);
-        readers.push(lane.reader);
-    }
+    let Lanes { logs, writers, readers } = lanes(options, &sources, policy, receivers)?;
     options.threads.rehearse("capture")?;
+    let publication = Publication::of(options, &logs)?;
     let mut sink = open_sink()?;
     let usage_before = Usage::now();
     let job = Job {
@@ -113,16 +128,17 @@ pub fn capture(
         progress,
     };
     progress.start((options.log.bytes * receivers) as u64);
-    let recorder = Recorder::new(readers, &mut *sink, &job);
-    let (took, (record_place, recorded)) = run(&job, &mut sources, writers, || recorder.run())?;
-    let mut places = Vec::new();
-    let mut threads = Vec::new();
-    for (place, took) in took {
-        places.push(place?);
-        threads.push(took);
-    }
-    places.push(record_place?);
-    let mut summary = Summary::new(&sources, threads, recorded, options.table.len());
+    let done = match is_in_place {
+        true => run_in_place(&job, &mut sources[0], &mut *sink)?,
+        false => {
+            let recorder = Recorder::new(readers, &mut *sink, &job);
+            run(&job, &mut sources, writers, || recorder.run())?
+        }
+    };
+    let places = done.places.into_iter().collect::<Result<_, _>>()?;
+    let interfaces = options.table.len();
+    let is_stopped = is_stopped(&job, &done.took);
+    let mut summary = Summary::new(&sources, done.took, done.recorded, interfaces, is_in_place);
     sink.set_totals(&summary.totals());
     summary.recorded.finish(&mut *sink);
     let usage = Usage::now().since(&usage_before);
@@ -131,6 +147,7 @@ pub fn capture(
     report.poll = options.threads.poll;
     report.placement.threads = places;
     summary::describe_memory(&mut report, &logs);
+    report.published = publication.map(|publication| publication.end(is_stopped));
     Ok(report)
 }
 
@@ -139,20 +156,39 @@ fn policy_for(sources: &[Source]) -> Policy {
     if sources.iter().all(can_wait) { Policy::Lossless } else { Policy::Lossy }
 }
 
-/// Makes log `number` of `count`, with its two ends.
-fn lane(
-    config: &LogConfig,
+/// Whose clock the sources' times are from, if it is one.
+fn clock_kind(sources: &[Source]) -> u32 {
+    let mut clocks = sources.iter().map(|source| source.port.info().timestamps);
+    let first = clocks.next().unwrap_or(TimestampSource::Mixed);
+    let is_one = clocks.all(|clock| clock == first);
+    if is_one { first.code() } else { TimestampSource::Mixed.code() }
+}
+
+/// Makes `count` logs.
+fn lanes(
+    options: &CaptureOptions,
+    sources: &[Source],
     policy: Policy,
-    number: usize,
     count: usize,
-) -> Result<Lane, EngineError> {
-    let mut config = config.clone();
-    if count > 1 {
-        config.name += &format!("-{number}");
+) -> Result<Lanes, EngineError> {
+    let mut lanes = Lanes { logs: Vec::new(), writers: Vec::new(), readers: Vec::new() };
+    for number in 0..count {
+        let mut config = LogConfig { clock_kind: clock_kind(sources), ..options.log.clone() };
+        if count > 1 {
+            config.name += &format!("-{number}");
+        }
+        let (log, writer) = Log::create(config)?;
+        let reader = ReaderConfig { policy, window: 1, start: Start::Segment };
+        lanes.readers.push(log.attach(reader)?);
+        lanes.logs.push(log);
+        lanes.writers.push(writer);
     }
-    let (log, writer) = Log::create(config)?;
-    let reader = log.attach(ReaderConfig { policy, window: 1, start: Start::Segment })?;
-    Ok(Lane { log, writer, reader })
+    Ok(lanes)
+}
+
+/// Whether a job was ended before it was over by itself, so that another may follow it.
+fn is_stopped(job: &Job<'_>, took: &[Took]) -> bool {
+    job.clock.is_stopped() || took.iter().any(|took| !took.errors.is_empty())
 }
 
 /// Runs all threads to their end.
@@ -161,7 +197,7 @@ fn run<'a>(
     sources: &'a mut [Source],
     writers: Vec<Writer>,
     record: impl FnOnce() -> Recorded + Send,
-) -> Result<(Vec<Home<Took>>, Home<Recorded>), EngineError> {
+) -> Result<Done, EngineError> {
     let threads = &job.options.threads;
     let receivers = writers.len();
     let mut hands: Vec<Vec<_>> = writers.iter().map(|_| Vec::new()).collect();
@@ -180,9 +216,27 @@ fn run<'a>(
         }
         // Only now: a thread begins with the rights of the one that starts it.
         let given_up = threads.drop_privileges().inspect_err(|_| job.clock.break_off());
-        let took = crew.into_iter().map(join).collect();
-        let recorded = join(recorder);
-        given_up.map(|()| (took, recorded))
+        let (mut places, took): (Vec<_>, _) = crew.into_iter().map(join).unzip();
+        let (place, recorded) = join(recorder);
+        places.push(place);
+        given_up.map(|()| Done { places, took, recorded })
+    })
+}
+
+/// Runs the one thread of a job without a log.
+fn run_in_place<'a>(
+    job: &'a Job<'a>,
+    source: &'a mut Source,
+    sink: &'a mut dyn Port,
+) -> Result<Done, EngineError> {
+    std::thread::scope(|scope| {
+        let work = InPlace::new(job, source, sink);
+        let thread = start(scope, job, 0, in_place::STAGE.to_owned(), || work.run())?;
+        // Only now, as in `run`.
+        let given_up = job.options.threads.drop_privileges();
+        let given_up = given_up.inspect_err(|_| job.clock.break_off());
+        let (place, (took, recorded)) = join(thread);
+        given_up.map(|()| Done { places: vec![place], took: vec![took], recorded })
     })
 }
 

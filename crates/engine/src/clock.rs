@@ -31,6 +31,11 @@ impl<'a> JobClock<'a> {
         now_ns >= self.deadline_ns || self.stop.load(Relaxed) || self.is_broken.load(Relaxed)
     }
 
+    /// Whether somebody has ended the job, or something broke, before it was over by itself.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Relaxed) || self.is_broken.load(Relaxed) // as in `is_over`
+    }
+
     /// Ends the sources because what they feed is broken.
     pub(crate) fn break_off(&self) {
         self.is_broken.store(true, Relaxed); // as in `is_over`

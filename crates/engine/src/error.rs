@@ -24,6 +24,9 @@ pub enum EngineError {
     /// The recorder could not attach to it.
     #[error(transparent)]
     Attach(#[from] AttachError),
+    /// The log could not be published.
+    #[error(transparent)]
+    Share(#[from] burstline_share::ShareError),
     /// The system would start no thread.
     #[error("start thread {name}: {error}")]
     Thread {

@@ -29,7 +29,7 @@ impl Source {
     }
 
     /// As [`open`](Self::open), for an address that may be several ports: the receive queues of
-    /// an interface. Such ports bring one interface each.
+    /// an interface, which bring one interface each, or the logs of a name, which bring them later.
     pub fn open_all(address: &Address, options: &OpenOptions) -> Result<Vec<Self>, EngineError> {
         let first = options.table.len();
         let mut ports = open_sources(address, options)?;
@@ -37,8 +37,9 @@ impl Source {
             let port = ports.remove(0);
             return Ok(vec![Self { port, interfaces: first..options.table.len() }]);
         }
+        let each = usize::from(options.table.len() - first == ports.len());
         let sources = ports.into_iter().zip(first..);
-        Ok(sources.map(|(port, at)| Self { port, interfaces: at..at + 1 }).collect())
+        Ok(sources.map(|(port, at)| Self { port, interfaces: at..at + each }).collect())
     }
 
     /// Puts a wrapper around the port: a tracer, faults, a pacer, a user's own.

@@ -27,6 +27,8 @@ pub struct PortReport {
     pub in_flight: u64,
     /// Packets delivered without their end.
     pub truncated: u64,
+    /// How often the writer of a log that it reads was stopped or died.
+    pub writer_down: u64,
     /// What does not add up: 0, or there is a mistake in this program.
     pub unaccounted: i64,
 }
@@ -79,6 +81,7 @@ impl PortReport {
             lost: all,
             in_flight: account.in_flight,
             truncated: account.truncated,
+            writer_down: account.writer_down,
             unaccounted: 0,
         };
         row.unaccounted = remainder(row.offered, row.delivered, row.lost.total(), row.in_flight);

@@ -10,7 +10,7 @@ use crate::ledger::line_bits;
 use crate::stage::Usage;
 use crate::tally::Span;
 use crate::waiting::PollMode;
-use crate::{EngineError, PortReport, Source, Total};
+use crate::{EngineError, PortReport, PublishedReport, Source, Total};
 
 /// Everything there is to say of a job.
 #[derive(Debug, Default)]
@@ -43,6 +43,8 @@ pub struct Report {
     pub memory_notes: Vec<String>,
     /// What ended a part of the job early.
     pub errors: Vec<EngineError>,
+    /// Under which name its logs could be read, and who did.
+    pub published: Option<PublishedReport>,
     /// Whether some input could not be understood.
     pub is_damaged: bool,
 }

@@ -7,7 +7,8 @@
 //! interrupt  poll             sleep until a source is readable
 //! ```
 //!
-//! A source says by [`Port::readiness`] where to wait for it. One that does not (a generator, a
+//! A source says by [`Port::readiness`] where to wait for it, or waits by itself ([`Port::wait`]):
+//! several of these are looked at in turn, every 5 ms. One that does neither (a generator, a
 //! file) is looked at again after a nap, which grows. While a thread sleeps nobody looks at flags,
 //! deadlines and interfaces, so no sleep is longer than [`SLEEP_MOST_NS`].
 //!
@@ -69,6 +70,10 @@ const SLEEP_MOST_NS: u64 = 100_000_000;
 /// The first nap and the longest, in ns. A source's own buffer has to last for the longest.
 const NAP_FIRST_NS: u64 = 50_000;
 const NAP_MOST_NS: u64 = 1_000_000;
+
+/// How long a thread with several sources sleeps in the first one's own way, in ns: the others are
+/// looked at only then.
+const TURN_NS: u64 = 5_000_000;
 
 /// How often a thread slept, and why it got up again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -140,11 +145,20 @@ impl Waiter {
         }
         let mut descriptors: Vec<BorrowedFd<'_>> = Vec::new();
         let mut sleep_ns = SLEEP_MOST_NS;
+        let (mut first, mut count) = (None, 0);
         for port in ports {
+            first.get_or_insert(port);
+            count += 1;
             match port.readiness() {
                 Some(descriptor) => descriptors.push(descriptor),
                 None => sleep_ns = self.nap_ns(),
             }
+        }
+        let itself_ns = if count == 1 { SLEEP_MOST_NS } else { TURN_NS };
+        let first = first.filter(|_| descriptors.is_empty());
+        if let Some(is_woken) = first.and_then(|port| port.wait(itself_ns.min(clock.most_ns()))) {
+            self.wake(is_woken);
+            return true;
         }
         self.sleep(&descriptors, sleep_ns, clock);
         true
@@ -180,6 +194,13 @@ impl Waiter {
             }
             PollMode::Interrupt => false,
         }
+    }
+
+    /// A port has slept by itself.
+    fn wake(&mut self, is_woken: bool) {
+        self.sleeps.sleeps += 1;
+        self.sleeps.wakes += u64::from(is_woken);
+        self.is_alarmed = is_woken;
     }
 
     fn sleep(&mut self, descriptors: &[BorrowedFd<'_>], sleep_ns: u64, clock: &JobClock<'_>) {

@@ -105,6 +105,22 @@ impl<'a> Burst<'a> {
         self.first_packet
     }
 
+    /// The same packets with other numbers: the first one's is `first_packet`.
+    pub fn numbered(self, first_packet: u64) -> Self {
+        Self { first_packet, ..self }
+    }
+
+    /// A burst over the same memory, of `worklist`, whose descs point where some of this one's do.
+    pub(crate) fn described_by(
+        &self,
+        worklist: &'a [Desc],
+        base_time_ns: u64,
+        first_packet: u64,
+        facts: FactsAt<'a>,
+    ) -> Self {
+        Self { place: self.place, worklist, base_time_ns, first_packet, facts }
+    }
+
     /// How many bytes the memory has that the descs' offsets count from: `[0, extent)`.
     pub fn extent(&self) -> usize {
         self.place.bytes

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! 0        header: magic, geometry | head | state | wake word | oldest | seat states
-//! 4096     directory: one word per sequence number modulo the directory's length
+//! 4096     names: a cache line for each of 256 ports
+//! 20480    directory: one word per sequence number modulo the directory's length
 //! ...      one cache line per segment: watermark, base time, first packet number
 //! ```
 //!
@@ -16,8 +17,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 
 use crate::error::AttachError;
 use crate::log::{MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES};
-use crate::protocol::{Control, ReaderPage, Word32, Word64};
-use crate::watermark::MAX_SEGMENTS;
+use crate::names::{NAMES, PortName};
+use crate::protocol::{self, Control, ReaderPage, Word32, Word64};
+use crate::watermark::{DirectoryEntry, MAX_SEGMENTS};
 
 /// The most readers that one log can have.
 pub const MAX_READERS: usize = 64;
@@ -28,14 +30,28 @@ pub(crate) const PAGE_BYTES: usize = 4096;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"brstline");
 /// Raised whenever the layout of shared memory changes.
-const VERSION: u32 = 1;
-const DIRECTORY_AT: usize = 4096;
+const VERSION: u32 = 2;
+const NAMES_AT: usize = 4096;
+const DIRECTORY_AT: usize = NAMES_AT + NAMES * size_of::<PortName>();
 const LINE_BYTES: usize = 64;
+/// Looks at a head that moves before the last one counts.
+const PUBLISHED_TRIES: u32 = 8;
 
 /// Life of a log, as readers see it.
 const STATE_OPEN: u32 = 1;
 /// The writer has gone, and said so: what is published is all there will be.
 const STATE_CLOSED: u32 = 2;
+/// As closed, but somebody stopped the writer in the middle: another may follow.
+const STATE_STOPPED: u32 = 3;
+
+/// How a log ended, in its writer's words. A writer that was killed says nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Its sources had no more, or a limit was reached.
+    Final,
+    /// It was told to stop.
+    Stopped,
+}
 
 #[repr(C, align(64))]
 struct Line<T>(T);
@@ -48,6 +64,7 @@ struct Header {
     segment_bytes: AtomicU64,
     segment_count: AtomicU32,
     max_readers: AtomicU32,
+    clock_kind: AtomicU32,
     head: Line<AtomicU64>,
     state: Line<AtomicU32>,
     wake: Line<AtomicU32>,
@@ -67,7 +84,7 @@ pub(crate) struct SegmentLine {
     pub(crate) opened_ns: AtomicU64,
 }
 
-const _: () = assert!(size_of::<Header>() <= DIRECTORY_AT);
+const _: () = assert!(size_of::<Header>() <= NAMES_AT);
 const _: () = assert!(size_of::<SegmentLine>() == LINE_BYTES);
 
 /// The shape of a log, fixed when it is made.
@@ -77,6 +94,7 @@ pub(crate) struct Geometry {
     pub(crate) segment_count: u32,
     pub(crate) max_readers: u32,
     pub(crate) hash_kind: u32,
+    pub(crate) clock_kind: u32,
 }
 
 impl Geometry {
@@ -133,6 +151,7 @@ impl ControlView {
         let header = view.header();
         header.version.store(VERSION, Relaxed);
         header.hash_kind.store(geometry.hash_kind, Relaxed);
+        header.clock_kind.store(geometry.clock_kind, Relaxed);
         header.segment_bytes.store(geometry.segment_bytes as u64, Relaxed);
         header.segment_count.store(geometry.segment_count, Relaxed);
         header.max_readers.store(geometry.max_readers, Relaxed);
@@ -166,6 +185,7 @@ impl ControlView {
             segment_count: header.segment_count.load(Relaxed),
             max_readers: header.max_readers.load(Relaxed),
             hash_kind: header.hash_kind.load(Relaxed),
+            clock_kind: header.clock_kind.load(Relaxed),
         };
         if !geometry.is_sound() || geometry.control_bytes() > mapped_bytes {
             return Err(AttachError::NotALog { reason: "its geometry contradicts its size" });
@@ -204,12 +224,60 @@ impl ControlView {
 
     /// Whether the writer has ended the log. What it published before is then visible.
     pub(crate) fn is_closed(&self) -> bool {
-        Word32::load(&self.header().state.0, Acquire) == STATE_CLOSED // pairs with `close`
+        self.ending().is_some()
+    }
+
+    /// How the writer has ended the log, if it has.
+    pub(crate) fn ending(&self) -> Option<Ending> {
+        // Pairs with the Release in `close`.
+        match Word32::load(&self.header().state.0, Acquire) {
+            STATE_CLOSED => Some(Ending::Final),
+            STATE_STOPPED => Some(Ending::Stopped),
+            _ => None,
+        }
     }
 
     /// Writer: nothing more will come.
-    pub(crate) fn close(&self) {
-        self.header().state.0.store(STATE_CLOSED, Release); // pairs with `is_closed`
+    pub(crate) fn close(&self, ending: Ending) {
+        let state = match ending {
+            Ending::Final => STATE_CLOSED,
+            Ending::Stopped => STATE_STOPPED,
+        };
+        self.header().state.0.store(state, Release); // pairs with the Acquire in `ending`
+    }
+
+    /// The name of a port.
+    pub(crate) fn port_name(&self, port: u8) -> &PortName {
+        let at = NAMES_AT + usize::from(port) * size_of::<PortName>();
+        // SAFETY: V1, there are as many entries as a port can have numbers, below the directory;
+        // entries are aligned; V2.
+        unsafe { self.base.add(at).cast::<PortName>().as_ref() }
+    }
+
+    /// How many packets have been published over the log's life: the number of the next one.
+    ///
+    /// Exact for some moment during the call, unless the writer opens segments faster than this
+    /// can look; then the last look counts, which may mix two moments.
+    pub(crate) fn published(&self) -> u64 {
+        let mut published = 0;
+        for _ in 0..PUBLISHED_TRIES {
+            let head = Word64::load(self.head(), Acquire); // pairs with `open`
+            let entry = DirectoryEntry::from_bits(Word64::load(self.directory(head), Acquire));
+            let segment = entry.segment();
+            if head == 0 || segment >= self.geometry.segment_count {
+                return 0;
+            }
+            let mark = protocol::watch(self, segment);
+            let first_packet = Word64::load(&self.line(segment).first_packet, Acquire);
+            published = first_packet.wrapping_add(u64::from(mark.count()));
+            // The fences of this Acquire and of `pinned` pair: had the number belonged to a later
+            // use of the segment, its retirement would be seen here.
+            let after = protocol::watch(self, segment);
+            if mark.sequence() == head && after.sequence() == head && !after.is_retired() {
+                break;
+            }
+        }
+        published
     }
 
     /// The oldest sequence number that can still be entered; 0 before the first. Changes under the
@@ -294,6 +362,7 @@ struct PageLayout {
     cursor: Line<AtomicU64>,
     waiting: Line<AtomicU32>,
     attached: Line<AtomicU32>,
+    account: Line<[AtomicU64; 3]>,
 }
 
 const _: () = assert!(size_of::<PageLayout>() <= PAGE_BYTES);
@@ -321,6 +390,25 @@ impl PageView {
     /// A page serves one reader in its life: two would clear each other's pins.
     pub(crate) fn claim(&self) -> bool {
         self.layout().attached.0.swap(1, Relaxed) == 0 // one word decides, it carries no memory
+    }
+
+    /// Reader: says what it has seen, for people to look at: packets delivered, packets missed,
+    /// and the number of the next one. They carry no other memory.
+    #[inline]
+    pub(crate) fn say(&self, account: [u64; 3]) {
+        for (word, value) in self.layout().account.0.iter().zip(account) {
+            word.store(value, Relaxed);
+        }
+    }
+
+    /// What the reader said last. Hearsay: any value may be there.
+    pub(crate) fn said(&self) -> [u64; 3] {
+        self.layout().account.0.each_ref().map(|word| word.load(Relaxed))
+    }
+
+    /// Whether a reader of another process has made the page its own.
+    pub(crate) fn is_claimed(&self) -> bool {
+        self.layout().attached.0.load(Relaxed) != 0
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! packet memory (sealed memfd, huge pages)               control memory (sealed memfd)
-//! +-----------------------------------------------+      head, state
+//! +-----------------------------------------------+      head, state, names of ports
 //! | packet | packet | ...  free  ... | desc | desc |      sequence number -> segment
 //! +-----------------------------------------------+      watermark of each segment
 //! | segment 1 ...                                 |
@@ -39,6 +39,7 @@ mod desc;
 mod error;
 mod history;
 mod log;
+mod names;
 #[doc(hidden)]
 pub mod protocol;
 mod reader;
@@ -54,13 +55,13 @@ mod writer;
 
 pub use attach::{LogFiles, ReceivedFiles};
 pub use burst::{Burst, Packet, Packets};
-pub use control::{MAX_READERS, MAX_WINDOW};
+pub use control::{Ending, MAX_READERS, MAX_WINDOW};
 pub use desc::{Desc, FACTS_BYTES, Facts, Flags, MAX_PACKET_BYTES, PACKET_ALIGNMENT};
 pub use error::{AttachError, CreateError};
 pub use history::History;
 pub use log::{
     Log, LogConfig, MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, MIN_SEGMENTS, ReaderConfig, RemoteSeat,
-    Start,
+    SeatStatus, Start,
 };
 pub use reader::{HeldBurst, Reader, ReaderStatistics};
 pub use scratch::{SCRATCH_PACKETS, Scratch};

@@ -13,7 +13,7 @@ use crate::control::{ControlView, Geometry, MAX_READERS, MAX_WINDOW, PAGE_BYTES}
 use crate::error::{AttachError, CreateError};
 use crate::protocol::{Control, ReaderPage};
 use crate::reader::Reader;
-use crate::seat::{Policy, SEAT_FREE, SeatEntry, SeatHandle};
+use crate::seat::{Policy, SEAT_DEMOTED, SEAT_FREE, SeatEntry, SeatHandle};
 use crate::writer::Writer;
 
 /// The smallest segment, in bytes.
@@ -45,6 +45,9 @@ pub struct LogConfig {
     pub lossless_deadline_ns: Option<u64>,
     /// What the descs' flow hash is: a code of the layer that computes it, 0 for none.
     pub hash_kind: u32,
+    /// Whose clock the packets' times are from: a code of the layer that takes them, 0 for not
+    /// said.
+    pub clock_kind: u32,
     /// How long packets can be read after every reader has passed them, at least, as far as the
     /// memory goes, in ns; see [`Log::history`]. `None` reuses memory as soon as it can, and stays
     /// in the cache.
@@ -63,6 +66,7 @@ impl Default for LogConfig {
             allow_lossless: true,
             lossless_deadline_ns: None,
             hash_kind: 0,
+            clock_kind: 0,
             keep_ns: None,
         }
     }
@@ -94,6 +98,7 @@ impl LogConfig {
             segment_count: segments as u32,
             max_readers: self.max_readers as u32,
             hash_kind: self.hash_kind,
+            clock_kind: self.clock_kind,
         })
     }
 }
@@ -207,7 +212,26 @@ impl Log {
     /// value is dropped, which the publisher does when that process is gone.
     pub fn attach_remote(&self, config: ReaderConfig) -> Result<RemoteSeat, AttachError> {
         let entry = self.shared.take_seat(&config)?;
-        Ok(RemoteSeat { entry, start: config.start, shared: Arc::clone(&self.shared) })
+        let shared = Arc::clone(&self.shared);
+        Ok(RemoteSeat { entry, start: config.start, shared, is_abandoned: false })
+    }
+
+    /// Tells readers what port number `port` stands for: a link type (`LINKTYPE_...`) and a name,
+    /// of which up to 58 bytes are kept. To be called before packets of that port are published;
+    /// the first name stays.
+    pub fn name_port(&self, port: u8, link: u32, name: &str) {
+        let _one_at_a_time = self.shared.lock();
+        self.shared.memory.control.port_name(port).write(link, name);
+    }
+
+    /// Packets published over the log's life.
+    pub fn published(&self) -> u64 {
+        self.shared.memory.control.published()
+    }
+
+    /// Seats taken now, by readers of this process and of others.
+    pub fn readers(&self) -> usize {
+        self.shared.lock().len()
     }
 
     /// What memory the packets lie in, and where it really is.
@@ -230,6 +254,25 @@ pub struct RemoteSeat {
     entry: Arc<SeatEntry>,
     start: Start,
     shared: Arc<Shared>,
+    is_abandoned: bool,
+}
+
+/// What a publisher knows of a reader in another process. The reader wrote most of it, and it may
+/// be false: it is for people to look at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SeatStatus {
+    /// Packets that it says it has read.
+    pub delivered: u64,
+    /// Packets that it says were taken away before it read them.
+    pub missed: u64,
+    /// Packets published and, by its own word, not yet read.
+    pub lag_packets: u64,
+    /// Segments that its pins keep from being reused, in `[0, window]`.
+    pub held_segments: usize,
+    /// Whether the reader has mapped its page yet.
+    pub is_claimed: bool,
+    /// Whether the writer lost patience with it. This one the writer knows.
+    pub is_demoted: bool,
 }
 
 impl RemoteSeat {
@@ -248,11 +291,40 @@ impl RemoteSeat {
             start: self.start,
         }
     }
+
+    /// How long this reader, if lossless, may hold the writer up before it is demoted, in ns,
+    /// whatever the log says of its readers.
+    pub fn set_lossless_deadline_ns(&self, deadline_ns: u64) {
+        self.entry.set_deadline_ns(deadline_ns);
+    }
+
+    /// How the reader is doing.
+    pub fn status(&self) -> SeatStatus {
+        let control = &self.shared.memory.control;
+        let [delivered, missed, next_packet] = self.entry.page.said();
+        SeatStatus {
+            delivered,
+            missed,
+            lag_packets: control.published().saturating_sub(next_packet),
+            held_segments: self.entry.held_segments(),
+            is_claimed: self.entry.page.is_claimed(),
+            is_demoted: control.seat_state(self.entry.index).load(Relaxed) == SEAT_DEMOTED,
+        }
+    }
+
+    /// Gives up watching the reader, which may live on: its pins count for as long as the log
+    /// lives, it holds nobody up any more, and its seat is never given out again.
+    pub fn abandon(mut self) {
+        self.entry.demote(&self.shared.memory.control);
+        self.is_abandoned = true;
+    }
 }
 
 impl Drop for RemoteSeat {
     fn drop(&mut self) {
-        self.shared.leave_seat(&self.entry);
+        if !self.is_abandoned {
+            self.shared.leave_seat(&self.entry);
+        }
     }
 }
 
@@ -307,6 +379,7 @@ impl Shared {
             Start::Now | Start::Segment => control.head().load(Acquire),
         };
         entry.page.cursor().store(first.max(1), Release);
+        entry.page.say([0, 0, control.published()]);
         control.seat_state(index).store(config.policy.code(), Relaxed);
         seats.push(Arc::clone(&entry));
         self.version.fetch_add(1, Relaxed);

@@ -13,7 +13,10 @@
 //! - R3: `next_packet` is the number of the first packet neither delivered nor missed, so
 //!   delivered + missed = `next_packet` - where it started.
 
+mod portion;
+
 use std::fmt;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::thread;
@@ -22,6 +25,7 @@ use std::time::Duration;
 use burstline_sys::futex::{self, WaitOutcome};
 
 use crate::burst::{Burst, FactsAt, Place};
+use crate::control::Ending;
 use crate::desc::{Desc, FACTS_BYTES, align_up};
 use crate::log::{Memory, Start};
 use crate::protocol::{self, Control, Entry, ReaderPage, Word32, Word64};
@@ -78,6 +82,10 @@ pub struct Reader {
     next_packet: u64,
     /// Until it has a place in the log, it cannot miss anything.
     start: Option<Start>,
+    /// The number of the first packet that was its own.
+    first_own: u64,
+    /// Packets taken last, of the current segment.
+    pub(crate) last: u32,
     is_finished: bool,
     statistics: ReaderStatistics,
 }
@@ -92,6 +100,8 @@ impl Reader {
             sequence,
             next_packet: 0,
             start: Some(start),
+            first_own: 0,
+            last: 0,
             is_finished: false,
             statistics: ReaderStatistics::default(),
         };
@@ -127,6 +137,32 @@ impl Reader {
         self.is_finished
     }
 
+    /// How the writer has ended the log; `None` while it goes on, and after it was killed.
+    pub fn ending(&self) -> Option<Ending> {
+        self.memory.control.ending()
+    }
+
+    /// Packets published since the reader's start: by the writer's count, not by this reader's.
+    /// Once the writer is gone and the log drained it is delivered + missed, or packets are
+    /// unaccounted for.
+    pub fn offered(&self) -> u64 {
+        match self.start {
+            Some(_) => 0,
+            None => self.memory.control.published().saturating_sub(self.first_own),
+        }
+    }
+
+    /// The link type and the name of a port, if the writer has named it. Cost: an allocation.
+    pub fn port_name(&self, port: u8) -> Option<(u32, String)> {
+        self.memory.control.port_name(port).read()
+    }
+
+    /// Keeps `socket` open while this reader or a burst that it holds lives: by its end the
+    /// publisher learns that the seat is free. Of several the first is kept.
+    pub fn tie_to(&self, socket: Arc<OwnedFd>) {
+        self.seat.tie_to(socket);
+    }
+
     /// Whether every segment of the window is held, so that the reader cannot go on.
     pub fn is_window_full(&self) -> bool {
         self.current.is_none() && self.seat.free_slot().is_none()
@@ -139,7 +175,7 @@ impl Reader {
 
     /// Packets published and not yet lent or missed.
     pub fn lag(&self) -> u64 {
-        self.published().saturating_sub(self.next_packet)
+        self.memory.control.published().saturating_sub(self.next_packet)
     }
 
     /// Whether the writer lost patience with this lossless reader.
@@ -153,6 +189,11 @@ impl Reader {
         self.memory.control.geometry().hash_kind
     }
 
+    /// Whose clock the packets' times are from, as the log was made with.
+    pub fn clock_kind(&self) -> u32 {
+        self.memory.control.geometry().clock_kind
+    }
+
     /// Sleeps until there may be news, at most `timeout_ns`. Returns at once if there are some.
     ///
     /// The writer wakes each reader a limited number of times a window (see `wake`). A reader
@@ -162,7 +203,7 @@ impl Reader {
     /// While its window is full it sleeps at most one window and does not look for news.
     ///
     /// Cost: two to three system calls' time when it sleeps; the writer pays 0.2 us to wake it.
-    pub fn wait(&mut self, timeout_ns: u64) {
+    pub fn wait(&self, timeout_ns: u64) {
         if self.is_window_full() {
             // Whatever the writer does, this reader cannot go on until a burst it holds is let
             // go, and nobody is woken by that: it looks again soon.
@@ -209,6 +250,7 @@ impl Reader {
         self.statistics.delivered -= packets;
         self.statistics.missed = self.statistics.missed.saturating_add(packets);
         self.statistics.torn += packets;
+        self.last = 0;
     }
 
     /// Finds the next packets. Looks at control memory only, and believes nothing there: every
@@ -237,7 +279,16 @@ impl Reader {
         let packets = u64::from(to - from);
         self.statistics.delivered += packets;
         self.next_packet = self.next_packet.wrapping_add(packets); // a liar's number may wrap
-        Some((mark, Some(Found { current: *current, from, to })))
+        let current = *current;
+        self.say();
+        Some((mark, Some(Found { current, from, to })))
+    }
+
+    /// Tells the publisher, for people to look at, how far it is.
+    #[inline]
+    fn say(&self) {
+        let ReaderStatistics { delivered, missed, .. } = self.statistics;
+        self.seat.page.say([delivered, missed, self.next_packet]);
     }
 
     #[cold]
@@ -314,6 +365,7 @@ impl Reader {
         let line = self.memory.control.line(segment);
         let first_packet = line.first_packet.load(Relaxed);
         let mut taken = 0;
+        let is_first = self.start.is_some();
         match self.start.take() {
             Some(Start::Now) => {
                 taken = mark.count();
@@ -325,6 +377,9 @@ impl Reader {
                 self.statistics.missed = self.statistics.missed.saturating_add(missed);
                 self.next_packet += missed;
             }
+        }
+        if is_first {
+            self.first_own = self.next_packet;
         }
         let sequence = self.sequence;
         self.current = Some(Current { segment, slot, sequence, taken, first_packet });
@@ -338,19 +393,6 @@ impl Reader {
             // Nothing was written when it came: it starts with packet 0 whatever was asked for.
             self.start = None;
         }
-    }
-
-    fn published(&self) -> u64 {
-        let control = &self.memory.control;
-        let head = self.head();
-        let entry = Word64::load(control.directory(head), Acquire);
-        let segment = crate::watermark::DirectoryEntry::from_bits(entry).segment();
-        if head == 0 || segment >= control.segment_count() {
-            return 0;
-        }
-        let mark = protocol::watch(control, segment);
-        // May be torn by the writer moving on: a figure for people, corrected at the next look.
-        control.line(segment).first_packet.load(Relaxed).wrapping_add(u64::from(mark.count()))
     }
 }
 

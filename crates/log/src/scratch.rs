@@ -6,7 +6,7 @@
 
 use burstline_sys::xdp::Umem;
 
-use crate::burst::{Burst, FactsAt, Place};
+use crate::burst::{Burst, FactsAt, Packet, Place};
 use crate::desc::{Desc, FACTS_BYTES, Facts, Flags};
 use crate::writer::Meta;
 
@@ -88,6 +88,28 @@ impl Scratch {
         let worklist = &self.worklist[SCRATCH_PACKETS - self.len..];
         let facts = FactsAt::Aside { list: &self.facts, skipped: 0 };
         Burst::new(Place::whole(bytes), worklist, self.base_time_ns, first_packet, facts)
+    }
+
+    /// Describes those packets of `burst` anew for which `pick` says what is true of them, and how
+    /// many of their bytes to keep; the bytes stay where they are. `burst` has up to
+    /// [`SCRATCH_PACKETS`]. Cost: some ns a packet.
+    pub fn select<'a>(
+        &'a mut self,
+        burst: &Burst<'a>,
+        first_packet: u64,
+        mut pick: impl FnMut(&Packet<'a>) -> Option<(u32, Meta)>,
+    ) -> Burst<'a> {
+        assert!(burst.len() <= SCRATCH_PACKETS, "{} packets", burst.len());
+        self.clear();
+        for packet in burst.packets() {
+            if let Some((kept, meta)) = pick(&packet) {
+                let desc = packet.desc();
+                self.push(desc.offset(), desc.length().min(kept), &meta);
+            }
+        }
+        let worklist = &self.worklist[SCRATCH_PACKETS - self.len..];
+        let facts = FactsAt::Aside { list: &self.facts, skipped: 0 };
+        burst.described_by(worklist, self.base_time_ns, first_packet, facts)
     }
 
     /// The burst of all packets described, in frames that are held. What is described elsewhere

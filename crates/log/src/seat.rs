@@ -1,15 +1,15 @@
 //! A reader's place at a log: its page, its window of pins, its policy.
 
-use std::os::fd::BorrowedFd;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::{Arc, OnceLock};
 
 use burstline_sys::memory::{Mapping, Region};
 
 use crate::control::{ControlView, MAX_WINDOW, PAGE_BYTES, PageView};
 use crate::log::Shared;
-use crate::protocol;
+use crate::protocol::{self, ReaderPage};
 use crate::reuse::Seat;
 
 pub(crate) const SEAT_FREE: u32 = 0;
@@ -41,8 +41,12 @@ pub(crate) struct SeatEntry {
     pub(crate) window: usize,
     pub(crate) page: PageView,
     policy: AtomicU32,
+    /// How long this reader may hold the writer up, in ns; [`LOGS_OWN`] is as the log says.
+    deadline_ns: AtomicU64,
     region: Region,
 }
+
+const LOGS_OWN: u64 = u64::MAX;
 
 impl SeatEntry {
     /// `region` is a fresh one of `PAGE_BYTES`.
@@ -51,16 +55,32 @@ impl SeatEntry {
         // SAFETY: the region is a zeroed page, checked above, and lives as long as this entry,
         // which is as long as anybody uses the view.
         let page = unsafe { PageView::over(region.as_ptr()) };
-        Self { index, window, page, policy: AtomicU32::new(policy.code()), region }
+        let (policy, deadline_ns) = (AtomicU32::new(policy.code()), AtomicU64::new(LOGS_OWN));
+        Self { index, window, page, policy, deadline_ns, region }
     }
 
     pub(crate) fn page_file(&self) -> BorrowedFd<'_> {
         self.region.file()
     }
 
+    /// How long the writer waits for it, in ns, where that is not as the log says.
+    pub(crate) fn deadline_ns(&self) -> Option<u64> {
+        Some(self.deadline_ns.load(Relaxed)).filter(|&ns| ns != LOGS_OWN) // carries no memory
+    }
+
+    pub(crate) fn set_deadline_ns(&self, deadline_ns: u64) {
+        self.deadline_ns.store(deadline_ns.min(LOGS_OWN - 1), Relaxed); // carries no memory
+    }
+
+    /// Segments that its pins name, or seem to: they are the reader's to write.
+    pub(crate) fn held_segments(&self) -> usize {
+        let pins = (0..self.window).map(|slot| self.page.pin(slot).load(Relaxed));
+        pins.filter(|&pin| pin != 0).count()
+    }
+
     /// The writer stops waiting for this reader, and says so where the reader can see it.
     pub(crate) fn demote(&self, control: &ControlView) {
-        self.policy.store(SEAT_DEMOTED, Relaxed); // read by the writer's own thread only
+        self.policy.store(SEAT_DEMOTED, Relaxed); // a mark, carries no memory
         control.seat_state(self.index).store(SEAT_DEMOTED, Relaxed); // a mark, carries no memory
     }
 }
@@ -90,6 +110,7 @@ pub(crate) struct SeatHandle {
     /// How many of this process's values read under each pin; 0 where the pin is free.
     holds: [AtomicU32; MAX_WINDOW],
     kept: Kept,
+    tie: OnceLock<Arc<OwnedFd>>,
 }
 
 enum Kept {
@@ -101,14 +122,21 @@ impl SeatHandle {
     pub(crate) fn own(entry: Arc<SeatEntry>, shared: Arc<Shared>) -> Arc<Self> {
         let (page, window, index) = (entry.page, entry.window, entry.index);
         let kept = Kept::Own { entry, shared };
-        Arc::new(Self { page, window, index, holds: Default::default(), kept })
+        let (holds, tie) = Default::default();
+        Arc::new(Self { page, window, index, holds, kept, tie })
     }
 
     pub(crate) fn attached(page: Mapping, window: usize, index: usize) -> Arc<Self> {
         // SAFETY: the mapping is a page at least, checked when it was attached, and kept here.
         let view = unsafe { PageView::over(page.as_ptr()) };
         let kept = Kept::Attached { _page: page };
-        Arc::new(Self { page: view, window, index, holds: Default::default(), kept })
+        let (holds, tie) = Default::default();
+        Arc::new(Self { page: view, window, index, holds, kept, tie })
+    }
+
+    /// Keeps `socket` open as long as the seat is used; the first one counts.
+    pub(crate) fn tie_to(&self, socket: Arc<OwnedFd>) {
+        self.tie.get_or_init(|| socket);
     }
 
     /// A pin that nothing in this process uses, if there is one.

@@ -21,6 +21,8 @@
 //!   facts too; packets are whole, in bounds, and no longer than on the wire.
 //! - U3: a call of [`next_burst`](UntrustedReader::next_burst) reads a bounded number of words.
 
+mod portion;
+
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicU64, fence};
@@ -108,7 +110,7 @@ impl UntrustedReader {
     }
 
     /// As [`Reader::wait`]: sleeps at most `timeout_ns`, whatever the writer does.
-    pub fn wait(&mut self, timeout_ns: u64) {
+    pub fn wait(&self, timeout_ns: u64) {
         self.reader.wait(timeout_ns);
     }
 }

@@ -21,11 +21,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_sys::clock;
 
+use crate::control::Ending;
 use crate::copy::{copy_packet, prefetch_to_write};
 use crate::desc::{Desc, FACTS_BYTES, Facts, Flags, MAX_PACKET_BYTES, align_up};
 use crate::log::Shared;
 use crate::protocol;
 use crate::reuse::Reuse;
+use crate::seat::SeatEntry;
 use crate::wake::Waker;
 use crate::watermark::Watermark;
 
@@ -129,6 +131,7 @@ pub struct Writer {
     reuse: Reuse,
     waker: Waker,
     blocked_since_ns: Option<u64>,
+    ending: Ending,
     statistics: WriterStatistics,
     shared: Arc<Shared>,
 }
@@ -153,6 +156,7 @@ impl Writer {
             reuse: Reuse::new(geometry.segment_count).keeping(shared.config.keep_ns),
             waker: Waker::new(),
             blocked_since_ns: None,
+            ending: Ending::Final,
             statistics: WriterStatistics::default(),
             shared,
         }
@@ -214,6 +218,12 @@ impl Writer {
             self.publish_count();
             self.waker.wake(&self.shared);
         }
+    }
+
+    /// Publishes the rest and tells the readers that nothing more will come, and why. Dropping
+    /// the writer says [`Ending::Final`].
+    pub fn finish(mut self, ending: Ending) {
+        self.ending = ending;
     }
 
     /// Packets of the open segment.
@@ -329,8 +339,13 @@ impl Writer {
         let control = &shared.memory.control;
         let now_ns = if self.reuse.has_history() { clock::monotonic_ns() } else { 0 };
         let mut taken = self.reuse.take(control, &seats, now_ns);
-        while taken.is_none() && self.is_deadline_over() {
-            let Some(seat) = self.reuse.blockers(&seats).next() else { break };
+        while taken.is_none() {
+            let blocked_ns = self.blocked_ns();
+            let is_over = |seat: &&Arc<SeatEntry>| {
+                let deadline_ns = seat.deadline_ns().or(shared.config.lossless_deadline_ns);
+                deadline_ns.is_some_and(|deadline_ns| blocked_ns >= deadline_ns)
+            };
+            let Some(seat) = self.reuse.blockers(&seats).find(is_over) else { break };
             seat.demote(control);
             self.statistics.demoted += 1;
             taken = self.reuse.take(control, &seats, now_ns);
@@ -378,11 +393,10 @@ impl Writer {
         self.published_high = self.high;
     }
 
-    fn is_deadline_over(&mut self) -> bool {
-        let Some(deadline_ns) = self.shared.config.lossless_deadline_ns else { return false };
+    /// For how long no segment could be had, in ns.
+    fn blocked_ns(&mut self) -> u64 {
         let now_ns = clock::monotonic_ns();
-        let since_ns = *self.blocked_since_ns.get_or_insert(now_ns);
-        now_ns - since_ns >= deadline_ns
+        now_ns - *self.blocked_since_ns.get_or_insert(now_ns)
     }
 }
 
@@ -390,7 +404,7 @@ impl Drop for Writer {
     /// Publishes the rest and tells the readers that nothing more will come.
     fn drop(&mut self) {
         self.seal();
-        self.shared.memory.control.close();
+        self.shared.memory.control.close(self.ending);
         self.waker.wake(&self.shared);
     }
 }

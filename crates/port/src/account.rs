@@ -148,6 +148,9 @@ pub struct PortAccount {
     pub in_flight: u64,
     /// Packets delivered without their end, because the file or the snapshot length cut them.
     pub truncated: u64,
+    /// How often the writer of a log was stopped or died. What passed until the next one came is
+    /// nobody's, and in no sum.
+    pub writer_down: u64,
     /// Bytes copied to deliver, 0 on a path that copies nothing.
     pub bytes_copied: u64,
     /// Things to tell: damage with its place, what was adapted. Bounded; see `notes_omitted`.

@@ -7,6 +7,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+/// Parameters of `log:` that need no value.
+const SWITCHES: [&str; 2] = ["lossless", "untrusted"];
+
 /// A parsed address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
@@ -153,7 +156,9 @@ impl FromStr for Address {
         let (target, query) = rest.split_once('?').unwrap_or((rest, ""));
         let mut parameters = Vec::new();
         for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
-            let Some((key, value)) = parameter.split_once('=') else {
+            let is_switch = scheme == "log" && SWITCHES.contains(&parameter);
+            let pair = if is_switch { Some((parameter, "yes")) } else { parameter.split_once('=') };
+            let Some((key, value)) = pair else {
                 let (address, parameter) = (text.into(), parameter.into());
                 return Err(AddressError::Parameter { address, parameter });
             };

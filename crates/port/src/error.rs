@@ -130,6 +130,15 @@ pub enum PortError {
         /// Its `ARPHRD_` number.
         hardware_type: u16,
     },
+    /// A published log cannot be read.
+    #[error("{error}{near}")]
+    Log {
+        /// Why not.
+        #[source]
+        error: burstline_share::ShareError,
+        /// Names like the one that is missing, or nothing.
+        near: String,
+    },
     /// The fault injector failed, as it was told to.
     #[error("{port}: injected failure after {packets} packets")]
     Injected {

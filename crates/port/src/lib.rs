@@ -26,6 +26,7 @@ mod error;
 mod file;
 mod filter;
 mod generator;
+mod log_source;
 mod open;
 mod opened;
 mod port;

@@ -1,11 +1,14 @@
 //! From an address to a port: the one list of schemes.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use burstline_wire::hash::HashKind;
 
 use crate::opened::OpenedFiles;
 use crate::{
     Address, AddressError, Filter, Port, PortError, PortTable, Probe, ProbeOptions, afpacket, file,
-    generator, xdp,
+    generator, log_source, xdp,
 };
 
 /// What every port of a job is opened with. Clones belong to the same job.
@@ -26,6 +29,11 @@ pub struct OpenOptions {
     /// Which packets `xdp:` ports take from the host; the others are
     /// [`Loss::Passed`](crate::Loss::Passed).
     pub only: Filter,
+    /// Set when the job is to end: where opening waits for something, it waits no longer.
+    pub stop: Option<Arc<AtomicBool>>,
+    /// Bytes of packets that a live source's own queue should have room for, where nothing else
+    /// queues them. `None`: as the port thinks best.
+    pub queue_bytes: Option<usize>,
 }
 
 /// One kind of port.
@@ -78,6 +86,14 @@ pub const SCHEMES: &[Scheme] = &[
         open_sources: Some(xdp::open_sources),
         open_sink: None,
         probing: Probing::Interface(xdp::probe),
+    },
+    Scheme {
+        name: "log",
+        help: "what another process publishes (--publish NAME), read where it lies",
+        example: "log:tap?from=oldest",
+        open_sources: Some(log_source::open_sources),
+        open_sink: None,
+        probing: Probing::Always,
     },
     Scheme {
         name: "gen",

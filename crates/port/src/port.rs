@@ -21,6 +21,8 @@ pub enum TimestampSource {
     Poll,
     /// Made up by a generator.
     Synthetic,
+    /// Several of these, or nobody has said.
+    Mixed,
 }
 
 impl TimestampSource {
@@ -33,7 +35,28 @@ impl TimestampSource {
             Self::Program => "program",
             Self::Poll => "poll",
             Self::Synthetic => "synthetic",
+            Self::Mixed => "mixed",
         }
+    }
+
+    /// The number that stands for it in a log ([`LogConfig::clock_kind`](burstline_log::LogConfig)).
+    pub fn code(self) -> u32 {
+        match self {
+            Self::Mixed => 0,
+            Self::File => 1,
+            Self::Hardware => 2,
+            Self::Kernel => 3,
+            Self::Program => 4,
+            Self::Poll => 5,
+            Self::Synthetic => 6,
+        }
+    }
+
+    /// What a number stands for; [`Mixed`](Self::Mixed) where it is none of ours.
+    pub fn from_code(code: u32) -> Self {
+        use TimestampSource::{File, Hardware, Kernel, Poll, Program, Synthetic};
+        let all = [File, Hardware, Kernel, Program, Poll, Synthetic];
+        all.into_iter().find(|source| source.code() == code).unwrap_or(Self::Mixed)
     }
 }
 
@@ -53,6 +76,9 @@ pub struct Capabilities {
     /// A source that has packets in hand when it is stopped: after `finish` nothing new comes, and
     /// those can still be taken, until `Ended`.
     pub can_drain: bool,
+    /// A source whose own queue has as much room as it was asked to have
+    /// ([`OpenOptions::queue_bytes`](crate::OpenOptions::queue_bytes)): packets may wait there.
+    pub is_deep: bool,
 }
 
 /// What is known of a port once it is open.
@@ -165,6 +191,13 @@ pub trait Port: Send {
 
     /// What it has seen and lost so far. Cost: a small allocation; not for hot paths.
     fn account(&self) -> PortAccount;
+
+    /// Sleeps until there may be something to receive, at most `timeout_ns`, and returns whether
+    /// there is: for a source that is not waited for by a descriptor. `None`: it cannot do that.
+    fn wait(&self, timeout_ns: u64) -> Option<bool> {
+        let _ = timeout_ns;
+        None
+    }
 
     /// Readable when there is something to receive. `None`: poll.
     fn readiness(&self) -> Option<BorrowedFd<'_>> {

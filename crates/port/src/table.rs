@@ -4,8 +4,9 @@
 //! appear at run time: a pcapng file names them as it goes. The recorder reads the table to name
 //! them again.
 
+use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 use burstline_wire::headers::LinkType;
@@ -22,8 +23,17 @@ pub struct TableEntry {
 }
 
 /// The interfaces of a job, in the order of their numbers. Clones share it.
-#[derive(Clone, Debug, Default)]
-pub struct PortTable(Arc<Mutex<Vec<(TableEntry, ThreadId)>>>);
+#[derive(Clone, Default)]
+pub struct PortTable(Arc<Mutex<Entries>>);
+
+/// Who is told of interfaces.
+type Watcher = Box<dyn Fn(u8, &TableEntry) + Send>;
+
+#[derive(Default)]
+struct Entries {
+    list: Vec<(TableEntry, ThreadId)>,
+    watchers: Vec<Watcher>,
+}
 
 impl PortTable {
     /// The most interfaces that can be told apart.
@@ -36,12 +46,23 @@ impl PortTable {
 
     /// Adds an interface and returns its number; `None` when the table is full.
     pub fn add(&self, name: &str, link: LinkType) -> Option<u8> {
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if entries.len() == Self::MAX_ENTRIES {
+        let mut entries = self.lock();
+        if entries.list.len() == Self::MAX_ENTRIES {
             return None;
         }
-        entries.push((TableEntry { name: name.to_owned(), link }, thread::current().id()));
-        Some((entries.len() - 1) as u8)
+        let (number, entry) =
+            (entries.list.len() as u8, TableEntry { name: name.to_owned(), link });
+        entries.watchers.iter().for_each(|tell| tell(number, &entry));
+        entries.list.push((entry, thread::current().id()));
+        Some(number)
+    }
+
+    /// Has `tell` called for each interface that there is and for each that will be, before anybody
+    /// can have a packet of it: by whoever adds it. It must not ask the table.
+    pub fn watch(&self, tell: impl Fn(u8, &TableEntry) + Send + 'static) {
+        let mut entries = self.lock();
+        (0..=u8::MAX).zip(&entries.list).for_each(|(number, (entry, _))| tell(number, entry));
+        entries.watchers.push(Box::new(tell));
     }
 
     /// As [`add`](Self::add), for the port at `address`, which cannot do without.
@@ -60,7 +81,7 @@ impl PortTable {
 
     /// How many there are now; never becomes less.
     pub fn len(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.lock().list.len()
     }
 
     /// Whether there is none.
@@ -70,24 +91,45 @@ impl PortTable {
 
     /// The entries from number `first` on.
     pub fn entries_from(&self, first: usize) -> Vec<TableEntry> {
-        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.get(first..).unwrap_or(&[]).iter().map(|(entry, _)| entry.clone()).collect()
+        let entries = self.lock();
+        entries.list.get(first..).unwrap_or(&[]).iter().map(|(entry, _)| entry.clone()).collect()
     }
 
     /// Those of the entries `range` that the calling thread has added. A port adds its interfaces
     /// while it is opened or polled, on the thread that does so; so whoever polls several ports,
     /// one after the other, learns here whose they are, whatever other threads add meanwhile.
     pub fn added_here(&self, range: Range<usize>) -> Vec<u8> {
-        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = &self.lock().list;
         let here = thread::current().id();
         let range = range.start..range.end.min(entries.len());
         range.filter(|&number| entries[number].1 == here).map(|number| number as u8).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for PortTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.entries_from(0)).finish()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_watcher_is_told_of_all() {
+        let (table, told) = (PortTable::new(), Arc::new(Mutex::new(Vec::new())));
+        let add = |name: &str| table.add(name, LinkType::ETHERNET);
+        add("a");
+        let list = Arc::clone(&told);
+        table.watch(move |number, entry| list.lock().unwrap().push((number, entry.name.clone())));
+        add("b");
+        assert_eq!(*told.lock().unwrap(), [(0, "a".into()), (1, "b".into())]);
+    }
 
     #[test]
     fn each_thread_is_told_of_what_it_added() {

@@ -15,6 +15,9 @@
 //!   pcap       filter expressions, compiled by libpcap if it is there
 //!   device     what an interface's driver can do   machine    what this process may do here
 //!   readiness  sleep until a descriptor has something    privileges  give up what is not needed
+//!   seqpacket  local sockets that pass descriptors, and who is at the other end
+//!   event      a flag to sleep on      claim      a file that one process has at a time
+//!   users      who we are, and what others are called
 //!   ------------------------------------------------------------------
 //!   Linux 5.14 or later, on rustix and, where rustix has no call, on libc
 //! ```
@@ -32,19 +35,24 @@
 pub mod affinity;
 pub mod afpacket;
 pub mod bpf;
+pub mod claim;
 pub mod clock;
 pub mod device;
 pub mod direct;
+pub mod event;
 pub mod futex;
 pub mod limits;
 pub mod machine;
 pub mod memory;
+pub mod mounts;
 pub mod namespace;
 mod netlink;
 pub mod pcap;
 pub mod privileges;
 pub mod readiness;
 pub mod scheduling;
+pub mod seqpacket;
 pub mod topology;
 pub mod usage;
+pub mod users;
 pub mod xdp;

@@ -1,4 +1,4 @@
-//! How much memory may be locked.
+//! How much memory may be locked, and how many descriptors there may be.
 //!
 //! AF_XDP on old kernels, BPF maps, registered io_uring buffers and `mlock` all count against
 //! `RLIMIT_MEMLOCK`. The limit has two parts: the soft one counts, the hard one is how far a
@@ -40,6 +40,11 @@ pub fn locked_memory_bytes() -> Option<u64> {
 pub fn locked_memory_range() -> (Option<u64>, Option<u64>) {
     let limit = getrlimit(Resource::Memlock);
     (limit.current, limit.maximum)
+}
+
+/// Descriptors that this process may have open; `None` means without limit.
+pub fn open_files() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
 }
 
 /// Sees to it that this process may lock at least `needed_bytes` in all, raising the limit only

@@ -41,14 +41,11 @@ pub enum Ready {
 /// What the kernel says: too many descriptors for the process's limit, or a filter of system
 /// calls. The caller must then sleep by other means, or it spins.
 pub fn wait(descriptors: &[BorrowedFd<'_>], timeout_ns: u64) -> io::Result<Ready> {
-    // Both fit: u64::MAX nanoseconds are 1.8e10 seconds.
-    let timeout =
-        Timespec { tv_sec: (timeout_ns / SECOND_NS) as _, tv_nsec: (timeout_ns % SECOND_NS) as _ };
     let mut wanted: Vec<PollFd<'_>> = descriptors
         .iter()
         .map(|descriptor| PollFd::from_borrowed_fd(*descriptor, PollFlags::IN))
         .collect();
-    match poll(&mut wanted, Some(&timeout)) {
+    match poll(&mut wanted, Some(&timespec(timeout_ns))) {
         Ok(0) => Ok(Ready::TimedOut),
         Ok(_) => {
             let errors = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
@@ -58,6 +55,27 @@ pub fn wait(descriptors: &[BorrowedFd<'_>], timeout_ns: u64) -> io::Result<Ready
         Err(Errno::INTR) => Ok(Ready::Interrupted),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Sleeps as [`wait`] does, and then says of each descriptor whether it can be read or is in error.
+///
+/// # Errors
+/// As for [`wait`].
+pub fn wait_each(descriptors: &[BorrowedFd<'_>], timeout_ns: u64) -> io::Result<Vec<bool>> {
+    let mut wanted: Vec<PollFd<'_>> = descriptors
+        .iter()
+        .map(|descriptor| PollFd::from_borrowed_fd(*descriptor, PollFlags::IN))
+        .collect();
+    match poll(&mut wanted, Some(&timespec(timeout_ns))) {
+        Ok(_) => Ok(wanted.iter().map(|one| !one.revents().is_empty()).collect()),
+        Err(Errno::INTR) => Ok(vec![false; wanted.len()]),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn timespec(timeout_ns: u64) -> Timespec {
+    // Both fit: u64::MAX nanoseconds are 1.8e10 seconds.
+    Timespec { tv_sec: (timeout_ns / SECOND_NS) as _, tv_nsec: (timeout_ns % SECOND_NS) as _ }
 }
 
 #[cfg(all(test, not(miri)))]
@@ -79,6 +97,9 @@ mod tests {
         far.read_exact(&mut [0]).unwrap();
         assert_eq!(wait(&[far.as_fd()], 0).unwrap(), Ready::TimedOut);
         assert_eq!(wait(&[], 1000).unwrap(), Ready::TimedOut);
+        near.write_all(b"x").unwrap();
+        let each = wait_each(&[near.as_fd(), far.as_fd()], LONG_NS).unwrap();
+        assert_eq!(each, [false, true]);
     }
 
     #[test]

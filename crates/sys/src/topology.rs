@@ -69,7 +69,7 @@ pub struct TopologyError {
 
 impl From<TopologyError> for io::Error {
     fn from(error: TopologyError) -> Self {
-        Self::new(error.source.kind(), error.to_string())
+        Self::new(error.source.kind(), error)
     }
 }
 

@@ -8,17 +8,18 @@ use crate::metadata::{Metadata, Package};
 use crate::tree::Tree;
 
 /// The level of each crate, lowest first.
-const LEVELS: [(&str, u8); 10] = [
+const LEVELS: [(&str, u8); 11] = [
     ("burstline-wire", 0),
     ("burstline-sys", 0),
     ("burstline-topo", 0),
     ("burstline-log", 1),
     ("burstline-testbed", 1),
-    ("burstline-port", 2),
-    ("burstline-engine", 3),
-    ("burstline-lab", 4),
-    ("burstline-capi", 4),
-    ("burstline", 5),
+    ("burstline-share", 2),
+    ("burstline-port", 3),
+    ("burstline-engine", 4),
+    ("burstline-lab", 5),
+    ("burstline-capi", 5),
+    ("burstline", 6),
 ];
 
 /// The crate that stands apart.

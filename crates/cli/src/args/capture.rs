@@ -1,10 +1,9 @@
 //! `burstline capture`.
 
-use burstline_sys::memory::PageChoice;
 use clap::{Args, ValueEnum};
 
-use super::CommonArgs;
 use super::values;
+use super::{CommonArgs, LogArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -17,6 +16,9 @@ Examples:
   burstline capture a.pcap -w b.pcapng --buffer 1g --pages 1g --cores 2,3
   burstline capture eth0 eth1 eth2 -w x.pcapng --cores 2,4,6
                                   cores 2 and 4 receive, 6 records
+  burstline capture eth0 --publish tap &
+  burstline count log:tap         other programs read the same packets, without a copy
+  burstline capture 'log:tap?from=oldest' -w - | tshark -r - -c 10
   burstline capture eth0 --keep 30s --buffer 4g -w incident.pcapng
                                   nothing is written until `kill -USR1 PID`; then the 30 s before
                                   and the 10 s after, and at the next signal incident-2.pcapng
@@ -41,26 +43,16 @@ pub(crate) struct CaptureArgs {
     pub(crate) common: CommonArgs,
 
     /// The file to write; - is standard output, and then all text goes to standard error;
-    /// null: keeps nothing
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) write: String,
+    /// null: keeps nothing, and is the default with --publish
+    #[arg(long, short, value_name = "FILE", required_unless_present = "publish")]
+    pub(crate) write: Option<String>,
 
     /// The file's format [default: segmented; pcapng into pipes and devices]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<Format>,
 
-    /// Size of each log's packet memory (k, m, g are powers of 1024)
-    #[arg(long, value_name = "SIZE", default_value = "64m", value_parser = values::bytes)]
-    pub(crate) buffer: usize,
-
-    /// Size of one segment of it: a power of two. A packet that does not fit is cut and counted
-    /// [default: 512k with files, whose packets may have 256k; else 256k]
-    #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
-    pub(crate) segment: Option<usize>,
-
-    /// Which pages to lay it in; auto takes the largest there are
-    #[arg(long, value_name = "PAGES", default_value = "auto", value_parser = values::pages())]
-    pub(crate) pages: PageChoice,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
 
     /// Let a full log hold up sources that cannot wait, too; any loss is then a failure. What a
     /// filter leaves out is no loss
@@ -83,6 +75,16 @@ pub(crate) struct CaptureArgs {
     #[arg(value_parser = values::span_ns)]
     pub(crate) after: u64,
 }
+
+impl CaptureArgs {
+    /// What to write.
+    pub(crate) fn write(&self) -> &str {
+        self.write.as_deref().unwrap_or(NOTHING)
+    }
+}
+
+/// The one word for `-w` that is no path.
+pub(crate) const NOTHING: &str = "null:";
 
 /// What has the past written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

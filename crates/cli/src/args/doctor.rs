@@ -19,6 +19,7 @@ pub(crate) struct DoctorArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Doctor {
     Ports(DoctorPortsArgs),
+    Logs(DoctorLogsArgs),
 }
 
 /// Which ports can be opened here, how, and why not, with the command that mends it
@@ -37,6 +38,28 @@ pub(crate) struct DoctorPortsArgs {
     /// default route nor a login is: a network card may lose some packets by it
     #[arg(long)]
     pub(crate) probe: bool,
+
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const LOGS_EXAMPLES: &str = "\
+Examples:
+  burstline doctor logs                   every name that can be read from here
+  burstline doctor logs tap               one of them
+  burstline doctor logs --json | jq -r '.names[].readers[] | select(.missed > 0) | .pid'";
+
+/// Which logs are published, who reads them, and how far behind each reader is
+///
+/// What a reader has read and missed is its own word. A name whose publisher was killed is shown
+/// with what clears it away; the next publisher of that name does so by itself.
+#[derive(Debug, Args)]
+#[command(after_long_help = LOGS_EXAMPLES)]
+pub(crate) struct DoctorLogsArgs {
+    /// A name, or the path of a socket [default: all names]
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
 
     /// Print one JSON object instead of text
     #[arg(long)]

@@ -5,9 +5,11 @@ use std::fs;
 use burstline_engine::PollMode;
 use burstline_log::MAX_PACKET_BYTES;
 use burstline_port::Filter;
+use burstline_share::{LosslessReaders, PublishConfig};
 use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::memory::{NodeId, PageChoice};
 use burstline_sys::scheduling::SchedulingClass;
+use burstline_sys::users;
 use burstline_wire::filter::FilterError;
 use burstline_wire::hash::HashKind;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
@@ -122,6 +124,40 @@ pub(crate) fn filter(text: &str) -> Result<Filter, String> {
     }
 }
 
+/// `NAME[?mode=0660&owner=USER&group=GROUP&lossless=TIME|forever]`
+pub(crate) fn publish(text: &str) -> Result<PublishConfig, String> {
+    let (name, query) = text.split_once('?').unwrap_or((text, ""));
+    let mut config = PublishConfig::new(name);
+    let mut mode = None;
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        match key {
+            "mode" => {
+                let number = u32::from_str_radix(value, 8).ok().filter(|mode| *mode <= 0o777);
+                mode = Some(number.ok_or_else(|| format!("mode={value}: octal, from 0 to 777"))?);
+            }
+            "owner" => {
+                let user = users::user_number(value);
+                config.owner = Some(user.ok_or_else(|| format!("there is no user '{value}'"))?);
+            }
+            "group" => {
+                let group = users::group_number(value);
+                config.group = Some(group.ok_or_else(|| format!("there is no group '{value}'"))?);
+            }
+            "lossless" if value == "forever" => config.lossless = LosslessReaders::Forever,
+            "lossless" => {
+                let deadline_ns = span_ns(value)
+                    .map_err(|error| format!("lossless={value}: {error}, or forever"))?;
+                config.lossless = LosslessReaders::For { deadline_ns };
+            }
+            _ => return Err(format!("'{key}': it knows mode, owner, group and lossless")),
+        }
+    }
+    // Who names a group wants it to read.
+    config.mode = mode.unwrap_or(if config.group.is_some() { 0o660 } else { config.mode });
+    Ok(config)
+}
+
 /// One of the flow hashes.
 pub(crate) fn hash_kind() -> impl TypedValueParser<Value = HashKind> {
     PossibleValuesParser::new(["none", "rss", "symmetric"]).map(|name| match name.as_str() {
@@ -179,6 +215,20 @@ mod tests {
         }
         for wrong in ["", "0", "b", "1t", "99999999999999g"] {
             assert!(bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn who_may_read() {
+        assert_eq!(publish("tap"), Ok(PublishConfig::new("tap")));
+        let full = publish("./a/tap?owner=0&group=root&lossless=5s").unwrap();
+        assert_eq!((&full.name[..], full.owner, full.group), ("./a/tap", Some(0), Some(0)));
+        assert_eq!(full.mode, 0o660);
+        assert_eq!(full.lossless, LosslessReaders::For { deadline_ns: 5_000_000_000 });
+        let open = publish("tap?mode=0666&lossless=forever").unwrap();
+        assert_eq!((open.mode, open.lossless), (0o666, LosslessReaders::Forever));
+        for wrong in ["mode=9", "mode=1777", "owner=nobody-at-all", "group=", "lossless", "x=1"] {
+            assert!(publish(&format!("tap?{wrong}")).is_err(), "{wrong}");
         }
     }
 

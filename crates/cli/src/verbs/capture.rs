@@ -1,22 +1,21 @@
 //! `burstline capture`.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use burstline_engine::{CaptureOptions, Policy, Progress};
-use burstline_log::LogConfig;
-use burstline_port::{Address, AddressError, open_sink};
+use burstline_engine::{CaptureOptions, Policy, Progress, Threads};
+use burstline_log::{LogConfig, MAX_READERS};
+use burstline_port::{Address, AddressError, OpenOptions, open_sink};
+use burstline_sys::memory::PageChoice;
 
 use super::{file_address, flight};
-use crate::args::{CaptureArgs, Format};
+use crate::args::{CaptureArgs, CommonArgs, Format, LogArgs, NOTHING};
 use crate::failure::Failure;
 use crate::view::{Stream, View};
 use crate::{job, signals};
 
-/// The one word for `-w` that is no path.
-pub(super) const NOTHING: &str = "null:";
-
 /// Threads of a capture, unless cores are named: the receiver and the recorder.
-const THREADS: usize = 2;
+pub(super) const THREADS: usize = 2;
 
 /// Records the packets of all sources.
 pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
@@ -24,28 +23,20 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let stop = signals::stop_flag()?;
     let sink = sink_address(args)?;
     let threads = common.threads(THREADS)?;
-    let ports = common.open_options();
+    let (queue_bytes, flag) = (queue(args, &threads), Some(Arc::clone(&stop)));
+    let ports = OpenOptions { queue_bytes, stop: flag, ..common.open_options() };
     let options = CaptureOptions {
         limits: common.limits(),
-        log: LogConfig {
-            name: "capture".to_owned(),
-            bytes: args.buffer,
-            segment_bytes: args.segment.unwrap_or_else(|| segment_for(&common.sources)),
-            pages: args.pages,
-            node: common.memory_node(&threads),
-            max_readers: 1,
-            hash_kind: common.hash as u32,
-            keep_ns: args.keep,
-            ..LogConfig::default()
-        },
+        log: LogConfig { keep_ns: args.keep, ..log_config(common, &args.log, &threads) },
         threads,
         policy: args.lossless.then_some(Policy::Lossless),
         table: ports.table.clone(),
+        publish: args.log.publish.clone(),
     };
     let flight = flight::plan(args)?;
     let sources = common.open_sources(&ports)?;
     let progress = Progress::new(sources.len());
-    let stream = if args.write == "-" { Stream::Stderr } else { Stream::Stdout };
+    let stream = if args.write() == "-" { Stream::Stderr } else { Stream::Stdout };
     let mut view = View::new("capture", common, stream);
     job::run(&mut view, &progress, &stop, args.lossless, common.keep_privileges, || match flight {
         Some(flight) => flight.run(sources, &options, &ports, &stop, &progress),
@@ -56,6 +47,32 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     })
 }
 
+/// The shape of a job's log, or of each: the recorder has a seat, and who is let in later.
+pub(super) fn log_config(common: &CommonArgs, log: &LogArgs, threads: &Threads) -> LogConfig {
+    let default = LogConfig::default();
+    let readers = if log.publish.is_some() { default.max_readers } else { 0 };
+    LogConfig {
+        name: "capture".to_owned(),
+        bytes: log.buffer,
+        segment_bytes: log.segment.unwrap_or_else(|| segment_for(&common.sources)),
+        pages: log.pages,
+        node: common.memory_node(threads),
+        max_readers: (readers + 1).min(MAX_READERS),
+        hash_kind: common.hash as u32,
+        ..default
+    }
+}
+
+/// How deep a live source's own queue is to be, so that it needs no log: where one core is to do
+/// all the work, and nothing is said about a log but its size.
+fn queue(args: &CaptureArgs, threads: &Threads) -> Option<usize> {
+    let is_alone = args.common.sources.len() == 1 && threads.cores.len() < THREADS;
+    let log = &args.log;
+    let is_about_a_log = log.segment.is_some() || log.pages != PageChoice::Auto;
+    let needs_a_log = log.publish.is_some() || args.keep.is_some();
+    (is_alone && !is_about_a_log && !needs_a_log).then_some(log.buffer)
+}
+
 /// The size of a segment that holds every packet of these sources.
 fn segment_for(sources: &[Address]) -> usize {
     let has_files = sources.iter().any(|source| source.scheme() == "file");
@@ -64,10 +81,10 @@ fn segment_for(sources: &[Address]) -> usize {
 
 /// The sink's address: `-w` takes a path as it is, whatever characters are in it.
 fn sink_address(args: &CaptureArgs) -> Result<Address, Failure> {
-    if args.write.is_empty() {
+    if args.write().is_empty() {
         return Err(Failure::usage("invalid value '' for '--write <FILE>': a path, or -"));
     }
-    Ok(address_of(&args.write, args.format)?)
+    Ok(address_of(args.write(), args.format)?)
 }
 
 /// The address of the file at `path`.

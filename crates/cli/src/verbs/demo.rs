@@ -255,6 +255,7 @@ fn capture_options(ports: &OpenOptions) -> CaptureOptions {
         },
         policy: Some(Policy::Lossless),
         table: ports.table.clone(),
+        publish: None,
     }
 }
 

@@ -3,17 +3,20 @@
 use std::process::ExitCode;
 
 use burstline_port::{ProbeOptions, probe_ports};
+use burstline_share::{published_sockets, query};
 use burstline_sys::afpacket::present_interfaces;
 use burstline_sys::machine::Machine;
 
-use crate::args::{Doctor, DoctorArgs, DoctorPortsArgs};
+use crate::args::{Doctor, DoctorArgs, DoctorLogsArgs, DoctorPortsArgs};
 use crate::failure::Failure;
 use crate::view;
+use crate::view::logs::Published;
 
 /// Looks at what was asked for.
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     match &args.about {
         Doctor::Ports(args) => ports(args),
+        Doctor::Logs(args) => logs(args),
     }
 }
 
@@ -33,6 +36,31 @@ fn ports(args: &DoctorPortsArgs) -> Result<ExitCode, Failure> {
     let text = match args.json {
         true => format!("{}\n", view::doctor::json(&probes, &machine)),
         false => view::doctor::text(&probes, &machine),
+    };
+    view::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is published. Only a name that was asked for and is not there is a failure.
+fn logs(args: &DoctorLogsArgs) -> Result<ExitCode, Failure> {
+    let names = match &args.name {
+        Some(name) => vec![name.clone()],
+        None => {
+            let sockets = published_sockets();
+            sockets.iter().map(|path| path.to_string_lossy().into_owned()).collect()
+        }
+    };
+    let mut found = Vec::new();
+    for path in names {
+        let answer = query(&path);
+        if let (Some(_), Err(error)) = (&args.name, &answer) {
+            return Err(Failure::new(error.to_string()));
+        }
+        found.push(Published { path, answer });
+    }
+    let text = match args.json {
+        true => format!("{}\n", view::logs::json(&found)),
+        false => view::logs::text(&found),
     };
     view::print(&text)?;
     Ok(ExitCode::SUCCESS)

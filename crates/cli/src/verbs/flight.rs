@@ -9,8 +9,8 @@ use burstline_engine::{CaptureOptions, EngineError, FlightOptions, Progress, Rep
 use burstline_port::{OpenOptions, Port, PortError, open_sink};
 use burstline_sys::privileges;
 
-use super::capture::{NOTHING, address_of};
-use crate::args::{CaptureArgs, Format, Trigger};
+use super::capture::address_of;
+use crate::args::{CaptureArgs, Format, NOTHING, Trigger};
 use crate::failure::Failure;
 use crate::signals;
 
@@ -28,11 +28,11 @@ pub(super) fn plan(args: &CaptureArgs) -> Result<Option<Plan>, Failure> {
     if args.keep.is_none() {
         return Ok(None);
     }
-    if args.write == "-" {
+    if args.write() == "-" {
         let what = "--keep writes a file for each trigger: name one with --write, not -";
         return Err(Failure::usage(what));
     }
-    let names = Names { path: args.write.clone(), used: 0 };
+    let names = Names { path: args.write().to_owned(), used: 0 };
     names.rehearse(args.common.keep_privileges)?;
     let caught = signals::trigger_flag()?;
     let trigger = match args.trigger {

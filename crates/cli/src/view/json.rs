@@ -1,11 +1,14 @@
 //! The JSON contract: keys, units and rounding are an interface and change only with a version.
 
-use burstline_engine::{FlightFile, FlightReport, PortReport, Report, StageReport, ThreadPlace};
+use burstline_engine::{
+    FlightFile, FlightReport, PortReport, PublishedReport, Report, StageReport, ThreadPlace,
+};
 use burstline_port::Losses;
 use burstline_sys::affinity::format_cores;
 use serde_json::{Map, Value, json};
 
 use super::line::Moment;
+use super::logs::reader_json;
 
 /// The object at the end of a job.
 pub(super) fn report(command: &str, report: &Report) -> Value {
@@ -55,6 +58,7 @@ pub(super) fn report(command: &str, report: &Report) -> Value {
             "rho_busy": report.cpu.rho_busy,
             "context_switches": usage.voluntary_switches + usage.involuntary_switches,
         },
+        "published": report.published.as_ref().map(published),
         "damaged": report.is_damaged,
         "notes": report.notes,
         "errors": report.errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
@@ -125,6 +129,23 @@ fn port(row: &PortReport) -> Value {
         "in_flight": row.in_flight,
         "unaccounted": row.unaccounted,
         "truncated": row.truncated,
+        "writer_down": row.writer_down,
+    })
+}
+
+fn published(published: &PublishedReport) -> Value {
+    let there = published.there.iter().map(|reader| reader_json(reader, true));
+    let gone = published.gone.iter().map(|reader| reader_json(reader, false));
+    json!({
+        "name": published.name,
+        "socket": published.socket,
+        "epoch": published.epoch,
+        "ending": if published.is_stopped { "stopped" } else { "final" },
+        "packets": published.packets,
+        "readers_total": published.readers_total,
+        "readers_peak": published.readers_peak,
+        "readers": gone.chain(there).collect::<Vec<_>>(),
+        "readers_omitted": published.gone_omitted,
     })
 }
 

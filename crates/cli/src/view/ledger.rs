@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
-use burstline_engine::{FlightReport, PortReport, Report};
+use burstline_engine::{FlightReport, PortReport, PublishedReport, Report};
 use burstline_port::Losses;
 
+use super::logs::policy;
 use super::words::{bytes_text, count_text, rate_text, size_text, time_text};
 
 /// The least and the most columns of a port's name.
@@ -28,6 +29,9 @@ pub(super) fn text(command: &str, report: &Report) -> String {
         let span = (last_ns - first_ns) as f64 / 1e9;
         let clock = &report.timestamp.source;
         let _ = writeln!(text, "times    {first} to {last} UTC, {span:.6} s, clock: {clock}");
+    }
+    if let Some(published) = &report.published {
+        readers(&mut text, published);
     }
     for note in &report.notes {
         let _ = writeln!(text, "note     {note}");
@@ -66,6 +70,7 @@ fn table(text: &mut String, report: &Report) {
             lost: total.lost.clone(),
             in_flight: total.in_flight,
             truncated: total.truncated,
+            writer_down: 0,
             unaccounted: total.unaccounted,
         };
         line(text, columns, &row, has_unwanted);
@@ -111,6 +116,32 @@ fn losses(text: &mut String, lost: &Losses) {
             true => writeln!(text, "unwanted {packets} {cause}: {help} It is no loss."),
             false => writeln!(text, "lost     {packets} to {cause}: {help}"),
         };
+    }
+}
+
+/// Who has read what was published, by their own word.
+fn readers(text: &mut String, published: &PublishedReport) {
+    let PublishedReport { name, epoch, readers_total, readers_peak, .. } = published;
+    let ending = if published.is_stopped { "stopped" } else { "final" };
+    let packets = count_text(published.packets.iter().sum());
+    let _ = writeln!(
+        text,
+        "shared   log:{name}, epoch {epoch}, {packets} packets, {ending}; {readers_total} readers, \
+         at most {readers_peak} at a time"
+    );
+    let there = published.there.iter().map(|reader| (reader, "there"));
+    let gone = published.gone.iter().map(|reader| (reader, "gone"));
+    for (reader, place) in gone.chain(there) {
+        let (read, missed) = (count_text(reader.delivered), count_text(reader.missed));
+        let (command, pid, log) = (&reader.command, reader.pid, reader.log);
+        let policy = policy(reader);
+        let _ = writeln!(
+            text,
+            "         {command} ({pid}), log {log}, {policy}, {place}: {read} read, {missed} missed"
+        );
+    }
+    if published.gone_omitted > 0 {
+        let _ = writeln!(text, "         and {} others, gone", count_text(published.gone_omitted));
     }
 }
 

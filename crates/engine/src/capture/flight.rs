@@ -31,10 +31,11 @@ use burstline_log::{History, Log};
 use burstline_port::{Port, PortError};
 
 use super::summary::{self, Summary};
-use super::{CaptureOptions, Job, lane, policy_for, run};
+use super::{CaptureOptions, Done, Job, Lanes, is_stopped, lanes, policy_for, run};
 use crate::budget::Budget;
 use crate::clock::JobClock;
 use crate::job::Source;
+use crate::published::Publication;
 use crate::report::{FlightFile, FlightReport};
 use crate::stage::Usage;
 use crate::{EngineError, Progress, Report};
@@ -74,14 +75,11 @@ pub fn capture_flight(
     let receivers = options.threads.receivers.clamp(1, sources.len().max(1));
     options.threads.check(receivers + 1)?;
     let policy = options.policy.unwrap_or_else(|| policy_for(&sources));
-    let (mut logs, mut writers) = (Vec::new(), Vec::new());
-    for number in 0..receivers {
-        // Its reader goes at once: while nobody asks, nobody reads.
-        let lane = lane(&options.log, policy, number, receivers)?;
-        logs.push(lane.log);
-        writers.push(lane.writer);
-    }
+    let Lanes { logs, writers, readers } = lanes(options, &sources, policy, receivers)?;
+    // While nobody asks, nobody reads.
+    drop(readers);
     options.threads.rehearse("capture")?;
+    let publication = Publication::of(options, &logs)?;
     let usage_before = Usage::now();
     let job = Job {
         options,
@@ -98,19 +96,14 @@ pub fn capture_flight(
         (written, next) = (home.files, home.next);
         home.recorded
     };
-    let (took, (record_place, mut recorded)) = run(&job, &mut sources, writers, record)?;
-    let mut places = Vec::new();
-    let mut threads = Vec::new();
-    for (place, took) in took {
-        places.push(place?);
-        threads.push(took);
-    }
-    places.push(record_place?);
+    let Done { places, took: threads, mut recorded } = run(&job, &mut sources, writers, record)?;
+    let places = places.into_iter().collect::<Result<_, _>>()?;
+    let is_stopped = is_stopped(&job, &threads);
     // What came after the last file was asked for by nobody: by the writer's own count.
     for ((expired, next), took) in recorded.expired.iter_mut().zip(next).zip(&threads) {
         *expired += took.log.packets.saturating_sub(next);
     }
-    let summary = Summary::new(&sources, threads, recorded, options.table.len());
+    let summary = Summary::new(&sources, threads, recorded, options.table.len(), false);
     let usage = Usage::now().since(&usage_before);
     let elapsed_ns = job.clock.elapsed_ns();
     let mut report = summary.report(&sources, &files, elapsed_ns, usage);
@@ -118,6 +111,7 @@ pub fn capture_flight(
     report.placement.threads = places;
     summary::describe_memory(&mut report, &logs);
     report.flight = Some(describe(&logs, written));
+    report.published = publication.map(|publication| publication.end(is_stopped));
     Ok(report)
 }
 

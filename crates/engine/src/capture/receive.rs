@@ -2,7 +2,7 @@
 
 use std::thread::Thread;
 
-use burstline_log::Writer;
+use burstline_log::{Ending, Writer};
 use burstline_port::PortState;
 use burstline_sys::clock;
 
@@ -132,7 +132,8 @@ impl<'a> Receiver<'a> {
             errors: self.errors,
         };
         // The end of a log is news, too.
-        drop(self.writer);
+        let is_over = !self.job.clock.is_stopped() && took.errors.is_empty();
+        self.writer.finish(if is_over { Ending::Final } else { Ending::Stopped });
         ring(self.recorder.as_ref());
         took
     }

@@ -172,10 +172,7 @@ impl<'a> Recorder<'a> {
             return;
         }
         (self.is_flushed, self.flushed_ns) = (true, now_ns);
-        if self.recorded.cause.is_none() {
-            let flushed = self.sink.flush();
-            self.recorded.settle(self.sink, flushed.err(), Some(&self.job.clock));
-        }
+        self.recorded.flush(self.sink, &self.job.clock);
     }
 
     fn look_at_losses(&mut self, now_ns: u64) {
@@ -226,6 +223,14 @@ impl Recorded {
         self.settle(sink, finished.err(), None);
     }
 
+    /// Has the sink write what it has, unless it is broken.
+    pub(super) fn flush(&mut self, sink: &mut dyn Port, clock: &JobClock<'_>) {
+        if self.cause.is_none() {
+            let flushed = sink.flush();
+            self.settle(sink, flushed.err(), Some(clock));
+        }
+    }
+
     /// All that is written, over all interfaces.
     pub(super) fn total(&self) -> &Tally {
         &self.total
@@ -255,33 +260,56 @@ impl Recorded {
         clock.break_off();
     }
 
-    pub(super) fn record(&mut self, burst: &Burst<'_>, sink: &mut dyn Port, clock: &JobClock<'_>) {
-        self.note(burst);
+    /// Gives a burst to the sink and counts it. Returns its bytes.
+    pub(super) fn record(
+        &mut self,
+        burst: &Burst<'_>,
+        sink: &mut dyn Port,
+        clock: &JobClock<'_>,
+    ) -> u64 {
+        let bytes = self.note(burst);
         if let Some(cause) = self.cause {
             self.lost_after_error += burst.len() as u64;
             self.lose(cause, burst.len() as u64);
-            return;
+            return bytes;
         }
         match sink.transmit(burst) {
             Ok(taken) if taken == burst.len() as u64 => {}
             Ok(_) => self.settle(sink, None, Some(clock)),
             Err(error) => self.settle(sink, Some(error), Some(clock)),
         }
+        bytes
     }
 
-    /// Counts a burst as seen and written: the sink may tell otherwise later.
-    fn note(&mut self, burst: &Burst<'_>) {
+    /// Counts a burst as seen and written: the sink may tell otherwise later. Returns its bytes.
+    ///
+    /// Packets of one interface come in runs, and a run is added up before it is put down.
+    fn note(&mut self, burst: &Burst<'_>) -> u64 {
+        let mut span = self.span;
+        let (mut all, mut run) = (Tally::default(), Tally::default());
+        let mut run_port = 0;
         for packet in burst.packets() {
             let port = packet.port();
             let (length, wire_length) = (packet.length(), packet.original_length());
+            if port != run_port {
+                self.put_down(run_port, &std::mem::take(&mut run), &mut all);
+                run_port = port;
+            }
             let (bytes, wire_bytes) = (length as u64, wire_length as u64);
-            let one = Tally { packets: 1, bytes, wire_bytes };
-            self.seen[usize::from(port)].add(&one);
-            self.written[usize::from(port)].add(&one);
-            self.total.add(&one);
+            run.add(&Tally { packets: 1, bytes, wire_bytes });
             self.tail.push(port, length, wire_length);
-            self.span.see(packet.time_ns());
+            span.see(packet.time_ns());
         }
+        self.put_down(run_port, &run, &mut all);
+        self.total.add(&all);
+        self.span = span;
+        all.bytes
+    }
+
+    fn put_down(&mut self, port: u8, run: &Tally, all: &mut Tally) {
+        self.seen[usize::from(port)].add(run);
+        self.written[usize::from(port)].add(run);
+        all.add(run);
     }
 
     /// Takes over what the sink says it has lost since the last time.

@@ -6,7 +6,7 @@ use burstline_sys::usage;
 
 use super::receive::Took;
 use super::record::Recorded;
-use super::stage_name;
+use super::{in_place, stage_name};
 use crate::job::{Owners, Source};
 use crate::report::{Ending, MemoryReport};
 use crate::stage::Usage;
@@ -24,6 +24,8 @@ pub(super) struct Summary {
     /// By receive thread; source i was thread i modulo their number's.
     threads: Vec<Took>,
     pub(super) recorded: Recorded,
+    /// One thread did all.
+    is_in_place: bool,
 }
 
 /// A source's part of what the recorder counted by interface.
@@ -60,13 +62,14 @@ impl Summary {
         threads: Vec<Took>,
         recorded: Recorded,
         interfaces: usize,
+        is_in_place: bool,
     ) -> Self {
         let mut received = vec![0; sources.len()];
         for &(source, packets) in threads.iter().flat_map(|took| &took.received) {
             received[source] += packets;
         }
         let owners = Owners::merge(sources, threads.iter().map(|took| took.owners.clone()));
-        Self { received, owners, interfaces, threads, recorded }
+        Self { received, owners, interfaces, threads, recorded, is_in_place }
     }
 
     /// What is known of each interface. What a lapped recorder missed belongs to a source; it is
@@ -216,9 +219,13 @@ impl Summary {
             stage.lost = took.lost;
             stage
         };
-        let mut stages: Vec<_> = self.threads.iter().enumerate().map(receive).collect();
-        let missed: u64 = recorded.missed.iter().sum();
-        let mut record = recorded.cost.report("record", elapsed_ns, &seen);
+        let (name, receivers, mut missed) = match self.is_in_place {
+            true => (in_place::STAGE, &[][..], self.threads.iter().map(|took| took.lost).sum()),
+            false => ("record", &self.threads[..], 0),
+        };
+        let mut stages: Vec<_> = receivers.iter().enumerate().map(receive).collect();
+        missed += recorded.missed.iter().sum::<u64>();
+        let mut record = recorded.cost.report(name, elapsed_ns, &seen);
         record.packets_in = seen.packets + missed;
         record.packets_out = written.packets;
         record.lost = missed + sink.account().lost.total() + recorded.lost_after_error;

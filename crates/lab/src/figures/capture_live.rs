@@ -7,7 +7,6 @@
 
 use std::cell::RefCell;
 use std::fs;
-use std::process::Command;
 use std::time::Duration;
 
 use burstline_testbed::{Amount, Receiver};
@@ -16,7 +15,7 @@ use super::Context;
 use super::count_file::our_program;
 use crate::conditions::Conditions;
 use crate::contest::alternate;
-use crate::live::{Contender, Dumpcap, Load, Ours, Road, Tcpdump, missing};
+use crate::live::{Contender, Dumpcap, Load, Ours, Road, Store, Tcpdump, missing};
 use crate::report::{Better, Figure, Outcome};
 use crate::statistics::Quartiles;
 
@@ -98,6 +97,7 @@ fn measure(context: &Context, name: &str, pps: u64, peer: &Peer) -> Result<Outco
     let room = if context.smoke { SMOKE_FRAMES } else { seconds * pps } * BYTES_A_FRAME;
     let ours = format!("{ours} capture afpacket:v1 --json --stats 100ms -w");
     let runs = [const { RefCell::new(Vec::new()) }; 2];
+    let store = Store::new(room)?;
     let keep = |side: usize, run: Run| {
         let ns = run.ns;
         runs[side].borrow_mut().push(run);
@@ -110,11 +110,11 @@ fn measure(context: &Context, name: &str, pps: u64, peer: &Peer) -> Result<Outco
         || {
             let captured =
                 |said: &str, offered| Ours::parse(said, offered).map(|ours| ours.delivered);
-            Ok(keep(0, run(context, &ours, "interval", load, room, captured)?))
+            Ok(keep(0, run(context, &store, &ours, "interval", load, captured)?))
         },
         || {
             let captured = |said: &str, _| (peer.captured)(said);
-            Ok(keep(1, run(context, peer.command, peer.ready, load, room, captured)?))
+            Ok(keep(1, run(context, &store, peer.command, peer.ready, load, captured)?))
         },
     )?;
     if context.smoke {
@@ -122,6 +122,7 @@ fn measure(context: &Context, name: &str, pps: u64, peer: &Peer) -> Result<Outco
     }
     let mut details = vec![
         format!("frames of 60 bytes at {pps} a second for {seconds} s, into a file in memory"),
+        "tmpfs with huge=within_size, its memory in use a moment before, for both sides".to_owned(),
         "user and system time of whole processes, for each frame offered".to_owned(),
         "ours: burstline capture afpacket:v1 -w FILE, receiving and recording on one core"
             .to_owned(),
@@ -137,35 +138,23 @@ fn measure(context: &Context, name: &str, pps: u64, peer: &Peer) -> Result<Outco
 
 fn run(
     context: &Context,
+    store: &Store,
     command: &str,
     ready: &str,
     load: Load,
-    room: u64,
     captured: impl Fn(&str, u64) -> Result<u64, String>,
 ) -> Result<Run, String> {
     let road = Road::new(context.cores)?;
     let file = road.file("capture");
-    check_room(&road.file(""), room)?;
     let core = context.cores.consumer.0.to_string();
     let command = format!("{command} {file}");
+    store.warm()?;
     let contender = Contender::start(&road, &core, &command, ready, &context.stop)?;
     let offered = road.inject(Receiver::Stack, load, &context.stop)?.offered;
     let (said, used) = contender.end()?;
     let file_bytes = fs::metadata(&file).map_err(|error| format!("{file}: {error}"))?.len();
     let ns = (used.user_ns + used.system_ns) as f64 / offered as f64;
     Ok(Run { offered, captured: captured(&said, offered)?, file_bytes, ns })
-}
-
-/// Fails where the file would not fit.
-fn check_room(folder: &str, bytes: u64) -> Result<(), String> {
-    let output = Command::new("df").args(["--output=avail", "-B1", folder]).output();
-    let output = output.map_err(|error| format!("df: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    let free = said.split_whitespace().next_back().and_then(|free| free.parse::<u64>().ok());
-    match free {
-        Some(free) if free >= bytes => Ok(()),
-        free => Err(format!("{folder} has {free:?} bytes free of {bytes} needed")),
-    }
 }
 
 fn summary(side: &str, runs: &[Run]) -> String {

@@ -18,9 +18,11 @@
 
 mod contender;
 mod said;
+mod store;
 
 pub use contender::Contender;
 pub use said::{Dumpcap, Ours, Tcpdump, Testpmd};
+pub use store::Store;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -39,6 +41,9 @@ use crate::threads::Cores;
 
 /// Bytes of a frame without FCS: the shortest there is.
 pub const FRAME_BYTES: usize = 60;
+
+/// Where a file system in memory is, on most machines.
+const MEMORY: &str = "/dev/shm";
 
 /// How often the injector looks whether the user wants an end.
 const SLICE: Duration = Duration::from_millis(500);
@@ -81,7 +86,7 @@ impl Road {
         let bed = Bed::new().map_err(|error: BedError| error.to_string())?;
         bed.far.run(move || affinity::pin_to(cores.producer)).map_err(|error| error.to_string())?;
         // In memory, so that a disk is not what is measured.
-        let memory = Path::new("/dev/shm");
+        let memory = Path::new(MEMORY);
         let place = if memory.is_dir() { memory.to_owned() } else { env::temp_dir() };
         let number = ROADS.fetch_add(1, Relaxed); // only to differ
         let folder = place.join(format!("burstline-bench-{}-{number}", std::process::id()));

@@ -10,6 +10,9 @@ const KEYS: &[&str] =
 /// A block holds at least one of the largest packets: 65,549 bytes were seen from GRO.
 const BLOCK_BYTES: std::ops::RangeInclusive<usize> = 128 << 10..=64 << 20;
 
+/// As the kernel interface takes it.
+const BLOCKS_MAX: usize = 65_536;
+
 /// A second is late enough.
 const RETIRE_MS: std::ops::RangeInclusive<u32> = 1..=1000;
 
@@ -25,7 +28,7 @@ pub(super) fn parse(address: &Address) -> Result<RingOptions, AddressError> {
         return Err(address.bad_value("retire_ms", &retire_timeout_ms.to_string(), reason));
     }
     let blocks = address.parsed("blocks", default.blocks)?;
-    if !(2..=65_536).contains(&blocks) {
+    if !(2..=BLOCKS_MAX).contains(&blocks) {
         return Err(address.bad_value("blocks", &blocks.to_string(), "from 2 to 65536"));
     }
     Ok(RingOptions {
@@ -39,6 +42,15 @@ pub(super) fn parse(address: &Address) -> Result<RingOptions, AddressError> {
         fanout: fanout(address)?,
         ..default
     })
+}
+
+/// Gives the ring as many blocks as hold `queue_bytes`, unless the address says how many.
+pub(super) fn deepen(options: &mut RingOptions, address: &Address, queue_bytes: Option<usize>) {
+    if let Some(bytes) = queue_bytes
+        && address.parameter("blocks").is_none()
+    {
+        options.blocks = bytes.div_ceil(options.block_bytes).clamp(2, BLOCKS_MAX);
+    }
 }
 
 /// A power of two, with `k` or `m` behind it for 2^10 and 2^20.

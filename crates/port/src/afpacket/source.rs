@@ -59,6 +59,8 @@ impl AfPacketSource {
         let name = address.to_string();
         let snapshot_bytes = options.snapshot_bytes;
         let judge = Judge::new(&options.filter, &name, link, snapshot_bytes, &mut settings)?;
+        settings::deepen(&mut settings, address, options.queue_bytes);
+        let ring_bytes = settings.block_bytes * settings.blocks;
         let ring = Ring::open(address.target(), &settings)?;
         let interface = ring.interface();
         let port = options.table.add_for(&name, &interface.name, link)?;
@@ -66,6 +68,7 @@ impl AfPacketSource {
             can_receive: true,
             can_lend: true,
             can_drain: true,
+            is_deep: options.queue_bytes.is_some_and(|bytes| bytes <= ring_bytes),
             ..Capabilities::default()
         };
         let timestamps = match settings.timestamps {

@@ -53,7 +53,7 @@ fn append(writer: &mut Writer, bytes: &[u8], meta: &Meta, account: &mut PortAcco
 }
 
 /// What is known of a packet, for another log or scratch.
-fn meta_of(packet: &Packet<'_>) -> Meta {
+pub(crate) fn meta_of(packet: &Packet<'_>) -> Meta {
     let desc = packet.desc();
     Meta {
         time_ns: packet.time_ns(),

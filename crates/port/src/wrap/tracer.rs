@@ -140,6 +140,10 @@ impl Port for Tracer {
         account
     }
 
+    fn wait(&self, timeout_ns: u64) -> Option<bool> {
+        self.inner.wait(timeout_ns)
+    }
+
     fn readiness(&self) -> Option<BorrowedFd<'_>> {
         self.inner.readiness()
     }

@@ -16,6 +16,7 @@ use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
 use crate::common::live::{send, try_open, wait_for};
 use crate::common::{Folder, Got, packets, pcap, pump, sink, source};
+use crate::logs::logs;
 
 /// Packets that each backend has.
 pub(crate) const PACKETS: u64 = 3000;
@@ -30,7 +31,7 @@ pub(crate) struct Backend {
 }
 
 impl Backend {
-    fn new(name: &str, open: impl Fn() -> Box<dyn Port> + 'static) -> Self {
+    pub(crate) fn new(name: &str, open: impl Fn() -> Box<dyn Port> + 'static) -> Self {
         Self { name: name.to_owned(), open: Box::new(open), is_live: false }
     }
 
@@ -139,6 +140,7 @@ pub(crate) fn sources(folder: &Folder) -> Vec<Backend> {
             Box::new(FaultInjector::new(source(&address, &options()).unwrap(), plan))
         }));
     }
+    backends.extend(logs(folder, &inner));
     backends.extend(live());
     backends
 }

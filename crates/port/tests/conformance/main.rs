@@ -4,5 +4,6 @@
 mod common;
 
 mod backends;
+mod logs;
 mod sinks;
 mod sources;

@@ -1,5 +1,6 @@
 //! Why memory could not be had, in one line each, with what would mend it.
 
+use std::error::Error;
 use std::io;
 
 use super::{NodeId, PageKind};
@@ -104,6 +105,20 @@ pub enum MemoryError {
 }
 
 impl MemoryError {
+    /// Whether the reason is that the process, or the system, may open no more descriptors.
+    pub fn is_out_of_descriptors(&self) -> bool {
+        // A look at how much memory there is opens files too, and wraps the kernel's word.
+        let mut cause: Option<&dyn Error> = Some(self);
+        while let Some(error) = cause {
+            let number = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
+            if matches!(number, Some(libc::EMFILE | libc::ENFILE)) {
+                return true;
+            }
+            cause = error.source();
+        }
+        false
+    }
+
     /// Wraps the error of `call`, for use in `map_err`.
     pub(super) fn system<E: Into<io::Error>>(call: &'static str) -> impl FnOnce(E) -> Self {
         move |error| Self::System { call, source: error.into() }

@@ -1,0 +1,31 @@
+//! The flags of jobs that receive into a log: its shape, and who may read it.
+
+use burstline_share::PublishConfig;
+use burstline_sys::memory::PageChoice;
+use clap::Args;
+
+use super::values;
+
+/// A job's log, or logs.
+#[derive(Debug, Args)]
+pub(crate) struct LogArgs {
+    /// Let other programs read the packets while this one receives them, without a copy, as
+    /// log:NAME. For your own programs, unless mode=0660, owner=USER or group=GROUP says more; a
+    /// reader that is too slow loses packets, unless lossless=5s, or =forever, lets those that ask
+    /// hold this program up so long: --publish 'tap?group=adm&lossless=5s'
+    #[arg(long, value_name = "NAME", value_parser = values::publish)]
+    pub(crate) publish: Option<PublishConfig>,
+
+    /// Size of each log's packet memory (k, m, g are powers of 1024)
+    #[arg(long, value_name = "SIZE", default_value = "64m", value_parser = values::bytes)]
+    pub(crate) buffer: usize,
+
+    /// Size of one segment of it: a power of two. A packet that does not fit is cut and counted
+    /// [default: 512k with files, whose packets may have 256k; else 256k]
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
+    pub(crate) segment: Option<usize>,
+
+    /// Which pages to lay it in; auto takes the largest there are
+    #[arg(long, value_name = "PAGES", default_value = "auto", value_parser = values::pages())]
+    pub(crate) pages: PageChoice,
+}

@@ -1,0 +1,99 @@
+//! A job's logs under a name, for other programs to read while it runs.
+//!
+//! ```text
+//! before the sources are polled   names of interfaces told, socket made, with the job's rights
+//! while the job runs              the publisher's own thread; each new interface is told before
+//!                                 a packet of it can be in a log
+//! after the writers have ended    a moment for the readers to come to the end; then it is over
+//! ```
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use burstline_log::Log;
+use burstline_port::PortTable;
+use burstline_share::{PublishConfig, Publisher, ReaderStatus, ShareError};
+
+use crate::CaptureOptions;
+
+/// How long the readers have to say that they have come to the end. They can read on afterwards;
+/// only nobody hears of it.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+
+/// Between two looks whether they have.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// Who has read a job's logs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublishedReport {
+    /// The name, as typed.
+    pub name: String,
+    /// Where the socket was.
+    pub socket: String,
+    /// How many publishers the name has had, this one included.
+    pub epoch: u64,
+    /// Whether the job was stopped, so that readers wait for the next one of that name.
+    pub is_stopped: bool,
+    /// Packets published, by log.
+    pub packets: Vec<u64>,
+    /// Readers over the job's life, whatever the number of logs that each reads.
+    pub readers_total: u64,
+    /// The most at a time.
+    pub readers_peak: usize,
+    /// The seats of readers that have gone, as they were then. What a seat's reader has read is
+    /// its own word.
+    pub gone: Vec<ReaderStatus>,
+    /// Seats of others that have gone.
+    pub gone_omitted: u64,
+    /// The seats of those that were there at the end.
+    pub there: Vec<ReaderStatus>,
+}
+
+/// Logs that are published.
+pub(crate) struct Publication {
+    name: String,
+    logs: Vec<Log>,
+    publisher: Publisher,
+}
+
+impl Publication {
+    /// Publishes a job's logs, to which nothing was written yet, if it is to.
+    pub(crate) fn of(options: &CaptureOptions, logs: &[Log]) -> Result<Option<Self>, ShareError> {
+        let publish = options.publish.as_ref();
+        publish.map(|config| Self::start(config, logs, &options.table)).transpose()
+    }
+
+    fn start(config: &PublishConfig, logs: &[Log], table: &PortTable) -> Result<Self, ShareError> {
+        let publisher = Publisher::start(config, logs.to_vec())?;
+        let told = logs.to_vec();
+        table.watch(move |number, entry| {
+            told.iter().for_each(|log| log.name_port(number, entry.link.0.into(), &entry.name));
+        });
+        Ok(Self { name: config.name.clone(), logs: logs.to_vec(), publisher })
+    }
+
+    /// Ends it, once the writers have ended.
+    pub(crate) fn end(self, is_stopped: bool) -> PublishedReport {
+        let until = Instant::now() + LAST_WORDS;
+        while !self.all_have_read() && Instant::now() < until {
+            thread::sleep(LOOK_EVERY);
+        }
+        let visits = self.publisher.visits();
+        PublishedReport {
+            name: self.name,
+            socket: self.publisher.socket_path().display().to_string(),
+            epoch: self.publisher.epoch(),
+            is_stopped,
+            packets: self.logs.iter().map(Log::published).collect(),
+            readers_total: visits.total,
+            readers_peak: visits.peak,
+            there: self.publisher.readers(),
+            gone: visits.gone,
+            gone_omitted: visits.gone_omitted,
+        }
+    }
+
+    fn all_have_read(&self) -> bool {
+        self.publisher.readers().iter().all(|reader| reader.lag_packets == 0)
+    }
+}

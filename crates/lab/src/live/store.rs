@@ -1,0 +1,98 @@
+//! Memory for files, equally warm for everybody.
+//!
+//! ```text
+//!  a large page    | kept     | free     |     2 MiB of which half is free: the kernel does not
+//!                  | 1 MiB    | 1 MiB    |     give it to the host, but to whoever writes next
+//! ```
+//!
+//! A virtual machine may give memory that was free for a second back to its host, in large pages
+//! that are free as a whole. A page that has to be fetched from there costs more than all else that
+//! is measured here, and whoever writes first, or more, pays for it. So of each large page one half
+//! is kept in use, and the other one stays where it is when it is free. The kernel serves requests
+//! from the smallest piece that will do, so from these.
+//!
+//! The files are in a file system of their own, mounted with `huge=within_size`: tmpfs takes a page
+//! as large as each write then, for either side. It is in a mount namespace of this thread and
+//! what it starts, so nothing is left of it.
+//!
+//! Source: page_reporting.c of Linux 6.18, `PAGE_REPORTING_MIN_ORDER`.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use burstline_sys::mounts;
+
+use super::MEMORY;
+
+/// For a contender's buffers.
+const BUFFERS: u64 = 256 << 20;
+
+/// Bytes of a large page of x86-64.
+const LARGE: u64 = 2 << 20;
+
+/// Memory in halves of large pages.
+pub struct Store {
+    folder: PathBuf,
+    room: u64,
+}
+
+impl Store {
+    /// Mounts the file system over [`MEMORY`], unless this process has, and keeps halves of pages
+    /// for files of up to `room` bytes.
+    ///
+    /// # Errors
+    /// What the kernel says: foremost that there is no room.
+    pub fn new(room: u64) -> Result<Self, String> {
+        static MOUNTED: OnceLock<Result<(), String>> = OnceLock::new();
+        let mount = || {
+            let mounted = mounts::enter_new_mounts();
+            let mounted = mounted.and_then(|()| mounts::mount_memory(Path::new(MEMORY)));
+            mounted.map_err(|error| format!("mounting memory over {MEMORY}: {error}"))
+        };
+        MOUNTED.get_or_init(mount).clone()?;
+        let this = Self { folder: Path::new(MEMORY).join("kept"), room };
+        let told = |error| format!("{}: {error}", this.folder.display());
+        fs::create_dir(&this.folder).map_err(told)?;
+        this.keep_halves().map_err(told)?;
+        Ok(this)
+    }
+
+    /// Touches what the next contender will be given, so that it is here.
+    ///
+    /// # Errors
+    /// No room.
+    pub fn warm(&self) -> Result<(), String> {
+        let path = self.folder.join("touched");
+        let touch = || -> io::Result<()> {
+            let half = vec![0; (LARGE / 2) as usize];
+            let mut file = File::create(&path)?;
+            (0..self.room.div_ceil(LARGE / 2)).try_for_each(|_| file.write_all(&half))?;
+            fs::remove_file(&path)
+        };
+        touch().map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    fn keep_halves(&self) -> io::Result<()> {
+        let large = vec![0; LARGE as usize];
+        let pages = (self.room + BUFFERS).div_ceil(LARGE / 2);
+        let mut kept = Vec::new();
+        for page in 0..pages {
+            let path = self.folder.join(page.to_string());
+            fs::write(&path, &large)?;
+            kept.push(path);
+        }
+        // Only now: what is free is used first.
+        for path in kept {
+            File::options().write(true).open(path)?.set_len(LARGE / 2)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder); // gone already: all the better
+    }
+}

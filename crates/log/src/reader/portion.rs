@@ -1,0 +1,98 @@
+//! Taking a given number of packets, and putting back what there was no room for.
+//!
+//! ```text
+//! segment    ... taken before | taken() | not taken | unpublished
+//!                             '-- last --^ taken
+//! ```
+//!
+//! The packets stay where they are; only the reader's place in its segment moves. What is taken
+//! lies below the published count of the segment that the reader pins, however it came there, so
+//! lending it again is sound at any time (R1).
+
+use super::{Found, Reader, lend};
+use crate::burst::Burst;
+
+impl Reader {
+    /// Takes up to `most` of the packets published since the last ones, and returns how many:
+    /// [`taken`](Self::taken) lends them. 0: as when [`next_burst`](Self::next_burst) gives
+    /// `None`, or `most` is 0.
+    pub fn take_up_to(&mut self, most: u64) -> u64 {
+        self.find_up_to(most).map_or(0, |found| u64::from(found.to - found.from))
+    }
+
+    /// Lends what was taken last; `None` where that was nothing.
+    pub fn taken(&self) -> Option<Burst<'_>> {
+        let current = self.current?;
+        let from = current.taken.checked_sub(self.last)?;
+        let found = Found { current, from, to: current.taken };
+        // SAFETY: `taken` never exceeds a count read from the watermark of the segment, which is
+        // pinned while it is the current one (R1); the borrow of `self` keeps it so (R2).
+        (self.last > 0).then(|| unsafe { lend(&self.memory, &found) })
+    }
+
+    /// Puts the newest `packets` of those taken last back, to be taken again.
+    pub fn put_back(&mut self, packets: u64) {
+        assert!(packets <= u64::from(self.last), "{packets} packets of {} taken", self.last);
+        let Some(current) = &mut self.current else { return };
+        current.taken -= packets as u32;
+        self.last -= packets as u32;
+        self.statistics.delivered -= packets;
+        self.next_packet = self.next_packet.wrapping_sub(packets);
+        self.say();
+    }
+
+    /// Finds up to `most` packets, and takes them.
+    pub(crate) fn find_up_to(&mut self, most: u64) -> Option<Found> {
+        self.last = 0;
+        if most == 0 {
+            return None;
+        }
+        let found = self.advance()?;
+        self.last = found.to - found.from;
+        let surplus = u64::from(self.last).saturating_sub(most);
+        if surplus > 0 {
+            self.put_back(surplus);
+        }
+        Some(Found { to: found.to - surplus as u32, ..found })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burstline_sys::memory::PageChoice;
+
+    use crate::{Appended, Log, LogConfig, Meta, ReaderConfig};
+
+    #[test]
+    fn what_is_put_back_is_taken_again() {
+        let pages = PageChoice::Size4K;
+        let (bytes, segment_bytes) = (8 * 4096, 4096);
+        let config = LogConfig { bytes, segment_bytes, pages, ..LogConfig::default() };
+        let (log, mut writer) = Log::create(config).unwrap();
+        let mut reader = log.attach(ReaderConfig::default()).unwrap();
+        for number in 0..200_u8 {
+            let meta = Meta::new(number.into(), 100, 0);
+            assert_eq!(writer.append(&[number; 100], &meta), Appended::Whole);
+        }
+        writer.publish();
+        assert_eq!((reader.take_up_to(0), reader.taken().is_none()), (0, true));
+        let mut next = 0;
+        while let taken @ 1.. = reader.take_up_to(7) {
+            assert!(taken <= 7);
+            let kept = taken.div_ceil(2);
+            let burst = reader.taken().unwrap();
+            assert_eq!((burst.len() as u64, burst.first_packet()), (taken, next));
+            for (number, packet) in (next..).zip(burst.packets()) {
+                assert_eq!(packet.bytes(), [number as u8; 100]);
+            }
+            reader.put_back(taken - kept);
+            assert_eq!(reader.taken().unwrap().len() as u64, kept);
+            next += kept;
+            assert_eq!((reader.statistics().delivered, reader.lag()), (next, 200 - next));
+        }
+        assert_eq!((next, reader.statistics().missed), (200, 0));
+        drop(writer);
+        assert!(reader.next_burst().is_none() && reader.is_finished());
+        assert!(reader.taken().is_none());
+    }
+}

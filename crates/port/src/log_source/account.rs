@@ -1,0 +1,60 @@
+//! The port's ledger, over all the writers that it has read.
+
+use burstline_log::ReaderStatistics;
+
+use super::feed::Feed;
+
+/// More packets than any writer publishes: what a liar says is cut to it, so that sums hold.
+const MOST: u64 = 1 << 52;
+
+/// Sums over the writers that were read before the present one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Past {
+    offered: u64,
+    consumed: u64,
+    missed: u64,
+    torn: u64,
+}
+
+/// What became of the packets of all writers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sums {
+    pub(super) offered: u64,
+    /// Packets that the readers took, or missed.
+    pub(super) consumed: u64,
+    pub(super) missed: u64,
+    /// Of those, packets that an untrusting reader found contradictory.
+    pub(super) torn: u64,
+}
+
+impl Past {
+    /// Adds the present writer, of which packets up to `stop` since the reader's start are meant,
+    /// where there is such a limit.
+    pub(super) fn with(&self, feed: &Feed, stop: Option<u64>) -> Sums {
+        let ReaderStatistics { missed, torn, .. } = feed.statistics();
+        let consumed = consumed(feed);
+        // Read after what was consumed, and no less than that where somebody is to be trusted.
+        let offered = match stop {
+            Some(stop) => stop.max(consumed),
+            None => feed.offered(),
+        };
+        Sums {
+            offered: self.offered + offered.min(MOST),
+            consumed: self.consumed + consumed,
+            missed: self.missed + missed.min(MOST),
+            torn: self.torn + torn.min(MOST),
+        }
+    }
+
+    /// The present writer is one of the past from now on.
+    pub(super) fn add(&mut self, feed: &Feed) {
+        let Sums { offered, consumed, missed, torn } = self.with(feed, None);
+        *self = Self { offered, consumed, missed, torn };
+    }
+}
+
+/// Packets that a reader took or missed.
+pub(super) fn consumed(feed: &Feed) -> u64 {
+    let ReaderStatistics { delivered, missed, .. } = feed.statistics();
+    delivered.saturating_add(missed).min(MOST)
+}

@@ -1,0 +1,114 @@
+//! `log:` ports: what another process publishes, read where that process has put it.
+//!
+//! ```text
+//! publisher: Writer -> log 0 ---\  read-only mapping   LogSource log:tap@0 --lend--> in place
+//!            Writer -> log 1 ----> of both, a socket   LogSource log:tap@1 --receive--> a copy
+//!                                  \
+//!                                   Name: who is attached to which writer, and to the next one
+//! ```
+//!
+//! `log:NAME[@K][?lossless&untrusted&from=now|oldest&window=N&wait=TIME&follow=yes|no]`
+//!
+//! A name is a log for each of the publisher's receive cores, and so a port for each, which are
+//! all attached at one moment. A log says how it ended. One whose sources had no more, or that had
+//! reached a limit, is *final*: so is the port. One that was stopped, or whose writer was killed,
+//! is read to its end, and then the port waits for the next writer of that name and goes on with
+//! what that has published from its start, as far as it still has it. What passed between the two
+//! is nobody's: it is told as the number of times, `writer_down`, and not guessed in packets.
+//!
+//! Invariants:
+//! - L1: offered = published by the writer's count in control memory - where this reader started,
+//!   over all writers; so packets that a delivering loop does not see are missing from the sum.
+//! - L2: nothing is copied by `lend`: packets that keep their port's number are lent with the
+//!   writer's own worklist, others with a worklist of this process's.
+//! - L3: no interface is added to the job's table twice, however often the writer starts anew.
+//! - L4: an `untrusted` port believes no count: what contradicts itself is damage, and a note.
+
+mod account;
+mod feed;
+mod interfaces;
+mod judge;
+mod name;
+mod settings;
+mod source;
+
+use burstline_share::{ShareError, published_sockets};
+
+use crate::{Address, OpenOptions, Port, PortError};
+use name::Name;
+use settings::Settings;
+use source::LogSource;
+
+/// A port for each log of the name.
+pub(crate) fn open_sources(
+    address: &Address,
+    options: &OpenOptions,
+) -> Result<Vec<Box<dyn Port>>, PortError> {
+    let settings = Settings::parse(address)?;
+    let fail = |error| PortError::Log { near: near(&settings.name, &error), error };
+    let (name, taken) = Name::open(&settings, options.stop.as_deref()).map_err(fail)?;
+    let is_alone = taken.len() == 1 && settings.log.is_none();
+    let first = settings.log.unwrap_or(0) as usize;
+    let mut ports: Vec<Box<dyn Port>> = Vec::new();
+    for (index, taken) in taken.into_iter().enumerate() {
+        let shown = match is_alone {
+            true => format!("log:{}", settings.name),
+            false => format!("log:{}@{}", settings.name, first + index),
+        };
+        let source = LogSource::new(shown, index, &name, taken, &settings, options)?;
+        ports.push(Box::new(source));
+    }
+    Ok(ports)
+}
+
+/// What is published by a name like one that is not, for the end of an error.
+fn near(name: &str, error: &ShareError) -> String {
+    if !matches!(error, ShareError::Absent { .. }) {
+        return String::new();
+    }
+    let sockets = published_sockets();
+    let names = sockets.iter().filter_map(|path| path.file_name()?.to_str());
+    let mut names: Vec<&str> = names.filter(|other| *other != name).collect();
+    names.sort_by_key(|other| distance(name, other));
+    names.truncate(NEAR_MOST);
+    match names.is_empty() {
+        true => String::new(),
+        false => format!("; there is {}", names.join(", ")),
+    }
+}
+
+/// The most names that an error tells of.
+const NEAR_MOST: usize = 5;
+
+/// How many letters must be added, left out or changed to make one word of the other.
+/// Source: Wagner and Fischer, The String-to-String Correction Problem, JACM 21(1), 1974.
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (above, letter) in one.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], above + 1);
+        for (left, other) in other.bytes().enumerate() {
+            let changed = diagonal + usize::from(letter != other);
+            diagonal = row[left + 1];
+            row[left + 1] = changed.min(diagonal + 1).min(row[left] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::distance;
+
+    #[test]
+    fn distances_between_words() {
+        for (one, other, wanted) in [
+            ("tap", "tap", 0),
+            ("tap", "tab", 1),
+            ("tap", "taps", 1),
+            ("", "abc", 3),
+            ("ab", "ba", 2),
+        ] {
+            assert_eq!((distance(one, other), distance(other, one)), (wanted, wanted));
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! The source: lends what a reader finds, follows the writers of its name.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use burstline_log::{Ending, Policy, SCRATCH_PACKETS, Scratch, Writer};
+use burstline_share::WriterLink;
+use burstline_sys::clock;
+
+use super::account::{Past, consumed};
+use super::feed::Feed;
+use super::interfaces::{Interfaces, named};
+use super::judge::Judge;
+use super::name::{Name, Next, Taken};
+use super::settings::Settings;
+use crate::{
+    Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
+    Received, TimestampSource,
+};
+
+/// Between two looks whether the writer still lives, in ns.
+const LOOK_EVERY_NS: u64 = 10_000_000;
+
+/// How long to sleep at a time where the next writer is waited for.
+const WAIT_EVERY: Duration = Duration::from_millis(50);
+
+/// Where the port stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// There is a writer, or was one whose log is not drained yet.
+    Reading,
+    /// Nobody publishes: since when.
+    Waiting(Instant),
+    /// There will never be more.
+    Ended,
+}
+
+/// One log of a name.
+pub(super) struct LogSource {
+    info: PortInfo,
+    /// Which of the name's ports it is.
+    index: usize,
+    name: Arc<Name>,
+    is_following: bool,
+    phase: Phase,
+    feed: Feed,
+    link: Arc<WriterLink>,
+    interfaces: Interfaces,
+    judge: Judge,
+    /// Packets delivered, over all writers.
+    delivered: u64,
+    past: Past,
+    /// Packets published since the reader's start when the port was asked to finish.
+    stop: Option<u64>,
+    /// Missed packets of this writer that a packet's `drops_before` has told of.
+    told: u64,
+    /// Whether the writer was seen to be gone, after which what it published was looked for again.
+    is_gone: bool,
+    looked_ns: u64,
+    account: PortAccount,
+    refusal: Option<String>,
+}
+
+impl LogSource {
+    pub(super) fn new(
+        shown: String,
+        index: usize,
+        name: &Arc<Name>,
+        taken: Taken,
+        settings: &Settings,
+        options: &OpenOptions,
+    ) -> Result<Self, PortError> {
+        let Taken { feed, link } = taken;
+        let capabilities = Capabilities {
+            can_receive: true,
+            can_lend: true,
+            can_wait: settings.policy == Policy::Lossless,
+            can_drain: true,
+            is_deep: options.queue_bytes.is_some(),
+            ..Capabilities::default()
+        };
+        let timestamps = TimestampSource::from_code(feed.clock_kind());
+        let mut source = Self {
+            info: PortInfo { name: shown, capabilities, timestamps },
+            index,
+            name: Arc::clone(name),
+            is_following: settings.is_following,
+            phase: Phase::Reading,
+            feed,
+            link,
+            interfaces: Interfaces::new(options),
+            judge: Judge::new(options),
+            delivered: 0,
+            past: Past::default(),
+            stop: None,
+            told: 0,
+            is_gone: false,
+            looked_ns: 0,
+            account: PortAccount::default(),
+            refusal: None,
+        };
+        source.judge.meet(&source.feed);
+        // So that a filter that does not fit is an error before anything is written.
+        let known = (0..=u8::MAX).filter(|&port| source.feed.port_name(port).is_some());
+        for port in known {
+            source.judge.filter.add(&source.info.name, named(&source.feed, port).0)?;
+        }
+        Ok(source)
+    }
+
+    /// Takes up to `most` packets from the reader, or says what to return where there are none.
+    #[inline]
+    fn take(&mut self, most: u64) -> Result<u64, PortState> {
+        if most == 0 {
+            return Err(PortState::Blocked);
+        }
+        let most = match self.stop {
+            Some(stop) => most.min(stop.saturating_sub(consumed(&self.feed))),
+            None => most,
+        };
+        let taken = match self.phase {
+            Phase::Reading => self.feed.take_up_to(most),
+            Phase::Waiting(_) | Phase::Ended => 0,
+        };
+        if taken == 0 { Err(self.state_when_empty()) } else { Ok(taken) }
+    }
+
+    /// Makes the interfaces of what was taken known. Returns whether it can be lent as it is.
+    fn learn(&mut self) -> Result<bool, PortError> {
+        let missed = self.feed.statistics().missed;
+        let news = missed.saturating_sub(std::mem::replace(&mut self.told, missed));
+        self.judge.drops_before = self.judge.drops_before.saturating_add(news);
+        let Self { info, feed, interfaces, judge, .. } = self;
+        let Some(burst) = feed.taken() else { return Ok(true) };
+        let is_same = interfaces.learn(&info.name, &burst, feed, &mut judge.filter)?;
+        Ok(is_same && judge.is_indifferent())
+    }
+
+    #[cold]
+    fn state_when_empty(&mut self) -> PortState {
+        match self.phase {
+            Phase::Ended => PortState::Ended,
+            Phase::Waiting(since) => self.look_for_next(since),
+            Phase::Reading => self.look_at_writer(),
+        }
+    }
+
+    /// Nothing to read: is there more to come of this writer?
+    fn look_at_writer(&mut self) -> PortState {
+        if self.stop.is_some_and(|stop| consumed(&self.feed) >= stop) {
+            self.phase = Phase::Ended;
+            return PortState::Ended;
+        }
+        if self.feed.is_finished() {
+            return self.writer_ended(self.feed.ending());
+        }
+        if self.is_gone {
+            // It was gone before the last look, so that was the last packet.
+            return self.writer_ended(self.feed.ending());
+        }
+        let now_ns = clock::monotonic_ns();
+        if now_ns - self.looked_ns >= LOOK_EVERY_NS {
+            self.looked_ns = now_ns;
+            self.is_gone = self.link.is_gone();
+        }
+        if self.is_gone { PortState::Busy } else { PortState::Idle }
+    }
+
+    /// Its writer has published its last packet, and that was read.
+    fn writer_ended(&mut self, ending: Option<Ending>) -> PortState {
+        let (name, pid, epoch) = (&self.info.name, self.link.pid(), self.link.epoch());
+        let how = match ending {
+            Some(Ending::Final) => {
+                self.phase = Phase::Ended;
+                return PortState::Ended;
+            }
+            Some(Ending::Stopped) => "was stopped",
+            None => "died",
+        };
+        self.account.writer_down += 1;
+        let goes_on = self.is_following && self.stop.is_none();
+        let then = if goes_on { "; waiting for the next" } else { "" };
+        let note = format!("{name}: its writer, process {pid}, epoch {epoch}, {how}{then}");
+        self.account.note(|| note);
+        self.phase = if goes_on { Phase::Waiting(Instant::now()) } else { Phase::Ended };
+        if goes_on { PortState::Idle } else { PortState::Ended }
+    }
+
+    fn look_for_next(&mut self, since: Instant) -> PortState {
+        if self.stop.is_some() {
+            self.phase = Phase::Ended;
+            return PortState::Ended;
+        }
+        match self.name.next(self.index, self.link.epoch()) {
+            Next::Nobody => PortState::Idle,
+            Next::Refused(why) => {
+                // Once, however often it is tried.
+                if self.refusal.as_ref() != Some(&why) {
+                    self.account.note(|| format!("{}: {why}", self.info.name));
+                    self.refusal = Some(why);
+                }
+                PortState::Idle
+            }
+            Next::Taken(taken) => {
+                self.take_up(taken, since);
+                PortState::Busy
+            }
+        }
+    }
+
+    /// Goes on with another writer.
+    fn take_up(&mut self, taken: Taken, since: Instant) {
+        self.past.add(&self.feed);
+        Taken { feed: self.feed, link: self.link } = taken;
+        (self.told, self.is_gone, self.refusal) = (0, false, None);
+        self.interfaces.forget_numbers();
+        self.judge.meet(&self.feed);
+        self.phase = Phase::Reading;
+        let (name, pid, epoch) = (&self.info.name, self.link.pid(), self.link.epoch());
+        let seconds = since.elapsed().as_secs_f64();
+        self.account.note(|| {
+            format!("{name}: process {pid}, epoch {epoch}, taken up after {seconds:.1} s")
+        });
+    }
+}
+
+impl Port for LogSource {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    /// No system call where packets are.
+    fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
+        let taken = match self.take(budget) {
+            Ok(taken) => taken,
+            Err(state) => return Ok(Received { packets: 0, state }),
+        };
+        self.learn()?;
+        let Self { feed, interfaces, judge, account, .. } = self;
+        let (mut packets, mut seen) = (0, 0);
+        for packet in feed.taken().iter().flat_map(|burst| burst.packets()) {
+            if judge.wants(&packet, interfaces) {
+                let (kept, meta) = judge.describe(&packet, interfaces);
+                let bytes = packet.bytes();
+                let bytes = bytes.get(..kept as usize).unwrap_or(bytes);
+                let appended = writer.append(bytes, &meta);
+                if !account.copied(appended, bytes.len(), &meta, writer) {
+                    break;
+                }
+                judge.deliver(kept, meta.original_length);
+                packets += 1;
+            }
+            seen += 1;
+        }
+        self.delivered += packets;
+        feed.put_back(taken - seen);
+        let state = if seen < taken { PortState::Blocked } else { PortState::Busy };
+        Ok(Received { packets, state })
+    }
+
+    /// No system call where packets are. The packets stay where the writer has put them.
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
+        scratch.clear();
+        let state = self.take(budget.min(SCRATCH_PACKETS as u64)).err();
+        let is_plain = state.is_some() || self.learn()?;
+        let first_packet = self.delivered;
+        let Self { feed, interfaces, judge, delivered, .. } = self;
+        let Some(burst) = feed.taken().filter(|_| state.is_none()) else {
+            let state = state.unwrap_or(PortState::Idle);
+            return Ok(Lent { burst: scratch.burst(&[], first_packet), state });
+        };
+        let burst = match is_plain {
+            true => {
+                let cut = burst.packets().filter(|packet| packet.facts().is_some());
+                let cut = cut.filter(|packet| packet.length() < packet.original_length());
+                judge.truncated += cut.count() as u64;
+                burst.numbered(first_packet)
+            }
+            false => scratch.select(&burst, first_packet, |packet| {
+                judge.wants(packet, interfaces).then(|| {
+                    let (kept, meta) = judge.describe(packet, interfaces);
+                    judge.deliver(kept, meta.original_length);
+                    (kept, meta)
+                })
+            }),
+        };
+        *delivered += burst.len() as u64;
+        Ok(Lent { burst, state: PortState::Busy })
+    }
+
+    /// Takes no packet that is published from now on; what is published already may still be
+    /// received, up to `Ended`.
+    fn finish(&mut self) -> Result<(), PortError> {
+        self.stop.get_or_insert(self.feed.offered());
+        Ok(())
+    }
+
+    fn account(&self) -> PortAccount {
+        let sums = self.past.with(&self.feed, self.stop);
+        let mut account = self.account.clone();
+        account.offered = sums.offered;
+        account.truncated += self.judge.truncated;
+        account.lost.add(Loss::ReaderOverrun, sums.missed);
+        if self.judge.filtered > 0 {
+            account.lost.add(Loss::Filtered, self.judge.filtered);
+        }
+        // Once a log is drained nothing is, whatever that leaves unaccounted for.
+        if self.phase == Phase::Reading {
+            account.in_flight = sums.offered.saturating_sub(sums.consumed);
+        }
+        if self.feed.is_wary() && (sums.torn > 0 || self.phase == Phase::Ended) {
+            contradictions(&mut account, sums.consumed, sums.torn, &self.info.name);
+        }
+        // A publisher that ends says so of all its readers, to whom nothing is lost by it.
+        if self.feed.is_demoted() && self.feed.statistics().missed > 0 {
+            let name = &self.info.name;
+            account.note(|| format!("{name}: its writer has lost patience: lossy from then on"));
+        }
+        account
+    }
+
+    fn wait(&self, timeout_ns: u64) -> Option<bool> {
+        match self.phase {
+            Phase::Reading => {
+                self.feed.wait(timeout_ns);
+                Some(self.feed.lag() > 0)
+            }
+            Phase::Waiting(_) => {
+                thread::sleep(WAIT_EVERY.min(Duration::from_nanos(timeout_ns)));
+                Some(false)
+            }
+            Phase::Ended => None,
+        }
+    }
+}
+
+/// What a writer that nobody trusts has counted is held against what was read of it.
+fn contradictions(account: &mut PortAccount, consumed: u64, torn: u64, name: &str) {
+    if torn > 0 {
+        account.is_damaged = true;
+        account.note(|| format!("{name}: {torn} packets contradicted themselves"));
+    }
+    if account.in_flight == 0 && account.offered != consumed {
+        account.is_damaged = true;
+        let said = std::mem::replace(&mut account.offered, consumed);
+        account.note(|| format!("{name}: its writer says {said} packets, there were {consumed}"));
+    }
+}

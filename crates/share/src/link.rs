@@ -1,0 +1,165 @@
+//! The client's end of a connection: the call, and then the silence that says the writer lives.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use burstline_sys::readiness;
+use burstline_sys::seqpacket::{Credentials, SeqPacket};
+use burstline_sys::users;
+
+use crate::error::ShareError;
+use crate::message::{MESSAGE_BYTES_MAX, Reply, Request};
+use crate::places;
+
+/// How long a publisher may take to answer. One that runs takes a millisecond.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A connection on which something is being said.
+pub(crate) struct Call {
+    pub(crate) path: PathBuf,
+    pub(crate) peer: Credentials,
+    socket: SeqPacket,
+    began: Instant,
+}
+
+impl Call {
+    /// Connects to the publisher of `name`.
+    pub(crate) fn connect(name: &str) -> Result<Self, ShareError> {
+        let mut is_stale = false;
+        for path in places::to_look(name)? {
+            match SeqPacket::connect(&path, PATIENCE) {
+                Ok(socket) => return Self::new(path, socket),
+                Err(error) => match error.kind() {
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {}
+                    io::ErrorKind::ConnectionRefused => is_stale = true,
+                    io::ErrorKind::PermissionDenied => {
+                        return Err(ShareError::NotAllowed { path, uid: users::effective_user() });
+                    }
+                    io::ErrorKind::WouldBlock => return Err(silent(path, 0)),
+                    _ => return Err(ShareError::system("connect", &path, error)),
+                },
+            }
+        }
+        Err(ShareError::Absent { name: name.to_owned(), is_stale })
+    }
+
+    fn new(path: PathBuf, socket: SeqPacket) -> Result<Self, ShareError> {
+        let peer = socket.peer().map_err(|e| ShareError::system("SO_PEERCRED of", &path, e))?;
+        Ok(Self { path, peer, socket, began: Instant::now() })
+    }
+
+    pub(crate) fn send(&self, request: &Request) -> Result<(), ShareError> {
+        match self.socket.send(&request.encode(), &[]) {
+            // Refused before it was asked: the answer is there to be read.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(self.failed(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The next message, and the descriptors that it brings.
+    pub(crate) fn receive(
+        &self,
+        mut files: Option<&mut Vec<OwnedFd>>,
+    ) -> Result<Reply, ShareError> {
+        let mut room = [0; MESSAGE_BYTES_MAX];
+        if self.began.elapsed() > PATIENCE {
+            return Err(silent(self.path.clone(), self.peer.pid));
+        }
+        let mut outcome = self.socket.receive(&mut room, files.as_deref_mut());
+        // What the publisher has not read of ours resets the connection; what it said is there.
+        if outcome.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::ConnectionReset) {
+            outcome = self.socket.receive(&mut room, files);
+        }
+        let received = outcome.map_err(|error| self.failed(error))?;
+        if received.is_cut {
+            return Err(self.broken(
+                "its answer is too long, or this process has no descriptors left (see ulimit -n)",
+            ));
+        }
+        if received.bytes == 0 {
+            return Err(self.broken("it closed the connection without an answer"));
+        }
+        Reply::decode(&room[..received.bytes]).map_err(|reason| self.broken(reason))
+    }
+
+    pub(crate) fn broken(&self, reason: &'static str) -> ShareError {
+        ShareError::Broken { path: self.path.clone(), pid: self.peer.pid, reason }
+    }
+
+    fn failed(&self, error: io::Error) -> ShareError {
+        match error.kind() {
+            io::ErrorKind::WouldBlock => silent(self.path.clone(), self.peer.pid),
+            _ => ShareError::system("talking to", &self.path, error),
+        }
+    }
+
+    /// All is said.
+    pub(crate) fn hang_on(self, epoch: u64) -> WriterLink {
+        // Without it, for instance where the publisher has just ended, the socket's end tells.
+        let process = self.socket.peer_process().ok();
+        let socket = Arc::new(OwnedFd::from(self.socket));
+        WriterLink { path: self.path, peer: self.peer, epoch, socket, process }
+    }
+}
+
+fn silent(path: PathBuf, pid: u32) -> ShareError {
+    ShareError::Silent { path, pid, waited_s: PATIENCE.as_secs() }
+}
+
+/// The connection to a log's publisher, on which nothing more is said: its end tells that the
+/// publisher has gone. The seat is free when the last clone of its socket is closed, which every
+/// [`Reader`](burstline_log::Reader) of an attachment has.
+#[derive(Debug)]
+pub struct WriterLink {
+    path: PathBuf,
+    peer: Credentials,
+    epoch: u64,
+    socket: Arc<OwnedFd>,
+    process: Option<OwnedFd>,
+}
+
+impl WriterLink {
+    /// The publisher's socket, as it was found.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How many publishers the name has had, this one included.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The publisher's process; 0 if it is of another process namespace.
+    pub fn pid(&self) -> u32 {
+        self.peer.pid
+    }
+
+    /// The publisher's user.
+    pub fn uid(&self) -> u32 {
+        self.peer.uid
+    }
+
+    /// Whether the publisher has gone, however it ended. What it published before is then
+    /// visible: if this was true *before* [`next_burst`](burstline_log::Reader::next_burst) gave
+    /// `None`, and the window is not full, the log is drained.
+    ///
+    /// Cost: a system call. To be asked when there is nothing to read.
+    pub fn is_gone(&self) -> bool {
+        let ends = self.descriptors();
+        readiness::wait_each(&ends, 0).is_ok_and(|ready| ready.contains(&true))
+    }
+
+    /// What gets readable when the publisher goes: for a poll(2) of the caller's own.
+    pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let process = self.process.as_ref().map(AsFd::as_fd);
+        std::iter::once(self.socket.as_fd()).chain(process).collect()
+    }
+
+    /// The socket, to be kept by what reads: see [`Reader::tie_to`](burstline_log::Reader::tie_to).
+    pub fn socket(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.socket)
+    }
+}

@@ -1,0 +1,210 @@
+//! Where a name's files are.
+//!
+//! ```text
+//! "tap"          DIRECTORY/tap   DIRECTORY/tap.lock     the directory: the first that applies of
+//! "./x/tap"      ./x/tap         ./x/tap.lock             $BURSTLINE_RUN
+//!                                                         /run/burstline              for root
+//!                                                         $XDG_RUNTIME_DIR/burstline
+//!                                                         /tmp/burstline-UID
+//! ```
+//!
+//! A reader looks in its own directory, then in root's.
+
+use std::env;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use burstline_sys::seqpacket::PATH_BYTES_MAX;
+use burstline_sys::users;
+
+use crate::error::ShareError;
+
+/// The longest name, in bytes.
+pub const NAME_BYTES_MAX: usize = 64;
+
+const ROOTS_DIRECTORY: &str = "/run/burstline";
+const LOCK_SUFFIX: &str = ".lock";
+
+/// The files of one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) socket: PathBuf,
+    /// Locked by whoever publishes.
+    pub(crate) lock: PathBuf,
+    /// The socket, while it is being made; the lock's owner's.
+    pub(crate) unfinished: PathBuf,
+}
+
+/// Where `name` is to be published. Makes the directory if it is one of ours.
+pub(crate) fn to_publish(name: &str) -> Result<Place, ShareError> {
+    if !is_path(name) {
+        check(name)?;
+        let directory = own_directory();
+        directory.make()?;
+        return Place::new(directory.path.join(name));
+    }
+    Place::new(PathBuf::from(name))
+}
+
+/// Where a reader looks for `name`, in this order.
+pub(crate) fn to_look(name: &str) -> Result<Vec<PathBuf>, ShareError> {
+    if is_path(name) {
+        return Ok(vec![PathBuf::from(name)]);
+    }
+    check(name)?;
+    Ok(directories_to_look().into_iter().map(|directory| directory.join(name)).collect())
+}
+
+/// The sockets in the directories that a reader looks in, sorted; some may be of killed
+/// publishers.
+pub fn published_sockets() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for directory in directories_to_look() {
+        let Ok(entries) = fs::read_dir(&directory) else { continue };
+        let is_published = |entry: &fs::DirEntry| {
+            let is_socket = entry.file_type().is_ok_and(|kind| kind.is_socket());
+            is_socket && entry.file_name().to_str().is_some_and(|name| check(name).is_ok())
+        };
+        found.extend(entries.flatten().filter(is_published).map(|entry| entry.path()));
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
+impl Place {
+    fn new(socket: PathBuf) -> Result<Self, ShareError> {
+        let Some(name) = socket.file_name().map(|name| name.to_os_string()) else {
+            let name = socket.display().to_string();
+            return Err(ShareError::Name { name, reason: "it ends in no file's name" });
+        };
+        let (mut lock, mut unfinished) = (name.clone(), std::ffi::OsString::from("."));
+        lock.push(LOCK_SUFFIX);
+        unfinished.push(name);
+        let (lock, unfinished) = (socket.with_file_name(lock), socket.with_file_name(unfinished));
+        let bytes = unfinished.as_os_str().as_bytes().len();
+        if bytes > PATH_BYTES_MAX {
+            return Err(ShareError::PathTooLong { path: socket, most: PATH_BYTES_MAX - 1 });
+        }
+        Ok(Self { socket, lock, unfinished })
+    }
+}
+
+fn is_path(name: &str) -> bool {
+    name.contains('/')
+}
+
+fn check(name: &str) -> Result<(), ShareError> {
+    let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let reason = if name.is_empty() {
+        "it is empty"
+    } else if name.len() > NAME_BYTES_MAX {
+        "it is longer than 64 characters"
+    } else if name.starts_with('.') {
+        "it starts with a dot"
+    } else if name.ends_with(LOCK_SUFFIX) {
+        "it ends in .lock"
+    } else if !name.bytes().all(is_known) {
+        "only letters, digits and . _ - may be in it"
+    } else {
+        return Ok(());
+    };
+    Err(ShareError::Name { name: name.to_owned(), reason })
+}
+
+struct Directory {
+    path: PathBuf,
+    /// The mode to make it with.
+    mode: u32,
+    /// Whether the user chose it, and no other will do.
+    is_chosen: bool,
+    /// Whether it must be ours alone: it stands where anybody could have made it.
+    is_guarded: bool,
+}
+
+fn own_directory() -> Directory {
+    let from = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(path) = from("BURSTLINE_RUN") {
+        return Directory { path, mode: 0o755, is_chosen: true, is_guarded: false };
+    }
+    let user = users::effective_user();
+    if user == 0 {
+        let path = ROOTS_DIRECTORY.into();
+        return Directory { path, mode: 0o755, is_chosen: false, is_guarded: false };
+    }
+    let (path, is_guarded) = match from("XDG_RUNTIME_DIR") {
+        Some(path) => (path.join("burstline"), false),
+        None => (PathBuf::from(format!("/tmp/burstline-{user}")), true),
+    };
+    Directory { path, mode: 0o700, is_chosen: false, is_guarded }
+}
+
+fn directories_to_look() -> Vec<PathBuf> {
+    let own = own_directory();
+    let own_is_chosen = own.is_chosen;
+    // Somebody else's directory is no place to look for one's own names.
+    let is_sound = !own.is_guarded || own.check_owner().is_ok();
+    let mut directories = if is_sound { vec![own.path] } else { Vec::new() };
+    if !own_is_chosen && !directories.iter().any(|path| path == Path::new(ROOTS_DIRECTORY)) {
+        directories.push(ROOTS_DIRECTORY.into());
+    }
+    directories
+}
+
+impl Directory {
+    fn make(&self) -> Result<(), ShareError> {
+        let failed = |call| move |error| ShareError::system(call, &self.path, error);
+        match DirBuilder::new().mode(self.mode).create(&self.path) {
+            // The mask of the process took its part of the mode.
+            Ok(()) => fs::set_permissions(&self.path, fs::Permissions::from_mode(self.mode))
+                .map_err(failed("chmod"))?,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(failed("mkdir")(error)),
+        }
+        if self.is_guarded { self.check_owner() } else { Ok(()) }
+    }
+
+    fn check_owner(&self) -> Result<(), ShareError> {
+        let path = &self.path;
+        let found = fs::symlink_metadata(path).map_err(|e| ShareError::system("stat", path, e))?;
+        let (uid, mode, ours) = (found.uid(), found.mode() & 0o777, users::effective_user());
+        if found.is_dir() && uid == ours && mode & 0o077 == 0 {
+            return Ok(());
+        }
+        Err(ShareError::Directory { path: path.clone(), uid, mode, ours })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_plain() {
+        for good in ["tap", "a", "A-1_b.c", &"x".repeat(64)] {
+            assert!(check(good).is_ok(), "{good}");
+        }
+        for bad in ["", ".x", "a b", "a\n", "ä", "x.lock", "a\0", "a?b", &"x".repeat(65)] {
+            let error = check(bad).unwrap_err().to_string();
+            assert!(error.contains(&format!("{bad:?}")) && !error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_the_socket_itself() {
+        let place = to_publish("/x/tap").unwrap();
+        assert_eq!(place.socket, Path::new("/x/tap"));
+        assert_eq!(place.lock, Path::new("/x/tap.lock"));
+        assert_eq!(place.unfinished, Path::new("/x/.tap"));
+        assert_eq!(to_look("./tap").unwrap(), [Path::new("./tap")]);
+        for bad in ["/", "/x/.."] {
+            assert!(matches!(to_publish(bad), Err(ShareError::Name { .. })), "{bad}");
+        }
+        let long = format!("/{}", "x".repeat(106));
+        assert!(matches!(to_publish(&long), Err(ShareError::PathTooLong { most: 106, .. })));
+        assert!(to_publish(&long[..106]).is_ok());
+    }
+}

@@ -1,0 +1,203 @@
+//! Who sits where: the seats given out, and what is told of them.
+
+use std::fs;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use burstline_log::{Log, Policy, ReaderConfig, RemoteSeat};
+use burstline_sys::clock;
+use burstline_sys::seqpacket::Credentials;
+
+use crate::message::{AttachRequest, READERS_A_MESSAGE, Reply, Welcome};
+use crate::publisher::LosslessReaders;
+use crate::refusal::Refusal;
+use crate::status::{self, LogStatus, ReaderStatus, Visits};
+
+/// Seats of readers that have gone which are remembered.
+const GONE_MAX: usize = 1024;
+
+/// The logs of a name, and everybody who sits at them. Shared by the publisher's thread, which
+/// seats and frees, and whoever asks how the readers are.
+pub(crate) struct Roster {
+    pub(crate) epoch: u64,
+    logs: Vec<Log>,
+    lossless: LosslessReaders,
+    since_ns: u64,
+    guests: Mutex<Vec<Guest>>,
+    visits: Mutex<Visits>,
+}
+
+/// One connection's seats.
+struct Guest {
+    connection: u64,
+    peer: Credentials,
+    command: String,
+    request: AttachRequest,
+    since_ns: u64,
+    /// Each with the number of its log.
+    seats: Vec<(u32, RemoteSeat)>,
+}
+
+impl Roster {
+    pub(crate) fn new(epoch: u64, logs: Vec<Log>, lossless: LosslessReaders) -> Self {
+        let (guests, visits) = (Mutex::default(), Mutex::default());
+        Self { epoch, logs, lossless, since_ns: clock::monotonic_ns(), guests, visits }
+    }
+
+    /// Takes a seat at each log that is asked for, or at none. `welcome` then sends one log's
+    /// files; if that fails the seats are free again, and the result is false.
+    pub(crate) fn seat(
+        &self,
+        connection: u64,
+        peer: Credentials,
+        request: AttachRequest,
+        mut welcome: impl FnMut(Welcome, &RemoteSeat) -> bool,
+    ) -> Result<bool, Refusal> {
+        let count = self.logs.len() as u32;
+        let numbers = match request.log {
+            None => 0..count,
+            Some(asked) if asked < count => asked..asked + 1,
+            Some(asked) => {
+                return Err(Refusal::NoSuchLog { asked: asked.into(), count: count.into() });
+            }
+        };
+        let seats: Result<Vec<_>, _> =
+            numbers.map(|number| Ok((number, self.take_seat(number, &request)?))).collect();
+        let seats: Vec<(u32, RemoteSeat)> = seats?;
+        let count = seats.len() as u32;
+        let (epoch, pid, window) = (self.epoch, std::process::id(), request.window);
+        let (command, since_ns) = (command(peer.pid), clock::monotonic_ns());
+        // Listed before it hears of its seats: what it says of them is true by then.
+        let mut guests = self.lock();
+        let is_welcome = (0..).zip(&seats).all(|(index, (_, seat))| {
+            let number = seat.files().seat as u32;
+            welcome(Welcome { epoch, pid, index, count, seat: number, window }, seat)
+        });
+        if is_welcome {
+            guests.push(Guest { connection, peer, command, request, since_ns, seats });
+            let mut visits = self.visits();
+            visits.total += 1;
+            visits.peak = visits.peak.max(guests.len());
+        }
+        Ok(is_welcome)
+    }
+
+    fn take_seat(&self, number: u32, request: &AttachRequest) -> Result<RemoteSeat, Refusal> {
+        let deadline_ns = match (request.policy, self.lossless) {
+            (Policy::Lossless, LosslessReaders::Refused) => return Err(Refusal::Lossless),
+            (Policy::Lossless, LosslessReaders::For { deadline_ns }) => Some(deadline_ns),
+            _ => None,
+        };
+        let (policy, window, start) = (request.policy, request.window as usize, request.start);
+        let config = ReaderConfig { policy, window, start };
+        let seat = self.logs[number as usize].attach_remote(config);
+        let limit = burstline_sys::limits::open_files().unwrap_or(0);
+        let seat = seat.map_err(|error| Refusal::of_log(&error, limit))?;
+        if let Some(deadline_ns) = deadline_ns {
+            seat.set_lossless_deadline_ns(deadline_ns);
+        }
+        Ok(seat)
+    }
+
+    /// The connection has ended: its seats are free.
+    pub(crate) fn leave(&self, connection: u64) {
+        let mut guests = self.lock();
+        let Some(at) = guests.iter().position(|guest| guest.connection == connection) else {
+            return;
+        };
+        let (guest, now_ns) = (guests.remove(at), clock::monotonic_ns());
+        let mut visits = self.visits();
+        for (log, seat) in &guest.seats {
+            if visits.gone.len() < GONE_MAX {
+                visits.gone.push(guest.status(*log, seat, now_ns));
+            } else {
+                visits.gone_omitted += 1;
+            }
+        }
+    }
+
+    /// Nobody watches the connections any more. Their readers live on, perhaps beside a writer,
+    /// so that no seat of theirs may be given to another.
+    pub(crate) fn abandon(&self) {
+        for guest in self.lock().drain(..) {
+            guest.seats.into_iter().for_each(|(_, seat)| seat.abandon());
+        }
+    }
+
+    pub(crate) fn readers(&self) -> Vec<ReaderStatus> {
+        let now_ns = clock::monotonic_ns();
+        let guests = self.lock();
+        let statuses = guests.iter().flat_map(|guest| {
+            guest.seats.iter().map(move |(log, seat)| guest.status(*log, seat, now_ns))
+        });
+        statuses.collect()
+    }
+
+    /// Everybody who has been here.
+    pub(crate) fn all_visits(&self) -> Visits {
+        self.visits().clone()
+    }
+
+    /// The answer to a query.
+    pub(crate) fn answer(&self) -> Vec<Reply> {
+        let (epoch, pid, logs) = (self.epoch, std::process::id(), self.logs.len() as u32);
+        let up_s = clock::monotonic_ns().saturating_sub(self.since_ns) / 1_000_000_000;
+        let mut replies = vec![Reply::Publisher { epoch, pid, logs, up_s }];
+        replies.extend(self.logs.iter().map(|log| Reply::Log(log_status(log))));
+        let readers = self.readers();
+        let parts = readers.chunks(READERS_A_MESSAGE);
+        replies.extend(parts.map(|part| Reply::Readers(part.to_vec())));
+        replies.push(Reply::End);
+        replies
+    }
+
+    fn visits(&self) -> MutexGuard<'_, Visits> {
+        self.visits.lock().unwrap_or_else(PoisonError::into_inner) // counts and a list
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Guest>> {
+        // A panic elsewhere cannot leave it half-changed: each change is a push, a retain or a
+        // drain.
+        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Guest {
+    fn status(&self, log: u32, seat: &RemoteSeat, now_ns: u64) -> ReaderStatus {
+        let said = seat.status();
+        ReaderStatus {
+            log,
+            seat: seat.files().seat as u32,
+            pid: self.peer.pid,
+            uid: self.peer.uid,
+            window: self.request.window,
+            held_segments: said.held_segments as u32,
+            delivered: said.delivered,
+            missed: said.missed,
+            lag_packets: said.lag_packets,
+            attached_s: now_ns.saturating_sub(self.since_ns) / 1_000_000_000,
+            policy: self.request.policy,
+            is_untrusted: self.request.is_untrusted,
+            is_demoted: said.is_demoted,
+            is_claimed: said.is_claimed,
+            command: self.command.clone(),
+        }
+    }
+}
+
+fn log_status(log: &Log) -> LogStatus {
+    let config = log.config();
+    LogStatus {
+        published: log.published(),
+        segments: (config.bytes / config.segment_bytes) as u64,
+        segment_bytes: config.segment_bytes as u64,
+        readers: log.readers() as u64,
+        max_readers: config.max_readers as u64,
+        kept_ns: log.history().map_or(0, |history| history.kept_ns),
+    }
+}
+
+/// What a process calls itself: for people, and nothing in it may move their cursor.
+fn command(pid: u32) -> String {
+    let comm = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    status::plain(&comm)
+}

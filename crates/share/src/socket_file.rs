@@ -1,0 +1,183 @@
+//! The name's two files: the lock with the epoch, and the socket.
+//!
+//! ```text
+//! lock NAME.lock -> epoch + 1 -> bind .NAME -> owner, mode -> listen -> rename to NAME
+//! ```
+//!
+//! Under its name the socket has its permissions from the first moment, and there is always one
+//! file or the other: what a killed publisher left is replaced, not removed and made anew.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, lchown};
+use std::path::{Path, PathBuf};
+use std::process;
+
+use burstline_sys::claim::{Claim, Claimed};
+use burstline_sys::seqpacket::SeqPacket;
+use burstline_sys::users;
+
+use crate::access::Access;
+use crate::error::ShareError;
+use crate::places::Place;
+
+/// Connections that may wait for the publisher's thread.
+const BACKLOG: i32 = 128;
+
+/// The published name. Dropping it takes the socket's file away, if it is still ours.
+#[derive(Debug)]
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    /// Device and inode.
+    identity: (u64, u64),
+    pub(crate) epoch: u64,
+    /// Ours until the file is gone.
+    _claim: Claim,
+}
+
+/// Who may use the socket, as configured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Permissions {
+    pub(crate) owner: Option<u32>,
+    pub(crate) group: Option<u32>,
+    pub(crate) mode: u32,
+}
+
+impl SocketFile {
+    /// Claims the place, and puts a listening socket there.
+    pub(crate) fn publish(
+        place: &Place,
+        permissions: Permissions,
+    ) -> Result<(Self, SeqPacket, Access), ShareError> {
+        let (claim, epoch) = claim(place)?;
+        check_place(&place.socket)?;
+        let unfinished = Unfinished::at(&place.unfinished)?;
+        let path = unfinished.0;
+        let failed = |call| move |error| ShareError::system(call, &place.socket, error);
+        let socket = SeqPacket::bind(path).map_err(failed("bind"))?;
+        // Others may do nothing until all is set.
+        let mode = |mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+        mode(0).map_err(failed("chmod of the socket"))?;
+        lchown(path, permissions.owner, permissions.group)
+            .map_err(failed("changing owner and group of the socket (root may)"))?;
+        mode(permissions.mode).map_err(failed("chmod of the socket"))?;
+        let made = fs::symlink_metadata(path).map_err(failed("stat"))?;
+        socket.listen(BACKLOG).map_err(failed("listen"))?;
+        fs::rename(path, &place.socket).map_err(failed("rename"))?;
+        std::mem::forget(unfinished);
+        let access = Access {
+            own_user: users::effective_user(),
+            owner: made.uid(),
+            group: made.gid(),
+            mode: permissions.mode,
+        };
+        let identity = (made.dev(), made.ino());
+        let file = Self { path: place.socket.clone(), identity, epoch, _claim: claim };
+        Ok((file, socket, access))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let found = fs::symlink_metadata(&self.path);
+        if found.is_ok_and(|found| (found.dev(), found.ino()) == self.identity) {
+            // A directory that we may not write any more keeps a dead socket: the next publisher
+            // replaces it.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// The socket under its temporary name; dropping it takes it away.
+struct Unfinished<'p>(&'p Path);
+
+impl<'p> Unfinished<'p> {
+    /// The name is free after this: what stands there was left by a publisher that was killed.
+    fn at(path: &'p Path) -> Result<Self, ShareError> {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(ShareError::system("removing", path, error))
+            }
+            _ => Ok(Self(path)),
+        }
+    }
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.0); // it may not have been made
+    }
+}
+
+fn claim(place: &Place) -> Result<(Claim, u64), ShareError> {
+    let failed = |call| move |error| ShareError::system(call, &place.lock, error);
+    let claimed = Claim::take(&place.lock).map_err(failed("opening"))?;
+    let (claim, last) = match claimed {
+        Claimed::Ours(claim, content) => (claim, Line::parse(&content)),
+        Claimed::Theirs(content) => {
+            let pid = Line::parse(&content).pid;
+            return Err(ShareError::Taken { path: place.socket.clone(), pid });
+        }
+    };
+    let epoch = last.epoch.wrapping_add(1).max(1);
+    let line = Line { epoch, pid: process::id() };
+    claim.write(&line.text()).map_err(failed("writing"))?;
+    Ok((claim, epoch))
+}
+
+/// Only a socket, or nothing, may be replaced.
+fn check_place(path: &Path) -> Result<(), ShareError> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if !found.file_type().is_socket() => {
+            Err(ShareError::NotASocket { path: path.to_owned() })
+        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(ShareError::system("stat", path, error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What stands in the lock: always of the same length, so that it is replaced in one write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Line {
+    epoch: u64,
+    pid: u32,
+}
+
+impl Line {
+    fn text(&self) -> String {
+        format!("epoch {:020} process {:010}\n", self.epoch, self.pid)
+    }
+
+    /// What cannot be read counts as never written.
+    fn parse(text: &str) -> Self {
+        let mut words = text.split_ascii_whitespace();
+        let mut number = |name| {
+            let word = words.next().is_some_and(|word| word == name).then(|| words.next())?;
+            word?.parse::<u64>().ok()
+        };
+        let (epoch, pid) = (number("epoch").unwrap_or(0), number("process").unwrap_or(0));
+        Self { epoch, pid: u32::try_from(pid).unwrap_or(0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lock_says_who_and_which() {
+        for line in [Line { epoch: 1, pid: 7 }, Line { epoch: u64::MAX, pid: u32::MAX }] {
+            assert_eq!(line.text().len(), 46);
+            assert_eq!(Line::parse(&line.text()), line);
+        }
+        for nonsense in ["", "epoch", "epoch x process 4", "\u{fffd}", "pid 1"] {
+            assert_eq!(Line::parse(nonsense).epoch, 0, "{nonsense:?}");
+        }
+    }
+}

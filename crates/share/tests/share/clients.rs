@@ -1,0 +1,293 @@
+//! Clients that say nonsense, nothing, too much, or hold on: none of it costs anybody else.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+
+use burstline_log::{MAX_READERS, Policy};
+use burstline_share::{
+    AttachConfig, Attachment, LosslessReaders, PublishConfig, Refusal, ShareError, query,
+};
+
+use crate::common::{Directory, Role, append, publish, read, until};
+use crate::wire::{self, ask, attach, connect, hear};
+
+fn refused(error: ShareError) -> Refusal {
+    match error {
+        ShareError::Refused { refusal, .. } => refusal,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn one_reader_too_many_is_told_the_number() {
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let (_publisher, log, _writer) = publish(&PublishConfig::new(&name));
+    let open = || Attachment::open(&name, &AttachConfig::default());
+    let mut readers: Vec<_> = (0..8).map(|_| open().unwrap()).collect();
+    let error = open().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "{name}: the publisher refuses: it has 8 readers already and was made for 8: \
+             end one of them"
+        )
+    );
+    readers.pop();
+    until("the seat is free", || log.readers() == 7);
+    open().unwrap();
+}
+
+#[test]
+fn windows_that_would_hold_every_segment_are_refused() {
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let (_publisher, log, _writer) = publish(&PublishConfig::new(&name));
+    let open = |window| {
+        let config = AttachConfig { window, ..AttachConfig::default() };
+        Attachment::open(&name, &config)
+    };
+    let _wide = open(8).unwrap();
+    assert_eq!(refused(open(7).unwrap_err()), Refusal::Pool { windows: 15, segments: 16 });
+    for asked in [0, 9, 1 << 40] {
+        let told = (asked as u64).min(u32::MAX.into());
+        assert_eq!(refused(open(asked).unwrap_err()), Refusal::Window { asked: told, most: 8 });
+    }
+    assert_eq!(log.readers(), 1, "those who were refused have no seat");
+}
+
+#[test]
+fn lossless_only_where_it_is_allowed_and_only_for_so_long() {
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let config = AttachConfig { policy: Policy::Lossless, ..AttachConfig::default() };
+    let (refusing, ..) = publish(&PublishConfig::new(&name));
+    assert_eq!(refused(Attachment::open(&name, &config).unwrap_err()), Refusal::Lossless);
+    drop(refusing);
+
+    let lossless = LosslessReaders::For { deadline_ns: 1_000_000 };
+    let allowing = PublishConfig { lossless, ..PublishConfig::new(&name) };
+    let (publisher, log, mut writer) = publish(&allowing);
+    // The log has no deadline of its own: this one, which keeps up, is never demoted.
+    let own = log.attach(burstline_log::ReaderConfig {
+        policy: Policy::Lossless,
+        ..burstline_log::ReaderConfig::default()
+    });
+    let mut own = own.unwrap();
+    let mut slow = Attachment::open(&name, &config).unwrap();
+    let mut written = 0;
+    while !slow.readers[0].is_demoted() {
+        append(&mut writer, written, written + 32);
+        written += 32;
+        read(&mut own);
+    }
+    assert!(publisher.readers()[0].is_demoted && !own.is_demoted());
+    assert_eq!(own.statistics().missed, 0);
+    drop(writer);
+    let reader = &mut slow.readers[0];
+    while !reader.is_finished() {
+        read(reader);
+    }
+    let seen = reader.statistics();
+    assert_eq!((seen.delivered + seen.missed, reader.offered()), (written, written));
+}
+
+#[test]
+fn another_version_is_told_both_numbers() {
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let (_publisher, ..) = publish(&PublishConfig::new(&name));
+    for version in [0, 2, u16::MAX] {
+        // Whatever else a later version says, the answer is about the version.
+        for mut bytes in [attach(version), wire::header(version, 77)] {
+            bytes.push(1);
+            assert_eq!(ask(&name, &bytes, &[]).unwrap().refusal(), (1, 1, version.into()));
+        }
+    }
+}
+
+/// A generator of its own, so that a failure can be run again: xorshift64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}
+
+#[test]
+fn malformed_messages_are_refused_and_cost_nothing() {
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let mut role = Role::start("publisher", &[&name, "100"]);
+    role.hear("epoch");
+    let before = open_files(&role);
+    let good = attach(1);
+    for length in (0..200).chain(2040..2060) {
+        // Zeros, a good message cut or with something behind it, and noise behind a good header.
+        let mut longer = good.clone();
+        longer.resize(length, 0);
+        let mut noise = wire::header(1, 1);
+        let mut random = Random(1 + length as u64);
+        noise.resize_with(length.max(16), || random.next() as u8);
+        for bytes in [vec![0; length], longer, noise] {
+            // An empty message is as the end of all.
+            if bytes == good || bytes.is_empty() {
+                continue;
+            }
+            let answer = ask(&name, &bytes, &[]);
+            let Some(answer) = answer else { panic!("{length}: no answer") };
+            assert!([2, 6].contains(&answer.refusal().0) || length == 32, "{length}");
+        }
+        if length == 0 {
+            assert!(ask(&name, &[], &[]).is_none());
+        }
+    }
+    let mut random = Random(0x5eed);
+    for _ in 0..500 {
+        let mut bytes = good.clone();
+        for _ in 0..1 + random.next() % 3 {
+            let at = random.next() as usize % bytes.len();
+            bytes[at] ^= 1 << (random.next() % 8);
+        }
+        if let Some(answer) = ask(&name, &bytes, &[]) {
+            assert!([wire::WELCOME, wire::REFUSED].contains(&answer.kind), "{bytes:?}");
+        }
+    }
+    until("every seat is free", || query(&name).unwrap().readers.is_empty());
+    until("every descriptor is closed", || open_files(&role) <= before);
+    let mut attachment = Attachment::open(&name, &AttachConfig::default()).unwrap();
+    role.go_on();
+    role.hear("written");
+    assert_eq!(read(&mut attachment.readers[0]), 100);
+    role.kill();
+}
+
+fn open_files(role: &Role) -> usize {
+    std::fs::read_dir(format!("/proc/{}/fd", role.pid())).unwrap().count()
+}
+
+#[test]
+fn descriptors_that_nobody_asked_for_do_not_come_in() {
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let mut role = Role::start("publisher", &[&name, "0"]);
+    role.hear("epoch");
+    let before = open_files(&role);
+    let zero = File::open("/dev/zero").unwrap();
+    let files = [zero.as_fd(); 4];
+    let mut held = Vec::new();
+    for count in 1..=4 {
+        let socket = connect(&name);
+        socket.send(&attach(1), &files[..count]).unwrap();
+        assert_eq!(hear(&socket).unwrap().refusal().0, 2);
+        held.push(socket);
+    }
+    until("all of them are closed", || open_files(&role) <= before);
+    role.kill();
+}
+
+#[test]
+fn a_good_one_gets_in_past_200_who_say_nothing() {
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let (publisher, log, mut writer) = publish(&PublishConfig::new(&name));
+    let silent: Vec<_> = (0..200).map(|_| connect(&name)).collect();
+    let mut attachment = Attachment::open(&name, &AttachConfig::default()).unwrap();
+    append(&mut writer, 0, 50);
+    assert_eq!(read(&mut attachment.readers[0]), 50);
+    // All of them are told, whether a newcomer took their place or their second was over.
+    for socket in &silent {
+        let (code, _, waiting) = hear(socket).unwrap().refusal();
+        assert!(code == 11 && waiting <= 64, "{code} {waiting}");
+    }
+    assert_eq!((publisher.readers().len(), log.readers()), (1, 1));
+}
+
+#[test]
+fn a_word_too_many_ends_the_connection() {
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let (_publisher, log, _writer) = publish(&PublishConfig::new(&name));
+    let socket = connect(&name);
+    socket.send(&attach(1), &[]).unwrap();
+    let answer = hear(&socket).unwrap();
+    assert_eq!((answer.kind, answer.files.len()), (wire::WELCOME, 3));
+    assert_eq!(log.readers(), 1);
+    socket.send(&attach(1), &[]).unwrap();
+    until("its seat is free", || log.readers() == 0);
+    assert!(hear(&socket).is_none());
+}
+
+#[test]
+fn a_child_that_holds_the_socket_does_not_hold_the_seat() {
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let (_publisher, log, _writer) = publish(&PublishConfig::new(&name));
+    let mut role = Role::start("forker", &[&name]);
+    let child: i32 = role.hear("child").parse().unwrap();
+    assert_eq!(log.readers(), 1);
+    role.kill();
+    until("its seat is free", || log.readers() == 0);
+    let child = rustix::process::Pid::from_raw(child).unwrap();
+    // It has held the socket all the time.
+    rustix::process::kill_process(child, rustix::process::Signal::KILL).unwrap();
+}
+
+#[test]
+fn a_killed_reader_frees_its_seat_each_of_200_times() {
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let (publisher, log, mut writer) = publish(&PublishConfig::new(&name));
+    let mut written = 0;
+    for _ in 0..200 {
+        // With 8 seats, each that stayed taken would soon be missed.
+        let mut role = Role::start("idler", &[&name]);
+        role.hear("attached");
+        append(&mut writer, written, written + 100);
+        written += 100;
+        role.kill();
+    }
+    until("every seat is free", || log.readers() == 0);
+    assert!(publisher.readers().is_empty());
+    assert!(log.config().max_readers < 200 && MAX_READERS < 200);
+}
+
+#[test]
+fn a_held_burst_keeps_the_seat() {
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let (_publisher, log, mut writer) = publish(&PublishConfig::new(&name));
+    let mut attachment = Attachment::open(&name, &AttachConfig::default()).unwrap();
+    append(&mut writer, 0, 10);
+    let held = attachment.readers[0].hold_burst().unwrap();
+    drop(attachment);
+    // The log is written over many times, but not where the burst lies.
+    append(&mut writer, 10, 50_000);
+    assert_eq!(log.readers(), 1);
+    for (number, found) in (0..).zip(held.burst().packets()) {
+        assert_eq!(found.bytes(), crate::common::packet(number));
+    }
+    drop(held);
+    until("its seat is free", || log.readers() == 0);
+}
+
+#[test]
+fn readers_of_a_publisher_that_ends_keep_what_they_pin() {
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let (publisher, log, mut writer) = publish(&PublishConfig::new(&name));
+    let mut attachment = Attachment::open(&name, &AttachConfig::default()).unwrap();
+    append(&mut writer, 0, 10);
+    let burst = attachment.readers[0].next_burst().unwrap();
+    drop(publisher);
+    append(&mut writer, 10, 50_000);
+    for (number, found) in (0..).zip(burst.packets()) {
+        assert_eq!(found.bytes(), crate::common::packet(number));
+    }
+    assert!(attachment.link.is_gone());
+    assert_eq!(log.readers(), 1, "nobody knows when it goes, so its seat is its own for ever");
+}

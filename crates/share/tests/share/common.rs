@@ -1,0 +1,163 @@
+//! What the tests have in common: a directory of one's own, logs, and this program once more as
+//! another process.
+
+use std::env;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use burstline_log::{Appended, Log, LogConfig, Meta, Reader, Writer};
+use burstline_share::{PublishConfig, Publisher};
+use burstline_sys::memory::PageChoice;
+
+pub(crate) const SEGMENT_BYTES: usize = 64 << 10;
+
+/// A directory that goes with the test.
+pub(crate) struct Directory(PathBuf);
+
+impl Directory {
+    pub(crate) fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Relaxed);
+        let path = env::temp_dir().join(format!("burstline-share-{}-{number}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    /// A name in it: a path.
+    pub(crate) fn name(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// What is in it, sorted.
+    pub(crate) fn files(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<String> = entries.map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+pub(crate) fn log() -> (Log, Writer) {
+    Log::create(LogConfig {
+        name: "share".into(),
+        bytes: 16 * SEGMENT_BYTES,
+        segment_bytes: SEGMENT_BYTES,
+        pages: PageChoice::Size4K,
+        max_readers: 8,
+        ..LogConfig::default()
+    })
+    .unwrap()
+}
+
+pub(crate) fn publish(config: &PublishConfig) -> (Publisher, Log, Writer) {
+    let (log, writer) = log();
+    (Publisher::start(config, vec![log.clone()]).unwrap(), log, writer)
+}
+
+pub(crate) fn packet(number: u64) -> Vec<u8> {
+    (0..60 + number % 200).map(|at| (number * 13 + at) as u8).collect()
+}
+
+/// Appends packets `[from, to)` and publishes them.
+pub(crate) fn append(writer: &mut Writer, from: u64, to: u64) {
+    for number in from..to {
+        let bytes = packet(number);
+        let meta = Meta::new(number, bytes.len() as u32, 0);
+        while writer.append(&bytes, &meta) == Appended::Full {
+            thread::yield_now();
+        }
+        if number % 32 == 0 {
+            writer.publish();
+        }
+    }
+    writer.publish();
+}
+
+/// Reads and checks what there is now.
+pub(crate) fn read(reader: &mut Reader) -> u64 {
+    let mut read = 0;
+    while let Some(burst) = reader.next_burst() {
+        for (number, found) in (burst.first_packet()..).zip(burst.packets()) {
+            assert_eq!(found.bytes(), packet(number));
+            read += 1;
+        }
+    }
+    read
+}
+
+/// Waits for something that must come; how long it takes is nobody's business.
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(60), "in vain: {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// This test program once more, as another process that runs one ignored test, the role.
+pub(crate) struct Role {
+    child: Child,
+    stdout: BufReader<std::process::ChildStdout>,
+    stdin: ChildStdin,
+}
+
+impl Role {
+    pub(crate) fn start(role: &str, arguments: &[&str]) -> Self {
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args([&format!("roles::{role}"), "--exact", "--ignored", "--nocapture"])
+            .env("ROLE_ARGUMENTS", arguments.join("\n"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let stdin = child.stdin.take().unwrap();
+        Self { child, stdout, stdin }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The rest of the next line that it says with this word in front.
+    pub(crate) fn hear(&mut self, word: &str) -> String {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "it ended before {word}");
+            if let Some((_, rest)) = line.split_once(&format!("say {word}")) {
+                return rest.trim().to_owned();
+            }
+        }
+    }
+
+    /// Lets it go on where it waits.
+    pub(crate) fn go_on(&mut self) {
+        self.stdin.write_all(b"\n").unwrap();
+    }
+
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub(crate) fn end(mut self) {
+        drop(self.stdin);
+        assert!(self.child.wait().unwrap().success());
+    }
+}

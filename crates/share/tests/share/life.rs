@@ -1,0 +1,121 @@
+//! Readers and writers that come, go, stop and die.
+
+use burstline_log::{Ending, Policy};
+use burstline_share::{AttachConfig, Attachment, PublishConfig, Publisher, ShareError, query};
+
+use crate::common::{Directory, Role, append, log, publish, read, until};
+
+#[test]
+fn a_reader_in_another_process_reads_to_the_end() {
+    let directory = Directory::new();
+    let (publisher, log, mut writer) = publish(&PublishConfig::new(directory.name("tap")));
+    let mut role = Role::start("reader", &[&directory.name("tap")]);
+    assert_eq!(role.hear("attached"), "1");
+    append(&mut writer, 0, 1000);
+    until("it has said what it read", || publisher.readers()[0].delivered == 1000);
+    let status = publisher.readers().remove(0);
+    assert_eq!((status.pid, status.missed, status.lag_packets), (role.pid(), 0, 0));
+    assert_eq!((status.policy, status.is_claimed), (Policy::Lossy, true));
+    append(&mut writer, 1000, 2000);
+    drop(writer);
+    assert_eq!(role.hear("account"), "2000 0 2000");
+    role.end();
+    until("its seat is free", || log.readers() == 0);
+    assert_eq!(directory.files(), ["tap", "tap.lock"]);
+    drop(publisher);
+    assert_eq!(directory.files(), ["tap.lock"]);
+}
+
+#[test]
+fn several_logs_are_one_name() {
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let ((first, mut one), (second, mut two)) = (log(), log());
+    let publisher = Publisher::start(&PublishConfig::new(&name), vec![first, second]).unwrap();
+    let mut all = Attachment::open(&name, &AttachConfig::default()).unwrap();
+    let only = AttachConfig { log: Some(1), ..AttachConfig::default() };
+    let mut second = Attachment::open(&name, &only).unwrap();
+    append(&mut one, 0, 10);
+    append(&mut two, 0, 20);
+    assert_eq!((read(&mut all.readers[0]), read(&mut all.readers[1])), (10, 20));
+    assert_eq!((second.readers.len(), read(&mut second.readers[0])), (1, 20));
+    let seats: Vec<_> = publisher.readers().iter().map(|r| (r.log, r.seat)).collect();
+    assert_eq!(seats, [(0, 0), (1, 0), (1, 1)]);
+    let beyond = AttachConfig { log: Some(2), ..AttachConfig::default() };
+    let error = Attachment::open(&name, &beyond).unwrap_err().to_string();
+    assert!(error.ends_with("it has 2 logs, and number 2 was asked for: they are counted from 0"));
+}
+
+#[test]
+fn a_query_tells_of_logs_and_readers() {
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let (publisher, _log, mut writer) = publish(&PublishConfig::new(&name));
+    append(&mut writer, 0, 100);
+    let mut attachment = Attachment::open(&name, &AttachConfig::default()).unwrap();
+    append(&mut writer, 100, 130);
+    attachment.readers[0].next_burst().unwrap();
+    let status = query(&name).unwrap();
+    assert_eq!((status.epoch, status.pid), (1, std::process::id()));
+    assert_eq!(status.path, publisher.socket_path());
+    assert_eq!((status.logs.len(), status.logs[0].published), (1, 130));
+    assert_eq!((status.logs[0].readers, status.logs[0].max_readers), (1, 8));
+    assert_eq!(status.readers, publisher.readers());
+    let reader = &status.readers[0];
+    assert_eq!((reader.delivered, reader.lag_packets, reader.held_segments), (30, 0, 1));
+    assert!(!reader.command.is_empty());
+}
+
+#[test]
+fn a_killed_writer_is_drained_and_the_next_one_has_its_epoch() {
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let mut role = Role::start("publisher", &[&name, "777"]);
+    assert_eq!(role.hear("epoch"), "1");
+    let mut old = Attachment::open(&name, &AttachConfig::default()).unwrap();
+    role.go_on();
+    role.hear("written");
+    assert!(!old.link.is_gone());
+    role.kill();
+    until("the link tells", || old.link.is_gone());
+    let reader = &mut old.readers[0];
+    assert_eq!((read(reader), reader.offered(), reader.ending()), (777, 777, None));
+    assert!(!reader.is_finished() && reader.next_burst().is_none());
+    assert_eq!(reader.port_name(0), Some((1, "eth0".into())));
+    let absent = Attachment::reopen(&old.link, &AttachConfig::default()).unwrap_err();
+    assert!(matches!(absent, ShareError::Absent { is_stale: true, .. }), "{absent}");
+
+    let mut role = Role::start("publisher", &[&name, "5"]);
+    assert_eq!(role.hear("epoch"), "2");
+    let mut new = Attachment::reopen(&old.link, &AttachConfig::default()).unwrap();
+    assert_eq!(new.link.epoch(), 2);
+    role.go_on();
+    role.hear("written");
+    role.go_on();
+    role.end();
+    assert_eq!(read(&mut new.readers[0]), 5);
+    assert_eq!(new.readers[0].ending(), Some(Ending::Stopped));
+    assert!(new.readers[0].is_finished());
+    assert_eq!(directory.files(), ["tap.lock"]);
+}
+
+#[test]
+fn a_name_is_one_publishers() {
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let mut role = Role::start("publisher", &[&name, "0"]);
+    role.hear("epoch");
+    let taken = Publisher::start(&PublishConfig::new(&name), vec![log().0]).unwrap_err();
+    assert_eq!(
+        taken.to_string(),
+        format!(
+            "{name}: published by process {0} already: choose another name, or kill {0}",
+            role.pid()
+        )
+    );
+    assert!(query(&name).is_ok(), "the publisher is none the worse for it");
+    role.kill();
+    assert_eq!(directory.files(), ["tap", "tap.lock"]);
+    let (publisher, ..) = publish(&PublishConfig::new(&name));
+    assert_eq!(publisher.epoch(), 2);
+}

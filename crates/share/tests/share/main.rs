@@ -1,0 +1,10 @@
+//! Logs shared between real processes, over real sockets in a directory of each test's own.
+
+mod clients;
+mod common;
+mod life;
+mod limits;
+mod permissions;
+mod roles;
+mod servers;
+mod wire;

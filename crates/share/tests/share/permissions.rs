@@ -1,0 +1,192 @@
+//! Who may read: the file's owner, group and mode, and who really called.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::thread;
+
+use burstline_share::{
+    AttachConfig, Attachment, PublishConfig, Publisher, Refusal, ShareError, Trust, query,
+};
+use rustix::process::{Gid, Uid, geteuid};
+use rustix::thread::{set_thread_gid, set_thread_groups, set_thread_res_uid};
+
+use crate::common::{Directory, append, log, publish, read};
+
+const NOBODY: u32 = 65_534;
+const GROUP: u32 = 54_321;
+
+/// Whether this test can be another user for a while.
+fn is_root(test: &str) -> bool {
+    if !geteuid().is_root() {
+        eprintln!("skipped: {test}: it needs root to act as another user; use sudo");
+    }
+    geteuid().is_root()
+}
+
+/// Runs `work` on a thread that is another user, without rights.
+fn as_nobody<T: Send>(groups: &[u32], work: impl FnOnce() -> T + Send) -> T {
+    let groups: Vec<Gid> = groups.iter().map(|&group| Gid::from_raw(group)).collect();
+    thread::scope(|scope| {
+        let there = scope.spawn(|| {
+            set_thread_groups(&groups).unwrap();
+            set_thread_gid(Gid::from_raw(NOBODY)).unwrap();
+            let user = Uid::from_raw(NOBODY);
+            set_thread_res_uid(user, user, user).unwrap();
+            work()
+        });
+        there.join().unwrap()
+    })
+}
+
+fn open(name: &str) -> Result<Attachment, ShareError> {
+    Attachment::open(name, &AttachConfig::default())
+}
+
+#[test]
+fn owner_group_and_mode_are_as_asked() {
+    if !is_root("owner_group_and_mode_are_as_asked") {
+        return;
+    }
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let permissions = || {
+        let found = fs::symlink_metadata(&name).unwrap();
+        (found.uid(), found.gid(), found.mode() & 0o7777)
+    };
+    {
+        let (_publisher, ..) = publish(&PublishConfig::new(&name));
+        assert_eq!((permissions().0, permissions().2), (0, 0o600));
+        let error = as_nobody(&[], || open(&name)).unwrap_err();
+        assert!(matches!(error, ShareError::NotAllowed { uid: NOBODY, .. }), "{error}");
+        open(&name).unwrap();
+    }
+    {
+        let owner = Some(NOBODY);
+        let (_publisher, ..) = publish(&PublishConfig { owner, ..PublishConfig::new(&name) });
+        assert_eq!((permissions().0, permissions().2), (NOBODY, 0o600));
+        as_nobody(&[], || open(&name).map(drop)).unwrap();
+    }
+    {
+        let (group, mode) = (Some(GROUP), 0o660);
+        let config = PublishConfig { group, mode, ..PublishConfig::new(&name) };
+        let (_publisher, _log, mut writer) = publish(&config);
+        assert_eq!(permissions(), (0, GROUP, 0o660));
+        assert!(as_nobody(&[], || open(&name)).is_err());
+        let mut member = as_nobody(&[1, GROUP], || open(&name)).unwrap();
+        append(&mut writer, 0, 10);
+        assert_eq!(read(&mut member.readers[0]), 10);
+    }
+    assert_eq!(directory.files(), ["tap.lock"]);
+    assert_eq!(fs::metadata(directory.name("tap.lock")).unwrap().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn a_mode_that_somebody_changed_opens_nothing() {
+    if !is_root("a_mode_that_somebody_changed_opens_nothing") {
+        return;
+    }
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let (publisher, ..) = publish(&PublishConfig::new(&name));
+    fs::set_permissions(&name, fs::Permissions::from_mode(0o777)).unwrap();
+    for error in
+        [as_nobody(&[], || open(&name)).unwrap_err(), as_nobody(&[], || query(&name).unwrap_err())]
+    {
+        let ShareError::Refused { refusal, .. } = &error else { panic!("{error}") };
+        assert_eq!(*refusal, Refusal::NotAllowed { uid: NOBODY.into() });
+    }
+    assert!(publisher.readers().is_empty());
+}
+
+#[test]
+fn a_writer_of_another_user_is_not_trusted_unasked() {
+    if !is_root("a_writer_of_another_user_is_not_trusted_unasked") {
+        return;
+    }
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    std::os::unix::fs::chown(directory.path(), Some(NOBODY), None).unwrap();
+    let (log, mut writer) = log();
+    let config = PublishConfig::new(&name);
+    let publisher = as_nobody(&[], || Publisher::start(&config, vec![log])).unwrap();
+    let error = open(&name).unwrap_err();
+    assert!(matches!(error, ShareError::NotTrusted { uid: NOBODY, ours: 0, .. }), "{error}");
+    let trusting = AttachConfig { trust: Trust::Anyone, ..AttachConfig::default() };
+    let mut attachment = Attachment::open(&name, &trusting).unwrap();
+    append(&mut writer, 0, 10);
+    assert_eq!(read(&mut attachment.readers[0]), 10);
+    assert_eq!((attachment.link.uid(), query(&name).unwrap().uid), (NOBODY, NOBODY));
+    // The lock is nobody's own: nor may he take root's.
+    drop(publisher);
+    fs::remove_file(directory.name("tap.lock")).unwrap();
+    let _roots = publish(&config);
+    let error = as_nobody(&[], || Publisher::start(&config, vec![crate::common::log().0]));
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("tap.lock") && error.contains("Permission denied"), "{error}");
+}
+
+#[test]
+fn only_a_socket_is_replaced() {
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let target = directory.name("precious");
+    fs::write(&target, "precious").unwrap();
+    let start = || Publisher::start(&PublishConfig::new(&name), vec![log().0]);
+    let refuse = |what: &str| {
+        let error = start().unwrap_err();
+        assert!(matches!(error, ShareError::NotASocket { .. }), "{what}: {error}");
+        assert_eq!(fs::read(&target).unwrap(), b"precious");
+        assert!(!directory.files().contains(&".tap".to_owned()));
+    };
+    fs::hard_link(&target, &name).unwrap();
+    refuse("a file");
+    fs::remove_file(&name).unwrap();
+    std::os::unix::fs::symlink(&target, &name).unwrap();
+    refuse("a link");
+    fs::remove_file(&name).unwrap();
+    fs::create_dir(&name).unwrap();
+    refuse("a directory");
+    fs::remove_dir(&name).unwrap();
+
+    // A dead socket, one half made, and nonsense in the lock: as after a crash.
+    drop(burstline_sys::seqpacket::SeqPacket::bind(Path::new(&name)).unwrap());
+    drop(burstline_sys::seqpacket::SeqPacket::bind(Path::new(&directory.name(".tap"))).unwrap());
+    fs::write(directory.name("tap.lock"), [0xff; 100]).unwrap();
+    let publisher = start().unwrap();
+    assert_eq!((publisher.epoch(), query(&name).unwrap().epoch), (1, 1));
+    drop(publisher);
+    assert_eq!(directory.files(), ["precious", "tap.lock"]);
+}
+
+#[test]
+fn a_socket_that_is_not_ours_any_more_is_left_alone() {
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let (publisher, ..) = publish(&PublishConfig::new(&name));
+    fs::remove_file(&name).unwrap();
+    let _theirs = burstline_sys::seqpacket::SeqPacket::bind(Path::new(&name)).unwrap();
+    drop(publisher);
+    assert_eq!(directory.files(), ["tap", "tap.lock"]);
+}
+
+#[test]
+fn a_name_that_nobody_publishes() {
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let error = open(&name).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "no log is published as {name}: burstline doctor logs lists those that are; \
+             start one with burstline capture SOURCE --publish {name}"
+        )
+    );
+    drop(burstline_sys::seqpacket::SeqPacket::bind(Path::new(&name)).unwrap());
+    let error = open(&name).unwrap_err().to_string();
+    assert!(error.contains("any more: its publisher has gone"), "{error}");
+    fs::remove_file(&name).unwrap();
+    fs::write(&name, "").unwrap();
+    let error = open(&name).unwrap_err();
+    assert!(matches!(error, ShareError::Absent { is_stale: true, .. }), "{error}");
+}

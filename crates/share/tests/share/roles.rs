@@ -1,0 +1,111 @@
+//! What this program does as another process.
+
+use std::env;
+use std::io::{self, BufRead};
+use std::process::{Command, Stdio};
+
+use burstline_log::Ending;
+use burstline_share::{AttachConfig, Attachment, PublishConfig};
+use rustix::process::{Resource, Rlimit, setrlimit};
+
+use crate::common::{append, publish, read};
+
+fn arguments() -> Vec<String> {
+    let text = env::var("ROLE_ARGUMENTS").expect("started by a test");
+    text.split('\n').map(str::to_owned).collect()
+}
+
+/// Until the test says so, which is true, or has gone.
+fn wait() -> bool {
+    io::stdin().lock().read_line(&mut String::new()).is_ok_and(|bytes| bytes > 0)
+}
+
+fn number(text: &str) -> u64 {
+    text.parse().unwrap()
+}
+
+/// Publishes a log with so many packets, and ends it as told.
+#[test]
+#[ignore = "another process of the tests"]
+fn publisher() {
+    let arguments = arguments();
+    let (name, packets) = (&arguments[0], number(&arguments[1]));
+    let (publisher, log, mut writer) = publish(&PublishConfig::new(name));
+    log.name_port(0, 1, "eth0");
+    println!("say epoch {}", publisher.epoch());
+    wait();
+    append(&mut writer, 0, packets);
+    println!("say written");
+    wait();
+    writer.finish(Ending::Stopped);
+}
+
+/// Reads until the log ends or its writer has gone.
+#[test]
+#[ignore = "another process of the tests"]
+fn reader() {
+    let mut attachment =
+        Attachment::open(&arguments()[0], &AttachConfig::default()).expect("attaches");
+    println!("say attached {}", attachment.readers.len());
+    loop {
+        let is_gone = attachment.link.is_gone();
+        let mut is_finished = true;
+        for reader in &mut attachment.readers {
+            read(reader);
+            is_finished &= reader.is_finished();
+            reader.wait(1_000_000);
+        }
+        if is_finished || is_gone {
+            break;
+        }
+    }
+    for reader in &attachment.readers {
+        let seen = reader.statistics();
+        println!("say account {} {} {}", seen.delivered, seen.missed, reader.offered());
+    }
+}
+
+/// Attaches and does nothing more.
+#[test]
+#[ignore = "another process of the tests"]
+fn idler() {
+    let attachment = Attachment::open(&arguments()[0], &AttachConfig::default()).expect("attaches");
+    println!("say attached {}", attachment.readers.len());
+    wait();
+}
+
+/// Attaches, and starts a program that inherits the socket.
+#[test]
+#[ignore = "another process of the tests"]
+fn forker() {
+    let attachment = Attachment::open(&arguments()[0], &AttachConfig::default()).expect("attaches");
+    let socket = attachment.link.socket();
+    rustix::io::fcntl_setfd(&*socket, rustix::io::FdFlags::empty()).unwrap();
+    let mut child = Command::new("sleep");
+    let mut child = child.arg("60").stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    println!("say child {}", child.id());
+    child.wait().unwrap();
+}
+
+/// Publishes, and may open just so many descriptors more.
+#[test]
+#[ignore = "another process of the tests"]
+fn poor_publisher() {
+    let arguments = arguments();
+    let (_publisher, _log, mut writer) = publish(&PublishConfig::new(&arguments[0]));
+    // Those that are open have the lowest numbers, less the one that looks.
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64 - 1;
+    let limit = open + number(&arguments[1]);
+    let both = Rlimit { current: Some(limit), maximum: Some(limit) };
+    setrlimit(Resource::Nofile, both).unwrap();
+    println!("say limit {limit}");
+    wait();
+    append(&mut writer, 0, 500);
+    println!("say written");
+    // A writer that does nothing keeps its list of readers, and their pages, as it was.
+    let mut number = 500;
+    while wait() {
+        append(&mut writer, number, number + 1);
+        number += 1;
+    }
+}

@@ -1,0 +1,174 @@
+//! Publishers that are none: the client says what is wrong, and takes no harm.
+
+use std::fs::File;
+use std::io::{Error, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use burstline_log::AttachError;
+use burstline_share::{AttachConfig, Attachment, Refusal, ShareError, query};
+use burstline_sys::memory::{PageChoice, Region, RegionRequest};
+use burstline_sys::seqpacket::SeqPacket;
+
+use crate::common::{Directory, SEGMENT_BYTES, log};
+use crate::wire::{PUBLISHER, fake_publisher, header, welcome};
+
+/// What our client says of a publisher that answers so.
+fn verdict(say: impl Fn(&SeqPacket) + Send + 'static) -> ShareError {
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let publisher = fake_publisher(&name, 1, say);
+    let error = Attachment::open(&name, &AttachConfig::default()).unwrap_err();
+    publisher.join().unwrap();
+    let text = error.to_string();
+    assert!(text.contains(&name) && !text.contains('\n'), "{text}");
+    error
+}
+
+#[test]
+fn answers_that_are_none() {
+    let mut wrong: Vec<Vec<u8>> = vec![
+        b"x".to_vec(),
+        vec![0; 100],
+        vec![0xff; 2048],
+        header(1, 99),
+        header(1, 8),            // an end, of what nobody asked for
+        welcome(1, 2, 1),        // the second log first
+        welcome(0, 0, 1),        // of no logs
+        welcome(0, 65, 1),       // of too many
+        welcome(0, 1, 9),        // a window that there is none of
+        welcome(0, 1, u32::MAX), // likewise
+        welcome(0, 1, 1),        // without descriptors
+    ];
+    wrong.extend((0..welcome(0, 1, 1).len()).map(|length| welcome(0, 1, 1)[..length].to_vec()));
+    for answer in wrong {
+        let said = answer.clone();
+        let error = verdict(move |socket| socket.send(&said, &[]).unwrap());
+        assert!(matches!(error, ShareError::Broken { .. }), "{answer:?}: {error}");
+    }
+    let hung_up = verdict(|_| ());
+    assert!(hung_up.to_string().ends_with("it closed the connection without an answer"));
+    let too_long = verdict(|socket| socket.send(&[0; 5000], &[]).unwrap());
+    assert!(matches!(too_long, ShareError::Broken { .. }), "{too_long}");
+    let of_another_version = verdict(|socket| socket.send(&header(2, 42), &[]).unwrap());
+    let ShareError::Refused { refusal, .. } = of_another_version else { panic!() };
+    assert_eq!(refusal, Refusal::Version { theirs: 2, ours: 1 });
+}
+
+#[test]
+fn a_query_is_not_answered_for_ever() {
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let publisher = fake_publisher(&name, 1, |socket| {
+        let mut log = header(1, 6);
+        log.extend([0; 40]);
+        while socket.send(&log, &[]).is_ok() {}
+    });
+    let error = query(&name).unwrap_err();
+    assert!(matches!(error, ShareError::Broken { .. }), "{error}");
+    publisher.join().unwrap();
+    let publisher = fake_publisher(&name, 1, |socket| {
+        let mut status = header(1, PUBLISHER);
+        status.extend([0; 16]);
+        // Nothing of it is wrong but that there is no end.
+        let is_full = |error: &Error| error.kind() == ErrorKind::WouldBlock;
+        while !socket.send(&status, &[]).is_err_and(|error| !is_full(&error)) {}
+    });
+    let error = query(&name).unwrap_err();
+    assert!(matches!(error, ShareError::Silent { .. }), "{error}");
+    publisher.join().unwrap();
+}
+
+fn region(bytes: usize) -> Region {
+    let (name, pages) = ("fake".into(), PageChoice::Size4K);
+    Region::create(&RegionRequest { name, bytes, pages, node: None }).unwrap()
+}
+
+fn own(file: BorrowedFd<'_>) -> OwnedFd {
+    file.try_clone_to_owned().unwrap()
+}
+
+#[test]
+fn descriptors_that_are_no_log() {
+    let (log, _writer) = log();
+    let seat = log.attach_remote(burstline_log::ReaderConfig::default()).unwrap();
+    let good = || {
+        let files = seat.files();
+        [own(files.packets), own(files.control), own(files.page)]
+    };
+    let unsealed = Region::create_shared("unsealed", 1 << 20).unwrap();
+    let (small, zeros) = (region(SEGMENT_BYTES), region(1 << 20));
+    let (pipe, _other_end) = rustix::pipe::pipe().unwrap();
+    let zero = OwnedFd::from(File::open("/dev/zero").unwrap());
+    let directory = OwnedFd::from(File::open("/").unwrap());
+    let plain = OwnedFd::from(File::open(std::env::current_exe().unwrap()).unwrap());
+    let wrong: Vec<OwnedFd> = vec![
+        own(unsealed.file()),
+        own(small.file()),
+        own(zeros.file()),
+        pipe,
+        zero,
+        directory,
+        plain,
+        good().into_iter().nth(2).unwrap(),
+    ];
+    for (number, file) in wrong.iter().enumerate() {
+        for at in 0..3 {
+            let mut files = good();
+            files[at] = own(file.as_fd());
+            // A sealed region of any content is as good as packet memory, if it is large enough;
+            // and a page of any content is a page.
+            let is_packets = at == 0 && number == 2;
+            let is_page = at == 2 && [0, 7].contains(&number);
+            if is_packets || is_page {
+                continue;
+            }
+            let error = verdict(move |socket| {
+                let files = files.each_ref().map(AsFd::as_fd);
+                socket.send(&welcome(0, 1, 1), &files).unwrap();
+            });
+            assert!(matches!(error, ShareError::Attach { .. }), "{number} at {at}: {error}");
+        }
+    }
+    for count in [0, 1, 2, 4] {
+        let [a, b, c] = good();
+        let files = [a, b, c, own(zeros.file())];
+        let error = verdict(move |socket| {
+            let files = files.each_ref().map(AsFd::as_fd);
+            socket.send(&welcome(0, 1, 1), &files[..count]).unwrap();
+        });
+        assert!(matches!(error, ShareError::Broken { .. }), "{count}: {error}");
+    }
+}
+
+#[test]
+fn a_seat_that_is_given_twice() {
+    let (log, mut writer) = log();
+    let seat = log.attach_remote(burstline_log::ReaderConfig::default()).unwrap();
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let files = seat.files();
+    let files = [own(files.packets), own(files.control), own(files.page)];
+    let publisher = fake_publisher(&name, 2, move |socket| {
+        let files = files.each_ref().map(AsFd::as_fd);
+        socket.send(&welcome(0, 1, 1), &files).unwrap();
+    });
+    let mut first = Attachment::open(&name, &AttachConfig::default()).unwrap();
+    let second = Attachment::open(&name, &AttachConfig::default()).unwrap_err();
+    assert!(matches!(second, ShareError::Attach { error: AttachError::Claimed, .. }), "{second}");
+    crate::common::append(&mut writer, 0, 10);
+    assert_eq!(crate::common::read(&mut first.readers[0]), 10);
+    publisher.join().unwrap();
+}
+
+#[test]
+fn a_publisher_that_says_nothing_is_not_waited_for_without_end() {
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let listener = SeqPacket::bind(std::path::Path::new(&name)).unwrap();
+    listener.listen(8).unwrap();
+    let error = query(&name).unwrap_err();
+    assert!(
+        error.to_string().contains(&format!("process {} has not answered", std::process::id())),
+        "{error}"
+    );
+}

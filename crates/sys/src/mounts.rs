@@ -1,0 +1,89 @@
+//! Mounts of a thread's own.
+//!
+//! Threads and programs that are started later see the mounts of their starter. What is mounted in
+//! a namespace goes with the last thread in it, however that ends.
+//!
+//! Source: `mount_namespaces(7)`, mount(2), tmpfs(5).
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr;
+
+/// Moves the calling thread, and no other, into a mount namespace of its own, and has it share no
+/// further mount with the one before.
+///
+/// # Errors
+/// `EPERM` without `CAP_SYS_ADMIN`.
+pub fn enter_new_mounts() -> io::Result<()> {
+    // SAFETY: the flag concerns the calling thread's view of the mounts alone: no memory, no
+    // descriptors. Its working directory and umask become its own, which nobody here changes.
+    if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    mount(c"none", c"/", c"none", libc::MS_REC | libc::MS_PRIVATE, c"")
+}
+
+/// Mounts an empty file system in memory over a directory. It takes pages as large as each write.
+///
+/// # Errors
+/// What the kernel says: `EINVAL` where it has no large pages for files in memory.
+pub fn mount_memory(over: &Path) -> io::Result<()> {
+    let over = CString::new(over.as_os_str().as_bytes())?;
+    mount(
+        c"tmpfs",
+        &over,
+        c"tmpfs",
+        libc::MS_NOSUID | libc::MS_NODEV,
+        c"huge=within_size,mode=1777",
+    )
+}
+
+fn mount(
+    source: &CStr,
+    over: &CStr,
+    kind: &CStr,
+    flags: libc::c_ulong,
+    data: &CStr,
+) -> io::Result<()> {
+    let data = if data.is_empty() { ptr::null() } else { data.as_ptr().cast() };
+    // SAFETY: all texts are live and end with a 0; the kernel only reads them.
+    match unsafe { libc::mount(source.as_ptr(), over.as_ptr(), kind.as_ptr(), flags, data) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::{fs, thread};
+
+    use super::*;
+
+    #[test]
+    fn a_mount_in_a_namespace_of_its_own_is_seen_there_alone() {
+        let folder = std::env::temp_dir().join(format!("mounts-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let file = folder.join("file");
+        let mounted = thread::scope(|scope| {
+            let mounting = scope.spawn(|| {
+                enter_new_mounts()?;
+                mount_memory(&folder)?;
+                fs::write(&file, "there")?;
+                fs::read_to_string(&file)
+            });
+            mounting.join().unwrap()
+        });
+        let seen_outside = file.exists();
+        fs::remove_dir(&folder).unwrap();
+        match mounted {
+            Ok(text) => assert_eq!(text, "there"),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                eprintln!("skipped: mounts: {error}");
+            }
+            Err(error) => panic!("{error}"),
+        }
+        assert!(!seen_outside);
+    }
+}

@@ -1,0 +1,280 @@
+//! Local sockets that keep messages apart and pass descriptors, and who is at the other end.
+//!
+//! ```text
+//!   bind(path) -> listen -> accept ----+       one send is one receive; a message that is longer
+//!   connect(path) ---------------------+---->  than the room is cut, and that is told
+//! ```
+//!
+//! All descriptors are close-on-exec, received ones too. Those that a message brings and the
+//! receiver has no room for are closed by the kernel.
+//!
+//! Source: unix(7), `SOCK_SEQPACKET`, `SCM_RIGHTS`, `SO_PEERCRED`; `SO_PEERPIDFD` is Linux 6.5.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+
+/// The longest path that a socket can have, in bytes. Source: `struct sockaddr_un`, less the 0.
+pub const PATH_BYTES_MAX: usize = 107;
+/// The most descriptors that one message carries here.
+pub const DESCRIPTORS_MAX: usize = 4;
+
+/// Source: include/uapi/asm-generic/socket.h, Linux 6.5.
+const SO_PEERPIDFD: libc::c_int = 77;
+/// The most groups that a process can be in. Source: include/uapi/linux/limits.h.
+const NGROUPS_MAX: usize = 65_536;
+
+/// One end of a connection, or a socket that waits for some.
+#[derive(Debug)]
+pub struct SeqPacket {
+    socket: OwnedFd,
+}
+
+/// Who made the connection, by the kernel's word, at the time it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// Its process; 0 if that is not of our process namespace.
+    pub pid: u32,
+    /// Its effective user.
+    pub uid: u32,
+    /// Its effective group.
+    pub gid: u32,
+}
+
+/// A message that came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// How much of the room it takes; 0 also where the other end has closed.
+    pub bytes: usize,
+    /// Whether there was too little room for the message or its descriptors.
+    pub is_cut: bool,
+}
+
+impl SeqPacket {
+    /// A socket bound to `path`, which must not exist. Nobody can connect before
+    /// [`listen`](Self::listen).
+    pub fn bind(path: &Path) -> io::Result<Self> {
+        let socket = Self::new(SocketFlags::NONBLOCK)?;
+        rustix::net::bind(&socket.socket, &SocketAddrUnix::new(path)?)?;
+        Ok(socket)
+    }
+
+    /// Lets others connect; `backlog` of them may wait to be accepted.
+    pub fn listen(&self, backlog: i32) -> io::Result<()> {
+        Ok(rustix::net::listen(&self.socket, backlog)?)
+    }
+
+    /// Connects to `path`. This, each send and each receive take at most `timeout`, and fail with
+    /// `WouldBlock` then.
+    pub fn connect(path: &Path, timeout: Duration) -> io::Result<Self> {
+        let socket = Self::new(SocketFlags::empty())?;
+        set_socket_timeout(&socket.socket, Timeout::Send, Some(timeout))?;
+        set_socket_timeout(&socket.socket, Timeout::Recv, Some(timeout))?;
+        rustix::net::connect(&socket.socket, &SocketAddrUnix::new(path)?)?;
+        Ok(socket)
+    }
+
+    fn new(flags: SocketFlags) -> io::Result<Self> {
+        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        let flags = flags | SocketFlags::CLOEXEC;
+        let socket = rustix::net::socket_with(family, kind, flags, None)?;
+        Ok(Self { socket })
+    }
+
+    /// Takes a connection that waits; it does not block, nor does this: `WouldBlock` if none does.
+    pub fn accept(&self) -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = rustix::net::accept_with(&self.socket, flags)?;
+        Ok(Self { socket })
+    }
+
+    /// Sends one message with up to [`DESCRIPTORS_MAX`] descriptors, whole or not at all.
+    pub fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        assert!(descriptors.len() <= DESCRIPTORS_MAX, "{} descriptors", descriptors.len());
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() {
+            assert!(control.push(SendAncillaryMessage::ScmRights(descriptors)), "room for 4");
+        }
+        let parts = [IoSlice::new(bytes)];
+        rustix::net::sendmsg(&self.socket, &parts, &mut control, SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+
+    /// Receives one message into `room`. Descriptors that it brings go to `descriptors`, or are
+    /// closed where there is `None`.
+    pub fn receive(
+        &self,
+        room: &mut [u8],
+        descriptors: Option<&mut Vec<OwnedFd>>,
+    ) -> io::Result<Received> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let room_for_control = if descriptors.is_some() { space.len() } else { 0 };
+        let mut control = RecvAncillaryBuffer::new(&mut space[..room_for_control]);
+        let mut parts = [IoSliceMut::new(room)];
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let message = rustix::net::recvmsg(&self.socket, &mut parts, &mut control, flags)?;
+        if let Some(descriptors) = descriptors {
+            for part in control.drain() {
+                if let RecvAncillaryMessage::ScmRights(rights) = part {
+                    descriptors.extend(rights);
+                }
+            }
+        }
+        let is_cut = message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
+        Ok(Received { bytes: message.bytes, is_cut })
+    }
+
+    /// Who is at the other end.
+    pub fn peer(&self) -> io::Result<Credentials> {
+        let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+        let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
+        let at = (&raw mut peer).cast();
+        // SAFETY: `at` and `bytes` tell of a live value that any bytes may fill.
+        check(unsafe { self.option(libc::SO_PEERCRED, at, &mut bytes) })?;
+        let pid = u32::try_from(peer.pid).unwrap_or(0);
+        Ok(Credentials { pid, uid: peer.uid, gid: peer.gid })
+    }
+
+    /// The groups that the process at the other end is in besides its own.
+    pub fn peer_groups(&self) -> io::Result<Vec<u32>> {
+        let mut groups = vec![0u32; 64];
+        loop {
+            let mut bytes = (groups.len() * size_of::<u32>()) as libc::socklen_t;
+            let at = groups.as_mut_ptr().cast();
+            // SAFETY: `at` and `bytes` tell of live memory that any bytes may fill.
+            let outcome = check(unsafe { self.option(libc::SO_PEERGROUPS, at, &mut bytes) });
+            let found = bytes as usize / size_of::<u32>();
+            match outcome {
+                // The kernel has said how many there are.
+                Err(error) if error.raw_os_error() == Some(libc::ERANGE) => {
+                    groups.resize(found.clamp(groups.len() + 1, NGROUPS_MAX + 1), 0);
+                    if groups.len() > NGROUPS_MAX {
+                        return Err(error);
+                    }
+                }
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    groups.truncate(found);
+                    return Ok(groups);
+                }
+            }
+        }
+    }
+
+    /// The process at the other end, as a descriptor that gets readable when it ends. It is that
+    /// process for certain on Linux 6.5 and later, and before that if it has not ended by now.
+    pub fn peer_process(&self) -> io::Result<OwnedFd> {
+        let mut process: libc::c_int = -1;
+        let mut bytes = size_of::<libc::c_int>() as libc::socklen_t;
+        let at = (&raw mut process).cast();
+        // SAFETY: `at` and `bytes` tell of a live number.
+        match check(unsafe { self.option(SO_PEERPIDFD, at, &mut bytes) }) {
+            // SAFETY: the kernel has just opened it for us, and nobody else knows of it.
+            Ok(()) => Ok(unsafe { OwnedFd::from_raw_fd(process) }),
+            Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => {
+                let pid = rustix::process::Pid::from_raw(self.peer()?.pid as i32);
+                let pid = pid.ok_or(io::ErrorKind::NotFound)?;
+                Ok(rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// # Safety
+    /// `at` must be valid for writes of `bytes` bytes.
+    unsafe fn option(
+        &self,
+        name: libc::c_int,
+        at: *mut libc::c_void,
+        bytes: &mut libc::socklen_t,
+    ) -> libc::c_int {
+        // SAFETY: as the caller promises; `bytes` is live.
+        unsafe { libc::getsockopt(self.socket.as_raw_fd(), libc::SOL_SOCKET, name, at, bytes) }
+    }
+}
+
+impl AsFd for SeqPacket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl From<SeqPacket> for OwnedFd {
+    fn from(socket: SeqPacket) -> Self {
+        socket.socket
+    }
+}
+
+fn check(outcome: libc::c_int) -> io::Result<()> {
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    fn pair(test: &str) -> (SeqPacket, SeqPacket) {
+        let path = std::env::temp_dir().join(format!("burstline-{test}-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let listener = SeqPacket::bind(&path).unwrap();
+        let early = SeqPacket::connect(&path, Duration::from_secs(5)).unwrap_err();
+        assert_eq!(early.kind(), io::ErrorKind::ConnectionRefused);
+        listener.listen(1).unwrap();
+        assert_eq!(listener.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        let far = SeqPacket::connect(&path, Duration::from_secs(5)).unwrap();
+        let near = listener.accept().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        (near, far)
+    }
+
+    #[test]
+    fn messages_stay_apart_and_bring_descriptors() {
+        let (near, far) = pair("seqpacket-messages");
+        let (mut room, mut files) = ([0; 8], Vec::new());
+        assert_eq!(
+            near.receive(&mut room, None).unwrap_err().kind(),
+            io::ErrorKind::WouldBlock,
+            "an accepted socket does not block"
+        );
+        far.send(b"one", &[near.as_fd(), far.as_fd()]).unwrap();
+        far.send(b"much too long", &[]).unwrap();
+        far.send(b"four", &[near.as_fd()]).unwrap();
+        let first = near.receive(&mut room, Some(&mut files)).unwrap();
+        assert_eq!((first, files.len()), (Received { bytes: 3, is_cut: false }, 2));
+        let second = near.receive(&mut room, Some(&mut files)).unwrap();
+        assert_eq!((second, files.len()), (Received { bytes: 8, is_cut: true }, 2));
+        let third = near.receive(&mut room, None).unwrap();
+        assert!(third.is_cut, "its descriptor had no room");
+        drop((far, files));
+        assert_eq!(near.receive(&mut room, None).unwrap().bytes, 0);
+    }
+
+    #[test]
+    fn the_kernel_says_who_is_there() {
+        let (near, far) = pair("seqpacket-peer");
+        let own = Credentials {
+            pid: std::process::id(),
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+        };
+        assert_eq!((near.peer().unwrap(), far.peer().unwrap()), (own, own));
+        let groups: Vec<u32> =
+            rustix::process::getgroups().unwrap().iter().map(|group| group.as_raw()).collect();
+        assert_eq!(near.peer_groups().unwrap(), groups);
+        let process = near.peer_process().unwrap();
+        assert_eq!(
+            crate::readiness::wait(&[process.as_fd()], 1000).unwrap(),
+            crate::readiness::Ready::TimedOut,
+            "this process lives"
+        );
+    }
+}
