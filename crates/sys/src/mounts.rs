@@ -31,7 +31,13 @@ pub fn enter_new_mounts() -> io::Result<()> {
 /// What the kernel says: `EINVAL` where it has no large pages for files in memory.
 pub fn mount_memory(over: &Path) -> io::Result<()> {
     let over = CString::new(over.as_os_str().as_bytes())?;
-    mount(c"tmpfs", &over, c"tmpfs", libc::MS_NOSUID | libc::MS_NODEV, c"huge=within_size,mode=1777")
+    mount(
+        c"tmpfs",
+        &over,
+        c"tmpfs",
+        libc::MS_NOSUID | libc::MS_NODEV,
+        c"huge=within_size,mode=1777",
+    )
 }
 
 fn mount(

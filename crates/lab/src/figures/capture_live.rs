@@ -122,8 +122,7 @@ fn measure(context: &Context, name: &str, pps: u64, peer: &Peer) -> Result<Outco
     }
     let mut details = vec![
         format!("frames of 60 bytes at {pps} a second for {seconds} s, into a file in memory"),
-        "tmpfs with huge=within_size, its memory in use a moment before, for both sides"
-            .to_owned(),
+        "tmpfs with huge=within_size, its memory in use a moment before, for both sides".to_owned(),
         "user and system time of whole processes, for each frame offered".to_owned(),
         "ours: burstline capture afpacket:v1 -w FILE, receiving and recording on one core"
             .to_owned(),

@@ -46,7 +46,9 @@ pub(super) fn parse(address: &Address) -> Result<RingOptions, AddressError> {
 
 /// Gives the ring as many blocks as hold `queue_bytes`, unless the address says how many.
 pub(super) fn deepen(options: &mut RingOptions, address: &Address, queue_bytes: Option<usize>) {
-    if let Some(bytes) = queue_bytes && address.parameter("blocks").is_none() {
+    if let Some(bytes) = queue_bytes
+        && address.parameter("blocks").is_none()
+    {
         options.blocks = bytes.div_ceil(options.block_bytes).clamp(2, BLOCKS_MAX);
     }
 }
@@ -123,6 +125,21 @@ mod tests {
         };
         assert_eq!(options, expected);
         assert_eq!(parsed("").unwrap(), RingOptions::default());
+    }
+
+    #[test]
+    fn a_ring_is_as_deep_as_asked_unless_its_address_says_otherwise() {
+        let deepened = |query: &str, queue_bytes: Option<usize>| {
+            let address = format!("afpacket:v0?{query}").parse().unwrap();
+            let mut options = parse(&address).unwrap();
+            deepen(&mut options, &address, queue_bytes);
+            options.block_bytes * options.blocks
+        };
+        assert_eq!(deepened("", Some((64 << 20) + 1)), (64 << 20) + (256 << 10));
+        assert_eq!(deepened("block=1m", Some(4 << 20)), 4 << 20);
+        assert_eq!(deepened("", Some(1)), 512 << 10);
+        assert_eq!(deepened("blocks=4", Some(64 << 20)), 1 << 20);
+        assert_eq!(deepened("", None), 32 << 20);
     }
 
     #[test]
