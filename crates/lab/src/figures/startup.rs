@@ -45,8 +45,8 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     let sides = ["adaptive", "busy"].map(|poll| Side { context, program: &program, poll });
     let steady = if context.full { STEADY_IN_FULL } else { STEADY };
     let mut details = vec![format!(
-        "{starts} starts of `burstline count xdp:v1`, silent for {silence:?}, then 1 s of its rate: \
-         7/8 of one at which {steady:?} were received whole"
+        "{starts} starts of `burstline count xdp:v1`, silent for {silence:?}, then 1 s of its \
+         rate: 7/8 of one at which {steady:?} were received whole"
     )];
     let mut rounds = Rounds::default();
     for side in sides {
