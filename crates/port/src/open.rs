@@ -5,7 +5,7 @@ use burstline_wire::hash::HashKind;
 use crate::opened::OpenedFiles;
 use crate::{
     Address, AddressError, Filter, Port, PortError, PortTable, Probe, ProbeOptions, afpacket, file,
-    generator, xdp,
+    generator, inject, xdp,
 };
 
 /// What every port of a job is opened with. Clones belong to the same job.
@@ -80,6 +80,14 @@ pub const SCHEMES: &[Scheme] = &[
         open_sources: Some(xdp::open_sources),
         open_sink: Some(xdp::open_sink),
         probing: Probing::Interface(xdp::probe),
+    },
+    Scheme {
+        name: "inject",
+        help: "a sink whose packets come in by a network interface as if off the wire; needs root",
+        example: "inject:veth1",
+        open_sources: None,
+        open_sink: Some(inject::open_sink),
+        probing: Probing::Interface(inject::probe),
     },
     Scheme {
         name: "gen",

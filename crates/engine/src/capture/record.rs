@@ -284,7 +284,9 @@ impl Recorded {
 fn cause_of(error: &PortError) -> Loss {
     match error {
         error if error.is_pipe_closed() => Loss::PipeClosed,
-        PortError::OutputFailed { .. } => Loss::DiskFull,
-        _ => Loss::LinkDown,
+        PortError::InterfaceGone { .. } | PortError::Xdp(_) | PortError::Inject(_) => {
+            Loss::LinkDown
+        }
+        _ => Loss::DiskFull,
     }
 }

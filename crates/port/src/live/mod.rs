@@ -83,7 +83,8 @@ pub(crate) trait Outlet: Send {
     /// How the interface is now.
     fn link_state(&self) -> io::Result<LinkState>;
 
-    /// Called after each look at the interface: is everything as it was when this was opened?
+    /// Called after each look at the interface, which is there: is everything else as it was when
+    /// this was opened?
     fn check(&mut self) -> Result<(), PortError> {
         Ok(())
     }

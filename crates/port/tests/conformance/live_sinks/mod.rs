@@ -48,7 +48,13 @@ fn packets_that_cannot_be_sent_are_named_and_the_others_go() {
         let lost = rig.with(|sink| sink.account().lost);
         let (short, long) = (lost.of(Loss::TooShort), lost.of(Loss::TooLong));
         assert_eq!((sent, short, long), (7, 3, 7), "{}: {lost:?}", rig.address);
-        assert_eq!(arrived(&mut *far, sent), expected, "{}", rig.address);
+        let (mut got, mut expected) = (arrived(&mut *far, sent), expected);
+        if rig.is_inward() {
+            // The stack shows tagged packets of a batch to packet sockets before the others.
+            (got.sort(), expected.sort());
+        }
+        let lengths: Vec<_> = got.iter().map(Vec::len).collect();
+        assert!(got == expected, "{}: lengths {lengths:?}", rig.address);
     });
 }
 
@@ -121,6 +127,10 @@ fn a_peer_that_goes_down_loses_by_name_and_the_sink_goes_on() {
         if rig.address.contains("bypass=off") {
             // Without a carrier the queueing discipline takes all and drops them, and says so
             // nowhere but in its counters.
+            return;
+        }
+        if rig.is_inward() {
+            // Nothing leaves by the interface, so it does not matter who is at the other end.
             return;
         }
         let other = if rig.interface() == NEAR { FAR } else { NEAR };

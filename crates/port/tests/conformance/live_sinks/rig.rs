@@ -17,6 +17,7 @@ pub(crate) const SINKS: &[&str] = &[
     "afpacket:IFACE?wait_ms=50&bypass=off&slots=64",
     "xdp:IFACE?wait_ms=50",
     "xdp:IFACE?wait_ms=50&frames=64&wakeup=off&frame=4096",
+    "inject:IFACE?wait_ms=50",
 ];
 
 /// What the far end sees and no sink has sent.
@@ -47,18 +48,24 @@ pub(crate) fn for_each_sink(test: &str, job: impl Fn(&Rig)) {
 
 impl Rig {
     fn new(bed: Bed, pattern: &str) -> Self {
-        let address = pattern.replace("IFACE", NEAR);
+        let interface = if pattern.starts_with("inject:") { FAR } else { NEAR };
+        let address = pattern.replace("IFACE", interface);
         Self { bed, address, sink: RefCell::default() }
+    }
+
+    /// Whether packets come in by its interface, instead of leaving by it.
+    pub(crate) fn is_inward(&self) -> bool {
+        self.address.starts_with("inject:")
     }
 
     /// Where the sink is.
     pub(crate) fn host(&self) -> &Host {
-        &self.bed.near
+        if self.is_inward() { &self.bed.far } else { &self.bed.near }
     }
 
     /// Its interface.
     pub(crate) fn interface(&self) -> &'static str {
-        NEAR
+        if self.is_inward() { FAR } else { NEAR }
     }
 
     fn open(&self) -> Result<(), PortError> {
