@@ -1,5 +1,6 @@
 //! `burstline capture`.
 
+use burstline_port::Address;
 use burstline_sys::memory::PageChoice;
 use clap::{Args, ValueEnum};
 
@@ -14,6 +15,7 @@ Examples:
   burstline capture eth0 --filter 'tcp port 443' -w https.pcapng
                                                              filtered in the kernel
   burstline capture trace.pcapng --format pcap -w old.pcap    for programs that know only pcap
+  burstline capture a.pcap -o xdp:eth1                        sends the packets, as fast as it goes
   burstline capture a.pcap -w b.pcapng --buffer 1g --pages 1g --cores 2,3
   burstline capture eth0 eth1 eth2 -w x.pcapng --cores 2,4,6
                                   cores 2 and 4 receive, 6 records";
@@ -37,8 +39,13 @@ pub(crate) struct CaptureArgs {
 
     /// The file to write; - is standard output, and then all text goes to standard error;
     /// null: keeps nothing
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) write: String,
+    #[arg(long, short, value_name = "FILE", required_unless_present = "output")]
+    pub(crate) write: Option<String>,
+
+    /// A sink to send to, in place of a file: a port like xdp:eth1, afpacket:veth0, inject:veth1,
+    /// file:x.pcapng?format=pcap
+    #[arg(long, short, value_name = "SINK", conflicts_with_all = ["write", "format"])]
+    pub(crate) output: Option<Address>,
 
     /// The file's format [default: segmented; pcapng into pipes and devices]
     #[arg(long, value_name = "FORMAT")]
