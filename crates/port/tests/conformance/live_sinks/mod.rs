@@ -2,9 +2,12 @@
 
 mod rig;
 
-use burstline_port::{Loss, PortError};
+use std::time::Duration;
+
+use burstline_port::{Loss, OpenOptions, PortError};
 use burstline_testbed::{FAR, NEAR};
 
+use crate::common::live::try_open;
 use rig::{arrived, for_each_sink, numbered, with_burst};
 
 #[test]
@@ -51,7 +54,8 @@ fn packets_that_cannot_be_sent_are_named_and_the_others_go() {
         let (mut got, mut expected) = (arrived(&mut *far, sent), expected);
         if rig.is_inward() {
             // The stack shows tagged packets of a batch to packet sockets before the others.
-            (got.sort(), expected.sort());
+            got.sort();
+            expected.sort();
         }
         let lengths: Vec<_> = got.iter().map(Vec::len).collect();
         assert!(got == expected, "{}: lengths {lengths:?}", rig.address);
@@ -184,5 +188,28 @@ fn an_open_sink_needs_no_rights() {
         let (sent, finished) = rig.finish();
         finished.unwrap();
         assert!(arrived(&mut *far, sent) == packets, "{}", rig.address);
+    });
+}
+
+#[test]
+fn what_is_injected_goes_to_whichever_program_is_on_the_interface() {
+    for_each_sink("what_is_injected_goes_to_whichever_program_is_on_the_interface", |rig| {
+        if !rig.is_inward() {
+            return;
+        }
+        let packets = numbered(2_000, &[60, 1514, 300, 61]);
+        // Nobody's, a program's that came after the sink, another one's, and nobody's again.
+        for has_program in [false, true, true, false] {
+            let address =
+                if has_program { "xdp:v1?mode=native" } else { "afpacket:v1?retire_ms=1" };
+            let mut far = try_open(&rig.bed.far, address, OpenOptions::default()).unwrap();
+            // The sink looks at its interface every now and then.
+            std::thread::sleep(Duration::from_millis(60));
+            assert_eq!(rig.send(&packets, 500).unwrap(), 2_000);
+            assert!(arrived(&mut *far, 2_000) == packets, "{address}");
+        }
+        let (sent, finished) = rig.finish();
+        finished.unwrap();
+        assert_eq!(sent, 8_000);
     });
 }
