@@ -26,6 +26,8 @@ mod error;
 mod file;
 mod filter;
 mod generator;
+mod inject;
+mod live;
 mod log_source;
 mod open;
 mod opened;

@@ -11,7 +11,7 @@
 //!   topology   which nodes, cores and huge pages there are
 //!   afpacket   packet sockets: the ring, sending   namespace  a network of one's own
 //!   xdp        XDP sockets: frames, rings, sending
-//!   bpf        maps, programs on packets, links
+//!   bpf        maps, programs on packets, links    inject     frames in, as if off the wire
 //!   pcap       filter expressions, compiled by libpcap if it is there
 //!   device     what an interface's driver can do   machine    what this process may do here
 //!   readiness  sleep until a descriptor has something    privileges  give up what is not needed
@@ -41,6 +41,7 @@ pub mod device;
 pub mod direct;
 pub mod event;
 pub mod futex;
+pub mod inject;
 pub mod limits;
 pub mod machine;
 pub mod memory;

@@ -36,7 +36,8 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let flight = flight::plan(args)?;
     let sources = common.open_sources(&ports)?;
     let progress = Progress::new(sources.len());
-    let stream = if args.write() == "-" { Stream::Stderr } else { Stream::Stdout };
+    let is_stdout = sink.scheme() == "file" && sink.target() == "-";
+    let stream = if is_stdout { Stream::Stderr } else { Stream::Stdout };
     let mut view = View::new("capture", common, stream);
     job::run(&mut view, &progress, &stop, args.lossless, common.keep_privileges, || match flight {
         Some(flight) => flight.run(sources, &options, &ports, &stop, &progress),
@@ -79,8 +80,11 @@ fn segment_for(sources: &[Address]) -> usize {
     if has_files { 512 << 10 } else { LogConfig::default().segment_bytes }
 }
 
-/// The sink's address: `-w` takes a path as it is, whatever characters are in it.
+/// The sink's address: `-o`, or `-w`, which takes a path as it is, whatever characters are in it.
 fn sink_address(args: &CaptureArgs) -> Result<Address, Failure> {
+    if let Some(output) = &args.output {
+        return Ok(output.clone());
+    }
     if args.write().is_empty() {
         return Err(Failure::usage("invalid value '' for '--write <FILE>': a path, or -"));
     }
