@@ -14,7 +14,7 @@ pub(crate) use capture::{CaptureArgs, Format};
 pub(crate) use common::CommonArgs;
 pub(crate) use count::CountArgs;
 pub(crate) use demo::DemoArgs;
-pub(crate) use doctor::{Doctor, DoctorArgs, DoctorPortsArgs};
+pub(crate) use doctor::{Doctor, DoctorArgs, DoctorPlanArgs, DoctorPortsArgs, Mode};
 
 const ABOUT: &str = "Counts, captures and records packets, with a ledger that closes";
 

@@ -33,6 +33,7 @@ mod error;
 mod job;
 mod ledger;
 mod progress;
+mod rehearsal;
 mod report;
 mod stage;
 mod tally;
@@ -44,6 +45,7 @@ pub use error::EngineError;
 pub use job::{Limits, Source, Threads};
 pub use ledger::{PortReport, Total};
 pub use progress::{Counts, Progress, Snapshot};
+pub use rehearsal::{Rehearsal, rehearse};
 pub use report::{
     CpuReport, MemoryReport, PlacementReport, Report, StageReport, ThreadPlace, TimestampReport,
 };

@@ -11,7 +11,7 @@ use crate::tree::Tree;
 const LEVELS: [(&str, u8); 10] = [
     ("burstline-wire", 0),
     ("burstline-sys", 0),
-    ("burstline-topo", 0),
+    ("burstline-topo", 1),
     ("burstline-log", 1),
     ("burstline-testbed", 1),
     ("burstline-port", 2),

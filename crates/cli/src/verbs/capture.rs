@@ -9,21 +9,20 @@ use burstline_port::{Address, open_sink};
 use super::file_address;
 use crate::args::{CaptureArgs, Format};
 use crate::failure::Failure;
+use crate::placement::Workers;
 use crate::view::{Stream, View};
 use crate::{job, signals};
 
 /// The one word for `-w` that is no path.
 const NOTHING: &str = "null:";
 
-/// Threads of a capture, unless cores are named: the receiver and the recorder.
-const THREADS: usize = 2;
-
 /// Records the packets of all sources.
 pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let common = &args.common;
     let stop = signals::stop_flag()?;
     let sink = sink_address(args)?;
-    let threads = common.threads(THREADS)?;
+    let recorder = Workers { count: 1, name: "record", log_bytes: args.buffer };
+    let placed = common.place(&recorder)?;
     let ports = common.open_options();
     let options = CaptureOptions {
         limits: common.limits(),
@@ -32,12 +31,12 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
             bytes: args.buffer,
             segment_bytes: args.segment.unwrap_or_else(|| segment_for(&common.sources)),
             pages: args.pages,
-            node: common.memory_node(&threads),
+            node: placed.log_node,
             max_readers: 1,
             hash_kind: common.hash as u32,
             ..LogConfig::default()
         },
-        threads,
+        threads: placed.threads,
         policy: args.lossless.then_some(Policy::Lossless),
         table: ports.table.clone(),
     };

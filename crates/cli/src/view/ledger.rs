@@ -19,6 +19,7 @@ pub(super) fn text(command: &str, report: &Report) -> String {
     let _ = writeln!(text);
     rates(&mut text, report);
     cost(&mut text, report);
+    places(&mut text, report);
     memory(&mut text, report);
     if let Some((first_ns, last_ns)) = report.packet_times_ns {
         let (first, last) = (time_text(first_ns), time_text(last_ns));
@@ -179,6 +180,29 @@ fn memory(text: &mut String, report: &Report) {
         memory.page_kind,
     );
     for note in &report.memory_notes {
+        let _ = writeln!(text, "         {note}");
+    }
+}
+
+/// Where threads and stacks are, if anybody had a say in it.
+fn places(text: &mut String, report: &Report) {
+    let placed = report.placement.threads.iter().filter(|place| place.pinned_to.is_some());
+    let mut parts: Vec<String> = Vec::new();
+    for place in placed {
+        let node = place.node.map(|node| format!(" on node {node}")).unwrap_or_default();
+        let all: usize = place.stack.values().sum();
+        let stack = match (place.stack_node, place.stray_pages()) {
+            (None, _) => String::new(),
+            (Some(_), _) if all == 0 => ", stack unknown".to_owned(),
+            (Some(stack), 0) => format!(", stack on {stack}"),
+            (Some(stack), stray) => format!(", {stray} of {all} stack pages not on {stack}"),
+        };
+        parts.push(format!("{}{node}{stack}", place.name));
+    }
+    if !parts.is_empty() {
+        let _ = writeln!(text, "places   {}", parts.join("; "));
+    }
+    for note in &report.placement.notes {
         let _ = writeln!(text, "         {note}");
     }
 }
