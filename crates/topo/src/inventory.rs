@@ -83,7 +83,7 @@ pub struct Core {
     pub is_isolated: bool,
     /// The logical CPUs of the same physical core, itself included.
     pub siblings: Vec<CoreId>,
-    /// Its data caches, from the nearest.
+    /// Its data caches from the second level on, the nearest first.
     pub caches: Vec<Cache>,
     /// How its frequency is chosen: `performance`, `schedutil`, ...
     pub governor: Option<String>,
@@ -178,10 +178,10 @@ pub struct Settings {
     pub has_irqbalance: bool,
     /// Room for memory on disks, in bytes.
     pub swap_bytes: u64,
-    /// What this process and its group may have, in bytes.
-    pub memory_limit_bytes: Option<u64>,
-    /// What they may have of the cores: 1.5 is one and a half.
-    pub cores_limit: Option<f64>,
+    /// What this process and its group may have, in bytes, and the file that says so.
+    pub memory_limit_bytes: Option<(u64, String)>,
+    /// What they may have of the cores, and the file that says so: 1.5 is one and a half.
+    pub cores_limit: Option<(f64, String)>,
 }
 
 impl Inventory {
@@ -278,4 +278,4 @@ impl Interface {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

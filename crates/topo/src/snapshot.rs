@@ -19,7 +19,7 @@ use std::{fs, io, process};
 
 /// What a machine is known by. A `*` stands for any name; `..` after `device` is the device that
 /// a virtio device is a part of.
-const PATTERNS: [&str; 44] = [
+const PATTERNS: [&str; 47] = [
     "proc/cpuinfo",
     "proc/interrupts",
     "proc/irq/*/effective_affinity_list",
@@ -35,14 +35,17 @@ const PATTERNS: [&str; 44] = [
     "sys/class/net/*/device/msi_irqs/*",
     "sys/class/net/*/device/numa_node",
     "sys/class/net/*/device/uevent",
-    "sys/class/net/*/mtu",
     "sys/class/net/*/queues/rx-*/rps_cpus",
     "sys/class/net/*/queues/rx-*/rps_flow_cnt",
     "sys/class/net/*/queues/tx-*/xps_cpus",
-    "sys/devices/system/cpu/cpu*/cache/index*/level",
-    "sys/devices/system/cpu/cpu*/cache/index*/shared_cpu_list",
-    "sys/devices/system/cpu/cpu*/cache/index*/size",
-    "sys/devices/system/cpu/cpu*/cache/index*/type",
+    "sys/devices/system/cpu/cpu*/cache/index2/level",
+    "sys/devices/system/cpu/cpu*/cache/index2/shared_cpu_list",
+    "sys/devices/system/cpu/cpu*/cache/index2/size",
+    "sys/devices/system/cpu/cpu*/cache/index2/type",
+    "sys/devices/system/cpu/cpu*/cache/index3/level",
+    "sys/devices/system/cpu/cpu*/cache/index3/shared_cpu_list",
+    "sys/devices/system/cpu/cpu*/cache/index3/size",
+    "sys/devices/system/cpu/cpu*/cache/index3/type",
     "sys/devices/system/cpu/cpu*/cpufreq/cpuinfo_max_freq",
     "sys/devices/system/cpu/cpu*/cpufreq/cpuinfo_min_freq",
     "sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",

@@ -116,17 +116,15 @@ pub(super) fn cores(inventory: &Inventory) -> Vec<Finding> {
             mend.collect(),
         ));
     }
-    if let Some(limit) = inventory.settings.cores_limit.filter(|&limit| limit < usable.len() as f64)
-    {
+    let limit = inventory.settings.cores_limit.as_ref();
+    if let Some((limit, file)) = limit.filter(|(limit, _)| *limit < usable.len() as f64) {
         findings.push(Finding::defect(
             name,
-            format!("a limit of {limit:.2} cores for {} of them (cgroup cpu.max)", usable.len()),
+            format!("a limit of {limit:.2} cores for {} of them ({file})", usable.len()),
             "threads that wait busily use it up, and then stand still for the rest of each 100 ms: \
              packets are lost meanwhile",
             "Documentation/scheduler/sched-bwc.rst",
-            vec![
-                "echo max > /sys/fs/cgroup/GROUP/cpu.max # GROUP: see /proc/self/cgroup".to_owned(),
-            ],
+            vec![format!("echo max > {file}")],
         ));
     }
     findings

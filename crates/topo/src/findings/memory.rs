@@ -67,19 +67,17 @@ pub(super) fn transparent(inventory: &Inventory) -> Vec<Finding> {
 
 pub(super) fn limits(inventory: &Inventory) -> Vec<Finding> {
     let name = "memory limit";
-    let Some(limit) = inventory.settings.memory_limit_bytes else { return Vec::new() };
+    let Some((limit, file)) = &inventory.settings.memory_limit_bytes else { return Vec::new() };
     let mebibytes = limit >> 20;
-    if limit >= 2 * LOG_BYTES {
+    if *limit >= 2 * LOG_BYTES {
         return vec![Finding::fine(name, format!("{mebibytes} MiB (cgroup)"))];
     }
     vec![Finding::defect(
         name,
-        format!("{mebibytes} MiB (cgroup memory.max), a log takes 64"),
+        format!("{mebibytes} MiB ({file}), a log takes 64"),
         "who exceeds it is killed, in the middle of a capture",
         "Documentation/admin-guide/cgroup-v2.rst",
-        vec![
-            "echo max > /sys/fs/cgroup/GROUP/memory.max # GROUP: see /proc/self/cgroup".to_owned(),
-        ],
+        vec![format!("echo max > {file}")],
     )]
 }
 

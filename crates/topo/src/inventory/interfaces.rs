@@ -71,7 +71,7 @@ fn interrupts(files: &Files, folder: &str, name: &str) -> Vec<Interrupt> {
             continue;
         };
         let is_own = own.contains(&number) || (own.is_empty() && action.starts_with(name));
-        if let Some(queue) = queue_of(action).filter(|_| is_own) {
+        if let Some(queue) = queue_of(action, name).filter(|_| is_own) {
             found.push((queue, number));
         }
     }
@@ -95,14 +95,13 @@ fn interrupt(files: &Files, number: u32) -> Interrupt {
 ///
 /// `eth0-TxRx-3`, `i40e-eth0-TxRx-3`, `eth0-rx-3`, `ena-Tx-Rx-3`, `virtio2-input.3`,
 /// `mlx5_comp3@pci:0000:01:00.0`, and `eth0-3`; but not `eth0-tx-3`, `virtio2-output.3`, `eth0`.
-fn queue_of(action: &str) -> Option<u32> {
+fn queue_of(action: &str, interface: &str) -> Option<u32> {
     let name = action.split('@').next().unwrap_or(action).to_ascii_lowercase();
     let stem = name.trim_end_matches(|last: char| last.is_ascii_digit());
     let number = name[stem.len()..].parse().ok()?;
     let is_receive = stem.contains("rx") || stem.ends_with("input.") || stem.ends_with("comp");
-    let is_other =
-        ["tx", "output", "config", "async", "ctrl"].iter().any(|word| stem.contains(word));
-    (is_receive || (stem.ends_with('-') && !is_other)).then_some(number)
+    let is_bare = stem.strip_suffix('-') == Some(&interface.to_ascii_lowercase());
+    (is_receive || is_bare).then_some(number)
 }
 
 #[cfg(test)]
@@ -121,10 +120,10 @@ mod tests {
             "eth0-3",
         ];
         for name in receive {
-            assert_eq!(queue_of(name), Some(3), "{name}");
+            assert_eq!(queue_of(name, "eth0"), Some(3), "{name}");
         }
-        for name in ["eth0-tx-3", "virtio2-output.3", "virtio2-config", "eth0", "mlx5_async0@pci"] {
-            assert_eq!(queue_of(name), None, "{name}");
+        for name in ["eth0-tx-3", "virtio2-output.3", "virtio2-config", "eth0", "eth0-event-8"] {
+            assert_eq!(queue_of(name, "eth0"), None, "{name}");
         }
     }
 }

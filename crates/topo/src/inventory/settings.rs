@@ -22,11 +22,13 @@ pub(super) fn settings(files: &Files) -> Settings {
         has_irqbalance: names.any(|name| name == "irqbalance"),
         swap_bytes: swap_bytes(files),
         memory_limit_bytes: (limits.iter())
-            .filter_map(|folder| files.number(&format!("{folder}/memory.max")))
+            .map(|folder| format!("{folder}/memory.max"))
+            .filter_map(|file| Some((files.number(&file)?, format!("/{file}"))))
             .min(),
         cores_limit: (limits.iter())
-            .filter_map(|folder| quota(&files.text(&format!("{folder}/cpu.max"))?))
-            .min_by(f64::total_cmp),
+            .map(|folder| format!("{folder}/cpu.max"))
+            .filter_map(|file| Some((quota(&files.text(&file)?)?, format!("/{file}"))))
+            .min_by(|(one, _), (other, _)| one.total_cmp(other)),
     }
 }
 
