@@ -236,11 +236,12 @@ impl<'a> Chooser<'a> {
             }
         }
         let first = self.given.first().and_then(|id| self.inventory.core(*id));
-        if let Some((first, cache)) = first.zip(core.last_cache()) {
-            if share_cache(first, core) && cache.shared_with.len() > core.siblings.len() {
-                let (level, size) = (cache.level, cache.bytes >> 20);
-                reasons.push(format!("shares {size} MiB of L{level} with core {}", first.id));
-            }
+        if let Some((first, cache)) = first.zip(core.last_cache())
+            && share_cache(first, core)
+            && cache.shared_with.len() > core.siblings.len()
+        {
+            let (level, size) = (cache.level, cache.bytes >> 20);
+            reasons.push(format!("shares {size} MiB of L{level} with core {}", first.id));
         }
         if core.siblings.iter().any(|id| self.inventory.taken.contains(id)) {
             reasons.push("another burstline is pinned there, for want of others".to_owned());
