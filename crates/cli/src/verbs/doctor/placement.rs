@@ -39,6 +39,7 @@ pub(super) fn plan(args: &DoctorPlanArgs) -> Result<ExitCode, Failure> {
         false => {
             let defects = match defects.len() {
                 0 => String::new(),
+                1 => "\n1 defect of this machine: burstline doctor\n".to_owned(),
                 defects => format!("\n{defects} defects of this machine: burstline doctor\n"),
             };
             let tried = rehearsal.as_ref();
