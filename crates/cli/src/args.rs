@@ -15,7 +15,9 @@ pub(crate) use capture::{CaptureArgs, Format, NOTHING, Trigger};
 pub(crate) use common::CommonArgs;
 pub(crate) use count::CountArgs;
 pub(crate) use demo::DemoArgs;
-pub(crate) use doctor::{Doctor, DoctorArgs, DoctorLogsArgs, DoctorPortsArgs};
+pub(crate) use doctor::{
+    Doctor, DoctorArgs, DoctorLogsArgs, DoctorPlanArgs, DoctorPortsArgs, Mode,
+};
 pub(crate) use log::LogArgs;
 
 const ABOUT: &str = "Counts, captures and records packets, with a ledger that closes";

@@ -7,10 +7,13 @@ mod line;
 pub(crate) mod logs;
 mod words;
 
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use burstline_engine::{Report, Snapshot};
+use burstline_sys::memory::NodeId;
+use serde_json::Value;
 
 use crate::args::CommonArgs;
 pub(crate) use words::count_text;
@@ -157,6 +160,12 @@ impl View {
             Stream::Stderr => io::stderr().lock().write_all(text.as_bytes()),
         }
     }
+}
+
+/// Pages by node: `{"0": 3}`.
+pub(crate) fn pages_json(pages: &BTreeMap<NodeId, usize>) -> Value {
+    let nodes = pages.iter().map(|(node, &pages)| (node.to_string(), pages.into()));
+    Value::Object(nodes.collect())
 }
 
 /// Prints on standard output at once.

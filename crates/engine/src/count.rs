@@ -137,6 +137,7 @@ impl<'a> Worker<'a> {
             self.done.lost_first_second = losses.missing();
         }
         self.done.cost = self.meter.end(self.waiter.sleeps());
+        self.done.place.look();
         Ok(self.done)
     }
 
@@ -258,6 +259,7 @@ fn report(job: &Job<'_>, sources: &[Source], done: Vec<Done>, usage: Usage) -> R
     report.stages = stages;
     report.memory.node = done.first().and_then(|worker| worker.place.node);
     report.poll = job.threads.poll;
+    report.placement.notes.clone_from(&job.threads.notes);
     report.hear(sources);
     for worker in done {
         report.placement.threads.push(worker.place);

@@ -34,6 +34,7 @@ mod job;
 mod ledger;
 mod progress;
 mod published;
+mod rehearsal;
 mod report;
 mod stage;
 mod tally;
@@ -46,6 +47,7 @@ pub use job::{Limits, Source, Threads};
 pub use ledger::{PortReport, Total};
 pub use progress::{Counts, Progress, Snapshot};
 pub use published::PublishedReport;
+pub use rehearsal::{Rehearsal, rehearse};
 pub use report::{
     CpuReport, FlightFile, FlightReport, MemoryReport, PlacementReport, Report, StageReport,
     ThreadPlace, TimestampReport,

@@ -9,6 +9,7 @@
 //!   usage      what it cost: CPU, memory           limits      what may be locked
 //!   direct     aligned buffers and writes past the page cache
 //!   topology   which nodes, cores and huge pages there are
+//!   stack      which node a thread's stack is on
 //!   afpacket   packet sockets: the ring, sending   namespace  a network of one's own
 //!   xdp        XDP sockets: frames, rings, sending
 //!   bpf        maps, programs on packets, links    inject     frames in, as if off the wire
@@ -53,6 +54,8 @@ pub mod privileges;
 pub mod readiness;
 pub mod scheduling;
 pub mod seqpacket;
+#[cfg(not(miri))]
+pub mod stack;
 pub mod topology;
 pub mod usage;
 pub mod users;

@@ -10,6 +10,7 @@ use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::memory::{NodeId, PageChoice};
 use burstline_sys::scheduling::SchedulingClass;
 use burstline_sys::users;
+use burstline_topo::Inventory;
 use burstline_wire::filter::FilterError;
 use burstline_wire::hash::HashKind;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
@@ -72,7 +73,10 @@ pub(crate) fn cores(text: &str) -> Result<Cores, String> {
         return Ok(Cores::Auto);
     }
     let cores = affinity::parse_cores(text).map_err(|error| error.to_string())?;
-    let allowed = affinity::allowed_cores().map_err(|error| error.to_string())?;
+    // Isolated cores are not among those that a process gets by itself, and can be asked for.
+    let inventory = Inventory::read().map_err(|error| error.to_string())?;
+    let usable = inventory.cores.iter().filter(|core| core.is_usable);
+    let allowed: Vec<CoreId> = usable.map(|core| core.id).collect();
     match cores.iter().find(|core| !allowed.contains(core)) {
         None => Ok(Cores::List(cores)),
         Some(core) => {
@@ -91,6 +95,21 @@ pub(crate) fn node(text: &str) -> Result<Node, String> {
             Err(_) => Err("a node's number from 0, or auto".to_owned()),
         },
     }
+}
+
+/// A node's number.
+pub(crate) fn node_number(text: &str) -> Result<NodeId, String> {
+    text.parse().map(NodeId).map_err(|_| "a node's number from 0".to_owned())
+}
+
+/// `0,2,4-7`, of whatever machine.
+pub(crate) fn core_list(text: &str) -> Result<Box<[CoreId]>, String> {
+    affinity::parse_cores(text).map(Vec::into_boxed_slice).map_err(|error| error.to_string())
+}
+
+/// A number of threads.
+pub(crate) fn threads() -> RangedU64ValueParser<u64> {
+    RangedU64ValueParser::new().range(1..=u64::from(affinity::CORES_MAX))
 }
 
 /// `normal`, `fifo:N` or `idle`.

@@ -20,6 +20,7 @@ pub(super) fn text(command: &str, report: &Report) -> String {
     let _ = writeln!(text);
     rates(&mut text, report);
     cost(&mut text, report);
+    places(&mut text, report);
     memory(&mut text, report);
     if let Some(flight) = &report.flight {
         past(&mut text, flight);
@@ -239,6 +240,29 @@ fn past(text: &mut String, flight: &FlightReport) {
         };
         let _ =
             writeln!(text, "wrote    {packets} packets, {kept:.1} s kept before{again}: {name}");
+    }
+}
+
+/// Where threads and stacks are, if anybody had a say in it.
+fn places(text: &mut String, report: &Report) {
+    let placed = report.placement.threads.iter().filter(|place| place.pinned_to.is_some());
+    let mut parts: Vec<String> = Vec::new();
+    for place in placed {
+        let node = place.node.map(|node| format!(" on node {node}")).unwrap_or_default();
+        let all: usize = place.stack.values().sum();
+        let stack = match (place.stack_node, place.stray_pages()) {
+            (None, _) => String::new(),
+            (Some(_), _) if all == 0 => ", stack unknown".to_owned(),
+            (Some(stack), 0) => format!(", stack on {stack}"),
+            (Some(stack), stray) => format!(", {stray} of {all} stack pages not on {stack}"),
+        };
+        parts.push(format!("{}{node}{stack}", place.name));
+    }
+    if !parts.is_empty() {
+        let _ = writeln!(text, "places   {}", parts.join("; "));
+    }
+    for note in &report.placement.notes {
+        let _ = writeln!(text, "         {note}");
     }
 }
 
