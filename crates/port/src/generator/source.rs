@@ -1,61 +1,31 @@
 //! The generator itself.
 
-use burstline_log::{MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
+use burstline_log::{Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_sys::clock;
 use burstline_sys::direct::AlignedBuffer;
 use burstline_wire::filter::Program;
-use burstline_wire::hash::FlowHasher;
 use burstline_wire::headers::LinkType;
 
+use super::flows::Flows;
+use super::rate::Pace;
 use super::recipe::Recipe;
-use super::template::{MAX_START, Template};
+use super::schedule::Schedule;
+use super::sizes::FCS_BYTES;
 use crate::filter::UNWANTED_MOST;
 use crate::{
     Address, Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
     PortState, Received, TimestampSource,
 };
 
-/// Bytes of the frame check sequence, which sizes include and packets do not.
-const FCS_BYTES: u32 = 4;
-
 /// Room for one lent burst: it should stay in the second cache level.
 const LENT_BYTES: usize = 256 << 10;
 
-static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
-const _: () = assert!(ZEROS.len() <= MAX_PACKET_BYTES);
+/// A packet that is made later than this after it was due has a later time, in ns: where a rate
+/// cannot be kept, a time of long ago would make nonsense of latencies.
+const LATE_MOST_NS: u64 = 1_000_000;
 
-/// A flow and its hash.
-struct Flow {
-    template: Template,
-    hash: u32,
-}
-
-/// The times of packets: `start`, and one step of `1 / rate` s each, without drift.
-struct Schedule {
-    next_ns: u64,
-    step_ns: u64,
-    /// What a step has beyond whole nanoseconds, in `1 / rate` ns.
-    rest: u64,
-    carried: u64,
-    rate: u64,
-}
-
-impl Schedule {
-    fn new(start_ns: u64, rate: u64) -> Self {
-        let (step_ns, rest) = (1_000_000_000 / rate, 1_000_000_000 % rate);
-        Self { next_ns: start_ns, step_ns, rest, carried: 0, rate }
-    }
-
-    #[inline]
-    fn advance(&mut self) {
-        self.next_ns += self.step_ns;
-        self.carried += self.rest;
-        if self.carried >= self.rate {
-            self.carried -= self.rate;
-            self.next_ns += 1;
-        }
-    }
-}
+/// Bits of the number of a run, in a mark.
+const RUN_BITS: u32 = 12;
 
 /// What packet `next` will be.
 #[derive(Clone, Copy)]
@@ -77,11 +47,19 @@ struct Judge {
 pub(super) struct Generator {
     info: PortInfo,
     recipe: Recipe,
-    flows: Vec<Flow>,
+    pace: Pace,
+    flows: Flows,
     schedule: Schedule,
-    /// When the first packet is due, by the monotonic clock; once it was polled.
-    began_ns: Option<u64>,
+    /// When the first packet was due, by the monotonic clock and in ns since 1970; once it was
+    /// polled.
+    began_ns: Option<(u64, u64)>,
+    /// Whether a packet's time is when it is made, not one of the schedule.
+    is_clocked: bool,
+    /// The least time of a packet of this call.
+    floor_ns: u64,
     lent: Option<AlignedBuffer>,
+    /// Room for a packet of which not all is delivered.
+    whole: Vec<u8>,
     judge: Option<Judge>,
     port: u8,
     snapshot_bytes: u32,
@@ -99,37 +77,47 @@ impl Generator {
         port: u8,
         options: &OpenOptions,
     ) -> Result<Self, PortError> {
+        let run = match recipe.start_ns {
+            Some(_) => 0,
+            None => mix(clock::realtime_ns()) as u16 & ((1 << RUN_BITS) - 1),
+        };
+        let flows = Flows::new(&recipe, run, options)?;
+        let pace = Pace::parse(address, flows.mean_frame_bytes(&recipe))?;
+        let is_clocked = recipe.start_ns.is_none() && !pace.is_rated && !pace.is_paced;
         let capabilities = Capabilities {
             can_receive: true,
             can_lend: true,
-            can_wait: !recipe.is_paced,
+            can_wait: !pace.is_paced,
             is_finite: recipe.packets.is_some(),
             ..Capabilities::default()
         };
-        let mut hasher = FlowHasher::new(options.hash);
-        let flows = (0..recipe.flows).map(|flow| Flow::new(&recipe, flow, &mut hasher)).collect();
         let start_ns = recipe.start_ns.unwrap_or_else(clock::realtime_ns);
-        let info = PortInfo {
-            name: address.to_string(),
-            capabilities,
-            timestamps: TimestampSource::Synthetic,
+        let timestamps = match is_clocked {
+            true => TimestampSource::Poll,
+            false => TimestampSource::Synthetic,
         };
+        let info = PortInfo { name: address.to_string(), capabilities, timestamps };
         let program = options.filter.compile(&info.name, LinkType::ETHERNET)?;
-        let longest = recipe.sizes.longest() as usize + MAX_START;
-        let judge = program.map(|program| Judge { program, packet: vec![0; longest], filtered: 0 });
+        let packet = vec![0; flows.longest()];
+        let mut account = PortAccount::default();
+        flows.note.iter().for_each(|note| account.note(|| note.clone()));
         Ok(Self {
             info,
+            whole: packet.clone(),
+            judge: program.map(|program| Judge { program, packet, filtered: 0 }),
             flows,
-            schedule: Schedule::new(start_ns, recipe.rate),
+            schedule: Schedule::new(start_ns, &pace),
+            pace,
             recipe,
             began_ns: None,
+            is_clocked,
+            floor_ns: 0,
             lent: None,
-            judge,
             port,
             snapshot_bytes: options.snapshot_bytes.unwrap_or(u32::MAX),
             next: 0,
             drops_before: 0,
-            account: PortAccount::default(),
+            account,
         })
     }
 
@@ -139,14 +127,24 @@ impl Generator {
         if left == 0 {
             return (0, PortState::Ended);
         }
-        if !self.recipe.is_paced {
+        if !self.pace.is_paced {
+            if self.is_clocked {
+                self.floor_ns = clock::realtime_ns();
+            }
             return (left, PortState::Busy);
         }
         let now_ns = clock::monotonic_ns();
-        let began_ns = *self.began_ns.get_or_insert(now_ns);
-        let elapsed_ns = u128::from(now_ns - began_ns);
-        let due = elapsed_ns * u128::from(self.recipe.rate) / 1_000_000_000 + 1;
-        let due = u64::try_from(due).unwrap_or(u64::MAX).min(self.next.saturating_add(left));
+        let (began_ns, origin_ns) = *self.began_ns.get_or_insert_with(|| {
+            if self.recipe.start_ns.is_none() {
+                self.schedule.next_ns = clock::realtime_ns();
+            }
+            (now_ns, self.schedule.next_ns)
+        });
+        let elapsed_ns = now_ns - began_ns;
+        if self.recipe.start_ns.is_none() {
+            self.floor_ns = (origin_ns + elapsed_ns).saturating_sub(LATE_MOST_NS);
+        }
+        let due = self.schedule.due(elapsed_ns).min(self.next.saturating_add(left));
         self.account.offered = due;
         (due - self.next, PortState::Idle)
     }
@@ -160,35 +158,48 @@ impl Generator {
 
     /// Passes over the next packet if the filter does not want it.
     fn skip_unwanted(&mut self, drawn: Drawn) -> bool {
+        let time_ns = self.time_ns();
         let Some(judge) = &mut self.judge else { return false };
-        let (length, mut start) = (drawn.length as usize, [0; MAX_START]);
-        let template = &self.flows[drawn.flow as usize].template;
-        let written = template.build(&mut start, length, self.next);
-        // What is behind the start is zeros in every packet.
-        judge.packet[..written].copy_from_slice(&start[..written]);
-        judge.packet[written..MAX_START].fill(0);
-        if judge.program.run(&judge.packet[..length], drawn.length) > 0 {
+        let packet = &mut judge.packet[..drawn.length as usize];
+        self.flows.build(drawn.flow, &mut &mut *packet, drawn.length as usize, time_ns);
+        if judge.program.run(packet, drawn.length) > 0 {
             return false;
         }
         judge.filtered += 1;
-        self.pass();
+        self.pass(drawn);
         true
     }
 
     /// Flow and size of the next packet.
     #[inline]
     fn draw(&self) -> Drawn {
-        let chance = mix(self.recipe.seed.wrapping_add(self.next.wrapping_mul(GOLDEN)));
-        let flow = ((chance & 0xffff_ffff) * u64::from(self.recipe.flows)) >> 32;
-        let size = self.recipe.sizes.draw((chance >> 32) as u32);
-        let shortest = self.flows[flow as usize].template.shortest() as u32;
-        Drawn { flow: flow as u32, length: (size - FCS_BYTES).max(shortest) }
+        let flows = self.flows.len() as u64;
+        let mut flow = 0;
+        let mut chance = 0;
+        if flows > 1 || self.flows.flow(0).length().is_none() {
+            chance = mix(self.recipe.seed.wrapping_add(self.next.wrapping_mul(GOLDEN)));
+            flow = match self.recipe.is_cycled {
+                true => (self.next % flows) as u32,
+                false => (((chance & 0xffff_ffff) * flows) >> 32) as u32,
+            };
+        }
+        let length = self.flows.flow(flow).length().unwrap_or_else(|| {
+            let size = self.recipe.sizes.draw((chance >> 32) as u32);
+            (size - FCS_BYTES).max(self.flows.flow(flow).shortest())
+        });
+        Drawn { flow, length }
+    }
+
+    /// When the next packet is due.
+    #[inline]
+    fn time_ns(&self) -> u64 {
+        if self.is_clocked { self.floor_ns } else { self.schedule.next_ns.max(self.floor_ns) }
     }
 
     #[inline]
     fn meta(&self, drawn: Drawn) -> Meta {
-        let mut meta = Meta::new(self.schedule.next_ns, drawn.length, self.port);
-        meta.hash = self.flows[drawn.flow as usize].hash;
+        let mut meta = Meta::new(self.time_ns(), drawn.length, self.port);
+        meta.hash = self.flows.flow(drawn.flow).hash;
         meta.drops_before = self.drops_before;
         meta
     }
@@ -196,17 +207,18 @@ impl Generator {
     /// Goes on to the next packet. `captured` bytes of this one were delivered.
     #[inline]
     fn advance(&mut self, drawn: Drawn, captured: usize) {
-        self.pass();
+        self.pass(drawn);
         self.drops_before = 0;
         self.account.truncated += u64::from(captured < drawn.length as usize);
     }
 
     /// Goes on to the next packet, whatever became of this one.
     #[inline]
-    fn pass(&mut self) {
+    fn pass(&mut self, drawn: Drawn) {
         self.next += 1;
+        self.flows.advance(drawn.flow);
         self.schedule.advance();
-        if !self.recipe.is_paced {
+        if !self.pace.is_paced {
             self.account.offered = self.next;
         }
     }
@@ -218,9 +230,8 @@ impl Generator {
     /// Loses the next `packets` packets.
     fn lose(&mut self, packets: u64) {
         for _ in 0..packets {
-            self.schedule.advance();
+            self.pass(self.draw());
         }
-        self.next += packets;
         self.drops_before += packets;
         self.account.lost.add(Loss::LogFull, packets);
     }
@@ -229,15 +240,13 @@ impl Generator {
         let is_over = self.recipe.packets == Some(self.next);
         if is_over { PortState::Ended } else { state }
     }
-}
 
-impl Flow {
-    fn new(recipe: &Recipe, flow: u32, hasher: &mut FlowHasher) -> Self {
-        let template = Template::new(recipe, flow);
-        let (mut start, length) = ([0; MAX_START], template.shortest());
-        template.build(&mut start, length, 0);
-        let hash = hasher.hash(LinkType::ETHERNET, &start[..length]);
-        Self { template, hash }
+    /// The start of a packet of which not all is delivered.
+    #[cold]
+    fn start_of(&mut self, drawn: Drawn, captured: usize, time_ns: u64) -> &[u8] {
+        let whole = &mut self.whole[..drawn.length as usize];
+        self.flows.build(drawn.flow, &mut &mut *whole, drawn.length as usize, time_ns);
+        &whole[..captured]
     }
 }
 
@@ -246,7 +255,7 @@ impl Port for Generator {
         &self.info
     }
 
-    /// No system call, unless it is paced: then it reads the clock once.
+    /// Reads the clock once, and makes no other system call.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         let (due, mut state) = self.due();
         if budget == 0 && due > 0 {
@@ -254,34 +263,32 @@ impl Port for Generator {
         }
         let (all, last) = (self.next.saturating_add(due), self.last_of_call(due));
         let (mut packets, mut is_full) = (0, false);
+        let longest = (self.snapshot_bytes as usize).min(writer.max_packet_bytes());
         while packets < budget && self.next < last {
             let drawn = self.draw();
             if self.judge.is_some() && self.skip_unwanted(drawn) {
                 continue;
             }
             let meta = self.meta(drawn);
-            let captured =
-                (drawn.length.min(self.snapshot_bytes) as usize).min(writer.max_packet_bytes());
+            let captured = (drawn.length as usize).min(longest);
             let Some(mut slot) = writer.reserve(captured) else {
                 is_full = true;
-                if self.judge.is_some() && self.recipe.is_paced {
+                if self.judge.is_some() && self.pace.is_paced {
                     // Whether the others are wanted is not known yet.
                     self.lose(1);
                     continue;
                 }
-                if self.recipe.is_paced {
+                if self.pace.is_paced {
                     self.lose((budget - packets).min(last - self.next));
                 } else {
                     state = PortState::Blocked;
                 }
                 break;
             };
-            let mut start = [0; MAX_START];
-            let flow = &self.flows[drawn.flow as usize];
-            let written = flow.template.build(&mut start, drawn.length as usize, self.next);
-            let written = written.min(captured);
-            slot.write(0, &start[..written]);
-            slot.write(written, &ZEROS[..captured - written]);
+            match captured == drawn.length as usize {
+                true => self.flows.build(drawn.flow, &mut slot, captured, meta.time_ns),
+                false => slot.write(0, self.start_of(drawn, captured, meta.time_ns)),
+            }
             slot.commit(&meta);
             self.account.bytes_copied += captured as u64;
             self.advance(drawn, captured);
@@ -308,10 +315,9 @@ impl Port for Generator {
         let mut buffer = match self.lent.take() {
             Some(buffer) => buffer,
             None => {
-                let longest = self.recipe.sizes.longest() as usize + MAX_START;
                 let action = "make a buffer for";
                 let fail = |error| PortError::Io { action, path: "gen:".into(), error };
-                AlignedBuffer::new(LENT_BYTES.max(longest)).map_err(fail)?
+                AlignedBuffer::new(LENT_BYTES.max(self.flows.longest())).map_err(fail)?
             }
         };
         let wanted = budget.min(SCRATCH_PACKETS as u64);
@@ -323,14 +329,13 @@ impl Port for Generator {
                 continue;
             }
             let captured = drawn.length.min(self.snapshot_bytes) as usize;
-            let Some(place) = buffer.get_mut(end..end + captured) else { break };
-            let mut start = [0; MAX_START];
-            let flow = &self.flows[drawn.flow as usize];
-            let written = flow.template.build(&mut start, drawn.length as usize, self.next);
-            let (head, rest) = place.split_at_mut(written.min(captured));
-            head.copy_from_slice(&start[..head.len()]);
-            rest.fill(0);
-            scratch.push(end as u32, captured as u32, &self.meta(drawn));
+            let Some(mut place) = buffer.get_mut(end..end + captured) else { break };
+            let meta = self.meta(drawn);
+            match captured == drawn.length as usize {
+                true => self.flows.build(drawn.flow, &mut place, captured, meta.time_ns),
+                false => place.copy_from_slice(self.start_of(drawn, captured, meta.time_ns)),
+            }
+            scratch.push(end as u32, captured as u32, &meta);
             end += captured.next_multiple_of(16);
             self.advance(drawn, captured);
         }
@@ -360,18 +365,4 @@ fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     value ^ (value >> 31)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_do_not_drift() {
-        let mut schedule = Schedule::new(100, 3);
-        for _ in 0..3_000 {
-            schedule.advance();
-        }
-        assert_eq!(schedule.next_ns, 100 + 1_000_000_000_000);
-    }
 }
