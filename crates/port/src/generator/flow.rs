@@ -17,6 +17,9 @@ use super::headers::{Shape, complete, complete_transport, transport_checksum};
 /// Bytes of a mark that are the same for all packets of a flow and a length.
 const HEAD_BYTES: usize = 8;
 
+/// Packets up to this length are copied whole.
+const IMAGE_MOST: usize = 256;
+
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// Where a packet is made.
@@ -36,6 +39,23 @@ impl Place for &mut [u8] {
     #[inline]
     fn write(&mut self, at: usize, bytes: &[u8]) {
         self[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+}
+
+/// A time, as a mark has it.
+#[derive(Clone, Copy)]
+pub(super) struct Moment {
+    /// Its upper 32 bits of 48.
+    first: u64,
+    last: u16,
+    sum: u32,
+}
+
+impl Moment {
+    #[inline]
+    pub(super) fn new(time_ns: u64) -> Self {
+        let (first, last) = (time_ns >> 16 & 0xffff_ffff, time_ns as u16);
+        Self { first, last, sum: (first >> 16) as u32 + (first as u32 & 0xffff) + u32::from(last) }
     }
 }
 
@@ -91,13 +111,14 @@ impl Flow {
         let sums = Sums { transport, ..Sums::default() };
         let has_marks = mark_at.is_some();
         let length = packet.len() as u32;
-        // Zeros behind the headers need no image, and a mark is written anyway.
+        // Zeros of long packets need no image, and a mark is written anyway.
         let payload = usize::from(shape.payload_at);
         let (zeros_end, rest) = match mark_at {
             Some((at, _)) => (at, at + mark::BYTES),
             None => (packet.len(), packet.len()),
         };
-        if packet[payload..zeros_end].iter().chain(&packet[rest..]).all(|byte| *byte == 0) {
+        let mut others = packet[payload..zeros_end].iter().chain(&packet[rest..]);
+        if packet.len() > IMAGE_MOST && others.all(|byte| *byte == 0) {
             packet.truncate(payload);
         }
         Self {
@@ -211,49 +232,98 @@ impl Flow {
         self.length.max(self.shape.payload_at.into())
     }
 
-    /// Makes the next packet, `length` bytes long and due at `time_ns`; the place is as long.
+    /// Makes the next packet, `length` bytes long; the place is as long.
     ///
     /// Cost: a copy of the image, zeros behind it, some 30 additions.
     #[inline]
-    pub(super) fn build(&self, arena: &[u8], place: &mut impl Place, length: usize, time_ns: u64) {
-        let image = self.image_at as usize;
-        let image = &arena[image..image + self.image_bytes as usize];
+    pub(super) fn build(
+        &self,
+        arena: &[u8],
+        place: &mut impl Place,
+        length: usize,
+        moment: &Moment,
+    ) {
+        match self.length {
+            0 => self.build_open(arena, place, length, moment),
+            _ => self.build_fixed(arena, place, moment),
+        }
+    }
+
+    /// Makes the next packet of a flow with one length.
+    #[inline]
+    pub(super) fn build_fixed(&self, arena: &[u8], place: &mut impl Place, moment: &Moment) {
+        let length = self.length as usize;
+        let image = self.image(arena);
         place.write(0, image);
-        let mut head = self.head;
-        let mut sum = self.sums.transport;
-        let mark_at = mark::offset(length).filter(|at| {
-            self.has_marks && (self.length > 0 || *at >= usize::from(self.shape.payload_at))
-        });
-        if self.length == 0 {
-            sum += self.patch_lengths(place, length);
-            if mark_at.is_some() {
-                let slope = self.shape.slope() * length as i32;
-                let check = mark::check(fold(self.sums.frame.wrapping_add_signed(slope)));
-                head[2..4].copy_from_slice(&check.to_be_bytes());
-                sum += u32::from(check);
-            }
-        }
-        let end = mark_at.unwrap_or(length);
-        if end > image.len() {
-            place.write(image.len(), &ZEROS[..end - image.len()]);
-        }
-        let Some(at) = mark_at else {
-            if self.length == 0 {
-                self.put_checksum(place, sum + self.without_mark());
+        let is_whole = image.len() == length;
+        if !self.has_marks {
+            if !is_whole {
+                place.write(image.len(), &ZEROS[..length - image.len()]);
             }
             return;
-        };
-        // Sequence and time: 10 bytes, 5 words.
-        let (sequence, time) = (self.sequence, time_ns & 0xffff_ffff_ffff);
-        let first = u64::from(sequence) << 32 | time >> 16;
-        place.write(at, &head);
-        place.write(at + HEAD_BYTES, &first.to_be_bytes());
-        place.write(at + HEAD_BYTES + 8, &(time as u16).to_be_bytes());
-        if at + mark::BYTES < length && image.len() < length {
+        }
+        // The place of a mark was found when the flow was made.
+        let at = (length - mark::BYTES) & !1;
+        if !is_whole {
+            self.put_rest(place, image.len(), at, length, &self.head);
+        }
+        let sum = self.sums.transport + self.put_moment(place, at, moment);
+        self.put_checksum(place, sum);
+    }
+
+    #[inline]
+    fn build_open(&self, arena: &[u8], place: &mut impl Place, length: usize, moment: &Moment) {
+        let image = self.image(arena);
+        place.write(0, image);
+        let mut sum = self.sums.transport + self.patch_lengths(place, length);
+        let has_room = length >= image.len() + mark::BYTES;
+        if !(self.has_marks && has_room) {
+            place.write(image.len(), &ZEROS[..length - image.len()]);
+            return self.put_checksum(place, sum + self.without_mark());
+        }
+        let at = (length - mark::BYTES) & !1;
+        let slope = self.shape.slope() * length as i32;
+        let check = mark::check(fold(self.sums.frame.wrapping_add_signed(slope)));
+        let mut head = self.head;
+        head[2..4].copy_from_slice(&check.to_be_bytes());
+        self.put_rest(place, image.len(), at, length, &head);
+        sum += u32::from(check) + self.put_moment(place, at, moment);
+        self.put_checksum(place, sum);
+    }
+
+    #[inline]
+    fn image<'a>(&self, arena: &'a [u8]) -> &'a [u8] {
+        let at = self.image_at as usize;
+        &arena[at..at + self.image_bytes as usize]
+    }
+
+    /// Writes what is behind the image, but for what differs by packet.
+    #[inline]
+    fn put_rest(
+        &self,
+        place: &mut impl Place,
+        from: usize,
+        mark_at: usize,
+        length: usize,
+        head: &[u8; HEAD_BYTES],
+    ) {
+        if mark_at > from {
+            place.write(from, &ZEROS[..mark_at - from]);
+        }
+        place.write(mark_at, head);
+        if mark_at + mark::BYTES < length {
             place.write(length - 1, &[0]);
         }
-        let time = (time >> 32) as u32 + (time as u32 >> 16) + (time as u32 & 0xffff);
-        self.put_checksum(place, sum + (sequence >> 16) + (sequence & 0xffff) + time);
+    }
+
+    /// Writes sequence and time: 10 bytes. Returns their sum.
+    #[inline]
+    fn put_moment(&self, place: &mut impl Place, mark_at: usize, moment: &Moment) -> u32 {
+        let sequence = self.sequence;
+        let first = u64::from(sequence) << 32 | moment.first;
+        place.write(mark_at + HEAD_BYTES, &first.to_be_bytes());
+        place.write(mark_at + HEAD_BYTES + 8, &moment.last.to_be_bytes());
+        moment.sum + (sequence >> 16) + (sequence & 0xffff)
     }
 
     /// What the sum of TCP or UDP has less in a packet that has no room for a mark.
@@ -341,7 +411,7 @@ mod tests {
             flow.store(&mut arena, image);
             flow.sequence = 0xfedc_ba98;
             let mut packet = vec![0xaa; length];
-            flow.build(&arena, &mut &mut packet[..], length, time_ns);
+            flow.build(&arena, &mut &mut packet[..], length, &Moment::new(time_ns));
             let inner = &packet[usize::from(shape.network_at) - 14..];
             for part in [&packet, inner] {
                 let parsed = parse(LinkType::ETHERNET, part);

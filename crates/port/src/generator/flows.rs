@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use burstline_log::{SCRATCH_PACKETS, Scratch};
+use burstline_log::{Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_wire::checksum;
 use burstline_wire::hash::FlowHasher;
 use burstline_wire::headers::{Headers, LinkType, Outcome, parse, protocol};
 use burstline_wire::mark::Stream;
 
-use super::flow::{Flow, Place};
+use super::flow::{Flow, Moment, Place};
 use super::headers::{Shape, complete, headers};
 use super::recipe::{Content, Pattern, Recipe};
 use super::sizes::FCS_BYTES;
@@ -30,6 +30,13 @@ pub(super) struct Flows {
     longest: u32,
     /// What to tell of a template.
     pub(super) note: Option<String>,
+}
+
+/// What [`Flows::fill`] has made.
+#[derive(Clone, Copy)]
+pub(super) struct Filled {
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
 }
 
 impl Flows {
@@ -60,7 +67,7 @@ impl Flows {
             flow.store(&mut self.arena, &bytes);
             let length = flow.shortest() as usize;
             let mut packet = vec![0; length];
-            flow.build(&self.arena, &mut &mut packet[..], length, 0);
+            flow.build(&self.arena, &mut &mut packet[..], length, &Moment::new(0));
             flow.hash = hasher.hash(LinkType::ETHERNET, &packet);
             self.longest = self.longest.max(flow.shortest());
             self.flows.push(flow);
@@ -117,7 +124,40 @@ impl Flows {
     /// Makes a packet in a place of its whole length.
     #[inline]
     pub(super) fn build(&self, number: u32, place: &mut impl Place, length: usize, time_ns: u64) {
-        self.flow(number).build(&self.arena, place, length, time_ns);
+        let flow = &self.flows[number as usize];
+        flow.build(&self.arena, place, length, &Moment::new(time_ns));
+    }
+
+    /// Whether every flow has one length.
+    pub(super) fn are_fixed(&self) -> bool {
+        self.flows.iter().all(|flow| flow.length().is_some())
+    }
+
+    /// Makes packets of flows with one length each, all at one time, until the log is full or
+    /// there are `count`. `flow_of`: the flow of the packet so many after the first.
+    #[inline]
+    pub(super) fn fill(
+        &mut self,
+        writer: &mut Writer,
+        count: u64,
+        (time_ns, port): (u64, u8),
+        flow_of: impl Fn(u64) -> u32,
+    ) -> Filled {
+        let moment = Moment::new(time_ns);
+        let mut filled = Filled { packets: 0, bytes: 0 };
+        while filled.packets < count {
+            let flow = &mut self.flows[flow_of(filled.packets) as usize];
+            let length = flow.shortest();
+            let Some(mut slot) = writer.reserve(length as usize) else { break };
+            flow.build_fixed(&self.arena, &mut slot, &moment);
+            flow.sequence = flow.sequence.wrapping_add(1);
+            let mut meta = Meta::new(time_ns, length, port);
+            meta.hash = flow.hash;
+            slot.commit(&meta);
+            filled.packets += 1;
+            filled.bytes += u64::from(length);
+        }
+        filled
     }
 
     /// The longest packet, without FCS.

@@ -55,6 +55,8 @@ pub(super) struct Generator {
     began_ns: Option<(u64, u64)>,
     /// Whether a packet's time is when it is made, not one of the schedule.
     is_clocked: bool,
+    /// Whether packets differ by flow only, and all are wanted.
+    is_fast: bool,
     /// The least time of a packet of this call.
     floor_ns: u64,
     lent: Option<AlignedBuffer>,
@@ -101,6 +103,7 @@ impl Generator {
         let packet = vec![0; flows.longest()];
         let mut account = PortAccount::default();
         flows.note.iter().for_each(|note| account.note(|| note.clone()));
+        let is_fast = is_clocked && flows.are_fixed() && program.is_none();
         Ok(Self {
             info,
             whole: packet.clone(),
@@ -111,6 +114,7 @@ impl Generator {
             recipe,
             began_ns: None,
             is_clocked,
+            is_fast,
             floor_ns: 0,
             lent: None,
             port,
@@ -173,21 +177,34 @@ impl Generator {
     /// Flow and size of the next packet.
     #[inline]
     fn draw(&self) -> Drawn {
-        let flows = self.flows.len() as u64;
-        let mut flow = 0;
-        let mut chance = 0;
-        if flows > 1 || self.flows.flow(0).length().is_none() {
-            chance = mix(self.recipe.seed.wrapping_add(self.next.wrapping_mul(GOLDEN)));
-            flow = match self.recipe.is_cycled {
-                true => (self.next % flows) as u32,
-                false => (((chance & 0xffff_ffff) * flows) >> 32) as u32,
-            };
-        }
+        let (flow, chance) = draw(self.recipe.seed, self.next, self.turns());
         let length = self.flows.flow(flow).length().unwrap_or_else(|| {
             let size = self.recipe.sizes.draw((chance >> 32) as u32);
             (size - FCS_BYTES).max(self.flows.flow(flow).shortest())
         });
         Drawn { flow, length }
+    }
+
+    /// How many flows there are, and whether they take turns.
+    fn turns(&self) -> (u64, bool) {
+        (self.flows.len() as u64, self.recipe.is_cycled)
+    }
+
+    /// The short way of `receive`: whole packets of flows with one length each, none of which is
+    /// judged, all of them made now.
+    fn receive_fast(&mut self, writer: &mut Writer, budget: u64, left: u64) -> Received {
+        let (first, seed, turns) = (self.next, self.recipe.seed, self.turns());
+        let count = budget.min(left);
+        let now = (self.floor_ns, self.port);
+        let filled = match turns.0 {
+            1 => self.flows.fill(writer, count, now, |_| 0),
+            _ => self.flows.fill(writer, count, now, |more| draw(seed, first + more, turns).0),
+        };
+        self.next += filled.packets;
+        self.account.offered = self.next;
+        self.account.bytes_copied += filled.bytes;
+        let state = if filled.packets < count { PortState::Blocked } else { PortState::Busy };
+        Received { packets: filled.packets, state: self.state_after(state) }
     }
 
     /// When the next packet is due.
@@ -261,9 +278,12 @@ impl Port for Generator {
         if budget == 0 && due > 0 {
             return Ok(Received { packets: 0, state: PortState::Blocked });
         }
+        let longest = (self.snapshot_bytes as usize).min(writer.max_packet_bytes());
+        if self.is_fast && longest >= self.flows.longest() {
+            return Ok(self.receive_fast(writer, budget, due));
+        }
         let (all, last) = (self.next.saturating_add(due), self.last_of_call(due));
         let (mut packets, mut is_full) = (0, false);
-        let longest = (self.snapshot_bytes as usize).min(writer.max_packet_bytes());
         while packets < budget && self.next < last {
             let drawn = self.draw();
             if self.judge.is_some() && self.skip_unwanted(drawn) {
@@ -355,6 +375,17 @@ impl Port for Generator {
         }
         account
     }
+}
+
+/// The flow of a packet, of so many that take turns or not, and what else is left to chance.
+#[inline]
+fn draw(seed: u64, packet: u64, (flows, take_turns): (u64, bool)) -> (u32, u64) {
+    let chance = mix(seed.wrapping_add(packet.wrapping_mul(GOLDEN)));
+    let flow = match take_turns {
+        true => packet % flows,
+        false => ((chance & 0xffff_ffff) * flows) >> 32,
+    };
+    (flow as u32, chance)
 }
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;

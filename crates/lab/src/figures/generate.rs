@@ -1,0 +1,5 @@
+//! Making packets: in memory, on one core.
+
+mod log;
+
+pub(super) use log::{fixed, varied};
