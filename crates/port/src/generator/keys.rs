@@ -27,7 +27,7 @@ pub const GENERATOR_KEYS: &[GeneratorKey] = &[
          frame whose headers need more is longer",
     ),
     key(
-        "size_basis",
+        "size-basis",
         "fcs|no-fcs",
         "Whether sizes include the FCS, as in RFC 2544 [default: fcs]: then 64 has 60 bytes here",
     ),
@@ -74,15 +74,15 @@ pub const GENERATOR_KEYS: &[GeneratorKey] = &[
     key("sport", "LIST", "Source ports: 1024, 1024-2047, several with commas [default: from 1024]"),
     key("dport", "LIST", "Destination ports, likewise [default: 7]"),
     key("vlan", "LIST", "VLANs, 0 to 4094, likewise [default: no tag]"),
-    key("src_mac", "MAC", "Source of the Ethernet header [default: 02:00:00:00:00:01]"),
-    key("dst_mac", "MAC", "Destination of the Ethernet header [default: 02:00:00:00:00:02]"),
+    key("src-mac", "MAC", "Source of the Ethernet header [default: 02:00:00:00:00:01]"),
+    key("dst-mac", "MAC", "Destination of the Ethernet header [default: 02:00:00:00:00:02]"),
     key(
         "vxlan",
         "VNI",
         "Put each frame into VXLAN over IPv4, 50 bytes more; a VLAN is then outside",
     ),
-    key("outer_src", "ADDRESS", "Source address around VXLAN [default: 198.18.255.255]"),
-    key("outer_dst", "ADDRESS", "Destination address around VXLAN [default: 198.19.255.255]"),
+    key("outer-src", "ADDRESS", "Source address around VXLAN [default: 198.18.255.255]"),
+    key("outer-dst", "ADDRESS", "Destination address around VXLAN [default: 198.19.255.255]"),
     key(
         "template",
         "FILE",

@@ -27,7 +27,7 @@ const ECHO: u128 = 7;
 /// What the packets of a template do not leave open.
 const MADE_ONLY: [&str; 15] = [
     "size",
-    "size_basis",
+    "size-basis",
     "flows",
     "protocol",
     "ip",
@@ -36,11 +36,11 @@ const MADE_ONLY: [&str; 15] = [
     "sport",
     "dport",
     "vlan",
-    "src_mac",
-    "dst_mac",
+    "src-mac",
+    "dst-mac",
     "vxlan",
-    "outer_src",
-    "outer_dst",
+    "outer-src",
+    "outer-dst",
 ];
 
 /// Which of two kinds a flow is.
@@ -298,10 +298,10 @@ fn parse_ip(address: &Address, typed: [&Addresses; 2]) -> Result<Choice, Address
     }
 }
 
-/// Reads `dst_mac` and `src_mac`; locally administered ones where they are not there.
+/// Reads `dst-mac` and `src-mac`; locally administered ones where they are not there.
 fn parse_macs(address: &Address) -> Result<[u8; 12], AddressError> {
     let mut macs = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
-    for (key, at) in [("dst_mac", 0), ("src_mac", 6)] {
+    for (key, at) in [("dst-mac", 0), ("src-mac", 6)] {
         let Some(value) = address.parameter(key) else { continue };
         let bytes: Vec<_> = value.split(':').map(|part| u8::from_str_radix(part, 16)).collect();
         match bytes.len() == 6 && bytes.iter().all(Result::is_ok) {
@@ -317,7 +317,7 @@ fn parse_macs(address: &Address) -> Result<[u8; 12], AddressError> {
 }
 
 fn parse_vxlan(address: &Address) -> Result<Option<Vxlan>, AddressError> {
-    let ends = ["outer_src", "outer_dst"];
+    let ends = ["outer-src", "outer-dst"];
     let Some(value) = address.parameter("vxlan") else {
         return match ends.iter().find_map(|key| Some((*key, address.parameter(key)?))) {
             Some((key, value)) => Err(address.bad_value(key, value, "there is no vxlan=VNI")),

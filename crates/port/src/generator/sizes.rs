@@ -28,10 +28,10 @@ pub(super) enum Sizes {
 }
 
 impl Sizes {
-    /// Reads the keys `size` and `size_basis`.
+    /// Reads the keys `size` and `size-basis`.
     pub(super) fn parse(address: &Address) -> Result<Self, AddressError> {
         let basis = [("fcs", 0), ("no-fcs", FCS_BYTES)];
-        let more = address.choice("size_basis", &basis, 0)?;
+        let more = address.choice("size-basis", &basis, 0)?;
         let value = address.parameter("size").unwrap_or(if more == 0 { "64" } else { "60" });
         let wrong = || {
             let (least, most) = (SIZES.start() - more, SIZES.end() - more);
@@ -117,8 +117,8 @@ mod tests {
         assert_eq!(sizes("size=64,128"), Sizes::List(vec![64, 128]));
         assert_eq!(sizes("size=random:64-1518"), sizes("size=dma"));
         assert_eq!(sizes("size=article"), Sizes::Range(68, 256));
-        assert_eq!(sizes("size_basis=no-fcs"), Sizes::List(vec![64]));
-        assert_eq!(sizes("size_basis=no-fcs&size=random:60-1514"), Sizes::Range(64, 1518));
+        assert_eq!(sizes("size-basis=no-fcs"), Sizes::List(vec![64]));
+        assert_eq!(sizes("size-basis=no-fcs&size=random:60-1514"), Sizes::Range(64, 1518));
         assert_eq!((sizes("size=64,64").only(), sizes("size=imix").only()), (Some(64), None));
     }
 
