@@ -26,6 +26,7 @@ mod error;
 mod file;
 mod filter;
 mod generator;
+mod live;
 mod open;
 mod opened;
 mod port;

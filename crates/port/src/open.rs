@@ -65,18 +65,20 @@ pub const SCHEMES: &[Scheme] = &[
     },
     Scheme {
         name: "afpacket",
-        help: "copies of what a network interface receives and sends; needs CAP_NET_RAW",
+        help: "copies of what a network interface receives and sends; sends by it; needs \
+               CAP_NET_RAW",
         example: "afpacket:eth0?direction=in",
         open_sources: Some(|address, options| Ok(vec![afpacket::open_source(address, options)?])),
-        open_sink: None,
+        open_sink: Some(afpacket::open_sink),
         probing: Probing::Interface(afpacket::probe),
     },
     Scheme {
         name: "xdp",
-        help: "takes what a network interface receives away from the host; needs CAP_BPF",
+        help: "takes what a network interface receives away from the host, needs CAP_BPF; sends by \
+               it, needs CAP_NET_RAW",
         example: "xdp:eth1?mode=native",
         open_sources: Some(xdp::open_sources),
-        open_sink: None,
+        open_sink: Some(xdp::open_sink),
         probing: Probing::Interface(xdp::probe),
     },
     Scheme {

@@ -4,5 +4,6 @@
 mod common;
 
 mod backends;
+mod live_sinks;
 mod sinks;
 mod sources;
