@@ -22,9 +22,9 @@
 //!   every log, so nothing is in flight between them when the job is over.
 
 mod receive;
-mod record;
+pub(crate) mod record;
 mod summary;
-mod tail;
+pub(crate) mod tail;
 
 use std::sync::atomic::AtomicBool;
 use std::thread::{Scope, ScopedJoinHandle};

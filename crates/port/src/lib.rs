@@ -44,7 +44,8 @@ pub use generator::{GENERATOR_KEYS, GeneratorKey};
 pub use open::{OpenOptions, SCHEMES, Scheme, open_sink, open_source, open_sources};
 pub use opened::OpenedFiles;
 pub use port::{
-    Capabilities, InterfaceTotals, Lent, Port, PortInfo, PortState, Received, TimestampSource,
+    Capabilities, InterfaceTotals, Lent, Pacing, Port, PortInfo, PortState, Received,
+    TimestampSource,
 };
 pub use probe::{Probe, ProbeOptions, Remark, probe_ports};
 pub use table::{PortTable, TableEntry};

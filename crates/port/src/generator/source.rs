@@ -13,7 +13,7 @@ use super::schedule::Schedule;
 use super::sizes::FCS_BYTES;
 use crate::filter::UNWANTED_MOST;
 use crate::{
-    Address, Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
+    Address, Capabilities, Lent, Loss, OpenOptions, Pacing, Port, PortAccount, PortError, PortInfo,
     PortState, Received, TimestampSource,
 };
 
@@ -365,6 +365,20 @@ impl Port for Generator {
         let state = self.state_after(state);
         let buffer = &*self.lent.insert(buffer);
         Ok(Lent { burst: scratch.burst(buffer, first_packet), state })
+    }
+
+    fn pacing(&self) -> Option<Pacing> {
+        if !self.pace.is_paced {
+            return None;
+        }
+        // Before the first poll, the first packet is due at once.
+        let next_ns = self.schedule.next_ns;
+        let (began_ns, first_ns) = self.began_ns.unwrap_or((0, next_ns));
+        Some(Pacing {
+            packets_per_s: self.pace.rate_milli as f64 / 1e3,
+            next_ns: began_ns.saturating_add(next_ns - first_ns),
+            origin_ns: first_ns.wrapping_sub(began_ns),
+        })
     }
 
     fn account(&self) -> PortAccount {
