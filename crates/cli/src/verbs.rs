@@ -4,6 +4,7 @@ mod capture;
 mod count;
 mod demo;
 mod doctor;
+mod generate;
 
 use std::process::ExitCode;
 
@@ -19,6 +20,7 @@ pub(crate) use capture::capture;
 pub(crate) use count::count;
 pub(crate) use demo::demo;
 pub(crate) use doctor::doctor;
+pub(crate) use generate::generate;
 
 /// Prints a completion script.
 pub(crate) fn completions(shell: Shell) -> Result<ExitCode, Failure> {
