@@ -291,7 +291,7 @@ impl<'a> Sender<'a> {
         let now_ns = now_ns.wrapping_add(pacing.origin_ns);
         for packet in scratch.burst(&[], 0).packets() {
             let late_ns = now_ns.saturating_sub(packet.time_ns());
-            self.sent.lateness.saturating_record(late_ns);
+            crate::verify::record(&mut self.sent.lateness, late_ns);
         }
     }
 

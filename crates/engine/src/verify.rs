@@ -30,7 +30,7 @@ use burstline_wire::mark::{self, Mark, Stream};
 use hdrhistogram::Histogram;
 
 use flow::Flow;
-pub(crate) use flow::histogram;
+pub(crate) use flow::{histogram, record};
 
 pub use flow::WINDOW;
 pub use report::{FlowVerdict, Latency, Verdict};
@@ -136,7 +136,7 @@ impl Verifier {
     fn time(&mut self, flow: usize, mark: &Mark, time_ns: u64) {
         match u64::try_from(mark.age_ns(time_ns)) {
             Ok(age_ns) => {
-                self.latency.saturating_record(age_ns);
+                record(&mut self.latency, age_ns);
                 self.flows[flow].time(age_ns);
             }
             Err(_) => self.clock_behind += 1,

@@ -49,4 +49,6 @@ pub use port::{
 };
 pub use probe::{Probe, ProbeOptions, Remark, probe_ports};
 pub use table::{PortTable, TableEntry};
-pub use wrap::{FaultInjector, FaultPlan, Tracer};
+pub use wrap::{
+    FaultInjector, FaultPlan, Impairer, ImpairmentCounts, ImpairmentPlan, ImpairmentTally, Tracer,
+};

@@ -68,6 +68,7 @@ pub fn all() -> Vec<Entry> {
         Entry { name: "idle-cpu", measure: idle::measure },
         Entry { name: "generate-log-64", measure: generate::fixed },
         Entry { name: "generate-log-64-flows", measure: generate::varied },
+        Entry { name: "pacing", measure: generate::pacing },
         Entry { name: "startup-loss", measure: startup::measure },
     ]
 }
