@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use burstline_testbed::{Bed, FAR, NEAR};
 use support::live::{Live, wait_until};
-use support::{Directory, PROGRAM, assert_closed, command, judged_packets, last_object, run, run_json};
+use support::{
+    Directory, PROGRAM, assert_closed, command, judged_packets, last_object, run, run_json,
+};
 
 fn generate(flags: &str, code: i32) -> serde_json::Value {
     let arguments: Vec<&str> = ["generate"].into_iter().chain(flags.split(' ')).collect();
@@ -51,7 +53,11 @@ fn a_template_is_sent_as_it_is_but_for_its_mark() {
     let report = run_json(&["count", &file, "--verify"], 0);
     assert!(report["verify"]["unique"].as_u64().unwrap() > 0, "{report}");
     let refused = run(&["generate", "-o", "null:", "--template", support::REAL, "--vlan", "1"]);
-    assert!(refused.code == Some(2) && refused.stderr.contains("leave out vlan"), "{}", refused.stderr);
+    assert!(
+        refused.code == Some(2) && refused.stderr.contains("leave out vlan"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]
@@ -76,7 +82,10 @@ fn a_rate_that_cannot_be_reached_is_said() {
     let report = generate("-o null: --rate 1k --packets 100", 0);
     assert_eq!(report["generate"]["lateness_ns"]["packets"], 100);
     let said = run(&["generate", "-o", "null:", "--rate", "1G", "--duration", "100ms"]).stdout;
-    assert!(said.contains("asked 1.00 Gpps, reached") && said.contains("the core's limit"), "{said}");
+    assert!(
+        said.contains("asked 1.00 Gpps, reached") && said.contains("the core's limit"),
+        "{said}"
+    );
 }
 
 #[test]

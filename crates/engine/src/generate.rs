@@ -139,7 +139,7 @@ struct Sent {
     taken: Tally,
     lost: Losses,
     span: Span,
-    /// When the first packet was to be sent, and when the last one had been, by the monotonic clock.
+    /// When the first packet was to be sent, and when the last one had been: monotonic clock.
     first_ns: Option<u64>,
     last_ns: u64,
     /// Time that making packets took, and sending them.

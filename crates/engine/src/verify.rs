@@ -86,8 +86,8 @@ impl Verifier {
         }
     }
 
-    /// Looks at the packets of a burst, in order. Packets of one flow have to come here in the order
-    /// in which they arrived.
+    /// Looks at the packets of a burst, in order. Packets of one flow have to come here in the
+    /// order in which they arrived.
     ///
     /// Cost: a pass over each packet's bytes, a look into a table where flows take turns, some
     /// allocations for a new flow.

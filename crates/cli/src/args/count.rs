@@ -32,10 +32,10 @@ pub(crate) struct CountArgs {
     #[command(flatten)]
     pub(crate) common: CommonArgs,
 
-    /// Look at the marks of generated packets: what was lost, doubled, reordered, corrupted, and how
-    /// long it took, for each flow. Any defect is a failure. By frame, every byte has to be as it was
-    /// sent; by checksums, only those of IPv4, TCP and UDP have to hold, for what came through a
-    /// router
+    /// Look at the marks of generated packets: what was lost, doubled, reordered, corrupted, and
+    /// how long it took, for each flow. Any defect is a failure. By frame, every byte has to be as
+    /// it was sent; by checksums, only those of IPv4, TCP and UDP have to hold, for what came
+    /// through a router
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "frame")]
     pub(crate) verify: Option<Verify>,

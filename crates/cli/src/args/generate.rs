@@ -7,9 +7,9 @@ use super::JobArgs;
 
 const EXAMPLES: &str = "\
 Examples:
-  burstline generate -o eth1 --packets 1M --size 64           as fast as it goes, by a packet socket
+  burstline generate -o eth1 --packets 1M --size 64        as fast as it goes, by a packet socket
   burstline generate -o xdp:eth1 --size imix --rate 9.5Gbit/s --flows 10k --duration 60s
-  burstline generate -o eth1 --rate 100k                      a packet each 10 us, on a core of its own
+  burstline generate -o eth1 --rate 100k                a packet each 10 us, on a core of its own
   burstline generate -o eth1 --rate 1M --burst 32             the same load in bursts
   burstline generate -o eth1 --rate 50% --size 1518           half of what the link has
   burstline generate -o x.pcapng --packets 1000 --src 10.0.0.0/24 --dport 80,443 --protocol tcp

@@ -1,8 +1,8 @@
 //! One flow: its bytes that never change, and sums of what its checksums are of.
 //!
 //! ```text
-//!  image: headers (or, of a template, all)     | zeros | mark: magic, check, stream | sequence, time
-//!  patched, where lengths differ: lengths, IPv4 checksum, check     in every packet: checksum
+//!  image: headers, or all of a short packet | zeros | mark: magic, check, stream | number, time
+//!  patched, where lengths differ: lengths, IPv4 checksum, check       in all: TCP/UDP checksum
 //! ```
 //!
 //! Sums are taken from one complete packet, the model, whose checksums were computed in full. The
@@ -67,7 +67,7 @@ pub(super) struct Flow {
     /// The length of every packet, without FCS; 0 where it is drawn.
     length: u32,
     pub(super) hash: u32,
-    /// Of the next packet.
+    /// Of the next packet with a mark.
     pub(super) sequence: u32,
     sums: Sums,
     head: [u8; HEAD_BYTES],
@@ -221,9 +221,11 @@ impl Flow {
         (self.length > 0).then_some(self.length)
     }
 
-    /// Whether all of its packets have a mark, if they have one length.
-    pub(super) fn has_marks(&self) -> bool {
-        self.has_marks
+    /// Whether a packet of `length` bytes has a mark.
+    #[inline]
+    pub(super) fn is_marked(&self, length: u32) -> bool {
+        let least = u32::from(self.shape.payload_at) + mark::BYTES as u32;
+        self.has_marks && (self.length > 0 || length >= least)
     }
 
     /// The shortest packet, in bytes without FCS.
@@ -276,8 +278,7 @@ impl Flow {
         let image = self.image(arena);
         place.write(0, image);
         let mut sum = self.sums.transport + self.patch_lengths(place, length);
-        let has_room = length >= image.len() + mark::BYTES;
-        if !(self.has_marks && has_room) {
+        if !self.is_marked(length as u32) {
             place.write(image.len(), &ZEROS[..length - image.len()]);
             return self.put_checksum(place, sum + self.without_mark());
         }

@@ -93,7 +93,7 @@ impl Flows {
                 Some(shape) => Flow::fixed(&mut packet, shape, stream),
                 None => Flow::verbatim(&packet),
             };
-            marked += usize::from(flow.has_marks());
+            marked += usize::from(flow.is_marked(flow.shortest()));
             flow.store(&mut self.arena, &packet);
             flow.hash = hasher.hash(LinkType::ETHERNET, &packet);
             self.longest = self.longest.max(flow.shortest());
@@ -114,11 +114,11 @@ impl Flows {
         &self.flows[number as usize]
     }
 
-    /// Goes on to the next packet of a flow.
+    /// Goes on to the next packet of a flow. One without a mark has no number.
     #[inline]
-    pub(super) fn advance(&mut self, number: u32) {
+    pub(super) fn advance(&mut self, number: u32, length: u32) {
         let flow = &mut self.flows[number as usize];
-        flow.sequence = flow.sequence.wrapping_add(1);
+        flow.sequence = flow.sequence.wrapping_add(flow.is_marked(length).into());
     }
 
     /// Makes a packet in a place of its whole length.

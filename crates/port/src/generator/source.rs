@@ -233,7 +233,7 @@ impl Generator {
     #[inline]
     fn pass(&mut self, drawn: Drawn) {
         self.next += 1;
-        self.flows.advance(drawn.flow);
+        self.flows.advance(drawn.flow, drawn.length);
         self.schedule.advance();
         if !self.pace.is_paced {
             self.account.offered = self.next;

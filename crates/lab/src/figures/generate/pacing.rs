@@ -45,8 +45,8 @@ pub(in crate::figures) fn measure(context: &Context, name: &str) -> Result<Outco
         return Ok(Outcome::Smoke);
     }
     let mut details = vec![format!(
-        "{RATE} packets/s of 64 bytes for {run:?} into null:, p99 of the time from when a packet was \
-         due to when the sink had it; the issue asks for {ASKED_US} us on an idle core"
+        "{RATE} packets/s of 64 bytes for {run:?} into null:, p99 of the time from when a packet \
+         was due to when the sink had it; the issue asks for {ASKED_US} us on an idle core"
     )];
     let all = all.into_inner().map(|mut all| mem::take(&mut all)).unwrap_or_default();
     for late in all {
