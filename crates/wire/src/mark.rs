@@ -11,9 +11,10 @@
 //!
 //! - magic: [`MAGIC`].
 //! - check: the complement of the sum of all the packet's words, Ethernet header and mark
-//!   included, with the check as it is. It finds every error of one byte anywhere in the packet,
-//!   and misses one in 65,535 of the others. (A TCP or UDP checksum takes up whatever the payload has,
-//!   so the sum of a whole packet depends on its headers only: the check is a constant of a flow.)
+//!   included, with the check as it is. It finds every error of one byte anywhere in the
+//!   packet, and misses one in 65,535 of the others. (A TCP or UDP checksum takes up whatever the
+//!   payload has, so the sum of a whole packet depends on its headers only: the check is a
+//!   constant of a flow and a length.)
 //! - run and flow: 12 and 20 bits, see [`Stream`].
 //! - sequence: number of the packet among those of its flow that have a mark, from 0, modulo 2^32.
 //! - time: when the packet was due, in ns since 1970, modulo 2^48 (78 hours).

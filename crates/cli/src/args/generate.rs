@@ -8,7 +8,7 @@ use super::JobArgs;
 const EXAMPLES: &str = "\
 Examples:
   burstline generate -o eth1 --packets 1M --size 64        as fast as it goes, by a packet socket
-  burstline generate -o xdp:eth1 --size imix --rate 9.5Gbit/s --flows 10k --duration 60s
+  burstline generate -o xdp:eth1 --size imix --rate 9.5Gbit/s --flows 10000 --duration 60s
   burstline generate -o eth1 --rate 100k                a packet each 10 us, on a core of its own
   burstline generate -o eth1 --rate 1M --burst 32             the same load in bursts
   burstline generate -o eth1 --rate 50% --size 1518           half of what the link has
@@ -23,7 +23,7 @@ Sinks are eth1 or afpacket:eth1, xdp:eth1, a file (x.pcapng, x.pcap?format=pcap,
 The last 18 bytes of each packet are its mark, big-endian: magic b57e, check (2 bytes), run and flow
 (12 and 20 bits), number in the flow (4 bytes), time due in ns since 1970 modulo 2^48 (6 bytes); in
 packets of odd length a zero follows. The least frames that have room for one are 64 bytes with
-UDP/IPv4, 76 with TCP, 20 more with IPv6, 4 with a VLAN tag, 50 with VXLAN. Shorter ones have none.";
+UDP/IPv4, 76 with TCP, 20 more with IPv6, 4 with a VLAN tag, 50 with VXLAN. Others have none.";
 
 /// Send made packets, at a rate or as fast as the sink takes them
 ///

@@ -94,10 +94,7 @@ impl Generator {
             ..Capabilities::default()
         };
         let start_ns = recipe.start_ns.unwrap_or_else(clock::realtime_ns);
-        let timestamps = match is_clocked {
-            true => TimestampSource::Poll,
-            false => TimestampSource::Synthetic,
-        };
+        let timestamps = TimestampSource::Synthetic;
         let info = PortInfo { name: address.to_string(), capabilities, timestamps };
         let program = options.filter.compile(&info.name, LinkType::ETHERNET)?;
         let packet = vec![0; flows.longest()];

@@ -131,7 +131,7 @@ fn testpmd(context: &Context, flags: &[&str]) -> Result<f64, String> {
     let pages = pages::Reservation::take(PEER_PAGES);
     let cores = context.cores;
     let output = Command::new("timeout")
-        .args(["-s", "INT", "6", "dpdk-testpmd", "--lcores"])
+        .args(["-s", "INT", "9", "dpdk-testpmd", "--lcores"])
         .arg(format!("0@{},1@{}", cores.producer.0, cores.consumer.0))
         .args(["--no-pci", "--no-telemetry", "--in-memory", "-m", "512", "--vdev", "net_null0"])
         .args(["--", "--forward-mode=txonly", "--txpkts=60", "--stats-period=1"])
