@@ -11,7 +11,7 @@ use burstline_engine::{EngineError, Limits, Progress, Report, Source};
 use burstline_port::{OpenOptions, PortTable};
 use burstline_sys::privileges;
 
-use crate::args::CommonArgs;
+use crate::args::{CommonArgs, JobArgs};
 use crate::failure::{FAILED, Failure, complain};
 use crate::view::View;
 
@@ -46,7 +46,9 @@ impl CommonArgs {
         }
         Ok(opened)
     }
+}
 
+impl JobArgs {
     /// What bounds the job.
     pub(crate) fn limits(&self) -> Limits {
         Limits { packets: self.packets, duration_ns: self.duration }
@@ -122,7 +124,7 @@ pub(crate) fn watch(
 const STARTING: Duration = Duration::from_millis(1);
 
 /// Prints the report, and says how the program ends.
-fn conclude(view: &View, report: &Report, is_strict: bool) -> Result<ExitCode, Failure> {
+pub(crate) fn conclude(view: &View, report: &Report, is_strict: bool) -> Result<ExitCode, Failure> {
     // The ports of one interface say the same of it: once is enough.
     let mut said = Vec::new();
     for error in report.errors.iter().map(ToString::to_string) {

@@ -10,8 +10,8 @@ use burstline_port::Address;
 use burstline_sys::memory::NodeId;
 use burstline_topo::{Inventory, Plan, PlanError, PlanRequest, SourceRequest, plan};
 
-use crate::args::CommonArgs;
 use crate::args::values::{Cores, Node};
+use crate::args::{CommonArgs, JobArgs};
 use crate::failure::Failure;
 
 /// What a verb's threads do besides receiving.
@@ -45,6 +45,13 @@ impl Placed {
 impl CommonArgs {
     /// Places a job of these sources and workers: by the flags, by a plan, or not at all.
     pub(crate) fn place(&self, workers: &Workers) -> Result<Placed, Failure> {
+        self.place_at(&self.sources, workers)
+    }
+}
+
+impl JobArgs {
+    /// As [`CommonArgs::place`], for a job with a thread for each of `ports`.
+    pub(crate) fn place_at(&self, ports: &[Address], workers: &Workers) -> Result<Placed, Failure> {
         let threads = Threads {
             class: self.priority,
             poll: self.poll,
@@ -69,7 +76,7 @@ impl CommonArgs {
             return Ok(unplaced(threads));
         }
         let request = PlanRequest {
-            sources: source_requests(&self.sources, &inventory),
+            sources: source_requests(ports, &inventory),
             workers: Some(workers.count),
             worker_name: workers.name.to_owned(),
             receive_node: self.node_number(),

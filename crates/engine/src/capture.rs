@@ -27,9 +27,9 @@
 mod flight;
 mod in_place;
 mod receive;
-mod record;
+pub(crate) mod record;
 mod summary;
-mod tail;
+pub(crate) mod tail;
 
 use std::sync::atomic::AtomicBool;
 use std::thread::{Scope, ScopedJoinHandle};

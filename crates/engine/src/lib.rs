@@ -5,6 +5,8 @@
 //!
 //! capture    sources --receive--> log --burst--> sink            one receive thread, one recorder
 //!            sources --receive--> log -/                         or several, with a log each
+//!
+//! generate   gen: --lend--> burst -> sink                        one thread, made and sent in turn
 //! ```
 //!
 //! A job is a list of [`Source`]s, what bounds it ([`Limits`]), where its threads run
@@ -30,6 +32,7 @@ mod capture;
 mod clock;
 mod count;
 mod error;
+mod generate;
 mod job;
 mod ledger;
 mod progress;
@@ -38,11 +41,13 @@ mod rehearsal;
 mod report;
 mod stage;
 mod tally;
+mod verify;
 mod waiting;
 
 pub use capture::{CaptureOptions, FlightOptions, Policy, capture, capture_flight};
-pub use count::count;
+pub use count::{count, count_verified};
 pub use error::EngineError;
+pub use generate::{GenerateOptions, Generated, Limit, generate};
 pub use job::{Limits, Source, Threads};
 pub use ledger::{PortReport, Total};
 pub use progress::{Counts, Progress, Snapshot};
@@ -52,4 +57,5 @@ pub use report::{
     CpuReport, FlightFile, FlightReport, MemoryReport, PlacementReport, Report, StageReport,
     ThreadPlace, TimestampReport,
 };
+pub use verify::{FlowVerdict, Integrity, Latency, Verdict, Verifier, WINDOW};
 pub use waiting::PollMode;

@@ -11,6 +11,8 @@
 //! - `hash`: Toeplitz as NICs compute it, and a hash that does not see the direction; fragments
 //!   follow their flow.
 //! - `filter`: classic BPF programs, checked and run: is this packet wanted?
+//! - `checksum`: the Internet checksum, by parts; whether a packet's own hold.
+//! - `mark`: what a generated packet carries, so that its receiver can tell what became of it.
 //! - `files`: pcap, pcapng and the segmented pcapng of our own recordings.
 //!
 //! This crate does no I/O and knows no device. It is the boundary where untrusted bytes become
@@ -22,8 +24,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod checksum;
 pub mod files;
 pub mod filter;
 pub mod flow;
 pub mod hash;
 pub mod headers;
+pub mod mark;

@@ -1,8 +1,10 @@
 //! `burstline count`.
 
-use clap::Args;
+use std::path::PathBuf;
 
-use super::{CommonArgs, LogArgs};
+use clap::{Args, ValueEnum};
+
+use super::{CommonArgs, LogArgs, values};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -15,6 +17,8 @@ Examples:
   zcat trace.gz | burstline count -               from standard input
   burstline count 'gen:?size=64' --duration 5s --cores 1
                                                   how fast this core can look at packets
+  burstline count xdp:eth2 --verify --expect 1000000          what became of a million that
+                                                  `generate` sent
   burstline count eth0 --poll busy --cores 1      the least latency, for the whole of a core
   burstline count 'gen:?rate=1M' --publish tap    packets for others to read, see log:
   burstline count 'log:tap?lossless'              what another program publishes";
@@ -33,4 +37,31 @@ pub(crate) struct CountArgs {
 
     #[command(flatten)]
     pub(crate) log: LogArgs,
+
+    /// Look at the marks of generated packets: what was lost, doubled, reordered, corrupted, and
+    /// how long it took, for each flow. Any defect is a failure. By frame, every byte has to be as
+    /// it was sent; by checksums, only those of IPv4, TCP and UDP have to hold, for what came
+    /// through a router
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true)]
+    #[arg(conflicts_with = "publish")]
+    #[arg(default_missing_value = "frame")]
+    pub(crate) verify: Option<Verify>,
+
+    /// Fail unless exactly N packets were delivered; with --verify, what was lost at the end is
+    /// counted, too
+    #[arg(long, value_name = "N", value_parser = values::expected, conflicts_with = "publish")]
+    pub(crate) expect: Option<u64>,
+
+    /// Write latencies into an HdrHistogram log (V2), in ns: all, and each flow by tag
+    #[arg(long, value_name = "FILE", requires = "verify")]
+    pub(crate) latency_log: Option<PathBuf>,
+}
+
+/// By what a packet is taken for intact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Verify {
+    /// Every byte is as it was sent
+    Frame,
+    /// The packet's own checksums hold
+    Checksums,
 }

@@ -41,6 +41,11 @@ pub(crate) fn packets(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "a whole number from 1, with k, M or G behind it or not".to_owned())
 }
 
+/// A number of packets that may be 0, as [`packets`] otherwise.
+pub(crate) fn expected(text: &str) -> Result<u64, String> {
+    if text == "0" { Ok(0) } else { packets(text) }
+}
+
 /// A time, above 0, in ns: `250ms`, `10s`, `5m`, `1h`.
 pub(crate) fn span_ns(text: &str) -> Result<u64, String> {
     const SECOND_NS: u64 = 1_000_000_000;

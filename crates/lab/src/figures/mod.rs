@@ -3,6 +3,7 @@
 mod capture_file;
 mod capture_live;
 mod count_file;
+mod generate;
 mod handoff;
 mod idle;
 mod latency;
@@ -65,6 +66,9 @@ pub fn all() -> Vec<Entry> {
         Entry { name: "capture-dumpcap", measure: capture_live::against_dumpcap },
         Entry { name: "capture-dumpcap-fast", measure: capture_live::against_dumpcap_fast },
         Entry { name: "idle-cpu", measure: idle::measure },
+        Entry { name: "generate-log-64", measure: generate::fixed },
+        Entry { name: "generate-log-64-flows", measure: generate::varied },
+        Entry { name: "pacing", measure: generate::pacing },
         Entry { name: "startup-loss", measure: startup::measure },
     ]
 }
@@ -77,8 +81,9 @@ mod tests {
     fn every_figure_between_threads_runs_and_both_sides_agree() {
         let stop = Arc::new(AtomicBool::new(false));
         let context = Context { smoke: true, full: false, runs: 1, cores: Cores::allowed(), stop };
-        let is_between_threads =
-            |entry: &Entry| ["handoff", "append"].iter().any(|kind| entry.name.starts_with(kind));
+        let is_between_threads = |entry: &Entry| {
+            ["handoff", "append", "generate-log"].iter().any(|kind| entry.name.starts_with(kind))
+        };
         for entry in all().into_iter().filter(is_between_threads) {
             let outcome = (entry.measure)(&context, entry.name);
             assert!(matches!(outcome, Ok(Outcome::Smoke)), "{}: {outcome:?}", entry.name);
