@@ -14,7 +14,7 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     let link = LinkType(u16::from(*number) + if *number > 250 { 256 } else { 0 });
-    let kind = [HashKind::None, HashKind::Rss, HashKind::Symmetric][usize::from(kind % 3)];
+    let kind = [HashKind::None, HashKind::Rss, HashKind::FiveTuple][usize::from(kind % 3)];
     // One parses for itself, the other is given the headers.
     let (mut whole, mut parsed) = (FlowHasher::new(kind), FlowHasher::new(kind));
     let mut rest = rest;

@@ -38,7 +38,7 @@ fn check(link: LinkType, packet: &[u8]) -> Headers {
     }
     let is_ip = matches!(headers.network, Network::Ipv4 | Network::Ipv6);
     assert_eq!(FlowKey::new(&headers, packet).is_some(), is_ip);
-    for kind in [HashKind::None, HashKind::Rss, HashKind::Symmetric] {
+    for kind in [HashKind::None, HashKind::Rss, HashKind::FiveTuple] {
         let mut hasher = FlowHasher::new(kind);
         assert_eq!(hasher.hash(link, packet), hasher.hash_parsed(link, &headers, packet));
     }
@@ -99,7 +99,7 @@ proptest! {
     ) {
         let headers = parse(LinkType::ETHERNET, &deep_frames()[which]);
         let _ = FlowKey::new(&headers, &one);
-        for kind in [HashKind::Rss, HashKind::Symmetric] {
+        for kind in [HashKind::Rss, HashKind::FiveTuple] {
             FlowHasher::new(kind).hash_parsed(LinkType::ETHERNET, &headers, &one);
         }
     }

@@ -34,7 +34,7 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
             pages: args.pages,
             node: common.memory_node(&threads),
             max_readers: 1,
-            hash_kind: common.hash as u32,
+            hash_kind: common.hash.code().into(),
             ..LogConfig::default()
         },
         threads,

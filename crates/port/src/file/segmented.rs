@@ -60,14 +60,9 @@ impl Segmented {
         segment_bytes: usize,
         link: LinkType,
         snapshot_bytes: u32,
-        hash: burstline_wire::hash::HashKind,
+        hash: HashKind,
     ) -> SegmentEncoder {
-        let kind = match hash {
-            burstline_wire::hash::HashKind::None => HashKind::None,
-            burstline_wire::hash::HashKind::Rss => HashKind::Rss,
-            burstline_wire::hash::HashKind::Symmetric => HashKind::Symmetric,
-        };
-        SegmentEncoder::new(segment_bytes, link, snapshot_bytes, kind, 0)
+        SegmentEncoder::new(segment_bytes, link, snapshot_bytes, hash, 0)
     }
 
     pub(super) fn interface(

@@ -58,7 +58,7 @@ pub use pcapng_encoder::PcapngEncoder;
 pub use record::{Damage, DamageKind, Direction, PacketOptions, Record, Step};
 pub use resolution::Resolution;
 pub use segment::{
-    HashKind, LOSS_CAUSES, LossCause, Recorded, SegmentEncoder, SegmentError, SegmentIndex,
+    LOSS_CAUSES, LossCause, Recorded, SegmentEncoder, SegmentError, SegmentIndex,
     Trailer, WorkEntry,
 };
 
