@@ -3,9 +3,9 @@
 mod files_build;
 
 use burstline_wire::files::{
-    Counters, Decoder, Direction, EncodeError, InterfaceDescription, LossCause,
-    MAX_CAPTURED, PacketToWrite, PcapNsEncoder, PcapngEncoder, SectionDescription, SegmentEncoder,
-    SegmentError, SegmentIndex,
+    Counters, Decoder, Direction, EncodeError, InterfaceDescription, LossCause, MAX_CAPTURED,
+    PacketToWrite, PcapNsEncoder, PcapngEncoder, SectionDescription, SegmentEncoder, SegmentError,
+    SegmentIndex,
 };
 use burstline_wire::hash::HashKind;
 use burstline_wire::headers::LinkType;

@@ -98,25 +98,14 @@ impl FlowHasher {
     /// `Byte`.
     #[inline]
     pub fn hash(&mut self, link: LinkType, packet: &[u8]) -> u32 {
-        match self.method {
+        let hash = match &self.method {
             Method::None => return 0,
-            Method::Byte(at) => return replicated(packet, at),
-            _ => {}
-        }
-        // The plain case apart from the others, so that it never stores its headers; each method
-        // apart from the others, so that the parser's facts go straight into it.
-        let Some(headers) = headers::parse_plain(link, packet) else {
-            return self.hash_general(link, packet);
+            Method::Byte(at) => return replicated(packet, *at),
+            Method::FiveTuple => plain(link, packet, |headers| five_tuple(headers, packet)),
+            Method::Rss(toeplitz) => plain(link, packet, |headers| rss(toeplitz, headers, packet)),
+            other => other.hash_plain(link, packet),
         };
-        match &self.method {
-            Method::FiveTuple => five_tuple(&headers, packet),
-            Method::Inner if tunnel::may_carry(&headers) => self.hash_general(link, packet),
-            Method::Inner => five_tuple(&headers, packet),
-            Method::Ip => symmetric_ip(&headers, (None, 0), packet).unwrap_or(0),
-            Method::Rss(toeplitz) => rss(toeplitz, &headers, packet),
-            // A plain packet has no tag.
-            _ => symmetric::vlans(iter::empty()),
-        }
+        hash.unwrap_or_else(|| self.hash_general(link, packet))
     }
 
     /// The hash of a packet whose headers are already known.
@@ -172,7 +161,7 @@ impl FlowHasher {
                 symmetric_hash(layer, (headers.ports, headers.protocol), packet)
             }
             Method::Ip => symmetric_hash(layer, (None, 0), packet),
-            Method::Rss(toeplitz) => rss(toeplitz, headers, packet),
+            Method::Rss(toeplitz) => rss(toeplitz, headers, packet).unwrap_or(0),
             // Number 0 says that the packet has a priority and no VLAN.
             Method::Vlan => {
                 let numbers = headers.tags().iter().map(|tag| tag.id());
@@ -196,6 +185,31 @@ impl FlowHasher {
     }
 }
 
+impl Method {
+    /// The hash of a plain packet that is no tunnel, by the methods that are not worth their place
+    /// in the loop of every caller.
+    #[inline(never)]
+    fn hash_plain(&self, link: LinkType, packet: &[u8]) -> Option<u32> {
+        match self {
+            Self::Inner => plain(link, packet, |headers| {
+                if tunnel::may_carry(headers) { None } else { five_tuple(headers, packet) }
+            }),
+            Self::Ip => plain(link, packet, |headers| symmetric_ip(headers, (None, 0), packet)),
+            // It has no tag.
+            Self::Vlan => plain(link, packet, |_| Some(symmetric::vlans(iter::empty()))),
+            Self::None | Self::Byte(_) | Self::FiveTuple | Self::Rss(_) => None,
+        }
+    }
+}
+
+/// What `hash` makes of a plain packet; `None` for the others.
+///
+/// One use of the headers for each parse: only then do they stay in registers.
+#[inline(always)]
+fn plain(link: LinkType, packet: &[u8], hash: impl FnOnce(&Headers) -> Option<u32>) -> Option<u32> {
+    headers::parse_plain(link, packet).and_then(|headers| hash(&headers))
+}
+
 /// A byte in each of the four of a hash, so that it spreads as it is, whichever bits are used.
 #[inline]
 fn replicated(packet: &[u8], at: usize) -> u32 {
@@ -204,23 +218,22 @@ fn replicated(packet: &[u8], at: usize) -> u32 {
 
 /// Source: Microsoft, "RSS Hashing Types": source address, destination address, source port,
 /// destination port, as in the packet. IPv6 addresses are those of the fixed header.
-#[inline]
-fn rss(toeplitz: &Toeplitz, headers: &Headers, packet: &[u8]) -> u32 {
+#[inline(always)]
+fn rss(toeplitz: &Toeplitz, headers: &Headers, packet: &[u8]) -> Option<u32> {
     let network = headers.network_offset as usize;
     let has_ports = matches!(headers.protocol, protocol::TCP | protocol::UDP);
     let ports = headers.ports.filter(|_| has_ports);
-    let hash = match headers.network {
-        Network::Ipv4 => bytes_at::<8>(packet, network + 12).map(|addresses| match ports {
-            Some(ports) => toeplitz.hash(&join::<8, 12>(addresses, ports)),
-            None => toeplitz.hash(&addresses),
-        }),
-        Network::Ipv6 => bytes_at::<32>(packet, network + 8).map(|addresses| match ports {
-            Some(ports) => toeplitz.hash(&join::<32, 36>(addresses, ports)),
-            None => toeplitz.hash(&addresses),
-        }),
-        Network::Llc | Network::None | Network::Other => None,
-    };
-    hash.unwrap_or(0)
+    match (headers.network, ports) {
+        (Network::Ipv4, Some(ports)) => {
+            Some(toeplitz.hash(&join::<8, 12>(bytes_at(packet, network + 12)?, ports)))
+        }
+        (Network::Ipv4, None) => Some(toeplitz.hash::<8>(&bytes_at(packet, network + 12)?)),
+        (Network::Ipv6, Some(ports)) => {
+            Some(toeplitz.hash(&join::<32, 36>(bytes_at(packet, network + 8)?, ports)))
+        }
+        (Network::Ipv6, None) => Some(toeplitz.hash::<32>(&bytes_at(packet, network + 8)?)),
+        (Network::Llc | Network::None | Network::Other, _) => None,
+    }
 }
 
 #[inline]
@@ -242,12 +255,12 @@ fn symmetric_hash(layer: &Layer<'_>, rest: (Option<Ports>, u8), packet: &[u8]) -
     symmetric_ip(layer.headers, rest, packet).or_else(of_stations).unwrap_or(0)
 }
 
-#[inline]
-fn five_tuple(headers: &Headers, packet: &[u8]) -> u32 {
-    symmetric_ip(headers, (headers.ports, headers.protocol), packet).unwrap_or(0)
+#[inline(always)]
+fn five_tuple(headers: &Headers, packet: &[u8]) -> Option<u32> {
+    symmetric_ip(headers, (headers.ports, headers.protocol), packet)
 }
 
-#[inline]
+#[inline(always)]
 fn symmetric_ip(headers: &Headers, rest: (Option<Ports>, u8), packet: &[u8]) -> Option<u32> {
     let network = headers.network_offset as usize;
     let (ports, protocol) = rest;

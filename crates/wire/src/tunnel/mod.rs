@@ -149,9 +149,7 @@ fn step(headers: &Headers, packet: &[u8]) -> Option<Inner> {
     let bytes = packet.get(..headers.end as usize)?;
     let (tunnel, content, start) = match headers.network {
         Network::Other => behind_link(headers, Cursor::new(bytes, headers.network_offset)),
-        Network::Ipv4 | Network::Ipv6 if !headers.is_later_fragment() => {
-            behind_ip(headers, bytes)
-        }
+        Network::Ipv4 | Network::Ipv6 if !headers.is_later_fragment() => behind_ip(headers, bytes),
         _ => None,
     }?;
     let (link, must_be_ip) = match content {
