@@ -13,9 +13,10 @@ use std::io;
 
 use burstline_sys::direct::{AlignedBuffer, OutputFile};
 use burstline_wire::files::{
-    Counters, EncodeError, HashKind, InterfaceDescription, LOSS_CAUSES, LossCause, PacketToWrite,
+    Counters, EncodeError, InterfaceDescription, LOSS_CAUSES, LossCause, PacketToWrite,
     SectionDescription, SegmentEncoder, SegmentIndex,
 };
+use burstline_wire::hash::HashKind;
 use burstline_wire::headers::LinkType;
 
 use super::layout::source;
