@@ -287,7 +287,7 @@ fn byte_spreads_over_any_number_of_workers_as_the_byte_does() {
         for byte in 0..=255u8 {
             let hash = u64::from(u32::from_ne_bytes([byte; 4]));
             by_rest[(hash % workers) as usize] += 1;
-            by_range[(hash * workers >> 32) as usize] += 1;
+            by_range[((hash * workers) >> 32) as usize] += 1;
         }
         for counts in [by_rest, by_range] {
             let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());

@@ -254,6 +254,16 @@ fn what_no_tunnel_sends_has_no_inner_packet() {
 }
 
 #[test]
+fn a_packet_whose_options_are_cut_off_is_not_inside_itself() {
+    // Found by the fuzzer: the options end behind the packet, so nothing lies behind them.
+    let mut frame = Carrier::IpInIp.carry(ENDS, 7, &flow()).framed().bytes;
+    frame[14] = 0x4f;
+    frame.truncate(14 + 56);
+    frame[16..18].copy_from_slice(&[0, 0]);
+    assert_eq!(first(&frame).1, None);
+}
+
+#[test]
 fn labels_at_the_bottom_and_the_length_of_stacks() {
     let inner = flow();
     let behind = |stack: Vec<u8>| {

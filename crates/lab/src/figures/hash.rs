@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use burstline_log::{Log, LogConfig, Meta, Writer};
+use burstline_log::{Appended, Log, LogConfig, Meta, Writer};
 use burstline_sys::affinity;
 use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::LinkType;
@@ -101,8 +101,7 @@ fn ns_a_packet(
                 let mut meta = Meta::new(traffic::time_of(counter), PACKET_BYTES as u32, 0);
                 meta.hash = hash(frame);
                 sum += u64::from(meta.hash);
-                writer.append(frame, &meta);
-                counter += 1;
+                counter += u32::from(writer.append(frame, &meta) == Appended::Whole);
             }
             writer.publish();
         }

@@ -149,8 +149,8 @@ fn step(headers: &Headers, packet: &[u8]) -> Option<Inner> {
     let bytes = packet.get(..headers.end as usize)?;
     let (tunnel, content, start) = match headers.network {
         Network::Other => behind_link(headers, Cursor::new(bytes, headers.network_offset)),
-        Network::Ipv4 | Network::Ipv6 if !headers.is_later_fragment() => behind_ip(headers, bytes),
-        _ => None,
+        Network::Ipv4 | Network::Ipv6 => behind_ip(headers, bytes),
+        Network::Llc | Network::None => None,
     }?;
     let (link, must_be_ip) = match content {
         Content::Ethernet => (LinkType::ETHERNET, false),
@@ -181,21 +181,20 @@ fn behind_link<'a>(headers: &Headers, mut at: Cursor<'a>) -> Option<Found<'a>> {
 }
 
 fn behind_ip<'a>(headers: &Headers, bytes: &'a [u8]) -> Option<Found<'a>> {
-    let mut at = Cursor::new(bytes, headers.transport_offset);
-    let (tunnel, content) = match headers.protocol {
-        protocol::IPV4 => (Tunnel::IpInIp, Content::Ipv4),
-        protocol::IPV6 => (Tunnel::IpInIp, Content::Ipv6),
-        protocol::GRE => gre::gre(&mut at)?,
-        protocol::UDP if headers.outcome == Outcome::Complete => {
-            at = Cursor::new(bytes, headers.payload_offset);
-            match headers.ports?.destination {
-                VXLAN_PORT | VXLAN_PORT_LINUX => (Tunnel::Vxlan, overlay::vxlan(&mut at)?),
-                VXLAN_GPE_PORT => (Tunnel::VxlanGpe, overlay::vxlan_gpe(&mut at)?),
-                GENEVE_PORT => (Tunnel::Geneve, overlay::geneve(&mut at)?),
-                GTP_PORT => (Tunnel::Gtp, gtp::gtp(&mut at)?),
-                _ => return None,
-            }
-        }
+    let mut at = Cursor::new(bytes, headers.payload_offset);
+    // The outcome says that the walk came behind the IP header, or behind UDP: not where options or
+    // extensions are cut off, and not in a later fragment.
+    let (tunnel, content) = match (headers.outcome, headers.protocol) {
+        (Outcome::UnknownTransport, protocol::IPV4) => (Tunnel::IpInIp, Content::Ipv4),
+        (Outcome::UnknownTransport, protocol::IPV6) => (Tunnel::IpInIp, Content::Ipv6),
+        (Outcome::UnknownTransport, protocol::GRE) => gre::gre(&mut at)?,
+        (Outcome::Complete, protocol::UDP) => match headers.ports?.destination {
+            VXLAN_PORT | VXLAN_PORT_LINUX => (Tunnel::Vxlan, overlay::vxlan(&mut at)?),
+            VXLAN_GPE_PORT => (Tunnel::VxlanGpe, overlay::vxlan_gpe(&mut at)?),
+            GENEVE_PORT => (Tunnel::Geneve, overlay::geneve(&mut at)?),
+            GTP_PORT => (Tunnel::Gtp, gtp::gtp(&mut at)?),
+            _ => return None,
+        },
         _ => return None,
     };
     Some((tunnel, content, at))
