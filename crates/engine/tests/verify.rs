@@ -14,7 +14,7 @@ const PACKETS: u64 = 60_000;
 /// What a verifier finds behind an impairment, and what that one did.
 fn run(query: &str, plan: ImpairmentPlan, integrity: Integrity) -> (Verdict, ImpairmentCounts) {
     let address = format!("gen:?packets={PACKETS}&start=1&{query}").parse().unwrap();
-    let options = OpenOptions { hash: HashKind::Symmetric, ..OpenOptions::default() };
+    let options = OpenOptions { hash: HashKind::FiveTuple, ..OpenOptions::default() };
     let mut tally = None;
     let source = Source::open(&address, &options).unwrap().wrap(|port| {
         let impairer = Impairer::new(port, plan);

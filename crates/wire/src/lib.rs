@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! bytes --headers--> offsets and facts --flow--> which conversation
-//!                                      --hash--> 32 bits that spread conversations over workers
+//!                      |         ^     --hash--> 32 bits that spread conversations over workers
+//!                      `-tunnel--'
 //! file  --files----> packets with times, and back
 //! ```
 //!
 //! - `headers`: one forward pass over a packet; link, VLAN tags, IPv4, IPv6, transport.
+//! - `tunnel`: the packet inside a packet: MPLS, GRE, VXLAN, Geneve, GTP-U and so on.
 //! - `flow`: addresses, ports and protocol, in either direction.
 //! - `hash`: Toeplitz as NICs compute it, and a hash that does not see the direction; fragments
 //!   follow their flow.
@@ -31,3 +33,4 @@ pub mod flow;
 pub mod hash;
 pub mod headers;
 pub mod mark;
+pub mod tunnel;

@@ -88,8 +88,9 @@ pub(crate) struct CommonArgs {
     #[arg(long)]
     pub(crate) steal: bool,
 
-    /// Which flow hash each packet gets
-    #[arg(long, value_name = "KIND", default_value = "none", value_parser = values::hash_kind())]
+    // Its help is made from the list of kinds.
+    #[arg(long, value_name = "KIND", default_value = "none", value_parser = values::hash_kind)]
+    #[arg(help = values::hash_help())]
     pub(crate) hash: HashKind,
 }
 

@@ -12,7 +12,7 @@ use burstline_sys::scheduling::SchedulingClass;
 use burstline_sys::users;
 use burstline_topo::Inventory;
 use burstline_wire::filter::FilterError;
-use burstline_wire::hash::HashKind;
+use burstline_wire::hash::{HashKind, HashKindError};
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 
 /// Which cores to pin threads to.
@@ -183,12 +183,16 @@ pub(crate) fn publish(text: &str) -> Result<PublishConfig, String> {
 }
 
 /// One of the flow hashes.
-pub(crate) fn hash_kind() -> impl TypedValueParser<Value = HashKind> {
-    PossibleValuesParser::new(["none", "rss", "symmetric"]).map(|name| match name.as_str() {
-        "rss" => HashKind::Rss,
-        "symmetric" => HashKind::Symmetric,
-        _ => HashKind::None,
-    })
+pub(crate) fn hash_kind(text: &str) -> Result<HashKind, String> {
+    text.parse().map_err(|error: HashKindError| error.to_string())
+}
+
+/// What the flow hashes are, as `--help` says it.
+pub(crate) fn hash_help() -> String {
+    let all = HashKind::NAMED.map(|(_, name, what)| (name, what)).into_iter();
+    let all = all.chain([HashKind::BYTE]).map(|(name, what)| format!("{name} ({what})"));
+    let all = all.collect::<Vec<_>>().join(", ");
+    format!("Which flow hash each packet gets. Fragments follow their flow: {all}")
 }
 
 /// One of the ways to wait.

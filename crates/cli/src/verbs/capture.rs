@@ -60,7 +60,7 @@ pub(super) fn log_config(common: &CommonArgs, log: &LogArgs, node: Option<NodeId
         pages: log.pages,
         node,
         max_readers: (readers + 1).min(MAX_READERS),
-        hash_kind: common.hash as u32,
+        hash_kind: common.hash.code().into(),
         ..default
     }
 }

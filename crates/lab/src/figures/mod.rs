@@ -5,6 +5,7 @@ mod capture_live;
 mod count_file;
 mod generate;
 mod handoff;
+mod hash;
 mod idle;
 mod latency;
 mod startup;
@@ -55,6 +56,10 @@ pub fn all() -> Vec<Entry> {
         Entry { name: "handoff-1514-lean", measure: handoff::against_lean::<1514> },
         Entry { name: "handoff-60-bare", measure: handoff::against_bare::<60> },
         Entry { name: "handoff-1514-bare", measure: handoff::against_bare::<1514> },
+        Entry { name: "hash-64", measure: hash::measure },
+        Entry { name: "hash-64-inner", measure: hash::measure },
+        Entry { name: "hash-64-ip", measure: hash::measure },
+        Entry { name: "hash-64-rss", measure: hash::measure },
         Entry { name: "append-latency", measure: latency::measure },
         Entry { name: "count-file-tcpdump", measure: count_file::against_tcpdump },
         Entry { name: "count-file-capinfos", measure: count_file::against_capinfos },
@@ -78,13 +83,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_figure_between_threads_runs_and_both_sides_agree() {
+    fn every_figure_in_this_process_runs_and_both_sides_agree() {
         let stop = Arc::new(AtomicBool::new(false));
         let context = Context { smoke: true, full: false, runs: 1, cores: Cores::allowed(), stop };
-        let is_between_threads = |entry: &Entry| {
-            ["handoff", "append", "generate-log"].iter().any(|kind| entry.name.starts_with(kind))
+        let is_in_process = |entry: &Entry| {
+            let kinds = ["handoff", "append", "hash", "generate-log"];
+            kinds.iter().any(|kind| entry.name.starts_with(kind))
         };
-        for entry in all().into_iter().filter(is_between_threads) {
+        for entry in all().into_iter().filter(is_in_process) {
             let outcome = (entry.measure)(&context, entry.name);
             assert!(matches!(outcome, Ok(Outcome::Smoke)), "{}: {outcome:?}", entry.name);
         }
