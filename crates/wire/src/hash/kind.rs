@@ -128,6 +128,10 @@ impl FromStr for HashKind {
         if let Some((kind, ..)) = Self::NAMED.iter().find(|(_, name, _)| *name == text) {
             return Ok(*kind);
         }
+        // Its only name once.
+        if text == "symmetric" {
+            return Ok(Self::FiveTuple);
+        }
         let position = || {
             let digits = text.strip_prefix("byte:")?;
             let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
