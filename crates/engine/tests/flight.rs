@@ -26,6 +26,7 @@ fn run(is_triggered: bool, sink: &'static str) -> (Report, usize) {
         log: LogConfig { bytes: 16 << 20, keep_ns: Some(HOUR_NS), ..LogConfig::default() },
         policy: None,
         table: ports.table.clone(),
+        publish: None,
     };
     let flight = FlightOptions { after_ns: HOUR_NS, triggers_on_loss: false };
     let flags = (&AtomicBool::new(false), &AtomicBool::new(is_triggered));
@@ -74,6 +75,7 @@ fn a_file_that_breaks_or_cannot_be_made_ends_the_job_with_its_ledger_closed() {
             log: LogConfig { bytes: 4 << 20, keep_ns: Some(HOUR_NS), ..LogConfig::default() },
             policy: None,
             table: ports.table.clone(),
+            publish: None,
         };
         let flight = FlightOptions { after_ns: 1, triggers_on_loss: false };
         let flags = (&AtomicBool::new(false), &AtomicBool::new(true));
