@@ -31,7 +31,7 @@ pub(super) enum Next {
     /// Somebody, who does not want us or is not to be trusted; or who has no such log.
     Refused(String),
     /// A reader of a log of his.
-    Taken(Taken),
+    Taken(Box<Taken>),
 }
 
 /// A name, shared by the ports of its logs.
@@ -103,7 +103,7 @@ impl Name {
         }
         let logs = now.readers.len();
         match now.readers.get_mut(index).and_then(Option::take) {
-            Some(taken) => Next::Taken(taken),
+            Some(taken) => Next::Taken(Box::new(taken)),
             None => Next::Refused(format!("its next writer has {logs} logs: too few for this")),
         }
     }

@@ -203,7 +203,7 @@ impl LogSource {
                 PortState::Idle
             }
             Next::Taken(taken) => {
-                self.take_up(taken, since);
+                self.take_up(*taken, since);
                 PortState::Busy
             }
         }
