@@ -423,7 +423,9 @@ burstline_status burstline_open(const char *name,
  * not the end: its packets are read, and then those of the next one. If that one cannot be read,
  * this says so (BURSTLINE_STATUS_ERROR_REFUSED or _SYSTEM), and the next call tries again.
  *
- * One thread at a time. Costs no system call where packets are.
+ * One thread at a time: another one's call is BURSTLINE_STATUS_ERROR_BUSY; burstline_close() in
+ * another thread ends this one with BURSTLINE_STATUS_ERROR_CLOSED. Costs no system call where
+ * packets are.
  */
 burstline_status burstline_next(struct burstline_reader *reader,
                                 uint64_t timeout_ns,

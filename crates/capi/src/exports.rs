@@ -67,7 +67,9 @@ pub unsafe extern "C" fn burstline_open(
 /// not the end: its packets are read, and then those of the next one. If that one cannot be read,
 /// this says so (BURSTLINE_STATUS_ERROR_REFUSED or _SYSTEM), and the next call tries again.
 ///
-/// One thread at a time. Costs no system call where packets are.
+/// One thread at a time: another one's call is BURSTLINE_STATUS_ERROR_BUSY; burstline_close() in
+/// another thread ends this one with BURSTLINE_STATUS_ERROR_CLOSED. Costs no system call where
+/// packets are.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn burstline_next(
     reader: *mut Reader,
@@ -79,7 +81,7 @@ pub unsafe extern "C" fn burstline_next(
             // SAFETY: what C owes us; NULL and misalignment are checked.
             unsafe { fill(burst, "burst", BurstView::NONE)? };
             let mut reading = handle.reading()?;
-            let (held, log) = match reading.next(timeout_ns)? {
+            let (held, log) = match reading.next(timeout_ns, || handle.is_closed())? {
                 Next::Burst { held, log } => (held, log),
                 Next::None => return Ok(Status::None),
                 Next::End => return Ok(Status::End),

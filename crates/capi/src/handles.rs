@@ -84,8 +84,8 @@ pub(crate) fn with(
     };
     outcome.unwrap_or_else(|Fault { status, text }| {
         match handle {
-            Some(handle) => *lock(&handle.text) = text,
-            None => border::remember(text),
+            Some(handle) if !handle.is_closed() => *lock(&handle.text) = text,
+            _ => border::remember(text),
         }
         status
     })
@@ -143,6 +143,11 @@ impl Handle {
         drop(lent); // before the burst, which may be the last one of its writer's memory
         let text = "this burst is not held: it was released, or comes from another reader";
         burst.map(drop).ok_or_else(|| Fault::new(Status::ErrorNotHeld, text))
+    }
+
+    /// Whether another thread has closed it meanwhile.
+    pub(crate) fn is_closed(&self) -> bool {
+        lock(&self.lent).is_closed
     }
 
     /// How many bursts C holds.

@@ -95,10 +95,14 @@ impl Reading {
     }
 
     /// The next packets, waiting for them at most `timeout_ns`, in `[0, u64::MAX]`; the last is
-    /// for ever.
+    /// for ever. Where there are none, `is_closed` is asked now and then.
     ///
     /// Cost: where packets are, no system call.
-    pub(crate) fn next(&mut self, timeout_ns: u64) -> Result<Next, Fault> {
+    pub(crate) fn next(
+        &mut self,
+        timeout_ns: u64,
+        is_closed: impl Fn() -> bool,
+    ) -> Result<Next, Fault> {
         let began = Instant::now();
         loop {
             match self.phase {
@@ -120,6 +124,9 @@ impl Reading {
             };
             if left_ns == 0 {
                 return Ok(Next::None);
+            }
+            if is_closed() {
+                return Err(Fault::closed());
             }
             self.sleep(left_ns);
         }

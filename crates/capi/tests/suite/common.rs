@@ -3,7 +3,7 @@
 use std::env;
 use std::fmt;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::str::FromStr;
@@ -172,11 +172,6 @@ impl Talker {
                 return rest.trim().to_owned();
             }
         }
-    }
-
-    /// Lets it go on where it waits.
-    pub(crate) fn go_on(&mut self) {
-        self.stdin.as_ref().unwrap().write_all(b"\n").unwrap();
     }
 
     pub(crate) fn kill(mut self) {

@@ -25,7 +25,8 @@ fn publisher() {
     let config = PublishConfig { lossless: LosslessReaders::Forever, ..PublishConfig::new(name) };
     let publisher = Publisher::start(&config, published).unwrap();
     println!("say epoch {}", publisher.epoch());
-    until("a reader has come", || publisher.readers().iter().any(|reader| reader.is_claimed));
+    let readers = || publisher.readers().iter().filter(|reader| reader.is_claimed).count();
+    until("a reader of each log has come", || readers() >= logs);
     for writer in &mut writers {
         println!("say ledger {}", append(writer, 0, packets));
     }
