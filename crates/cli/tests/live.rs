@@ -70,20 +70,59 @@ fn a_capture_without_any_right_writes_its_file_or_its_pipe_to_the_end() {
     let Some(bed) = Bed::or_skip(name) else { return };
     let directory = Directory::new("live-capture");
     let file = directory.file("a.pcapng");
-    for write in [&file[..], "-"] {
-        let job = format!("capture {FAR} --pages 4k --buffer 8m -w {write}");
+    let with_log = ("--pages 4k --buffer 8m", &["receive", "record"][..]);
+    let in_place = ("--buffer 8m", &["record-in-place"][..]);
+    let jobs = [with_log, in_place].map(|way| [(way, &file[..]), (way, "-")]);
+    for ((options, stages), write) in jobs.into_iter().flatten() {
+        let job = format!("capture {FAR} {options} -w {write}");
         let live = Live::start(&bed, &directory, &job);
-        live.wait_without_rights(4);
+        live.wait_without_rights(2 + stages.len());
         let sent = send(&bed);
         live.interrupt();
         let output = live.output.clone();
         let (is_success, report) = live.end();
         assert!(is_success, "{report}");
         assert_eq!((sent, &report["total"]["delivered"]), (FRAMES, &FRAMES.into()));
+        let names = report["stages"].as_array().unwrap().iter().map(|stage| &stage["name"]);
+        assert!(names.eq(stages.iter()), "{report}");
         let written = if write == "-" { &output } else { &file };
         for (who, count) in judged_packets(written) {
             assert_eq!(count, FRAMES, "{who}");
         }
+    }
+}
+
+#[test]
+fn a_capture_in_place_ends_at_its_limit_and_with_its_interface() {
+    let Some(bed) = Bed::or_skip("a_capture_in_place_ends_at_its_limit_and_with_its_interface")
+    else {
+        return;
+    };
+    let directory = Directory::new("live-in-place");
+    let file = directory.file("a.pcapng");
+    let limit = 1234;
+    let job = format!("capture {FAR} --packets {limit} -w {file}");
+    let live = Live::start(&bed, &directory, &job);
+    live.wait_without_rights(3);
+    send(&bed);
+    let (is_success, report) = live.end();
+    assert!(is_success, "{report}");
+    assert_eq!(report["total"]["delivered"], limit);
+    assert_eq!(report["memory"]["log_bytes"], 0);
+    assert_closed(&report);
+    for (who, count) in judged_packets(&file) {
+        assert_eq!(count, limit, "{who}");
+    }
+    let live = Live::start(&bed, &directory, &format!("capture {FAR} -w {file}"));
+    live.wait_without_rights(3);
+    let sent = send(&bed);
+    bed.near.command("ip", &["link", "delete", NEAR]).unwrap();
+    let (is_success, report) = live.end();
+    assert!(!is_success, "{report}");
+    assert_eq!((sent, &report["total"]["delivered"]), (FRAMES, &FRAMES.into()));
+    assert_closed(&report);
+    for (who, count) in judged_packets(&file) {
+        assert_eq!(count, FRAMES, "{who}");
     }
 }
 

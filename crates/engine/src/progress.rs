@@ -59,6 +59,8 @@ pub struct Progress {
     kept_ns: AtomicU64,
     /// Files that triggers have had begun.
     files: AtomicU64,
+    /// Whether the last of them is being written.
+    is_writing: AtomicBool,
     is_started: AtomicBool,
     /// Losses so far by place: one for each source, then the recorder's. Changed some times a
     /// second, by each place's own thread.
@@ -82,6 +84,8 @@ pub struct Snapshot {
     pub kept_ns: Option<u64>,
     /// Files that triggers have had begun so far.
     pub files: u64,
+    /// Whether the last of them is still being written.
+    pub is_writing: bool,
     /// Losses by cause.
     pub lost: Losses,
 }
@@ -96,6 +100,7 @@ impl Progress {
             log_bytes: AtomicU64::new(0),
             kept_ns: AtomicU64::new(u64::MAX),
             files: AtomicU64::new(0),
+            is_writing: AtomicBool::new(false),
             is_started: AtomicBool::new(false),
             losses: Mutex::new(vec![Losses::default(); sources + 1]),
         }
@@ -122,6 +127,7 @@ impl Progress {
             log_bytes: self.log_bytes.load(Relaxed),
             kept_ns: Some(self.kept_ns.load(Relaxed)).filter(|&kept_ns| kept_ns != u64::MAX),
             files: self.files.load(Relaxed),
+            is_writing: self.is_writing.load(Relaxed),
             lost,
         }
     }
@@ -131,9 +137,10 @@ impl Progress {
         self.is_started.store(true, Relaxed);
     }
 
-    pub(crate) fn set_flight(&self, kept_ns: u64, files: u64) {
+    pub(crate) fn set_flight(&self, kept_ns: u64, files: u64, is_writing: bool) {
         self.kept_ns.store(kept_ns, Relaxed); // see the module
         self.files.store(files, Relaxed);
+        self.is_writing.store(is_writing, Relaxed);
     }
 
     /// Packets that the sources have lost so far, what nobody asked for aside.

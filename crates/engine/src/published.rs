@@ -18,7 +18,7 @@ use crate::CaptureOptions;
 
 /// How long the readers have to say that they have come to the end. They can read on afterwards;
 /// only nobody hears of it.
-const LAST_WORDS: Duration = Duration::from_millis(300);
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Between two looks whether they have.
 const LOOK_EVERY: Duration = Duration::from_millis(2);

@@ -60,10 +60,21 @@ impl Span {
 /// Counts the packets of a burst. Cost: some ten instructions a packet.
 pub(crate) fn tally(burst: &Burst<'_>, span: &mut Span) -> Tally {
     let mut sum = Tally { packets: burst.len() as u64, ..Tally::default() };
-    for packet in burst.packets() {
+    let mut rest = *burst;
+    while !rest.is_empty() {
+        let mut plain = 0;
+        for packet in rest.plain_packets() {
+            let bytes = u64::from(packet.desc.length());
+            (sum.bytes, sum.wire_bytes) = (sum.bytes + bytes, sum.wire_bytes + bytes);
+            span.see(packet.time_ns);
+            plain += 1;
+        }
+        rest = rest.split_at(plain).1;
+        let Some(packet) = rest.packets().next() else { break };
         sum.bytes += packet.length() as u64;
         sum.wire_bytes += packet.original_length() as u64;
         span.see(packet.time_ns());
+        rest = rest.split_at(1).1;
     }
     sum
 }

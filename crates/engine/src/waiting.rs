@@ -59,7 +59,9 @@ impl PollMode {
 /// a sleep costs wastes no more than that. Under load no packet is that far from the next.
 ///
 /// A ring that is handed over in blocks has news every few milliseconds, and nothing between. So
-/// looking on in vain halves the time, down to a fiftieth, and news within this time restores it.
+/// looking on in vain halves the time, down to a fiftieth, and news within this time restores it;
+/// it is seen when the sleeper is up, so by as much later.
+const WAKE_NS: u64 = 50_000;
 const SPIN_NS: u64 = 50_000;
 const SPIN_LEAST_NS: u64 = SPIN_NS / 50;
 
@@ -95,6 +97,8 @@ pub(crate) struct Waiter {
     has_looked_on: bool,
     /// Naps since then.
     naps: u32,
+    /// Whether it has let news gather since then.
+    has_gathered: bool,
     /// A source said that it had something, and nothing was found since.
     is_alarmed: bool,
     sleeps: Sleeps,
@@ -108,6 +112,7 @@ impl Waiter {
             spin_ns: SPIN_NS,
             has_looked_on: false,
             naps: 0,
+            has_gathered: false,
             is_alarmed: false,
             sleeps: Sleeps::default(),
         }
@@ -117,14 +122,28 @@ impl Waiter {
     #[inline]
     pub(crate) fn work(&mut self, now_ns: u64) {
         if std::mem::take(&mut self.has_looked_on) {
-            self.spin_ns = match now_ns.saturating_sub(self.worked_ns) < SPIN_NS {
+            let gap_ns = now_ns.saturating_sub(self.worked_ns);
+            self.spin_ns = match gap_ns < SPIN_NS + WAKE_NS {
                 true => SPIN_NS,
                 false => (self.spin_ns / 2).max(SPIN_LEAST_NS),
             };
         }
         self.worked_ns = now_ns;
         self.naps = 0;
+        self.has_gathered = false;
         self.is_alarmed = false;
+    }
+
+    /// There was none at this moment, and the source has room for what may come within `nap_ns`:
+    /// sleeps so long, once after work, in `adaptive`. Being woken for each bit of news would cost
+    /// more. Returns whether it slept.
+    pub(crate) fn gather(&mut self, nap_ns: u64, clock: &JobClock<'_>) -> bool {
+        if self.mode != PollMode::Adaptive || std::mem::replace(&mut self.has_gathered, true) {
+            return false;
+        }
+        self.sleeps.sleeps += 1;
+        thread::sleep(Duration::from_nanos(nap_ns.min(clock.most_ns())));
+        true
     }
 
     /// There was none at `now_ns`, and these ports are what there is to wait for. Returns whether

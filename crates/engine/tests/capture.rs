@@ -60,6 +60,7 @@ impl Job<'_> {
             log,
             policy: self.policy,
             table: ports.table.clone(),
+            publish: None,
         };
         let sink = || open_sink(&self.sink.parse().unwrap(), &ports);
         capture(sources, sink, &options, &AtomicBool::new(false), progress)

@@ -76,6 +76,7 @@ impl Job {
             log: LogConfig { bytes: self.log_bytes, ..LogConfig::default() },
             policy: self.policy,
             table: ports.table.clone(),
+            publish: None,
         };
         let sink = || {
             let sink = open_sink(&self.sink.parse().unwrap(), &ports)?;

@@ -159,6 +159,19 @@ impl<'a> Burst<'a> {
         Packets { burst: *self, descs: self.worklist.iter().rev(), index: 0 }
     }
 
+    /// The packets at its start, up to the first that has [`Facts`]: what is left of a packet
+    /// where nothing is special. Cost: a bounds check a packet.
+    #[inline]
+    pub fn plain_packets(&self) -> impl Iterator<Item = PlainPacket<'a>> + use<'a> {
+        let (place, base_time_ns) = (self.place, self.base_time_ns);
+        let plain = |desc: &&Desc| !desc.flags().contains(Flags::FACTS);
+        self.worklist.iter().rev().take_while(plain).map(move |&desc| PlainPacket {
+            desc,
+            bytes: place.get(desc.offset() as usize, desc.length() as usize).unwrap_or(&[]),
+            time_ns: base_time_ns.wrapping_add(desc.time_delta_ns().into()),
+        })
+    }
+
     /// Splits into the first `count` packets, in `[0, len]`, and the rest.
     pub fn split_at(&self, count: usize) -> (Self, Self) {
         let (rest, first) = self.worklist.split_at(self.worklist.len() - count);
@@ -189,6 +202,17 @@ impl<'a> Burst<'a> {
             }
         }
     }
+}
+
+/// A packet that has no [`Facts`]: it is whole, and no packets were lost just before it.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainPacket<'a> {
+    /// Its worklist entry.
+    pub desc: Desc,
+    /// As [`Packet::bytes`].
+    pub bytes: &'a [u8],
+    /// As [`Packet::time_ns`].
+    pub time_ns: u64,
 }
 
 /// One packet of a burst.

@@ -54,7 +54,7 @@ pub mod watermark;
 mod writer;
 
 pub use attach::{LogFiles, ReceivedFiles};
-pub use burst::{Burst, Packet, Packets};
+pub use burst::{Burst, Packet, Packets, PlainPacket};
 pub use control::{Ending, MAX_READERS, MAX_WINDOW};
 pub use desc::{Desc, FACTS_BYTES, Facts, Flags, MAX_PACKET_BYTES, PACKET_ALIGNMENT};
 pub use error::{AttachError, CreateError};

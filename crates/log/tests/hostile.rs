@@ -78,7 +78,10 @@ fn role_scribble_for_ever() {
             1 => u64::MAX,
             2 => 0,
             // Two pins that name a segment, or nearly.
-            3 => (noise >> 8) % (SEGMENTS as u64 + 2) | (noise >> 16) % (SEGMENTS as u64 + 2) << 32,
+            3 => {
+                let [low, high] = [8, 16].map(|shift| (noise >> shift) % (SEGMENTS as u64 + 2));
+                low | (high << 32)
+            }
             _ => (noise >> 8) % 10_000,
         };
         word.store(value, Relaxed);

@@ -14,8 +14,8 @@ enum Either {
     Copies(UntrustedReader),
 }
 
-/// Nanoseconds a packet that reading takes, in the median burst, on the core that wrote, by a reader that touches the
-/// first and the last byte of each packet.
+/// Nanoseconds a packet that reading takes, in the median burst, on the core that wrote, by a
+/// reader that touches the first and the last byte of each packet.
 fn read_ns(length: usize, trusts: bool) -> f64 {
     let (log, mut writer) = Log::create(LogConfig::default()).unwrap();
     let reader = log.attach(ReaderConfig::default()).unwrap();

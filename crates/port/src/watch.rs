@@ -6,7 +6,6 @@
 use std::io;
 
 use burstline_sys::afpacket::{Interface, LinkState};
-use burstline_sys::clock;
 
 use crate::PortAccount;
 
@@ -45,15 +44,15 @@ impl Watch {
         self.is_gone
     }
 
-    /// Looks, if it is time to, and notes what has changed. Returns whether it did look. Cost: a
-    /// reading of the clock.
+    /// Looks, if it is time to at `now_ns` of the monotonic clock, and notes what has changed.
+    /// Returns whether it did look.
     #[inline]
     pub(crate) fn look(
         &mut self,
+        now_ns: u64,
         state: impl FnOnce() -> io::Result<LinkState>,
         account: &mut PortAccount,
     ) -> io::Result<bool> {
-        let now_ns = clock::monotonic_ns();
         if now_ns < self.due_ns || self.is_gone {
             return Ok(false);
         }

@@ -25,7 +25,8 @@ pub fn enter_new_mounts() -> io::Result<()> {
     mount(c"none", c"/", c"none", libc::MS_REC | libc::MS_PRIVATE, c"")
 }
 
-/// Mounts an empty file system in memory over a directory. It takes pages as large as each write.
+/// Mounts an empty file system in memory over a directory, of up to nine tenths of the memory. It
+/// takes pages as large as each write.
 ///
 /// # Errors
 /// What the kernel says: `EINVAL` where it has no large pages for files in memory.
@@ -36,7 +37,7 @@ pub fn mount_memory(over: &Path) -> io::Result<()> {
         &over,
         c"tmpfs",
         libc::MS_NOSUID | libc::MS_NODEV,
-        c"huge=within_size,mode=1777",
+        c"huge=within_size,size=90%,mode=1777",
     )
 }
 

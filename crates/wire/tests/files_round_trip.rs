@@ -125,6 +125,51 @@ proptest! {
     }
 
     #[test]
+    fn plain_packets_are_written_in_runs_as_they_are_one_by_one(
+        packets in packets(),
+        size in prop_oneof![Just(4096usize), Just(1 << 16)],
+        run in 1..70usize,
+    ) {
+        let (mut one, mut many) = (vec![0xEE; size], vec![0xEE; size]);
+        let (mut by_one, mut by_many) = (segments(size), segments(size));
+        for (encoder, segment) in [(&mut by_one, &mut one), (&mut by_many, &mut many)] {
+            encoder.header(segment, &SectionDescription::default(), &interfaces()).unwrap();
+            encoder.advance();
+        }
+        let interface_of = |number: usize| (number / run % 2) as u32;
+        let mut at = 0;
+        while at < packets.len() {
+            let end = packets.len().min((at / run + 1) * run);
+            let plain = packets[at..end].iter().map(|packet| (&packet.bytes[..], packet.time_ns));
+            let taken = by_many.push_plain(&mut many, interface_of(at), plain);
+            for (number, packet) in (at..).zip(&packets[at..at + taken.packets]) {
+                let plain = PacketToWrite::new(&packet.bytes, packet.time_ns);
+                let plain = PacketToWrite { interface: interface_of(number), ..plain };
+                prop_assert!(by_one.push(&mut one, &plain).unwrap());
+            }
+            let took = &packets[at..at + taken.packets];
+            let bytes: usize = took.iter().map(|packet| packet.bytes.len()).sum();
+            let latest_ns = took.iter().map(|packet| packet.time_ns).max().unwrap_or(0);
+            prop_assert_eq!((taken.bytes, taken.latest_ns), (bytes as u64, latest_ns));
+            at += taken.packets;
+            for (encoder, segment) in [(&mut by_one, &mut one), (&mut by_many, &mut many)] {
+                encoder.finish(segment, &[3; 8]);
+            }
+            prop_assert_eq!(&one, &many);
+            prop_assert!(SegmentIndex::parse(&many).is_ok());
+            if at < end {
+                // One by one it does not fit either.
+                let packet = PacketToWrite::new(&packets[at].bytes, packets[at].time_ns);
+                prop_assert!(!by_one.push(&mut one, &packet).unwrap());
+                by_one.advance();
+                by_many.advance();
+            }
+        }
+        let unknown = by_many.push_plain(&mut many, 2, [(&[1u8][..], 1)].into_iter());
+        prop_assert_eq!(unknown.packets, 0);
+    }
+
+    #[test]
     fn segments_come_back_by_blocks_and_by_worklist(packets in packets(), flush in 1..9usize) {
         let (mut slots, mut encoder) = (Vec::<Vec<u8>>::new(), segments(4096));
         let mut segment = vec![0xEE; 4096];

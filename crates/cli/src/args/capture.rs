@@ -28,7 +28,9 @@ Examples:
 /// Record packets into a file, through the contiguous log
 ///
 /// One thread receives all sources into a log in shared memory, packets back to back with a
-/// worklist beside them; another records the log into a file. With --cores of three or more, the
+/// worklist beside them; another records the log into a file. A single afpacket: source needs no
+/// log: one thread records it, out of a kernel ring of the size of --buffer, unless --cores names
+/// two, or --segment or --pages say how to lay a log. With --cores of three or more, the
 /// last one records and each of the others receives into a log of its own, as far as there are
 /// sources: the first source on the first core, and so on in turn. Packets of one core are in the
 /// file in their order; those of different cores are not merged by time. Where every source can

@@ -16,7 +16,8 @@ pub(crate) struct LogArgs {
     #[arg(long, value_name = "NAME", value_parser = values::publish)]
     pub(crate) publish: Option<PublishConfig>,
 
-    /// Size of each log's packet memory (k, m, g are powers of 1024)
+    /// Size of each log's packet memory, or of the kernel's ring in place of a log (k, m, g are
+    /// powers of 1024)
     #[arg(long, value_name = "SIZE", default_value = "64m", value_parser = values::bytes)]
     pub(crate) buffer: usize,
 

@@ -56,9 +56,10 @@ impl Plan {
         progress: &Progress,
     ) -> Result<Report, EngineError> {
         let (mut names, format) = (self.names, self.format);
-        let open = || -> Result<Box<dyn Port>, PortError> {
+        let open = || -> Result<(String, Box<dyn Port>), PortError> {
             let path = names.take()?;
-            open_sink(&address_of(&path, format)?, ports)
+            let file = open_sink(&address_of(&path, format)?, ports)?;
+            Ok((path, file))
         };
         let flags = (stop, &*self.trigger);
         burstline_engine::capture_flight(sources, open, options, &self.options, flags, progress)

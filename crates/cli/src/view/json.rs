@@ -94,6 +94,7 @@ pub(super) fn interval(moment: &Moment<'_>) -> Value {
         object["log_percent"] = Value::Null;
         object["kept_s"] = (kept_ns as f64 / 1e9).into();
         object["files"] = moment.now.files.into();
+        object["writing"] = moment.now.is_writing.into();
     }
     object
 }

@@ -62,8 +62,11 @@ impl Moment<'_> {
             rate_text(line, "bit/s"),
         );
         if let Some(kept_ns) = self.now.kept_ns {
-            let files = count_text(self.now.files);
-            text += &format!(" | keeps {:.1} s, {files} files", kept_ns as f64 / 1e9);
+            let (kept, files) = (kept_ns as f64 / 1e9, count_text(self.now.files));
+            text += &match self.now.is_writing {
+                true => format!(" | keeps {kept:.1} s, writes file {files}"),
+                false => format!(" | keeps {kept:.1} s, {files} files written"),
+            };
         } else if self.now.log_bytes > 0 {
             let segments = count_text(self.now.segments);
             text += &format!(" | {segments} segments, log {:.0}% full", self.log_percent());

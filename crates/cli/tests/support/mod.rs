@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test file uses a part
 
 pub(crate) mod live;
+pub(crate) mod sharing;
 
 use std::fs;
 use std::path::PathBuf;

@@ -55,7 +55,7 @@ pub struct FlightOptions {
 /// Receives from all sources into logs that keep their past until the sources end, a limit is
 /// reached, `stop` is set or a file breaks. Whenever `trigger` is set, or a source has lost
 /// something, it is taken back, and what is kept and what follows goes into a file of its own, by
-/// `open_file`, which is called for each.
+/// `open_file`, which is called for each and says its name, too.
 ///
 /// # Errors
 /// As [`capture`](super::capture). A file that cannot be opened ends the job; that is in the
@@ -65,7 +65,7 @@ pub struct FlightOptions {
 /// If the log is to keep nothing.
 pub fn capture_flight(
     mut sources: Vec<Source>,
-    mut open_file: impl FnMut() -> Result<Box<dyn Port>, PortError> + Send,
+    mut open_file: impl FnMut() -> Result<(String, Box<dyn Port>), PortError> + Send,
     options: &CaptureOptions,
     flight: &FlightOptions,
     (stop, trigger): (&AtomicBool, &AtomicBool),

@@ -17,7 +17,7 @@ use burstline_sys::clock;
 
 use super::receive::Took;
 use super::record::Recorded;
-use super::{CaptureOptions, Job, LogCounts};
+use super::{CaptureOptions, Job, LogCounts, record};
 use crate::EngineError;
 use crate::budget::Grant;
 use crate::clock::{Drain, SECOND_NS};
@@ -58,6 +58,7 @@ pub(super) struct InPlace<'a> {
     is_flushed: bool,
     flushed_ns: u64,
     looked_ns: u64,
+    nap_ns: u64,
     lost_first_second: Option<u64>,
 }
 
@@ -77,6 +78,7 @@ impl<'a> InPlace<'a> {
             is_flushed: true,
             flushed_ns: job.clock.start_ns,
             looked_ns: job.clock.start_ns,
+            nap_ns: record::nap_ns(job.options.log.bytes as u64),
             lost_first_second: None,
         }
     }
@@ -98,8 +100,9 @@ impl<'a> InPlace<'a> {
             self.look(now_ns);
             if !has_found && self.goes_on() {
                 self.flush_if_due(now_ns);
-                let port = std::iter::once(&*self.source.port);
-                if self.waiter.pause(port, now_ns, &self.job.clock) {
+                let (port, clock) = (std::iter::once(&*self.source.port), &self.job.clock);
+                if self.waiter.gather(self.nap_ns, clock) || self.waiter.pause(port, now_ns, clock)
+                {
                     now_ns = clock::monotonic_ns();
                 }
             }

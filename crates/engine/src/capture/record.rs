@@ -14,7 +14,7 @@
 use std::thread;
 use std::time::Duration;
 
-use burstline_log::{Burst, Reader};
+use burstline_log::{Burst, Packet, Reader};
 use burstline_port::{Loss, Losses, Port, PortError, PortTable};
 use burstline_sys::clock;
 
@@ -77,11 +77,15 @@ pub(super) struct Recorder<'a> {
     sleeps: Sleeps,
 }
 
-/// A nap in which no source fills more than a quarter of its log; a short one where the least
-/// latency was asked for.
+/// A nap in which no source fills more than a quarter of `queue_bytes`.
+pub(super) fn nap_ns(queue_bytes: u64) -> u64 {
+    (queue_bytes / 4 / BYTES_PER_NS).clamp(NAP_LEAST_NS, NAP_MOST_NS)
+}
+
+/// The nap for a log of so many bytes; a short one where the least latency was asked for.
 fn nap(poll: PollMode, log_bytes: u64) -> Duration {
     Duration::from_nanos(match poll {
-        PollMode::Adaptive => (log_bytes / 4 / BYTES_PER_NS).clamp(NAP_LEAST_NS, NAP_MOST_NS),
+        PollMode::Adaptive => nap_ns(log_bytes),
         PollMode::Busy | PollMode::Interrupt => NAP_LEAST_NS,
     })
 }
@@ -282,34 +286,52 @@ impl Recorded {
     }
 
     /// Counts a burst as seen and written: the sink may tell otherwise later. Returns its bytes.
-    ///
-    /// Packets of one interface come in runs, and a run is added up before it is put down.
     fn note(&mut self, burst: &Burst<'_>) -> u64 {
-        let mut span = self.span;
-        let (mut all, mut run) = (Tally::default(), Tally::default());
-        let mut run_port = 0;
-        for packet in burst.packets() {
-            let port = packet.port();
-            let (length, wire_length) = (packet.length(), packet.original_length());
-            if port != run_port {
-                self.put_down(run_port, &std::mem::take(&mut run), &mut all);
-                run_port = port;
+        let (mut bytes, mut rest) = (0, *burst);
+        while !rest.is_empty() {
+            let run = self.note_plain(&rest);
+            bytes += run.bytes;
+            rest = rest.split_at(run.packets as usize).1;
+            if let Some(packet) = rest.packets().next() {
+                bytes += packet.length() as u64;
+                self.note_one(&packet);
+                rest = rest.split_at(1).1;
             }
-            let (bytes, wire_bytes) = (length as u64, wire_length as u64);
-            run.add(&Tally { packets: 1, bytes, wire_bytes });
-            self.tail.push(port, length, wire_length);
-            span.see(packet.time_ns());
         }
-        self.put_down(run_port, &run, &mut all);
-        self.total.add(&all);
-        self.span = span;
-        all.bytes
+        bytes
     }
 
-    fn put_down(&mut self, port: u8, run: &Tally, all: &mut Tally) {
+    /// Counts the plain packets at the start of a burst that are of one interface.
+    fn note_plain(&mut self, burst: &Burst<'_>) -> Tally {
+        let (mut run, mut span) = (Tally::default(), self.span);
+        let Some(first) = burst.plain_packets().next() else { return run };
+        let port = first.desc.port();
+        for packet in burst.plain_packets().take_while(|packet| packet.desc.port() == port) {
+            let length = packet.desc.length() as usize;
+            run.packets += 1;
+            run.bytes += length as u64;
+            self.tail.push(port, length, length);
+            span.see(packet.time_ns);
+        }
+        run.wire_bytes = run.bytes;
+        self.span = span;
+        self.put_down(port, &run);
+        run
+    }
+
+    fn note_one(&mut self, packet: &Packet<'_>) {
+        let port = packet.port();
+        let (length, wire_length) = (packet.length(), packet.original_length());
+        let (bytes, wire_bytes) = (length as u64, wire_length as u64);
+        self.tail.push(port, length, wire_length);
+        self.span.see(packet.time_ns());
+        self.put_down(port, &Tally { packets: 1, bytes, wire_bytes });
+    }
+
+    fn put_down(&mut self, port: u8, run: &Tally) {
         self.seen[usize::from(port)].add(run);
         self.written[usize::from(port)].add(run);
-        all.add(run);
+        self.total.add(run);
     }
 
     /// Takes over what the sink says it has lost since the last time.

@@ -15,7 +15,7 @@ const LENGTH_BITS: u32 = 20;
 
 /// Port, captured length and wire length of the newest packets, a word each.
 pub(super) struct Tail {
-    ring: Vec<u64>,
+    ring: Box<[u64; TAIL_PACKETS]>,
     /// Packets pushed and not taken back, over all time.
     end: usize,
     /// How many of them are still in the ring.
@@ -24,7 +24,9 @@ pub(super) struct Tail {
 
 impl Tail {
     pub(super) fn new() -> Self {
-        Self { ring: vec![0; TAIL_PACKETS], end: 0, len: 0 }
+        // By way of a Vec, so that 2 MiB do not pass over the stack.
+        let ring = vec![0; TAIL_PACKETS].into_boxed_slice().try_into();
+        Self { ring: ring.unwrap_or_else(|_| unreachable!("as long as asked")), end: 0, len: 0 }
     }
 
     /// Remembers a packet. Cost: one store.

@@ -27,7 +27,10 @@ use burstline_sys::mounts;
 use super::MEMORY;
 
 /// For a contender's buffers.
-const BUFFERS: u64 = 256 << 20;
+const BUFFERS: u64 = 128 << 20;
+
+/// The most that is kept, and as much is free beside it: larger files end in colder memory.
+const KEPT_MOST: u64 = 5 << 30;
 
 /// Bytes of a large page of x86-64.
 const LARGE: u64 = 2 << 20;
@@ -76,7 +79,7 @@ impl Store {
 
     fn keep_halves(&self) -> io::Result<()> {
         let large = vec![0; LARGE as usize];
-        let pages = (self.room + BUFFERS).div_ceil(LARGE / 2);
+        let pages = (self.room + BUFFERS).min(KEPT_MOST).div_ceil(LARGE / 2);
         let mut kept = Vec::new();
         for page in 0..pages {
             let path = self.folder.join(page.to_string());

@@ -128,6 +128,21 @@ mod tests {
     }
 
     #[test]
+    fn a_ring_is_as_deep_as_asked_unless_its_address_says_otherwise() {
+        let deepened = |query: &str, queue_bytes: Option<usize>| {
+            let address = format!("afpacket:v0?{query}").parse().unwrap();
+            let mut options = parse(&address).unwrap();
+            deepen(&mut options, &address, queue_bytes);
+            options.block_bytes * options.blocks
+        };
+        assert_eq!(deepened("", Some((64 << 20) + 1)), (64 << 20) + (256 << 10));
+        assert_eq!(deepened("block=1m", Some(4 << 20)), 4 << 20);
+        assert_eq!(deepened("", Some(1)), 512 << 10);
+        assert_eq!(deepened("blocks=4", Some(64 << 20)), 1 << 20);
+        assert_eq!(deepened("", None), 32 << 20);
+    }
+
+    #[test]
     fn bad_values_are_named() {
         for (query, reason) in [
             ("direction=up", "one of in, out, both"),

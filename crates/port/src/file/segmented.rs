@@ -14,7 +14,7 @@ use std::io;
 use burstline_sys::direct::{AlignedBuffer, OutputFile};
 use burstline_wire::files::{
     Counters, EncodeError, HashKind, InterfaceDescription, LOSS_CAUSES, LossCause, PacketToWrite,
-    SectionDescription, SegmentEncoder, SegmentIndex,
+    PlainRun, SectionDescription, SegmentEncoder, SegmentIndex,
 };
 use burstline_wire::headers::LinkType;
 
@@ -84,6 +84,18 @@ impl Segmented {
     ) -> io::Result<Result<(), EncodeError>> {
         self.losses[LossCause::Miss as usize] += packet.drops_before;
         self.put(|encoder, segment| encoder.push(segment, packet))
+    }
+
+    /// Packets of one interface that have nothing special about them, until one does not fit.
+    #[inline]
+    pub(super) fn plain_packets<'a>(
+        &mut self,
+        interface: u32,
+        packets: impl Iterator<Item = (&'a [u8], u64)>,
+    ) -> PlainRun {
+        let run = self.encoder.push_plain(&mut self.segment, interface, packets);
+        self.is_dirty |= run.packets > 0;
+        run
     }
 
     pub(super) fn statistics(

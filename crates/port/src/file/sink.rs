@@ -2,7 +2,7 @@
 
 use std::io;
 
-use burstline_log::{Burst, Flags, Packet};
+use burstline_log::{Burst, Flags, Packet, PlainPacket};
 use burstline_wire::files::{
     Counters, Direction, EncodeError, InterfaceDescription, MAX_CAPTURED, PacketToWrite,
     SectionDescription,
@@ -83,6 +83,32 @@ impl FileSink {
             latest_ns: 0,
             account: PortAccount::default(),
         })
+    }
+
+    /// Puts the packets at the start of a burst into the file, up to one that is not plain, is of
+    /// another interface or does not fit. Returns how many.
+    #[inline]
+    fn put_plain(&mut self, burst: &Burst<'_>) -> usize {
+        let Some(port) = burst.plain_packets().next().map(|first| first.desc.port()) else {
+            return 0;
+        };
+        let Described::As(interface) = self.described[usize::from(port)] else { return 0 };
+        let Body::Segmented(body) = &mut self.body else { return 0 };
+        if self.hash != HashKind::None {
+            return 0;
+        }
+        let is_plain = |packet: &PlainPacket<'_>| {
+            let desc = packet.desc;
+            let is_whole = packet.bytes.len() == desc.length() as usize;
+            desc.port() == port && is_whole && !desc.flags().contains(Flags::OUTGOING)
+        };
+        let plain = burst.plain_packets().take_while(is_plain);
+        let run = body.plain_packets(interface, plain.map(|one| (one.bytes, one.time_ns)));
+        self.latest_ns = self.latest_ns.max(run.latest_ns);
+        self.accepted += run.packets as u64;
+        self.interfaces[interface as usize].1 += run.packets as u64;
+        self.account.bytes_copied += run.bytes;
+        run.packets
     }
 
     /// Puts a packet into the file. `Ok(false)`: it was dropped, and counted.
@@ -304,17 +330,22 @@ impl Port for FileSink {
             self.refuse(burst.len());
             return Err(self.failure());
         }
-        let mut taken = 0;
-        for (index, packet) in burst.packets().enumerate() {
+        let (mut taken, mut rest) = (0, *burst);
+        while !rest.is_empty() {
+            let plain = self.put_plain(&rest);
+            taken += plain as u64;
+            rest = rest.split_at(plain).1;
+            let Some(packet) = rest.packets().next() else { break };
             match self.put(&packet) {
                 Ok(is_taken) => taken += u64::from(is_taken),
                 Err(error) => {
                     let failure = self.fail(error);
-                    self.refuse(burst.len() - index);
+                    self.refuse(rest.len());
                     return Err(failure);
                 }
             }
             self.account.bytes_copied += packet.length() as u64;
+            rest = rest.split_at(1).1;
         }
         Ok(taken)
     }

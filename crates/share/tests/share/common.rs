@@ -118,7 +118,15 @@ pub(crate) struct Role {
 
 impl Role {
     pub(crate) fn start(role: &str, arguments: &[&str]) -> Self {
+        Self::start_in(role, arguments, &[])
+    }
+
+    /// With just these of the variables that say where names are.
+    pub(crate) fn start_in(role: &str, arguments: &[&str], places: &[(&str, &str)]) -> Self {
         let mut child = Command::new(env::current_exe().unwrap())
+            .env_remove("BURSTLINE_RUN")
+            .env_remove("XDG_RUNTIME_DIR")
+            .envs(places.iter().copied())
             .args([&format!("roles::{role}"), "--exact", "--ignored", "--nocapture"])
             .env("ROLE_ARGUMENTS", arguments.join("\n"))
             .stdin(Stdio::piped())

@@ -5,6 +5,7 @@ mod common;
 mod life;
 mod limits;
 mod permissions;
+mod places;
 mod roles;
 mod servers;
 mod wire;

@@ -25,7 +25,7 @@ fn is_root(test: &str) -> bool {
 }
 
 /// Runs `work` on a thread that is another user, without rights.
-fn as_nobody<T: Send>(groups: &[u32], work: impl FnOnce() -> T + Send) -> T {
+pub(crate) fn as_nobody<T: Send>(groups: &[u32], work: impl FnOnce() -> T + Send) -> T {
     let groups: Vec<Gid> = groups.iter().map(|&group| Gid::from_raw(group)).collect();
     thread::scope(|scope| {
         let there = scope.spawn(|| {

@@ -5,10 +5,11 @@ use std::io::{self, BufRead};
 use std::process::{Command, Stdio};
 
 use burstline_log::Ending;
-use burstline_share::{AttachConfig, Attachment, PublishConfig};
+use burstline_share::{AttachConfig, Attachment, PublishConfig, Publisher, published_sockets};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-use crate::common::{append, publish, read};
+use crate::common::{append, log, publish, read};
+use crate::permissions::as_nobody;
 
 fn arguments() -> Vec<String> {
     let text = env::var("ROLE_ARGUMENTS").expect("started by a test");
@@ -108,4 +109,26 @@ fn poor_publisher() {
         append(&mut writer, number, number + 1);
         number += 1;
     }
+}
+
+/// Publishes under a name without a slash, and says which it sees that are of this test.
+#[test]
+#[ignore = "another process of the tests"]
+fn places() {
+    let arguments = arguments();
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    let work = || {
+        let (log, _writer) = log();
+        let published = Publisher::start(&PublishConfig::new(&arguments[0]), vec![log]);
+        match &published {
+            Ok(publisher) => println!("say path {}", publisher.socket_path().display()),
+            Err(error) => println!("say path {error}"),
+        }
+        let seen = published_sockets();
+        let ours = seen.iter().filter(|path| path.ends_with(&arguments[0]));
+        let seen: Vec<_> = ours.map(|path| path.display().to_string()).collect();
+        println!("say seen {}", seen.join(" "));
+        wait();
+    };
+    if arguments[1] == "nobody" { as_nobody(&[], work) } else { work() }
 }

@@ -25,9 +25,9 @@ enum Memory {
 impl Mapping {
     /// Attaches a region for reading. The descriptor is closed; the mapping needs it no more.
     ///
-    /// With `expected_bytes` the size must be just that; without, the file tells. Whatever the other
-    /// party does, no read faults: all of the memory must be there already, and every page is
-    /// mapped before this returns.
+    /// With `expected_bytes` the size must be just that; without, the file tells. Whatever the
+    /// other party does, no read faults: all of the memory must be there already, and every page
+    /// is mapped before this returns.
     ///
     /// # Errors
     /// - [`MemoryError::MissingSeals`] unless shrink, grow, future write and seal are all there.

@@ -120,9 +120,7 @@ pub(super) fn write_packet(out: &mut [u8], packet: &PacketToWrite<'_>) -> usize 
         captured as u32,
         packet.original_length,
     ];
-    for (place, word) in head.as_chunks_mut::<4>().0.iter_mut().zip(words) {
-        *place = word.to_le_bytes();
-    }
+    put_words(head, words);
     let Some((rest, trailing)) = rest.split_last_chunk_mut::<4>() else { return 0 };
     *trailing = (length as u32).to_le_bytes();
     let Some((data, behind)) = rest.split_at_mut_checked(captured) else { return 0 };
@@ -131,6 +129,50 @@ pub(super) fn write_packet(out: &mut [u8], packet: &PacketToWrite<'_>) -> usize 
         finish_packet(behind, captured, packet);
     }
     length
+}
+
+/// Bytes of a block around a packet without options.
+pub(super) const PLAIN_BYTES: usize = 32;
+
+/// Writes the block of a whole packet without options, which fills `block`.
+#[inline]
+pub(super) fn write_plain(block: &mut [u8], interface: u32, bytes: &[u8], time_ns: u64) {
+    let (length, captured) = (block.len() as u32, bytes.len() as u32);
+    let (high, low) = ((time_ns >> 32) as u32, time_ns as u32);
+    let kind = block_type::ENHANCED_PACKET;
+    let (head, rest) = block.split_at_mut(28);
+    put_words(head, [kind, length, interface, high, low, captured, captured]);
+    let (data, behind) = rest.split_at_mut(bytes.len());
+    copy(data, bytes);
+    // The padding, of up to three bytes, and the length again.
+    let padding = behind.len() - 4;
+    behind[..padding].fill(0);
+    behind[padding..].copy_from_slice(&length.to_le_bytes());
+}
+
+/// Copies a packet. Most are short, and a call would cost more than the copy.
+#[inline]
+fn copy(to: &mut [u8], from: &[u8]) {
+    const STEP: usize = 16;
+    if !(STEP..=8 * STEP).contains(&from.len()) {
+        return to.copy_from_slice(from);
+    }
+    let (steps, _) = from.as_chunks::<STEP>();
+    for (to, from) in to.as_chunks_mut::<STEP>().0.iter_mut().zip(steps) {
+        *to = *from;
+    }
+    // The last step overlaps the one before it.
+    if let (Some(to), Some(from)) = (to.last_chunk_mut::<STEP>(), from.last_chunk::<STEP>()) {
+        *to = *from;
+    }
+}
+
+/// Writes words one behind the other; `place` has their size.
+#[inline]
+pub(super) fn put_words<const N: usize>(place: &mut [u8], words: [u32; N]) {
+    for (place, word) in place.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+        *place = word.to_le_bytes();
+    }
 }
 
 /// Writes the padding and the options behind a packet.

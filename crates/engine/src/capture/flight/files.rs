@@ -3,8 +3,11 @@
 use burstline_log::Burst;
 use burstline_port::{Capabilities, Port, PortAccount, PortError, PortInfo, TimestampSource};
 
-/// Opens the next file.
-pub(super) type Open<'a> = &'a mut (dyn FnMut() -> Result<Box<dyn Port>, PortError> + Send);
+/// Opens the next file, and says its name.
+pub(super) type Open<'a> = &'a mut (dyn FnMut() -> Result<NamedFile, PortError> + Send);
+
+/// A file to write, and its name for people.
+pub(super) type NamedFile = (String, Box<dyn Port>);
 
 /// A sink that is a new file after each [`finish`](Port::finish).
 pub(super) struct Files<'a> {
@@ -25,8 +28,7 @@ impl<'a> Files<'a> {
 
     /// Begins a file and says its name.
     pub(super) fn begin(&mut self) -> Result<String, PortError> {
-        let file = (self.open)()?;
-        let name = file.info().name.clone();
+        let (name, file) = (self.open)()?;
         self.current = Some(file);
         Ok(name)
     }

@@ -202,7 +202,7 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
         let progress = self.job.progress;
         progress.recorded.store(self.recorded.total());
         let kept_ns = past_of(self.logs).map_or(0, |past| past.kept_ns);
-        progress.set_flight(kept_ns, self.files.len() as u64);
+        progress.set_flight(kept_ns, self.files.len() as u64, self.until_ns.is_some());
         let mut losses = self.recorded.losses();
         let missed: u64 = self.lanes.iter().map(|lane| lane.missed).sum();
         if missed > 0 {

@@ -20,7 +20,7 @@ mod encoder;
 mod index;
 mod trailer;
 
-pub use encoder::SegmentEncoder;
+pub use encoder::{PlainRun, SegmentEncoder};
 pub use index::{SegmentError, SegmentIndex, WorkEntry};
 pub use trailer::{HashKind, LOSS_CAUSES, LossCause, Recorded, Trailer};
 

@@ -1,0 +1,235 @@
+//! Logs that are published, and programs that read them: real processes, exact counts.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::process::Command;
+
+use serde_json::Value;
+use support::sharing::{Names, pcap_header, pcap_packets, reader_of};
+use support::{PROGRAM, REAL, REAL_PACKETS, is_root, judged_packets, other};
+
+/// Publishes what comes through a pipe; small, so that tests of much can be short.
+const FROM_PIPE: [&str; 8] =
+    ["count", "-", "--pages", "4k", "--buffer", "8m", "--publish", "tap?lossless=forever"];
+
+#[test]
+fn every_verb_reads_what_is_published() {
+    let names = Names::new("shared-verbs");
+    let mut publisher = names.start(&FROM_PIPE);
+    names.wait_for_readers("tap", 0);
+    let file = names.0.file("copy.pcapng");
+    let packets = REAL_PACKETS.to_string();
+    let count = names.start(&["count", "log:tap"]);
+    let untrusting = names.start(&["count", "log:tap?lossless&untrusted"]);
+    let capture = names.start(&["capture", "log:tap?lossless", "-w", &file]);
+    // With a log of its own.
+    let second = names.0.file("second.pcapng");
+    let log = ["--segment", "256k", "--pages", "4k", "--buffer", "4m", "--packets", &packets];
+    let copy = names.start(&[&["capture", "log:tap?lossless", "-w", &second][..], &log].concat());
+    let pipe = names.0.file("pipe.pcapng");
+    let piped = names
+        .command(&["capture", "log:tap", "-w", "-", "--packets", "7"])
+        .stdout(fs::File::create(&pipe).unwrap())
+        .stderr(std::process::Stdio::null())
+        .spawn();
+    names.wait_for_readers("tap", 5);
+    publisher.feed(&fs::read(REAL).unwrap());
+    publisher.close_input();
+    let published = publisher.end();
+    assert!(piped.unwrap().wait().unwrap().success());
+    assert_eq!(published["published"]["ending"], "final");
+    assert_eq!(published["published"]["packets"], serde_json::json!([REAL_PACKETS]));
+    for (job, copies) in [(count, false), (untrusting, false), (capture, true), (copy, true)] {
+        let pid = job.pid();
+        let report = job.end();
+        let total = &report["total"];
+        let seen = (&total["offered"], &total["delivered"], &total["lost_total"]);
+        assert_eq!(seen, (&REAL_PACKETS.into(), &REAL_PACKETS.into(), &0.into()), "{report}");
+        assert_eq!(total["bytes_copied"] != 0, copies, "{report}");
+        assert_eq!(report["timestamp"]["source"], "file");
+        let told = reader_of(&published, pid);
+        assert_eq!((&told["delivered"], &told["missed"]), (&REAL_PACKETS.into(), &0.into()));
+    }
+    let listed = |path: &str| Some(other("tcpdump", &["-tt", "-nn", "-r", path])?.stdout);
+    for path in [&file, &second] {
+        for (who, packets) in judged_packets(path) {
+            assert_eq!(packets, REAL_PACKETS, "{who}");
+        }
+        assert_eq!(listed(path), listed(REAL), "the same packets at the same times");
+    }
+    assert!(judged_packets(&pipe).iter().all(|&(_, packets)| packets == 7));
+}
+
+#[test]
+fn a_filter_and_a_length_are_this_readers_own() {
+    let names = Names::new("shared-filter");
+    let mut publisher = names.start(&FROM_PIPE);
+    names.wait_for_readers("tap", 0);
+    let count =
+        |source: &str| names.start(&["count", source, "--filter", "udp or arp", "--snaplen", "20"]);
+    let readers = [count("log:tap?lossless"), count("log:tap?untrusted&lossless")];
+    names.wait_for_readers("tap", 2);
+    publisher.feed(&fs::read(REAL).unwrap());
+    publisher.close_input();
+    publisher.end();
+    let wanted = names.run(&["count", REAL, "--filter", "udp or arp", "--snaplen", "20", "--json"]);
+    let wanted = support::last_object(&wanted.stdout);
+    for reader in readers {
+        let report = reader.end();
+        for key in ["offered", "delivered", "bytes", "wire_bytes", "truncated", "lost_total"] {
+            assert_eq!(report["total"][key], wanted["total"][key], "{key}: {report}");
+        }
+    }
+}
+
+#[test]
+fn a_reader_follows_its_writers_and_says_how_often_one_was_down() {
+    let names = Names::new("shared-restart");
+    let mut readers = Vec::new();
+    let mut first = None;
+    for (epoch, packets) in [(1_u32, 1000_u32), (2, 500), (3, 250)] {
+        let mut publisher = names.start(&FROM_PIPE);
+        names.wait_for_readers("tap", if epoch == 1 { 0 } else { 2 });
+        if epoch == 1 {
+            readers.push(names.start(&["count", "log:tap?lossless"]));
+            readers.push(names.start(&["count", "log:tap?untrusted"]));
+            first = Some(names.start(&["count", "log:tap?follow=no"]));
+        }
+        let found = names.wait_for_readers("tap", if epoch == 1 { 3 } else { 2 });
+        assert_eq!(found["epoch"], epoch);
+        publisher.feed(&pcap_header());
+        publisher.feed(&pcap_packets(0, packets));
+        names.wait_until_read("tap", packets.into());
+        match epoch {
+            1 => {
+                publisher.signal("-TERM");
+                let report = publisher.end();
+                assert_eq!(report["published"]["ending"], "stopped", "{report}");
+            }
+            2 => publisher.kill(),
+            _ => {
+                publisher.close_input();
+                assert_eq!(publisher.end()["published"]["ending"], "final");
+            }
+        }
+    }
+    for reader in readers {
+        let report = reader.end();
+        let row = &report["ports"][0];
+        let seen = (&row["offered"], &row["delivered"], &row["writer_down"]);
+        assert_eq!(seen, (&1750.into(), &1750.into(), &2.into()), "{report}");
+        let notes = report["notes"].to_string();
+        for said in ["epoch 1, was stopped; waiting", "epoch 2, died; waiting", "epoch 3, taken up"]
+        {
+            assert!(notes.contains(said), "{said}: {notes}");
+        }
+    }
+    let report = first.unwrap().end();
+    let row = &report["ports"][0];
+    assert_eq!((&row["delivered"], &row["writer_down"]), (&1000.into(), &1.into()), "{report}");
+}
+
+#[test]
+fn a_reader_can_be_ended_while_it_waits_for_a_writer() {
+    let names = Names::new("shared-waiting");
+    let mut publisher = names.start(&FROM_PIPE);
+    names.wait_for_readers("tap", 0);
+    let reader = names.start(&["count", "log:tap"]);
+    let limited = names.start(&["count", "log:tap", "--packets", "60"]);
+    names.wait_for_readers("tap", 2);
+    publisher.feed(&pcap_header());
+    publisher.feed(&pcap_packets(0, 100));
+    let report = limited.end();
+    assert_eq!(report["total"]["delivered"], 60, "a limit is exact, the rest is in flight");
+    names.wait_until_read("tap", 100);
+    publisher.kill();
+    let stale = names.run(&["doctor", "logs"]).stdout;
+    let mend = format!("tap: its publisher has gone; mend: rm {}", names.0.file("tap"));
+    assert!(stale.starts_with(&mend), "{stale}");
+    reader.signal("-INT");
+    let report = reader.end();
+    assert_eq!(report["total"]["delivered"], 100, "{report}");
+}
+
+#[test]
+fn names_that_are_taken_or_missing_are_told_with_what_mends_it() {
+    let names = Names::new("shared-names");
+    let publisher = names.start(&FROM_PIPE);
+    let found = names.wait_for_readers("tap", 0);
+    assert_eq!((&found["pid"], &found["logs"][0]["packets"]), (&publisher.pid().into(), &0.into()));
+    let taken = names.run(&["count", "gen:?packets=1", "--publish", "tap"]);
+    let said = format!("published by process {0} already: choose another name", publisher.pid());
+    assert!(taken.code == Some(1) && taken.stderr.contains(&said), "{}", taken.stderr);
+    // A job that cannot begin leaves no file.
+    let file = names.0.file("x.pcapng");
+    let refused = names.run(&["capture", "gen:?packets=1", "-w", &file, "--publish", "tap"]);
+    assert!(refused.code == Some(1) && !fs::exists(&file).unwrap());
+    for source in ["log:tab", "log:tab?wait=200ms"] {
+        let missing = names.run(&["count", source]);
+        assert_eq!(missing.code, Some(1));
+        assert!(missing.stderr.starts_with("burstline: no log is published as tab"));
+        assert!(missing.stderr.ends_with("there is tap\n"), "{}", missing.stderr);
+    }
+    for (source, code, said) in [
+        ("log:tap@1", 1, "it has 1 logs, and number 1 was asked for"),
+        ("log:tap?window=99", 2, "a number of segments from 1 to"),
+        ("log:a b", 1, "is no name for a log"),
+    ] {
+        let run = names.run(&["count", source]);
+        assert!(run.code == Some(code) && run.stderr.contains(said), "{source}: {}", run.stderr);
+    }
+    publisher.signal("-INT");
+    publisher.end();
+    let plain = names.start(&["count", "gen:?rate=1k", "--publish", "plain", "--pages", "4k"]);
+    names.wait_for_readers("plain", 0);
+    let lossless = names.run(&["count", "log:plain?lossless"]);
+    assert!(lossless.stderr.contains("publish 'NAME?lossless=5s'"), "{}", lossless.stderr);
+    plain.signal("-TERM");
+    plain.end();
+    assert_eq!(names.run(&["doctor", "logs"]).stdout.lines().count(), 1, "nothing is left");
+}
+
+#[test]
+fn a_socket_is_for_whom_it_was_made_for() {
+    if !is_root() {
+        eprintln!("skipped: a_socket_is_for_whom_it_was_made_for: needs root, for another user");
+        return;
+    }
+    let names = Names::new("shared-users");
+    let program = names.0.file("burstline");
+    assert_eq!(other("cp", &[PROGRAM, &program]).unwrap().code, Some(0));
+    let as_nobody = |source: &str| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", &program, "count"]);
+        command.args([source, "--packets", "100", "--json"]).env("BURSTLINE_RUN", &names.0.0);
+        let output = command.output().unwrap();
+        support::Run::from(output)
+    };
+    for (publish, mode, uid, can_read) in [
+        ("tap", 0o600, 0, false),
+        ("tap?mode=0666", 0o666, 0, true),
+        ("tap?group=65534", 0o660, 0, true),
+        ("tap?owner=65534", 0o600, 65534, true),
+    ] {
+        let job = ["count", "gen:?rate=10k", "--publish", publish, "--pages", "4k"];
+        let publisher = names.start(&job);
+        names.wait_for_readers("tap", 0);
+        let socket = fs::metadata(names.0.file("tap")).unwrap();
+        assert!(socket.file_type().is_socket());
+        assert_eq!((socket.mode() & 0o777, socket.uid()), (mode, uid), "{publish}");
+        let run = as_nobody("log:tap");
+        if can_read {
+            // The writer is root's, who could harm any process anyhow.
+            assert_eq!(run.code, Some(0), "{publish}: {}", run.stderr);
+            let report: Value = support::last_object(&run.stdout);
+            assert_eq!(report["total"]["delivered"], 100);
+        } else {
+            assert_eq!(run.code, Some(1));
+            assert!(run.stderr.contains("user 65534 may not"), "{}", run.stderr);
+        }
+        publisher.signal("-INT");
+        publisher.end();
+    }
+}

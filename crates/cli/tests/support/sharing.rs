@@ -1,0 +1,142 @@
+//! Publishers and readers as processes, with a directory of names of their own.
+#![allow(dead_code)] // each test file uses a part
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use serde_json::Value;
+
+use super::live::wait_until;
+use super::{Directory, PROGRAM, Run, assert_closed, last_object, other};
+
+/// A directory for names.
+pub(crate) struct Names(pub(crate) Directory);
+
+impl Names {
+    pub(crate) fn new(test: &str) -> Self {
+        Self(Directory::new(test))
+    }
+
+    /// The program, which looks for names here and nowhere else.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.args(arguments).env("BURSTLINE_RUN", &self.0.0).stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Run {
+        self.command(arguments).output().unwrap().into()
+    }
+
+    /// Starts a job that prints JSON, with a pipe as its input.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Job {
+        let mut command = self.command(&[arguments, &["--json"]].concat());
+        static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        start(&mut command, self.0.file(&format!("report {number}")))
+    }
+
+    /// What `doctor logs` says of a name, if it is there.
+    pub(crate) fn look(&self, name: &str) -> Option<Value> {
+        let run = self.run(&["doctor", "logs", name, "--json"]);
+        (run.code == Some(0)).then(|| last_object(&run.stdout)["names"][0].clone())
+    }
+
+    /// Waits until the name is there and has so many readers, and returns what is said of it.
+    pub(crate) fn wait_for_readers(&self, name: &str, count: usize) -> Value {
+        let readers = |found: &Value| found["readers"].as_array().map(Vec::len);
+        self.wait_for(name, "its readers", |found| readers(found) == Some(count))
+    }
+
+    /// Waits until the name is there and what is said of it is as wanted.
+    pub(crate) fn wait_for(&self, name: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        wait_until(&format!("{name}: {what}"), || {
+            self.look(name).is_some_and(|found| is_so(&found))
+        });
+        self.look(name).unwrap()
+    }
+
+    /// Waits until every reader has read `packets`, or missed them, and none is behind.
+    pub(crate) fn wait_until_read(&self, name: &str, packets: u64) {
+        let has_read = |reader: &Value| {
+            let number = |key: &str| reader[key].as_u64().unwrap();
+            number("delivered") + number("missed") == packets && number("lag") == 0
+        };
+        self.wait_for(name, "all is read", |found| {
+            found["readers"].as_array().is_some_and(|readers| readers.iter().all(has_read))
+        });
+    }
+}
+
+/// Starts a job that prints JSON into the file `report`, with a pipe as its input.
+pub(crate) fn start(command: &mut Command, report: String) -> Job {
+    command.stdin(Stdio::piped()).stdout(File::create(&report).unwrap());
+    let mut child = command.spawn().unwrap();
+    let input = child.stdin.take();
+    Job { child, input, report }
+}
+
+/// A running job.
+pub(crate) struct Job {
+    pub(crate) child: Child,
+    input: Option<ChildStdin>,
+    report: String,
+}
+
+impl Job {
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        assert_eq!(other("kill", &[name, &self.pid().to_string()]).unwrap().code, Some(0));
+    }
+
+    /// Sends bytes to its standard input.
+    pub(crate) fn feed(&mut self, bytes: &[u8]) {
+        self.input.as_mut().unwrap().write_all(bytes).unwrap();
+    }
+
+    /// Closes its input.
+    pub(crate) fn close_input(&mut self) {
+        self.input = None;
+    }
+
+    /// Waits for its end, which must be a good one, and returns its report.
+    pub(crate) fn end(mut self) -> Value {
+        let status = self.child.wait().unwrap();
+        let text = fs::read_to_string(&self.report).unwrap();
+        assert!(status.success(), "{status}: {text}");
+        let report = last_object(&text);
+        assert_closed(&report);
+        report
+    }
+
+    /// Kills it.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// The header of a classic capture of Ethernet, with times in us.
+pub(crate) fn pcap_header() -> Vec<u8> {
+    let words = [0xa1b2_c3d4, 0x0004_0002, 0, 0, 262_144, 1];
+    words.into_iter().flat_map(u32::to_le_bytes).collect()
+}
+
+/// Packets `[from, to)` of one: 100 bytes, of which each is the packet's number.
+pub(crate) fn pcap_packets(from: u32, to: u32) -> Vec<u8> {
+    let packet = |number: u32| {
+        let header = [1_700_000_000 + number, number % 1_000_000, 100, 100];
+        header.into_iter().flat_map(u32::to_le_bytes).chain([number as u8; 100])
+    };
+    (from..to).flat_map(packet).collect()
+}
+
+/// The row of a reader in its publisher's report.
+pub(crate) fn reader_of(publisher: &Value, pid: u32) -> Value {
+    let readers = publisher["published"]["readers"].as_array().unwrap();
+    readers.iter().find(|reader| reader["pid"] == pid).unwrap().clone()
+}
