@@ -11,7 +11,8 @@ export RUSTUP_TOOLCHAIN := $(TOOLCHAIN)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench bench-smoke lint loom miri fuzz-smoke guest install setup
+.PHONY: help run test bench bench-smoke lint loom miri fuzz-smoke guest install install-c header \
+  setup
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -62,6 +63,30 @@ guest: ## Two NUMA nodes in an emulated machine: is all where the plan says?
 install: ## Put the program burstline into cargo's bin folder
 	@scripts/setup rust
 	@cargo install --quiet --locked --path crates/cli
+
+# The number is BURSTLINE_ABI_VERSION; crates/capi/build.rs puts it into the library.
+SONAME := libburstline.so.0
+PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+CAPI_FEATURES ?=
+
+install-c: ## The C library, header and pkg-config file: make install-c [PREFIX=] [LIBDIR=] [DESTDIR=]
+	@scripts/setup rust
+	@cargo rustc --quiet --locked -p burstline-capi --lib --profile capi \
+	  --crate-type cdylib,staticlib --features '$(CAPI_FEATURES)'
+	@install -d '$(DESTDIR)$(PREFIX)/include' '$(DESTDIR)$(LIBDIR)/pkgconfig'
+	@install -m 644 include/burstline.h '$(DESTDIR)$(PREFIX)/include/'
+	@install -m 755 '$(TARGET_DIR)/capi/libburstline.so' '$(DESTDIR)$(LIBDIR)/$(SONAME)'
+	@ln -sf $(SONAME) '$(DESTDIR)$(LIBDIR)/libburstline.so'
+	@install -m 644 '$(TARGET_DIR)/capi/libburstline.a' '$(DESTDIR)$(LIBDIR)/'
+	@sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' \
+	  -e 's|@STATIC_LIBS@|-lgcc_s -lpthread -ldl -lm|' \
+	  include/burstline.pc.in > '$(DESTDIR)$(LIBDIR)/pkgconfig/burstline.pc'
+
+header: ## Write include/burstline.h anew, from crates/capi
+	@scripts/setup rust
+	@WRITE_HEADER=1 cargo test --quiet --locked -p burstline-capi --test header
 
 setup: ## Everything that the targets above need
 	@scripts/setup rust test fuzz guest

@@ -121,6 +121,26 @@ impl<'a> Burst<'a> {
         Self { place: self.place, worklist, base_time_ns, first_packet, facts }
     }
 
+    /// The descs as they lie in memory: the newest packet's first.
+    #[inline]
+    pub fn worklist(&self) -> &'a [Desc] {
+        self.worklist
+    }
+
+    /// What the descs' time deltas count from, in ns since 1970.
+    #[inline]
+    pub fn base_time_ns(&self) -> u64 {
+        self.base_time_ns
+    }
+
+    /// What the descs' offsets count from, for code that does its own arithmetic. Of a burst of a
+    /// reader, which has its facts behind each packet, `[0, extent)` from there does not change
+    /// while the burst is lent.
+    #[inline]
+    pub fn start(&self) -> NonNull<u8> {
+        self.place.start
+    }
+
     /// How many bytes the memory has that the descs' offsets count from: `[0, extent)`.
     pub fn extent(&self) -> usize {
         self.place.bytes

@@ -66,5 +66,5 @@ pub use log::{
 pub use reader::{HeldBurst, Reader, ReaderStatistics};
 pub use scratch::{SCRATCH_PACKETS, Scratch};
 pub use seat::Policy;
-pub use untrusted::UntrustedReader;
+pub use untrusted::{HeldCopy, UntrustedReader};
 pub use writer::{Appended, Meta, Slot, Writer, WriterStatistics};

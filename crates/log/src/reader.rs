@@ -168,6 +168,11 @@ impl Reader {
         self.current.is_none() && self.seat.free_slot().is_none()
     }
 
+    /// How many segments it can hold at once.
+    pub fn window(&self) -> usize {
+        self.seat.window
+    }
+
     /// What it has seen so far.
     pub fn statistics(&self) -> ReaderStatistics {
         self.statistics

@@ -21,9 +21,11 @@
 //!   facts too; packets are whole, in bounds, and no longer than on the wire.
 //! - U3: a call of [`next_burst`](UntrustedReader::next_burst) reads a bounded number of words.
 
+mod held;
 mod portion;
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicU64, fence};
 
@@ -40,6 +42,9 @@ const WORD_BYTES: usize = size_of::<u64>();
 const PAGE_WORDS: usize = 4096 / WORD_BYTES;
 const _: () = assert!(MIN_SEGMENT_BYTES.is_multiple_of(size_of::<Page>()));
 
+pub use held::HeldCopy;
+use held::Pool;
+
 /// Torn bursts after which one call says "nothing now".
 const TORN_TRIES: u32 = 8;
 
@@ -50,6 +55,7 @@ const MAX_NUMBER: u64 = u64::MAX >> 1;
 pub struct UntrustedReader {
     reader: Reader,
     copy: Copied,
+    pool: Arc<Pool>,
 }
 
 impl UntrustedReader {
@@ -119,7 +125,7 @@ impl From<Reader> for UntrustedReader {
     /// Makes a reader copy what it reads. (Of this process, too: to see what that costs.)
     fn from(reader: Reader) -> Self {
         let copy = Copied::new(reader.memory.control.geometry().segment_bytes);
-        Self { reader, copy }
+        Self { reader, copy, pool: Arc::default() }
     }
 }
 

@@ -1,0 +1,162 @@
+//! Options as C gives them, of this version or another, made into what the crates below ask for.
+
+use std::mem::size_of;
+use std::ptr;
+
+use burstline_log::{MAX_WINDOW, Policy, Start};
+use burstline_share::{AttachConfig, Trust};
+
+use crate::border::Fault;
+use crate::types::{
+    ALL_LOGS, FOLLOW, FROM_NOW, FROM_OLDEST, LOSSLESS, LOSSY, NO_FOLLOW, Options, TRUST_ANYBODY,
+    TRUST_NOBODY, TRUST_OWN_USER,
+};
+
+/// No version of the options is longer, in bytes; a larger `size` is a mistake.
+const SIZE_MAX: u32 = 4096;
+
+/// What a reader was asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wishes {
+    pub(crate) attach: AttachConfig,
+    /// Whether to copy and check.
+    pub(crate) is_untrusted: bool,
+    /// Whether to go on with the next writer.
+    pub(crate) is_following: bool,
+}
+
+/// Reads options of any size: what an older program does not know is 0, and what a newer one
+/// knows and this library does not must be 0.
+///
+/// # Safety
+/// `options` points to that many bytes as its first field says; it is not null, and aligned.
+pub(crate) unsafe fn read(options: *const Options) -> Result<Options, Fault> {
+    // SAFETY: the caller's promise; the size is part of every version.
+    let size = unsafe { ptr::addr_of!((*options).size).read() };
+    let ours = size_of::<Options>();
+    if !(ours as u32..=SIZE_MAX).contains(&size) {
+        return Err(Fault::argument(format!(
+            "options.size is {size}, and there is no struct burstline_options of that size: \
+             start from BURSTLINE_OPTIONS_INIT"
+        )));
+    }
+    let bytes = options.cast::<u8>();
+    // SAFETY: `ours..size` lies in what the caller promises.
+    let is_newer = (ours..size as usize).any(|at| unsafe { bytes.add(at).read() } != 0);
+    if is_newer {
+        return Err(Fault::argument(format!(
+            "options.size is {size} and this library knows {ours} bytes of it, but what is behind \
+             them is not 0: this program needs a newer libburstline"
+        )));
+    }
+    // SAFETY: at least as large as ours, as just checked.
+    Ok(unsafe { options.read() })
+}
+
+impl Wishes {
+    /// Checks each field.
+    pub(crate) fn of(options: &Options) -> Result<Self, Fault> {
+        let Options { size: _, window, policy, start, trust, restarts, log, reserved } = *options;
+        let window = (window as usize).max(1);
+        if window > MAX_WINDOW {
+            return Err(Fault::argument(format!(
+                "options.window is {window}: it must be from 1 to {MAX_WINDOW}"
+            )));
+        }
+        if reserved != 0 {
+            return Err(Fault::argument(format!("options.reserved is {reserved}: it must be 0")));
+        }
+        let unknown = |field, value| {
+            Fault::argument(format!(
+                "options.{field} is {value}, which is not one of its constants"
+            ))
+        };
+        let policy = match policy {
+            LOSSY => Policy::Lossy,
+            LOSSLESS => Policy::Lossless,
+            _ => return Err(unknown("policy", policy)),
+        };
+        let start = match start {
+            FROM_NOW => Start::Now,
+            FROM_OLDEST => Start::Oldest,
+            _ => return Err(unknown("start", start)),
+        };
+        let (is_untrusted, trust) = match trust {
+            TRUST_OWN_USER => (false, Trust::Own),
+            TRUST_NOBODY => (true, Trust::Own),
+            TRUST_ANYBODY => (false, Trust::Anyone),
+            _ => return Err(unknown("trust", trust)),
+        };
+        let is_following = match restarts {
+            FOLLOW => true,
+            NO_FOLLOW => false,
+            _ => return Err(unknown("restarts", restarts)),
+        };
+        let log = (log != ALL_LOGS).then_some(log);
+        let attach = AttachConfig { policy, window, start, log, trust, is_untrusted };
+        Ok(Self { attach, is_untrusted, is_following })
+    }
+}
+
+impl Default for Options {
+    /// As `BURSTLINE_OPTIONS_INIT`.
+    fn default() -> Self {
+        Self {
+            size: size_of::<Self>() as u32,
+            window: 1,
+            policy: LOSSY,
+            start: FROM_NOW,
+            trust: TRUST_OWN_USER,
+            restarts: FOLLOW,
+            log: ALL_LOGS,
+            reserved: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[repr(C)]
+    struct Newer {
+        known: Options,
+        unknown: u32,
+    }
+
+    fn read_newer(size: u32, unknown: u32) -> Result<Options, Fault> {
+        let newer = Newer { known: Options { size, ..Options::default() }, unknown };
+        // SAFETY: it has 36 bytes, and larger sizes are refused before they are looked at.
+        unsafe { read(ptr::addr_of!(newer).cast()) }
+    }
+
+    #[test]
+    fn options_of_other_versions() {
+        assert_eq!(read_newer(32, 1).unwrap(), Options::default(), "ours: the rest is not ours");
+        assert_eq!(read_newer(36, 0).unwrap().log, ALL_LOGS, "newer, but asks for nothing new");
+        let fault = read_newer(36, 1).unwrap_err();
+        assert!(fault.text.ends_with("this program needs a newer libburstline"), "{}", fault.text);
+        for size in [0, 31, 4097, u32::MAX] {
+            let fault = read_newer(size, 0).unwrap_err();
+            assert!(fault.text.contains(&format!("options.size is {size},")), "{}", fault.text);
+        }
+    }
+
+    #[test]
+    fn every_field_is_checked() {
+        let fine = Options::default();
+        assert_eq!(Wishes::of(&fine).unwrap().attach, AttachConfig::default());
+        assert_eq!(Wishes::of(&Options { window: 0, ..fine }), Wishes::of(&fine));
+        for (wrong, field) in [
+            (Options { window: 9, ..fine }, "window is 9"),
+            (Options { policy: 2, ..fine }, "policy is 2"),
+            (Options { start: 2, ..fine }, "start is 2"),
+            (Options { trust: 3, ..fine }, "trust is 3"),
+            (Options { restarts: 2, ..fine }, "restarts is 2"),
+            (Options { reserved: 1, ..fine }, "reserved is 1"),
+        ] {
+            let fault = Wishes::of(&wrong).unwrap_err();
+            assert!(fault.text.contains(field), "{}", fault.text);
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! What both sides of the border know: statuses, constants and structs, with their C layout.
+//!
+//! These comments become those of `include/burstline.h`; they are for readers of C.
+
+use std::ffi::c_char;
+use std::mem::{offset_of, size_of};
+
+use burstline_log::{Desc, FACTS_BYTES};
+
+/// Raised when a program compiled against an older header could misunderstand this library.
+/// It is the number at the end of the shared library's name.
+pub const ABI_VERSION: u32 = 0;
+
+/// burstline_options.policy: a reader that is too slow misses packets, and counts them.
+pub const LOSSY: u32 = 0;
+/// burstline_options.policy: the publisher waits for this reader, where it allows that.
+pub const LOSSLESS: u32 = 1;
+
+/// burstline_options.start: with what is published next.
+pub const FROM_NOW: u32 = 0;
+/// burstline_options.start: with the oldest packet that the publisher still has.
+pub const FROM_OLDEST: u32 = 1;
+
+/// burstline_options.trust: packets are read where the publisher has put them. Publishers of
+/// other users, root aside, are refused: one that broke the rules could do what a bad pointer does.
+pub const TRUST_OWN_USER: u32 = 0;
+/// burstline_options.trust: packets are copied and checked, whoever publishes them.
+pub const TRUST_NOBODY: u32 = 1;
+/// burstline_options.trust: packets are read in place, whoever publishes them.
+pub const TRUST_ANYBODY: u32 = 2;
+
+/// burstline_options.restarts: when a writer was stopped or killed, go on with the next one.
+pub const FOLLOW: u32 = 0;
+/// burstline_options.restarts: the log is over with its writer.
+pub const NO_FOLLOW: u32 = 1;
+
+/// burstline_options.log: all logs of the name, in turn.
+pub const ALL_LOGS: u32 = u32::MAX;
+
+/// A timeout without end.
+pub const FOREVER: u64 = u64::MAX;
+
+/// A mark of a packet: it was cut short, lies far from its neighbours in time, or packets were lost
+/// just before it. A struct burstline_facts stands behind it.
+pub const FLAG_FACTS: u32 = 1;
+/// A mark of a packet: the kernel left its transport checksum to a device.
+pub const FLAG_PARTIAL_CHECKSUM: u32 = 2;
+/// A mark of a packet: several packets of the wire that GRO or LRO merged into one.
+pub const FLAG_MERGED: u32 = 4;
+/// A mark of a packet: sent by the capturing host, not received.
+pub const FLAG_OUTGOING: u32 = 8;
+/// A mark of a packet: the device or file says that it arrived damaged.
+pub const FLAG_DAMAGED: u32 = 16;
+
+/// What a function returns: 0 or more if it did what it should, less than 0 if not. What went wrong
+/// is said by burstline_error_text().
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Status {
+    /// Done.
+    Ok = 0,
+    /// There is nothing now: no packet within the timeout, no name for the port.
+    None = 1,
+    /// The log is over, and read to its end.
+    End = 2,
+    /// An argument is NULL, misaligned or out of its range.
+    ErrorArgument = -1,
+    /// The reader is closed, or never was open.
+    ErrorClosed = -2,
+    /// The burst is not held: it was released, or comes from another reader.
+    ErrorNotHeld = -3,
+    /// Every segment of the window is held: release a burst first.
+    ErrorWindow = -4,
+    /// Another thread is in a call with this reader.
+    ErrorBusy = -5,
+    /// Nobody publishes the name.
+    ErrorAbsent = -6,
+    /// The publisher is not to be trusted, or does not let this reader in.
+    ErrorRefused = -7,
+    /// The system, or what the publisher sent, is at fault.
+    ErrorSystem = -8,
+    /// A fault of the library itself, stopped at its border. The reader can only be closed.
+    ErrorPanic = -9,
+}
+
+/// How to read. BURSTLINE_OPTIONS_INIT has the values that one wants most of the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Options {
+    /// sizeof(struct burstline_options) of the header that the program was compiled with.
+    pub size: u32,
+    /// How many segments may be held at once, in [1, 8]; 0 is 1. A segment has many bursts.
+    pub window: u32,
+    /// BURSTLINE_LOSSY or BURSTLINE_LOSSLESS.
+    pub policy: u32,
+    /// BURSTLINE_FROM_NOW or BURSTLINE_FROM_OLDEST.
+    pub start: u32,
+    /// BURSTLINE_TRUST_OWN_USER, BURSTLINE_TRUST_NOBODY or BURSTLINE_TRUST_ANYBODY.
+    pub trust: u32,
+    /// BURSTLINE_FOLLOW or BURSTLINE_NO_FOLLOW.
+    pub restarts: u32,
+    /// Which log of the name, from 0, or BURSTLINE_ALL_LOGS. A publisher that receives on several
+    /// cores has a log for each.
+    pub log: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+/// One packet's entry in the worklist: two words, read by the functions burstline_desc_*().
+///
+/// place: bits 0 to 31 offset from the burst's base, 32 to 39 port, 40 to 44 flags, 45 to 63 length.
+/// flow: bits 0 to 31 flow hash, 32 to 63 time after the burst's base time in ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct DescWords {
+    /// Offset, port, flags, length.
+    pub place: u64,
+    /// Flow hash and time.
+    pub flow: u64,
+}
+
+/// What is true of few packets. Stands behind the packet's bytes, at the next multiple of 16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct FactsWords {
+    /// When the packet arrived, in ns since 1970.
+    pub time_ns: u64,
+    /// Packets that its port lost just before it.
+    pub drops_before: u64,
+    /// Its length on the wire, in bytes without FCS.
+    pub original_length: u32,
+    /// Not used.
+    pub reserved: [u32; 3],
+}
+
+/// A run of packets of one log. The bytes and the worklist are read-only, and do not change until
+/// the burst is released or its reader closed.
+///
+/// The packets lie back to back: each starts where burstline_desc_end() of the one before says.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct BurstView {
+    /// What offsets count from.
+    pub base: *const u8,
+    /// The worklist as it lies in memory: the newest packet first, the oldest last. See
+    /// burstline_desc_at().
+    pub worklist: *const DescWords,
+    /// Bytes that may be read from base on; packets and facts lie inside.
+    pub bytes: u64,
+    /// How many packets.
+    pub count: u32,
+    /// Which log of the name, from 0.
+    pub log: u32,
+    /// What times count from, in ns since 1970.
+    pub base_time_ns: u64,
+    /// The number of the oldest packet, from 0 in each log of each epoch.
+    pub first_packet: u64,
+    /// How many publishers the name has had, this one included.
+    pub epoch: u64,
+    /// The library's.
+    pub ticket: u64,
+}
+
+/// What a reader has seen so far, over all logs and all writers that it has read. When the log is
+/// over, offered = delivered + missed, or packets are unaccounted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Statistics {
+    /// In: sizeof(struct burstline_statistics). Out: how many bytes of it the library has filled.
+    pub size: u32,
+    /// Logs that it reads.
+    pub logs: u32,
+    /// Packets published since the reader's start, by the writers' own count.
+    pub offered: u64,
+    /// Packets in the bursts that it was given.
+    pub delivered: u64,
+    /// Packets that the writer took away before they were read: an exact count.
+    pub missed: u64,
+    /// How often the writer had lapped it.
+    pub laps: u64,
+    /// Of the missed, those that contradicted themselves (BURSTLINE_TRUST_NOBODY).
+    pub torn: u64,
+    /// Packets published that have yet to be read.
+    pub lag: u64,
+    /// How often a writer was stopped or killed. What passed meanwhile is nobody's, and not counted.
+    pub writer_down: u64,
+    /// How many publishers the name has had, the last one read included.
+    pub epoch: u64,
+    /// The publisher's process; 0 if that is of another process namespace.
+    pub writer_pid: u32,
+    /// Lossless readers that the publisher has lost patience with: lossy from then on.
+    pub demoted: u32,
+    /// Bursts that are not released.
+    pub held: u32,
+    /// 1 while there is no writer and the next one is waited for.
+    pub is_waiting: u32,
+}
+
+/// An interface that packets came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct PortName {
+    /// What its packets start with. Source: LINKTYPE_ values of libpcap, 1 is Ethernet.
+    pub link_type: u32,
+    /// Its name in UTF-8, ended by a 0.
+    pub name: [c_char; 60],
+}
+
+/// Reads what a publisher publishes. Its pointer is only a number: nothing is there to look at.
+#[derive(Debug)]
+pub struct Reader {
+    _nothing: (),
+}
+
+const _: () = assert!(size_of::<Options>() == 32);
+const _: () = assert!(size_of::<DescWords>() == size_of::<Desc>());
+const _: () = assert!(size_of::<FactsWords>() == FACTS_BYTES);
+const _: () = assert!(size_of::<BurstView>() == 64 && offset_of!(BurstView, ticket) == 56);
+const _: () = assert!(size_of::<Statistics>() == 88);
+const _: () = assert!(size_of::<PortName>() == 64);

@@ -1,0 +1,287 @@
+//! The exported functions, called as C calls them: what a burst says, what is held, who may call.
+
+use std::ffi::{CStr, CString};
+use std::ptr;
+use std::slice;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+
+use burstline::{
+    BurstView, FLAG_FACTS, FOREVER, NO_FOLLOW, Options, PortName, Reader, Statistics, Status,
+    TRUST_NOBODY, burstline_account, burstline_close, burstline_error_text, burstline_next,
+    burstline_open, burstline_port_name, burstline_release, burstline_version,
+};
+use burstline_log::{Ending, Log, Writer};
+use burstline_share::{PublishConfig, Publisher};
+
+use crate::common::{Directory, append, log, packet, time_ns, until};
+
+fn publish(name: &str, logs: usize) -> (Publisher, Vec<Writer>) {
+    let (logs, writers): (Vec<Log>, Vec<Writer>) = (0..logs).map(|_| log()).unzip();
+    (Publisher::start(&PublishConfig::new(name), logs).unwrap(), writers)
+}
+
+/// A reader as C has it.
+struct Open(*mut Reader);
+
+// SAFETY: the pointer is a number, and the functions say which threads may call.
+unsafe impl Send for Open {}
+// SAFETY: as above.
+unsafe impl Sync for Open {}
+
+impl Open {
+    fn open(name: &str, options: Options) -> Self {
+        let (name, mut reader) = (CString::new(name).unwrap(), ptr::null_mut());
+        // SAFETY: all three are what the header asks for.
+        let status = unsafe { burstline_open(name.as_ptr(), &options, &mut reader) };
+        assert_eq!(status, Status::Ok, "{}", text(ptr::null()));
+        Self(reader)
+    }
+
+    fn next(&self, timeout_ns: u64) -> Result<BurstView, Status> {
+        // SAFETY: zeros are a burst.
+        let mut burst: BurstView = unsafe { std::mem::zeroed() };
+        // SAFETY: it may be written.
+        match unsafe { burstline_next(self.0, timeout_ns, &mut burst) } {
+            Status::Ok => Ok(burst),
+            status => Err(status),
+        }
+    }
+
+    fn release(&self, mut burst: BurstView) -> Status {
+        // SAFETY: it may be written.
+        unsafe { burstline_release(self.0, &mut burst) }
+    }
+
+    fn account(&self) -> Result<Statistics, Status> {
+        // SAFETY: zeros are statistics.
+        let mut found: Statistics = unsafe { std::mem::zeroed() };
+        found.size = size_of::<Statistics>() as u32;
+        // SAFETY: it may be written, as long as it says.
+        match unsafe { burstline_account(self.0, &mut found) } {
+            Status::Ok => Ok(found),
+            status => Err(status),
+        }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        burstline_close(self.0);
+    }
+}
+
+fn text(reader: *const Reader) -> String {
+    // SAFETY: never null, a string that lives until this thread's next call.
+    unsafe { CStr::from_ptr(burstline_error_text(reader)) }.to_str().unwrap().to_owned()
+}
+
+/// Packet `index` of a burst: its bytes, as the header's functions find them.
+fn bytes_of(burst: &BurstView, index: u32) -> &[u8] {
+    // SAFETY: the worklist has `count` descs and the burst is held.
+    let desc = unsafe { *burst.worklist.add((burst.count - 1 - index) as usize) };
+    let (offset, length) = (desc.place as u32 as usize, (desc.place >> 45) as usize);
+    assert!(offset + length <= burst.bytes as usize);
+    // SAFETY: inside, as just seen.
+    unsafe { slice::from_raw_parts(burst.base.add(offset), length) }
+}
+
+/// Checks that a burst's packets are those of its numbers.
+fn check(burst: &BurstView) {
+    for index in 0..burst.count {
+        let number = burst.first_packet + u64::from(index);
+        assert_eq!(bytes_of(burst, index), packet(number));
+        // SAFETY: as in `bytes_of`.
+        let desc = unsafe { *burst.worklist.add((burst.count - 1 - index) as usize) };
+        assert_eq!((desc.flow as u32, desc.place >> 32 & 0xff), (number as u32, number % 3));
+        if desc.place >> 40 & u64::from(FLAG_FACTS) == 0 {
+            assert_eq!(burst.base_time_ns + (desc.flow >> 32), time_ns(number));
+        }
+    }
+}
+
+#[test]
+fn bursts_are_held_up_to_the_window_and_released_in_any_order() {
+    let directory = Directory::new();
+    let (_publisher, mut writers) = publish(&directory.name("tap"), 1);
+    for options in [
+        Options { window: 2, ..Options::default() },
+        Options { window: 2, trust: TRUST_NOBODY, ..Options::default() },
+    ] {
+        let reader = Open::open(&directory.name("tap"), options);
+        // As many as three segments hold.
+        append(&mut writers[0], 0, 1000);
+        let mut held = Vec::new();
+        let full = loop {
+            match reader.next(FOREVER) {
+                Ok(burst) => held.push(burst),
+                Err(status) => break status,
+            }
+        };
+        assert_eq!(full, Status::ErrorWindow);
+        assert!(text(reader.0).contains("all 2 segments of the window"), "{}", text(reader.0));
+        assert_eq!(held.len(), 2);
+        assert_eq!(reader.account().unwrap().held, 2);
+        // The writer goes over every segment that is not held.
+        append(&mut writers[0], 1000, 20_000);
+        let first = held[0].first_packet;
+        for burst in &mut held {
+            // Its packets were numbered from 0 by `append`.
+            burst.first_packet -= first;
+            check(burst);
+        }
+        let mut later = held.pop().unwrap();
+        assert_eq!(reader.release(later), Status::Ok);
+        assert_eq!(reader.release(later), Status::ErrorNotHeld);
+        later = reader.next(FOREVER).unwrap();
+        assert_eq!(reader.release(held[0]), Status::Ok);
+        assert_eq!(reader.release(later), Status::Ok);
+    }
+}
+
+#[test]
+fn several_logs_are_read_in_turn_or_one_of_them() {
+    let directory = Directory::new();
+    let (_publisher, mut writers) = publish(&directory.name("tap"), 3);
+    let all = Open::open(&directory.name("tap"), Options::default());
+    let only = Open::open(&directory.name("tap"), Options { log: 2, ..Options::default() });
+    for (log, writer) in (1..).zip(&mut writers) {
+        append(writer, 0, 10 * log);
+    }
+    let mut packets = [0; 3];
+    while let Ok(burst) = all.next(0) {
+        check(&burst);
+        packets[burst.log as usize] += burst.count;
+        all.release(burst);
+    }
+    assert_eq!(packets, [10, 20, 30]);
+    let burst = only.next(0).unwrap();
+    assert_eq!((burst.log, burst.count, burst.epoch), (2, 30, 1));
+    let found = all.account().unwrap();
+    assert_eq!((found.logs, found.offered, found.delivered, found.lag), (3, 60, 60, 0));
+    append(&mut writers[0], 10, 15);
+    let found = all.account().unwrap();
+    assert_eq!((found.offered, found.delivered, found.lag, found.held), (65, 60, 5, 0));
+    assert_eq!(found.writer_pid, std::process::id());
+
+    let mut port = PortName { link_type: 0, name: [0; 60] };
+    // SAFETY: it may be written.
+    let status = unsafe { burstline_port_name(only.0, 2, 1, &mut port) };
+    let name: Vec<u8> = port.name.iter().map(|&c| c as u8).take_while(|&b| b != 0).collect();
+    assert_eq!((status, port.link_type, name), (Status::Ok, 1, b"eth1".to_vec()));
+    // SAFETY: as above.
+    let status = unsafe { burstline_port_name(only.0, 0, 1, &mut port) };
+    assert_eq!(status, Status::ErrorArgument);
+    assert_eq!(text(only.0), "log 0: this reader has those of [2, 3)");
+}
+
+#[test]
+fn a_stopped_writer_is_followed_by_the_next_or_is_the_end() {
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let (publisher, mut writers) = publish(&name, 1);
+    let follower = Open::open(&name, Options::default());
+    let stayer = Open::open(&name, Options { restarts: NO_FOLLOW, ..Options::default() });
+    append(&mut writers[0], 0, 100);
+    writers.remove(0).finish(Ending::Stopped);
+    let read = |reader: &Open| {
+        let mut packets = 0;
+        loop {
+            match reader.next(0) {
+                Ok(burst) => {
+                    packets += burst.count;
+                    reader.release(burst);
+                }
+                Err(status) => return (packets, status),
+            }
+        }
+    };
+    assert_eq!(read(&stayer), (100, Status::End));
+    assert_eq!(read(&follower), (100, Status::None));
+    assert_eq!(follower.account().unwrap().is_waiting, 1);
+    // The publisher is still there, and is not taken for the next one.
+    assert_eq!(follower.next(200_000_000).unwrap_err(), Status::None);
+    drop(publisher);
+    assert_eq!(follower.next(0).unwrap_err(), Status::None);
+
+    let (_publisher, mut writers) = publish(&name, 1);
+    // What the next one writes before it is found is read, too.
+    append(&mut writers[0], 0, 30);
+    let burst = follower.next(FOREVER).unwrap();
+    assert_eq!((burst.first_packet, burst.epoch), (0, 2));
+    let count = burst.count;
+    follower.release(burst);
+    writers.remove(0).finish(Ending::Final);
+    let (rest, status) = read(&follower);
+    assert_eq!((count + rest, status), (30, Status::End));
+    let found = follower.account().unwrap();
+    assert_eq!((found.offered, found.delivered, found.missed), (130, 130, 0));
+    assert_eq!((found.writer_down, found.epoch, found.is_waiting), (1, 2, 0));
+}
+
+#[test]
+fn one_thread_reads_and_any_thread_releases_or_closes() {
+    let directory = Directory::new();
+    let (_publisher, mut writers) = publish(&directory.name("tap"), 1);
+    let reader = Open::open(&directory.name("tap"), Options { window: 2, ..Options::default() });
+    append(&mut writers[0], 0, 10);
+    let burst = reader.next(FOREVER).unwrap();
+    let is_reading = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let sleeper = scope.spawn(|| {
+            is_reading.store(true, Relaxed); // whoever sees it waits for the rest, below
+            loop {
+                // The other thread's look whether this one is in the call may be in the way.
+                match reader.next(FOREVER).unwrap_err() {
+                    Status::ErrorBusy => {}
+                    status => return status,
+                }
+            }
+        });
+        until("it reads", || is_reading.load(Relaxed));
+        until("it is in the call", || reader.account() == Err(Status::ErrorBusy));
+        assert_eq!(text(reader.0), "another thread is in a call with this reader");
+        check(&burst);
+        assert_eq!(reader.release(burst), Status::Ok);
+        assert_eq!(burstline_close(reader.0), Status::Ok);
+        assert_eq!(sleeper.join().unwrap(), Status::ErrorClosed);
+    });
+}
+
+#[test]
+fn the_text_of_an_open_is_its_threads_own() {
+    let directory = Directory::new();
+    let fail = |name: String| {
+        let (name, mut reader) = (CString::new(name).unwrap(), ptr::null_mut());
+        // SAFETY: as the header asks; NULL is no options.
+        let status = unsafe { burstline_open(name.as_ptr(), ptr::null(), &mut reader) };
+        assert_eq!((status, reader), (Status::ErrorAbsent, ptr::null_mut()));
+    };
+    fail(directory.name("here"));
+    let there = thread::scope(|scope| {
+        let there = scope.spawn(|| {
+            let before = text(ptr::null());
+            fail(directory.name("there"));
+            (before, text(ptr::null()))
+        });
+        there.join().unwrap()
+    });
+    assert!(there.0.is_empty() && there.1.contains("/there:"), "{there:?}");
+    assert!(text(ptr::null()).contains("/here:"));
+    // SAFETY: a constant string.
+    let version = unsafe { CStr::from_ptr(burstline_version()) };
+    assert_eq!(version.to_str().unwrap(), env!("CARGO_PKG_VERSION"));
+}
+
+/// B1 of the crate: what is not in `border` can unwind into C.
+#[test]
+fn each_exported_function_is_one_call_of_border() {
+    let source = include_str!("../../src/exports.rs");
+    let functions = source.split("#[unsafe(no_mangle)]").skip(1);
+    let bodies = functions.map(|text| text.split_once(" {\n").expect("a body").1.trim_start());
+    let outside: Vec<&str> = bodies
+        .filter(|body| !body.starts_with("border("))
+        .map(|body| body.lines().next().unwrap())
+        .collect();
+    assert_eq!(outside, ["border::deliberate::ask(place);"], "it only sets a flag, for tests");
+}

@@ -1,0 +1,190 @@
+//! What the tests have in common: a directory of one's own, logs, other processes.
+
+use std::env;
+use std::fmt;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use burstline_log::{Appended, Log, LogConfig, Meta, Writer};
+use burstline_sys::memory::PageChoice;
+
+const SEGMENT_BYTES: usize = 64 << 10;
+/// Ports of the packets that [`append`] makes.
+pub(crate) const PORTS: u64 = 3;
+
+/// A directory that goes with the test.
+pub(crate) struct Directory(PathBuf);
+
+impl Directory {
+    pub(crate) fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Relaxed);
+        let path = env::temp_dir().join(format!("burstline-capi-{}-{number}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    /// A name in it: a path.
+    pub(crate) fn name(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+pub(crate) fn log() -> (Log, Writer) {
+    let (log, writer) = Log::create(LogConfig {
+        name: "capi".into(),
+        bytes: 32 * SEGMENT_BYTES,
+        segment_bytes: SEGMENT_BYTES,
+        pages: PageChoice::Size4K,
+        max_readers: 8,
+        ..LogConfig::default()
+    })
+    .unwrap();
+    (0..PORTS as u8).for_each(|port| log.name_port(port, 1, &format!("eth{port}")));
+    (log, writer)
+}
+
+pub(crate) fn packet(number: u64) -> Vec<u8> {
+    (0..60 + number % 200).map(|at| (number * 13 + at) as u8).collect()
+}
+
+/// When packet `number` arrived: every hundredth is 10 s late, which a desc has no room for.
+pub(crate) fn time_ns(number: u64) -> u64 {
+    1_700_000_000_000_000_000 + number * 1000 + number / 100 * 10_000_000_000
+}
+
+/// Whether packet `number` was longer on the wire.
+pub(crate) fn is_cut(number: u64) -> bool {
+    number % 50 == 7
+}
+
+/// What was written, by the writer that counts packets and by the loop that makes them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ledger {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    pub(crate) sum: u64,
+    pub(crate) cut_short: u64,
+    pub(crate) of_ports: [u64; PORTS as usize],
+}
+
+impl fmt::Display for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { packets, bytes, sum, cut_short, of_ports: [a, b, c] } = self;
+        write!(f, "{packets} {bytes} {sum} {cut_short} {a} {b} {c}")
+    }
+}
+
+impl FromStr for Ledger {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let words: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
+        let [packets, bytes, sum, cut_short, of_ports @ ..] = words?.try_into().unwrap_or([0; 7]);
+        Ok(Self { packets, bytes, sum, cut_short, of_ports })
+    }
+}
+
+/// Appends packets `[from, to)`, publishes them, and says what they were.
+pub(crate) fn append(writer: &mut Writer, from: u64, to: u64) -> Ledger {
+    let before = writer.statistics();
+    let mut ledger = Ledger::default();
+    for number in from..to {
+        let bytes = packet(number);
+        let port = number % PORTS;
+        let mut meta = Meta::new(time_ns(number), bytes.len() as u32, port as u8);
+        meta.original_length += if is_cut(number) { 1000 } else { 0 };
+        meta.hash = number as u32;
+        while writer.append(&bytes, &meta) == Appended::Full {
+            thread::yield_now();
+        }
+        ledger.sum += bytes.iter().map(|&byte| u64::from(byte)).sum::<u64>();
+        ledger.cut_short += u64::from(is_cut(number));
+        ledger.of_ports[port as usize] += 1;
+        if number % 32 == 0 {
+            writer.publish();
+        }
+    }
+    writer.publish();
+    let after = writer.statistics();
+    (ledger.packets, ledger.bytes) = (after.packets - before.packets, after.bytes - before.bytes);
+    ledger
+}
+
+/// Waits for something that must come; how long it takes is nobody's business.
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(60), "in vain: {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Another process that talks in lines.
+pub(crate) struct Talker {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    stdin: Option<ChildStdin>,
+}
+
+impl Talker {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let stdin = child.stdin.take();
+        Self { child, stdout, stdin }
+    }
+
+    /// This test program once more, as a process that runs one ignored test, the role.
+    pub(crate) fn role(role: &str, arguments: &[&str]) -> Self {
+        Self::start(
+            Command::new(env::current_exe().unwrap())
+                .args([&format!("roles::{role}"), "--exact", "--ignored", "--nocapture"])
+                .env("ROLE_ARGUMENTS", arguments.join("\n")),
+        )
+    }
+
+    /// The rest of the next line that has this word in front, or after a `say`.
+    pub(crate) fn hear(&mut self, word: &str) -> String {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "it ended before {word}");
+            let said = line.split_once("say ").map_or(line.as_str(), |(_, said)| said);
+            if let Some(rest) = said.strip_prefix(word) {
+                return rest.trim().to_owned();
+            }
+        }
+    }
+
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits for its end, and returns what it said until then.
+    pub(crate) fn end(mut self) -> String {
+        drop(self.stdin.take());
+        let rest: Vec<String> = self.stdout.lines().map(Result::unwrap).collect();
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}: {rest:?}");
+        rest.join("\n") + "\n"
+    }
+}

@@ -1,0 +1,145 @@
+//! The examples, linked both ways, beside a publisher that is another process.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::common::{Directory, Ledger, PORTS, Talker};
+use crate::installed::{Link, library, repository, run};
+
+fn example(name: &str, directory: &Directory, link: Link) -> PathBuf {
+    let source = repository().join(format!("examples/c/{name}.c"));
+    library().compile(&source, directory.path(), link, &[])
+}
+
+/// Starts an example as a reader of `name`, and waits until it reads.
+fn start(program: &PathBuf, arguments: &[&str]) -> Talker {
+    let mut talker = Talker::start(library().command(program).args(arguments));
+    talker.hear("reading");
+    talker
+}
+
+/// The lines `NAME NUMBER` of what an example printed.
+fn numbers(text: &str) -> BTreeMap<&str, u64> {
+    let pairs = text.lines().filter_map(|line| line.split_once(' '));
+    pairs.filter_map(|(name, number)| Some((name, number.parse().ok()?))).collect()
+}
+
+#[test]
+fn the_counter_agrees_with_the_writers_ledger() {
+    let directory = Directory::new();
+    for (link, trust) in [(Link::Shared, "lossless"), (Link::Static, "untrusted")] {
+        let program = example("count", &directory, link);
+        let name = directory.name(trust);
+        let mut publisher = Talker::role("publisher", &[&name, "2", "20000"]);
+        publisher.hear("epoch");
+        // From the oldest: what is written while it attaches is its own, too.
+        let counter = start(&program, &[&name, "oldest", "lossless", trust]);
+        let one: Ledger = publisher.hear("ledger").parse().unwrap();
+        let two: Ledger = publisher.hear("ledger").parse().unwrap();
+        publisher.end();
+        let said = counter.end();
+        let said = numbers(&said);
+        assert_eq!((one.packets, two.packets), (20_000, 20_000));
+        assert_eq!(said["packets"], one.packets + two.packets);
+        assert_eq!(said["bytes"], one.bytes + two.bytes);
+        assert_eq!(said["offered"], said["packets"]);
+        assert_eq!((said["missed"], said["lag"], said["writer_down"]), (0, 0, 0));
+    }
+}
+
+#[test]
+fn the_walk_finds_what_was_written_back_to_back() {
+    let directory = Directory::new();
+    for link in [Link::Shared, Link::Static] {
+        let program = example("walk", &directory, link);
+        let name = directory.name(&format!("{link:?}"));
+        let mut publisher = Talker::role("publisher", &[&name, "1", "20000"]);
+        publisher.hear("epoch");
+        let walker = start(&program, &[&name, "lossless"]);
+        let ledger: Ledger = publisher.hear("ledger").parse().unwrap();
+        publisher.end();
+        let text = walker.end();
+        let said = numbers(&text);
+        assert_eq!((said["packets"], said["sum"]), (ledger.packets, ledger.sum));
+        assert_eq!((said["cut_short"], ledger.cut_short), (400, 400));
+        assert_eq!((said["not_adjacent"], said["out_of_order"], said["skipped"]), (0, 0, 0));
+        assert_eq!((said["offered"], said["missed"]), (ledger.packets, 0));
+        for port in 0..PORTS as usize {
+            let line = format!("port {port} eth{port} packets {} bytes", ledger.of_ports[port]);
+            assert!(text.contains(&line), "{line}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_killed_publisher_is_read_to_its_last_packet() {
+    let directory = Directory::new();
+    let (count, walk) =
+        (example("count", &directory, Link::Shared), example("walk", &directory, Link::Shared));
+    let name = directory.name("tap");
+    let mut publisher = Talker::role("publisher", &[&name, "1", "5000"]);
+    assert_eq!(publisher.hear("epoch"), "1");
+    // The writer goes on as soon as one of them is there; the second finds the rest still kept,
+    // because a lossless one from the oldest misses nothing that fits into the log.
+    let (follower, stayer) =
+        (start(&count, &[&name, "lossless", "oldest"]), start(&walk, &[&name, "lossless"]));
+    let first: Ledger = publisher.hear("ledger").parse().unwrap();
+    publisher.kill();
+    let text = stayer.end();
+    let said = numbers(&text);
+    assert!(said["packets"] <= first.packets && said["missed"] == 0, "{text}");
+    assert_eq!(said["offered"], said["packets"]);
+
+    // Another one takes the name over, and the counter follows.
+    let mut publisher = Talker::role("publisher", &[&name, "1", "300"]);
+    assert_eq!(publisher.hear("epoch"), "2");
+    let second: Ledger = publisher.hear("ledger").parse().unwrap();
+    publisher.end();
+    let text = follower.end();
+    let said = numbers(&text);
+    assert_eq!(said["packets"], first.packets + second.packets);
+    assert_eq!(said["bytes"], first.bytes + second.bytes);
+    assert_eq!((said["offered"], said["missed"]), (said["packets"], 0));
+    assert_eq!((said["writer_down"], said["epoch"]), (1, 2));
+}
+
+#[test]
+fn a_wrong_name_is_told() {
+    let directory = Directory::new();
+    let count = example("count", &directory, Link::Shared);
+    for (name, wanted) in [
+        ("absent", "count: no log is published as absent: "),
+        ("a b", "count: \"a b\" is no name for a log: "),
+        ("", "count: \"\" is no name for a log: it is empty; "),
+    ] {
+        let mut command = library().command(&count);
+        let output = command.arg(name).env("BURSTLINE_RUN", directory.path()).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text.starts_with(wanted), "{text}");
+        assert_eq!(text.lines().count(), 1);
+    }
+}
+
+#[test]
+fn the_examples_makefile_works() {
+    let directory = Directory::new();
+    let sources = repository().join("examples/c");
+    for file in ["Makefile", "count.c", "walk.c"] {
+        std::fs::copy(sources.join(file), directory.path().join(file)).unwrap();
+    }
+    let path = library().libraries().join("pkgconfig");
+    let prefix = path.ancestors().nth(2).unwrap();
+    for link in ["LINK=shared", "LINK=static"] {
+        run(Command::new("make")
+            .args(["-B", link])
+            .arg(format!("PKG_CONFIG=pkg-config --define-variable=prefix={}", prefix.display()))
+            .current_dir(directory.path())
+            .env_remove("MAKEFLAGS")
+            .env("LIBRARY_PATH", library().libraries())
+            .env("PKG_CONFIG_PATH", &path));
+        assert!(directory.path().join("walk").is_file());
+        std::fs::remove_file(directory.path().join("walk")).unwrap();
+    }
+}
