@@ -6,6 +6,7 @@ mod count_file;
 mod handoff;
 mod idle;
 mod latency;
+mod sharing;
 mod startup;
 mod xdp_receive;
 
@@ -54,6 +55,10 @@ pub fn all() -> Vec<Entry> {
         Entry { name: "handoff-1514-lean", measure: handoff::against_lean::<1514> },
         Entry { name: "handoff-60-bare", measure: handoff::against_bare::<60> },
         Entry { name: "handoff-1514-bare", measure: handoff::against_bare::<1514> },
+        Entry { name: "cross-process-60", measure: sharing::cross_process },
+        Entry { name: "share-readers-1", measure: sharing::readers::<1> },
+        Entry { name: "share-readers-4", measure: sharing::readers::<4> },
+        Entry { name: "stopped-reader", measure: sharing::stopped },
         Entry { name: "append-latency", measure: latency::measure },
         Entry { name: "count-file-tcpdump", measure: count_file::against_tcpdump },
         Entry { name: "count-file-capinfos", measure: count_file::against_capinfos },
