@@ -27,6 +27,7 @@ pub mod pages;
 pub mod prefetch;
 pub mod report;
 pub mod rivals;
+pub mod sharing;
 pub mod statistics;
 pub mod threads;
 pub mod traffic;

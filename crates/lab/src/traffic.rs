@@ -7,6 +7,8 @@
 
 use std::ptr;
 
+use burstline_log::Burst;
+
 /// Room for the longest packet of a figure, in bytes.
 pub const MAX_BYTES: usize = 2048;
 /// Bytes that the consumer's work touches: `[0, 55)`.
@@ -89,6 +91,22 @@ pub fn digest(packet: &[u8], hash: u32, time_ns: u64) -> u64 {
     let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
     let words = word(26) ^ word(30) ^ word(34);
     known.wrapping_add(words.into()).wrapping_add((head[23] ^ head[54]).into())
+}
+
+/// The consumer's work on a burst of the log.
+#[inline]
+pub fn digest_of(burst: &Burst<'_>) -> u64 {
+    burst.packets().fold(0, |sum: u64, packet| {
+        let (hash, time_ns) = (packet.desc().hash(), packet.time_ns());
+        sum.wrapping_add(digest(packet.bytes(), hash, time_ns))
+    })
+}
+
+/// The counter that a packet carries; `None` if it is too short for one.
+#[inline]
+pub fn counter_of(packet: &[u8]) -> Option<u32> {
+    let bytes = packet.get(COUNTER_AT..)?.first_chunk()?;
+    Some(u32::from_le_bytes(*bytes))
 }
 
 /// Copies `length` bytes, at least 16: short ones in line, as a packet library does.

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use burstline_lab::figures::{self, Context};
 use burstline_lab::options::{Options, USAGE};
 use burstline_lab::report::Outcome;
+use burstline_lab::sharing::{READER_OPTION, reader};
 use burstline_lab::threads::Cores;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -16,7 +17,18 @@ fn main() -> ExitCode {
         println!("{USAGE}");
         return ExitCode::SUCCESS;
     }
-    let options = match Options::parse(std::env::args().skip(1)) {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some((READER_OPTION, rest)) = arguments.split_first().map(|(a, rest)| (a.as_str(), rest))
+    {
+        return match reader::serve(rest) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("bench as a reader: {error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    let options = match Options::parse(arguments) {
         Ok(options) => options,
         Err(error) => {
             eprintln!("{error}\n{USAGE}");

@@ -8,6 +8,7 @@ mod handoff;
 mod hash;
 mod idle;
 mod latency;
+mod sharing;
 mod startup;
 mod xdp_receive;
 
@@ -60,6 +61,10 @@ pub fn all() -> Vec<Entry> {
         Entry { name: "hash-64-inner", measure: hash::measure },
         Entry { name: "hash-64-ip", measure: hash::measure },
         Entry { name: "hash-64-rss", measure: hash::measure },
+        Entry { name: "cross-process-60", measure: sharing::cross_process },
+        Entry { name: "share-readers-1", measure: sharing::readers::<1> },
+        Entry { name: "share-readers-4", measure: sharing::readers::<4> },
+        Entry { name: "stopped-reader", measure: sharing::stopped },
         Entry { name: "append-latency", measure: latency::measure },
         Entry { name: "count-file-tcpdump", measure: count_file::against_tcpdump },
         Entry { name: "count-file-capinfos", measure: count_file::against_capinfos },

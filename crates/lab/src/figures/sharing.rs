@@ -1,0 +1,240 @@
+//! What readers in other processes cost: the hand-off to one, the writer with several, and with
+//! one that is stopped.
+
+use burstline_log::Policy;
+use burstline_sys::memory::PageKind;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::Context;
+use crate::conditions::Conditions;
+use crate::contest::{Rounds, alternate};
+use crate::ours::{Ours, SEGMENT_BYTES};
+use crate::pages;
+use crate::report::{Better, Figure, Outcome};
+use crate::sharing::{Shared, SharedRun};
+use crate::traffic::Traffic;
+
+/// As in the hand-off figures.
+const LOG_BYTES: usize = 2 << 20;
+const PACKET_BYTES: usize = 60;
+/// Pairs that the stopped reader's figure takes at least.
+const STOPPED_PAIRS: usize = 21;
+
+/// What all three have in common.
+struct Bench<'c> {
+    context: &'c Context,
+    traffic: Traffic,
+    packets: u64,
+    expected: u64,
+    conditions: Conditions,
+}
+
+impl<'c> Bench<'c> {
+    fn new(context: &'c Context) -> Self {
+        let traffic = Traffic::new(PACKET_BYTES);
+        let packets = if context.smoke { 8192 } else { 4 << 20 };
+        let expected = traffic.expected(packets);
+        let conditions = Conditions::watch(context.cores);
+        Self { context, traffic, packets, expected, conditions }
+    }
+
+    /// A run of `shared` with its first `listening` readers. Every account must close, and that
+    /// of a reader that missed nothing must have the right sum.
+    fn run(&self, shared: &mut Shared, listening: usize) -> Result<SharedRun, String> {
+        let packets = self.packets;
+        let run = shared.run(self.context.cores, &self.traffic, packets, listening)?;
+        for account in &run.accounts {
+            if account.delivered + account.missed != packets {
+                return Err(format!("{account:?} does not account for {packets} packets"));
+            }
+            if account.missed == 0 && account.sum != self.expected {
+                return Err(format!("{account:?}: the sum is not {:#x}", self.expected));
+            }
+        }
+        Ok(run)
+    }
+
+    /// As Mpps.
+    fn rate(&self, seconds: f64) -> f64 {
+        self.packets as f64 / seconds / 1e6
+    }
+
+    fn outcome(
+        self,
+        name: &str,
+        rounds: Rounds,
+        pages: [PageKind; 2],
+        more: Vec<String>,
+    ) -> Outcome {
+        if self.context.smoke {
+            return Outcome::Smoke;
+        }
+        let mut details = vec![format!(
+            "{} packets a run of {PACKET_BYTES} bytes; logs of {} KiB in segments of {} KiB",
+            self.packets,
+            LOG_BYTES >> 10,
+            SEGMENT_BYTES >> 10
+        )];
+        details.extend(more);
+        details.push(format!("pages: ours {}, peer {}", pages[0], pages[1]));
+        if pages[0] != pages[1] {
+            details.push("doubt: the sides have different pages".to_owned());
+        }
+        details.extend(self.conditions.report());
+        let (name, better, unit) = (name.to_owned(), Better::Higher, "Mpps");
+        Outcome::Measured(Figure { name, unit, better, rounds, details })
+    }
+}
+
+/// Two logs in the same kind of page.
+fn two_logs() -> Result<(Shared, Shared), String> {
+    pages::with_best(2 * LOG_BYTES, |pages| {
+        Ok((Shared::create(LOG_BYTES, pages)?, Shared::create(LOG_BYTES, pages)?))
+    })
+}
+
+/// `cross-process-60`: a lossless reader in another process as ours, in this one as the peer.
+pub(super) fn cross_process(context: &Context, name: &str) -> Result<Outcome, String> {
+    let bench = Bench::new(context);
+    let (mut other, mut own) = pages::with_best(2 * LOG_BYTES, |pages| {
+        Ok::<_, String>((Shared::create(LOG_BYTES, pages)?, Ours::create(LOG_BYTES, pages)?))
+    })?;
+    other.add_reader(context.cores, Policy::Lossless)?;
+    let (packets, expected) = (bench.packets, bench.expected);
+    let rounds = alternate(
+        context.runs,
+        &context.stop,
+        || {
+            let run = bench.run(&mut other, 1)?;
+            match run.accounts[0].missed {
+                0 => Ok(bench.rate(run.seconds)),
+                missed => Err(format!("a lossless reader missed {missed} packets")),
+            }
+        },
+        || {
+            let run = own.hand_off(context.cores, &bench.traffic, packets);
+            match run.sum == expected {
+                true => Ok(bench.rate(run.seconds)),
+                false => Err(format!("summed up {:#x}, not {expected:#x}", run.sum)),
+            }
+        },
+    )?;
+    let details = vec![
+        "ours: to a lossless reader in another process; peer: to one in this process".to_owned(),
+        "until both ends are done; every packet summed up on either side".to_owned(),
+    ];
+    let pages = [other.page(), own.page()];
+    Ok(bench.outcome(name, rounds, pages, details))
+}
+
+/// `share-readers-N`: the writer with that many lossy readers as ours, with none as the peer.
+pub(super) fn readers<const READERS: usize>(
+    context: &Context,
+    name: &str,
+) -> Result<Outcome, String> {
+    let bench = Bench::new(context);
+    let (mut read, mut alone) = two_logs()?;
+    for _ in 0..READERS {
+        read.add_reader(context.cores, Policy::Lossy)?;
+    }
+    let (mut delivered, mut missed) = ([0; READERS], [0; READERS]);
+    let rounds = alternate(
+        context.runs,
+        &context.stop,
+        || {
+            let run = bench.run(&mut read, READERS)?;
+            for (index, account) in run.accounts.iter().enumerate() {
+                delivered[index] += account.delivered;
+                missed[index] += account.missed;
+            }
+            Ok(bench.rate(run.writer_seconds))
+        },
+        || Ok(bench.rate(bench.run(&mut alone, 0)?.writer_seconds)),
+    )?;
+    let written = read.written();
+    let readers = match READERS {
+        1 => "1 lossy reader in another process".to_owned(),
+        _ => format!("{READERS} lossy readers in other processes, which share that core"),
+    };
+    let details = vec![
+        format!(
+            "the writer's rate, flat out on core {}; ours: with {readers}, core {}; peer: with none",
+            context.cores.producer, context.cores.consumer
+        ),
+        format!("of {written} packets the readers read {delivered:?} and missed {missed:?}"),
+    ];
+    let pages = [read.page(), alone.page()];
+    Ok(bench.outcome(name, rounds, pages, details))
+}
+
+/// `stopped-reader`: a writer with a lossless reader; as ours, beside another one that is stopped
+/// while it holds a segment. All readers are other processes.
+pub(super) fn stopped(context: &Context, name: &str) -> Result<Outcome, String> {
+    let bench = Bench::new(context);
+    let (mut beside, mut without) = two_logs()?;
+    for shared in [&mut beside, &mut without] {
+        shared.add_reader(context.cores, Policy::Lossless)?;
+    }
+    beside.add_reader(context.cores, Policy::Lossy)?;
+    let (packets, victim) = (bench.packets, beside.process(1));
+    // It comes somewhere into the log, is lapped or not, and holds where it is.
+    bench.run(&mut beside, 1)?;
+    beside.read_alone(1, packets / 2, packets)?;
+    let stopped = Stopped::stop(victim)?;
+    let mut lost = 0;
+    let pairs = if context.smoke { context.runs } else { context.runs.max(STOPPED_PAIRS) };
+    let rounds = alternate(
+        pairs,
+        &context.stop,
+        || {
+            let run = bench.run(&mut beside, 1)?;
+            lost += run.accounts[0].missed;
+            Ok(bench.rate(run.writer_seconds))
+        },
+        || Ok(bench.rate(bench.run(&mut without, 1)?.writer_seconds)),
+    )?;
+    let held =
+        beside.statuses().iter().find(|status| status.pid == victim).map(|s| s.held_segments);
+    if held != Some(1) || lost > 0 {
+        return Err(format!("the stopped reader holds {held:?}, the good one lost {lost} packets"));
+    }
+    drop(stopped);
+    let written = beside.written();
+    let late = beside.read_alone(1, written, packets)?;
+    let details = vec![
+        format!(
+            "the writer's rate with a lossless reader, {pairs} pairs; ours: beside a lossy reader \
+             that is stopped (SIGSTOP) and holds a segment; peer: without that one"
+        ),
+        format!("of {written} packets the good reader lost {lost}"),
+        format!(
+            "the stopped one, when it went on, read {} and missed {}",
+            late.delivered, late.missed
+        ),
+        format!("segments used: ours {}, peer {}", used(&beside), used(&without)),
+    ];
+    let pages = [beside.page(), without.page()];
+    Ok(bench.outcome(name, rounds, pages, details))
+}
+
+fn used(shared: &Shared) -> u32 {
+    shared.statistics().segments_high_water
+}
+
+/// A stopped process; dropping it lets it go on.
+struct Stopped(Pid);
+
+impl Stopped {
+    fn stop(process: u32) -> Result<Self, String> {
+        let process = Pid::from_raw(process as i32).ok_or("process 0")?;
+        let stopped = kill_process(process, Signal::STOP);
+        stopped.map_err(|error| format!("stopping a reader: {error}"))?;
+        Ok(Self(process))
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let _ = kill_process(self.0, Signal::CONT); // it is our child, so it is there
+    }
+}

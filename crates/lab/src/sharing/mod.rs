@@ -1,0 +1,239 @@
+//! A published log, and readers of it in other processes: this program once more.
+//!
+//! ```text
+//! bench                                    bench --as-reader SOCKET POLICY CORE
+//!   Writer, Publisher  <---- socket ---->    Attachment
+//!   "until N PACKETS"  ----- stdin  ---->    reads until it has delivered or missed N packets
+//!   Account            <---- stdout -----    DELIVERED MISSED SUM END_NS, then waits idle
+//! ```
+//!
+//! A run starts when every reader has been told; the packets themselves go by nobody else's memory
+//! but the log's. Between runs a reader is blocked in read(2) and takes no time from anybody.
+
+pub mod reader;
+
+use std::env;
+use std::fs::{self, DirBuilder};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::process::{self, Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::thread;
+
+use burstline_log::{Log, LogConfig, Policy, Writer, WriterStatistics};
+use burstline_share::{LosslessReaders, PublishConfig, Publisher, ReaderStatus};
+use burstline_sys::affinity;
+use burstline_sys::clock;
+use burstline_sys::memory::{PageChoice, PageKind};
+
+use crate::ours::{SEGMENT_BYTES, produce};
+use crate::threads::Cores;
+use crate::traffic::Traffic;
+use reader::Account;
+
+/// The option that makes this program a reader.
+pub const READER_OPTION: &str = "--as-reader";
+
+/// A log with its writer, published in a directory of its own.
+pub struct Shared {
+    readers: Vec<OtherReader>,
+    writer: Writer,
+    // Ends before its directory goes.
+    publisher: Publisher,
+    log: Log,
+    directory: Directory,
+    /// Packets written so far.
+    written: u64,
+}
+
+/// What a run took and gave.
+pub struct SharedRun {
+    /// From the start until the writer had written all, in s.
+    pub writer_seconds: f64,
+    /// From the start until everybody had written or read all, in s.
+    pub seconds: f64,
+    /// Of each reader that took part, in the order in which they were started.
+    pub accounts: Vec<Account>,
+}
+
+impl Shared {
+    /// A log of `bytes` bytes of packet memory, with nobody reading it.
+    ///
+    /// # Errors
+    /// What is in the way, as a sentence.
+    pub fn create(bytes: usize, pages: PageChoice) -> Result<Self, String> {
+        let (name, segment_bytes) = ("bench".to_owned(), SEGMENT_BYTES);
+        let config = LogConfig { name, bytes, segment_bytes, pages, ..LogConfig::default() };
+        let (log, writer) = Log::create(config).map_err(|error| error.to_string())?;
+        let directory = Directory::new()?;
+        let lossless = LosslessReaders::Forever;
+        let config = PublishConfig { lossless, ..PublishConfig::new(directory.socket()) };
+        let publisher = Publisher::start(&config, vec![log.clone()]);
+        let publisher = publisher.map_err(|error| error.to_string())?;
+        Ok(Self { readers: Vec::new(), writer, publisher, log, directory, written: 0 })
+    }
+
+    /// Starts one more reader, on the consumer's core; it is attached when this returns. To be
+    /// called before the first run: what it reads is counted from there.
+    ///
+    /// # Errors
+    /// What is in the way, as a sentence.
+    pub fn add_reader(&mut self, cores: Cores, policy: Policy) -> Result<(), String> {
+        assert_eq!(self.written, 0, "a reader that comes late counts otherwise");
+        let reader = OtherReader::start(&self.directory.socket(), cores, policy)?;
+        self.readers.push(reader);
+        Ok(())
+    }
+
+    /// Hands `packets` packets, a multiple of [`BURST`](crate::rivals::BURST), to the first
+    /// `listening` readers; the others stay as they are.
+    ///
+    /// # Errors
+    /// A reader that has ended or has read something wrong.
+    pub fn run(
+        &mut self,
+        cores: Cores,
+        traffic: &Traffic,
+        packets: u64,
+        listening: usize,
+    ) -> Result<SharedRun, String> {
+        self.written += packets;
+        for reader in &mut self.readers[..listening] {
+            reader.tell(self.written, packets)?;
+        }
+        let writer = &mut self.writer;
+        let (start_ns, written_ns) = thread::scope(|scope| {
+            let producer = scope.spawn(move || {
+                let _ = affinity::pin_to(cores.producer);
+                let start_ns = clock::monotonic_ns();
+                produce(writer, traffic, packets);
+                (start_ns, clock::monotonic_ns())
+            });
+            producer.join().expect("the producer does not panic")
+        });
+        let listening = self.readers[..listening].iter_mut();
+        let accounts: Vec<Account> = listening.map(OtherReader::hear).collect::<Result<_, _>>()?;
+        let end_ns = accounts.iter().map(|account| account.end_ns).fold(written_ns, u64::max);
+        let seconds = |until_ns: u64| (until_ns - start_ns) as f64 / 1e9;
+        let (writer_seconds, seconds) = (seconds(written_ns), seconds(end_ns));
+        Ok(SharedRun { writer_seconds, seconds, accounts })
+    }
+
+    /// Has reader `index` read until it has seen `until` packets of `packets` a run.
+    ///
+    /// # Errors
+    /// As for [`run`](Self::run).
+    pub fn read_alone(
+        &mut self,
+        index: usize,
+        until: u64,
+        packets: u64,
+    ) -> Result<Account, String> {
+        self.readers[index].tell(until, packets)?;
+        self.readers[index].hear()
+    }
+
+    /// The process of reader `index`.
+    pub fn process(&self, index: usize) -> u32 {
+        self.readers[index].child.id()
+    }
+
+    /// What the publisher knows of the readers.
+    pub fn statuses(&self) -> Vec<ReaderStatus> {
+        self.publisher.readers()
+    }
+
+    /// Packets written so far.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// What the writer has done.
+    pub fn statistics(&self) -> WriterStatistics {
+        self.writer.statistics()
+    }
+
+    /// The kind of page that the log lies in.
+    pub fn page(&self) -> PageKind {
+        self.log.placement().page
+    }
+}
+
+/// A directory of our own for the socket; it goes with us.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> Result<Self, String> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Relaxed); // only has to be another each time
+        let path = env::temp_dir().join(format!("burstline-bench-{}-{number}", process::id()));
+        let made = DirBuilder::new().mode(0o700).create(&path);
+        made.map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Self(path))
+    }
+
+    fn socket(&self) -> String {
+        self.0.join("bench").display().to_string()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0); // nothing in it but an empty socket and a lock
+    }
+}
+
+/// A reader in another process. Dropping it kills it, stopped or not.
+struct OtherReader {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl OtherReader {
+    fn start(socket: &str, cores: Cores, policy: Policy) -> Result<Self, String> {
+        let told = |error| format!("a reader in another process: {error}");
+        let program = env::current_exe().map_err(told)?;
+        let policy = if policy == Policy::Lossless { "lossless" } else { "lossy" };
+        let core = cores.consumer.0.to_string();
+        let mut child = Command::new(program)
+            .args([READER_OPTION, socket, policy, &core])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(told)?;
+        let stdin = child.stdin.take().expect("asked for");
+        let stdout = BufReader::new(child.stdout.take().expect("asked for"));
+        let mut this = Self { child, stdin, stdout };
+        match this.line()?.as_str() {
+            reader::ATTACHED => Ok(this),
+            said => Err(format!("a reader in another process says `{said}`")),
+        }
+    }
+
+    fn tell(&mut self, until: u64, packets: u64) -> Result<(), String> {
+        writeln!(self.stdin, "{until} {packets}").map_err(|error| format!("a reader: {error}"))
+    }
+
+    fn hear(&mut self) -> Result<Account, String> {
+        let line = self.line()?;
+        Account::parse(&line).ok_or_else(|| format!("a reader in another process says `{line}`"))
+    }
+
+    fn line(&mut self) -> Result<String, String> {
+        let mut line = String::new();
+        match self.stdout.read_line(&mut line) {
+            Ok(0) => Err("a reader in another process has ended".to_owned()),
+            Ok(_) => Ok(line.trim().to_owned()),
+            Err(error) => Err(format!("a reader in another process: {error}")),
+        }
+    }
+}
+
+impl Drop for OtherReader {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
