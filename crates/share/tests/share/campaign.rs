@@ -198,6 +198,8 @@ fn follow(name: &str, attached: &AtomicU64) -> Vec<Epoch> {
             }
             reader.wait(1_000_000);
         }
+        // One that has ended its log may still publish it: the next one is wanted.
+        until("the writer has gone", || link.is_gone());
         let seen = reader.statistics();
         assert_eq!((seen.missed, seen.delivered), (0, reader.offered()));
         let (number, pid, ending) = (link.epoch(), link.pid(), reader.ending());
