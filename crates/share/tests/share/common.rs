@@ -5,7 +5,7 @@ use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use burstline_log::{Appended, Log, LogConfig, Meta, Reader, Writer};
 use burstline_share::{PublishConfig, Publisher};
 use burstline_sys::memory::PageChoice;
+use rustix::process::{Pid, Signal, kill_process};
 
 pub(crate) const SEGMENT_BYTES: usize = 64 << 10;
 
@@ -100,6 +101,27 @@ pub(crate) fn read(reader: &mut Reader) -> u64 {
     read
 }
 
+/// Reads and checks, and that no packet is left out or comes twice.
+#[derive(Default)]
+pub(crate) struct Follower {
+    /// The number of the packet to come, after the first one.
+    pub(crate) next: Option<u64>,
+}
+
+impl Follower {
+    /// Reads and checks what there is now.
+    pub(crate) fn read(&mut self, reader: &mut Reader) {
+        while let Some(burst) = reader.next_burst() {
+            let first = burst.first_packet();
+            assert_eq!(first, self.next.unwrap_or(first));
+            for (number, found) in (first..).zip(burst.packets()) {
+                assert_eq!(found.bytes(), packet(number));
+            }
+            self.next = Some(first + burst.len() as u64);
+        }
+    }
+}
+
 /// Waits for something that must come; how long it takes is nobody's business.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
@@ -157,6 +179,18 @@ impl Role {
     /// Lets it go on where it waits.
     pub(crate) fn go_on(&mut self) {
         self.stdin.write_all(b"\n").unwrap();
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
+    }
+
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        self.child.wait().unwrap()
     }
 
     pub(crate) fn kill(mut self) {

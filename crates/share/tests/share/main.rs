@@ -1,5 +1,6 @@
 //! Logs shared between real processes, over real sockets in a directory of each test's own.
 
+mod campaign;
 mod clients;
 mod common;
 mod life;

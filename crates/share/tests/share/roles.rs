@@ -1,5 +1,7 @@
 //! What this program does as another process.
 
+mod campaign;
+
 use std::env;
 use std::io::{self, BufRead};
 use std::process::{Command, Stdio};

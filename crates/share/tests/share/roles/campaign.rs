@@ -1,0 +1,146 @@
+//! Other processes of the campaigns: writers under load, a reader that is good, and readers to be
+//! killed.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, BufRead};
+use std::os::unix::fs::FileExt;
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
+
+use burstline_log::{Ending, Log, LogConfig, Policy};
+use burstline_share::{AttachConfig, Attachment, LosslessReaders, PublishConfig, Publisher};
+use burstline_sys::memory::PageChoice;
+
+use super::{arguments, number, wait};
+use crate::campaign::{EXIT_IN_MID_BURST, LOAD_PACKETS};
+use crate::common::{Follower, SEGMENT_BYTES, append, packet, until};
+
+const PAUSE: Duration = Duration::from_micros(100);
+
+fn publish_to_many(name: &str) -> (Publisher, Log, burstline_log::Writer) {
+    let (log, writer) = Log::create(LogConfig {
+        name: "campaign".into(),
+        bytes: 48 * SEGMENT_BYTES,
+        segment_bytes: SEGMENT_BYTES,
+        pages: PageChoice::Size4K,
+        ..LogConfig::default()
+    })
+    .unwrap();
+    let lossless = LosslessReaders::Forever;
+    let config = PublishConfig { lossless, ..PublishConfig::new(name) };
+    (Publisher::start(&config, vec![log.clone()]).unwrap(), log, writer)
+}
+
+/// Raised when the test says so, or has gone.
+fn told_to_stop() -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let raise = Arc::clone(&stop);
+    thread::spawn(move || {
+        let _ = io::stdin().lock().read_line(&mut String::new());
+        raise.store(true, Relaxed); // the flag carries no memory
+    });
+    stop
+}
+
+fn open_descriptors() -> usize {
+    fs::read_dir("/proc/self/fd").unwrap().count() - 1 // the one that looks
+}
+
+/// Writes from when it is told to until it is told again, and says how everything ended.
+#[test]
+#[ignore = "another process of the tests"]
+fn loaded_publisher() {
+    let (publisher, log, mut writer) = publish_to_many(&arguments()[0]);
+    let before = open_descriptors();
+    println!("say ready");
+    wait();
+    let stop = told_to_stop();
+    let mut written = 0;
+    while !stop.load(Relaxed) {
+        append(&mut writer, written, written + LOAD_PACKETS);
+        written += LOAD_PACKETS;
+        thread::sleep(PAUSE);
+    }
+    let did = writer.statistics();
+    writer.finish(Ending::Final);
+    assert_eq!((did.packets, log.published()), (written, written));
+    // Those who have gone have; the good reader goes when it has read all.
+    until("all seats are free", || log.readers() == 0 && publisher.readers().is_empty());
+    until("all descriptors are closed", || open_descriptors() <= before);
+    let visits = publisher.visits();
+    for seat in &visits.gone {
+        assert!(seat.delivered + seat.missed <= written, "{seat:?}");
+    }
+    let gone = visits.gone.len() as u64 + visits.gone_omitted;
+    let (total, peak, after) = (visits.total, visits.peak, open_descriptors());
+    println!("say account {written} {} {total} {peak} {gone} {before} {after}", did.full);
+}
+
+/// Reads everything, and checks every packet and its number.
+#[test]
+#[ignore = "another process of the tests"]
+fn good_reader() {
+    let config = AttachConfig { policy: Policy::Lossless, ..AttachConfig::default() };
+    let mut attachment = Attachment::open(&arguments()[0], &config).expect("attaches");
+    println!("say attached");
+    let mut follower = Follower::default();
+    let reader = &mut attachment.readers[0];
+    while !reader.is_finished() {
+        assert!(!attachment.link.is_gone(), "the writer ends after its readers");
+        follower.read(reader);
+        reader.wait(1_000_000);
+    }
+    let (seen, next) = (reader.statistics(), follower.next.unwrap());
+    println!("say account {} {} {} {next}", seen.delivered, seen.missed, reader.offered());
+}
+
+/// Reads and checks until a fault strikes; with a number, exits in the middle of that burst.
+#[test]
+#[ignore = "another process of the tests"]
+fn victim() {
+    let arguments = arguments();
+    let policy = if arguments[1] == "lossless" { Policy::Lossless } else { Policy::Lossy };
+    let config = AttachConfig { policy, window: 1, ..AttachConfig::default() };
+    let mut attachment = Attachment::open(&arguments[0], &config).expect("attaches");
+    println!("say attached");
+    let last_burst = number(&arguments[2]);
+    let (link, reader) = (&attachment.link, &mut attachment.readers[0]);
+    for bursts in 1.. {
+        while let Some(burst) = reader.next_burst() {
+            let middle = burst.first_packet() + burst.len() as u64 / 2;
+            for (number, found) in (burst.first_packet()..).zip(burst.packets()) {
+                assert_eq!(found.bytes(), packet(number));
+                if bursts >= last_burst && number == middle {
+                    process::exit(EXIT_IN_MID_BURST); // no destructor runs: the pin stays
+                }
+            }
+        }
+        assert!(!link.is_gone(), "the writer lives longer than any victim");
+        reader.wait(1_000_000);
+    }
+}
+
+/// Publishes under load at once. Before it appends packets, it raises the count in a file by them:
+/// what is ever published lies between that and `LOAD_PACKETS` less.
+#[test]
+#[ignore = "another process of the tests"]
+fn restarted_writer() {
+    let arguments = arguments();
+    let (publisher, _log, mut writer) = publish_to_many(&arguments[0]);
+    let count = OpenOptions::new().write(true).open(&arguments[1]).unwrap();
+    let stop = told_to_stop();
+    println!("say epoch {}", publisher.epoch());
+    let mut written = 0;
+    while !stop.load(Relaxed) {
+        count.write_all_at(&(written + LOAD_PACKETS).to_le_bytes(), 0).unwrap();
+        append(&mut writer, written, written + LOAD_PACKETS);
+        written += LOAD_PACKETS;
+        thread::sleep(PAUSE);
+    }
+    writer.finish(Ending::Stopped);
+    println!("say published {written}");
+}
