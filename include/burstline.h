@@ -230,8 +230,8 @@ struct burstline_options {
 /**
  * One packet's entry in the worklist: two words, read by the functions burstline_desc_*().
  *
- * place: bits 0 to 31 offset from the burst's base, 32 to 39 port, 40 to 44 flags, 45 to 63 length.
- * flow: bits 0 to 31 flow hash, 32 to 63 time after the burst's base time in ns.
+ * place: bits 0 to 31 offset from base, 32 to 39 port, 40 to 44 flags, 45 to 63 length.
+ * flow: bits 0 to 31 flow hash, 32 to 63 time after base_time_ns.
  */
 struct burstline_desc {
     /**
@@ -328,7 +328,8 @@ struct burstline_statistics {
      */
     uint64_t lag;
     /**
-     * How often a writer was stopped or killed. What passed meanwhile is nobody's, and not counted.
+     * How often a writer was stopped or killed. What passed before the next one is nobody's, and
+     * not counted.
      */
     uint64_t writer_down;
     /**
@@ -418,10 +419,10 @@ burstline_status burstline_open(const char *name,
  * Gives the next packets, in *burst, to be given back with burstline_release(). Waits for them at
  * most timeout_ns: 0 only looks, BURSTLINE_FOREVER waits without end.
  *
- * BURSTLINE_STATUS_NONE: none came; BURSTLINE_STATUS_END: none will ever come. Both leave in *burst
- * a burst of no packets. With BURSTLINE_FOLLOW the end of a writer that was stopped or killed is
- * not the end: its packets are read, and then those of the next one. If that one cannot be read,
- * this says so (BURSTLINE_STATUS_ERROR_REFUSED or _SYSTEM), and the next call tries again.
+ * BURSTLINE_STATUS_NONE: none came; BURSTLINE_STATUS_END: none will ever come. Both leave in
+ * *burst a burst of no packets. With BURSTLINE_FOLLOW the end of a writer that was stopped or
+ * killed is not the end: its packets are read, and then those of the next one. If that one cannot
+ * be read, this says so (BURSTLINE_STATUS_ERROR_REFUSED or _SYSTEM), and the next call tries again.
  *
  * One thread at a time: another one's call is BURSTLINE_STATUS_ERROR_BUSY; burstline_close() in
  * another thread ends this one with BURSTLINE_STATUS_ERROR_CLOSED. Costs no system call where
@@ -448,7 +449,8 @@ burstline_status burstline_account(struct burstline_reader *reader,
 
 /**
  * Says in *name what a packet's port stands for, of log number log (burstline_burst.log).
- * BURSTLINE_STATUS_NONE: the publisher has not named it. One thread at a time, as burstline_next().
+ * BURSTLINE_STATUS_NONE: the publisher has not named it. One thread at a time, as
+ * burstline_next().
  */
 burstline_status burstline_port_name(struct burstline_reader *reader,
                                      uint32_t log,

@@ -62,10 +62,10 @@ pub unsafe extern "C" fn burstline_open(
 /// Gives the next packets, in *burst, to be given back with burstline_release(). Waits for them at
 /// most timeout_ns: 0 only looks, BURSTLINE_FOREVER waits without end.
 ///
-/// BURSTLINE_STATUS_NONE: none came; BURSTLINE_STATUS_END: none will ever come. Both leave in *burst
-/// a burst of no packets. With BURSTLINE_FOLLOW the end of a writer that was stopped or killed is
-/// not the end: its packets are read, and then those of the next one. If that one cannot be read,
-/// this says so (BURSTLINE_STATUS_ERROR_REFUSED or _SYSTEM), and the next call tries again.
+/// BURSTLINE_STATUS_NONE: none came; BURSTLINE_STATUS_END: none will ever come. Both leave in
+/// *burst a burst of no packets. With BURSTLINE_FOLLOW the end of a writer that was stopped or
+/// killed is not the end: its packets are read, and then those of the next one. If that one cannot
+/// be read, this says so (BURSTLINE_STATUS_ERROR_REFUSED or _SYSTEM), and the next call tries again.
 ///
 /// One thread at a time: another one's call is BURSTLINE_STATUS_ERROR_BUSY; burstline_close() in
 /// another thread ends this one with BURSTLINE_STATUS_ERROR_CLOSED. Costs no system call where
@@ -141,7 +141,8 @@ pub unsafe extern "C" fn burstline_account(
 }
 
 /// Says in *name what a packet's port stands for, of log number log (burstline_burst.log).
-/// BURSTLINE_STATUS_NONE: the publisher has not named it. One thread at a time, as burstline_next().
+/// BURSTLINE_STATUS_NONE: the publisher has not named it. One thread at a time, as
+/// burstline_next().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn burstline_port_name(
     reader: *mut Reader,

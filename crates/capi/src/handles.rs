@@ -1,10 +1,9 @@
 //! What a `burstline_reader *` stands for: a table, because a pointer from C proves nothing.
 //!
-//! Numbers and tickets are given once in the life of the process (2^64 of them do not run out),
-//! so that what was closed or released cannot be taken for something else.
+//! Numbers of readers and tickets of bursts are one count (2^64 do not run out): none is given
+//! twice, so that what was closed or released cannot be taken for something else.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
 use crate::border::{self, Fault};
@@ -14,8 +13,8 @@ use crate::types::{BurstView, Reader, Status};
 
 /// The readers that are open, by number.
 static OPEN: RwLock<BTreeMap<usize, Arc<Handle>>> = RwLock::new(BTreeMap::new());
-static LAST_NUMBER: AtomicU64 = AtomicU64::new(0);
-static LAST_TICKET: AtomicU64 = AtomicU64::new(0);
+/// The number given last.
+static LAST: Mutex<u64> = Mutex::new(0);
 
 /// One open reader.
 pub(crate) struct Handle {
@@ -39,11 +38,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A number that nobody has.
+fn another() -> u64 {
+    let mut last = lock(&LAST);
+    *last += 1;
+    *last
+}
+
 /// Puts a reader into the table.
 pub(crate) fn add(reading: Reading) -> *mut Reader {
     let handle =
         Handle { reading: Mutex::new(reading), lent: Mutex::default(), text: Mutex::default() };
-    let number = LAST_NUMBER.fetch_add(1, Relaxed) as usize + 1; // only has to be another one
+    let number = another() as usize;
     OPEN.write().unwrap_or_else(PoisonError::into_inner).insert(number, Arc::new(handle));
     std::ptr::without_provenance_mut(number)
 }
@@ -118,7 +124,7 @@ impl Handle {
             return Err(Fault::closed());
         }
         // Under the lock: tickets in the list ascend.
-        let ticket = LAST_TICKET.fetch_add(1, Relaxed) + 1;
+        let ticket = another();
         let burst = held.burst();
         let view = BurstView {
             base: burst.start().as_ptr(),

@@ -108,8 +108,8 @@ pub struct Options {
 
 /// One packet's entry in the worklist: two words, read by the functions burstline_desc_*().
 ///
-/// place: bits 0 to 31 offset from the burst's base, 32 to 39 port, 40 to 44 flags, 45 to 63 length.
-/// flow: bits 0 to 31 flow hash, 32 to 63 time after the burst's base time in ns.
+/// place: bits 0 to 31 offset from base, 32 to 39 port, 40 to 44 flags, 45 to 63 length.
+/// flow: bits 0 to 31 flow hash, 32 to 63 time after base_time_ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct DescWords {
@@ -182,7 +182,8 @@ pub struct Statistics {
     pub torn: u64,
     /// Packets published that have yet to be read.
     pub lag: u64,
-    /// How often a writer was stopped or killed. What passed meanwhile is nobody's, and not counted.
+    /// How often a writer was stopped or killed. What passed before the next one is nobody's, and
+    /// not counted.
     pub writer_down: u64,
     /// How many publishers the name has had, the last one read included.
     pub epoch: u64,

@@ -30,7 +30,7 @@ unsafe impl Send for Open {}
 unsafe impl Sync for Open {}
 
 impl Open {
-    fn open(name: &str, options: Options) -> Self {
+    fn new(name: &str, options: Options) -> Self {
         let (name, mut reader) = (CString::new(name).unwrap(), ptr::null_mut());
         // SAFETY: all three are what the header asks for.
         let status = unsafe { burstline_open(name.as_ptr(), &options, &mut reader) };
@@ -108,7 +108,7 @@ fn bursts_are_held_up_to_the_window_and_released_in_any_order() {
         Options { window: 2, ..Options::default() },
         Options { window: 2, trust: TRUST_NOBODY, ..Options::default() },
     ] {
-        let reader = Open::open(&directory.name("tap"), options);
+        let reader = Open::new(&directory.name("tap"), options);
         // As many as three segments hold.
         append(&mut writers[0], 0, 1000);
         let mut held = Vec::new();
@@ -143,8 +143,8 @@ fn bursts_are_held_up_to_the_window_and_released_in_any_order() {
 fn several_logs_are_read_in_turn_or_one_of_them() {
     let directory = Directory::new();
     let (_publisher, mut writers) = publish(&directory.name("tap"), 3);
-    let all = Open::open(&directory.name("tap"), Options::default());
-    let only = Open::open(&directory.name("tap"), Options { log: 2, ..Options::default() });
+    let all = Open::new(&directory.name("tap"), Options::default());
+    let only = Open::new(&directory.name("tap"), Options { log: 2, ..Options::default() });
     for (log, writer) in (1..).zip(&mut writers) {
         append(writer, 0, 10 * log);
     }
@@ -180,8 +180,8 @@ fn a_stopped_writer_is_followed_by_the_next_or_is_the_end() {
     let directory = Directory::new();
     let name = directory.name("tap");
     let (publisher, mut writers) = publish(&name, 1);
-    let follower = Open::open(&name, Options::default());
-    let stayer = Open::open(&name, Options { restarts: NO_FOLLOW, ..Options::default() });
+    let follower = Open::new(&name, Options::default());
+    let stayer = Open::new(&name, Options { restarts: NO_FOLLOW, ..Options::default() });
     append(&mut writers[0], 0, 100);
     writers.remove(0).finish(Ending::Stopped);
     let read = |reader: &Open| {
@@ -223,7 +223,7 @@ fn a_stopped_writer_is_followed_by_the_next_or_is_the_end() {
 fn one_thread_reads_and_any_thread_releases_or_closes() {
     let directory = Directory::new();
     let (_publisher, mut writers) = publish(&directory.name("tap"), 1);
-    let reader = Open::open(&directory.name("tap"), Options { window: 2, ..Options::default() });
+    let reader = Open::new(&directory.name("tap"), Options { window: 2, ..Options::default() });
     append(&mut writers[0], 0, 10);
     let burst = reader.next(FOREVER).unwrap();
     let is_reading = AtomicBool::new(false);

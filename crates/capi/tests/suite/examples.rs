@@ -1,7 +1,7 @@
 //! The examples, linked both ways, beside a publisher that is another process.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::{Directory, Ledger, PORTS, Talker};
@@ -13,7 +13,7 @@ fn example(name: &str, directory: &Directory, link: Link) -> PathBuf {
 }
 
 /// Starts an example as a reader of `name`, and waits until it reads.
-fn start(program: &PathBuf, arguments: &[&str]) -> Talker {
+fn start(program: &Path, arguments: &[&str]) -> Talker {
     let mut talker = Talker::start(library().command(program).args(arguments));
     talker.hear("reading");
     talker

@@ -1,6 +1,6 @@
 //! What a C program can do wrong, and what a panic inside does to it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::{Directory, Talker};
@@ -15,7 +15,7 @@ fn program(library: &Installed, name: &str, directory: &Directory, flags: &[&str
 }
 
 /// Runs a program on a name with 1,000 packets behind it.
-fn beside_a_publisher(library: &Installed, program: &PathBuf, directory: &Directory) -> String {
+fn beside_a_publisher(library: &Installed, program: &Path, directory: &Directory) -> String {
     let name = directory.name("tap");
     let mut publisher = Talker::role("publisher", &[&name, "1", "1000"]);
     publisher.hear("epoch");
