@@ -63,13 +63,6 @@ enum Method {
     Vlan,
 }
 
-/// One of the packets within each other: its headers, and where its link header starts.
-struct Layer<'h> {
-    link: LinkType,
-    start: usize,
-    headers: &'h Headers,
-}
-
 impl FlowHasher {
     /// A hasher with an empty fragment table.
     ///
@@ -105,7 +98,10 @@ impl FlowHasher {
             Method::Rss(toeplitz) => plain(link, packet, |headers| rss(toeplitz, headers, packet)),
             other => other.hash_plain(link, packet),
         };
-        hash.unwrap_or_else(|| self.hash_general(link, packet))
+        match hash {
+            Some(hash) => hash,
+            None => self.hash_parsed(link, &headers::parse_general(link, packet), packet),
+        }
     }
 
     /// The hash of a packet whose headers are already known.
@@ -114,7 +110,16 @@ impl FlowHasher {
     /// addresses and ports (12 or 36); `Inner` as [`tunnel::innermost`] and `FiveTuple`. A fragment
     /// adds a probe of one cache line.
     pub fn hash_parsed(&mut self, link: LinkType, headers: &Headers, packet: &[u8]) -> u32 {
-        self.hash_within(&Layer { link, start: 0, headers }, packet, 0)
+        let hash = match &self.method {
+            Method::FiveTuple => by_ends(link, (headers, 0), packet, true),
+            Method::Inner => return self.hash_within(link, (headers, 0), packet, TUNNELS_MAX),
+            Method::Ip => return by_ends(link, (headers, 0), packet, false),
+            Method::Rss(toeplitz) => rss(toeplitz, headers, packet).unwrap_or(0),
+            Method::None => return 0,
+            Method::Byte(at) => return replicated(packet, *at),
+            Method::Vlan => return by_vlans(headers),
+        };
+        self.follow(hash, headers, packet)
     }
 
     /// Later fragments whose first was not in the table: it came after them, never, or too long
@@ -124,54 +129,42 @@ impl FlowHasher {
         self.fragments_unmatched
     }
 
-    #[inline(never)]
-    fn hash_general(&mut self, link: LinkType, packet: &[u8]) -> u32 {
-        self.hash_parsed(link, &headers::parse_general(link, packet), packet)
-    }
-
-    #[inline]
-    fn looks_inside(&self, headers: &Headers) -> bool {
-        matches!(self.method, Method::Inner) && tunnel::may_carry(headers)
-    }
-
-    /// The hash of a layer that has `depth` others around it, fragments followed.
-    fn hash_within(&mut self, layer: &Layer<'_>, packet: &[u8], depth: usize) -> u32 {
-        let is_open = depth < TUNNELS_MAX && self.looks_inside(layer.headers);
-        let inner = if is_open { tunnel::inside(layer.headers, packet) } else { None };
-        let hash = match inner {
-            Some(inner) => {
-                let (link, start) = (inner.link, inner.offset as usize);
-                self.hash_within(&Layer { link, start, headers: &inner.headers }, packet, depth + 1)
+    /// The five-tuple of what is innermost in a packet that starts at `start`, `depth` tunnels
+    /// further in at most; fragments on the way are followed.
+    fn hash_within(
+        &mut self,
+        link: LinkType,
+        (headers, start): (&Headers, usize),
+        packet: &[u8],
+        depth: usize,
+    ) -> u32 {
+        let hash = match tunnel::inside(headers, packet) {
+            Some(inner) if depth > 0 => {
+                let layer = (&inner.headers, inner.offset as usize);
+                self.hash_within(inner.link, layer, packet, depth - 1)
             }
-            None => self.hash_layer(layer, packet),
+            _ => by_ends(link, (headers, start), packet, true),
         };
-        match layer.headers.fragment {
-            Some(fragment) => self.follow(hash, layer.headers, fragment, packet),
+        self.follow(hash, headers, packet)
+    }
+
+    /// The hash of a packet that is `hash` by itself: for a fragment, that of its datagram's first.
+    #[inline]
+    fn follow(&mut self, hash: u32, headers: &Headers, packet: &[u8]) -> u32 {
+        match headers.fragment {
+            Some(part) => self.follow_fragment(hash, headers, part, packet),
             None => hash,
         }
     }
 
-    /// The hash by what this layer shows itself.
-    fn hash_layer(&self, layer: &Layer<'_>, packet: &[u8]) -> u32 {
-        let headers = layer.headers;
-        match &self.method {
-            Method::None => 0,
-            Method::Byte(at) => replicated(packet, *at),
-            Method::FiveTuple | Method::Inner => {
-                symmetric_hash(layer, (headers.ports, headers.protocol), packet)
-            }
-            Method::Ip => symmetric_hash(layer, (None, 0), packet),
-            Method::Rss(toeplitz) => rss(toeplitz, headers, packet).unwrap_or(0),
-            // Number 0 says that the packet has a priority and no VLAN.
-            Method::Vlan => {
-                let numbers = headers.tags().iter().map(|tag| tag.id());
-                symmetric::vlans(numbers.filter(|number| *number != 0))
-            }
-        }
-    }
-
-    /// The hash of a fragment: that of its datagram's first.
-    fn follow(&mut self, hash: u32, headers: &Headers, part: Fragment, packet: &[u8]) -> u32 {
+    #[inline(never)]
+    fn follow_fragment(
+        &mut self,
+        hash: u32,
+        headers: &Headers,
+        part: Fragment,
+        packet: &[u8],
+    ) -> u32 {
         let Some(table) = &mut self.fragments else { return hash };
         let key = fragments::key(headers, part, packet);
         if part.offset_bytes == 0 {
@@ -246,13 +239,29 @@ fn join<const A: usize, const N: usize>(addresses: [u8; A], ports: Ports) -> [u8
     input
 }
 
-/// By addresses and what `rest` adds, or by what an Ethernet header says if there is no IP.
-fn symmetric_hash(layer: &Layer<'_>, rest: (Option<Ports>, u8), packet: &[u8]) -> u32 {
+/// By addresses, with or without ports and protocol; where there is no IP, by what the Ethernet
+/// header at `start` says.
+#[inline(always)]
+fn by_ends(
+    link: LinkType,
+    (headers, start): (&Headers, usize),
+    packet: &[u8],
+    has_ports: bool,
+) -> u32 {
+    let rest = if has_ports { (headers.ports, headers.protocol) } else { (None, 0) };
     let of_stations = || {
-        let macs = bytes_at(packet, layer.start).filter(|_| layer.link == LinkType::ETHERNET)?;
-        Some(symmetric::ethernet(macs, layer.headers.ether_type))
+        let macs = bytes_at(packet, start).filter(|_| link == LinkType::ETHERNET)?;
+        Some(symmetric::ethernet(macs, headers.ether_type))
     };
-    symmetric_ip(layer.headers, rest, packet).or_else(of_stations).unwrap_or(0)
+    symmetric_ip(headers, rest, packet).or_else(of_stations).unwrap_or(0)
+}
+
+/// By the numbers of all tags; 0 is none, it says that the packet has a priority.
+// Not inlined: unrolled, it would take the registers of the kinds beside it.
+#[inline(never)]
+fn by_vlans(headers: &Headers) -> u32 {
+    let numbers = headers.tags().iter().map(|tag| tag.id());
+    symmetric::vlans(numbers.filter(|number| *number != 0))
 }
 
 #[inline(always)]

@@ -14,7 +14,7 @@ const K2: u64 = 0x3c6e_f372_fe94_f82b;
 const K3: u64 = 0xa54f_f53a_5f1d_36f1;
 
 /// Hash of an IPv4 flow; `addresses` are source and destination as in the packet.
-#[inline]
+#[inline(always)]
 pub(super) fn ipv4(addresses: [u8; 8], ports: Option<Ports>, protocol: u8) -> u32 {
     let addresses = u64::from_be_bytes(addresses);
     let (source_port, destination_port) = split(ports);

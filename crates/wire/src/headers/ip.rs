@@ -9,6 +9,7 @@ pub const EXTENSIONS_MAX: usize = 8;
 
 impl Walk<'_> {
     /// Reads the network header that `ether_type` announces; leaves the walk behind it.
+    #[inline(always)]
     pub(super) fn network(&mut self) -> Result<(), Outcome> {
         match self.headers.ether_type {
             ether_type::IPV4 => self.ipv4(),
@@ -21,6 +22,7 @@ impl Walk<'_> {
     }
 
     /// Source: RFC 791 section 3.1.
+    #[inline(always)]
     fn ipv4(&mut self) -> Result<(), Outcome> {
         let header: [u8; 20] = self.peek(Outcome::TruncatedNetwork)?;
         let header_len = usize::from(header[0] & 0x0f) * 4;

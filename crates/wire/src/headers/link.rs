@@ -33,6 +33,7 @@ impl LinkType {
 
 impl Walk<'_> {
     /// Reads the link header with its tags; leaves the walk at the network header.
+    #[inline(always)]
     pub(super) fn link(&mut self, link: LinkType) -> Result<(), Outcome> {
         match link {
             LinkType::ETHERNET => {

@@ -67,16 +67,26 @@ pub(crate) fn parse_plain(link: LinkType, packet: &[u8]) -> Option<Headers> {
 // Not inlined: it would only bloat the callers' fast path.
 #[inline(never)]
 pub(crate) fn parse_general(link: LinkType, packet: &[u8]) -> Headers {
-    parse_from(link, packet, 0)
+    let mut headers = Headers::EMPTY;
+    Walk::run(link, packet, &mut headers);
+    headers
 }
 
-/// [`parse_general`] of the packet that starts `start` bytes into `packet`, which counts its
-/// offsets from the start of `packet` all the same.
-#[inline]
+/// [`parse`] of the packet that starts `start` bytes into `packet`, with offsets from the start of
+/// `packet` all the same.
 pub(crate) fn parse_from(link: LinkType, packet: &[u8], start: usize) -> Headers {
-    let mut headers = Headers::EMPTY;
-    Walk::run(link, packet, start, &mut headers);
-    headers
+    let start = start.min(packet.len()).min(u32::MAX as usize);
+    // Where the walk may look, so that no sum of offsets leaves 32 bits.
+    let end = packet.len().min(u32::MAX as usize);
+    let headers = parse(link, &packet[start..end]);
+    let start = start as u32;
+    Headers {
+        network_offset: headers.network_offset + start,
+        transport_offset: headers.transport_offset + start,
+        payload_offset: headers.payload_offset + start,
+        end: headers.end + start,
+        ..headers
+    }
 }
 
 /// What [`parse`] found. Offsets are bytes from the start of the packet; see I1 to I3 of the

@@ -16,6 +16,7 @@ const ICMPV6_HEADER_BYTES: usize = 4;
 
 impl Walk<'_> {
     /// Reads the transport header; leaves the walk at the payload.
+    #[inline(always)]
     pub(super) fn transport(&mut self) -> Result<(), Outcome> {
         if self.headers.is_later_fragment() {
             return Err(Outcome::LaterFragment);
@@ -36,12 +37,14 @@ impl Walk<'_> {
         Ok(())
     }
 
+    #[inline(always)]
     fn tcp(&mut self) -> Result<usize, Outcome> {
         self.ports()?;
         let header: [u8; TCP_HEADER_BYTES_MIN] = self.peek(Outcome::TruncatedTransport)?;
         tcp_header_len(header[12]).ok_or(Outcome::MalformedTransport)
     }
 
+    #[inline(always)]
     fn udp(&mut self) -> Result<usize, Outcome> {
         self.ports()?;
         let header: [u8; UDP_HEADER_BYTES] = self.peek(Outcome::TruncatedTransport)?;
