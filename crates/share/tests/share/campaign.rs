@@ -225,8 +225,8 @@ fn writers_that_restart_under_load_are_followed_and_every_epoch_adds_up() {
             until("it is followed", || attached.load(Acquire) == epoch);
             dice.pause(30_000);
             // The last one ends in peace, so that nothing is left of it.
-            let is_killed = clean_left == 1 && killed_left > 0
-                || killed_left > 0 && dice.roll(killed_left + clean_left) < killed_left;
+            let is_killed = killed_left > 0
+                && (clean_left == 1 || dice.roll(killed_left + clean_left) < killed_left);
             let pid = role.pid();
             if is_killed {
                 killed_left -= 1;
