@@ -39,7 +39,8 @@ fanout=hash|lb|cpu|qm[:GROUP], block=SIZE, blocks=N, retire_ms=N, timestamps=ker
 (a packet socket inherited). Those of xdp: mode=auto|native|generic, copy=auto|copy|zero, frames=N,
 frame=2048|4096, ring=N, busy_poll=N, wakeup=on|off, timestamps=program|poll. Those of log:
 lossless, untrusted, from=now|oldest, window=N (segments), wait=TIME, follow=yes|no (whether to wait
-for the next writer when one was stopped or died). In the name of a file after file: write %3F for a question mark.
+for the next writer when one was stopped or died). In the name of a file after file: write %3F for a
+question mark.
 
 rho in a report is percent of a core for each Gbit/s of line rate; a short run says little of it.
 

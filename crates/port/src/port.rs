@@ -39,7 +39,7 @@ impl TimestampSource {
         }
     }
 
-    /// The number that stands for it in a log ([`LogConfig::clock_kind`](burstline_log::LogConfig)).
+    /// The number that stands for it in a log: `clock_kind` of [`burstline_log::LogConfig`].
     pub fn code(self) -> u32 {
         match self {
             Self::Mixed => 0,

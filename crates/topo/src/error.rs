@@ -43,7 +43,7 @@ pub enum PlanError {
     /// A placement names more nodes than there are.
     #[error(
         "placement {placement} needs {needed} nodes with cores for us; there {}",
-        match present[..] { [one] => format!("is one, node {one}"), _ => format!("are {}", list(present)) }
+        there(present)
     )]
     TooFewNodes {
         /// The placement.
@@ -111,6 +111,13 @@ fn list(nodes: &[NodeId]) -> String {
     match names.is_empty() {
         true => "no node".to_owned(),
         false => format!("node{} {}", if names.len() > 1 { "s" } else { "" }, names.join(", ")),
+    }
+}
+
+fn there(present: &[NodeId]) -> String {
+    match present {
+        [one] => format!("is one, node {one}"),
+        _ => format!("are {}", list(present)),
     }
 }
 

@@ -26,9 +26,10 @@ Examples:
 /// Count packets where they lie, one thread a source
 ///
 /// Packets are counted run to completion: each source has a thread, which looks at the packets
-/// where the source has them. Nothing is copied. (With --publish they are received into a log, which
-/// others can read, and counted there; --buffer, --segment and --pages are about that log.) The ledger at the end says, for each source, what
-/// was offered, delivered, lost (to what) and in flight; the remainder, `unaccounted`, is 0.
+/// where the source has them. Nothing is copied. (With --publish they are received into a log,
+/// which others can read, and counted there; --buffer, --segment and --pages are about that log.)
+/// The ledger at the end says, for each source, what was offered, delivered, lost (to what) and in
+/// flight; the remainder, `unaccounted`, is 0.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct CountArgs {

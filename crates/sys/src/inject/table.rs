@@ -1,7 +1,7 @@
 //! The table that frames are taken from: one value of an array map, which this process writes.
 //!
 //! ```text
-//! | entry 0: offset, length | entry 1 | ... |  frames, back to back, each at a multiple of 16 ... |
+//! | entry 0: offset, length | entry 1 | ... | frames, back to back, each at a multiple of 16 .. |
 //! ```
 //!
 //! The program takes frame k from entry k modulo their number, k being its own count of frames; so

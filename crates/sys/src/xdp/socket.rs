@@ -122,9 +122,9 @@ impl Socket {
         let umem = Umem::create(interface, options)?;
         // Kernels before 5.11 count this way. What cannot be had shows when frames are registered.
         let _ = limits::allow_locked_memory(umem.extent() as u64);
-        // SAFETY: the fields of `Socket` are dropped in such an order that the memory goes last, and
-        // on errors before there is one the kernel has no frame. Frames are touched only while
-        // held (X1).
+        // SAFETY: the fields of `Socket` are dropped in such an order that the memory goes last,
+        // and on errors before there is one the kernel has no frame. Frames are touched only
+        // while held (X1).
         unsafe { umem.memory().register(&socket, interface) }?;
         set_rings(&socket, options).map_err(fail("setting up XDP rings"))?;
         let (fill, rx) = map_rings(&socket, options).map_err(fail("mmap of XDP rings"))?;

@@ -74,8 +74,8 @@ pub(super) fn nodes(inventory: &Inventory) -> Vec<Finding> {
         findings.push(Finding::defect(
             name,
             format!("node {id} {why}: what its cores use is on another"),
-            "each look at a packet crosses between nodes; with contiguous bursts of 64-byte packets \
-             38 Gbit/s were left of 40, with scattered ones 13 of 24",
+            "each look at a packet crosses between nodes; with contiguous bursts of 64-byte \
+             packets 38 Gbit/s were left of 40, with scattered ones 13 of 24",
             FAR_SOURCE,
             Vec::new(),
         ));
@@ -150,7 +150,7 @@ pub(super) fn frequency(inventory: &Inventory) -> Vec<Finding> {
     let governor = first.governor.clone().unwrap_or_default();
     let cost = match first.frequencies_khz.filter(|(least, _)| *least > 0) {
         Some((least, most)) => format!(
-            "after a pause a core begins at {:.1} GHz of {:.1}: up to {:.1} times the time a packet",
+            "after a pause a core begins at {:.1} GHz of {:.1}: up to {:.1} times as slow",
             least as f64 / 1e6,
             most as f64 / 1e6,
             most as f64 / least as f64

@@ -23,8 +23,8 @@ pub(super) fn attached(inventory: &Inventory) -> Vec<Finding> {
             Attached::Unknown => findings.push(Finding::defect(
                 name,
                 format!("{interface}: the kernel does not know (-1); --node N if you do"),
-                "if the guess is wrong each packet crosses between nodes: of 40 Gbit/s 38 were left, \
-                 with scattered bursts 13 of 24",
+                "if the guess is wrong each packet crosses between nodes: of 40 Gbit/s 38 were \
+                 left, with scattered bursts 13 of 24",
                 FAR_SOURCE,
                 Vec::new(),
             )),
@@ -167,7 +167,7 @@ pub(super) fn rings(inventory: &Inventory) -> Vec<Finding> {
             "receive ring",
             format!("{interface}: {now} frames of {most}"),
             format!(
-                "it is full after {:.0} us of 64-byte frames at 10 Gbit/s, and could be after {:.0}",
+                "it is full after {:.0} us of 64-byte frames at 10 Gbit/s, could be after {:.0}",
                 microseconds(now),
                 microseconds(most)
             ),

@@ -36,7 +36,8 @@ pub(super) fn huge_pages(inventory: &Inventory) -> Vec<Finding> {
              pages it needs 512 times as many entries of the TLB",
             PAGES_SOURCE,
             vec![format!(
-                "echo {total} > /sys/devices/system/node/node{id}/hugepages/hugepages-2048kB/nr_hugepages"
+                "echo {total} > /sys/devices/system/node/node{id}/hugepages/\
+                 hugepages-2048kB/nr_hugepages"
             )],
         ));
     }

@@ -49,8 +49,8 @@ impl<'a> Chooser<'a> {
             match card.attached {
                 Attached::Node(node) => return Ok(self.near_card(name, node, notes)),
                 Attached::Unknown => notes.push(format!(
-                    "the kernel does not say which node {name} is at (numa_node is -1): its firmware \
-                     or virtual machine may say it; --node N if you know"
+                    "the kernel does not say which node {name} is at (numa_node is -1): its \
+                     firmware or virtual machine may say it; --node N if you know"
                 )),
                 Attached::Software => {}
             }

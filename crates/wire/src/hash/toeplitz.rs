@@ -25,7 +25,7 @@ pub const MICROSOFT_KEY: [u8; KEY_BYTES] = [
 ];
 
 /// A key that repeats every 16 bits, so that swapping two addresses or two ports, which moves them
-/// by a multiple of 16 bits, changes nothing. The price: the upper half of a hash repeats the lower.
+/// by a multiple of 16 bits, changes nothing. The price: a hash's upper half repeats its lower.
 ///
 /// Source: Woo and Park, "Scalable TCP Session Monitoring with Symmetric Receive-side Scaling",
 /// 2012.
