@@ -3,7 +3,7 @@
 use std::env;
 use std::fmt;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::str::FromStr;
@@ -174,17 +174,26 @@ impl Talker {
         }
     }
 
-    pub(crate) fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+    /// Kills it.
+    pub(crate) fn kill(self) {
+        drop(self);
     }
 
     /// Waits for its end, and returns what it said until then.
     pub(crate) fn end(mut self) -> String {
         drop(self.stdin.take());
-        let rest: Vec<String> = self.stdout.lines().map(Result::unwrap).collect();
+        let mut rest = String::new();
+        self.stdout.read_to_string(&mut rest).unwrap();
         let status = self.child.wait().unwrap();
-        assert!(status.success(), "{status}: {rest:?}");
-        rest.join("\n") + "\n"
+        assert!(status.success(), "{status}: {rest}");
+        rest
+    }
+}
+
+impl Drop for Talker {
+    /// A test that fails leaves no process behind.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }

@@ -9,10 +9,10 @@
 //! ```
 //!
 //! A [`Socket`] receives from one queue of one interface, a [`Sender`] sends by one. The kernel
-//! takes a frame from the fill ring, puts a packet into it and says so in the rx ring; from then until [`Socket::release`] the
-//! frame is *held*: it is ours and nobody writes it. A packet that is longer than a frame comes in
-//! several; they are joined in the gather area behind the frames, so that every packet is one
-//! stretch of bytes.
+//! takes a frame from the fill ring, puts a packet into it and says so in the rx ring; from then
+//! until [`Socket::release`] the frame is *held*: it is ours and nobody writes it. A packet that is
+//! longer than a frame comes in several; they are joined in the gather area behind the frames, so
+//! that every packet is one stretch of bytes.
 //!
 //! Packets come only when an XDP program redirects them here: see [`crate::bpf`].
 //!
