@@ -11,7 +11,7 @@ export RUSTUP_TOOLCHAIN := $(TOOLCHAIN)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench bench-smoke lint loom miri fuzz-smoke install setup
+.PHONY: help run test bench bench-smoke lint loom miri fuzz-smoke guest install setup
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -54,9 +54,14 @@ fuzz-smoke: ## Each fuzz target for FUZZ_SECONDS seconds (20)
 	@scripts/setup rust fuzz
 	@for target in $(FUZZ_TARGETS); do fuzz/run $$target $(FUZZ_SECONDS) || exit 1; done
 
+guest: ## Two NUMA nodes in an emulated machine: is all where the plan says?
+	@scripts/setup rust guest
+	@cargo build --quiet --release --locked -p burstline
+	@scripts/guest
+
 install: ## Put the program burstline into cargo's bin folder
 	@scripts/setup rust
 	@cargo install --quiet --locked --path crates/cli
 
 setup: ## Everything that the targets above need
-	@scripts/setup rust test fuzz
+	@scripts/setup rust test fuzz guest

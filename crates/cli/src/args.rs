@@ -6,16 +6,20 @@ mod common;
 mod count;
 mod demo;
 mod doctor;
+mod generate;
 mod log;
 pub(crate) mod values;
 
 use clap::{Parser, Subcommand};
 
 pub(crate) use capture::{CaptureArgs, Format, NOTHING, Trigger};
-pub(crate) use common::CommonArgs;
-pub(crate) use count::CountArgs;
+pub(crate) use common::{CommonArgs, JobArgs};
+pub(crate) use count::{CountArgs, Verify};
 pub(crate) use demo::DemoArgs;
-pub(crate) use doctor::{Doctor, DoctorArgs, DoctorLogsArgs, DoctorPortsArgs};
+pub(crate) use doctor::{
+    Doctor, DoctorArgs, DoctorLogsArgs, DoctorPlanArgs, DoctorPortsArgs, Mode,
+};
+pub(crate) use generate::GenerateArgs;
 pub(crate) use log::LogArgs;
 
 const ABOUT: &str = "Counts, captures and records packets, with a ledger that closes";
@@ -29,14 +33,14 @@ Sources are SCHEME:ADDRESS[?key=value&...]; a word with a dot or a slash in it i
   xdp:eth1, 'xdp:eth1@0?mode=generic'       taken from the host: all its receive queues, or one
   log:tap, 'log:tap?lossless&from=oldest'   what another program receives with --publish tap
 
-The keys of gen: packets=N, size=N|A,B,...|imix|random:A-B (RFC 2544 frame length, FCS included: 64
-has 60 bytes here), flows=N, rate=N[k|M|G]|max, pace=yes|no, seed=N, protocol=udp|tcp|mix,
-ip=4|6|mix, vlan=ID, start=NS. Those of afpacket: direction=in|out|both, promisc=on|off,
+The keys of gen: are the flags of generate (burstline help generate): 'gen:?size=64&flows=16'.
+Those of afpacket: direction=in|out|both, promisc=on|off,
 fanout=hash|lb|cpu|qm[:GROUP], block=SIZE, blocks=N, retire_ms=N, timestamps=kernel|hardware, fd=N
 (a packet socket inherited). Those of xdp: mode=auto|native|generic, copy=auto|copy|zero, frames=N,
 frame=2048|4096, ring=N, busy_poll=N, wakeup=on|off, timestamps=program|poll. Those of log:
 lossless, untrusted, from=now|oldest, window=N (segments), wait=TIME, follow=yes|no (whether to wait
-for the next writer when one was stopped or died). In the name of a file after file: write %3F for a question mark.
+for the next writer when one was stopped or died). In the name of a file after file: write %3F for
+a question mark.
 
 rho in a report is percent of a core for each Gbit/s of line rate; a short run says little of it.
 
@@ -56,6 +60,7 @@ pub(crate) struct Cli {
 pub(crate) enum Verb {
     Count(Box<CountArgs>),
     Capture(Box<CaptureArgs>),
+    Generate(Box<GenerateArgs>),
     Demo(DemoArgs),
     Doctor(DoctorArgs),
     /// Print a completion script for a shell

@@ -7,15 +7,11 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use burstline_engine::{EngineError, Limits, Progress, Report, Source, Threads};
+use burstline_engine::{EngineError, Limits, Progress, Report, Source};
 use burstline_port::{OpenOptions, PortTable};
-use burstline_sys::affinity;
-use burstline_sys::memory::NodeId;
 use burstline_sys::privileges;
-use burstline_sys::topology::Topology;
 
-use crate::args::CommonArgs;
-use crate::args::values::{Cores, Node};
+use crate::args::{CommonArgs, JobArgs};
 use crate::failure::{FAILED, Failure, complain};
 use crate::view::View;
 
@@ -50,58 +46,13 @@ impl CommonArgs {
         }
         Ok(opened)
     }
+}
 
+impl JobArgs {
     /// What bounds the job.
     pub(crate) fn limits(&self) -> Limits {
         Limits { packets: self.packets, duration_ns: self.duration }
     }
-
-    /// Where threads go: those of a list on all of its cores, else `count`.
-    pub(crate) fn threads(&self, count: usize) -> Result<Threads, Failure> {
-        let class = self.priority;
-        let cores = match (&self.cores, self.node) {
-            (None, Node::Auto) => Vec::new(),
-            (Some(Cores::List(cores)), _) => cores.clone(),
-            (_, node) => {
-                let topology = Topology::read().map_err(|error| Failure::new(error.to_string()))?;
-                let mut cores =
-                    affinity::allowed_cores().map_err(|error| Failure::new(error.to_string()))?;
-                if let Node::Number(node) = node {
-                    cores.retain(|&core| topology.node_of(core) == Some(node));
-                    if cores.is_empty() {
-                        return Err(Failure::usage(no_such_node(node, &topology)));
-                    }
-                }
-                // More threads than cores: the kernel shares them out better than we would.
-                match cores.len() < count {
-                    true => cores.clear(),
-                    false => cores.truncate(count),
-                }
-                cores
-            }
-        };
-        // What one core of several names is the recorder's; a job without a log does not look.
-        let receivers = cores.len().saturating_sub(1).max(1);
-        let (poll, keeps_privileges) = (self.poll, self.keep_privileges);
-        Ok(Threads { cores, class, poll, receivers, keeps_privileges })
-    }
-
-    /// The node for memory that the last thread reads.
-    pub(crate) fn memory_node(&self, threads: &Threads) -> Option<NodeId> {
-        match self.node {
-            Node::Number(node) => Some(node),
-            Node::Auto => {
-                let core = *threads.cores.last()?;
-                Topology::read().ok()?.node_of(core)
-            }
-        }
-    }
-}
-
-fn no_such_node(node: NodeId, topology: &Topology) -> String {
-    let known: Vec<_> = topology.nodes.iter().map(|node| node.id.to_string()).collect();
-    let known = known.join(", ");
-    format!("invalid value '{node}' for '--node': no core of it is ours; this machine has {known}")
 }
 
 /// Runs a job, shows it while it runs, prints what came of it.
@@ -173,7 +124,7 @@ pub(crate) fn watch(
 const STARTING: Duration = Duration::from_millis(1);
 
 /// Prints the report, and says how the program ends.
-fn conclude(view: &View, report: &Report, is_strict: bool) -> Result<ExitCode, Failure> {
+pub(crate) fn conclude(view: &View, report: &Report, is_strict: bool) -> Result<ExitCode, Failure> {
     // The ports of one interface say the same of it: once is enough.
     let mut said = Vec::new();
     for error in report.errors.iter().map(ToString::to_string) {

@@ -16,6 +16,7 @@
 mod args;
 mod failure;
 mod job;
+mod placement;
 mod signals;
 mod verbs;
 mod view;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
     let done = match cli.verb {
         Verb::Count(args) => verbs::count(&args),
         Verb::Capture(args) => verbs::capture(&args),
+        Verb::Generate(args) => verbs::generate(&args),
         Verb::Demo(args) => verbs::demo(&args),
         Verb::Doctor(args) => verbs::doctor(&args),
         Verb::Completions { shell } => verbs::completions(shell),

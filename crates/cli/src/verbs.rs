@@ -5,6 +5,7 @@ mod count;
 mod demo;
 mod doctor;
 mod flight;
+mod generate;
 
 use std::process::ExitCode;
 
@@ -20,6 +21,7 @@ pub(crate) use capture::capture;
 pub(crate) use count::count;
 pub(crate) use demo::demo;
 pub(crate) use doctor::doctor;
+pub(crate) use generate::generate;
 
 /// Prints a completion script.
 pub(crate) fn completions(shell: Shell) -> Result<ExitCode, Failure> {

@@ -5,14 +5,18 @@ mod json;
 mod ledger;
 mod line;
 pub(crate) mod logs;
+mod test;
 mod words;
 
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use burstline_engine::{Report, Snapshot};
+use burstline_engine::{Generated, Report, Snapshot, Verdict};
+use burstline_sys::memory::NodeId;
+use serde_json::Value;
 
-use crate::args::CommonArgs;
+use crate::args::JobArgs;
 pub(crate) use words::count_text;
 
 /// Where text goes.
@@ -48,11 +52,19 @@ pub(crate) struct View {
     shown: Instant,
     last: Snapshot,
     intervals: u64,
+    findings: Findings,
+}
+
+/// What a job has found besides its ledger.
+#[derive(Debug, Default)]
+struct Findings {
+    generated: Option<Generated>,
+    verdict: Option<Verdict>,
 }
 
 impl View {
     /// The view of `command`, as its flags say.
-    pub(crate) fn new(command: &'static str, args: &CommonArgs, stream: Stream) -> Self {
+    pub(crate) fn new(command: &'static str, args: &JobArgs, stream: Stream) -> Self {
         let is_terminal = match stream {
             Stream::Stdout => io::stdout().is_terminal(),
             Stream::Stderr => io::stderr().is_terminal(),
@@ -96,7 +108,20 @@ impl View {
             shown: now,
             last: Snapshot::default(),
             intervals: 0,
+            findings: Findings::default(),
         }
+    }
+
+    /// The view of a job that has sent.
+    pub(crate) fn with_generated(mut self, generated: Generated) -> Self {
+        self.findings.generated = Some(generated);
+        self
+    }
+
+    /// The view of a job that has looked at what became of what was sent.
+    pub(crate) fn with_verdict(mut self, verdict: Option<Verdict>) -> Self {
+        self.findings.verdict = verdict;
+        self
     }
 
     /// How often `show` is wanted.
@@ -145,9 +170,16 @@ impl View {
     /// Prints what came of the job.
     pub(crate) fn finish(&self, report: &Report) -> io::Result<()> {
         match (self.is_json, self.is_quiet) {
-            (true, _) => self.print(&format!("{}\n", json::report(self.command, report))),
+            (true, _) => {
+                let mut object = json::report(self.command, report);
+                test::add_to(&mut object, &self.findings);
+                self.print(&format!("{object}\n"))
+            }
             (false, true) => Ok(()),
-            (false, false) => self.print(&ledger::text(self.command, report)),
+            (false, false) => {
+                let findings = test::text(&self.findings);
+                self.print(&ledger::text(self.command, report, &findings))
+            }
         }
     }
 
@@ -157,6 +189,12 @@ impl View {
             Stream::Stderr => io::stderr().lock().write_all(text.as_bytes()),
         }
     }
+}
+
+/// Pages by node: `{"0": 3}`.
+pub(crate) fn pages_json(pages: &BTreeMap<NodeId, usize>) -> Value {
+    let nodes = pages.iter().map(|(node, &pages)| (node.to_string(), pages.into()));
+    Value::Object(nodes.collect())
 }
 
 /// Prints on standard output at once.

@@ -55,6 +55,12 @@ fn assert_true(host: &Host, report: &Value) {
                 }
                 assert!(can_open || row["why_not"].is_string(), "{row}");
             }
+            "inject" => {
+                let address: Address = port.parse().unwrap();
+                let opened = host.run(move || open_sink(&address, &OpenOptions::default()));
+                assert_eq!(opened.is_ok(), can_open, "{row}: {:?}", opened.err());
+                assert!(can_open || row["why_not"].is_string(), "{row}");
+            }
             "null" => assert!(
                 can_open && open_sink(&port.parse().unwrap(), &OpenOptions::default()).is_ok()
             ),

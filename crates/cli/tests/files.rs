@@ -80,7 +80,7 @@ fn several_sources_become_one_file_that_all_can_read() {
     let directory = Directory::new("several");
     let file = directory.file("all.pcapng");
     let sources = [REAL, "gen:?packets=20000&size=imix&ip=mix&protocol=mix", "gen:?packets=3"];
-    let arguments = [&["capture"][..], &sources, &["-w", &file, "--hash", "symmetric"]].concat();
+    let arguments = [&["capture"][..], &sources, &["-w", &file, "--hash", "five-tuple"]].concat();
     let report = run_json(&arguments, 0);
     assert_closed(&report);
     let rows: Vec<_> = (0..3).map(|row| report["ports"][row]["delivered"].clone()).collect();

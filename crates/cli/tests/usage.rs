@@ -55,7 +55,7 @@ fn a_wrong_value_is_named_with_what_is_allowed() {
         ("--packets", "0", &["'0'", "from 1"]),
         ("--duration", "10", &["'10'", "ms, s, m or h"]),
         ("--snaplen", "0", &["0", "1..=524287"]),
-        ("--hash", "md5", &["'md5'", "none, rss, symmetric"]),
+        ("--hash", "md5", &["'md5'", "none, five-tuple, ip, inner, vlan, rss", "byte:N"]),
         ("--cores", "0,x", &["`x`", "4-7"]),
         ("--cores", "1023", &["1023", "not allowed"]),
         ("--node", "one", &["'one'", "auto"]),

@@ -27,9 +27,9 @@
 mod flight;
 mod in_place;
 mod receive;
-mod record;
+pub(crate) mod record;
 mod summary;
-mod tail;
+pub(crate) mod tail;
 
 use std::sync::atomic::AtomicBool;
 use std::thread::{Scope, ScopedJoinHandle};
@@ -146,6 +146,7 @@ pub fn capture(
     let mut report = summary.report(&sources, &*sink, elapsed_ns, usage);
     report.poll = options.threads.poll;
     report.placement.threads = places;
+    report.placement.notes.clone_from(&options.threads.notes);
     summary::describe_memory(&mut report, &logs);
     report.published = publication.map(|publication| publication.end(is_stopped));
     Ok(report)
@@ -254,7 +255,12 @@ fn start<'scope, 'env, T: Send + 'scope>(
     let settled = move || {
         let place = threads.settle(index, &stage);
         let place = place.and_then(|place| threads.drop_privileges().map(|()| place));
-        (place.inspect_err(|_| job.clock.break_off()), work())
+        let mut place = place.inspect_err(|_| job.clock.break_off());
+        let done = work();
+        if let Ok(place) = &mut place {
+            place.look();
+        }
+        (place, done)
     };
     job::spawn(scope, &name, settled).inspect_err(|_| job.clock.break_off())
 }

@@ -12,6 +12,7 @@
 //!   delivered is exactly what its tally says.
 
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
 
 use burstline_log::{SCRATCH_PACKETS, Scratch};
 use burstline_port::{Losses, PortState};
@@ -24,7 +25,7 @@ use crate::report::{Ending, ThreadPlace};
 use crate::stage::{StageCost, StageMeter, Usage};
 use crate::tally::{Span, Tally, tally};
 use crate::waiting::Waiter;
-use crate::{EngineError, PortReport, Progress, Report};
+use crate::{EngineError, PortReport, Progress, Report, Verifier};
 
 /// How often a port's losses are shown while it runs, in ns.
 const LOSSES_EVERY_NS: u64 = 100_000_000;
@@ -36,11 +37,36 @@ const LOSSES_EVERY_NS: u64 = 100_000_000;
 /// The threads could not be started, pinned or given their class. What goes wrong with a source
 /// later is in the report's `errors`; the other sources are counted to their end.
 pub fn count(
-    mut sources: Vec<Source>,
+    sources: Vec<Source>,
     limits: &Limits,
     threads: &Threads,
     stop: &AtomicBool,
     progress: &Progress,
+) -> Result<Report, EngineError> {
+    count_all(sources, limits, threads, None, (stop, progress))
+}
+
+/// As [`count`], and has every packet looked at. The workers take turns with the verifier, a burst
+/// each, so packets of one flow that come by several sources are in the order of that.
+///
+/// # Errors
+/// As [`count`].
+pub fn count_verified(
+    sources: Vec<Source>,
+    limits: &Limits,
+    threads: &Threads,
+    verifier: &Mutex<Verifier>,
+    (stop, progress): (&AtomicBool, &Progress),
+) -> Result<Report, EngineError> {
+    count_all(sources, limits, threads, Some(verifier), (stop, progress))
+}
+
+fn count_all(
+    mut sources: Vec<Source>,
+    limits: &Limits,
+    threads: &Threads,
+    verifier: Option<&Mutex<Verifier>>,
+    (stop, progress): (&AtomicBool, &Progress),
 ) -> Result<Report, EngineError> {
     threads.check(sources.len())?;
     let usage_before = Usage::now();
@@ -49,6 +75,7 @@ pub fn count(
         clock: JobClock::start(limits.duration_ns, stop),
         threads,
         progress,
+        verifier,
     };
     progress.start(0);
     let done = run(&job, &mut sources)?;
@@ -60,6 +87,7 @@ struct Job<'a> {
     clock: JobClock<'a>,
     threads: &'a Threads,
     progress: &'a Progress,
+    verifier: Option<&'a Mutex<Verifier>>,
 }
 
 /// What a worker brings home.
@@ -137,6 +165,7 @@ impl<'a> Worker<'a> {
             self.done.lost_first_second = losses.missing();
         }
         self.done.cost = self.meter.end(self.waiter.sleeps());
+        self.done.place.look();
         Ok(self.done)
     }
 
@@ -187,6 +216,9 @@ impl<'a> Worker<'a> {
         let lent = self.source.port.lend(scratch, granted);
         let lent = lent.inspect_err(|_| self.job.budget.settle(granted, 0))?;
         let (state, packets) = (lent.state, lent.burst.len() as u64);
+        if let Some(verifier) = self.job.verifier {
+            verifier.lock().unwrap_or_else(PoisonError::into_inner).see(&lent.burst);
+        }
         self.done.tally.add(&tally(&lent.burst, &mut self.done.span));
         self.job.budget.settle(granted, packets);
         if packets > 0 {
@@ -258,6 +290,7 @@ fn report(job: &Job<'_>, sources: &[Source], done: Vec<Done>, usage: Usage) -> R
     report.stages = stages;
     report.memory.node = done.first().and_then(|worker| worker.place.node);
     report.poll = job.threads.poll;
+    report.placement.notes.clone_from(&job.threads.notes);
     report.hear(sources);
     for worker in done {
         report.placement.threads.push(worker.place);

@@ -3,6 +3,7 @@
 use burstline_log::{AttachError, CreateError};
 use burstline_port::{Loss, PortError};
 use burstline_sys::affinity::AffinityError;
+use burstline_sys::memory::NodeId;
 use burstline_sys::scheduling::SchedulingError;
 
 /// What went wrong. Each message is one line with the numbers.
@@ -18,6 +19,14 @@ pub enum EngineError {
     /// A thread could not get its scheduling class.
     #[error(transparent)]
     Scheduling(#[from] SchedulingError),
+    /// A thread's stack could not be moved to the node planned for it.
+    #[error("move a thread's stack to node {node}: {error}")]
+    Stack {
+        /// The node.
+        node: NodeId,
+        /// What the system said.
+        error: std::io::Error,
+    },
     /// The log could not be made.
     #[error(transparent)]
     Log(#[from] CreateError),

@@ -1,11 +1,14 @@
 //! What a job is made of: its sources, its bounds, its threads.
 
+use std::collections::BTreeMap;
 use std::thread::{self, ScopedJoinHandle};
 
 use burstline_port::{Address, OpenOptions, Port, PortTable, open_source, open_sources};
 use burstline_sys::affinity::{self, CoreId};
+use burstline_sys::memory::NodeId;
 use burstline_sys::privileges;
 use burstline_sys::scheduling::{self, SchedulingClass};
+use burstline_sys::stack;
 use burstline_sys::topology::Topology;
 
 use crate::EngineError;
@@ -67,6 +70,9 @@ pub struct Limits {
 pub struct Threads {
     /// A core for each thread, in the order of the stages; empty leaves it to the kernel.
     pub cores: Vec<CoreId>,
+    /// The node of each thread's stack, in the same order. Where it is not named, the stack of a
+    /// thread that has a core goes to that core's node, if it can.
+    pub stack_nodes: Vec<NodeId>,
     /// The scheduling class of each.
     pub class: SchedulingClass,
     /// How each waits for packets.
@@ -78,16 +84,20 @@ pub struct Threads {
     /// and it is where it belongs, the thread that runs the job included: for programs that do
     /// nothing else afterwards.
     pub keeps_privileges: bool,
+    /// What there is to say in the report of why they run there.
+    pub notes: Vec<String>,
 }
 
 impl Default for Threads {
     fn default() -> Self {
         Self {
             cores: Vec::new(),
+            stack_nodes: Vec::new(),
             class: SchedulingClass::Normal,
             poll: PollMode::default(),
             receivers: 1,
             keeps_privileges: true,
+            notes: Vec::new(),
         }
     }
 }
@@ -121,7 +131,24 @@ impl Threads {
         }
         let runs_on = affinity::current_core();
         let node = Topology::read().ok().and_then(|topology| topology.node_of(runs_on));
-        Ok(ThreadPlace { name: name.to_owned(), pinned_to: core, node, class: self.class })
+        let stack_node = self.settle_stack(index, core.and(node))?;
+        let (name, class, stack) = (name.to_owned(), self.class, BTreeMap::new());
+        Ok(ThreadPlace { name, pinned_to: core, node, class, stack_node, stack })
+    }
+
+    /// Takes the calling thread's stack where it was planned to be, or else near its core. Returns
+    /// where it was planned to be.
+    fn settle_stack(
+        &self,
+        index: usize,
+        near: Option<NodeId>,
+    ) -> Result<Option<NodeId>, EngineError> {
+        if let Some(&node) = self.stack_nodes.get(index) {
+            stack::move_to(node).map_err(|error| EngineError::Stack { node, error })?;
+            return Ok(Some(node));
+        }
+        // Unasked it is a courtesy: the node may have no memory, the kernel may have no nodes.
+        Ok(near.filter(|&node| stack::move_to(node).is_ok()))
     }
 
     /// Gives up the calling thread's capabilities, unless they are to be kept.

@@ -5,10 +5,12 @@
 //!
 //! capture    sources --receive--> log --burst--> sink            one receive thread, one recorder
 //!            sources --receive--> log -/                         or several, with a log each
+//!
+//! generate   gen: --lend--> burst -> sink                        one thread, made and sent in turn
 //! ```
 //!
 //! A job is a list of [`Source`]s, what bounds it ([`Limits`]), where its threads run
-//! ([`Threads`]) and a flag that ends it. [`count`] and [`capture`] run it to its end and return a
+//! ([`Threads`]) and a flag that ends it. [`count()`] and [`capture()`] run it to its end and return a
 //! [`Report`]; while it runs, anybody may look at its [`Progress`].
 //!
 //! Who counts what: `offered` and losses come from the ports' own accounts; `delivered` is
@@ -30,24 +32,30 @@ mod capture;
 mod clock;
 mod count;
 mod error;
+mod generate;
 mod job;
 mod ledger;
 mod progress;
 mod published;
+mod rehearsal;
 mod report;
 mod stage;
 mod tally;
+mod verify;
 mod waiting;
 
 pub use capture::{CaptureOptions, FlightOptions, Policy, capture, capture_flight};
-pub use count::count;
+pub use count::{count, count_verified};
 pub use error::EngineError;
+pub use generate::{GenerateOptions, Generated, Limit, generate};
 pub use job::{Limits, Source, Threads};
 pub use ledger::{PortReport, Total};
 pub use progress::{Counts, Progress, Snapshot};
 pub use published::PublishedReport;
+pub use rehearsal::{Rehearsal, rehearse};
 pub use report::{
     CpuReport, FlightFile, FlightReport, MemoryReport, PlacementReport, Report, StageReport,
     ThreadPlace, TimestampReport,
 };
+pub use verify::{FlowVerdict, Integrity, Latency, Verdict, Verifier, WINDOW};
 pub use waiting::PollMode;

@@ -1,9 +1,12 @@
 //! What a job returns: plain data, to be printed by somebody else.
 
+use std::collections::BTreeMap;
+
 use burstline_port::Port;
 use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::memory::NodeId;
 use burstline_sys::scheduling::SchedulingClass;
+use burstline_sys::stack;
 use burstline_sys::usage::{self, CpuUsage, ResidentMemory};
 
 use crate::ledger::line_bits;
@@ -87,6 +90,25 @@ pub struct ThreadPlace {
     pub node: Option<NodeId>,
     /// Its scheduling class.
     pub class: SchedulingClass,
+    /// The node that its stack was moved to, if it was.
+    pub stack_node: Option<NodeId>,
+    /// Pages of its stack by node, as the kernel told when it had done its work; empty if the
+    /// kernel does not tell.
+    pub stack: BTreeMap<NodeId, usize>,
+}
+
+impl ThreadPlace {
+    /// Asks where the stack of the calling thread, whose place this is, is now. Cost: a system
+    /// call for some hundred pages.
+    pub(crate) fn look(&mut self) {
+        self.stack = stack::nodes().unwrap_or_default();
+    }
+
+    /// Pages of the stack that are not where they were planned to be.
+    pub fn stray_pages(&self) -> usize {
+        let Some(planned) = self.stack_node else { return 0 };
+        self.stack.iter().filter(|(node, _)| **node != planned).map(|(_, pages)| pages).sum()
+    }
 }
 
 /// Where the threads ran.
@@ -96,6 +118,8 @@ pub struct PlacementReport {
     pub allowed_cores: Vec<CoreId>,
     /// One for each stage.
     pub threads: Vec<ThreadPlace>,
+    /// Why there: what was assumed, or could not be had.
+    pub notes: Vec<String>,
 }
 
 /// What memory packets lay in.
@@ -210,7 +234,7 @@ impl Report {
             ports,
             total,
             cpu,
-            placement: PlacementReport { allowed_cores, threads: Vec::new() },
+            placement: PlacementReport { allowed_cores, ..PlacementReport::default() },
             memory: MemoryReport {
                 resident: usage::resident().unwrap_or_default(),
                 ..MemoryReport::default()

@@ -68,14 +68,26 @@ losses! {
     Injected = "injected", Drop;
     /// The file takes one link type, and the packet has another.
     LinkMismatch = "link_mismatch", Drop;
-    /// The packet is longer than the file's segments can hold.
+    /// The packet is longer than the sink takes: a file's segment, a frame, the interface's MTU.
     TooLong = "too_long", Drop;
+    /// The packet is shorter than an Ethernet header.
+    TooShort = "too_short", Drop;
     /// The reader was too slow, and the writer took the segment back.
     ReaderOverrun = "reader_overrun", Overrun;
     /// The file system had no room left for it, or refused it.
     DiskFull = "disk_full", Full;
     /// Whoever reads the pipe has gone.
     PipeClosed = "pipe_closed", Full;
+    /// The device took packets too slowly: its ring was full, or not empty at the end.
+    TxRingFull = "tx_ring_full", Full;
+    /// The interface was down or gone before the packet was sent.
+    LinkDown = "link_down", Full;
+    /// The driver dropped it when it was to be sent: no carrier, or no room at the other end.
+    TxRefused = "tx_refused", Full;
+    /// The kernel found something wrong with it, and did not send it.
+    TxRejected = "tx_rejected", Drop;
+    /// The device took it, and never said that it was sent.
+    Unconfirmed = "unconfirmed", Full;
     /// The filter did not want it.
     Filtered = "filtered", Choice;
     /// Left to the host: the XDP program passed it on.

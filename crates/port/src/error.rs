@@ -95,6 +95,9 @@ pub enum PortError {
     /// An XDP program could not be loaded or attached.
     #[error(transparent)]
     Bpf(#[from] burstline_sys::bpf::BpfError),
+    /// Packets could not be injected into an interface.
+    #[error(transparent)]
+    Inject(#[from] burstline_sys::inject::InjectError),
     /// The host would lose packets that it lives on.
     #[error(
         "{port} takes packets away from the host, and {reason}: use afpacket:{interface}, \

@@ -26,6 +26,8 @@ mod error;
 mod file;
 mod filter;
 mod generator;
+mod inject;
+mod live;
 mod log_source;
 mod open;
 mod opened;
@@ -40,11 +42,15 @@ pub use account::{Loss, LossKind, Losses, PortAccount};
 pub use address::{Address, AddressError};
 pub use error::PortError;
 pub use filter::{Filter, FilterProblem};
+pub use generator::{GENERATOR_KEYS, GeneratorKey};
 pub use open::{OpenOptions, SCHEMES, Scheme, open_sink, open_source, open_sources};
 pub use opened::OpenedFiles;
 pub use port::{
-    Capabilities, InterfaceTotals, Lent, Port, PortInfo, PortState, Received, TimestampSource,
+    Capabilities, InterfaceTotals, Lent, Pacing, Port, PortInfo, PortState, Received,
+    TimestampSource,
 };
 pub use probe::{Probe, ProbeOptions, Remark, probe_ports};
 pub use table::{PortTable, TableEntry};
-pub use wrap::{FaultInjector, FaultPlan, Tracer};
+pub use wrap::{
+    FaultInjector, FaultPlan, Impairer, ImpairmentCounts, ImpairmentPlan, ImpairmentTally, Tracer,
+};

@@ -8,7 +8,7 @@ use burstline_wire::hash::HashKind;
 use crate::opened::OpenedFiles;
 use crate::{
     Address, AddressError, Filter, Port, PortError, PortTable, Probe, ProbeOptions, afpacket, file,
-    generator, log_source, xdp,
+    generator, inject, log_source, xdp,
 };
 
 /// What every port of a job is opened with. Clones belong to the same job.
@@ -73,18 +73,20 @@ pub const SCHEMES: &[Scheme] = &[
     },
     Scheme {
         name: "afpacket",
-        help: "copies of what a network interface receives and sends; needs CAP_NET_RAW",
+        help: "copies of what a network interface receives and sends; sends by it; needs \
+               CAP_NET_RAW",
         example: "afpacket:eth0?direction=in",
         open_sources: Some(|address, options| Ok(vec![afpacket::open_source(address, options)?])),
-        open_sink: None,
+        open_sink: Some(afpacket::open_sink),
         probing: Probing::Interface(afpacket::probe),
     },
     Scheme {
         name: "xdp",
-        help: "takes what a network interface receives away from the host; needs CAP_BPF",
+        help: "takes what a network interface receives away from the host, needs CAP_BPF; sends by \
+               it, needs CAP_NET_RAW",
         example: "xdp:eth1?mode=native",
         open_sources: Some(xdp::open_sources),
-        open_sink: None,
+        open_sink: Some(xdp::open_sink),
         probing: Probing::Interface(xdp::probe),
     },
     Scheme {
@@ -94,6 +96,14 @@ pub const SCHEMES: &[Scheme] = &[
         open_sources: Some(log_source::open_sources),
         open_sink: None,
         probing: Probing::Always,
+    },
+    Scheme {
+        name: "inject",
+        help: "a sink whose packets come in by a network interface as if off the wire; needs root",
+        example: "inject:veth1",
+        open_sources: None,
+        open_sink: Some(inject::open_sink),
+        probing: Probing::Interface(inject::probe),
     },
     Scheme {
         name: "gen",

@@ -39,7 +39,8 @@ impl TimestampSource {
         }
     }
 
-    /// The number that stands for it in a log ([`LogConfig::clock_kind`](burstline_log::LogConfig)).
+    /// The number that stands for it in a log: see
+    /// [`LogConfig::clock_kind`](burstline_log::LogConfig::clock_kind).
     pub fn code(self) -> u32 {
         match self {
             Self::Mixed => 0,
@@ -123,6 +124,17 @@ pub struct Lent<'a> {
     pub state: PortState,
 }
 
+/// How a source is paced that makes packets at times of its own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pacing {
+    /// Packets a second, as asked for.
+    pub packets_per_s: f64,
+    /// When the next packet is due, in ns by the monotonic clock.
+    pub next_ns: u64,
+    /// What has to be added to that clock, modulo 2^64, to get the times of packets.
+    pub origin_ns: u64,
+}
+
 /// What is known at the end about the packets of one interface, for sinks that write it down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceTotals {
@@ -196,6 +208,11 @@ pub trait Port: Send {
     /// there is: for a source that is not waited for by a descriptor. `None`: it cannot do that.
     fn wait(&self, timeout_ns: u64) -> Option<bool> {
         let _ = timeout_ns;
+        None
+    }
+
+    /// How it is paced; `None` where it is not, as most are not.
+    fn pacing(&self) -> Option<Pacing> {
         None
     }
 

@@ -34,6 +34,12 @@ impl Watch {
         &self.last.name
     }
 
+    /// The interface when last seen.
+    #[inline]
+    pub(crate) fn interface(&self) -> &Interface {
+        &self.last
+    }
+
     /// The interface's MTU when last seen, in bytes.
     pub(crate) fn mtu(&self) -> u32 {
         self.last.mtu
@@ -42,6 +48,11 @@ impl Watch {
     /// Whether it was deleted.
     pub(crate) fn is_gone(&self) -> bool {
         self.is_gone
+    }
+
+    /// The next look is not put off.
+    pub(crate) fn look_at_once(&mut self) {
+        self.due_ns = 0;
     }
 
     /// Looks, if it is time to at `now_ns` of the monotonic clock, and notes what has changed.

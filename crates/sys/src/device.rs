@@ -59,6 +59,8 @@ pub struct Device {
     pub strips_vlan_tags: Option<bool>,
     /// Whether the device can stamp packets that it receives.
     pub has_hardware_timestamps: Option<bool>,
+    /// Frames that the driver's receive ring has now, and could have.
+    pub receive_ring: Option<(u32, u32)>,
 }
 
 impl Device {
@@ -77,6 +79,7 @@ impl Device {
             strips_vlan_tags: socket.and_then(|socket| strips_vlan_tags(socket, name).ok()),
             has_hardware_timestamps: socket
                 .and_then(|socket| has_hardware_timestamps(socket, name).ok()),
+            receive_ring: socket.and_then(|socket| receive_ring(socket, name).ok()),
         }
     }
 }
@@ -113,6 +116,7 @@ fn generic(family: u16, command: u8, attributes: &[u8]) -> io::Result<Vec<u8>> {
 /// Source: `ETHTOOL_`, include/uapi/linux/ethtool.h; sockios.h.
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 const DRIVER_INFO: u32 = 0x03;
+const RING_SIZES: u32 = 0x10;
 const FLAGS: u32 = 0x25;
 const FLAG_RX_VLAN: u32 = 1 << 8;
 const TIMESTAMP_INFO: u32 = 0x41;
@@ -156,6 +160,15 @@ fn has_hardware_timestamps(socket: &UnixDatagram, name: &str) -> io::Result<bool
     Ok(info[1] & RX_HARDWARE == RX_HARDWARE)
 }
 
+/// Source: `struct ethtool_ringparam`: most of receive, mini, jumbo, transmit, then what they are.
+fn receive_ring(socket: &UnixDatagram, name: &str) -> io::Result<(u32, u32)> {
+    let mut sizes = [0_u32; 9];
+    sizes[0] = RING_SIZES;
+    // SAFETY: `struct ethtool_ringparam`, 36 bytes, which this question fills in.
+    unsafe { ethtool(socket, name, &mut sizes) }?;
+    Ok((sizes[5], sizes[1]))
+}
+
 /// Asks one question about an interface of the namespace that `socket`, of any kind but XDP, was
 /// made in.
 ///
@@ -171,7 +184,10 @@ pub(crate) unsafe fn ethtool<T>(socket: impl AsFd, name: &str, question: &mut T)
 
 /// `/sys` shows the namespace that it was mounted in, so this is asked of plugged devices only.
 fn node(name: &str) -> Option<NodeId> {
-    let number = fs::read_to_string(format!("/sys/class/net/{name}/device/numa_node")).ok()?;
+    // A virtio device stands below the one that is plugged in.
+    let mut paths = ["device/numa_node", "device/../numa_node"].into_iter();
+    let number =
+        paths.find_map(|path| fs::read_to_string(format!("/sys/class/net/{name}/{path}")).ok())?;
     // A machine without nodes says -1.
     number.trim().parse().ok().map(NodeId)
 }

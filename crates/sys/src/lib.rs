@@ -9,9 +9,10 @@
 //!   usage      what it cost: CPU, memory           limits      what may be locked
 //!   direct     aligned buffers and writes past the page cache
 //!   topology   which nodes, cores and huge pages there are
+//!   stack      which node a thread's stack is on
 //!   afpacket   packet sockets: the ring, sending   namespace  a network of one's own
 //!   xdp        XDP sockets: frames, rings, sending
-//!   bpf        maps, programs on packets, links
+//!   bpf        maps, programs on packets, links    inject     frames in, as if off the wire
 //!   pcap       filter expressions, compiled by libpcap if it is there
 //!   device     what an interface's driver can do   machine    what this process may do here
 //!   readiness  sleep until a descriptor has something    privileges  give up what is not needed
@@ -41,6 +42,7 @@ pub mod device;
 pub mod direct;
 pub mod event;
 pub mod futex;
+pub mod inject;
 pub mod limits;
 pub mod machine;
 pub mod memory;
@@ -52,6 +54,8 @@ pub mod privileges;
 pub mod readiness;
 pub mod scheduling;
 pub mod seqpacket;
+#[cfg(not(miri))]
+pub mod stack;
 pub mod topology;
 pub mod usage;
 pub mod users;

@@ -53,7 +53,7 @@ mod error;
 mod mapping;
 mod page;
 #[cfg(not(miri))]
-mod placement;
+pub(crate) mod placement;
 mod region;
 #[cfg(all(test, not(miri)))]
 mod tests;

@@ -1,49 +1,22 @@
-//! The injector: frames that come in by an interface as if off the wire, millions a second.
+//! The injector: numbered frames that come in by an interface as if off the wire.
 //!
-//! ```text
-//!  this thread          the kernel, on this thread's core
-//!  inject ---------->   frame ---> generator ------------> the program that is attached
-//!  (a call for          (a page    writes the next number  to the interface, or the
-//!   4096 frames)         each)     into it, counts         network stack
-//!                                  |
-//!                     word 0: next number    word 1: frames that the program did not get
-//!                     read by this thread without a call
-//! ```
-//!
-//! Everything up to the receiver's ring or socket happens on the calling thread's core, so a
-//! receiver that is to be measured belongs on another one.
-//!
-//! The generator is parked: attached to the loopback of a namespace of its own, where nothing ever
-//! comes. The kernel has it in its dispatcher then; otherwise each call would wait 25 ms for that.
-//!
-//! Who owns what: an injector holds the program that it found attached, even when that is taken
-//! off meanwhile; for a program that comes later, make a new injector.
+//! What makes them is [`burstline_sys::inject`], which says how; here are amounts and rates.
 //!
 //! # Invariants
-//! - J1. `offered` comes from the generator's counter: one for each frame that the receiving
-//!   program, or the stack, was given.
+//! - J1. `offered` is one for each frame that the receiving program, or the stack, was given.
 //! - J2. Numbers are consecutive, over all calls, beginning with the first.
-//!
-//! The device's own counters do not move: the frames begin behind them.
-//!
-//! Source: net/bpf/test_run.c of Linux 6.18.
 
-mod generator;
 mod pace;
 
 use std::time::Duration;
 
-use burstline_sys::bpf::{BpfError, LiveRun, Program, attached_program};
+use burstline_sys::bpf::{LiveRun, Program};
 use burstline_sys::clock::monotonic_ns;
-use burstline_sys::namespace;
+use burstline_sys::inject::{Generator, Numbers, attached, interface_index};
+pub use burstline_sys::inject::{INJECTED_BYTES_MAX, InjectError as InjectorError, Receiver};
 
 use crate::Frames;
-use generator::Generator;
 use pace::Pace;
-
-/// Bytes of the longest frame without FCS: a page of 4096 without what the kernel needs of it,
-/// which is 688 in Linux 6.18, and some room for others.
-pub const INJECTED_BYTES_MAX: usize = 3000;
 
 /// Bytes of the shortest frame without FCS: Ethernet's.
 pub const INJECTED_BYTES_MIN: usize = 60;
@@ -53,15 +26,6 @@ const CALL_FRAMES: u64 = 4096;
 
 /// Frames that the kernel handles at a time, as a driver would in one poll.
 const BATCH: u32 = 64;
-
-/// Who is given the frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Receiver {
-    /// The XDP program that is attached to the interface.
-    Program,
-    /// The network stack, as if the interface had no XDP program: packet sockets see them.
-    Stack,
-}
 
 /// What to inject, and where.
 #[derive(Clone, Debug)]
@@ -128,47 +92,6 @@ impl Injected {
     }
 }
 
-/// Why nothing could be injected.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum InjectorError {
-    /// There is no such interface on this host.
-    #[error("no interface '{0}' on this host; see: ip link")]
-    NoSuchInterface(String),
-    /// The interface has no XDP program.
-    #[error("interface '{0}' has no XDP program: start its receiver first, or inject to the stack")]
-    NoProgram(String),
-    /// The attached program cannot be called from ours.
-    #[error("XDP program {program_id} takes no tail call from a program of any of our kinds")]
-    Incompatible {
-        /// Its number.
-        program_id: u32,
-    },
-    /// The frame is too short or too long, or has no room for the number.
-    #[error(
-        "a frame of {bytes} bytes, its number at {number_at:?}: frames have {INJECTED_BYTES_MIN} \
-         to {INJECTED_BYTES_MAX} bytes, and a number takes 8 of them"
-    )]
-    Frame {
-        /// Bytes of the frame.
-        bytes: usize,
-        /// Where its number was to be.
-        number_at: Option<usize>,
-    },
-    /// The program was not there any more.
-    #[error("{frames} frames found no program to go to: make a new injector")]
-    NotTaken {
-        /// How many.
-        frames: u64,
-    },
-    /// The generator could not be parked.
-    #[error("parking the generator: {0}")]
-    Parking(std::io::Error),
-    /// The kernel said no.
-    #[error(transparent)]
-    Bpf(#[from] BpfError),
-}
-
 /// What is run for each frame.
 enum Runner {
     /// The attached program itself; how many frames it was given is what the calls asked for.
@@ -195,21 +118,17 @@ impl Injector {
     pub fn new(options: &InjectorOptions) -> Result<Self, InjectorError> {
         check(options)?;
         let name = &options.interface;
-        let index = namespace::interface_index(name).map_err(InjectorError::Parking)?;
-        let interface_index =
-            index.ok_or_else(|| InjectorError::NoSuchInterface(name.to_owned()))?;
-        let attached = || {
-            let attached = attached_program(interface_index)?;
-            let attached = attached.ok_or_else(|| InjectorError::NoProgram(name.to_owned()))?;
-            Ok::<_, InjectorError>(Program::from_id(attached.program_id)?)
-        };
-        let runner = match (options.receiver, options.number_at) {
-            (Receiver::Program, None) => Runner::Attached { program: attached()?, offered: 0 },
-            (Receiver::Program, number_at) => {
-                Runner::Generator(Generator::to_program(&attached()?, number_at, options.first)?)
-            }
-            (Receiver::Stack, number_at) => {
-                Runner::Generator(Generator::to_stack(number_at, options.first)?)
+        let interface_index = interface_index(name)?;
+        let numbers = Numbers { at: options.number_at, first: options.first };
+        let runner = match options.receiver {
+            Receiver::Stack => Runner::Generator(Generator::numbering(None, numbers)?),
+            Receiver::Program => {
+                let target = attached(interface_index)?;
+                let target = target.ok_or_else(|| InjectorError::NoProgram(name.to_owned()))?;
+                match options.number_at {
+                    None => Runner::Attached { program: Program::from_id(target)?, offered: 0 },
+                    Some(_) => Runner::Generator(Generator::numbering(Some(target), numbers)?),
+                }
             }
         };
         Ok(Self { runner, frame: options.frame.clone(), interface_index })
@@ -261,18 +180,13 @@ impl Injector {
 
     fn call(&mut self, repeat: u32) -> Result<(), InjectorError> {
         let interface_index = self.interface_index;
-        let run = LiveRun { interface_index, repeat, batch: BATCH.min(repeat) };
         match &mut self.runner {
             Runner::Attached { program, offered } => {
+                let run = LiveRun { interface_index, repeat, batch: BATCH.min(repeat) };
                 program.run_live(&self.frame, &run)?;
                 *offered += u64::from(repeat);
             }
-            Runner::Generator(generator) => match generator.program().run_live(&self.frame, &run) {
-                // A signal: the counter knows how far it got.
-                Err(BpfError::System { source, .. })
-                    if source.kind() == std::io::ErrorKind::Interrupted => {}
-                other => other?,
-            },
+            Runner::Generator(generator) => generator.run(&self.frame, interface_index, repeat)?,
         }
         Ok(())
     }
@@ -282,7 +196,8 @@ fn check(options: &InjectorOptions) -> Result<(), InjectorError> {
     let (bytes, number_at) = (options.frame.len(), options.number_at);
     let has_room = number_at.is_none_or(|at| at.saturating_add(8) <= bytes);
     let is_fine = has_room && (INJECTED_BYTES_MIN..=INJECTED_BYTES_MAX).contains(&bytes);
-    if is_fine { Ok(()) } else { Err(InjectorError::Frame { bytes, number_at }) }
+    let least = INJECTED_BYTES_MIN;
+    if is_fine { Ok(()) } else { Err(InjectorError::Frame { bytes, least, number_at }) }
 }
 
 /// As [`monotonic_ns`], as a span.

@@ -11,7 +11,10 @@ use burstline_testbed::{
     Amount, Bed, FAR, Frames, INJECTED_BYTES_MAX, Injected, Injector, InjectorError,
     InjectorOptions, Tag, sequence_of,
 };
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Long enough for a crowded machine; only a test that fails waits so long.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Distinct frames of a test.
 const COUNT: u64 = 100_000;
@@ -151,8 +154,14 @@ fn a_packet_socket_sees_each_number_once() {
 
 /// Takes frames of just these numbers, in this order.
 fn take(ring: &mut Ring, numbers: impl Iterator<Item = u64>) {
-    let mut numbers = numbers.peekable();
+    let (mut numbers, start) = (numbers.peekable(), Instant::now());
     while numbers.peek().is_some() {
+        assert!(
+            start.elapsed() < PATIENCE,
+            "without {:?}: {:?}",
+            numbers.peek(),
+            ring.statistics()
+        );
         let Some(mut block) = ring.next_block() else { continue };
         let packets: Vec<_> = std::iter::from_fn(|| block.next_packet()).collect();
         let bytes = block.into_bytes();

@@ -2,15 +2,19 @@
 //!
 //! ```text
 //! bytes --headers--> offsets and facts --flow--> which conversation
-//!                                      --hash--> 32 bits that spread conversations over workers
+//!                      |         ^     --hash--> 32 bits that spread conversations over workers
+//!                      `-tunnel--'
 //! file  --files----> packets with times, and back
 //! ```
 //!
 //! - `headers`: one forward pass over a packet; link, VLAN tags, IPv4, IPv6, transport.
+//! - `tunnel`: the packet inside a packet: MPLS, GRE, VXLAN, Geneve, GTP-U and so on.
 //! - `flow`: addresses, ports and protocol, in either direction.
 //! - `hash`: Toeplitz as NICs compute it, and a hash that does not see the direction; fragments
 //!   follow their flow.
 //! - `filter`: classic BPF programs, checked and run: is this packet wanted?
+//! - `checksum`: the Internet checksum, by parts; whether a packet's own hold.
+//! - `mark`: what a generated packet carries, so that its receiver can tell what became of it.
 //! - `files`: pcap, pcapng and the segmented pcapng of our own recordings.
 //!
 //! This crate does no I/O and knows no device. It is the boundary where untrusted bytes become
@@ -22,8 +26,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod checksum;
 pub mod files;
 pub mod filter;
 pub mod flow;
 pub mod hash;
 pub mod headers;
+pub mod mark;
+pub mod tunnel;

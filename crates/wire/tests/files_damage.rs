@@ -3,9 +3,10 @@
 mod files_build;
 
 use burstline_wire::files::{
-    Damage, DamageKind, Decoder, HashKind, InterfaceDescription, PacketToWrite, SectionDescription,
+    Damage, DamageKind, Decoder, InterfaceDescription, PacketToWrite, SectionDescription,
     SegmentEncoder, Step,
 };
+use burstline_wire::hash::HashKind;
 use burstline_wire::headers::LinkType;
 use files_build::*;
 use proptest::prelude::*;

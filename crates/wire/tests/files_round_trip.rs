@@ -3,10 +3,11 @@
 mod files_build;
 
 use burstline_wire::files::{
-    Counters, Decoder, Direction, EncodeError, HashKind, InterfaceDescription, LossCause,
-    MAX_CAPTURED, PacketToWrite, PcapNsEncoder, PcapngEncoder, SectionDescription, SegmentEncoder,
-    SegmentError, SegmentIndex,
+    Counters, Decoder, Direction, EncodeError, InterfaceDescription, LossCause, MAX_CAPTURED,
+    PacketToWrite, PcapNsEncoder, PcapngEncoder, SectionDescription, SegmentEncoder, SegmentError,
+    SegmentIndex,
 };
+use burstline_wire::hash::HashKind;
 use burstline_wire::headers::LinkType;
 use files_build::*;
 use proptest::prelude::*;
@@ -253,7 +254,7 @@ proptest! {
 }
 
 fn segments(size: usize) -> SegmentEncoder {
-    SegmentEncoder::new(size, ETHERNET, 0, HashKind::Symmetric, 100)
+    SegmentEncoder::new(size, ETHERNET, 0, HashKind::FiveTuple, 100)
 }
 
 #[test]

@@ -7,9 +7,10 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use burstline_wire::files::{
-    Counters, Direction, HashKind, InterfaceDescription, PacketToWrite, PcapNsEncoder,
-    PcapngEncoder, SectionDescription, SegmentEncoder,
+    Counters, Direction, InterfaceDescription, PacketToWrite, PcapNsEncoder, PcapngEncoder,
+    SectionDescription, SegmentEncoder,
 };
+use burstline_wire::hash::HashKind;
 use burstline_wire::headers::LinkType;
 use files_build::payload;
 

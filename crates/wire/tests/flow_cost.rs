@@ -1,38 +1,86 @@
-//! What a hash costs. Prints, asserts nothing about time:
+//! What a hash costs, in ns and in instructions. Prints, asserts nothing about time:
 //! `cargo test --release -p burstline-wire --test flow_cost -- --ignored --nocapture`
 
 mod headers_build;
+mod tunnel_build;
 
 use std::hint::black_box;
+use std::process::Command;
 use std::time::Instant;
 
-use burstline_wire::hash::{FlowHasher, HashKind};
+use burstline_wire::hash::{BytePosition, FlowHasher, HashKind};
 use burstline_wire::headers::{LinkType, parse, protocol};
 use headers_build::{Addresses, ethernet, flow_frame, ip, transport};
+use tunnel_build::{Carrier, GreFields, Packet};
 
 const FLOWS: usize = 1024;
 const ROUNDS: usize = 50;
 const RUNS: usize = 200;
 
-/// `FLOWS` frames of 64-byte slots or larger, back to back as in a segment.
-fn frames(frame: impl Fn(u16) -> Vec<u8>) -> (Vec<u8>, usize, usize) {
-    let length = frame(0).len();
-    let slot = length.next_multiple_of(16);
-    let mut bytes = vec![0; FLOWS * slot];
-    for (i, place) in (0..).zip(bytes.chunks_exact_mut(slot)) {
-        place[..length].copy_from_slice(&frame(i));
+/// Every kind that has a name, and one of the others, as in `HashKind::NAMED`.
+fn kinds() -> Vec<(HashKind, &'static str, &'static str)> {
+    let byte = HashKind::Byte(BytePosition::new(30).unwrap());
+    HashKind::NAMED.into_iter().chain([(byte, "byte:30", "")]).collect()
+}
+
+/// Frames of one length, each in a slot of its own, back to back as in a segment.
+struct Set {
+    name: &'static str,
+    bytes: Vec<u8>,
+    slot: usize,
+    length: usize,
+}
+
+impl Set {
+    fn new(name: &'static str, frame: impl Fn(u16) -> Vec<u8>) -> Self {
+        let length = frame(0).len();
+        let slot = length.next_multiple_of(16);
+        let mut bytes = vec![0; FLOWS * slot];
+        for (i, place) in (0..).zip(bytes.chunks_exact_mut(slot)) {
+            place[..length].copy_from_slice(&frame(i));
+        }
+        Self { name, bytes, slot, length }
     }
-    (bytes, slot, length)
+
+    fn packets(&self) -> impl Iterator<Item = &[u8]> {
+        self.bytes.chunks_exact(self.slot).map(|place| &place[..self.length])
+    }
+}
+
+fn sets() -> Vec<Set> {
+    let v4 = Addresses::V4([10, 0, 0, 1], [10, 0, 0, 2]);
+    let v6 = Addresses::V6([0xfd; 16], [0xfe; 16]);
+    let tagged = |port| {
+        let packet = ip(v4, protocol::UDP, None, &transport(protocol::UDP, (port, 53), &[7; 18]));
+        ethernet(&[(0x8100, 5)], 0x0800, &packet)
+    };
+    vec![
+        Set::new("ipv4 udp", |port| flow_frame(v4, protocol::UDP, (port, 53))),
+        Set::new("ipv4 tcp", |port| flow_frame(v4, protocol::TCP, (port, 53))),
+        Set::new("ipv6 udp", |port| flow_frame(v6, protocol::UDP, (port, 53))),
+        Set::new("vlan ipv4 udp", tagged),
+        Set::new("arp", |_| ethernet(&[], 0x0806, &[1; 46])),
+        Set::new("in vxlan", |port| carried(&Carrier::Vxlan(4789, 0), port)),
+        Set::new("in gre", |port| carried(&Carrier::Gre(GreFields::default()), port)),
+        Set::new("in mpls", |port| carried(&Carrier::Mpls(vec![16], 17), port)),
+        Set::new("in gtp-u", |port| carried(&Carrier::Gtp(false, vec![1]), port)),
+    ]
+}
+
+/// An IPv4 UDP packet in a tunnel over IPv4.
+fn carried(carrier: &Carrier, port: u16) -> Vec<u8> {
+    let ends = Addresses::V4([192, 0, 2, 1], [192, 0, 2, 2]);
+    let inner = Addresses::V4([10, 0, 0, 1], [10, 0, 0, 2]);
+    let packet = Packet::flow(inner, protocol::UDP, (port, 53));
+    carrier.carry(ends, 7, &carrier.prepared(packet).unwrap()).framed().bytes
 }
 
 /// Nanoseconds a packet: the fastest of many short runs, which no other program disturbed.
-fn cost_ns((bytes, slot, length): &(Vec<u8>, usize, usize), mut work: impl FnMut(&[u8])) -> f64 {
+fn cost_ns(set: &Set, mut work: impl FnMut(&[u8])) -> f64 {
     let mut run = || {
         let start = Instant::now();
         for _ in 0..ROUNDS {
-            for place in bytes.chunks_exact(*slot) {
-                work(&place[..*length]);
-            }
+            set.packets().for_each(&mut work);
         }
         start.elapsed().as_secs_f64() * 1e9 / (FLOWS * ROUNDS) as f64
     };
@@ -42,31 +90,65 @@ fn cost_ns((bytes, slot, length): &(Vec<u8>, usize, usize), mut work: impl FnMut
 #[test]
 #[ignore = "a measurement: run it in release mode, by name"]
 fn cost_of_a_packet() {
-    let v4 = Addresses::V4([10, 0, 0, 1], [10, 0, 0, 2]);
-    let v6 = Addresses::V6([0xfd; 16], [0xfe; 16]);
-    let tagged = |port| {
-        let packet = ip(v4, protocol::UDP, None, &transport(protocol::UDP, (port, 53), &[7; 18]));
-        ethernet(&[(0x8100, 5)], 0x0800, &packet)
-    };
-    let sets = [
-        ("ipv4 udp", frames(|port| flow_frame(v4, protocol::UDP, (port, 53)))),
-        ("ipv4 tcp", frames(|port| flow_frame(v4, protocol::TCP, (port, 53)))),
-        ("ipv6 udp", frames(|port| flow_frame(v6, protocol::UDP, (port, 53)))),
-        ("vlan ipv4 udp", frames(tagged)),
-        ("arp", frames(|_| ethernet(&[], 0x0806, &[1; 46]))),
-    ];
-    for (name, set) in &sets {
-        let parsed = cost_ns(set, |packet| {
+    for set in sets() {
+        let parsed = cost_ns(&set, |packet| {
             black_box(parse(LinkType::ETHERNET, packet));
         });
-        print!("{name:14} {} bytes: parse {parsed:.1} ns", set.2);
-        for kind in [HashKind::Symmetric, HashKind::Rss] {
+        print!("{:14} {} bytes, ns: parse {parsed:.1}", set.name, set.length);
+        for (kind, name, _) in kinds() {
             let mut hasher = FlowHasher::new(kind);
-            let hashed = cost_ns(set, |packet| {
+            let hashed = cost_ns(&set, |packet| {
                 black_box(hasher.hash(LinkType::ETHERNET, packet));
             });
-            print!(", {kind:?} {hashed:.1} ns");
+            print!(", {name} {hashed:.1}");
         }
         println!();
     }
+}
+
+/// Says to a copy of this program what to do: index of the set, index of the kind, rounds.
+const TASK: &str = "BURSTLINE_FLOW_COST_TASK";
+
+#[test]
+#[ignore = "a measurement: run it in release mode, by name; needs valgrind"]
+fn instructions_of_a_packet() {
+    if let Ok(task) = std::env::var(TASK) {
+        let task: Vec<usize> = task.split(',').map(|word| word.parse().unwrap()).collect();
+        let [set, kind, rounds] = task[..] else { panic!("{task:?}") };
+        let (set, mut hasher) = (&sets()[set], FlowHasher::new(kinds()[kind].0));
+        for _ in 0..rounds {
+            for packet in set.packets() {
+                black_box(hasher.hash(LinkType::ETHERNET, black_box(packet)));
+            }
+        }
+        return;
+    }
+    for (index, set) in sets().iter().enumerate() {
+        print!("{:14} {} bytes:", set.name, set.length);
+        for (which, (_, name, _)) in kinds().iter().enumerate() {
+            let [Some(few), Some(more)] = [1, 11].map(|rounds| instructions(index, which, rounds))
+            else {
+                println!(" left out: valgrind is not installed");
+                return;
+            };
+            let one = (more - few) as f64 / (10 * FLOWS) as f64;
+            print!(" {name} {one:.0}");
+        }
+        println!(" instructions, the loop around included");
+    }
+}
+
+/// Instructions of a whole run of this program under callgrind.
+fn instructions(set: usize, kind: usize, rounds: usize) -> Option<u64> {
+    let program = std::env::current_exe().unwrap();
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(program)
+        .args(["--ignored", "--exact", "--test-threads=1", "instructions_of_a_packet"])
+        .env(TASK, format!("{set},{kind},{rounds}"))
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let line = text.lines().find(|line| line.contains("Collected :")).expect(&text);
+    line.rsplit(' ').next()?.parse().ok()
 }

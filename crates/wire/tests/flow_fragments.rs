@@ -8,7 +8,7 @@ use headers_build::{Addresses, ip, transport};
 
 const V4: Addresses = Addresses::V4([10, 0, 0, 1], [10, 0, 0, 2]);
 const V6: Addresses = Addresses::V6([0xfd; 16], [0xfe; 16]);
-const KINDS: [HashKind; 2] = [HashKind::Rss, HashKind::Symmetric];
+const KINDS: [HashKind; 2] = [HashKind::Rss, HashKind::FiveTuple];
 
 fn first(id: u32) -> Option<Fragment> {
     Some(Fragment { id, offset_bytes: 0, more: true })
@@ -56,7 +56,7 @@ fn all_fragments_follow_their_flow() {
 #[test]
 fn fragments_of_both_directions_hash_the_same_when_symmetric() {
     for addresses in [V4, V6] {
-        let mut hasher = FlowHasher::new(HashKind::Symmetric);
+        let mut hasher = FlowHasher::new(HashKind::FiveTuple);
         hash(&mut hasher, addresses, first(1), &udp((5000, 53)));
         hash(&mut hasher, addresses.reversed(), first(77), &udp((53, 5000)));
         let there = hash(&mut hasher, addresses, last(1), &[1; 40]);
@@ -84,7 +84,7 @@ fn fragments_before_their_first_are_counted_and_hash_without_ports() {
 #[test]
 fn a_datagram_with_extensions_behind_the_fragment_header_is_followed() {
     // The fragment header of every part names destination options; only the first shows UDP.
-    let mut hasher = FlowHasher::new(HashKind::Symmetric);
+    let mut hasher = FlowHasher::new(HashKind::FiveTuple);
     let body = headers_build::extension(protocol::DESTINATION_OPTIONS, 17, 0, &udp((5000, 53)));
     let mut part = |fragment, body: &[u8]| {
         hasher.hash(LinkType::RAW, &ip(V6, protocol::DESTINATION_OPTIONS, fragment, body))
@@ -97,7 +97,7 @@ fn a_datagram_with_extensions_behind_the_fragment_header_is_followed() {
 
 #[test]
 fn ipv4_datagrams_of_two_protocols_may_share_an_id() {
-    let mut hasher = FlowHasher::new(HashKind::Symmetric);
+    let mut hasher = FlowHasher::new(HashKind::FiveTuple);
     let udp_hash = hash(&mut hasher, V4, first(1), &udp((5000, 53)));
     let icmp = transport(protocol::ICMP, (0, 0), &[7; 32]);
     let icmp_hash = hasher.hash(LinkType::RAW, &ip(V4, protocol::ICMP, first(1), &icmp));
@@ -109,7 +109,7 @@ fn ipv4_datagrams_of_two_protocols_may_share_an_id() {
 
 #[test]
 fn a_flood_of_fragments_pushes_out_the_old_ones_only() {
-    let mut hasher = FlowHasher::new(HashKind::Symmetric);
+    let mut hasher = FlowHasher::new(HashKind::FiveTuple);
     let flood = 8 * FRAGMENTS_MAX as u32;
     let hashes: Vec<u32> =
         (0..flood).map(|id| hash(&mut hasher, V6, first(id), &udp((id as u16, 53)))).collect();

@@ -12,12 +12,12 @@ use proptest::prelude::*;
 const FLOWS: u32 = 10_000;
 
 fn hash(frame: &[u8]) -> u32 {
-    FlowHasher::new(HashKind::Symmetric).hash(LinkType::ETHERNET, frame)
+    FlowHasher::new(HashKind::FiveTuple).hash(LinkType::ETHERNET, frame)
 }
 
 /// A set of flows as traffic has them: numbers that count up in one field.
 fn flow_sets() -> Vec<(&'static str, Vec<u32>)> {
-    let mut hasher = FlowHasher::new(HashKind::Symmetric);
+    let mut hasher = FlowHasher::new(HashKind::FiveTuple);
     let mut hashes = |frame: &dyn Fn(u32) -> Vec<u8>| -> Vec<u32> {
         (0..FLOWS).map(|i| hasher.hash(LinkType::ETHERNET, &frame(i))).collect()
     };
@@ -164,7 +164,7 @@ proptest! {
         let back = ip(reversed, protocol, None, &back);
         let tagged = ethernet(&[(0x8100, tag)], reversed.ether_type(), &back);
         prop_assert_eq!(hash(&there), hash(&tagged));
-        let mut hasher = FlowHasher::new(HashKind::Symmetric);
+        let mut hasher = FlowHasher::new(HashKind::FiveTuple);
         prop_assert_eq!(hash(&there), hasher.hash(LinkType::RAW, &back));
     }
 

@@ -1,12 +1,15 @@
 //! No bytes make the parser or the hashes panic or point outside the packet.
 
 mod headers_build;
+mod tunnel_build;
 
 use burstline_wire::flow::FlowKey;
-use burstline_wire::hash::{FlowHasher, HashKind};
+use burstline_wire::hash::{BytePosition, FlowHasher, HashKind};
 use burstline_wire::headers::{Headers, LinkType, Network, parse};
+use burstline_wire::tunnel::{TUNNELS_MAX, innermost, inside};
 use headers_build::{Addresses, ethernet, extension, flow_frame, ipv6, transport};
 use proptest::prelude::*;
+use tunnel_build::{Carrier, Packet, any_carrier, carriers};
 
 const LINKS: [LinkType; 9] = [
     LinkType::NULL,
@@ -20,9 +23,37 @@ const LINKS: [LinkType; 9] = [
     LinkType(147),
 ];
 
-/// Invariants I1 to I3 of `headers`, and everything that is computed from headers.
+/// All kinds of hash.
+fn kinds() -> impl Iterator<Item = HashKind> {
+    let byte = BytePosition::new(30).map(HashKind::Byte);
+    HashKind::NAMED.map(|(kind, ..)| kind).into_iter().chain(byte)
+}
+
+/// Invariants of `headers` and `tunnel`, and everything that is computed from headers.
 fn check(link: LinkType, packet: &[u8]) -> Headers {
     let headers = parse(link, packet);
+    check_layer(&headers, packet);
+    for kind in kinds() {
+        let mut hasher = FlowHasher::new(kind);
+        assert_eq!(hasher.hash(link, packet), hasher.hash_parsed(link, &headers, packet));
+    }
+    let (mut around, mut steps, mut last) = (headers, 0, None);
+    while let Some(inner) = inside(&around, packet) {
+        check_layer(&inner.headers, packet);
+        assert!(around.network_offset < inner.offset, "{inner:?} in {around:?}");
+        assert!(inner.offset <= inner.headers.network_offset, "{inner:?}");
+        assert!(inner.headers.end <= around.end, "{inner:?} in {around:?}");
+        let is_ip = matches!(inner.headers.network, Network::Ipv4 | Network::Ipv6);
+        assert!(is_ip || inner.link == LinkType::ETHERNET, "{inner:?}");
+        (around, steps) = (inner.headers, steps + 1);
+        last = Some(inner).filter(|_| steps <= TUNNELS_MAX).or(last);
+    }
+    assert_eq!(innermost(&headers, packet), last);
+    headers
+}
+
+/// Invariants I1 to I3 of `headers`.
+fn check_layer(headers: &Headers, packet: &[u8]) {
     assert!(headers.network_offset <= headers.transport_offset);
     assert!(headers.transport_offset <= headers.payload_offset);
     assert!(headers.payload_offset <= headers.end);
@@ -37,12 +68,19 @@ fn check(link: LinkType, packet: &[u8]) -> Headers {
         assert!(headers.end - headers.transport_offset >= 4);
     }
     let is_ip = matches!(headers.network, Network::Ipv4 | Network::Ipv6);
-    assert_eq!(FlowKey::new(&headers, packet).is_some(), is_ip);
-    for kind in [HashKind::None, HashKind::Rss, HashKind::Symmetric] {
-        let mut hasher = FlowHasher::new(kind);
-        assert_eq!(hasher.hash(link, packet), hasher.hash_parsed(link, &headers, packet));
-    }
-    headers
+    assert_eq!(FlowKey::new(headers, packet).is_some(), is_ip);
+}
+
+/// A frame of one carrier in another, or in a third.
+fn nested(one: &Carrier, other: &Carrier) -> Vec<u8> {
+    let ends = Addresses::V6([0x20; 16], [0x21; 16]);
+    let packet = Packet::flow(Addresses::V4([10, 0, 0, 1], [10, 0, 0, 2]), 17, (53, 999));
+    let inner = one.carry(ends, 7, &one.prepared(packet).expect("it is IP"));
+    let inner = match other.prepared(inner.clone()) {
+        Some(inner) => other.carry(ends, 7, &inner),
+        None => Carrier::Vxlan(4789, 0).carry(ends, 7, &inner),
+    };
+    inner.framed().bytes
 }
 
 /// Frames that are deep enough for every layer to have something to get wrong.
@@ -93,13 +131,46 @@ proptest! {
     }
 
     #[test]
+    fn tunnels_with_bad_bytes(
+        one in any_carrier(),
+        other in any_carrier(),
+        noise in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut frame = nested(&one, &other);
+        check(LinkType::ETHERNET, &frame);
+        for (at, byte) in noise {
+            let at = at.index(frame.len());
+            frame[at] = byte;
+        }
+        check(LinkType::ETHERNET, &frame);
+        check(LinkType::ETHERNET, &frame[..cut.index(frame.len())]);
+    }
+
+    #[test]
+    fn random_bytes_in_tunnels(
+        port in prop::sample::select(vec![4789u16, 8472, 4790, 6081, 2152]),
+        protocol in prop::sample::select(vec![4u8, 41, 47, 17]),
+        ether_type in prop::sample::select(vec![0x8847u16, 0x8848, 0x8864]),
+        mut bytes in prop::collection::vec(any::<u8>(), 0..200),
+    ) {
+        check(LinkType::ETHERNET, &ethernet(&[], ether_type, &bytes));
+        if protocol == 17 {
+            bytes = transport(17, (7, port), &bytes);
+        }
+        let ends = Addresses::V4([10, 0, 0, 1], [10, 0, 0, 2]);
+        check(LinkType::ETHERNET, &Packet::ip(ends, protocol, &bytes).framed().bytes);
+    }
+
+    #[test]
     fn headers_of_another_packet(
         one in prop::collection::vec(any::<u8>(), 0..100),
         which in 0usize..3,
     ) {
         let headers = parse(LinkType::ETHERNET, &deep_frames()[which]);
         let _ = FlowKey::new(&headers, &one);
-        for kind in [HashKind::Rss, HashKind::Symmetric] {
+        let _ = innermost(&headers, &one);
+        for kind in kinds() {
             FlowHasher::new(kind).hash_parsed(LinkType::ETHERNET, &headers, &one);
         }
     }
@@ -115,6 +186,20 @@ fn every_truncation() {
             assert_eq!(headers.ports, whole.ports.filter(|_| has_ports), "{length} bytes");
             let is_complete = length >= whole.payload_offset as usize;
             assert_eq!(headers.outcome == whole.outcome, is_complete, "{length} bytes");
+        }
+    }
+}
+
+#[test]
+fn every_value_of_every_byte_of_every_tunnel() {
+    for carrier in carriers() {
+        let good = nested(&carrier, &Carrier::IpInIp);
+        for at in 12..good.len() {
+            for value in [0, 1, 0x0f, 0x40, 0x45, 0x60, 0x7f, 0x80, 0xff] {
+                let mut packet = good.clone();
+                packet[at] = value;
+                check(LinkType::ETHERNET, &packet);
+            }
         }
     }
 }

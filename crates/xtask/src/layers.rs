@@ -11,7 +11,7 @@ use crate::tree::Tree;
 const LEVELS: [(&str, u8); 11] = [
     ("burstline-wire", 0),
     ("burstline-sys", 0),
-    ("burstline-topo", 0),
+    ("burstline-topo", 1),
     ("burstline-log", 1),
     ("burstline-testbed", 1),
     ("burstline-share", 2),

@@ -1,5 +1,6 @@
 //! `burstline capture`.
 
+use burstline_port::Address;
 use clap::{Args, ValueEnum};
 
 use super::values;
@@ -13,6 +14,7 @@ Examples:
   burstline capture eth0 --filter 'tcp port 443' -w https.pcapng
                                                              filtered in the kernel
   burstline capture trace.pcapng --format pcap -w old.pcap    for programs that know only pcap
+  burstline capture a.pcap -o xdp:eth1                        sends the packets, as fast as it goes
   burstline capture a.pcap -w b.pcapng --buffer 1g --pages 1g --cores 2,3
   burstline capture eth0 eth1 eth2 -w x.pcapng --cores 2,4,6
                                   cores 2 and 4 receive, 6 records
@@ -46,8 +48,14 @@ pub(crate) struct CaptureArgs {
 
     /// The file to write; - is standard output, and then all text goes to standard error;
     /// null: keeps nothing, and is the default with --publish
-    #[arg(long, short, value_name = "FILE", required_unless_present = "publish")]
+    #[arg(long, short, value_name = "FILE")]
+    #[arg(required_unless_present_any = ["publish", "output"])]
     pub(crate) write: Option<String>,
+
+    /// A sink to send to, in place of a file: a port like xdp:eth1, afpacket:veth0, inject:veth1,
+    /// file:x.pcapng?format=pcap
+    #[arg(long, short, value_name = "SINK", conflicts_with_all = ["write", "format", "keep"])]
+    pub(crate) output: Option<Address>,
 
     /// The file's format [default: segmented; pcapng into pipes and devices]
     #[arg(long, value_name = "FORMAT")]

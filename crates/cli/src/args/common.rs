@@ -1,5 +1,7 @@
 //! The flags that every job has.
 
+use std::ops::Deref;
+
 use burstline_engine::PollMode;
 use burstline_port::{Address, Filter};
 use burstline_sys::scheduling::SchedulingClass;
@@ -8,13 +10,9 @@ use clap::Args;
 
 use super::values::{self, Cores, Node};
 
-/// Sources, limits, threads, output.
+/// Limits, threads, output: of every job.
 #[derive(Debug, Args)]
-pub(crate) struct CommonArgs {
-    /// Where packets come from: a file, gen:, ... (see burstline --help)
-    #[arg(value_name = "SOURCE", required = true)]
-    pub(crate) sources: Vec<Address>,
-
+pub(crate) struct JobArgs {
     /// Print one JSON object at the end instead of text, and with --stats one a line before it
     #[arg(long)]
     pub(crate) json: bool,
@@ -26,30 +24,6 @@ pub(crate) struct CommonArgs {
     /// Stop after this time (250ms, 10s, 5m, 1h)
     #[arg(long, value_name = "TIME", value_parser = values::span_ns)]
     pub(crate) duration: Option<u64>,
-
-    /// Keep at most N bytes of each packet
-    #[arg(long, value_name = "N", value_parser = values::snaplen())]
-    pub(crate) snaplen: Option<u32>,
-
-    /// Take only packets that EXPR wants, as pcap-filter(7) has it: "udp port 53". Or a program as
-    /// `tcpdump -y EN10MB -ddd EXPR` prints it; or @FILE, with either in it. Others are counted as
-    /// `filtered`
-    #[arg(long, value_name = "EXPR", value_parser = values::filter)]
-    pub(crate) filter: Option<Filter>,
-
-    /// xdp: takes only packets that EXPR wants from the host, and leaves it the others, counted as
-    /// `passed`: --only "udp port 4789". Forms as for --filter
-    #[arg(long, value_name = "EXPR", value_parser = values::filter)]
-    pub(crate) only: Option<Filter>,
-
-    /// Let xdp: take packets from an interface that the host lives on: its loopback, its default
-    /// route's, or one that somebody is logged in through
-    #[arg(long)]
-    pub(crate) steal: bool,
-
-    /// Which flow hash each packet gets
-    #[arg(long, value_name = "KIND", default_value = "none", value_parser = values::hash_kind())]
-    pub(crate) hash: HashKind,
 
     /// Pin threads to these cores, one each (0,2,4-7), or to any of their own (auto). For capture
     /// n cores are n - 1 that receive, each into a log of its own, and the last one records
@@ -82,4 +56,49 @@ pub(crate) struct CommonArgs {
     /// Print nothing but errors (and what --json prints)
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// What a job has that receives: sources, and what to take of them.
+#[derive(Debug, Args)]
+pub(crate) struct CommonArgs {
+    #[command(flatten)]
+    pub(crate) job: JobArgs,
+
+    /// Where packets come from: a file, gen:, ... (see burstline --help)
+    #[arg(value_name = "SOURCE", required = true)]
+    pub(crate) sources: Vec<Address>,
+
+    /// Keep at most N bytes of each packet
+    #[arg(long, value_name = "N", value_parser = values::snaplen())]
+    pub(crate) snaplen: Option<u32>,
+
+    /// Take only packets that EXPR wants, as pcap-filter(7) has it: "udp port 53". Or a program as
+    /// `tcpdump -y EN10MB -ddd EXPR` prints it; or @FILE, with either in it. Others are counted as
+    /// `filtered`
+    #[arg(long, value_name = "EXPR", value_parser = values::filter)]
+    pub(crate) filter: Option<Filter>,
+
+    /// xdp: takes only packets that EXPR wants from the host, and leaves it the others, counted as
+    /// `passed`: --only "udp port 4789". Forms as for --filter
+    #[arg(long, value_name = "EXPR", value_parser = values::filter)]
+    pub(crate) only: Option<Filter>,
+
+    /// Let xdp: take packets from an interface that the host lives on: its loopback, its default
+    /// route's, or one that somebody is logged in through
+    #[arg(long)]
+    pub(crate) steal: bool,
+
+    // Its help is made from the list of kinds.
+    #[arg(long, value_name = "KIND", default_value = "none", value_parser = values::hash_kind)]
+    #[arg(help = values::hash_help())]
+    pub(crate) hash: HashKind,
+}
+
+/// So that a job which receives is a job.
+impl Deref for CommonArgs {
+    type Target = JobArgs;
+
+    fn deref(&self) -> &JobArgs {
+        &self.job
+    }
 }

@@ -10,8 +10,9 @@ use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::memory::{NodeId, PageChoice};
 use burstline_sys::scheduling::SchedulingClass;
 use burstline_sys::users;
+use burstline_topo::Inventory;
 use burstline_wire::filter::FilterError;
-use burstline_wire::hash::HashKind;
+use burstline_wire::hash::{HashKind, HashKindError};
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 
 /// Which cores to pin threads to.
@@ -38,6 +39,11 @@ pub(crate) fn packets(text: &str) -> Result<u64, String> {
     scaled(text, &units)
         .filter(|&packets| packets > 0)
         .ok_or_else(|| "a whole number from 1, with k, M or G behind it or not".to_owned())
+}
+
+/// A number of packets that may be 0, as [`packets`] otherwise.
+pub(crate) fn expected(text: &str) -> Result<u64, String> {
+    if text == "0" { Ok(0) } else { packets(text) }
 }
 
 /// A time, above 0, in ns: `250ms`, `10s`, `5m`, `1h`.
@@ -72,7 +78,10 @@ pub(crate) fn cores(text: &str) -> Result<Cores, String> {
         return Ok(Cores::Auto);
     }
     let cores = affinity::parse_cores(text).map_err(|error| error.to_string())?;
-    let allowed = affinity::allowed_cores().map_err(|error| error.to_string())?;
+    // Isolated cores are not among those that a process gets by itself, and can be asked for.
+    let inventory = Inventory::read().map_err(|error| error.to_string())?;
+    let usable = inventory.cores.iter().filter(|core| core.is_usable);
+    let allowed: Vec<CoreId> = usable.map(|core| core.id).collect();
     match cores.iter().find(|core| !allowed.contains(core)) {
         None => Ok(Cores::List(cores)),
         Some(core) => {
@@ -91,6 +100,21 @@ pub(crate) fn node(text: &str) -> Result<Node, String> {
             Err(_) => Err("a node's number from 0, or auto".to_owned()),
         },
     }
+}
+
+/// A node's number.
+pub(crate) fn node_number(text: &str) -> Result<NodeId, String> {
+    text.parse().map(NodeId).map_err(|_| "a node's number from 0".to_owned())
+}
+
+/// `0,2,4-7`, of whatever machine.
+pub(crate) fn core_list(text: &str) -> Result<Box<[CoreId]>, String> {
+    affinity::parse_cores(text).map(Vec::into_boxed_slice).map_err(|error| error.to_string())
+}
+
+/// A number of threads.
+pub(crate) fn threads() -> RangedU64ValueParser<u64> {
+    RangedU64ValueParser::new().range(1..=u64::from(affinity::CORES_MAX))
 }
 
 /// `normal`, `fifo:N` or `idle`.
@@ -159,12 +183,16 @@ pub(crate) fn publish(text: &str) -> Result<PublishConfig, String> {
 }
 
 /// One of the flow hashes.
-pub(crate) fn hash_kind() -> impl TypedValueParser<Value = HashKind> {
-    PossibleValuesParser::new(["none", "rss", "symmetric"]).map(|name| match name.as_str() {
-        "rss" => HashKind::Rss,
-        "symmetric" => HashKind::Symmetric,
-        _ => HashKind::None,
-    })
+pub(crate) fn hash_kind(text: &str) -> Result<HashKind, String> {
+    text.parse().map_err(|error: HashKindError| error.to_string())
+}
+
+/// What the flow hashes are, as `--help` says it.
+pub(crate) fn hash_help() -> String {
+    let all = HashKind::NAMED.map(|(_, name, what)| (name, what)).into_iter();
+    let all = all.chain([HashKind::BYTE]).map(|(name, what)| format!("{name} ({what})"));
+    let all = all.collect::<Vec<_>>().join(", ");
+    format!("Which flow hash each packet gets. Fragments follow their flow: {all}")
 }
 
 /// One of the ways to wait.

@@ -6,28 +6,29 @@ use std::sync::Arc;
 use burstline_engine::{CaptureOptions, Policy, Progress, Threads};
 use burstline_log::{LogConfig, MAX_READERS};
 use burstline_port::{Address, AddressError, OpenOptions, open_sink};
-use burstline_sys::memory::PageChoice;
+use burstline_sys::memory::NodeId;
 
 use super::{file_address, flight};
 use crate::args::{CaptureArgs, CommonArgs, Format, LogArgs, NOTHING};
 use crate::failure::Failure;
+use crate::placement::Workers;
 use crate::view::{Stream, View};
 use crate::{job, signals};
-
-/// Threads of a capture, unless cores are named: the receiver and the recorder.
-pub(super) const THREADS: usize = 2;
 
 /// Records the packets of all sources.
 pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let common = &args.common;
     let stop = signals::stop_flag()?;
     let sink = sink_address(args)?;
-    let threads = common.threads(THREADS)?;
+    let recorder = Workers { count: 1, name: "record", log_bytes: args.log.bytes() };
+    let placed = common.place(&recorder)?;
+    let threads = placed.threads;
     let (queue_bytes, flag) = (queue(args, &threads), Some(Arc::clone(&stop)));
     let ports = OpenOptions { queue_bytes, stop: flag, ..common.open_options() };
+    let log = log_config(common, &args.log, placed.log_node);
     let options = CaptureOptions {
         limits: common.limits(),
-        log: LogConfig { keep_ns: args.keep, ..log_config(common, &args.log, &threads) },
+        log: LogConfig { keep_ns: args.keep, ..log },
         threads,
         policy: args.lossless.then_some(Policy::Lossless),
         table: ports.table.clone(),
@@ -36,7 +37,8 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let flight = flight::plan(args)?;
     let sources = common.open_sources(&ports)?;
     let progress = Progress::new(sources.len());
-    let stream = if args.write() == "-" { Stream::Stderr } else { Stream::Stdout };
+    let is_stdout = sink.scheme() == "file" && sink.target() == "-";
+    let stream = if is_stdout { Stream::Stderr } else { Stream::Stdout };
     let mut view = View::new("capture", common, stream);
     job::run(&mut view, &progress, &stop, args.lossless, common.keep_privileges, || match flight {
         Some(flight) => flight.run(sources, &options, &ports, &stop, &progress),
@@ -48,17 +50,17 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
 }
 
 /// The shape of a job's log, or of each: the recorder has a seat, and who is let in later.
-pub(super) fn log_config(common: &CommonArgs, log: &LogArgs, threads: &Threads) -> LogConfig {
+pub(super) fn log_config(common: &CommonArgs, log: &LogArgs, node: Option<NodeId>) -> LogConfig {
     let default = LogConfig::default();
     let readers = if log.publish.is_some() { default.max_readers } else { 0 };
     LogConfig {
         name: "capture".to_owned(),
-        bytes: log.buffer,
+        bytes: log.bytes(),
         segment_bytes: log.segment.unwrap_or_else(|| segment_for(&common.sources)),
-        pages: log.pages,
-        node: common.memory_node(threads),
+        pages: log.pages.unwrap_or_default(),
+        node,
         max_readers: (readers + 1).min(MAX_READERS),
-        hash_kind: common.hash as u32,
+        hash_kind: common.hash.code().into(),
         ..default
     }
 }
@@ -66,11 +68,10 @@ pub(super) fn log_config(common: &CommonArgs, log: &LogArgs, threads: &Threads) 
 /// How deep a live source's own queue is to be, so that it needs no log: where one core is to do
 /// all the work, and nothing is said about a log but its size.
 fn queue(args: &CaptureArgs, threads: &Threads) -> Option<usize> {
-    let is_alone = args.common.sources.len() == 1 && threads.cores.len() < THREADS;
+    let is_alone = args.common.sources.len() == 1 && threads.cores.len() < 2;
     let log = &args.log;
-    let is_about_a_log = log.segment.is_some() || log.pages != PageChoice::Auto;
     let needs_a_log = log.publish.is_some() || args.keep.is_some();
-    (is_alone && !is_about_a_log && !needs_a_log).then_some(log.buffer)
+    (is_alone && !log.has_shape() && !needs_a_log).then_some(log.bytes())
 }
 
 /// The size of a segment that holds every packet of these sources.
@@ -79,8 +80,11 @@ fn segment_for(sources: &[Address]) -> usize {
     if has_files { 512 << 10 } else { LogConfig::default().segment_bytes }
 }
 
-/// The sink's address: `-w` takes a path as it is, whatever characters are in it.
+/// The sink's address: `-o`, or `-w`, which takes a path as it is, whatever characters are in it.
 fn sink_address(args: &CaptureArgs) -> Result<Address, Failure> {
+    if let Some(output) = &args.output {
+        return Ok(output.clone());
+    }
     if args.write().is_empty() {
         return Err(Failure::usage("invalid value '' for '--write <FILE>': a path, or -"));
     }

@@ -1,15 +1,20 @@
 //! `burstline count`.
 
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
-use burstline_engine::{CaptureOptions, Progress};
+use burstline_engine::{CaptureOptions, Integrity, Progress, Verifier, count_verified};
 use burstline_port::{Address, OpenOptions, open_sink};
 
-use super::capture::{THREADS, log_config};
-use crate::args::{CountArgs, NOTHING};
-use crate::failure::Failure;
+use super::capture::log_config;
+use crate::args::{CountArgs, NOTHING, Verify};
+use crate::failure::{FAILED, Failure, complain};
+use crate::placement::Workers;
 use crate::view::{Stream, View};
 use crate::{job, signals};
 
@@ -20,26 +25,82 @@ pub(crate) fn count(args: &CountArgs) -> Result<ExitCode, Failure> {
     if args.log.publish.is_some() {
         return publish(args, &stop);
     }
-    let threads = common.threads(common.sources.len())?;
+    if args.log.buffer.is_some() || args.log.has_shape() {
+        let what = "--buffer, --segment and --pages are about the log of --publish: here is none";
+        return Err(Failure::usage(what));
+    }
+    let mut placed = common.place(&Workers { count: 0, name: "", log_bytes: 0 })?;
     let ports = OpenOptions { stop: Some(Arc::clone(&stop)), ..common.open_options() };
     let sources = common.open_sources(&ports)?;
+    placed.fit(sources.len());
+    let threads = placed.threads;
     let progress = Progress::new(sources.len());
     let mut view = View::new("count", common, Stream::Stdout);
     let limits = common.limits();
-    job::run(&mut view, &progress, &stop, false, common.keep_privileges, || {
-        burstline_engine::count(sources, &limits, &threads, &stop, &progress)
-    })
+    let verifier = args.verify.map(|verify| Mutex::new(Verifier::new(integrity(verify))));
+    // Made before the run, which may end without the right to make it.
+    let log = args.latency_log.as_deref().map(|path| (create(path), path));
+    let log = log.map(|(file, path)| file.map(|file| (file, path))).transpose()?;
+    let started = SystemTime::now();
+    let report =
+        job::watch(&mut view, &progress, &stop, common.keep_privileges, || match &verifier {
+            None => burstline_engine::count(sources, &limits, &threads, &stop, &progress),
+            Some(verifier) => {
+                count_verified(sources, &limits, &threads, verifier, (&stop, &progress))
+            }
+        })?;
+    let verifier = verifier.map(|own| own.into_inner().unwrap_or_else(PoisonError::into_inner));
+    let verdict = verifier.as_ref().map(|verifier| verifier.verdict(args.expect));
+    if let (Some(verifier), Some((file, path))) = (&verifier, log) {
+        let elapsed = Duration::from_nanos(report.elapsed_ns);
+        let mut file = BufWriter::new(file);
+        let written = verifier.write_latency_log(&mut file, started, elapsed);
+        written.and_then(|()| file.flush()).map_err(|error| refused(path, &error))?;
+    }
+    let is_exact = is_expected(args.expect, report.total.delivered);
+    let is_good = verdict.as_ref().is_none_or(|verdict| verdict.is_good());
+    if !is_good {
+        complain("--verify: not every packet came once, in order and as it was sent");
+    }
+    let code = job::conclude(&view.with_verdict(verdict), &report, false)?;
+    Ok(if is_exact && is_good { code } else { ExitCode::from(FAILED) })
+}
+
+fn integrity(verify: Verify) -> Integrity {
+    match verify {
+        Verify::Frame => Integrity::Frame,
+        Verify::Checksums => Integrity::Checksums,
+    }
+}
+
+fn is_expected(expected: Option<u64>, delivered: u64) -> bool {
+    match expected.filter(|expected| *expected != delivered) {
+        None => true,
+        Some(expected) => {
+            complain(&format!("{delivered} packets were delivered, {expected} expected"));
+            false
+        }
+    }
+}
+
+fn create(path: &Path) -> Result<File, Failure> {
+    File::create(path).map_err(|error| refused(path, &error))
+}
+
+fn refused(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!("write {}: {error}", path.display()))
 }
 
 /// Receives into a log that others may read, and counts what is in it.
 fn publish(args: &CountArgs, stop: &Arc<AtomicBool>) -> Result<ExitCode, Failure> {
     let common = &args.common;
-    let threads = common.threads(THREADS)?;
+    let counter = Workers { count: 1, name: "record", log_bytes: args.log.bytes() };
+    let placed = common.place(&counter)?;
     let ports = OpenOptions { stop: Some(Arc::clone(stop)), ..common.open_options() };
     let options = CaptureOptions {
         limits: common.limits(),
-        log: log_config(common, &args.log, &threads),
-        threads,
+        log: log_config(common, &args.log, placed.log_node),
+        threads: placed.threads,
         policy: None,
         table: ports.table.clone(),
         publish: args.log.publish.clone(),
@@ -48,8 +109,11 @@ fn publish(args: &CountArgs, stop: &Arc<AtomicBool>) -> Result<ExitCode, Failure
     let sources = common.open_sources(&ports)?;
     let progress = Progress::new(sources.len());
     let mut view = View::new("count", common, Stream::Stdout);
-    job::run(&mut view, &progress, stop, false, common.keep_privileges, || {
+    let report = job::watch(&mut view, &progress, stop, common.keep_privileges, || {
         let open = || open_sink(&sink, &ports);
         burstline_engine::capture(sources, open, &options, stop, &progress)
-    })
+    })?;
+    let is_exact = is_expected(args.expect, report.total.delivered);
+    let code = job::conclude(&view, &report, false)?;
+    Ok(if is_exact { code } else { ExitCode::from(FAILED) })
 }

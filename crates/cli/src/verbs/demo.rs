@@ -103,7 +103,7 @@ impl Demo<'_> {
     }
 
     fn run_live(&self, live: &Live) -> Result<Report, Failure> {
-        let ports = OpenOptions { hash: HashKind::Symmetric, ..OpenOptions::default() };
+        let ports = OpenOptions { hash: HashKind::FiveTuple, ..OpenOptions::default() };
         let sources = live.open(&ports)?;
         // Job threads need no rights once all is open; this thread has more to open.
         let threads = Threads { keeps_privileges: false, ..Threads::default() };
@@ -135,10 +135,10 @@ impl Demo<'_> {
             "\n2. Capture it {COPIES} times over, together with generated traffic: one thread \
              receives\n   into a contiguous log, another records from there.\n   \
              $ burstline capture {copies} \\\n       '{GENERATED}' \\\n       \
-             -w {recorded} --hash symmetric\n\n"
+             -w {recorded} --hash five-tuple\n\n"
         ))?;
         self.files.write_copies(COPIES)?;
-        let ports = OpenOptions { hash: HashKind::Symmetric, ..OpenOptions::default() };
+        let ports = OpenOptions { hash: HashKind::FiveTuple, ..OpenOptions::default() };
         let mut sources = Vec::new();
         for address in [file_address(copies), GENERATED.to_owned()] {
             sources.push(Source::open(&address.parse()?, &ports)?);
@@ -250,7 +250,7 @@ fn capture_options(ports: &OpenOptions) -> CaptureOptions {
         log: LogConfig {
             name: "demo".to_owned(),
             max_readers: 1,
-            hash_kind: HashKind::Symmetric as u32,
+            hash_kind: HashKind::FiveTuple.code().into(),
             ..LogConfig::default()
         },
         policy: Some(Policy::Lossless),

@@ -1,11 +1,16 @@
-//! `burstline doctor`: what can be opened here.
+//! `burstline doctor`: what is wrong here, what can be opened, where things would go.
 
+mod placement;
+
+use std::path::Path;
 use std::process::ExitCode;
 
 use burstline_port::{ProbeOptions, probe_ports};
 use burstline_share::{published_sockets, query};
 use burstline_sys::afpacket::present_interfaces;
 use burstline_sys::machine::Machine;
+use burstline_topo::{Inventory, Snapshot, findings, take_snapshot};
+use serde_json::json;
 
 use crate::args::{Doctor, DoctorArgs, DoctorLogsArgs, DoctorPortsArgs};
 use crate::failure::Failure;
@@ -15,9 +20,46 @@ use crate::view::logs::Published;
 /// Looks at what was asked for.
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     match &args.about {
-        Doctor::Ports(args) => ports(args),
-        Doctor::Logs(args) => logs(args),
+        None => machine(args),
+        Some(Doctor::Ports(args)) => ports(args),
+        Some(Doctor::Logs(args)) => logs(args),
+        Some(Doctor::Plan(args)) => placement::plan(args),
+        Some(Doctor::Snapshot) => {
+            view::print(&take_snapshot(Path::new("/")))?;
+            Ok(ExitCode::SUCCESS)
+        }
     }
+}
+
+/// A report, whatever is in it.
+fn machine(args: &DoctorArgs) -> Result<ExitCode, Failure> {
+    let inventory = inventory(args.machine.as_deref())?;
+    let found = findings(&inventory, None);
+    let text = match (args.json, args.fix_commands) {
+        (true, _) => {
+            let findings = view::doctor::findings_json(&found);
+            format!("{}\n", json!({ "command": "doctor", "findings": findings }))
+        }
+        (false, true) => view::doctor::commands(&found),
+        (false, false) => view::doctor::findings_text(&found),
+    };
+    view::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// This machine, or the one that `path` tells of.
+fn inventory(path: Option<&Path>) -> Result<Inventory, Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::new(error.to_string());
+    let Some(path) = path else {
+        return Inventory::read().map_err(|error| failed(&error));
+    };
+    if path.is_dir() {
+        return Inventory::read_from(path).map_err(|error| failed(&error));
+    }
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(format!("read {}: {error}", path.display())))?;
+    let snapshot = Snapshot::lay_out(&text).map_err(|error| failed(&error))?;
+    Inventory::read_from(snapshot.root()).map_err(|error| failed(&error))
 }
 
 /// A report, whatever is in it: only an interface that is not there is a failure.

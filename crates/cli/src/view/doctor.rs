@@ -4,23 +4,19 @@
 //! what else to know.
 
 mod json;
+mod machine;
+mod placement;
 
 use std::fmt::Write;
 
 use burstline_port::Probe;
 use burstline_sys::machine::{Capability, Machine, capability};
+use burstline_topo::KERNEL_NEEDS;
 
 use super::words::size_text;
 pub(crate) use json::json;
-
-/// What kernels brought, from when on.
-const KERNEL_NEEDS: [(u32, u32, &str); 5] = [
-    (5, 11, "busy polling of XDP sockets"),
-    (5, 18, "XDP packets of several buffers"),
-    (6, 1, "timestamps by our XDP program"),
-    (6, 3, "drivers say what XDP they can"),
-    (6, 6, "XDP sockets for packets longer than a frame"),
-];
+pub(crate) use machine::{commands, findings_json, findings_text};
+pub(crate) use placement::{plan_json, plan_text, rehearsal_json, rehearsal_text};
 
 /// As text for people.
 pub(crate) fn text(probes: &[Probe], machine: &Machine) -> String {

@@ -40,6 +40,7 @@ pub(super) fn report(command: &str, report: &Report) -> Value {
         "placement": {
             "allowed_cores": format_cores(&report.placement.allowed_cores),
             "threads": report.placement.threads.iter().map(thread).collect::<Vec<_>>(),
+            "notes": report.placement.notes,
         },
         "memory": memory(report),
         "timestamp": {
@@ -176,6 +177,8 @@ fn thread(place: &ThreadPlace) -> Value {
         "core": place.pinned_to.map(|core| core.0),
         "node": place.node.map(|node| node.0),
         "class": place.class.to_string(),
+        "stack_node": place.stack_node.map(|node| node.0),
+        "stack_pages": super::pages_json(&place.stack),
     })
 }
 

@@ -12,7 +12,7 @@ use super::words::{bytes_text, count_text, rate_text, size_text, time_text};
 const NAME_COLUMNS: std::ops::RangeInclusive<usize> = 8..=24;
 
 /// The whole of it.
-pub(super) fn text(command: &str, report: &Report) -> String {
+pub(super) fn text(command: &str, report: &Report, findings: &str) -> String {
     let mut text = String::new();
     table(&mut text, report);
     losses(&mut text, &report.total.lost);
@@ -20,6 +20,7 @@ pub(super) fn text(command: &str, report: &Report) -> String {
     let _ = writeln!(text);
     rates(&mut text, report);
     cost(&mut text, report);
+    places(&mut text, report);
     memory(&mut text, report);
     if let Some(flight) = &report.flight {
         past(&mut text, flight);
@@ -33,6 +34,7 @@ pub(super) fn text(command: &str, report: &Report) -> String {
     if let Some(published) = &report.published {
         readers(&mut text, published);
     }
+    text += findings;
     for note in &report.notes {
         let _ = writeln!(text, "note     {note}");
     }
@@ -242,6 +244,29 @@ fn past(text: &mut String, flight: &FlightReport) {
     }
 }
 
+/// Where threads and stacks are, if anybody had a say in it.
+fn places(text: &mut String, report: &Report) {
+    let placed = report.placement.threads.iter().filter(|place| place.pinned_to.is_some());
+    let mut parts: Vec<String> = Vec::new();
+    for place in placed {
+        let node = place.node.map(|node| format!(" on node {node}")).unwrap_or_default();
+        let all: usize = place.stack.values().sum();
+        let stack = match (place.stack_node, place.stray_pages()) {
+            (None, _) => String::new(),
+            (Some(_), _) if all == 0 => ", stack unknown".to_owned(),
+            (Some(stack), 0) => format!(", stack on {stack}"),
+            (Some(stack), stray) => format!(", {stray} of {all} stack pages not on {stack}"),
+        };
+        parts.push(format!("{}{node}{stack}", place.name));
+    }
+    if !parts.is_empty() {
+        let _ = writeln!(text, "places   {}", parts.join("; "));
+    }
+    for note in &report.placement.notes {
+        let _ = writeln!(text, "         {note}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -259,7 +284,7 @@ mod tests {
         let mut report = Report::default();
         report.total.lost.add(Loss::ReaderOverrun, 1234);
         report.total.unaccounted = -3;
-        let text = text("capture", &report);
+        let text = text("capture", &report, "");
         assert!(text.contains("lost     1,234 to reader_overrun: The reader was"), "{text}");
         assert!(text.ends_with("capture failed: unaccounted -3\n"), "{text}");
         assert!(!text.contains("unwanted"), "{text}");
@@ -273,7 +298,7 @@ mod tests {
         let mut report = Report::default();
         report.total.lost = row.lost.clone();
         report.ports.push(row);
-        let text = text("count", &report);
+        let text = text("count", &report, "");
         let row: Vec<&str> = text.lines().nth(1).unwrap().split_whitespace().collect();
         assert_eq!(row, ["30", "=", "6", "+", "20", "+", "4", "+", "0", "0", "0", "B"], "{text}");
         assert!(text.contains("\nunwanted 20 filtered: The filter did not want it."), "{text}");

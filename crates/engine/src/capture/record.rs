@@ -368,5 +368,11 @@ impl Recorded {
 
 /// What packets are lost to when a sink has failed.
 fn cause_of(error: &PortError) -> Loss {
-    if error.is_pipe_closed() { Loss::PipeClosed } else { Loss::DiskFull }
+    match error {
+        error if error.is_pipe_closed() => Loss::PipeClosed,
+        PortError::InterfaceGone { .. } | PortError::Xdp(_) | PortError::Inject(_) => {
+            Loss::LinkDown
+        }
+        _ => Loss::DiskFull,
+    }
 }

@@ -14,7 +14,7 @@ const PORT_BITS: u32 = 8;
 const LENGTH_BITS: u32 = 20;
 
 /// Port, captured length and wire length of the newest packets, a word each.
-pub(super) struct Tail {
+pub(crate) struct Tail {
     ring: Box<[u64; TAIL_PACKETS]>,
     /// Packets pushed and not taken back, over all time.
     end: usize,
@@ -23,7 +23,7 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         // By way of a Vec, so that 2 MiB do not pass over the stack.
         let ring = vec![0; TAIL_PACKETS].into_boxed_slice().try_into();
         Self { ring: ring.unwrap_or_else(|_| unreachable!("as long as asked")), end: 0, len: 0 }
@@ -31,7 +31,7 @@ impl Tail {
 
     /// Remembers a packet. Cost: one store.
     #[inline]
-    pub(super) fn push(&mut self, port: u8, length: usize, wire_length: usize) {
+    pub(crate) fn push(&mut self, port: u8, length: usize, wire_length: usize) {
         let wire = (wire_length as u64) << (PORT_BITS + LENGTH_BITS);
         let word = wire | (length as u64) << PORT_BITS | u64::from(port);
         self.ring[self.end % TAIL_PACKETS] = word;
@@ -40,7 +40,7 @@ impl Tail {
     }
 
     /// Forgets the newest packet and says what it was; `None` when there is none left.
-    pub(super) fn take_back(&mut self) -> Option<(usize, Tally)> {
+    pub(crate) fn take_back(&mut self) -> Option<(usize, Tally)> {
         if self.len == 0 {
             return None;
         }

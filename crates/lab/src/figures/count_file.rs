@@ -26,7 +26,7 @@ pub(super) fn against_tcpdump(context: &Context, name: &str) -> Result<Outcome, 
 /// `count-file-capinfos`: `capinfos -c FILE`, and we compute a flow hash besides.
 pub(super) fn against_capinfos(context: &Context, name: &str) -> Result<Outcome, String> {
     let peer = Peer { program: "capinfos", before: &["-M", "-c"], after: &[], count: last_number };
-    measure(context, name, &["--hash", "symmetric"], &peer)
+    measure(context, name, &["--hash", "five-tuple"], &peer)
 }
 
 /// How to run a rival, and where its output has the count.

@@ -3,7 +3,9 @@
 mod capture_file;
 mod capture_live;
 mod count_file;
+mod generate;
 mod handoff;
+mod hash;
 mod idle;
 mod latency;
 mod startup;
@@ -54,6 +56,10 @@ pub fn all() -> Vec<Entry> {
         Entry { name: "handoff-1514-lean", measure: handoff::against_lean::<1514> },
         Entry { name: "handoff-60-bare", measure: handoff::against_bare::<60> },
         Entry { name: "handoff-1514-bare", measure: handoff::against_bare::<1514> },
+        Entry { name: "hash-64", measure: hash::measure },
+        Entry { name: "hash-64-inner", measure: hash::measure },
+        Entry { name: "hash-64-ip", measure: hash::measure },
+        Entry { name: "hash-64-rss", measure: hash::measure },
         Entry { name: "append-latency", measure: latency::measure },
         Entry { name: "count-file-tcpdump", measure: count_file::against_tcpdump },
         Entry { name: "count-file-capinfos", measure: count_file::against_capinfos },
@@ -65,6 +71,9 @@ pub fn all() -> Vec<Entry> {
         Entry { name: "capture-dumpcap", measure: capture_live::against_dumpcap },
         Entry { name: "capture-dumpcap-fast", measure: capture_live::against_dumpcap_fast },
         Entry { name: "idle-cpu", measure: idle::measure },
+        Entry { name: "generate-log-64", measure: generate::fixed },
+        Entry { name: "generate-log-64-flows", measure: generate::varied },
+        Entry { name: "pacing", measure: generate::pacing },
         Entry { name: "startup-loss", measure: startup::measure },
     ]
 }
@@ -74,12 +83,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_figure_between_threads_runs_and_both_sides_agree() {
+    fn every_figure_in_this_process_runs_and_both_sides_agree() {
         let stop = Arc::new(AtomicBool::new(false));
         let context = Context { smoke: true, full: false, runs: 1, cores: Cores::allowed(), stop };
-        let is_between_threads =
-            |entry: &Entry| ["handoff", "append"].iter().any(|kind| entry.name.starts_with(kind));
-        for entry in all().into_iter().filter(is_between_threads) {
+        let is_in_process = |entry: &Entry| {
+            let kinds = ["handoff", "append", "hash", "generate-log"];
+            kinds.iter().any(|kind| entry.name.starts_with(kind))
+        };
+        for entry in all().into_iter().filter(is_in_process) {
             let outcome = (entry.measure)(&context, entry.name);
             assert!(matches!(outcome, Ok(Outcome::Smoke)), "{}: {outcome:?}", entry.name);
         }

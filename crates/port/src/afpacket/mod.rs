@@ -8,6 +8,8 @@
 //! `afpacket:IFACE[?direction=in|out|both&fanout=MODE[:GROUP]&fd=N&block=BYTES&blocks=N`
 //! `&retire_ms=N&promisc=on|off&timestamps=kernel|hardware]`
 //!
+//! To send by, see `sink`.
+//!
 //! `fd=N` is for a process without rights: whoever starts it leaves it an open descriptor of
 //! `socket(AF_PACKET, SOCK_RAW, 0)`, and nothing else needs any.
 //!
@@ -33,11 +35,13 @@
 mod judge;
 mod probe;
 mod settings;
+mod sink;
 mod source;
 
 use crate::{Address, OpenOptions, Port, PortError};
 
 pub(crate) use probe::probe;
+pub(crate) use sink::open_sink;
 
 /// Opens an interface to receive from.
 pub(crate) fn open_source(

@@ -68,7 +68,7 @@ fn block_bytes(address: &Address, default: usize) -> Result<usize, AddressError>
 }
 
 /// The number of a descriptor.
-fn inherited(address: &Address) -> Result<Option<i32>, AddressError> {
+pub(super) fn inherited(address: &Address) -> Result<Option<i32>, AddressError> {
     let Some(value) = address.parameter("fd") else { return Ok(None) };
     let number = value.parse().ok().filter(|number| *number >= 0);
     let bad = || address.bad_value("fd", value, "the number of an open descriptor: 3");

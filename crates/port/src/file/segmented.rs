@@ -13,9 +13,10 @@ use std::io;
 
 use burstline_sys::direct::{AlignedBuffer, OutputFile};
 use burstline_wire::files::{
-    Counters, EncodeError, HashKind, InterfaceDescription, LOSS_CAUSES, LossCause, PacketToWrite,
-    PlainRun, SectionDescription, SegmentEncoder, SegmentIndex,
+    Counters, EncodeError, InterfaceDescription, LOSS_CAUSES, LossCause, PacketToWrite, PlainRun,
+    SectionDescription, SegmentEncoder, SegmentIndex,
 };
+use burstline_wire::hash::HashKind;
 use burstline_wire::headers::LinkType;
 
 use super::layout::source;
@@ -60,14 +61,9 @@ impl Segmented {
         segment_bytes: usize,
         link: LinkType,
         snapshot_bytes: u32,
-        hash: burstline_wire::hash::HashKind,
+        hash: HashKind,
     ) -> SegmentEncoder {
-        let kind = match hash {
-            burstline_wire::hash::HashKind::None => HashKind::None,
-            burstline_wire::hash::HashKind::Rss => HashKind::Rss,
-            burstline_wire::hash::HashKind::Symmetric => HashKind::Symmetric,
-        };
-        SegmentEncoder::new(segment_bytes, link, snapshot_bytes, kind, 0)
+        SegmentEncoder::new(segment_bytes, link, snapshot_bytes, hash, 0)
     }
 
     pub(super) fn interface(

@@ -1,29 +1,45 @@
 //! `gen:` ports: packets out of nothing, and a sink that keeps nothing.
 //!
 //! ```text
-//!  recipe --flows--> one template a flow: headers, sums of their checksums
-//!  number k --seed--> flow, size --> template copy, patch lengths, sequence, checksums --> slot
+//!  recipe --flows--> of each flow the bytes that stay, and sums of what its checksums are of
+//!  number k --seed--> flow, size --> image copy, patch lengths, mark, checksums --> slot
 //! ```
 //!
 //! Packet k is a function of the recipe and k alone: flow and size are drawn by a hash of the seed
 //! and k, so that two runs are the same byte for byte when `start=` fixes the time. Every packet
-//! is valid: lengths, IPv4, TCP and UDP checksums. It carries k: in its payload for UDP, in the
-//! sequence number for TCP. The rest of the payload is zeros.
+//! is valid: lengths, IPv4, TCP and UDP checksums. At its end it has a
+//! [mark](burstline_wire::mark) with the number of the packet in its flow, its time and a check, if
+//! there is room; the rest of the payload is zeros.
 //!
-//! Addresses are from the ranges for benchmarks (RFC 2544 appendix C, RFC 5180 section 8).
+//! A packet's time, also in its mark, is when it was due; where no rate says so, when it was made
+//! (one reading of the clock a call); and with `start=`, or a rate that is not kept, what the rate
+//! makes it.
+//!
+//! Addresses are from the ranges for benchmarks (RFC 2544 appendix C, RFC 5180 section 8), unless
+//! others are asked for. [`GENERATOR_KEYS`] has everything that can be.
 //!
 //! Invariants:
 //! - G1: unpaced, it waits for room. Paced, it is like a wire: packet k is due at its time, and
 //!   when the log has no room for it then, it is lost and counted.
 //! - G2: a size is the RFC 2544 frame length, so that the packet has 4 bytes less. Only a packet
 //!   whose headers need more is longer.
+//! - G3: what is lost or filtered here has its number in its flow, too: a receiver misses it.
 
 mod discard;
+mod flow;
+mod flows;
+mod headers;
+mod keys;
+mod pool;
+mod rate;
 mod recipe;
+mod schedule;
+mod sizes;
 mod source;
-mod template;
 
 use burstline_wire::headers::LinkType;
+
+pub use keys::{GENERATOR_KEYS, GeneratorKey};
 
 use crate::{Address, OpenOptions, Port, PortError};
 

@@ -1,61 +1,31 @@
 //! The generator itself.
 
-use burstline_log::{MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
+use burstline_log::{Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_sys::clock;
 use burstline_sys::direct::AlignedBuffer;
 use burstline_wire::filter::Program;
-use burstline_wire::hash::FlowHasher;
 use burstline_wire::headers::LinkType;
 
+use super::flows::Flows;
+use super::rate::Pace;
 use super::recipe::Recipe;
-use super::template::{MAX_START, Template};
+use super::schedule::Schedule;
+use super::sizes::FCS_BYTES;
 use crate::filter::UNWANTED_MOST;
 use crate::{
-    Address, Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
+    Address, Capabilities, Lent, Loss, OpenOptions, Pacing, Port, PortAccount, PortError, PortInfo,
     PortState, Received, TimestampSource,
 };
-
-/// Bytes of the frame check sequence, which sizes include and packets do not.
-const FCS_BYTES: u32 = 4;
 
 /// Room for one lent burst: it should stay in the second cache level.
 const LENT_BYTES: usize = 256 << 10;
 
-static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
-const _: () = assert!(ZEROS.len() <= MAX_PACKET_BYTES);
+/// A packet that is made later than this after it was due has a later time, in ns: where a rate
+/// cannot be kept, a time of long ago would make nonsense of latencies.
+const LATE_MOST_NS: u64 = 1_000_000;
 
-/// A flow and its hash.
-struct Flow {
-    template: Template,
-    hash: u32,
-}
-
-/// The times of packets: `start`, and one step of `1 / rate` s each, without drift.
-struct Schedule {
-    next_ns: u64,
-    step_ns: u64,
-    /// What a step has beyond whole nanoseconds, in `1 / rate` ns.
-    rest: u64,
-    carried: u64,
-    rate: u64,
-}
-
-impl Schedule {
-    fn new(start_ns: u64, rate: u64) -> Self {
-        let (step_ns, rest) = (1_000_000_000 / rate, 1_000_000_000 % rate);
-        Self { next_ns: start_ns, step_ns, rest, carried: 0, rate }
-    }
-
-    #[inline]
-    fn advance(&mut self) {
-        self.next_ns += self.step_ns;
-        self.carried += self.rest;
-        if self.carried >= self.rate {
-            self.carried -= self.rate;
-            self.next_ns += 1;
-        }
-    }
-}
+/// Bits of the number of a run, in a mark.
+const RUN_BITS: u32 = 12;
 
 /// What packet `next` will be.
 #[derive(Clone, Copy)]
@@ -77,11 +47,21 @@ struct Judge {
 pub(super) struct Generator {
     info: PortInfo,
     recipe: Recipe,
-    flows: Vec<Flow>,
+    pace: Pace,
+    flows: Flows,
     schedule: Schedule,
-    /// When the first packet is due, by the monotonic clock; once it was polled.
-    began_ns: Option<u64>,
+    /// When the first packet was due, by the monotonic clock and in ns since 1970; once it was
+    /// polled.
+    began_ns: Option<(u64, u64)>,
+    /// Whether a packet's time is when it is made, not one of the schedule.
+    is_clocked: bool,
+    /// Whether packets differ by flow only, and all are wanted.
+    is_fast: bool,
+    /// The least time of a packet of this call.
+    floor_ns: u64,
     lent: Option<AlignedBuffer>,
+    /// Room for a packet of which not all is delivered.
+    whole: Vec<u8>,
     judge: Option<Judge>,
     port: u8,
     snapshot_bytes: u32,
@@ -99,37 +79,46 @@ impl Generator {
         port: u8,
         options: &OpenOptions,
     ) -> Result<Self, PortError> {
+        let run = match recipe.start_ns {
+            Some(_) => 0,
+            None => mix(clock::realtime_ns()) as u16 & ((1 << RUN_BITS) - 1),
+        };
+        let flows = Flows::new(&recipe, run, options)?;
+        let pace = Pace::parse(address, flows.mean_frame_bytes(&recipe))?;
+        let is_clocked = recipe.start_ns.is_none() && !pace.is_rated && !pace.is_paced;
         let capabilities = Capabilities {
             can_receive: true,
             can_lend: true,
-            can_wait: !recipe.is_paced,
+            can_wait: !pace.is_paced,
             is_finite: recipe.packets.is_some(),
             ..Capabilities::default()
         };
-        let mut hasher = FlowHasher::new(options.hash);
-        let flows = (0..recipe.flows).map(|flow| Flow::new(&recipe, flow, &mut hasher)).collect();
         let start_ns = recipe.start_ns.unwrap_or_else(clock::realtime_ns);
-        let info = PortInfo {
-            name: address.to_string(),
-            capabilities,
-            timestamps: TimestampSource::Synthetic,
-        };
+        let timestamps = TimestampSource::Synthetic;
+        let info = PortInfo { name: address.to_string(), capabilities, timestamps };
         let program = options.filter.compile(&info.name, LinkType::ETHERNET)?;
-        let longest = recipe.sizes.longest() as usize + MAX_START;
-        let judge = program.map(|program| Judge { program, packet: vec![0; longest], filtered: 0 });
+        let packet = vec![0; flows.longest()];
+        let mut account = PortAccount::default();
+        flows.note.iter().for_each(|note| account.note(|| note.clone()));
+        let is_fast = is_clocked && flows.are_fixed() && program.is_none();
         Ok(Self {
             info,
+            whole: packet.clone(),
+            judge: program.map(|program| Judge { program, packet, filtered: 0 }),
             flows,
-            schedule: Schedule::new(start_ns, recipe.rate),
+            schedule: Schedule::new(start_ns, &pace),
+            pace,
             recipe,
             began_ns: None,
+            is_clocked,
+            is_fast,
+            floor_ns: 0,
             lent: None,
-            judge,
             port,
             snapshot_bytes: options.snapshot_bytes.unwrap_or(u32::MAX),
             next: 0,
             drops_before: 0,
-            account: PortAccount::default(),
+            account,
         })
     }
 
@@ -139,14 +128,24 @@ impl Generator {
         if left == 0 {
             return (0, PortState::Ended);
         }
-        if !self.recipe.is_paced {
+        if !self.pace.is_paced {
+            if self.is_clocked {
+                self.floor_ns = clock::realtime_ns();
+            }
             return (left, PortState::Busy);
         }
         let now_ns = clock::monotonic_ns();
-        let began_ns = *self.began_ns.get_or_insert(now_ns);
-        let elapsed_ns = u128::from(now_ns - began_ns);
-        let due = elapsed_ns * u128::from(self.recipe.rate) / 1_000_000_000 + 1;
-        let due = u64::try_from(due).unwrap_or(u64::MAX).min(self.next.saturating_add(left));
+        let (began_ns, origin_ns) = *self.began_ns.get_or_insert_with(|| {
+            if self.recipe.start_ns.is_none() {
+                self.schedule.next_ns = clock::realtime_ns();
+            }
+            (now_ns, self.schedule.next_ns)
+        });
+        let elapsed_ns = now_ns - began_ns;
+        if self.recipe.start_ns.is_none() {
+            self.floor_ns = (origin_ns + elapsed_ns).saturating_sub(LATE_MOST_NS);
+        }
+        let due = self.schedule.due(elapsed_ns).min(self.next.saturating_add(left));
         self.account.offered = due;
         (due - self.next, PortState::Idle)
     }
@@ -160,35 +159,61 @@ impl Generator {
 
     /// Passes over the next packet if the filter does not want it.
     fn skip_unwanted(&mut self, drawn: Drawn) -> bool {
+        let time_ns = self.time_ns();
         let Some(judge) = &mut self.judge else { return false };
-        let (length, mut start) = (drawn.length as usize, [0; MAX_START]);
-        let template = &self.flows[drawn.flow as usize].template;
-        let written = template.build(&mut start, length, self.next);
-        // What is behind the start is zeros in every packet.
-        judge.packet[..written].copy_from_slice(&start[..written]);
-        judge.packet[written..MAX_START].fill(0);
-        if judge.program.run(&judge.packet[..length], drawn.length) > 0 {
+        let packet = &mut judge.packet[..drawn.length as usize];
+        self.flows.build(drawn.flow, &mut &mut *packet, drawn.length as usize, time_ns);
+        if judge.program.run(packet, drawn.length) > 0 {
             return false;
         }
         judge.filtered += 1;
-        self.pass();
+        self.pass(drawn);
         true
     }
 
     /// Flow and size of the next packet.
     #[inline]
     fn draw(&self) -> Drawn {
-        let chance = mix(self.recipe.seed.wrapping_add(self.next.wrapping_mul(GOLDEN)));
-        let flow = ((chance & 0xffff_ffff) * u64::from(self.recipe.flows)) >> 32;
-        let size = self.recipe.sizes.draw((chance >> 32) as u32);
-        let shortest = self.flows[flow as usize].template.shortest() as u32;
-        Drawn { flow: flow as u32, length: (size - FCS_BYTES).max(shortest) }
+        let (flow, chance) = draw(self.recipe.seed, self.next, self.turns());
+        let length = self.flows.flow(flow).length().unwrap_or_else(|| {
+            let size = self.recipe.sizes.draw((chance >> 32) as u32);
+            (size - FCS_BYTES).max(self.flows.flow(flow).shortest())
+        });
+        Drawn { flow, length }
+    }
+
+    /// How many flows there are, and whether they take turns.
+    fn turns(&self) -> (u64, bool) {
+        (self.flows.len() as u64, self.recipe.is_cycled)
+    }
+
+    /// The short way of `receive`: whole packets of flows with one length each, none of which is
+    /// judged, all of them made now.
+    fn receive_fast(&mut self, writer: &mut Writer, budget: u64, left: u64) -> Received {
+        let (first, seed, turns) = (self.next, self.recipe.seed, self.turns());
+        let count = budget.min(left);
+        let now = (self.floor_ns, self.port);
+        let filled = match turns.0 {
+            1 => self.flows.fill(writer, count, now, |_| 0),
+            _ => self.flows.fill(writer, count, now, |more| draw(seed, first + more, turns).0),
+        };
+        self.next += filled.packets;
+        self.account.offered = self.next;
+        self.account.bytes_copied += filled.bytes;
+        let state = if filled.packets < count { PortState::Blocked } else { PortState::Busy };
+        Received { packets: filled.packets, state: self.state_after(state) }
+    }
+
+    /// When the next packet is due.
+    #[inline]
+    fn time_ns(&self) -> u64 {
+        if self.is_clocked { self.floor_ns } else { self.schedule.next_ns.max(self.floor_ns) }
     }
 
     #[inline]
     fn meta(&self, drawn: Drawn) -> Meta {
-        let mut meta = Meta::new(self.schedule.next_ns, drawn.length, self.port);
-        meta.hash = self.flows[drawn.flow as usize].hash;
+        let mut meta = Meta::new(self.time_ns(), drawn.length, self.port);
+        meta.hash = self.flows.flow(drawn.flow).hash;
         meta.drops_before = self.drops_before;
         meta
     }
@@ -196,17 +221,18 @@ impl Generator {
     /// Goes on to the next packet. `captured` bytes of this one were delivered.
     #[inline]
     fn advance(&mut self, drawn: Drawn, captured: usize) {
-        self.pass();
+        self.pass(drawn);
         self.drops_before = 0;
         self.account.truncated += u64::from(captured < drawn.length as usize);
     }
 
     /// Goes on to the next packet, whatever became of this one.
     #[inline]
-    fn pass(&mut self) {
+    fn pass(&mut self, drawn: Drawn) {
         self.next += 1;
+        self.flows.advance(drawn.flow, drawn.length);
         self.schedule.advance();
-        if !self.recipe.is_paced {
+        if !self.pace.is_paced {
             self.account.offered = self.next;
         }
     }
@@ -218,9 +244,8 @@ impl Generator {
     /// Loses the next `packets` packets.
     fn lose(&mut self, packets: u64) {
         for _ in 0..packets {
-            self.schedule.advance();
+            self.pass(self.draw());
         }
-        self.next += packets;
         self.drops_before += packets;
         self.account.lost.add(Loss::LogFull, packets);
     }
@@ -229,15 +254,13 @@ impl Generator {
         let is_over = self.recipe.packets == Some(self.next);
         if is_over { PortState::Ended } else { state }
     }
-}
 
-impl Flow {
-    fn new(recipe: &Recipe, flow: u32, hasher: &mut FlowHasher) -> Self {
-        let template = Template::new(recipe, flow);
-        let (mut start, length) = ([0; MAX_START], template.shortest());
-        template.build(&mut start, length, 0);
-        let hash = hasher.hash(LinkType::ETHERNET, &start[..length]);
-        Self { template, hash }
+    /// The start of a packet of which not all is delivered.
+    #[cold]
+    fn start_of(&mut self, drawn: Drawn, captured: usize, time_ns: u64) -> &[u8] {
+        let whole = &mut self.whole[..drawn.length as usize];
+        self.flows.build(drawn.flow, &mut &mut *whole, drawn.length as usize, time_ns);
+        &whole[..captured]
     }
 }
 
@@ -246,11 +269,15 @@ impl Port for Generator {
         &self.info
     }
 
-    /// No system call, unless it is paced: then it reads the clock once.
+    /// Reads the clock once, and makes no other system call.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         let (due, mut state) = self.due();
         if budget == 0 && due > 0 {
             return Ok(Received { packets: 0, state: PortState::Blocked });
+        }
+        let longest = (self.snapshot_bytes as usize).min(writer.max_packet_bytes());
+        if self.is_fast && longest >= self.flows.longest() {
+            return Ok(self.receive_fast(writer, budget, due));
         }
         let (all, last) = (self.next.saturating_add(due), self.last_of_call(due));
         let (mut packets, mut is_full) = (0, false);
@@ -260,28 +287,25 @@ impl Port for Generator {
                 continue;
             }
             let meta = self.meta(drawn);
-            let captured =
-                (drawn.length.min(self.snapshot_bytes) as usize).min(writer.max_packet_bytes());
+            let captured = (drawn.length as usize).min(longest);
             let Some(mut slot) = writer.reserve(captured) else {
                 is_full = true;
-                if self.judge.is_some() && self.recipe.is_paced {
+                if self.judge.is_some() && self.pace.is_paced {
                     // Whether the others are wanted is not known yet.
                     self.lose(1);
                     continue;
                 }
-                if self.recipe.is_paced {
+                if self.pace.is_paced {
                     self.lose((budget - packets).min(last - self.next));
                 } else {
                     state = PortState::Blocked;
                 }
                 break;
             };
-            let mut start = [0; MAX_START];
-            let flow = &self.flows[drawn.flow as usize];
-            let written = flow.template.build(&mut start, drawn.length as usize, self.next);
-            let written = written.min(captured);
-            slot.write(0, &start[..written]);
-            slot.write(written, &ZEROS[..captured - written]);
+            match captured == drawn.length as usize {
+                true => self.flows.build(drawn.flow, &mut slot, captured, meta.time_ns),
+                false => slot.write(0, self.start_of(drawn, captured, meta.time_ns)),
+            }
             slot.commit(&meta);
             self.account.bytes_copied += captured as u64;
             self.advance(drawn, captured);
@@ -308,10 +332,9 @@ impl Port for Generator {
         let mut buffer = match self.lent.take() {
             Some(buffer) => buffer,
             None => {
-                let longest = self.recipe.sizes.longest() as usize + MAX_START;
                 let action = "make a buffer for";
                 let fail = |error| PortError::Io { action, path: "gen:".into(), error };
-                AlignedBuffer::new(LENT_BYTES.max(longest)).map_err(fail)?
+                AlignedBuffer::new(LENT_BYTES.max(self.flows.longest())).map_err(fail)?
             }
         };
         let wanted = budget.min(SCRATCH_PACKETS as u64);
@@ -323,14 +346,13 @@ impl Port for Generator {
                 continue;
             }
             let captured = drawn.length.min(self.snapshot_bytes) as usize;
-            let Some(place) = buffer.get_mut(end..end + captured) else { break };
-            let mut start = [0; MAX_START];
-            let flow = &self.flows[drawn.flow as usize];
-            let written = flow.template.build(&mut start, drawn.length as usize, self.next);
-            let (head, rest) = place.split_at_mut(written.min(captured));
-            head.copy_from_slice(&start[..head.len()]);
-            rest.fill(0);
-            scratch.push(end as u32, captured as u32, &self.meta(drawn));
+            let Some(mut place) = buffer.get_mut(end..end + captured) else { break };
+            let meta = self.meta(drawn);
+            match captured == drawn.length as usize {
+                true => self.flows.build(drawn.flow, &mut place, captured, meta.time_ns),
+                false => place.copy_from_slice(self.start_of(drawn, captured, meta.time_ns)),
+            }
+            scratch.push(end as u32, captured as u32, &meta);
             end += captured.next_multiple_of(16);
             self.advance(drawn, captured);
         }
@@ -340,6 +362,20 @@ impl Port for Generator {
         let state = self.state_after(state);
         let buffer = &*self.lent.insert(buffer);
         Ok(Lent { burst: scratch.burst(buffer, first_packet), state })
+    }
+
+    fn pacing(&self) -> Option<Pacing> {
+        if !self.pace.is_paced {
+            return None;
+        }
+        // Before the first poll, the first packet is due at once.
+        let next_ns = self.schedule.next_ns;
+        let (began_ns, first_ns) = self.began_ns.unwrap_or((0, next_ns));
+        Some(Pacing {
+            packets_per_s: self.pace.rate_milli as f64 / 1e3,
+            next_ns: began_ns.saturating_add(next_ns - first_ns),
+            origin_ns: first_ns.wrapping_sub(began_ns),
+        })
     }
 
     fn account(&self) -> PortAccount {
@@ -352,6 +388,17 @@ impl Port for Generator {
     }
 }
 
+/// The flow of a packet, of so many that take turns or not, and what else is left to chance.
+#[inline]
+fn draw(seed: u64, packet: u64, (flows, take_turns): (u64, bool)) -> (u32, u64) {
+    let chance = mix(seed.wrapping_add(packet.wrapping_mul(GOLDEN)));
+    let flow = match take_turns {
+        true => packet % flows,
+        false => ((chance & 0xffff_ffff) * flows) >> 32,
+    };
+    (flow as u32, chance)
+}
+
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Mixes all bits into all. Source: Steele et al., SplitMix64, OOPSLA 2014.
@@ -360,18 +407,4 @@ fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     value ^ (value >> 31)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_do_not_drift() {
-        let mut schedule = Schedule::new(100, 3);
-        for _ in 0..3_000 {
-            schedule.advance();
-        }
-        assert_eq!(schedule.next_ns, 100 + 1_000_000_000_000);
-    }
 }

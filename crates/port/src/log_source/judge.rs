@@ -43,7 +43,8 @@ impl Judge {
 
     /// The packets are another writer's from now on.
     pub(super) fn meet(&mut self, feed: &Feed) {
-        self.is_hashing = self.hash != HashKind::None && feed.hash_kind() != self.hash as u32;
+        self.is_hashing =
+            self.hash != HashKind::None && feed.hash_kind() != u32::from(self.hash.code());
     }
 
     /// Whether packets are delivered just as they are, but for their interface's number.

@@ -293,7 +293,7 @@ impl Port for FaultInjector {
 }
 
 /// Chance that is the same every time. Source: Steele et al., SplitMix64, OOPSLA 2014.
-struct Chance(u64);
+pub(super) struct Chance(pub(super) u64);
 
 impl Chance {
     fn next(&mut self) -> u64 {
@@ -304,12 +304,12 @@ impl Chance {
     }
 
     /// Whether something of this probability happens.
-    fn is(&mut self, probability: f64) -> bool {
+    pub(super) fn is(&mut self, probability: f64) -> bool {
         probability > 0.0 && (self.next() >> 11) as f64 / (1_u64 << 53) as f64 <= probability
     }
 
     /// A number in `[0, limit)`; `limit` is not 0.
-    fn below(&mut self, limit: usize) -> usize {
+    pub(super) fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit as u64) as usize
     }
 }

@@ -11,9 +11,11 @@
 //! Invariant: with nothing to do, a wrapper changes no packet, no state and no count.
 
 mod fault;
+mod impair;
 mod tracer;
 
 pub use fault::{FaultInjector, FaultPlan};
+pub use impair::{Impairer, ImpairmentCounts, ImpairmentPlan, ImpairmentTally};
 pub use tracer::Tracer;
 
 use burstline_log::{Appended, Flags, Meta, Packet, Scratch, Writer};

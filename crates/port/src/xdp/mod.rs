@@ -17,6 +17,8 @@
 //! Without `@QUEUE` an address opens a port for each receive queue, all behind one program. A
 //! queue is a port of its own, `xdp:eth0@3`, with its own socket, frames and counts.
 //!
+//! To send by, see `sink`.
+//!
 //! VLAN tags that the device itself takes off (`rx-vlan-offload`) are gone before XDP: where that
 //! is on, `doctor ports` says how to switch it off. Checksums that are still to be computed cannot
 //! be told from wrong ones here.
@@ -36,6 +38,7 @@ mod guard;
 mod probe;
 mod program;
 mod settings;
+mod sink;
 mod source;
 
 use std::sync::Arc;
@@ -47,6 +50,7 @@ use crate::{Address, OpenOptions, Port, PortError};
 use attached::Attached;
 pub(crate) use probe::probe;
 use settings::Settings;
+pub(crate) use sink::open_sink;
 use source::XdpSource;
 
 /// Opens the receive queues of an interface: the one named, or all.

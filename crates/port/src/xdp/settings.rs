@@ -7,6 +7,11 @@ use crate::{Address, AddressError, TimestampSource};
 const KEYS: &[&str] =
     &["mode", "copy", "timestamps", "frames", "frame", "ring", "busy_poll", "wakeup"];
 
+pub(super) const FRAME_SIZES: &[(&str, u32)] = &[("2048", 2048), ("4096", 4096)];
+
+pub(super) const COPIES: &[(&str, Copying)] =
+    &[("auto", Copying::Auto), ("copy", Copying::Copy), ("zero", Copying::Zero)];
+
 /// Where the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
@@ -33,18 +38,10 @@ pub(super) struct Settings {
 /// Reads the parameters of `address`.
 pub(super) fn parse(address: &Address) -> Result<Settings, AddressError> {
     address.check_keys(KEYS)?;
-    let (interface, queue) = match address.target().split_once('@') {
-        None => (address.target(), None),
-        Some((interface, queue)) => {
-            let number = queue.parse().ok();
-            let bad = || address.bad_value("queue", queue, "a number from 0 on: xdp:eth0@0");
-            (interface, Some(number.ok_or_else(bad)?))
-        }
-    };
+    let (interface, queue) = target(address)?;
     let default = SocketOptions::default();
     let frames = ring_size(address, "frames", default.frames)?;
     let modes = [("auto", Mode::Auto), ("native", Mode::Native), ("generic", Mode::Generic)];
-    let copies = [("auto", Copying::Auto), ("copy", Copying::Copy), ("zero", Copying::Zero)];
     let clocks = [("program", TimestampSource::Program), ("poll", TimestampSource::Poll)];
     Ok(Settings {
         interface: interface.to_owned(),
@@ -53,9 +50,9 @@ pub(super) fn parse(address: &Address) -> Result<Settings, AddressError> {
         timestamps: address.choice("timestamps", &clocks, TimestampSource::Program)?,
         socket: SocketOptions {
             frames,
-            frame_bytes: address.choice("frame", &[("2048", 2048), ("4096", 4096)], 2048)?,
+            frame_bytes: address.choice("frame", FRAME_SIZES, default.frame_bytes)?,
             rx_entries: ring_size(address, "ring", frames)?,
-            copying: address.choice("copy", &copies, Copying::Auto)?,
+            copying: address.choice("copy", COPIES, Copying::Auto)?,
             needs_wakeup: address.choice("wakeup", &[("on", true), ("off", false)], true)?,
             busy_poll_packets: busy_poll(address)?,
             ..default
@@ -63,7 +60,17 @@ pub(super) fn parse(address: &Address) -> Result<Settings, AddressError> {
     })
 }
 
-fn ring_size(address: &Address, key: &str, default: u32) -> Result<u32, AddressError> {
+/// An interface, and perhaps a queue of it.
+pub(super) fn target(address: &Address) -> Result<(&str, Option<u32>), AddressError> {
+    let Some((interface, queue)) = address.target().split_once('@') else {
+        return Ok((address.target(), None));
+    };
+    let number = queue.parse().ok();
+    let bad = || address.bad_value("queue", queue, "a number from 0 on: xdp:eth0@0");
+    Ok((interface, Some(number.ok_or_else(bad)?)))
+}
+
+pub(super) fn ring_size(address: &Address, key: &str, default: u32) -> Result<u32, AddressError> {
     let value = address.parsed(key, default)?;
     if value.is_power_of_two() && (64..=1 << 20).contains(&value) {
         return Ok(value);

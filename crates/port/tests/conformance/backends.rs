@@ -45,7 +45,7 @@ impl Backend {
 }
 
 pub(crate) fn options() -> OpenOptions {
-    OpenOptions { hash: HashKind::Symmetric, table: PortTable::new(), ..OpenOptions::default() }
+    OpenOptions { hash: HashKind::FiveTuple, table: PortTable::new(), ..OpenOptions::default() }
 }
 
 /// A plain pcapng with options and two interfaces, by the codec alone.

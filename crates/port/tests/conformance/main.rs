@@ -4,6 +4,7 @@
 mod common;
 
 mod backends;
+mod live_sinks;
 mod logs;
 mod sinks;
 mod sources;

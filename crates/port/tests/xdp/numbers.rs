@@ -166,7 +166,7 @@ fn a_snapshot_length_cuts_packets_and_says_so() {
 fn the_hash_is_that_of_the_bytes() {
     let Some(bed) = bed_or_skip("the_hash_is_that_of_the_bytes") else { return };
     for mode in MODES {
-        for hash in [HashKind::Symmetric, HashKind::Rss, HashKind::None] {
+        for hash in [HashKind::FiveTuple, HashKind::Rss, HashKind::None] {
             let options = OpenOptions { hash, ..OpenOptions::default() };
             let mut port = try_open(&bed.far, &format!("xdp:{FAR}?mode={mode}"), options).unwrap();
             bed.near.run(|| {

@@ -36,6 +36,12 @@ pub enum AfPacketError {
         /// Blocks asked for.
         blocks: usize,
     },
+    /// The tx ring asked for makes no sense.
+    #[error("a ring of {slots} slots: their number is a power of two from 64 to 65536")]
+    BadTxRing {
+        /// Slots asked for.
+        slots: usize,
+    },
     /// The kernel has no memory for the ring.
     #[error("{interface}: no memory for a ring of {bytes} bytes; ask for fewer or smaller blocks")]
     NoMemory {

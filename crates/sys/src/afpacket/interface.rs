@@ -14,7 +14,7 @@ use std::os::unix::net::UnixDatagram;
 use libc::{c_ulong, ifreq};
 
 use super::AfPacketError;
-use super::socket::check;
+use super::socket::{Socket, check};
 
 /// What is known of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +48,18 @@ impl Interface {
     pub fn named(name: &str) -> Result<Self, AfPacketError> {
         let fail = AfPacketError::system(name, "socket(AF_UNIX)");
         Self::find(UnixDatagram::unbound().map_err(fail)?, name)
+    }
+
+    /// Whether a frame is not longer than the MTU allows: with an Ethernet header, and 4 bytes for
+    /// a VLAN tag where it has one.
+    ///
+    /// Source: net/packet/af_packet.c, `tpacket_snd`, `packet_extra_vlan_len_allowed`; we let
+    /// service tags (IEEE 802.1ad) have their 4 bytes, too.
+    #[inline]
+    pub fn admits(&self, frame: &[u8]) -> bool {
+        let most = self.mtu as usize + 14;
+        frame.len() <= most
+            || (frame.len() <= most + 4 && matches!(frame[12..14], [0x81, 0] | [0x88, 0xa8]))
     }
 
     /// Looks an interface up by its name.
@@ -97,6 +109,28 @@ impl Interface {
                 source,
             },
         })
+    }
+}
+
+/// How the interface of a packet socket is now. Takes the error away that the kernel leaves there.
+///
+/// # Errors
+/// What the kernel says, other than that the interface is down or gone.
+pub(super) fn link_state(socket: &Socket, index: u32) -> io::Result<LinkState> {
+    if let Some(error) = socket.take_error()? {
+        let code = error.raw_os_error();
+        if !matches!(code, Some(libc::ENETDOWN | libc::ENODEV | libc::ENXIO)) {
+            return Err(error);
+        }
+    }
+    // The socket knows for certain: a number may have been given to another interface.
+    if socket.interface_index()? != index as i32 {
+        return Ok(LinkState::Gone);
+    }
+    match Interface::by_index(socket, index) {
+        Ok(interface) => Ok(LinkState::Present(interface)),
+        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(LinkState::Gone),
+        Err(error) => Err(error),
     }
 }
 

@@ -1,4 +1,5 @@
-//! AF_PACKET with TPACKET_V3: a ring of blocks that the kernel fills with copies of packets.
+//! AF_PACKET: with TPACKET_V3 a ring of blocks that the kernel fills with copies of packets; with
+//! TPACKET_V2 a ring of slots that it sends from (`tx_ring`). This page is about the first.
 //!
 //! ```text
 //!   block 0      block 1      block 2      block 3
@@ -43,6 +44,8 @@ mod packet;
 mod ring;
 mod sender;
 mod socket;
+mod tx_memory;
+mod tx_ring;
 
 pub use error::AfPacketError;
 pub use filter::{FILTER_MAX, Instruction};
@@ -54,6 +57,7 @@ pub use ring::{Block, Ring, RingStatistics};
 pub use sender::{SEND_MAX, Sender};
 pub(crate) use socket::check;
 pub use socket::socket_to_inherit;
+pub use tx_ring::{TxRing, TxRingCounts, TxRingOptions};
 
 #[cfg(all(test, not(miri)))]
 mod tests;

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use libc::{c_int, c_uint};
 
 use super::counter::Counter;
+use super::interface::link_state;
 use super::memory::{FIRST_AT, RingMemory};
 use super::packet::{self, RingPacket, TAG_BYTES};
 use super::socket::Socket;
@@ -182,21 +183,7 @@ impl Ring {
     /// # Errors
     /// What the kernel says, other than that the interface is down or gone.
     pub fn link_state(&self) -> io::Result<LinkState> {
-        if let Some(error) = self.socket.take_error()? {
-            let code = error.raw_os_error();
-            if !matches!(code, Some(libc::ENETDOWN | libc::ENODEV | libc::ENXIO)) {
-                return Err(error);
-            }
-        }
-        // The socket knows for certain: a number may have been given to another interface.
-        if self.socket.interface_index()? != self.interface.index as c_int {
-            return Ok(LinkState::Gone);
-        }
-        match Interface::by_index(&self.socket, self.interface.index) {
-            Ok(interface) => Ok(LinkState::Present(interface)),
-            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(LinkState::Gone),
-            Err(error) => Err(error),
-        }
+        link_state(&self.socket, self.interface.index)
     }
 
     /// Takes no more packets, nor counts those that the filter rejects. Those in the ring can still

@@ -137,6 +137,14 @@ impl Socket {
         self.set_at(libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0)
     }
 
+    /// Has the kernel send what is in the tx ring, without waiting.
+    pub(super) fn kick_send(&self) -> io::Result<()> {
+        let (fd, nothing) = (self.0.as_raw_fd(), std::ptr::null());
+        // SAFETY: no bytes are passed, and no address.
+        let sent = unsafe { libc::sendto(fd, nothing, 0, libc::MSG_DONTWAIT, nothing.cast(), 0) };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
     /// Gives a fanout group the program that chooses.
     pub(super) fn set_fanout_program(&self, program: &[Instruction]) -> io::Result<()> {
         self.set(libc::PACKET_FANOUT_DATA, &as_kernel_program(program))

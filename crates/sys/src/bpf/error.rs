@@ -104,7 +104,7 @@ pub enum BpfError {
 
 impl BpfError {
     /// Wraps the error of `call`, for use in `map_err`.
-    pub(super) fn system(call: &'static str) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn system(call: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| match source.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => Self::NotPermitted { call, program: program() },
             _ => Self::System { call, source },

@@ -152,6 +152,8 @@ pub enum Helper {
     RedirectMap = 51,
     /// `(context, bytes)`: makes room in front of the packet, if `bytes` is negative.
     AdjustMeta = 54,
+    /// `(context, bytes)`: moves the end of the packet, and clears what is new.
+    AdjustTail = 65,
     /// `()`: nanoseconds of the clock of international atomic time. Kernel 6.1.
     TimeTaiNs = 208,
     /// `(context)`: bytes of the packet, all buffers together. Kernel 5.18.
@@ -159,4 +161,7 @@ pub enum Helper {
     /// `(context, offset, address, bytes)`: copies from the packet, over all its buffers. 0, or
     /// negative if the packet ends before. Kernel 5.18.
     LoadBytes = 189,
+    /// `(context, offset, address, bytes)`: copies into the packet, over all its buffers. 0, or
+    /// negative if the packet ends before. Kernel 5.18.
+    StoreBytes = 190,
 }

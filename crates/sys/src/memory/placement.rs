@@ -18,27 +18,31 @@ const TRANSPARENT: &str = "/sys/kernel/mm/transparent_hugepage";
 ///
 /// The policy belongs to the memfd, so it also holds for pages that a reader touches first.
 pub(super) fn bind(view: &View, node: NodeId) -> io::Result<()> {
+    set_policy(view.start().as_ptr(), view.bytes(), libc::MPOL_BIND, node, 0)
+}
+
+/// Says where the pages of `[start, start + bytes)` come from: `mode` is an `MPOL_` of `node`,
+/// `flags` are of `MPOL_MF_`. It touches no byte; pages that are moved keep their address.
+pub(crate) fn set_policy(
+    start: *mut u8,
+    bytes: usize,
+    mode: libc::c_int,
+    node: NodeId,
+    flags: libc::c_int,
+) -> io::Result<()> {
     const WORD_BITS: usize = u64::BITS as usize;
     let mut mask = [0_u64; MASK_NODES / WORD_BITS];
     let index = node.0 as usize;
     let word = mask.get_mut(index / WORD_BITS).ok_or(io::ErrorKind::InvalidInput)?;
     *word |= 1 << (index % WORD_BITS);
-    let address = view.start().as_ptr();
     // The kernel takes one bit less than it is told: see get_nodes in mm/mempolicy.c.
     let bits = MASK_NODES + 1;
-    // SAFETY: the range is the view's; `mask` outlives the call and has the bits announced (the
-    // one beyond is never read). Binding sets a policy and touches no byte.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_mbind,
-            address,
-            view.bytes(),
-            libc::MPOL_BIND,
-            mask.as_ptr(),
-            bits,
-            0_usize,
-        )
-    };
+    let (mode, flags) = (libc::c_long::from(mode), libc::c_long::from(flags));
+    // SAFETY: `mask` outlives the call and has the bits announced (the one beyond is never read).
+    // A policy changes no byte and no address, whatever the range is; one that is not mapped is an
+    // error.
+    let result =
+        unsafe { libc::syscall(libc::SYS_mbind, start, bytes, mode, mask.as_ptr(), bits, flags) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -84,9 +88,15 @@ fn sample(view: &View, page_bytes: usize) -> io::Result<Vec<libc::c_int>> {
         .step_by(stride)
         .map(|page| view.start().as_ptr().wrapping_add(page * page_bytes).cast())
         .collect();
+    nodes_of(&addresses)
+}
+
+/// The node of the page at each address, or its negative errno: `-ENOENT` if nothing is there yet.
+/// Moves nothing.
+pub(crate) fn nodes_of(addresses: &[*mut libc::c_void]) -> io::Result<Vec<libc::c_int>> {
     let mut statuses = vec![0; addresses.len()];
     // SAFETY: both arrays have the length announced and outlive the call; without target nodes
-    // move_pages moves nothing and only fills in `statuses`.
+    // move_pages moves nothing and only fills in `statuses`. It reads through no address.
     let result = unsafe {
         libc::syscall(
             libc::SYS_move_pages,

@@ -8,6 +8,7 @@ use std::os::unix::net::UnixDatagram;
 use std::ptr;
 
 use super::XdpError;
+use super::system::RawSocket;
 use crate::afpacket::{Interface, LinkState, present_interfaces};
 use crate::device::ethtool;
 use crate::limits;
@@ -80,8 +81,22 @@ impl AsFd for Questions {
     }
 }
 
+/// How the interface of an XDP socket is now. Takes the error away that the kernel leaves there.
+pub(super) fn link_state(
+    socket: &RawSocket,
+    questions: &Questions,
+    index: u32,
+) -> io::Result<LinkState> {
+    match socket.take_error()?.and_then(|error| error.raw_os_error()) {
+        // The kernel says so once, when the interface is deleted and the socket unbound.
+        Some(libc::ENETDOWN) => Ok(LinkState::Gone),
+        Some(code) => Err(io::Error::from_raw_os_error(code)),
+        None => state(questions, index),
+    }
+}
+
 /// How the interface of this number is now.
-pub(super) fn state(socket: &Questions, index: u32) -> io::Result<LinkState> {
+fn state(socket: &Questions, index: u32) -> io::Result<LinkState> {
     match Interface::by_index(socket, index) {
         Ok(interface) => Ok(LinkState::Present(interface)),
         Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(LinkState::Gone),

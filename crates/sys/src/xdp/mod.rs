@@ -8,7 +8,7 @@
 //!   us  ------- tx ring  ------> kernel - completion ring ----> us       transmit
 //! ```
 //!
-//! A socket serves one receive queue of one interface. The kernel takes a frame from the fill
+//! A [`Socket`] receives from one queue of one interface, a [`Sender`] sends by one. The kernel takes a frame from the fill
 //! ring, puts a packet into it and says so in the rx ring; from then until [`Socket::release`] the
 //! frame is *held*: it is ours and nobody writes it. A packet that is longer than a frame comes in
 //! several; they are joined in the gather area behind the frames, so that every packet is one
@@ -17,7 +17,9 @@
 //! Packets come only when an XDP program redirects them here: see [`crate::bpf`].
 //!
 //! Who owns what: a frame is in the fill ring (the kernel's), held (ours, read only), free (ours)
-//! or in the tx ring (the kernel's, which reads it).
+//! or in the tx ring (the kernel's, which reads it). Receiving and sending are two values, each
+//! with its rings and frames, because a direction of traffic is one thread's: what comes in by one
+//! interface and leaves by another never meets what goes the other way.
 //!
 //! # Invariants
 //! - X1. A frame number is in exactly one of these places: fill ring or kernel, held, free, tx ring
@@ -32,9 +34,12 @@
 //! include/uapi/linux/if_xdp.h of Linux 6.18.
 
 mod error;
+mod frames;
 mod interface;
 mod options;
 mod ring;
+mod sender;
+mod setup;
 mod socket;
 mod system;
 #[cfg(all(test, not(miri)))]
@@ -43,6 +48,7 @@ mod umem;
 
 pub use error::XdpError;
 pub use interface::{XdpInterface, addresses};
-pub use options::{Copying, SocketOptions};
+pub use options::{Copying, SenderOptions, SocketOptions};
+pub use sender::{Sender, SenderCounts};
 pub use socket::{Received, Socket, SocketStatistics};
 pub use umem::{GATHER_BYTES, Umem};

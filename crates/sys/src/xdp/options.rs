@@ -14,7 +14,7 @@ pub enum Copying {
     Zero,
 }
 
-/// What a socket is opened with.
+/// What a socket to receive from is opened with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketOptions {
     /// Bytes of a frame: 2048 or 4096.
@@ -23,9 +23,6 @@ pub struct SocketOptions {
     pub frames: u32,
     /// Entries of the rx ring, a power of two.
     pub rx_entries: u32,
-    /// Frames to send from, and entries of the tx and the completion ring: a power of two, or 0
-    /// for a socket that only receives.
-    pub tx_frames: u32,
     /// Copy or zero-copy.
     pub copying: Copying,
     /// Whether packets may take several frames (Linux 6.6). Where the kernel cannot, packets
@@ -52,11 +49,42 @@ impl Default for SocketOptions {
             frame_bytes: 2048,
             frames: 4096,
             rx_entries: 4096,
-            tx_frames: 0,
             copying: Copying::Auto,
             is_multi_buffer: true,
             needs_wakeup: true,
             busy_poll_packets: None,
+            pages: PageChoice::Auto,
+            node: None,
+        }
+    }
+}
+
+/// What a socket to send from is opened with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SenderOptions {
+    /// Bytes of a frame: 2048 or 4096. No packet may be longer.
+    pub frame_bytes: u32,
+    /// Frames, and entries of the tx and the completion ring: a power of two.
+    pub frames: u32,
+    /// Copy or zero-copy.
+    pub copying: Copying,
+    /// Whether the kernel says when it wants a system call, instead of one at every
+    /// [`send`](super::Sender::send).
+    pub needs_wakeup: bool,
+    /// Pages of the memory.
+    pub pages: PageChoice,
+    /// Its node.
+    pub node: Option<NodeId>,
+}
+
+impl Default for SenderOptions {
+    /// 4 MiB of frames. They are used newest first, so that a device that is quick uses few.
+    fn default() -> Self {
+        Self {
+            frame_bytes: 2048,
+            frames: 2048,
+            copying: Copying::Auto,
+            needs_wakeup: true,
             pages: PageChoice::Auto,
             node: None,
         }

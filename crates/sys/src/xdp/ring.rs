@@ -96,6 +96,13 @@ impl<T: Entry> Ring<T> {
         self.producer().store(self.ours, Release);
     }
 
+    /// For a producer: entries that the other side has not read yet, those included that it
+    /// cannot see yet. A position that cannot be counts as none read.
+    pub(super) fn unread(&self) -> u32 {
+        // Acquire as in `room`.
+        self.ours.wrapping_sub(self.consumer().load(Acquire)).min(self.entries)
+    }
+
     /// For a consumer: how many entries may be read now, up to `wanted`.
     #[inline]
     pub(super) fn filled(&mut self, wanted: u32) -> u32 {

@@ -2,22 +2,17 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use libc::{c_int, xdp_desc};
 
 use super::interface::{self, Questions, XdpInterface};
 use super::ring::Ring;
+use super::setup::{Binding, RING_MIN, bind, is_ring, is_shape};
 use super::system::RawSocket;
 use super::umem::{GATHER_BYTES, Umem};
-use super::{Copying, SocketOptions, XdpError};
+use super::{SocketOptions, XdpError};
 use crate::afpacket::LinkState;
 use crate::limits;
-
-/// A socket that was just closed gives its queue back some 80 ms later (seen), not at once.
-const BUSY_PATIENCE: Duration = Duration::from_secs(2);
-const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
 /// Options of level `SOL_SOCKET`. Source: include/uapi/asm-generic/socket.h.
 const SO_PREFER_BUSY_POLL: c_int = 69;
@@ -71,7 +66,6 @@ pub struct Socket {
     // Before the UMEM: the rings and the socket are closed before its memory goes away.
     fill: Ring<u64>,
     rx: Ring<xdp_desc>,
-    send: Option<SendRings>,
     socket: RawSocket,
     umem: Umem,
     /// Frames that are held, to go back into the fill ring.
@@ -86,14 +80,6 @@ pub struct Socket {
     is_always_told: bool,
 }
 
-/// What sending needs besides.
-struct SendRings {
-    tx: Ring<xdp_desc>,
-    completion: Ring<u64>,
-    free: Vec<u32>,
-    in_flight: u32,
-}
-
 impl Socket {
     /// Opens a socket on queue `queue` of an interface of the calling thread's network namespace,
     /// with all its receive frames in the fill ring. A queue that is taken is tried again for two
@@ -103,7 +89,12 @@ impl Socket {
     /// [`XdpError`], each variant as it says.
     pub fn open(interface: &str, queue: u32, options: &SocketOptions) -> Result<Self, XdpError> {
         let mut this = Self::unbound(interface, queue, options)?;
-        this.is_multi_buffer = bind(&this.socket, &this.interface, queue, options)?;
+        let binding = Binding {
+            copying: options.copying,
+            needs_wakeup: options.needs_wakeup,
+            is_multi_buffer: options.is_multi_buffer,
+        };
+        this.is_multi_buffer = bind(&this.socket, &this.interface, queue, &binding)?;
         this.is_zero_copy = this.socket.is_zero_copy().unwrap_or(false);
         this.prefer_busy_poll(options.busy_poll_packets)?;
         Ok(this)
@@ -131,13 +122,15 @@ impl Socket {
         let umem = Umem::create(interface, options)?;
         // Kernels before 5.11 count this way. What cannot be had shows when frames are registered.
         let _ = limits::allow_locked_memory(umem.extent() as u64);
-        register(&socket, &umem, interface)?;
+        // SAFETY: the fields of `Socket` are dropped in such an order that the memory goes last, and
+        // on errors before there is one the kernel has no frame. Frames are touched only while
+        // held (X1).
+        unsafe { umem.memory().register(&socket, interface) }?;
         set_rings(&socket, options).map_err(fail("setting up XDP rings"))?;
-        let (fill, rx, send) = map_rings(&socket, options).map_err(fail("mmap of XDP rings"))?;
+        let (fill, rx) = map_rings(&socket, options).map_err(fail("mmap of XDP rings"))?;
         let mut this = Self {
             fill,
             rx,
-            send,
             socket,
             umem,
             taken: Vec::with_capacity(options.frames as usize),
@@ -149,7 +142,7 @@ impl Socket {
             is_multi_buffer: false,
             is_always_told: !options.needs_wakeup || options.busy_poll_packets.is_some(),
         };
-        this.stock(options.frames);
+        this.stock();
         Ok(this)
     }
 
@@ -224,13 +217,12 @@ impl Socket {
         if self.taken.is_empty() {
             return;
         }
-        let shift = self.umem.frame_bytes().trailing_zeros();
         // The ring has an entry for every frame; but the kernel says that it has read some only
         // after it has shown us what came in them. Those stay held until the next time.
         let room = self.fill.room(self.taken.len() as u32) as usize;
         for frame in self.taken.drain(..room) {
             self.umem.let_go(frame);
-            self.fill.push(u64::from(frame) << shift);
+            self.fill.push(self.umem.memory().address(frame));
         }
         self.rx.give_back();
         self.fill.publish();
@@ -275,68 +267,15 @@ impl Socket {
     /// # Errors
     /// What the kernel says, other than that the interface is gone.
     pub fn link_state(&self) -> io::Result<LinkState> {
-        match self.socket.take_error()?.and_then(|error| error.raw_os_error()) {
-            // The kernel says so once, when the interface is deleted and the socket unbound.
-            Some(libc::ENETDOWN) => return Ok(LinkState::Gone),
-            Some(code) => return Err(io::Error::from_raw_os_error(code)),
-            None => {}
-        }
-        interface::state(&self.questions, self.interface.link.index)
+        interface::link_state(&self.socket, &self.questions, self.interface.link.index)
     }
 
-    /// Copies packets into free frames and hands them to the kernel to be sent: the first so many
-    /// of `packets` that there are frames for. Returns how many. Takes completed frames back.
-    ///
-    /// # Errors
-    /// What the kernel says when it is told; packets are in the ring all the same.
-    ///
-    /// # Panics
-    /// If the socket was opened without tx frames, or a packet is longer than a frame.
-    pub fn send(&mut self, packets: &[&[u8]]) -> io::Result<usize> {
-        self.complete();
-        let shift = self.umem.frame_bytes().trailing_zeros();
-        let send = self.send.as_mut().expect("opened with tx frames");
-        let room = send.tx.room(packets.len() as u32) as usize;
-        let count = room.min(send.free.len());
-        for packet in &packets[..count] {
-            let Some(frame) = send.free.pop() else { break };
-            self.umem.write(frame, packet);
-            let (addr, len) = (u64::from(frame) << shift, packet.len() as u32);
-            send.tx.push(xdp_desc { addr, len, options: 0 });
-        }
-        send.tx.publish();
-        send.in_flight += count as u32;
-        if send.in_flight > 0 && (self.is_always_told || send.tx.needs_wakeup()) {
-            match self.socket.kick_send() {
-                // Frames or the device are short for the moment: the next call tries again.
-                Err(error) if is_passing(&error) => {}
-                other => other?,
-            }
-        }
-        Ok(count)
-    }
-
-    /// Takes frames back whose packets were sent. Returns how many are still the kernel's.
-    pub fn complete(&mut self) -> u32 {
-        let shift = self.umem.frame_bytes().trailing_zeros();
-        let Some(send) = &mut self.send else { return 0 };
-        for _ in 0..send.completion.filled(u32::MAX) {
-            send.free.push((send.completion.pop() >> shift) as u32);
-            send.in_flight -= 1;
-        }
-        send.completion.give_back();
-        send.in_flight
-    }
-
-    /// Puts the receive frames into the fill ring, and keeps the others to send from.
-    fn stock(&mut self, receive_frames: u32) {
-        let shift = self.umem.frame_bytes().trailing_zeros();
-        assert_eq!(self.fill.room(receive_frames), receive_frames, "a new ring is empty");
-        (0..receive_frames).for_each(|frame| self.fill.push(u64::from(frame) << shift));
+    /// Puts all frames into the fill ring.
+    fn stock(&mut self) {
+        let frames = self.umem.memory().frames();
+        assert_eq!(self.fill.room(frames), frames, "a new ring is empty");
+        (0..frames).for_each(|frame| self.fill.push(self.umem.memory().address(frame)));
         self.fill.publish();
-        if let Some(send) = &mut self.send {
-            send.free.extend(receive_frames..self.umem.frames());
-        }
     }
 
     fn prefer_busy_poll(&self, packets: Option<u16>) -> Result<(), XdpError> {
@@ -395,100 +334,24 @@ impl AsFd for Socket {
 }
 
 fn check_shape(options: &SocketOptions) -> Result<(), XdpError> {
-    let (frames, frame_bytes) = (options.frames, options.frame_bytes);
-    let tx = if options.tx_frames == 0 { 64 } else { options.tx_frames };
-    let is_ring = |entries: u32| entries.is_power_of_two() && (64..=1 << 20).contains(&entries);
-    let bytes = (u64::from(frames) + u64::from(options.tx_frames)) * u64::from(frame_bytes);
-    let is_good = matches!(frame_bytes, 2048 | 4096)
-        && [frames, options.rx_entries, tx].into_iter().all(is_ring)
-        && bytes + (GATHER_BYTES as u64) < 1 << 32;
-    let entries = options.rx_entries.min(tx);
+    let (frames, frame_bytes, entries) = (options.frames, options.frame_bytes, options.rx_entries);
+    let is_good = is_shape(frames, frame_bytes, GATHER_BYTES) && is_ring(entries);
     is_good.then_some(()).ok_or(XdpError::BadShape { frames, frame_bytes, entries })
-}
-
-fn register(socket: &RawSocket, umem: &Umem, interface: &str) -> Result<(), XdpError> {
-    let (bytes, start) = (umem.frame_area(), umem.as_ptr().as_ptr());
-    // SAFETY: the UMEM's region stays mapped longer than the socket is open: the fields of
-    // `Socket` are dropped in that order, and on errors before there is one the kernel has no
-    // frame. Frames are touched only while held (X1).
-    let registered = unsafe { socket.register_umem(start, bytes, umem.frame_bytes()) };
-    registered.map_err(|source| match source.raw_os_error() {
-        Some(libc::ENOBUFS | libc::ENOMEM) => {
-            let (interface, limit) = (interface.to_owned(), interface::locked_limit());
-            XdpError::NoMemory { interface, bytes, limit }
-        }
-        _ => XdpError::system(interface, "registering frames")(source),
-    })
 }
 
 fn set_rings(socket: &RawSocket, options: &SocketOptions) -> io::Result<()> {
     socket.set(libc::XDP_UMEM_FILL_RING, &options.frames)?;
     // The kernel wants a completion ring also where nothing is sent.
-    socket.set(libc::XDP_UMEM_COMPLETION_RING, &options.tx_frames.max(64))?;
-    socket.set(libc::XDP_RX_RING, &options.rx_entries)?;
-    match options.tx_frames {
-        0 => Ok(()),
-        entries => socket.set(libc::XDP_TX_RING, &entries),
-    }
+    socket.set(libc::XDP_UMEM_COMPLETION_RING, &RING_MIN)?;
+    socket.set(libc::XDP_RX_RING, &options.rx_entries)
 }
 
-type Rings = (Ring<u64>, Ring<xdp_desc>, Option<SendRings>);
-
-fn map_rings(socket: &RawSocket, options: &SocketOptions) -> io::Result<Rings> {
+fn map_rings(
+    socket: &RawSocket,
+    options: &SocketOptions,
+) -> io::Result<(Ring<u64>, Ring<xdp_desc>)> {
     let (at, fd) = (socket.offsets()?, socket.as_fd());
     let fill = Ring::map(fd, libc::XDP_UMEM_PGOFF_FILL_RING, at.fr, options.frames)?;
     let rx = Ring::map(fd, libc::XDP_PGOFF_RX_RING as u64, at.rx, options.rx_entries)?;
-    if options.tx_frames == 0 {
-        return Ok((fill, rx, None));
-    }
-    let entries = options.tx_frames;
-    let tx = Ring::map(fd, libc::XDP_PGOFF_TX_RING as u64, at.tx, entries)?;
-    let completion = Ring::map(fd, libc::XDP_UMEM_PGOFF_COMPLETION_RING, at.cr, entries)?;
-    Ok((fill, rx, Some(SendRings { tx, completion, free: Vec::new(), in_flight: 0 })))
-}
-
-/// Binds, waits for a queue that is taken, and does without several frames a packet where the
-/// kernel or the driver cannot: returns whether they can.
-fn bind(
-    socket: &RawSocket,
-    interface: &XdpInterface,
-    queue: u32,
-    options: &SocketOptions,
-) -> Result<bool, XdpError> {
-    let name = || interface.link.name.clone();
-    let mut flags = match options.copying {
-        Copying::Auto => 0,
-        Copying::Copy => libc::XDP_COPY,
-        Copying::Zero => libc::XDP_ZEROCOPY,
-    };
-    if options.needs_wakeup {
-        flags |= libc::XDP_USE_NEED_WAKEUP;
-    }
-    if options.is_multi_buffer {
-        flags |= libc::XDP_USE_SG;
-    }
-    let patience = Instant::now() + BUSY_PATIENCE;
-    loop {
-        let Err(error) = socket.bind(interface.link.index, queue, flags) else {
-            return Ok(flags & libc::XDP_USE_SG != 0);
-        };
-        match error.raw_os_error() {
-            Some(libc::EBUSY) if Instant::now() < patience => thread::sleep(BUSY_PAUSE),
-            Some(libc::EBUSY) => return Err(XdpError::Busy { interface: name(), queue }),
-            Some(libc::EINVAL | libc::EOPNOTSUPP) if flags & libc::XDP_USE_SG != 0 => {
-                flags &= !libc::XDP_USE_SG;
-            }
-            Some(libc::EOPNOTSUPP | libc::EINVAL) if options.copying == Copying::Zero => {
-                return Err(XdpError::NoZeroCopy { interface: name() });
-            }
-            _ => {
-                return Err(XdpError::system(&interface.link.name, "binding an XDP socket")(error));
-            }
-        }
-    }
-}
-
-fn is_passing(error: &io::Error) -> bool {
-    let code = error.raw_os_error();
-    matches!(code, Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::ENETDOWN))
+    Ok((fill, rx))
 }

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::afpacket::{AfPacketError, Ring, RingOptions};
+use crate::afpacket::{AfPacketError, LinkState, Ring, RingOptions};
 use crate::namespace::enter_new_network;
 
 /// Long enough for a crowded machine; only a test that fails waits so long.
@@ -19,7 +19,7 @@ fn with_pair(test: &str, job: impl FnOnce() + Send + 'static) {
         for command in ["link add v0 type veth peer name v1", "link set v0 up", "link set v1 up"] {
             assert!(Command::new("ip").args(command.split(' ')).status().unwrap().success());
         }
-        Socket::open("v0", 0, &SocketOptions::default())?;
+        Sender::open("v0", 0, &SenderOptions::default())?;
         job();
         Ok::<_, XdpError>(())
     });
@@ -66,33 +66,65 @@ fn frame(number: u32, length: usize) -> Vec<u8> {
 fn what_is_sent_arrives_and_its_frames_come_back() {
     with_pair("what_is_sent_arrives_and_its_frames_come_back", || {
         for (needs_wakeup, frame_bytes) in [(true, 2048), (false, 2048), (true, 4096)] {
-            let options = SocketOptions {
-                frames: 64,
-                rx_entries: 64,
-                tx_frames: 64,
-                needs_wakeup,
-                frame_bytes,
-                ..SocketOptions::default()
-            };
-            let mut socket = Socket::open("v0", 0, &options).unwrap();
+            let default = SenderOptions::default();
+            let options = SenderOptions { frames: 64, needs_wakeup, frame_bytes, ..default };
+            let mut sender = Sender::open("v0", 0, &options).unwrap();
             let ring = Ring::open("v1", &RingOptions::default());
             let mut ring = ring.map_err(|error: AfPacketError| error.to_string()).unwrap();
             let frames: Vec<Vec<u8>> =
                 (0..1_000).map(|number| frame(number, 60 + number as usize)).collect();
-            let (mut sent, start) = (0, Instant::now());
-            while sent < frames.len() {
-                let batch: Vec<&[u8]> = frames[sent..].iter().map(Vec::as_slice).collect();
-                sent += socket.send(&batch).unwrap();
-                assert!(start.elapsed() < PATIENCE, "{sent} were sent");
+            let start = Instant::now();
+            for frame in &frames {
+                while !sender.push(frame) {
+                    sender.send().unwrap();
+                    sender.reclaim().unwrap();
+                    assert!(start.elapsed() < PATIENCE, "{:?}", sender.counts());
+                }
             }
-            while socket.complete() > 0 {
-                // What the device had no room for is tried again.
-                socket.send(&[]).unwrap();
-                assert!(start.elapsed() < PATIENCE, "{} are in flight", socket.complete());
+            while sender.counts().completed < 1_000 {
+                sender.send().unwrap();
+                sender.reclaim().unwrap();
+                assert!(start.elapsed() < PATIENCE, "{:?}", sender.counts());
             }
             assert!(arrived(&mut ring, frames.len()) == frames);
-            assert_eq!(socket.statistics().unwrap(), SocketStatistics::default());
+            let all = SenderCounts { pushed: 1_000, completed: 1_000, refused: 0 };
+            assert_eq!((sender.counts(), sender.waiting()), (all, 0));
         }
+    });
+}
+
+#[test]
+fn what_the_driver_drops_is_counted_and_what_waits_is_kept() {
+    with_pair("what_the_driver_drops_is_counted_and_what_waits_is_kept", || {
+        let ip = |command: &str| {
+            assert!(Command::new("ip").args(command.split(' ')).status().unwrap().success());
+        };
+        let mut sender = Sender::open("v0", 0, &SenderOptions::default()).unwrap();
+        let send = |sender: &mut Sender, count| {
+            (0..count).for_each(|number| assert!(sender.push(&frame(number, 60))));
+            sender.send()
+        };
+        assert!(send(&mut sender, 10).unwrap());
+        // No carrier: the kernel drops each.
+        ip("link set v1 down");
+        assert!(send(&mut sender, 20).unwrap());
+        assert_eq!((sender.counts().refused, sender.waiting()), (20, 0));
+        // Down: the kernel takes none, until it is up again.
+        ip("link set v0 down");
+        assert!(!send(&mut sender, 30).unwrap());
+        assert_eq!(sender.waiting(), 30);
+        ip("link set v1 up");
+        ip("link set v0 up");
+        let start = Instant::now();
+        while sender.counts().completed < 60 {
+            sender.send().unwrap();
+            sender.reclaim().unwrap();
+            assert!(start.elapsed() < PATIENCE, "{:?}", sender.counts());
+        }
+        assert_eq!(sender.waiting(), 0);
+        ip("link delete v0");
+        assert!(send(&mut sender, 5).is_err());
+        assert_eq!((sender.waiting(), sender.link_state().unwrap()), (5, LinkState::Gone));
     });
 }
 
@@ -113,10 +145,14 @@ fn shapes_that_make_no_sense_are_refused() {
         SocketOptions { frames: 32, ..good.clone() },
         SocketOptions { frame_bytes: 1024, ..good.clone() },
         SocketOptions { rx_entries: 0, ..good.clone() },
-        SocketOptions { tx_frames: 65, ..good.clone() },
         SocketOptions { frames: 1 << 20, frame_bytes: 4096, ..good.clone() },
     ] {
         let error = Socket::open("lo", 0, &options).err().unwrap();
+        assert!(matches!(error, XdpError::BadShape { .. }), "{error}");
+    }
+    for (frames, frame_bytes) in [(65, 2048), (32, 2048), (64, 1024), (1 << 20, 4096)] {
+        let options = SenderOptions { frames, frame_bytes, ..SenderOptions::default() };
+        let error = Sender::open("lo", 0, &options).err().unwrap();
         assert!(matches!(error, XdpError::BadShape { .. }), "{error}");
     }
 }

@@ -1,10 +1,12 @@
-//! The memory that frames lie in.
+//! The frames of a receiving socket: which are held, and the gather area behind them.
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 
-use crate::memory::{MemoryError, Placement, Region, RegionRequest};
+use crate::memory::{MemoryError, Placement};
 
 use super::SocketOptions;
+use super::frames::{FrameMemory, FrameShape};
 
 /// Room behind the frames, where packets of several frames are joined: two of the longest that
 /// the kernel makes (64 KiB, and a header).
@@ -13,29 +15,25 @@ pub const GATHER_BYTES: usize = 2 * (68 << 10);
 /// Frames, and the gather area behind them, in one region.
 ///
 /// # Invariants
-/// - U1. Frames `[0, frames)` lie at multiples of `frame_bytes`; only they are registered with the
-///   kernel, which writes none whose bit in `held` is set.
-/// - U2. The gather area is written through `&mut self` alone.
-/// - U3. The region is below 4 GiB, so that an offset is a `u32`.
+/// - U1. The kernel writes no frame whose bit in `held` is set.
+/// - U2. The gather area is the memory's tail; it is written through `&mut self` alone.
 pub struct Umem {
-    region: Region,
-    frame_shift: u32,
-    frames: u32,
+    memory: Arc<FrameMemory>,
     held: Vec<u64>,
 }
 
 impl Umem {
     pub(super) fn create(name: &str, options: &SocketOptions) -> Result<Self, MemoryError> {
-        let frames = options.frames + options.tx_frames;
-        let request = RegionRequest {
-            name: format!("burstline-umem-{name}"),
-            bytes: frames as usize * options.frame_bytes as usize + GATHER_BYTES,
+        let shape = FrameShape {
+            frames: options.frames,
+            frame_bytes: options.frame_bytes,
+            tail_bytes: GATHER_BYTES,
             pages: options.pages,
             node: options.node,
         };
-        let region = Region::create(&request)?;
-        let held = vec![0; (frames as usize).div_ceil(64)];
-        Ok(Self { region, frame_shift: options.frame_bytes.trailing_zeros(), frames, held })
+        let memory = Arc::new(FrameMemory::create(name, &shape)?);
+        let held = vec![0; (options.frames as usize).div_ceil(64)];
+        Ok(Self { memory, held })
     }
 
     /// The bytes `[offset, offset + length)`, if they lie in one held frame or in the gather area.
@@ -54,17 +52,18 @@ impl Umem {
     /// writes there while `self` is borrowed. Cost: a bit.
     #[inline]
     pub fn holds(&self, offset: u32, length: u32) -> bool {
-        let frame = offset >> self.frame_shift;
+        let shift = self.memory.frame_shift();
+        let frame = offset >> shift;
         let end = u64::from(offset) + u64::from(length);
-        if frame < self.frames {
-            return self.is_held(frame) && end <= u64::from(frame + 1) << self.frame_shift;
+        if frame < self.memory.frames() {
+            return self.is_held(frame) && end <= u64::from(frame + 1) << shift;
         }
         offset as usize >= self.frame_area() && end <= (self.frame_area() + GATHER_BYTES) as u64
     }
 
     /// The first byte, for descs to count from. Valid for as long as the UMEM lives.
     pub fn as_ptr(&self) -> NonNull<u8> {
-        self.region.as_ptr()
+        self.memory.as_ptr()
     }
 
     /// Bytes of frames and gather area together.
@@ -74,31 +73,28 @@ impl Umem {
 
     /// Where its pages are.
     pub fn placement(&self) -> &Placement {
-        self.region.placement()
+        self.memory.placement()
     }
 
     /// Bytes of a frame.
     pub fn frame_bytes(&self) -> u32 {
-        1 << self.frame_shift
+        self.memory.frame_bytes()
     }
 
-    /// How many frames there are.
-    pub(super) fn frames(&self) -> u32 {
-        self.frames
+    pub(super) fn memory(&self) -> &FrameMemory {
+        &self.memory
     }
 
     /// Bytes of all frames, without the gather area.
+    #[inline]
     pub(super) fn frame_area(&self) -> usize {
-        (self.frames as usize) << self.frame_shift
+        self.memory.frame_area()
     }
 
     /// The frame that a kernel's address is in, if the whole packet is.
     #[inline]
     pub(super) fn frame_of(&self, address: u64, length: u32) -> Option<u32> {
-        let frame = address >> self.frame_shift;
-        let end = address.checked_add(length.into())?;
-        let fits = frame < u64::from(self.frames) && end <= (frame + 1) << self.frame_shift;
-        fits.then_some(frame as u32)
+        self.memory.frame_of(address, length)
     }
 
     #[inline]
@@ -165,20 +161,9 @@ impl Umem {
         true
     }
 
-    /// Writes a packet into a free frame. `bytes` must fit.
-    pub(super) fn write(&mut self, frame: u32, bytes: &[u8]) {
-        assert!(frame < self.frames && bytes.len() <= 1 << self.frame_shift, "frame {frame}");
-        let to = self.at(frame << self.frame_shift);
-        // SAFETY: inside of the region, as just checked; a free frame is nobody else's (X1), and
-        // `bytes` cannot lie in the UMEM, which `&mut self` borrows.
-        unsafe { to.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
-    }
-
     #[inline]
     fn at(&self, offset: u32) -> NonNull<u8> {
-        debug_assert!((offset as usize) <= self.region.bytes());
-        // SAFETY: all callers have checked that the offset is inside of the region, or its end.
-        unsafe { self.region.as_ptr().add(offset as usize) }
+        self.memory.at(offset)
     }
 }
 
@@ -246,8 +231,10 @@ mod tests {
     #[test]
     fn frames_are_joined_and_the_word_in_front_goes_with_them() {
         let mut umem = umem();
-        umem.write(0, &[1; FRAME as usize]);
-        umem.write(1, &[2; FRAME as usize]);
+        for (frame, byte) in [(0, 1), (1, 2)] {
+            // SAFETY: no kernel knows of this memory, and there is no reference into it.
+            unsafe { umem.memory.write(frame, &[byte; FRAME as usize]) };
+        }
         assert!(!umem.gather(0, 1, 0), "it is not held");
         assert!(umem.hold(0) && umem.hold(1));
         assert!(umem.gather(256, 1792, 16) && umem.gather(FRAME + 256, 100, 16 + 1792));

@@ -58,8 +58,8 @@ pub use pcapng_encoder::PcapngEncoder;
 pub use record::{Damage, DamageKind, Direction, PacketOptions, Record, Step};
 pub use resolution::Resolution;
 pub use segment::{
-    HashKind, LOSS_CAUSES, LossCause, PlainRun, Recorded, SegmentEncoder, SegmentError,
-    SegmentIndex, Trailer, WorkEntry,
+    LOSS_CAUSES, LossCause, PlainRun, Recorded, SegmentEncoder, SegmentError, SegmentIndex,
+    Trailer, WorkEntry,
 };
 
 /// The longest captured length that is believed, in bytes.

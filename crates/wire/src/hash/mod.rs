@@ -1,126 +1,178 @@
 //! One 32-bit number a packet that is equal for all packets of a flow.
 //!
-//! | | whole packet, first fragment | later fragment |
-//! |---|---|---|
-//! | rss | addresses; ports of TCP, UDP | as its first; without ports if that was not seen |
-//! | symmetric | addresses, ports, protocol | as its first; without ports if that was not seen |
-//! | not IP | rss: 0; symmetric: MAC addresses, EtherType | |
+//! | kind | made from | later fragment | not IP |
+//! |---|---|---|---|
+//! | five-tuple | addresses, ports, protocol | as its first | MAC addresses, EtherType |
+//! | inner | the same, of the innermost packet | as its first | the same |
+//! | ip | addresses | the same | MAC addresses, EtherType |
+//! | vlan | VLAN numbers | the same | the same |
+//! | rss | addresses; ports of TCP, UDP | as its first | 0 |
+//! | byte:N | one byte | its own byte | the same |
 //!
-//! Two kinds of hash: [`HashKind::Rss`] is the Toeplitz hash as a NIC computes it with Microsoft's
-//! published key, where the directions of a conversation differ; [`HashKind::Symmetric`] gives both
-//! directions the same number. Neither has a secret: a sender who wants to hit one worker can.
+//! All kinds but `rss` and `byte:N` give both directions of a flow the same number; `rss:symmetric`
+//! does too. None has a secret: a sender who wants to hit one worker can. [`HashKind`] is the one
+//! list of them.
 //!
 //! A [`FlowHasher`] is one core's own: it remembers the first fragments it has seen (`fragments`),
-//! so all fragments of a datagram have to pass the same hasher. Nothing is allocated after `new`.
+//! so all fragments of a datagram have to pass the same hasher. A later fragment whose first was
+//! not seen is hashed without ports, or by the packet around the tunnel, and counted. Nothing is
+//! allocated after `new`.
+//!
+//! With `inner`, a fragmented datagram may be the tunnel's or lie within it, or both: a fragment's
+//! hash is remembered at each level that is one, so that whatever arrives next finds it.
 //!
 //! Invariants:
-//! - I1: a flow has one hash, whether its packets are fragmented or not, except where the ports are
-//!   unknown (first fragment not seen, snaplen shorter than the ports).
-//! - I2: for `Symmetric`, swapping the source and destination of a packet keeps its hash.
+//! - I1: a flow has one hash, whether its packets are fragmented or not, except where the ports (or
+//!   the inner headers) are unknown: first fragment not seen, snaplen or fragment too short.
+//! - I2: for a kind that [`HashKind::is_symmetric`], swapping the source and destination of a
+//!   packet keeps its hash. A tunnel's outer ports differ by direction, so `five-tuple` parts the
+//!   directions of a VXLAN, and `inner` is what keeps them together.
 //! - I3: no input panics, not even headers that belong to another packet.
 
 mod fragments;
+mod kind;
 mod symmetric;
 mod toeplitz;
 
 pub use fragments::FRAGMENTS_MAX;
-pub use toeplitz::{INPUT_BYTES_MAX, KEY_BYTES, MICROSOFT_KEY, Toeplitz};
+pub use kind::{BytePosition, HashKind, HashKindError};
+pub use toeplitz::{INPUT_BYTES_MAX, KEY_BYTES, MICROSOFT_KEY, SYMMETRIC_KEY, Toeplitz};
+
+use std::iter;
 
 use crate::headers::{self, Fragment, Headers, LinkType, Network, Ports, bytes_at, protocol};
+use crate::tunnel::{self, TUNNELS_MAX};
 use fragments::FragmentTable;
-
-/// How a log hashes its packets. The numbers are stable: logs and files may store them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum HashKind {
-    /// Not at all: every hash is 0.
-    #[default]
-    None = 0,
-    /// Toeplitz with [`MICROSOFT_KEY`]: IPv4 and IPv6, with ports for TCP and UDP only. 0 for the
-    /// rest.
-    Rss = 1,
-    /// The same for both directions of a flow, well mixed in every bit.
-    Symmetric = 2,
-}
 
 /// Hashes the packets of one receive core.
 pub struct FlowHasher {
     method: Method,
+    /// For the methods whose hash a later fragment does not show by itself.
+    fragments: Option<FragmentTable>,
     fragments_unmatched: u64,
 }
 
-// One hasher lives on each core, so the size of the largest variant costs nothing.
 enum Method {
     None,
-    Rss(Toeplitz, FragmentTable),
-    Symmetric(FragmentTable),
+    /// Of the byte at this offset.
+    Byte(usize),
+    FiveTuple,
+    Inner,
+    Ip,
+    Rss(Toeplitz),
+    Vlan,
+}
+
+/// One of the packets within each other: its headers, and where its link header starts.
+struct Layer<'h> {
+    link: LinkType,
+    start: usize,
+    headers: &'h Headers,
 }
 
 impl FlowHasher {
     /// A hasher with an empty fragment table.
     ///
-    /// Cost: allocates 64 KiB for fragments, and for `Rss` another 36 KiB of Toeplitz tables,
-    /// filled in some 10 us. Nothing for `None`.
+    /// Cost: allocates 64 KiB for fragments (`FiveTuple`, `Inner`, `Rss`), and for `Rss` another
+    /// 36 KiB of Toeplitz tables, filled in some 10 us. Nothing for the others.
     #[must_use]
     pub fn new(kind: HashKind) -> Self {
         let method = match kind {
             HashKind::None => Method::None,
-            HashKind::Rss => Method::Rss(Toeplitz::new(&MICROSOFT_KEY), FragmentTable::new()),
-            HashKind::Symmetric => Method::Symmetric(FragmentTable::new()),
+            HashKind::Byte(position) => Method::Byte(position.offset()),
+            HashKind::FiveTuple => Method::FiveTuple,
+            HashKind::Inner => Method::Inner,
+            HashKind::Ip => Method::Ip,
+            HashKind::Rss => Method::Rss(Toeplitz::new(&MICROSOFT_KEY)),
+            HashKind::RssSymmetric => Method::Rss(Toeplitz::new(&SYMMETRIC_KEY)),
+            HashKind::Vlan => Method::Vlan,
         };
-        Self { method, fragments_unmatched: 0 }
+        let is_following = matches!(method, Method::FiveTuple | Method::Inner | Method::Rss(_));
+        let fragments = is_following.then(FragmentTable::new);
+        Self { method, fragments, fragments_unmatched: 0 }
     }
 
     /// The hash of one packet, for any bytes.
     ///
-    /// Cost: one [`headers::parse`] and [`Self::hash_parsed`]; nothing for `None`.
+    /// Cost: one [`headers::parse`] and [`Self::hash_parsed`]; nothing for `None`, one load for
+    /// `Byte`.
     #[inline]
     pub fn hash(&mut self, link: LinkType, packet: &[u8]) -> u32 {
-        if matches!(self.method, Method::None) {
-            return 0;
-        }
-        // Apart from each other, so that the plain case never stores its headers.
-        match headers::parse_plain(link, packet) {
-            Some(headers) => self.hash_flow(link, &headers, packet),
-            None => self.hash_parsed(link, &headers::parse_general(link, packet), packet),
-        }
+        let hash = match &self.method {
+            Method::None => return 0,
+            Method::Byte(at) => return replicated(packet, *at),
+            Method::FiveTuple => plain(link, packet, |headers| five_tuple(headers, packet)),
+            Method::Rss(toeplitz) => plain(link, packet, |headers| rss(toeplitz, headers, packet)),
+            other => other.hash_plain(link, packet),
+        };
+        hash.unwrap_or_else(|| self.hash_general(link, packet))
     }
 
     /// The hash of a packet whose headers are already known.
     ///
-    /// Cost: `Symmetric` two or three multiplications; `Rss` one table lookup for each byte of
-    /// addresses and ports (12 or 36). A fragment adds a probe of one cache line.
+    /// Cost: `FiveTuple` two or three multiplications; `Rss` one table lookup for each byte of
+    /// addresses and ports (12 or 36); `Inner` as [`tunnel::innermost`] and `FiveTuple`. A fragment
+    /// adds a probe of one cache line.
     pub fn hash_parsed(&mut self, link: LinkType, headers: &Headers, packet: &[u8]) -> u32 {
-        let flow_hash = self.hash_flow(link, headers, packet);
-        match headers.fragment {
-            Some(fragment) => self.follow(flow_hash, headers, fragment, packet),
-            None => flow_hash,
-        }
+        self.hash_within(&Layer { link, start: 0, headers }, packet, 0)
     }
 
     /// Later fragments whose first was not in the table: it came after them, never, or too long
-    /// ago. They were hashed without ports. An absolute count since `new`.
+    /// ago. They were hashed without ports, or by the outer packet. An absolute count since `new`.
     #[must_use]
     pub fn fragments_unmatched(&self) -> u64 {
         self.fragments_unmatched
     }
 
-    /// The hash by what this packet shows itself.
+    #[inline(never)]
+    fn hash_general(&mut self, link: LinkType, packet: &[u8]) -> u32 {
+        self.hash_parsed(link, &headers::parse_general(link, packet), packet)
+    }
+
     #[inline]
-    fn hash_flow(&self, link: LinkType, headers: &Headers, packet: &[u8]) -> u32 {
+    fn looks_inside(&self, headers: &Headers) -> bool {
+        matches!(self.method, Method::Inner) && tunnel::may_carry(headers)
+    }
+
+    /// The hash of a layer that has `depth` others around it, fragments followed.
+    fn hash_within(&mut self, layer: &Layer<'_>, packet: &[u8], depth: usize) -> u32 {
+        let is_open = depth < TUNNELS_MAX && self.looks_inside(layer.headers);
+        let inner = if is_open { tunnel::inside(layer.headers, packet) } else { None };
+        let hash = match inner {
+            Some(inner) => {
+                let (link, start) = (inner.link, inner.offset as usize);
+                self.hash_within(&Layer { link, start, headers: &inner.headers }, packet, depth + 1)
+            }
+            None => self.hash_layer(layer, packet),
+        };
+        match layer.headers.fragment {
+            Some(fragment) => self.follow(hash, layer.headers, fragment, packet),
+            None => hash,
+        }
+    }
+
+    /// The hash by what this layer shows itself.
+    fn hash_layer(&self, layer: &Layer<'_>, packet: &[u8]) -> u32 {
+        let headers = layer.headers;
         match &self.method {
             Method::None => 0,
-            Method::Rss(toeplitz, _) => rss(toeplitz, headers, packet),
-            Method::Symmetric(_) => symmetric_hash(link, headers, packet),
+            Method::Byte(at) => replicated(packet, *at),
+            Method::FiveTuple | Method::Inner => {
+                symmetric_hash(layer, (headers.ports, headers.protocol), packet)
+            }
+            Method::Ip => symmetric_hash(layer, (None, 0), packet),
+            Method::Rss(toeplitz) => rss(toeplitz, headers, packet).unwrap_or(0),
+            // Number 0 says that the packet has a priority and no VLAN.
+            Method::Vlan => {
+                let numbers = headers.tags().iter().map(|tag| tag.id());
+                symmetric::vlans(numbers.filter(|number| *number != 0))
+            }
         }
     }
 
     /// The hash of a fragment: that of its datagram's first.
     fn follow(&mut self, hash: u32, headers: &Headers, part: Fragment, packet: &[u8]) -> u32 {
-        let table = match &mut self.method {
-            Method::None => return hash,
-            Method::Rss(_, table) | Method::Symmetric(table) => table,
-        };
+        let Some(table) = &mut self.fragments else { return hash };
         let key = fragments::key(headers, part, packet);
         if part.offset_bytes == 0 {
             table.remember(key, hash);
@@ -133,25 +185,55 @@ impl FlowHasher {
     }
 }
 
+impl Method {
+    /// The hash of a plain packet that is no tunnel, by the methods that are not worth their place
+    /// in the loop of every caller.
+    #[inline(never)]
+    fn hash_plain(&self, link: LinkType, packet: &[u8]) -> Option<u32> {
+        match self {
+            Self::Inner => plain(link, packet, |headers| {
+                if tunnel::may_carry(headers) { None } else { five_tuple(headers, packet) }
+            }),
+            Self::Ip => plain(link, packet, |headers| symmetric_ip(headers, (None, 0), packet)),
+            // It has no tag.
+            Self::Vlan => plain(link, packet, |_| Some(symmetric::vlans(iter::empty()))),
+            Self::None | Self::Byte(_) | Self::FiveTuple | Self::Rss(_) => None,
+        }
+    }
+}
+
+/// What `hash` makes of a plain packet; `None` for the others.
+///
+/// One use of the headers for each parse: only then do they stay in registers.
+#[inline(always)]
+fn plain(link: LinkType, packet: &[u8], hash: impl FnOnce(&Headers) -> Option<u32>) -> Option<u32> {
+    headers::parse_plain(link, packet).and_then(|headers| hash(&headers))
+}
+
+/// A byte in each of the four of a hash, so that it spreads as it is, whichever bits are used.
+#[inline]
+fn replicated(packet: &[u8], at: usize) -> u32 {
+    packet.get(at).map_or(0, |byte| u32::from_ne_bytes([*byte; 4]))
+}
+
 /// Source: Microsoft, "RSS Hashing Types": source address, destination address, source port,
 /// destination port, as in the packet. IPv6 addresses are those of the fixed header.
-#[inline]
-fn rss(toeplitz: &Toeplitz, headers: &Headers, packet: &[u8]) -> u32 {
+#[inline(always)]
+fn rss(toeplitz: &Toeplitz, headers: &Headers, packet: &[u8]) -> Option<u32> {
     let network = headers.network_offset as usize;
     let has_ports = matches!(headers.protocol, protocol::TCP | protocol::UDP);
     let ports = headers.ports.filter(|_| has_ports);
-    let hash = match headers.network {
-        Network::Ipv4 => bytes_at::<8>(packet, network + 12).map(|addresses| match ports {
-            Some(ports) => toeplitz.hash(&join::<8, 12>(addresses, ports)),
-            None => toeplitz.hash(&addresses),
-        }),
-        Network::Ipv6 => bytes_at::<32>(packet, network + 8).map(|addresses| match ports {
-            Some(ports) => toeplitz.hash(&join::<32, 36>(addresses, ports)),
-            None => toeplitz.hash(&addresses),
-        }),
-        Network::Llc | Network::None | Network::Other => None,
-    };
-    hash.unwrap_or(0)
+    match (headers.network, ports) {
+        (Network::Ipv4, Some(ports)) => {
+            Some(toeplitz.hash(&join::<8, 12>(bytes_at(packet, network + 12)?, ports)))
+        }
+        (Network::Ipv4, None) => Some(toeplitz.hash::<8>(&bytes_at(packet, network + 12)?)),
+        (Network::Ipv6, Some(ports)) => {
+            Some(toeplitz.hash(&join::<32, 36>(bytes_at(packet, network + 8)?, ports)))
+        }
+        (Network::Ipv6, None) => Some(toeplitz.hash::<32>(&bytes_at(packet, network + 8)?)),
+        (Network::Llc | Network::None | Network::Other, _) => None,
+    }
 }
 
 #[inline]
@@ -164,18 +246,29 @@ fn join<const A: usize, const N: usize>(addresses: [u8; A], ports: Ports) -> [u8
     input
 }
 
-#[inline]
-fn symmetric_hash(link: LinkType, headers: &Headers, packet: &[u8]) -> u32 {
-    let network = headers.network_offset as usize;
-    let hash = match headers.network {
-        Network::Ipv4 => bytes_at(packet, network + 12)
-            .map(|addresses| symmetric::ipv4(addresses, headers.ports, headers.protocol)),
-        Network::Ipv6 => bytes_at(packet, network + 8)
-            .map(|addresses| symmetric::ipv6(addresses, headers.ports, headers.protocol)),
-        Network::Llc | Network::None | Network::Other if link == LinkType::ETHERNET => {
-            bytes_at(packet, 0).map(|macs| symmetric::ethernet(macs, headers.ether_type))
-        }
-        Network::Llc | Network::None | Network::Other => None,
+/// By addresses and what `rest` adds, or by what an Ethernet header says if there is no IP.
+fn symmetric_hash(layer: &Layer<'_>, rest: (Option<Ports>, u8), packet: &[u8]) -> u32 {
+    let of_stations = || {
+        let macs = bytes_at(packet, layer.start).filter(|_| layer.link == LinkType::ETHERNET)?;
+        Some(symmetric::ethernet(macs, layer.headers.ether_type))
     };
-    hash.unwrap_or(0)
+    symmetric_ip(layer.headers, rest, packet).or_else(of_stations).unwrap_or(0)
+}
+
+#[inline(always)]
+fn five_tuple(headers: &Headers, packet: &[u8]) -> Option<u32> {
+    symmetric_ip(headers, (headers.ports, headers.protocol), packet)
+}
+
+#[inline(always)]
+fn symmetric_ip(headers: &Headers, rest: (Option<Ports>, u8), packet: &[u8]) -> Option<u32> {
+    let network = headers.network_offset as usize;
+    let (ports, protocol) = rest;
+    match headers.network {
+        Network::Ipv4 => bytes_at(packet, network + 12)
+            .map(|addresses| symmetric::ipv4(addresses, ports, protocol)),
+        Network::Ipv6 => bytes_at(packet, network + 8)
+            .map(|addresses| symmetric::ipv6(addresses, ports, protocol)),
+        Network::Llc | Network::None | Network::Other => None,
+    }
 }

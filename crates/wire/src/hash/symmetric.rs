@@ -45,6 +45,12 @@ pub(super) fn ethernet(macs: [u8; 12], ether_type: u16) -> u32 {
     finish(ordered_mix(source, destination), u64::from(ether_type))
 }
 
+/// Hash of a list of VLAN numbers; their order counts.
+#[inline]
+pub(super) fn vlans(numbers: impl Iterator<Item = u16>) -> u32 {
+    finish(numbers.fold(K0, |hash, number| mix(hash ^ u64::from(number), K1)), 0)
+}
+
 /// Hash of what tells datagrams between two hosts apart, with direction: for the fragment table.
 #[inline]
 pub(super) fn datagram(addresses: &[u8], id: u32, protocol: u8) -> u64 {

@@ -24,6 +24,21 @@ pub const MICROSOFT_KEY: [u8; KEY_BYTES] = [
     0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
 ];
 
+/// A key that repeats every 16 bits, so that swapping two addresses or two ports, which moves them
+/// by a multiple of 16 bits, changes nothing. The price: the upper half of a hash repeats the lower.
+///
+/// Source: Woo and Park, "Scalable TCP Session Monitoring with Symmetric Receive-side Scaling",
+/// 2012.
+pub const SYMMETRIC_KEY: [u8; KEY_BYTES] = {
+    let mut key = [0x6d; KEY_BYTES];
+    let mut at = 1;
+    while at < KEY_BYTES {
+        key[at] = 0x5a;
+        at += 2;
+    }
+    key
+};
+
 /// A Toeplitz hash with its key expanded into 36 tables of 1 KiB, of which IPv4 touches 12.
 pub struct Toeplitz {
     tables: Box<[[u32; 256]; INPUT_BYTES_MAX]>,

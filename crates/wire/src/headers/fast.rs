@@ -14,7 +14,7 @@ const IPV6_TRANSPORT: usize = NETWORK + 40;
 ///
 /// A packet is looked at only if a TCP header without options fits: the shorter ones that are UDP
 /// take the walk. Every 60-byte IPv4 frame passes.
-#[inline]
+#[inline(always)]
 pub(super) fn parse(packet: &[u8]) -> Option<Headers> {
     let head: &[u8; IPV4_TRANSPORT + 20] = packet.first_chunk()?;
     match u16::from_be_bytes([head[12], head[13]]) {
@@ -24,7 +24,7 @@ pub(super) fn parse(packet: &[u8]) -> Option<Headers> {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn ipv4(head: &[u8; IPV4_TRANSPORT + 20], packet_len: usize) -> Option<Headers> {
     // Version 4 with five words of header; neither "more fragments" nor an offset.
     if head[NETWORK] != 0x45 || head[20] & 0x3f != 0 || head[21] != 0 {
@@ -41,7 +41,7 @@ fn ipv4(head: &[u8; IPV4_TRANSPORT + 20], packet_len: usize) -> Option<Headers> 
     finish(headers, transport, IPV4_TRANSPORT, end, packet_len)
 }
 
-#[inline]
+#[inline(always)]
 fn ipv6(head: &[u8; IPV6_TRANSPORT + 20], packet_len: usize) -> Option<Headers> {
     let payload_len = usize::from(u16::from_be_bytes([head[18], head[19]]));
     if head[NETWORK] >> 4 != 6 || payload_len == 0 {
@@ -58,7 +58,7 @@ fn ipv6(head: &[u8; IPV6_TRANSPORT + 20], packet_len: usize) -> Option<Headers> 
 }
 
 /// Adds the transport header, whose first 20 bytes are `transport`, at `offset`.
-#[inline]
+#[inline(always)]
 fn finish(
     headers: Headers,
     transport: &[u8; 20],

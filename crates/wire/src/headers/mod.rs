@@ -23,7 +23,8 @@
 //! - I3: when `ports` is `Some`, the four bytes at `transport_offset` lie before `end`.
 //! - I4: tags and extension headers are bounded ([`TAGS_MAX`], [`EXTENSIONS_MAX`]), so is the time.
 //!
-//! Not done here: checksums, reassembly, tunnels, the payload of ICMP errors.
+//! Not done here: checksums, reassembly, the payload of ICMP errors. Tunnels are those of
+//! [`tunnel`](crate::tunnel).
 
 pub mod ether_type;
 pub mod protocol;
@@ -55,8 +56,9 @@ pub fn parse(link: LinkType, packet: &[u8]) -> Headers {
 
 /// [`parse`] for the plain packets that the fast path knows; `None` for the others.
 ///
-/// A caller that treats this case apart keeps the headers in registers.
-#[inline]
+/// A caller that treats this case apart keeps the headers in registers, which takes that everything
+/// is inlined, however often it is called.
+#[inline(always)]
 pub(crate) fn parse_plain(link: LinkType, packet: &[u8]) -> Option<Headers> {
     if link == LinkType::ETHERNET { fast::parse(packet) } else { None }
 }
@@ -65,8 +67,15 @@ pub(crate) fn parse_plain(link: LinkType, packet: &[u8]) -> Option<Headers> {
 // Not inlined: it would only bloat the callers' fast path.
 #[inline(never)]
 pub(crate) fn parse_general(link: LinkType, packet: &[u8]) -> Headers {
+    parse_from(link, packet, 0)
+}
+
+/// [`parse_general`] of the packet that starts `start` bytes into `packet`, which counts its
+/// offsets from the start of `packet` all the same.
+#[inline]
+pub(crate) fn parse_from(link: LinkType, packet: &[u8], start: usize) -> Headers {
     let mut headers = Headers::EMPTY;
-    Walk::run(link, packet, &mut headers);
+    Walk::run(link, packet, start, &mut headers);
     headers
 }
 

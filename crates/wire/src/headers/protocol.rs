@@ -2,10 +2,16 @@
 
 /// ICMP for IPv4, RFC 792.
 pub const ICMP: u8 = 1;
+/// IPv4 in IP, RFC 2003.
+pub const IPV4: u8 = 4;
 /// TCP, RFC 9293.
 pub const TCP: u8 = 6;
 /// UDP, RFC 768.
 pub const UDP: u8 = 17;
+/// IPv6 in IP, RFC 2473, RFC 4213.
+pub const IPV6: u8 = 41;
+/// Generic routing encapsulation, RFC 2784.
+pub const GRE: u8 = 47;
 /// ICMP for IPv6, RFC 4443.
 pub const ICMPV6: u8 = 58;
 /// SCTP, RFC 9260.

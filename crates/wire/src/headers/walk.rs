@@ -13,11 +13,12 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Walks through all layers of `packet` and enters what it finds into the empty `headers`.
-    pub(super) fn run(link: LinkType, packet: &'a [u8], headers: &'a mut Headers) {
+    /// Walks through all layers of `packet` from `start` on, and enters what it finds into the
+    /// empty `headers`.
+    pub(super) fn run(link: LinkType, packet: &'a [u8], start: usize, headers: &'a mut Headers) {
         // Offsets are u32; no real packet comes near the limit.
         let bytes = &packet[..packet.len().min(u32::MAX as usize)];
-        let mut walk = Self { bytes, at: 0, headers };
+        let mut walk = Self { bytes, at: start.min(bytes.len()), headers };
         walk.headers.outcome = walk.layers(link).err().unwrap_or(Outcome::Complete);
         walk.headers.end = walk.bytes.len() as u32;
     }

@@ -17,12 +17,12 @@ const DESC_BYTES: usize = size_of::<burstline_log::Desc>();
 
 /// Receives what is at `address` into a log and describes the first burst of it.
 pub(super) fn text(address: &str) -> Result<String, Failure> {
-    let options = OpenOptions { hash: HashKind::Symmetric, ..OpenOptions::default() };
+    let options = OpenOptions { hash: HashKind::FiveTuple, ..OpenOptions::default() };
     let config = LogConfig {
         name: "demo-burst".to_owned(),
         bytes: 1 << 20,
         max_readers: 1,
-        hash_kind: HashKind::Symmetric as u32,
+        hash_kind: HashKind::FiveTuple.code().into(),
         ..LogConfig::default()
     };
     let fail = |error: &dyn std::error::Error| Failure::new(error.to_string());

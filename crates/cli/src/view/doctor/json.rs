@@ -3,9 +3,8 @@
 use burstline_port::Probe;
 use burstline_sys::machine::{Machine, capability};
 use burstline_sys::topology::HugePages;
+use burstline_topo::KERNEL_NEEDS;
 use serde_json::{Map, Value, json};
-
-use super::KERNEL_NEEDS;
 
 /// One object.
 pub(crate) fn json(probes: &[Probe], machine: &Machine) -> Value {

@@ -6,9 +6,10 @@ use super::super::{
     PacketToWrite, PcapngEncoder, SectionDescription,
 };
 use super::{
-    ENTRY_BYTES, HASHED, HashKind, INBOUND, INTERFACE_IN_BLOCK, LOSS_CAUSES, OUTBOUND, TAIL_BYTES,
+    ENTRY_BYTES, HASHED, INBOUND, INTERFACE_IN_BLOCK, LOSS_CAUSES, OUTBOUND, TAIL_BYTES,
     TIME_IN_BLOCK, TRUNCATED, Trailer,
 };
+use crate::hash::HashKind;
 use crate::headers::LinkType;
 
 /// Fills one segment after the other with packets, worklist and trailer; see the module essay.

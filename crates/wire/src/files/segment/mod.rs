@@ -22,7 +22,7 @@ mod trailer;
 
 pub use encoder::{PlainRun, SegmentEncoder};
 pub use index::{SegmentError, SegmentIndex, WorkEntry};
-pub use trailer::{HashKind, LOSS_CAUSES, LossCause, Recorded, Trailer};
+pub use trailer::{LOSS_CAUSES, LossCause, Recorded, Trailer};
 
 /// Bytes of a worklist entry.
 const ENTRY_BYTES: usize = 16;

@@ -1,6 +1,7 @@
 //! The trailer of a segment.
 
 use super::super::{half, word};
+use crate::hash::HashKind;
 
 /// How many causes of loss a trailer has room for.
 pub const LOSS_CAUSES: usize = 8;
@@ -18,20 +19,6 @@ pub enum LossCause {
     Full = 3,
     /// The writer of the log was down.
     WriterDown = 4,
-}
-
-/// Which hash the worklist of a segment holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HashKind {
-    /// None.
-    #[default]
-    None = 0,
-    /// Toeplitz with the key of the NIC.
-    Rss = 1,
-    /// The same for both directions of a flow.
-    Symmetric = 2,
-    /// Symmetric, of the packet inside a tunnel.
-    Inner = 3,
 }
 
 /// What a segment says about itself, as it stands at its end.
@@ -81,14 +68,8 @@ impl Trailer {
         }
         let read = |at| word(bytes, at, false);
         let long = |at| u64::from(read(at)) | u64::from(read(at + 4)) << 32;
-        let hash_kind = match half(bytes, 10, false) {
-            1 => HashKind::Rss,
-            2 => HashKind::Symmetric,
-            3 => HashKind::Inner,
-            _ => HashKind::None,
-        };
         Some(Trailer {
-            hash_kind,
+            hash_kind: HashKind::from_code(half(bytes, 10, false)).unwrap_or_default(),
             segment_bytes: read(12),
             packets: read(16),
             blocks_end: read(20),
@@ -109,7 +90,7 @@ impl Trailer {
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
         put(0, &Self::MAGIC);
         put(8, &Self::VERSION.to_le_bytes());
-        put(10, &(self.hash_kind as u16).to_le_bytes());
+        put(10, &self.hash_kind.code().to_le_bytes());
         put(12, &self.segment_bytes.to_le_bytes());
         put(16, &self.packets.to_le_bytes());
         put(20, &self.blocks_end.to_le_bytes());

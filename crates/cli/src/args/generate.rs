@@ -1,0 +1,109 @@
+//! `burstline generate`.
+
+use burstline_port::{Address, AddressError, GENERATOR_KEYS};
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+
+use super::JobArgs;
+
+const EXAMPLES: &str = "\
+Examples:
+  burstline generate -o eth1 --packets 1M --size 64        as fast as it goes, by a packet socket
+  burstline generate -o xdp:eth1 --size imix --rate 9.5Gbit/s --flows 10000 --duration 60s
+  burstline generate -o eth1 --rate 100k                a packet each 10 us, on a core of its own
+  burstline generate -o eth1 --rate 1M --burst 32             the same load in bursts
+  burstline generate -o eth1 --rate 50% --size 1518           half of what the link has
+  burstline generate -o x.pcapng --packets 1000 --src 10.0.0.0/24 --dport 80,443 --protocol tcp
+  burstline generate -o eth1 --vlan 10-19 --ip 6 --size random:68-1518 --seed 7
+  burstline generate -o eth1 --template trace.pcap --packets 1M
+  burstline generate -o null: --duration 3s                   how fast this core makes packets
+  burstline count xdp:eth2 --verify                           the other end: what became of them
+
+Sinks are eth1 or afpacket:eth1, xdp:eth1, a file (x.pcapng, x.pcap?format=pcap, -), null:
+
+The last 18 bytes of each packet are its mark, big-endian: magic b57e, check (2 bytes), run and flow
+(12 and 20 bits), number in the flow (4 bytes), time due in ns since 1970 modulo 2^48 (6 bytes); in
+packets of odd length a zero follows. The least frames that have room for one are 64 bytes with
+UDP/IPv4, 76 with TCP, 20 more with IPv6, 4 with a VLAN tag, 50 with VXLAN. Others have none.";
+
+/// Send made packets, at a rate or as fast as the sink takes them
+///
+/// One thread makes packets, in the cache, and gives them to a sink. The ledger's `offered` is what
+/// was made, `delivered` what the sink took. With a rate, each packet is sent when it is due; the
+/// report says how late they were, and what rate was reached if it was not the one asked for.
+/// Everything here is also a parameter of gen:, as in 'gen:?size=64&rate=100k'.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct GenerateArgs {
+    /// Where to send: an interface, xdp:, a file, - or null:
+    #[arg(long, short, value_name = "SINK")]
+    pub(crate) output: Address,
+
+    #[command(flatten)]
+    pub(crate) recipe: RecipeArgs,
+
+    #[command(flatten)]
+    pub(crate) job: JobArgs,
+}
+
+/// A flag for each key of `gen:`, as the port has them.
+#[derive(Debug, Default)]
+pub(crate) struct RecipeArgs(Vec<(&'static str, String)>);
+
+/// The key that is a flag of every job.
+const PACKETS: &str = "packets";
+
+impl RecipeArgs {
+    /// What was typed for a key.
+    pub(crate) fn value(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| *known == key).map(|(_, value)| value.as_str())
+    }
+
+    /// The address of a generator for what was typed, a number of packets, and what is known of the
+    /// link.
+    pub(crate) fn address(
+        &self,
+        packets: Option<u64>,
+        link: Option<String>,
+    ) -> Result<Address, AddressError> {
+        let typed = self.0.iter().map(|(key, value)| (*key, value.clone()));
+        let packets = packets.map(|packets| (PACKETS, packets.to_string()));
+        let link = link.map(|link| ("link", link));
+        let parameters = typed.chain(packets).chain(link).map(|(key, value)| {
+            let value = value.replace('%', "%25").replace('&', "%26");
+            format!("{key}={value}")
+        });
+        let parameters: Vec<_> = parameters.collect();
+        match parameters.is_empty() {
+            true => "gen:".parse(),
+            false => format!("gen:?{}", parameters.join("&")).parse(),
+        }
+    }
+}
+
+impl Args for RecipeArgs {
+    fn augment_args(command: Command) -> Command {
+        let keys = GENERATOR_KEYS.iter().filter(|key| key.name != PACKETS);
+        keys.fold(command, |command, key| {
+            let flag = Arg::new(key.name).long(key.name).value_name(key.value).help(key.help);
+            command.arg(flag.help_heading("Packets"))
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for RecipeArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let keys = GENERATOR_KEYS.iter().filter(|key| key.name != PACKETS);
+        let typed =
+            keys.filter_map(|key| Some((key.name, matches.get_one::<String>(key.name)?.clone())));
+        Ok(Self(typed.collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,147 @@
+//! From flags to a plan, and from a plan to what the engine takes.
+//!
+//! A plan is followed where it can do better than the kernel: on machines of several nodes, where
+//! cores are isolated for such work, and where it was asked for (`--node N`, `--cores auto`).
+//! Elsewhere the kernel moves threads out of each other's way, and is left to it. `--cores LIST` is
+//! the user's own plan.
+
+use burstline_engine::Threads;
+use burstline_port::Address;
+use burstline_sys::memory::NodeId;
+use burstline_topo::{Inventory, Plan, PlanError, PlanRequest, SourceRequest, plan};
+
+use crate::args::values::{Cores, Node};
+use crate::args::{CommonArgs, JobArgs};
+use crate::failure::Failure;
+
+/// What a verb's threads do besides receiving.
+pub(crate) struct Workers {
+    pub(crate) count: usize,
+    pub(crate) name: &'static str,
+    /// The memory of a log.
+    pub(crate) log_bytes: usize,
+}
+
+/// Where a job goes.
+pub(crate) struct Placed {
+    pub(crate) threads: Threads,
+    /// The node of its logs; `None` leaves it to the kernel.
+    pub(crate) log_node: Option<NodeId>,
+    /// Whether threads that turn out too many for the cores may go where the kernel puts them.
+    is_flexible: bool,
+}
+
+impl Placed {
+    /// Unpins a job that turned out to have more threads than cores were planned for: its sources
+    /// are ports of several queues. Cores that the user named stay.
+    pub(crate) fn fit(&mut self, threads: usize) {
+        if self.is_flexible && self.threads.cores.len() < threads {
+            self.threads.cores.clear();
+            self.threads.stack_nodes.clear();
+        }
+    }
+}
+
+impl CommonArgs {
+    /// Places a job of these sources and workers: by the flags, by a plan, or not at all.
+    pub(crate) fn place(&self, workers: &Workers) -> Result<Placed, Failure> {
+        self.place_at(&self.sources, workers)
+    }
+}
+
+impl JobArgs {
+    /// As [`CommonArgs::place`], for a job with a thread for each of `ports`.
+    pub(crate) fn place_at(&self, ports: &[Address], workers: &Workers) -> Result<Placed, Failure> {
+        let threads = Threads {
+            class: self.priority,
+            poll: self.poll,
+            keeps_privileges: self.keep_privileges,
+            ..Threads::default()
+        };
+        let failed = |error: &dyn std::fmt::Display| Failure::new(error.to_string());
+        let inventory = Inventory::read().map_err(|error| failed(&error))?;
+        if let Some(Cores::List(cores)) = &self.cores {
+            // What one core of several names is the worker's; without workers nobody looks.
+            let receivers = cores.len().saturating_sub(workers.count).max(1);
+            let last = cores.last().and_then(|core| Some(inventory.core(*core)?.node));
+            let log_node = self.node_number().or(last);
+            let threads = Threads { cores: cores.clone(), receivers, ..threads };
+            return Ok(Placed { threads, log_node, is_flexible: false });
+        }
+        let has_isolated = inventory.cores.iter().any(|core| core.is_isolated && core.is_usable);
+        let is_asked = self.cores.is_some() || self.node != Node::Auto;
+        let unplaced =
+            |threads| Placed { threads, log_node: self.node_number(), is_flexible: true };
+        if !is_asked && inventory.nodes.len() == 1 && !has_isolated {
+            return Ok(unplaced(threads));
+        }
+        let request = PlanRequest {
+            sources: source_requests(ports, &inventory),
+            workers: Some(workers.count),
+            worker_name: workers.name.to_owned(),
+            receive_node: self.node_number(),
+            pool_node: self.node_number().filter(|_| workers.count > 0),
+            log_bytes: workers.log_bytes as u64,
+            ..PlanRequest::default()
+        };
+        match plan(&inventory, &request) {
+            Ok(plan) => Ok(Placed {
+                threads: followed(&plan, &inventory, threads),
+                log_node: plan.logs.first().map(|log| log.node).or(self.node_number()),
+                is_flexible: true,
+            }),
+            // More threads than cores: the kernel shares them out better than we would.
+            Err(error @ PlanError::TooFewCores { .. }) => {
+                let notes = vec![format!("threads are where the kernel puts them: {error}")];
+                Ok(unplaced(Threads { notes, ..threads }))
+            }
+            Err(error) => Err(Failure::usage(error.to_string())),
+        }
+    }
+
+    fn node_number(&self) -> Option<NodeId> {
+        match self.node {
+            Node::Number(node) => Some(node),
+            Node::Auto => None,
+        }
+    }
+}
+
+/// What the engine takes of a plan.
+pub(crate) fn followed(plan: &Plan, inventory: &Inventory, threads: Threads) -> Threads {
+    let receivers = plan.placement.receivers.len();
+    // Where there is one node, nothing is to be moved.
+    let has_nodes = inventory.nodes.len() > 1;
+    let stacks = plan.threads.iter().filter(|_| has_nodes).map(|thread| thread.stack_node);
+    Threads {
+        cores: plan.threads.iter().map(|thread| thread.core).collect(),
+        stack_nodes: stacks.collect(),
+        receivers,
+        notes: plan.notes.clone(),
+        ..threads
+    }
+}
+
+/// Sources as a plan knows them: the interface, and the queues that are ports of their own.
+pub(crate) fn source_requests(sources: &[Address], inventory: &Inventory) -> Vec<SourceRequest> {
+    let request = |address: &Address| {
+        let name = address.to_string();
+        let target = address.target();
+        let (interface, queue) = match address.scheme() {
+            "afpacket" => (target, None),
+            "xdp" => match target.split_once('@') {
+                Some((interface, queue)) => (interface, Some(queue)),
+                None => (target, None),
+            },
+            _ => return SourceRequest { name, ..SourceRequest::default() },
+        };
+        let known = inventory.interface(interface).filter(|_| address.scheme() == "xdp");
+        let queues = match (queue, known) {
+            (Some(queue), _) => queue.parse().ok().into_iter().collect(),
+            (None, Some(known)) => known.receive.iter().map(|queue| queue.number).collect(),
+            (None, None) => Vec::new(),
+        };
+        SourceRequest { name, interface: Some(interface.to_owned()), queues }
+    };
+    sources.iter().map(request).collect()
+}

@@ -1,0 +1,103 @@
+//! `burstline doctor plan`: where a job would go, and whether it gets there.
+
+use std::process::ExitCode;
+
+use burstline_engine::rehearse;
+use burstline_log::LogConfig;
+use burstline_sys::afpacket::present_interfaces;
+use burstline_topo::{
+    Inventory, LogSharing, PlanError, PlanRequest, SourceRequest, findings, plan as place,
+};
+use serde_json::json;
+
+use super::inventory;
+use crate::args::{DoctorPlanArgs, Mode};
+use crate::failure::Failure;
+use crate::placement::source_requests;
+use crate::view;
+
+/// Plans, and carries the plan out if asked.
+pub(super) fn plan(args: &DoctorPlanArgs) -> Result<ExitCode, Failure> {
+    let inventory = inventory(args.machine.as_deref())?;
+    let sources = source_requests(&args.sources, &inventory);
+    known_interfaces(&sources, &inventory, args)?;
+    let plan = place(&inventory, &request(args, sources)).map_err(|error| usage(&error))?;
+    let found = findings(&inventory, Some(&plan));
+    let defects: Vec<_> = found.into_iter().filter(|finding| finding.is_defect).collect();
+    let rehearsal = args.r#try.then(|| rehearse(&plan)).transpose()?;
+    let faults = rehearsal.as_ref().map(|rehearsal| rehearsal.faults(&plan)).unwrap_or_default();
+    let text = match args.json {
+        true => {
+            let mut object = json!({ "command": "doctor plan" });
+            object["plan"] = view::doctor::plan_json(&plan);
+            object["findings"] = view::doctor::findings_json(&defects);
+            if let Some(rehearsal) = &rehearsal {
+                object["tried"] = view::doctor::rehearsal_json(&plan, rehearsal);
+            }
+            format!("{object}\n")
+        }
+        false => {
+            let defects = match defects.len() {
+                0 => String::new(),
+                1 => "\n1 defect of this machine: burstline doctor\n".to_owned(),
+                defects => format!("\n{defects} defects of this machine: burstline doctor\n"),
+            };
+            let tried = rehearsal.as_ref();
+            let tried = tried.map(|rehearsal| view::doctor::rehearsal_text(&plan, rehearsal));
+            view::doctor::plan_text(&plan) + &tried.unwrap_or_default() + &defects
+        }
+    };
+    view::print(&text)?;
+    match faults.is_empty() {
+        true => Ok(ExitCode::SUCCESS),
+        false => Err(Failure::new(format!("not as planned: {}", faults.join("; ")))),
+    }
+}
+
+fn request(args: &DoctorPlanArgs, sources: Vec<SourceRequest>) -> PlanRequest {
+    let number = |number: Option<u64>| number.and_then(|number| usize::try_from(number).ok());
+    PlanRequest {
+        sources,
+        receivers: number(args.receivers),
+        workers: number(args.workers),
+        worker_name: "worker".to_owned(),
+        sharing: match args.mode {
+            Mode::Copy => LogSharing::Copy,
+            Mode::Share => LogSharing::Share,
+        },
+        placement: args.placement.clone(),
+        receive_node: args.node,
+        pool_node: args.pool_node,
+        stack_node: args.stack_node,
+        cores: args.cores.as_deref().map(<[_]>::to_vec).unwrap_or_default(),
+        may_share_cores: args.share_cores,
+        log_bytes: LogConfig::default().bytes as u64,
+    }
+}
+
+/// A plan for an interface that is not there would be a plan for nothing.
+fn known_interfaces(
+    sources: &[SourceRequest],
+    inventory: &Inventory,
+    args: &DoctorPlanArgs,
+) -> Result<(), Failure> {
+    let mut present: Vec<String> =
+        inventory.interfaces.iter().map(|interface| interface.name.clone()).collect();
+    if args.machine.is_none() {
+        // /sys may show another network namespace than ours.
+        present.extend(present_interfaces());
+        present.sort();
+        present.dedup();
+    }
+    for source in sources {
+        if let Some(interface) = source.interface.clone().filter(|name| !present.contains(name)) {
+            let source_name = source.name.clone();
+            return Err(usage(&PlanError::NoSuchInterface { source_name, interface, present }));
+        }
+    }
+    Ok(())
+}
+
+fn usage(error: &PlanError) -> Failure {
+    Failure::usage(error.to_string())
+}

@@ -1,0 +1,82 @@
+//! `burstline generate`.
+
+use std::fs;
+use std::process::ExitCode;
+use std::slice;
+
+use burstline_engine::{EngineError, GenerateOptions, Progress, Source};
+use burstline_port::{AddressError, OpenOptions, PortError, open_sink};
+
+use crate::args::GenerateArgs;
+use crate::failure::Failure;
+use crate::placement::Workers;
+use crate::view::{Stream, View};
+use crate::{job, signals};
+
+/// Sends what a recipe makes.
+pub(crate) fn generate(args: &GenerateArgs) -> Result<ExitCode, Failure> {
+    let common = &args.job;
+    let stop = signals::stop_flag()?;
+    let nobody = Workers { count: 0, name: "", log_bytes: 0 };
+    let threads = common.place_at(slice::from_ref(&args.output), &nobody)?.threads;
+    let address = args.recipe.address(common.packets, link_of(args))?;
+    let ports = OpenOptions::default();
+    let source = Source::open(&address, &ports).map_err(as_flag)?;
+    let mut limits = common.limits();
+    // The source's own: so the report says that it has ended.
+    limits.packets = None;
+    let options = GenerateOptions { limits, threads };
+    let progress = Progress::new(1);
+    let is_stdout = args.output.scheme() == "file" && args.output.target() == "-";
+    let stream = if is_stdout { Stream::Stderr } else { Stream::Stdout };
+    let mut view = View::new("generate", common, stream);
+    let mut about = None;
+    let report = job::watch(&mut view, &progress, &stop, common.keep_privileges, || {
+        let open = || open_sink(&args.output, &ports);
+        let generated = burstline_engine::generate(source, open, &options, &stop, &progress)?;
+        about = Some(generated);
+        Ok(burstline_engine::Report::default())
+    });
+    report?;
+    let Some(mut generated) = about else { return Err(Failure::new("nothing was generated")) };
+    let report = std::mem::take(&mut generated.report);
+    job::conclude(&view.with_generated(generated), &report, false)
+}
+
+/// What the sink's interface can carry, where a part of it was asked for.
+fn link_of(args: &GenerateArgs) -> Option<String> {
+    let is_part = args.recipe.value("rate").is_some_and(|rate| rate.ends_with('%'));
+    let is_live = ["afpacket", "xdp"].contains(&args.output.scheme());
+    if !is_part || !is_live || args.recipe.value("link").is_some() {
+        return None;
+    }
+    let interface = args.output.target().split('@').next()?;
+    let speed = fs::read_to_string(format!("/sys/class/net/{interface}/speed")).ok()?;
+    let megabits: u64 = speed.trim().parse().ok()?;
+    Some(format!("{megabits}Mbit"))
+}
+
+/// An error about a parameter of `gen:`, as one about the flag that it came from.
+fn as_flag(error: EngineError) -> Failure {
+    match error {
+        EngineError::Port(PortError::Address(AddressError::Value {
+            key, value, reason, ..
+        })) => Failure::usage(format!("invalid value '{value}' for '--{key}': {reason}")),
+        other => other.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burstline_port::Address;
+
+    use super::*;
+
+    #[test]
+    fn an_error_names_the_flag() {
+        let address: Address = "gen:?rate=2G".parse().unwrap();
+        let error = Source::open(&address, &OpenOptions::default()).err().unwrap();
+        let said = format!("{:?}", as_flag(error));
+        assert!(said.contains("invalid value '2G' for '--rate': that is"), "{said}");
+    }
+}

@@ -1,0 +1,170 @@
+//! What a test of a network has found: how packets were sent, and what became of them.
+
+use std::fmt::Write;
+
+use burstline_engine::{FlowVerdict, Generated, Latency, Limit, Verdict, WINDOW};
+use serde_json::{Value, json};
+
+use super::Findings;
+use super::words::{count_text, rate_text};
+
+/// The most flows that have a line each in text.
+const FLOWS_SHOWN: usize = 16;
+
+/// The findings as text.
+pub(super) fn text(findings: &Findings) -> String {
+    let mut text = String::new();
+    if let Some(generated) = &findings.generated {
+        generated_text(&mut text, generated);
+    }
+    if let Some(verdict) = &findings.verdict {
+        verdict_text(&mut text, verdict);
+    }
+    text
+}
+
+/// Adds the findings to a report.
+pub(super) fn add_to(report: &mut Value, findings: &Findings) {
+    if let Some(generated) = &findings.generated {
+        report["generate"] = json!({
+            "asked_pps": generated.asked_pps,
+            "reached_pps": generated.reached_pps,
+            "limit": generated.limit.map(limit_name),
+            "lateness_ns": generated.lateness.as_ref().map(latency),
+        });
+    }
+    if let Some(verdict) = &findings.verdict {
+        report["verify"] = json!({
+            "good": verdict.is_good(),
+            "packets": verdict.packets,
+            "unique": verdict.unique,
+            "lost": verdict.lost,
+            "lost_at_start": verdict.lost_at_start,
+            "duplicates": verdict.duplicates,
+            "reordered": verdict.reordered,
+            "too_late": verdict.too_late,
+            "corrupted": verdict.corrupted,
+            "unmarked": verdict.unmarked,
+            "cut": verdict.cut,
+            "clock_behind": verdict.clock_behind,
+            "latency_ns": latency(&verdict.latency),
+            "flows": verdict.flows.iter().map(flow).collect::<Vec<_>>(),
+        });
+    }
+}
+
+fn limit_name(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Core => "core",
+        Limit::Sink => "sink",
+    }
+}
+
+fn generated_text(text: &mut String, generated: &Generated) {
+    // Writing to a string does not fail, here and below.
+    if let Some(asked) = generated.asked_pps {
+        let (asked, reached) = (rate_text(asked, "pps"), rate_text(generated.reached_pps, "pps"));
+        let limit = match generated.limit {
+            None => "kept",
+            Some(Limit::Core) => "the core's limit",
+            Some(Limit::Sink) => "the sink's limit",
+        };
+        let _ = writeln!(text, "pace     asked {asked}, reached {reached}: {limit}");
+    }
+    if let Some(lateness) = &generated.lateness {
+        let _ = writeln!(text, "late     {}", latency_text(lateness));
+    }
+}
+
+fn verdict_text(text: &mut String, verdict: &Verdict) {
+    let n = count_text;
+    let _ = writeln!(
+        text,
+        "verify   {} intact, {} lost ({} at the start), {} duplicates, {} reordered, {} corrupted",
+        n(verdict.unique),
+        n(verdict.lost),
+        n(verdict.lost_at_start),
+        n(verdict.duplicates),
+        n(verdict.reordered),
+        n(verdict.corrupted),
+    );
+    let others = [
+        (verdict.unmarked, "without a mark".to_owned()),
+        (verdict.cut, "cut, so that nothing is known of them".to_owned()),
+        (verdict.too_late, format!("more than {WINDOW} behind: late or duplicates")),
+        (verdict.clock_behind, "here before they were due, by the two clocks".to_owned()),
+    ];
+    for (count, what) in others.into_iter().filter(|(count, _)| *count > 0) {
+        let _ = writeln!(text, "         {} {what}", n(count));
+    }
+    let _ = writeln!(text, "latency  {}", latency_text(&verdict.latency));
+    if verdict.flows.len() > 1 {
+        let _ = writeln!(
+            text,
+            "{:<12} {:>13} {:>11} {:>11} {:>11} {:>11} {:>11}",
+            "flow", "intact", "missing", "duplicates", "reordered", "corrupted", "p99 us"
+        );
+    }
+    for flow in verdict.flows.iter().filter(|_| verdict.flows.len() > 1).take(FLOWS_SHOWN) {
+        let p99 = flow.latency.as_ref().map_or("-".to_owned(), |known| micros(known.at(99.0)));
+        let name = format!("{}.{}", flow.stream.run(), flow.stream.flow());
+        let _ = writeln!(
+            text,
+            "{name:<12} {:>13} {:>11} {:>11} {:>11} {:>11} {p99:>11}",
+            n(flow.unique),
+            n(flow.missing),
+            n(flow.duplicates),
+            n(flow.reordered),
+            n(flow.corrupted),
+        );
+    }
+    if verdict.flows.len() > FLOWS_SHOWN {
+        let more = count_text((verdict.flows.len() - FLOWS_SHOWN) as u64);
+        let _ = writeln!(text, "         and {more} more flows; --json has them all");
+    }
+}
+
+fn micros(time_ns: u64) -> String {
+    format!("{:.1}", time_ns as f64 / 1e3)
+}
+
+fn latency_text(latency: &Latency) -> String {
+    if latency.packets == 0 {
+        return "of no packet".to_owned();
+    }
+    let percentiles: Vec<_> = latency
+        .percentiles
+        .iter()
+        .map(|(percent, time_ns)| format!("p{percent} {}", micros(*time_ns)))
+        .collect();
+    let (least, most) = (micros(latency.least_ns), micros(latency.most_ns));
+    format!("min {least}, {}, max {most} us", percentiles.join(", "))
+}
+
+fn flow(flow: &FlowVerdict) -> Value {
+    json!({
+        "run": flow.stream.run(),
+        "flow": flow.stream.flow(),
+        "unique": flow.unique,
+        "missing": flow.missing,
+        "missing_at_start": flow.missing_at_start,
+        "duplicates": flow.duplicates,
+        "reordered": flow.reordered,
+        "too_late": flow.too_late,
+        "corrupted": flow.corrupted,
+        "latency_ns": flow.latency.as_ref().map(latency),
+    })
+}
+
+fn latency(latency: &Latency) -> Value {
+    let percentiles = latency.percentiles.iter();
+    let percentiles =
+        percentiles.map(|(percent, time_ns)| (format!("p{percent}"), (*time_ns).into()));
+    json!({
+        "packets": latency.packets,
+        "min": latency.least_ns,
+        "mean": latency.mean_ns,
+        "max": latency.most_ns,
+        "percentiles": percentiles.collect::<serde_json::Map<_, _>>(),
+    })
+}

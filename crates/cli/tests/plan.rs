@@ -1,0 +1,135 @@
+//! `doctor`, `doctor plan` and `doctor snapshot`: what they print, and that a plan comes out so.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use support::{Directory, Run, last_object, run};
+
+/// A machine of two sockets, as `crates/topo` has it.
+fn two_sockets() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../topo/fixtures/two-sockets.txt");
+    path.to_string_lossy().into_owned()
+}
+
+fn plan(flags: &[&str]) -> Run {
+    run(&[&["doctor", "plan"], flags].concat())
+}
+
+#[test]
+fn a_plan_for_another_machine() {
+    let machine = two_sockets();
+    let run = plan(&["eth0", "--workers", "2", "--machine", &machine]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.stdout.starts_with("placement A_AA: A is node 1\n"), "{}", run.stdout);
+    assert!(run.stdout.contains("eth0 is at node 1"), "{}", run.stdout);
+
+    let flags = ["--placement", "A_AB", "--node", "0", "--mode", "share", "--pool-node", "1"];
+    let run = plan(&[&flags[..], &["--json", "--machine", &machine]].concat());
+    let object = last_object(&run.stdout);
+    assert_eq!(object["plan"]["placement"], "A_AB");
+    assert_eq!(object["plan"]["nodes"], Value::from(vec![0, 1]));
+    assert_eq!(object["plan"]["logs"][0]["node"], 1);
+    assert_eq!(object["plan"]["threads"][2]["node"], 1);
+    assert!(object["findings"].as_array().is_some_and(|found| !found.is_empty()), "{object}");
+}
+
+#[test]
+fn what_cannot_be_planned_is_one_line_and_a_usage_error() {
+    let machine = two_sockets();
+    let cases: [(&[&str], &str); 7] = [
+        (&["--placement", "A_BC"], "needs 3 nodes"),
+        (&["--placement", "B_AA"], "B comes before A"),
+        (&["--placement", "A_AB", "--workers", "3"], "contradict"),
+        (&["--workers", "0"], "--workers"),
+        (&["--workers", "99"], "physical cores"),
+        (&["eth7"], "there is no interface eth7; there are eth0"),
+        (&["--cores", "0,99", "--workers", "1"], "core 99"),
+    ];
+    for (flags, expected) in cases {
+        let run = plan(&[flags, &["--machine", &machine]].concat());
+        assert_eq!(run.code, Some(2), "{flags:?}: {}", run.stdout);
+        assert!(run.stderr.contains(expected) && run.stderr.lines().count() == 1, "{}", run.stderr);
+    }
+    let wrong = plan(&["--machine", "/dev/null"]);
+    assert_eq!(wrong.code, Some(1));
+    assert!(wrong.stderr.contains("no snapshot of a machine"), "{}", wrong.stderr);
+}
+
+#[test]
+fn a_plan_that_is_tried_comes_out_as_planned() {
+    for flags in [&["--workers", "1"][..], &["--workers", "3", "--share-cores"], &["gen:"]] {
+        let run = plan(&[flags, &["--try", "--json"]].concat());
+        if run.stderr.contains("physical cores") {
+            eprintln!("skipped: a_plan_that_is_tried: {}", run.stderr);
+            continue;
+        }
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        let object = last_object(&run.stdout);
+        let (plan, tried) = (&object["plan"], &object["tried"]);
+        assert_eq!(tried["faults"], Value::Array(Vec::new()));
+        assert_eq!(tried["packets_seen"], tried["packets_sent"]);
+        let threads = plan["threads"].as_array().unwrap().iter();
+        for (planned, found) in threads.zip(tried["threads"].as_array().unwrap()) {
+            let stack = found["stack_pages"].as_object().unwrap();
+            assert_eq!(stack.len(), 1, "{found}");
+            assert!(stack[&planned["stack_node"].to_string()].as_u64() > Some(0), "{found}");
+        }
+    }
+}
+
+#[test]
+fn the_doctor_and_its_commands_agree() {
+    let machine = two_sockets();
+    let text = run(&["doctor", "--machine", &machine]);
+    assert_eq!(text.code, Some(0), "{}", text.stderr);
+    let commands = run(&["doctor", "--fix-commands", "--machine", &machine]).stdout;
+    assert!(commands.lines().any(|line| line == "sysctl -w kernel.numa_balancing=0"), "{commands}");
+    for command in commands.lines() {
+        assert!(text.stdout.contains(&format!("mend: {command}")), "{command}");
+    }
+    let object = last_object(&run(&["doctor", "--json", "--machine", &machine]).stdout);
+    let found = object["findings"].as_array().unwrap();
+    let mends = found.iter().flat_map(|finding| finding["mend"].as_array().unwrap());
+    assert_eq!(mends.count(), commands.lines().count());
+    for finding in found.iter().filter(|finding| finding["is_defect"] == true) {
+        assert!(finding["cost"].is_string() && finding["cost_source"].is_string(), "{finding}");
+    }
+    assert_eq!(run(&["doctor"]).code, Some(0), "this machine, whatever is wrong with it");
+}
+
+#[test]
+fn a_snapshot_of_this_machine_is_this_machine() {
+    let directory = Directory::new("snapshot");
+    let file = directory.file("machine.txt");
+    fs::write(&file, run(&["doctor", "snapshot"]).stdout).unwrap();
+    // Which core is the best one changes while other tests hold cores.
+    for key in ["placement", "nodes", "feeds"] {
+        let (here, there) = (plan(&["--json"]), plan(&["--json", "--machine", &file]));
+        let (here, there) = (last_object(&here.stdout), last_object(&there.stdout));
+        assert_eq!(here["plan"][key], there["plan"][key]);
+    }
+    let nodes = |flags: &[&str]| {
+        let found = last_object(&run(&[&["doctor", "--json"], flags].concat()).stdout);
+        let found = found["findings"].as_array().unwrap().iter();
+        found.filter(|finding| finding["name"] == "cores").cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(nodes(&[]), nodes(&["--machine", &file]));
+}
+
+#[test]
+fn a_report_says_where_stacks_are() {
+    let run = run(&["capture", "gen:?packets=100", "-w", "null:", "--cores", "0,0", "--json"]);
+    assert_eq!(run.code, Some(2), "twice the same core: {}", run.stdout);
+    let job = ["count", "gen:?packets=100", "--cores", "auto"];
+    let object = last_object(&support::run(&[&job[..], &["--json"]].concat()).stdout);
+    let thread = &object["placement"]["threads"][0];
+    assert_eq!(thread["stack_node"], thread["node"], "{thread}");
+    assert!(thread["stack_pages"][thread["node"].to_string()].as_u64() > Some(0), "{thread}");
+    let text = support::run(&job).stdout;
+    let node = &thread["node"];
+    assert!(text.contains(&format!("places   poll-0 on node {node}, stack on {node}")), "{text}");
+}

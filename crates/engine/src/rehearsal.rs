@@ -1,0 +1,172 @@
+//! A rehearsal: a plan is carried out with small logs and a few packets, and the kernel is asked
+//! where everything came to lie.
+//!
+//! ```text
+//!   for each thread of the plan      pin, move the stack, write or read its logs, look
+//!   for each log                     make it on its node, look
+//! ```
+//!
+//! Nothing is received and nothing measured: it proves where pages are, on the machine that the
+//! plan is for.
+
+use std::collections::BTreeMap;
+use std::thread;
+
+use burstline_log::{Log, LogConfig, Meta, Policy, Reader, ReaderConfig, Start, Writer};
+use burstline_sys::memory::{NodeId, PageChoice};
+use burstline_topo::Plan;
+
+use crate::EngineError;
+use crate::job::{Threads, spawn};
+use crate::report::ThreadPlace;
+
+/// Packets through each log, of [`PACKET_BYTES`] bytes: together less than one segment.
+const PACKETS: u64 = 1000;
+const PACKET_BYTES: usize = 60;
+
+/// The memory of each log: the least that has whole 2 MiB pages.
+const LOG_BYTES: usize = 2 << 20;
+
+/// How long a reader sleeps at most before it looks again, in ns.
+const PATIENCE_NS: u64 = 100_000_000;
+
+/// What came of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rehearsal {
+    /// Its threads, in the order of the plan.
+    pub threads: Vec<ThreadPlace>,
+    /// Its logs, in the order of the plan: pages by node.
+    pub logs: Vec<BTreeMap<NodeId, usize>>,
+    /// Packets that the workers were to see, and saw.
+    pub packets: (u64, u64),
+}
+
+impl Rehearsal {
+    /// What is not as planned, a line each.
+    pub fn faults(&self, plan: &Plan) -> Vec<String> {
+        let mut faults = Vec::new();
+        for (planned, found) in plan.threads.iter().zip(&self.threads) {
+            if found.pinned_to != Some(planned.core) || found.node != Some(planned.node) {
+                let node = found.node.map(|node| node.to_string()).unwrap_or_default();
+                faults.push(format!("{} runs on node {node}, not {}", planned.name, planned.node));
+            }
+            faults.extend(elsewhere(&planned.name, "stack", planned.stack_node, &found.stack));
+        }
+        for (planned, found) in plan.logs.iter().zip(&self.logs) {
+            faults.extend(elsewhere(&planned.name, "log", planned.node, found));
+        }
+        let (sent, seen) = self.packets;
+        if sent != seen {
+            faults.push(format!("{sent} packets to see, {seen} seen"));
+        }
+        faults
+    }
+}
+
+/// Says so if not all pages are on the node planned, or none is known.
+fn elsewhere(
+    name: &str,
+    what: &str,
+    planned: NodeId,
+    found: &BTreeMap<NodeId, usize>,
+) -> Option<String> {
+    let pages: usize = found.values().sum();
+    let there = found.get(&planned).copied().unwrap_or(0);
+    (pages == 0 || there < pages).then(|| {
+        format!("{what} of {name}: {} of {pages} pages are not on node {planned}", pages - there)
+    })
+}
+
+/// Carries `plan` out.
+///
+/// # Errors
+/// A log could not be made, a thread not be started, pinned, or its stack not be moved.
+pub fn rehearse(plan: &Plan) -> Result<Rehearsal, EngineError> {
+    let threads = Threads {
+        cores: plan.threads.iter().map(|thread| thread.core).collect(),
+        stack_nodes: plan.threads.iter().map(|thread| thread.stack_node).collect(),
+        ..Threads::default()
+    };
+    let mut writers: Vec<Vec<Writer>> = plan.threads.iter().map(|_| Vec::new()).collect();
+    let mut readers: Vec<Vec<Reader>> = plan.threads.iter().map(|_| Vec::new()).collect();
+    let (mut logs, mut expected) = (Vec::new(), 0);
+    for planned in &plan.logs {
+        let (log, writer) = Log::create(LogConfig {
+            name: "rehearsal".to_owned(),
+            bytes: LOG_BYTES,
+            pages: PageChoice::Auto,
+            node: Some(planned.node),
+            max_readers: planned.readers.len(),
+            ..LogConfig::default()
+        })?;
+        for &reader in &planned.readers {
+            let config =
+                ReaderConfig { policy: Policy::Lossless, window: 1, start: Start::Segment };
+            readers[reader].push(log.attach(config)?);
+            expected += PACKETS;
+        }
+        writers[planned.writer].push(writer);
+        logs.push(log.placement().nodes.clone());
+    }
+    let (places, seen) = run(plan, &threads, writers, readers)?;
+    Ok(Rehearsal { threads: places, logs, packets: (expected, seen) })
+}
+
+/// Runs all threads to their end.
+fn run(
+    plan: &Plan,
+    threads: &Threads,
+    writers: Vec<Vec<Writer>>,
+    readers: Vec<Vec<Reader>>,
+) -> Result<(Vec<ThreadPlace>, u64), EngineError> {
+    thread::scope(|scope| {
+        let mut crew = Vec::new();
+        let roles = plan.threads.iter().zip(writers).zip(readers).enumerate();
+        for (index, ((planned, writers), readers)) in roles {
+            crew.push(spawn(scope, &planned.name, move || {
+                let place = threads.settle(index, &planned.name);
+                // Whatever came of that, the writers are closed, so that nobody waits for ever.
+                writers.into_iter().for_each(write);
+                let seen: u64 = readers.into_iter().map(read).sum();
+                let mut place = place?;
+                place.look();
+                Ok::<_, EngineError>((place, seen))
+            })?);
+        }
+        let (mut places, mut packets) = (Vec::new(), 0);
+        for thread in crew {
+            let done = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let (place, seen) = done?;
+            places.push(place);
+            packets += seen;
+        }
+        Ok((places, packets))
+    })
+}
+
+fn write(mut writer: Writer) {
+    for number in 0..PACKETS {
+        let mut packet = [0; PACKET_BYTES];
+        packet[..8].copy_from_slice(&number.to_ne_bytes());
+        // They fit into one segment: the log is never full.
+        let _ = writer.append(&packet, &Meta::new(number, PACKET_BYTES as u32, 0));
+    }
+    writer.publish();
+}
+
+/// Returns how many packets came that are what was written.
+fn read(mut reader: Reader) -> u64 {
+    let mut seen: u64 = 0;
+    while !reader.is_finished() {
+        match reader.next_burst() {
+            Some(burst) => {
+                for packet in burst.packets() {
+                    let is_next = packet.bytes().first_chunk() == Some(&seen.to_ne_bytes());
+                    seen += u64::from(is_next);
+                }
+            }
+            None => reader.wait(PATIENCE_NS),
+        }
+    }
+    seen
+}

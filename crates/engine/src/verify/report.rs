@@ -1,0 +1,149 @@
+//! What a verifier has found, as plain data.
+
+use burstline_wire::mark::Stream;
+use hdrhistogram::Histogram;
+
+use super::Verifier;
+
+/// How long packets took, from when they were due to when they were had, in ns.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Latency {
+    /// Packets that were timed.
+    pub packets: u64,
+    /// The least.
+    pub least_ns: u64,
+    /// The mean.
+    pub mean_ns: f64,
+    /// The most.
+    pub most_ns: u64,
+    /// Per cent of the packets, and the time that so many did not exceed, to three digits.
+    pub percentiles: Vec<(f64, u64)>,
+}
+
+/// One flow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowVerdict {
+    /// Which.
+    pub stream: Stream,
+    /// Packets that came intact, each once.
+    pub unique: u64,
+    /// Packets up to the last one that came, which did not come intact.
+    pub missing: u64,
+    /// Of these, packets before the first that came.
+    pub missing_at_start: u64,
+    /// Packets that came again.
+    pub duplicates: u64,
+    /// Packets that came after a later one.
+    pub reordered: u64,
+    /// Packets too late to be told from duplicates.
+    pub too_late: u64,
+    /// Corrupted packets that seem to be of this flow.
+    pub corrupted: u64,
+    /// How long packets took; of the first flows only.
+    pub latency: Option<Latency>,
+}
+
+/// All flows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// Packets that were looked at.
+    pub packets: u64,
+    /// Packets that came intact, each once.
+    pub unique: u64,
+    /// Packets that did not come: of those up to the last one of their flow, or of all that were
+    /// sent where that is known.
+    pub lost: u64,
+    /// Of these, packets before the first one of their flow.
+    pub lost_at_start: u64,
+    /// Packets that came again.
+    pub duplicates: u64,
+    /// Packets that came after a later one of their flow.
+    pub reordered: u64,
+    /// Packets too late to be told from duplicates.
+    pub too_late: u64,
+    /// Packets that are not as they were sent.
+    pub corrupted: u64,
+    /// Packets without a mark: not generated, or without room for one.
+    pub unmarked: u64,
+    /// Packets without their end, where the mark is.
+    pub cut: u64,
+    /// Packets that came before they were due, by the clocks of sender and receiver.
+    pub clock_behind: u64,
+    /// How long packets took.
+    pub latency: Latency,
+    /// Each flow, in the order in which they came.
+    pub flows: Vec<FlowVerdict>,
+}
+
+impl Verdict {
+    /// Whether all came once, in order and as it was sent, and there was something.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        let defects = [self.lost, self.duplicates, self.reordered, self.too_late, self.corrupted];
+        defects.iter().all(|count| *count == 0) && self.unique > 0 && self.cut == 0
+    }
+}
+
+impl Verifier {
+    /// What it has found. `sent`: how many packets with a mark were sent, where that is known.
+    #[must_use]
+    pub fn verdict(&self, sent: Option<u64>) -> Verdict {
+        let flows: Vec<FlowVerdict> = self
+            .flows
+            .iter()
+            .map(|flow| FlowVerdict {
+                stream: flow.stream,
+                unique: flow.unique,
+                missing: flow.missing(),
+                missing_at_start: flow.first,
+                duplicates: flow.duplicates,
+                reordered: flow.reordered,
+                too_late: flow.too_late,
+                corrupted: flow.corrupted,
+                latency: flow.latency.as_ref().map(Latency::of),
+            })
+            .collect();
+        let sum = |of: fn(&FlowVerdict) -> u64| flows.iter().map(of).sum::<u64>();
+        let unique = sum(|flow| flow.unique);
+        let missing = match sent {
+            Some(sent) => sent.saturating_sub(unique),
+            None => sum(|flow| flow.missing),
+        };
+        Verdict {
+            packets: self.packets,
+            unique,
+            lost: missing.saturating_sub(self.corrupted),
+            lost_at_start: sum(|flow| flow.missing_at_start),
+            duplicates: sum(|flow| flow.duplicates),
+            reordered: sum(|flow| flow.reordered),
+            too_late: sum(|flow| flow.too_late),
+            corrupted: self.corrupted,
+            unmarked: self.unmarked,
+            cut: self.cut,
+            clock_behind: self.clock_behind,
+            latency: Latency::of(&self.latency),
+            flows,
+        }
+    }
+}
+
+impl Latency {
+    pub(crate) fn of(histogram: &Histogram<u64>) -> Self {
+        let percents = [50.0, 90.0, 99.0, 99.9, 99.99];
+        let at = |percent: f64| (percent, histogram.value_at_quantile(percent / 100.0));
+        Self {
+            packets: histogram.len(),
+            least_ns: histogram.min(),
+            mean_ns: histogram.mean(),
+            most_ns: histogram.max(),
+            percentiles: percents.into_iter().map(at).collect(),
+        }
+    }
+
+    /// The time that `percent` of the packets did not exceed; 0 where that is not known.
+    #[must_use]
+    pub fn at(&self, percent: f64) -> u64 {
+        let found = self.percentiles.iter().find(|(known, _)| *known == percent);
+        found.map_or(0, |&(_, time_ns)| time_ns)
+    }
+}

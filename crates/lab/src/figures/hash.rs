@@ -1,0 +1,125 @@
+//! What a flow hash adds to an append: the same packets into the same log, with and without.
+//!
+//! One core, no reader, so that segments go round in the cache: the difference is the hash alone.
+//! The target is that hash and distribution together add less than 15 ns a packet at 64 bytes.
+
+use std::time::Instant;
+
+use burstline_log::{Appended, Log, LogConfig, Meta, Writer};
+use burstline_sys::affinity;
+use burstline_wire::hash::{FlowHasher, HashKind};
+use burstline_wire::headers::LinkType;
+
+use super::Context;
+use crate::conditions::Conditions;
+use crate::contest::alternate;
+use crate::ours::SEGMENT_BYTES;
+use crate::pages;
+use crate::report::{Better, Figure, Outcome};
+use crate::rivals::BURST;
+use crate::statistics::Quartiles;
+use crate::traffic;
+
+const LOG_BYTES: usize = 2 << 20;
+/// A 64-byte frame without its FCS.
+const PACKET_BYTES: usize = 60;
+/// Flows that take turns: their packets fill a second-level cache and no more.
+const FLOWS: u16 = 1024;
+
+type Packet = [u8; PACKET_BYTES];
+
+/// `hash-64` with five-tuple, `hash-64-KIND` with another.
+pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
+    let kind = name.strip_prefix("hash-64-").unwrap_or("five-tuple");
+    let kind: HashKind = kind.parse().map_err(|error| format!("{error}"))?;
+    let packets: u64 = if context.smoke { 8192 } else { 8 << 20 };
+    let (log, mut writer) = pages::with_best(LOG_BYTES, |pages| {
+        let (name, segment_bytes) = ("hash".to_owned(), SEGMENT_BYTES);
+        let bytes = LOG_BYTES;
+        Log::create(LogConfig { name, bytes, segment_bytes, pages, ..LogConfig::default() })
+    })
+    .map_err(|error| error.to_string())?;
+    let frames: Vec<Packet> = (0..FLOWS).map(frame).collect();
+    let mut hasher = FlowHasher::new(kind);
+    let a_round: u64 =
+        frames.iter().map(|frame| u64::from(hasher.hash(LinkType::ETHERNET, frame))).sum();
+    let expected = a_round * (packets / u64::from(FLOWS));
+    // Both sides write on one core. If it cannot be had, they run where the kernel puts them.
+    let _ = affinity::pin_to(context.cores.producer);
+    let conditions = Conditions::watch(context.cores);
+    let writer = std::cell::RefCell::new(&mut writer);
+    let rounds = alternate(
+        context.runs,
+        &context.stop,
+        || {
+            let mut hash = |frame: &Packet| hasher.hash(LinkType::ETHERNET, frame);
+            ns_a_packet(&mut writer.borrow_mut(), &frames, (packets, expected), &mut hash)
+        },
+        || ns_a_packet(&mut writer.borrow_mut(), &frames, (packets, 0), &mut |_| 0),
+    )?;
+    if context.smoke {
+        return Ok(Outcome::Smoke);
+    }
+    let (hashed, bare) = (Quartiles::of(&rounds.ours), Quartiles::of(&rounds.peer));
+    let mut details = vec![
+        format!("{kind} adds {:.1} ns to a bare append, by medians", hashed.median - bare.median),
+        format!(
+            "ours: {packets} packets a run of {PACKET_BYTES} bytes, {FLOWS} flows of IPv4 UDP, \
+             published every {BURST}"
+        ),
+        format!(
+            "log {} KiB, segments {} KiB, no reader, pages {}",
+            LOG_BYTES >> 10,
+            SEGMENT_BYTES >> 10,
+            log.placement().page
+        ),
+        "peer: the same without a hash".to_owned(),
+        "instructions: cargo test --release -p burstline-wire --test flow_cost -- --ignored \
+         --nocapture"
+            .to_owned(),
+    ];
+    details.extend(conditions.report());
+    let (name, better, unit) = (name.to_owned(), Better::Lower, "ns");
+    Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
+}
+
+/// Appends all packets, each with the hash that `hash` gives it, and times that.
+///
+/// # Errors
+/// The hashes do not add up to `expected`, or the log did not take every packet.
+fn ns_a_packet(
+    writer: &mut Writer,
+    frames: &[Packet],
+    (packets, expected): (u64, u64),
+    hash: &mut impl FnMut(&Packet) -> u32,
+) -> Result<f64, String> {
+    let (before, mut sum, mut counter) = (writer.statistics().packets, 0_u64, 0_u32);
+    let start = Instant::now();
+    for _ in 0..packets / u64::from(FLOWS) {
+        for burst in frames.chunks(BURST) {
+            for frame in burst {
+                let mut meta = Meta::new(traffic::time_of(counter), PACKET_BYTES as u32, 0);
+                meta.hash = hash(frame);
+                sum += u64::from(meta.hash);
+                counter += u32::from(writer.append(frame, &meta) == Appended::Whole);
+            }
+            writer.publish();
+        }
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    let stored = writer.statistics().packets - before;
+    if (sum, stored) != (expected, packets) {
+        return Err(format!("{stored} of {packets} packets, hashes {sum:#x} not {expected:#x}"));
+    }
+    Ok(seconds * 1e9 / packets as f64)
+}
+
+/// An Ethernet frame of IPv4 and UDP; the flow is in its source port.
+fn frame(flow: u16) -> Packet {
+    let mut frame = [0; PACKET_BYTES];
+    frame[12..24].copy_from_slice(&[0x08, 0, 0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 17]);
+    frame[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+    frame[34..36].copy_from_slice(&(1024 + flow).to_be_bytes());
+    frame[36..40].copy_from_slice(&[0, 53, 0, 26]);
+    frame
+}

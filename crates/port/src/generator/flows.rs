@@ -1,0 +1,248 @@
+//! All flows of a generator: made by a pattern, or the packets of a file.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use burstline_log::{Meta, SCRATCH_PACKETS, Scratch, Writer};
+use burstline_wire::checksum;
+use burstline_wire::hash::FlowHasher;
+use burstline_wire::headers::{Headers, LinkType, Outcome, parse, protocol};
+use burstline_wire::mark::Stream;
+
+use super::flow::{Flow, Moment, Place};
+use super::headers::{Shape, complete, headers};
+use super::recipe::{Content, Pattern, Recipe};
+use super::sizes::FCS_BYTES;
+use crate::{OpenOptions, PortError, PortState, file};
+
+/// The most packets and bytes of a template.
+const TEMPLATE_PACKETS: usize = 1 << 20;
+const TEMPLATE_BYTES: usize = 1 << 30;
+
+/// Ethernet's header.
+const SHORTEST: usize = 14;
+
+/// The flows of one generator.
+pub(super) struct Flows {
+    flows: Vec<Flow>,
+    arena: Vec<u8>,
+    /// The longest packet, without FCS.
+    longest: u32,
+    /// What to tell of a template.
+    pub(super) note: Option<String>,
+}
+
+/// What [`Flows::fill`] has made.
+#[derive(Clone, Copy)]
+pub(super) struct Filled {
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+}
+
+impl Flows {
+    /// Makes the flows of run `run`.
+    pub(super) fn new(recipe: &Recipe, run: u16, options: &OpenOptions) -> Result<Self, PortError> {
+        let mut this = Self { flows: Vec::new(), arena: Vec::new(), longest: 0, note: None };
+        let mut hasher = FlowHasher::new(options.hash);
+        match &recipe.content {
+            Content::Made(pattern) => this.make(recipe, pattern, run, &mut hasher),
+            Content::Template(path) => this.load(recipe, path, run, options, &mut hasher)?,
+        }
+        Ok(this)
+    }
+
+    fn make(&mut self, recipe: &Recipe, pattern: &Pattern, run: u16, hasher: &mut FlowHasher) {
+        let only = recipe.sizes.only().map(|size| (size - FCS_BYTES) as usize);
+        for number in 0..pattern.flows {
+            let (mut bytes, shape) = headers(pattern, &pattern.spec(number));
+            let stream = recipe.has_marks.then_some(Stream::new(run, number));
+            let mut flow = match only {
+                None => Flow::open(&bytes, shape, stream),
+                Some(length) => {
+                    bytes.resize(length.max(bytes.len()), 0);
+                    complete(&mut bytes, &shape);
+                    Flow::fixed(&mut bytes, shape, stream)
+                }
+            };
+            flow.store(&mut self.arena, &bytes);
+            let length = flow.shortest() as usize;
+            let mut packet = vec![0; length];
+            flow.build(&self.arena, &mut &mut packet[..], length, &Moment::new(0));
+            flow.hash = hasher.hash(LinkType::ETHERNET, &packet);
+            self.longest = self.longest.max(flow.shortest());
+            self.flows.push(flow);
+        }
+        self.longest = self.longest.max(recipe.sizes.longest() - FCS_BYTES);
+    }
+
+    fn load(
+        &mut self,
+        recipe: &Recipe,
+        path: &Path,
+        run: u16,
+        options: &OpenOptions,
+        hasher: &mut FlowHasher,
+    ) -> Result<(), PortError> {
+        let packets = read_template(path, options)?;
+        let (all, mut marked) = (packets.len(), 0);
+        for (number, (mut packet, is_whole)) in packets.into_iter().enumerate() {
+            let found = parse(LinkType::ETHERNET, &packet);
+            let shape = shape_of(&found, &packet).filter(|_| is_whole);
+            let stream = recipe.has_marks.then_some(Stream::new(run, number as u32));
+            let mut flow = match shape {
+                Some(shape) => Flow::fixed(&mut packet, shape, stream),
+                None => Flow::verbatim(&packet),
+            };
+            marked += usize::from(flow.is_marked(flow.shortest()));
+            flow.store(&mut self.arena, &packet);
+            flow.hash = hasher.hash(LinkType::ETHERNET, &packet);
+            self.longest = self.longest.max(flow.shortest());
+            self.flows.push(flow);
+        }
+        self.note = Some(format!("template: {marked} of {all} packets have room for a mark"));
+        Ok(())
+    }
+
+    /// How many there are, at least 1.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.flows.len()
+    }
+
+    #[inline]
+    pub(super) fn flow(&self, number: u32) -> &Flow {
+        &self.flows[number as usize]
+    }
+
+    /// Goes on to the next packet of a flow. One without a mark has no number.
+    #[inline]
+    pub(super) fn advance(&mut self, number: u32, length: u32) {
+        let flow = &mut self.flows[number as usize];
+        flow.sequence = flow.sequence.wrapping_add(flow.is_marked(length).into());
+    }
+
+    /// Makes a packet in a place of its whole length.
+    #[inline]
+    pub(super) fn build(&self, number: u32, place: &mut impl Place, length: usize, time_ns: u64) {
+        let flow = &self.flows[number as usize];
+        flow.build(&self.arena, place, length, &Moment::new(time_ns));
+    }
+
+    /// Whether every flow has one length.
+    pub(super) fn are_fixed(&self) -> bool {
+        self.flows.iter().all(|flow| flow.length().is_some())
+    }
+
+    /// Makes packets of flows with one length each, all at one time, until the log is full or
+    /// there are `count`. `flow_of`: the flow of the packet so many after the first.
+    #[inline]
+    pub(super) fn fill(
+        &mut self,
+        writer: &mut Writer,
+        count: u64,
+        (time_ns, port): (u64, u8),
+        flow_of: impl Fn(u64) -> u32,
+    ) -> Filled {
+        let moment = Moment::new(time_ns);
+        let mut filled = Filled { packets: 0, bytes: 0 };
+        while filled.packets < count {
+            let flow = &mut self.flows[flow_of(filled.packets) as usize];
+            let length = flow.shortest();
+            let Some(mut slot) = writer.reserve(length as usize) else { break };
+            flow.build_fixed(&self.arena, &mut slot, &moment);
+            flow.sequence = flow.sequence.wrapping_add(1);
+            let mut meta = Meta::new(time_ns, length, port);
+            meta.hash = flow.hash;
+            slot.commit(&meta);
+            filled.packets += 1;
+            filled.bytes += u64::from(length);
+        }
+        filled
+    }
+
+    /// The longest packet, without FCS.
+    pub(super) fn longest(&self) -> usize {
+        self.longest as usize
+    }
+
+    /// The mean frame, FCS included, where all flows are as likely.
+    pub(super) fn mean_frame_bytes(&self, recipe: &Recipe) -> f64 {
+        let mut kinds: BTreeMap<(Option<u32>, u32), u32> = BTreeMap::new();
+        for flow in &self.flows {
+            *kinds.entry((flow.length(), flow.shortest())).or_default() += 1;
+        }
+        let mean = |(&(length, shortest), &flows): (&(Option<u32>, u32), &u32)| {
+            f64::from(flows)
+                * match length {
+                    Some(length) => f64::from(length + FCS_BYTES),
+                    None => recipe.sizes.mean(shortest + FCS_BYTES),
+                }
+        };
+        kinds.iter().map(mean).sum::<f64>() / self.flows.len() as f64
+    }
+}
+
+/// The packets of a file, and whether each is whole.
+fn read_template(path: &Path, options: &OpenOptions) -> Result<Vec<(Vec<u8>, bool)>, PortError> {
+    let refuse = |reason: String| PortError::NotACapture { path: path.to_owned(), reason };
+    let escaped = path.to_string_lossy().replace('%', "%25").replace('?', "%3F");
+    let options = OpenOptions { files: options.files.clone(), ..OpenOptions::default() };
+    let mut port = file::open_source(&format!("file:{escaped}").parse()?, &options)?;
+    let (mut scratch, mut packets, mut bytes) = (Scratch::new(), Vec::new(), 0);
+    loop {
+        let lent = port.lend(&mut scratch, SCRATCH_PACKETS as u64)?;
+        for packet in lent.burst.packets() {
+            let link = options.table.entries_from(packet.port().into()).first().map(|e| e.link);
+            if link != Some(LinkType::ETHERNET) {
+                return Err(refuse("a template has Ethernet frames, this has others".to_owned()));
+            }
+            bytes += packet.length();
+            if packets.len() == TEMPLATE_PACKETS || bytes > TEMPLATE_BYTES {
+                return Err(refuse(format!(
+                    "a template has at most {TEMPLATE_PACKETS} packets in {TEMPLATE_BYTES} bytes"
+                )));
+            }
+            if packet.length() >= SHORTEST {
+                let is_whole = packet.length() == packet.original_length();
+                packets.push((packet.bytes().to_vec(), is_whole));
+            }
+        }
+        match lent.state {
+            PortState::Ended => break,
+            PortState::Busy | PortState::Idle | PortState::Blocked => {}
+        }
+    }
+    let account = port.account();
+    if account.is_damaged {
+        let what = account.notes.first().map_or("damaged", String::as_str);
+        return Err(refuse(format!("a template has to be whole: {what}")));
+    }
+    match packets.is_empty() {
+        true => Err(refuse("a template has at least one Ethernet frame, this has none".to_owned())),
+        false => Ok(packets),
+    }
+}
+
+/// Where a mark and a checksum go, if TCP or UDP reach to the end of the packet.
+fn shape_of(headers: &Headers, packet: &[u8]) -> Option<Shape> {
+    let is_tcp = headers.protocol == protocol::TCP;
+    let is_known = is_tcp || headers.protocol == protocol::UDP;
+    let is_complete = headers.outcome == Outcome::Complete && headers.fragment.is_none();
+    let is_ipv6 = headers.network == burstline_wire::headers::Network::Ipv6;
+    let at = |offset: u32| u8::try_from(offset).ok();
+    let shape = Shape {
+        outer_at: 0,
+        network_at: at(headers.network_offset)?,
+        transport_at: at(headers.transport_offset)?,
+        payload_at: at(headers.payload_offset)?,
+        is_ipv6,
+        is_tcp,
+    };
+    let reaches_end = headers.end as usize == packet.len();
+    // A copy with a checksum in any case: one that holds says that lengths are true.
+    let mut model = packet.to_vec();
+    (is_known && is_complete && reaches_end).then(|| {
+        super::headers::complete_transport(&mut model, &shape);
+        checksum::holds(headers, &model).filter(|holds| *holds).map(|_| shape)
+    })?
+}

@@ -1,0 +1,113 @@
+//! `inject:` sinks: packets that come in by an interface of this machine as if off the wire.
+//!
+//! ```text
+//!  burst --copy--> table --one call--> frames of the interface --> its XDP program --> ...
+//!                                                              '-> the network stack
+//! ```
+//!
+//! `inject:IFACE[?to=auto|program|stack]`
+//!
+//! They go to the XDP program that is on the interface, or where there is none to the network
+//! stack; `to=stack` goes past a program. How, see [`burstline_sys::inject`]. A call is for a whole
+//! burst and has cost about 10 us by itself, so bursts of hundreds of packets are what makes it
+//! fast. When `transmit` returns, the receiver has been given them: nothing is in flight.
+//!
+//! It is for root in the first user namespace, and for threads in the interface's network
+//! namespace. Its rights may be given up once it is open. When another program has come to the
+//! interface, a new generator is needed, and that takes rights again: without them the sink ends.
+
+use std::io;
+
+use burstline_sys::afpacket::{Interface, LinkState};
+use burstline_sys::bpf::BpfError;
+use burstline_sys::inject::{BurstInjector, INJECTED_BYTES_MAX, InjectError, Receiver};
+use burstline_sys::machine::capability::{BPF, NET_ADMIN, SYS_ADMIN};
+
+use crate::live::{LiveSink, Outlet, OutletCounts, WAIT_KEY};
+use crate::watch::Watch;
+use crate::{Address, Loss, OpenOptions, Port, PortError, Probe, ProbeOptions};
+
+const KEYS: &[&str] = &["to", WAIT_KEY];
+
+/// A way into an interface.
+struct Inlet {
+    injector: BurstInjector,
+    receiver: Option<Receiver>,
+    /// What injectors before this one were given and handed on.
+    before: OutletCounts,
+}
+
+/// Opens an interface to inject into.
+pub(crate) fn open_sink(
+    address: &Address,
+    _options: &OpenOptions,
+) -> Result<Box<dyn Port>, PortError> {
+    address.check_keys(KEYS)?;
+    let choices =
+        [("auto", None), ("program", Some(Receiver::Program)), ("stack", Some(Receiver::Stack))];
+    let receiver = address.choice("to", &choices, None)?;
+    let injector = BurstInjector::open(address.target(), receiver)?;
+    let watch = Watch::new(injector.interface());
+    let inlet = Inlet { injector, receiver, before: OutletCounts::default() };
+    Ok(Box::new(LiveSink::new(address, inlet, watch)?))
+}
+
+/// Makes an injector for the stack, which no interface notices.
+pub(crate) fn probe(address: &Address, _options: &ProbeOptions, probe: &mut Probe) {
+    match BurstInjector::open(address.target(), Some(Receiver::Stack)) {
+        Ok(injector) => {
+            probe.can_open = true;
+            probe.remark_if_down(&injector.interface().name, injector.interface().is_up);
+        }
+        Err(InjectError::Bpf(BpfError::NotPermitted { .. })) => {
+            probe.refuse_for_rights(&[BPF, NET_ADMIN, SYS_ADMIN]);
+        }
+        Err(error) => probe.refuse(&error),
+    }
+}
+
+impl Outlet for Inlet {
+    const LOST_TO: Loss = Loss::TxRefused;
+
+    fn longest(&self) -> usize {
+        INJECTED_BYTES_MAX
+    }
+
+    #[inline]
+    fn push(&mut self, packet: &[u8]) -> bool {
+        self.injector.push(packet)
+    }
+
+    fn send(&mut self) -> Result<(), PortError> {
+        // The kernel would let them in all the same. One that is gone is an error of the run.
+        if let Ok(LinkState::Present(Interface { is_up: false, .. })) = self.injector.link_state() {
+            return Ok(());
+        }
+        Ok(self.injector.run()?)
+    }
+
+    fn counts(&self) -> OutletCounts {
+        OutletCounts {
+            pushed: self.before.pushed + self.injector.pushed(),
+            sent: self.before.sent + self.injector.injected(),
+            lost: self.before.lost + self.injector.failed(),
+            waiting: self.injector.waiting(),
+        }
+    }
+
+    fn link_state(&self) -> io::Result<LinkState> {
+        self.injector.link_state()
+    }
+
+    /// Whether the program that is given the packets is the one on the interface.
+    fn check(&mut self) -> Result<(), PortError> {
+        let is_programs = self.receiver != Some(Receiver::Stack);
+        if self.injector.waiting() > 0 || !is_programs || !self.injector.is_outdated()? {
+            return Ok(());
+        }
+        let before = self.counts();
+        self.injector = BurstInjector::open(&self.injector.interface().name, self.receiver)?;
+        self.before = before;
+        Ok(())
+    }
+}

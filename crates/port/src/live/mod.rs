@@ -1,0 +1,289 @@
+//! Live sinks: what all that send by an interface have in common.
+//!
+//! ```text
+//!             fits?         room?                 send            done
+//!  transmit ---------> Outlet::push ---> ring ----------> device ------> sent
+//!             | no         | no, for wait_ms                |
+//!             v            v                                v
+//!        too_short     tx_ring_full                    what the outlet names
+//!        too_long      link_down
+//! ```
+//!
+//! An [`Outlet`] is a ring of one kind; [`LiveSink`] is the port around it: it knows which packets
+//! can be sent at all, waits where there is no room, watches the interface and keeps the account.
+//!
+//! A ring that is full holds the sink's caller up for `wait_ms` at most, counted from when the
+//! device last was seen to take something; then packets are lost without waiting until it takes
+//! something again. So a link that is down for seconds costs one wait, not one a burst.
+//!
+//! Packets are sent as they are: what is shorter than 60 bytes is padded by the device, if by
+//! anybody.
+//!
+//! Invariants:
+//! - L1: offered = sent + every named loss + in flight, where sent and in flight are the outlet's
+//!   word: the kernel's counters and rings.
+//! - L2: packets leave in order, once each.
+//! - L3: no call waits longer than `wait_ms` and what the system calls take.
+//! - L4: after `finish` nothing is in flight: what the device never took is lost to what held it
+//!   up, and what it took and did not confirm is `unconfirmed`.
+
+mod wait;
+
+use std::io;
+
+use burstline_log::Burst;
+use burstline_sys::afpacket::LinkState;
+use burstline_sys::clock;
+
+use crate::watch::Watch;
+use crate::{
+    Address, AddressError, Capabilities, Loss, Port, PortAccount, PortError, PortInfo,
+    TimestampSource,
+};
+use wait::Wait;
+
+/// Bytes of the shortest packet: an Ethernet header.
+pub(crate) const SHORTEST: usize = 14;
+
+/// The key for how long a sink may hold its caller up.
+pub(crate) const WAIT_KEY: &str = "wait_ms";
+const WAIT_MS: u64 = 100;
+const WAIT_MS_MOST: u64 = 60_000;
+
+/// What became of the packets that an outlet was given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OutletCounts {
+    /// Accepted by `push`.
+    pub(crate) pushed: u64,
+    /// Surely handed on.
+    pub(crate) sent: u64,
+    /// Surely not.
+    pub(crate) lost: u64,
+    /// In our ring still: the device has not looked at them.
+    pub(crate) waiting: u64,
+}
+
+/// A way out of this process: a ring that some device empties.
+pub(crate) trait Outlet: Send {
+    /// What [`OutletCounts::lost`] is lost to.
+    const LOST_TO: Loss;
+
+    /// Bytes of the longest packet that `push` takes.
+    fn longest(&self) -> usize;
+
+    /// Copies a packet into the ring. False: there is no room, and nothing was done.
+    fn push(&mut self, packet: &[u8]) -> bool;
+
+    /// Hands on what was pushed, as far as that goes now, and takes back what is done.
+    fn send(&mut self) -> Result<(), PortError>;
+
+    /// As of the last `send`.
+    fn counts(&self) -> OutletCounts;
+
+    /// How the interface is now.
+    fn link_state(&self) -> io::Result<LinkState>;
+
+    /// Called after each look at the interface, which is there: is everything else as it was when
+    /// this was opened?
+    fn check(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
+}
+
+/// A port that sends by an outlet.
+pub(crate) struct LiveSink<O> {
+    info: PortInfo,
+    outlet: O,
+    watch: Watch,
+    wait: Wait,
+    account: PortAccount,
+    /// Of what was pushed, packets that were given up at the end.
+    given_up: u64,
+}
+
+/// Reads how long the sink at `address` may hold its caller up, in ns.
+pub(crate) fn wait_ns(address: &Address) -> Result<u64, AddressError> {
+    match address.parsed(WAIT_KEY, WAIT_MS)? {
+        wait_ms if wait_ms <= WAIT_MS_MOST => Ok(wait_ms * 1_000_000),
+        wait_ms => {
+            let reason = "milliseconds from 0 to 60000";
+            Err(address.bad_value(WAIT_KEY, &wait_ms.to_string(), reason))
+        }
+    }
+}
+
+impl<O: Outlet> LiveSink<O> {
+    pub(crate) fn new(address: &Address, outlet: O, watch: Watch) -> Result<Self, AddressError> {
+        let capabilities = Capabilities { can_transmit: true, ..Capabilities::default() };
+        let (name, timestamps) = (address.to_string(), TimestampSource::Kernel);
+        Ok(Self {
+            info: PortInfo { name, capabilities, timestamps },
+            outlet,
+            watch,
+            wait: Wait::new(wait_ns(address)?),
+            account: PortAccount::default(),
+            given_up: 0,
+        })
+    }
+
+    /// Tells something of how it was opened.
+    pub(crate) fn with_note(mut self, note: Option<String>) -> Self {
+        if let Some(note) = note {
+            self.account.note(|| note);
+        }
+        self
+    }
+
+    /// Why a packet cannot be sent, whatever room there is.
+    #[inline]
+    fn misfit(&self, packet: &[u8]) -> Option<Loss> {
+        if packet.len() < SHORTEST {
+            return Some(Loss::TooShort);
+        }
+        let fits = packet.len() <= self.outlet.longest() && self.watch.interface().admits(packet);
+        (!fits).then_some(Loss::TooLong)
+    }
+
+    /// What packets are lost to that found no room.
+    fn held_up_by(&self) -> Loss {
+        let is_there = self.watch.interface().is_up && !self.watch.is_gone();
+        if is_there { Loss::TxRingFull } else { Loss::LinkDown }
+    }
+
+    /// Looks at the interface now and then.
+    fn look(&mut self) -> Result<(), PortError> {
+        let (outlet, account) = (&self.outlet, &mut self.account);
+        let has_looked = self.watch.look(clock::monotonic_ns(), || outlet.link_state(), account);
+        let has_looked = has_looked.map_err(|error| PortError::Io {
+            action: "watch",
+            path: self.watch.name().into(),
+            error,
+        })?;
+        if self.watch.is_gone() {
+            return Err(PortError::InterfaceGone { interface: self.watch.name().to_owned() });
+        }
+        if has_looked { self.outlet.check() } else { Ok(()) }
+    }
+
+    /// As the outlet's, and finds out whether it failed because the interface is gone.
+    fn send(&mut self) -> Result<(), PortError> {
+        let sent = self.outlet.send();
+        if sent.is_err() {
+            self.watch.look_at_once();
+            self.look()?;
+        }
+        sent
+    }
+
+    /// Takes the packets that fit, as far as there is room. `given` is how many were accounted for
+    /// so far, taken or lost, also when it fails.
+    fn take(&mut self, burst: &Burst<'_>, given: &mut u64) -> Result<u64, PortError> {
+        self.look()?;
+        let mut taken = 0;
+        for packet in burst.packets() {
+            let bytes = packet.bytes();
+            if let Some(cause) = self.misfit(bytes) {
+                self.account.lost.add(cause, 1);
+                *given += 1;
+                continue;
+            }
+            if !self.outlet.push(bytes) && !self.push_later(bytes)? {
+                return Ok(taken);
+            }
+            *given += 1;
+            taken += 1;
+            self.account.bytes_copied += bytes.len() as u64;
+            self.account.truncated += u64::from(bytes.len() < packet.original_length());
+        }
+        self.send()?;
+        Ok(taken)
+    }
+
+    /// Waits for room, as long as that may take. False: there was none.
+    #[cold]
+    fn push_later(&mut self, packet: &[u8]) -> Result<bool, PortError> {
+        loop {
+            self.send()?;
+            if self.outlet.push(packet) {
+                return Ok(true);
+            }
+            if !self.may_wait()? {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Pauses, unless the device has taken something meanwhile. False: it has stood still for too
+    /// long.
+    fn may_wait(&mut self) -> Result<bool, PortError> {
+        let counts = self.outlet.counts();
+        let may_go_on = self.wait.pause(counts.sent + counts.lost, clock::monotonic_ns());
+        self.look()?;
+        Ok(may_go_on)
+    }
+
+    fn in_flight(&self) -> u64 {
+        let counts = self.outlet.counts();
+        counts.pushed - counts.sent - counts.lost - self.given_up
+    }
+
+    fn drain(&mut self) -> Result<(), PortError> {
+        loop {
+            self.send()?;
+            if self.in_flight() == 0 || !self.may_wait()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Gives up what is in flight, by name.
+    fn give_up(&mut self) {
+        let waiting = self.outlet.counts().waiting.min(self.in_flight());
+        let unconfirmed = self.in_flight() - waiting;
+        for (cause, packets) in [(self.held_up_by(), waiting), (Loss::Unconfirmed, unconfirmed)] {
+            if packets > 0 {
+                self.account.lost.add(cause, packets);
+            }
+        }
+        self.given_up += waiting + unconfirmed;
+    }
+}
+
+impl<O: Outlet> Port for LiveSink<O> {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    /// One copy of each packet, and a system call a burst, or more where the ring is full.
+    fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
+        let offered = burst.len() as u64;
+        let mut given = 0;
+        let taken = self.take(burst, &mut given);
+        self.account.offered += offered;
+        if given < offered {
+            self.account.lost.add(self.held_up_by(), offered - given);
+        }
+        taken
+    }
+
+    /// Waits until the device has confirmed what it was given, or stands still for `wait_ms`.
+    fn flush(&mut self) -> Result<(), PortError> {
+        self.drain()
+    }
+
+    /// As `flush`; what is in flight after that is lost by name.
+    fn finish(&mut self) -> Result<(), PortError> {
+        let drained = self.drain();
+        self.give_up();
+        drained
+    }
+
+    fn account(&self) -> PortAccount {
+        let mut account = PortAccount { in_flight: self.in_flight(), ..self.account.clone() };
+        let lost = self.outlet.counts().lost;
+        if lost > 0 {
+            account.lost.add(O::LOST_TO, lost);
+        }
+        account
+    }
+}

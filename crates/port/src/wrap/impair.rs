@@ -1,0 +1,251 @@
+//! A bad network on purpose, the same one for the same seed: it loses, doubles, delays and damages
+//! packets, and keeps book of what it did.
+//!
+//! ```text
+//!  port inside --lend--> each packet: at most one defect --> ready, in the order of delivery
+//!                            '-- held, until so many of its flow have passed --^
+//! ```
+//!
+//! Invariant: a packet has at most one defect, so that who looks for defects can be held to the
+//! packet: a doubled or delayed packet is intact, a damaged one comes once and in its place.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use burstline_log::{Scratch, Writer};
+
+use super::fault::Chance;
+use super::{Held, append, meta_of};
+use crate::{Lent, Loss, Port, PortAccount, PortError, PortInfo, PortState, Received};
+
+/// Packets taken from the port inside at a time.
+const BATCH: u64 = 64;
+
+/// The most packets of its flow that overtake one.
+const OVERTAKERS: usize = 16;
+
+/// How often what is done to packets. Probabilities in `[0, 1]`, together at most 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ImpairmentPlan {
+    /// Where chance starts.
+    pub seed: u64,
+    /// That a packet is lost, and counted as [`Loss::Injected`].
+    pub lose: f64,
+    /// That it is delivered twice.
+    pub duplicate: f64,
+    /// That it is delivered after up to 16 later packets of its flow, as its hash has it.
+    pub reorder: f64,
+    /// That one byte of it is changed.
+    pub corrupt: f64,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ImpairmentCounts {
+    /// Packets that were lost.
+    pub lost: u64,
+    /// Packets that were delivered once more.
+    pub duplicated: u64,
+    /// Packets that were delivered after an intact later one of their flow.
+    pub reordered: u64,
+    /// Packets of which a byte was changed.
+    pub corrupted: u64,
+}
+
+/// The book, for whoever wants to look into it later. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct ImpairmentTally(Arc<Mutex<ImpairmentCounts>>);
+
+impl ImpairmentTally {
+    /// What was done so far.
+    pub fn counts(&self) -> ImpairmentCounts {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A delayed packet.
+struct Delayed {
+    packet: Held,
+    /// Packets of its flow that still overtake it, and that have.
+    left: usize,
+    overtaken: usize,
+}
+
+/// A port behind a bad network.
+pub struct Impairer {
+    inner: Box<dyn Port>,
+    plan: ImpairmentPlan,
+    chance: Chance,
+    tally: ImpairmentTally,
+    counts: ImpairmentCounts,
+    scratch: Scratch,
+    ready: VecDeque<Held>,
+    delayed: Vec<Delayed>,
+    /// Packets lost since the last one that passed.
+    drops_before: u64,
+    state: PortState,
+    /// The packets of the last burst.
+    bytes: Vec<u8>,
+    delivered: u64,
+    account: PortAccount,
+}
+
+impl Impairer {
+    /// Puts a bad network in front of the source `inner`.
+    pub fn new(inner: Box<dyn Port>, plan: ImpairmentPlan) -> Self {
+        Self {
+            inner,
+            plan,
+            chance: Chance(plan.seed),
+            tally: ImpairmentTally::default(),
+            counts: ImpairmentCounts::default(),
+            scratch: Scratch::new(),
+            ready: VecDeque::new(),
+            delayed: Vec::new(),
+            drops_before: 0,
+            state: PortState::Busy,
+            bytes: Vec::new(),
+            delivered: 0,
+            account: PortAccount::default(),
+        }
+    }
+
+    /// Where it keeps book.
+    pub fn tally(&self) -> ImpairmentTally {
+        self.tally.clone()
+    }
+
+    /// Makes some packets ready.
+    fn refill(&mut self) -> Result<(), PortError> {
+        if !self.ready.is_empty() || self.state == PortState::Ended {
+            return Ok(());
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let lent = self.inner.lend(&mut scratch, BATCH)?;
+        self.state = lent.state;
+        let packets: Vec<_> = lent.burst.packets().collect();
+        let packets: Vec<_> =
+            packets.iter().map(|packet| Held::new(packet.bytes(), meta_of(packet))).collect();
+        self.scratch = scratch;
+        packets.into_iter().for_each(|packet| self.impair(packet));
+        if self.state == PortState::Ended {
+            for delayed in std::mem::take(&mut self.delayed) {
+                self.release(delayed);
+            }
+        }
+        *self.tally.0.lock().unwrap_or_else(PoisonError::into_inner) = self.counts;
+        Ok(())
+    }
+
+    /// Does to a packet what chance wants.
+    fn impair(&mut self, mut packet: Held) {
+        let draw = self.chance.below(1 << 30) as f64 / f64::from(1 << 30);
+        let plan = self.plan;
+        let [lose, duplicate, reorder] =
+            [plan.lose, plan.lose + plan.duplicate, plan.lose + plan.duplicate + plan.reorder];
+        if draw < lose {
+            self.counts.lost += 1;
+            self.drops_before += 1;
+            return;
+        }
+        packet.meta.drops_before += std::mem::take(&mut self.drops_before);
+        if draw < duplicate {
+            self.counts.duplicated += 1;
+            self.ready.push_back(Held::new(&packet.bytes, packet.meta));
+            self.pass(packet);
+        } else if draw < reorder {
+            let left = 1 + self.chance.below(OVERTAKERS);
+            self.delayed.push(Delayed { packet, left, overtaken: 0 });
+        } else if draw < reorder + plan.corrupt && !packet.bytes.is_empty() {
+            self.counts.corrupted += 1;
+            let at = self.chance.below(packet.bytes.len());
+            packet.bytes[at] ^= 1 + self.chance.below(255) as u8;
+            self.ready.push_back(packet);
+        } else {
+            self.pass(packet);
+        }
+    }
+
+    /// Delivers an intact packet, and those that it is the last to overtake.
+    fn pass(&mut self, packet: Held) {
+        let hash = packet.meta.hash;
+        self.ready.push_back(packet);
+        for delayed in self.delayed.iter_mut().filter(|it| it.packet.meta.hash == hash) {
+            delayed.left -= 1;
+            delayed.overtaken += 1;
+        }
+        let due: Vec<_> = self.delayed.extract_if(.., |delayed| delayed.left == 0).collect();
+        due.into_iter().for_each(|delayed| self.release(delayed));
+    }
+
+    fn release(&mut self, delayed: Delayed) {
+        self.counts.reordered += u64::from(delayed.overtaken > 0);
+        self.ready.push_back(delayed.packet);
+    }
+
+    fn state(&self) -> PortState {
+        if self.ready.is_empty() { self.state } else { PortState::Busy }
+    }
+}
+
+impl Port for Impairer {
+    fn info(&self) -> &PortInfo {
+        self.inner.info()
+    }
+
+    fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
+        if budget == 0 {
+            return Ok(Received { packets: 0, state: PortState::Blocked });
+        }
+        self.refill()?;
+        let mut packets = 0;
+        while packets < budget {
+            let Some(packet) = self.ready.pop_front() else { break };
+            if !append(writer, &packet.bytes, &packet.meta, &mut self.account) {
+                self.ready.push_front(packet);
+                return Ok(Received { packets, state: PortState::Blocked });
+            }
+            self.delivered += 1;
+            packets += 1;
+        }
+        Ok(Received { packets, state: self.state() })
+    }
+
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
+        scratch.clear();
+        self.bytes.clear();
+        let first_packet = self.delivered;
+        if budget == 0 {
+            return Ok(Lent { burst: scratch.burst(&[], first_packet), state: PortState::Blocked });
+        }
+        self.refill()?;
+        while (scratch.len() as u64) < budget && !scratch.is_full() {
+            let Some(packet) = self.ready.pop_front() else { break };
+            scratch.push(self.bytes.len() as u32, packet.bytes.len() as u32, &packet.meta);
+            self.bytes.extend_from_slice(&packet.bytes);
+            self.account.bytes_copied += packet.bytes.len() as u64;
+        }
+        self.delivered += scratch.len() as u64;
+        let state = self.state();
+        Ok(Lent { burst: scratch.burst(&self.bytes, first_packet), state })
+    }
+
+    fn finish(&mut self) -> Result<(), PortError> {
+        self.inner.finish()
+    }
+
+    /// A packet that is delivered twice was offered twice.
+    fn account(&self) -> PortAccount {
+        let mut account = self.inner.account();
+        account.offered += self.counts.duplicated;
+        account.lost.add(Loss::Injected, self.counts.lost);
+        account.in_flight += (self.ready.len() + self.delayed.len()) as u64;
+        account.truncated += self.account.truncated;
+        account.bytes_copied += self.account.bytes_copied;
+        account
+    }
+}

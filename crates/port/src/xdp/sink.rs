@@ -1,0 +1,124 @@
+//! The sink: a tx ring, frames of its own, and no XDP program.
+//!
+//! `xdp:IFACE[@QUEUE][?copy=auto|copy|zero&frames=N&frame=2048|4096&wakeup=on|off&wait_ms=N]`
+//!
+//! It sends by queue 0 unless told otherwise, and takes nothing from the host: without a program
+//! no packet is redirected here. In zero-copy mode the device gives the queue to the socket, in
+//! both directions; so on the interface that the host lives on `copy=auto` copies, and `copy=zero`
+//! takes `--steal`.
+//!
+//! What the driver drops while it is asked to send is `tx_refused`, by the kernel's word: there is
+//! no carrier, or the other end of a veth pair has no room. In zero-copy mode such packets are in
+//! the device's counters alone.
+
+use std::io;
+
+use burstline_sys::afpacket::LinkState;
+use burstline_sys::xdp::{Copying, Sender, SenderOptions, XdpInterface};
+
+use super::guard;
+use super::settings::{COPIES, FRAME_SIZES, ring_size, target};
+use crate::live::{LiveSink, Outlet, OutletCounts, WAIT_KEY};
+use crate::watch::Watch;
+use crate::{Address, AddressError, Loss, OpenOptions, Port, PortError};
+
+const KEYS: &[&str] = &["copy", "frames", "frame", "wakeup", WAIT_KEY];
+
+/// Opens a queue of an interface to send by.
+pub(crate) fn open_sink(
+    address: &Address,
+    options: &OpenOptions,
+) -> Result<Box<dyn Port>, PortError> {
+    let (interface, queue, mut wanted) = parse(address)?;
+    if wanted.copying != Copying::Copy && !options.may_steal {
+        let link = XdpInterface::by_name(interface)?.link;
+        match guard::refuse_the_hosts_own(&link, address) {
+            Err(_) if wanted.copying == Copying::Auto => wanted.copying = Copying::Copy,
+            outcome => outcome?,
+        }
+    }
+    let sender = Sender::open(interface, queue, &wanted)?;
+    let watch = Watch::new(&sender.interface().link);
+    let zero = "zero-copy: the device reads our frames, and counts itself what it drops";
+    let note = sender.is_zero_copy().then(|| zero.to_owned());
+    Ok(Box::new(LiveSink::new(address, sender, watch)?.with_note(note)))
+}
+
+fn parse(address: &Address) -> Result<(&str, u32, SenderOptions), AddressError> {
+    address.check_keys(KEYS)?;
+    let (interface, queue) = target(address)?;
+    let default = SenderOptions::default();
+    let options = SenderOptions {
+        frames: ring_size(address, "frames", default.frames)?,
+        frame_bytes: address.choice("frame", FRAME_SIZES, default.frame_bytes)?,
+        copying: address.choice("copy", COPIES, default.copying)?,
+        needs_wakeup: address.choice("wakeup", &[("on", true), ("off", false)], true)?,
+        ..default
+    };
+    Ok((interface, queue.unwrap_or(0), options))
+}
+
+impl Outlet for Sender {
+    const LOST_TO: Loss = Loss::TxRefused;
+
+    fn longest(&self) -> usize {
+        Sender::longest(self)
+    }
+
+    #[inline]
+    fn push(&mut self, packet: &[u8]) -> bool {
+        Sender::push(self, packet)
+    }
+
+    fn send(&mut self) -> Result<(), PortError> {
+        let sent = Sender::send(self).map(drop).map_err(|error| PortError::Io {
+            action: "send by",
+            path: self.interface().link.name.clone().into(),
+            error,
+        });
+        self.reclaim()?;
+        sent
+    }
+
+    fn counts(&self) -> OutletCounts {
+        let counts = Sender::counts(self);
+        let (pushed, lost) = (counts.pushed, counts.refused);
+        // A refusal is known before its frame is back.
+        let sent = counts.completed.saturating_sub(lost);
+        OutletCounts { pushed, sent, lost, waiting: self.waiting() }
+    }
+
+    fn link_state(&self) -> io::Result<LinkState> {
+        Sender::link_state(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_has_its_effect_and_bad_values_are_named() {
+        let address: Address =
+            "xdp:v0@3?copy=zero&frames=128&frame=4096&wakeup=off&wait_ms=0".parse().unwrap();
+        let expected = SenderOptions {
+            frame_bytes: 4096,
+            frames: 128,
+            copying: Copying::Zero,
+            needs_wakeup: false,
+            ..SenderOptions::default()
+        };
+        assert_eq!(parse(&address).unwrap(), ("v0", 3, expected));
+        let address: Address = "xdp:v0".parse().unwrap();
+        assert_eq!(parse(&address).unwrap(), ("v0", 0, SenderOptions::default()));
+        for (text, reason) in [
+            ("xdp:v0?mode=native", "knows no 'mode'; it knows copy, frames, frame, wakeup"),
+            ("xdp:v0?frames=100", "a power of two"),
+            ("xdp:v0?frame=1024", "one of 2048, 4096"),
+            ("xdp:v0@x", "a number from 0 on"),
+        ] {
+            let error = parse(&text.parse().unwrap()).unwrap_err().to_string();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+}

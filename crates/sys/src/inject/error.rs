@@ -1,0 +1,49 @@
+//! Why nothing could be injected, in one line each.
+
+use std::io;
+
+use super::INJECTED_BYTES_MAX;
+use crate::bpf::BpfError;
+
+/// Why nothing could be injected.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InjectError {
+    /// There is no such interface on this host.
+    #[error("no interface '{0}' on this host; see: ip link")]
+    NoSuchInterface(String),
+    /// The interface has no XDP program.
+    #[error("interface '{0}' has no XDP program: start its receiver first, or inject to the stack")]
+    NoProgram(String),
+    /// The attached program cannot be called from ours.
+    #[error("XDP program {program_id} takes no tail call from a program of any of our kinds")]
+    Incompatible {
+        /// Its number.
+        program_id: u32,
+    },
+    /// The frame is too short or too long, or has no room for the number.
+    #[error(
+        "a frame of {bytes} bytes, its number at {number_at:?}: frames have {least} to \
+         {INJECTED_BYTES_MAX} bytes, and a number takes 8 of them"
+    )]
+    Frame {
+        /// Bytes of the frame.
+        bytes: usize,
+        /// The fewest there may be.
+        least: usize,
+        /// Where its number was to be.
+        number_at: Option<usize>,
+    },
+    /// The program was not there any more.
+    #[error("{frames} frames found no program to go to: make a new injector")]
+    NotTaken {
+        /// How many.
+        frames: u64,
+    },
+    /// The generator could not be parked.
+    #[error("parking the generator: {0}")]
+    Parking(io::Error),
+    /// The kernel said no.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+}

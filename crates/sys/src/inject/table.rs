@@ -1,0 +1,109 @@
+//! The table that frames are taken from: one value of an array map, which this process writes.
+//!
+//! ```text
+//! | entry 0: offset, length | entry 1 | ... |  frames, back to back, each at a multiple of 16 ... |
+//! ```
+//!
+//! The program takes frame k from entry k modulo their number, k being its own count of frames; so
+//! entries are written round and round, while the room for bytes begins anew whenever all frames
+//! have been taken.
+
+use std::os::fd::AsFd;
+use std::ptr::{self, NonNull};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use super::INJECTED_BYTES_MAX;
+use crate::bpf::{BpfError, Map, MapKind, MapOptions};
+
+/// The most frames of one call.
+pub const FRAMES_AT_ONCE: usize = 4096;
+
+/// Bytes of an entry.
+pub(super) const ENTRY_BYTES: usize = 8;
+
+/// Where frames begin.
+pub(super) const FRAMES_AT: usize = FRAMES_AT_ONCE * ENTRY_BYTES;
+
+/// An offset is below this: a power of two, so that the verifier believes it.
+pub(super) const OFFSETS: usize = 1 << 20;
+
+const TABLE_BYTES: usize = FRAMES_AT + OFFSETS + INJECTED_BYTES_MAX.next_multiple_of(16);
+
+/// The map can be mapped. Source: BPF_F_MMAPABLE, include/uapi/linux/bpf.h; kernel 5.5.
+const MAPPABLE: u32 = 1 << 10;
+
+/// A map, and its only value mapped to be written.
+///
+/// # Invariants
+/// `start` is the first of [`TABLE_BYTES`] bytes, mapped readable and writable from creation to
+/// drop. The kernel reads them only while a program runs, in a call of this thread's.
+pub(super) struct FrameTable {
+    map: Map,
+    start: NonNull<u8>,
+    /// Bytes of frames so far.
+    end: usize,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and nobody else here has its
+// address.
+unsafe impl Send for FrameTable {}
+
+impl FrameTable {
+    pub(super) fn create() -> Result<Self, BpfError> {
+        let map = Map::create(&MapOptions {
+            name: "inject_frames",
+            kind: MapKind::Array,
+            key_bytes: 4,
+            value_bytes: TABLE_BYTES as u32,
+            entries: 1,
+            flags: MAPPABLE,
+        })?;
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        // SAFETY: a new mapping at an address of the kernel's choice disturbs no other.
+        let start = unsafe { mmap(ptr::null_mut(), TABLE_BYTES, access, flags, map.as_fd(), 0) };
+        let start = start.map_err(|error| BpfError::system("mmap of a BPF map")(error.into()))?;
+        let start = NonNull::new(start.cast()).expect("a mapping is not at address 0");
+        Ok(Self { map, start, end: 0 })
+    }
+
+    pub(super) fn map(&self) -> &Map {
+        &self.map
+    }
+
+    /// Writes frame number `number`. False: there is no room for its bytes.
+    ///
+    /// # Panics
+    /// If it is longer than [`INJECTED_BYTES_MAX`].
+    #[inline]
+    pub(super) fn write(&mut self, number: u64, frame: &[u8]) -> bool {
+        assert!(frame.len() <= INJECTED_BYTES_MAX, "{} bytes", frame.len());
+        if self.end >= OFFSETS {
+            return false;
+        }
+        let entry = number as usize % FRAMES_AT_ONCE * ENTRY_BYTES;
+        let words = [self.end as u32, frame.len() as u32];
+        // SAFETY: an entry is in front of the frames, and a frame that begins below `OFFSETS` ends
+        // inside of the mapping. `&mut self` excludes others; no program runs now.
+        unsafe {
+            self.start.add(entry).cast::<[u32; 2]>().write(words);
+            let to = self.start.add(FRAMES_AT + self.end);
+            to.copy_from_nonoverlapping(NonNull::from(frame).cast(), frame.len());
+        }
+        self.end += frame.len().next_multiple_of(16);
+        true
+    }
+
+    /// All frames have been taken: their room is free.
+    pub(super) fn clear(&mut self) {
+        self.end = 0;
+    }
+}
+
+impl Drop for FrameTable {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and there are no references into it. An error would leave it
+        // mapped, which harms nobody.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), TABLE_BYTES) };
+    }
+}

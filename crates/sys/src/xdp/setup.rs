@@ -1,0 +1,76 @@
+//! What receiving and sending sockets have in common while they are opened.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::interface::XdpInterface;
+use super::system::RawSocket;
+use super::{Copying, XdpError};
+
+/// A socket that was just closed gives its queue back some 80 ms later (seen), not at once.
+const BUSY_PATIENCE: Duration = Duration::from_secs(2);
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
+
+/// Entries of a ring that the kernel wants to be there, and nobody uses.
+pub(super) const RING_MIN: u32 = 64;
+
+const RING_MAX: u32 = 1 << 20;
+
+/// How a socket shall be attached to its queue.
+pub(super) struct Binding {
+    pub(super) copying: Copying,
+    pub(super) needs_wakeup: bool,
+    pub(super) is_multi_buffer: bool,
+}
+
+/// Whether a ring may have so many entries.
+pub(super) fn is_ring(entries: u32) -> bool {
+    entries.is_power_of_two() && (RING_MIN..=RING_MAX).contains(&entries)
+}
+
+/// Whether frames may be so many and so large, with `tail_bytes` behind them.
+pub(super) fn is_shape(frames: u32, frame_bytes: u32, tail_bytes: usize) -> bool {
+    let bytes = u64::from(frames) * u64::from(frame_bytes) + tail_bytes as u64;
+    matches!(frame_bytes, 2048 | 4096) && is_ring(frames) && bytes < 1 << 32
+}
+
+/// Binds, waits for a queue that is taken, and does without several frames a packet where the
+/// kernel or the driver cannot: returns whether they can.
+pub(super) fn bind(
+    socket: &RawSocket,
+    interface: &XdpInterface,
+    queue: u32,
+    wanted: &Binding,
+) -> Result<bool, XdpError> {
+    let name = || interface.link.name.clone();
+    let mut flags = match wanted.copying {
+        Copying::Auto => 0,
+        Copying::Copy => libc::XDP_COPY,
+        Copying::Zero => libc::XDP_ZEROCOPY,
+    };
+    if wanted.needs_wakeup {
+        flags |= libc::XDP_USE_NEED_WAKEUP;
+    }
+    if wanted.is_multi_buffer {
+        flags |= libc::XDP_USE_SG;
+    }
+    let patience = Instant::now() + BUSY_PATIENCE;
+    loop {
+        let Err(error) = socket.bind(interface.link.index, queue, flags) else {
+            return Ok(flags & libc::XDP_USE_SG != 0);
+        };
+        match error.raw_os_error() {
+            Some(libc::EBUSY) if Instant::now() < patience => thread::sleep(BUSY_PAUSE),
+            Some(libc::EBUSY) => return Err(XdpError::Busy { interface: name(), queue }),
+            Some(libc::EINVAL | libc::EOPNOTSUPP) if flags & libc::XDP_USE_SG != 0 => {
+                flags &= !libc::XDP_USE_SG;
+            }
+            Some(libc::EOPNOTSUPP | libc::EINVAL) if wanted.copying == Copying::Zero => {
+                return Err(XdpError::NoZeroCopy { interface: name() });
+            }
+            _ => {
+                return Err(XdpError::system(&interface.link.name, "binding an XDP socket")(error));
+            }
+        }
+    }
+}

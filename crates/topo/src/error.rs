@@ -1,0 +1,126 @@
+//! Why a job cannot be placed as asked.
+
+use burstline_sys::affinity::{CoreId, format_cores};
+use burstline_sys::memory::NodeId;
+
+/// What stands in the way. Each message is one line with the numbers, and says what would do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// No receive thread was asked for.
+    #[error("a job of no receive thread: at least one")]
+    NoThreads,
+    /// There is no such node.
+    #[error("there is no node {node}; this machine has {}", list(present))]
+    NoSuchNode {
+        /// The node.
+        node: NodeId,
+        /// Those there are.
+        present: Vec<NodeId>,
+    },
+    /// No thread can be pinned to a core of the node.
+    #[error(
+        "node {node} has no core for us: it has {}, we may use {}",
+        cores(present),
+        cores(usable)
+    )]
+    NodeWithoutCores {
+        /// The node.
+        node: NodeId,
+        /// Its cores.
+        present: Vec<CoreId>,
+        /// The cores that threads can be pinned to.
+        usable: Vec<CoreId>,
+    },
+    /// A log or a stack cannot be on the node.
+    #[error("node {node} has no memory for us; {} {} some", list(others), has(others))]
+    NodeWithoutMemory {
+        /// The node.
+        node: NodeId,
+        /// The nodes that have some.
+        others: Vec<NodeId>,
+    },
+    /// A placement names more nodes than there are.
+    #[error(
+        "placement {placement} needs {needed} nodes with cores for us; there {}",
+        match present[..] { [one] => format!("is one, node {one}"), _ => format!("are {}", list(present)) }
+    )]
+    TooFewNodes {
+        /// The placement.
+        placement: String,
+        /// Nodes that it names.
+        needed: usize,
+        /// The nodes with cores that can be used.
+        present: Vec<NodeId>,
+    },
+    /// More threads than physical cores.
+    #[error(
+        "{threads} threads for {cores} physical cores that we may use{}: fewer workers, or \
+         --share-cores for two threads a core",
+        node.map(|node| format!(" on node {node}")).unwrap_or_default()
+    )]
+    TooFewCores {
+        /// Threads that are to go there.
+        threads: usize,
+        /// Physical cores there.
+        cores: usize,
+        /// The node, where it had to be that.
+        node: Option<NodeId>,
+    },
+    /// Two wishes that cannot both be met.
+    #[error("{first} and {second} contradict each other: {why}")]
+    Contradiction {
+        /// One.
+        first: String,
+        /// The other.
+        second: String,
+        /// In what.
+        why: String,
+    },
+    /// A core that was named cannot be had.
+    #[error("core {core} cannot be used: it is {why}; there are {}", cores(usable))]
+    Core {
+        /// The core.
+        core: CoreId,
+        /// What is the matter with it.
+        why: &'static str,
+        /// The cores that threads can be pinned to.
+        usable: Vec<CoreId>,
+    },
+    /// A source names an interface that is not there.
+    #[error("{source_name}: there is no interface {interface}; there {}", interfaces(present))]
+    NoSuchInterface {
+        /// The source.
+        source_name: String,
+        /// The interface.
+        interface: String,
+        /// Those there are.
+        present: Vec<String>,
+    },
+}
+
+fn cores(cores: &[CoreId]) -> String {
+    match cores.is_empty() {
+        true => "none".to_owned(),
+        false => format_cores(cores),
+    }
+}
+
+fn list(nodes: &[NodeId]) -> String {
+    let names: Vec<String> = nodes.iter().map(NodeId::to_string).collect();
+    match names.is_empty() {
+        true => "no node".to_owned(),
+        false => format!("node{} {}", if names.len() > 1 { "s" } else { "" }, names.join(", ")),
+    }
+}
+
+fn has(nodes: &[NodeId]) -> &'static str {
+    if nodes.len() > 1 { "have" } else { "has" }
+}
+
+fn interfaces(names: &[String]) -> String {
+    match names.is_empty() {
+        true => "is none".to_owned(),
+        false => format!("are {}", names.join(", ")),
+    }
+}

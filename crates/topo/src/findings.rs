@@ -1,0 +1,79 @@
+//! What is wrong with a machine that is to receive packets: each defect with what it costs, where
+//! that figure is from, and the commands that mend it.
+//!
+//! A cost is a figure only where somebody has measured it, and says who; else it says what happens.
+//! Whatever can be computed from the machine's own numbers is. Nothing is changed here.
+
+mod cores;
+mod interfaces;
+mod memory;
+
+use crate::inventory::Inventory;
+use crate::plan::Plan;
+pub use cores::KERNEL_NEEDS;
+
+/// Something that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What was looked at: `huge pages`, `steering`.
+    pub name: &'static str,
+    /// Whether something is wrong.
+    pub is_defect: bool,
+    /// How it is, with the numbers.
+    pub what: String,
+    /// What a defect costs; empty if there is none.
+    pub cost: String,
+    /// Where the cost is from; empty if there is none.
+    pub source: &'static str,
+    /// The commands that mend a defect, for a root shell. None where no command does.
+    pub mend: Vec<String>,
+}
+
+impl Finding {
+    fn fine(name: &'static str, what: impl Into<String>) -> Self {
+        let (what, cost, mend) = (what.into(), String::new(), Vec::new());
+        Self { name, is_defect: false, what, cost, source: "", mend }
+    }
+
+    fn defect(
+        name: &'static str,
+        what: impl Into<String>,
+        cost: impl Into<String>,
+        source: &'static str,
+        mend: Vec<String>,
+    ) -> Self {
+        let (what, cost) = (what.into(), cost.into());
+        Self { name, is_defect: true, what, cost, source, mend }
+    }
+}
+
+/// Everything that was looked at, the defects of one thing beside each other.
+///
+/// `plan`: of the job that is meant; then interrupts are held against its cores, too.
+pub fn findings(inventory: &Inventory, plan: Option<&Plan>) -> Vec<Finding> {
+    [
+        cores::kernel(inventory),
+        cores::nodes(inventory),
+        cores::cores(inventory),
+        cores::frequency(inventory),
+        memory::huge_pages(inventory),
+        memory::transparent(inventory),
+        memory::limits(inventory),
+        memory::moving(inventory),
+        interfaces::attached(inventory),
+        interfaces::interrupts(inventory, plan),
+        interfaces::steering(inventory),
+        interfaces::rings(inventory),
+    ]
+    .concat()
+}
+
+/// `core 3`, `cores 3, 4`
+fn plural(word: &str, items: &[impl ToString]) -> String {
+    let s = if items.len() == 1 { "" } else { "s" };
+    let items: Vec<String> = items.iter().map(ToString::to_string).collect();
+    format!("{word}{s} {}", items.join(", "))
+}
+
+#[cfg(test)]
+mod tests;

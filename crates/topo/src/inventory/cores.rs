@@ -1,0 +1,112 @@
+//! Nodes and cores.
+
+use burstline_sys::affinity::CoreId;
+use burstline_sys::memory::NodeId;
+use burstline_sys::topology::Topology;
+
+use super::{Cache, Core, Node};
+use crate::files::Files;
+
+const CPU: &str = "sys/devices/system/cpu";
+const NODE: &str = "sys/devices/system/node";
+
+/// The cores that this process runs on; those that are online where it is not told.
+pub(super) fn allowed(files: &Files, topology: &Topology) -> Vec<CoreId> {
+    let online: Vec<CoreId> = online(topology);
+    let allowed = files.field("proc/self/status", "Cpus_allowed_list");
+    let allowed = allowed.and_then(|list| burstline_sys::affinity::parse_cores(&list).ok());
+    match allowed {
+        // The list may name cores that could be there one day.
+        Some(allowed) => online.into_iter().filter(|core| allowed.contains(core)).collect(),
+        None => online,
+    }
+}
+
+pub(super) fn nodes(files: &Files, topology: &Topology) -> Vec<Node> {
+    let allowed = files.field("proc/self/status", "Mems_allowed_list");
+    let allowed = allowed.and_then(|list| burstline_sys::affinity::parse_cores(&list).ok());
+    let ids: Vec<NodeId> = topology.nodes.iter().map(|node| node.id).collect();
+    let node = |node: &burstline_sys::topology::Node| {
+        let folder = format!("{NODE}/node{}", node.id);
+        let meminfo = match files.path(&folder).exists() {
+            true => format!("{folder}/meminfo"),
+            // A kernel without nodes is one node.
+            false => "proc/meminfo".to_owned(),
+        };
+        let distances = files.text(&format!("{folder}/distance")).unwrap_or_default();
+        let distances = distances.split_whitespace().filter_map(|number| number.parse().ok());
+        Node {
+            id: node.id,
+            cores: sorted(node.cores.clone()),
+            memory_bytes: kibibytes(files, &meminfo, "MemTotal:"),
+            free_bytes: kibibytes(files, &meminfo, "MemFree:"),
+            is_allowed: allowed.as_ref().is_none_or(|list| list.contains(&CoreId(node.id.0))),
+            distances: ids.iter().copied().zip(distances).collect(),
+            huge_pages: node.huge_pages.clone(),
+        }
+    };
+    topology.nodes.iter().map(node).collect()
+}
+
+pub(super) fn cores(files: &Files, topology: &Topology, allowed: &[CoreId]) -> Vec<Core> {
+    let isolated = files.list(&format!("{CPU}/isolated")).unwrap_or_default();
+    let online = online(topology);
+    // Isolated cores are left out of what a process gets by itself, and can be asked for. Who was
+    // given fewer cores than all the others was limited by somebody, and is not to exceed that.
+    let others = online.iter().filter(|core| !isolated.contains(core));
+    let is_limited = others.clone().any(|core| !allowed.contains(core));
+    let core = |id: CoreId| {
+        let folder = format!("{CPU}/cpu{id}");
+        let siblings = files.list(&format!("{folder}/topology/thread_siblings_list"));
+        let frequency = |name: &str| files.number(&format!("{folder}/cpufreq/cpuinfo_{name}_freq"));
+        let is_isolated = isolated.contains(&id);
+        Core {
+            id,
+            node: topology.node_of(id).unwrap_or(NodeId(0)),
+            is_usable: allowed.contains(&id) || (is_isolated && !is_limited),
+            is_isolated,
+            siblings: sorted(siblings.unwrap_or_else(|| vec![id])),
+            caches: caches(files, &folder),
+            governor: files.text(&format!("{folder}/cpufreq/scaling_governor")),
+            frequencies_khz: frequency("min").zip(frequency("max")),
+        }
+    };
+    online.iter().map(|&id| core(id)).collect()
+}
+
+fn online(topology: &Topology) -> Vec<CoreId> {
+    sorted(topology.nodes.iter().flat_map(|node| node.cores.iter().copied()).collect())
+}
+
+fn sorted(mut cores: Vec<CoreId>) -> Vec<CoreId> {
+    cores.sort_unstable();
+    cores
+}
+
+fn caches(files: &Files, folder: &str) -> Vec<Cache> {
+    let mut caches = Vec::new();
+    for index in files.numbered(&format!("{folder}/cache"), "index") {
+        let read = |name: &str| files.text(&format!("{folder}/cache/index{index}/{name}"));
+        let (Some(level), Some(size)) = (read("level"), read("size")) else { continue };
+        let size = size.strip_suffix('K').and_then(|digits| digits.parse::<u64>().ok());
+        let (Ok(level), Some(kibibytes)) = (level.parse(), size) else { continue };
+        if read("type").as_deref() == Some("Instruction") {
+            continue;
+        }
+        let shared = files.list(&format!("{folder}/cache/index{index}/shared_cpu_list"));
+        let shared_with = sorted(shared.unwrap_or_default());
+        caches.push(Cache { level, bytes: kibibytes.saturating_mul(1024), shared_with });
+    }
+    caches.sort_by_key(|cache| cache.level);
+    caches
+}
+
+/// A field of a meminfo file, in bytes; a node's has `Node 0` in front of each.
+fn kibibytes(files: &Files, path: &str, field: &str) -> u64 {
+    let text = files.text(path).unwrap_or_default();
+    let value = text.lines().find_map(|line| {
+        let mut words = line.split_whitespace().skip_while(|word| *word != field);
+        words.nth(1)?.parse::<u64>().ok()
+    });
+    value.unwrap_or(0).saturating_mul(1024)
+}

@@ -1,0 +1,172 @@
+//! The kinds of hash: their names, their numbers, what they are for.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+/// What the hash of a packet is made from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum HashKind {
+    /// Nothing: every hash is 0.
+    #[default]
+    None,
+    /// Toeplitz with [`MICROSOFT_KEY`](super::MICROSOFT_KEY): IPv4 and IPv6, with ports for TCP and
+    /// UDP only. 0 for the rest.
+    Rss,
+    /// Addresses, ports and protocol, the same for both directions.
+    FiveTuple,
+    /// As `FiveTuple`, of the innermost packet: see [`tunnel`](crate::tunnel).
+    Inner,
+    /// The two IP addresses, the same for both directions.
+    Ip,
+    /// The numbers of all VLAN tags; untagged packets are one VLAN.
+    Vlan,
+    /// As `Rss` with [`SYMMETRIC_KEY`](super::SYMMETRIC_KEY): the same for both directions.
+    RssSymmetric,
+    /// One byte of the packet; 0 where the packet is shorter.
+    Byte(BytePosition),
+}
+
+/// Which byte of a packet, counted from 1, in `[1, 32_767]`: byte 30 ends an IPv4 source address
+/// behind an untagged Ethernet header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BytePosition(u16);
+
+impl BytePosition {
+    /// The last position that has a number.
+    pub const MAX: u16 = BYTE - 1;
+
+    /// The position `number`, in `[1, MAX]`.
+    #[must_use]
+    pub fn new(number: u16) -> Option<Self> {
+        (1..=Self::MAX).contains(&number).then_some(Self(number))
+    }
+
+    /// Bytes in front of it.
+    #[must_use]
+    pub fn offset(self) -> usize {
+        usize::from(self.0) - 1
+    }
+}
+
+/// Numbers from here on are [`HashKind::Byte`], the position in the other bits.
+const BYTE: u16 = 0x8000;
+
+impl HashKind {
+    /// Every kind that is a name alone, with the name and what it is made from.
+    pub const NAMED: [(Self, &'static str, &'static str); 7] = [
+        (Self::None, "none", "no hash"),
+        (Self::FiveTuple, "five-tuple", "addresses, ports and protocol"),
+        (Self::Ip, "ip", "addresses"),
+        (Self::Inner, "inner", "five-tuple of the innermost packet in tunnels"),
+        (Self::Vlan, "vlan", "VLAN numbers"),
+        (Self::Rss, "rss", "as a NIC does, with Microsoft's key: directions differ"),
+        (Self::RssSymmetric, "rss:symmetric", "as a NIC does, with a key that sees no direction"),
+    ];
+
+    /// The kind that has a position, as [`Self::NAMED`].
+    pub const BYTE: (&'static str, &'static str) =
+        ("byte:N", "the packet's N-th byte, from 1 to 32767");
+
+    /// The number that logs and files store. Numbers are stable.
+    #[must_use]
+    pub fn code(self) -> u16 {
+        match self {
+            Self::None => 0,
+            Self::Rss => 1,
+            Self::FiveTuple => 2,
+            Self::Inner => 3,
+            Self::Ip => 4,
+            Self::Vlan => 5,
+            Self::RssSymmetric => 6,
+            Self::Byte(BytePosition(number)) => BYTE | number,
+        }
+    }
+
+    /// The kind with this number, if there is one.
+    #[must_use]
+    pub fn from_code(code: u16) -> Option<Self> {
+        let named = Self::NAMED.iter().map(|(kind, ..)| *kind).find(|kind| kind.code() == code);
+        named.or_else(|| BytePosition::new(code.checked_sub(BYTE)?).map(Self::Byte))
+    }
+
+    /// Whether both directions of a flow have the same hash.
+    #[must_use]
+    pub fn is_symmetric(self) -> bool {
+        !matches!(self, Self::Rss | Self::Byte(_))
+    }
+}
+
+/// The name, as on the command line and in JSON.
+impl fmt::Display for HashKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match Self::NAMED.iter().find(|(kind, ..)| kind == self) {
+            Some((_, name, _)) => f.pad(name),
+            None => write!(f, "byte:{}", self.code() - BYTE),
+        }
+    }
+}
+
+/// A text that is not the name of a hash.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("'{text}' is none of {}, and {}", names(), HashKind::BYTE.1)]
+pub struct HashKindError {
+    /// The text.
+    pub text: String,
+}
+
+fn names() -> String {
+    let named = HashKind::NAMED.map(|(_, name, _)| name).join(", ");
+    format!("{named}, {}", HashKind::BYTE.0)
+}
+
+impl FromStr for HashKind {
+    type Err = HashKindError;
+
+    fn from_str(text: &str) -> Result<Self, HashKindError> {
+        if let Some((kind, ..)) = Self::NAMED.iter().find(|(_, name, _)| *name == text) {
+            return Ok(*kind);
+        }
+        // Its only name once.
+        if text == "symmetric" {
+            return Ok(Self::FiveTuple);
+        }
+        let position = || {
+            let digits = text.strip_prefix("byte:")?;
+            let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+            let number = digits.parse().ok().filter(|_| is_number)?;
+            BytePosition::new(number).map(Self::Byte)
+        };
+        position().ok_or_else(|| HashKindError { text: text.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_lead_back() {
+        let byte = |number| BytePosition::new(number).map(HashKind::Byte).unwrap();
+        let named = HashKind::NAMED.map(|(kind, ..)| kind);
+        for kind in named.into_iter().chain([byte(1), byte(30), byte(BytePosition::MAX)]) {
+            assert_eq!(kind.to_string().parse(), Ok(kind));
+            assert_eq!(HashKind::from_code(kind.code()), Some(kind));
+        }
+        let codes = named.map(|kind| kind.code());
+        assert_eq!(codes, [0, 2, 4, 3, 5, 1, 6], "files that were written have these");
+        assert_eq!((byte(30).to_string().as_str(), byte(30).code()), ("byte:30", 0x801e));
+        assert_eq!([7, 0x7fff, 0x8000].map(HashKind::from_code), [None; 3]);
+    }
+
+    #[test]
+    fn other_texts_are_told_what_there_is() {
+        for wrong in ["", "md5", "RSS", "byte", "byte:", "byte:0", "byte:32768", "byte:+3", "rss:"]
+        {
+            let error = wrong.parse::<HashKind>().unwrap_err().to_string();
+            assert!(error.contains(wrong) && error.contains("five-tuple, ip, inner"), "{error}");
+            assert!(error.contains("byte:N") && error.contains("32767"), "{error}");
+        }
+    }
+}
