@@ -50,7 +50,7 @@ pub(crate) struct CountArgs {
 
     /// Fail unless exactly N packets were delivered; with --verify, what was lost at the end is
     /// counted, too
-    #[arg(long, value_name = "N", value_parser = values::expected, conflicts_with = "publish")]
+    #[arg(long, value_name = "N", value_parser = values::expected)]
     pub(crate) expect: Option<u64>,
 
     /// Write latencies into an HdrHistogram log (V2), in ns: all, and each flow by tag

@@ -18,15 +18,28 @@ pub(crate) struct LogArgs {
 
     /// Size of each log's packet memory, or of the kernel's ring in place of a log (k, m, g are
     /// powers of 1024)
-    #[arg(long, value_name = "SIZE", default_value = "64m", value_parser = values::bytes)]
-    pub(crate) buffer: usize,
+    /// [default: 64m]
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
+    pub(crate) buffer: Option<usize>,
 
     /// Size of one segment of it: a power of two. A packet that does not fit is cut and counted
     /// [default: 512k with files, whose packets may have 256k; else 256k]
     #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
     pub(crate) segment: Option<usize>,
 
-    /// Which pages to lay it in; auto takes the largest there are
-    #[arg(long, value_name = "PAGES", default_value = "auto", value_parser = values::pages())]
-    pub(crate) pages: PageChoice,
+    /// Which pages to lay it in; auto takes the largest there are [default: auto]
+    #[arg(long, value_name = "PAGES", value_parser = values::pages())]
+    pub(crate) pages: Option<PageChoice>,
+}
+
+impl LogArgs {
+    /// Bytes of each log.
+    pub(crate) fn bytes(&self) -> usize {
+        self.buffer.unwrap_or(64 << 20)
+    }
+
+    /// Whether anything but its size was said of a log's shape.
+    pub(crate) fn has_shape(&self) -> bool {
+        self.segment.is_some() || self.pages.is_some()
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use burstline_engine::{CaptureOptions, Policy, Progress, Threads};
 use burstline_log::{LogConfig, MAX_READERS};
 use burstline_port::{Address, AddressError, OpenOptions, open_sink};
-use burstline_sys::memory::{NodeId, PageChoice};
+use burstline_sys::memory::NodeId;
 
 use super::{file_address, flight};
 use crate::args::{CaptureArgs, CommonArgs, Format, LogArgs, NOTHING};
@@ -20,7 +20,7 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let common = &args.common;
     let stop = signals::stop_flag()?;
     let sink = sink_address(args)?;
-    let recorder = Workers { count: 1, name: "record", log_bytes: args.log.buffer };
+    let recorder = Workers { count: 1, name: "record", log_bytes: args.log.bytes() };
     let placed = common.place(&recorder)?;
     let threads = placed.threads;
     let (queue_bytes, flag) = (queue(args, &threads), Some(Arc::clone(&stop)));
@@ -55,9 +55,9 @@ pub(super) fn log_config(common: &CommonArgs, log: &LogArgs, node: Option<NodeId
     let readers = if log.publish.is_some() { default.max_readers } else { 0 };
     LogConfig {
         name: "capture".to_owned(),
-        bytes: log.buffer,
+        bytes: log.bytes(),
         segment_bytes: log.segment.unwrap_or_else(|| segment_for(&common.sources)),
-        pages: log.pages,
+        pages: log.pages.unwrap_or_default(),
         node,
         max_readers: (readers + 1).min(MAX_READERS),
         hash_kind: common.hash.code().into(),
@@ -70,9 +70,8 @@ pub(super) fn log_config(common: &CommonArgs, log: &LogArgs, node: Option<NodeId
 fn queue(args: &CaptureArgs, threads: &Threads) -> Option<usize> {
     let is_alone = args.common.sources.len() == 1 && threads.cores.len() < 2;
     let log = &args.log;
-    let is_about_a_log = log.segment.is_some() || log.pages != PageChoice::Auto;
     let needs_a_log = log.publish.is_some() || args.keep.is_some();
-    (is_alone && !is_about_a_log && !needs_a_log).then_some(log.buffer)
+    (is_alone && !log.has_shape() && !needs_a_log).then_some(log.bytes())
 }
 
 /// The size of a segment that holds every packet of these sources.

@@ -25,6 +25,10 @@ pub(crate) fn count(args: &CountArgs) -> Result<ExitCode, Failure> {
     if args.log.publish.is_some() {
         return publish(args, &stop);
     }
+    if args.log.buffer.is_some() || args.log.has_shape() {
+        let what = "--buffer, --segment and --pages are about the log of --publish: here is none";
+        return Err(Failure::usage(what));
+    }
     let mut placed = common.place(&Workers { count: 0, name: "", log_bytes: 0 })?;
     let ports = OpenOptions { stop: Some(Arc::clone(&stop)), ..common.open_options() };
     let sources = common.open_sources(&ports)?;
@@ -90,7 +94,7 @@ fn refused(path: &Path, error: &std::io::Error) -> Failure {
 /// Receives into a log that others may read, and counts what is in it.
 fn publish(args: &CountArgs, stop: &Arc<AtomicBool>) -> Result<ExitCode, Failure> {
     let common = &args.common;
-    let counter = Workers { count: 1, name: "record", log_bytes: args.log.buffer };
+    let counter = Workers { count: 1, name: "record", log_bytes: args.log.bytes() };
     let placed = common.place(&counter)?;
     let ports = OpenOptions { stop: Some(Arc::clone(stop)), ..common.open_options() };
     let options = CaptureOptions {
@@ -105,8 +109,11 @@ fn publish(args: &CountArgs, stop: &Arc<AtomicBool>) -> Result<ExitCode, Failure
     let sources = common.open_sources(&ports)?;
     let progress = Progress::new(sources.len());
     let mut view = View::new("count", common, Stream::Stdout);
-    job::run(&mut view, &progress, stop, false, common.keep_privileges, || {
+    let report = job::watch(&mut view, &progress, stop, common.keep_privileges, || {
         let open = || open_sink(&sink, &ports);
         burstline_engine::capture(sources, open, &options, stop, &progress)
-    })
+    })?;
+    let is_exact = is_expected(args.expect, report.total.delivered);
+    let code = job::conclude(&view, &report, false)?;
+    Ok(if is_exact { code } else { ExitCode::from(FAILED) })
 }
