@@ -10,8 +10,8 @@
 //! ```
 //!
 //! A job is a list of [`Source`]s, what bounds it ([`Limits`]), where its threads run
-//! ([`Threads`]) and a flag that ends it. [`count()`] and [`capture()`] run it to its end and return a
-//! [`Report`]; while it runs, anybody may look at its [`Progress`].
+//! ([`Threads`]) and a flag that ends it. [`count()`] and [`capture()`] run it to its end and
+//! return a [`Report`]; while it runs, anybody may look at its [`Progress`].
 //!
 //! Who counts what: `offered` and losses come from the ports' own accounts; `delivered` is
 //! counted here, from the worklists that arrived; what a lossy reader missed comes from packet
