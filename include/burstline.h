@@ -422,8 +422,7 @@ burstline_status burstline_open(const char *name,
  * BURSTLINE_STATUS_NONE: none came; BURSTLINE_STATUS_END: none will ever come. Both leave in
  * *burst a burst of no packets. With BURSTLINE_FOLLOW the end of a writer that was stopped or
  * killed is not the end: its packets are read, and then those of the next one. If that one cannot
- * be read, this says so (BURSTLINE_STATUS_ERROR_REFUSED or _SYSTEM), and the next call tries
- * again.
+ * be read, this says so (BURSTLINE_STATUS_ERROR_REFUSED or _SYSTEM); the next call tries again.
  *
  * One thread at a time: another one's call is BURSTLINE_STATUS_ERROR_BUSY; burstline_close() in
  * another thread ends this one with BURSTLINE_STATUS_ERROR_CLOSED. Costs no system call where
