@@ -192,7 +192,7 @@ pub(crate) fn hash_help() -> String {
     let all = HashKind::NAMED.map(|(_, name, what)| (name, what)).into_iter();
     let all = all.chain([HashKind::BYTE]).map(|(name, what)| format!("{name} ({what})"));
     let all = all.collect::<Vec<_>>().join(", ");
-    format!("Which flow hash each packet gets. Fragments follow their flow: {all}")
+    format!("Which flow hash each packet gets; fragments follow their flow. One of {all}")
 }
 
 /// One of the ways to wait.

@@ -60,7 +60,7 @@ fn a_query_is_not_answered_for_ever() {
     let name = directory.name("tap");
     let publisher = fake_publisher(&name, 1, |socket| {
         let mut log = header(1, 6);
-        log.extend([0; 40]);
+        log.extend([0; 48]);
         while socket.send(&log, &[]).is_ok() {}
     });
     let error = query(&name).unwrap_err();
@@ -68,7 +68,7 @@ fn a_query_is_not_answered_for_ever() {
     publisher.join().unwrap();
     let publisher = fake_publisher(&name, 1, |socket| {
         let mut status = header(1, PUBLISHER);
-        status.extend([0; 16]);
+        status.extend([0; 24]);
         // Nothing of it is wrong but that there is no end.
         let is_full = |error: &Error| error.kind() == ErrorKind::WouldBlock;
         while !socket.send(&status, &[]).is_err_and(|error| !is_full(&error)) {}

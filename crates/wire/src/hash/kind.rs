@@ -67,7 +67,7 @@ impl HashKind {
 
     /// The kind that has a position, as [`Self::NAMED`].
     pub const BYTE: (&'static str, &'static str) =
-        ("byte:N", "the packet's N-th byte, from 1 to 32767");
+        ("byte:N", "the packet's N-th byte, counted from 1");
 
     /// The number that logs and files store. Numbers are stable.
     #[must_use]
@@ -110,7 +110,7 @@ impl fmt::Display for HashKind {
 
 /// A text that is not the name of a hash.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("'{text}' is none of {}, and {}", names(), HashKind::BYTE.1)]
+#[error("'{text}' is not one of {}", names())]
 pub struct HashKindError {
     /// The text.
     pub text: String,
@@ -118,7 +118,7 @@ pub struct HashKindError {
 
 fn names() -> String {
     let named = HashKind::NAMED.map(|(_, name, _)| name).join(", ");
-    format!("{named}, {}", HashKind::BYTE.0)
+    format!("{named}, {} with N from 1 to {}", HashKind::BYTE.0, BytePosition::MAX)
 }
 
 impl FromStr for HashKind {
