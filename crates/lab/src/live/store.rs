@@ -42,7 +42,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Mounts the file system over [`MEMORY`], unless this process has, and keeps halves of pages
+    /// Mounts the file system over its folder, unless this process has, and keeps halves of pages
     /// for files of up to `room` bytes.
     ///
     /// # Errors
