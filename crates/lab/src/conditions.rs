@@ -25,7 +25,7 @@ struct Ticks {
     all: u64,
     /// Cores that there are.
     cores: u64,
-    /// This process and the programs it ran.
+    /// This process, the programs it ran, and those that it is running.
     own: u64,
 }
 
@@ -66,7 +66,18 @@ impl Conditions {
 fn ticks() -> Option<Ticks> {
     let machine = fs::read_to_string("/proc/stat").ok()?;
     let own = fs::read_to_string("/proc/self/stat").ok()?;
-    parse(&machine, &own)
+    let mut ticks = parse(&machine, &own)?;
+    ticks.own += ticks_of_children();
+    Some(ticks)
+}
+
+/// Of the programs that this process has running: once they are waited for, they are in its own.
+fn ticks_of_children() -> u64 {
+    let own = std::process::id();
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let stats =
+        processes.filter_map(|process| fs::read_to_string(process.path().join("stat")).ok());
+    stats.filter_map(|stat| spent(&stat)).filter(|&(parent, _)| parent == own).map(|of| of.1).sum()
 }
 
 /// Source: proc_stat(5), proc_pid_stat(5).
@@ -79,11 +90,18 @@ fn parse(machine: &str, own: &str) -> Option<Ticks> {
     let idle = fields.get(3)? + fields.get(4)?;
     let is_core = |line: &&str| line.starts_with("cpu") && !line.starts_with("cpu ");
     let cores = machine.lines().filter(is_core).count() as u64;
-    // The program's name stands in parentheses and may hold anything; state is the next field.
-    let (_, fields) = own.rsplit_once(')')?;
-    let spent = fields.split_whitespace().skip(11).take(4).map(str::parse::<u64>);
-    let own = spent.sum::<Result<u64, _>>().ok()?;
+    let (_, own) = spent(own)?;
     Some(Ticks { busy: all - idle, all, cores, own })
+}
+
+/// A process's parent, and its ticks and those of the children that it has waited for.
+fn spent(stat: &str) -> Option<(u32, u64)> {
+    // The program's name stands in parentheses and may hold anything; state is the next field.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    let parent = fields.get(1)?.parse().ok()?;
+    let spent = fields.get(11..15)?.iter().map(|ticks| ticks.parse::<u64>());
+    Some((parent, spent.sum::<Result<u64, _>>().ok()?))
 }
 
 #[cfg(test)]

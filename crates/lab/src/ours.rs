@@ -9,7 +9,7 @@ use burstline_sys::memory::{PageChoice, PageKind};
 
 use crate::rivals::{BURST, Run};
 use crate::threads::{Cores, run_together};
-use crate::traffic::{self, Traffic};
+use crate::traffic::{self, Frames, Traffic};
 
 /// Segment size of the log in every figure: the default.
 pub const SEGMENT_BYTES: usize = 256 << 10;
@@ -67,9 +67,26 @@ impl Ours {
     }
 }
 
-/// Writes and publishes `packets` packets, a multiple of [`BURST`].
+/// Writes and publishes `packets` packets, a multiple of [`BURST`], each made in place.
 pub(crate) fn produce(writer: &mut Writer, traffic: &Traffic, packets: u64) {
-    let length = traffic.length();
+    produce_by(writer, traffic.length(), packets, |at, counter| {
+        // SAFETY: `at` is valid for writes of `length` bytes, and the template is no part of the
+        // log.
+        unsafe { traffic.fill(at, counter) };
+    });
+}
+
+/// As [`produce`], each copied from where it was received.
+pub(crate) fn copy_in(writer: &mut Writer, received: &Frames, packets: u64) {
+    produce_by(writer, received.length(), packets, |at, counter| {
+        // SAFETY: `at` is valid for writes of `length` bytes and is no part of the frames.
+        unsafe { received.copy_to(at, counter) };
+    });
+}
+
+/// `fill` is given room for `length` bytes.
+#[inline(always)]
+fn produce_by(writer: &mut Writer, length: usize, packets: u64, fill: impl Fn(*mut u8, u32)) {
     for first in (0..packets as u32).step_by(BURST) {
         for counter in first..first + BURST as u32 {
             let mut meta = Meta::new(traffic::time_of(counter), length as u32, 0);
@@ -79,9 +96,7 @@ pub(crate) fn produce(writer: &mut Writer, traffic: &Traffic, packets: u64) {
                     spin_loop();
                     continue;
                 };
-                // SAFETY: the slot is valid for writes of `length` bytes, and the template is
-                // no part of the log.
-                unsafe { traffic.fill(slot.as_ptr(), counter) };
+                fill(slot.as_ptr(), counter);
                 slot.commit(&meta);
                 break;
             }

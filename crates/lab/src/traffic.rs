@@ -82,6 +82,55 @@ impl Traffic {
     }
 }
 
+/// Packets that have been received and wait to be copied: one after the other in slots of whole
+/// cache lines, as a kernel's blocks hold them.
+pub struct Frames {
+    memory: Vec<Line>,
+    length: usize,
+    lines_each: usize,
+}
+
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line {
+    _bytes: [u8; 64],
+}
+
+impl Frames {
+    /// Packets `[0, packets)` of `traffic`.
+    pub fn new(traffic: &Traffic, packets: u64) -> Self {
+        let lines_each = traffic.length.div_ceil(size_of::<Line>());
+        let mut memory = vec![Line { _bytes: [0; 64] }; lines_each * packets as usize];
+        for (counter, lines) in memory.chunks_exact_mut(lines_each).enumerate() {
+            // SAFETY: the lines have room for `length` bytes and are not the template.
+            unsafe { traffic.fill(lines.as_mut_ptr().cast(), counter as u32) };
+        }
+        Self { memory, length: traffic.length, lines_each }
+    }
+
+    /// The length of each, in bytes.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// All memory that they lie in, in bytes.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.memory[..])
+    }
+
+    /// Copies packet `counter`.
+    ///
+    /// # Safety
+    /// `at` must be valid for writes of `length` bytes and not point into the frames.
+    #[inline]
+    pub(crate) unsafe fn copy_to(&self, at: *mut u8, counter: u32) {
+        let first = counter as usize * self.lines_each;
+        let lines = &self.memory[first..first + self.lines_each];
+        // SAFETY: the caller's promise; the lines hold `length` bytes.
+        unsafe { copy(lines.as_ptr().cast(), at, self.length) };
+    }
+}
+
 /// The consumer's work on one packet. A packet that is too short to be one of ours counts as its
 /// length only, and so spoils the sum.
 #[inline]

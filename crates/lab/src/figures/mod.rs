@@ -64,6 +64,8 @@ pub fn all() -> Vec<Entry> {
         Entry { name: "cross-process-60", measure: sharing::cross_process },
         Entry { name: "share-readers-1", measure: sharing::readers::<1> },
         Entry { name: "share-readers-4", measure: sharing::readers::<4> },
+        Entry { name: "share-readers-1-copy", measure: sharing::readers_of_copies::<1> },
+        Entry { name: "share-readers-4-copy", measure: sharing::readers_of_copies::<4> },
         Entry { name: "stopped-reader", measure: sharing::stopped },
         Entry { name: "append-latency", measure: latency::measure },
         Entry { name: "count-file-tcpdump", measure: count_file::against_tcpdump },

@@ -12,7 +12,7 @@ use crate::ours::{Ours, SEGMENT_BYTES};
 use crate::pages;
 use crate::report::{Better, Figure, Outcome};
 use crate::sharing::{Shared, SharedRun};
-use crate::traffic::Traffic;
+use crate::traffic::{Frames, Traffic};
 
 /// As in the hand-off figures.
 const LOG_BYTES: usize = 2 << 20;
@@ -24,6 +24,8 @@ const STOPPED_PAIRS: usize = 21;
 struct Bench<'c> {
     context: &'c Context,
     traffic: Traffic,
+    /// What the writer copies; where there is none, it makes its packets in place.
+    received: Option<Frames>,
     packets: u64,
     expected: u64,
     conditions: Conditions,
@@ -35,14 +37,20 @@ impl<'c> Bench<'c> {
         let packets = if context.smoke { 8192 } else { 4 << 20 };
         let expected = traffic.expected(packets);
         let conditions = Conditions::watch(context.cores);
-        Self { context, traffic, packets, expected, conditions }
+        Self { context, traffic, received: None, packets, expected, conditions }
+    }
+
+    /// The writer copies its packets from where they were received.
+    fn copying(self) -> Self {
+        Self { received: Some(Frames::new(&self.traffic, self.packets)), ..self }
     }
 
     /// A run of `shared` with its first `listening` readers. Every account must close, and that
     /// of a reader that missed nothing must have the right sum.
     fn run(&self, shared: &mut Shared, listening: usize) -> Result<SharedRun, String> {
         let packets = self.packets;
-        let run = shared.run(self.context.cores, &self.traffic, packets, listening)?;
+        let packets_from = (&self.traffic, self.received.as_ref());
+        let run = shared.run(self.context.cores, packets_from, packets, listening)?;
         for account in &run.accounts {
             if account.delivered + account.missed != packets {
                 return Err(format!("{account:?} does not account for {packets} packets"));
@@ -127,12 +135,26 @@ pub(super) fn cross_process(context: &Context, name: &str) -> Result<Outcome, St
     Ok(bench.outcome(name, rounds, pages, details))
 }
 
-/// `share-readers-N`: the writer with that many lossy readers as ours, with none as the peer.
+/// `share-readers-N`: a writer that makes its packets in place, with that many lossy readers as
+/// ours, with none as the peer.
 pub(super) fn readers<const READERS: usize>(
     context: &Context,
     name: &str,
 ) -> Result<Outcome, String> {
-    let bench = Bench::new(context);
+    with_readers::<READERS>(Bench::new(context), name)
+}
+
+/// `share-readers-N-copy`: as `share-readers-N`, a writer that copies each packet from memory that
+/// is not in its cache, as it lies in a kernel's ring.
+pub(super) fn readers_of_copies<const READERS: usize>(
+    context: &Context,
+    name: &str,
+) -> Result<Outcome, String> {
+    with_readers::<READERS>(Bench::new(context).copying(), name)
+}
+
+fn with_readers<const READERS: usize>(bench: Bench<'_>, name: &str) -> Result<Outcome, String> {
+    let context = bench.context;
     let (mut read, mut alone) = two_logs()?;
     for _ in 0..READERS {
         read.add_reader(context.cores, Policy::Lossy)?;
@@ -156,7 +178,12 @@ pub(super) fn readers<const READERS: usize>(
         1 => "1 lossy reader in another process".to_owned(),
         _ => format!("{READERS} lossy readers in other processes, which share that core"),
     };
+    let origin = match &bench.received {
+        Some(frames) => format!("copied from frames in {} MiB", frames.bytes() >> 20),
+        None => "made in place".to_owned(),
+    };
     let details = vec![
+        format!("packets {origin}"),
         format!(
             "the writer's rate, flat out on core {}; ours: with {readers}, core {}; peer: alone",
             context.cores.producer, context.cores.consumer

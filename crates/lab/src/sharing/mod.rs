@@ -27,9 +27,9 @@ use burstline_sys::affinity;
 use burstline_sys::clock;
 use burstline_sys::memory::{PageChoice, PageKind};
 
-use crate::ours::{SEGMENT_BYTES, produce};
+use crate::ours::{SEGMENT_BYTES, copy_in, produce};
 use crate::threads::Cores;
-use crate::traffic::Traffic;
+use crate::traffic::{Frames, Traffic};
 use reader::Account;
 
 /// The option that makes this program a reader.
@@ -87,14 +87,15 @@ impl Shared {
     }
 
     /// Hands `packets` packets, a multiple of [`BURST`](crate::rivals::BURST), to the first
-    /// `listening` readers; the others stay as they are.
+    /// `listening` readers; the others stay as they are. The packets are made in place, or copied
+    /// from `received`.
     ///
     /// # Errors
     /// A reader that has ended or has read something wrong.
     pub fn run(
         &mut self,
         cores: Cores,
-        traffic: &Traffic,
+        (traffic, received): (&Traffic, Option<&Frames>),
         packets: u64,
         listening: usize,
     ) -> Result<SharedRun, String> {
@@ -107,7 +108,10 @@ impl Shared {
             let producer = scope.spawn(move || {
                 let _ = affinity::pin_to(cores.producer);
                 let start_ns = clock::monotonic_ns();
-                produce(writer, traffic, packets);
+                match received {
+                    Some(received) => copy_in(writer, received, packets),
+                    None => produce(writer, traffic, packets),
+                }
                 (start_ns, clock::monotonic_ns())
             });
             producer.join().expect("the producer does not panic")
