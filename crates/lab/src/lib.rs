@@ -24,7 +24,6 @@ pub mod live;
 pub mod options;
 pub mod ours;
 pub mod pages;
-pub mod prefetch;
 pub mod report;
 pub mod rivals;
 pub mod sharing;

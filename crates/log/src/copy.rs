@@ -1,5 +1,4 @@
 //! Copying one packet: most are short, and a call to `memcpy` costs more than the bytes.
-//! And asking for cache lines before they are written.
 
 use std::ptr;
 
@@ -37,22 +36,6 @@ pub(crate) unsafe fn copy_packet(packet: &[u8], to: *mut u8) {
 unsafe fn copy_piece(from: *const u8, to: *mut u8) {
     // SAFETY: the caller's promise; unaligned accesses are one instruction each.
     unsafe { to.cast::<Piece>().write_unaligned(from.cast::<Piece>().read_unaligned()) };
-}
-
-/// Asks for the cache line of `at`, which may be any address, to be written soon.
-///
-/// The compiler's own prefetch for writing is one for reading unless it is told of a newer
-/// processor; this instruction is in every x86-64 processor sold since 2006, or does nothing there.
-/// Source: AMD64 Architecture Programmer's Manual, volume 3, PREFETCHW.
-#[inline]
-pub(crate) fn prefetch_to_write(at: *const u8) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch never faults and changes neither memory nor flags.
-    unsafe {
-        std::arch::asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags));
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = at;
 }
 
 #[cfg(test)]

@@ -19,10 +19,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use burstline_sys::clock;
+use burstline_sys::{clock, prefetch};
 
 use crate::control::Ending;
-use crate::copy::{copy_packet, prefetch_to_write};
+use crate::copy::copy_packet;
 use crate::desc::{Desc, FACTS_BYTES, Facts, Flags, MAX_PACKET_BYTES, align_up};
 use crate::log::Shared;
 use crate::protocol;
@@ -297,11 +297,11 @@ impl Writer {
     #[inline]
     fn prefetch(&self, length: usize) {
         let base = self.base.as_ptr();
-        prefetch_to_write(base.wrapping_add(self.high).wrapping_sub(PREFETCH_DESC_BYTES));
+        prefetch::to_write(base.wrapping_add(self.high).wrapping_sub(PREFETCH_DESC_BYTES));
         let ahead = base.wrapping_add(self.low + PREFETCH_BYTES);
-        prefetch_to_write(ahead);
+        prefetch::to_write(ahead);
         for at in (LINE_BYTES..length).step_by(LINE_BYTES) {
-            prefetch_to_write(ahead.wrapping_add(at));
+            prefetch::to_write(ahead.wrapping_add(at));
         }
     }
 

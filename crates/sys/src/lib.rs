@@ -50,6 +50,7 @@ pub mod mounts;
 pub mod namespace;
 mod netlink;
 pub mod pcap;
+pub mod prefetch;
 pub mod privileges;
 pub mod readiness;
 pub mod scheduling;

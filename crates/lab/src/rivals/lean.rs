@@ -14,9 +14,9 @@ use super::scattered::{Header, fill, read_burst};
 use super::spsc::Spsc;
 use super::{Address, BURST, Pull, Push, Run};
 use crate::arena::Arena;
-use crate::prefetch;
 use crate::threads::{Cores, run_together};
 use crate::traffic::Traffic;
+use burstline_sys::prefetch;
 
 const HEADER_BYTES: usize = size_of::<Header>();
 /// From one buffer to the next: 33 cache lines, odd for the caches' sake.

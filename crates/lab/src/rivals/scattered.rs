@@ -16,9 +16,9 @@ use std::hint::spin_loop;
 
 use super::pool::{Cache, HEADER_BYTES, Pool};
 use super::{Address, BURST, Pull, Push, Run};
-use crate::prefetch;
 use crate::threads::{Cores, run_together};
 use crate::traffic::{self, Traffic};
+use burstline_sys::prefetch;
 
 /// How far ahead the consumer prefetches, in packets, as in DPDK's forwarding examples.
 const AHEAD: usize = 4;

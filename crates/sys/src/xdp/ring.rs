@@ -18,6 +18,12 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use libc::xdp_ring_offset;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
+use crate::prefetch;
+
+/// At most so many entries are asked for at a time: what a driver hands over in a poll.
+const ASKED_ENTRIES: u32 = 64;
+const LINE_BYTES: usize = 64;
+
 /// The mapping of a ring.
 ///
 /// # Invariants
@@ -119,7 +125,18 @@ impl<T: Entry> Ring<T> {
             return 0;
         }
         self.theirs = theirs;
+        self.ask_for(filled.min(ASKED_ENTRIES));
         filled.min(wanted)
+    }
+
+    /// Asks for the lines of the next `entries` entries, all at a time: another core has just
+    /// written them, and a consumer that met them one by one would wait for each.
+    #[inline]
+    fn ask_for(&self, entries: u32) {
+        let each = LINE_BYTES / size_of::<T>();
+        for ahead in (0..entries).step_by(each) {
+            prefetch::to_read(self.entry(self.ours.wrapping_add(ahead)));
+        }
     }
 
     /// For a consumer with something to read: takes the next entry.

@@ -179,7 +179,7 @@ impl Socket {
     ///
     /// # Errors
     /// [`XdpError::BadDescriptor`]: what the kernel says cannot be, and nothing more is taken.
-    #[inline]
+    #[inline(always)] // a packet's few words would be written to memory and read again
     pub fn take(&mut self) -> Result<Option<Received>, XdpError> {
         loop {
             // One that has begun has its room: it ends, or it would be in the way for ever.
@@ -293,6 +293,7 @@ impl Socket {
 
     /// A stretch of a packet of several frames. Returns the packet once it is whole.
     #[cold]
+    #[inline(never)]
     fn gather(&mut self, offset: u32, length: u32, options: u32) -> Option<Received> {
         let now = &mut self.gathering;
         if !now.is_open {
@@ -320,6 +321,7 @@ impl Socket {
     }
 
     #[cold]
+    #[inline(never)]
     fn bad_descriptor(&self, desc: &xdp_desc) -> XdpError {
         let (interface, queue) = (self.interface.link.name.clone(), self.queue);
         XdpError::BadDescriptor { interface, queue, address: desc.addr, length: desc.len }
