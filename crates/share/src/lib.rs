@@ -32,6 +32,7 @@
 
 mod access;
 mod attachment;
+mod crowd;
 mod error;
 mod feed;
 mod link;

@@ -17,7 +17,7 @@ const NOBODY: u32 = 65_534;
 const GROUP: u32 = 54_321;
 
 /// Whether this test can be another user for a while.
-fn is_root(test: &str) -> bool {
+pub(crate) fn is_root(test: &str) -> bool {
     if !geteuid().is_root() {
         eprintln!("skipped: {test}: it needs root to act as another user; use sudo");
     }
