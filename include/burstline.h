@@ -281,7 +281,7 @@ struct burstline_burst {
      */
     uint64_t first_packet;
     /**
-     * How many publishers the name has had, this one included.
+     * Which publisher of the name this is of: a later one has a larger number.
      */
     uint64_t epoch;
     /**
@@ -333,7 +333,7 @@ struct burstline_statistics {
      */
     uint64_t writer_down;
     /**
-     * How many publishers the name has had, the last one read included.
+     * Which publisher of the name was read last: a later one has a larger number.
      */
     uint64_t epoch;
     /**

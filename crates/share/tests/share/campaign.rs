@@ -218,10 +218,10 @@ fn writers_that_restart_under_load_are_followed_and_every_epoch_adds_up() {
     let (mut said, mut killed_left, mut clean_left) = (Vec::new(), RESTARTS / 2, RESTARTS / 2);
     let epochs = thread::scope(|scope| {
         let follower = scope.spawn(|| follow(&name, &attached));
-        for epoch in 1..=RESTARTS {
+        for _ in 0..RESTARTS {
             fs::write(&counter, 0_u64.to_le_bytes()).unwrap();
             let mut role = Role::start("campaign::restarted_writer", &[&name, &counter]);
-            assert_eq!(role.hear("epoch"), epoch.to_string());
+            let epoch = role.hear("epoch").parse().unwrap();
             until("it is followed", || attached.load(Acquire) == epoch);
             dice.pause(30_000);
             // The last one ends in peace, so that nothing is left of it.
@@ -244,7 +244,7 @@ fn writers_that_restart_under_load_are_followed_and_every_epoch_adds_up() {
         }
         follower.join().unwrap()
     });
-    for ((number, epoch), (pid, published)) in (1..).zip(&epochs).zip(&said) {
+    for ((number, epoch), (pid, published)) in (epochs[0].number..).zip(&epochs).zip(&said) {
         assert_eq!((epoch.number, epoch.pid), (number, *pid));
         assert!(published.contains(&epoch.end), "{epoch:?}: {published:?} were published");
         let is_killed = published.start() != published.end();
@@ -262,7 +262,7 @@ fn writers_that_restart_under_load_are_followed_and_every_epoch_adds_up() {
     let ((stopped, end, published), (killed, drained, counted)) = (clean(true), clean(false));
     let delivered: u64 = epochs.iter().map(|epoch| epoch.delivered).sum();
     println!(
-        "writers' restarts: {killed} killed, {stopped} stopped; epochs 1 to {}; stopped writers \
+        "writers' restarts: {killed} killed, {stopped} stopped; {} epochs; stopped writers \
          published {published}, the reader came to {end}; killed ones had begun {counted}, the \
          reader drained to {drained}; {delivered} read, 0 missed; {:.1} s",
         epochs.len(),

@@ -154,7 +154,7 @@ fn only_a_socket_is_replaced() {
     drop(burstline_sys::seqpacket::SeqPacket::bind(Path::new(&directory.name(".tap"))).unwrap());
     fs::write(directory.name("tap.lock"), [0xff; 100]).unwrap();
     let publisher = start().unwrap();
-    assert_eq!((publisher.epoch(), query(&name).unwrap().epoch), (1, 1));
+    assert!(publisher.epoch() > 0 && query(&name).unwrap().epoch == publisher.epoch());
     drop(publisher);
     assert_eq!(directory.files(), ["precious", "tap.lock"]);
 }
