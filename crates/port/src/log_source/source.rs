@@ -70,7 +70,7 @@ impl LogSource {
         settings: &Settings,
         options: &OpenOptions,
     ) -> Result<Self, PortError> {
-        let Taken { feed, link } = taken;
+        let Taken { feed, link, .. } = taken;
         let capabilities = Capabilities {
             can_receive: true,
             can_lend: true,
@@ -211,7 +211,8 @@ impl LogSource {
     /// Goes on with another writer.
     fn take_up(&mut self, taken: Taken, since: Instant) {
         self.past.add(&self.feed);
-        Taken { feed: self.feed, link: self.link } = taken;
+        let unread_logs = taken.unread_logs;
+        Taken { feed: self.feed, link: self.link, .. } = taken;
         (self.told, self.is_gone, self.refusal) = (0, false, None);
         self.interfaces.forget_numbers();
         self.judge.meet(&self.feed);
@@ -221,6 +222,14 @@ impl LogSource {
         self.account.note(|| {
             format!("{name}: process {pid}, epoch {epoch}, taken up after {seconds:.1} s")
         });
+        if unread_logs > 0 && self.index == 0 {
+            self.account.note(|| {
+                format!(
+                    "{name}: process {pid}, epoch {epoch}, publishes {unread_logs} more logs than \
+                     the writer that this job began with: they are not read; start it again"
+                )
+            });
+        }
     }
 }
 
