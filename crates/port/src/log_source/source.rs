@@ -313,6 +313,7 @@ impl Port for LogSource {
         let mut account = self.account.clone();
         account.offered = sums.offered;
         account.truncated += self.judge.truncated;
+        account.fragments_unmatched = self.judge.fragments_unmatched();
         account.lost.add(Loss::ReaderOverrun, sums.missed);
         if self.judge.filtered > 0 {
             account.lost.add(Loss::Filtered, self.judge.filtered);
