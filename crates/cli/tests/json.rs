@@ -105,7 +105,7 @@ fn packets_cut_by_a_snapshot_length_keep_their_length_on_the_wire() {
 #[test]
 fn fragments_that_did_not_follow_their_flow_are_told() {
     let directory = Directory::new("json-fragments");
-    let file = directory.file("fragments.pcap");
+    let file = directory.file("parts.pcap");
     let mut bytes = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
     bytes.extend([[0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 1, 0], [1, 0, 0, 0]].as_flattened());
     // Datagram 7: its end without its beginning. Datagram 8: both, in this order.
@@ -120,7 +120,7 @@ fn fragments_that_did_not_follow_their_flow_are_told() {
         bytes.extend(packet);
     }
     std::fs::write(&file, bytes).unwrap();
-    let report = run_json(&["count", &file, "--hash", "five-tuple"]);
+    let report = run_json(&["count", &file, "--hash", "five-tuple"], 0);
     assert_closed(&report);
     for place in ["/total", "/ports/0"] {
         assert_eq!(report.pointer(place).unwrap()["fragments_unmatched"], 1, "{report}");

@@ -35,16 +35,16 @@ mod tests {
 
     #[test]
     fn who_takes_up_most_room_makes_room() {
-        let cases: [(&[(usize, Credentials)], Credentials, Option<usize>); 6] = [
-            (&[], of(1, 1), None),
-            (&[(4, of(1, 1)), (5, of(2, 2))], of(3, 3), Some(4)), // equals: the oldest
-            (&[(4, of(1, 1)), (5, of(2, 2))], of(2, 3), Some(5)), // the newcomer counts
-            (&[(0, of(1, 1)), (1, of(2, 2)), (2, of(2, 2))], of(3, 3), Some(1)),
-            (&[(0, of(1, 1)), (1, of(1, 2)), (2, of(1, 2))], of(1, 3), Some(1)), // one user
-            (&[(0, of(1, 1)), (1, of(2, 2)), (2, of(2, 3))], of(2, 4), Some(1)), // who forks
+        let cases = [
+            (vec![], of(1, 1), None),
+            (vec![(4, of(1, 1)), (5, of(2, 2))], of(3, 3), Some(4)), // equals: the oldest
+            (vec![(4, of(1, 1)), (5, of(2, 2))], of(2, 3), Some(5)), // the newcomer counts
+            (vec![(0, of(1, 1)), (1, of(2, 2)), (2, of(2, 2))], of(3, 3), Some(1)),
+            (vec![(0, of(1, 1)), (1, of(1, 2)), (2, of(1, 2))], of(1, 3), Some(1)), // one user
+            (vec![(0, of(1, 1)), (1, of(2, 2)), (2, of(2, 3))], of(2, 4), Some(1)), // who forks
         ];
         for (waiting, newcomer, expected) in cases {
-            assert_eq!(one_to_let_go(waiting, newcomer), expected, "{waiting:?}");
+            assert_eq!(one_to_let_go(&waiting, newcomer), expected, "{waiting:?}");
         }
     }
 }

@@ -17,12 +17,13 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, lchown};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::time::Duration;
 
 use burstline_sys::claim::{Claim, Claimed};
+use burstline_sys::inode::Inode;
 use burstline_sys::seqpacket::SeqPacket;
 use burstline_sys::{clock, users};
 
@@ -68,13 +69,15 @@ impl SocketFile {
         let path = unfinished.0;
         let failed = |call| move |error| ShareError::system(call, &place.socket, error);
         let socket = SeqPacket::bind(path).map_err(failed("bind"))?;
+        let inode = Inode::find(path).map_err(failed("finding the socket just made for"))?;
+        check_socket(&inode, &place.socket)?;
         // Others may do nothing until all is set.
-        let mode = |mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
-        mode(0).map_err(failed("chmod of the socket"))?;
-        lchown(path, permissions.owner, permissions.group)
+        inode.set_mode(0).map_err(failed("chmod of the socket"))?;
+        inode
+            .set_owner(permissions.owner, permissions.group)
             .map_err(failed("changing owner and group of the socket (root may)"))?;
-        mode(permissions.mode).map_err(failed("chmod of the socket"))?;
-        let made = fs::symlink_metadata(path).map_err(failed("stat"))?;
+        inode.set_mode(permissions.mode).map_err(failed("chmod of the socket"))?;
+        let made = inode.metadata().map_err(failed("stat"))?;
         socket.listen(BACKLOG).map_err(failed("listen"))?;
         fs::rename(path, &place.socket).map_err(failed("rename"))?;
         std::mem::forget(unfinished);
@@ -157,6 +160,16 @@ fn check_nobody_listens(path: &Path) -> Result<(), ShareError> {
         Err(_) => return Ok(()),
     };
     Err(ShareError::Taken { path: path.to_owned(), pid })
+}
+
+/// Whether what was found under the temporary name is a socket: in a directory that others may
+/// write, it could have been replaced. Of sockets, only ours is listened to by us.
+fn check_socket(inode: &Inode, path: &Path) -> Result<(), ShareError> {
+    let found = inode.metadata().map_err(|e| ShareError::system("stat", path, e))?;
+    match found.file_type().is_socket() {
+        true => Ok(()),
+        false => Err(ShareError::NotASocket { path: path.to_owned() }),
+    }
 }
 
 /// Only a socket, or nothing, may be replaced.

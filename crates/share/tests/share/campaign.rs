@@ -237,33 +237,31 @@ fn writers_that_restart_under_load_are_followed_and_every_epoch_adds_up() {
                 role.kill();
                 let count = fs::read(&counter).unwrap().try_into().unwrap();
                 let most = u64::from_le_bytes(count);
-                said.push((pid, most.saturating_sub(LOAD_PACKETS)..=most));
+                said.push((pid, true, most.saturating_sub(LOAD_PACKETS)..=most));
             } else {
                 clean_left -= 1;
                 role.go_on();
                 let published: u64 = role.hear("published").parse().unwrap();
                 role.end();
-                said.push((pid, published..=published));
+                said.push((pid, false, published..=published));
             }
         }
         follower.join().unwrap()
     });
-    for ((number, epoch), (pid, published)) in (epochs[0].number..).zip(&epochs).zip(&said) {
+    for ((number, epoch), (pid, is_killed, published)) in
+        (epochs[0].number..).zip(&epochs).zip(&said)
+    {
         assert_eq!((epoch.number, epoch.pid), (number, *pid));
         assert!(published.contains(&epoch.end), "{epoch:?}: {published:?} were published");
-        let is_killed = published.start() != published.end();
         assert_eq!(epoch.ending, (!is_killed).then_some(Ending::Stopped), "{epoch:?}");
     }
-    let clean = |is_clean: bool| {
-        let both = epochs
-            .iter()
-            .zip(&said)
-            .filter(move |(_, (_, published))| (published.start() == published.end()) == is_clean);
-        both.fold((0, 0, 0), |(count, read, most), (epoch, (_, published))| {
+    let ended = |wanted: bool| {
+        let both = epochs.iter().zip(&said).filter(move |(_, said)| said.1 == wanted);
+        both.fold((0, 0, 0), |(count, read, most), (epoch, (_, _, published))| {
             (count + 1, read + epoch.end, most + published.end())
         })
     };
-    let ((stopped, end, published), (killed, drained, counted)) = (clean(true), clean(false));
+    let ((stopped, end, published), (killed, drained, counted)) = (ended(false), ended(true));
     let delivered: u64 = epochs.iter().map(|epoch| epoch.delivered).sum();
     println!(
         "writers' restarts: {killed} killed, {stopped} stopped; {} epochs; stopped writers \
