@@ -132,8 +132,12 @@ impl LogSource {
         self.judge.drops_before = self.judge.drops_before.saturating_add(news);
         let Self { info, feed, interfaces, judge, .. } = self;
         let Some(burst) = feed.taken() else { return Ok(true) };
-        let is_same = interfaces.learn(&info.name, &burst, feed, &mut judge.filter)?;
-        Ok(is_same && judge.is_indifferent())
+        let (taken, filter) = (burst.len() as u64, &mut judge.filter);
+        let learned = interfaces.learn(&info.name, &burst, feed, filter);
+        if learned.is_err() {
+            feed.put_back(taken); // they are in flight when the job ends
+        }
+        Ok(learned? && judge.is_indifferent())
     }
 
     #[cold]

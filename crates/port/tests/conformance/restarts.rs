@@ -1,11 +1,12 @@
-//! `log:` ports whose writer is followed by another, with as many logs or more.
+//! `log:` ports whose writer is followed by another, with as many logs or more; and one that fails.
 
 use std::time::Duration;
 
 use burstline_log::{Appended, Ending, Log, LogConfig, Meta, Scratch, Writer};
-use burstline_port::{Port, PortState, open_sources};
+use burstline_port::{Port, PortState, PortTable, open_sources};
 use burstline_share::{LosslessReaders, PublishConfig, Publisher};
 use burstline_sys::memory::PageChoice;
+use burstline_wire::headers::LinkType;
 
 use crate::backends::options;
 use crate::common::Folder;
@@ -108,4 +109,22 @@ fn logs_that_only_the_next_writer_has_are_told_and_hold_nobody_up() {
     assert_eq!(writers[1].statistics().full, 0);
     writers.remove(0).finish(Ending::Final);
     assert!(read(port, |_| false));
+}
+
+#[test]
+fn packets_that_a_port_fails_at_are_in_flight() {
+    let folder = Folder::new();
+    let name = folder.path("tap").display().to_string();
+    let (_publisher, mut writers) = publish(&name, 1);
+    let options = options();
+    for number in 0..PortTable::MAX_ENTRIES {
+        options.table.add(&number.to_string(), LinkType::ETHERNET).unwrap();
+    }
+    let address = format!("log:{name}?lossless").parse().unwrap();
+    let mut ports = open_sources(&address, &options).unwrap();
+    append(&mut writers[0], 5);
+    let port = &mut ports[0];
+    assert!(port.lend(&mut Scratch::new(), u64::MAX).is_err(), "there is no number for its port");
+    let account = port.account();
+    assert_eq!((account.offered, account.in_flight, account.lost.total()), (5, 5, 0));
 }
