@@ -281,7 +281,7 @@ struct burstline_burst {
      */
     uint64_t first_packet;
     /**
-     * How many publishers the name has had, this one included.
+     * Which publisher of the name this is of: a later one has a larger number.
      */
     uint64_t epoch;
     /**
@@ -333,7 +333,7 @@ struct burstline_statistics {
      */
     uint64_t writer_down;
     /**
-     * How many publishers the name has had, the last one read included.
+     * Which publisher of the name was read last: a later one has a larger number.
      */
     uint64_t epoch;
     /**
@@ -423,6 +423,8 @@ burstline_status burstline_open(const char *name,
  * *burst a burst of no packets. With BURSTLINE_FOLLOW the end of a writer that was stopped or
  * killed is not the end: its packets are read, and then those of the next one. If that one cannot
  * be read, this says so (BURSTLINE_STATUS_ERROR_REFUSED or _SYSTEM); the next call tries again.
+ * Taking it up is the one thing that may take longer than timeout_ns: up to 10 s where it does not
+ * answer.
  *
  * One thread at a time: another one's call is BURSTLINE_STATUS_ERROR_BUSY; burstline_close() in
  * another thread ends this one with BURSTLINE_STATUS_ERROR_CLOSED. Costs no system call where

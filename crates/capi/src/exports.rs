@@ -66,6 +66,8 @@ pub unsafe extern "C" fn burstline_open(
 /// *burst a burst of no packets. With BURSTLINE_FOLLOW the end of a writer that was stopped or
 /// killed is not the end: its packets are read, and then those of the next one. If that one cannot
 /// be read, this says so (BURSTLINE_STATUS_ERROR_REFUSED or _SYSTEM); the next call tries again.
+/// Taking it up is the one thing that may take longer than timeout_ns: up to 10 s where it does not
+/// answer.
 ///
 /// One thread at a time: another one's call is BURSTLINE_STATUS_ERROR_BUSY; burstline_close() in
 /// another thread ends this one with BURSTLINE_STATUS_ERROR_CLOSED. Costs no system call where

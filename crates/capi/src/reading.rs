@@ -163,7 +163,7 @@ impl Reading {
         }
     }
 
-    /// How many publishers the name has had.
+    /// Which publisher of the name is read.
     pub(crate) fn epoch(&self) -> u64 {
         self.link.epoch()
     }

@@ -155,7 +155,7 @@ pub struct BurstView {
     pub base_time_ns: u64,
     /// The number of the oldest packet, from 0 in each log of each epoch.
     pub first_packet: u64,
-    /// How many publishers the name has had, this one included.
+    /// Which publisher of the name this is of: a later one has a larger number.
     pub epoch: u64,
     /// The library's.
     pub ticket: u64,
@@ -185,7 +185,7 @@ pub struct Statistics {
     /// How often a writer was stopped or killed. What passed before the next one is nobody's, and
     /// not counted.
     pub writer_down: u64,
-    /// How many publishers the name has had, the last one read included.
+    /// Which publisher of the name was read last: a later one has a larger number.
     pub epoch: u64,
     /// The publisher's process; 0 if that is of another process namespace.
     pub writer_pid: u32,

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use burstline_engine::EngineError;
 use burstline_log::CreateError;
 use burstline_port::{AddressError, PortError};
+use burstline_share::ShareError;
 use clap::error::ErrorKind;
 
 /// The job failed, its input was damaged, or its ledger does not close.
@@ -44,6 +45,9 @@ impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
         let is_usage = match &error {
             EngineError::Port(PortError::Filter { problem, .. }) => problem.is_about_expression(),
+            EngineError::Port(PortError::Log { error, .. }) | EngineError::Share(error) => {
+                matches!(error, ShareError::Name { .. } | ShareError::PathTooLong { .. })
+            }
             EngineError::Port(error) => matches!(
                 error,
                 PortError::Address(_)

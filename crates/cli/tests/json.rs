@@ -103,6 +103,36 @@ fn packets_cut_by_a_snapshot_length_keep_their_length_on_the_wire() {
 }
 
 #[test]
+fn fragments_that_did_not_follow_their_flow_are_told() {
+    let directory = Directory::new("json-fragments");
+    let file = directory.file("parts.pcap");
+    let mut bytes = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
+    bytes.extend([[0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 1, 0], [1, 0, 0, 0]].as_flattened());
+    // Datagram 7: its end without its beginning. Datagram 8: both, in this order.
+    for (datagram, offset) in [(7, 3), (8, 0), (8, 3)] {
+        let more = if offset == 0 { 0x20 } else { 0 };
+        let mut packet = vec![2; 12];
+        packet.extend([8, 0, 0x45, 0, 0, 44, 0, datagram, more, offset, 64, 17, 0, 0]);
+        packet.extend([10, 0, 0, 1, 10, 0, 0, 2]);
+        packet.extend([0; 24]);
+        let length = packet.len() as u32;
+        bytes.extend([0, 0, length, length].map(u32::to_le_bytes).as_flattened());
+        bytes.extend(packet);
+    }
+    std::fs::write(&file, bytes).unwrap();
+    let report = run_json(&["count", &file, "--hash", "five-tuple"], 0);
+    assert_closed(&report);
+    for place in ["/total", "/ports/0"] {
+        assert_eq!(report.pointer(place).unwrap()["fragments_unmatched"], 1, "{report}");
+    }
+    let text = run(&["count", &file, "--hash", "five-tuple"]).stdout;
+    let line = "hash     1 fragments came without their first: they are not with their flow";
+    assert!(text.lines().any(|found| found == line), "{text}");
+    let text = run(&["count", &file]).stdout;
+    assert!(!text.contains("fragments"), "{text}");
+}
+
+#[test]
 fn intervals_are_lines_before_the_object() {
     let arguments = ["count", "gen:?rate=100k", "--duration", "300ms", "--stats", "50ms", "--json"];
     let run = run(&arguments);

@@ -27,6 +27,8 @@ pub struct PortReport {
     pub in_flight: u64,
     /// Packets delivered without their end.
     pub truncated: u64,
+    /// Fragments that were hashed without their datagram's first: not with their flow.
+    pub fragments_unmatched: u64,
     /// How often the writer of a log that it reads was stopped or died.
     pub writer_down: u64,
     /// What does not add up: 0, or there is a mistake in this program.
@@ -55,6 +57,8 @@ pub struct Total {
     /// As in a row.
     pub truncated: u64,
     /// As in a row.
+    pub fragments_unmatched: u64,
+    /// As in a row.
     pub unaccounted: i64,
     /// Delivered packets a second.
     pub packets_per_s: f64,
@@ -81,6 +85,7 @@ impl PortReport {
             lost: all,
             in_flight: account.in_flight,
             truncated: account.truncated,
+            fragments_unmatched: account.fragments_unmatched,
             writer_down: account.writer_down,
             unaccounted: 0,
         };
@@ -101,6 +106,7 @@ impl Total {
             total.lost.merge(&row.lost);
             total.in_flight += row.in_flight;
             total.truncated += row.truncated;
+            total.fragments_unmatched += row.fragments_unmatched;
             total.unaccounted += row.unaccounted;
         }
         total.lost_total = total.lost.total();

@@ -30,7 +30,7 @@ pub struct PublishedReport {
     pub name: String,
     /// Where the socket was.
     pub socket: String,
-    /// How many publishers the name has had, this one included.
+    /// Which publisher of the name it was: the next one's number is one more.
     pub epoch: u64,
     /// Whether the job was stopped, so that readers wait for the next one of that name.
     pub is_stopped: bool,

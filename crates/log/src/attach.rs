@@ -76,10 +76,10 @@ impl Reader {
         if packets.bytes() / geometry.segment_bytes < geometry.segment_count as usize {
             return Err(AttachError::NotALog { reason: "its packet memory is too small" });
         }
-        let page = Mapping::attach_writable(files.page, None)?;
-        if page.bytes() < PAGE_BYTES {
-            return Err(AttachError::NotALog { reason: "the reader's page is too small" });
-        }
+        // Of just this size there are no huge pages: one of those its owner could take away by a
+        // hole, and where there is no other left to fill it, the next access would fault. That the
+        // reader may write it allows no seal against holes; a small page is made anew.
+        let page = Mapping::attach_writable(files.page, Some(PAGE_BYTES))?;
         let packets_at = packets.as_ptr();
         let seat = SeatHandle::attached(page, files.window, files.seat);
         if !seat.page.claim() {

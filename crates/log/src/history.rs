@@ -16,7 +16,7 @@ use burstline_sys::clock;
 
 use crate::control::ControlView;
 use crate::log::Log;
-use crate::protocol::{self, Control, Word64};
+use crate::protocol::{Control, Word64};
 use crate::reader::Reader;
 use crate::watermark::DirectoryEntry;
 
@@ -43,7 +43,7 @@ impl Log {
         let asked_ns = self.shared.config.keep_ns?;
         let control = &self.shared.memory.control;
         let (kept_ns, first_packet) = oldest(control).unwrap_or((0, 0));
-        let next_packet = next_packet(control);
+        let next_packet = control.published();
         let shortest_ns = self.shared.shortest_ns.load(Relaxed); // a figure for people
         let shortest_ns = (shortest_ns != u64::MAX).then_some(shortest_ns);
         Some(History { asked_ns, kept_ns, shortest_ns, first_packet, next_packet })
@@ -62,18 +62,6 @@ impl Reader {
     pub fn kept_ns(&self) -> u64 {
         oldest(&self.memory.control).map_or(0, |(kept_ns, _)| kept_ns)
     }
-}
-
-/// The number of the first packet that is not published.
-fn next_packet(control: &ControlView) -> u64 {
-    let head = Word64::load(control.head(), Acquire); // pairs with `open`
-    let entry = DirectoryEntry::from_bits(Word64::load(control.directory(head), Acquire));
-    if head == 0 || entry.segment() >= control.segment_count() {
-        return 0;
-    }
-    // As below: of the segment's next use, if the writer has gone round meanwhile.
-    let count = protocol::watch(control, entry.segment()).count();
-    control.line(entry.segment()).first_packet.load(Relaxed).wrapping_add(count.into())
 }
 
 /// The age of the oldest segment, and its first packet's number.

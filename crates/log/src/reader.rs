@@ -262,6 +262,7 @@ impl Reader {
     /// number is read once, checked, and may be any.
     #[inline]
     pub(crate) fn advance(&mut self) -> Option<Found> {
+        self.last = 0; // nothing of an earlier portion can be put back behind this
         if self.current.is_some() {
             let (mark, found) = self.take_published()?;
             if found.is_some() || !mark.is_sealed() {

@@ -163,6 +163,8 @@ pub struct PortAccount {
     /// How often the writer of a log was stopped or died. What passed until the next one came is
     /// nobody's, and in no sum.
     pub writer_down: u64,
+    /// Fragments that were hashed without their datagram's first: they did not follow their flow.
+    pub fragments_unmatched: u64,
     /// Bytes copied to deliver, 0 on a path that copies nothing.
     pub bytes_copied: u64,
     /// Things to tell: damage with its place, what was adapted. Bounded; see `notes_omitted`.

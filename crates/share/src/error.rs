@@ -44,8 +44,9 @@ pub enum ShareError {
     },
     /// Another process publishes this name.
     #[error(
-        "{}: published by process {pid} already: choose another name, or kill {pid}",
-        path.display()
+        "{}: published by {} already: choose another name, or end {}", path.display(),
+        match pid { 0 => "another process".into(), pid => format!("process {pid}") },
+        match pid { 0 => "it".into(), pid => format!("it (kill {pid})") }
     )]
     Taken {
         /// The socket.

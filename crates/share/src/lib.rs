@@ -17,6 +17,7 @@
 //! Who owns what when:
 //! - `NAME.lock`: whoever has locked it publishes NAME. The lock ends with its process, however
 //!   that ends. The file stays: it holds the last publisher's *epoch*, and the next one counts on.
+//!   A file without a number is a beginning: see `socket_file`.
 //! - `NAME`: the lock's owner puts it there, over what a killed one left, and takes it away.
 //! - a seat: the connection's. It is free when the socket has ended or its process has, whichever
 //!   comes first; a reader therefore keeps its socket open for as long as it holds any burst.
@@ -32,6 +33,7 @@
 
 mod access;
 mod attachment;
+mod crowd;
 mod error;
 mod feed;
 mod link;

@@ -127,7 +127,7 @@ impl WriterLink {
         &self.path
     }
 
-    /// How many publishers the name has had, this one included.
+    /// Which publisher of the name it is: the next one's number is one more, or larger still.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }

@@ -87,7 +87,7 @@ impl Publisher {
         Ok(Self { file, roster, stop, thread: Some(thread) })
     }
 
-    /// How many publishers the name has had, this one included.
+    /// Which publisher of the name it is: the next one's number is one more.
     pub fn epoch(&self) -> u64 {
         self.roster.epoch
     }

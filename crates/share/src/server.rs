@@ -5,27 +5,33 @@
 //!              no: Refused     no: dropped          Query: answered        seats are free
 //! ```
 //!
-//! Nothing here blocks but one poll(2) over everything; so no client can delay another. A client
-//! that is not seated yet costs one of [`WAITING_MAX`] places, of which a newcomer takes the
-//! oldest. The thread has no capabilities, and no way to the writer but the seats.
+//! Nothing here blocks but one poll(2) over everything; so no client can delay another. An answer
+//! for which the socket has no room yet waits with its client.
+//!
+//! A client that is not seated costs one of [`WAITING_MAX`] places. Where all are taken a newcomer
+//! gets that of the oldest of the user who has most (`crowd`). The thread has no capabilities, and
+//! no way to the writer but the seats.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use burstline_log::RemoteSeat;
 use burstline_sys::event::Event;
+use burstline_sys::readiness::{self, Wish};
 use burstline_sys::seqpacket::{Credentials, SeqPacket};
-use burstline_sys::{clock, limits, privileges, readiness};
+use burstline_sys::{clock, limits, privileges};
 
 use crate::access::Access;
+use crate::crowd;
 use crate::message::{MESSAGE_BYTES_MAX, Reply, Request, Welcome};
 use crate::refusal::Refusal;
 use crate::roster::Roster;
 
-/// Clients that may be connected without having asked for anything.
+/// Clients that may be connected without having asked for anything, or heard all of the answer.
 const WAITING_MAX: usize = 64;
-/// How long they may take.
+/// How long they may take, for both together.
 const WAITING_NS: u64 = 1_000_000_000;
 /// Accepted at a time, before those who are in are looked at again.
 const ACCEPTS_A_TURN: usize = 32;
@@ -54,6 +60,8 @@ struct Client {
     peer: Credentials,
     since_ns: u64,
     is_seated: bool,
+    /// What is still to be said to whoever has asked how things are.
+    unsaid: VecDeque<Reply>,
 }
 
 /// What becomes of a client after it was looked at.
@@ -75,7 +83,8 @@ enum Spared {
 struct Found {
     is_stopped: bool,
     is_called: bool,
-    /// For each client: whether it has said something, and whether its process has ended.
+    /// For each client: whether it has said something, or has room for what we have to say to it;
+    /// and whether its process has ended.
     clients: Vec<(bool, bool)>,
 }
 
@@ -111,14 +120,15 @@ impl Server {
     fn wait(&self) -> Found {
         let now_ns = clock::monotonic_ns();
         let is_paused = now_ns < self.pause_until_ns;
-        let mut wanted: Vec<BorrowedFd<'_>> = vec![self.stop.as_fd()];
+        let mut wanted: Vec<(BorrowedFd<'_>, Wish)> = vec![(self.stop.as_fd(), Wish::Read)];
         for client in &self.clients {
-            wanted.extend([client.socket.as_fd(), client.process.as_fd()]);
+            let wish = if client.unsaid.is_empty() { Wish::Read } else { Wish::Write };
+            wanted.extend([(client.socket.as_fd(), wish), (client.process.as_fd(), Wish::Read)]);
         }
         if !is_paused {
-            wanted.push(self.listener.as_fd());
+            wanted.push((self.listener.as_fd(), Wish::Read));
         }
-        match readiness::wait_each(&wanted, self.sleep_ns(now_ns)) {
+        match readiness::wait_each_for(&wanted, self.sleep_ns(now_ns)) {
             Ok(ready) => Found {
                 is_stopped: ready[0],
                 is_called: !is_paused && ready[ready.len() - 1],
@@ -160,7 +170,8 @@ impl Server {
             let &(said, ended) = found.next().unwrap_or(&(false, false));
             let fate = match (ended, said) {
                 (true, _) => Fate::Goes,
-                (false, true) => client.listen(roster),
+                (false, true) if client.unsaid.is_empty() => client.listen(roster),
+                (false, true) => client.answer(),
                 (false, false) => Fate::Stays,
             };
             if fate == Fate::Goes {
@@ -239,27 +250,33 @@ impl Server {
             // It has ended already.
             Err(_) => return,
         };
-        self.make_room();
+        self.make_room(peer);
         let (connection, since_ns) = (self.next_connection, clock::monotonic_ns());
         self.next_connection += 1;
-        let is_seated = false;
-        let mut client = Client { connection, socket, process, peer, since_ns, is_seated };
+        let (is_seated, unsaid) = (false, VecDeque::new());
+        let mut client = Client { connection, socket, process, peer, since_ns, is_seated, unsaid };
         // What it asks is mostly there by now.
         if client.listen(&self.roster) == Fate::Stays {
             self.clients.push(client);
         }
     }
 
-    /// Lets the client go that has been silent for longest, if there are too many of its kind.
-    fn make_room(&mut self) {
-        let waiting = self.waiting();
-        if waiting < WAITING_MAX {
+    /// Lets one client go that is not seated, if there are too many of its kind.
+    fn make_room(&mut self, newcomer: Credentials) {
+        let waiting: Vec<(usize, Credentials)> = self
+            .clients
+            .iter()
+            .enumerate()
+            .filter(|(_, client)| !client.is_seated)
+            .map(|(at, client)| (at, client.peer))
+            .collect();
+        if waiting.len() < WAITING_MAX {
             return;
         }
         // They are in the order in which they came.
-        if let Some(oldest) = self.clients.iter().position(|client| !client.is_seated) {
-            let client = self.clients.remove(oldest);
-            client.refuse(busy(clock::monotonic_ns() - client.since_ns, waiting));
+        if let Some(at) = crowd::one_to_let_go(&waiting, newcomer) {
+            let client = self.clients.remove(at);
+            client.refuse(busy(clock::monotonic_ns() - client.since_ns, waiting.len()));
         }
     }
 }
@@ -291,10 +308,8 @@ impl Client {
         };
         match request {
             Request::Query => {
-                let sent = |reply: &Reply| self.socket.send(&reply.encode(), &[]).is_ok();
-                // Who does not read what is said to him does not hear the end of it.
-                roster.answer().iter().all(sent);
-                Fate::Goes
+                self.unsaid = roster.answer().into();
+                self.answer()
             }
             Request::Attach(request) => {
                 let socket = &self.socket;
@@ -308,6 +323,19 @@ impl Client {
                 if self.is_seated { Fate::Stays } else { Fate::Goes }
             }
         }
+    }
+
+    /// Says what is still to be said, as far as there is room. Who does not read it within the
+    /// time for all that is not seated does not hear the end of it.
+    fn answer(&mut self) -> Fate {
+        while let Some(reply) = self.unsaid.front() {
+            match self.socket.send(&reply.encode(), &[]) {
+                Ok(()) => drop(self.unsaid.pop_front()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Fate::Stays,
+                Err(_) => return Fate::Goes,
+            }
+        }
+        Fate::Goes
     }
 
     fn refuse(&self, refusal: Refusal) {

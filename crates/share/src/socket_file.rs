@@ -1,21 +1,31 @@
 //! The name's two files: the lock with the epoch, and the socket.
 //!
 //! ```text
-//! lock NAME.lock -> epoch + 1 -> bind .NAME -> owner, mode -> listen -> rename to NAME
+//! lock NAME.lock -> epoch -> bind .NAME -> owner, mode -> listen -> rename to NAME
 //! ```
 //!
 //! Under its name the socket has its permissions from the first moment, and there is always one
 //! file or the other: what a killed publisher left is replaced, not removed and made anew.
+//!
+//! The *epoch* tells the publishers of a name apart, for readers who outlive one and take up the
+//! next. It is one more than the last one's, which is in the lock. Where that is gone, taken away
+//! by whoever cleans directories up, counting from 1 would give a number to two of them, and a
+//! reader would take the next for the one that it has drained. So it begins with the milliseconds
+//! since the machine started: no reader is older than that, and no name had more publishers in
+//! that time. And since the lock of a publisher that lives is no lock without its file, it is
+//! called at its socket before the name is taken.
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, lchown};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process;
+use std::time::Duration;
 
 use burstline_sys::claim::{Claim, Claimed};
+use burstline_sys::inode::Inode;
 use burstline_sys::seqpacket::SeqPacket;
-use burstline_sys::users;
+use burstline_sys::{clock, users};
 
 use crate::access::Access;
 use crate::error::ShareError;
@@ -23,6 +33,10 @@ use crate::places::Place;
 
 /// Connections that may wait for the publisher's thread.
 const BACKLOG: i32 = 128;
+
+/// How long to try to call a publisher without a lock. One that lives is called at once, or has so
+/// many callers that it lives for certain.
+const CALLING: Duration = Duration::from_millis(100);
 
 /// The published name. Dropping it takes the socket's file away, if it is still ours.
 #[derive(Debug)]
@@ -55,13 +69,15 @@ impl SocketFile {
         let path = unfinished.0;
         let failed = |call| move |error| ShareError::system(call, &place.socket, error);
         let socket = SeqPacket::bind(path).map_err(failed("bind"))?;
+        let inode = Inode::find(path).map_err(failed("finding the socket just made for"))?;
+        check_socket(&inode, &place.socket)?;
         // Others may do nothing until all is set.
-        let mode = |mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
-        mode(0).map_err(failed("chmod of the socket"))?;
-        lchown(path, permissions.owner, permissions.group)
+        inode.set_mode(0).map_err(failed("chmod of the socket"))?;
+        inode
+            .set_owner(permissions.owner, permissions.group)
             .map_err(failed("changing owner and group of the socket (root may)"))?;
-        mode(permissions.mode).map_err(failed("chmod of the socket"))?;
-        let made = fs::symlink_metadata(path).map_err(failed("stat"))?;
+        inode.set_mode(permissions.mode).map_err(failed("chmod of the socket"))?;
+        let made = inode.metadata().map_err(failed("stat"))?;
         socket.listen(BACKLOG).map_err(failed("listen"))?;
         fs::rename(path, &place.socket).map_err(failed("rename"))?;
         std::mem::forget(unfinished);
@@ -123,10 +139,37 @@ fn claim(place: &Place) -> Result<(Claim, u64), ShareError> {
             return Err(ShareError::Taken { path: place.socket.clone(), pid });
         }
     };
-    let epoch = last.epoch.wrapping_add(1).max(1);
+    let epoch = match last.epoch {
+        0 => {
+            check_nobody_listens(&place.socket)?;
+            (clock::monotonic_ns() / 1_000_000).max(1)
+        }
+        last => last.wrapping_add(1).max(1),
+    };
     let line = Line { epoch, pid: process::id() };
     claim.write(&line.text()).map_err(failed("writing"))?;
     Ok((claim, epoch))
+}
+
+/// Whether a publisher lives whose lock was taken away.
+fn check_nobody_listens(path: &Path) -> Result<(), ShareError> {
+    let pid = match SeqPacket::connect(path, CALLING) {
+        Ok(socket) => socket.peer().map_or(0, |peer| peer.pid),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+        // Nothing there, nobody behind it, or nothing that we may call: the lock decides.
+        Err(_) => return Ok(()),
+    };
+    Err(ShareError::Taken { path: path.to_owned(), pid })
+}
+
+/// Whether what was found under the temporary name is a socket: in a directory that others may
+/// write, it could have been replaced. Of sockets, only ours is listened to by us.
+fn check_socket(inode: &Inode, path: &Path) -> Result<(), ShareError> {
+    let found = inode.metadata().map_err(|e| ShareError::system("stat", path, e))?;
+    match found.file_type().is_socket() {
+        true => Ok(()),
+        false => Err(ShareError::NotASocket { path: path.to_owned() }),
+    }
 }
 
 /// Only a socket, or nothing, may be replaced.

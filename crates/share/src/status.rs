@@ -18,7 +18,7 @@ const READERS_MAX: usize = LOGS_MAX * burstline_log::MAX_READERS;
 pub struct PublisherStatus {
     /// Its socket.
     pub path: PathBuf,
-    /// How many publishers the name has had, this one included.
+    /// Which publisher of the name it is: the next one's number is one more.
     pub epoch: u64,
     /// The publisher's process, by its own word.
     pub pid: u32,

@@ -18,6 +18,7 @@
 //!   readiness  sleep until a descriptor has something    privileges  give up what is not needed
 //!   seqpacket  local sockets that pass descriptors, and who is at the other end
 //!   event      a flag to sleep on      claim      a file that one process has at a time
+//!   inode      a file that was found, whatever its name leads to later
 //!   users      who we are, and what others are called
 //!   ------------------------------------------------------------------
 //!   Linux 5.14 or later, on rustix and, where rustix has no call, on libc
@@ -43,6 +44,7 @@ pub mod direct;
 pub mod event;
 pub mod futex;
 pub mod inject;
+pub mod inode;
 pub mod limits;
 pub mod machine;
 pub mod memory;

@@ -57,14 +57,39 @@ pub fn wait(descriptors: &[BorrowedFd<'_>], timeout_ns: u64) -> io::Result<Ready
     }
 }
 
+/// What a descriptor is to be ready for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// There is something to read.
+    Read,
+    /// There is room to write.
+    Write,
+}
+
 /// Sleeps as [`wait`] does, and then says of each descriptor whether it can be read or is in error.
 ///
 /// # Errors
 /// As for [`wait`].
 pub fn wait_each(descriptors: &[BorrowedFd<'_>], timeout_ns: u64) -> io::Result<Vec<bool>> {
+    let wanted: Vec<_> = descriptors.iter().map(|descriptor| (*descriptor, Wish::Read)).collect();
+    wait_each_for(&wanted, timeout_ns)
+}
+
+/// As [`wait_each`], with a wish for each descriptor.
+///
+/// # Errors
+/// As for [`wait`].
+pub fn wait_each_for(
+    descriptors: &[(BorrowedFd<'_>, Wish)],
+    timeout_ns: u64,
+) -> io::Result<Vec<bool>> {
+    let flag = |wish| match wish {
+        Wish::Read => PollFlags::IN,
+        Wish::Write => PollFlags::OUT,
+    };
     let mut wanted: Vec<PollFd<'_>> = descriptors
         .iter()
-        .map(|descriptor| PollFd::from_borrowed_fd(*descriptor, PollFlags::IN))
+        .map(|&(descriptor, wish)| PollFd::from_borrowed_fd(descriptor, flag(wish)))
         .collect();
     match poll(&mut wanted, Some(&timespec(timeout_ns))) {
         Ok(_) => Ok(wanted.iter().map(|one| !one.revents().is_empty()).collect()),
@@ -100,6 +125,8 @@ mod tests {
         near.write_all(b"x").unwrap();
         let each = wait_each(&[near.as_fd(), far.as_fd()], LONG_NS).unwrap();
         assert_eq!(each, [false, true]);
+        let wishes = [(near.as_fd(), Wish::Write), (near.as_fd(), Wish::Read)];
+        assert_eq!(wait_each_for(&wishes, LONG_NS).unwrap(), [true, false]);
     }
 
     #[test]

@@ -29,6 +29,7 @@ pub(super) fn report(command: &str, report: &Report) -> Value {
             "in_flight": total.in_flight,
             "unaccounted": total.unaccounted,
             "truncated": total.truncated,
+            "fragments_unmatched": total.fragments_unmatched,
             "pps": total.packets_per_s,
             "l2_bits_per_s": total.l2_bits_per_s,
             "line_bits_per_s": total.line_bits_per_s,
@@ -130,6 +131,7 @@ fn port(row: &PortReport) -> Value {
         "in_flight": row.in_flight,
         "unaccounted": row.unaccounted,
         "truncated": row.truncated,
+        "fragments_unmatched": row.fragments_unmatched,
         "writer_down": row.writer_down,
     })
 }

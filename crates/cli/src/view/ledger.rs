@@ -72,6 +72,7 @@ fn table(text: &mut String, report: &Report) {
             lost: total.lost.clone(),
             in_flight: total.in_flight,
             truncated: total.truncated,
+            fragments_unmatched: total.fragments_unmatched,
             writer_down: 0,
             unaccounted: total.unaccounted,
         };
@@ -160,6 +161,13 @@ fn rates(text: &mut String, report: &Report) {
     if total.truncated > 0 {
         let (cut, wire) = (count_text(total.truncated), bytes_text(total.wire_bytes));
         let _ = writeln!(text, "cut      {cut} packets are not whole; {wire} were on the wire");
+    }
+    if total.fragments_unmatched > 0 {
+        let fragments = count_text(total.fragments_unmatched);
+        let _ = writeln!(
+            text,
+            "hash     {fragments} fragments came without their first: they are not with their flow"
+        );
     }
 }
 

@@ -20,7 +20,8 @@ impl Reader {
         self.find_up_to(most).map_or(0, |found| u64::from(found.to - found.from))
     }
 
-    /// Lends what was taken last; `None` where that was nothing.
+    /// Lends what was taken last; `None` where that was nothing, or
+    /// [`next_burst`](Self::next_burst) has been called since.
     pub fn taken(&self) -> Option<Burst<'_>> {
         let current = self.current?;
         let from = current.taken.checked_sub(self.last)?;
@@ -31,6 +32,9 @@ impl Reader {
     }
 
     /// Puts the newest `packets` of those taken last back, to be taken again.
+    ///
+    /// # Panics
+    /// If they are more than [`taken`](Self::taken) lends.
     pub fn put_back(&mut self, packets: u64) {
         assert!(packets <= u64::from(self.last), "{packets} packets of {} taken", self.last);
         let Some(current) = &mut self.current else { return };
@@ -94,5 +98,23 @@ mod tests {
         drop(writer);
         assert!(reader.next_burst().is_none() && reader.is_finished());
         assert!(reader.taken().is_none());
+    }
+
+    #[test]
+    #[should_panic(expected = "1 packets of 0 taken")]
+    fn what_a_burst_has_passed_cannot_be_put_back() {
+        let pages = PageChoice::Size4K;
+        let (bytes, segment_bytes) = (8 * 4096, 4096);
+        let config = LogConfig { bytes, segment_bytes, pages, ..LogConfig::default() };
+        let (log, mut writer) = Log::create(config).unwrap();
+        let mut reader = log.attach(ReaderConfig::default()).unwrap();
+        for number in 0..60 {
+            assert_eq!(writer.append(&[7; 100], &Meta::new(number, 100, 0)), Appended::Whole);
+        }
+        writer.publish();
+        assert_eq!(reader.take_up_to(20), 20);
+        while reader.next_burst().is_some() {} // into the next segments
+        assert!(reader.taken().is_none());
+        reader.put_back(1);
     }
 }

@@ -282,7 +282,9 @@ impl Port for AfPacketSource {
         let kept = (taken + in_flight).clamp(kept(&before), kept(&after));
         let rejected = self.ring.rejected();
         let offered = kept + after.drops + rejected;
-        let mut account = PortAccount { offered, in_flight, ..self.account.clone() };
+        let fragments_unmatched = self.hasher.fragments_unmatched();
+        let mut account =
+            PortAccount { offered, in_flight, fragments_unmatched, ..self.account.clone() };
         account.lost.add(Loss::RxRingFull, after.drops);
         if self.judge.is_active() {
             account.lost.add(Loss::Filtered, rejected + self.judge.filtered);

@@ -436,6 +436,7 @@ impl Port for FileSource {
         let mut account = PortAccount {
             offered: self.decoded,
             in_flight: u64::from(self.pending.is_some()),
+            fragments_unmatched: self.hasher.fragments_unmatched(),
             ..self.account.clone()
         };
         if self.is_filtering {

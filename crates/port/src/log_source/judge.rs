@@ -86,6 +86,11 @@ impl Judge {
         (kept, meta)
     }
 
+    /// Fragments that did not follow their flow, of those that were hashed here.
+    pub(super) fn fragments_unmatched(&self) -> u64 {
+        self.hasher.fragments_unmatched()
+    }
+
     /// A packet that was described is delivered.
     #[inline]
     pub(super) fn deliver(&mut self, kept: u32, original_length: u32) {

@@ -1,8 +1,11 @@
 //! The readers of one name: those of the writer that is there, and of the next one.
 //!
 //! A restarted writer makes new logs. Whichever port looks first attaches to all of them, so that
-//! all start at one moment, and the others find their readers here.
+//! all start at one moment, and the others find their readers here, of every writer in turn: a port
+//! that is slow passes over none. Logs for which there is no port are let go at once, since a
+//! lossless reader that never reads would hold their writer up; and that is told.
 
+use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +24,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub(super) struct Taken {
     pub(super) feed: Feed,
     pub(super) link: Arc<WriterLink>,
+    /// How many logs its writer has that nobody here reads.
+    pub(super) unread_logs: usize,
 }
 
 /// What a port finds that waits for the next writer.
@@ -41,9 +46,12 @@ pub(super) struct Name {
 
 /// Who is attached.
 struct Now {
+    /// The newest writer.
     link: Arc<WriterLink>,
-    /// By port; `None` where it has been fetched.
-    readers: Vec<Option<Taken>>,
+    /// How many logs that has.
+    logs: usize,
+    /// By port: what it has not fetched, the oldest writer's first.
+    readers: Vec<VecDeque<Taken>>,
     looked: Instant,
 }
 
@@ -73,8 +81,9 @@ impl Name {
         };
         // What the next writer had written before it was found is wanted, too.
         let config = AttachConfig { start: Start::Oldest, ..config };
-        let kept = readers.iter().map(|_| None).collect();
-        let now = Mutex::new(Now { link, readers: kept, looked: Instant::now() });
+        let (logs, looked) = (readers.len(), Instant::now());
+        let kept = readers.iter().map(|_| VecDeque::new()).collect();
+        let now = Mutex::new(Now { link, logs, readers: kept, looked });
         Ok((Arc::new(Self { config, now }), readers))
     }
 
@@ -82,7 +91,9 @@ impl Name {
     /// a second some system calls.
     pub(super) fn next(&self, index: usize, epoch: u64) -> Next {
         let mut now = self.lock();
-        if now.link.epoch() == epoch {
+        // Where the newest writer has no log for this port, the one after it may have.
+        let has_read_all = |now: &Now| now.link.epoch() == epoch || now.link.is_gone();
+        if now.readers[index].is_empty() && has_read_all(&now) {
             if now.looked.elapsed() < LOOK_EVERY {
                 return Next::Nobody;
             }
@@ -90,18 +101,18 @@ impl Name {
             let path = now.link.path().to_string_lossy().into_owned();
             match attach(&path, &self.config) {
                 // He that has ended is still there for a moment.
-                Ok((link, _)) if link.epoch() == epoch => return Next::Nobody,
-                Ok((link, readers)) => {
-                    (now.link, now.readers) = (link, readers.into_iter().map(Some).collect());
-                }
+                Ok((link, _)) if link.epoch() == now.link.epoch() => return Next::Nobody,
+                Ok((link, readers)) => now.meet(link, readers),
                 Err(ShareError::Absent { .. }) => return Next::Nobody,
                 Err(error) => return Next::Refused(error.to_string()),
             }
         }
-        let logs = now.readers.len();
-        match now.readers.get_mut(index).and_then(Option::take) {
+        match now.readers[index].pop_front() {
             Some(taken) => Next::Taken(Box::new(taken)),
-            None => Next::Refused(format!("its next writer has {logs} logs: too few for this")),
+            None => {
+                let logs = now.logs;
+                Next::Refused(format!("its next writer has {logs} logs: too few for this"))
+            }
         }
     }
 
@@ -110,11 +121,22 @@ impl Name {
     }
 }
 
+impl Now {
+    /// Keeps the readers of another writer until they are fetched.
+    fn meet(&mut self, link: Arc<WriterLink>, readers: Vec<Taken>) {
+        (self.link, self.logs) = (link, readers.len());
+        let unread_logs = readers.len().saturating_sub(self.readers.len());
+        for (kept, reader) in self.readers.iter_mut().zip(readers) {
+            kept.push_back(Taken { unread_logs, ..reader });
+        }
+    }
+}
+
 /// Attaches to the logs of a name. One with a slash in it is looked for nowhere else.
 fn attach(name: &str, config: &AttachConfig) -> Result<(Arc<WriterLink>, Vec<Taken>), ShareError> {
     let (feeds, link) = Feed::attach(name, config)?;
-    let taken = feeds.into_iter().map(|feed| Taken { feed, link: Arc::clone(&link) });
-    let readers = taken.collect();
+    let taken = |feed| Taken { feed, link: Arc::clone(&link), unread_logs: 0 };
+    let readers = feeds.into_iter().map(taken).collect();
     Ok((link, readers))
 }
 

@@ -70,7 +70,7 @@ impl LogSource {
         settings: &Settings,
         options: &OpenOptions,
     ) -> Result<Self, PortError> {
-        let Taken { feed, link } = taken;
+        let Taken { feed, link, .. } = taken;
         let capabilities = Capabilities {
             can_receive: true,
             can_lend: true,
@@ -132,8 +132,12 @@ impl LogSource {
         self.judge.drops_before = self.judge.drops_before.saturating_add(news);
         let Self { info, feed, interfaces, judge, .. } = self;
         let Some(burst) = feed.taken() else { return Ok(true) };
-        let is_same = interfaces.learn(&info.name, &burst, feed, &mut judge.filter)?;
-        Ok(is_same && judge.is_indifferent())
+        let (taken, filter) = (burst.len() as u64, &mut judge.filter);
+        let learned = interfaces.learn(&info.name, &burst, feed, filter);
+        if learned.is_err() {
+            feed.put_back(taken); // they are in flight when the job ends
+        }
+        Ok(learned? && judge.is_indifferent())
     }
 
     #[cold]
@@ -211,7 +215,8 @@ impl LogSource {
     /// Goes on with another writer.
     fn take_up(&mut self, taken: Taken, since: Instant) {
         self.past.add(&self.feed);
-        Taken { feed: self.feed, link: self.link } = taken;
+        let unread_logs = taken.unread_logs;
+        Taken { feed: self.feed, link: self.link, .. } = taken;
         (self.told, self.is_gone, self.refusal) = (0, false, None);
         self.interfaces.forget_numbers();
         self.judge.meet(&self.feed);
@@ -221,6 +226,14 @@ impl LogSource {
         self.account.note(|| {
             format!("{name}: process {pid}, epoch {epoch}, taken up after {seconds:.1} s")
         });
+        if unread_logs > 0 && self.index == 0 {
+            self.account.note(|| {
+                format!(
+                    "{name}: process {pid}, epoch {epoch}, publishes {unread_logs} more logs than \
+                     the writer that this job began with: they are not read; start it again"
+                )
+            });
+        }
     }
 }
 
@@ -304,6 +317,7 @@ impl Port for LogSource {
         let mut account = self.account.clone();
         account.offered = sums.offered;
         account.truncated += self.judge.truncated;
+        account.fragments_unmatched = self.judge.fragments_unmatched();
         account.lost.add(Loss::ReaderOverrun, sums.missed);
         if self.judge.filtered > 0 {
             account.lost.add(Loss::Filtered, self.judge.filtered);

@@ -379,7 +379,9 @@ impl Port for XdpSource {
         // ours is one of them, then at that moment it was exact.
         let arrived = if self.at_end.is_some() { counts.seen } else { self.arrived };
         let offered = accounted.clamp(arrived, counts.seen);
-        let mut account = PortAccount { offered, in_flight, ..self.account.clone() };
+        let fragments_unmatched = self.hasher.fragments_unmatched();
+        let mut account =
+            PortAccount { offered, in_flight, fragments_unmatched, ..self.account.clone() };
         let no_frame = match self.socket.is_multi_buffer() {
             // No packet is too long: every one that was dropped wanted for frames.
             true => kernel.dropped,

@@ -6,5 +6,6 @@ mod common;
 mod backends;
 mod live_sinks;
 mod logs;
+mod restarts;
 mod sinks;
 mod sources;

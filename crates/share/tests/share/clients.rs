@@ -2,13 +2,17 @@
 
 use std::fs::File;
 use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
 
-use burstline_log::{MAX_READERS, Policy};
+use burstline_log::{Log, LogConfig, MAX_READERS, MIN_SEGMENT_BYTES, Policy};
 use burstline_share::{
-    AttachConfig, Attachment, LosslessReaders, PublishConfig, Refusal, ShareError, query,
+    AttachConfig, Attachment, LosslessReaders, PublishConfig, Publisher, Refusal, ShareError, query,
 };
+use burstline_sys::memory::PageChoice;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::common::{Directory, Role, append, publish, read, until};
+use crate::permissions::{as_nobody, is_root};
 use crate::wire::{self, ask, attach, connect, hear};
 
 fn refused(error: ShareError) -> Refusal {
@@ -205,6 +209,75 @@ fn a_good_one_gets_in_past_200_who_say_nothing() {
         assert!(code == 11 && waiting <= 64, "{code} {waiting}");
     }
     assert_eq!((publisher.readers().len(), log.readers()), (1, 1));
+}
+
+#[test]
+fn a_user_who_connects_without_end_pushes_nobody_else_out() {
+    if !is_root("a_user_who_connects_without_end_pushes_nobody_else_out") {
+        return;
+    }
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let config = PublishConfig { mode: 0o666, ..PublishConfig::new(&name) };
+    let (_publisher, log, _writer) = publish(&config);
+    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    until("it is heard within its second", || {
+        let patient = connect(&name);
+        let flood = as_nobody(&[], || (0..200).map(|_| connect(&name)).collect::<Vec<_>>());
+        // The first of them are told that they made room, so all of them were looked at.
+        let (code, _, waiting) = hear(&flood[0]).unwrap().refusal();
+        assert!(code == 11 && waiting <= 64, "{code} {waiting}");
+        // Where it has gone, that must be for its second.
+        let _ = patient.send(&attach(1), &[]);
+        let answer = hear(&patient).unwrap();
+        let is_welcome = answer.kind == wire::WELCOME;
+        assert!(is_welcome || answer.refusal().1 >= 1000, "{answer:?}");
+        is_welcome
+    });
+    until("its seat is free", || log.readers() == 0);
+}
+
+#[test]
+fn an_answer_that_is_larger_than_a_socket_is_heard_to_its_end() {
+    const LOGS: u64 = 64;
+    const READERS: u64 = 40;
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let config = LogConfig {
+        bytes: 64 * MIN_SEGMENT_BYTES,
+        segment_bytes: MIN_SEGMENT_BYTES,
+        pages: PageChoice::Size4K,
+        max_readers: READERS as usize,
+        ..LogConfig::default()
+    };
+    let (logs, _writers): (Vec<_>, Vec<_>) =
+        (0..LOGS).map(|_| Log::create(config.clone()).unwrap()).unzip();
+    let _publisher = Publisher::start(&PublishConfig::new(&name), logs).unwrap();
+    let _readers: Vec<_> = (0..READERS)
+        .map(|_| {
+            let socket = connect(&name);
+            socket.send(&attach(1), &[]).unwrap();
+            (0..LOGS).for_each(|_| assert_eq!(hear(&socket).unwrap().kind, wire::WELCOME));
+            socket
+        })
+        .collect();
+    until("all of it is heard within its second", || {
+        let slow = connect(&name);
+        slow.send(&wire::header(1, wire::QUERY), &[]).unwrap();
+        // Somebody who came later has been served: what there was room for has been said by now.
+        ask(&name, &wire::header(1, 77), &[]).unwrap();
+        let answers: Vec<_> = std::iter::from_fn(|| hear(&slow)).collect();
+        let of = |kind| answers.iter().filter(move |answer| answer.kind == kind).count() as u64;
+        let is_whole = of(wire::END) == 1;
+        assert!(is_whole || of(wire::REFUSED) == 1 || of(wire::READERS) > 0);
+        if is_whole {
+            assert_eq!((of(wire::LOG), of(wire::READERS)), (LOGS, LOGS * READERS / 16));
+        }
+        is_whole
+    });
+    assert_eq!(query(&name).unwrap().readers.len() as u64, LOGS * READERS);
 }
 
 #[test]

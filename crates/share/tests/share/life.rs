@@ -1,6 +1,6 @@
 //! Readers and writers that come, go, stop and die.
 
-use burstline_log::{Ending, Policy};
+use burstline_log::{Ending, Policy, Start};
 use burstline_share::{AttachConfig, Attachment, PublishConfig, Publisher, ShareError, query};
 
 use crate::common::{Directory, Role, append, log, publish, read, until};
@@ -56,7 +56,7 @@ fn a_query_tells_of_logs_and_readers() {
     append(&mut writer, 100, 130);
     attachment.readers[0].next_burst().unwrap();
     let status = query(&name).unwrap();
-    assert_eq!((status.epoch, status.pid), (1, std::process::id()));
+    assert_eq!((status.epoch, status.pid), (publisher.epoch(), std::process::id()));
     assert_eq!(status.path, publisher.socket_path());
     assert_eq!((status.logs.len(), status.logs[0].published), (1, 130));
     assert_eq!((status.logs[0].readers, status.logs[0].max_readers), (1, 8));
@@ -71,7 +71,7 @@ fn a_killed_writer_is_drained_and_the_next_one_has_its_epoch() {
     let directory = Directory::new();
     let name = directory.name("tap");
     let mut role = Role::start("publisher", &[&name, "777"]);
-    assert_eq!(role.hear("epoch"), "1");
+    let first: u64 = role.hear("epoch").parse().unwrap();
     let mut old = Attachment::open(&name, &AttachConfig::default()).unwrap();
     role.go_on();
     role.hear("written");
@@ -86,9 +86,9 @@ fn a_killed_writer_is_drained_and_the_next_one_has_its_epoch() {
     assert!(matches!(absent, ShareError::Absent { is_stale: true, .. }), "{absent}");
 
     let mut role = Role::start("publisher", &[&name, "5"]);
-    assert_eq!(role.hear("epoch"), "2");
+    assert_eq!(role.hear("epoch"), (first + 1).to_string());
     let mut new = Attachment::reopen(&old.link, &AttachConfig::default()).unwrap();
-    assert_eq!(new.link.epoch(), 2);
+    assert_eq!((old.link.epoch(), new.link.epoch()), (first, first + 1));
     role.go_on();
     role.hear("written");
     role.go_on();
@@ -100,16 +100,42 @@ fn a_killed_writer_is_drained_and_the_next_one_has_its_epoch() {
 }
 
 #[test]
+fn a_program_that_a_publisher_has_started_inherits_nothing_of_it() {
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let mut role = Role::start("starting_publisher", &[&name]);
+    let child = role.hear("child");
+    let config = AttachConfig { start: Start::Oldest, ..AttachConfig::default() };
+    let mut old = Attachment::open(&name, &config).unwrap();
+    let files = std::fs::read_dir(format!("/proc/{child}/fd")).unwrap();
+    let files = files.map(|file| std::fs::read_link(file.unwrap().path()).unwrap());
+    let is_publishers = |file: &std::path::PathBuf| {
+        let file = file.to_string_lossy();
+        file.contains("memfd") || file.contains(&name)
+    };
+    let inherited: Vec<_> = files.filter(is_publishers).collect();
+    role.kill();
+    // The child lives, and holds neither the readers nor the name.
+    until("the link tells", || old.link.is_gone());
+    assert_eq!(read(&mut old.readers[0]), 10);
+    let (publisher, ..) = publish(&PublishConfig::new(&name));
+    assert_eq!(publisher.epoch(), old.link.epoch() + 1);
+    let pid = rustix::process::Pid::from_raw(child.parse().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    assert_eq!(inherited, Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
 fn a_name_is_one_publishers() {
     let directory = Directory::new();
     let name = directory.name("tap");
     let mut role = Role::start("publisher", &[&name, "0"]);
-    role.hear("epoch");
+    let first: u64 = role.hear("epoch").parse().unwrap();
     let taken = Publisher::start(&PublishConfig::new(&name), vec![log().0]).unwrap_err();
     assert_eq!(
         taken.to_string(),
         format!(
-            "{name}: published by process {0} already: choose another name, or kill {0}",
+            "{name}: published by process {0} already: choose another name, or end it (kill {0})",
             role.pid()
         )
     );
@@ -117,5 +143,31 @@ fn a_name_is_one_publishers() {
     role.kill();
     assert_eq!(directory.files(), ["tap", "tap.lock"]);
     let (publisher, ..) = publish(&PublishConfig::new(&name));
-    assert_eq!(publisher.epoch(), 2);
+    assert_eq!(publisher.epoch(), first + 1);
+}
+
+#[test]
+fn without_its_lock_a_publisher_keeps_its_name_and_the_next_one_has_another_number() {
+    let directory = Directory::new();
+    let (name, lock) = (directory.name("tap"), directory.name("tap.lock"));
+    let mut role = Role::start("publisher", &[&name, "3"]);
+    let first: u64 = role.hear("epoch").parse().unwrap();
+    let mut old = Attachment::open(&name, &AttachConfig::default()).unwrap();
+    role.go_on();
+    role.hear("written");
+    std::fs::remove_file(&lock).unwrap();
+    let taken = Publisher::start(&PublishConfig::new(&name), vec![log().0]).unwrap_err();
+    assert!(matches!(taken, ShareError::Taken { pid, .. } if pid == role.pid()), "{taken}");
+    role.kill();
+    assert_eq!(read(&mut old.readers[0]), 3);
+    // It is empty now, and gone the second time.
+    let (second, ..) = publish(&PublishConfig::new(&name));
+    assert!(second.epoch() > first);
+    let number = second.epoch();
+    drop(second);
+    std::fs::remove_file(&lock).unwrap();
+    until("a millisecond is over", || burstline_sys::clock::monotonic_ns() / 1_000_000 > number);
+    let (third, ..) = publish(&PublishConfig::new(&name));
+    let new = Attachment::reopen(&old.link, &AttachConfig::default()).unwrap();
+    assert!(third.epoch() > number && new.link.epoch() == third.epoch());
 }

@@ -17,7 +17,7 @@ const NOBODY: u32 = 65_534;
 const GROUP: u32 = 54_321;
 
 /// Whether this test can be another user for a while.
-fn is_root(test: &str) -> bool {
+pub(crate) fn is_root(test: &str) -> bool {
     if !geteuid().is_root() {
         eprintln!("skipped: {test}: it needs root to act as another user; use sudo");
     }
@@ -154,7 +154,7 @@ fn only_a_socket_is_replaced() {
     drop(burstline_sys::seqpacket::SeqPacket::bind(Path::new(&directory.name(".tap"))).unwrap());
     fs::write(directory.name("tap.lock"), [0xff; 100]).unwrap();
     let publisher = start().unwrap();
-    assert_eq!((publisher.epoch(), query(&name).unwrap().epoch), (1, 1));
+    assert!(publisher.epoch() > 0 && query(&name).unwrap().epoch == publisher.epoch());
     drop(publisher);
     assert_eq!(directory.files(), ["precious", "tap.lock"]);
 }

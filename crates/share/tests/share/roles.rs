@@ -90,6 +90,18 @@ fn forker() {
     child.wait().unwrap();
 }
 
+/// Publishes, and starts a program that lives on.
+#[test]
+#[ignore = "another process of the tests"]
+fn starting_publisher() {
+    let (_publisher, _log, mut writer) = publish(&PublishConfig::new(&arguments()[0]));
+    append(&mut writer, 0, 10);
+    let mut child = Command::new("sleep");
+    let mut child = child.arg("600").stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    println!("say child {}", child.id());
+    child.wait().unwrap();
+}
+
 /// Publishes, and may open just so many descriptors more.
 #[test]
 #[ignore = "another process of the tests"]

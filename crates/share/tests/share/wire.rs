@@ -8,9 +8,13 @@ use burstline_share::MESSAGE_BYTES_MAX;
 use burstline_sys::seqpacket::SeqPacket;
 
 pub(crate) const ATTACH: u16 = 1;
+pub(crate) const QUERY: u16 = 2;
 pub(crate) const WELCOME: u16 = 3;
 pub(crate) const REFUSED: u16 = 4;
 pub(crate) const PUBLISHER: u16 = 5;
+pub(crate) const LOG: u16 = 6;
+pub(crate) const READERS: u16 = 7;
+pub(crate) const END: u16 = 8;
 
 pub(crate) fn header(version: u16, kind: u16) -> Vec<u8> {
     let mut bytes = b"brstshar".to_vec();

@@ -61,6 +61,8 @@ pub(super) struct FlightRecorder<'a, 'f> {
     sink: &'a mut Files<'f>,
     recorded: Recorded,
     files: Vec<FlightFile>,
+    /// Packets in the files before the last one.
+    written_before: u64,
     /// Until when the current file goes on, in monotonic ns; `None` while there is none.
     until_ns: Option<u64>,
     /// What the sources had lost when that was looked at last.
@@ -97,6 +99,7 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
             sink,
             recorded: Recorded::new(),
             files: Vec::new(),
+            written_before: 0,
             until_ns: None,
             lost_by_sources: 0,
             shown_ns: 0,
@@ -152,6 +155,7 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
                 self.recorded.break_with(error, &self.job.clock);
                 String::new()
             });
+            self.written_before = self.recorded.total().packets;
             self.files.push(FlightFile { name, packets: 0, kept_ns, triggers: 0 });
         }
         if let Some(file) = self.files.last_mut() {
@@ -175,21 +179,20 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
     fn write(&mut self, until_ns: u64) -> bool {
         let is_time_over = clock::monotonic_ns() >= until_ns;
         let mut has_found = false;
-        let before = self.recorded.total().packets;
         for lane in &mut self.lanes {
             if is_time_over && lane.end.is_none() {
                 lane.end = lane.log.history().map(|past| past.next_packet);
             }
             has_found |= lane.turn(&mut self.recorded, self.sink, &self.job.clock);
         }
-        let written = self.recorded.total().packets.saturating_sub(before);
-        if let Some(file) = self.files.last_mut() {
-            file.packets += written;
-        }
         if self.lanes.iter().all(|lane| lane.reader.is_none()) {
             self.until_ns = None;
             let finished = self.sink.finish();
             self.recorded.settle(self.sink, finished.err(), Some(&self.job.clock));
+        }
+        // Less what the sink has lost since.
+        if let Some(file) = self.files.last_mut() {
+            file.packets = self.recorded.total().packets.saturating_sub(self.written_before);
         }
         has_found
     }

@@ -16,7 +16,7 @@ use burstline_share::{AttachConfig, Attachment, LosslessReaders, PublishConfig, 
 use burstline_sys::memory::PageChoice;
 
 use super::{arguments, number, wait};
-use crate::campaign::{EXIT_IN_MID_BURST, LOAD_PACKETS};
+use crate::campaign::{EXIT_IN_MID_BURST, LOAD_PACKETS, LOG_SEGMENTS};
 use crate::common::{Follower, SEGMENT_BYTES, append, packet, until};
 
 const PAUSE: Duration = Duration::from_micros(100);
@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_micros(100);
 fn publish_to_many(name: &str) -> (Publisher, Log, burstline_log::Writer) {
     let (log, writer) = Log::create(LogConfig {
         name: "campaign".into(),
-        bytes: 48 * SEGMENT_BYTES,
+        bytes: LOG_SEGMENTS * SEGMENT_BYTES,
         segment_bytes: SEGMENT_BYTES,
         pages: PageChoice::Size4K,
         ..LogConfig::default()

@@ -1,0 +1,79 @@
+//! A file that was found under a name, whatever stands there later.
+//!
+//! ```text
+//!   find(path) --> descriptor without rights (O_PATH) --> chmod, chown by way of /proc/self/fd
+//! ```
+//!
+//! Whoever may write a directory can put a link in the place of a file between two calls that name
+//! it, and a program with more rights than he would change what the link leads to. What was found
+//! once stays the same file. Symbolic links are not followed.
+//!
+//! Source: open(2), `O_PATH`; symlink(7), magic links.
+
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, chown};
+use std::path::Path;
+
+/// A file of any kind. Takes a descriptor.
+#[derive(Debug)]
+pub struct Inode {
+    file: File,
+}
+
+impl Inode {
+    /// What stands at `path` now: a link itself, not what it leads to.
+    pub fn find(path: &Path) -> io::Result<Self> {
+        let flags = libc::O_PATH | libc::O_NOFOLLOW;
+        Ok(Self { file: OpenOptions::new().read(true).custom_flags(flags).open(path)? })
+    }
+
+    /// Kind, owner, group, mode, device and number.
+    pub fn metadata(&self) -> io::Result<Metadata> {
+        self.file.metadata()
+    }
+
+    /// Changes the mode. Needs `/proc`, as the next.
+    pub fn set_mode(&self, mode: u32) -> io::Result<()> {
+        fs::set_permissions(self.path(), Permissions::from_mode(mode))
+    }
+
+    /// Changes owner and group, those that are given.
+    pub fn set_owner(&self, owner: Option<u32>, group: Option<u32>) -> io::Result<()> {
+        chown(self.path(), owner, group)
+    }
+
+    fn path(&self) -> String {
+        format!("/proc/self/fd/{}", self.file.as_raw_fd())
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_stays_the_file_that_was_found() {
+        let directory =
+            std::env::temp_dir().join(format!("burstline-inode-{}", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        let [found, moved, precious] = ["found", "moved", "precious"].map(|it| directory.join(it));
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        for path in [&found, &precious] {
+            fs::write(path, "").unwrap();
+            fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
+        }
+        let inode = Inode::find(&found).unwrap();
+        fs::rename(&found, &moved).unwrap();
+        std::os::unix::fs::symlink(&precious, &found).unwrap();
+        inode.set_mode(0o644).unwrap();
+        inode.set_owner(None, None).unwrap();
+        assert_eq!((mode(&moved), mode(&precious)), (0o644, 0o600));
+        let link = Inode::find(&found).unwrap();
+        assert!(link.metadata().unwrap().is_symlink());
+        let _ = link.set_mode(0o666); // refused by most file systems: a link has no mode
+        assert_eq!(mode(&precious), 0o600);
+        fs::remove_dir_all(&directory).unwrap();
+    }
+}
