@@ -8,6 +8,7 @@ mod demo;
 mod doctor;
 mod generate;
 mod log;
+mod replay;
 pub(crate) mod values;
 
 use clap::{Parser, Subcommand};
@@ -21,6 +22,7 @@ pub(crate) use doctor::{
 };
 pub(crate) use generate::GenerateArgs;
 pub(crate) use log::LogArgs;
+pub(crate) use replay::ReplayArgs;
 
 const ABOUT: &str = "Counts, captures and records packets, with a ledger that closes";
 
@@ -61,6 +63,7 @@ pub(crate) enum Verb {
     Count(Box<CountArgs>),
     Capture(Box<CaptureArgs>),
     Generate(Box<GenerateArgs>),
+    Replay(Box<ReplayArgs>),
     Demo(DemoArgs),
     Doctor(DoctorArgs),
     /// Print a completion script for a shell

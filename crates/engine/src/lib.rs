@@ -7,6 +7,7 @@
 //!            sources --receive--> log -/                         or several, with a log each
 //!
 //! generate   gen: --lend--> burst -> sink                        one thread, made and sent in turn
+//! replay     files --lend--> burst -> sink, sink
 //! ```
 //!
 //! A job is a list of [`Source`]s, what bounds it ([`Limits`]), where its threads run
@@ -47,7 +48,7 @@ mod waiting;
 pub use capture::{CaptureOptions, FlightOptions, Policy, capture, capture_flight};
 pub use count::{count, count_verified};
 pub use error::EngineError;
-pub use generate::{GenerateOptions, Generated, Limit, generate};
+pub use generate::{GenerateOptions, Generated, Limit, generate, replay};
 pub use job::{Limits, Source, Threads};
 pub use ledger::{PortReport, Total};
 pub use progress::{Counts, Progress, Snapshot};

@@ -33,6 +33,7 @@ mod open;
 mod opened;
 mod port;
 mod probe;
+mod replay;
 mod table;
 mod watch;
 mod wrap;
@@ -42,6 +43,7 @@ pub use account::{Loss, LossKind, Losses, PortAccount};
 pub use address::{Address, AddressError};
 pub use error::PortError;
 pub use filter::{Filter, FilterProblem};
+pub use generator::rate::Rate;
 pub use generator::{GENERATOR_KEYS, GeneratorKey};
 pub use open::{OpenOptions, SCHEMES, Scheme, open_sink, open_source, open_sources};
 pub use opened::OpenedFiles;
@@ -50,7 +52,9 @@ pub use port::{
     TimestampSource,
 };
 pub use probe::{Probe, ProbeOptions, Remark, probe_ports};
+pub use replay::{InterfaceKey, ReplayOptions, Routes, Timing, open_replay};
 pub use table::{PortTable, TableEntry};
 pub use wrap::{
     FaultInjector, FaultPlan, Impairer, ImpairmentCounts, ImpairmentPlan, ImpairmentTally, Tracer,
+    meta_of,
 };

@@ -26,11 +26,15 @@ pub(super) fn text(findings: &Findings) -> String {
 /// Adds the findings to a report.
 pub(super) fn add_to(report: &mut Value, findings: &Findings) {
     if let Some(generated) = &findings.generated {
-        report["generate"] = json!({
+        let mut lateness = generated.lateness.as_ref().map(latency);
+        if let (Some(object), Some(known)) = (&mut lateness, &generated.lateness) {
+            object["steps"] = known.steps.iter().map(|step| json!([step.0, step.1])).collect();
+        }
+        report[generated.stage] = json!({
             "asked_pps": generated.asked_pps,
             "reached_pps": generated.reached_pps,
             "limit": generated.limit.map(limit_name),
-            "lateness_ns": generated.lateness.as_ref().map(latency),
+            "lateness_ns": lateness,
         });
     }
     if let Some(verdict) = &findings.verdict {
@@ -73,6 +77,7 @@ fn generated_text(text: &mut String, generated: &Generated) {
     }
     if let Some(lateness) = &generated.lateness {
         let _ = writeln!(text, "late     {}", latency_text(lateness));
+        let _ = writeln!(text, "         {}", steps_text(lateness));
     }
 }
 
@@ -139,6 +144,18 @@ fn latency_text(latency: &Latency) -> String {
         .collect();
     let (least, most) = (micros(latency.least_ns), micros(latency.most_ns));
     format!("min {least}, {}, max {most} us", percentiles.join(", "))
+}
+
+/// The histogram, as parts of all packets.
+fn steps_text(latency: &Latency) -> String {
+    let step = |&(end_ns, packets): &(Option<u64>, u64)| {
+        let part = packets as f64 * 100.0 / latency.packets as f64;
+        match end_ns {
+            Some(end_ns) => format!("{part:.2}% to {} us", end_ns as f64 / 1e3),
+            None => format!("{part:.2}% more"),
+        }
+    };
+    latency.steps.iter().map(step).collect::<Vec<_>>().join(", ")
 }
 
 fn flow(flow: &FlowVerdict) -> Value {

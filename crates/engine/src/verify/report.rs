@@ -18,7 +18,27 @@ pub struct Latency {
     pub most_ns: u64,
     /// Per cent of the packets, and the time that so many did not exceed, to three digits.
     pub percentiles: Vec<(f64, u64)>,
+    /// A histogram: up to how many ns, and how many packets were there that are in no step before,
+    /// to three digits of the time. Steps without packets are left out; the last has no end.
+    pub steps: Vec<(Option<u64>, u64)>,
 }
+
+/// Where the steps of such a histogram end, in ns.
+const STEPS_NS: [u64; 13] = [
+    1_000,
+    2_000,
+    5_000,
+    10_000,
+    20_000,
+    50_000,
+    100_000,
+    200_000,
+    500_000,
+    1_000_000,
+    10_000_000,
+    100_000_000,
+    1_000_000_000,
+];
 
 /// One flow.
 #[derive(Clone, Debug, PartialEq)]
@@ -131,12 +151,22 @@ impl Latency {
     pub(crate) fn of(histogram: &Histogram<u64>) -> Self {
         let percents = [50.0, 90.0, 99.0, 99.9, 99.99];
         let at = |percent: f64| (percent, histogram.value_at_quantile(percent / 100.0));
+        let mut steps = Vec::new();
+        let mut first_ns = 0;
+        for end_ns in STEPS_NS.map(Some).into_iter().chain([None]) {
+            let packets = histogram.count_between(first_ns, end_ns.unwrap_or(u64::MAX));
+            first_ns = end_ns.map_or(u64::MAX, |end_ns| end_ns + 1);
+            if packets > 0 {
+                steps.push((end_ns, packets));
+            }
+        }
         Self {
             packets: histogram.len(),
             least_ns: histogram.min(),
             mean_ns: histogram.mean(),
             most_ns: histogram.max(),
             percentiles: percents.into_iter().map(at).collect(),
+            steps,
         }
     }
 
