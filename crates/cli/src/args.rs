@@ -7,6 +7,7 @@ mod count;
 mod demo;
 mod doctor;
 mod generate;
+mod lab;
 mod log;
 mod replay;
 pub(crate) mod values;
@@ -21,6 +22,7 @@ pub(crate) use doctor::{
     Doctor, DoctorArgs, DoctorLogsArgs, DoctorPlanArgs, DoctorPortsArgs, Mode,
 };
 pub(crate) use generate::GenerateArgs;
+pub(crate) use lab::{Lab, LabArgs, Rfc2544Args, Test};
 pub(crate) use log::LogArgs;
 pub(crate) use replay::ReplayArgs;
 
@@ -64,6 +66,7 @@ pub(crate) enum Verb {
     Capture(Box<CaptureArgs>),
     Generate(Box<GenerateArgs>),
     Replay(Box<ReplayArgs>),
+    Lab(LabArgs),
     Demo(DemoArgs),
     Doctor(DoctorArgs),
     /// Print a completion script for a shell

@@ -6,6 +6,7 @@ mod demo;
 mod doctor;
 mod flight;
 mod generate;
+mod lab;
 mod replay;
 
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ pub(crate) use count::count;
 pub(crate) use demo::demo;
 pub(crate) use doctor::doctor;
 pub(crate) use generate::generate;
+pub(crate) use lab::{SizeResult, Step, Throughput, Trial, lab};
 pub(crate) use replay::replay;
 
 /// Prints a completion script.

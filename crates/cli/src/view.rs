@@ -5,6 +5,7 @@ mod json;
 mod ledger;
 mod line;
 pub(crate) mod logs;
+pub(crate) mod rfc2544;
 mod test;
 mod words;
 
@@ -17,7 +18,7 @@ use burstline_sys::memory::NodeId;
 use serde_json::Value;
 
 use crate::args::JobArgs;
-pub(crate) use words::count_text;
+pub(crate) use words::{count_text, rate_text};
 
 /// Where text goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

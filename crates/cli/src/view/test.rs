@@ -129,7 +129,7 @@ fn verdict_text(text: &mut String, verdict: &Verdict) {
     }
 }
 
-fn micros(time_ns: u64) -> String {
+pub(super) fn micros(time_ns: u64) -> String {
     format!("{:.1}", time_ns as f64 / 1e3)
 }
 
@@ -173,7 +173,7 @@ fn flow(flow: &FlowVerdict) -> Value {
     })
 }
 
-fn latency(latency: &Latency) -> Value {
+pub(super) fn latency(latency: &Latency) -> Value {
     let percentiles = latency.percentiles.iter();
     let percentiles =
         percentiles.map(|(percent, time_ns)| (format!("p{percent}"), (*time_ns).into()));

@@ -151,22 +151,13 @@ impl Latency {
     pub(crate) fn of(histogram: &Histogram<u64>) -> Self {
         let percents = [50.0, 90.0, 99.0, 99.9, 99.99];
         let at = |percent: f64| (percent, histogram.value_at_quantile(percent / 100.0));
-        let mut steps = Vec::new();
-        let mut first_ns = 0;
-        for end_ns in STEPS_NS.map(Some).into_iter().chain([None]) {
-            let packets = histogram.count_between(first_ns, end_ns.unwrap_or(u64::MAX));
-            first_ns = end_ns.map_or(u64::MAX, |end_ns| end_ns + 1);
-            if packets > 0 {
-                steps.push((end_ns, packets));
-            }
-        }
         Self {
             packets: histogram.len(),
             least_ns: histogram.min(),
             mean_ns: histogram.mean(),
             most_ns: histogram.max(),
             percentiles: percents.into_iter().map(at).collect(),
-            steps,
+            steps: steps(histogram),
         }
     }
 
@@ -175,5 +166,39 @@ impl Latency {
     pub fn at(&self, percent: f64) -> u64 {
         let found = self.percentiles.iter().find(|(known, _)| *known == percent);
         found.map_or(0, |&(_, time_ns)| time_ns)
+    }
+}
+
+/// How many values each step has.
+fn steps(histogram: &Histogram<u64>) -> Vec<(Option<u64>, u64)> {
+    let ends = STEPS_NS.map(Some).into_iter().chain([None]);
+    let mut steps: Vec<(Option<u64>, u64)> = ends.map(|end_ns| (end_ns, 0)).collect();
+    for value in histogram.iter_recorded() {
+        // The least of the values that are not told apart.
+        let value_ns = histogram.lowest_equivalent(value.value_iterated_to());
+        let is_in = |(end_ns, _): &&mut (Option<u64>, u64)| {
+            end_ns.is_none_or(|end_ns| value_ns <= end_ns)
+        };
+        if let Some((_, packets)) = steps.iter_mut().find(is_in) {
+            *packets += value.count_at_value();
+        }
+    }
+    steps.retain(|(_, packets)| *packets > 0);
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_value_is_in_one_step() {
+        let mut histogram = crate::verify::histogram();
+        let values = [0, 999, 1_000, 1_001, 100_000, 100_001, 2_000_000_000, 60_000_000_000];
+        values.iter().for_each(|&value| crate::verify::record(&mut histogram, value));
+        let found = steps(&histogram);
+        assert_eq!(found.iter().map(|(_, packets)| packets).sum::<u64>(), values.len() as u64);
+        assert_eq!(found[0], (Some(1_000), 3));
+        assert_eq!(found.last(), Some(&(None, 2)));
     }
 }
