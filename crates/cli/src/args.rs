@@ -1,6 +1,7 @@
 //! The command line: one definition for each flag, from which parsing, help, completions and the
 //! man page come.
 
+mod bounce;
 mod capture;
 mod common;
 mod count;
@@ -12,6 +13,7 @@ pub(crate) mod values;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use bounce::BounceArgs;
 pub(crate) use capture::{CaptureArgs, Format, NOTHING, Trigger};
 pub(crate) use common::{CommonArgs, JobArgs};
 pub(crate) use count::{CountArgs, Verify};
@@ -61,6 +63,7 @@ pub(crate) enum Verb {
     Count(Box<CountArgs>),
     Capture(Box<CaptureArgs>),
     Generate(Box<GenerateArgs>),
+    Bounce(Box<BounceArgs>),
     Demo(DemoArgs),
     Doctor(DoctorArgs),
     /// Print a completion script for a shell

@@ -22,6 +22,7 @@
 mod account;
 mod address;
 mod afpacket;
+mod crossing;
 mod error;
 mod file;
 mod filter;
@@ -40,6 +41,7 @@ mod xdp;
 
 pub use account::{Loss, LossKind, Losses, PortAccount};
 pub use address::{Address, AddressError};
+pub use crossing::{Carried, Crossing, Rewrite, Touch, Touched, Treatment};
 pub use error::PortError;
 pub use filter::{Filter, FilterProblem};
 pub use generator::{GENERATOR_KEYS, GeneratorKey};
@@ -54,3 +56,4 @@ pub use table::{PortTable, TableEntry};
 pub use wrap::{
     FaultInjector, FaultPlan, Impairer, ImpairmentCounts, ImpairmentPlan, ImpairmentTally, Tracer,
 };
+pub use xdp::open_crossings;
