@@ -1,6 +1,7 @@
 //! The command line: one definition for each flag, from which parsing, help, completions and the
 //! man page come.
 
+mod bounce;
 mod capture;
 mod common;
 mod count;
@@ -14,6 +15,7 @@ pub(crate) mod values;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use bounce::BounceArgs;
 pub(crate) use capture::{CaptureArgs, Format, NOTHING, Trigger};
 pub(crate) use common::{CommonArgs, JobArgs};
 pub(crate) use count::{CountArgs, Verify};
@@ -67,6 +69,7 @@ pub(crate) enum Verb {
     Generate(Box<GenerateArgs>),
     Replay(Box<ReplayArgs>),
     Lab(LabArgs),
+    Bounce(Box<BounceArgs>),
     Demo(DemoArgs),
     Doctor(DoctorArgs),
     /// Print a completion script for a shell

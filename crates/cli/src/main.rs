@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         Verb::Generate(args) => verbs::generate(&args),
         Verb::Replay(args) => verbs::replay(&args),
         Verb::Lab(args) => verbs::lab(&args),
+        Verb::Bounce(args) => verbs::bounce(&args),
         Verb::Demo(args) => verbs::demo(&args),
         Verb::Doctor(args) => verbs::doctor(&args),
         Verb::Completions { shell } => verbs::completions(shell),

@@ -22,6 +22,7 @@
 mod account;
 mod address;
 mod afpacket;
+mod crossing;
 mod error;
 mod file;
 mod filter;
@@ -41,6 +42,7 @@ mod xdp;
 
 pub use account::{Loss, LossKind, Losses, PortAccount};
 pub use address::{Address, AddressError};
+pub use crossing::{Carried, Crossing, Rewrite, Touch, Touched, Treatment};
 pub use error::PortError;
 pub use filter::{Filter, FilterProblem};
 pub use generator::rate::Rate;
@@ -58,3 +60,4 @@ pub use wrap::{
     FaultInjector, FaultPlan, Impairer, ImpairmentCounts, ImpairmentPlan, ImpairmentTally, Tracer,
     meta_of,
 };
+pub use xdp::open_crossings;

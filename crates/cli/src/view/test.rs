@@ -5,8 +5,8 @@ use std::fmt::Write;
 use burstline_engine::{FlowVerdict, Generated, Latency, Limit, Verdict, WINDOW};
 use serde_json::{Value, json};
 
-use super::Findings;
 use super::words::{count_text, rate_text};
+use super::{Findings, bounce};
 
 /// The most flows that have a line each in text.
 const FLOWS_SHOWN: usize = 16;
@@ -14,6 +14,9 @@ const FLOWS_SHOWN: usize = 16;
 /// The findings as text.
 pub(super) fn text(findings: &Findings) -> String {
     let mut text = String::new();
+    if let Some(bounced) = &findings.bounced {
+        bounce::text(&mut text, bounced);
+    }
     if let Some(generated) = &findings.generated {
         generated_text(&mut text, generated);
     }
@@ -25,6 +28,9 @@ pub(super) fn text(findings: &Findings) -> String {
 
 /// Adds the findings to a report.
 pub(super) fn add_to(report: &mut Value, findings: &Findings) {
+    if let Some(bounced) = &findings.bounced {
+        report["bounce"] = bounce::json(bounced);
+    }
     if let Some(generated) = &findings.generated {
         let mut lateness = generated.lateness.as_ref().map(latency);
         if let (Some(object), Some(known)) = (&mut lateness, &generated.lateness) {
