@@ -176,9 +176,8 @@ fn steps(histogram: &Histogram<u64>) -> Vec<(Option<u64>, u64)> {
     for value in histogram.iter_recorded() {
         // The least of the values that are not told apart.
         let value_ns = histogram.lowest_equivalent(value.value_iterated_to());
-        let is_in = |(end_ns, _): &&mut (Option<u64>, u64)| {
-            end_ns.is_none_or(|end_ns| value_ns <= end_ns)
-        };
+        let is_in =
+            |(end_ns, _): &&mut (Option<u64>, u64)| end_ns.is_none_or(|end_ns| value_ns <= end_ns);
         if let Some((_, packets)) = steps.iter_mut().find(is_in) {
             *packets += value.count_at_value();
         }
