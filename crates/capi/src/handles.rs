@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
+use burstline_share::Held;
+
 use crate::border::{self, Fault};
-use crate::feed::Held;
 use crate::reading::Reading;
 use crate::types::{BurstView, Reader, Status};
 

@@ -32,7 +32,6 @@
 
 mod border;
 mod exports;
-mod feed;
 mod handles;
 mod options;
 mod reading;

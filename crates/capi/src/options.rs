@@ -19,8 +19,6 @@ const SIZE_MAX: u32 = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wishes {
     pub(crate) attach: AttachConfig,
-    /// Whether to copy and check.
-    pub(crate) is_untrusted: bool,
     /// Whether to go on with the next writer.
     pub(crate) is_following: bool,
 }
@@ -94,7 +92,7 @@ impl Wishes {
         };
         let log = (log != ALL_LOGS).then_some(log);
         let attach = AttachConfig { policy, window, start, log, trust, is_untrusted };
-        Ok(Self { attach, is_untrusted, is_following })
+        Ok(Self { attach, is_following })
     }
 }
 

@@ -16,10 +16,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_log::{Ending, Start};
-use burstline_share::{AttachConfig, ShareError, WriterLink};
+use burstline_share::{AttachConfig, Feed, Held, ShareError, WriterLink};
 
 use crate::border::Fault;
-use crate::feed::{Feed, Held, attach};
 use crate::options::Wishes;
 use crate::sums::Sums;
 use crate::types::{Statistics, Status};
@@ -77,7 +76,7 @@ pub(crate) struct Reading {
 
 impl Reading {
     pub(crate) fn open(name: &str, wishes: &Wishes) -> Result<Self, ShareError> {
-        let (feeds, link) = attach(name, wishes)?;
+        let (feeds, link) = Feed::attach(name, &wishes.attach)?;
         // What the next writer has written before it was found is wanted, too.
         let wishes =
             Wishes { attach: AttachConfig { start: Start::Oldest, ..wishes.attach }, ..*wishes };
@@ -235,7 +234,7 @@ impl Reading {
         }
         self.looked = Instant::now();
         // It has a slash, so it is looked for nowhere else.
-        match attach(&self.link.path().to_string_lossy(), &self.wishes) {
+        match Feed::attach(&self.link.path().to_string_lossy(), &self.wishes.attach) {
             // He that has ended is still there for a moment.
             Ok((_, link)) if link.epoch() == self.link.epoch() => Ok(()),
             Err(ShareError::Absent { .. }) => Ok(()),

@@ -1,6 +1,6 @@
 //! What was read, over all logs and all writers.
 
-use crate::feed::Feed;
+use burstline_share::Feed;
 
 /// Counts of packets. What a liar among writers says is cut, so that sums do not overflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

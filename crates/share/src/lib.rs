@@ -33,6 +33,7 @@
 mod access;
 mod attachment;
 mod error;
+mod feed;
 mod link;
 mod message;
 mod places;
@@ -45,6 +46,7 @@ mod status;
 
 pub use attachment::{AttachConfig, Attachment, Offer, Trust};
 pub use error::ShareError;
+pub use feed::{Feed, Held};
 pub use link::WriterLink;
 pub use message::{MESSAGE_BYTES_MAX, PROTOCOL_VERSION};
 pub use places::{NAME_BYTES_MAX, published_sockets};

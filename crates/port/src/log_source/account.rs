@@ -1,8 +1,7 @@
 //! The port's ledger, over all the writers that it has read.
 
 use burstline_log::ReaderStatistics;
-
-use super::feed::Feed;
+use burstline_share::Feed;
 
 /// More packets than any writer publishes: what a liar says is cut to it, so that sums hold.
 const MOST: u64 = 1 << 52;

@@ -1,9 +1,9 @@
 //! The writer's numbers of interfaces, and the job's.
 
 use burstline_log::Burst;
+use burstline_share::Feed;
 use burstline_wire::headers::LinkType;
 
-use super::feed::Feed;
 use crate::filter::FilterByLink;
 use crate::{OpenOptions, PortError, PortTable};
 

@@ -1,9 +1,9 @@
 //! What becomes of one packet: whether it is wanted, and how it is described here.
 
 use burstline_log::{Meta, Packet};
+use burstline_share::Feed;
 use burstline_wire::hash::{FlowHasher, HashKind};
 
-use super::feed::Feed;
 use super::interfaces::Interfaces;
 use crate::filter::FilterByLink;
 use crate::wrap::meta_of;

@@ -25,7 +25,6 @@
 //! - L4: an `untrusted` port believes no count: what contradicts itself is damage, and a note.
 
 mod account;
-mod feed;
 mod interfaces;
 mod judge;
 mod name;

@@ -9,10 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use burstline_log::{Start, UntrustedReader};
-use burstline_share::{AttachConfig, Attachment, Offer, ShareError, WriterLink};
+use burstline_log::Start;
+use burstline_share::{AttachConfig, Feed, ShareError, WriterLink};
 
-use super::feed::Feed;
 use super::settings::Settings;
 
 /// Between two looks for the next writer.
@@ -37,7 +36,6 @@ pub(super) enum Next {
 /// A name, shared by the ports of its logs.
 pub(super) struct Name {
     config: AttachConfig,
-    is_untrusted: bool,
     now: Mutex<Now>,
 }
 
@@ -66,7 +64,7 @@ impl Name {
         };
         let until = Instant::now() + settings.wait;
         let (link, readers) = loop {
-            match attach(&settings.name, &config, settings.is_untrusted) {
+            match attach(&settings.name, &config) {
                 Err(ShareError::Absent { .. }) if Instant::now() < until && !is_set(stop) => {
                     thread::sleep(LOOK_EVERY.min(until.saturating_duration_since(Instant::now())));
                 }
@@ -77,8 +75,7 @@ impl Name {
         let config = AttachConfig { start: Start::Oldest, ..config };
         let kept = readers.iter().map(|_| None).collect();
         let now = Mutex::new(Now { link, readers: kept, looked: Instant::now() });
-        let is_untrusted = settings.is_untrusted;
-        Ok((Arc::new(Self { config, is_untrusted, now }), readers))
+        Ok((Arc::new(Self { config, now }), readers))
     }
 
     /// Looks for the writer after `epoch`, for port `index`, now and then. Cost: a lock; ten times
@@ -91,7 +88,7 @@ impl Name {
             }
             now.looked = Instant::now();
             let path = now.link.path().to_string_lossy().into_owned();
-            match attach(&path, &self.config, self.is_untrusted) {
+            match attach(&path, &self.config) {
                 // He that has ended is still there for a moment.
                 Ok((link, _)) if link.epoch() == epoch => return Next::Nobody,
                 Ok((link, readers)) => {
@@ -114,29 +111,10 @@ impl Name {
 }
 
 /// Attaches to the logs of a name. One with a slash in it is looked for nowhere else.
-fn attach(
-    name: &str,
-    config: &AttachConfig,
-    is_untrusted: bool,
-) -> Result<(Arc<WriterLink>, Vec<Taken>), ShareError> {
-    let taken = |link: &Arc<WriterLink>, feed| Taken { feed, link: Arc::clone(link) };
-    if !is_untrusted {
-        let Attachment { readers, link } = Attachment::open(name, config)?;
-        let readers = readers.into_iter().map(|reader| taken(&link, Feed::Trusting(reader)));
-        let readers = readers.collect();
-        return Ok((link, readers));
-    }
-    let Offer { logs, link } = Offer::ask(name, config)?;
-    let link = Arc::new(link);
-    let mut readers = Vec::new();
-    for files in logs {
-        let reader = UntrustedReader::attach(files).map_err(|error| {
-            let path = link.path().to_owned();
-            ShareError::Attach { path, error }
-        })?;
-        reader.tie_to(link.socket());
-        readers.push(taken(&link, Feed::Wary(Box::new(reader))));
-    }
+fn attach(name: &str, config: &AttachConfig) -> Result<(Arc<WriterLink>, Vec<Taken>), ShareError> {
+    let (feeds, link) = Feed::attach(name, config)?;
+    let taken = feeds.into_iter().map(|feed| Taken { feed, link: Arc::clone(&link) });
+    let readers = taken.collect();
     Ok((link, readers))
 }
 

@@ -5,11 +5,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_log::{Ending, Policy, SCRATCH_PACKETS, Scratch, Writer};
-use burstline_share::WriterLink;
+use burstline_share::{Feed, WriterLink};
 use burstline_sys::clock;
 
 use super::account::{Past, consumed};
-use super::feed::Feed;
 use super::interfaces::{Interfaces, named};
 use super::judge::Judge;
 use super::name::{Name, Next, Taken};
