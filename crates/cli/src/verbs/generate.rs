@@ -1,6 +1,5 @@
 //! `burstline generate`.
 
-use std::fs;
 use std::process::ExitCode;
 use std::slice;
 
@@ -58,8 +57,7 @@ pub(crate) fn link_megabits(sink: &Address) -> Option<u64> {
         return None;
     }
     let interface = sink.target().split('@').next()?;
-    let speed = fs::read_to_string(format!("/sys/class/net/{interface}/speed")).ok()?;
-    speed.trim().parse().ok()
+    burstline_sys::device::link_megabits(interface)
 }
 
 /// An error about a parameter of `gen:`, as one about the flag that it came from.
