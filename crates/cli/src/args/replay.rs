@@ -77,8 +77,8 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) loops: u64,
 
-    /// Change packets: src-mac=MAC, dst-mac=MAC, vlan=ID, vlan=strip, checksums, and ip=, src-ip= or
-    /// dst-ip= with OLD/BITS=NEW/BITS
+    /// Change packets: src-mac=MAC, dst-mac=MAC, vlan=ID, vlan=strip, checksums, and ip=, src-ip=
+    /// or dst-ip= with OLD/BITS=NEW/BITS
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     pub(crate) rewrite: Vec<Rule>,
 

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Checksums that cover an address are updated with it, by the difference alone: one that was wrong
-//! stays wrong, and what is cut off need not be there. A capture of what its own host sent often has
+//! stays wrong, and what is cut off need not be there. A capture of what its own host sent may have
 //! checksums that only the card would have filled in; [`Rule::Checksums`] computes all anew.
 //!
 //! Only the outermost IP header is changed: neither what a tunnel carries, nor ARP, nor the packet

@@ -55,8 +55,8 @@ pub struct AddressMap {
 pub enum RuleError {
     /// There is no such rule.
     #[error(
-        "'{0}': it knows src-mac=MAC, dst-mac=MAC, vlan=ID, vlan=strip, checksums, and ip=, src-ip= \
-         or dst-ip= with OLD/BITS=NEW/BITS"
+        "'{0}': it knows src-mac=MAC, dst-mac=MAC, vlan=ID, vlan=strip, checksums, and ip=, \
+         src-ip= or dst-ip= with OLD/BITS=NEW/BITS"
     )]
     Unknown(String),
     /// Not six bytes.
