@@ -6,7 +6,7 @@
 //! ```
 //!
 //! One batch of packets is taken out of the file at a time, so that the time of the next is known;
-//! what is due of it is lent. Times of packets that are lent are those at which they are due; at top
+//! what is due of it is lent. A packet that is lent has the time at which it is due; at top
 //! speed they stay as they are in the file. Files are played one after the other, and
 //! the first packet of each is due with the last of the one before.
 //!
