@@ -6,16 +6,17 @@
 //!
 //! The receiver stays open over all trials: a port that comes and goes would take the link down.
 //! Invariant: a trial's verdict is taken when all has come, or nothing has for a while; what comes
-//! later is of another run by its mark, and in no count of the next trial.
+//! later is of another run by its mark, and does not stand for a packet of the next trial.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_engine::{
-    GenerateOptions, Integrity, Latency, Limits, Progress, Source, Threads, Verdict, Verifier,
-    generate,
+    FlowVerdict, GenerateOptions, Integrity, Latency, Limits, Progress, Source, Threads, Verdict,
+    Verifier, generate,
 };
 use burstline_port::{Address, OpenOptions, open_sink};
 
@@ -95,6 +96,11 @@ impl Receiver {
         self.progress.snapshot().lost.missing()
     }
 
+    /// Intact packets, each once, of the run that most of them are of.
+    fn intact(&self) -> u64 {
+        newest_run(&self.verifier().verdict(None).flows)
+    }
+
     fn received(&self) -> u64 {
         self.progress.snapshot().received.packets
     }
@@ -130,8 +136,9 @@ impl Tester<'_> {
         }
         let total = &sent.report.total;
         self.settle(total.delivered, received_before, load.duration);
-        let Verdict { unique, duplicates, reordered, corrupted, latency, .. } =
-            self.receiver.verifier().verdict(Some(total.delivered));
+        let Verdict { flows, duplicates, reordered, corrupted, latency, .. } =
+            self.receiver.verifier().verdict(None);
+        let received = newest_run(&flows).min(total.delivered);
         let made = total.offered.max(1) as f64;
         let offered_pps = sent.reached_pps * total.delivered as f64 / made;
         let seconds = if offered_pps > 0.0 { total.delivered as f64 / offered_pps } else { 0.0 };
@@ -140,8 +147,8 @@ impl Tester<'_> {
             offered_pps,
             seconds,
             sent: total.delivered,
-            received: unique,
-            lost: total.delivered.saturating_sub(unique),
+            received,
+            lost: total.delivered - received,
             lost_by_receiver: self.receiver.lost().saturating_sub(lost_before),
             reordered,
             duplicates,
@@ -161,7 +168,7 @@ impl Tester<'_> {
             }
             // Others' packets may be among them: so that it is not only counted, it is looked at.
             let may_be_all = received - received_before >= sent;
-            if may_be_all && self.receiver.verifier().verdict(Some(sent)).unique >= sent {
+            if may_be_all && self.receiver.intact() >= sent {
                 return;
             }
             if since.elapsed() >= patience {
@@ -170,4 +177,13 @@ impl Tester<'_> {
             thread::sleep(LOOK);
         }
     }
+}
+
+/// Intact packets of the run that most are of: what is left of a run before is not many.
+fn newest_run(flows: &[FlowVerdict]) -> u64 {
+    let mut runs = BTreeMap::new();
+    for flow in flows {
+        *runs.entry(flow.stream.run()).or_insert(0) += flow.unique;
+    }
+    runs.into_values().max().unwrap_or(0)
 }
