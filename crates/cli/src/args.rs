@@ -1,17 +1,21 @@
 //! The command line: one definition for each flag, from which parsing, help, completions and the
 //! man page come.
 
+mod bounce;
 mod capture;
 mod common;
 mod count;
 mod demo;
 mod doctor;
 mod generate;
+mod lab;
 mod log;
+mod replay;
 pub(crate) mod values;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use bounce::BounceArgs;
 pub(crate) use capture::{CaptureArgs, Format, NOTHING, Trigger};
 pub(crate) use common::{CommonArgs, JobArgs};
 pub(crate) use count::{CountArgs, Verify};
@@ -20,7 +24,9 @@ pub(crate) use doctor::{
     Doctor, DoctorArgs, DoctorLogsArgs, DoctorPlanArgs, DoctorPortsArgs, Mode,
 };
 pub(crate) use generate::GenerateArgs;
+pub(crate) use lab::{Lab, LabArgs, Rfc2544Args, Test};
 pub(crate) use log::LogArgs;
+pub(crate) use replay::ReplayArgs;
 
 const ABOUT: &str = "Counts, captures and records packets, with a ledger that closes";
 
@@ -61,6 +67,9 @@ pub(crate) enum Verb {
     Count(Box<CountArgs>),
     Capture(Box<CaptureArgs>),
     Generate(Box<GenerateArgs>),
+    Replay(Box<ReplayArgs>),
+    Lab(LabArgs),
+    Bounce(Box<BounceArgs>),
     Demo(DemoArgs),
     Doctor(DoctorArgs),
     /// Print a completion script for a shell

@@ -1,11 +1,14 @@
 //! What the program can do: one file for each verb that is more than a few lines.
 
+mod bounce;
 mod capture;
 mod count;
 mod demo;
 mod doctor;
 mod flight;
 mod generate;
+mod lab;
+mod replay;
 
 use std::process::ExitCode;
 
@@ -17,11 +20,14 @@ use crate::args::Cli;
 use crate::failure::Failure;
 use crate::view;
 
+pub(crate) use bounce::bounce;
 pub(crate) use capture::capture;
 pub(crate) use count::count;
 pub(crate) use demo::demo;
 pub(crate) use doctor::doctor;
 pub(crate) use generate::generate;
+pub(crate) use lab::{SizeResult, Step, Throughput, Trial, lab};
+pub(crate) use replay::replay;
 
 /// Prints a completion script.
 pub(crate) fn completions(shell: Shell) -> Result<ExitCode, Failure> {

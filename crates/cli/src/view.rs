@@ -1,10 +1,12 @@
 //! What is printed: lines while a job runs, and at its end the ledger or JSON.
 
+mod bounce;
 pub(crate) mod doctor;
 mod json;
 mod ledger;
 mod line;
 pub(crate) mod logs;
+pub(crate) mod rfc2544;
 mod test;
 mod words;
 
@@ -12,12 +14,12 @@ use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use burstline_engine::{Generated, Report, Snapshot, Verdict};
+use burstline_engine::{Bounced, Generated, Report, Snapshot, Verdict};
 use burstline_sys::memory::NodeId;
 use serde_json::Value;
 
 use crate::args::JobArgs;
-pub(crate) use words::count_text;
+pub(crate) use words::{count_text, rate_text};
 
 /// Where text goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +60,7 @@ pub(crate) struct View {
 /// What a job has found besides its ledger.
 #[derive(Debug, Default)]
 struct Findings {
+    bounced: Option<Bounced>,
     generated: Option<Generated>,
     verdict: Option<Verdict>,
 }
@@ -110,6 +113,12 @@ impl View {
             intervals: 0,
             findings: Findings::default(),
         }
+    }
+
+    /// The view of a job that has passed packets on.
+    pub(crate) fn with_bounced(mut self, bounced: Bounced) -> Self {
+        self.findings.bounced = Some(bounced);
+        self
     }
 
     /// The view of a job that has sent.

@@ -94,6 +94,10 @@ fn nonsense_names_the_flag() {
         ("--rate 2G", "'--rate': that is 2000000000"),
         ("--rate 50%", "'--rate': a part of what?"),
         ("--rate 20M --link 10Gbit", "13.440 Gbit/s"),
+        ("--rate 101% --link 10Gbit", "10.100 Gbit/s"),
+        ("--rate 1k --rate 2k", "cannot be used multiple times"),
+        ("--rate 0", "0.001 to 1G"),
+        ("--rate max --burst 4", "bursts need a rate"),
         ("--size 9", "'--size'"),
         ("--burst 5", "'--burst': bursts need a rate"),
         ("--src 10.0.0.1 --dst ::1", "src has IPv4"),
@@ -103,6 +107,48 @@ fn nonsense_names_the_flag() {
         assert_eq!(refused.code, Some(2), "{flags}");
         assert!(refused.stderr.contains(word), "{flags}: {}", refused.stderr);
     }
+}
+
+#[test]
+fn a_damaged_template_is_refused_with_its_place() {
+    let directory = Directory::new("generate-damaged");
+    let whole = std::fs::read(support::REAL).unwrap();
+    let cut = &whole[..whole.len() / 2];
+    for (bytes, word) in [
+        (cut, "a template has to be whole"),
+        (&whole[..24], "at least one Ethernet frame"),
+        (&b"no capture at all, but words"[..], "not a capture file"),
+        (&[][..], "empty"),
+    ] {
+        let file = directory.file("template.pcap");
+        std::fs::write(&file, bytes).unwrap();
+        let refused = run(&["generate", "-o", "null:", "--template", &file, "--packets", "9"]);
+        assert_eq!((refused.code, refused.stdout.as_str()), (Some(1), ""), "{word}");
+        assert!(refused.stderr.contains(word), "{word}: {}", refused.stderr);
+        assert_eq!(refused.stderr.lines().count(), 1);
+    }
+}
+
+#[test]
+fn a_part_of_the_link_and_an_absurd_rate_on_an_interface() {
+    let name = "a_part_of_the_link_and_an_absurd_rate_on_an_interface";
+    let Some(bed) = Bed::or_skip(name) else { return };
+    let generate = |flags: &str| {
+        let arguments: Vec<&str> =
+            ["generate", "-o", NEAR, "--json"].into_iter().chain(flags.split(' ')).collect();
+        let report = last_object(&bed.near.command(PROGRAM, &arguments).unwrap());
+        assert_closed(&report);
+        report
+    };
+    // A veth says that it has 10 Gbit/s, of which a frame of 64 bytes takes 84 bytes.
+    let report = generate("--rate 0.01% --packets 20");
+    let asked = report["generate"]["asked_pps"].as_f64().unwrap();
+    assert!((asked - 1_488.095).abs() < 0.01, "{report}");
+    let report = generate("--rate 100% --size 64 --duration 300ms");
+    let pace = &report["generate"];
+    assert_eq!(pace["limit"], "sink", "a veth's sender makes no 14.88 Mpps: {pace}");
+    let reached = pace["reached_pps"].as_f64().unwrap();
+    assert!(reached > 0.0 && reached < 14.7e6, "{pace}");
 }
 
 #[test]

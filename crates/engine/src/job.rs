@@ -45,6 +45,11 @@ impl Source {
         Ok(sources.map(|(port, at)| Self { port, interfaces: at..at + each }).collect())
     }
 
+    /// A port that no address stands for, and that brings its interfaces later.
+    pub fn of(port: Box<dyn Port>) -> Self {
+        Self { port, interfaces: 0..0 }
+    }
+
     /// Puts a wrapper around the port: a tracer, faults, a pacer, a user's own.
     pub fn wrap(self, wrapper: impl FnOnce(Box<dyn Port>) -> Box<dyn Port>) -> Self {
         Self { port: wrapper(self.port), ..self }

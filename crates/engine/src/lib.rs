@@ -7,6 +7,9 @@
 //!            sources --receive--> log -/                         or several, with a log each
 //!
 //! generate   gen: --lend--> burst -> sink                        one thread, made and sent in turn
+//! replay     files --lend--> burst -> sink, sink
+//!
+//! bounce     port --pass--> port                                 a worker a direction, frames stay
 //! ```
 //!
 //! A job is a list of [`Source`]s, what bounds it ([`Limits`]), where its threads run
@@ -27,6 +30,7 @@
 //! - I4: nothing is printed here, and no thread outlives its job.
 #![forbid(unsafe_code)]
 
+mod bounce;
 mod budget;
 mod capture;
 mod clock;
@@ -44,10 +48,11 @@ mod tally;
 mod verify;
 mod waiting;
 
+pub use bounce::{Bounced, bounce, open_bounce};
 pub use capture::{CaptureOptions, FlightOptions, Policy, capture, capture_flight};
 pub use count::{count, count_verified};
 pub use error::EngineError;
-pub use generate::{GenerateOptions, Generated, Limit, generate};
+pub use generate::{GenerateOptions, Generated, Limit, generate, replay};
 pub use job::{Limits, Source, Threads};
 pub use ledger::{PortReport, Total};
 pub use progress::{Counts, Progress, Snapshot};

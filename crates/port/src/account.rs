@@ -94,6 +94,8 @@ losses! {
     Passed = "passed", Choice;
     /// It grew older than --keep, or than the memory lasts, and no trigger asked for it.
     Expired = "expired", Choice;
+    /// It is of an interface that --map sends nowhere.
+    Unmapped = "unmapped", Choice;
 }
 
 impl fmt::Display for Loss {
@@ -223,6 +225,6 @@ mod tests {
         }
         assert_eq!((losses.total(), losses.unwanted(), losses.missing()), (14, 12, 2));
         let choices = Loss::ALL.iter().filter(|cause| cause.is_choice());
-        assert!(choices.eq(&[Loss::Filtered, Loss::Passed, Loss::Expired]));
+        assert!(choices.eq(&[Loss::Filtered, Loss::Passed, Loss::Expired, Loss::Unmapped]));
     }
 }

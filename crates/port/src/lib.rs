@@ -22,6 +22,7 @@
 mod account;
 mod address;
 mod afpacket;
+mod crossing;
 mod error;
 mod file;
 mod filter;
@@ -33,6 +34,7 @@ mod open;
 mod opened;
 mod port;
 mod probe;
+mod replay;
 mod table;
 mod watch;
 mod wrap;
@@ -40,8 +42,10 @@ mod xdp;
 
 pub use account::{Loss, LossKind, Losses, PortAccount};
 pub use address::{Address, AddressError};
+pub use crossing::{Carried, Crossing, Rewrite, Touch, Touched, Treatment};
 pub use error::PortError;
 pub use filter::{Filter, FilterProblem};
+pub use generator::rate::Rate;
 pub use generator::{GENERATOR_KEYS, GeneratorKey};
 pub use open::{OpenOptions, SCHEMES, Scheme, open_sink, open_source, open_sources};
 pub use opened::OpenedFiles;
@@ -50,7 +54,10 @@ pub use port::{
     TimestampSource,
 };
 pub use probe::{Probe, ProbeOptions, Remark, probe_ports};
+pub use replay::{InterfaceKey, ReplayOptions, Routes, Timing, open_replay};
 pub use table::{PortTable, TableEntry};
 pub use wrap::{
     FaultInjector, FaultPlan, Impairer, ImpairmentCounts, ImpairmentPlan, ImpairmentTally, Tracer,
+    meta_of,
 };
+pub use xdp::open_crossings;

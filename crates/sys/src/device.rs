@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   generic netlink, family netdev   XDP in the driver, zero-copy, several buffers    Linux 6.3
-//!   SIOCETHTOOL                      driver, bus, VLAN offload, hardware timestamps
+//!   SIOCETHTOOL                      driver, bus, VLAN offload, hardware timestamps, speed
 //!   /sys/class/net/X/device          the node that the device is plugged into
 //! ```
 //!
@@ -107,6 +107,23 @@ pub fn xdp_features(interface_index: u32) -> io::Result<XdpFeatures> {
     bits.map(|&bits| XdpFeatures(u64::from_ne_bytes(bits))).ok_or_else(netlink::malformed)
 }
 
+/// What the link of an interface of the calling thread's network namespace has, in Mbit/s; `None`
+/// where nobody knows.
+pub fn link_megabits(name: &str) -> Option<u64> {
+    let socket = UnixDatagram::unbound().ok()?;
+    let mut settings = [0_u32; 11];
+    settings[0] = SETTINGS;
+    // SAFETY: `struct ethtool_cmd`, 44 bytes, which this question fills in.
+    unsafe { ethtool(&socket, name, &mut settings) }.ok()?;
+    // `speed` and `speed_hi`, each the first half of its word. Source: ethtool_cmd_speed().
+    let half = |word: u32| {
+        let [first, second, ..] = word.to_ne_bytes();
+        u32::from(u16::from_ne_bytes([first, second]))
+    };
+    let megabits = half(settings[7]) << 16 | half(settings[3]);
+    (megabits > 0 && !SPEED_UNKNOWN.contains(&megabits)).then(|| megabits.into())
+}
+
 fn generic(family: u16, command: u8, attributes: &[u8]) -> io::Result<Vec<u8>> {
     let question = [&[command, 1, 0, 0][..], attributes].concat();
     let answer = netlink::ask(libc::NETLINK_GENERIC, family, &question)?;
@@ -115,11 +132,14 @@ fn generic(family: u16, command: u8, attributes: &[u8]) -> io::Result<Vec<u8>> {
 
 /// Source: `ETHTOOL_`, include/uapi/linux/ethtool.h; sockios.h.
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
+const SETTINGS: u32 = 0x01;
 const DRIVER_INFO: u32 = 0x03;
 const RING_SIZES: u32 = 0x10;
 const FLAGS: u32 = 0x25;
 const FLAG_RX_VLAN: u32 = 1 << 8;
 const TIMESTAMP_INFO: u32 = 0x41;
+/// Drivers that do not know say this, in 32 bits or in 16.
+const SPEED_UNKNOWN: [u32; 2] = [u32::MAX, 0xffff];
 /// The device stamps, and its stamps are handed on. Source: `SOF_TIMESTAMPING_`, net_tstamp.h.
 const RX_HARDWARE: u32 = 1 << 2 | 1 << 6;
 

@@ -39,36 +39,114 @@ pub fn fold(sum: u32) -> u16 {
 /// Cost: a pass over the packet, behind its link header.
 #[must_use]
 pub fn holds(headers: &Headers, packet: &[u8]) -> Option<bool> {
-    let (network, transport) = (headers.network_offset as usize, headers.transport_offset as usize);
+    let segment = whole_segment(headers, packet)?;
+    if let Some(header) = ipv4_header(headers, packet)
+        && sum(header) != 0xffff
+    {
+        return Some(false);
+    }
+    let has_none = headers.protocol == protocol::UDP && segment.get(6..8)? == [0, 0];
+    let is_known = matches!(headers.protocol, protocol::TCP | protocol::UDP);
+    if !is_known || has_none {
+        return None;
+    }
+    let pseudo = pseudo_sum(headers, packet)?;
+    Some(fold(pseudo + u32::from(sum(segment))) == 0xffff)
+}
+
+/// Computes a packet's own checksums anew: of the IPv4 header, and of TCP, UDP, ICMP or ICMPv6
+/// where the datagram is whole. UDP that has none gets one.
+///
+/// Cost: a pass over the packet, behind its link header.
+pub fn renew(headers: &Headers, packet: &mut [u8]) {
+    if let Some(length) = ipv4_header(headers, packet).map(<[u8]>::len) {
+        let header = &mut packet[headers.network_offset as usize..][..length];
+        header[10..12].fill(0);
+        let checksum = !sum(header);
+        header[10..12].copy_from_slice(&checksum.to_be_bytes());
+    }
+    let pseudo = match headers.protocol {
+        protocol::ICMP => Some(0),
+        _ => pseudo_sum(headers, packet),
+    };
+    let field = transport_field(headers);
+    let (Some(pseudo), Some(at), Some(_)) = (pseudo, field, whole_segment(headers, packet)) else {
+        return;
+    };
+    let segment = &mut packet[headers.transport_offset as usize..headers.end as usize];
+    let Some(field) = segment.get_mut(at..at + 2) else { return };
+    field.fill(0);
+    let checksum = !fold(pseudo + u32::from(sum(segment)));
+    segment[at..at + 2].copy_from_slice(&sendable(headers, checksum).to_be_bytes());
+}
+
+/// What a checksum becomes when `old` turns into `new` where it covers them, both of an even number
+/// of bytes. One that was wrong stays as wrong as it was. Source: RFC 1624, section 3.
+#[inline]
+#[must_use]
+pub fn updated(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
+    !fold(u32::from(!checksum) + u32::from(!sum(old)) + u32::from(sum(new)))
+}
+
+/// Where the checksum of the transport header is that covers the IP addresses, or for ICMP only
+/// itself, in bytes from its start.
+pub(crate) fn transport_field(headers: &Headers) -> Option<usize> {
+    match headers.protocol {
+        protocol::TCP => Some(16),
+        protocol::UDP => Some(6),
+        protocol::ICMP | protocol::ICMPV6 => Some(2),
+        _ => None,
+    }
+}
+
+/// A computed checksum as it is sent: 0 in UDP would say that there is none. Source: RFC 768.
+pub(crate) fn sendable(headers: &Headers, checksum: u16) -> u16 {
+    if checksum == 0 && headers.protocol == protocol::UDP { 0xffff } else { checksum }
+}
+
+/// The IPv4 header with its options, if that is the network header and all of it is there.
+pub(crate) fn ipv4_header<'a>(headers: &Headers, packet: &'a [u8]) -> Option<&'a [u8]> {
+    let network = headers.network_offset as usize;
+    let words = usize::from(packet.get(network)? & 0xf);
+    let header = packet.get(network..network + words * 4)?;
+    (headers.network == Network::Ipv4 && words >= 5).then_some(header)
+}
+
+/// Transport header and payload, if all that IP says is there, and is no fragment.
+fn whole_segment<'a>(headers: &Headers, packet: &'a [u8]) -> Option<&'a [u8]> {
     if headers.outcome != Outcome::Complete || headers.fragment.is_some() {
         return None;
     }
-    let segment = packet.get(transport..headers.end as usize)?;
-    let (addresses, length) = match headers.network {
+    let segment = packet.get(headers.transport_offset as usize..headers.end as usize)?;
+    (segment.len() == transport_length(headers, packet)?).then_some(segment)
+}
+
+/// How long transport header and payload are, by the IP header.
+fn transport_length(headers: &Headers, packet: &[u8]) -> Option<usize> {
+    let (network, transport) = (headers.network_offset as usize, headers.transport_offset as usize);
+    match headers.network {
         Network::Ipv4 => {
-            let words = usize::from(packet.get(network)? & 0xf);
-            let header = packet.get(network..network + words * 4)?;
-            if sum(header) != 0xffff {
-                return Some(false);
-            }
             let total = u16::from_be_bytes(bytes_at(packet, network + 2)?);
-            (header.get(12..20)?, usize::from(total).checked_sub(words * 4)?)
+            usize::from(total).checked_sub(ipv4_header(headers, packet)?.len())
         }
         Network::Ipv6 => {
             let payload = u16::from_be_bytes(bytes_at(packet, network + 4)?);
-            let extensions = transport.checked_sub(network + 40)?;
-            let addresses = packet.get(network + 8..network + 40)?;
-            (addresses, usize::from(payload).checked_sub(extensions)?)
+            usize::from(payload).checked_sub(transport.checked_sub(network + 40)?)
         }
+        Network::Llc | Network::None | Network::Other => None,
+    }
+}
+
+/// The sum of addresses, protocol and length. Source: RFC 9293, section 3.1; RFC 8200, section 8.1.
+fn pseudo_sum(headers: &Headers, packet: &[u8]) -> Option<u32> {
+    let network = headers.network_offset as usize;
+    let addresses = match headers.network {
+        Network::Ipv4 => packet.get(network + 12..network + 20)?,
+        Network::Ipv6 => packet.get(network + 8..network + 40)?,
         Network::Llc | Network::None | Network::Other => return None,
     };
-    let has_none = headers.protocol == protocol::UDP && segment.get(6..8)? == [0, 0];
-    let is_known = matches!(headers.protocol, protocol::TCP | protocol::UDP);
-    if !is_known || has_none || segment.len() != length {
-        return None;
-    }
-    let pseudo = u32::from(sum(addresses)) + u32::from(headers.protocol) + length as u32;
-    Some(fold(pseudo + u32::from(sum(segment))) == 0xffff)
+    let length = transport_length(headers, packet)? as u32;
+    Some(u32::from(sum(addresses)) + u32::from(headers.protocol) + length)
 }
 
 #[cfg(test)]
@@ -107,5 +185,20 @@ mod tests {
             assert_ne!(verdict(&changed), Some(true), "byte {at}");
         }
         assert_eq!(verdict(&packet[..45]), None);
+    }
+    #[test]
+    fn what_is_renewed_holds_and_what_is_updated_stays_as_it_was() {
+        let mut packet = [
+            2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0, 0, 32, 0, 0, 0x40, 0, 64, 17, 0, 0,
+            198, 18, 0, 1, 198, 19, 0, 1, 4, 0, 0, 7, 0, 12, 9, 9, 1, 2, 3, 4,
+        ];
+        let headers = parse(LinkType::ETHERNET, &packet);
+        renew(&headers, &mut packet);
+        assert_eq!((&packet[24..26], &packet[40..42]), (&[0xae, 0xa5][..], &[0x6b, 0xa1][..]));
+        let changed = updated(0x6ba1, &[198, 18, 0, 1], &[10, 0, 0, 255]);
+        packet[26..30].copy_from_slice(&[10, 0, 0, 255]);
+        let headers = parse(LinkType::ETHERNET, &packet);
+        renew(&headers, &mut packet);
+        assert_eq!(packet[40..42], changed.to_be_bytes());
     }
 }

@@ -15,6 +15,7 @@
 //! - `filter`: classic BPF programs, checked and run: is this packet wanted?
 //! - `checksum`: the Internet checksum, by parts; whether a packet's own hold.
 //! - `mark`: what a generated packet carries, so that its receiver can tell what became of it.
+//! - `rewrite`: other link addresses, VLAN and IP addresses, with checksums kept as they were.
 //! - `files`: pcap, pcapng and the segmented pcapng of our own recordings.
 //!
 //! This crate does no I/O and knows no device. It is the boundary where untrusted bytes become
@@ -33,4 +34,5 @@ pub mod flow;
 pub mod hash;
 pub mod headers;
 pub mod mark;
+pub mod rewrite;
 pub mod tunnel;

@@ -4,7 +4,7 @@ use std::fs;
 
 use burstline_engine::PollMode;
 use burstline_log::MAX_PACKET_BYTES;
-use burstline_port::Filter;
+use burstline_port::{Filter, Rewrite};
 use burstline_share::{LosslessReaders, PublishConfig};
 use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::memory::{NodeId, PageChoice};
@@ -89,6 +89,30 @@ pub(crate) fn cores(text: &str) -> Result<Cores, String> {
             Err(format!("core {core} is not allowed to this process; it has {allowed}"))
         }
     }
+}
+
+/// `swap`, or a source and a destination: `02:00:00:00:00:01,02:00:00:00:00:02`.
+pub(crate) fn rewrite(text: &str) -> Result<Rewrite, String> {
+    if text == "swap" {
+        return Ok(Rewrite::Swap);
+    }
+    let addresses = text.split_once(',').and_then(|(source, destination)| {
+        Some(Rewrite::Set {
+            source: link_address(source)?,
+            destination: link_address(destination)?,
+        })
+    });
+    addresses.ok_or_else(|| {
+        "swap, or source,destination: 02:00:00:00:00:01,02:00:00:00:00:02".to_owned()
+    })
+}
+
+fn link_address(text: &str) -> Option<[u8; 6]> {
+    let byte = |text: &str| {
+        let is_hex = text.len() == 2 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+        is_hex.then(|| u8::from_str_radix(text, 16).ok()).flatten()
+    };
+    text.split(':').map(byte).collect::<Option<Vec<_>>>()?.try_into().ok()
 }
 
 /// A node's number or `auto`.

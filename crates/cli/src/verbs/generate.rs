@@ -1,11 +1,10 @@
 //! `burstline generate`.
 
-use std::fs;
 use std::process::ExitCode;
 use std::slice;
 
 use burstline_engine::{EngineError, GenerateOptions, Progress, Source};
-use burstline_port::{AddressError, OpenOptions, PortError, open_sink};
+use burstline_port::{Address, AddressError, OpenOptions, PortError, open_sink};
 
 use crate::args::GenerateArgs;
 use crate::failure::Failure;
@@ -46,14 +45,19 @@ pub(crate) fn generate(args: &GenerateArgs) -> Result<ExitCode, Failure> {
 /// What the sink's interface can carry, where a part of it was asked for.
 fn link_of(args: &GenerateArgs) -> Option<String> {
     let is_part = args.recipe.value("rate").is_some_and(|rate| rate.ends_with('%'));
-    let is_live = ["afpacket", "xdp"].contains(&args.output.scheme());
-    if !is_part || !is_live || args.recipe.value("link").is_some() {
+    if !is_part || args.recipe.value("link").is_some() {
         return None;
     }
-    let interface = args.output.target().split('@').next()?;
-    let speed = fs::read_to_string(format!("/sys/class/net/{interface}/speed")).ok()?;
-    let megabits: u64 = speed.trim().parse().ok()?;
-    Some(format!("{megabits}Mbit"))
+    Some(format!("{}Mbit", link_megabits(&args.output)?))
+}
+
+/// What an interface can carry that packets are sent by, if the kernel knows.
+pub(crate) fn link_megabits(sink: &Address) -> Option<u64> {
+    if !["afpacket", "xdp"].contains(&sink.scheme()) {
+        return None;
+    }
+    let interface = sink.target().split('@').next()?;
+    burstline_sys::device::link_megabits(interface)
 }
 
 /// An error about a parameter of `gen:`, as one about the flag that it came from.
@@ -68,8 +72,6 @@ fn as_flag(error: EngineError) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use burstline_port::Address;
-
     use super::*;
 
     #[test]

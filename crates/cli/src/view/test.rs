@@ -5,8 +5,8 @@ use std::fmt::Write;
 use burstline_engine::{FlowVerdict, Generated, Latency, Limit, Verdict, WINDOW};
 use serde_json::{Value, json};
 
-use super::Findings;
 use super::words::{count_text, rate_text};
+use super::{Findings, bounce};
 
 /// The most flows that have a line each in text.
 const FLOWS_SHOWN: usize = 16;
@@ -14,6 +14,9 @@ const FLOWS_SHOWN: usize = 16;
 /// The findings as text.
 pub(super) fn text(findings: &Findings) -> String {
     let mut text = String::new();
+    if let Some(bounced) = &findings.bounced {
+        bounce::text(&mut text, bounced);
+    }
     if let Some(generated) = &findings.generated {
         generated_text(&mut text, generated);
     }
@@ -25,12 +28,19 @@ pub(super) fn text(findings: &Findings) -> String {
 
 /// Adds the findings to a report.
 pub(super) fn add_to(report: &mut Value, findings: &Findings) {
+    if let Some(bounced) = &findings.bounced {
+        report["bounce"] = bounce::json(bounced);
+    }
     if let Some(generated) = &findings.generated {
-        report["generate"] = json!({
+        let mut lateness = generated.lateness.as_ref().map(latency);
+        if let (Some(object), Some(known)) = (&mut lateness, &generated.lateness) {
+            object["steps"] = known.steps.iter().map(|step| json!([step.0, step.1])).collect();
+        }
+        report[generated.stage] = json!({
             "asked_pps": generated.asked_pps,
             "reached_pps": generated.reached_pps,
             "limit": generated.limit.map(limit_name),
-            "lateness_ns": generated.lateness.as_ref().map(latency),
+            "lateness_ns": lateness,
         });
     }
     if let Some(verdict) = &findings.verdict {
@@ -73,6 +83,7 @@ fn generated_text(text: &mut String, generated: &Generated) {
     }
     if let Some(lateness) = &generated.lateness {
         let _ = writeln!(text, "late     {}", latency_text(lateness));
+        let _ = writeln!(text, "         {}", steps_text(lateness));
     }
 }
 
@@ -124,7 +135,7 @@ fn verdict_text(text: &mut String, verdict: &Verdict) {
     }
 }
 
-fn micros(time_ns: u64) -> String {
+pub(super) fn micros(time_ns: u64) -> String {
     format!("{:.1}", time_ns as f64 / 1e3)
 }
 
@@ -139,6 +150,18 @@ fn latency_text(latency: &Latency) -> String {
         .collect();
     let (least, most) = (micros(latency.least_ns), micros(latency.most_ns));
     format!("min {least}, {}, max {most} us", percentiles.join(", "))
+}
+
+/// The histogram, as parts of all packets.
+fn steps_text(latency: &Latency) -> String {
+    let step = |&(end_ns, packets): &(Option<u64>, u64)| {
+        let part = packets as f64 * 100.0 / latency.packets as f64;
+        match end_ns {
+            Some(end_ns) => format!("{part:.2}% to {} us", end_ns as f64 / 1e3),
+            None => format!("{part:.2}% more"),
+        }
+    };
+    latency.steps.iter().map(step).collect::<Vec<_>>().join(", ")
 }
 
 fn flow(flow: &FlowVerdict) -> Value {
@@ -156,7 +179,7 @@ fn flow(flow: &FlowVerdict) -> Value {
     })
 }
 
-fn latency(latency: &Latency) -> Value {
+pub(super) fn latency(latency: &Latency) -> Value {
     let percentiles = latency.percentiles.iter();
     let percentiles =
         percentiles.map(|(percent, time_ns)| (format!("p{percent}"), (*time_ns).into()));

@@ -18,7 +18,27 @@ pub struct Latency {
     pub most_ns: u64,
     /// Per cent of the packets, and the time that so many did not exceed, to three digits.
     pub percentiles: Vec<(f64, u64)>,
+    /// A histogram: up to how many ns, and how many packets were there that are in no step before,
+    /// to three digits of the time. Steps without packets are left out; the last has no end.
+    pub steps: Vec<(Option<u64>, u64)>,
 }
+
+/// Where the steps of such a histogram end, in ns.
+const STEPS_NS: [u64; 13] = [
+    1_000,
+    2_000,
+    5_000,
+    10_000,
+    20_000,
+    50_000,
+    100_000,
+    200_000,
+    500_000,
+    1_000_000,
+    10_000_000,
+    100_000_000,
+    1_000_000_000,
+];
 
 /// One flow.
 #[derive(Clone, Debug, PartialEq)]
@@ -137,6 +157,7 @@ impl Latency {
             mean_ns: histogram.mean(),
             most_ns: histogram.max(),
             percentiles: percents.into_iter().map(at).collect(),
+            steps: steps(histogram),
         }
     }
 
@@ -145,5 +166,38 @@ impl Latency {
     pub fn at(&self, percent: f64) -> u64 {
         let found = self.percentiles.iter().find(|(known, _)| *known == percent);
         found.map_or(0, |&(_, time_ns)| time_ns)
+    }
+}
+
+/// How many values each step has.
+fn steps(histogram: &Histogram<u64>) -> Vec<(Option<u64>, u64)> {
+    let ends = STEPS_NS.map(Some).into_iter().chain([None]);
+    let mut steps: Vec<(Option<u64>, u64)> = ends.map(|end_ns| (end_ns, 0)).collect();
+    for value in histogram.iter_recorded() {
+        // The least of the values that are not told apart.
+        let value_ns = histogram.lowest_equivalent(value.value_iterated_to());
+        let is_in =
+            |(end_ns, _): &&mut (Option<u64>, u64)| end_ns.is_none_or(|end_ns| value_ns <= end_ns);
+        if let Some((_, packets)) = steps.iter_mut().find(is_in) {
+            *packets += value.count_at_value();
+        }
+    }
+    steps.retain(|(_, packets)| *packets > 0);
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_value_is_in_one_step() {
+        let mut histogram = crate::verify::histogram();
+        let values = [0, 999, 1_000, 1_001, 100_000, 100_001, 2_000_000_000, 60_000_000_000];
+        values.iter().for_each(|&value| crate::verify::record(&mut histogram, value));
+        let found = steps(&histogram);
+        assert_eq!(found.iter().map(|(_, packets)| packets).sum::<u64>(), values.len() as u64);
+        assert_eq!(found[0], (Some(1_000), 3));
+        assert_eq!(found.last(), Some(&(None, 2)));
     }
 }

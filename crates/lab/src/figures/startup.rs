@@ -4,6 +4,11 @@
 //! halving, lowered until it is taken for much longer. Seven eighths of that is the zero-loss rate:
 //! the first loss beyond is a matter of chance, and a start is not to be blamed for it. Then a
 //! receiver that has heard nothing for a while gets that rate at once.
+//!
+//! `make bench FIGURE=startup-loss FULL=1` does that 100 times for each way to wait, after 10 s of
+//! silence each. Receivers that sleep can be silent together, a road each, and get their second one
+//! after the other; one that polls busily has its core to itself, so its silences add up: 4 minutes
+//! and 20, and some for the rate.
 
 use std::thread;
 use std::time::Duration;
@@ -29,6 +34,8 @@ const STEADY_IN_FULL: Duration = Duration::from_secs(60);
 const PART: u64 = 16;
 const SECOND: Duration = Duration::from_secs(1);
 const SMOKE_FRAMES: u64 = 500;
+/// Receivers that sleep at a time.
+const TOGETHER: usize = 10;
 
 /// `startup-loss`: adaptive as ours, busy as the peer; per cent received of the first second.
 pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
@@ -52,8 +59,7 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     for side in sides {
         let rate_pps =
             if context.smoke { RATES_PPS.start } else { side.rate_without_loss(steady)? };
-        let starts = (0..starts).map(|_| side.start(rate_pps, silence, SECOND));
-        let starts = starts.collect::<Result<Vec<_>, _>>()?;
+        let starts = side.starts(starts, rate_pps, silence)?;
         let lost: Vec<u64> =
             starts.iter().map(|(offered, got)| offered.saturating_sub(*got)).collect();
         details.push(format!(
@@ -89,7 +95,7 @@ impl Side<'_> {
         let (mut whole, mut lossy) = (RATES_PPS.start, RATES_PPS.end);
         for _ in 0..STEPS {
             let rate_pps = whole.midpoint(lossy);
-            let (offered, received) = self.start(rate_pps, Duration::ZERO, SECOND)?;
+            let (offered, received) = self.start(rate_pps, SECOND)?;
             // The injector has a top speed, too: what it offered is what was tried.
             match offered == received {
                 true => whole = rate_pps.min(offered),
@@ -100,7 +106,7 @@ impl Side<'_> {
             }
         }
         while whole > RATES_PPS.start {
-            let (offered, received) = self.start(whole, Duration::ZERO, steady)?;
+            let (offered, received) = self.start(whole, steady)?;
             if offered == received {
                 break;
             }
@@ -109,29 +115,62 @@ impl Side<'_> {
         Ok(whole - 2 * (whole / PART))
     }
 
-    /// Starts the program, is silent, then injects for `time`. Frames offered and received.
-    fn start(
+    /// Frames offered and received of so many starts, a second each, after so much silence each.
+    fn starts(
         &self,
+        starts: usize,
         rate_pps: u64,
         silence: Duration,
-        time: Duration,
-    ) -> Result<(u64, u64), String> {
+    ) -> Result<Vec<(u64, u64)>, String> {
+        let together = if self.poll == "busy" { 1 } else { TOGETHER };
+        let mut all = Vec::new();
+        while all.len() < starts {
+            let count = together.min(starts - all.len());
+            let roads = (0..count).map(|_| Road::new(self.context.cores));
+            let roads = roads.collect::<Result<Vec<_>, _>>()?;
+            let waiting = roads.iter().map(|road| Ok((road, self.receiver(road)?)));
+            let waiting = waiting.collect::<Result<Vec<_>, String>>()?;
+            thread::sleep(silence);
+            for (road, receiver) in waiting {
+                all.push(self.inject(road, receiver, rate_pps, SECOND)?);
+            }
+        }
+        Ok(all)
+    }
+
+    /// One start without silence.
+    fn start(&self, rate_pps: u64, time: Duration) -> Result<(u64, u64), String> {
+        let road = Road::new(self.context.cores)?;
+        let receiver = self.receiver(&road)?;
+        self.inject(&road, receiver, rate_pps, time)
+    }
+
+    /// Starts the program.
+    fn receiver<'r>(&self, road: &'r Road) -> Result<Contender<'r>, String> {
         let (cores, stop) = (self.context.cores, &self.context.stop);
-        let amount = match self.context.smoke {
-            true => Amount::Frames(SMOKE_FRAMES),
-            false => Amount::Time(time),
-        };
-        let road = Road::new(cores)?;
         let command = format!(
             "{} count xdp:v1 --poll {} --cores {} --json --stats 100ms",
             self.program, self.poll, cores.consumer.0
         );
         let list = format!("{},{}", cores.producer.0, cores.consumer.0);
-        let contender = Contender::start(&road, &list, &command, "interval", stop)?;
-        thread::sleep(silence);
+        Contender::start(road, &list, &command, "interval", stop)
+    }
+
+    /// Injects for `time`, and ends the program. Frames offered and received.
+    fn inject(
+        &self,
+        road: &Road,
+        receiver: Contender<'_>,
+        rate_pps: u64,
+        time: Duration,
+    ) -> Result<(u64, u64), String> {
+        let amount = match self.context.smoke {
+            true => Amount::Frames(SMOKE_FRAMES),
+            false => Amount::Time(time),
+        };
         let load = Load { amount, rate_pps: Some(rate_pps) };
-        let offered = road.inject(Receiver::Program, load, stop)?.offered;
-        let (said, _) = contender.end()?;
+        let offered = road.inject(Receiver::Program, load, &self.context.stop)?.offered;
+        let (said, _) = receiver.end()?;
         Ok((offered, Ours::parse(&said, offered)?.delivered))
     }
 }

@@ -31,9 +31,9 @@ mod flows;
 mod headers;
 mod keys;
 mod pool;
-mod rate;
+pub(crate) mod rate;
 mod recipe;
-mod schedule;
+pub(crate) mod schedule;
 mod sizes;
 mod source;
 

@@ -1,10 +1,12 @@
 //! How fast: what was asked for, in packets a second.
 
+use std::str::FromStr;
+
 use crate::{Address, AddressError};
 
 /// Bytes that a frame takes on the line beyond itself: preamble 8, gap 12.
 /// Source: IEEE 802.3, 3.1.1 and 4.4.2.
-const LINE_BYTES: f64 = 20.0;
+pub(crate) const LINE_BYTES: f64 = 20.0;
 
 /// Thousandths of packets a second of the times of packets, where no rate says otherwise.
 const DEFAULT_RATE_MILLI: u64 = 1_000_000_000;
@@ -15,28 +17,59 @@ const RATE_MILLI_MOST: f64 = 1e12;
 /// The most packets at once.
 const BURST_MOST: u64 = 1 << 20;
 
-/// A rate as it was typed.
+/// A rate as it was typed: `1000`, `14.88M`, `9.5Gbit/s`, `50%`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Typed {
+pub enum Rate {
+    /// Packets a second.
     Packets(f64),
+    /// Bits a second on the line, with FCS, preamble and gap.
     LineBits(f64),
+    /// Per cent of what the link has.
     Percent(f64),
+}
+
+impl Rate {
+    /// The rate where the link has so many bits a second; `None` for a part of nobody knows what.
+    #[must_use]
+    pub fn of_link(self, link_bits: Option<f64>) -> Option<Self> {
+        match self {
+            Self::Percent(percent) => link_bits.map(|bits| Self::LineBits(bits * percent / 1e2)),
+            known => Some(known),
+        }
+    }
+}
+
+impl FromStr for Rate {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        parse_rate(text).ok_or(
+            "a rate is packets/s (500, 1k, 14.88M), line rate (9.5Gbit), or a part of the link's \
+             (50%)",
+        )
+    }
 }
 
 /// When packets are due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     /// Thousandths of packets a second of their times, in `[1, 10^12]`.
-    pub(super) rate_milli: u64,
+    pub(crate) rate_milli: u64,
     /// Packets that are due at once, at least 1.
-    pub(super) burst: u64,
+    pub(crate) burst: u64,
     /// Whether a rate was asked for.
-    pub(super) is_rated: bool,
+    pub(crate) is_rated: bool,
     /// Whether they come at their times, or as fast as they are taken.
-    pub(super) is_paced: bool,
+    pub(crate) is_paced: bool,
 }
 
 impl Pace {
+    /// So many packets a second, in `burst`s of at least 1.
+    pub(crate) fn of(packets_per_s: f64, burst: u64) -> Self {
+        let rate_milli = (packets_per_s * 1e3).clamp(1.0, RATE_MILLI_MOST).round() as u64;
+        Self { rate_milli, burst, is_rated: true, is_paced: true }
+    }
+
     /// Reads the keys `rate`, `link`, `burst` and `pace`, for frames of `mean_bytes` on average,
     /// FCS included.
     pub(super) fn parse(address: &Address, mean_bytes: f64) -> Result<Self, AddressError> {
@@ -53,10 +86,10 @@ impl Pace {
         let line_bits = (mean_bytes + LINE_BYTES) * 8.0;
         let packets_per_s = match (typed, link) {
             (None, _) => None,
-            (Some(Typed::Packets(rate)), _) => Some(rate),
-            (Some(Typed::LineBits(bits)), _) => Some(bits / line_bits),
-            (Some(Typed::Percent(percent)), Some(link)) => Some(link * percent / 1e2 / line_bits),
-            (Some(Typed::Percent(_)), None) => {
+            (Some(Rate::Packets(rate)), _) => Some(rate),
+            (Some(Rate::LineBits(bits)), _) => Some(bits / line_bits),
+            (Some(Rate::Percent(percent)), Some(link)) => Some(link * percent / 1e2 / line_bits),
+            (Some(Rate::Percent(_)), None) => {
                 let reason = "a part of what? say link=10Gbit, for example";
                 return Err(wrong_rate(address, reason));
             }
@@ -125,22 +158,22 @@ fn parse_burst(address: &Address, has_rate: bool) -> Result<u64, AddressError> {
 fn parse_link(address: &Address) -> Result<Option<f64>, AddressError> {
     let Some(value) = address.parameter("link") else { return Ok(None) };
     match parse_rate(value) {
-        Some(Typed::LineBits(bits)) if bits >= 1.0 => Ok(Some(bits)),
+        Some(Rate::LineBits(bits)) if bits >= 1.0 => Ok(Some(bits)),
         _ => Err(address.bad_value("link", value, "a link's rate is as 10Gbit")),
     }
 }
 
 /// Reads `1000`, `14.88M`, `9.5Gbit/s`, `50%`.
-fn parse_rate(text: &str) -> Option<Typed> {
+fn parse_rate(text: &str) -> Option<Rate> {
     if let Some(percent) = text.strip_suffix('%') {
-        return number(percent).map(Typed::Percent);
+        return number(percent).map(Rate::Percent);
     }
     for unit in ["bit/s", "bps", "bit"] {
         if let Some(bits) = text.strip_suffix(unit) {
-            return scaled(bits).map(Typed::LineBits);
+            return scaled(bits).map(Rate::LineBits);
         }
     }
-    scaled(text.strip_suffix("pps").unwrap_or(text)).map(Typed::Packets)
+    scaled(text.strip_suffix("pps").unwrap_or(text)).map(Rate::Packets)
 }
 
 fn scaled(text: &str) -> Option<f64> {

@@ -6,9 +6,9 @@ use super::rate::Pace;
 const MILLI_NS: u64 = 1_000_000_000_000;
 
 /// The times of packets: bursts, each as long after the one before as the rate says, no drift.
-pub(super) struct Schedule {
+pub(crate) struct Schedule {
     /// When the next packet is due, in ns since 1970.
-    pub(super) next_ns: u64,
+    pub(crate) next_ns: u64,
     step_ns: u64,
     /// What a step has beyond whole nanoseconds, in `1 / rate` ns.
     rest: u64,
@@ -20,7 +20,7 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    pub(super) fn new(start_ns: u64, pace: &Pace) -> Self {
+    pub(crate) fn new(start_ns: u64, pace: &Pace) -> Self {
         let Pace { rate_milli, burst, .. } = *pace;
         let span = u128::from(MILLI_NS) * u128::from(burst);
         let (step_ns, rest) = (span / u128::from(rate_milli), span % u128::from(rate_milli));
@@ -30,7 +30,7 @@ impl Schedule {
 
     /// Goes on to the next packet.
     #[inline]
-    pub(super) fn advance(&mut self) {
+    pub(crate) fn advance(&mut self) {
         self.gone += 1;
         if self.gone < self.burst {
             return;
@@ -45,7 +45,7 @@ impl Schedule {
     }
 
     /// How many packets are due `elapsed_ns` after the first.
-    pub(super) fn due(&self, elapsed_ns: u64) -> u64 {
+    pub(crate) fn due(&self, elapsed_ns: u64) -> u64 {
         let packets = u128::from(elapsed_ns) * u128::from(self.rate_milli) / u128::from(MILLI_NS);
         let burst = u128::from(self.burst);
         u64::try_from((packets / burst + 1) * burst).unwrap_or(u64::MAX)

@@ -40,7 +40,7 @@ use crate::{
     Address, AddressError, Capabilities, Loss, Port, PortAccount, PortError, PortInfo,
     TimestampSource,
 };
-use wait::Wait;
+pub(crate) use wait::Wait;
 
 /// Bytes of the shortest packet: an Ethernet header.
 pub(crate) const SHORTEST: usize = 14;

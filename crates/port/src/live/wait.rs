@@ -7,21 +7,21 @@ use std::time::Duration;
 const PAUSE: Duration = Duration::from_micros(50);
 
 /// Remembers since when nothing was done.
-pub(super) struct Wait {
+pub(crate) struct Wait {
     most_ns: u64,
     /// What was done when the device began to stand still, and when that was.
     still: Option<(u64, u64)>,
 }
 
 impl Wait {
-    pub(super) fn new(most_ns: u64) -> Self {
+    pub(crate) fn new(most_ns: u64) -> Self {
         Self { most_ns, still: None }
     }
 
     /// To be called when there is no room, with how many packets were done so far. Returns at once
     /// where that is more than the last time, else after a pause. False, at once: the device has
     /// stood still for as long as it may.
-    pub(super) fn pause(&mut self, done: u64, now_ns: u64) -> bool {
+    pub(crate) fn pause(&mut self, done: u64, now_ns: u64) -> bool {
         match self.still {
             Some((before, since_ns)) if before == done => {
                 if now_ns - since_ns >= self.most_ns {

@@ -54,8 +54,8 @@ fn append(writer: &mut Writer, bytes: &[u8], meta: &Meta, account: &mut PortAcco
     true
 }
 
-/// What is known of a packet, for another log or scratch.
-pub(crate) fn meta_of(packet: &Packet<'_>) -> Meta {
+/// What is known of a packet, for another log or scratch: all but where it is.
+pub fn meta_of(packet: &Packet<'_>) -> Meta {
     let desc = packet.desc();
     Meta {
         time_ns: packet.time_ns(),

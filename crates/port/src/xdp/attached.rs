@@ -1,6 +1,6 @@
 //! The program on its interface, shared by the ports of all its queues.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -27,6 +27,20 @@ pub(super) struct QueueCounts {
     pub(super) passed: u64,
 }
 
+/// A queue's socket, for the program to redirect to.
+pub(super) struct Slot<'a> {
+    pub(super) queue: u32,
+    pub(super) socket: BorrowedFd<'a>,
+    pub(super) is_zero_copy: bool,
+}
+
+impl<'a> From<&'a Socket> for Slot<'a> {
+    fn from(socket: &'a Socket) -> Self {
+        let (queue, is_zero_copy) = (socket.queue(), socket.is_zero_copy());
+        Self { queue, socket: socket.as_fd(), is_zero_copy }
+    }
+}
+
 /// An attached program. Dropping it takes the program off.
 pub(super) struct Attached {
     counters: MappedArray,
@@ -45,14 +59,14 @@ impl Attached {
     /// Loads the program, gives it the sockets, and attaches it: packets come from then on.
     pub(super) fn new(
         interface: &XdpInterface,
-        sockets: &[Socket],
+        sockets: &[Slot<'_>],
         settings: &Settings,
         only: Option<&Program>,
     ) -> Result<Self, PortError> {
         let queues = interface.queues;
         let (cores, counters, map) = tables(queues)?;
         for socket in sockets {
-            map.set(socket.queue(), socket.as_fd().as_raw_fd() as u32)?;
+            map.set(socket.queue, socket.socket.as_raw_fd() as u32)?;
         }
         let only = only.map(|program| filter::for_kernel(program.instructions()));
         let parts = Parts {
@@ -65,11 +79,11 @@ impl Attached {
             only: only.as_deref(),
         };
         let (link, mode, mut notes) = attach(parts, interface, settings.mode)?;
-        if let Some(true) = sockets.first().map(Socket::is_zero_copy) {
+        if let Some(true) = sockets.first().map(|socket| socket.is_zero_copy) {
             notes.push("zero-copy: the device writes into our frames".to_owned());
         }
         let link = Mutex::new((Some(link), sockets.len()));
-        let ours = sockets.iter().map(Socket::queue).collect();
+        let ours = sockets.iter().map(|socket| socket.queue).collect();
         Ok(Self { counters, sockets: map, queues, ours, cores, mode, notes, link })
     }
 

@@ -34,7 +34,9 @@
 //!   that says `Idle` holds nothing.
 
 mod attached;
+mod crossing;
 mod guard;
+mod intake;
 mod probe;
 mod program;
 mod settings;
@@ -47,7 +49,8 @@ use burstline_sys::xdp::{Socket, XdpError, XdpInterface};
 use burstline_wire::headers::LinkType;
 
 use crate::{Address, OpenOptions, Port, PortError};
-use attached::Attached;
+use attached::{Attached, Slot};
+pub use crossing::open_crossings;
 pub(crate) use probe::probe;
 use settings::Settings;
 pub(crate) use sink::open_sink;
@@ -86,7 +89,9 @@ fn open_with(
         Attached::rehearse(&interface, settings)?;
     }
     let sockets = sockets?;
-    let attached = Arc::new(Attached::new(&interface, &sockets, settings, only.as_ref())?);
+    let slots: Vec<_> = sockets.iter().map(Slot::from).collect();
+    let attached = Arc::new(Attached::new(&interface, &slots, settings, only.as_ref())?);
+    drop(slots);
     let is_alone = sockets.len() == 1 && settings.queue.is_none();
     let mut ports: Vec<Box<dyn Port>> = Vec::new();
     for socket in sockets {

@@ -32,6 +32,8 @@ pub(super) struct Settings {
     pub(super) mode: Mode,
     /// [`TimestampSource::Program`] or [`TimestampSource::Poll`].
     pub(super) timestamps: TimestampSource,
+    /// As typed.
+    pub(super) frames: Option<u32>,
     pub(super) socket: SocketOptions,
 }
 
@@ -48,6 +50,7 @@ pub(super) fn parse(address: &Address) -> Result<Settings, AddressError> {
         queue,
         mode: address.choice("mode", &modes, Mode::Auto)?,
         timestamps: address.choice("timestamps", &clocks, TimestampSource::Program)?,
+        frames: address.parameter("frames").map(|_| frames),
         socket: SocketOptions {
             frames,
             frame_bytes: address.choice("frame", FRAME_SIZES, default.frame_bytes)?,
@@ -106,6 +109,7 @@ mod tests {
             queue: Some(3),
             mode: Mode::Generic,
             timestamps: TimestampSource::Poll,
+            frames: Some(256),
             socket: SocketOptions {
                 frames: 256,
                 frame_bytes: 4096,

@@ -11,18 +11,13 @@ use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::LinkType;
 
 use super::attached::{Attached, QueueCounts};
+use super::intake::Intake;
 use super::settings::Settings;
 use crate::watch::{LINK_HEADER_MAX, Watch};
 use crate::{
     Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
     Received, TimestampSource,
 };
-
-/// How long packets may take from the program to the ring, in ns: the rest of a softirq.
-const ARRIVAL_NS: u64 = 10_000_000;
-
-/// How long after the end packets may still be on their way, in ns.
-const SETTLING_NS: u64 = 1_000_000_000;
 
 /// A packet that is taken and held.
 #[derive(Clone, Copy)]
@@ -36,7 +31,7 @@ struct Taken {
 pub(super) struct XdpSource {
     info: PortInfo,
     socket: Socket,
-    attached: Arc<Attached>,
+    intake: Intake,
     watch: Watch,
     hasher: FlowHasher,
     is_hashing: bool,
@@ -57,14 +52,6 @@ pub(super) struct XdpSource {
     filtered: u64,
     merged: u64,
     without_time: u64,
-    /// When it was asked to finish, in ns of the monotonic clock.
-    stopped_ns: Option<u64>,
-    /// Packets that the program had seen by the last look but one, or when it was asked to finish:
-    /// they have arrived.
-    arrived: u64,
-    seen_at_last_look: u64,
-    /// What the program has counted, once that is over.
-    at_end: Option<QueueCounts>,
     account: PortAccount,
 }
 
@@ -105,8 +92,8 @@ impl XdpSource {
         Ok(Self {
             info,
             watch: Watch::new(link),
+            intake: Intake::new(attached, socket.queue()),
             socket,
-            attached,
             hasher: FlowHasher::new(options.hash),
             is_hashing: options.hash != HashKind::None,
             filter: None,
@@ -121,10 +108,6 @@ impl XdpSource {
             filtered: 0,
             merged: 0,
             without_time: 0,
-            stopped_ns: None,
-            arrived: 0,
-            seen_at_last_look: 0,
-            at_end: None,
             account,
         })
     }
@@ -149,8 +132,7 @@ impl XdpSource {
             error,
         })?;
         if has_looked {
-            self.arrived = self.seen_at_last_look;
-            self.seen_at_last_look = self.counts().seen;
+            self.intake.look();
             self.tai_offset_ns = clock::tai_offset_ns();
             self.since_1970_ns = since_1970_ns();
         }
@@ -234,48 +216,29 @@ impl XdpSource {
         }
         self.socket.wake_kernel();
         let is_gone = self.watch.is_gone();
-        let ending = if is_gone { Some(self.counts()) } else { self.settled() };
-        if self.at_end.is_none() && ending.is_some() && self.socket.in_ring() == 0 {
-            self.at_end = ending;
+        let ending = match is_gone {
+            true => Some(self.intake.counts()),
+            false => self.intake.settled(|| {
+                let now = self.reckon();
+                (now.accounted, now.counts)
+            }),
+        };
+        if let Some(counts) = ending.filter(|_| !self.intake.is_over())
+            && self.socket.in_ring() == 0
+        {
+            self.intake.end(counts);
             if is_gone {
                 return Err(PortError::InterfaceGone { interface: self.watch.name().to_owned() });
             }
         }
-        Ok(if self.at_end.is_some() { PortState::Ended } else { PortState::Idle })
-    }
-
-    /// The program's last counts, if it was asked to finish, and everything that the program took
-    /// has been delivered or is known to be lost: just those counts by which it is so, for where
-    /// other queues need the program it goes on counting. What the program has sent on its way
-    /// arrives within the same softirq; what has not after [`SETTLING_NS`] never will, and remains
-    /// unaccounted for.
-    fn settled(&self) -> Option<QueueCounts> {
-        let stopped_ns = self.stopped_ns?;
-        let now = self.reckon();
-        let is_settled = now.accounted == now.counts.seen;
-        let is_over = is_settled || clock::monotonic_ns() - stopped_ns > SETTLING_NS;
-        is_over.then_some(now.counts)
-    }
-
-    /// Waits until what the program has seen so far is in the ring or known to be lost, or never
-    /// will be: from then on that is `offered` also where nobody polls to the end.
-    fn await_arrival(&mut self) {
-        let (seen, start_ns) = (self.counts().seen, clock::monotonic_ns());
-        while self.reckon().accounted < seen && clock::monotonic_ns() - start_ns < ARRIVAL_NS {
-            std::thread::yield_now();
-        }
-        (self.arrived, self.seen_at_last_look) = (seen, seen);
-    }
-
-    fn counts(&self) -> QueueCounts {
-        self.at_end.unwrap_or_else(|| self.attached.counts(self.socket.queue()))
+        Ok(if self.intake.is_over() { PortState::Ended } else { PortState::Idle })
     }
 
     fn reckon(&self) -> Reckoning {
         let in_flight = self.socket.in_ring() + u64::from(self.pending.is_some());
         // A reading that fails shows as packets unaccounted for.
         let kernel = self.socket.statistics().unwrap_or_default();
-        let counts = self.counts();
+        let counts = self.intake.counts();
         let lost = kernel.dropped + kernel.ring_full + counts.passed;
         let accounted = self.delivered + self.filtered + in_flight + lost;
         Reckoning { counts, kernel, in_flight, accounted }
@@ -286,7 +249,7 @@ impl XdpSource {
             let packets = self.merged;
             account.note(|| format!("{packets} packets are several of the wire in one"));
         }
-        let elsewhere = self.attached.seen_elsewhere();
+        let elsewhere = self.intake.attached().seen_elsewhere();
         if elsewhere > 0 {
             account.note(|| {
                 format!("{elsewhere} packets came by other queues of it and went to the host")
@@ -366,19 +329,18 @@ impl Port for XdpSource {
     /// Leaves what comes from now on to the host; what is in the ring may still be received, up to
     /// `Ended`.
     fn finish(&mut self) -> Result<(), PortError> {
-        self.stopped_ns.get_or_insert_with(clock::monotonic_ns);
-        self.attached.leave(self.socket.queue());
-        self.await_arrival();
+        let Self { intake, socket, delivered, filtered, pending, .. } = self;
+        let held = *delivered + *filtered + u64::from(pending.is_some());
+        intake.leave(|| {
+            let kernel = socket.statistics().unwrap_or_default();
+            held + socket.in_ring() + kernel.dropped + kernel.ring_full
+        });
         Ok(())
     }
 
     fn account(&self) -> PortAccount {
         let Reckoning { counts, kernel, in_flight, accounted } = self.reckon();
-        // While packets arrive, some are on their way from the program to the ring: the last few
-        // that it has seen. Its count ran through all values since the last look but one, so if
-        // ours is one of them, then at that moment it was exact.
-        let arrived = if self.at_end.is_some() { counts.seen } else { self.arrived };
-        let offered = accounted.clamp(arrived, counts.seen);
+        let offered = self.intake.offered(accounted);
         let fragments_unmatched = self.hasher.fragments_unmatched();
         let mut account =
             PortAccount { offered, in_flight, fragments_unmatched, ..self.account.clone() };

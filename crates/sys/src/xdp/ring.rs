@@ -109,6 +109,20 @@ impl<T: Entry> Ring<T> {
         self.ours.wrapping_sub(self.consumer().load(Acquire)).min(self.entries)
     }
 
+    /// For a producer: the entry that the other side has read last. `None`: it has read none.
+    pub(super) fn last_read(&self) -> Option<T> {
+        let unread = self.unread();
+        self.newest(self.entries).nth(unread as usize)
+    }
+
+    /// For a producer: what it pushed last, newest first, up to `count` entries.
+    pub(super) fn newest(&self, count: u32) -> impl Iterator<Item = T> + '_ {
+        (0..count.min(self.entries)).map(|back| {
+            // SAFETY: R1 and R2; entries are written by us alone.
+            unsafe { self.entry(self.ours.wrapping_sub(1 + back)).read() }
+        })
+    }
+
     /// For a consumer: how many entries may be read now, up to `wanted`.
     #[inline]
     pub(super) fn filled(&mut self, wanted: u32) -> u32 {

@@ -21,48 +21,27 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use libc::{c_int, xdp_desc};
-
 use super::frames::{FrameMemory, FrameShape};
 use super::interface::{self, Questions, XdpInterface};
-use super::ring::Ring;
+use super::outgoing::{Outgoing, SenderCounts};
 use super::setup::{Binding, RING_MIN, bind, is_shape};
 use super::system::RawSocket;
 use super::{SenderOptions, XdpError};
 use crate::afpacket::LinkState;
 use crate::limits;
 
-/// Packets that the kernel sends in one call, instead of 32. Source: XDP_MAX_TX_SKB_BUDGET,
-/// include/uapi/linux/if_xdp.h; Linux 6.17.
-const MAX_TX_BUDGET: c_int = 9;
-
-/// What became of the packets so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SenderCounts {
-    /// Put into frames.
-    pub pushed: u64,
-    /// Frames that came back, those of refused packets among them.
-    pub completed: u64,
-    /// Packets that the driver dropped, by the kernel's word. Always 0 in zero-copy mode.
-    pub refused: u64,
-}
-
 /// An XDP socket that sends. It needs no XDP program.
 pub struct Sender {
     // In this order: rings and socket are closed before the memory goes away.
-    tx: Ring<xdp_desc>,
-    completion: Ring<u64>,
-    socket: RawSocket,
+    out: Outgoing,
+    socket: Arc<RawSocket>,
     memory: Arc<FrameMemory>,
     /// Newest last, and taken from there: those are in the cache.
     free: Vec<u32>,
     lent: Vec<u64>,
-    counts: SenderCounts,
     questions: Questions,
     interface: XdpInterface,
     queue: u32,
-    is_zero_copy: bool,
-    is_always_told: bool,
 }
 
 impl Sender {
@@ -77,7 +56,7 @@ impl Sender {
             return Err(XdpError::BadShape { frames, frame_bytes, entries: frames });
         }
         let fail = |call| XdpError::system(interface, call);
-        let socket = RawSocket::new().map_err(fail("socket(AF_XDP)"))?;
+        let socket = Arc::new(RawSocket::new().map_err(fail("socket(AF_XDP)"))?);
         let questions = Questions::new().map_err(fail("socket(AF_UNIX)"))?;
         let found = XdpInterface::find(&questions, interface)?;
         if queue >= found.queues {
@@ -93,29 +72,24 @@ impl Sender {
         // and on errors before there is one the kernel has no frame. Frames are touched only while
         // they are in `free` (S1).
         unsafe { memory.register(&socket, interface) }?;
-        let (tx, completion) = rings(&socket, frames).map_err(fail("setting up XDP rings"))?;
+        let mut out =
+            rings(&socket, frames, options.needs_wakeup).map_err(fail("setting up XDP rings"))?;
         let binding = Binding {
             copying: options.copying,
             needs_wakeup: options.needs_wakeup,
             is_multi_buffer: false,
         };
         bind(&socket, &found, queue, &binding)?;
-        let is_zero_copy = socket.is_zero_copy().unwrap_or(false);
-        // Where the kernel does not know it, it takes 32 packets a call.
-        let _ = socket.set(MAX_TX_BUDGET, &frames);
+        out.begin();
         Ok(Self {
-            tx,
-            completion,
+            out,
             socket,
             memory,
             free: (0..frames).rev().collect(),
             lent: vec![0; (frames as usize).div_ceil(64)],
-            counts: SenderCounts::default(),
             questions,
             interface: found,
             queue,
-            is_zero_copy,
-            is_always_told: !options.needs_wakeup,
         })
     }
 
@@ -131,7 +105,7 @@ impl Sender {
 
     /// Whether the device reads the frames itself.
     pub fn is_zero_copy(&self) -> bool {
-        self.is_zero_copy
+        self.out.is_zero_copy()
     }
 
     /// Bytes of the longest packet.
@@ -150,16 +124,14 @@ impl Sender {
     pub fn push(&mut self, packet: &[u8]) -> bool {
         assert!(!packet.is_empty(), "a packet without bytes");
         // The ring has an entry for every frame, but the kernel says late that it has read some.
-        if self.free.is_empty() || self.tx.room(1) == 0 {
+        if self.free.is_empty() || self.out.room(1) == 0 {
             return false;
         }
         let Some(frame) = self.free.pop() else { return false };
         // SAFETY: it was in `free`, so it is ours (S1); nobody here has references into frames.
         unsafe { self.memory.write(frame, packet) };
         self.lent[frame as usize / 64] |= 1 << (frame % 64);
-        let (addr, len) = (self.memory.address(frame), packet.len() as u32);
-        self.tx.push(xdp_desc { addr, len, options: 0 });
-        self.counts.pushed += 1;
+        self.out.push(self.memory.address(frame), packet.len() as u32);
         true
     }
 
@@ -172,26 +144,7 @@ impl Sender {
     /// What the kernel says, `ENXIO` when the interface is gone. One that is down is no error:
     /// nothing is taken.
     pub fn send(&mut self) -> io::Result<bool> {
-        self.tx.publish();
-        loop {
-            let before = self.tx.unread();
-            if before == 0 || !(self.is_always_told || self.tx.needs_wakeup()) {
-                return Ok(before == 0);
-            }
-            let code = match self.socket.kick_send() {
-                Ok(()) => return Ok(self.tx.unread() == 0),
-                Err(error) => error.raw_os_error(),
-            };
-            match code {
-                // One packet, dropped by the driver; it stopped there.
-                Some(libc::EBUSY) if !self.is_zero_copy => self.counts.refused += 1,
-                // It has handled as many as it does in a call, or it cannot go on now.
-                Some(libc::EAGAIN | libc::EBUSY | libc::EINTR) if self.tx.unread() < before => {}
-                Some(libc::EAGAIN | libc::EBUSY | libc::EINTR) => return Ok(false),
-                Some(libc::ENOBUFS | libc::ENOMEM | libc::ENETDOWN) => return Ok(false),
-                code => return Err(io::Error::from_raw_os_error(code.unwrap_or(libc::EIO))),
-            }
-        }
+        self.out.send()
     }
 
     /// Takes frames back whose packets were sent or refused. Returns how many.
@@ -200,31 +153,31 @@ impl Sender {
     /// [`XdpError::BadDescriptor`]: the kernel gave back a frame that it did not have.
     #[inline]
     pub fn reclaim(&mut self) -> Result<u32, XdpError> {
-        let count = self.completion.filled(u32::MAX);
-        for _ in 0..count {
-            let address = self.completion.pop();
-            let frame = self.memory.frame_of(address, 0);
-            let Some(frame) = frame.filter(|&frame| self.is_lent(frame)) else {
-                let (interface, queue) = (self.interface.link.name.clone(), self.queue);
-                return Err(XdpError::BadDescriptor { interface, queue, address, length: 0 });
+        let Self { out, memory, lent, free, .. } = self;
+        let reclaimed = out.reclaim(|address| {
+            let is_lent = |frame: u32| lent[frame as usize / 64] >> (frame % 64) & 1 == 1;
+            let Some(frame) = memory.frame_of(address, 0).filter(|&frame| is_lent(frame)) else {
+                return false;
             };
-            self.lent[frame as usize / 64] &= !(1 << (frame % 64));
-            self.free.push(frame);
-        }
-        self.completion.give_back();
-        self.counts.completed += u64::from(count);
-        Ok(count)
+            lent[frame as usize / 64] &= !(1 << (frame % 64));
+            free.push(frame);
+            true
+        });
+        reclaimed.map_err(|address| {
+            let (interface, queue) = (self.interface.link.name.clone(), self.queue);
+            XdpError::BadDescriptor { interface, queue, address, length: 0 }
+        })
     }
 
     /// What became of the packets so far, as of the last [`send`](Self::send) and
     /// [`reclaim`](Self::reclaim).
     pub fn counts(&self) -> SenderCounts {
-        self.counts
+        self.out.counts()
     }
 
     /// Packets that the kernel has not even taken from the ring.
     pub fn waiting(&self) -> u64 {
-        self.tx.unread().into()
+        self.out.waiting().into()
     }
 
     /// How the interface is now. Cost: up to six system calls.
@@ -234,11 +187,6 @@ impl Sender {
     pub fn link_state(&self) -> io::Result<LinkState> {
         interface::link_state(&self.socket, &self.questions, self.interface.link.index)
     }
-
-    #[inline]
-    fn is_lent(&self, frame: u32) -> bool {
-        self.lent[frame as usize / 64] >> (frame % 64) & 1 == 1
-    }
 }
 
 impl AsFd for Sender {
@@ -247,13 +195,9 @@ impl AsFd for Sender {
     }
 }
 
-fn rings(socket: &RawSocket, entries: u32) -> io::Result<(Ring<xdp_desc>, Ring<u64>)> {
+fn rings(socket: &Arc<RawSocket>, entries: u32, needs_wakeup: bool) -> io::Result<Outgoing> {
     // The kernel wants a fill ring also where nothing is received.
     socket.set(libc::XDP_UMEM_FILL_RING, &RING_MIN)?;
-    socket.set(libc::XDP_UMEM_COMPLETION_RING, &entries)?;
-    socket.set(libc::XDP_TX_RING, &entries)?;
-    let (at, fd) = (socket.offsets()?, socket.as_fd());
-    let tx = Ring::map(fd, libc::XDP_PGOFF_TX_RING as u64, at.tx, entries)?;
-    let completion = Ring::map(fd, libc::XDP_UMEM_PGOFF_COMPLETION_RING, at.cr, entries)?;
-    Ok((tx, completion))
+    Outgoing::ask(socket, entries)?;
+    Outgoing::map(socket, entries, needs_wakeup)
 }

@@ -1,5 +1,6 @@
 //! What receiving and sending sockets have in common while they are opened.
 
+use std::os::fd::BorrowedFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -56,7 +57,7 @@ pub(super) fn bind(
     }
     let patience = Instant::now() + BUSY_PATIENCE;
     loop {
-        let Err(error) = socket.bind(interface.link.index, queue, flags) else {
+        let Err(error) = socket.bind(interface.link.index, queue, flags, None) else {
             return Ok(flags & libc::XDP_USE_SG != 0);
         };
         match error.raw_os_error() {
@@ -70,6 +71,31 @@ pub(super) fn bind(
             }
             _ => {
                 return Err(XdpError::system(&interface.link.name, "binding an XDP socket")(error));
+            }
+        }
+    }
+}
+
+/// Binds a socket to a queue over the frames of `owner`, which is bound, and in the same mode. A
+/// queue that is taken is waited for.
+pub(super) fn bind_shared(
+    socket: &RawSocket,
+    interface: &XdpInterface,
+    queue: u32,
+    owner: BorrowedFd<'_>,
+) -> Result<(), XdpError> {
+    let name = || interface.link.name.clone();
+    let patience = Instant::now() + BUSY_PATIENCE;
+    loop {
+        let bound = socket.bind(interface.link.index, queue, libc::XDP_SHARED_UMEM, Some(owner));
+        let Err(error) = bound else { return Ok(()) };
+        match error.raw_os_error() {
+            Some(libc::EBUSY) if Instant::now() < patience => thread::sleep(BUSY_PAUSE),
+            Some(libc::EBUSY) => return Err(XdpError::Busy { interface: name(), queue }),
+            Some(libc::EOPNOTSUPP) => return Err(XdpError::NoZeroCopy { interface: name() }),
+            _ => {
+                let call = "binding an XDP socket to shared frames (Linux 5.10)";
+                return Err(XdpError::system(&interface.link.name, call)(error));
             }
         }
     }

@@ -49,6 +49,17 @@ pub struct SocketStatistics {
     pub invalid: u64,
 }
 
+impl From<libc::xdp_statistics> for SocketStatistics {
+    fn from(kernel: libc::xdp_statistics) -> Self {
+        Self {
+            dropped: kernel.rx_dropped,
+            ring_full: kernel.rx_ring_full,
+            fill_empty: kernel.rx_fill_ring_empty_descs,
+            invalid: kernel.rx_invalid_descs + kernel.tx_invalid_descs,
+        }
+    }
+}
+
 /// Room in front of a gathered packet for what the XDP program wrote; a multiple of 16.
 const WORD_ROOM: usize = 16;
 
@@ -253,13 +264,7 @@ impl Socket {
     /// # Errors
     /// What the kernel says.
     pub fn statistics(&self) -> io::Result<SocketStatistics> {
-        let kernel = self.socket.statistics()?;
-        Ok(SocketStatistics {
-            dropped: kernel.rx_dropped,
-            ring_full: kernel.rx_ring_full,
-            fill_empty: kernel.rx_fill_ring_empty_descs,
-            invalid: kernel.rx_invalid_descs + kernel.tx_invalid_descs,
-        })
+        self.socket.statistics().map(SocketStatistics::from)
     }
 
     /// How the interface is now. Cost: up to six system calls.

@@ -94,14 +94,21 @@ impl RawSocket {
         check(unsafe { libc::getsockopt(fd, level, option, place, &raw mut bytes) }).map(drop)
     }
 
-    /// Attaches it to a queue of an interface.
-    pub(super) fn bind(&self, interface_index: u32, queue: u32, flags: u16) -> io::Result<()> {
+    /// Attaches it to a queue of an interface; with `XDP_SHARED_UMEM`, and then no other flag, over
+    /// the frames of the bound socket `owner`.
+    pub(super) fn bind(
+        &self,
+        interface_index: u32,
+        queue: u32,
+        flags: u16,
+        owner: Option<BorrowedFd<'_>>,
+    ) -> io::Result<()> {
         let address = libc::sockaddr_xdp {
             sxdp_family: libc::AF_XDP as u16,
             sxdp_flags: flags,
             sxdp_ifindex: interface_index,
             sxdp_queue_id: queue,
-            sxdp_shared_umem_fd: 0,
+            sxdp_shared_umem_fd: owner.map_or(0, |owner| owner.as_raw_fd() as u32),
         };
         let bytes = size_of_val(&address) as socklen_t;
         // SAFETY: `address` is a live struct of `bytes` bytes, which the call reads.

@@ -1,0 +1,150 @@
+//! `burstline lab`.
+
+use burstline_engine::PollMode;
+use burstline_port::{Address, Rate};
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::values::{self, Cores};
+
+/// The frame sizes of RFC 2544, section 9.1, and 768.
+const STANDARD: [u32; 8] = [64, 128, 256, 512, 768, 1024, 1280, 1518];
+/// Those of Wang, He and Wang, Comparison of High-Performance Packet Processing Frameworks on NUMA:
+/// their generator sent no 1518.
+const NUMA: [u32; 8] = [64, 128, 256, 512, 768, 1024, 1280, 1500];
+
+/// The shortest and the longest frame, FCS included: a mark has room, and so has a jumbo frame.
+const SIZES: std::ops::RangeInclusive<u32> = 64..=9018;
+
+/// Measure a device
+#[derive(Debug, Args)]
+pub(crate) struct LabArgs {
+    #[command(subcommand)]
+    pub(crate) what: Lab,
+}
+
+/// What to measure.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Lab {
+    Rfc2544(Box<Rfc2544Args>),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  burstline lab rfc2544 --tx eth1 --rx eth2                     all four tests, 60 s a trial
+  burstline lab rfc2544 --tx xdp:eth1 --rx xdp:eth2 --trial 2s  quicker, and the report says so
+  burstline lab rfc2544 --tx v0 --rx w0 --sizes 64,1518 --tests throughput,latency --json
+  burstline lab rfc2544 --tx v0 --rx w0 --sizes numa            64 to 1500 bytes
+  burstline lab rfc2544 --tx v0 --rx w0 --link 1Gbit --cores 0,1 --poll busy
+
+What stands between the two ports is the device under test: a bridge, testpmd, a switch, burstline
+itself. It has to pass on what it gets by one port, as it is, by the other; with --checksums it may
+rewrite headers, as a router does.
+
+throughput: the highest rate at which a trial loses nothing, by halving, down to --resolution.
+latency: of a trial at that rate, from when a packet was due to when it was had here.
+loss: from the highest rate down in tenths, until two trials in a row lose nothing.
+back-to-back: the longest burst at top speed of which nothing is lost, up to 2 s of it.
+
+A row is generator-limited when less than 99% of the asked rate was offered and nothing was lost:
+the device may be better than that. It is receiver-limited when this program lost packets itself.";
+
+/// Find a device's zero-loss rate, latency, loss and longest burst, as RFC 2544 has it
+///
+/// Marked packets are sent by one port and looked at when they come in by the other: every packet
+/// that does not come, or comes damaged, is lost. Sizes include the FCS. The table has a row for
+/// each size; while it runs, each trial has a line on standard error. Ctrl-C prints what is done.
+#[derive(Debug, Args)]
+#[command(name = "rfc2544", after_long_help = EXAMPLES)]
+pub(crate) struct Rfc2544Args {
+    /// Where to send: an interface or xdp:
+    #[arg(long, value_name = "PORT")]
+    pub(crate) tx: Address,
+
+    /// Where it comes out: an interface or xdp:
+    #[arg(long, value_name = "PORT")]
+    pub(crate) rx: Address,
+
+    /// Frame sizes in bytes, FCS included: a list, standard (64 to 1518), or numa (64 to 1500)
+    #[arg(long, value_name = "LIST", default_value = "standard", value_parser = sizes)]
+    pub(crate) sizes: Box<[u32]>,
+
+    /// Which tests
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "all")]
+    pub(crate) tests: Vec<Test>,
+
+    /// How long each trial sends
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::span_ns)]
+    pub(crate) trial: u64,
+
+    /// How near the highest rate without loss and the lowest with are to come, in percent
+    #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = percent)]
+    pub(crate) resolution: f64,
+
+    /// What the link has: 10Gbit (default: what the interface says)
+    #[arg(long, value_name = "RATE")]
+    pub(crate) link: Option<Rate>,
+
+    /// Flows that packets are of
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) flows: u32,
+
+    /// Link address to send to, for devices that look at it
+    #[arg(long, value_name = "MAC")]
+    pub(crate) dst_mac: Option<String>,
+
+    /// The device may rewrite headers: packets are intact if their own checksums hold
+    #[arg(long)]
+    pub(crate) checksums: bool,
+
+    /// Cores of sender and receiver: A,B
+    #[arg(long, value_name = "LIST", value_parser = values::cores)]
+    pub(crate) cores: Option<Cores>,
+
+    /// How the receiver waits for packets
+    #[arg(long, value_name = "MODE", default_value = "adaptive")]
+    #[arg(value_parser = values::poll_mode())]
+    pub(crate) poll: PollMode,
+
+    /// Print one JSON object at the end instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// No lines while it runs
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// One of the four tests. Source: RFC 2544, sections 26.1 to 26.4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Test {
+    /// All of them
+    All,
+    Throughput,
+    Latency,
+    Loss,
+    BackToBack,
+}
+
+impl Rfc2544Args {
+    /// Whether a test was asked for.
+    pub(crate) fn wants(&self, test: Test) -> bool {
+        self.tests.contains(&test) || self.tests.contains(&Test::All)
+    }
+}
+
+fn sizes(text: &str) -> Result<Box<[u32]>, String> {
+    match text {
+        "standard" => return Ok(STANDARD.into()),
+        "numa" => return Ok(NUMA.into()),
+        _ => {}
+    }
+    let size = |word: &str| word.parse().ok().filter(|size| SIZES.contains(size));
+    let all: Option<Box<[u32]>> = text.split(',').map(size).collect();
+    all.ok_or_else(|| "frame sizes from 64 to 9018, as 64,1518; or standard, or numa".to_owned())
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let percent = text.parse().ok().filter(|percent| (0.01..=50.0).contains(percent));
+    percent.ok_or_else(|| "per cent, from 0.01 to 50".to_owned())
+}

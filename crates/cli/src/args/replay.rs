@@ -1,0 +1,125 @@
+//! `burstline replay`.
+
+use burstline_port::{Address, Filter, InterfaceKey, Rate};
+use burstline_wire::rewrite::Rule;
+use clap::Args;
+
+use super::{JobArgs, values};
+
+const EXAMPLES: &str = "\
+Examples:
+  burstline replay trace.pcap -o eth1                         as it came, packet for packet
+  burstline replay trace.pcap -o xdp:eth1 --speed 10          ten times as fast
+  burstline replay trace.pcap -o eth1 --rate 100k --loops 50  a packet each 10 us
+  burstline replay trace.pcap -o eth1 --rate 50%              half of what the link has
+  burstline replay trace.pcap -o eth1 --top-speed --loops 0 --duration 60s
+  burstline replay two.pcapng -o eth1 -o eth2                 its interface 0 by eth1, 1 by eth2
+  burstline replay two.pcapng --map lan=eth1,wan=xdp:eth2     by their names in the file
+  burstline replay a.pcap -o eth1 --rewrite dst-mac=02:00:00:00:00:02 --rewrite vlan=7 \\
+    --rewrite ip=10.0.0.0/8=172.0.0.0/8 --rewrite checksums
+  burstline replay a.pcap -o b.pcapng --top-speed --rewrite vlan=strip    another file, same times
+
+Rules of --rewrite: src-mac=MAC, dst-mac=MAC; vlan=ID sets the outermost tag's id, or puts one in;
+vlan=strip takes it out; ip=OLD/BITS=NEW/BITS replaces the first BITS of addresses in OLD, src-ip=
+and dst-ip= of one side only, for IPv4 and IPv6. Checksums that cover an address are updated with
+it: a wrong one stays wrong. checksums computes all anew, which captures of a host's own packets
+often need. What a tunnel carries, ARP, and packets quoted by ICMP stay as they are.";
+
+/// Send the packets of capture files, as they once came or at another pace
+///
+/// One thread takes packets out of the files, one file after the other, and gives each to its sink
+/// when it is due; the report says how late they were. Without a mapping all packets go to the one
+/// sink. The ledger's `offered` is what the files had up to the end, `delivered` what the sinks
+/// took; several sinks have a row each.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct ReplayArgs {
+    #[command(flatten)]
+    pub(crate) job: JobArgs,
+
+    /// Capture files: pcap or pcapng, also in gzip or zstd; - is standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<Address>,
+
+    /// Where to send: an interface, xdp:, a file, - or null:. Given several times, the first is for
+    /// interface 0 of the file, the second for interface 1, and so on
+    #[arg(long, short, value_name = "SINK", required_unless_present = "map")]
+    pub(crate) output: Vec<Address>,
+
+    /// Which interface of a file goes where, by its number or name; the others go to --output, or
+    /// are counted as `unmapped`
+    #[arg(long, value_name = "INTERFACE=SINK", value_delimiter = ',', value_parser = mapping)]
+    pub(crate) map: Vec<(InterfaceKey, Address)>,
+
+    /// Play it so many times as fast as it came: 2, 0.5
+    #[arg(long, value_name = "X", value_parser = speed, conflicts_with_all = ["rate", "top_speed"])]
+    pub(crate) speed: Option<f64>,
+
+    /// Play it at an even rate: packets/s (500, 1k, 14.88M), line rate (9.5Gbit, by what each
+    /// packet takes on the line), or a part of --link (50%)
+    #[arg(long, value_name = "RATE", conflicts_with = "top_speed")]
+    pub(crate) rate: Option<Rate>,
+
+    /// Send so many packets at once, at the same rate
+    #[arg(long, value_name = "N", requires = "rate")]
+    #[arg(default_value = "1", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub(crate) burst: u64,
+
+    /// What the link has, for rates in percent: 10Gbit (default: what the interface says)
+    #[arg(long, value_name = "RATE", requires = "rate")]
+    pub(crate) link: Option<Rate>,
+
+    /// Play it as fast as the sinks take it; packets keep the file's times
+    #[arg(long)]
+    pub(crate) top_speed: bool,
+
+    /// Play all files N times; 0 is without end
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) loops: u64,
+
+    /// Change packets: src-mac=MAC, dst-mac=MAC, vlan=ID, vlan=strip, checksums, and ip=, src-ip=
+    /// or dst-ip= with OLD/BITS=NEW/BITS
+    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    pub(crate) rewrite: Vec<Rule>,
+
+    /// Send only packets that EXPR wants, as for count; others are counted as `filtered`
+    #[arg(long, value_name = "EXPR", value_parser = values::filter)]
+    pub(crate) filter: Option<Filter>,
+}
+
+/// `INTERFACE=SINK`
+fn mapping(text: &str) -> Result<(InterfaceKey, Address), String> {
+    let (interface, sink) = text
+        .split_once('=')
+        .filter(|(interface, _)| !interface.is_empty())
+        .ok_or("a mapping is INTERFACE=SINK, as 0=eth1 or lan=xdp:eth1")?;
+    let key = match interface.parse() {
+        Ok(number) => InterfaceKey::Number(number),
+        Err(_) => InterfaceKey::Name(interface.to_owned()),
+    };
+    Ok((key, sink.parse().map_err(|error: burstline_port::AddressError| error.to_string())?))
+}
+
+/// A factor above 0.
+fn speed(text: &str) -> Result<f64, String> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let factor = text.parse::<f64>().ok().filter(|factor| is_number && *factor > 0.0);
+    factor.filter(|factor| factor.is_finite()).ok_or_else(|| "a factor above 0, as 2 or 0.5".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mappings_and_factors() {
+        let (key, sink) = mapping("lan=xdp:eth1?ring=512").unwrap();
+        assert_eq!((key, sink.scheme()), (InterfaceKey::Name("lan".into()), "xdp"));
+        assert_eq!(mapping("3=eth1").unwrap().0, InterfaceKey::Number(3));
+        assert!(mapping("eth1").is_err() && mapping("=eth1").is_err() && mapping("0=").is_err());
+        assert_eq!(speed("0.5"), Ok(0.5));
+        for wrong in ["", "0", "-1", "1e3", "inf", "nan", "x"] {
+            assert!(speed(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! `burstline bounce`.
+
+use std::process::ExitCode;
+
+use burstline_engine::{Progress, Report, open_bounce};
+use burstline_port::{OpenOptions, Treatment};
+
+use crate::args::BounceArgs;
+use crate::failure::Failure;
+use crate::placement::Workers;
+use crate::view::{Stream, View};
+use crate::{job, signals};
+
+/// Sends what comes in by one port out by another.
+pub(crate) fn bounce(args: &BounceArgs) -> Result<ExitCode, Failure> {
+    let common = &args.job;
+    let stop = signals::stop_flag()?;
+    let ends = [&args.from, &args.to];
+    if ends.iter().all(|end| end.scheme() != "xdp") && (args.only.is_some() || args.steal) {
+        return Err(Failure::usage("--only and --steal are about xdp: ports; here is none"));
+    }
+    let entries = if args.both { &ends[..] } else { &ends[..1] };
+    let entries: Vec<_> = entries.iter().copied().cloned().collect();
+    let nobody = Workers { count: 0, name: "", log_bytes: 0 };
+    let mut placed = common.place_at(&entries, &nobody)?;
+    let ports = OpenOptions {
+        only: args.only.clone().unwrap_or_default(),
+        may_steal: args.steal,
+        ..OpenOptions::default()
+    };
+    let treatment = Treatment {
+        touch: args.touch,
+        rewrite: args.rewrite.unwrap_or_default(),
+        ..Treatment::default()
+    };
+    let crossings = open_bounce(ends, args.both, &treatment, &ports)?;
+    placed.fit(crossings.len());
+    let progress = Progress::new(crossings.len());
+    let is_stdout = args.to.scheme() == "file" && args.to.target() == "-";
+    let stream = if is_stdout { Stream::Stderr } else { Stream::Stdout };
+    let mut view = View::new("bounce", common, stream);
+    let (limits, threads) = (common.limits(), &placed.threads);
+    let mut done = None;
+    job::watch(&mut view, &progress, &stop, common.keep_privileges, || {
+        done = Some(burstline_engine::bounce(crossings, &limits, threads, &stop, &progress)?);
+        Ok(Report::default())
+    })?;
+    let Some(mut bounced) = done else { return Err(Failure::new("nothing was bounced")) };
+    let report = std::mem::take(&mut bounced.report);
+    job::conclude(&view.with_bounced(bounced), &report, false)
+}

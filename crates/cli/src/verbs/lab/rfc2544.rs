@@ -1,0 +1,205 @@
+//! `burstline lab rfc2544`.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
+
+use burstline_engine::{Integrity, Limits, Source, Threads, count_verified};
+use burstline_port::{OpenOptions, Rate};
+
+use super::SizeResult;
+use super::search::{self, Limited};
+use super::tester::{Load, Receiver, Tester, Trial};
+use crate::args::values::Cores;
+use crate::args::{Rfc2544Args, Test};
+use crate::failure::{FAILED, Failure, complain};
+use crate::signals;
+use crate::verbs::generate::link_megabits;
+use crate::view::{self, count_text, rate_text};
+
+/// Bytes that a frame takes on the line beyond itself: preamble 8, gap 12.
+/// Source: IEEE 802.3, 3.1.1 and 4.4.2.
+const LINE_BYTES: u32 = 20;
+
+/// Seconds of top speed that the longest burst has. Source: RFC 2544, section 26.4.
+const BURST_SECONDS: f64 = 2.0;
+
+/// How long the receiver may take to begin.
+const BEGIN: Duration = Duration::from_millis(5);
+
+/// Runs the tests, and prints what came of them.
+pub(crate) fn rfc2544(args: &Rfc2544Args) -> Result<ExitCode, Failure> {
+    let stop = signals::stop_flag()?;
+    let link_bits = link_bits(args)?;
+    let (tx_threads, rx_threads) = threads(args);
+    let ports = OpenOptions { stop: Some(Arc::clone(&stop)), ..OpenOptions::default() };
+    let sources = Source::open_all(&args.rx, &ports)?;
+    let integrity = if args.checksums { Integrity::Checksums } else { Integrity::Frame };
+    let receiver = Receiver::new(sources.len(), integrity);
+    let mac = args.dst_mac.as_ref().map_or(String::new(), |mac| format!("&dst-mac={mac}"));
+    let recipe = format!("&flows={}{mac}", args.flows);
+    // The receiver's own, so that it goes on while the user's ends the sender.
+    let is_over = AtomicBool::new(false);
+    let mut results = Vec::new();
+    let outcome = thread::scope(|scope| {
+        let (limits, verifier) = (Limits::default(), &receiver.verifier);
+        let flags = (&is_over, &receiver.progress);
+        let counting =
+            scope.spawn(move || count_verified(sources, &limits, &rx_threads, verifier, flags));
+        while !receiver.progress.snapshot().is_started && !counting.is_finished() {
+            thread::sleep(BEGIN);
+        }
+        let tester =
+            Tester { tx: &args.tx, receiver: &receiver, recipe, threads: tx_threads, stop: &stop };
+        let run = Run { args, tester, link_bits, stop: &stop };
+        let outcome = run.all(&mut results);
+        // The flag carries no memory, here and below.
+        is_over.store(true, Relaxed);
+        let counted = counting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let counted = counted.map_err(Failure::from).and_then(|report| {
+            report.errors.into_iter().next().map_or(Ok(()), |error| Err(error.into()))
+        });
+        counted.and(outcome)
+    });
+    let is_whole = outcome.is_ok() && !stop.load(Relaxed);
+    let text = match args.json {
+        true => format!("{}\n", view::rfc2544::json(args, link_bits, &results, is_whole)),
+        false => view::rfc2544::text(args, link_bits, &results, is_whole),
+    };
+    view::print(&text)?;
+    outcome?;
+    if !is_whole {
+        complain(&format!("ended early: {} of {} sizes", results.len(), args.sizes.len()));
+        return Ok(ExitCode::from(FAILED));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn link_bits(args: &Rfc2544Args) -> Result<f64, Failure> {
+    match args.link {
+        Some(Rate::LineBits(bits)) if bits >= 1.0 => Ok(bits),
+        Some(_) => Err(Failure::usage("invalid value for '--link': a link's rate is as 10Gbit")),
+        None => {
+            let megabits = link_megabits(&args.tx).map(|megabits| megabits as f64 * 1e6);
+            let unknown = || {
+                Failure::usage(format!("{} does not say what its link has: --link 10Gbit", args.tx))
+            };
+            megabits.ok_or_else(unknown)
+        }
+    }
+}
+
+/// Where the sender and the receiver run.
+fn threads(args: &Rfc2544Args) -> (Threads, Threads) {
+    let cores = match &args.cores {
+        Some(Cores::List(cores)) => cores.clone(),
+        Some(Cores::Auto) | None => Vec::new(),
+    };
+    let (tx, rx) = cores.split_at(cores.len().min(1));
+    let threads = |cores: &[_]| Threads { cores: cores.to_vec(), ..Threads::default() };
+    (threads(tx), Threads { poll: args.poll, ..threads(rx) })
+}
+
+/// All tests of all sizes.
+struct Run<'a> {
+    args: &'a Rfc2544Args,
+    tester: Tester<'a>,
+    link_bits: f64,
+    stop: &'a AtomicBool,
+}
+
+impl Run<'_> {
+    fn all(&self, results: &mut Vec<SizeResult>) -> Result<(), Failure> {
+        for &size in &self.args.sizes {
+            let line_pps = self.link_bits / f64::from((size + LINE_BYTES) * 8);
+            let mut result = SizeResult { size, line_pps, ..SizeResult::default() };
+            let done = self.size(&mut result);
+            // What is known of a size that was not finished is worth something.
+            if result.throughput.is_some() || !result.loss.is_empty() {
+                results.push(result);
+            }
+            done?;
+            if self.stop.load(Relaxed) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns early when the user wants an end.
+    fn size(&self, result: &mut SizeResult) -> Result<(), Failure> {
+        let (size, line_pps) = (result.size, result.line_pps);
+        let part = self.args.resolution / 100.0;
+        let duration = Duration::from_nanos(self.args.trial);
+        let load = Load { size, rate_pps: None, packets: None, duration };
+        let at = |pps: f64| Load { rate_pps: Some(pps), ..load };
+        let mut highest_pps = line_pps;
+        if self.args.wants(Test::Throughput) || self.args.wants(Test::Latency) {
+            let mut trial = |pps: f64| self.trial("throughput", at(pps));
+            result.throughput = search::throughput(line_pps, part, &mut trial)?;
+            let Some(found) = &result.throughput else { return Ok(()) };
+            highest_pps = found.offered_most_pps.min(line_pps);
+            if self.args.wants(Test::Latency) && found.pps > 0.0 {
+                result.latency = self.trial("latency", at(found.pps))?;
+                if result.latency.is_none() {
+                    return Ok(());
+                }
+            }
+        }
+        if self.args.wants(Test::Loss) {
+            let mut trial = |pps: f64| self.trial("loss", at(pps));
+            if !search::loss_curve(highest_pps, &mut trial, &mut result.loss)? {
+                return Ok(());
+            }
+        }
+        if self.args.wants(Test::BackToBack) {
+            let seconds = BURST_SECONDS.min(duration.as_secs_f64());
+            let most = (highest_pps * seconds).max(1.0) as u64;
+            // However slowly they are sent: the number of frames ends it.
+            let duration = Duration::from_secs_f64(seconds * 100.0);
+            let mut trial = |frames: u64| {
+                let load = Load { packets: Some(frames), duration, ..load };
+                let done = self.trial("back-to-back", load)?;
+                Ok(done.map(|done| done.lost == 0 && done.sent == frames))
+            };
+            result.back_to_back = search::back_to_back(most, part, &mut trial)?;
+        }
+        Ok(())
+    }
+
+    /// One trial, told about; `None` when the user wants an end.
+    fn trial(&self, test: &str, load: Load) -> Result<Option<Trial>, Failure> {
+        if self.stop.load(Relaxed) {
+            return Ok(None);
+        }
+        let asked = match (load.rate_pps, load.packets) {
+            (Some(pps), _) => rate_text(pps, "pps"),
+            (None, packets) => format!("{} at once", count_text(packets.unwrap_or(0))),
+        };
+        self.tell(&format!("{:>5} bytes, {test}: {asked} ...", load.size));
+        let done = self.tester.run(load)?;
+        if self.stop.load(Relaxed) {
+            self.tell(" ended\n");
+            return Ok(None);
+        }
+        let (offered, lost, sent) =
+            (rate_text(done.offered_pps, "pps"), count_text(done.lost), count_text(done.sent));
+        let fault = match done.lost_by_receiver {
+            0 => String::new(),
+            own => format!(", {} of them by {}", count_text(own), Limited::Receiver.name()),
+        };
+        self.tell(&format!(" {offered} offered, {lost} of {sent} lost{fault}\n"));
+        Ok(Some(done))
+    }
+
+    fn tell(&self, text: &str) {
+        if !self.args.quiet {
+            // Nobody there to be told is no reason to end.
+            let _ = std::io::stderr().lock().write_all(text.as_bytes());
+        }
+    }
+}

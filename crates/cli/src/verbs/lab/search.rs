@@ -1,0 +1,245 @@
+//! The searches of RFC 2544, over any device that a trial can be run on.
+//!
+//! ```text
+//!  0 ----- whole ......... lossy ----- line rate      a trial between the two moves one of them,
+//!            '-- until they are near -'               the first is at line rate
+//! ```
+
+use super::tester::Trial;
+use crate::failure::Failure;
+
+/// A trial that was asked for more than this much above what it offered, and lost nothing, says
+/// only that the device takes what was offered.
+const OFFERED: f64 = 0.99;
+
+/// Below this rate a device passes nothing.
+const LEAST_PPS: f64 = 10.0;
+
+/// Tenths of the highest rate that a loss curve has.
+const TENTHS: u32 = 10;
+
+/// Shorter bursts are not told apart.
+const LEAST_BURST: u64 = 16;
+
+/// What kept a result down other than the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Limited {
+    /// Less was offered than asked for.
+    Generator,
+    /// This program lost packets itself.
+    Receiver,
+}
+
+impl Limited {
+    /// The word in reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Generator => "generator-limited",
+            Self::Receiver => "receiver-limited",
+        }
+    }
+}
+
+/// The highest rate without loss.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Throughput {
+    /// Frames a second that were offered and came; 0 where even the least rate loses some.
+    pub(crate) pps: f64,
+    pub(crate) limited: Option<Limited>,
+    /// Trials that it took.
+    pub(crate) trials: u32,
+    /// The most that any of them offered, in frames a second.
+    pub(crate) offered_most_pps: f64,
+    /// Frames of the trial that found it.
+    pub(crate) frames: u64,
+}
+
+/// A point of the loss curve.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    /// Tenths of the highest rate.
+    pub(crate) tenths: u32,
+    pub(crate) trial: Trial,
+}
+
+/// The longest burst without loss.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Burst {
+    pub(crate) frames: u64,
+    /// Whether no longer one was tried.
+    pub(crate) is_longest_tried: bool,
+    pub(crate) trials: u32,
+}
+
+/// One trial at a rate, in frames a second; `None`: the user wants an end.
+pub(crate) type RateTrial<'a> = dyn FnMut(f64) -> Result<Option<Trial>, Failure> + 'a;
+
+/// Looks for the highest rate without loss up to `line_pps`, to a part of `resolution`.
+pub(crate) fn throughput(
+    line_pps: f64,
+    resolution: f64,
+    trial: &mut RateTrial<'_>,
+) -> Result<Option<Throughput>, Failure> {
+    let mut found = Throughput::default();
+    let (mut whole_pps, mut lossy_pps) = (0.0, line_pps);
+    // What the lowest trial with losses lost of its own, and how it was.
+    let mut is_receivers_fault = false;
+    let mut next_pps = line_pps;
+    loop {
+        let Some(done) = trial(next_pps)? else { return Ok(None) };
+        found.trials += 1;
+        found.offered_most_pps = found.offered_most_pps.max(done.offered_pps);
+        let is_first = found.trials == 1;
+        if done.lost == 0 {
+            whole_pps = next_pps;
+            (found.pps, found.frames) = (done.offered_pps.min(next_pps), done.sent);
+            if done.offered_pps < next_pps * OFFERED {
+                found.limited = Some(Limited::Generator);
+                return Ok(Some(found));
+            }
+            if is_first {
+                return Ok(Some(found));
+            }
+        } else {
+            lossy_pps = next_pps.min(done.offered_pps).max(LEAST_PPS);
+            is_receivers_fault = done.lost_by_receiver > 0;
+        }
+        if lossy_pps <= LEAST_PPS || lossy_pps - whole_pps <= lossy_pps * resolution {
+            found.limited = is_receivers_fault.then_some(Limited::Receiver);
+            return Ok(Some(found));
+        }
+        next_pps = lossy_pps.midpoint(whole_pps);
+        // What came of too much is near what would have come whole.
+        if is_first && done.received_pps() < lossy_pps * (1.0 - resolution) {
+            next_pps = done.received_pps().max(LEAST_PPS);
+        }
+    }
+}
+
+/// Trials from `highest_pps` down in tenths, until two in a row lose nothing.
+pub(crate) fn loss_curve(
+    highest_pps: f64,
+    trial: &mut RateTrial<'_>,
+    steps: &mut Vec<Step>,
+) -> Result<bool, Failure> {
+    for tenths in (1..=TENTHS).rev() {
+        let rate_pps = highest_pps * f64::from(tenths) / f64::from(TENTHS);
+        let Some(done) = trial(rate_pps)? else { return Ok(false) };
+        let is_whole = done.lost == 0;
+        let was_whole = steps.last().is_some_and(|step| step.trial.lost == 0);
+        steps.push(Step { tenths, trial: done });
+        if is_whole && was_whole {
+            break;
+        }
+    }
+    Ok(true)
+}
+
+/// Looks for the longest burst of up to `most` frames of which nothing is lost, to a part of
+/// `resolution`. A trial says whether its burst came whole.
+pub(crate) fn back_to_back(
+    most: u64,
+    resolution: f64,
+    trial: &mut dyn FnMut(u64) -> Result<Option<bool>, Failure>,
+) -> Result<Option<Burst>, Failure> {
+    let mut found = Burst::default();
+    let mut lossy = most;
+    let mut next = most;
+    loop {
+        let Some(is_whole) = trial(next)? else { return Ok(None) };
+        found.trials += 1;
+        match is_whole {
+            true => found.frames = next,
+            false => lossy = next,
+        }
+        if found.frames == most {
+            found.is_longest_tried = true;
+            return Ok(Some(found));
+        }
+        let near = ((lossy as f64 * resolution) as u64).max(LEAST_BURST);
+        if lossy - found.frames <= near {
+            return Ok(Some(found));
+        }
+        next = lossy.midpoint(found.frames);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A device that passes so many frames a second, and a generator that makes so many.
+    fn device(
+        passes_pps: f64,
+        makes_pps: f64,
+    ) -> impl FnMut(f64) -> Result<Option<Trial>, Failure> {
+        move |asked_pps: f64| {
+            let offered_pps = asked_pps.min(makes_pps);
+            let sent = offered_pps.round() as u64;
+            let received = sent.min(passes_pps as u64);
+            Ok(Some(Trial {
+                asked_pps: Some(asked_pps),
+                offered_pps,
+                seconds: 1.0,
+                sent,
+                received,
+                lost: sent - received,
+                ..Trial::default()
+            }))
+        }
+    }
+
+    #[test]
+    fn the_rate_is_found_to_the_resolution() {
+        for passes_pps in [100.0, 12_345.0, 700_000.0, 1e7] {
+            let mut trial = device(passes_pps, 2e7);
+            let found = throughput(14.88e6, 0.01, &mut trial).unwrap().unwrap();
+            let ratio = found.pps / passes_pps;
+            assert!((0.985..=1.001).contains(&ratio), "{passes_pps}: {found:?}");
+            assert!(found.limited.is_none() && found.trials < 20, "{found:?}");
+        }
+        let nothing = throughput(1e6, 0.01, &mut device(0.0, 1e7)).unwrap().unwrap();
+        assert_eq!(nothing.pps, 0.0);
+    }
+
+    #[test]
+    fn a_device_that_is_faster_than_the_generator_is_said_to_be_limited_by_that() {
+        let found = throughput(14.88e6, 0.01, &mut device(1e9, 14.03e6)).unwrap().unwrap();
+        assert_eq!(found.limited, Some(Limited::Generator), "the NUMA document's 9.88 Gbit/s");
+        assert_eq!((found.trials, found.pps), (1, 14.03e6));
+        let found = throughput(14.88e6, 0.01, &mut device(1e9, 14.80e6)).unwrap().unwrap();
+        assert_eq!(found.limited, None, "99.5% is enough");
+    }
+
+    #[test]
+    fn what_the_receiver_lost_is_said() {
+        let mut trial = device(5e5, 1e9);
+        let mut lossy = |pps: f64| {
+            let done = trial(pps)?;
+            Ok(done.map(|done| Trial { lost_by_receiver: done.lost, ..done }))
+        };
+        let found = throughput(1e6, 0.01, &mut lossy).unwrap().unwrap();
+        assert_eq!(found.limited, Some(Limited::Receiver));
+    }
+
+    #[test]
+    fn the_curve_ends_behind_two_trials_without_loss() {
+        let mut steps = Vec::new();
+        assert!(loss_curve(1e6, &mut device(6.5e5, 1e9), &mut steps).unwrap());
+        let tenths: Vec<u32> = steps.iter().map(|step| step.tenths).collect();
+        assert_eq!(tenths, [10, 9, 8, 7, 6, 5]);
+        assert!((steps[0].trial.loss_percent() - 35.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn the_longest_burst_is_found_or_said_to_be_longer() {
+        let mut buffer = |frames: u64| Ok(Some(frames <= 4_096));
+        let found = back_to_back(1_000_000, 0.01, &mut buffer).unwrap().unwrap();
+        assert!((4_040..=4_096).contains(&found.frames) && !found.is_longest_tried, "{found:?}");
+        let all = back_to_back(4_000, 0.01, &mut buffer).unwrap().unwrap();
+        assert_eq!(all, Burst { frames: 4_000, is_longest_tried: true, trials: 1 });
+        let none = back_to_back(4_000, 0.01, &mut |_| Ok(Some(false))).unwrap().unwrap();
+        assert_eq!(none.frames, 0);
+        assert_eq!(back_to_back(9, 0.01, &mut |_| Ok(None)).unwrap(), None);
+    }
+}

@@ -1,0 +1,105 @@
+//! `burstline replay`.
+
+use std::process::ExitCode;
+
+use burstline_engine::{GenerateOptions, Progress, Report, Source};
+use burstline_port::{
+    Address, InterfaceKey, OpenOptions, Rate, ReplayOptions, Routes, Timing, open_replay, open_sink,
+};
+use burstline_wire::rewrite::Rewrite;
+
+use super::generate::link_megabits;
+use crate::args::ReplayArgs;
+use crate::failure::Failure;
+use crate::placement::Workers;
+use crate::view::{Stream, View};
+use crate::{job, signals};
+
+/// Packets a second that a clock of nanoseconds can tell apart.
+const RATES: std::ops::RangeInclusive<f64> = 0.001..=1e9;
+
+/// Sends what files have.
+pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
+    let common = &args.job;
+    let stop = signals::stop_flag()?;
+    let (sinks, routes) = sinks(args);
+    let nobody = Workers { count: 0, name: "", log_bytes: 0 };
+    // One thread, placed for the first of them.
+    let threads = common.place_at(&sinks[..1], &nobody)?.threads;
+    let ports =
+        OpenOptions { filter: args.filter.clone().unwrap_or_default(), ..OpenOptions::default() };
+    if args.loops != 1 && args.files.iter().any(is_standard) {
+        return Err(Failure::usage("standard input can be played once only; leave out --loops"));
+    }
+    let how = ReplayOptions {
+        timing: timing(args, &sinks)?,
+        passes: (args.loops > 0).then_some(args.loops),
+        rewrite: Rewrite::new(args.rewrite.iter().cloned()),
+        routes: routes.clone(),
+    };
+    let source = open_replay(&args.files, how, &ports).map_err(burstline_engine::EngineError::from);
+    let source = Source::of(source?);
+    let options = GenerateOptions { limits: common.limits(), threads };
+    let progress = Progress::new(1);
+    let stream = if sinks.iter().any(is_standard) { Stream::Stderr } else { Stream::Stdout };
+    let mut view = View::new("replay", common, stream);
+    let mut about = None;
+    job::watch(&mut view, &progress, &stop, common.keep_privileges, || {
+        let open = || sinks.iter().map(|sink| open_sink(sink, &ports)).collect();
+        let played = burstline_engine::replay(source, &routes, open, &options, (&stop, &progress))?;
+        about = Some(played);
+        Ok(Report::default())
+    })?;
+    let Some(mut played) = about else { return Err(Failure::new("nothing was replayed")) };
+    let report = std::mem::take(&mut played.report);
+    job::conclude(&view.with_generated(played), &report, false)
+}
+
+fn is_standard(address: &Address) -> bool {
+    address.scheme() == "file" && address.target() == "-"
+}
+
+/// The sinks, each once, and which interface goes to which.
+fn sinks(args: &ReplayArgs) -> (Vec<Address>, Routes) {
+    let mut sinks = args.output.clone();
+    let mut rules = Vec::new();
+    for (key, sink) in &args.map {
+        let known = sinks.iter().position(|known| known == sink);
+        let number = known.unwrap_or_else(|| {
+            sinks.push(sink.clone());
+            sinks.len() - 1
+        });
+        rules.push((key.clone(), number));
+    }
+    if args.output.len() > 1 {
+        let numbered = 0..args.output.len();
+        rules.extend(numbered.map(|number| (InterfaceKey::Number(number), number)));
+    }
+    let rest = (args.output.len() == 1).then_some(0);
+    let is_live = |sink: &Address| ["afpacket", "xdp", "inject"].contains(&sink.scheme());
+    let ethernet_only = sinks.iter().map(is_live).collect();
+    (sinks, Routes::new(rules, rest, ethernet_only))
+}
+
+fn timing(args: &ReplayArgs, sinks: &[Address]) -> Result<Timing, Failure> {
+    let wrong = |what: &str| Failure::usage(format!("invalid value for '--rate': {what}"));
+    let rate = match (args.top_speed, args.rate) {
+        (true, _) => return Ok(Timing::TopSpeed),
+        (_, None) => return Ok(Timing::Original { speed: args.speed.unwrap_or(1.0) }),
+        (_, Some(rate)) => rate,
+    };
+    let link = match args.link {
+        Some(Rate::LineBits(bits)) if bits >= 1.0 => Some(bits),
+        Some(_) => return Err(Failure::usage("invalid value for '--link': it is as 10Gbit")),
+        None => link_megabits(&sinks[0]).map(|megabits| megabits as f64 * 1e6),
+    };
+    let rate = rate.of_link(link).ok_or_else(|| wrong("a part of what? say --link 10Gbit"))?;
+    match rate {
+        Rate::LineBits(bits) if args.link.is_some() && link.is_some_and(|link| bits > link) => {
+            Err(wrong("that is more than --link"))
+        }
+        Rate::Packets(pps) if !RATES.contains(&pps) => Err(wrong("it is from 0.001 to 1G")),
+        Rate::LineBits(bits) if bits < 1.0 => Err(wrong("it is at least 1 bit/s")),
+        rate => Ok(Timing::Fixed { rate, burst: args.burst }),
+    }
+}

@@ -1,0 +1,69 @@
+//! What there is to say of a bounce besides its ledger.
+
+use std::fmt::Write;
+
+use burstline_engine::Bounced;
+use burstline_port::{Rewrite, Touch};
+use serde_json::{Value, json};
+
+use super::words::count_text;
+
+/// As text.
+pub(super) fn text(text: &mut String, bounced: &Bounced) {
+    // Writing to a string does not fail, here and below.
+    let found = &bounced.treatment.found;
+    let packets = count_text(found.packets);
+    let _ = match bounced.treatment.touch {
+        Touch::None => Ok(()),
+        Touch::Headers => {
+            writeln!(text, "touched  headers of {packets} packets, {} IP", count_text(found.ip))
+        }
+        Touch::Payload => {
+            writeln!(text, "touched  all of {packets} packets, their bytes' sum {:#x}", found.sum)
+        }
+    };
+    for census in &bounced.frames {
+        let elsewhere = match census.elsewhere() {
+            0 => "all accounted for".to_owned(),
+            frames => format!("{frames} IN A DEVICE"),
+        };
+        let _ = writeln!(
+            text,
+            "frames   {}: {} to fill, {} received, {} here, {} to send, {} sent: {elsewhere}",
+            census.frames, census.fill, census.rx, census.ours, census.tx, census.completion
+        );
+    }
+}
+
+/// As JSON.
+pub(super) fn json(bounced: &Bounced) -> Value {
+    let (treatment, found) = (&bounced.treatment, &bounced.treatment.found);
+    let frames = bounced.frames.iter().map(|census| {
+        json!({
+            "frames": census.frames,
+            "fill": census.fill,
+            "rx": census.rx,
+            "held": census.ours,
+            "tx": census.tx,
+            "completion": census.completion,
+            "elsewhere": census.elsewhere(),
+        })
+    });
+    json!({
+        "touch": treatment.touch.name(),
+        "rewrite": rewrite(treatment.rewrite),
+        "touched": { "packets": found.packets, "ip": found.ip, "sum": found.sum },
+        "frames": frames.collect::<Vec<_>>(),
+    })
+}
+
+fn rewrite(rewrite: Rewrite) -> Value {
+    let colons = |address: [u8; 6]| address.map(|byte| format!("{byte:02x}")).join(":");
+    match rewrite {
+        Rewrite::None => Value::Null,
+        Rewrite::Swap => "swap".into(),
+        Rewrite::Set { source, destination } => {
+            format!("{},{}", colons(source), colons(destination)).into()
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Devices measured: a bridge of the kernel's, a cable that is cut, our own bounce.
+
+mod support;
+
+use std::fs;
+
+use burstline_testbed::{Bed, Program};
+use serde_json::Value;
+use support::live::wait_until;
+use support::{Directory, PROGRAM, other, run};
+
+/// A bed with a second cable, w0 to w1: the far host is the device between v1 and w1.
+fn bed_or_skip(test: &str) -> Option<Bed> {
+    let bed = Bed::or_skip(test)?;
+    bed.connect("w0", "w1", 1500).unwrap();
+    Some(bed)
+}
+
+fn bridge(bed: &Bed) {
+    for command in [
+        "link add br0 type bridge",
+        "link set v1 master br0",
+        "link set w1 master br0",
+        "link set br0 up",
+    ] {
+        let words: Vec<&str> = command.split(' ').collect();
+        bed.far.command("ip", &words).unwrap();
+    }
+}
+
+/// A rate at which the slowest machine loses nothing, and trials that take a moment.
+const GENTLE: [&str; 8] =
+    ["--tx", "v0", "--rx", "afpacket:w0?direction=in", "--link", "500kbit", "--trial", "100ms"];
+
+fn start(bed: &Bed, flags: &[&str], report: &str, said: &str) -> Program {
+    let script = format!("exec {PROGRAM} lab rfc2544 \"$@\" > {report} 2> {said}");
+    let arguments = [&["-c", &script, "sh"], &GENTLE[..], flags].concat();
+    bed.near.start("sh", &arguments, &[]).unwrap()
+}
+
+fn report(file: &str) -> Value {
+    serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
+}
+
+#[test]
+fn a_bridge_passes_all_and_the_table_and_the_json_say_so() {
+    let test = "a_bridge_passes_all_and_the_table_and_the_json_say_so";
+    let Some(bed) = bed_or_skip(test) else { return };
+    bridge(&bed);
+    let directory = Directory::new("lab-bridge");
+    let [json, said] = ["json", "said"].map(|name| directory.file(name));
+    let flags = ["--sizes", "64,1518", "--json"];
+    let (is_success, _) = start(&bed, &flags, &json, &said).finish().unwrap();
+    let said = fs::read_to_string(&said).unwrap();
+    assert!(is_success, "{said}");
+    let found = report(&json);
+    assert_eq!((&found["whole"], &found["trial_is_short"]), (&true.into(), &true.into()));
+    for (size, row) in [64, 1518].into_iter().zip(found["sizes"].as_array().unwrap()) {
+        assert_eq!(row["size"], size);
+        assert!(row["throughput"]["pps"].as_f64().unwrap() > 0.0, "{row}\n{said}");
+        assert!(row["latency_ns"]["percentiles"]["p99"].as_u64().unwrap() > 0, "{row}");
+        assert!(row["loss"].as_array().unwrap().len() >= 2, "{row}");
+        assert!(row["back_to_back"]["frames"].as_u64().unwrap() > 0, "{row}");
+    }
+    assert!(said.contains("64 bytes, throughput:") && said.contains("0 of "), "{said}");
+    let script = format!("{PROGRAM} lab rfc2544 \"$@\" --sizes 256 --tests throughput -q");
+    let arguments = [&["-c", &script, "sh"], &GENTLE[..]].concat();
+    let table = bed.near.command("sh", &arguments).unwrap();
+    assert!(table.contains("SHORTER than the 60 s") && table.contains("\ndone\n"), "{table}");
+}
+
+#[test]
+fn a_device_that_passes_nothing_has_no_throughput_and_an_interrupt_prints_what_is_done() {
+    let test = "a_device_that_passes_nothing_has_no_throughput";
+    let Some(bed) = bed_or_skip(test) else { return };
+    let directory = Directory::new("lab-nothing");
+    let [json, said] = ["json", "said"].map(|name| directory.file(name));
+    let flags = ["--sizes", "64", "--tests", "throughput,loss", "--json"];
+    assert!(start(&bed, &flags, &json, &said).finish().unwrap().0);
+    let row = &report(&json)["sizes"][0];
+    assert_eq!(row["throughput"]["pps"], 0.0, "{row}");
+    let curve = row["loss"].as_array().unwrap();
+    let all_lost = |step: &Value| step["lost"] == step["sent"] && step["lost_percent"] == 100.0;
+    assert!(curve.len() == 10 && curve.iter().all(all_lost), "{row}");
+    // In the middle of the second size.
+    let flags = ["--sizes", "64,128,256", "--tests", "throughput", "--json"];
+    let lab = start(&bed, &flags, &json, &said);
+    wait_until("the second size", || fs::read_to_string(&said).unwrap().contains("128 bytes"));
+    let process = lab.process_id().to_string();
+    assert_eq!(other("kill", &["-INT", &process]).unwrap().code, Some(0));
+    assert!(!lab.finish().unwrap().0, "it did not do all that it was asked for");
+    let found = report(&json);
+    assert_eq!(found["whole"], false);
+    assert_eq!(found["sizes"].as_array().unwrap().len(), 1, "{found}");
+}
+
+#[test]
+fn nonsense_is_refused() {
+    for (flags, word) in [
+        ("--tx lo --rx lo --sizes 63", "64 to 9018"),
+        ("--tx lo --rx lo --trial 0s", "a whole number from 1"),
+        ("--tx lo --rx lo --tests speed", "possible values"),
+        ("--tx lo --rx lo --resolution 0", "0.01 to 50"),
+        ("--tx null: --rx lo", "--link 10Gbit"),
+        ("--tx lo", "--rx"),
+    ] {
+        let refused =
+            run(&["lab", "rfc2544"].into_iter().chain(flags.split(' ')).collect::<Vec<_>>());
+        assert_eq!(refused.code, Some(2), "{flags}: {}", refused.stderr);
+        assert!(refused.stderr.contains(word), "{flags}: {}", refused.stderr);
+    }
+}

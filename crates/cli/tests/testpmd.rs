@@ -1,0 +1,89 @@
+//! Another sender and receiver: `dpdk-testpmd` over net_af_xdp gets what we send, and the reverse.
+
+mod support;
+
+use std::fs;
+
+use burstline_testbed::{Bed, FAR, Host, NEAR, Program};
+use support::live::{Live, wait_until};
+use support::{Directory, PROGRAM, assert_closed, is_root, last_object, other};
+
+const PACKETS: u64 = 5_000;
+
+/// The bed, where both programs can be had.
+fn bed_or_skip(test: &str) -> Option<Bed> {
+    if !is_root() {
+        eprintln!("skipped: {test}: AF_XDP needs root");
+        return None;
+    }
+    other("dpdk-testpmd", &["--version"])?;
+    Bed::or_skip(test)
+}
+
+/// Starts it on a host, without huge pages; returns once it forwards.
+fn start(host: &Host, interface: &str, mode: &str, output: &str) -> Program {
+    let script = format!(
+        "exec stdbuf -oL dpdk-testpmd --no-huge --no-pci --no-telemetry --no-shconf -m 128 \
+         --lcores 0@0,1@0 --vdev \
+         net_af_xdp0,iface={interface},start_queue=0,queue_count=1,busy_budget=0 -- \
+         --forward-mode={mode} --total-num-mbufs=16384 --stats-period=3600 --no-mlockall \
+         > \"$0\" 2>&1"
+    );
+    let program = host.start("sh", &["-c", &script, output], &[]).unwrap();
+    wait_until("testpmd forwards", || text(output).contains("Port statistics"));
+    program
+}
+
+fn text(output: &str) -> String {
+    String::from_utf8_lossy(&fs::read(output).unwrap_or_default()).into_owned()
+}
+
+/// Ends it, and returns a count of its totals.
+fn end(program: Program, output: &str, count: &str) -> u64 {
+    let process = program.process_id().to_string();
+    assert_eq!(other("kill", &["-INT", &process]).unwrap().code, Some(0));
+    program.finish().unwrap();
+    let text = text(output);
+    let (_, totals) = text.rsplit_once("Accumulated forward statistics").unwrap();
+    let (_, number) = totals.split_once(count).unwrap();
+    number.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn testpmd_receives_what_we_send_to_the_packet() {
+    let Some(bed) = bed_or_skip("testpmd_receives_what_we_send_to_the_packet") else { return };
+    let directory = Directory::new("testpmd-receives");
+    let output = directory.file("testpmd");
+    let testpmd = start(&bed.far, FAR, "rxonly", &output);
+    let packets = PACKETS.to_string();
+    for sink in ["xdp", "afpacket"] {
+        let to = format!("{sink}:{NEAR}");
+        let load = ["--packets", &packets, "--rate", "10k", "--size", "random:64-1518", "--json"];
+        let arguments = [&["generate", "-o", &to], &load[..]].concat();
+        let sent = last_object(&bed.near.command(PROGRAM, &arguments).unwrap());
+        assert_closed(&sent);
+        assert_eq!(sent["total"]["delivered"], PACKETS, "{sink}: {sent}");
+    }
+    assert_eq!(bed.far.counts(FAR).received, 2 * PACKETS);
+    // It polls: what the kernel has counted it soon has taken.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(end(testpmd, &output, "RX-packets:"), 2 * PACKETS);
+}
+
+#[test]
+fn we_receive_what_testpmd_sends_to_the_packet() {
+    let Some(bed) = bed_or_skip("we_receive_what_testpmd_sends_to_the_packet") else { return };
+    for source in [format!("xdp:{FAR}"), format!("afpacket:{FAR}?direction=in")] {
+        let directory = Directory::new("testpmd-sends");
+        let output = directory.file("testpmd");
+        let before = bed.near.counts(NEAR).sent;
+        let live = Live::start(&bed, &directory, &format!("count {source}"));
+        let testpmd = start(&bed.near, NEAR, "txonly", &output);
+        let given = end(testpmd, &output, "TX-packets:");
+        let sent = bed.near.counts(NEAR).sent - before;
+        live.interrupt();
+        let (_, report) = live.end();
+        assert!(sent > 0 && sent <= given, "{sent} {given}");
+        assert_eq!(report["total"]["offered"], sent, "{source}: {report}");
+    }
+}

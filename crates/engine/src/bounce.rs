@@ -1,0 +1,187 @@
+//! Bouncing, run to completion: what comes in by one port leaves by another, on one core.
+//!
+//! ```text
+//! worker 0:  crossing 0 (A > B)   pass: take, treat, hand on        one worker a direction,
+//! worker 1:  crossing 1 (B > A)   pass: take, treat, hand on        or one for several
+//! ```
+//!
+//! Between two `xdp:` ports a packet stays in the frame it came in; between others it is lent by
+//! the source and copied by the sink. Which it is, and who copies, the report says.
+//!
+//! Invariants:
+//! - N1: a crossing is run by one worker, which shares nothing with the others but the budget, the
+//!   flag and the progress counters.
+//! - N2: a row is a direction: offered by the port that packets come in by, delivered at the one
+//!   that they leave by, lost to a named cause at either.
+//! - N3: however the job ends, every crossing is finished, drained and closed: nothing is in flight
+//!   but what a limit on packets has left in a ring.
+
+mod carry;
+mod worker;
+
+use std::sync::atomic::AtomicBool;
+
+use burstline_port::{Address, Crossing, OpenOptions, Treatment, open_crossings};
+use burstline_sys::affinity;
+use burstline_sys::xdp::Census;
+
+use crate::budget::Budget;
+use crate::clock::JobClock;
+use crate::job::{self, Limits, Threads};
+use crate::report::Ending;
+use crate::stage::Usage;
+use crate::tally::{Span, Tally};
+use crate::{EngineError, PortReport, Progress, Report};
+use carry::Carry;
+use worker::{Done, Lane, Worker};
+
+/// What came of a bounce.
+#[derive(Debug)]
+pub struct Bounced {
+    /// The ledger, as of every job: a row a direction.
+    pub report: Report,
+    /// What was done with the packets, and found in them.
+    pub treatment: Treatment,
+    /// Where the frames of each direction were at the end, if packets stayed in theirs.
+    pub frames: Vec<Census>,
+}
+
+/// Opens the way from one port to another, and with `is_both` also the way back. A packet socket
+/// takes what the interface receives, unless its address says otherwise: what it sends itself would
+/// come back for ever.
+///
+/// # Errors
+/// What the ports say.
+pub fn open_bounce(
+    ends: [&Address; 2],
+    is_both: bool,
+    treatment: &Treatment,
+    options: &OpenOptions,
+) -> Result<Vec<Box<dyn Crossing>>, EngineError> {
+    if ends.iter().all(|end| end.scheme() == "xdp") {
+        return Ok(open_crossings(ends, is_both, treatment, options)?);
+    }
+    let ways = [Some([ends[0], ends[1]]), is_both.then_some([ends[1], ends[0]])];
+    let open = |[from, to]: [&Address; 2]| -> Result<Box<dyn Crossing>, EngineError> {
+        Ok(Box::new(Carry::open(from, to, treatment, options)?))
+    };
+    ways.into_iter().flatten().map(open).collect()
+}
+
+/// Runs crossings until they end, a limit is reached or `stop` is set: a thread for each, or, where
+/// fewer cores are named or there are, for several.
+///
+/// # Errors
+/// The threads could not be started, pinned or given their class. What goes wrong later is in the
+/// report's `errors`; other crossings go on to their end.
+pub fn bounce(
+    crossings: Vec<Box<dyn Crossing>>,
+    limits: &Limits,
+    threads: &Threads,
+    stop: &AtomicBool,
+    progress: &Progress,
+) -> Result<Bounced, EngineError> {
+    let cores = match threads.cores.len() {
+        0 => affinity::allowed_cores().map_or(1, |cores| cores.len()),
+        named => named,
+    };
+    let count = crossings.len().min(cores).max(1);
+    let usage_before = Usage::now();
+    let job = Job {
+        budget: Budget::new(limits.packets),
+        clock: JobClock::start(limits.duration_ns, stop),
+        threads,
+        progress,
+    };
+    let mut crews: Vec<Vec<Lane>> = (0..count).map(|_| Vec::new()).collect();
+    for (index, crossing) in crossings.into_iter().enumerate() {
+        crews[index % count].push(Lane::new(index, crossing));
+    }
+    progress.start(0);
+    let done = run(&job, crews)?;
+    Ok(conclude(&job, done, Usage::now().since(&usage_before)))
+}
+
+struct Job<'a> {
+    budget: Budget,
+    clock: JobClock<'a>,
+    threads: &'a Threads,
+    progress: &'a Progress,
+}
+
+fn stage_name(index: usize) -> String {
+    format!("bounce-{index}")
+}
+
+fn run(job: &Job<'_>, crews: Vec<Vec<Lane>>) -> Result<Vec<Done>, EngineError> {
+    std::thread::scope(|scope| {
+        let mut workers = Vec::new();
+        for (index, lanes) in crews.into_iter().enumerate() {
+            let work = move || Worker::new(job, index, lanes).map(Worker::run);
+            match job::spawn(scope, &stage_name(index), work) {
+                Ok(worker) => workers.push(worker),
+                Err(error) => {
+                    job.clock.break_off();
+                    return Err(error);
+                }
+            }
+        }
+        // Only now: a thread begins with the rights of the one that starts it.
+        let given_up = job.threads.drop_privileges().inspect_err(|_| job.clock.break_off());
+        let done = workers.into_iter().map(|worker| match worker.join() {
+            Ok(done) => done,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        let done = done.collect::<Result<_, _>>();
+        given_up.and(done)
+    })
+}
+
+fn conclude(job: &Job<'_>, done: Vec<Done>, usage: Usage) -> Bounced {
+    let elapsed_ns = job.clock.elapsed_ns();
+    let mut ending = Ending {
+        elapsed_ns,
+        usage,
+        empty_ns: 0,
+        span: Span::default(),
+        lost_first_second: 0,
+        bytes_copied: 0,
+    };
+    let (mut rows, mut stages, mut frames) = (Vec::new(), Vec::new(), Vec::new());
+    let mut treatment = Treatment::default();
+    for (index, worker) in done.iter().enumerate() {
+        let (mut through, mut lost) = (Tally::default(), 0);
+        for lane in &worker.lanes {
+            let (account, carried) = (lane.crossing.account(), lane.carried());
+            through.add(&carried);
+            lost += account.lost.missing();
+            ending.bytes_copied += account.bytes_copied;
+            ending.lost_first_second += lane.lost_first_second;
+            let name = &lane.crossing.info().name;
+            rows.push((lane.index, PortReport::new(name, &account, &carried, &Default::default())));
+            frames.extend(lane.crossing.census());
+            let found = lane.crossing.treatment();
+            let so_far = treatment.found;
+            treatment = Treatment { found: so_far.and(&found.found), ..found };
+        }
+        let mut stage = worker.cost.report(&stage_name(index), elapsed_ns, &through);
+        (stage.packets_in, stage.lost) = (through.packets + lost, lost);
+        stages.push(stage);
+        ending.empty_ns += worker.cost.empty_ns;
+    }
+    rows.sort_by_key(|(index, _)| *index);
+    let mut report = Report::new(rows.into_iter().map(|(_, row)| row).collect(), &ending);
+    report.stages = stages;
+    report.memory.node = done.first().and_then(|worker| worker.place.node);
+    report.poll = job.threads.poll;
+    report.placement.notes.clone_from(&job.threads.notes);
+    for worker in done {
+        report.placement.threads.push(worker.place);
+        for lane in worker.lanes {
+            report.hear_port(&*lane.crossing);
+            report.timestamp.source = lane.crossing.info().timestamps.name().to_owned();
+            report.errors.extend(lane.error);
+        }
+    }
+    Bounced { report, treatment, frames }
+}

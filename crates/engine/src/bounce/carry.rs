@@ -1,0 +1,208 @@
+//! A crossing between ports that have no frames in common: lent by the one, copied by the other.
+
+use std::os::fd::BorrowedFd;
+
+use burstline_log::{Burst, Meta, SCRATCH_PACKETS, Scratch};
+use burstline_port::{
+    Address, Capabilities, Carried, Crossing, Loss, OpenOptions, Port, PortAccount, PortError,
+    PortInfo, PortState, Received, Treatment, open_sink, open_source,
+};
+
+use crate::capture::tail::Tail;
+use crate::tally::{Span, Tally, tally};
+
+/// Source and sink of one direction.
+pub(super) struct Carry {
+    info: PortInfo,
+    source: Box<dyn Port>,
+    sink: Box<dyn Port>,
+    scratch: Scratch,
+    way: Way,
+}
+
+/// What happens between the two.
+struct Way {
+    treatment: Treatment,
+    rewritten: Rewritten,
+    given: Given,
+}
+
+/// Where packets are rewritten, and their descs: the source's are not ours to write.
+#[derive(Default)]
+struct Rewritten {
+    bytes: Vec<u8>,
+    scratch: Scratch,
+    bytes_copied: u64,
+    too_short: u64,
+}
+
+/// What the sink was given.
+struct Given {
+    /// Of it, what it has not lost since.
+    taken: Tally,
+    lost: u64,
+    tail: Tail,
+}
+
+impl Carry {
+    pub(super) fn open(
+        from: &Address,
+        to: &Address,
+        treatment: &Treatment,
+        options: &OpenOptions,
+    ) -> Result<Self, PortError> {
+        let source = open_source(&inward(from)?, options)?;
+        let sink = open_sink(to, options)?;
+        let (comes, goes) = (source.info(), sink.info());
+        let capabilities = Capabilities {
+            can_drain: comes.capabilities.can_drain,
+            is_finite: comes.capabilities.is_finite,
+            ..Capabilities::default()
+        };
+        let info = PortInfo {
+            name: format!("{} > {}", comes.name, goes.name),
+            capabilities,
+            timestamps: comes.timestamps,
+        };
+        let given = Given { taken: Tally::default(), lost: 0, tail: Tail::new() };
+        let way = Way { treatment: *treatment, rewritten: Rewritten::default(), given };
+        Ok(Self { info, source, sink, scratch: Scratch::new(), way })
+    }
+}
+
+/// Packet sockets see what is sent by their interface, too: without those, unless asked for.
+fn inward(address: &Address) -> Result<Address, PortError> {
+    if address.scheme() != "afpacket" || address.parameter("direction").is_some() {
+        return Ok(address.clone());
+    }
+    let separator = if address.parameters().is_empty() { '?' } else { '&' };
+    Ok(format!("{address}{separator}direction=in").parse()?)
+}
+
+impl Way {
+    /// Hands a burst to the sink.
+    fn pass(&mut self, burst: &Burst<'_>, sink: &mut dyn Port) -> Result<(), PortError> {
+        if self.treatment.writes_nothing() {
+            burst.packets().for_each(|packet| self.treatment.read(packet.bytes()));
+            return self.given.transmit(burst, sink);
+        }
+        let rewritten = self.rewritten.rewrite(burst, &mut self.treatment);
+        self.given.transmit(&rewritten, sink)
+    }
+}
+
+impl Rewritten {
+    fn rewrite(&mut self, burst: &Burst<'_>, treatment: &mut Treatment) -> Burst<'_> {
+        self.bytes.clear();
+        self.scratch.clear();
+        for packet in burst.packets() {
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(packet.bytes());
+            if treatment.apply(&mut self.bytes[start..]).is_err() {
+                self.bytes.truncate(start);
+                self.too_short += 1;
+                continue;
+            }
+            let (length, original) = (packet.length() as u32, packet.original_length() as u32);
+            let meta = Meta::new(packet.time_ns(), original, packet.port());
+            self.scratch.push(start as u32, length, &meta);
+            self.bytes_copied += u64::from(length);
+        }
+        self.scratch.burst(&self.bytes, burst.first_packet())
+    }
+}
+
+impl Given {
+    fn transmit(&mut self, burst: &Burst<'_>, sink: &mut dyn Port) -> Result<(), PortError> {
+        self.taken.add(&tally(burst, &mut Span::default()));
+        for packet in burst.packets() {
+            self.tail.push(packet.port(), packet.length(), packet.original_length());
+        }
+        let taken = sink.transmit(burst);
+        if taken.as_ref().is_ok_and(|&taken| taken == burst.len() as u64) {
+            return Ok(());
+        }
+        self.settle(sink);
+        taken.map(drop)
+    }
+
+    /// Takes over what the sink says it has lost since the last time.
+    fn settle(&mut self, sink: &dyn Port) {
+        let lost = sink.account().lost.total();
+        for _ in self.lost..lost {
+            if let Some((_, one)) = self.tail.take_back() {
+                self.taken.remove(&one);
+            }
+        }
+        self.lost = lost;
+    }
+}
+
+impl Port for Carry {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    fn finish(&mut self) -> Result<(), PortError> {
+        self.source.finish()
+    }
+
+    fn account(&self) -> PortAccount {
+        let (mut account, sink) = (self.source.account(), self.sink.account());
+        account.lost.merge(&sink.lost);
+        if self.way.rewritten.too_short > 0 {
+            account.lost.add(Loss::TooShort, self.way.rewritten.too_short);
+        }
+        account.in_flight += sink.in_flight;
+        account.truncated += sink.truncated;
+        account.bytes_copied += sink.bytes_copied + self.way.rewritten.bytes_copied;
+        account.notes.extend(sink.notes);
+        account.notes_omitted += sink.notes_omitted;
+        account.is_damaged |= sink.is_damaged;
+        let copies = match self.way.treatment.writes_nothing() {
+            true => "each packet is copied once, into the sink",
+            false => "each packet is copied twice: to be rewritten, and into the sink",
+        };
+        account.notes.push(copies.to_owned());
+        account
+    }
+
+    fn wait(&self, timeout_ns: u64) -> Option<bool> {
+        self.source.wait(timeout_ns)
+    }
+
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        self.source.readiness()
+    }
+}
+
+impl Crossing for Carry {
+    fn pass(&mut self, budget: u64) -> Result<Received, PortError> {
+        let Self { source, sink, scratch, way, .. } = self;
+        let lent = source.lend(scratch, budget.min(SCRATCH_PACKETS as u64))?;
+        let (packets, state) = (lent.burst.len() as u64, lent.state);
+        if packets > 0 {
+            way.pass(&lent.burst, &mut **sink)?;
+            if state != PortState::Busy {
+                sink.flush()?;
+            }
+        }
+        Ok(Received { packets, state })
+    }
+
+    fn close(&mut self) -> Result<(), PortError> {
+        let finished = self.sink.finish();
+        self.way.given.settle(&*self.sink);
+        finished
+    }
+
+    fn carried(&self) -> Carried {
+        let in_flight = self.sink.account().in_flight;
+        let Tally { packets, bytes, .. } = self.way.given.taken;
+        Carried { packets: packets.saturating_sub(in_flight), bytes }
+    }
+
+    fn treatment(&self) -> Treatment {
+        self.way.treatment
+    }
+}

@@ -1,0 +1,159 @@
+//! What a sender brings home, and the report that comes of it.
+
+use burstline_port::{Losses, PortAccount};
+use hdrhistogram::Histogram;
+
+use super::lane::Lanes;
+use super::{Generated, Limit};
+use crate::job::Source;
+use crate::report::Ending;
+use crate::stage::{StageCost, Usage};
+use crate::tally::{Span, Tally};
+use crate::{EngineError, Latency, PortReport, Report};
+
+/// A rate that was reached to this part was kept: what is left is the first and the last packet.
+const KEPT: f64 = 0.99;
+
+/// What the thread brings home; what its sinks were given is theirs.
+pub(super) struct Sent {
+    pub(super) span: Span,
+    /// When the first packet was to be sent, and when the last one had been: monotonic clock.
+    pub(super) first_ns: Option<u64>,
+    pub(super) last_ns: u64,
+    /// Time that making packets took, and sending them.
+    pub(super) making_ns: u64,
+    pub(super) sending_ns: u64,
+    pub(super) lateness: Histogram<u64>,
+    pub(super) lost_first_second: u64,
+    pub(super) cost: StageCost,
+    pub(super) error: Option<EngineError>,
+}
+
+impl Default for Sent {
+    fn default() -> Self {
+        Self {
+            span: Span::default(),
+            first_ns: None,
+            last_ns: 0,
+            making_ns: 0,
+            sending_ns: 0,
+            lateness: crate::verify::histogram(),
+            lost_first_second: 0,
+            cost: StageCost::default(),
+            error: None,
+        }
+    }
+}
+
+impl Sent {
+    pub(super) fn conclude(
+        mut self,
+        stage: &'static str,
+        source: &Source,
+        lanes: &Lanes,
+        elapsed_ns: u64,
+        usage: Usage,
+    ) -> Generated {
+        let mut account = source.port.account();
+        // What was due and not made never was a packet.
+        account.offered -= std::mem::take(&mut account.in_flight);
+        let given: Vec<PortAccount> = lanes.all.iter().map(|lane| lane.sink.account()).collect();
+        let (copied, source_copied) =
+            (given.iter().map(|given| given.bytes_copied).sum::<u64>(), account.bytes_copied);
+        let source_lost = account.lost.total();
+        let offered = account.offered;
+        let rows = rows(source, account, lanes, &given);
+        let ending = Ending {
+            elapsed_ns,
+            usage,
+            empty_ns: 0,
+            span: self.span,
+            lost_first_second: self.lost_first_second,
+            bytes_copied: source_copied + copied,
+        };
+        let mut report = Report::new(rows, &ending);
+        let (ours, theirs) =
+            (lanes.made().packets, given.iter().map(|given| given.offered).sum::<u64>());
+        // Of one sink the row is by the source's count, of several each by its sink's.
+        let counted = if lanes.all.len() == 1 { ours } else { offered - source_lost };
+        if counted != theirs {
+            report.total.unaccounted += counted as i64 - theirs as i64;
+            report.notes.push(format!(
+                "packets given to the sink: {counted} by one count, {theirs} by another"
+            ));
+        }
+        let taken = lanes.taken();
+        let mut cost = self.cost.report(stage, elapsed_ns, &taken);
+        cost.packets_in = ours;
+        let mut lost = Losses::default();
+        given.iter().for_each(|given| lost.merge(&given.lost));
+        cost.lost = lost.total();
+        report.stages.push(cost);
+        report.hear(std::slice::from_ref(source));
+        lanes.all.iter().for_each(|lane| report.hear_port(&*lane.sink));
+        report.errors.extend(self.error.take());
+        let pacing = source.port.pacing();
+        // One packet has no rate.
+        let asked_pps = pacing.map(|pacing| pacing.packets_per_s).filter(|pps| *pps > 0.0);
+        let reached_pps = self.reached_pps(ours);
+        Generated {
+            stage,
+            report,
+            asked_pps,
+            reached_pps,
+            limit: asked_pps.filter(|asked| reached_pps < asked * KEPT).map(|_| self.limit(&lost)),
+            lateness: pacing.map(|_| Latency::of(&self.lateness)),
+        }
+    }
+
+    /// Each packet but the first is the end of an interval.
+    fn reached_pps(&self, made: u64) -> f64 {
+        let span_ns = self.first_ns.map_or(0, |first_ns| self.last_ns.saturating_sub(first_ns));
+        match span_ns {
+            0 => 0.0,
+            _ => made.saturating_sub(1).max(1) as f64 * 1e9 / span_ns as f64,
+        }
+    }
+
+    /// Whichever took longer; a sink that refused packets in any case.
+    fn limit(&self, lost: &Losses) -> Limit {
+        match lost.missing() > 0 || self.sending_ns > self.making_ns {
+            true => Limit::Sink,
+            false => Limit::Core,
+        }
+    }
+}
+
+/// A row of the source and its sink; or one for each of several sinks, and one for what the source
+/// gave to none.
+fn rows(
+    source: &Source,
+    account: PortAccount,
+    lanes: &Lanes,
+    given: &[PortAccount],
+) -> Vec<PortReport> {
+    let from = &source.port.info().name;
+    let row = |at: usize, account: PortAccount| {
+        let (lane, given) = (&lanes.all[at], &given[at]);
+        let name = format!("{from} > {}", lane.sink.info().name);
+        let mut taken = lane.taken;
+        let account = PortAccount { in_flight: given.in_flight, ..account };
+        taken.packets -= given.in_flight.min(taken.packets);
+        PortReport::new(&name, &account, &taken, &given.lost)
+    };
+    if given.len() == 1 {
+        return vec![row(0, account)];
+    }
+    let of_sink = |at: usize| PortAccount {
+        offered: given[at].offered,
+        truncated: given[at].truncated,
+        ..PortAccount::default()
+    };
+    let mut rows: Vec<PortReport> = (0..given.len()).map(|at| row(at, of_sink(at))).collect();
+    if account.lost.total() > 0 {
+        let offered = account.lost.total();
+        let kept = PortAccount { offered, lost: account.lost, ..PortAccount::default() };
+        rows.push(PortReport::new(from, &kept, &Tally::default(), &Losses::default()));
+    }
+    rows
+}

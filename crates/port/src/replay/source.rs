@@ -1,0 +1,360 @@
+//! The source: takes a batch out of the file, lends what is due of it.
+
+use std::collections::VecDeque;
+
+use burstline_log::{Meta, Packet, SCRATCH_PACKETS, Scratch};
+use burstline_sys::clock;
+use burstline_wire::headers::LinkType;
+use burstline_wire::rewrite::Rewrite;
+
+use super::routes::Destination;
+use super::timing::Spacing;
+use super::{ReplayOptions, Timing};
+use crate::opened::OpenedFiles;
+use crate::wrap::meta_of;
+use crate::{
+    Address, Capabilities, Lent, Loss, OpenOptions, Pacing, Port, PortAccount, PortError, PortInfo,
+    PortState, PortTable, TimestampSource, open_source,
+};
+
+/// How long a pipe that has nothing is left alone.
+const PIPE_NAP_NS: u64 = 1_000_000;
+
+/// Packets in [`Batch`] start at multiples of this, as in a log.
+const ALIGNMENT: usize = 16;
+
+/// A file while it is played.
+struct Playing {
+    port: Box<dyn Port>,
+    /// Its own interfaces: their numbers are the file's.
+    table: PortTable,
+    /// Which of the files it is.
+    file: usize,
+}
+
+/// One packet that waits for its time.
+struct Waiting {
+    offset: u32,
+    length: u32,
+    due_ns: u64,
+    meta: Meta,
+}
+
+/// Packets taken out of the file.
+#[derive(Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    waiting: VecDeque<Waiting>,
+}
+
+/// What becomes of an interface, and what is known of its packets.
+#[derive(Clone, Copy)]
+struct Place {
+    destination: Destination,
+    link: LinkType,
+}
+
+/// Plays files.
+pub(super) struct Replayer {
+    info: PortInfo,
+    files: Vec<Address>,
+    replay: ReplayOptions,
+    is_changing: bool,
+    options: OpenOptions,
+    /// Opened ahead.
+    ready: VecDeque<Playing>,
+    playing: Option<Playing>,
+    /// The next file to be opened again, and how many passes were begun.
+    next_file: usize,
+    passes: u64,
+    /// Packets decoded when the pass began: one without any is the last.
+    decoded_before_pass: u64,
+    /// Of each file, what becomes of its interfaces.
+    places: Vec<Vec<Place>>,
+    spacing: Spacing,
+    taken: Scratch,
+    batch: Batch,
+    /// When the first packet was due, by the monotonic clock and in ns since 1970.
+    began_ns: Option<(u64, u64)>,
+    first_due_ns: u64,
+    last_due_ns: u64,
+    /// Until then a pipe is left alone.
+    nap_until_ns: u64,
+    lent: u64,
+    /// What files said that are over, and what was lost here.
+    account: PortAccount,
+}
+
+impl Replayer {
+    pub(super) fn open(
+        files: &[Address],
+        replay: ReplayOptions,
+        options: &OpenOptions,
+    ) -> Result<Self, PortError> {
+        let Some(first) = files.first() else { return Err(crate::AddressError::Empty.into()) };
+        if let Some(address) = files.iter().find(|address| address.scheme() != "file") {
+            return Err(PortError::CannotReceive { port: format!("replay: {address}") });
+        }
+        let others = files.len() - 1;
+        let name = match others {
+            0 => first.to_string(),
+            _ => format!("{first} and {others} more"),
+        };
+        let capabilities = Capabilities {
+            can_lend: true,
+            can_wait: true,
+            is_finite: replay.passes.is_some(),
+            ..Capabilities::default()
+        };
+        let timestamps = match replay.timing {
+            Timing::TopSpeed => TimestampSource::File,
+            Timing::Original { .. } | Timing::Fixed { .. } => TimestampSource::Synthetic,
+        };
+        let mut this = Self {
+            info: PortInfo { name, capabilities, timestamps },
+            files: files.to_vec(),
+            is_changing: replay.rewrite != Rewrite::default(),
+            spacing: Spacing::new(replay.timing),
+            replay,
+            options: options.clone(),
+            ready: VecDeque::new(),
+            playing: None,
+            next_file: files.len(),
+            passes: 1,
+            decoded_before_pass: 0,
+            places: vec![Vec::new(); files.len()],
+            taken: Scratch::new(),
+            batch: Batch::default(),
+            began_ns: None,
+            first_due_ns: 0,
+            last_due_ns: 0,
+            nap_until_ns: 0,
+            lent: 0,
+            account: PortAccount::default(),
+        };
+        this.ready = (0..files.len()).map(|file| this.open_file(file)).collect::<Result<_, _>>()?;
+        // What is read again later is known not to be written.
+        this.options.files = OpenedFiles::default();
+        Ok(this)
+    }
+
+    fn open_file(&self, file: usize) -> Result<Playing, PortError> {
+        let table = PortTable::new();
+        let options = OpenOptions { table: table.clone(), ..self.options.clone() };
+        Ok(Playing { port: open_source(&self.files[file], &options)?, table, file })
+    }
+
+    /// The file to be played next; `None` when all is over.
+    fn next_playing(&mut self) -> Result<Option<Playing>, PortError> {
+        if let Some(playing) = self.ready.pop_front() {
+            return Ok(Some(playing));
+        }
+        if self.next_file == self.files.len() {
+            let is_last = self.replay.passes.is_some_and(|passes| self.passes >= passes);
+            let is_vain = self.account.offered == self.decoded_before_pass;
+            if is_last || is_vain {
+                return Ok(None);
+            }
+            self.passes += 1;
+            self.next_file = 0;
+            self.decoded_before_pass = self.account.offered;
+        }
+        let playing = self.open_file(self.next_file)?;
+        self.next_file += 1;
+        Ok(Some(playing))
+    }
+
+    /// Takes the next packets out of the files, if only one look at them gives any.
+    fn refill(&mut self) -> Result<PortState, PortError> {
+        let mut playing = match self.playing.take() {
+            Some(playing) => playing,
+            None => {
+                let Some(playing) = self.next_playing()? else { return Ok(PortState::Ended) };
+                self.spacing.begin_file();
+                playing
+            }
+        };
+        let mut taken = std::mem::take(&mut self.taken);
+        let outcome = self.take(&mut playing, &mut taken);
+        self.taken = taken;
+        if matches!(outcome, Ok(PortState::Ended)) {
+            self.retire(&playing);
+            return Ok(PortState::Busy);
+        }
+        self.playing = Some(playing);
+        outcome
+    }
+
+    fn take(&mut self, playing: &mut Playing, taken: &mut Scratch) -> Result<PortState, PortError> {
+        let lent = playing.port.lend(taken, SCRATCH_PACKETS as u64)?;
+        let (state, burst) = (lent.state, lent.burst);
+        for packet in burst.packets() {
+            let number = usize::from(packet.port());
+            while self.places[playing.file].len() <= number {
+                self.enter_interface(playing.file, &playing.table)?;
+            }
+            let place = self.places[playing.file][number];
+            match place.destination {
+                Destination::Port(port) => self.keep(&packet, place.link, port),
+                Destination::Nowhere => self.account.lost.add(Loss::Unmapped, 1),
+                Destination::WrongLink => self.account.lost.add(Loss::LinkMismatch, 1),
+            }
+        }
+        Ok(state)
+    }
+
+    /// Finds out about the next interface of a file.
+    #[cold]
+    fn enter_interface(&mut self, file: usize, table: &PortTable) -> Result<(), PortError> {
+        let number = self.places[file].len();
+        // The file has a packet of it, so it is there.
+        let Some(entry) = table.entries_from(number).into_iter().next() else {
+            return Err(PortError::CannotReceive { port: self.files[file].to_string() });
+        };
+        let destination = self.replay.routes.enter(number, &entry, &self.options.table);
+        let destination = destination.ok_or_else(|| PortError::TooManyInterfaces {
+            port: self.files[file].to_string(),
+            number: PortTable::MAX_ENTRIES,
+            most: PortTable::MAX_ENTRIES,
+        })?;
+        self.places[file].push(Place { destination, link: entry.link });
+        Ok(())
+    }
+
+    /// Puts a packet into the batch.
+    #[inline]
+    fn keep(&mut self, packet: &Packet<'_>, link: LinkType, port: u8) {
+        let mut meta = meta_of(packet);
+        meta.port = port;
+        let due_ns = self.spacing.due(meta.time_ns, meta.original_length);
+        let bytes = &mut self.batch.bytes;
+        let offset = bytes.len();
+        match self.is_changing {
+            true => self.replay.rewrite.append(link, packet.bytes(), bytes),
+            false => bytes.extend_from_slice(packet.bytes()),
+        }
+        let length = (bytes.len() - offset) as u32;
+        bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
+        // What was cut off stays cut off, whatever was put in or taken out.
+        let cut = meta.original_length.saturating_sub(packet.length() as u32);
+        meta.original_length = length + cut;
+        self.account.bytes_copied += u64::from(length);
+        self.batch.waiting.push_back(Waiting { offset: offset as u32, length, due_ns, meta });
+    }
+
+    /// Takes over what a file says that is over.
+    fn retire(&mut self, playing: &Playing) {
+        self.account = self.with(playing);
+    }
+
+    /// The account, with that of a file added.
+    fn with(&self, playing: &Playing) -> PortAccount {
+        let mut sum = self.account.clone();
+        let of_file = playing.port.account();
+        sum.offered += of_file.offered;
+        sum.lost.merge(&of_file.lost);
+        sum.in_flight += of_file.in_flight;
+        sum.truncated += of_file.truncated;
+        sum.bytes_copied += of_file.bytes_copied;
+        sum.is_damaged |= of_file.is_damaged;
+        sum.notes_omitted += of_file.notes_omitted;
+        let name = &playing.port.info().name;
+        for note in of_file.notes {
+            let note = if self.files.len() > 1 { format!("{name}: {note}") } else { note };
+            // Each pass meets the same damage.
+            if !sum.notes.contains(&note) {
+                sum.note(|| note);
+            }
+        }
+        sum
+    }
+
+    /// How long after the first packet it is now.
+    fn elapsed_ns(&mut self) -> u64 {
+        let now_ns = clock::monotonic_ns();
+        let (began_ns, _) = *self.began_ns.get_or_insert_with(|| (now_ns, clock::realtime_ns()));
+        now_ns - began_ns
+    }
+
+    fn next_due_ns(&self) -> Option<u64> {
+        self.batch.waiting.front().map(|waiting| waiting.due_ns)
+    }
+}
+
+impl Port for Replayer {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    /// Reads the clock once, and the file as its port does.
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
+        scratch.clear();
+        let first_packet = self.lent;
+        let mut idle = PortState::Busy;
+        if self.batch.waiting.is_empty() {
+            self.batch.bytes.clear();
+            idle = self.refill()?;
+        }
+        if self.batch.waiting.is_empty() {
+            if idle == PortState::Idle {
+                self.nap_until_ns = clock::monotonic_ns() + PIPE_NAP_NS;
+            }
+            return Ok(Lent { burst: scratch.burst(&[], first_packet), state: idle });
+        }
+        let is_paced = self.spacing.is_paced();
+        let elapsed_ns = if is_paced { self.elapsed_ns() } else { 0 };
+        let origin_ns = self.began_ns.map_or(0, |(_, origin_ns)| origin_ns);
+        let room = budget.min(SCRATCH_PACKETS as u64) as usize;
+        while scratch.len() < room
+            && let Some(waiting) =
+                self.batch.waiting.pop_front_if(|waiting| waiting.due_ns <= elapsed_ns)
+        {
+            let mut meta = waiting.meta;
+            if is_paced {
+                meta.time_ns = origin_ns.saturating_add(waiting.due_ns);
+            }
+            if self.lent == 0 {
+                self.first_due_ns = waiting.due_ns;
+            }
+            self.lent += 1;
+            self.last_due_ns = waiting.due_ns;
+            scratch.push(waiting.offset, waiting.length, &meta);
+        }
+        let state = match self.next_due_ns() {
+            Some(due_ns) if due_ns > elapsed_ns => PortState::Idle,
+            _ => PortState::Busy,
+        };
+        Ok(Lent { burst: scratch.burst(&self.batch.bytes, first_packet), state })
+    }
+
+    fn pacing(&self) -> Option<Pacing> {
+        if !self.spacing.is_paced() {
+            return None;
+        }
+        let span_ns = self.last_due_ns - self.first_due_ns;
+        let packets_per_s = match span_ns {
+            0 => 0.0,
+            _ => self.lent.saturating_sub(1) as f64 * 1e9 / span_ns as f64,
+        };
+        // Before the first packet, that is due at once.
+        let (began_ns, first_ns) = self.began_ns.unwrap_or((0, 0));
+        let next_ns = match self.next_due_ns() {
+            Some(due_ns) => began_ns.saturating_add(due_ns),
+            None => self.nap_until_ns,
+        };
+        Some(Pacing { packets_per_s, next_ns, origin_ns: first_ns.wrapping_sub(began_ns) })
+    }
+
+    fn account(&self) -> PortAccount {
+        let mut account = match &self.playing {
+            Some(playing) => self.with(playing),
+            None => self.account.clone(),
+        };
+        account.in_flight += self.batch.waiting.len() as u64;
+        account
+    }
+}

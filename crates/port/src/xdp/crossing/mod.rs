@@ -1,0 +1,248 @@
+//! A bounce between two queues: frames stay where they are.
+//!
+//! ```text
+//!   program of A -> rx ring -> look, rewrite -> tx ring of B -> completion ring of B -> fill ring
+//!       seen        in flight     named losses     in flight      carried, or refused
+//! ```
+//!
+//! `xdp:A[@QUEUE]` to `xdp:B[@QUEUE]`: without queues, queue i of A goes to queue i of B. Each pair
+//! of queues has a memory, two sockets and one program an interface; each direction is a
+//! [`Crossing`] of its own, to be run by one thread.
+//!
+//! What B takes late waits in A's rx ring, up to a quarter of the frames; beyond that it is lost to
+//! what holds B up, so that A goes on receiving.
+//!
+//! Who copies: nobody here. In zero-copy mode nobody at all; in copy mode the kernel, into the
+//! frame and out of it. A note says which it is.
+
+mod account;
+mod open;
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use burstline_sys::clock;
+use burstline_sys::xdp::{Census, Fate, Passage};
+
+use super::intake::Intake;
+use crate::live::{SHORTEST, Wait};
+use crate::watch::Watch;
+use crate::{
+    Carried, Crossing, Loss, Port, PortAccount, PortError, PortInfo, PortState, Received, Treatment,
+};
+pub use open::open_crossings;
+
+/// The most packets of a call: few enough to be in the cache from rx ring to tx ring, enough for
+/// the system call that sends them.
+const BATCH: u64 = 256;
+
+/// How long an exit that stands still is waited for at the end, in ns.
+const WAIT_NS: u64 = 100_000_000;
+
+/// One direction between two queues.
+pub(super) struct XdpCrossing {
+    info: PortInfo,
+    passage: Passage,
+    intake: Intake,
+    /// Of the interfaces packets come in by, and leave by.
+    entry: Watch,
+    exit: Watch,
+    treatment: Treatment,
+    /// Packets that may wait in the rx ring for room at the exit.
+    backlog: u32,
+    /// Packets taken from the rx ring.
+    taken: u64,
+    /// Packets given to the exit that were given up at the end.
+    given_up: u64,
+    /// Notes, and losses that were counted here.
+    account: PortAccount,
+}
+
+impl XdpCrossing {
+    /// Looks at both interfaces now and then. An entry that is gone is an end, not an error, until
+    /// all that it has delivered was passed on.
+    #[inline]
+    fn look(&mut self, now_ns: u64) -> Result<(), PortError> {
+        let Self { entry, exit, passage, account, .. } = self;
+        let failed = |watch: &Watch, error| PortError::Io {
+            action: "watch",
+            path: watch.name().into(),
+            error,
+        };
+        let looked = entry.look(now_ns, || passage.entry().link_state(), account);
+        if looked.map_err(|error| failed(entry, error))? {
+            self.intake.look();
+        }
+        let looked = exit.look(now_ns, || passage.exit().link_state(), account);
+        looked.map_err(|error| failed(exit, error))?;
+        match exit.is_gone() {
+            true => Err(gone(exit)),
+            false => Ok(()),
+        }
+    }
+
+    /// What packets are lost to that the exit has no room for.
+    fn held_up_by(&self) -> Loss {
+        let is_there = self.exit.interface().is_up && !self.exit.is_gone();
+        if is_there { Loss::TxRingFull } else { Loss::LinkDown }
+    }
+
+    /// Moves packets from the rx ring to the tx ring, and leaves up to `backlog` where they are if
+    /// there is no room. Returns how many it took.
+    #[inline]
+    fn move_packets(&mut self, budget: u64, backlog: u32) -> Result<u64, PortError> {
+        let Self { passage, treatment, exit, .. } = self;
+        let link = exit.interface();
+        let longest = link.mtu as usize + SHORTEST;
+        let (mut too_long, mut too_short) = (0, 0);
+        let passed = passage.pass(budget.min(BATCH) as u32, backlog, |packet| {
+            if packet.len() > longest && !link.admits(packet) {
+                too_long += 1;
+                return Fate::Drop;
+            }
+            match treatment.apply(packet) {
+                Ok(()) => Fate::Send,
+                Err(_) => {
+                    too_short += 1;
+                    Fate::Drop
+                }
+            }
+        })?;
+        self.taken += u64::from(passed.taken);
+        let held_up_by = self.held_up_by();
+        let lost = [
+            (Loss::TooLong, too_long),
+            (Loss::TooShort, too_short),
+            (held_up_by, u64::from(passed.full)),
+        ];
+        for (cause, packets) in lost {
+            if packets > 0 {
+                self.account.lost.add(cause, packets);
+            }
+        }
+        Ok(passed.taken.into())
+    }
+
+    /// Has the kernel send, and takes back what was sent.
+    fn send(&mut self) -> Result<(), PortError> {
+        let sent = self.passage.send();
+        self.passage.recycle()?;
+        if let Err(error) = sent {
+            // Is it because the interface is gone?
+            self.exit.look_at_once();
+            self.look(clock::monotonic_ns())?;
+            let path = self.exit.name().into();
+            return Err(PortError::Io { action: "send by", path, error });
+        }
+        Ok(())
+    }
+
+    /// What to say when nothing was taken.
+    #[cold]
+    fn state_when_empty(&mut self) -> Result<PortState, PortError> {
+        self.passage.wake_entry();
+        if self.passage.in_tx() > 0 || self.passage.in_rx() > 0 {
+            return Ok(PortState::Blocked);
+        }
+        let is_gone = self.entry.is_gone();
+        let ending = match is_gone {
+            true => Some(self.intake.counts()),
+            false => self.intake.settled(|| {
+                let now = self.reckon();
+                (now.accounted, now.counts)
+            }),
+        };
+        if let Some(counts) = ending.filter(|_| !self.intake.is_over()) {
+            self.intake.end(counts);
+            if is_gone {
+                return Err(gone(&self.entry));
+            }
+        }
+        Ok(if self.intake.is_over() { PortState::Ended } else { PortState::Idle })
+    }
+
+    /// Sends what is at the exit, for as long as that moves.
+    fn drain_exit(&mut self) -> Result<(), PortError> {
+        let mut wait = Wait::new(WAIT_NS);
+        loop {
+            let sent = self.send();
+            let counts = self.passage.counts();
+            if self.passage.in_exit() == 0 || sent.is_err() && self.passage.in_tx() > 0 {
+                return sent;
+            }
+            if !wait.pause(counts.completed + counts.refused, clock::monotonic_ns()) {
+                return sent;
+            }
+        }
+    }
+}
+
+fn gone(watch: &Watch) -> PortError {
+    PortError::InterfaceGone { interface: watch.name().to_owned() }
+}
+
+impl Port for XdpCrossing {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    /// Leaves what comes from now on to the host; what is in the ring may still be passed, up to
+    /// `Ended`.
+    fn finish(&mut self) -> Result<(), PortError> {
+        let Self { intake, passage, taken, .. } = self;
+        intake.leave(|| {
+            let kernel = passage.statistics().unwrap_or_default();
+            *taken + u64::from(passage.in_rx()) + kernel.dropped + kernel.ring_full
+        });
+        Ok(())
+    }
+
+    fn account(&self) -> PortAccount {
+        self.account_now()
+    }
+
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.passage.entry().as_fd())
+    }
+}
+
+impl Crossing for XdpCrossing {
+    /// One system call a call that took packets, in copy mode; every 50 ms a few, to look at the
+    /// interfaces.
+    fn pass(&mut self, budget: u64) -> Result<Received, PortError> {
+        self.look(clock::monotonic_ns())?;
+        let packets = self.move_packets(budget, self.backlog)?;
+        if packets > 0 || self.passage.in_exit() > 0 {
+            self.send()?;
+        }
+        let state = match packets {
+            0 if budget == 0 => PortState::Blocked,
+            0 => self.state_when_empty()?,
+            _ => PortState::Busy,
+        };
+        Ok(Received { packets, state })
+    }
+
+    fn close(&mut self) -> Result<(), PortError> {
+        let drained = self.drain_exit();
+        if self.passage.in_tx() > 0 {
+            // What waits for it in the rx ring waits in vain.
+            while self.move_packets(BATCH, 0)? > 0 {
+                self.passage.recycle()?;
+            }
+        }
+        self.give_up();
+        drained
+    }
+
+    fn carried(&self) -> Carried {
+        self.carried_now()
+    }
+
+    fn treatment(&self) -> Treatment {
+        self.treatment
+    }
+
+    fn census(&self) -> Option<Census> {
+        Some(self.passage.census())
+    }
+}

@@ -1,0 +1,161 @@
+//! From two addresses to crossings.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use burstline_sys::bpf::XdpMode;
+use burstline_sys::xdp::{Copying, Passage, PassageOptions, XdpInterface};
+use burstline_wire::headers::LinkType;
+
+use super::XdpCrossing;
+use crate::watch::Watch;
+use crate::xdp::attached::{Attached, Slot};
+use crate::xdp::guard;
+use crate::xdp::intake::Intake;
+use crate::xdp::settings::{self, Settings};
+use crate::{
+    Address, Capabilities, Crossing, OpenOptions, PortAccount, PortError, PortInfo,
+    TimestampSource, Treatment,
+};
+
+/// The parameters that an end may have.
+const KEYS: &[&str] = &["mode", "copy", "frames", "frame", "wakeup"];
+
+/// Opens the way from one interface to another, of `xdp:` both, and with `is_both` also the way
+/// back: a crossing for each direction of each pair of queues. `frames`, `frame`, `copy` and
+/// `wakeup` of the first address are those of both.
+///
+/// # Errors
+/// [`PortError`]: what is wrong with an address, what the guard or the kernel refuses.
+pub fn open_crossings(
+    [first, second]: [&Address; 2],
+    is_both: bool,
+    treatment: &Treatment,
+    options: &OpenOptions,
+) -> Result<Vec<Box<dyn Crossing>>, PortError> {
+    let ends = [End::parse(first)?, End::parse(second)?];
+    let is_one = ends[0].settings.interface == ends[1].settings.interface;
+    let mut wanted = passage_options(&ends[0].settings);
+    // What takes packets is an entry; an exit takes none unless its queue becomes ours.
+    let is_entry = [true, is_both || is_one];
+    for (end, is_entry) in ends.iter().zip(is_entry) {
+        if options.may_steal {
+            continue;
+        }
+        match guard::refuse_the_hosts_own(&end.interface.link, end.address) {
+            Err(_) if !is_entry && wanted.copying != Copying::Zero => {
+                wanted.copying = Copying::Copy;
+            }
+            outcome => outcome?,
+        }
+    }
+    let only = options.only.compile(&first.to_string(), LinkType::ETHERNET)?;
+    let mut passages = Vec::new();
+    for (from, to) in queue_pairs(&ends) {
+        let pair = [(&*ends[0].settings.interface, from), (&*ends[1].settings.interface, to)];
+        passages.extend(Passage::open(pair, is_both, &wanted)?);
+    }
+    let mut programs = Vec::new();
+    for end in &ends {
+        let name = &end.interface.link.name;
+        let entries = passages.iter().map(Passage::entry);
+        let slots: Vec<_> = entries
+            .filter(|entry| entry.interface().link.name == *name)
+            .map(|entry| Slot {
+                queue: entry.queue(),
+                socket: entry.as_fd(),
+                is_zero_copy: entry.is_zero_copy(),
+            })
+            .collect();
+        let is_known = programs.iter().any(|(known, _)| *known == name);
+        if !slots.is_empty() && !is_known {
+            let settings = &end.settings;
+            let attached = Attached::new(&end.interface, &slots, settings, only.as_ref())?;
+            programs.push((name, Arc::new(attached)));
+        }
+    }
+    let mut crossings: Vec<Box<dyn Crossing>> = Vec::new();
+    for passage in passages {
+        let name = &passage.entry().interface().link.name;
+        // There is one: it was an entry when programs were made.
+        let Some((_, attached)) = programs.iter().find(|(known, _)| *known == name) else {
+            continue;
+        };
+        crossings.push(Box::new(XdpCrossing::new(passage, Arc::clone(attached), treatment)));
+    }
+    Ok(crossings)
+}
+
+/// One address.
+struct End<'a> {
+    address: &'a Address,
+    settings: Settings,
+    interface: XdpInterface,
+}
+
+impl<'a> End<'a> {
+    fn parse(address: &'a Address) -> Result<Self, PortError> {
+        address.check_keys(KEYS)?;
+        let settings = Settings { timestamps: TimestampSource::Poll, ..settings::parse(address)? };
+        let interface = XdpInterface::by_name(&settings.interface)?;
+        Ok(Self { address, settings, interface })
+    }
+}
+
+fn passage_options(settings: &Settings) -> PassageOptions {
+    let default = PassageOptions::default();
+    PassageOptions {
+        frame_bytes: settings.socket.frame_bytes,
+        frames: settings.frames.unwrap_or(default.frames),
+        copying: settings.socket.copying,
+        needs_wakeup: settings.socket.needs_wakeup,
+        ..default
+    }
+}
+
+/// Which queue goes to which.
+fn queue_pairs(ends: &[End<'_>; 2]) -> Vec<(u32, u32)> {
+    match (ends[0].settings.queue, ends[1].settings.queue) {
+        (Some(from), to) => vec![(from, to.unwrap_or(from))],
+        (None, Some(to)) if ends[0].interface.queues == 1 => vec![(0, to)],
+        (None, _) => (0..ends[0].interface.queues).map(|queue| (queue, queue)).collect(),
+    }
+}
+
+impl XdpCrossing {
+    fn new(passage: Passage, attached: Arc<Attached>, treatment: &Treatment) -> Self {
+        let (from, to) = (passage.entry(), passage.exit());
+        let place = |end: &burstline_sys::xdp::QueueEnd| {
+            format!("xdp:{}@{}", end.interface().link.name, end.queue())
+        };
+        let mut account = PortAccount::default();
+        if attached.mode() == XdpMode::Generic {
+            attached.notes().iter().for_each(|note| account.note(|| note.clone()));
+        }
+        let who = match passage.is_zero_copy() {
+            true => "zero copy: frames stay where they are, and both devices work in them",
+            false => {
+                "frames stay where they are: no copy here; the kernel copies each packet into its \
+                 frame and out of it (copy mode)"
+            }
+        };
+        account.note(|| who.to_owned());
+        let info = PortInfo {
+            name: format!("{} > {}", place(from), place(to)),
+            capabilities: Capabilities { can_drain: true, ..Capabilities::default() },
+            timestamps: TimestampSource::Poll,
+        };
+        Self {
+            info,
+            entry: Watch::new(&from.interface().link),
+            exit: Watch::new(&to.interface().link),
+            intake: Intake::new(attached, from.queue()),
+            treatment: *treatment,
+            backlog: passage.census().frames / 4,
+            passage,
+            taken: 0,
+            given_up: 0,
+            account,
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! How many packets came by a queue: what the program has counted there, and what of it is known
+//! to have arrived.
+//!
+//! While packets arrive, some are on their way from the program to the ring: the last few that it
+//! has seen. Its count ran through all values since the last look but one; so if what is accounted
+//! for is one of them, then at that moment it was exact.
+
+use std::sync::Arc;
+
+use burstline_sys::clock;
+
+use super::attached::{Attached, QueueCounts};
+
+/// How long packets may take from the program to the ring, in ns: the rest of a softirq.
+const ARRIVAL_NS: u64 = 10_000_000;
+
+/// How long after the end packets may still be on their way, in ns.
+const SETTLING_NS: u64 = 1_000_000_000;
+
+/// The program's word on one queue.
+pub(super) struct Intake {
+    attached: Arc<Attached>,
+    queue: u32,
+    /// When it was asked to finish, in ns of the monotonic clock.
+    stopped_ns: Option<u64>,
+    /// Packets that the program had seen by the last look but one, or when it was asked to finish:
+    /// they have arrived.
+    arrived: u64,
+    seen_at_last_look: u64,
+    /// What the program has counted, once that is over.
+    at_end: Option<QueueCounts>,
+}
+
+impl Intake {
+    pub(super) fn new(attached: Arc<Attached>, queue: u32) -> Self {
+        let (arrived, seen_at_last_look) = (0, 0);
+        Self { attached, queue, stopped_ns: None, arrived, seen_at_last_look, at_end: None }
+    }
+
+    pub(super) fn attached(&self) -> &Attached {
+        &self.attached
+    }
+
+    /// What the program has counted. Cost: two loads a core.
+    pub(super) fn counts(&self) -> QueueCounts {
+        self.at_end.unwrap_or_else(|| self.attached.counts(self.queue))
+    }
+
+    /// To be called at each look at the interface.
+    pub(super) fn look(&mut self) {
+        self.arrived = self.seen_at_last_look;
+        self.seen_at_last_look = self.counts().seen;
+    }
+
+    /// How many were offered, when `accounted` packets are.
+    pub(super) fn offered(&self, accounted: u64) -> u64 {
+        let seen = self.counts().seen;
+        let arrived = if self.at_end.is_some() { seen } else { self.arrived };
+        accounted.clamp(arrived, seen)
+    }
+
+    /// Leaves what comes from now on to the host, and waits until what the program has seen so far
+    /// is accounted for, or never will be: from then on that is `offered` also where nobody polls
+    /// to the end. `accounted`: what is, but for packets that were passed to the host.
+    pub(super) fn leave(&mut self, accounted: impl Fn() -> u64) {
+        self.stopped_ns.get_or_insert_with(clock::monotonic_ns);
+        self.attached.leave(self.queue);
+        let (seen, start_ns) = (self.counts().seen, clock::monotonic_ns());
+        let is_missing = || accounted() + self.counts().passed < seen;
+        while is_missing() && clock::monotonic_ns() - start_ns < ARRIVAL_NS {
+            std::thread::yield_now();
+        }
+        (self.arrived, self.seen_at_last_look) = (seen, seen);
+    }
+
+    /// The program's last counts, if it was asked to finish, and everything that it took is
+    /// accounted for: just those counts by which it is so, for where other queues need the
+    /// program it goes on counting. What the program has sent on its way arrives within the same
+    /// softirq; what has not after [`SETTLING_NS`] never will, and remains unaccounted for.
+    pub(super) fn settled(
+        &self,
+        accounted: impl Fn() -> (u64, QueueCounts),
+    ) -> Option<QueueCounts> {
+        let stopped_ns = self.stopped_ns?;
+        let (accounted, counts) = accounted();
+        let is_over = accounted == counts.seen || clock::monotonic_ns() - stopped_ns > SETTLING_NS;
+        is_over.then_some(counts)
+    }
+
+    /// It is over: these counts are the last.
+    pub(super) fn end(&mut self, counts: QueueCounts) {
+        self.at_end.get_or_insert(counts);
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.at_end.is_some()
+    }
+}

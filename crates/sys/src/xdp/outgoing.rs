@@ -1,0 +1,174 @@
+//! The way out of a queue: its tx ring, its completion ring, and the call that tells the kernel.
+//!
+//! Used by whoever sends: a [`Sender`](super::Sender) with frames of its own, a
+//! [`Passage`](super::Passage) with those that packets came in.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use libc::{c_int, xdp_desc};
+
+use super::ring::Ring;
+use super::system::RawSocket;
+
+/// Packets that the kernel sends in one call, instead of 32. Source: XDP_MAX_TX_SKB_BUDGET,
+/// include/uapi/linux/if_xdp.h; Linux 6.17.
+const MAX_TX_BUDGET: c_int = 9;
+
+/// What became of the packets so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SenderCounts {
+    /// Put into frames.
+    pub pushed: u64,
+    /// Frames that came back, those of refused packets among them.
+    pub completed: u64,
+    /// Packets that the driver dropped, by the kernel's word. Always 0 in zero-copy mode.
+    pub refused: u64,
+}
+
+/// Both rings, and what was counted. It knows no frames: whoever has it keeps account of them.
+pub(super) struct Outgoing {
+    // In this order: the rings go before the socket does.
+    tx: Ring<xdp_desc>,
+    completion: Ring<u64>,
+    socket: Arc<RawSocket>,
+    entries: u32,
+    is_zero_copy: bool,
+    is_always_told: bool,
+    counts: SenderCounts,
+    pushed_bytes: u64,
+    refused_bytes: u64,
+}
+
+impl Outgoing {
+    /// Asks for rings of `entries` entries, before the socket is bound.
+    pub(super) fn ask(socket: &RawSocket, entries: u32) -> io::Result<()> {
+        socket.set(libc::XDP_UMEM_COMPLETION_RING, &entries)?;
+        socket.set(libc::XDP_TX_RING, &entries)
+    }
+
+    /// Maps the rings that were asked for.
+    pub(super) fn map(
+        socket: &Arc<RawSocket>,
+        entries: u32,
+        needs_wakeup: bool,
+    ) -> io::Result<Self> {
+        let (at, fd) = (socket.offsets()?, socket.as_fd());
+        let tx = Ring::map(fd, libc::XDP_PGOFF_TX_RING as u64, at.tx, entries)?;
+        let completion = Ring::map(fd, libc::XDP_UMEM_PGOFF_COMPLETION_RING, at.cr, entries)?;
+        Ok(Self {
+            tx,
+            completion,
+            socket: Arc::clone(socket),
+            entries,
+            is_zero_copy: false,
+            is_always_told: !needs_wakeup,
+            counts: SenderCounts::default(),
+            pushed_bytes: 0,
+            refused_bytes: 0,
+        })
+    }
+
+    /// To be called once the socket is bound.
+    pub(super) fn begin(&mut self) {
+        self.is_zero_copy = self.socket.is_zero_copy().unwrap_or(false);
+        // Where the kernel does not know it, it takes 32 packets a call.
+        let _ = self.socket.set(MAX_TX_BUDGET, &self.entries);
+    }
+
+    pub(super) fn is_zero_copy(&self) -> bool {
+        self.is_zero_copy
+    }
+
+    /// How many packets may be pushed now, up to `wanted`. The kernel says late that it has read
+    /// some.
+    #[inline]
+    pub(super) fn room(&mut self, wanted: u32) -> u32 {
+        self.tx.room(wanted)
+    }
+
+    /// Puts a packet into the ring, which must have room.
+    #[inline]
+    pub(super) fn push(&mut self, addr: u64, len: u32) {
+        self.tx.push(xdp_desc { addr, len, options: 0 });
+        self.counts.pushed += 1;
+        self.pushed_bytes += u64::from(len);
+    }
+
+    /// Lets the kernel see what was pushed, and tells it to send, if it wants to be told, until it
+    /// has taken all or takes no more now. True: it has taken all.
+    ///
+    /// # Errors
+    /// What the kernel says, `ENXIO` when the interface is gone. One that is down is no error:
+    /// nothing is taken.
+    pub(super) fn send(&mut self) -> io::Result<bool> {
+        self.tx.publish();
+        loop {
+            let before = self.tx.unread();
+            if before == 0 || !(self.is_always_told || self.tx.needs_wakeup()) {
+                return Ok(before == 0);
+            }
+            let code = match self.socket.kick_send() {
+                Ok(()) => return Ok(self.tx.unread() == 0),
+                Err(error) => error.raw_os_error(),
+            };
+            match code {
+                // One packet, dropped by the driver; it stopped there.
+                Some(libc::EBUSY) if !self.is_zero_copy => {
+                    self.counts.refused += 1;
+                    self.refused_bytes += self.tx.last_read().map_or(0, |desc| desc.len.into());
+                }
+                // It has handled as many as it does in a call, or it cannot go on now.
+                Some(libc::EAGAIN | libc::EBUSY | libc::EINTR) if self.tx.unread() < before => {}
+                Some(libc::EAGAIN | libc::EBUSY | libc::EINTR) => return Ok(false),
+                Some(libc::ENOBUFS | libc::ENOMEM | libc::ENETDOWN) => return Ok(false),
+                code => return Err(io::Error::from_raw_os_error(code.unwrap_or(libc::EIO))),
+            }
+        }
+    }
+
+    /// Takes addresses back whose packets were sent or refused, and gives each to `each`, until
+    /// that returns false. Returns how many, or the address that was not wanted.
+    #[inline]
+    pub(super) fn reclaim(&mut self, mut each: impl FnMut(u64) -> bool) -> Result<u32, u64> {
+        let count = self.completion.filled(u32::MAX);
+        for _ in 0..count {
+            let address = self.completion.pop();
+            if !each(address) {
+                return Err(address);
+            }
+        }
+        self.completion.give_back();
+        self.counts.completed += u64::from(count);
+        Ok(count)
+    }
+
+    pub(super) fn counts(&self) -> SenderCounts {
+        self.counts
+    }
+
+    /// Packets that the kernel has not even taken from the ring.
+    pub(super) fn waiting(&self) -> u32 {
+        self.tx.unread()
+    }
+
+    /// Frames that have come back and were not reclaimed yet.
+    pub(super) fn returned(&self) -> u32 {
+        self.completion.peek().count() as u32
+    }
+
+    /// Bytes of the packets that were pushed, those of the refused ones apart, and those of the
+    /// newest `packets`: up to as many as the ring has entries.
+    pub(super) fn bytes(&self, packets: u32) -> SentBytes {
+        let newest = self.tx.newest(packets).map(|desc| u64::from(desc.len)).sum();
+        SentBytes { pushed: self.pushed_bytes, refused: self.refused_bytes, newest }
+    }
+}
+
+/// What [`Outgoing::bytes`] says.
+pub(super) struct SentBytes {
+    pub(super) pushed: u64,
+    pub(super) refused: u64,
+    pub(super) newest: u64,
+}

@@ -1,0 +1,164 @@
+//! Packets with other addresses: what a capture needs before it can be sent somewhere else.
+//!
+//! ```text
+//! | destination | source | tag | type | IP: source, destination | TCP, UDP: checksum | ...
+//!   dst-mac=      src-mac=  vlan=          src-ip=  dst-ip=  ip=   updated, or checksums: renewed
+//! ```
+//!
+//! Checksums that cover an address are updated with it, by the difference alone: one that was wrong
+//! stays wrong, and what is cut off need not be there. A capture of what its own host sent may have
+//! checksums that only the card would have filled in; [`Rule::Checksums`] computes all anew.
+//!
+//! Only the outermost IP header is changed: neither what a tunnel carries, nor ARP, nor the packet
+//! that an ICMP error quotes. With an IPv6 routing header the last address is not looked for.
+//!
+//! Invariant R1: bytes that no rule names stay as they are, and their order, too.
+
+mod rule;
+
+#[cfg(test)]
+mod tests;
+
+pub use rule::{AddressMap, Direction, Rule, RuleError, VlanChange};
+
+use crate::checksum::{ipv4_header, renew, sendable, transport_field, updated};
+use crate::headers::{Headers, LinkType, Network, ether_type, parse, protocol};
+
+/// Bytes of the two link addresses.
+const ADDRESSES: usize = 12;
+/// Bytes of a VLAN tag.
+const TAG: usize = 4;
+
+/// What to change. The default changes nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rewrite {
+    source: Option<[u8; 6]>,
+    destination: Option<[u8; 6]>,
+    vlan: Option<VlanChange>,
+    maps: Vec<AddressMap>,
+    is_renewing: bool,
+}
+
+impl Rewrite {
+    /// One that follows all of `rules`: of those about the same field the last, and of address maps
+    /// the first that an address is in.
+    #[must_use]
+    pub fn new(rules: impl IntoIterator<Item = Rule>) -> Self {
+        let mut this = Self::default();
+        for rule in rules {
+            match rule {
+                Rule::SourceMac(address) => this.source = Some(address),
+                Rule::DestinationMac(address) => this.destination = Some(address),
+                Rule::Vlan(change) => this.vlan = Some(change),
+                Rule::Addresses(map) => this.maps.push(map),
+                Rule::Checksums => this.is_renewing = true,
+            }
+        }
+        this
+    }
+
+    /// Appends `packet` to `out` as it is to be.
+    ///
+    /// Cost: a copy; a parse where IP is concerned; a pass over the bytes where checksums are
+    /// computed anew.
+    pub fn append(&self, link: LinkType, packet: &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
+        let is_ethernet = link == LinkType::ETHERNET && packet.len() >= ADDRESSES + 2;
+        if is_ethernet {
+            self.append_link(packet, out);
+        } else {
+            out.extend_from_slice(packet);
+        }
+        if self.maps.is_empty() && !self.is_renewing {
+            return;
+        }
+        let packet = &mut out[start..];
+        let headers = parse(link, packet);
+        self.map_addresses(&headers, packet);
+        if self.is_renewing {
+            renew(&headers, packet);
+        }
+    }
+
+    /// Appends a frame with its link header as it is to be.
+    fn append_link(&self, packet: &[u8], out: &mut Vec<u8>) {
+        let (addresses, rest) = packet.split_at(ADDRESSES);
+        let (destination, source) = addresses.split_at(6);
+        out.extend_from_slice(self.destination.as_ref().map_or(destination, |address| address));
+        out.extend_from_slice(self.source.as_ref().map_or(source, |address| address));
+        let kind = u16::from_be_bytes([rest[0], rest[1]]);
+        let is_tag = [ether_type::VLAN, ether_type::SERVICE_VLAN, ether_type::OLD_STACKED_VLAN]
+            .contains(&kind);
+        let is_tagged = is_tag && rest.len() >= TAG;
+        match self.vlan {
+            Some(VlanChange::Strip) if is_tagged => out.extend_from_slice(&rest[TAG..]),
+            Some(VlanChange::Set(id)) if is_tagged => {
+                let control = u16::from_be_bytes([rest[2], rest[3]]) & 0xf000 | id;
+                out.extend_from_slice(&rest[..2]);
+                out.extend_from_slice(&control.to_be_bytes());
+                out.extend_from_slice(&rest[TAG..]);
+            }
+            Some(VlanChange::Set(id)) => {
+                out.extend_from_slice(&ether_type::VLAN.to_be_bytes());
+                out.extend_from_slice(&id.to_be_bytes());
+                out.extend_from_slice(rest);
+            }
+            Some(VlanChange::Strip) | None => out.extend_from_slice(rest),
+        }
+    }
+
+    fn map_addresses(&self, headers: &Headers, packet: &mut [u8]) {
+        let network = headers.network_offset as usize;
+        let (first, length) = match headers.network {
+            Network::Ipv4 => (network + 12, 4),
+            Network::Ipv6 => (network + 8, 16),
+            Network::Llc | Network::None | Network::Other => return,
+        };
+        for (at, direction) in
+            [(first, Direction::Source), (first + length, Direction::Destination)]
+        {
+            // By I2 of `headers` the fixed header is there.
+            let mut old = [0; 16];
+            old[..length].copy_from_slice(&packet[at..at + length]);
+            let old = &old[..length];
+            let mut new = [0; 16];
+            let new = &mut new[..length];
+            new.copy_from_slice(old);
+            if !self.maps.iter().any(|map| map.apply(direction, new)) {
+                continue;
+            }
+            packet[at..at + length].copy_from_slice(new);
+            update_checksums(headers, packet, old, new);
+        }
+    }
+}
+
+/// Updates the checksums that cover an address.
+fn update_checksums(headers: &Headers, packet: &mut [u8], old: &[u8], new: &[u8]) {
+    if ipv4_header(headers, packet).is_some() {
+        update(packet, headers.network_offset as usize + 10, |checksum| {
+            updated(checksum, old, new)
+        });
+    }
+    // That of ICMP for IPv4 covers no address; a later fragment has no transport header.
+    let Some(at) = transport_field(headers) else { return };
+    if headers.protocol == protocol::ICMP || headers.is_later_fragment() {
+        return;
+    }
+    let has_none = |checksum| checksum == 0 && headers.protocol == protocol::UDP;
+    let at = headers.transport_offset as usize + at;
+    if at + 2 <= headers.end as usize {
+        update(packet, at, |checksum| match has_none(checksum) {
+            true => checksum,
+            false => sendable(headers, updated(checksum, old, new)),
+        });
+    }
+}
+
+/// Changes the 16 bits at `at`, if they are there.
+fn update(packet: &mut [u8], at: usize, change: impl FnOnce(u16) -> u16) {
+    if let Some(field) = packet.get_mut(at..at + 2) {
+        let checksum = change(u16::from_be_bytes([field[0], field[1]]));
+        field.copy_from_slice(&checksum.to_be_bytes());
+    }
+}
