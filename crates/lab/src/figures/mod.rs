@@ -1,5 +1,6 @@
 //! The figures by name.
 
+mod bounce;
 mod capture_file;
 mod capture_live;
 mod count_file;
@@ -8,6 +9,7 @@ mod handoff;
 mod hash;
 mod idle;
 mod latency;
+mod send;
 mod sharing;
 mod startup;
 mod xdp_receive;
@@ -79,6 +81,10 @@ pub fn all() -> Vec<Entry> {
         Entry { name: "generate-log-64", measure: generate::fixed },
         Entry { name: "generate-log-64-flows", measure: generate::varied },
         Entry { name: "pacing", measure: generate::pacing },
+        Entry { name: "bounce-64", measure: bounce::against_testpmd::<60> },
+        Entry { name: "bounce-1514", measure: bounce::against_testpmd::<1514> },
+        Entry { name: "generate-xdp-testpmd", measure: send::xdp },
+        Entry { name: "generate-afpacket-trafgen", measure: send::afpacket },
         Entry { name: "startup-loss", measure: startup::measure },
     ]
 }
