@@ -8,6 +8,7 @@ mod generate;
 mod handoff;
 mod hash;
 mod idle;
+mod inject;
 mod latency;
 mod send;
 mod sharing;
@@ -85,6 +86,7 @@ pub fn all() -> Vec<Entry> {
         Entry { name: "bounce-1514", measure: bounce::against_testpmd::<1514> },
         Entry { name: "generate-xdp-testpmd", measure: send::xdp },
         Entry { name: "generate-afpacket-trafgen", measure: send::afpacket },
+        Entry { name: "inject-64", measure: inject::measure },
         Entry { name: "startup-loss", measure: startup::measure },
     ]
 }

@@ -30,6 +30,22 @@ impl CoreTime {
         Self::parse(&text, &core).ok_or_else(|| format!("/proc/stat has no {core}"))
     }
 
+    /// The same of both cores of a figure.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn of_both(cores: Cores) -> Result<Self, String> {
+        let swapped = Cores { producer: cores.consumer, consumer: cores.producer };
+        let mut both = Self::of_consumer(cores)?;
+        if cores.are_two() {
+            let other = Self::of_consumer(swapped)?;
+            both.user += other.user;
+            both.system += other.system;
+            both.interrupts += other.interrupts;
+        }
+        Ok(both)
+    }
+
     fn parse(text: &str, core: &str) -> Option<Self> {
         let mut lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
         let line = lines.find(|words| words.first() == Some(&core))?;
