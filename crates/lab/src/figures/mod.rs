@@ -1,5 +1,6 @@
 //! The figures by name.
 
+mod bounce;
 mod capture_file;
 mod capture_live;
 mod count_file;
@@ -7,7 +8,9 @@ mod generate;
 mod handoff;
 mod hash;
 mod idle;
+mod inject;
 mod latency;
+mod send;
 mod sharing;
 mod startup;
 mod xdp_receive;
@@ -81,6 +84,11 @@ pub fn all() -> Vec<Entry> {
         Entry { name: "generate-log-64", measure: generate::fixed },
         Entry { name: "generate-log-64-flows", measure: generate::varied },
         Entry { name: "pacing", measure: generate::pacing },
+        Entry { name: "bounce-64", measure: bounce::against_testpmd::<60> },
+        Entry { name: "bounce-1514", measure: bounce::against_testpmd::<1514> },
+        Entry { name: "generate-xdp-testpmd", measure: send::xdp },
+        Entry { name: "generate-afpacket-trafgen", measure: send::afpacket },
+        Entry { name: "inject-64", measure: inject::measure },
         Entry { name: "startup-loss", measure: startup::measure },
     ]
 }

@@ -17,10 +17,12 @@
 //!   its process: the reservation is taken back as soon as it is ready.
 
 mod contender;
+mod core_time;
 mod said;
 mod store;
 
 pub use contender::Contender;
+pub use core_time::CoreTime;
 pub use said::{Dumpcap, Ours, Tcpdump, Testpmd};
 pub use store::Store;
 
@@ -124,9 +126,23 @@ impl Road {
         load: Load,
         stop: &Arc<AtomicBool>,
     ) -> Result<Injected, String> {
+        self.inject_sized(receiver, load, FRAME_BYTES, stop)
+    }
+
+    /// As [`inject`](Self::inject), frames of `bytes` bytes.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn inject_sized(
+        &self,
+        receiver: Receiver,
+        load: Load,
+        bytes: usize,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Injected, String> {
         let stop = Arc::clone(stop);
         let injected = self.bed.far.run(move || {
-            let mut options = InjectorOptions::numbered(FAR, &Frames::new(0, FRAME_BYTES));
+            let mut options = InjectorOptions::numbered(FAR, &Frames::new(0, bytes));
             options.receiver = receiver;
             inject_in_slices(&mut Injector::new(&options)?, load, &stop)
         });

@@ -129,17 +129,17 @@ impl XdpCrossing {
             format!("xdp:{}@{}", end.interface().link.name, end.queue())
         };
         let mut account = PortAccount::default();
-        if attached.mode() == XdpMode::Generic {
-            attached.notes().iter().for_each(|note| account.note(|| note.clone()));
-        }
-        let who = match passage.is_zero_copy() {
-            true => "zero copy: frames stay where they are, and both devices work in them",
-            false => {
-                "frames stay where they are: no copy here; the kernel copies each packet into its \
-                 frame and out of it (copy mode)"
-            }
-        };
-        account.note(|| who.to_owned());
+        let is_generic = attached.mode() == XdpMode::Generic;
+        let why = attached.notes().iter().filter(|_| is_generic);
+        why.for_each(|note| account.note(|| note.clone()));
+        let mode = if is_generic { "generic" } else { "native" };
+        account.note(|| match passage.is_zero_copy() {
+            true => "zero copy: frames stay where they are, both devices work in them".to_owned(),
+            false => format!(
+                "frames stay where they are, no copy here; the kernel copies each packet into its \
+                 frame and out of it ({mode} XDP, copy mode)"
+            ),
+        });
         let info = PortInfo {
             name: format!("{} > {}", place(from), place(to)),
             capabilities: Capabilities { can_drain: true, ..Capabilities::default() },

@@ -1,0 +1,139 @@
+//! Bouncing between two interfaces: `burstline bounce` against `dpdk-testpmd` in io mode over
+//! net_af_xdp, on the same two veth ends, the same injector on the other core.
+//!
+//! ```text
+//!   core 0: injector --> v1 [XDP] --> core 1: contender --> w1 ==veth==> w0: counted, nobody's
+//! ```
+//!
+//! What is compared is packets that came out at `w0`, by its own counter, for each second that core
+//! 1 was busy with anything, by `/proc/stat`: the program, its system calls, and the softirqs that
+//! its packets cause, which run on the core that sent them. A side has that core alone, and
+//! everything that happens there is for its packets; so softirqs count for both alike.
+//!
+//! Both sides look at both interfaces, since testpmd cannot do otherwise.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use burstline_testbed::{Amount, Receiver};
+
+use super::Context;
+use super::count_file::our_program;
+use crate::conditions::Conditions;
+use crate::contest::alternate;
+use crate::live::{Contender, CoreTime, Load, Road, missing};
+use crate::report::{Better, Figure, Outcome};
+use crate::statistics::Quartiles;
+
+const TIME: Duration = Duration::from_secs(2);
+const SMOKE_FRAMES: u64 = 500;
+
+/// One side's run.
+#[derive(Clone, Copy)]
+struct Run {
+    offered: u64,
+    bounced: u64,
+    core: CoreTime,
+    memory_bytes: u64,
+}
+
+/// `bounce-64` and `bounce-1514`: frames of `BYTES` bytes without FCS.
+pub(super) fn against_testpmd<const BYTES: usize>(
+    context: &Context,
+    name: &str,
+) -> Result<Outcome, String> {
+    if let Some(why) = missing(&[("dpdk-testpmd", "dpdk")]) {
+        return Ok(Outcome::NotHere(why));
+    }
+    let (main, core) = (context.cores.producer.0, context.cores.consumer.0);
+    let ours = our_program()?.display().to_string();
+    let ours = format!(
+        "{ours} bounce xdp:v1 xdp:w1 --both --poll busy --cores {core} --json --stats 100ms"
+    );
+    let device = |number: u32, interface: &str| {
+        format!(
+            "--vdev net_af_xdp{number},iface={interface},start_queue=0,queue_count=1,busy_budget=0"
+        )
+    };
+    // Its main thread sleeps.
+    let peer = format!(
+        "dpdk-testpmd --lcores 0@{main},1@{core} --no-pci --no-telemetry --in-memory -m 512 {} {} \
+         -- --forward-mode=io --stats-period=3600 --no-mlockall",
+        device(0, "v1"),
+        device(1, "w1")
+    );
+    let runs = [const { RefCell::new(Vec::new()) }; 2];
+    let conditions = Conditions::watch(context.cores);
+    let keep = |side: usize, command: &str, ready: &str| {
+        let run = run(context, command, ready, BYTES)?;
+        runs[side].borrow_mut().push(run);
+        Ok(run.bounced as f64 / run.core.busy() / 1e6)
+    };
+    let rounds = alternate(
+        context.process_runs(),
+        &context.stop,
+        || keep(0, &ours, "interval"),
+        || keep(1, &peer, "Port statistics"),
+    )?;
+    if context.smoke {
+        return Ok(Outcome::Smoke);
+    }
+    let mut details = vec![
+        format!(
+            "numbered frames of {BYTES} bytes for {} s at top speed into v1, out by w1; native \
+             XDP on veth, copy mode; one core for both directions, of which one has packets",
+            TIME.as_secs()
+        ),
+        "busy: the contender's core, /proc/stat: program, system calls and softirqs of that core"
+            .to_owned(),
+    ];
+    for (side, runs) in ["ours", "peer"].into_iter().zip(runs) {
+        details.push(summary(side, &runs.into_inner()));
+    }
+    details.extend(conditions.report());
+    let (name, unit, better) = (name.to_owned(), "M/busy s", Better::Higher);
+    Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
+}
+
+fn run(context: &Context, command: &str, ready: &str, bytes: usize) -> Result<Run, String> {
+    let amount = match context.smoke {
+        true => Amount::Frames(SMOKE_FRAMES),
+        false => Amount::Time(TIME),
+    };
+    let load = Load { amount, rate_pps: None };
+    let road = Road::new(context.cores)?;
+    road.bed().connect("w0", "w1", 1500).map_err(|error| error.to_string())?;
+    let cores = format!("{},{}", context.cores.producer.0, context.cores.consumer.0);
+    let contender = Contender::start(&road, &cores, command, ready, &context.stop)?;
+    let before = (CoreTime::of_consumer(context.cores)?, road.bed().near.counts("w0").received);
+    let injected = road.inject_sized(Receiver::Program, load, bytes, &context.stop)?;
+    let after = (CoreTime::of_consumer(context.cores)?, road.bed().near.counts("w0").received);
+    let memory_bytes = contender.memory_bytes();
+    contender.end()?;
+    let core = after.0.since(&before.0);
+    let bounced = after.1 - before.1;
+    if bounced == 0 && !context.smoke {
+        return Err(format!("nothing was bounced by `{command}`"));
+    }
+    Ok(Run { offered: injected.offered, bounced, core, memory_bytes })
+}
+
+fn summary(side: &str, runs: &[Run]) -> String {
+    let median = |value: fn(&Run) -> f64| {
+        Quartiles::of(&runs.iter().skip(1).map(value).collect::<Vec<_>>()).median
+    };
+    let rate = median(|run| run.bounced as f64 / TIME.as_secs_f64() / 1e6);
+    let offered = median(|run| run.offered as f64 / TIME.as_secs_f64() / 1e6);
+    let each = |part: fn(&CoreTime) -> f64| {
+        let values = runs.iter().skip(1);
+        let values = values.map(|run| part(&run.core) * 1e9 / run.bounced as f64);
+        Quartiles::of(&values.collect::<Vec<_>>()).median
+    };
+    let (user, system, interrupts) =
+        (each(|core| core.user), each(|core| core.system), each(|core| core.interrupts));
+    let memory = median(|run| run.memory_bytes as f64) / (1 << 20) as f64;
+    format!(
+        "{side}: {rate:.3} Mpps of {offered:.3} offered; a packet {user:.0} ns user, {system:.0} \
+         system, {interrupts:.0} softirq; {memory:.1} MiB resident, huge pages included"
+    )
+}

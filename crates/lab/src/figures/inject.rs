@@ -1,0 +1,132 @@
+//! Injecting: `burstline generate -o inject:` into an interface, against sending to it from the
+//! other end of its cable by AF_XDP.
+//!
+//! Both make the same packets, each with a number of its own. What receives them is an XDP program
+//! that counts and drops, so that what is measured is the way there.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use burstline_sys::bpf::{
+    Alu, Assembler, BpfError, Compare, Helper, Link, MappedArray, Program, ProgramOptions,
+    Register::*, Size, XdpMode, possible_cpus, xdp_action,
+};
+use burstline_sys::xdp::XdpInterface;
+
+use super::Context;
+use super::count_file::our_program;
+use crate::conditions::Conditions;
+use crate::contest::alternate;
+use crate::live::{Contender, Road, missing};
+use crate::report::{Better, Figure, Outcome};
+
+/// How long is counted.
+const TIME: Duration = Duration::from_secs(2);
+const SMOKE_TIME: Duration = Duration::from_millis(200);
+
+/// From when a side is ready until it is counted.
+const WARM_UP: Duration = Duration::from_millis(300);
+
+/// Words of a core's counter: a cache line.
+const WORDS: u32 = 8;
+
+/// What is to be reached, in Mpps.
+const AIM: f64 = 5.0;
+
+/// `inject-64`: millions of frames a second.
+pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
+    if let Some(why) = missing(&[]) {
+        return Ok(Outcome::NotHere(why));
+    }
+    let (program, core) = (our_program()?.display().to_string(), context.cores.consumer.0);
+    let command = |sink: &str| {
+        format!("{program} generate -o {sink} --size 64 --cores {core} --json --stats 100ms")
+    };
+    let conditions = Conditions::watch(context.cores);
+    let rounds = alternate(
+        context.process_runs(),
+        &context.stop,
+        || run(context, "v1", &command("inject:v1")),
+        || run(context, "w0", &command("xdp:w1")),
+    )?;
+    if context.smoke {
+        return Ok(Outcome::Smoke);
+    }
+    let mut details = vec![
+        format!(
+            "packets of 60 bytes, each with a number, a time and checksums, for {} s at top speed; \
+             counted and dropped by an XDP program where they come in; aim {AIM} Mpps",
+            TIME.as_secs()
+        ),
+        "ours: burstline generate -o inject:v1, in by v1; peer: burstline generate -o xdp:w1, out \
+         by w1 and in by the other end of its cable"
+            .to_owned(),
+    ];
+    details.extend(conditions.report());
+    let (name, unit, better) = (name.to_owned(), "Mpps", Better::Higher);
+    Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
+}
+
+/// Millions of packets a second that come in by `interface`, one of the near host's or of the
+/// far's.
+fn run(context: &Context, interface: &'static str, command: &str) -> Result<f64, String> {
+    let road = Road::new(context.cores)?;
+    road.bed().connect("w0", "w1", 1500).map_err(|error| error.to_string())?;
+    let host = if interface.ends_with('0') { &road.bed().near } else { &road.bed().far };
+    let counter = host.run(move || Counter::attach(interface))?;
+    let cores = format!("{},{}", context.cores.producer.0, context.cores.consumer.0);
+    let contender = Contender::start(&road, &cores, command, "interval", &context.stop)?;
+    thread::sleep(WARM_UP);
+    let before = (Instant::now(), counter.packets());
+    thread::sleep(if context.smoke { SMOKE_TIME } else { TIME });
+    let after = (Instant::now(), counter.packets());
+    contender.end()?;
+    let packets = after.1 - before.1;
+    match packets {
+        0 => Err(format!("nothing came in by {interface} from `{command}`")),
+        _ => Ok(packets as f64 / (after.0 - before.0).as_secs_f64() / 1e6),
+    }
+}
+
+/// A program that counts and drops; it goes with this.
+struct Counter {
+    words: MappedArray,
+    cores: u32,
+    _link: Link,
+}
+
+impl Counter {
+    fn attach(interface: &str) -> Result<Self, String> {
+        let cores = possible_cpus().map_err(|error| error.to_string())?;
+        let attach = || {
+            let words = MappedArray::create("bl_dropped", cores * WORDS, 1)?;
+            let mut code = Assembler::new();
+            let end = code.label();
+            code.call(Helper::CurrentCore)
+                // Never: the verifier wants to see it.
+                .jump_if(Compare::AboveOrEqual, R0, cores as i32, end)
+                .alu(Alu::ShiftLeft, R0, (WORDS * 8).trailing_zeros() as i32)
+                .load_map_value(R9, words.map(), 0)
+                .add(R9, R0)
+                .load(Size::Double, R1, R9, 0)
+                .add(R1, 1)
+                .store(Size::Double, R9, 0, R1)
+                .bind(end)
+                .mov(R0, xdp_action::DROP)
+                .exit();
+            let options = ProgramOptions { name: "bl_drop", ..ProgramOptions::default() };
+            let program = Program::load(&code.finish()?, &options)?;
+            Ok::<_, BpfError>((words, program))
+        };
+        let (words, program) = attach().map_err(|error| error.to_string())?;
+        let found = XdpInterface::by_name(interface).map_err(|error| error.to_string())?;
+        let link = Link::attach_xdp(&program, found.link.index, XdpMode::Native);
+        let link = link.map_err(|error| error.to_string())?;
+        Ok(Self { words, cores, _link: link })
+    }
+
+    /// What has been dropped so far.
+    fn packets(&self) -> u64 {
+        (0..self.cores).map(|core| self.words.word(0, (core * WORDS) as usize)).sum()
+    }
+}
