@@ -8,6 +8,7 @@ mod demo;
 mod doctor;
 mod generate;
 mod log;
+mod merge;
 pub(crate) mod values;
 
 use clap::{Parser, Subcommand};
@@ -21,6 +22,7 @@ pub(crate) use doctor::{
 };
 pub(crate) use generate::GenerateArgs;
 pub(crate) use log::LogArgs;
+pub(crate) use merge::{MergeArgs, Offset};
 
 const ABOUT: &str = "Counts, captures and records packets, with a ledger that closes";
 
@@ -60,6 +62,7 @@ pub(crate) struct Cli {
 pub(crate) enum Verb {
     Count(Box<CountArgs>),
     Capture(Box<CaptureArgs>),
+    Merge(Box<MergeArgs>),
     Generate(Box<GenerateArgs>),
     Demo(DemoArgs),
     Doctor(DoctorArgs),

@@ -36,6 +36,7 @@ fn main() -> ExitCode {
     let done = match cli.verb {
         Verb::Count(args) => verbs::count(&args),
         Verb::Capture(args) => verbs::capture(&args),
+        Verb::Merge(args) => verbs::merge(&args),
         Verb::Generate(args) => verbs::generate(&args),
         Verb::Demo(args) => verbs::demo(&args),
         Verb::Doctor(args) => verbs::doctor(&args),

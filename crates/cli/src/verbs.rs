@@ -6,6 +6,7 @@ mod demo;
 mod doctor;
 mod flight;
 mod generate;
+mod merge;
 
 use std::process::ExitCode;
 
@@ -22,6 +23,7 @@ pub(crate) use count::count;
 pub(crate) use demo::demo;
 pub(crate) use doctor::doctor;
 pub(crate) use generate::generate;
+pub(crate) use merge::merge;
 
 /// Prints a completion script.
 pub(crate) fn completions(shell: Shell) -> Result<ExitCode, Failure> {

@@ -5,6 +5,7 @@ mod json;
 mod ledger;
 mod line;
 pub(crate) mod logs;
+mod merge;
 mod test;
 mod words;
 
