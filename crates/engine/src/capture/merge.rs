@@ -190,10 +190,12 @@ impl<'a> Merger<'a> {
             None => step.is_full = true,
             Some(Stop::Long) => {}
             Some(Stop::Empty(input)) => {
-                step.has_found = self.poll(input, now_ns) | self.poll_overdue(now_ns);
+                let has_found = self.poll(input, now_ns);
+                // While one is waited for, the others may bring what can go before that.
+                step.has_found = has_found | self.poll_others(input, !has_found, now_ns);
             }
             Some(Stop::Over) => {
-                step.has_found = self.poll_overdue(now_ns);
+                step.has_found = self.poll_others(self.inputs.len(), false, now_ns);
                 step.is_over = self.inputs.iter().all(|input| input.is_ended);
             }
         }
@@ -228,6 +230,8 @@ impl<'a> Merger<'a> {
         let oldest = self.lanes.iter().zip(&self.inputs).filter(|(lane, _)| lane.left() > 0);
         let oldest = oldest.min_by_key(|(lane, _)| lane.head_ns());
         let waited_ns = oldest.map_or(0, |(_, input)| now_ns.saturating_sub(input.lent_ns));
+        let newest_ns = self.sequence.newest_ns;
+        let enough_ns = oldest.map_or(newest_ns, |(lane, _)| lane.head_ns());
         let (input, lane) = (&mut self.inputs[index], &mut self.lanes[index]);
         if input.is_ended || lane.left() > 0 {
             return false;
@@ -235,7 +239,6 @@ impl<'a> Merger<'a> {
         let state = input.poll(lane, now_ns);
         self.owners.claim(index);
         self.fruitless += 1;
-        let newest_ns = self.sequence.newest_ns;
         match state {
             Err(error) => {
                 self.errors.push(error);
@@ -251,17 +254,18 @@ impl<'a> Merger<'a> {
                 true
             }
             Ok(state) => {
-                input.promise(lane, state, newest_ns, waited_ns >= self.lateness_ns);
+                let is_too_long = waited_ns >= self.lateness_ns;
+                input.promise(lane, state, (newest_ns, enough_ns), is_too_long);
                 state == PortState::Busy
             }
         }
     }
 
-    /// Asks those for packets whom the order does not wait for any more.
-    fn poll_overdue(&mut self, now_ns: u64) -> bool {
+    /// Asks the others for packets: all that have none, or those that are overdue.
+    fn poll_others(&mut self, but: usize, is_all: bool, now_ns: u64) -> bool {
         let mut has_found = false;
-        for index in 0..self.inputs.len() {
-            if self.inputs[index].is_overdue {
+        for index in (0..self.inputs.len()).filter(|&index| index != but) {
+            if is_all || self.inputs[index].is_overdue {
                 has_found |= self.poll(index, now_ns);
             }
         }

@@ -58,27 +58,30 @@ impl<'a> Input<'a> {
     }
 
     /// It was found idle, or `Busy` with nothing: says what it promises, not less than
-    /// `newest_ns`, since what is older is late in any case. `is_too_long`: a packet has waited for
-    /// it as long as it may.
+    /// `newest_ns`, since what is older is late in any case. It is in step when that is later than
+    /// `enough_ns`, the time of the oldest packet in hand; if that `is_too_long` in coming, nobody
+    /// waits for it.
     pub(super) fn promise(
         &mut self,
         lane: &mut Lane,
         state: PortState,
-        newest_ns: u64,
+        (newest_ns, enough_ns): (u64, u64),
         is_too_long: bool,
     ) {
         let promised_ns = self.source.port.low_time_ns().filter(|_| state == PortState::Idle);
-        let low_ns = promised_ns.map(|low_ns| low_ns.saturating_add_signed(self.offset_ns));
-        let low_ns = low_ns.unwrap_or(0).max(self.last_ns).min(NEVER_NS - 1);
-        if is_too_long && !self.is_overdue {
+        let promised_ns =
+            promised_ns.map_or(0, |low_ns| low_ns.saturating_add_signed(self.offset_ns));
+        let low_ns = promised_ns.max(self.last_ns).min(NEVER_NS - 1);
+        if promised_ns > enough_ns {
+            self.is_overdue = false;
+        } else if is_too_long && !self.is_overdue {
             self.is_overdue = true;
             self.overdue += 1;
         }
-        self.catch_up(promised_ns.map_or(0, |_| low_ns), newest_ns);
         lane.promise(if self.is_overdue { NEVER_NS } else { low_ns.max(newest_ns) });
     }
 
-    /// It brings, or promises, `time_ns`: from `enough_ns` on it is waited for again.
+    /// It brings a packet of `time_ns`: if that is not before `enough_ns`, it is in step again.
     pub(super) fn catch_up(&mut self, time_ns: u64, enough_ns: u64) {
         self.is_overdue &= time_ns < enough_ns;
     }
