@@ -172,7 +172,8 @@ impl<'a> Burst<'a> {
         })
     }
 
-    /// Packet `index`, in `[0, len)`, where it is plain: see [`plain_packets`](Self::plain_packets).
+    /// Packet `index`, in `[0, len)`, where it is plain: as those of
+    /// [`plain_packets`](Self::plain_packets).
     #[inline(always)]
     pub fn plain_packet(&self, index: usize) -> Option<PlainPacket<'a>> {
         let desc = self.worklist[self.worklist.len() - 1 - index];

@@ -46,7 +46,9 @@ proptest! {
     ) {
         let mut next = vec![0; inputs.len()];
         let mut wanted = Vec::new();
-        let head = |input: usize, at: usize| inputs[input].get(at).map(|&time| time.min(NEVER_NS - 1));
+        let head = |input: usize, at: usize| {
+            inputs[input].get(at).map(|&time| time.min(NEVER_NS - 1))
+        };
         while let Some(input) = (0..inputs.len())
             .filter(|&input| head(input, next[input]).is_some())
             .min_by_key(|&input| (head(input, next[input]), input))
