@@ -10,6 +10,7 @@ mod doctor;
 mod generate;
 mod lab;
 mod log;
+mod merge;
 mod replay;
 pub(crate) mod values;
 
@@ -26,6 +27,7 @@ pub(crate) use doctor::{
 pub(crate) use generate::GenerateArgs;
 pub(crate) use lab::{Lab, LabArgs, Rfc2544Args, Test};
 pub(crate) use log::LogArgs;
+pub(crate) use merge::{MergeArgs, Offset};
 pub(crate) use replay::ReplayArgs;
 
 const ABOUT: &str = "Counts, captures and records packets, with a ledger that closes";
@@ -66,6 +68,7 @@ pub(crate) struct Cli {
 pub(crate) enum Verb {
     Count(Box<CountArgs>),
     Capture(Box<CaptureArgs>),
+    Merge(Box<MergeArgs>),
     Generate(Box<GenerateArgs>),
     Replay(Box<ReplayArgs>),
     Lab(LabArgs),

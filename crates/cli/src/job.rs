@@ -31,6 +31,11 @@ impl CommonArgs {
 
     /// Opens the sources, in order.
     pub(crate) fn open_sources(&self, options: &OpenOptions) -> Result<Vec<Source>, Failure> {
+        Ok(self.open_each(options)?.into_iter().flatten().collect())
+    }
+
+    /// As [`open_sources`](Self::open_sources), with the ports of each source by themselves.
+    pub(crate) fn open_each(&self, options: &OpenOptions) -> Result<Vec<Vec<Source>>, Failure> {
         let (sources, most) = (self.sources.len(), PortTable::MAX_ENTRIES);
         if sources > most {
             let what = format!("{sources} sources: a job can tell {most} apart; split the input");
@@ -42,7 +47,7 @@ impl CommonArgs {
         }
         let mut opened = Vec::new();
         for address in &self.sources {
-            opened.extend(Source::open_all(address, options)?);
+            opened.push(Source::open_all(address, options)?);
         }
         Ok(opened)
     }

@@ -36,6 +36,7 @@ fn main() -> ExitCode {
     let done = match cli.verb {
         Verb::Count(args) => verbs::count(&args),
         Verb::Capture(args) => verbs::capture(&args),
+        Verb::Merge(args) => verbs::merge(&args),
         Verb::Generate(args) => verbs::generate(&args),
         Verb::Replay(args) => verbs::replay(&args),
         Verb::Lab(args) => verbs::lab(&args),

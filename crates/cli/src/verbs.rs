@@ -8,6 +8,7 @@ mod doctor;
 mod flight;
 mod generate;
 mod lab;
+mod merge;
 mod replay;
 
 use std::process::ExitCode;
@@ -27,6 +28,7 @@ pub(crate) use demo::demo;
 pub(crate) use doctor::doctor;
 pub(crate) use generate::generate;
 pub(crate) use lab::{SizeResult, Step, Throughput, Trial, lab};
+pub(crate) use merge::merge;
 pub(crate) use replay::replay;
 
 /// Prints a completion script.

@@ -6,6 +6,7 @@ mod json;
 mod ledger;
 mod line;
 pub(crate) mod logs;
+mod merge;
 pub(crate) mod rfc2544;
 mod test;
 mod words;

@@ -26,6 +26,7 @@
 
 mod flight;
 mod in_place;
+mod merge;
 mod receive;
 pub(crate) mod record;
 mod summary;
@@ -41,11 +42,13 @@ use burstline_share::PublishConfig;
 use crate::budget::Budget;
 use crate::clock::JobClock;
 use crate::job::{self, Limits, Source, Threads};
+use crate::merge::MergeOptions;
 use crate::published::Publication;
 use crate::report::ThreadPlace;
 use crate::stage::Usage;
 use crate::{EngineError, Progress, Report};
 use in_place::InPlace;
+use merge::Merger;
 use receive::{Receiver, Took};
 use record::{Recorded, Recorder};
 use summary::Summary;
@@ -103,17 +106,66 @@ struct Done {
 /// A log could not be made, the sink not be opened, or the threads could not be started, pinned
 /// or given their class. What goes wrong with a port later is in the report's `errors`.
 pub fn capture(
-    mut sources: Vec<Source>,
+    sources: Vec<Source>,
     open_sink: impl FnOnce() -> Result<Box<dyn Port>, PortError>,
     options: &CaptureOptions,
     stop: &AtomicBool,
     progress: &Progress,
 ) -> Result<Report, EngineError> {
-    let is_in_place = in_place::is_chosen(&sources, options);
-    let receivers = match is_in_place {
-        true => 0,
-        false => options.threads.receivers.clamp(1, sources.len().max(1)),
+    let way = match in_place::is_chosen(&sources, options) {
+        true => Way::InPlace,
+        false => Way::Logs(options.threads.receivers.clamp(1, sources.len().max(1))),
     };
+    capture_by(way, sources, open_sink, options, (stop, progress))
+}
+
+/// As [`capture`], and has all sources in one sequence, in order of time: see [`MergeOptions`].
+/// One thread receives and copies into one log, another records that, whatever number of receive
+/// threads the options have.
+///
+/// # Errors
+/// As [`capture`]; or a source lends its packets only once.
+pub fn merge(
+    sources: Vec<Source>,
+    open_sink: impl FnOnce() -> Result<Box<dyn Port>, PortError>,
+    options: &CaptureOptions,
+    merging: &MergeOptions,
+    (stop, progress): (&AtomicBool, &Progress),
+) -> Result<Report, EngineError> {
+    merge::check(&sources)?;
+    capture_by(Way::Merged(merging), sources, open_sink, options, (stop, progress))
+}
+
+/// How packets get from the sources to the sink.
+#[derive(Clone, Copy)]
+enum Way<'a> {
+    /// By one thread, without a log.
+    InPlace,
+    /// By so many receive threads and as many logs.
+    Logs(usize),
+    /// By one thread that puts them in order, and one log.
+    Merged(&'a MergeOptions),
+}
+
+impl Way<'_> {
+    /// How many logs it takes.
+    fn logs(self) -> usize {
+        match self {
+            Self::InPlace => 0,
+            Self::Logs(logs) => logs,
+            Self::Merged(_) => 1,
+        }
+    }
+}
+
+fn capture_by(
+    way: Way<'_>,
+    mut sources: Vec<Source>,
+    open_sink: impl FnOnce() -> Result<Box<dyn Port>, PortError>,
+    options: &CaptureOptions,
+    (stop, progress): (&AtomicBool, &Progress),
+) -> Result<Report, EngineError> {
+    let receivers = way.logs();
     options.threads.check(receivers + 1)?;
     let policy = options.policy.unwrap_or_else(|| policy_for(&sources));
     let Lanes { logs, writers, readers } = lanes(options, &sources, policy, receivers)?;
@@ -128,16 +180,25 @@ pub fn capture(
         progress,
     };
     progress.start((options.log.bytes * receivers) as u64);
-    let done = match is_in_place {
-        true => run_in_place(&job, &mut sources[0], &mut *sink)?,
-        false => {
+    let done = match way {
+        Way::InPlace => run_in_place(&job, &mut sources[0], &mut *sink)?,
+        Way::Logs(_) => {
             let recorder = Recorder::new(readers, &mut *sink, &job);
             run(&job, &mut sources, writers, || recorder.run())?
+        }
+        Way::Merged(merging) => {
+            let recorder = Recorder::new(readers, &mut *sink, &job);
+            let Some(writer) = writers.into_iter().next() else {
+                unreachable!("a merge has one log");
+            };
+            let merger = Merger::new(&job, merging, &mut sources, writer);
+            run_merged(&job, merger, || recorder.run())?
         }
     };
     let places = done.places.into_iter().collect::<Result<_, _>>()?;
     let interfaces = options.table.len();
     let is_stopped = is_stopped(&job, &done.took);
+    let is_in_place = matches!(way, Way::InPlace);
     let mut summary = Summary::new(&sources, done.took, done.recorded, interfaces, is_in_place);
     sink.set_totals(&summary.totals());
     summary.recorded.finish(&mut *sink);
@@ -238,6 +299,24 @@ fn run_in_place<'a>(
         let given_up = given_up.inspect_err(|_| job.clock.break_off());
         let (place, (took, recorded)) = join(thread);
         given_up.map(|()| Done { places: vec![place], took: vec![took], recorded })
+    })
+}
+
+/// Runs the two threads of a merge.
+fn run_merged<'a>(
+    job: &'a Job<'a>,
+    merger: Merger<'a>,
+    record: impl FnOnce() -> Recorded + Send,
+) -> Result<Done, EngineError> {
+    std::thread::scope(|scope| {
+        let last = job.options.threads.cores.len().saturating_sub(1).max(1);
+        let recorder = start(scope, job, last, "record".to_owned(), record)?;
+        let merging = start(scope, job, 0, merge::STAGE.to_owned(), || merger.run())?;
+        // Only now, as in `run`.
+        let given_up = job.options.threads.drop_privileges();
+        let given_up = given_up.inspect_err(|_| job.clock.break_off());
+        let ((first, took), (second, recorded)) = (join(merging), join(recorder));
+        given_up.map(|()| Done { places: vec![first, second], took: vec![took], recorded })
     })
 }
 

@@ -55,6 +55,12 @@ pub enum EngineError {
         /// Why.
         cause: Loss,
     },
+    /// A source whose bursts cannot be held while others are looked at.
+    #[error("{port} lends its packets only once, so it cannot be merged")]
+    LendsOnce {
+        /// The port.
+        port: String,
+    },
     /// There are more threads to pin than cores.
     #[error("{threads} threads for {cores} cores: name one core a thread with --cores")]
     TooFewCores {

@@ -6,6 +6,8 @@
 //! capture    sources --receive--> log --burst--> sink            one receive thread, one recorder
 //!            sources --receive--> log -/                         or several, with a log each
 //!
+//! merge      sources --lend--> order --copy--> log --burst--> sink   one thread, in order of time
+//!
 //! generate   gen: --lend--> burst -> sink                        one thread, made and sent in turn
 //! replay     files --lend--> burst -> sink, sink
 //!
@@ -39,6 +41,7 @@ mod error;
 mod generate;
 mod job;
 mod ledger;
+mod merge;
 mod progress;
 mod published;
 mod rehearsal;
@@ -49,12 +52,13 @@ mod verify;
 mod waiting;
 
 pub use bounce::{Bounced, bounce, open_bounce};
-pub use capture::{CaptureOptions, FlightOptions, Policy, capture, capture_flight};
+pub use capture::{CaptureOptions, FlightOptions, Policy, capture, capture_flight, merge};
 pub use count::{count, count_verified};
 pub use error::EngineError;
 pub use generate::{GenerateOptions, Generated, Limit, generate, replay};
 pub use job::{Limits, Source, Threads};
 pub use ledger::{PortReport, Total};
+pub use merge::{MergeOptions, MergeReport, MergedPort};
 pub use progress::{Counts, Progress, Snapshot};
 pub use published::PublishedReport;
 pub use rehearsal::{Rehearsal, rehearse};

@@ -13,7 +13,7 @@ use crate::ledger::line_bits;
 use crate::stage::Usage;
 use crate::tally::Span;
 use crate::waiting::PollMode;
-use crate::{EngineError, PortReport, PublishedReport, Source, Total};
+use crate::{EngineError, MergeReport, PortReport, PublishedReport, Source, Total};
 
 /// Everything there is to say of a job.
 #[derive(Debug, Default)]
@@ -36,6 +36,8 @@ pub struct Report {
     pub timestamp: TimestampReport,
     /// What became of the past, in a job that keeps it.
     pub flight: Option<FlightReport>,
+    /// What a merge has to say.
+    pub merge: Option<MergeReport>,
     /// What the job cost.
     pub cpu: CpuReport,
     /// The earliest and the latest packet time, in ns since 1970, if there was a packet.
@@ -255,6 +257,9 @@ impl Report {
             }
         }
         self.timestamp.source = clocks.join("+");
+        if let Some(merge) = &mut self.merge {
+            merge.hear(sources.iter().map(|source| source.port.info().timestamps));
+        }
     }
 
     /// Takes over what one port has to tell.

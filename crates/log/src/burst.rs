@@ -172,6 +172,21 @@ impl<'a> Burst<'a> {
         })
     }
 
+    /// Packet `index`, in `[0, len)`, where it is plain: as those of
+    /// [`plain_packets`](Self::plain_packets).
+    #[inline(always)]
+    pub fn plain_packet(&self, index: usize) -> Option<PlainPacket<'a>> {
+        let desc = self.worklist[self.worklist.len() - 1 - index];
+        if desc.flags().contains(Flags::FACTS) {
+            return None;
+        }
+        Some(PlainPacket {
+            desc,
+            bytes: self.place.get(desc.offset() as usize, desc.length() as usize).unwrap_or(&[]),
+            time_ns: self.base_time_ns.wrapping_add(desc.time_delta_ns().into()),
+        })
+    }
+
     /// Splits into the first `count` packets, in `[0, len]`, and the rest.
     pub fn split_at(&self, count: usize) -> (Self, Self) {
         let (rest, first) = self.worklist.split_at(self.worklist.len() - count);

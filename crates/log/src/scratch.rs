@@ -21,6 +21,24 @@ pub struct Scratch {
     len: usize,
     base_time_ns: u64,
     facts: Vec<(u32, Facts)>,
+    /// The burst that [`select`](Self::select) chose from.
+    origin: Option<Origin>,
+}
+
+/// Which burst: packets with these numbers, from a worklist there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Origin {
+    worklist: usize,
+    len: usize,
+    first_packet: u64,
+}
+
+impl Origin {
+    fn of(burst: &Burst<'_>) -> Self {
+        let worklist = burst.worklist();
+        let (worklist, len) = (worklist.as_ptr().addr(), worklist.len());
+        Self { worklist, len, first_packet: burst.first_packet() }
+    }
 }
 
 impl Default for Scratch {
@@ -34,7 +52,7 @@ impl Scratch {
     pub fn new() -> Self {
         let worklist = Box::new([Desc::default(); SCRATCH_PACKETS]);
         let facts = Vec::with_capacity(SCRATCH_PACKETS / FACTS_BYTES);
-        Self { worklist, len: 0, base_time_ns: 0, facts }
+        Self { worklist, len: 0, base_time_ns: 0, facts, origin: None }
     }
 
     /// Forgets the last burst.
@@ -42,6 +60,7 @@ impl Scratch {
     pub fn clear(&mut self) {
         self.len = 0;
         self.facts.clear();
+        self.origin = None;
     }
 
     /// How many packets it describes.
@@ -107,6 +126,20 @@ impl Scratch {
                 self.push(desc.offset(), desc.length().min(kept), &meta);
             }
         }
+        self.origin = Some(Origin::of(burst));
+        self.described(burst, first_packet)
+    }
+
+    /// What [`select`](Self::select) chose from `burst`, once more; numbered from 0. Nothing, where
+    /// it was another burst: another's descs may point to bytes that are being written.
+    pub fn selected<'a>(&'a self, burst: &Burst<'a>) -> Burst<'a> {
+        match self.origin == Some(Origin::of(burst)) {
+            true => self.described(burst, 0),
+            false => burst.split_at(0).0,
+        }
+    }
+
+    fn described<'a>(&'a self, burst: &Burst<'a>, first_packet: u64) -> Burst<'a> {
         let worklist = &self.worklist[SCRATCH_PACKETS - self.len..];
         let facts = FactsAt::Aside { list: &self.facts, skipped: 0 };
         burst.described_by(worklist, self.base_time_ns, first_packet, facts)

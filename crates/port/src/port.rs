@@ -172,6 +172,26 @@ pub trait Port: Send {
         Err(PortError::CannotReceive { port: self.info().name.clone() })
     }
 
+    /// The burst that the last call of `lend` lent, once more: its packets lie where they lay until
+    /// the next call of `lend` or `receive`. `scratch` is the one that they were described in. So
+    /// somebody can hold bursts of several ports and go on with one of them. `None`: this port
+    /// cannot, as wrappers do not.
+    ///
+    /// Cost: none a packet, but for `xdp:` a look at whether each frame is held.
+    fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {
+        let _ = scratch;
+        None
+    }
+
+    /// A time, in ns since 1970, such that no packet that this source has yet to deliver is older,
+    /// as it was when it was last polled and found idle. `None`: it promises nothing, but that
+    /// its packets come in order of time, as far as they do.
+    ///
+    /// A promise can be broken: by a clock that is set back, by a kernel that is held up.
+    fn low_time_ns(&self) -> Option<u64> {
+        None
+    }
+
     /// Sends the packets of a burst. Returns how many were taken; the others were lost and are
     /// named in [`account`](Self::account). Packets stay in order; a sink that has no room for
     /// more takes the first so many. An error is one that no later burst can get past; the

@@ -19,7 +19,7 @@ pub(crate) struct LogArgs {
     /// Size of each log's packet memory, or of the kernel's ring in place of a log (k, m, g are
     /// powers of 1024)
     /// [default: 64m]
-    #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
+    #[arg(long, visible_alias = "depth", value_name = "SIZE", value_parser = values::bytes)]
     pub(crate) buffer: Option<usize>,
 
     /// Size of one segment of it: a power of two. A packet that does not fit is cut and counted

@@ -4,7 +4,7 @@ use std::fs;
 
 use burstline_engine::PollMode;
 use burstline_log::MAX_PACKET_BYTES;
-use burstline_port::{Filter, Rewrite};
+use burstline_port::{AddressError, Filter, Rewrite};
 use burstline_share::{LosslessReaders, PublishConfig};
 use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::memory::{NodeId, PageChoice};
@@ -14,6 +14,8 @@ use burstline_topo::Inventory;
 use burstline_wire::filter::FilterError;
 use burstline_wire::hash::{HashKind, HashKindError};
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
+
+use super::Offset;
 
 /// Which cores to pin threads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +62,23 @@ pub(crate) fn span_ns(text: &str) -> Result<u64, String> {
     scaled(text, &units)
         .filter(|&span_ns| has_unit && span_ns > 0)
         .ok_or_else(|| "a whole number from 1 with us, ms, s, m or h behind it".to_owned())
+}
+
+/// `SOURCE=TIME`, a time with a sign or not, also in ns.
+pub(crate) fn offset(text: &str) -> Result<Offset, String> {
+    let wanted = || "SOURCE=TIME, like eth0=-250us".to_owned();
+    // In an address there may be others.
+    let (source, time) = text.rsplit_once('=').ok_or_else(wanted)?;
+    let (is_back, span) = match time.strip_prefix('-') {
+        Some(span) => (true, span),
+        None => (false, time.strip_prefix('+').unwrap_or(time)),
+    };
+    let ns = match span.strip_suffix("ns") {
+        Some(digits) => digits.parse().map_err(|_| wanted())?,
+        None => i64::try_from(span_ns(span)?).map_err(|_| wanted())?,
+    };
+    let source = source.parse().map_err(|error: AddressError| error.to_string())?;
+    Ok(Offset { source, ns: if is_back { -ns } else { ns } })
 }
 
 /// A size in bytes: `4096`, `256k`, `64m`, `1g`, also `64MiB`; powers of 1024.

@@ -50,6 +50,7 @@ pub(super) fn report(command: &str, report: &Report) -> Value {
             "resolution_ns": 1,
         },
         "flight": report.flight.as_ref().map(flight),
+        "merge": report.merge.as_ref().map(super::merge::object),
         "packet_times_ns": report.packet_times_ns.map(|(first, last)| json!([first, last])),
         "cpu": {
             "user_s": seconds(usage.user_ns),

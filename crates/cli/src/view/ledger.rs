@@ -31,6 +31,9 @@ pub(super) fn text(command: &str, report: &Report, findings: &str) -> String {
         let clock = &report.timestamp.source;
         let _ = writeln!(text, "times    {first} to {last} UTC, {span:.6} s, clock: {clock}");
     }
+    if let Some(merge) = &report.merge {
+        text += &super::merge::text(merge);
+    }
     if let Some(published) = &report.published {
         readers(&mut text, published);
     }

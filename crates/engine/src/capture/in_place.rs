@@ -119,6 +119,7 @@ impl<'a> InPlace<'a> {
             lost,
             lost_first_second: self.lost_first_second.unwrap_or(lost),
             errors: self.error.into_iter().collect(),
+            merged: None,
         };
         (took, self.recorded)
     }

@@ -6,6 +6,7 @@ use burstline_log::{Ending, Writer};
 use burstline_port::PortState;
 use burstline_sys::clock;
 
+use super::merge::Merged;
 use super::{Job, LogCounts};
 use crate::EngineError;
 use crate::budget::Grant;
@@ -34,6 +35,8 @@ pub(super) struct Took {
     pub(super) lost: u64,
     pub(super) lost_first_second: u64,
     pub(super) errors: Vec<EngineError>,
+    /// What there is to say besides where sources were merged.
+    pub(super) merged: Option<Merged>,
 }
 
 /// One source in a receive thread's hands.
@@ -130,6 +133,7 @@ impl<'a> Receiver<'a> {
             lost,
             lost_first_second: self.lost_first_second.unwrap_or(lost),
             errors: self.errors,
+            merged: None,
         };
         // The end of a log is news, too.
         let is_over = !self.job.clock.is_stopped() && took.errors.is_empty();

@@ -1,13 +1,14 @@
 //! What came of a capture: the threads' counts put together, and held against each other.
 
 use burstline_log::Log;
-use burstline_port::{InterfaceTotals, Loss, Losses, Port, PortTable};
+use burstline_port::{InterfaceTotals, Loss, Losses, Port, PortAccount, PortTable};
 use burstline_sys::usage;
 
 use super::receive::Took;
 use super::record::Recorded;
-use super::{in_place, stage_name};
+use super::{in_place, merge, stage_name};
 use crate::job::{Owners, Source};
+use crate::merge::MergeReport;
 use crate::report::{Ending, MemoryReport};
 use crate::stage::Usage;
 use crate::tally::Tally;
@@ -113,19 +114,23 @@ impl Summary {
             lost_first_second: lost_first_second + recorded.lost_first_second,
             bytes_copied: sink.account().bytes_copied,
         };
+        let merged = self.threads.iter().filter(|took| took.merged.is_some());
+        ending.bytes_copied += merged.map(|took| took.log.bytes).sum::<u64>();
         let mut missed_by_log = vec![0; self.threads.len()];
         let mut ports = Vec::new();
         let mut unasked = self.unasked();
         for (index, source) in sources.iter().enumerate() {
             let part = self.part_of(index, &mut unasked);
             missed_by_log[index % self.threads.len()] += part.missed;
-            let account = source.port.account();
+            let mut account = source.port.account();
+            self.add_merged(index, &mut account);
             ending.bytes_copied += account.bytes_copied;
             let name = &source.port.info().name;
             ports.push(PortReport::new(name, &account, &part.written, &part.lost));
         }
         let mut report = Report::new(ports, &ending);
         self.check(&mut report, sink, &missed_by_log);
+        report.merge = self.merged(&report);
         report.stages = self.stages(elapsed_ns, sink);
         report.hear(sources);
         report.hear_port(sink);
@@ -138,6 +143,22 @@ impl Summary {
             }
         }
         report
+    }
+
+    /// What a source lent and the merging thread did not pass on is in flight.
+    fn add_merged(&self, source: usize, account: &mut PortAccount) {
+        for merged in self.threads.iter().filter_map(|took| took.merged.as_ref()) {
+            account.in_flight += merged.in_hand[source];
+            account.truncated += merged.cut[source];
+        }
+    }
+
+    /// What there is to say of a merge, if it was one.
+    fn merged(&self, report: &Report) -> Option<MergeReport> {
+        let cpu_ns = self.threads.iter().map(|took| took.cost.cpu_ns).sum::<u64>();
+        let cpu_ns = cpu_ns + self.recorded.cost.cpu_ns;
+        let merged = self.threads.iter().find_map(|took| took.merged.as_ref())?;
+        Some(MergeReport::new(merged.ports.clone(), merged.lateness_ns, cpu_ns, report))
     }
 
     /// What the recorder did not see of each log, and how much of that had expired.
@@ -214,7 +235,11 @@ impl Summary {
             // What was cut is known by interface only, so by thread where there is one.
             let wire_bytes = if count == 1 { seen.wire_bytes } else { bytes };
             let through = Tally { packets, bytes, wire_bytes };
-            let mut stage = took.cost.report(&stage_name(number, count), elapsed_ns, &through);
+            let name = match took.merged {
+                Some(_) => merge::STAGE.to_owned(),
+                None => stage_name(number, count),
+            };
+            let mut stage = took.cost.report(&name, elapsed_ns, &through);
             stage.packets_in = packets + took.lost;
             stage.lost = took.lost;
             stage

@@ -10,6 +10,7 @@ mod hash;
 mod idle;
 mod inject;
 mod latency;
+mod merge;
 mod send;
 mod sharing;
 mod startup;
@@ -70,6 +71,10 @@ pub fn all() -> Vec<Entry> {
         Entry { name: "share-readers-1-copy", measure: sharing::readers_of_copies::<1> },
         Entry { name: "share-readers-4-copy", measure: sharing::readers_of_copies::<4> },
         Entry { name: "stopped-reader", measure: sharing::stopped },
+        Entry { name: "merge-4x64", measure: merge::measure },
+        Entry { name: "merge-4x64-bursts", measure: merge::measure },
+        Entry { name: "merge-4x64-idle", measure: merge::measure },
+        Entry { name: "merge-4x64-one-core", measure: merge::measure },
         Entry { name: "append-latency", measure: latency::measure },
         Entry { name: "count-file-tcpdump", measure: count_file::against_tcpdump },
         Entry { name: "count-file-capinfos", measure: count_file::against_capinfos },
@@ -102,7 +107,7 @@ mod tests {
         let stop = Arc::new(AtomicBool::new(false));
         let context = Context { smoke: true, full: false, runs: 1, cores: Cores::allowed(), stop };
         let is_in_process = |entry: &Entry| {
-            let kinds = ["handoff", "append", "hash", "generate-log"];
+            let kinds = ["handoff", "append", "hash", "generate-log", "merge"];
             kinds.iter().any(|kind| entry.name.starts_with(kind))
         };
         for entry in all().into_iter().filter(is_in_process) {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`scattered`] | a named pool of fixed objects, CAS ring of the free ones, cache a core |
 //! | [`lean`] | a few hundred buffers, a ring forth and a ring back, one thread at each end |
+//! | [`staged`] | receive, merge by burst, copy: many ports into one queue of the pool's objects |
 //! | [`bare`] | our own layout and nothing else: no policies, no pins, no sleepers |
 //! | [`mod@line`] | one cache line that two cores pass to and fro: the least a hand-off can cost |
 //!
@@ -17,6 +18,7 @@ pub mod pool;
 pub mod ring;
 pub mod scattered;
 pub mod spsc;
+pub mod staged;
 
 use std::sync::atomic::AtomicU32;
 

@@ -21,19 +21,21 @@ use crate::traffic::{self, Traffic};
 use burstline_sys::prefetch;
 
 /// How far ahead the consumer prefetches, in packets, as in DPDK's forwarding examples.
-const AHEAD: usize = 4;
+pub(super) const AHEAD: usize = 4;
 
 /// What is known of a packet, in the first of the header's two cache lines.
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
 pub(crate) struct Header {
-    data: *mut u8,
-    length: u32,
-    hash: u32,
-    time_ns: u64,
-    port: u16,
-    segments: u16,
-    references: u16,
+    pub(super) data: *mut u8,
+    pub(super) length: u32,
+    pub(super) hash: u32,
+    pub(super) time_ns: u64,
+    pub(super) port: u16,
+    pub(super) segments: u16,
+    pub(super) references: u16,
+    /// The time of a burst, in the header of its first packet.
+    pub(super) stamp: u64,
 }
 
 /// What few packets need, in the second line.
@@ -52,7 +54,7 @@ const _: () = assert!(CHAIN_AT + size_of::<Chain>() == HEADER_BYTES);
 /// # Safety
 /// `object` is the caller's own, from a pool.
 #[inline]
-unsafe fn reset(object: Address) {
+pub(super) unsafe fn reset(object: Address) {
     let chain = Chain { next: std::ptr::null_mut(), offload: 0 };
     // SAFETY: the header has room for both lines, and the caller owns the object.
     unsafe { object.0.add(CHAIN_AT).cast::<Chain>().write(chain) };
@@ -63,7 +65,7 @@ unsafe fn reset(object: Address) {
 /// # Safety
 /// `object` is the caller's own, reset and filled.
 #[inline]
-unsafe fn unchain(object: Address) {
+pub(super) unsafe fn unchain(object: Address) {
     // SAFETY: reset and filled, so both lines are initialised.
     let (header, chain) =
         unsafe { (&*object.0.cast::<Header>(), &mut *object.0.add(CHAIN_AT).cast::<Chain>()) };
@@ -89,6 +91,7 @@ pub(crate) unsafe fn fill(object: Address, header_bytes: usize, traffic: &Traffi
         port: 0,
         segments: 1,
         references: 1,
+        stamp: 0,
     };
     // SAFETY: objects are aligned to a cache line, and the caller owns this one.
     unsafe { object.0.cast::<Header>().write(header) };

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use burstline_log::{Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
+use burstline_log::{Burst, Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_sys::afpacket::{Interface, Ring, RingPacket, RingStatistics, Timestamps};
 use burstline_sys::clock;
 use burstline_wire::hash::{FlowHasher, HashKind};
@@ -15,6 +15,15 @@ use crate::{
     Address, Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
     PortState, Received, TimestampSource,
 };
+
+/// A block that has packets is retired when its timer has run out twice at most: the first time
+/// may find that the block was opened since. Source: `prb_retire_rx_blk_timer_expired`,
+/// net/packet/af_packet.c, Linux 6.18.
+const RETIRE_NS_A_MS: u64 = 2 * 1_000_000;
+
+/// How late that timer and our look at the ring may be, in ns: a tick, and a thread that waits for
+/// its core.
+const HANDLING_NS: u64 = 10_000_000;
 
 /// A packet that is taken and lies in the held block.
 #[derive(Clone, Copy)]
@@ -47,6 +56,11 @@ pub(super) struct AfPacketSource {
     pending: Option<Taken>,
     delivered: u64,
     oddities: Oddities,
+    /// When the last poll began, and when one last found nothing, in ns since 1970.
+    began_ns: u64,
+    idle_ns: u64,
+    /// How old a packet may be when its block is handed over.
+    open_block_ns: u64,
     is_stopped: bool,
     is_over: bool,
     account: PortAccount,
@@ -89,6 +103,9 @@ impl AfPacketSource {
             pending: None,
             delivered: 0,
             oddities: Oddities::default(),
+            began_ns: 0,
+            idle_ns: 0,
+            open_block_ns: u64::from(settings.retire_timeout_ms) * RETIRE_NS_A_MS + HANDLING_NS,
             is_stopped: false,
             is_over: false,
             account: PortAccount::default(),
@@ -158,6 +175,7 @@ impl AfPacketSource {
         if self.judge.filtered > filtered {
             return Ok(PortState::Busy);
         }
+        self.idle_ns = self.began_ns;
         // An open block is retired soon, even when its interface is gone.
         if !self.is_over && (self.watch.is_gone() || self.is_stopped) && self.ring.in_ring() == 0 {
             self.is_over = true;
@@ -170,6 +188,8 @@ impl AfPacketSource {
 
     fn look(&mut self) -> Result<(), PortError> {
         let (ring, account) = (&self.ring, &mut self.account);
+        // Before the ring is looked at, so that what comes meanwhile is younger.
+        self.began_ns = clock::realtime_ns();
         let now_ns = clock::monotonic_ns();
         let looked = self.watch.look(now_ns, || ring.link_state(), account);
         let has_looked = looked.map_err(|error| PortError::Io {
@@ -258,6 +278,16 @@ impl Port for AfPacketSource {
             true => self.state_when_empty(filtered)?,
         };
         Ok(Lent { burst: scratch.burst(self.ring.held_bytes(), first_packet), state })
+    }
+
+    fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {
+        Some(scratch.burst(self.ring.held_bytes(), 0))
+    }
+
+    /// A packet may wait in an open block until that is retired; a card's clock is its own.
+    fn low_time_ns(&self) -> Option<u64> {
+        let is_kernel = self.info.timestamps == TimestampSource::Kernel;
+        is_kernel.then(|| self.idle_ns.saturating_sub(self.open_block_ns))
     }
 
     /// Takes no more packets; those in the ring may still be received, up to `Ended`.

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
-use burstline_log::{Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
+use burstline_log::{Burst, Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_wire::files::{
     Decoder, Direction, FileKind, FormatError, MAX_CAPTURED, Record, Step,
 };
@@ -430,6 +430,10 @@ impl Port for FileSource {
             }
         }
         Ok(Lent { burst: scratch.burst(self.window.bytes(), first_packet), state })
+    }
+
+    fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {
+        Some(scratch.burst(self.window.bytes(), 0))
     }
 
     fn account(&self) -> PortAccount {

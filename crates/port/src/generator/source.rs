@@ -1,6 +1,6 @@
 //! The generator itself.
 
-use burstline_log::{Meta, SCRATCH_PACKETS, Scratch, Writer};
+use burstline_log::{Burst, Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_sys::clock;
 use burstline_sys::direct::AlignedBuffer;
 use burstline_wire::filter::Program;
@@ -362,6 +362,15 @@ impl Port for Generator {
         let state = self.state_after(state);
         let buffer = &*self.lent.insert(buffer);
         Ok(Lent { burst: scratch.burst(buffer, first_packet), state })
+    }
+
+    fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {
+        Some(scratch.burst(self.lent.as_deref().unwrap_or(&[]), 0))
+    }
+
+    /// Of a paced one, when the next packet is due.
+    fn low_time_ns(&self) -> Option<u64> {
+        self.began_ns.map(|_| self.time_ns())
     }
 
     fn pacing(&self) -> Option<Pacing> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use burstline_log::{Ending, Policy, SCRATCH_PACKETS, Scratch, Writer};
+use burstline_log::{Burst, Ending, Policy, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_share::{Feed, WriterLink};
 use burstline_sys::clock;
 
@@ -49,6 +49,8 @@ pub(super) struct LogSource {
     judge: Judge,
     /// Packets delivered, over all writers.
     delivered: u64,
+    /// Whether the last burst was lent as the writer described it.
+    is_lent_as_is: bool,
     past: Past,
     /// Packets published since the reader's start when the port was asked to finish.
     stop: Option<u64>,
@@ -91,6 +93,7 @@ impl LogSource {
             interfaces: Interfaces::new(options),
             judge: Judge::new(options),
             delivered: 0,
+            is_lent_as_is: true,
             past: Past::default(),
             stop: None,
             told: 0,
@@ -302,7 +305,16 @@ impl Port for LogSource {
             }),
         };
         *delivered += burst.len() as u64;
+        self.is_lent_as_is = is_plain;
         Ok(Lent { burst, state: PortState::Busy })
+    }
+
+    fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {
+        match self.feed.taken() {
+            Some(burst) if self.is_lent_as_is => Some(burst),
+            Some(burst) => Some(scratch.selected(&burst)),
+            None => Some(scratch.burst(&[], 0)),
+        }
     }
 
     /// Takes no packet that is published from now on; what is published already may still be

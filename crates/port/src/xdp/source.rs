@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use burstline_log::{Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
+use burstline_log::{Burst, Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_sys::clock;
 use burstline_sys::xdp::{Received as Frame, Socket, SocketStatistics, XdpError};
 use burstline_wire::filter::Program;
@@ -18,6 +18,10 @@ use crate::{
     Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
     Received, TimestampSource,
 };
+
+/// How long before a poll a packet may have got its time that the poll did not find, in ns: one
+/// round of a softirq, and the clocks' readings.
+const UNDER_WAY_NS: u64 = 2_000_000;
 
 /// A packet that is taken and held.
 #[derive(Clone, Copy)]
@@ -324,6 +328,16 @@ impl Port for XdpSource {
             true => self.state_when_empty(filtered)?,
         };
         Ok(Lent { burst: scratch.burst_in_frames(self.socket.umem(), first_packet), state })
+    }
+
+    fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {
+        Some(scratch.burst_in_frames(self.socket.umem(), 0))
+    }
+
+    /// What the program has stamped before the poll began was in the ring by then, but for what a
+    /// softirq had under way.
+    fn low_time_ns(&self) -> Option<u64> {
+        Some(self.poll_time_ns.saturating_sub(UNDER_WAY_NS))
     }
 
     /// Leaves what comes from now on to the host; what is in the ring may still be received, up to

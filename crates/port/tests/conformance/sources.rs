@@ -4,7 +4,7 @@ use burstline_log::Scratch;
 use burstline_port::PortState;
 
 use crate::backends::{PACKETS, sources};
-use crate::common::{Folder, check_ledger, drain_by_lending, drain_by_receiving, log};
+use crate::common::{Folder, Got, check_ledger, drain_by_lending, drain_by_receiving, log};
 
 #[test]
 fn lending_and_receiving_deliver_the_same_whatever_the_budget() {
@@ -24,6 +24,29 @@ fn lending_and_receiving_deliver_the_same_whatever_the_budget() {
             assert!(received == reference, "{}: receive {budget}", backend.name);
         }
     }
+}
+
+#[test]
+fn what_was_lent_can_be_lent_again_and_is_the_same() {
+    let folder = Folder::new();
+    let mut able = 0;
+    for backend in sources(&folder) {
+        let (mut port, mut scratch) = ((backend.open)(), Scratch::new());
+        let is_able = port.lent(&mut scratch).is_some();
+        able += usize::from(is_able);
+        let mut is_over = !is_able;
+        while !is_over {
+            let lent = port.lend(&mut scratch, 300).unwrap();
+            is_over = lent.state == PortState::Ended;
+            let first: Vec<Got> = lent.burst.packets().map(|packet| Got::new(&packet)).collect();
+            for _ in 0..2 {
+                let again = port.lent(&mut scratch).unwrap();
+                let again: Vec<Got> = again.packets().map(|packet| Got::new(&packet)).collect();
+                assert!(again == first, "{}", backend.name);
+            }
+        }
+    }
+    assert!(able >= 15, "{able} backends can");
 }
 
 #[test]

@@ -1,0 +1,65 @@
+//! `burstline merge`.
+
+use burstline_port::Address;
+use clap::Args;
+
+use super::{CommonArgs, Format, LogArgs, values};
+
+const EXAMPLES: &str = "\
+Examples:
+  burstline merge a.pcap b.pcapng.gz -w both.pcapng          two files in one, in order of time
+  burstline merge eth0 eth1 eth2 eth3 --publish all &        four ports, one queue
+  burstline capture log:all -w - | tshark -r - -c 10          what another program reads of it
+  burstline merge xdp:eth1 xdp:eth2 -w - | tshark -r -        both directions of a tap
+  burstline merge a.pcap b.pcap --offset b.pcap=-1500us -w x.pcapng
+                                                             b's clock was 1.5 ms ahead
+  burstline merge eth0 log:tap --lateness 20ms --depth 256m --node 1 --publish all";
+
+/// Merge the packets of all sources into one sequence, in strict order of their times
+///
+/// One thread holds the packets of all sources where they lie, finds which is the oldest, and
+/// copies it, once, into a log in shared memory: packets back to back with a worklist beside them.
+/// That is published, recorded, or only counted. Packets of equal times are in the order of their
+/// sources, those of one source in its own. An idle source holds nobody up: a live port promises
+/// that nothing older will come, and whoever promises nothing is waited for no longer than
+/// --lateness. A packet that is older than one that has gone is passed on at once and counted as
+/// late; none is lost in the merge.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct MergeArgs {
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+
+    /// The file to write; - is standard output, and then all text goes to standard error. Without
+    /// it the packets are only counted, and read by others with --publish
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) write: Option<String>,
+
+    /// The file's format [default: segmented; pcapng into pipes and devices]
+    #[arg(long, value_name = "FORMAT", requires = "write")]
+    pub(crate) format: Option<Format>,
+
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
+
+    /// How long a packet waits, at most, for a source that has none
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = values::span_ns)]
+    pub(crate) lateness: u64,
+
+    /// Add TIME, with a sign and also in ns, to the times of SOURCE, named as it is among the
+    /// sources: --offset eth0=-250ns. For several, several times
+    #[arg(long, value_name = "SOURCE=TIME", value_parser = values::offset)]
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) offset: Vec<Offset>,
+
+    /// Let a full log hold up sources that cannot wait, too; any loss is then a failure
+    #[arg(long)]
+    pub(crate) lossless: bool,
+}
+
+/// What is to be added to the times of a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Offset {
+    pub(crate) source: Address,
+    pub(crate) ns: i64,
+}

@@ -1,0 +1,75 @@
+//! `burstline merge`.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use burstline_engine::{CaptureOptions, MergeOptions, Policy, Progress, Source};
+use burstline_port::{Address, OpenOptions, open_sink};
+
+use super::capture::{address_of, log_config};
+use crate::args::{MergeArgs, NOTHING};
+use crate::failure::Failure;
+use crate::placement::Workers;
+use crate::view::{Stream, View};
+use crate::{job, signals};
+
+/// Merges the packets of all sources.
+pub(crate) fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
+    let common = &args.common;
+    let stop = signals::stop_flag()?;
+    let sink = sink_address(args)?;
+    // One thread takes all sources: it belongs near the first.
+    let recorder = Workers { count: 1, name: "record", log_bytes: args.log.bytes() };
+    let placed = common.place_at(&common.sources[..1], &recorder)?;
+    let ports = OpenOptions { stop: Some(Arc::clone(&stop)), ..common.open_options() };
+    let options = CaptureOptions {
+        limits: common.limits(),
+        log: log_config(common, &args.log, placed.log_node),
+        threads: placed.threads,
+        policy: args.lossless.then_some(Policy::Lossless),
+        table: ports.table.clone(),
+        publish: args.log.publish.clone(),
+    };
+    check_offsets(args)?;
+    let opened = common.open_each(&ports)?;
+    let offsets_ns = offsets_ns(args, &opened);
+    let merging = MergeOptions { lateness_ns: args.lateness, offsets_ns };
+    let sources: Vec<Source> = opened.into_iter().flatten().collect();
+    let progress = Progress::new(sources.len());
+    let is_stdout = args.write.as_deref() == Some("-");
+    let stream = if is_stdout { Stream::Stderr } else { Stream::Stdout };
+    let mut view = View::new("merge", common, stream);
+    job::run(&mut view, &progress, &stop, args.lossless, common.keep_privileges, || {
+        let open = || open_sink(&sink, &ports);
+        burstline_engine::merge(sources, open, &options, &merging, (&*stop, &progress))
+    })
+}
+
+fn sink_address(args: &MergeArgs) -> Result<Address, Failure> {
+    match args.write.as_deref() {
+        Some("") => Err(Failure::usage("invalid value '' for '--write <FILE>': a path, or -")),
+        path => Ok(address_of(path.unwrap_or(NOTHING), args.format)?),
+    }
+}
+
+/// Fails where an offset is about something that is no source.
+fn check_offsets(args: &MergeArgs) -> Result<(), Failure> {
+    let sources = &args.common.sources;
+    match args.offset.iter().find(|offset| !sources.contains(&offset.source)) {
+        None => Ok(()),
+        Some(offset) => {
+            let source = &offset.source;
+            Err(Failure::usage(format!("--offset {source}: none of the sources is called that")))
+        }
+    }
+}
+
+/// What is added to the times of each port, of which a source may be several.
+fn offsets_ns(args: &MergeArgs, opened: &[Vec<Source>]) -> Vec<i64> {
+    let each = args.common.sources.iter().zip(opened);
+    let offset = |source: &Address| {
+        let of_it = args.offset.iter().filter(|offset| offset.source == *source);
+        of_it.fold(0, |sum: i64, offset| sum.saturating_add(offset.ns))
+    };
+    each.flat_map(|(source, ports)| vec![offset(source); ports.len()]).collect()
+}

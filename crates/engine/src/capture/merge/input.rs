@@ -1,0 +1,126 @@
+//! One source in the merging thread's hands, with the burst that it has lent.
+
+use burstline_log::{Burst, Flags, SCRATCH_PACKETS, Scratch};
+use burstline_port::PortState;
+
+use super::copy::Counts;
+use crate::EngineError;
+use crate::job::Source;
+use crate::merge::MergedPort;
+use crate::merge::order::{Lane, NEVER_NS};
+
+/// A source and what it has lent.
+pub(super) struct Input<'a> {
+    pub(super) source: &'a mut Source,
+    scratch: Scratch,
+    offset_ns: i64,
+    pub(super) is_ended: bool,
+    /// It is not waited for any more.
+    pub(super) is_overdue: bool,
+    overdue: u64,
+    /// When its burst was lent, by the monotonic clock.
+    pub(super) lent_ns: u64,
+    /// The time of its newest packet.
+    last_ns: u64,
+}
+
+impl<'a> Input<'a> {
+    pub(super) fn new(source: &'a mut Source, offset_ns: i64) -> Self {
+        Self {
+            source,
+            scratch: Scratch::new(),
+            offset_ns,
+            is_ended: false,
+            is_overdue: false,
+            overdue: 0,
+            lent_ns: 0,
+            last_ns: 0,
+        }
+    }
+
+    /// Has the source lend its next burst; the one before is done with.
+    pub(super) fn poll(&mut self, lane: &mut Lane, now_ns: u64) -> Result<PortState, EngineError> {
+        let lent = self.source.port.lend(&mut self.scratch, SCRATCH_PACKETS as u64)?;
+        let (burst, state, offset_ns) = (lent.burst, lent.state, self.offset_ns);
+        let times_ns = times_ns(&burst).map(|time_ns| time_ns.saturating_add_signed(offset_ns));
+        // Until it is asked again: its packets come in order.
+        lane.refill(times_ns, self.last_ns);
+        if let Some(last_ns) = lane.last_ns() {
+            (self.last_ns, self.lent_ns) = (last_ns, now_ns);
+            lane.promise(last_ns);
+        }
+        Ok(state)
+    }
+
+    /// The burst that it has lent last.
+    pub(super) fn view(&mut self) -> Option<Burst<'_>> {
+        self.source.port.lent(&mut self.scratch)
+    }
+
+    /// It was found idle, or `Busy` with nothing: says what it promises, not less than
+    /// `newest_ns`, since what is older is late in any case. It is in step when that is later than
+    /// `enough_ns`, the time of the oldest packet in hand; if that `is_too_long` in coming, nobody
+    /// waits for it.
+    pub(super) fn promise(
+        &mut self,
+        lane: &mut Lane,
+        state: PortState,
+        (newest_ns, enough_ns): (u64, u64),
+        is_too_long: bool,
+    ) {
+        let promised_ns = self.source.port.low_time_ns().filter(|_| state == PortState::Idle);
+        let promised_ns =
+            promised_ns.map_or(0, |low_ns| low_ns.saturating_add_signed(self.offset_ns));
+        let low_ns = promised_ns.max(self.last_ns).min(NEVER_NS - 1);
+        if promised_ns > enough_ns {
+            self.is_overdue = false;
+        } else if is_too_long && !self.is_overdue {
+            self.is_overdue = true;
+            self.overdue += 1;
+        }
+        lane.promise(if self.is_overdue { NEVER_NS } else { low_ns.max(newest_ns) });
+    }
+
+    /// It brings a packet of `time_ns`: if that is not before `enough_ns`, it is in step again.
+    pub(super) fn catch_up(&mut self, time_ns: u64, enough_ns: u64) {
+        self.is_overdue &= time_ns < enough_ns;
+    }
+
+    /// Nothing more will come of it than what is in hand.
+    pub(super) fn end(&mut self, lane: &mut Lane) {
+        (self.is_ended, self.is_overdue) = (true, false);
+        lane.promise(NEVER_NS);
+    }
+
+    /// The job is over: a source that has packets in hand is stopped and goes on until those are
+    /// out, any other has brought its last.
+    pub(super) fn finish(&mut self, lane: &mut Lane) -> Result<(), EngineError> {
+        let is_open = !self.is_ended && self.source.port.info().capabilities.can_drain;
+        if !is_open {
+            self.end(lane);
+            return Ok(());
+        }
+        let finished = self.source.port.finish().map_err(EngineError::from);
+        finished.inspect_err(|_| self.end(lane))
+    }
+
+    pub(super) fn report(&self, counts: &Counts) -> MergedPort {
+        MergedPort {
+            port: self.source.port.info().name.clone(),
+            offset_ns: self.offset_ns,
+            late: counts.late,
+            late_most_ns: counts.late_most_ns,
+            overdue: self.overdue,
+        }
+    }
+}
+
+/// The times of a burst's packets. Cost: an addition each.
+fn times_ns<'a>(burst: &'a Burst<'_>) -> impl Iterator<Item = u64> + use<'a> {
+    let base_ns = burst.base_time_ns();
+    let descs = burst.worklist().iter().rev().enumerate();
+    descs.map(move |(index, desc)| match desc.flags().contains(Flags::FACTS) {
+        true => burst.packet(index).time_ns(),
+        false => base_ns.wrapping_add(desc.time_delta_ns().into()),
+    })
+}

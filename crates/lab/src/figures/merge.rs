@@ -1,0 +1,221 @@
+//! Four ports of 64-byte packets into one queue, in order of time: packets for each second of
+//! processor time.
+//!
+//! ```text
+//! ours   ports --lend--> order --copy--> log         one core; what reads the log is not counted
+//! peer   ports --copy--> objects -> bursts in order of their stamps --copy--> shared memory
+//! ```
+//!
+//! Ours is the engine's merge, with ports whose packets lie in memory; the rival, the DPDK design
+//! by stages, gets the same packets. Nobody reads what the rival has written. Its stages run on
+//! two cores, as they are meant to, or take turns on one (`-one-core`): then nothing of it ever
+//! leaves that core's cache. Each side is looked at once for its order, in a run of its own.
+
+mod memory;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use burstline_engine::{
+    CaptureOptions, Limits, MergeOptions, Progress, Report, Source, Threads, merge,
+};
+use burstline_log::LogConfig;
+use burstline_port::{OpenOptions, Port, open_sink};
+use burstline_sys::memory::PageChoice;
+
+use super::Context;
+use crate::arena::Arena;
+use crate::conditions::Conditions;
+use crate::contest::alternate;
+use crate::lines::{Interleaving, LINES, Line};
+use crate::ours::SEGMENT_BYTES;
+use crate::pages::{self, Reservation};
+use crate::report::{Better, Figure, Outcome};
+use crate::rivals::staged::{self, Staged};
+use memory::{MemoryPort, OrderSink};
+
+const LOG_BYTES: usize = 2 << 20;
+/// The largest pool, the rings and the output.
+const ARENA_BYTES: usize = 24 << 20;
+/// Objects of the rival's pool, and of each core's cache.
+const SHAPES: [(usize, usize); 4] = [(1023, 256), (2047, 256), (4095, 512), (8191, 512)];
+
+/// A run of either side.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    packets: u64,
+    cpu_s: f64,
+    /// Cores that all threads used, those included that only read.
+    cores: f64,
+    violations: u64,
+}
+
+/// The work.
+struct Work {
+    lines: [Option<Line>; LINES],
+    /// Packets of each line that is not idle.
+    most: u64,
+    context: crate::threads::Cores,
+    pages: PageChoice,
+}
+
+impl Work {
+    fn all(&self) -> u64 {
+        self.lines.iter().flatten().count() as u64 * self.most
+    }
+
+    /// Our merge. Its stage's time is what counts; with `is_checking` the sink looks at all times.
+    fn ours(&self, is_checking: bool) -> Result<Run, String> {
+        let ports = OpenOptions::default();
+        let (now_ns, lent) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let mut sources = Vec::new();
+        for (number, line) in (0..).zip(&self.lines) {
+            let shared = (Arc::clone(&now_ns), Arc::clone(&lent));
+            let port = MemoryPort::new(number, line.clone(), (self.most, self.all()), shared);
+            // For an interface of its own.
+            let address = "gen:?packets=1".parse().map_err(|error| format!("{error}"))?;
+            let source = Source::open(&address, &ports).map_err(|error| error.to_string())?;
+            sources.push(source.wrap(|_| Box::new(port)));
+        }
+        let log = LogConfig {
+            bytes: LOG_BYTES,
+            segment_bytes: SEGMENT_BYTES,
+            pages: self.pages,
+            ..LogConfig::default()
+        };
+        let cores = vec![self.context.producer, self.context.consumer];
+        let options = CaptureOptions {
+            limits: Limits::default(),
+            threads: Threads { cores, ..Threads::default() },
+            log,
+            policy: None,
+            table: ports.table.clone(),
+            publish: None,
+        };
+        let (stop, progress) = (AtomicBool::new(false), Progress::new(sources.len()));
+        let violations = Arc::new(AtomicU64::new(0));
+        let sink = || match is_checking {
+            true => Ok(Box::new(OrderSink::new(Arc::clone(&violations))) as Box<dyn Port>),
+            false => open_sink(&"null:".parse()?, &ports),
+        };
+        let merging = MergeOptions::default();
+        let report = merge(sources, sink, &options, &merging, (&stop, &progress))
+            .map_err(|error| error.to_string())?;
+        self.checked(&report, violations.load(Relaxed)) // all threads have ended
+    }
+
+    /// What a report says, if nothing is amiss.
+    fn checked(&self, report: &Report, violations: u64) -> Result<Run, String> {
+        let merged = report.merge.as_ref().ok_or("no merge")?;
+        let (delivered, lost) = (report.total.delivered, report.total.lost.total());
+        if (delivered, lost, report.total.unaccounted) != (self.all(), 0, 0) {
+            return Err(format!("ours: {delivered} of {} packets, {lost} lost", self.all()));
+        }
+        if merged.late != violations && violations > 0 {
+            return Err(format!("ours: {violations} out of order, {} by its report", merged.late));
+        }
+        let stage = report.stages.first().ok_or("no stage")?;
+        let cpu_s = stage.cpu_percent / 100.0 * report.elapsed_ns as f64 / 1e9;
+        Ok(Run { packets: delivered, cpu_s, cores: merged.cores_used, violations: merged.late })
+    }
+
+    fn peer(
+        &self,
+        arena: &mut Arena,
+        shape: (usize, usize),
+        are_two: bool,
+        is_checking: bool,
+    ) -> Result<Run, String> {
+        arena.clear();
+        let how = (self.context, are_two, is_checking);
+        let Staged { packets, cpu_s, violations } =
+            staged::run(arena, &self.lines, shape, self.most, how);
+        if packets != self.all() {
+            return Err(format!("the rival: {packets} of {} packets", self.all()));
+        }
+        let cores = if are_two { 2.0 } else { 1.0 };
+        Ok(Run { packets, cpu_s, cores, violations })
+    }
+}
+
+/// Mpps for each second of processor time.
+fn rate(run: Run) -> f64 {
+    run.packets as f64 / run.cpu_s / 1e6
+}
+
+/// Gbit/s on the line, of 64-byte frames, for each core.
+fn gigabits(rate: f64) -> f64 {
+    rate * 84.0 * 8.0 / 1e3
+}
+
+/// `merge-4x64`, and with other interleavings and with the rival on one core.
+pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
+    let interleaving = match name {
+        _ if name.contains("bursts") => Interleaving::Bursts,
+        _ if name.contains("idle") => Interleaving::Idle,
+        _ => Interleaving::Uniform,
+    };
+    let are_two = !name.ends_with("one-core");
+    let (mut arena, pages) = pages::with_best(ARENA_BYTES, |pages| {
+        Ok::<_, String>((Arena::create(ARENA_BYTES, pages).map_err(|e| e.to_string())?, pages))
+    })?;
+    // Our log is made anew in each run.
+    let _reservation =
+        (pages == PageChoice::Size2M).then(|| Reservation::take((LOG_BYTES >> 21) as u64 + 1));
+    let most = if context.smoke { 8192 } else { 2 << 20 };
+    let work = Work { lines: Line::all(interleaving), most, context: context.cores, pages };
+    let conditions = Conditions::watch(context.cores);
+    let (ours, mut tried) = (work.ours(true)?, Vec::new());
+    for shape in SHAPES {
+        let runs = if context.smoke { 1 } else { 3 };
+        let mut best = 0_f64;
+        for _ in 0..runs {
+            best = best.max(rate(work.peer(&mut arena, shape, are_two, false)?));
+        }
+        tried.push((shape, best));
+    }
+    let best = tried.iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("some were tried").0;
+    let peer = work.peer(&mut arena, best, are_two, true)?;
+    let cores = std::cell::Cell::new(0.0);
+    let rounds = alternate(
+        context.runs,
+        &context.stop,
+        || {
+            let run = work.ours(false)?;
+            cores.set(run.cores);
+            Ok(rate(run))
+        },
+        || Ok(rate(work.peer(&mut arena, best, are_two, false)?)),
+    )?;
+    if context.smoke {
+        return Ok(Outcome::Smoke);
+    }
+    let (name, better, unit) = (name.to_owned(), Better::Higher, "Mpps per CPU");
+    let mut figure = Figure { name, unit, better, rounds, details: Vec::new() };
+    let medians = figure.medians();
+    let each =
+        |(objects, cache): (usize, usize), rate: f64| format!("{objects}/{cache}: {rate:.1}");
+    let shapes: Vec<_> = tried.iter().map(|&(shape, rate)| each(shape, rate)).collect();
+    figure.details = vec![
+        format!("{interleaving:?}: {} packets a run", work.all()),
+        format!(
+            "order violations: ours {}, peer {} of {}",
+            ours.violations, peer.violations, peer.packets
+        ),
+        format!(
+            "line rate per core: ours {:.1} Gbit/s, peer {:.1} Gbit/s",
+            gigabits(medians.0),
+            gigabits(medians.1)
+        ),
+        format!(
+            "cores used: ours {:.2}, of which what reads the log is not in the figure; peer {}",
+            cores.get(),
+            peer.cores
+        ),
+        format!("peer: best of pool/cache {}", shapes.join(", ")),
+        format!("log {} KiB, pages {}", LOG_BYTES >> 10, arena.page()),
+    ];
+    figure.details.extend(conditions.report());
+    Ok(Outcome::Measured(figure))
+}

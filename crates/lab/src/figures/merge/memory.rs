@@ -1,0 +1,125 @@
+//! Our ports of packets in memory, and a sink that looks at the order.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use burstline_log::{Burst, Meta, SCRATCH_PACKETS, Scratch};
+use burstline_port::{
+    Capabilities, Lent, Port, PortAccount, PortError, PortInfo, PortState, TimestampSource,
+};
+
+use crate::lines::{Line, PACKET_BYTES};
+
+/// What a port and its sink are called.
+fn info(name: String) -> PortInfo {
+    let capabilities =
+        Capabilities { can_lend: true, can_wait: true, is_finite: true, ..Default::default() };
+    PortInfo { name, capabilities, timestamps: TimestampSource::Hardware }
+}
+
+/// A port that lends a line's packets where they lie.
+pub(super) struct MemoryPort {
+    info: PortInfo,
+    line: Option<Line>,
+    number: u8,
+    next: u64,
+    most: u64,
+    /// The newest time that any port has brought: an idle one brings nothing older.
+    now_ns: Arc<AtomicU64>,
+    /// Packets of all lines together.
+    all: u64,
+    lent: Arc<AtomicU64>,
+}
+
+impl MemoryPort {
+    /// Port `number`, with `most` packets of its line; of so many in `all`.
+    pub(super) fn new(
+        number: u8,
+        line: Option<Line>,
+        (most, all): (u64, u64),
+        (now_ns, lent): (Arc<AtomicU64>, Arc<AtomicU64>),
+    ) -> Self {
+        let info = info(format!("line {number}"));
+        Self { info, line, number, next: 0, most, now_ns, all, lent }
+    }
+}
+
+impl Port for MemoryPort {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
+        scratch.clear();
+        let Some(line) = &self.line else {
+            // Counts only: nobody reads memory by them.
+            let is_over = self.lent.load(Relaxed) == self.all;
+            let state = if is_over { PortState::Ended } else { PortState::Idle };
+            return Ok(Lent { burst: scratch.burst(&[], 0), state });
+        };
+        let count = budget.min(SCRATCH_PACKETS as u64).min(self.most - self.next);
+        let mut newest_ns = 0;
+        for number in self.next..self.next + count {
+            let (place, time_ns) = line.place(number);
+            let meta = Meta::new(time_ns, PACKET_BYTES as u32, self.number);
+            scratch.push(place as u32, PACKET_BYTES as u32, &meta);
+            newest_ns = time_ns;
+        }
+        self.next += count;
+        self.lent.fetch_add(count, Relaxed); // as above
+        self.now_ns.fetch_max(newest_ns, Relaxed);
+        let state = if self.next == self.most { PortState::Ended } else { PortState::Busy };
+        Ok(Lent { burst: scratch.burst(line.bytes(), 0), state })
+    }
+
+    fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {
+        Some(scratch.burst(self.line.as_ref().map_or(&[], Line::bytes), 0))
+    }
+
+    fn low_time_ns(&self) -> Option<u64> {
+        Some(self.now_ns.load(Relaxed)) // as in `lend`
+    }
+
+    fn account(&self) -> PortAccount {
+        PortAccount { offered: self.next, ..PortAccount::default() }
+    }
+}
+
+/// A sink that counts packets which are older than one before them.
+pub(super) struct OrderSink {
+    info: PortInfo,
+    newest_ns: u64,
+    packets: u64,
+    violations: Arc<AtomicU64>,
+}
+
+impl OrderSink {
+    pub(super) fn new(violations: Arc<AtomicU64>) -> Self {
+        Self { info: info("order".to_owned()), newest_ns: 0, packets: 0, violations }
+    }
+}
+
+impl Port for OrderSink {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
+        for packet in burst.packets() {
+            let is_late = packet.time_ns() < self.newest_ns;
+            self.violations.fetch_add(is_late.into(), Relaxed); // a count, read at the end
+            self.newest_ns = self.newest_ns.max(packet.time_ns());
+        }
+        self.packets += burst.len() as u64;
+        Ok(burst.len() as u64)
+    }
+
+    fn account(&self) -> PortAccount {
+        PortAccount { offered: self.packets, ..PortAccount::default() }
+    }
+}

@@ -1,0 +1,300 @@
+//! Many ports into one queue by the stages of the DPDK design: receive, merge by burst, copy.
+//!
+//! ```text
+//!  receive   a port: take 32 objects -> fill -> stamp the burst -> a ring for each port
+//!  merge     the oldest burst of those at the rings' ends -> one ring
+//!  copy      packets into shared memory, back to back, with a worklist; give 32 objects back
+//! ```
+//!
+//! The objects are those of [`super::scattered`], with its headers and prefetching. On two cores
+//! receiving has one and merging and copying the other; on one, the stages take turns.
+
+use std::hint::spin_loop;
+use std::marker::PhantomData;
+use std::ptr;
+
+use burstline_sys::clock;
+
+use super::pool::{Cache, HEADER_BYTES, Pool};
+use super::scattered::{self, AHEAD, Header};
+use super::spsc::{Consumer, Producer, Spsc};
+use super::{Address, BURST, Pull, Push};
+use crate::arena::Arena;
+use crate::lines::{LINES, Line, PACKET_BYTES};
+use crate::threads::{Cores, run_together};
+use burstline_sys::prefetch;
+
+/// Slots of each ring of bursts, in pointers.
+const POINTERS: usize = 1024;
+/// The shared memory that packets end up in: as large as our log.
+const OUTPUT_BYTES: usize = 2 << 20;
+const OUTPUT_STRIDE: usize = 64;
+
+/// One entry of the worklist.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Entry {
+    /// Where the packet is.
+    pub offset: u32,
+    /// Its length and its port.
+    pub shape: u32,
+    /// When it came.
+    pub time_ns: u64,
+}
+
+/// What the copying stage has written.
+pub struct Output<'a> {
+    /// The first byte of so many, which are this output's alone.
+    bytes: Address,
+    arena: PhantomData<&'a ()>,
+    worklist: Vec<Entry>,
+    next: usize,
+    /// Packets older than one that was copied before; only counted where that is asked for.
+    pub violations: u64,
+    newest_ns: u64,
+    is_checking: bool,
+}
+
+/// A run.
+#[derive(Clone, Copy, Debug)]
+pub struct Staged {
+    /// Packets copied.
+    pub packets: u64,
+    /// Processor time of all stages, in s.
+    pub cpu_s: f64,
+    /// Packets older than one before them, in a run that checks.
+    pub violations: u64,
+}
+
+impl<'a> Output<'a> {
+    /// Nothing written yet; `is_checking`: look at the order, which a measured run does not.
+    pub fn new(arena: &'a Arena, is_checking: bool) -> Self {
+        let worklist = vec![Entry::default(); OUTPUT_BYTES / OUTPUT_STRIDE];
+        let bytes = Address(arena.piece(OUTPUT_BYTES).as_ptr());
+        Self {
+            bytes,
+            arena: PhantomData,
+            worklist,
+            next: 0,
+            violations: 0,
+            newest_ns: 0,
+            is_checking,
+        }
+    }
+
+    /// Copies a burst behind the one before.
+    #[inline]
+    fn copy(&mut self, burst: &[Address; BURST]) {
+        let ahead = |object: Address| {
+            prefetch::to_read(object.0);
+            prefetch::to_read(object.0.wrapping_add(HEADER_BYTES));
+        };
+        burst[..AHEAD].iter().copied().for_each(ahead);
+        for index in 0..BURST {
+            if let Some(&later) = burst.get(index + AHEAD) {
+                ahead(later);
+            }
+            // SAFETY: bursts hold filled objects only, ordered by the ring that they came through.
+            let header = unsafe { &*burst[index].0.cast::<Header>() };
+            let at = self.next % self.worklist.len();
+            self.next += 1;
+            let room = self.bytes.0.wrapping_add(at * OUTPUT_STRIDE);
+            // SAFETY: a stride of the output, which nobody else writes; the object has as much.
+            unsafe { ptr::copy_nonoverlapping(header.data, room, PACKET_BYTES) };
+            let offset = (at * OUTPUT_STRIDE) as u32;
+            let shape = header.length << 8 | u32::from(header.port);
+            self.worklist[at] = Entry { offset, shape, time_ns: header.time_ns };
+            if self.is_checking {
+                self.violations += u64::from(header.time_ns < self.newest_ns);
+                self.newest_ns = self.newest_ns.max(header.time_ns);
+            }
+        }
+    }
+}
+
+/// The receiving stage.
+struct Receive<'r, 'p> {
+    lines: &'r [Option<Line>; LINES],
+    pool: &'r Pool<'p>,
+    cache: &'r mut Cache,
+    rings: Vec<Producer<'r, Address>>,
+    next: [u64; LINES],
+}
+
+impl Receive<'_, '_> {
+    /// Receives a burst from each port, up to `most` packets of it. False where every port has so
+    /// many.
+    #[inline]
+    fn poll(&mut self, most: u64) -> bool {
+        let mut is_open = false;
+        for (number, line) in self.lines.iter().enumerate() {
+            let Some(line) = line else { continue };
+            if self.next[number] == most {
+                continue;
+            }
+            is_open = true;
+            let mut burst = [Address::NOWHERE; BURST];
+            if !self.pool.take(self.cache, &mut burst) {
+                return true;
+            }
+            for &object in &burst {
+                // SAFETY: taken from the pool just now.
+                unsafe { scattered::reset(object) };
+            }
+            for &object in &burst {
+                // SAFETY: taken from the pool just now.
+                unsafe { fill(object, line, number, self.next[number]) };
+                self.next[number] += 1;
+            }
+            // SAFETY: as above; the first one's header carries the time of its burst.
+            unsafe { (*burst[0].0.cast::<Header>()).stamp = stamp() };
+            while !self.rings[number].push(&burst) {
+                spin_loop();
+            }
+        }
+        is_open
+    }
+}
+
+/// Fills an object with a packet of a line, as a driver does.
+///
+/// # Safety
+/// `object` is the caller's own, from a pool.
+#[inline(always)]
+unsafe fn fill(object: Address, line: &Line, port: usize, packet: u64) {
+    let (place, time_ns) = line.place(packet);
+    let bytes = &line.bytes()[place..place + PACKET_BYTES];
+    // SAFETY: the data follow the header within the object.
+    let data = unsafe { object.0.add(HEADER_BYTES) };
+    let (length, port) = (PACKET_BYTES as u32, port as u16);
+    let header =
+        Header { data, length, hash: 0, time_ns, port, segments: 1, references: 1, stamp: 0 };
+    // SAFETY: objects are aligned to a cache line, and the caller owns this one.
+    unsafe { object.0.cast::<Header>().write(header) };
+    // SAFETY: there is room for the packet, and the line is elsewhere.
+    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), data, PACKET_BYTES) };
+}
+
+/// The time of a burst, as the cheapest clock has it.
+#[inline]
+fn stamp() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    return clock::cycles();
+    #[cfg(not(target_arch = "x86_64"))]
+    clock::monotonic_ns()
+}
+
+/// The merging and the copying stage, with the ring between them.
+struct MergeAndCopy<'r, 'p, 'o> {
+    rings: Vec<Consumer<'r, Address>>,
+    heads: [Option<[Address; BURST]>; LINES],
+    between: (Producer<'r, Address>, Consumer<'r, Address>),
+    pool: &'r Pool<'p>,
+    cache: &'r mut Cache,
+    output: &'r mut Output<'o>,
+}
+
+impl MergeAndCopy<'_, '_, '_> {
+    /// Passes the oldest burst there is. False if there is none.
+    #[inline]
+    fn merge(&mut self) -> bool {
+        let mut oldest: Option<(u64, usize)> = None;
+        for (number, (head, ring)) in self.heads.iter_mut().zip(&mut self.rings).enumerate() {
+            let mut burst = [Address::NOWHERE; BURST];
+            if head.is_none() && ring.pull(&mut burst) {
+                *head = Some(burst);
+            }
+            if let Some(burst) = head {
+                // SAFETY: pulled from a ring of filled objects.
+                let stamp = unsafe { (*burst[0].0.cast::<Header>()).stamp };
+                if oldest.is_none_or(|oldest| (stamp, number) < oldest) {
+                    oldest = Some((stamp, number));
+                }
+            }
+        }
+        let Some(burst) = oldest.and_then(|(_, number)| self.heads[number].take()) else {
+            return false;
+        };
+        while !self.between.0.push(&burst) {
+            spin_loop();
+        }
+        true
+    }
+
+    /// Copies a burst, if there is one.
+    #[inline]
+    fn copy(&mut self) -> bool {
+        let mut burst = [Address::NOWHERE; BURST];
+        if !self.between.1.pull(&mut burst) {
+            return false;
+        }
+        self.output.copy(&burst);
+        for &object in &burst {
+            // SAFETY: pulled from the ring of filled objects.
+            unsafe { scattered::unchain(object) };
+        }
+        self.pool.give(self.cache, &burst);
+        true
+    }
+}
+
+/// Sends `most` packets of each line, a multiple of [`BURST`], through all stages: on both cores,
+/// or on the producer's.
+pub fn run(
+    arena: &Arena,
+    lines: &[Option<Line>; LINES],
+    (objects, cache): (usize, usize),
+    most: u64,
+    (cores, are_two, is_checking): (Cores, bool, bool),
+) -> Staged {
+    let pool = Pool::new("mbufs", arena, objects);
+    let mut rings: [Spsc<'_, Address>; LINES] = std::array::from_fn(|_| Spsc::new(arena, POINTERS));
+    let mut between = Spsc::new(arena, POINTERS);
+    let mut output = Output::new(arena, is_checking);
+    let mut caches = [Cache::new(cache), Cache::new(cache)];
+    let all = lines.iter().flatten().count() as u64 * most;
+    let (producers, consumers) = rings.iter_mut().map(Spsc::split).unzip();
+    let [first, second] = &mut caches;
+    let mut receive =
+        Receive { lines, pool: &pool, cache: first, rings: producers, next: [0; LINES] };
+    let mut rest = MergeAndCopy {
+        rings: consumers,
+        heads: [None; LINES],
+        between: between.split(),
+        pool: &pool,
+        cache: second,
+        output: &mut output,
+    };
+    let bursts = all / BURST as u64;
+    let mut copy_all = |receive: Option<&mut Receive<'_, '_>>| {
+        let mut receive = receive;
+        for _ in 0..bursts {
+            while !rest.merge() {
+                match &mut receive {
+                    Some(receive) => drop(receive.poll(most)),
+                    None => spin_loop(),
+                }
+            }
+            assert!(rest.copy(), "a burst was merged");
+        }
+    };
+    let done = match are_two {
+        true => run_together(
+            cores,
+            || cpu_ns(|| while receive.poll(most) {}),
+            || cpu_ns(|| copy_all(None)),
+        ),
+        false => run_together(cores, || cpu_ns(|| copy_all(Some(&mut receive))), || 0),
+    };
+    Staged {
+        packets: output.next as u64,
+        cpu_s: (done.producer + done.consumer) as f64 / 1e9,
+        violations: output.violations,
+    }
+}
+
+/// What the calling thread spends on `work`, in ns.
+fn cpu_ns(work: impl FnOnce()) -> u64 {
+    let start_ns = clock::thread_cpu_ns();
+    work();
+    clock::thread_cpu_ns() - start_ns
+}
