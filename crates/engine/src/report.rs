@@ -213,6 +213,20 @@ pub(crate) struct Ending {
     pub(crate) bytes_copied: u64,
 }
 
+impl Ending {
+    /// Of a job in which nothing was counted yet.
+    pub(crate) fn of(elapsed_ns: u64, usage: Usage) -> Self {
+        Self {
+            elapsed_ns,
+            usage,
+            empty_ns: 0,
+            span: Span::default(),
+            lost_first_second: 0,
+            bytes_copied: 0,
+        }
+    }
+}
+
 impl Report {
     /// Puts the report together; memory, notes and errors are the caller's.
     pub(crate) fn new(ports: Vec<PortReport>, ending: &Ending) -> Self {
