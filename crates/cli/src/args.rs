@@ -1,6 +1,7 @@
 //! The command line: one definition for each flag, from which parsing, help, completions and the
 //! man page come.
 
+mod balance;
 mod capture;
 mod common;
 mod count;
@@ -12,8 +13,9 @@ pub(crate) mod values;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use balance::{BalanceArgs, Groups};
 pub(crate) use capture::{CaptureArgs, Format, NOTHING, Trigger};
-pub(crate) use common::{CommonArgs, JobArgs};
+pub(crate) use common::{CommonArgs, JobArgs, SourceArgs};
 pub(crate) use count::{CountArgs, Verify};
 pub(crate) use demo::DemoArgs;
 pub(crate) use doctor::{
@@ -61,6 +63,7 @@ pub(crate) enum Verb {
     Count(Box<CountArgs>),
     Capture(Box<CaptureArgs>),
     Generate(Box<GenerateArgs>),
+    Balance(Box<BalanceArgs>),
     Demo(DemoArgs),
     Doctor(DoctorArgs),
     /// Print a completion script for a shell

@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         Verb::Count(args) => verbs::count(&args),
         Verb::Capture(args) => verbs::capture(&args),
         Verb::Generate(args) => verbs::generate(&args),
+        Verb::Balance(args) => verbs::balance(&args),
         Verb::Demo(args) => verbs::demo(&args),
         Verb::Doctor(args) => verbs::doctor(&args),
         Verb::Completions { shell } => verbs::completions(shell),

@@ -1,5 +1,6 @@
 //! What the program can do: one file for each verb that is more than a few lines.
 
+mod balance;
 mod capture;
 mod count;
 mod demo;
@@ -17,6 +18,7 @@ use crate::args::Cli;
 use crate::failure::Failure;
 use crate::view;
 
+pub(crate) use balance::balance;
 pub(crate) use capture::capture;
 pub(crate) use count::count;
 pub(crate) use demo::demo;

@@ -27,6 +27,7 @@
 //! - I4: nothing is printed here, and no thread outlives its job.
 #![forbid(unsafe_code)]
 
+mod balance;
 mod budget;
 mod capture;
 mod clock;
@@ -35,6 +36,7 @@ mod error;
 mod generate;
 mod job;
 mod ledger;
+mod links;
 mod pipeline;
 mod progress;
 mod published;
@@ -45,6 +47,10 @@ mod tally;
 mod verify;
 mod waiting;
 
+pub use balance::{
+    BalanceOptions, BalanceReport, Distribution, Elephant, GroupReport, WORKERS_MAX, WorkerReport,
+    balance,
+};
 pub use capture::{CaptureOptions, FlightOptions, Policy, capture, capture_flight};
 pub use count::{count, count_verified, run_to_completion};
 pub use error::EngineError;

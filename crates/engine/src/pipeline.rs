@@ -42,7 +42,7 @@ use crate::published::Publication;
 use crate::report::Ending;
 use crate::stage::Usage;
 use crate::tally::Tally;
-use crate::{EngineError, PortReport, Progress, Report, StageReport};
+use crate::{EngineError, PortReport, Progress, Report};
 pub(crate) use lanes::Lanes;
 use route::{Route, Work};
 
@@ -230,7 +230,7 @@ impl<'w> Pipeline<'w> {
             errors.extend(took.errors);
         }
         for (stage, recorded) in self.stages.iter().zip(done.recorded) {
-            let ledger = ledger_of(stage, &recorded, elapsed_ns);
+            let ledger = recorded.stage(&stage.name, elapsed_ns);
             let published = stage.inputs.iter().map(|lane| logs[lane.0].published()).sum();
             if ledger.packets_in != published {
                 doubts.push((&stage.name, ledger.packets_in, published));
@@ -250,18 +250,6 @@ impl<'w> Pipeline<'w> {
         report.placement.threads = done.places.into_iter().collect::<Result<_, _>>()?;
         Ok(report)
     }
-}
-
-/// What came of a stage.
-fn ledger_of(stage: &Stage<'_>, recorded: &Recorded, elapsed_ns: u64) -> StageReport {
-    let (mut seen, missed) = (Tally::default(), recorded.missed.iter().sum::<u64>());
-    recorded.seen.iter().for_each(|tally| seen.add(tally));
-    let lost = recorded.losses().total();
-    let mut ledger = recorded.cost.report(&stage.name, elapsed_ns, &seen);
-    ledger.packets_in = seen.packets + missed;
-    ledger.packets_out = recorded.total().packets;
-    ledger.lost = missed + lost;
-    ledger
 }
 
 /// The logs of a pipeline, with their two ends.

@@ -13,7 +13,7 @@ use crate::ledger::line_bits;
 use crate::stage::Usage;
 use crate::tally::Span;
 use crate::waiting::PollMode;
-use crate::{EngineError, PortReport, PublishedReport, Source, Total};
+use crate::{BalanceReport, EngineError, PortReport, PublishedReport, Source, Total};
 
 /// Everything there is to say of a job.
 #[derive(Debug, Default)]
@@ -36,6 +36,8 @@ pub struct Report {
     pub timestamp: TimestampReport,
     /// What became of the past, in a job that keeps it.
     pub flight: Option<FlightReport>,
+    /// Who got what, in a job that spreads packets over workers.
+    pub balance: Option<BalanceReport>,
     /// What the job cost.
     pub cpu: CpuReport,
     /// The earliest and the latest packet time, in ns since 1970, if there was a packet.

@@ -110,7 +110,7 @@ fn run_to_completion_gives_each_source_a_closure_of_its_own() {
 #[test]
 fn the_example_says_that_its_stages_close() {
     // Cargo builds it with the tests, unless it is asked for this test file alone.
-    let built = std::env::current_exe().unwrap().join("../../examples/three_stages");
+    let built = std::env::current_exe().unwrap().parent().unwrap().join("../examples/three_stages");
     let mut example = Command::new(&built);
     if !built.exists() {
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());

@@ -41,7 +41,7 @@ mod xdp;
 pub use account::{Loss, LossKind, Losses, PortAccount};
 pub use address::{Address, AddressError};
 pub use error::PortError;
-pub use filter::{Filter, FilterProblem};
+pub use filter::{Filter, FilterByLink, FilterProblem};
 pub use generator::{GENERATOR_KEYS, GeneratorKey};
 pub use open::{OpenOptions, SCHEMES, Scheme, open_sink, open_source, open_sources};
 pub use opened::OpenedFiles;

@@ -21,11 +21,11 @@ use burstline_sys::clock;
 
 use super::Job;
 use super::tail::Tail;
-use crate::EngineError;
 use crate::clock::{JobClock, SECOND_NS};
 use crate::stage::{StageCost, StageMeter};
 use crate::tally::{Span, Tally};
 use crate::waiting::{PollMode, Sleeps};
+use crate::{EngineError, StageReport};
 
 /// How often an idle recorder makes what it has visible, and looks at losses, in ns.
 const FLUSH_EVERY_NS: u64 = 100_000_000;
@@ -266,6 +266,17 @@ impl Recorded {
         let mut losses = Losses::default();
         self.lost.iter().for_each(|lost| losses.merge(lost));
         losses
+    }
+
+    /// What it did as a stage: in = out + lost, what was published to it included.
+    pub(crate) fn stage(&self, name: &str, elapsed_ns: u64) -> StageReport {
+        let (mut seen, missed) = (Tally::default(), self.missed.iter().sum::<u64>());
+        self.seen.iter().for_each(|tally| seen.add(tally));
+        let mut stage = self.cost.report(name, elapsed_ns, &seen);
+        stage.packets_in = seen.packets + missed;
+        stage.packets_out = self.total.packets;
+        stage.lost = missed + self.losses().total();
+        stage
     }
 
     /// Why the sink takes no more, if it is broken.
