@@ -53,6 +53,7 @@ use crate::stage::Usage;
 use crate::{EngineError, Progress, Report, ThreadPlace};
 pub use elephants::Elephant;
 pub use report::{BalanceReport, GroupReport, WorkerReport};
+pub use spread::worker_of;
 use spread::{Spread, Spreader};
 
 /// The most workers of all groups together, times receive threads: logs that one name can have.

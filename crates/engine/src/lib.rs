@@ -49,7 +49,7 @@ mod waiting;
 
 pub use balance::{
     BalanceOptions, BalanceReport, Distribution, Elephant, GroupReport, WORKERS_MAX, WorkerReport,
-    balance,
+    balance, worker_of,
 };
 pub use capture::{CaptureOptions, FlightOptions, Policy, capture, capture_flight};
 pub use count::{count, count_verified, run_to_completion};
