@@ -8,7 +8,7 @@
 //!
 //! The receive thread borrows packets where the source has them and copies each into the log of its
 //! worker: that is the only copy. A flow's hash is the same in both directions and for fragments
-//! (see the hash kinds), its top eight bits are its bucket, and buckets belong to workers in equal
+//! (see the hash kinds), eight bits made of it are its bucket, and buckets belong to workers in equal
 //! parts, so a flow stays with one worker, in order. With several receive threads each has a log
 //! for each worker, and a worker reads one of each.
 //!

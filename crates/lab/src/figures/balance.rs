@@ -48,7 +48,11 @@ const INTERLEAVINGS: [(&str, fn(u32) -> (u32, usize)); 3] = [
     ("uniform", |counter| with_worker(traffic::hash_of(counter))),
     ("bursts of 32", |counter| with_worker(traffic::hash_of(counter / 32))),
     // The flows of the last worker's part are those of a silent port.
-    ("one port idle", |counter| with_worker(traffic::hash_of(counter) % 0xc000_0000)),
+    ("one port idle", |counter| {
+        let (hash, worker) = with_worker(traffic::hash_of(counter));
+        // Half a turn of the hash is half the workers further.
+        if worker == WORKERS - 1 { with_worker(hash ^ 1 << 31) } else { (hash, worker) }
+    }),
 ];
 
 #[inline]
