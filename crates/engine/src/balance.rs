@@ -52,6 +52,7 @@ use crate::published::Publication;
 use crate::stage::Usage;
 use crate::{EngineError, Progress, Report, ThreadPlace};
 pub use elephants::Elephant;
+use policy::Rules;
 pub use report::{BalanceReport, GroupReport, WorkerReport};
 pub use spread::worker_of;
 use spread::{Spread, Spreader};
@@ -116,6 +117,7 @@ pub fn balance(
     assert!(is_sound && workers * receivers <= WORKERS_MAX, "{workers} workers x {receivers}");
     let crew = if options.has_workers { workers } else { 0 };
     job_options.threads.check(receivers + crew)?;
+    Rules::check(options)?;
     let policy = job_options.policy.unwrap_or_else(|| capture::policy_for(&sources));
     let ends = Ends::new(options, &sources, policy, receivers)?;
     job_options.threads.rehearse("balance")?;

@@ -50,10 +50,13 @@ use route::{Route, Work};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lane(usize);
 
+type Look<'w> = dyn FnMut(&Burst<'_>) + Send + 'w;
+type Choose<'w> = dyn FnMut(&Packet<'_>) -> Option<usize> + Send + 'w;
+
 /// What a stage does with packets.
 enum Task<'w> {
-    Work(Box<dyn FnMut(&Burst<'_>) + Send + 'w>),
-    Route(Box<dyn FnMut(&Packet<'_>) -> Option<usize> + Send + 'w>),
+    Work(Box<Look<'w>>),
+    Route(Box<Choose<'w>>),
 }
 
 struct Stage<'w> {

@@ -110,7 +110,7 @@ struct Witness {
 }
 
 impl Witness {
-    fn new(number: usize, seen: &Seen, gate: impl FnMut() + Send + 'static) -> Box<dyn Port> {
+    fn open(number: usize, seen: &Seen, gate: impl FnMut() + Send + 'static) -> Box<dyn Port> {
         let capabilities = Capabilities { can_transmit: true, ..Capabilities::default() };
         let name = format!("witness {number}");
         let info = PortInfo { name, capabilities, timestamps: TimestampSource::Mixed };
@@ -228,7 +228,7 @@ fn a_flow_is_whole_and_in_order_at_one_worker_with_both_directions_and_fragments
             job.ports.hash = hash;
             job.options.distribution = Distribution::Hash(hash);
             let seen = Seen::default();
-            let report = job.run_into(|number| Ok(Witness::new(number, &seen, || {})));
+            let report = job.run_into(|number| Ok(Witness::open(number, &seen, || {})));
             assert_eq!(report.total.delivered, frames.len() as u64, "a file waits");
             let mut flows: HashMap<u32, (usize, u32)> = HashMap::new();
             let (mut used, mut packets) = (vec![0; workers], 0);
@@ -280,7 +280,7 @@ fn a_worker_that_stands_still_loses_its_own_packets_and_nobody_elses() {
     let report = job.run_with(
         |number| {
             let progress = Arc::clone(&progress);
-            Ok(Witness::new(number, &seen, move || {
+            Ok(Witness::open(number, &seen, move || {
                 while number == 1 && progress.snapshot().received.packets < 100_000 {
                     std::thread::sleep(Duration::from_millis(5));
                 }

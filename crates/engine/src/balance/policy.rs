@@ -19,6 +19,9 @@ const FLOWS: usize = 1 << 16;
 /// A flow that was silent so long, by its packets' times, is over, in ns.
 const IDLE_NS: u64 = 60_000_000_000;
 
+/// What the rule is called in errors.
+const RULE: &str = "--shed";
+
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -40,19 +43,26 @@ struct Cutoff {
 }
 
 /// The rules of one receive thread.
-pub(super) struct Policy {
+pub(super) struct Rules {
     cutoff: Option<Cutoff>,
     shed: Option<(FilterByLink, Links)>,
-    last: Verdict,
 }
 
-impl Policy {
+impl Rules {
     /// The rules that were asked for, if any were.
     pub(super) fn of(options: &BalanceOptions) -> Option<Self> {
         let table = |bytes| Cutoff { bytes, flows: vec![Flow::default(); FLOWS].into() };
         let rule = |filter| (FilterByLink::new(filter), Links::new(&options.job.table));
         let (cutoff, shed) = (options.cutoff_bytes.map(table), options.shed.as_ref().map(rule));
-        (cutoff.is_some() || shed.is_some()).then_some(Self { cutoff, shed, last: Verdict::Pass })
+        (cutoff.is_some() || shed.is_some()).then_some(Self { cutoff, shed })
+    }
+
+    /// Fails where the filter means nothing on an interface that is known by now.
+    pub(super) fn check(options: &BalanceOptions) -> Result<(), PortError> {
+        let Some(filter) = &options.shed else { return Ok(()) };
+        let mut filter = FilterByLink::new(filter);
+        let known = options.job.table.entries_from(0);
+        known.iter().try_for_each(|entry| filter.add(RULE, entry.link))
     }
 
     /// What becomes of a packet. Cost: a cache line, and the filter's program.
@@ -60,28 +70,17 @@ impl Policy {
     /// # Errors
     /// The filter means nothing on the packet's link type.
     pub(super) fn judge(&mut self, packet: &Packet<'_>) -> Result<Verdict, PortError> {
-        self.last = Verdict::Pass;
         if let Some((filter, links)) = &mut self.shed {
             let (link, is_new) = links.of(packet.port());
             if is_new {
-                filter.add("--shed", link)?;
+                filter.add(RULE, link)?;
             }
             if filter.wants(link, packet.bytes(), packet.original_length() as u32) {
-                self.last = Verdict::Shed;
-                return Ok(self.last);
+                return Ok(Verdict::Shed);
             }
         }
-        if let Some(cutoff) = &mut self.cutoff
-            && !cutoff.passes(packet)
-        {
-            self.last = Verdict::CutOff;
-        }
-        Ok(self.last)
-    }
-
-    /// Whether the packet that was judged last passed.
-    pub(super) fn has_passed(&self) -> bool {
-        self.last == Verdict::Pass
+        let passes = self.cutoff.as_mut().is_none_or(|cutoff| cutoff.passes(packet));
+        Ok(if passes { Verdict::Pass } else { Verdict::CutOff })
     }
 }
 

@@ -13,7 +13,7 @@ use burstline_log::{Burst, Ending, Packet, SCRATCH_PACKETS, Scratch};
 use burstline_port::{Port, PortError, Received};
 
 use super::elephants::Herd;
-use super::policy::{Policy, Verdict};
+use super::policy::{Rules, Verdict};
 use super::{BalanceOptions, Distribution};
 use crate::capture::receive::Intake;
 use crate::capture::{Job, LogCounts};
@@ -65,7 +65,7 @@ pub(super) struct Spreader<'a> {
     groups: &'a [usize],
     /// For each group the worker that is next in turn; `None` where the hash says it.
     turns: Option<Vec<usize>>,
-    policy: Option<Policy>,
+    rules: Option<Rules>,
     scratch: Scratch,
     done: Spread,
     /// The job, and those of its workers.
@@ -90,7 +90,7 @@ impl<'a> Spreader<'a> {
             lanes,
             groups,
             turns: is_in_turn.then(|| vec![0; groups.len()]),
-            policy: Policy::of(options),
+            rules: Rules::of(options),
             scratch: Scratch::new(),
             done: Spread {
                 sources: vec![fresh; sources],
@@ -115,22 +115,30 @@ impl Intake for Spreader<'_> {
         let from = &mut self.done.sources[source];
         from.taken.add(&tally(&lent.burst, &mut self.done.span));
         self.done.herd.see(&lent.burst);
-        match (&mut self.policy, &mut self.turns) {
+        let mut failure = None;
+        match (&mut self.rules, &mut self.turns) {
             (None, None) => spread_by_hash(&mut self.lanes, self.groups, from, &lent.burst),
-            (policy, turns) => {
+            (rules, turns) => {
                 for packet in lent.burst.packets() {
-                    let one = tally_of(&packet);
-                    match policy.as_mut().map_or(Ok(Verdict::Pass), |own| own.judge(&packet))? {
-                        Verdict::Pass => {}
-                        Verdict::CutOff => from.cut_off.add(&one),
-                        Verdict::Shed => from.shed.add(&one),
-                    }
-                    if policy.as_ref().is_none_or(|policy| policy.has_passed()) {
-                        let turns = turns.as_deref_mut();
-                        spread_one(&mut self.lanes, self.groups, turns, from, &packet);
+                    let judged = rules.as_mut().map_or(Ok(Verdict::Pass), |own| own.judge(&packet));
+                    // A rule that means nothing here ends the source, and passes nothing.
+                    let verdict = judged.unwrap_or_else(|error| {
+                        failure.get_or_insert(error);
+                        Verdict::Shed
+                    });
+                    match verdict {
+                        Verdict::CutOff => from.cut_off.add(&tally_of(&packet)),
+                        Verdict::Shed => from.shed.add(&tally_of(&packet)),
+                        Verdict::Pass => {
+                            let turns = turns.as_deref_mut();
+                            spread_one(&mut self.lanes, self.groups, turns, from, &packet);
+                        }
                     }
                 }
             }
+        }
+        if let Some(error) = failure {
+            return Err(error);
         }
         Ok(Received { packets: lent.burst.len() as u64, state: lent.state })
     }

@@ -43,8 +43,11 @@ const CACHES: [usize; 2] = [256, 512];
 /// Pairs of runs for the stalled worker.
 const STALLED_PAIRS: usize = 21;
 
-/// How flows follow each other, and the workers that packet `counter` may go to.
-const INTERLEAVINGS: [(&str, fn(u32) -> (u32, usize)); 3] = [
+/// The hash and the worker of a packet, by its number.
+type Interleaving = fn(u32) -> (u32, usize);
+
+/// How flows follow each other.
+const INTERLEAVINGS: [(&str, Interleaving); 3] = [
     ("uniform", |counter| with_worker(traffic::hash_of(counter))),
     ("bursts of 32", |counter| with_worker(traffic::hash_of(counter / 32))),
     // The flows of the last worker's part are those of a silent port.
