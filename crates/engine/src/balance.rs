@@ -1,15 +1,15 @@
 //! Balancing: each packet to one worker of each group, all packets of a flow to the same.
 //!
 //! ```text
-//!                 hash -> bucket -> worker          | log 0 | --burst--> worker 0: count, or a sink
-//!  sources --lend--> burst --spread--> append -->   | log 1 | --burst--> worker 1
-//!                      '-- cut off, shed            | log 2 | -- published: another program
+//!                 hash -> bucket -> worker         | log 0 | --burst--> worker 0: count, or a sink
+//!  sources --lend--> burst --spread--> append -->  | log 1 | --burst--> worker 1
+//!                      '-- cut off, shed           | log 2 | -- published: another program
 //! ```
 //!
 //! The receive thread borrows packets where the source has them and copies each into the log of its
 //! worker: that is the only copy. A flow's hash is the same in both directions and for fragments
-//! (see the hash kinds), eight bits made of it are its bucket, and buckets belong to workers in equal
-//! parts, so a flow stays with one worker, in order. With several receive threads each has a log
+//! (see the hash kinds), eight bits made of it are its bucket, and buckets belong to workers in
+//! equal parts, so a flow stays with one worker, in order. With several receive threads each has a log
 //! for each worker, and a worker reads one of each.
 //!
 //! A worker is a thread that counts, or one that records into a sink of its own; or it is another

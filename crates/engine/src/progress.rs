@@ -63,8 +63,8 @@ pub struct Progress {
     /// Whether the last of them is being written.
     is_writing: AtomicBool,
     is_started: AtomicBool,
-    /// Losses so far by place: one for each source, then one for each recorder. Changed some times a
-    /// second, by each place's own thread.
+    /// Losses so far by place: one for each source, then one for each recorder. Changed some times
+    /// a second, by each place's own thread.
     losses: Mutex<Vec<Losses>>,
 }
 
