@@ -1,6 +1,7 @@
 //! The command line: one definition for each flag, from which parsing, help, completions and the
 //! man page come.
 
+mod balance;
 mod bounce;
 mod capture;
 mod common;
@@ -16,9 +17,10 @@ pub(crate) mod values;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use balance::{BalanceArgs, Groups};
 pub(crate) use bounce::BounceArgs;
 pub(crate) use capture::{CaptureArgs, Format, NOTHING, Trigger};
-pub(crate) use common::{CommonArgs, JobArgs};
+pub(crate) use common::{CommonArgs, JobArgs, SourceArgs};
 pub(crate) use count::{CountArgs, Verify};
 pub(crate) use demo::DemoArgs;
 pub(crate) use doctor::{
@@ -73,6 +75,7 @@ pub(crate) enum Verb {
     Replay(Box<ReplayArgs>),
     Lab(LabArgs),
     Bounce(Box<BounceArgs>),
+    Balance(Box<BalanceArgs>),
     Demo(DemoArgs),
     Doctor(DoctorArgs),
     /// Print a completion script for a shell

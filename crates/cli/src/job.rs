@@ -10,17 +10,25 @@ use std::time::{Duration, Instant};
 use burstline_engine::{EngineError, Limits, Progress, Report, Source};
 use burstline_port::{OpenOptions, PortTable};
 use burstline_sys::privileges;
+use burstline_wire::hash::HashKind;
 
-use crate::args::{CommonArgs, JobArgs};
+use crate::args::{CommonArgs, JobArgs, SourceArgs};
 use crate::failure::{FAILED, Failure, complain};
 use crate::view::View;
 
 impl CommonArgs {
     /// What the ports of this job are opened with.
     pub(crate) fn open_options(&self) -> OpenOptions {
+        self.source.open_options(self.hash)
+    }
+}
+
+impl SourceArgs {
+    /// What the ports of this job are opened with, to compute such a hash.
+    pub(crate) fn open_options(&self, hash: HashKind) -> OpenOptions {
         OpenOptions {
             table: PortTable::new(),
-            hash: self.hash,
+            hash,
             snapshot_bytes: self.snaplen,
             filter: self.filter.clone().unwrap_or_default(),
             only: self.only.clone().unwrap_or_default(),

@@ -11,7 +11,7 @@ use burstline_sys::memory::NodeId;
 use burstline_topo::{Inventory, Plan, PlanError, PlanRequest, SourceRequest, plan};
 
 use crate::args::values::{Cores, Node};
-use crate::args::{CommonArgs, JobArgs};
+use crate::args::{JobArgs, SourceArgs};
 use crate::failure::Failure;
 
 /// What a verb's threads do besides receiving.
@@ -42,7 +42,7 @@ impl Placed {
     }
 }
 
-impl CommonArgs {
+impl SourceArgs {
     /// Places a job of these sources and workers: by the flags, by a plan, or not at all.
     pub(crate) fn place(&self, workers: &Workers) -> Result<Placed, Failure> {
         self.place_at(&self.sources, workers)
@@ -50,7 +50,7 @@ impl CommonArgs {
 }
 
 impl JobArgs {
-    /// As [`CommonArgs::place`], for a job with a thread for each of `ports`.
+    /// As [`SourceArgs::place`], for a job with a thread for each of `ports`.
     pub(crate) fn place_at(&self, ports: &[Address], workers: &Workers) -> Result<Placed, Failure> {
         let threads = Threads {
             class: self.priority,

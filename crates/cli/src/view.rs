@@ -1,5 +1,6 @@
 //! What is printed: lines while a job runs, and at its end the ledger or JSON.
 
+mod balance;
 mod bounce;
 pub(crate) mod doctor;
 mod json;

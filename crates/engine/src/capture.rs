@@ -27,9 +27,9 @@
 mod flight;
 mod in_place;
 mod merge;
-mod receive;
+pub(crate) mod receive;
 pub(crate) mod record;
-mod summary;
+pub(crate) mod summary;
 pub(crate) mod tail;
 
 use std::sync::atomic::AtomicBool;
@@ -74,11 +74,11 @@ pub struct CaptureOptions {
 }
 
 /// What the threads of a capture share.
-struct Job<'a> {
-    options: &'a CaptureOptions,
-    clock: JobClock<'a>,
-    budget: Budget,
-    progress: &'a Progress,
+pub(crate) struct Job<'a> {
+    pub(crate) options: &'a CaptureOptions,
+    pub(crate) clock: JobClock<'a>,
+    pub(crate) budget: Budget,
+    pub(crate) progress: &'a Progress,
 }
 
 /// The logs of a job, with their two ends.
@@ -89,7 +89,7 @@ struct Lanes {
 }
 
 /// What a thread brings home, and where it ran.
-type Home<T> = (Result<ThreadPlace, EngineError>, T);
+pub(crate) type Home<T> = (Result<ThreadPlace, EngineError>, T);
 
 /// What all threads bring home.
 struct Done {
@@ -213,13 +213,13 @@ fn capture_by(
     Ok(report)
 }
 
-fn policy_for(sources: &[Source]) -> Policy {
+pub(crate) fn policy_for(sources: &[Source]) -> Policy {
     let can_wait = |source: &Source| source.port.info().capabilities.can_wait;
     if sources.iter().all(can_wait) { Policy::Lossless } else { Policy::Lossy }
 }
 
 /// Whose clock the sources' times are from, if it is one.
-fn clock_kind(sources: &[Source]) -> u32 {
+pub(crate) fn clock_kind(sources: &[Source]) -> u32 {
     let mut clocks = sources.iter().map(|source| source.port.info().timestamps);
     let first = clocks.next().unwrap_or(TimestampSource::Mixed);
     let is_one = clocks.all(|clock| clock == first);
@@ -249,7 +249,7 @@ fn lanes(
 }
 
 /// Whether a job was ended before it was over by itself, so that another may follow it.
-fn is_stopped(job: &Job<'_>, took: &[Took]) -> bool {
+pub(crate) fn is_stopped(job: &Job<'_>, took: &[Took]) -> bool {
     job.clock.is_stopped() || took.iter().any(|took| !took.errors.is_empty())
 }
 
@@ -269,10 +269,11 @@ fn run<'a>(
     std::thread::scope(|scope| {
         let last = threads.cores.len().saturating_sub(1).max(receivers);
         let recorder = start(scope, job, last, "record".to_owned(), record)?;
-        let bell = (receivers > 1).then(|| recorder.thread().clone());
+        let bells: Vec<_> =
+            (receivers > 1).then(|| recorder.thread().clone()).into_iter().collect();
         let mut crew = Vec::new();
         for (number, (hand, writer)) in hands.into_iter().zip(writers).enumerate() {
-            let receiver = Receiver::new(job, number, hand, writer, bell.clone());
+            let receiver = Receiver::new(job, number, hand, writer, bells.clone());
             let name = stage_name(number, receivers);
             crew.push(start(scope, job, number, name, || receiver.run())?);
         }
@@ -322,7 +323,7 @@ fn run_merged<'a>(
 
 /// Starts a thread, number `index` of the job. One that cannot take its place ends the job, and
 /// does its work nevertheless: the sources end, all is counted.
-fn start<'scope, 'env, T: Send + 'scope>(
+pub(crate) fn start<'scope, 'env, T: Send + 'scope>(
     scope: &'scope Scope<'scope, 'env>,
     job: &'scope Job<'_>,
     index: usize,
@@ -344,7 +345,7 @@ fn start<'scope, 'env, T: Send + 'scope>(
     job::spawn(scope, &name, settled).inspect_err(|_| job.clock.break_off())
 }
 
-fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+pub(crate) fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     match thread.join() {
         Ok(value) => value,
         Err(panic) => std::panic::resume_unwind(panic),
@@ -352,7 +353,7 @@ fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
 }
 
 /// The stage of receive thread `number` of `count`.
-fn stage_name(number: usize, count: usize) -> String {
+pub(crate) fn stage_name(number: usize, count: usize) -> String {
     match count {
         1 => "receive".to_owned(),
         _ => format!("receive-{number}"),
@@ -360,4 +361,4 @@ fn stage_name(number: usize, count: usize) -> String {
 }
 
 /// A log's own counts, once its writer is gone.
-type LogCounts = WriterStatistics;
+pub(crate) type LogCounts = WriterStatistics;

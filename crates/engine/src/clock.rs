@@ -15,7 +15,7 @@ pub(crate) struct JobClock<'a> {
     deadline_ns: u64,
     stop: &'a AtomicBool,
     /// Set by the job itself: the sink cannot take any more.
-    pub(crate) is_broken: AtomicBool,
+    is_broken: AtomicBool,
 }
 
 impl<'a> JobClock<'a> {
@@ -34,6 +34,11 @@ impl<'a> JobClock<'a> {
     /// Whether somebody has ended the job, or something broke, before it was over by itself.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Relaxed) || self.is_broken.load(Relaxed) // as in `is_over`
+    }
+
+    /// Whether what the sources feed is broken.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken.load(Relaxed) // as in `is_over`
     }
 
     /// Ends the sources because what they feed is broken.

@@ -1,8 +1,8 @@
 //! Counting, run to completion: packets are looked at where they lie, on the core that polls.
 //!
 //! ```text
-//! worker 0:  source 0 --lend--> burst -> tally        the burst's bytes stay in the port until
-//! worker 1:  source 1 --lend--> burst -> tally        the next poll; nothing is copied
+//! worker 0:  source 0 --lend--> burst -> work, tally  the burst's bytes stay in the port until
+//! worker 1:  source 1 --lend--> burst -> work, tally  the next poll; nothing is copied
 //! ```
 //!
 //! Invariants:
@@ -14,7 +14,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
-use burstline_log::{SCRATCH_PACKETS, Scratch};
+use burstline_log::{Burst, SCRATCH_PACKETS, Scratch};
 use burstline_port::{Losses, PortState};
 use burstline_sys::clock;
 
@@ -43,7 +43,7 @@ pub fn count(
     stop: &AtomicBool,
     progress: &Progress,
 ) -> Result<Report, EngineError> {
-    count_all(sources, limits, threads, None, (stop, progress))
+    run_to_completion(sources, |_| |_: &Burst<'_>| {}, limits, threads, (stop, progress))
 }
 
 /// As [`count`], and has every packet looked at. The workers take turns with the verifier, a burst
@@ -58,14 +58,23 @@ pub fn count_verified(
     verifier: &Mutex<Verifier>,
     (stop, progress): (&AtomicBool, &Progress),
 ) -> Result<Report, EngineError> {
-    count_all(sources, limits, threads, Some(verifier), (stop, progress))
+    let see = |burst: &Burst<'_>| {
+        verifier.lock().unwrap_or_else(PoisonError::into_inner).see(burst);
+    };
+    run_to_completion(sources, |_| see, limits, threads, (stop, progress))
 }
 
-fn count_all(
+/// Receives, works and lets go, on one core for each source: `work_for` makes the closure that
+/// sees every burst of a source, given the source's number, where the port has the packets. What it
+/// wants to keep it copies; what it wants to send it gives to a sink of its own.
+///
+/// # Errors
+/// As [`count`].
+pub fn run_to_completion<W: FnMut(&Burst<'_>) + Send>(
     mut sources: Vec<Source>,
+    mut work_for: impl FnMut(usize) -> W,
     limits: &Limits,
     threads: &Threads,
-    verifier: Option<&Mutex<Verifier>>,
     (stop, progress): (&AtomicBool, &Progress),
 ) -> Result<Report, EngineError> {
     threads.check(sources.len())?;
@@ -75,10 +84,10 @@ fn count_all(
         clock: JobClock::start(limits.duration_ns, stop),
         threads,
         progress,
-        verifier,
     };
     progress.start(0);
-    let done = run(&job, &mut sources)?;
+    let works = (0..sources.len()).map(&mut work_for).collect();
+    let done = run(&job, &mut sources, works)?;
     Ok(report(&job, &sources, done, Usage::now().since(&usage_before)))
 }
 
@@ -87,7 +96,6 @@ struct Job<'a> {
     clock: JobClock<'a>,
     threads: &'a Threads,
     progress: &'a Progress,
-    verifier: Option<&'a Mutex<Verifier>>,
 }
 
 /// What a worker brings home.
@@ -100,12 +108,16 @@ struct Done {
     error: Option<EngineError>,
 }
 
-fn run(job: &Job<'_>, sources: &mut [Source]) -> Result<Vec<Done>, EngineError> {
+fn run<W: FnMut(&Burst<'_>) + Send>(
+    job: &Job<'_>,
+    sources: &mut [Source],
+    works: Vec<W>,
+) -> Result<Vec<Done>, EngineError> {
     std::thread::scope(|scope| {
         let mut workers = Vec::new();
-        for (index, source) in sources.iter_mut().enumerate() {
+        for (index, (source, work)) in sources.iter_mut().zip(works).enumerate() {
             let name = stage_name(index);
-            let work = move || Worker::new(job, index, source).and_then(|worker| worker.run());
+            let work = move || Worker::new(job, index, source, work)?.run();
             match job::spawn(scope, &name, work) {
                 Ok(worker) => workers.push(worker),
                 Err(error) => {
@@ -125,10 +137,11 @@ fn run(job: &Job<'_>, sources: &mut [Source]) -> Result<Vec<Done>, EngineError> 
     })
 }
 
-struct Worker<'a> {
+struct Worker<'a, W> {
     job: &'a Job<'a>,
     index: usize,
     source: &'a mut Source,
+    work: W,
     done: Done,
     meter: StageMeter,
     waiter: Waiter,
@@ -136,8 +149,13 @@ struct Worker<'a> {
     is_first_second_over: bool,
 }
 
-impl<'a> Worker<'a> {
-    fn new(job: &'a Job<'a>, index: usize, source: &'a mut Source) -> Result<Self, EngineError> {
+impl<'a, W: FnMut(&Burst<'_>)> Worker<'a, W> {
+    fn new(
+        job: &'a Job<'a>,
+        index: usize,
+        source: &'a mut Source,
+        work: W,
+    ) -> Result<Self, EngineError> {
         let place = job.threads.settle(index, &stage_name(index));
         let place = place.and_then(|place| job.threads.drop_privileges().map(|()| place));
         // The others need not begin what will not be reported.
@@ -153,7 +171,17 @@ impl<'a> Worker<'a> {
         let meter = StageMeter::start();
         let waiter = Waiter::new(job.threads.poll, clock::monotonic_ns());
         let (losses_shown_ns, is_first_second_over) = (job.clock.start_ns, false);
-        Ok(Self { job, index, source, done, meter, waiter, losses_shown_ns, is_first_second_over })
+        Ok(Self {
+            job,
+            index,
+            source,
+            work,
+            done,
+            meter,
+            waiter,
+            losses_shown_ns,
+            is_first_second_over,
+        })
     }
 
     fn run(mut self) -> Result<Done, EngineError> {
@@ -216,9 +244,7 @@ impl<'a> Worker<'a> {
         let lent = self.source.port.lend(scratch, granted);
         let lent = lent.inspect_err(|_| self.job.budget.settle(granted, 0))?;
         let (state, packets) = (lent.state, lent.burst.len() as u64);
-        if let Some(verifier) = self.job.verifier {
-            verifier.lock().unwrap_or_else(PoisonError::into_inner).see(&lent.burst);
-        }
+        (self.work)(&lent.burst);
         self.done.tally.add(&tally(&lent.burst, &mut self.done.span));
         self.job.budget.settle(granted, packets);
         if packets > 0 {

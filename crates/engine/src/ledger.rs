@@ -126,7 +126,7 @@ pub(crate) fn line_bits(packets: u64, wire_bytes: u64) -> f64 {
 }
 
 /// offered - delivered - lost - in flight, which may be negative when something is counted twice.
-fn remainder(offered: u64, delivered: u64, lost: u64, in_flight: u64) -> i64 {
+pub(crate) fn remainder(offered: u64, delivered: u64, lost: u64, in_flight: u64) -> i64 {
     let remainder =
         i128::from(offered) - i128::from(delivered) - i128::from(lost) - i128::from(in_flight);
     i64::try_from(remainder).unwrap_or(if remainder < 0 { i64::MIN } else { i64::MAX })

@@ -32,6 +32,7 @@
 //! - I4: nothing is printed here, and no thread outlives its job.
 #![forbid(unsafe_code)]
 
+mod balance;
 mod bounce;
 mod budget;
 mod capture;
@@ -41,7 +42,9 @@ mod error;
 mod generate;
 mod job;
 mod ledger;
+mod links;
 mod merge;
+mod pipeline;
 mod progress;
 mod published;
 mod rehearsal;
@@ -51,14 +54,19 @@ mod tally;
 mod verify;
 mod waiting;
 
+pub use balance::{
+    BalanceOptions, BalanceReport, Distribution, Elephant, GroupReport, WORKERS_MAX, WorkerReport,
+    balance, worker_of,
+};
 pub use bounce::{Bounced, bounce, open_bounce};
 pub use capture::{CaptureOptions, FlightOptions, Policy, capture, capture_flight, merge};
-pub use count::{count, count_verified};
+pub use count::{count, count_verified, run_to_completion};
 pub use error::EngineError;
 pub use generate::{GenerateOptions, Generated, Limit, generate, replay};
 pub use job::{Limits, Source, Threads};
 pub use ledger::{PortReport, Total};
 pub use merge::{MergeOptions, MergeReport, MergedPort};
+pub use pipeline::{Lane, Pipeline};
 pub use progress::{Counts, Progress, Snapshot};
 pub use published::PublishedReport;
 pub use rehearsal::{Rehearsal, rehearse};

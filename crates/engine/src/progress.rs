@@ -51,7 +51,8 @@ impl Counter {
 pub struct Progress {
     /// By thread that receives: at most one a source.
     pub(crate) received: Vec<Counter>,
-    pub(crate) recorded: Counter,
+    /// By recorder, or worker.
+    pub(crate) recorded: Vec<Counter>,
     /// By thread that receives, as `received`.
     segments: Vec<AtomicU64>,
     log_bytes: AtomicU64,
@@ -62,8 +63,8 @@ pub struct Progress {
     /// Whether the last of them is being written.
     is_writing: AtomicBool,
     is_started: AtomicBool,
-    /// Losses so far by place: one for each source, then the recorder's. Changed some times a
-    /// second, by each place's own thread.
+    /// Losses so far by place: one for each source, then one for each recorder. Changed some times
+    /// a second, by each place's own thread.
     losses: Mutex<Vec<Losses>>,
 }
 
@@ -90,39 +91,47 @@ pub struct Snapshot {
     pub lost: Losses,
 }
 
+fn sum(counters: &[Counter]) -> Counts {
+    let mut sum = Counts::default();
+    for counts in counters.iter().map(Counter::load) {
+        sum.packets += counts.packets;
+        sum.bytes += counts.bytes;
+        sum.wire_bytes += counts.wire_bytes;
+    }
+    sum
+}
+
 impl Progress {
     /// Counters of a job with so many sources, all 0.
     pub fn new(sources: usize) -> Self {
+        Self::with_workers(sources, 1)
+    }
+
+    /// Counters of a job with so many sources, and threads that read what they bring.
+    pub fn with_workers(sources: usize, workers: usize) -> Self {
         Self {
             received: (0..sources).map(|_| Counter::default()).collect(),
-            recorded: Counter::default(),
+            recorded: (0..workers).map(|_| Counter::default()).collect(),
             segments: (0..sources).map(|_| AtomicU64::new(0)).collect(),
             log_bytes: AtomicU64::new(0),
             kept_ns: AtomicU64::new(u64::MAX),
             files: AtomicU64::new(0),
             is_writing: AtomicBool::new(false),
             is_started: AtomicBool::new(false),
-            losses: Mutex::new(vec![Losses::default(); sources + 1]),
+            losses: Mutex::new(vec![Losses::default(); sources + workers]),
         }
     }
 
     /// The counters now. Cost: a load each and an uncontended lock.
     pub fn snapshot(&self) -> Snapshot {
-        let mut received = Counts::default();
-        for counter in &self.received {
-            let counts = counter.load();
-            received.packets += counts.packets;
-            received.bytes += counts.bytes;
-            received.wire_bytes += counts.wire_bytes;
-        }
         let mut lost = Losses::default();
         for place in self.losses.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             lost.merge(place);
         }
         Snapshot {
             is_started: self.is_started.load(Relaxed), // see the module, here and below
-            received,
-            recorded: self.recorded.load(),
+            received: sum(&self.received),
+            recorded: sum(&self.recorded),
             segments: self.segments.iter().map(|segments| segments.load(Relaxed)).sum(),
             log_bytes: self.log_bytes.load(Relaxed),
             kept_ns: Some(self.kept_ns.load(Relaxed)).filter(|&kept_ns| kept_ns != u64::MAX),

@@ -13,7 +13,7 @@ use crate::ledger::line_bits;
 use crate::stage::Usage;
 use crate::tally::Span;
 use crate::waiting::PollMode;
-use crate::{EngineError, MergeReport, PortReport, PublishedReport, Source, Total};
+use crate::{BalanceReport, EngineError, MergeReport, PortReport, PublishedReport, Source, Total};
 
 /// Everything there is to say of a job.
 #[derive(Debug, Default)]
@@ -38,6 +38,8 @@ pub struct Report {
     pub flight: Option<FlightReport>,
     /// What a merge has to say.
     pub merge: Option<MergeReport>,
+    /// Who got what, in a job that spreads packets over workers.
+    pub balance: Option<BalanceReport>,
     /// What the job cost.
     pub cpu: CpuReport,
     /// The earliest and the latest packet time, in ns since 1970, if there was a packet.
@@ -213,6 +215,20 @@ pub(crate) struct Ending {
     pub(crate) span: Span,
     pub(crate) lost_first_second: u64,
     pub(crate) bytes_copied: u64,
+}
+
+impl Ending {
+    /// Of a job in which nothing was counted yet.
+    pub(crate) fn of(elapsed_ns: u64, usage: Usage) -> Self {
+        Self {
+            elapsed_ns,
+            usage,
+            empty_ns: 0,
+            span: Span::default(),
+            lost_first_second: 0,
+            bytes_copied: 0,
+        }
+    }
 }
 
 impl Report {

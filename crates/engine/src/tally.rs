@@ -1,6 +1,6 @@
 //! What is counted of each packet: one pass over a worklist, the bytes are not touched.
 
-use burstline_log::Burst;
+use burstline_log::{Burst, WriterStatistics};
 
 /// Counts of a run of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,6 +13,11 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    /// What was written into a log: what was cut of packets is not known.
+    pub(crate) fn of_log(log: &WriterStatistics) -> Self {
+        Self { packets: log.packets, bytes: log.bytes, wire_bytes: log.bytes }
+    }
+
     pub(crate) fn add(&mut self, other: &Self) {
         self.packets += other.packets;
         self.bytes += other.bytes;

@@ -15,6 +15,7 @@ use std::ptr::NonNull;
 use burstline_sys::xdp::Umem;
 
 use crate::desc::{Desc, FACTS_BYTES, Facts, Flags, align_up};
+use crate::writer::Meta;
 
 /// The bytes that descs' offsets count from.
 ///
@@ -285,6 +286,19 @@ impl<'a> Packet<'a> {
     #[inline]
     pub fn drops_before(&self) -> u64 {
         self.facts().map_or(0, |facts| facts.drops_before)
+    }
+
+    /// What is known of it besides its bytes, for another log or scratch.
+    #[inline]
+    pub fn meta(&self) -> Meta {
+        Meta {
+            time_ns: self.time_ns(),
+            drops_before: self.drops_before(),
+            original_length: self.original_length() as u32,
+            hash: self.desc.hash(),
+            port: self.desc.port(),
+            flags: self.desc.flags().without(Flags::FACTS),
+        }
     }
 
     /// What is true of few packets. Cost: one test of a flag for the others.

@@ -92,6 +92,10 @@ losses! {
     Filtered = "filtered", Choice;
     /// Left to the host: the XDP program passed it on.
     Passed = "passed", Choice;
+    /// Of its flow, as much as --cutoff lets through had passed.
+    CutOff = "cut_off", Choice;
+    /// A rule gave it up: --shed, or a program's own.
+    Shed = "shed", Choice;
     /// It grew older than --keep, or than the memory lasts, and no trigger asked for it.
     Expired = "expired", Choice;
     /// It is of an interface that --map sends nowhere.
@@ -225,6 +229,13 @@ mod tests {
         }
         assert_eq!((losses.total(), losses.unwanted(), losses.missing()), (14, 12, 2));
         let choices = Loss::ALL.iter().filter(|cause| cause.is_choice());
-        assert!(choices.eq(&[Loss::Filtered, Loss::Passed, Loss::Expired, Loss::Unmapped]));
+        assert!(choices.eq(&[
+            Loss::Filtered,
+            Loss::Passed,
+            Loss::CutOff,
+            Loss::Shed,
+            Loss::Expired,
+            Loss::Unmapped
+        ]));
     }
 }

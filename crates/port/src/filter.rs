@@ -130,19 +130,21 @@ pub(crate) fn for_kernel(program: &[Instruction]) -> Vec<afpacket::Instruction> 
 }
 
 /// The programs of a filter for a source of several link types.
-pub(crate) struct FilterByLink {
+#[derive(Debug)]
+pub struct FilterByLink {
     filter: Filter,
     /// One a link type; usually there is just one.
     programs: Vec<(LinkType, Program)>,
 }
 
 impl FilterByLink {
-    pub(crate) fn new(filter: &Filter) -> Self {
+    /// None yet.
+    pub fn new(filter: &Filter) -> Self {
         Self { filter: filter.clone(), programs: Vec::new() }
     }
 
-    /// Makes a link type known, before its packets are judged.
-    pub(crate) fn add(&mut self, port: &str, link: LinkType) -> Result<(), PortError> {
+    /// Makes a link type known, before its packets are judged; `port` is for the error.
+    pub fn add(&mut self, port: &str, link: LinkType) -> Result<(), PortError> {
         if self.programs.iter().all(|(known, _)| *known != link)
             && let Some(program) = self.filter.compile(port, link)?
         {
@@ -153,7 +155,7 @@ impl FilterByLink {
 
     /// Whether a packet is wanted; `packet` are its bytes as far as there are.
     #[inline]
-    pub(crate) fn wants(&self, link: LinkType, packet: &[u8], original_length: u32) -> bool {
+    pub fn wants(&self, link: LinkType, packet: &[u8], original_length: u32) -> bool {
         let program = self.programs.iter().find(|(known, _)| *known == link);
         program.is_none_or(|(_, program)| program.run(packet, original_length) > 0)
     }

@@ -44,7 +44,7 @@ pub use account::{Loss, LossKind, Losses, PortAccount};
 pub use address::{Address, AddressError};
 pub use crossing::{Carried, Crossing, Rewrite, Touch, Touched, Treatment};
 pub use error::PortError;
-pub use filter::{Filter, FilterProblem};
+pub use filter::{Filter, FilterByLink, FilterProblem};
 pub use generator::rate::Rate;
 pub use generator::{GENERATOR_KEYS, GeneratorKey};
 pub use open::{OpenOptions, SCHEMES, Scheme, open_sink, open_source, open_sources};
@@ -58,6 +58,5 @@ pub use replay::{InterfaceKey, ReplayOptions, Routes, Timing, open_replay};
 pub use table::{PortTable, TableEntry};
 pub use wrap::{
     FaultInjector, FaultPlan, Impairer, ImpairmentCounts, ImpairmentPlan, ImpairmentTally, Tracer,
-    meta_of,
 };
 pub use xdp::open_crossings;

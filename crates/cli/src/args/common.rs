@@ -58,9 +58,21 @@ pub(crate) struct JobArgs {
     pub(crate) quiet: bool,
 }
 
-/// What a job has that receives: sources, and what to take of them.
+/// What a job has that receives: sources, what to take of them, and their flow hash.
 #[derive(Debug, Args)]
 pub(crate) struct CommonArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+
+    // Its help is made from the list of kinds.
+    #[arg(long, value_name = "KIND", default_value = "none", value_parser = values::hash_kind)]
+    #[arg(help = values::hash_help())]
+    pub(crate) hash: HashKind,
+}
+
+/// Sources, and what to take of them.
+#[derive(Debug, Args)]
+pub(crate) struct SourceArgs {
     #[command(flatten)]
     pub(crate) job: JobArgs,
 
@@ -87,15 +99,19 @@ pub(crate) struct CommonArgs {
     /// route's, or one that somebody is logged in through
     #[arg(long)]
     pub(crate) steal: bool,
+}
 
-    // Its help is made from the list of kinds.
-    #[arg(long, value_name = "KIND", default_value = "none", value_parser = values::hash_kind)]
-    #[arg(help = values::hash_help())]
-    pub(crate) hash: HashKind,
+/// So that who has a hash has sources.
+impl Deref for CommonArgs {
+    type Target = SourceArgs;
+
+    fn deref(&self) -> &SourceArgs {
+        &self.source
+    }
 }
 
 /// So that a job which receives is a job.
-impl Deref for CommonArgs {
+impl Deref for SourceArgs {
     type Target = JobArgs;
 
     fn deref(&self) -> &JobArgs {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use burstline_engine::PollMode;
+use burstline_engine::{Distribution, PollMode, WORKERS_MAX};
 use burstline_log::MAX_PACKET_BYTES;
 use burstline_port::{AddressError, Filter, Rewrite};
 use burstline_share::{LosslessReaders, PublishConfig};
@@ -15,7 +15,7 @@ use burstline_wire::filter::FilterError;
 use burstline_wire::hash::{HashKind, HashKindError};
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 
-use super::Offset;
+use super::{Groups, Offset};
 
 /// Which cores to pin threads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -236,6 +236,43 @@ pub(crate) fn hash_help() -> String {
     let all = all.chain([HashKind::BYTE]).map(|(name, what)| format!("{name} ({what})"));
     let all = all.collect::<Vec<_>>().join(", ");
     format!("Which flow hash each packet gets; fragments follow their flow. One of {all}")
+}
+
+/// One of the flow hashes that part flows, or `round-robin`.
+pub(crate) fn distribution(text: &str) -> Result<Distribution, String> {
+    match (text, hash_kind(text)) {
+        (ROUND_ROBIN, _) => Ok(Distribution::RoundRobin),
+        (_, Ok(HashKind::None)) => Err(format!("all would go to one worker: {ROUND_ROBIN}?")),
+        (_, Ok(kind)) => Ok(Distribution::Hash(kind)),
+        (_, Err(error)) => Err(format!("{error}, or {ROUND_ROBIN}")),
+    }
+}
+
+/// The one distribution that knows no flows.
+pub(crate) const ROUND_ROBIN: &str = "round-robin";
+
+/// What the distributions are, as `--help` says it.
+pub(crate) fn distribution_help() -> String {
+    let kinds = HashKind::NAMED.into_iter().filter(|(kind, ..)| *kind != HashKind::None);
+    let kinds = kinds.map(|(_, name, what)| (name, what)).chain([HashKind::BYTE]);
+    let kinds: Vec<_> = kinds.map(|(name, what)| format!("{name} ({what})")).collect();
+    format!(
+        "By what packets are spread; fragments follow their flow. One of {}, {ROUND_ROBIN} (one \
+         after the other, flows or not)",
+        kinds.join(", ")
+    )
+}
+
+/// Workers of each group: `4`, `2,1`.
+pub(crate) fn groups(text: &str) -> Result<Groups, String> {
+    let numbers = text.split(',').map(|number| number.parse().ok().filter(|&number| number > 0));
+    let groups: Option<Vec<usize>> = numbers.collect();
+    let known = groups.filter(|groups| {
+        let sum = groups.iter().try_fold(0_usize, |sum, group| sum.checked_add(*group));
+        sum.is_some_and(|sum| sum <= WORKERS_MAX)
+    });
+    let wanted = || format!("numbers from 1, {WORKERS_MAX} together at most: 4, or 2,1 for groups");
+    known.map(Groups).ok_or_else(wanted)
 }
 
 /// One of the ways to wait.

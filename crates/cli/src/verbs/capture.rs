@@ -51,16 +51,21 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
 
 /// The shape of a job's log, or of each: the recorder has a seat, and who is let in later.
 pub(super) fn log_config(common: &CommonArgs, log: &LogArgs, node: Option<NodeId>) -> LogConfig {
+    let hash_kind = common.hash.code().into();
+    LogConfig { hash_kind, ..log_of(&common.sources, log, node) }
+}
+
+/// As [`log_config`], without a hash.
+pub(super) fn log_of(sources: &[Address], log: &LogArgs, node: Option<NodeId>) -> LogConfig {
     let default = LogConfig::default();
     let readers = if log.publish.is_some() { default.max_readers } else { 0 };
     LogConfig {
         name: "capture".to_owned(),
         bytes: log.bytes(),
-        segment_bytes: log.segment.unwrap_or_else(|| segment_for(&common.sources)),
+        segment_bytes: log.segment.unwrap_or_else(|| segment_for(sources)),
         pages: log.pages.unwrap_or_default(),
         node,
         max_readers: (readers + 1).min(MAX_READERS),
-        hash_kind: common.hash.code().into(),
         ..default
     }
 }

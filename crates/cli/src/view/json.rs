@@ -51,6 +51,7 @@ pub(super) fn report(command: &str, report: &Report) -> Value {
         },
         "flight": report.flight.as_ref().map(flight),
         "merge": report.merge.as_ref().map(super::merge::object),
+        "balance": report.balance.as_ref().map(super::balance::object),
         "packet_times_ns": report.packet_times_ns.map(|(first, last)| json!([first, last])),
         "cpu": {
             "user_s": seconds(usage.user_ns),
@@ -153,7 +154,7 @@ fn published(published: &PublishedReport) -> Value {
     })
 }
 
-fn losses(lost: &Losses) -> Value {
+pub(super) fn losses(lost: &Losses) -> Value {
     let causes = lost.iter().map(|(cause, packets)| (cause.name().to_owned(), packets.into()));
     Value::Object(causes.collect::<Map<_, _>>())
 }

@@ -17,6 +17,9 @@ pub(super) fn text(command: &str, report: &Report, findings: &str) -> String {
     table(&mut text, report);
     losses(&mut text, &report.total.lost);
     // Writing to a string does not fail, here and below.
+    if let Some(balance) = &report.balance {
+        super::balance::text(&mut text, balance);
+    }
     let _ = writeln!(text);
     rates(&mut text, report);
     cost(&mut text, report);

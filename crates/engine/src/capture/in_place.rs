@@ -184,7 +184,7 @@ impl<'a> InPlace<'a> {
 
     /// Shows how far it is; some times a second, what is lost.
     fn look(&mut self, now_ns: u64) {
-        self.job.progress.recorded.store(self.recorded.total());
+        self.job.progress.recorded[0].store(self.recorded.total());
         self.job.progress.received[0].store(self.recorded.total());
         if now_ns - self.looked_ns < LOOK_EVERY_NS {
             return;

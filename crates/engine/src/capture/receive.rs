@@ -3,7 +3,7 @@
 use std::thread::Thread;
 
 use burstline_log::{Ending, Writer};
-use burstline_port::PortState;
+use burstline_port::{Port, PortError, PortState, Received};
 use burstline_sys::clock;
 
 use super::merge::Merged;
@@ -23,18 +23,58 @@ const RECEIVE_BUDGET: u64 = 1024;
 /// How often the sources' losses are shown while the job runs, in ns.
 const LOSSES_EVERY_NS: u64 = 100_000_000;
 
+/// What a receive thread fills: its log, or several.
+pub(crate) trait Intake: Send {
+    /// Takes up to `budget` packets of source number `source`.
+    fn receive(
+        &mut self,
+        source: usize,
+        port: &mut dyn Port,
+        budget: u64,
+    ) -> Result<Received, PortError>;
+    /// Makes them visible.
+    fn publish(&mut self);
+    /// What was written so far.
+    fn statistics(&self) -> LogCounts;
+    /// Closes what it fills.
+    fn end(self, ending: Ending);
+}
+
+impl Intake for Writer {
+    fn receive(
+        &mut self,
+        _source: usize,
+        port: &mut dyn Port,
+        budget: u64,
+    ) -> Result<Received, PortError> {
+        port.receive(self, budget)
+    }
+
+    fn publish(&mut self) {
+        Writer::publish(self);
+    }
+
+    fn statistics(&self) -> LogCounts {
+        Writer::statistics(self)
+    }
+
+    fn end(self, ending: Ending) {
+        self.finish(ending);
+    }
+}
+
 /// What a receive thread brings home.
-pub(super) struct Took {
+pub(crate) struct Took {
     /// Packets appended to its log, by the source's number in the job.
-    pub(super) received: Vec<(usize, u64)>,
+    pub(crate) received: Vec<(usize, u64)>,
     /// The interfaces that its sources brought while they were polled.
-    pub(super) owners: Owners,
-    pub(super) log: LogCounts,
-    pub(super) cost: StageCost,
+    pub(crate) owners: Owners,
+    pub(crate) log: LogCounts,
+    pub(crate) cost: StageCost,
     /// What the sources lost, not counting what nobody asked for.
-    pub(super) lost: u64,
-    pub(super) lost_first_second: u64,
-    pub(super) errors: Vec<EngineError>,
+    pub(crate) lost: u64,
+    pub(crate) lost_first_second: u64,
+    pub(crate) errors: Vec<EngineError>,
     /// What there is to say besides where sources were merged.
     pub(super) merged: Option<Merged>,
 }
@@ -50,14 +90,14 @@ struct Hand<'a> {
 }
 
 /// A receive thread's own.
-pub(super) struct Receiver<'a> {
+pub(crate) struct Receiver<'a, I = Writer> {
     job: &'a Job<'a>,
     /// Its number among the receive threads.
     number: usize,
     hands: Vec<Hand<'a>>,
-    writer: Writer,
+    writer: I,
     /// Whom to tell of news, where one log's own waking is not enough.
-    recorder: Option<Thread>,
+    bells: Vec<Thread>,
     owners: Owners,
     waiter: Waiter,
     is_limit_reached: bool,
@@ -78,14 +118,14 @@ struct Round {
     is_waiting: bool,
 }
 
-impl<'a> Receiver<'a> {
-    /// `sources` with their numbers in the job; `recorder` is woken after each publish.
-    pub(super) fn new(
+impl<'a, I: Intake> Receiver<'a, I> {
+    /// `sources` with their numbers in the job; `bells` are threads woken after each publish.
+    pub(crate) fn new(
         job: &'a Job<'a>,
         number: usize,
         sources: Vec<(usize, &'a mut Source)>,
-        writer: Writer,
-        recorder: Option<Thread>,
+        writer: I,
+        bells: Vec<Thread>,
     ) -> Self {
         let hand = |(index, source)| Hand { index, source, is_ended: false, received: 0 };
         Self {
@@ -93,7 +133,7 @@ impl<'a> Receiver<'a> {
             number,
             hands: sources.into_iter().map(hand).collect(),
             writer,
-            recorder,
+            bells,
             owners: Owners::new(&job.options.table),
             waiter: Waiter::new(job.options.threads.poll, clock::monotonic_ns()),
             is_limit_reached: false,
@@ -104,7 +144,7 @@ impl<'a> Receiver<'a> {
     }
 
     /// Receives until the job is over, and closes the log.
-    pub(super) fn run(mut self) -> Took {
+    pub(crate) fn run(mut self) -> Took {
         let mut meter = StageMeter::start();
         let mut now_ns = clock::monotonic_ns();
         while !self.job.clock.is_over(now_ns) && self.goes_on() {
@@ -137,8 +177,8 @@ impl<'a> Receiver<'a> {
         };
         // The end of a log is news, too.
         let is_over = !self.job.clock.is_stopped() && took.errors.is_empty();
-        self.writer.finish(if is_over { Ending::Final } else { Ending::Stopped });
-        ring(self.recorder.as_ref());
+        self.writer.end(if is_over { Ending::Final } else { Ending::Stopped });
+        ring(&self.bells);
         took
     }
 
@@ -192,7 +232,7 @@ impl<'a> Receiver<'a> {
             }
         }
         if round.packets > 0 {
-            ring(self.recorder.as_ref());
+            ring(&self.bells);
         }
         round
     }
@@ -200,7 +240,7 @@ impl<'a> Receiver<'a> {
     /// Takes up to `granted` packets from one source.
     fn poll(&mut self, at: usize, granted: u64, round: &mut Round) {
         let hand = &mut self.hands[at];
-        let received = hand.source.port.receive(&mut self.writer, granted);
+        let received = self.writer.receive(hand.index, &mut *hand.source.port, granted);
         // Before what came is seen: the recorder's counts are by interface.
         self.owners.claim(hand.index);
         self.writer.publish();
@@ -252,10 +292,8 @@ impl<'a> Receiver<'a> {
     }
 }
 
-/// Tells the recorder that there is news, if it is not told by its one log. Cost: an exchange, and
-/// a system call if it sleeps.
-fn ring(recorder: Option<&Thread>) {
-    if let Some(recorder) = recorder {
-        recorder.unpark();
-    }
+/// Tells readers that there is news, if they are not told by their one log. Cost: an exchange each,
+/// and a system call for those that sleep.
+fn ring(bells: &[Thread]) {
+    bells.iter().for_each(Thread::unpark);
 }

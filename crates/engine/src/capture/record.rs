@@ -6,7 +6,8 @@
 //! Where there is one log, the recorder sleeps on its futex. It can wait for one word only, so
 //! for several it parks, and every receive thread unparks it after a publish. An unpark that comes
 //! before the park is kept until then, so nothing is slept through. Before it parks it naps, so
-//! that it is woken some thousand times a second at most, at the receive threads' expense.
+//! that it is woken some thousand times a second at most, at the receive threads' expense. Where
+//! nobody unparks it (it is one of several), it waits for its logs in turn.
 //!
 //! Invariant R1: `written` + `lost` = `seen`, for each interface, at every moment; a packet moves
 //! from `written` to `lost` when the sink says that it lost one.
@@ -20,11 +21,11 @@ use burstline_sys::clock;
 
 use super::Job;
 use super::tail::Tail;
-use crate::EngineError;
 use crate::clock::{JobClock, SECOND_NS};
 use crate::stage::{StageCost, StageMeter};
 use crate::tally::{Span, Tally};
 use crate::waiting::{PollMode, Sleeps};
+use crate::{EngineError, StageReport};
 
 /// How often an idle recorder makes what it has visible, and looks at losses, in ns.
 const FLUSH_EVERY_NS: u64 = 100_000_000;
@@ -34,26 +35,29 @@ const FLUSH_EVERY_NS: u64 = 100_000_000;
 const NAP_LEAST_NS: u64 = 50_000;
 const NAP_MOST_NS: u64 = 4_000_000;
 
+/// How long a recorder of several logs waits for one of them where nobody unparks it, in ns.
+const TURN_NS: u64 = 1_000_000;
+
 /// What a source may bring meanwhile: 40 Gbit/s.
 const BYTES_PER_NS: u64 = 5;
 
 /// What the recorder brings home, by interface where it is a list.
-pub(super) struct Recorded {
-    pub(super) seen: Vec<Tally>,
-    pub(super) written: Vec<Tally>,
-    pub(super) lost: Vec<Losses>,
+pub(crate) struct Recorded {
+    pub(crate) seen: Vec<Tally>,
+    pub(crate) written: Vec<Tally>,
+    pub(crate) lost: Vec<Losses>,
     /// All that is written, over all interfaces.
     total: Tally,
     /// Packets that each log took back before they were read.
-    pub(super) missed: Vec<u64>,
+    pub(crate) missed: Vec<u64>,
     /// Packets of each log that no trigger asked for; empty where all were asked for.
-    pub(super) expired: Vec<u64>,
+    pub(crate) expired: Vec<u64>,
     /// Packets that were not even given to the sink, because it was broken.
-    pub(super) lost_after_error: u64,
-    pub(super) span: Span,
-    pub(super) cost: StageCost,
-    pub(super) lost_first_second: u64,
-    pub(super) error: Option<EngineError>,
+    pub(crate) lost_after_error: u64,
+    pub(crate) span: Span,
+    pub(crate) cost: StageCost,
+    pub(crate) lost_first_second: u64,
+    pub(crate) error: Option<EngineError>,
     tail: Tail,
     /// Losses of the sink that are in `lost` already.
     known: Losses,
@@ -62,7 +66,11 @@ pub(super) struct Recorded {
 }
 
 /// The recorder thread's own.
-pub(super) struct Recorder<'a> {
+pub(crate) struct Recorder<'a> {
+    /// Which of the job's recorders this is.
+    number: usize,
+    /// Whether whoever fills several logs unparks it.
+    is_rung: bool,
     readers: Vec<Reader>,
     sink: &'a mut dyn Port,
     job: &'a Job<'a>,
@@ -78,7 +86,7 @@ pub(super) struct Recorder<'a> {
 }
 
 /// A nap in which no source fills more than a quarter of `queue_bytes`.
-pub(super) fn nap_ns(queue_bytes: u64) -> u64 {
+pub(crate) fn nap_ns(queue_bytes: u64) -> u64 {
     (queue_bytes / 4 / BYTES_PER_NS).clamp(NAP_LEAST_NS, NAP_MOST_NS)
 }
 
@@ -92,8 +100,10 @@ fn nap(poll: PollMode, log_bytes: u64) -> Duration {
 
 impl<'a> Recorder<'a> {
     /// `readers`: one of each log.
-    pub(super) fn new(readers: Vec<Reader>, sink: &'a mut dyn Port, job: &'a Job<'a>) -> Self {
+    pub(crate) fn new(readers: Vec<Reader>, sink: &'a mut dyn Port, job: &'a Job<'a>) -> Self {
         Self {
+            number: 0,
+            is_rung: true,
             readers,
             sink,
             job,
@@ -108,8 +118,14 @@ impl<'a> Recorder<'a> {
         }
     }
 
+    /// As one of several, whom nobody unparks; `number` is the place of its counts in the job's
+    /// [`Progress`](crate::Progress).
+    pub(crate) fn numbered(self, number: usize) -> Self {
+        Self { number, is_rung: false, ..self }
+    }
+
     /// Records until every log is closed and drained.
-    pub(super) fn run(mut self) -> Recorded {
+    pub(crate) fn run(mut self) -> Recorded {
         let mut meter = StageMeter::start();
         let mut now_ns = clock::monotonic_ns();
         loop {
@@ -118,7 +134,7 @@ impl<'a> Recorder<'a> {
             self.look_at_losses(now_ns);
             if !is_idle {
                 meter.busy_ns += now_ns - before_ns;
-                self.job.progress.recorded.store(&self.recorded.total);
+                self.job.progress.recorded[self.number].store(&self.recorded.total);
                 continue;
             }
             meter.empty_ns += now_ns - before_ns;
@@ -129,7 +145,7 @@ impl<'a> Recorder<'a> {
             self.wait();
             now_ns = clock::monotonic_ns();
         }
-        self.job.progress.recorded.store(&self.recorded.total);
+        self.job.progress.recorded[self.number].store(&self.recorded.total);
         self.recorded.missed =
             self.readers.iter().map(|reader| reader.statistics().missed).collect();
         self.show_losses();
@@ -164,11 +180,16 @@ impl<'a> Recorder<'a> {
             thread::sleep(self.nap);
             return;
         }
-        match &mut self.readers[..] {
+        let patience_ns = if self.is_rung { FLUSH_EVERY_NS } else { TURN_NS };
+        match &self.readers[..] {
             [reader] => reader.wait(FLUSH_EVERY_NS),
-            _ => thread::park_timeout(Duration::from_nanos(FLUSH_EVERY_NS)),
+            _ if self.is_rung => thread::park_timeout(Duration::from_nanos(patience_ns)),
+            readers => {
+                let open = readers.iter().find(|reader| !reader.is_finished());
+                open.into_iter().for_each(|reader| reader.wait(patience_ns));
+            }
         }
-        self.sleeps.wakes += u64::from(clock::monotonic_ns() - start_ns < FLUSH_EVERY_NS);
+        self.sleeps.wakes += u64::from(clock::monotonic_ns() - start_ns < patience_ns);
     }
 
     fn flush_if_due(&mut self, now_ns: u64) {
@@ -197,12 +218,12 @@ impl<'a> Recorder<'a> {
             self.recorded.lost_first_second = losses.missing();
         }
         let progress = self.job.progress;
-        progress.set_losses(progress.received.len(), losses);
+        progress.set_losses(progress.received.len() + self.number, losses);
     }
 }
 
 impl Recorded {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             seen: vec![Tally::default(); PortTable::MAX_ENTRIES],
             written: vec![Tally::default(); PortTable::MAX_ENTRIES],
@@ -222,13 +243,13 @@ impl Recorded {
     }
 
     /// Ends the sink's work, and counts what it lost doing so.
-    pub(super) fn finish(&mut self, sink: &mut dyn Port) {
+    pub(crate) fn finish(&mut self, sink: &mut dyn Port) {
         let finished = sink.finish();
         self.settle(sink, finished.err(), None);
     }
 
     /// Has the sink write what it has, unless it is broken.
-    pub(super) fn flush(&mut self, sink: &mut dyn Port, clock: &JobClock<'_>) {
+    pub(crate) fn flush(&mut self, sink: &mut dyn Port, clock: &JobClock<'_>) {
         if self.cause.is_none() {
             let flushed = sink.flush();
             self.settle(sink, flushed.err(), Some(clock));
@@ -236,36 +257,47 @@ impl Recorded {
     }
 
     /// All that is written, over all interfaces.
-    pub(super) fn total(&self) -> &Tally {
+    pub(crate) fn total(&self) -> &Tally {
         &self.total
     }
 
     /// What the sink lost so far, and what came after it broke.
-    pub(super) fn losses(&self) -> Losses {
+    pub(crate) fn losses(&self) -> Losses {
         let mut losses = Losses::default();
         self.lost.iter().for_each(|lost| losses.merge(lost));
         losses
     }
 
+    /// What it did as a stage: in = out + lost, what was published to it included.
+    pub(crate) fn stage(&self, name: &str, elapsed_ns: u64) -> StageReport {
+        let (mut seen, missed) = (Tally::default(), self.missed.iter().sum::<u64>());
+        self.seen.iter().for_each(|tally| seen.add(tally));
+        let mut stage = self.cost.report(name, elapsed_ns, &seen);
+        stage.packets_in = seen.packets + missed;
+        stage.packets_out = self.total.packets;
+        stage.lost = missed + self.losses().total();
+        stage
+    }
+
     /// Why the sink takes no more, if it is broken.
-    pub(super) fn cause(&self) -> Option<Loss> {
+    pub(crate) fn cause(&self) -> Option<Loss> {
         self.cause
     }
 
     /// There is no sink, for this reason: what comes now is lost, and the job ends.
-    pub(super) fn break_with(&mut self, error: PortError, clock: &JobClock<'_>) {
+    pub(crate) fn break_with(&mut self, error: PortError, clock: &JobClock<'_>) {
         self.cause = Some(cause_of(&error));
         self.fail(error.into(), clock);
     }
 
     /// Ends the job for this reason, unless there was another before.
-    pub(super) fn fail(&mut self, error: EngineError, clock: &JobClock<'_>) {
+    pub(crate) fn fail(&mut self, error: EngineError, clock: &JobClock<'_>) {
         self.error.get_or_insert(error);
         clock.break_off();
     }
 
     /// Gives a burst to the sink and counts it. Returns its bytes.
-    pub(super) fn record(
+    pub(crate) fn record(
         &mut self,
         burst: &Burst<'_>,
         sink: &mut dyn Port,
@@ -335,7 +367,7 @@ impl Recorded {
     }
 
     /// Takes over what the sink says it has lost since the last time.
-    pub(super) fn settle(
+    pub(crate) fn settle(
         &mut self,
         sink: &dyn Port,
         error: Option<PortError>,

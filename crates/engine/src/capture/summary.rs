@@ -262,7 +262,7 @@ impl Summary {
 }
 
 /// Says what memory the logs lie in; where they differ, the first one's.
-pub(super) fn describe_memory(report: &mut Report, logs: &[Log]) {
+pub(crate) fn describe_memory(report: &mut Report, logs: &[Log]) {
     let Some(first) = logs.first() else { return };
     let mut nodes: Vec<_> = logs.iter().flat_map(|log| log.placement().nodes.keys()).collect();
     nodes.dedup();

@@ -1,7 +1,7 @@
 //! The sinks of a sender, and what each has been given.
 
 use burstline_log::{Burst, Scratch};
-use burstline_port::{Losses, Port, PortTable, Routes, meta_of};
+use burstline_port::{Losses, Port, PortTable, Routes};
 
 use crate::EngineError;
 use crate::capture::tail::Tail;
@@ -57,7 +57,7 @@ impl Lanes {
             let mut part = std::mem::take(&mut lane.part);
             let is_of = |port: u8| self.known[usize::from(port)] == Some(number);
             let of_lane = part.select(burst, lane.made.packets, |packet| {
-                is_of(packet.port()).then(|| (u32::MAX, meta_of(packet)))
+                is_of(packet.port()).then(|| (u32::MAX, packet.meta()))
             });
             let sent = if of_lane.is_empty() { Ok(0) } else { lane.send(&of_lane, span) };
             lane.part = part;

@@ -5,6 +5,7 @@
 
 use std::time::Instant;
 
+use burstline_engine::worker_of;
 use burstline_log::{Appended, Log, LogConfig, Meta, Writer};
 use burstline_sys::affinity;
 use burstline_wire::hash::{FlowHasher, HashKind};
@@ -28,17 +29,35 @@ const FLOWS: u16 = 1024;
 
 type Packet = [u8; PACKET_BYTES];
 
+/// Workers of `balance-hash-64`.
+const WORKERS: usize = 4;
+
 /// `hash-64` with five-tuple, `hash-64-KIND` with another.
 pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
     let kind = name.strip_prefix("hash-64-").unwrap_or("five-tuple");
     let kind: HashKind = kind.parse().map_err(|error| format!("{error}"))?;
+    compare(context, name, kind, 1)
+}
+
+/// `balance-hash-64`: hashed and spread over the logs of four workers, all on one core.
+pub(super) fn spread(context: &Context, name: &str) -> Result<Outcome, String> {
+    compare(context, name, HashKind::FiveTuple, WORKERS)
+}
+
+/// Hashed into `logs` logs, against one log without a hash.
+fn compare(context: &Context, name: &str, kind: HashKind, logs: usize) -> Result<Outcome, String> {
     let packets: u64 = if context.smoke { 8192 } else { 8 << 20 };
-    let (log, mut writer) = pages::with_best(LOG_BYTES, |pages| {
-        let (name, segment_bytes) = ("hash".to_owned(), SEGMENT_BYTES);
-        let bytes = LOG_BYTES;
-        Log::create(LogConfig { name, bytes, segment_bytes, pages, ..LogConfig::default() })
+    let made = pages::with_best(LOG_BYTES * logs, |pages| {
+        let log = |_| {
+            let (name, segment_bytes) = ("hash".to_owned(), SEGMENT_BYTES);
+            let bytes = LOG_BYTES;
+            Log::create(LogConfig { name, bytes, segment_bytes, pages, ..LogConfig::default() })
+        };
+        (0..logs).map(log).collect::<Result<Vec<_>, _>>()
     })
     .map_err(|error| error.to_string())?;
+    let page = made.first().map(|(log, _)| log.placement().page).ok_or("no logs")?;
+    let mut writers: Vec<Writer> = made.into_iter().map(|(_, writer)| writer).collect();
     let frames: Vec<Packet> = (0..FLOWS).map(frame).collect();
     let mut hasher = FlowHasher::new(kind);
     let a_round: u64 =
@@ -47,15 +66,15 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     // Both sides write on one core. If it cannot be had, they run where the kernel puts them.
     let _ = affinity::pin_to(context.cores.producer);
     let conditions = Conditions::watch(context.cores);
-    let writer = std::cell::RefCell::new(&mut writer);
+    let writers = std::cell::RefCell::new(&mut writers[..]);
     let rounds = alternate(
         context.runs,
         &context.stop,
         || {
             let mut hash = |frame: &Packet| hasher.hash(LinkType::ETHERNET, frame);
-            ns_a_packet(&mut writer.borrow_mut(), &frames, (packets, expected), &mut hash)
+            ns_a_packet(&mut writers.borrow_mut(), &frames, (packets, expected), &mut hash)
         },
-        || ns_a_packet(&mut writer.borrow_mut(), &frames, (packets, 0), &mut |_| 0),
+        || ns_a_packet(&mut writers.borrow_mut()[..1], &frames, (packets, 0), &mut |_| 0),
     )?;
     if context.smoke {
         return Ok(Outcome::Smoke);
@@ -68,12 +87,11 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
              published every {BURST}"
         ),
         format!(
-            "log {} KiB, segments {} KiB, no reader, pages {}",
+            "{logs} logs of {} KiB, segments {} KiB, no reader, pages {page}",
             LOG_BYTES >> 10,
             SEGMENT_BYTES >> 10,
-            log.placement().page
         ),
-        "peer: the same without a hash".to_owned(),
+        "peer: into one log, without a hash".to_owned(),
         "instructions: cargo test --release -p burstline-wire --test flow_cost -- --ignored \
          --nocapture"
             .to_owned(),
@@ -88,12 +106,15 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
 /// # Errors
 /// The hashes do not add up to `expected`, or the log did not take every packet.
 fn ns_a_packet(
-    writer: &mut Writer,
+    writers: &mut [Writer],
     frames: &[Packet],
     (packets, expected): (u64, u64),
     hash: &mut impl FnMut(&Packet) -> u32,
 ) -> Result<f64, String> {
-    let (before, mut sum, mut counter) = (writer.statistics().packets, 0_u64, 0_u32);
+    let stored = |writers: &[Writer]| -> u64 {
+        writers.iter().map(|writer| writer.statistics().packets).sum()
+    };
+    let (before, mut sum, mut counter) = (stored(writers), 0_u64, 0_u32);
     let start = Instant::now();
     for _ in 0..packets / u64::from(FLOWS) {
         for burst in frames.chunks(BURST) {
@@ -101,13 +122,14 @@ fn ns_a_packet(
                 let mut meta = Meta::new(traffic::time_of(counter), PACKET_BYTES as u32, 0);
                 meta.hash = hash(frame);
                 sum += u64::from(meta.hash);
-                counter += u32::from(writer.append(frame, &meta) == Appended::Whole);
+                let worker = worker_of(meta.hash, writers.len());
+                counter += u32::from(writers[worker].append(frame, &meta) == Appended::Whole);
             }
-            writer.publish();
+            writers.iter_mut().for_each(Writer::publish);
         }
     }
     let seconds = start.elapsed().as_secs_f64();
-    let stored = writer.statistics().packets - before;
+    let stored = stored(writers) - before;
     if (sum, stored) != (expected, packets) {
         return Err(format!("{stored} of {packets} packets, hashes {sum:#x} not {expected:#x}"));
     }

@@ -1,5 +1,6 @@
 //! The figures by name.
 
+mod balance;
 mod bounce;
 mod capture_file;
 mod capture_live;
@@ -65,6 +66,10 @@ pub fn all() -> Vec<Entry> {
         Entry { name: "hash-64-inner", measure: hash::measure },
         Entry { name: "hash-64-ip", measure: hash::measure },
         Entry { name: "hash-64-rss", measure: hash::measure },
+        Entry { name: "balance-hash-64", measure: hash::spread },
+        Entry { name: "balance-copy-64", measure: balance::measure::<4> },
+        Entry { name: "balance-share-64", measure: balance::measure::<1> },
+        Entry { name: "stalled-worker", measure: balance::stalled },
         Entry { name: "cross-process-60", measure: sharing::cross_process },
         Entry { name: "share-readers-1", measure: sharing::readers::<1> },
         Entry { name: "share-readers-4", measure: sharing::readers::<4> },
@@ -107,7 +112,8 @@ mod tests {
         let stop = Arc::new(AtomicBool::new(false));
         let context = Context { smoke: true, full: false, runs: 1, cores: Cores::allowed(), stop };
         let is_in_process = |entry: &Entry| {
-            let kinds = ["handoff", "append", "hash", "generate-log", "merge"];
+            let kinds =
+                ["handoff", "append", "hash", "generate-log", "merge", "balance", "stalled"];
             kinds.iter().any(|kind| entry.name.starts_with(kind))
         };
         for entry in all().into_iter().filter(is_in_process) {

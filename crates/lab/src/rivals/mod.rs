@@ -3,6 +3,7 @@
 //! | rival | design |
 //! |---|---|
 //! | [`scattered`] | a named pool of fixed objects, CAS ring of the free ones, cache a core |
+//! | [`balancer`] | the same, with a pointer ring for each of four workers |
 //! | [`lean`] | a few hundred buffers, a ring forth and a ring back, one thread at each end |
 //! | [`staged`] | receive, merge by burst, copy: many ports into one queue of the pool's objects |
 //! | [`bare`] | our own layout and nothing else: no policies, no pins, no sleepers |
@@ -11,6 +12,7 @@
 //! The rings below them are safe to use: their halves and orderings keep the promises that the
 //! `unsafe` in them needs. Orders of atomics are argued where they stand.
 
+pub mod balancer;
 pub mod bare;
 pub mod lean;
 pub mod line;

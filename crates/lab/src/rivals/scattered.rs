@@ -65,7 +65,7 @@ pub(super) unsafe fn reset(object: Address) {
 /// # Safety
 /// `object` is the caller's own, reset and filled.
 #[inline]
-pub(super) unsafe fn unchain(object: Address) {
+pub(crate) unsafe fn unchain(object: Address) {
     // SAFETY: reset and filled, so both lines are initialised.
     let (header, chain) =
         unsafe { (&*object.0.cast::<Header>(), &mut *object.0.add(CHAIN_AT).cast::<Chain>()) };
@@ -81,12 +81,39 @@ pub(super) unsafe fn unchain(object: Address) {
 /// `object` is the caller's own, and has `header_bytes` and the packet's length in bytes.
 #[inline]
 pub(crate) unsafe fn fill(object: Address, header_bytes: usize, traffic: &Traffic, counter: u32) {
+    // SAFETY: the caller's promise.
+    unsafe { fill_flow(object, header_bytes, traffic, (counter, traffic::hash_of(counter))) };
+}
+
+/// Takes one object into use and fills it with packet `counter`, whose flow's hash is `hash`.
+///
+/// # Safety
+/// As [`fill`], of a pool with headers.
+#[inline]
+pub(crate) unsafe fn receive(object: Address, traffic: &Traffic, counter: u32, hash: u32) {
+    // SAFETY: the caller's promise.
+    unsafe { reset(object) };
+    // SAFETY: the caller's promise.
+    unsafe { fill_flow(object, HEADER_BYTES, traffic, (counter, hash)) };
+}
+
+/// As [`fill`], with a hash.
+///
+/// # Safety
+/// As [`fill`].
+#[inline]
+unsafe fn fill_flow(
+    object: Address,
+    header_bytes: usize,
+    traffic: &Traffic,
+    (counter, hash): (u32, u32),
+) {
     // SAFETY: the data follow the header within the object.
     let data = unsafe { object.0.add(header_bytes) };
     let header = Header {
         data,
         length: traffic.length() as u32,
-        hash: traffic::hash_of(counter),
+        hash,
         time_ns: traffic::time_of(counter),
         port: 0,
         segments: 1,
@@ -122,6 +149,11 @@ impl Caches {
     /// Two empty caches of `size` objects each.
     pub fn new(size: usize) -> Self {
         Self { producer: Cache::new(size), consumer: Cache::new(size) }
+    }
+
+    /// The producer's and the consumer's.
+    pub fn both(&mut self) -> (&mut Cache, &mut Cache) {
+        (&mut self.producer, &mut self.consumer)
     }
 }
 

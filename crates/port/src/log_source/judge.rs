@@ -6,7 +6,6 @@ use burstline_wire::hash::{FlowHasher, HashKind};
 
 use super::interfaces::Interfaces;
 use crate::filter::FilterByLink;
-use crate::wrap::meta_of;
 use crate::{Filter, OpenOptions};
 
 /// The job's wishes.
@@ -75,7 +74,7 @@ impl Judge {
     pub(super) fn describe(&mut self, packet: &Packet<'_>, interfaces: &Interfaces) -> (u32, Meta) {
         let interface = interfaces.of(packet.port());
         let kept = (packet.length() as u32).min(self.snapshot_bytes.unwrap_or(u32::MAX));
-        let mut meta = meta_of(packet);
+        let mut meta = packet.meta();
         meta.port = interface.number;
         meta.drops_before = meta.drops_before.saturating_add(self.drops_before);
         if self.is_hashing {

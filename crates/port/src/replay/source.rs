@@ -11,7 +11,6 @@ use super::routes::Destination;
 use super::timing::Spacing;
 use super::{ReplayOptions, Timing};
 use crate::opened::OpenedFiles;
-use crate::wrap::meta_of;
 use crate::{
     Address, Capabilities, Lent, Loss, OpenOptions, Pacing, Port, PortAccount, PortError, PortInfo,
     PortState, PortTable, TimestampSource, open_source,
@@ -224,7 +223,7 @@ impl Replayer {
     /// Puts a packet into the batch.
     #[inline]
     fn keep(&mut self, packet: &Packet<'_>, link: LinkType, port: u8) {
-        let mut meta = meta_of(packet);
+        let mut meta = packet.meta();
         meta.port = port;
         let due_ns = self.spacing.due(meta.time_ns, meta.original_length);
         let bytes = &mut self.batch.bytes;

@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 
 use burstline_log::{Burst, Packet, SCRATCH_PACKETS, Scratch, Writer};
 
-use super::{Held, append, meta_of};
+use super::{Held, append};
 use crate::{
     InterfaceTotals, Lent, Loss, Port, PortAccount, PortError, PortInfo, PortState, Received,
 };
@@ -112,7 +112,7 @@ impl Faults<'_> {
             *self.drops_before += 1;
             return None;
         }
-        let mut meta = meta_of(packet);
+        let mut meta = packet.meta();
         meta.drops_before += std::mem::take(self.drops_before);
         let start = bytes.len();
         bytes.extend_from_slice(packet.bytes());

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use burstline_log::{Scratch, Writer};
 
 use super::fault::Chance;
-use super::{Held, append, meta_of};
+use super::{Held, append};
 use crate::{Lent, Loss, Port, PortAccount, PortError, PortInfo, PortState, Received};
 
 /// Packets taken from the port inside at a time.
@@ -125,7 +125,7 @@ impl Impairer {
         self.state = lent.state;
         let packets: Vec<_> = lent.burst.packets().collect();
         let packets: Vec<_> =
-            packets.iter().map(|packet| Held::new(packet.bytes(), meta_of(packet))).collect();
+            packets.iter().map(|packet| Held::new(packet.bytes(), packet.meta())).collect();
         self.scratch = scratch;
         packets.into_iter().for_each(|packet| self.impair(packet));
         if self.state == PortState::Ended {

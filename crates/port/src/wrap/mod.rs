@@ -18,7 +18,7 @@ pub use fault::{FaultInjector, FaultPlan};
 pub use impair::{Impairer, ImpairmentCounts, ImpairmentPlan, ImpairmentTally};
 pub use tracer::Tracer;
 
-use burstline_log::{Appended, Flags, Meta, Packet, Scratch, Writer};
+use burstline_log::{Appended, Meta, Scratch, Writer};
 
 use crate::{Lent, PortAccount, PortState};
 
@@ -52,17 +52,4 @@ fn append(writer: &mut Writer, bytes: &[u8], meta: &Meta, account: &mut PortAcco
     }
     account.bytes_copied += bytes.len().min(writer.max_packet_bytes()) as u64;
     true
-}
-
-/// What is known of a packet, for another log or scratch: all but where it is.
-pub fn meta_of(packet: &Packet<'_>) -> Meta {
-    let desc = packet.desc();
-    Meta {
-        time_ns: packet.time_ns(),
-        drops_before: packet.drops_before(),
-        original_length: packet.original_length() as u32,
-        hash: desc.hash(),
-        port: desc.port(),
-        flags: desc.flags().without(Flags::FACTS),
-    }
 }

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use burstline_log::{Burst, Packet, Scratch, Writer};
 
-use super::{Held, append, meta_of};
+use super::{Held, append};
 use crate::{InterfaceTotals, Lent, Port, PortAccount, PortError, PortInfo, PortState, Received};
 
 /// Writes a line for each packet: direction, number, time, port, length, flags, flow hash.
@@ -76,7 +76,7 @@ impl Port for Tracer {
             let line = Line { verb: "receive", number: self.packets, packet: &packet };
             trace(&mut self.output, &mut self.failure, format_args!("{line}"));
             self.packets += 1;
-            let meta = meta_of(&packet);
+            let meta = packet.meta();
             if !append(writer, packet.bytes(), &meta, &mut self.account) {
                 self.held = Some(Held::new(packet.bytes(), meta));
                 return Ok(Received { packets, state: PortState::Blocked });

@@ -203,7 +203,7 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
         }
         self.shown_ns = now_ns;
         let progress = self.job.progress;
-        progress.recorded.store(self.recorded.total());
+        progress.recorded[0].store(self.recorded.total());
         let kept_ns = past_of(self.logs).map_or(0, |past| past.kept_ns);
         progress.set_flight(kept_ns, self.files.len() as u64, self.until_ns.is_some());
         let mut losses = self.recorded.losses();

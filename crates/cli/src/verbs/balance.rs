@@ -1,0 +1,105 @@
+//! `burstline balance`.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use burstline_engine::{
+    BalanceOptions, CaptureOptions, Distribution, Policy, Progress, WORKERS_MAX,
+};
+use burstline_log::LogConfig;
+use burstline_port::{Address, OpenOptions, open_sink};
+use burstline_wire::hash::HashKind;
+
+use super::capture::log_of;
+use super::file_address;
+use crate::args::BalanceArgs;
+use crate::failure::Failure;
+use crate::placement::Workers;
+use crate::view::{Stream, View};
+use crate::{job, signals};
+
+/// The least memory of a worker's log that is chosen unasked.
+const LEAST_BYTES: usize = 4 << 20;
+
+/// Spreads the packets of all sources over workers.
+pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
+    let (common, groups) = (&args.source, &args.workers.0);
+    let stop = signals::stop_flag()?;
+    let hash = match args.hash {
+        Distribution::Hash(kind) => kind,
+        Distribution::RoundRobin => HashKind::None,
+    };
+    if args.cutoff.is_some() && args.hash == Distribution::RoundRobin {
+        return Err(Failure::usage("--cutoff is about flows, and --hash round-robin knows none"));
+    }
+    let sinks = sink_addresses(args)?;
+    // Threads of this program, unless others are to do the work.
+    let has_workers = args.output.is_some() || args.log.publish.is_none();
+    let workers = args.workers.workers();
+    let bytes = args.log.buffer.unwrap_or_else(|| (args.log.bytes() / workers).max(LEAST_BYTES));
+    let count = if has_workers { workers } else { 0 };
+    let placed = common.place(&Workers { count, name: "worker", log_bytes: bytes * workers })?;
+    let flag = Some(Arc::clone(&stop));
+    let ports = OpenOptions { stop: flag, ..common.open_options(hash) };
+    let sources = common.open_sources(&ports)?;
+    let receivers = placed.threads.receivers.clamp(1, sources.len().max(1));
+    if receivers * workers > WORKERS_MAX {
+        let what = format!(
+            "{workers} workers with {receivers} receive threads need a log each: \
+            there are {WORKERS_MAX} at most"
+        );
+        return Err(Failure::usage(what));
+    }
+    let segment_bytes = log_of(&common.sources, &args.log, None).segment_bytes.min(bytes / 4);
+    let options = BalanceOptions {
+        job: CaptureOptions {
+            limits: common.limits(),
+            threads: placed.threads,
+            log: LogConfig {
+                name: "balance".to_owned(),
+                bytes,
+                segment_bytes: args.log.segment.unwrap_or(segment_bytes),
+                hash_kind: hash.code().into(),
+                ..log_of(&common.sources, &args.log, placed.log_node)
+            },
+            policy: args.lossless.then_some(Policy::Lossless),
+            table: ports.table.clone(),
+            publish: args.log.publish.clone(),
+        },
+        distribution: args.hash,
+        groups: groups.clone(),
+        has_workers,
+        cutoff_bytes: args.cutoff.map(|bytes| bytes as u64),
+        shed: args.shed.clone(),
+    };
+    let progress = Progress::with_workers(sources.len(), workers);
+    let mut view = View::new("balance", common, Stream::Stdout);
+    let open = |number: usize| open_sink(&sinks[number], &ports);
+    job::run(&mut view, &progress, &stop, args.lossless, common.keep_privileges, || {
+        burstline_engine::balance(sources, open, &options, &stop, &progress)
+    })
+}
+
+/// A sink for each worker.
+fn sink_addresses(args: &BalanceArgs) -> Result<Vec<Address>, Failure> {
+    let workers = args.workers.workers();
+    let Some(template) = &args.output else {
+        return Ok(vec!["null:".parse()?; workers]);
+    };
+    if workers > 1 && !template.contains(NUMBER) && template != "null:" {
+        let what = format!(
+            "-o {template} is one sink for {workers} workers: write {NUMBER} in it \
+            where the worker's number is to be"
+        );
+        return Err(Failure::usage(what));
+    }
+    let address = |number: usize| {
+        let text = template.replace(NUMBER, &number.to_string());
+        // As a source would: a word with a slash or a dot is a file, whatever else is in it.
+        text.parse().or_else(|_| file_address(&text).parse())
+    };
+    (0..workers).map(|number| Ok(address(number)?)).collect()
+}
+
+/// What stands for the worker's number.
+const NUMBER: &str = "{k}";

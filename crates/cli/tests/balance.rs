@@ -1,0 +1,216 @@
+//! `balance`: files and programs as workers, and workers that die, stop and come back.
+
+mod support;
+
+use std::collections::HashMap;
+use std::fs;
+use std::time::Duration;
+
+use serde_json::Value;
+use support::sharing::{Names, reader_of};
+use support::{Directory, REAL, REAL_PACKETS, judged_packets, other, run, run_json};
+
+/// Workers of a report, of all groups; each group's ledger, and each worker's, has to close.
+fn workers(report: &Value) -> Vec<Value> {
+    support::assert_closed(report);
+    let number = |row: &Value, key: &str| row[key].as_u64().unwrap_or_else(|| panic!("{row}"));
+    let mut workers = Vec::new();
+    for group in report["balance"]["groups"].as_array().unwrap() {
+        let own = group["workers"].as_array().unwrap();
+        for row in own.iter().chain([group]) {
+            let lost = row["lost"].as_object().unwrap();
+            let lost: u64 = lost.values().map(|packets| packets.as_u64().unwrap()).sum();
+            assert_eq!(number(row, "offered"), number(row, "delivered") + lost, "{row}");
+            assert_eq!(row["unaccounted"], 0, "{row}");
+        }
+        let sum: u64 = own.iter().map(|worker| number(worker, "offered")).sum();
+        assert_eq!(number(group, "offered"), sum, "{group}");
+        workers.extend(own.iter().cloned());
+    }
+    workers
+}
+
+/// The conversations in a file, by tshark: both directions have one name.
+fn conversations(path: &str) -> Option<Vec<String>> {
+    let fields = ["ip.src", "ip.dst", "ipv6.src", "ipv6.dst", "tcp.srcport", "tcp.dstport"];
+    let more = ["udp.srcport", "udp.dstport", "arp.src.proto_ipv4", "ip.proto"];
+    let mut arguments = vec!["-r", path, "-T", "fields", "-E", "separator=,", "-E", "occurrence=f"];
+    fields.iter().chain(&more).for_each(|field| arguments.extend(["-e", field]));
+    let said = other("tshark", &arguments)?.stdout;
+    let name = |line: &str| {
+        let mut pairs: Vec<&str> = line.split(',').collect();
+        pairs.sort_unstable();
+        pairs.concat()
+    };
+    Some(said.lines().map(name).collect())
+}
+
+#[test]
+fn each_flow_of_real_traffic_is_whole_in_one_file() {
+    let directory = Directory::new("balance-files");
+    let template = directory.file("x{k}.pcapng");
+    let report = run_json(&["balance", REAL, "--workers", "3", "-o", &template], 0);
+    assert_eq!(report["total"]["delivered"], REAL_PACKETS);
+    let (mut all, mut at) = (0, HashMap::new());
+    for worker in workers(&report) {
+        let path = template.replace("{k}", &worker["worker"].to_string());
+        for (who, packets) in judged_packets(&path) {
+            assert_eq!(packets, worker["delivered"], "{who} {path}");
+        }
+        all += worker["delivered"].as_u64().unwrap();
+        for name in conversations(&path).unwrap_or_default() {
+            let first = at.entry(name.clone()).or_insert_with(|| path.clone());
+            assert_eq!(*first, path, "{name} is in two files");
+        }
+    }
+    assert_eq!(all, REAL_PACKETS);
+}
+
+#[test]
+fn groups_and_turns_and_what_is_cut_off_are_in_the_report() {
+    let gen_ = "gen:?packets=10000&flows=100&size=64";
+    let report = run_json(&["balance", gen_, "--workers", "2,1", "--hash", "round-robin"], 0);
+    let offered: Vec<_> = workers(&report).iter().map(|row| row["offered"].clone()).collect();
+    assert_eq!(offered, [5000, 5000, 10_000]);
+    assert_eq!(report["balance"]["hash"], "round-robin");
+    let cut = run_json(&["balance", gen_, "--workers", "2", "--cutoff", "600", "--lossless"], 0);
+    assert_eq!(
+        (&cut["total"]["delivered"], &cut["total"]["lost"]["cut_off"]),
+        (&1000.into(), &9000.into())
+    );
+    let text = run(&["balance", gen_, "--workers", "2", "--shed", "udp"]).stdout;
+    assert!(text.contains("unwanted 10,000 shed: A rule gave it up"), "{text}");
+    assert!(text.contains("spread   by five-tuple") && text.contains("worker 1"), "{text}");
+    assert!(text.ends_with("done: unaccounted 0\n"), "{text}");
+}
+
+#[test]
+fn contradictions_are_told_with_what_is_allowed() {
+    for (arguments, said) in [
+        (&["--workers", "0"][..], "numbers from 1, 64 together at most"),
+        (&["--workers", "65"], "numbers from 1, 64 together at most"),
+        (&["--workers", "2,"], "numbers from 1"),
+        (&["--workers", "99999999999999999999,1"], "numbers from 1"),
+        (&[], "--workers"),
+        (&["--workers", "2", "-o", "x.pcapng"], "write {k} in it"),
+        (&["--workers", "2", "--hash", "none"], "round-robin?"),
+        (&["--workers", "2", "--hash", "md5"], "or round-robin"),
+        (&["--workers", "2", "--hash", "round-robin", "--cutoff", "1k"], "knows none"),
+        (&["--workers", "2", "--shed", "not a filter"], "not a filter"),
+    ] {
+        let run = run(&[&["balance", "gen:?packets=1"], arguments].concat());
+        assert!(run.stderr.contains(said), "{arguments:?}: {}", run.stderr);
+        assert!(matches!(run.code, Some(1 | 2)), "{arguments:?}");
+        assert_eq!(run.stderr.lines().filter(|line| line.starts_with("burstline:")).count(), 1);
+    }
+}
+
+#[test]
+fn more_workers_than_cores_share_them_unless_cores_are_named() {
+    let gen_ = "gen:?packets=20000&flows=1000";
+    let report = run_json(&["balance", gen_, "--workers", "16"], 0);
+    assert_eq!(workers(&report).len(), 16);
+    assert_eq!(report["total"]["delivered"], 20_000);
+    let named = run(&["balance", gen_, "--workers", "16", "--cores", "0"]);
+    assert!(named.stderr.contains("17 threads for 1 cores"), "{}", named.stderr);
+}
+
+#[test]
+fn a_silent_source_is_ended_by_time_and_by_a_signal() {
+    let names = Names::new("balance-silent");
+    let silent = run_json(&["balance", "gen:?rate=1", "--workers", "2", "--duration", "300ms"], 0);
+    assert_eq!(workers(&silent).len(), 2);
+    // Nothing ever comes through the pipe.
+    let mut job = names.start(&["balance", "-", "--workers", "2", "--publish", "tap"]);
+    job.close_input();
+    let code = job.child.wait().unwrap();
+    assert_eq!(code.code(), Some(1), "an empty file is none");
+}
+
+/// Programs as workers of a balancer that makes packets until it is stopped.
+const PUBLISHING: [&str; 10] = [
+    "balance",
+    "gen:?rate=200k&flows=1000&size=64",
+    "--workers",
+    "2",
+    "--publish",
+    "tap",
+    "--buffer",
+    "1m",
+    "--segment",
+    "64k",
+];
+
+#[test]
+fn workers_are_killed_and_others_take_their_place() {
+    let cycles: u32 = match std::env::var("BURSTLINE_CYCLES") {
+        Ok(cycles) => cycles.parse().unwrap(),
+        Err(_) => 25,
+    };
+    let names = Names::new("balance-killed");
+    let balancer = names.start(&[&PUBLISHING[..], &["--pages", "4k"]].concat());
+    names.wait_for_readers("tap", 0);
+    let steady = names.start(&["count", "log:tap@0?follow=no"]);
+    names.wait_for_readers("tap", 1);
+    for cycle in 0..cycles {
+        let mut doomed = names.command(&["count", "log:tap@1", "-q"]).spawn().unwrap();
+        if cycle % 5 == 0 {
+            names.wait_for_readers("tap", 2);
+        }
+        // Somewhere in its start, or in the middle of a burst.
+        std::thread::sleep(Duration::from_micros(u64::from(cycle % 50) * 400));
+        doomed.kill().unwrap();
+        doomed.wait().unwrap();
+    }
+    names.wait_for_readers("tap", 1);
+    let last = names.start(&["count", "log:tap@1", "--packets", "1000"]).end();
+    assert_eq!(last["total"]["delivered"], 1000);
+    balancer.signal("-INT");
+    let (pid, report) = (steady.pid(), balancer.end());
+    let (own, steady) = (workers(&report), steady.end());
+    assert_eq!(own[0]["delivered"], report["published"]["packets"][0]);
+    let told = reader_of(&report, pid);
+    assert_eq!(told["log"], 0, "{told}");
+    // What it does not have was published before it came.
+    let total = &steady["total"];
+    let (had, lost) = (total["delivered"].as_u64().unwrap(), total["lost_total"].as_u64().unwrap());
+    assert!(had > 0 && had + lost <= own[0]["delivered"].as_u64().unwrap());
+}
+
+#[test]
+fn a_stopped_worker_misses_packets_of_its_own_and_says_how_many() {
+    let names = Names::new("balance-stopped");
+    let balancer = names.start(&[&PUBLISHING[..], &["--pages", "4k"]].concat());
+    names.wait_for_readers("tap", 0);
+    let good = names.start(&["count", "log:tap@0?follow=no"]);
+    let stopped = names.start(&["count", "log:tap@1?follow=no"]);
+    names.wait_for_readers("tap", 2);
+    let (good_pid, stopped_pid) = (good.pid(), stopped.pid());
+    stopped.signal("-STOP");
+    let packets = |found: &Value| found["logs"][1]["packets"].as_u64().unwrap();
+    // Ten times what the log holds.
+    let start = packets(&names.look("tap").unwrap());
+    names.wait_for("tap", "the worker is lapped", |found| packets(found) > start + 130_000);
+    stopped.signal("-CONT");
+    names.wait_for("tap", "it has noticed", |found| {
+        let readers = found["readers"].as_array().unwrap();
+        let own = readers.iter().find(|reader| reader["pid"] == stopped_pid);
+        own.is_some_and(|reader| reader["missed"].as_u64().unwrap() > 0)
+    });
+    balancer.signal("-INT");
+    let report = balancer.end();
+    workers(&report);
+    assert_eq!(reader_of(&report, good_pid)["log"], 0);
+    let late = stopped.end();
+    assert!(late["total"]["lost"]["reader_overrun"].as_u64().unwrap() > 100_000, "{late}");
+    good.end();
+}
+
+#[test]
+fn the_program_says_what_it_is_for() {
+    let help = run(&["balance", "--help"]).stdout;
+    for said in ["reader_overrun", "round-robin", "-o afpacket:veth{k}", "log:tap@3 -w -"] {
+        assert!(help.contains(said), "{said}");
+    }
+    assert!(fs::exists(REAL).unwrap());
+}

@@ -1,0 +1,249 @@
+//! Balancing: each packet to one worker of each group, all packets of a flow to the same.
+//!
+//! ```text
+//!                 hash -> bucket -> worker         | log 0 | --burst--> worker 0: count, or a sink
+//!  sources --lend--> burst --spread--> append -->  | log 1 | --burst--> worker 1
+//!                      '-- cut off, shed           | log 2 | -- published: another program
+//! ```
+//!
+//! The receive thread borrows packets where the source has them and copies each into the log of its
+//! worker: that is the only copy. A flow's hash is the same in both directions and for fragments
+//! (see the hash kinds), eight bits made of it are its bucket, and buckets belong to workers in
+//! equal parts, so a flow stays with one worker, in order. With several receive threads each has a log
+//! for each worker, and a worker reads one of each.
+//!
+//! A worker is a thread that counts, or one that records into a sink of its own; or it is another
+//! program, which reads the published log. Groups of workers are applications side by side: each
+//! group gets every packet once.
+//!
+//! Who owns what when: the logs of a worker are that worker's queue. One that stalls is lapped and
+//! loses packets of its own, exactly counted (`reader_overrun`); one whose sink breaks loses what
+//! comes after. Neither holds anybody up, unless the job is lossless.
+//!
+//! Invariants:
+//! - B1: for each worker, offered = delivered + every named loss, where `offered` is the receive
+//!   threads' count and the rest is the worker's own; a group's row is the sum of its workers'.
+//! - B2: for each source and group, a row of the report closes. The total counts a packet once for
+//!   each group that was to see it.
+//! - B3: packets of one flow from one source are in their order in one log.
+
+mod elephants;
+mod policy;
+mod report;
+mod spread;
+mod summary;
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
+
+use burstline_log::{Log, LogConfig, Policy, Reader, ReaderConfig, Start, Writer};
+use burstline_port::{Filter, Port, PortError};
+use burstline_share::LosslessReaders;
+use burstline_wire::hash::HashKind;
+
+use crate::budget::Budget;
+use crate::capture::receive::{Receiver, Took};
+use crate::capture::record::{Recorded, Recorder};
+use crate::capture::{self, CaptureOptions, Job, summary as memory};
+use crate::clock::JobClock;
+use crate::job::Source;
+use crate::pipeline::Lanes;
+use crate::published::Publication;
+use crate::stage::Usage;
+use crate::{EngineError, Progress, Report, ThreadPlace};
+pub use elephants::Elephant;
+use policy::Rules;
+pub use report::{BalanceReport, GroupReport, WorkerReport};
+pub use spread::worker_of;
+use spread::{Spread, Spreader};
+
+/// The most workers of all groups together, times receive threads: logs that one name can have.
+pub const WORKERS_MAX: usize = 64;
+
+/// Which worker gets a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Distribution {
+    /// By its flow hash, of this kind: the one that the sources were opened with.
+    Hash(HashKind),
+    /// One after the other.
+    RoundRobin,
+}
+
+/// What a job is made with.
+#[derive(Clone, Debug)]
+pub struct BalanceOptions {
+    /// Limits, threads, the shape of each worker's log, the policy towards workers, the table that
+    /// the ports were opened with, and the name to publish the logs under: those of the first
+    /// receive thread by worker, then those of the next. Cores are for the receive threads first.
+    pub job: CaptureOptions,
+    /// How packets are spread.
+    pub distribution: Distribution,
+    /// Workers of each group; numbered from 0 through all groups.
+    pub groups: Vec<usize>,
+    /// Whether the workers are threads of this job. If not, they are other programs.
+    pub has_workers: bool,
+    /// Bytes of each flow to let through.
+    pub cutoff_bytes: Option<u64>,
+    /// Packets to give up: those that the filter wants.
+    pub shed: Option<Filter>,
+}
+
+impl BalanceOptions {
+    fn workers(&self) -> usize {
+        self.groups.iter().sum()
+    }
+}
+
+/// Spreads the packets of all sources over workers until the sources end, a limit is reached or
+/// `stop` is set. `open_sink` opens the sink of a worker, given its number; a sink that breaks ends
+/// its worker, and the last one the job.
+///
+/// # Errors
+/// As [`capture()`](crate::capture()). What goes wrong with a port later is in the report's
+/// `errors`.
+///
+/// # Panics
+/// If there is no worker, or more than [`WORKERS_MAX`] allows.
+pub fn balance(
+    mut sources: Vec<Source>,
+    open_sink: impl FnMut(usize) -> Result<Box<dyn Port>, PortError>,
+    options: &BalanceOptions,
+    stop: &AtomicBool,
+    progress: &Progress,
+) -> Result<Report, EngineError> {
+    let (job_options, workers) = (&options.job, options.workers());
+    let receivers = job_options.threads.receivers.clamp(1, sources.len().max(1));
+    let is_sound = options.groups.iter().all(|&group| group > 0) && workers > 0;
+    assert!(is_sound && workers * receivers <= WORKERS_MAX, "{workers} workers x {receivers}");
+    let crew = if options.has_workers { workers } else { 0 };
+    job_options.threads.check(receivers + crew)?;
+    Rules::check(options)?;
+    let policy = job_options.policy.unwrap_or_else(|| capture::policy_for(&sources));
+    let ends = Ends::new(options, &sources, policy, receivers)?;
+    job_options.threads.rehearse("balance")?;
+    let publication = Publication::of(job_options, &ends.logs)?;
+    let mut sinks: Vec<_> = (0..crew).map(open_sink).collect::<Result<_, _>>()?;
+    let usage_before = Usage::now();
+    let new_job = |limits: crate::Limits| Job {
+        options: job_options,
+        clock: JobClock::start(limits.duration_ns, stop),
+        budget: Budget::new(limits.packets),
+        progress,
+    };
+    let job = new_job(job_options.limits);
+    // Each has a clock of its own, so that a broken sink stops nobody else.
+    let own: Vec<_> = sinks.iter().map(|_| new_job(crate::Limits::default())).collect();
+    progress.start((job_options.log.bytes * ends.logs.len()) as u64);
+    let logs = ends.logs.clone();
+    let mut done = run(options, (&job, &own), &mut sources, &mut sinks, ends)?;
+    let usage = Usage::now().since(&usage_before);
+    let (is_stopped, elapsed_ns) = (capture::is_stopped(&job, &done.took), job.clock.elapsed_ns());
+    for (recorded, sink) in done.recorded.iter_mut().zip(&mut sinks) {
+        sink.set_totals(&summary::totals(recorded));
+        recorded.finish(&mut **sink);
+    }
+    let mut report = summary::report(options, &sources, &sinks, done, (elapsed_ns, usage))?;
+    report.poll = job_options.threads.poll;
+    report.placement.notes.clone_from(&job_options.threads.notes);
+    memory::describe_memory(&mut report, &logs);
+    report.published = publication.map(|publication| publication.end(is_stopped));
+    Ok(report)
+}
+
+/// The logs of a job with their two ends; log `receiver * workers + worker`.
+struct Ends {
+    logs: Vec<Log>,
+    /// By receive thread.
+    writers: Vec<Vec<Writer>>,
+    /// By worker; none where the workers are other programs.
+    readers: Vec<Vec<Reader>>,
+    /// Whether a full log is waited for: somebody may hold the job up.
+    is_waiting: bool,
+}
+
+impl Ends {
+    fn new(
+        options: &BalanceOptions,
+        sources: &[Source],
+        policy: Policy,
+        receivers: usize,
+    ) -> Result<Self, EngineError> {
+        let (base, workers) = (&options.job.log, options.workers());
+        let guests = options.job.publish.as_ref().map(|publish| publish.lossless);
+        let is_waiting = (options.has_workers && policy == Policy::Lossless)
+            || guests.is_some_and(|guests| guests != LosslessReaders::Refused);
+        let (mut logs, mut writers) = (Vec::new(), Vec::new());
+        let mut readers: Vec<Vec<Reader>> = (0..workers).map(|_| Vec::new()).collect();
+        for receiver in 0..receivers {
+            let mut own = Vec::new();
+            for (worker, readers) in readers.iter_mut().enumerate() {
+                let (log, writer) = Log::create(LogConfig {
+                    name: format!("{}-{receiver}-{worker}", base.name),
+                    clock_kind: capture::clock_kind(sources),
+                    ..base.clone()
+                })?;
+                if options.has_workers {
+                    let config = ReaderConfig { policy, window: 1, start: Start::Segment };
+                    readers.push(log.attach(config)?);
+                }
+                logs.push(log);
+                own.push(writer);
+            }
+            writers.push(own);
+        }
+        Ok(Self { logs, writers, readers, is_waiting })
+    }
+}
+
+/// What all threads bring home.
+struct Done {
+    places: Vec<Result<ThreadPlace, EngineError>>,
+    took: Vec<Took>,
+    /// By receive thread.
+    spread: Vec<Spread>,
+    /// By worker; none where the workers are other programs.
+    recorded: Vec<Recorded>,
+}
+
+/// Runs all threads to their end.
+fn run<'a>(
+    options: &'a BalanceOptions,
+    (job, own): (&'a Job<'a>, &'a [Job<'a>]),
+    sources: &'a mut [Source],
+    sinks: &'a mut [Box<dyn Port>],
+    ends: Ends,
+) -> Result<Done, EngineError> {
+    let receivers = ends.writers.len();
+    let homes: Vec<Mutex<Spread>> = ends.writers.iter().map(|_| Mutex::default()).collect();
+    let mut hands: Vec<Vec<_>> = ends.writers.iter().map(|_| Vec::new()).collect();
+    let all = sources.len();
+    for (index, source) in sources.iter_mut().enumerate() {
+        hands[index % receivers].push((index, source));
+    }
+    let (places, took, recorded) = std::thread::scope(|scope| {
+        let (mut crew, mut front) = (Vec::new(), Vec::new());
+        let workers = ends.readers.into_iter().zip(sinks).zip(own).enumerate();
+        for (number, ((readers, sink), own)) in workers {
+            let recorder = Recorder::new(readers, &mut **sink, own).numbered(number);
+            let name = format!("worker-{number}");
+            crew.push(capture::start(scope, job, receivers + number, name, || recorder.run())?);
+        }
+        let writers = ends.writers.into_iter().zip(hands).zip(&homes).enumerate();
+        for (number, ((writers, hand), home)) in writers {
+            let lanes = Lanes::new(writers, ends.is_waiting, &job.clock);
+            let spreader = Spreader::new(options, (job, own), all, lanes, home);
+            let receiver = Receiver::new(job, number, hand, spreader, Vec::new());
+            let name = capture::stage_name(number, receivers);
+            front.push(capture::start(scope, job, number, name, || receiver.run())?);
+        }
+        // Only now: a thread begins with the rights of the one that starts it.
+        let given_up = job.options.threads.drop_privileges();
+        let given_up = given_up.inspect_err(|_| job.clock.break_off());
+        let (mut places, took): (Vec<_>, _) = front.into_iter().map(capture::join).unzip();
+        let (more, recorded): (Vec<_>, _) = crew.into_iter().map(capture::join).unzip();
+        places.extend(more);
+        given_up.map(|()| (places, took, recorded))
+    })?;
+    let home = |home: Mutex<Spread>| home.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(Done { places, took, spread: homes.into_iter().map(home).collect(), recorded })
+}

@@ -1,0 +1,231 @@
+//! What came of a balancer: the threads' counts put together, and held against each other.
+
+use burstline_port::{InterfaceTotals, Loss, Losses, Port};
+
+use super::elephants::Herd;
+use super::report::{BalanceReport, GroupReport, WorkerReport};
+use super::spread::{FromSource, worker_of};
+use super::{BalanceOptions, Done};
+use crate::capture;
+use crate::capture::record::Recorded;
+use crate::job::{Owners, Source};
+use crate::ledger::remainder;
+use crate::report::Ending;
+use crate::stage::Usage;
+use crate::tally::Tally;
+use crate::{EngineError, PortReport, Report, StageReport};
+
+/// What a worker's sink is told of its interfaces: no more than the worker saw.
+pub(super) fn totals(recorded: &Recorded) -> Vec<InterfaceTotals> {
+    let tallies = recorded.seen.iter().zip(&recorded.written).enumerate();
+    let seen = tallies.filter(|(_, (seen, _))| seen.packets > 0);
+    let totals = seen.map(|(port, (seen, written))| InterfaceTotals {
+        port: port as u8,
+        received: seen.packets,
+        missed: 0,
+        lost: seen.packets - written.packets,
+    });
+    totals.collect()
+}
+
+/// The job's report, memory aside.
+pub(super) fn report(
+    options: &BalanceOptions,
+    sources: &[Source],
+    sinks: &[Box<dyn Port>],
+    done: Done,
+    (elapsed_ns, usage): (u64, Usage),
+) -> Result<Report, EngineError> {
+    let mut ending = Ending::of(elapsed_ns, usage);
+    for took in &done.took {
+        ending.empty_ns += took.cost.empty_ns;
+        ending.lost_first_second += took.lost_first_second;
+    }
+    for spread in &done.spread {
+        ending.span.merge(&spread.span);
+        ending.bytes_copied += spread.written.iter().map(|log| log.bytes).sum::<u64>();
+    }
+    for recorded in &done.recorded {
+        ending.empty_ns += recorded.cost.empty_ns;
+        ending.lost_first_second += recorded.lost_first_second;
+    }
+    ending.bytes_copied += sinks.iter().map(|sink| sink.account().bytes_copied).sum::<u64>();
+    let groups = groups(options, sinks, &done);
+    let (ports, unseen) = ports(options, sources, &done);
+    let mut report = Report::new(ports, &ending);
+    // The two ways to what workers missed: by source, and by the logs' own numbers.
+    for (number, (group, unseen)) in groups.iter().zip(unseen).enumerate() {
+        let missed = group.lost.of(Loss::ReaderOverrun);
+        report.total.unaccounted += group.unaccounted;
+        if options.has_workers && missed != unseen {
+            report.total.unaccounted += unseen as i64 - missed as i64;
+            let note = format!("group {number} missed {unseen} by one count, {missed} by another");
+            report.notes.push(note);
+        }
+    }
+    report.stages = stages(&done, elapsed_ns);
+    report.hear(sources);
+    sinks.iter().for_each(|sink| report.hear_port(&**sink));
+    let herds = done.spread.iter().map(|spread| &spread.herd);
+    let workers_of = |hash| numbers_of(hash, &options.groups);
+    let elephants = Herd::largest(herds, workers_of);
+    report.balance = Some(BalanceReport { distribution: options.distribution, groups, elephants });
+    report.errors.extend(done.took.into_iter().flat_map(|took| took.errors));
+    report.errors.extend(done.recorded.into_iter().filter_map(|recorded| recorded.error));
+    for cause in [Loss::LinkMismatch, Loss::TooLong] {
+        let packets = report.total.lost.of(cause);
+        if packets > 0 {
+            report.errors.push(EngineError::LeftOut { packets, cause });
+        }
+    }
+    report.placement.threads = done.places.into_iter().collect::<Result<_, _>>()?;
+    Ok(report)
+}
+
+/// The worker of a hash in each group, by its number through all groups.
+fn numbers_of(hash: u32, groups: &[usize]) -> Vec<usize> {
+    let mut first = 0;
+    let number = |&workers: &usize| {
+        let number = first + worker_of(hash, workers);
+        first += workers;
+        number
+    };
+    groups.iter().map(number).collect()
+}
+
+fn groups(options: &BalanceOptions, sinks: &[Box<dyn Port>], done: &Done) -> Vec<GroupReport> {
+    let mut number = 0;
+    let mut groups = Vec::new();
+    for &workers in &options.groups {
+        let mut group = GroupReport::default();
+        for _ in 0..workers {
+            let sink = sinks.get(number).map(|sink| sink.info().name.clone());
+            let worker = worker(number, sink, done);
+            group.offered += worker.offered;
+            group.delivered += worker.delivered;
+            group.lost.merge(&worker.lost);
+            group.unaccounted += worker.unaccounted;
+            group.workers.push(worker);
+            number += 1;
+        }
+        groups.push(group);
+    }
+    groups
+}
+
+fn worker(number: usize, sink: Option<String>, done: &Done) -> WorkerReport {
+    let mut worker = WorkerReport { number, sink, ..WorkerReport::default() };
+    let mut add = |cause, packets| {
+        if packets > 0 {
+            worker.lost.add(cause, packets);
+        }
+    };
+    let (mut written, mut refused) = (Tally::default(), 0);
+    for spread in &done.spread {
+        written.add(&Tally::of_log(&spread.written[number]));
+        refused += spread.refused[number];
+    }
+    add(Loss::LogFull, refused);
+    let mut delivered = written;
+    if let Some(recorded) = done.recorded.get(number) {
+        add(Loss::ReaderOverrun, recorded.missed.iter().sum());
+        worker.lost.merge(&recorded.losses());
+        delivered = *recorded.total();
+    }
+    worker.offered = written.packets + refused;
+    (worker.delivered, worker.bytes) = (delivered.packets, delivered.bytes);
+    worker.unaccounted = remainder(worker.offered, worker.delivered, worker.lost.total(), 0);
+    worker
+}
+
+/// A row for each source and group, and what the workers of each group have not seen.
+fn ports(options: &BalanceOptions, sources: &[Source], done: &Done) -> (Vec<PortReport>, Vec<u64>) {
+    let owners = Owners::merge(sources, done.took.iter().map(|took| took.owners.clone()));
+    let owners = &owners[..options.job.table.len()];
+    let (mut rows, mut unseen) = (Vec::new(), Vec::new());
+    let mut first = 0;
+    for (group, &workers) in options.groups.iter().enumerate() {
+        let crew = done.recorded.get(first..first + workers).unwrap_or(&[]);
+        first += workers;
+        unseen.push(0);
+        for (index, source) in sources.iter().enumerate() {
+            let from = &done.spread[index % done.spread.len()].sources[index];
+            let own = owners.iter().enumerate();
+            let own = own.filter(|&(_, &owner)| usize::from(owner) == index).map(|(port, _)| port);
+            let mut given = given(from, group);
+            let mut lost = policy_losses(from, group);
+            if options.has_workers {
+                let (seen, written, by_sinks) = seen(crew, own);
+                let missed = given.packets.saturating_sub(seen.packets);
+                unseen[group] += missed;
+                if missed > 0 {
+                    lost.add(Loss::ReaderOverrun, missed);
+                }
+                lost.merge(&by_sinks);
+                given = written;
+            }
+            let mut name = source.port().info().name.clone();
+            if options.groups.len() > 1 {
+                name += &format!(" > group {group}");
+            }
+            rows.push(PortReport::new(&name, &source.port().account(), &given, &lost));
+        }
+    }
+    (rows, unseen)
+}
+
+/// What was written into the logs of a group.
+fn given(from: &FromSource, group: usize) -> Tally {
+    let mut given = from.taken;
+    for lost in [&from.cut_off, &from.shed, &from.refused[group]] {
+        given.remove(lost);
+    }
+    given
+}
+
+fn policy_losses(from: &FromSource, group: usize) -> Losses {
+    let mut lost = Losses::default();
+    let refused = from.refused[group].packets;
+    let causes = [
+        (Loss::CutOff, from.cut_off.packets),
+        (Loss::Shed, from.shed.packets),
+        (Loss::LogFull, refused),
+    ];
+    for (cause, packets) in causes.into_iter().filter(|&(_, packets)| packets > 0) {
+        lost.add(cause, packets);
+    }
+    lost
+}
+
+/// What workers saw of the interfaces `own`, took of them, and lost of them.
+fn seen(crew: &[Recorded], own: impl Iterator<Item = usize> + Clone) -> (Tally, Tally, Losses) {
+    let (mut seen, mut written, mut lost) = Default::default();
+    for recorded in crew {
+        for port in own.clone() {
+            Tally::add(&mut seen, &recorded.seen[port]);
+            Tally::add(&mut written, &recorded.written[port]);
+            Losses::merge(&mut lost, &recorded.lost[port]);
+        }
+    }
+    (seen, written, lost)
+}
+
+fn stages(done: &Done, elapsed_ns: u64) -> Vec<StageReport> {
+    let mut stages = Vec::new();
+    let count = done.took.len();
+    for (number, (took, spread)) in done.took.iter().zip(&done.spread).enumerate() {
+        let mut through = Tally::default();
+        for from in &spread.sources {
+            through.add(&from.taken);
+        }
+        let name = capture::stage_name(number, count);
+        let mut stage = took.cost.report(&name, elapsed_ns, &through);
+        (stage.packets_in, stage.lost) = (through.packets + took.lost, took.lost);
+        stage.high_water = took.log.segments_high_water.into();
+        stages.push(stage);
+    }
+    for (number, recorded) in done.recorded.iter().enumerate() {
+        stages.push(recorded.stage(&format!("worker-{number}"), elapsed_ns));
+    }
+    stages
+}

@@ -1,0 +1,97 @@
+//! Several logs with one writing thread, which puts each packet into one of them.
+//!
+//! Invariant L1: a packet that was given is in a log, or counted as refused by it.
+
+use std::time::Duration;
+
+use burstline_log::{Appended, Meta, Packet, Writer};
+use burstline_sys::clock;
+
+use crate::capture::LogCounts;
+use crate::clock::JobClock;
+
+/// Between two looks whether a full log has room.
+const LOOK_EVERY: Duration = Duration::from_micros(50);
+
+/// How long a job that is over waits for a log that nobody reads, in ns.
+const PATIENCE_NS: u64 = 500_000_000;
+
+/// Logs, by their numbers in `[0, count)`.
+pub(crate) struct Lanes<'a> {
+    writers: Vec<Writer>,
+    /// Packets that a full log had no room for, by log.
+    refused: Vec<u64>,
+    /// Whether a full log is waited for.
+    is_waiting: bool,
+    clock: &'a JobClock<'a>,
+    /// Until when a job that is over waits: monotonic clock.
+    until_ns: Option<u64>,
+}
+
+impl<'a> Lanes<'a> {
+    /// Writes into these logs; where one is full, waits for it if `is_waiting`, until some time
+    /// after the job is over.
+    pub(crate) fn new(writers: Vec<Writer>, is_waiting: bool, clock: &'a JobClock<'a>) -> Self {
+        let refused = vec![0; writers.len()];
+        Self { writers, refused, is_waiting, clock, until_ns: None }
+    }
+
+    /// Appends a packet to log `number`. False if it was full, and is.
+    #[inline]
+    pub(crate) fn give(&mut self, number: usize, packet: &Packet<'_>) -> bool {
+        self.put(number, packet.bytes(), &packet.meta())
+    }
+
+    /// As [`give`](Self::give), for a packet that is `bytes` and `meta`.
+    #[inline]
+    pub(crate) fn put(&mut self, number: usize, bytes: &[u8], meta: &Meta) -> bool {
+        match self.writers[number].append(bytes, meta) {
+            Appended::Whole | Appended::Truncated => true,
+            Appended::Full => self.insist(number, bytes, meta),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn insist(&mut self, number: usize, bytes: &[u8], meta: &Meta) -> bool {
+        // Whoever reads it has to see what there is, in order to let go of it.
+        self.publish();
+        while self.is_waiting && self.has_patience() {
+            std::thread::sleep(LOOK_EVERY);
+            if self.writers[number].append(bytes, meta) != Appended::Full {
+                return true;
+            }
+        }
+        self.refused[number] += 1;
+        false
+    }
+
+    fn has_patience(&mut self) -> bool {
+        let now_ns = clock::monotonic_ns();
+        if !self.clock.is_over(now_ns) {
+            return true;
+        }
+        now_ns < *self.until_ns.get_or_insert(now_ns + PATIENCE_NS)
+    }
+
+    /// Makes all packets visible.
+    #[inline]
+    pub(crate) fn publish(&mut self) {
+        self.writers.iter_mut().for_each(Writer::publish);
+    }
+
+    /// What was written into each log.
+    pub(crate) fn written(&self) -> impl Iterator<Item = LogCounts> {
+        self.writers.iter().map(Writer::statistics)
+    }
+
+    /// Packets that each log had no room for.
+    pub(crate) fn refused(&self) -> &[u64] {
+        &self.refused
+    }
+
+    /// The writers, to be ended.
+    pub(crate) fn into_writers(self) -> Vec<Writer> {
+        self.writers
+    }
+}

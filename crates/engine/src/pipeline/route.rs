@@ -1,0 +1,85 @@
+//! Closures as sinks: what a stage does with the bursts that it reads.
+
+use burstline_log::{Burst, Packet};
+use burstline_port::{Capabilities, Loss, Port, PortAccount, PortError, PortInfo, TimestampSource};
+
+use super::Lanes;
+
+fn info(name: &str) -> PortInfo {
+    let capabilities = Capabilities { can_transmit: true, ..Capabilities::default() };
+    PortInfo { name: name.to_owned(), capabilities, timestamps: TimestampSource::Mixed }
+}
+
+/// The end of a pipeline: work that looks at each burst.
+pub(super) struct Work<'s, W: ?Sized> {
+    info: PortInfo,
+    work: &'s mut W,
+    offered: u64,
+}
+
+impl<'s, W: FnMut(&Burst<'_>) + Send + ?Sized> Work<'s, W> {
+    pub(super) fn new(name: &str, work: &'s mut W) -> Self {
+        Self { info: info(name), work, offered: 0 }
+    }
+}
+
+impl<W: FnMut(&Burst<'_>) + Send + ?Sized> Port for Work<'_, W> {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
+        (self.work)(burst);
+        self.offered += burst.len() as u64;
+        Ok(burst.len() as u64)
+    }
+
+    fn account(&self) -> PortAccount {
+        PortAccount { offered: self.offered, ..PortAccount::default() }
+    }
+}
+
+/// A stage in the middle: each packet into one of its lanes, or none.
+pub(super) struct Route<'s, R: ?Sized> {
+    info: PortInfo,
+    route: &'s mut R,
+    lanes: Lanes<'s>,
+    offered: u64,
+    shed: u64,
+}
+
+impl<'s, R: FnMut(&Packet<'_>) -> Option<usize> + Send + ?Sized> Route<'s, R> {
+    pub(super) fn new(name: &str, route: &'s mut R, lanes: Lanes<'s>) -> Self {
+        Self { info: info(name), route, lanes, offered: 0, shed: 0 }
+    }
+}
+
+impl<R: FnMut(&Packet<'_>) -> Option<usize> + Send + ?Sized> Port for Route<'_, R> {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
+        let (mut taken, lanes) = (0, self.lanes.refused().len());
+        for packet in burst.packets() {
+            match (self.route)(&packet).filter(|&lane| lane < lanes) {
+                Some(lane) => taken += u64::from(self.lanes.give(lane, &packet)),
+                None => self.shed += 1,
+            }
+        }
+        self.lanes.publish();
+        self.offered += burst.len() as u64;
+        Ok(taken)
+    }
+
+    fn account(&self) -> PortAccount {
+        let mut account = PortAccount { offered: self.offered, ..PortAccount::default() };
+        let refused: u64 = self.lanes.refused().iter().sum();
+        for (cause, packets) in [(Loss::Shed, self.shed), (Loss::LogFull, refused)] {
+            if packets > 0 {
+                account.lost.add(cause, packets);
+            }
+        }
+        account
+    }
+}
