@@ -9,8 +9,8 @@
 //! Ours is the engine's merge, with ports whose packets lie in memory; the rival, the DPDK design
 //! by stages, gets the same packets. Nobody reads what the rival has written. Its stages run on
 //! two cores, as they are meant to, or take turns on one (`-one-core`): then nothing of it ever
-//! leaves that core's cache, and what reads our log has its turns there, too. Each side is looked at
-//! once for its order, in a run of its own.
+//! leaves that core's cache, and what reads our log has its turns there, too. Each side is looked
+//! at once for its order, in a run of its own.
 
 mod memory;
 
