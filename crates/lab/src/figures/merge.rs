@@ -9,7 +9,8 @@
 //! Ours is the engine's merge, with ports whose packets lie in memory; the rival, the DPDK design
 //! by stages, gets the same packets. Nobody reads what the rival has written. Its stages run on
 //! two cores, as they are meant to, or take turns on one (`-one-core`): then nothing of it ever
-//! leaves that core's cache. Each side is looked at once for its order, in a run of its own.
+//! leaves that core's cache, and what reads our log has its turns there, too. Each side is looked
+//! at once for its order, in a run of its own.
 
 mod memory;
 
@@ -33,6 +34,7 @@ use crate::ours::SEGMENT_BYTES;
 use crate::pages::{self, Reservation};
 use crate::report::{Better, Figure, Outcome};
 use crate::rivals::staged::{self, Staged};
+use crate::threads::Cores;
 use memory::{MemoryPort, OrderSink};
 
 const LOG_BYTES: usize = 2 << 20;
@@ -56,7 +58,9 @@ struct Work {
     lines: [Option<Line>; LINES],
     /// Packets of each line that is not idle.
     most: u64,
-    context: crate::threads::Cores,
+    context: Cores,
+    /// Whether what reads our log, and the rival's later stages, have a core of their own.
+    are_two: bool,
     pages: PageChoice,
 }
 
@@ -84,7 +88,8 @@ impl Work {
             pages: self.pages,
             ..LogConfig::default()
         };
-        let cores = vec![self.context.producer, self.context.consumer];
+        let Cores { producer, consumer } = self.context;
+        let cores = vec![producer, if self.are_two { consumer } else { producer }];
         let options = CaptureOptions {
             limits: Limits::default(),
             threads: Threads { cores, ..Threads::default() },
@@ -124,17 +129,16 @@ impl Work {
         &self,
         arena: &mut Arena,
         shape: (usize, usize),
-        are_two: bool,
         is_checking: bool,
     ) -> Result<Run, String> {
         arena.clear();
-        let how = (self.context, are_two, is_checking);
+        let how = (self.context, self.are_two, is_checking);
         let Staged { packets, cpu_s, violations } =
             staged::run(arena, &self.lines, shape, self.most, how);
         if packets != self.all() {
             return Err(format!("the rival: {packets} of {} packets", self.all()));
         }
-        let cores = if are_two { 2.0 } else { 1.0 };
+        let cores = if self.are_two { 2.0 } else { 1.0 };
         Ok(Run { packets, cpu_s, cores, violations })
     }
 }
@@ -164,19 +168,20 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     let _reservation =
         (pages == PageChoice::Size2M).then(|| Reservation::take((LOG_BYTES >> 21) as u64 + 1));
     let most = if context.smoke { 8192 } else { 2 << 20 };
-    let work = Work { lines: Line::all(interleaving), most, context: context.cores, pages };
+    let lines = Line::all(interleaving);
+    let work = Work { lines, most, context: context.cores, are_two, pages };
     let conditions = Conditions::watch(context.cores);
     let (ours, mut tried) = (work.ours(true)?, Vec::new());
     for shape in SHAPES {
         let runs = if context.smoke { 1 } else { 3 };
         let mut best = 0_f64;
         for _ in 0..runs {
-            best = best.max(rate(work.peer(&mut arena, shape, are_two, false)?));
+            best = best.max(rate(work.peer(&mut arena, shape, false)?));
         }
         tried.push((shape, best));
     }
     let best = tried.iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("some were tried").0;
-    let peer = work.peer(&mut arena, best, are_two, true)?;
+    let peer = work.peer(&mut arena, best, true)?;
     let cores = std::cell::Cell::new(0.0);
     let rounds = alternate(
         context.runs,
@@ -186,7 +191,7 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
             cores.set(run.cores);
             Ok(rate(run))
         },
-        || Ok(rate(work.peer(&mut arena, best, are_two, false)?)),
+        || Ok(rate(work.peer(&mut arena, best, false)?)),
     )?;
     if context.smoke {
         return Ok(Outcome::Smoke);
