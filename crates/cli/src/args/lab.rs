@@ -53,6 +53,7 @@ the device may be better than that. It is receiver-limited when this program los
 /// Marked packets are sent by one port and looked at when they come in by the other: every packet
 /// that does not come, or comes damaged, is lost. Sizes include the FCS. The table has a row for
 /// each size; while it runs, each trial has a line on standard error. Ctrl-C prints what is done.
+/// Rights are kept until the end: each trial opens the sending port anew.
 #[derive(Debug, Args)]
 #[command(name = "rfc2544", after_long_help = EXAMPLES)]
 pub(crate) struct Rfc2544Args {

@@ -48,24 +48,28 @@ pub(crate) fn rfc2544(args: &Rfc2544Args) -> Result<ExitCode, Failure> {
     let outcome = thread::scope(|scope| {
         let (limits, verifier) = (Limits::default(), &receiver.verifier);
         let flags = (&is_over, &receiver.progress);
-        let counting =
-            scope.spawn(move || count_verified(sources, &limits, &rx_threads, verifier, flags));
+        let stop = &stop;
+        let counting = scope.spawn(move || {
+            let counted = count_verified(sources, &limits, &rx_threads, verifier, flags);
+            // The flag carries no memory, here and below. Without a receiver all is over.
+            stop.store(true, Relaxed);
+            counted
+        });
         while !receiver.progress.snapshot().is_started && !counting.is_finished() {
             thread::sleep(BEGIN);
         }
         let tester =
-            Tester { tx: &args.tx, receiver: &receiver, recipe, threads: tx_threads, stop: &stop };
-        let run = Run { args, tester, link_bits, stop: &stop };
-        let outcome = run.all(&mut results);
-        // The flag carries no memory, here and below.
+            Tester { tx: &args.tx, receiver: &receiver, recipe, threads: tx_threads, stop };
+        let outcome = Run { args, tester, link_bits, stop }.all(&mut results);
+        let is_whole = outcome.is_ok() && !stop.load(Relaxed);
         is_over.store(true, Relaxed);
         let counted = counting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let counted = counted.map_err(Failure::from).and_then(|report| {
             report.errors.into_iter().next().map_or(Ok(()), |error| Err(error.into()))
         });
-        counted.and(outcome)
+        counted.and(outcome).map(|()| is_whole)
     });
-    let is_whole = outcome.is_ok() && !stop.load(Relaxed);
+    let is_whole = outcome.as_ref().is_ok_and(|is_whole| *is_whole);
     let text = match args.json {
         true => format!("{}\n", view::rfc2544::json(args, link_bits, &results, is_whole)),
         false => view::rfc2544::text(args, link_bits, &results, is_whole),

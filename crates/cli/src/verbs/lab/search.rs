@@ -4,6 +4,9 @@
 //!  0 ----- whole ......... lossy ----- line rate      a trial between the two moves one of them,
 //!            '-- until they are near -'               the first is at line rate
 //! ```
+//!
+//! What came of too much is a good guess at what would have come whole: from there the search goes
+//! up in strides that double, and halves what is left. Trials take a minute each.
 
 use super::tester::Trial;
 use crate::failure::Failure;
@@ -85,6 +88,7 @@ pub(crate) fn throughput(
     // What the lowest trial with losses lost of its own, and how it was.
     let mut is_receivers_fault = false;
     let mut next_pps = line_pps;
+    let mut stride = 2.0 * resolution;
     loop {
         let Some(done) = trial(next_pps)? else { return Ok(None) };
         found.trials += 1;
@@ -109,7 +113,10 @@ pub(crate) fn throughput(
             return Ok(Some(found));
         }
         next_pps = lossy_pps.midpoint(whole_pps);
-        // What came of too much is near what would have come whole.
+        if whole_pps > 0.0 {
+            next_pps = next_pps.min(whole_pps * (1.0 + stride));
+            stride *= 2.0;
+        }
         if is_first && done.received_pps() < lossy_pps * (1.0 - resolution) {
             next_pps = done.received_pps().max(LEAST_PPS);
         }
@@ -196,7 +203,7 @@ mod tests {
             let found = throughput(14.88e6, 0.01, &mut trial).unwrap().unwrap();
             let ratio = found.pps / passes_pps;
             assert!((0.985..=1.001).contains(&ratio), "{passes_pps}: {found:?}");
-            assert!(found.limited.is_none() && found.trials < 20, "{found:?}");
+            assert!(found.limited.is_none() && found.trials < 12, "{found:?}");
         }
         let nothing = throughput(1e6, 0.01, &mut device(0.0, 1e7)).unwrap().unwrap();
         assert_eq!(nothing.pps, 0.0);
