@@ -60,8 +60,9 @@ pub(super) fn afpacket(context: &Context, name: &str) -> Result<Outcome, String>
     if let Some(why) = missing(&[("trafgen", "netsniff-ng")]) {
         return Ok(Outcome::NotHere(why));
     }
-    // It takes the first core, whatever it is told.
-    let command = "trafgen -o v1 -i $FOLDER/packet -P 1".to_owned();
+    // It takes the first core, whatever it is told. Its end is that of two processes, to which
+    // timeout(1) passes a signal on.
+    let command = "timeout -s INT 60 trafgen -o v1 -i $FOLDER/packet -P 1".to_owned();
     let prepare =
         |road: &Road| fs::write(road.file("packet"), TRAFGEN).map_err(|error| error.to_string());
     measure(context, name, "afpacket:v1", prepare, &Side { command, ready: "" })
