@@ -31,11 +31,11 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct BounceArgs {
-    /// Where packets come in: xdp:IFACE[@QUEUE], or any other source
+    /// Where packets come in: xdp:IFACE, xdp:IFACE@QUEUE, or any other source
     #[arg(value_name = "A")]
     pub(crate) from: Address,
 
-    /// Where they leave: xdp:IFACE[@QUEUE], or any other sink
+    /// Where they leave: xdp:IFACE, xdp:IFACE@QUEUE, or any other sink
     #[arg(value_name = "B")]
     pub(crate) to: Address,
 

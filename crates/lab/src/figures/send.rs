@@ -25,12 +25,16 @@ const SMOKE_TIME: Duration = Duration::from_millis(50);
 /// From when a side is ready until it is counted.
 const WARM_UP: Duration = Duration::from_millis(300);
 
+/// How long a side may take until it sends.
+const SENDS_WITHIN: Duration = Duration::from_secs(10);
+
 /// Packets that trafgen repeats: Ethernet, IPv4, UDP, 60 bytes without FCS.
 const TRAFGEN: &str = "{ 0x02,0x42,0x55,0,0,1, 0x02,0x42,0x55,0,0,2, 0x08,0x00, 0x45,0,c16(46), \
                        c16(1),c16(0), 64,17,c16(0x65b8), 10,77,0,2, 10,77,0,1, c16(9),c16(9), \
                        c16(26),c16(0), fill(0x00,18) }\n";
 
-/// One side: what is started on the far host, and what it prints when it sends.
+/// One side: what is started on the far host, and what it prints when it is ready; nothing, where
+/// it says that too late.
 struct Side {
     command: String,
     ready: &'static str,
@@ -56,11 +60,12 @@ pub(super) fn afpacket(context: &Context, name: &str) -> Result<Outcome, String>
     if let Some(why) = missing(&[("trafgen", "netsniff-ng")]) {
         return Ok(Outcome::NotHere(why));
     }
-    // It takes the first core, whatever it is told.
-    let command = "trafgen -o v1 -i $FOLDER/packet -P 1".to_owned();
+    // It takes the first core, whatever it is told. Its end is that of two processes, to which
+    // timeout(1) passes a signal on.
+    let command = "timeout -s INT 60 trafgen -o v1 -i $FOLDER/packet -P 1".to_owned();
     let prepare =
         |road: &Road| fs::write(road.file("packet"), TRAFGEN).map_err(|error| error.to_string());
-    measure(context, name, "afpacket:v1", prepare, &Side { command, ready: "Running!" })
+    measure(context, name, "afpacket:v1", prepare, &Side { command, ready: "" })
 }
 
 fn measure(
@@ -114,6 +119,13 @@ fn run(
     let cores = format!("{},{}", context.cores.producer.0, context.cores.consumer.0);
     let command = side.command.replace("$FOLDER", &road.file(""));
     let contender = Contender::start(&road, &cores, &command, side.ready, &context.stop)?;
+    let began = Instant::now();
+    while road.bed().near.counts("v0").received == 0 {
+        if began.elapsed() > SENDS_WITHIN {
+            return Err(format!("`{command}` sends nothing: {}", contender.printed().trim()));
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
     thread::sleep(WARM_UP);
     let look = || -> Result<_, String> {
         let received = road.bed().near.counts("v0").received;
