@@ -26,6 +26,7 @@
 
 mod flight;
 mod in_place;
+pub(crate) mod portion;
 pub(crate) mod receive;
 pub(crate) mod record;
 pub(crate) mod summary;

@@ -48,8 +48,8 @@ mod verify;
 mod waiting;
 
 pub use balance::{
-    BalanceOptions, BalanceReport, Distribution, Elephant, GroupReport, WORKERS_MAX, WorkerReport,
-    balance, worker_of,
+    BalanceOptions, BalanceReport, Distribution, Elephant, GroupReport, Mode, WORKERS_MAX,
+    WorkerReport, balance, worker_of,
 };
 pub use capture::{CaptureOptions, FlightOptions, Policy, capture, capture_flight};
 pub use count::{count, count_verified, run_to_completion};
