@@ -9,8 +9,8 @@
 //! The receive thread borrows packets where the source has them and copies each into the log of its
 //! worker: that is the only copy. A flow's hash is the same in both directions and for fragments
 //! (see the hash kinds), eight bits made of it are its bucket, and buckets belong to workers in
-//! equal parts, so a flow stays with one worker, in order. With several receive threads each has a log
-//! for each worker, and a worker reads one of each.
+//! equal parts, so a flow stays with one worker, in order. With several receive threads each has a
+//! log for each worker, and a worker reads one of each.
 //!
 //! A worker is a thread that counts, or one that records into a sink of its own; or it is another
 //! program, which reads the published log. Groups of workers are applications side by side: each

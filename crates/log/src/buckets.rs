@@ -1,18 +1,18 @@
 //! Packets by bucket: what a reader that takes a part of a log has missed of that part.
 //!
 //! ```text
-//! segment        n             n + 1          n + 2         the writer counts each packet's bucket,
-//! bucket 7       40            52             61            and says at the start of each segment
-//!                |<- read ->|<--- lapped --->| read         how many there were before
+//! segment        n             n + 1          n + 2         the writer counts each packet's
+//! bucket 7       40            52             61            bucket, and says at the start of each
+//!                |<- read ->|<--- lapped --->| read         segment how many there were before
 //! ```
 //!
 //! A reader that is lapped goes on at the start of a segment. What of its buckets came before that
-//! and it has not read, it has missed: 61 less what it read. It is the reader's own sum; so one that
-//! came late counts from where it came in.
+//! and it has not read, it has missed: 61 less what it read. It is the reader's own sum; so one
+//! that came late counts from where it came in.
 //!
 //! The counts of a segment are written while it is the writer's, and before it is opened, so they
-//! are ordered as its base time is (`protocol`, E1). A log that counts nothing pays nothing: packets
-//! that are counted have a way of their own.
+//! are ordered as its base time is (`protocol`, E1). A log that counts nothing pays nothing:
+//! packets that are counted have a way of their own.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,6 +1,7 @@
 //! A part of a log's packets: those whose bucket is this worker's, and what of them was missed.
 //!
-//! Invariant: taken + missed = what the writer counted for these buckets, up to where the reader is.
+//! Invariant: taken + missed = what the writer counted for these buckets, up to where the reader
+//! is.
 
 use std::ops::Range;
 
