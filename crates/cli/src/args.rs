@@ -17,7 +17,7 @@ pub(crate) mod values;
 
 use clap::{Parser, Subcommand};
 
-pub(crate) use balance::{BalanceArgs, Groups};
+pub(crate) use balance::{BalanceArgs, Groups, ModeArg};
 pub(crate) use bounce::BounceArgs;
 pub(crate) use capture::{CaptureArgs, Format, NOTHING, Trigger};
 pub(crate) use common::{CommonArgs, JobArgs, SourceArgs};

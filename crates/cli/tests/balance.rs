@@ -73,6 +73,9 @@ fn groups_and_turns_and_what_is_cut_off_are_in_the_report() {
     let offered: Vec<_> = workers(&report).iter().map(|row| row["offered"].clone()).collect();
     assert_eq!(offered, [5000, 5000, 10_000]);
     assert_eq!(report["balance"]["hash"], "round-robin");
+    let shared = run_json(&["balance", gen_, "--workers", "3,2", "--mode", "share"], 0);
+    assert_eq!((workers(&shared).len(), &shared["total"]["delivered"]), (5, &20_000.into()));
+    assert_eq!(shared["balance"]["mode"], "share");
     let cut = run_json(&["balance", gen_, "--workers", "2", "--cutoff", "600", "--lossless"], 0);
     assert_eq!(
         (&cut["total"]["delivered"], &cut["total"]["lost"]["cut_off"]),
@@ -80,7 +83,7 @@ fn groups_and_turns_and_what_is_cut_off_are_in_the_report() {
     );
     let text = run(&["balance", gen_, "--workers", "2", "--shed", "udp"]).stdout;
     assert!(text.contains("unwanted 10,000 shed: A rule gave it up"), "{text}");
-    assert!(text.contains("spread   by five-tuple") && text.contains("worker 1"), "{text}");
+    assert!(text.contains("spread   by five-tuple, copy") && text.contains("worker 1"), "{text}");
     assert!(text.ends_with("done: unaccounted 0\n"), "{text}");
 }
 
@@ -96,6 +99,8 @@ fn contradictions_are_told_with_what_is_allowed() {
         (&["--workers", "2", "--hash", "none"], "round-robin?"),
         (&["--workers", "2", "--hash", "md5"], "or round-robin"),
         (&["--workers", "2", "--hash", "round-robin", "--cutoff", "1k"], "knows none"),
+        (&["--workers", "2", "--mode", "share", "--publish", "tap"], "which is --mode copy"),
+        (&["--workers", "2", "--mode", "share", "--hash", "round-robin"], "knows none"),
         (&["--workers", "2", "--shed", "not a filter"], "not a filter"),
     ] {
         let run = run(&[&["balance", "gen:?packets=1"], arguments].concat());

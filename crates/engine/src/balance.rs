@@ -16,6 +16,10 @@
 //! program, which reads the published log. Groups of workers are applications side by side: each
 //! group gets every packet once.
 //!
+//! In mode *share* all workers read one log, and each takes the packets of its buckets. The writer
+//! says at the start of each segment how many packets each bucket had, so a worker that is lapped
+//! knows what of the missed packets was its own.
+//!
 //! Who owns what when: the logs of a worker are that worker's queue. One that stalls is lapped and
 //! loses packets of its own, exactly counted (`reader_overrun`); one whose sink breaks loses what
 //! comes after. Neither holds anybody up, unless the job is lossless.
@@ -42,6 +46,7 @@ use burstline_share::LosslessReaders;
 use burstline_wire::hash::HashKind;
 
 use crate::budget::Budget;
+use crate::capture::portion::Portion;
 use crate::capture::receive::{Receiver, Took};
 use crate::capture::record::{Recorded, Recorder};
 use crate::capture::{self, CaptureOptions, Job, summary as memory};
@@ -69,6 +74,17 @@ pub enum Distribution {
     RoundRobin,
 }
 
+/// What workers read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// A log of their own each: they touch nothing of each other.
+    #[default]
+    Copy,
+    /// One log, of which each takes the packets of its buckets: one copy whatever the number of
+    /// groups. For workers that are threads of the job, and flows.
+    Share,
+}
+
 /// What a job is made with.
 #[derive(Clone, Debug)]
 pub struct BalanceOptions {
@@ -76,6 +92,8 @@ pub struct BalanceOptions {
     /// the ports were opened with, and the name to publish the logs under: those of the first
     /// receive thread by worker, then those of the next. Cores are for the receive threads first.
     pub job: CaptureOptions,
+    /// What workers read.
+    pub mode: Mode,
     /// How packets are spread.
     pub distribution: Distribution,
     /// Workers of each group; numbered from 0 through all groups.
@@ -103,7 +121,8 @@ impl BalanceOptions {
 /// `errors`.
 ///
 /// # Panics
-/// If there is no worker, or more than [`WORKERS_MAX`] allows.
+/// If there is no worker, or more than [`WORKERS_MAX`] allows; or if a log is to be shared by other
+/// than threads of this job that take flows.
 pub fn balance(
     mut sources: Vec<Source>,
     open_sink: impl FnMut(usize) -> Result<Box<dyn Port>, PortError>,
@@ -114,6 +133,10 @@ pub fn balance(
     let (job_options, workers) = (&options.job, options.workers());
     let receivers = job_options.threads.receivers.clamp(1, sources.len().max(1));
     let is_sound = options.groups.iter().all(|&group| group > 0) && workers > 0;
+    let is_shared = options.mode == Mode::Share;
+    let is_by_flow = matches!(options.distribution, Distribution::Hash(_));
+    let is_fit = options.has_workers && is_by_flow && job_options.publish.is_none();
+    assert!(!is_shared || is_fit, "only flows, and threads of this job, share a log");
     assert!(is_sound && workers * receivers <= WORKERS_MAX, "{workers} workers x {receivers}");
     let crew = if options.has_workers { workers } else { 0 };
     job_options.threads.check(receivers + crew)?;
@@ -150,7 +173,7 @@ pub fn balance(
     Ok(report)
 }
 
-/// The logs of a job with their two ends; log `receiver * workers + worker`.
+/// The logs of a job with their two ends; log `receiver * workers + worker`, or `receiver`.
 struct Ends {
     logs: Vec<Log>,
     /// By receive thread.
@@ -174,17 +197,22 @@ impl Ends {
             || guests.is_some_and(|guests| guests != LosslessReaders::Refused);
         let (mut logs, mut writers) = (Vec::new(), Vec::new());
         let mut readers: Vec<Vec<Reader>> = (0..workers).map(|_| Vec::new()).collect();
+        let seat = ReaderConfig { policy, window: 1, start: Start::Segment };
+        let seats = if options.has_workers { workers } else { 0 };
+        let is_shared = options.mode == Mode::Share;
         for receiver in 0..receivers {
             let mut own = Vec::new();
-            for (worker, readers) in readers.iter_mut().enumerate() {
+            for number in 0..if is_shared { 1 } else { workers } {
                 let (log, writer) = Log::create(LogConfig {
-                    name: format!("{}-{receiver}-{worker}", base.name),
+                    name: format!("{}-{receiver}-{number}", base.name),
                     clock_kind: capture::clock_kind(sources),
+                    max_readers: base.max_readers.max(if is_shared { workers } else { 1 }),
+                    has_buckets: is_shared,
                     ..base.clone()
                 })?;
-                if options.has_workers {
-                    let config = ReaderConfig { policy, window: 1, start: Start::Segment };
-                    readers.push(log.attach(config)?);
+                let reading = if is_shared { 0..seats } else { number..seats.min(number + 1) };
+                for worker in reading {
+                    readers[worker].push(log.attach(seat)?);
                 }
                 logs.push(log);
                 own.push(writer);
@@ -224,7 +252,9 @@ fn run<'a>(
         let (mut crew, mut front) = (Vec::new(), Vec::new());
         let workers = ends.readers.into_iter().zip(sinks).zip(own).enumerate();
         for (number, ((readers, sink), own)) in workers {
+            let portions = portions(options, number, readers.len());
             let recorder = Recorder::new(readers, &mut **sink, own).numbered(number);
+            let recorder = recorder.of_portions(portions);
             let name = format!("worker-{number}");
             crew.push(capture::start(scope, job, receivers + number, name, || recorder.run())?);
         }
@@ -246,4 +276,19 @@ fn run<'a>(
     })?;
     let home = |home: Mutex<Spread>| home.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(Done { places, took, spread: homes.into_iter().map(home).collect(), recorded })
+}
+
+/// What of `logs` logs is a worker's, where it does not have them for itself.
+fn portions(options: &BalanceOptions, number: usize, logs: usize) -> Vec<Portion> {
+    if options.mode == Mode::Copy {
+        return Vec::new();
+    }
+    let (mut worker, mut groups) = (number, options.groups.iter());
+    let workers = groups.find(|&&workers| {
+        let is_here = worker < workers;
+        worker -= if is_here { 0 } else { workers };
+        is_here
+    });
+    let buckets = spread::buckets_of(worker, workers.copied().unwrap_or(1));
+    (0..logs).map(|_| Portion::new(buckets.clone(), spread::bucket_of)).collect()
 }

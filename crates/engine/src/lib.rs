@@ -55,8 +55,8 @@ mod verify;
 mod waiting;
 
 pub use balance::{
-    BalanceOptions, BalanceReport, Distribution, Elephant, GroupReport, WORKERS_MAX, WorkerReport,
-    balance, worker_of,
+    BalanceOptions, BalanceReport, Distribution, Elephant, GroupReport, Mode, WORKERS_MAX,
+    WorkerReport, balance, worker_of,
 };
 pub use bounce::{Bounced, bounce, open_bounce};
 pub use capture::{CaptureOptions, FlightOptions, Policy, capture, capture_flight, merge};

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use burstline_engine::{
-    BalanceOptions, BalanceReport, CaptureOptions, Distribution, Limits, Policy, Progress, Report,
-    Source, Threads, balance,
+    BalanceOptions, BalanceReport, CaptureOptions, Distribution, Limits, Mode, Policy, Progress,
+    Report, Source, Threads, balance,
 };
 use burstline_log::{Burst, LogConfig};
 use burstline_port::{
@@ -40,6 +40,7 @@ impl Job {
         };
         let options = BalanceOptions {
             job,
+            mode: Mode::Copy,
             distribution: BY_FLOW,
             groups: groups.to_vec(),
             has_workers: true,
@@ -225,6 +226,7 @@ fn a_flow_is_whole_and_in_order_at_one_worker_with_both_directions_and_fragments
     for hash in [HashKind::FiveTuple, HashKind::Ip, HashKind::Inner, HashKind::RssSymmetric] {
         for workers in [2, 3, 5] {
             let mut job = Job::new(&[&trace.address()], &[workers]);
+            job.options.mode = if workers == 3 { Mode::Share } else { Mode::Copy };
             job.ports.hash = hash;
             job.options.distribution = Distribution::Hash(hash);
             let seen = Seen::default();
@@ -249,8 +251,15 @@ fn a_flow_is_whole_and_in_order_at_one_worker_with_both_directions_and_fragments
 
 #[test]
 fn groups_see_every_packet_once_each_and_the_total_counts_it_for_each() {
-    let report = Job::new(&["gen:?packets=30000&flows=500"], &[2, 1, 3]).run();
-    let groups = &of(&report).groups;
+    for mode in [Mode::Copy, Mode::Share] {
+        let mut job = Job::new(&["gen:?packets=30000&flows=500"], &[2, 1, 3]);
+        job.options.mode = mode;
+        groups_see_every_packet(&job.run());
+    }
+}
+
+fn groups_see_every_packet(report: &Report) {
+    let groups = &of(report).groups;
     assert_eq!((report.total.offered, report.ports.len(), groups.len()), (90_000, 3, 3));
     for group in groups {
         assert_eq!((group.offered, group.delivered), (30_000, 30_000));
@@ -274,8 +283,13 @@ fn in_turn_every_worker_gets_as_many() {
 
 #[test]
 fn a_worker_that_stands_still_loses_its_own_packets_and_nobody_elses() {
+    [Mode::Copy, Mode::Share].into_iter().for_each(one_worker_stands_still);
+}
+
+fn one_worker_stands_still(mode: Mode) {
     let mut job = Job::new(&["gen:?packets=100000&rate=100k&size=64&flows=1000"], &[4]);
     job.options.job.policy = Some(Policy::Lossy);
+    job.options.mode = mode;
     let (seen, progress) = (Seen::default(), Arc::new(Progress::with_workers(1, 4)));
     let report = job.run_with(
         |number| {
@@ -343,6 +357,9 @@ fn several_receive_threads_several_workers_and_an_exact_limit() {
     let mut job = Job::new(&sources, &[3]);
     job.options.job.threads.receivers = 2;
     job.options.job.limits.packets = Some(123_457);
+    job.options.mode = Mode::Share;
+    assert_eq!(job.run().total.delivered, 123_457);
+    job.options.mode = Mode::Copy;
     let report = job.run();
     assert_eq!(report.total.delivered, 123_457);
     let names: Vec<_> = report.stages.iter().map(|stage| &stage.name[..]).collect();

@@ -5,6 +5,7 @@
 //! 4096     names: a cache line for each of 256 ports
 //! 20480    directory: one word per sequence number modulo the directory's length
 //! ...      one cache line per segment: watermark, base time, first packet number
+//! ...      where it counts buckets: 256 words per segment, packets of each bucket before it
 //! ```
 //!
 //! Every word is an atomic, because the reader may be another process. Geometry is read once,
@@ -23,6 +24,8 @@ use crate::watermark::{DirectoryEntry, MAX_SEGMENTS};
 
 /// The most readers that one log can have.
 pub const MAX_READERS: usize = 64;
+/// Buckets that a log can count its packets by.
+pub const BUCKETS: usize = 256;
 /// The most segments that one reader can pin at once.
 pub const MAX_WINDOW: usize = 8;
 /// A log's readers may not ask for less than this in a reader's page, in bytes.
@@ -30,7 +33,7 @@ pub(crate) const PAGE_BYTES: usize = 4096;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"brstline");
 /// Raised whenever the layout of shared memory changes.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const NAMES_AT: usize = 4096;
 const DIRECTORY_AT: usize = NAMES_AT + NAMES * size_of::<PortName>();
 const LINE_BYTES: usize = 64;
@@ -65,6 +68,8 @@ struct Header {
     segment_count: AtomicU32,
     max_readers: AtomicU32,
     clock_kind: AtomicU32,
+    /// Buckets that are counted: [`BUCKETS`], or 0.
+    buckets: AtomicU32,
     head: Line<AtomicU64>,
     state: Line<AtomicU32>,
     wake: Line<AtomicU32>,
@@ -84,6 +89,9 @@ pub(crate) struct SegmentLine {
     pub(crate) opened_ns: AtomicU64,
 }
 
+/// Packets of each bucket that were published before a segment.
+pub(crate) type BucketLine = [AtomicU64; BUCKETS];
+
 const _: () = assert!(size_of::<Header>() <= NAMES_AT);
 const _: () = assert!(size_of::<SegmentLine>() == LINE_BYTES);
 
@@ -95,6 +103,7 @@ pub(crate) struct Geometry {
     pub(crate) max_readers: u32,
     pub(crate) hash_kind: u32,
     pub(crate) clock_kind: u32,
+    pub(crate) has_buckets: bool,
 }
 
 impl Geometry {
@@ -106,6 +115,11 @@ impl Geometry {
 
     /// Bytes of control memory that the shape needs.
     pub(crate) fn control_bytes(&self) -> usize {
+        let buckets = if self.has_buckets { size_of::<BucketLine>() } else { 0 };
+        self.buckets_at() + self.segment_count as usize * buckets
+    }
+
+    fn buckets_at(&self) -> usize {
         self.lines_at() + self.segment_count as usize * LINE_BYTES
     }
 
@@ -155,6 +169,7 @@ impl ControlView {
         header.segment_bytes.store(geometry.segment_bytes as u64, Relaxed);
         header.segment_count.store(geometry.segment_count, Relaxed);
         header.max_readers.store(geometry.max_readers, Relaxed);
+        header.buckets.store(if geometry.has_buckets { BUCKETS as u32 } else { 0 }, Relaxed);
         header.state.0.store(STATE_OPEN, Relaxed);
         header.magic.store(MAGIC, Release); // pairs with `attach`: the rest is there
         view
@@ -186,6 +201,7 @@ impl ControlView {
             max_readers: header.max_readers.load(Relaxed),
             hash_kind: header.hash_kind.load(Relaxed),
             clock_kind: header.clock_kind.load(Relaxed),
+            has_buckets: header.buckets.load(Relaxed) == BUCKETS as u32,
         };
         if !geometry.is_sound() || geometry.control_bytes() > mapped_bytes {
             return Err(AttachError::NotALog { reason: "its geometry contradicts its size" });
@@ -215,6 +231,15 @@ impl ControlView {
         let at = self.lines_at + segment as usize * LINE_BYTES;
         // SAFETY: V1, the segment is in range, so its line is inside; lines are aligned; V2.
         unsafe { self.base.add(at).cast::<SegmentLine>().as_ref() }
+    }
+
+    /// The counts of a segment in `[0, segment_count)`, in a log that counts buckets.
+    pub(crate) fn buckets(&self, segment: u32) -> Option<&BucketLine> {
+        assert!(segment < self.geometry.segment_count, "segment {segment} is out of range");
+        let at = self.geometry.buckets_at() + segment as usize * size_of::<BucketLine>();
+        // SAFETY: V1, the geometry has them behind the lines, which are aligned, and the segment is
+        // in range, so its counts are inside; V2.
+        self.geometry.has_buckets.then(|| unsafe { self.base.add(at).cast().as_ref() })
     }
 
     /// The word that sleepers wait on; it changes with every wake.

@@ -32,6 +32,7 @@
 //! - I3: no allocation and no system call on the way of a packet, waking sleepers aside.
 
 mod attach;
+mod buckets;
 mod burst;
 mod control;
 mod copy;
@@ -55,7 +56,7 @@ mod writer;
 
 pub use attach::{LogFiles, ReceivedFiles};
 pub use burst::{Burst, Packet, Packets, PlainPacket};
-pub use control::{Ending, MAX_READERS, MAX_WINDOW};
+pub use control::{BUCKETS, Ending, MAX_READERS, MAX_WINDOW};
 pub use desc::{Desc, FACTS_BYTES, Facts, Flags, MAX_PACKET_BYTES, PACKET_ALIGNMENT};
 pub use error::{AttachError, CreateError};
 pub use history::History;

@@ -52,6 +52,9 @@ pub struct LogConfig {
     /// memory goes, in ns; see [`Log::history`]. `None` reuses memory as soon as it can, and stays
     /// in the cache.
     pub keep_ns: Option<u64>,
+    /// Whether packets are counted by [bucket](Writer::append_counted), 2 KiB of control memory for
+    /// each segment: so that readers which take their part each know what of it they missed.
+    pub has_buckets: bool,
 }
 
 impl Default for LogConfig {
@@ -68,6 +71,7 @@ impl Default for LogConfig {
             hash_kind: 0,
             clock_kind: 0,
             keep_ns: None,
+            has_buckets: false,
         }
     }
 }
@@ -99,6 +103,7 @@ impl LogConfig {
             max_readers: self.max_readers as u32,
             hash_kind: self.hash_kind,
             clock_kind: self.clock_kind,
+            has_buckets: self.has_buckets,
         })
     }
 }

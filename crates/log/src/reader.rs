@@ -248,6 +248,11 @@ impl Reader {
         }
     }
 
+    /// The segment that it reads now.
+    pub(crate) fn current_segment(&self) -> Option<u32> {
+        self.current.map(|current| current.segment)
+    }
+
     /// Packets that were found, but not so that they could be lent.
     #[cold]
     pub(crate) fn tear(&mut self, found: &Found) {

@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_sys::{clock, prefetch};
 
-use crate::control::Ending;
+use crate::control::{BUCKETS, Ending};
 use crate::copy::copy_packet;
 use crate::desc::{Desc, FACTS_BYTES, Facts, Flags, MAX_PACKET_BYTES, align_up};
 use crate::log::Shared;
@@ -127,13 +127,15 @@ pub struct Writer {
     first_packet: u64,
     bytes: u64,
     segment_bytes: usize,
+    /// Packets of each bucket so far, in a log that counts them.
+    pub(crate) buckets: Option<Box<[u64; BUCKETS]>>,
     open: Option<Open>,
     reuse: Reuse,
     waker: Waker,
     blocked_since_ns: Option<u64>,
     ending: Ending,
     statistics: WriterStatistics,
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 // SAFETY: `base` points into memory that `shared` keeps mapped, and whoever owns the writer is
@@ -152,6 +154,7 @@ impl Writer {
             first_packet: 0,
             bytes: 0,
             segment_bytes: geometry.segment_bytes,
+            buckets: geometry.has_buckets.then(|| Box::new([0; BUCKETS])),
             open: None,
             reuse: Reuse::new(geometry.segment_count).keeping(shared.config.keep_ns),
             waker: Waker::new(),
@@ -371,6 +374,7 @@ impl Writer {
         line.base_time_ns.store(u64::MAX, Relaxed);
         line.first_packet.store(self.first_packet, Relaxed);
         line.opened_ns.store(now_ns, Relaxed);
+        self.tell_buckets(segment);
         if let Some(shortest_ns) = self.reuse.shortest_ns() {
             self.shared.shortest_ns.store(shortest_ns, Relaxed); // a figure for people
         }

@@ -2,7 +2,7 @@
 
 use burstline_engine::Distribution;
 use burstline_port::Filter;
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::{LogArgs, SourceArgs, values};
 
@@ -47,6 +47,10 @@ pub(crate) struct BalanceArgs {
     #[arg(long, value_name = "N[,N...]", value_parser = values::groups)]
     pub(crate) workers: Groups,
 
+    /// What workers read
+    #[arg(long, value_name = "MODE", default_value = "copy")]
+    pub(crate) mode: ModeArg,
+
     // Its help is made from the list of kinds.
     #[arg(long, value_name = "KIND", default_value = "five-tuple")]
     #[arg(value_parser = values::distribution, help = values::distribution_help())]
@@ -72,6 +76,15 @@ pub(crate) struct BalanceArgs {
     /// Give up packets that EXPR wants, counted as `shed`. Forms as for --filter
     #[arg(long, value_name = "EXPR", value_parser = values::filter)]
     pub(crate) shed: Option<Filter>,
+}
+
+/// What workers read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ModeArg {
+    /// A log of their own each
+    Copy,
+    /// One log, of which each takes its own packets; for threads, not with --publish
+    Share,
 }
 
 /// Workers of each group.

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use burstline_engine::{
-    BalanceOptions, CaptureOptions, Distribution, Policy, Progress, WORKERS_MAX,
+    BalanceOptions, CaptureOptions, Distribution, Mode, Policy, Progress, WORKERS_MAX,
 };
 use burstline_log::LogConfig;
 use burstline_port::{Address, OpenOptions, open_sink};
@@ -12,7 +12,7 @@ use burstline_wire::hash::HashKind;
 
 use super::capture::log_of;
 use super::file_address;
-use crate::args::BalanceArgs;
+use crate::args::{BalanceArgs, ModeArg};
 use crate::failure::Failure;
 use crate::placement::Workers;
 use crate::view::{Stream, View};
@@ -32,6 +32,7 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
     if args.cutoff.is_some() && args.hash == Distribution::RoundRobin {
         return Err(Failure::usage("--cutoff is about flows, and --hash round-robin knows none"));
     }
+    let mode = mode(args)?;
     let sinks = sink_addresses(args)?;
     // Threads of this program, unless others are to do the work.
     let has_workers = args.output.is_some() || args.log.publish.is_none();
@@ -66,6 +67,7 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
             table: ports.table.clone(),
             publish: args.log.publish.clone(),
         },
+        mode,
         distribution: args.hash,
         groups: groups.clone(),
         has_workers,
@@ -78,6 +80,24 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
     job::run(&mut view, &progress, &stop, args.lossless, common.keep_privileges, || {
         burstline_engine::balance(sources, open, &options, &stop, &progress)
     })
+}
+
+/// What workers read. What cannot be shared is told.
+fn mode(args: &BalanceArgs) -> Result<Mode, Failure> {
+    if args.mode == ModeArg::Copy {
+        return Ok(Mode::Copy);
+    }
+    if args.log.publish.is_some() {
+        let what = "--mode share is for workers that are threads of this program: \
+            --publish gives other programs a log for each worker, which is --mode copy";
+        return Err(Failure::usage(what));
+    }
+    if args.hash == Distribution::RoundRobin {
+        return Err(Failure::usage(
+            "--mode share goes by flows, and --hash round-robin knows none",
+        ));
+    }
+    Ok(Mode::Share)
 }
 
 /// A sink for each worker.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use burstline_engine::{BalanceReport, Distribution, Elephant, GroupReport, WorkerReport};
+use burstline_engine::{BalanceReport, Distribution, Elephant, GroupReport, Mode, WorkerReport};
 use serde_json::{Value, json};
 
 use super::json::losses;
@@ -16,9 +16,17 @@ fn distribution(distribution: Distribution) -> String {
     }
 }
 
+fn mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Copy => "copy",
+        Mode::Share => "share",
+    }
+}
+
 /// The object in a job's JSON.
 pub(super) fn object(balance: &BalanceReport) -> Value {
     json!({
+        "mode": mode(balance.mode),
         "hash": distribution(balance.distribution),
         "groups": balance.groups.iter().map(group).collect::<Vec<_>>(),
         "elephants": balance.elephants.iter().map(elephant).collect::<Vec<_>>(),
@@ -61,7 +69,12 @@ fn elephant(elephant: &Elephant) -> Value {
 pub(super) fn text(text: &mut String, balance: &BalanceReport) {
     let has_groups = balance.groups.len() > 1;
     // Writing to a string does not fail, here and below.
-    let _ = writeln!(text, "spread   by {}", distribution(balance.distribution));
+    let _ = writeln!(
+        text,
+        "spread   by {}, {}",
+        distribution(balance.distribution),
+        mode(balance.mode)
+    );
     for (number, group) in balance.groups.iter().enumerate() {
         let all = group.offered.max(1) as f64 / 100.0;
         if has_groups {

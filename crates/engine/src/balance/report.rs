@@ -2,11 +2,13 @@
 
 use burstline_port::Losses;
 
-use super::{Distribution, Elephant};
+use super::{Distribution, Elephant, Mode};
 
 /// Who got what.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BalanceReport {
+    /// What workers read.
+    pub mode: Mode,
     /// How packets were spread.
     pub distribution: Distribution,
     /// The groups, each of which was to see every packet once.

@@ -7,14 +7,15 @@
 //! The multiplication is for hashes whose top bits say little: a NIC's (Toeplitz) is linear, and
 //! with few addresses some of its bits never change.
 
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use burstline_log::{Burst, Ending, Packet, SCRATCH_PACKETS, Scratch};
+use burstline_log::{BUCKETS, Ending, Packet, SCRATCH_PACKETS, Scratch};
 use burstline_port::{Port, PortError, Received};
 
 use super::elephants::Herd;
 use super::policy::{Rules, Verdict};
-use super::{BalanceOptions, Distribution};
+use super::{BalanceOptions, Distribution, Mode};
 use crate::capture::receive::Intake;
 use crate::capture::{Job, LogCounts};
 use crate::pipeline::Lanes;
@@ -31,8 +32,18 @@ const BUCKET_SHIFT: u32 = 24;
 /// equal part of the 256 buckets, to one. Cost: two multiplications.
 #[inline]
 pub fn worker_of(hash: u32, workers: usize) -> usize {
-    let bucket = (hash.wrapping_mul(MIX) >> BUCKET_SHIFT) as usize;
-    (bucket * workers) >> 8
+    (usize::from(bucket_of(hash)) * workers) >> 8
+}
+
+/// The bucket of a hash.
+#[inline]
+pub(super) fn bucket_of(hash: u32) -> u8 {
+    (hash.wrapping_mul(MIX) >> BUCKET_SHIFT) as u8
+}
+
+/// The buckets of a worker: a half-open range.
+pub(super) fn buckets_of(worker: usize, workers: usize) -> Range<usize> {
+    (worker * BUCKETS).div_ceil(workers)..((worker + 1) * BUCKETS).div_ceil(workers)
 }
 
 /// What became of one source's packets.
@@ -51,9 +62,11 @@ pub(super) struct FromSource {
 pub(super) struct Spread {
     /// By the source's number in the job.
     pub(super) sources: Vec<FromSource>,
-    /// What was written into each worker's log.
+    /// What was written into each log: a worker's, or the one of all.
     pub(super) written: Vec<LogCounts>,
-    /// Packets that each worker's log had no room for.
+    /// Packets of each worker that are in a log.
+    pub(super) given: Vec<u64>,
+    /// Packets of each worker that a log had no room for.
     pub(super) refused: Vec<u64>,
     pub(super) span: Span,
     pub(super) herd: Herd,
@@ -63,6 +76,7 @@ pub(super) struct Spread {
 pub(super) struct Spreader<'a> {
     lanes: Lanes<'a>,
     groups: &'a [usize],
+    mode: Mode,
     /// For each group the worker that is next in turn; `None` where the hash says it.
     turns: Option<Vec<usize>>,
     rules: Option<Rules>,
@@ -89,11 +103,13 @@ impl<'a> Spreader<'a> {
         Self {
             lanes,
             groups,
+            mode: options.mode,
             turns: is_in_turn.then(|| vec![0; groups.len()]),
             rules: Rules::of(options),
             scratch: Scratch::new(),
             done: Spread {
                 sources: vec![fresh; sources],
+                refused: vec![0; groups.iter().sum()],
                 herd: Herd::new(options.job.table.clone(), options.distribution),
                 ..Spread::default()
             },
@@ -116,9 +132,13 @@ impl Intake for Spreader<'_> {
         from.taken.add(&tally(&lent.burst, &mut self.done.span));
         self.done.herd.see(&lent.burst);
         let mut failure = None;
-        match (&mut self.rules, &mut self.turns) {
-            (None, None) => spread_by_hash(&mut self.lanes, self.groups, from, &lent.burst),
-            (rules, turns) => {
+        let mut to =
+            To { lanes: &mut self.lanes, groups: self.groups, refused: &mut self.done.refused };
+        match (&mut self.rules, &mut self.turns, self.mode) {
+            (None, None, Mode::Copy) => {
+                lent.burst.packets().for_each(|packet| to.copy(None, from, &packet));
+            }
+            (rules, turns, mode) => {
                 for packet in lent.burst.packets() {
                     let judged = rules.as_mut().map_or(Ok(Verdict::Pass), |own| own.judge(&packet));
                     // A rule that means nothing here ends the source, and passes nothing.
@@ -129,10 +149,10 @@ impl Intake for Spreader<'_> {
                     match verdict {
                         Verdict::CutOff => from.cut_off.add(&tally_of(&packet)),
                         Verdict::Shed => from.shed.add(&tally_of(&packet)),
-                        Verdict::Pass => {
-                            let turns = turns.as_deref_mut();
-                            spread_one(&mut self.lanes, self.groups, turns, from, &packet);
-                        }
+                        Verdict::Pass => match mode {
+                            Mode::Copy => to.copy(turns.as_deref_mut(), from, &packet),
+                            Mode::Share => to.share(from, &packet),
+                        },
                     }
                 }
             }
@@ -165,48 +185,69 @@ impl Intake for Spreader<'_> {
 
     fn end(mut self, ending: Ending) {
         self.done.written = self.lanes.written().collect();
-        self.done.refused = self.lanes.refused().to_vec();
+        self.done.given = given(&self.lanes, self.groups, self.mode);
         self.lanes.into_writers().into_iter().for_each(|writer| writer.finish(ending));
         *self.home.lock().unwrap_or_else(PoisonError::into_inner) = self.done;
     }
 }
 
-/// The usual case, with nothing in the way of it.
-#[inline]
-fn spread_by_hash(
-    lanes: &mut Lanes<'_>,
-    groups: &[usize],
-    from: &mut FromSource,
-    burst: &Burst<'_>,
-) {
-    for packet in burst.packets() {
-        spread_one(lanes, groups, None, from, &packet);
-    }
+/// Packets of each worker that are in the logs.
+fn given(lanes: &Lanes<'_>, groups: &[usize], mode: Mode) -> Vec<u64> {
+    let Some(counts) = lanes.bucket_counts(0).filter(|_| mode == Mode::Share) else {
+        return lanes.written().map(|log| log.packets).collect();
+    };
+    let of = |worker, workers| counts[buckets_of(worker, workers)].iter().sum();
+    groups.iter().flat_map(|&group| (0..group).map(move |worker| of(worker, group))).collect()
 }
 
-/// Copies a packet to one worker of each group.
-#[inline]
-fn spread_one(
-    lanes: &mut Lanes<'_>,
-    groups: &[usize],
-    mut turns: Option<&mut [usize]>,
-    from: &mut FromSource,
-    packet: &Packet<'_>,
-) {
-    let mut first = 0;
-    for (group, &workers) in groups.iter().enumerate() {
-        let worker = match &mut turns {
-            None => worker_of(packet.desc().hash(), workers),
-            Some(turns) => {
-                let worker = turns[group];
-                turns[group] = (worker + 1) % workers;
-                worker
+/// Where packets go.
+struct To<'s, 'a> {
+    lanes: &'s mut Lanes<'a>,
+    groups: &'s [usize],
+    /// By worker.
+    refused: &'s mut [u64],
+}
+
+impl To<'_, '_> {
+    /// Copies a packet to one worker of each group.
+    #[inline]
+    fn copy(
+        &mut self,
+        mut turns: Option<&mut [usize]>,
+        from: &mut FromSource,
+        packet: &Packet<'_>,
+    ) {
+        let mut first = 0;
+        for (group, &workers) in self.groups.iter().enumerate() {
+            let worker = match &mut turns {
+                None => worker_of(packet.desc().hash(), workers),
+                Some(turns) => {
+                    let worker = turns[group];
+                    turns[group] = (worker + 1) % workers;
+                    worker
+                }
+            };
+            if !self.lanes.give(first + worker, packet) {
+                from.refused[group].add(&tally_of(packet));
+                self.refused[first + worker] += 1;
             }
-        };
-        if !lanes.give(first + worker, packet) {
-            from.refused[group].add(&tally_of(packet));
+            first += workers;
         }
-        first += workers;
+    }
+
+    /// Copies a packet into the log that all workers read.
+    #[inline]
+    fn share(&mut self, from: &mut FromSource, packet: &Packet<'_>) {
+        let hash = packet.desc().hash();
+        if self.lanes.give_counted(0, packet, bucket_of(hash)) {
+            return;
+        }
+        let mut first = 0;
+        for (group, &workers) in self.groups.iter().enumerate() {
+            from.refused[group].add(&tally_of(packet));
+            self.refused[first + worker_of(hash, workers)] += 1;
+            first += workers;
+        }
     }
 }
 
@@ -228,6 +269,14 @@ mod tests {
                 let (least, most) = (*parts.iter().min().unwrap(), *parts.iter().max().unwrap());
                 assert!(most < least * 2, "{workers} workers, bits from {shift}: {parts:?}");
             }
+        }
+        for (worker, workers) in [(0, 1), (2, 3), (5, 7), (63, 64)] {
+            let hashes = (0..4096_u32).map(|number| number << 20 | number);
+            let mut both = hashes.map(|hash| (hash, bucket_of(hash)));
+            let own = buckets_of(worker, workers);
+            assert!(both.all(|(hash, bucket)| {
+                own.contains(&bucket.into()) == (worker_of(hash, workers) == worker)
+            }));
         }
         assert!((0..300_000).all(|hash: u32| worker_of(hash.wrapping_mul(14_321), 256) < 256));
     }

@@ -69,7 +69,8 @@ pub(super) fn report(
     let herds = done.spread.iter().map(|spread| &spread.herd);
     let workers_of = |hash| numbers_of(hash, &options.groups);
     let elephants = Herd::largest(herds, workers_of);
-    report.balance = Some(BalanceReport { distribution: options.distribution, groups, elephants });
+    let (mode, distribution) = (options.mode, options.distribution);
+    report.balance = Some(BalanceReport { mode, distribution, groups, elephants });
     report.errors.extend(done.took.into_iter().flat_map(|took| took.errors));
     report.errors.extend(done.recorded.into_iter().filter_map(|recorded| recorded.error));
     for cause in [Loss::LinkMismatch, Loss::TooLong] {
@@ -122,7 +123,8 @@ fn worker(number: usize, sink: Option<String>, done: &Done) -> WorkerReport {
     };
     let (mut written, mut refused) = (Tally::default(), 0);
     for spread in &done.spread {
-        written.add(&Tally::of_log(&spread.written[number]));
+        let bytes = spread.written.get(number).map_or(0, |log| log.bytes);
+        written.add(&Tally { packets: spread.given[number], bytes, wire_bytes: bytes });
         refused += spread.refused[number];
     }
     add(Loss::LogFull, refused);

@@ -20,6 +20,7 @@ use burstline_port::{Loss, Losses, Port, PortError, PortTable};
 use burstline_sys::clock;
 
 use super::Job;
+use super::portion::Portion;
 use super::tail::Tail;
 use crate::clock::{JobClock, SECOND_NS};
 use crate::stage::{StageCost, StageMeter};
@@ -72,6 +73,8 @@ pub(crate) struct Recorder<'a> {
     /// Whether whoever fills several logs unparks it.
     is_rung: bool,
     readers: Vec<Reader>,
+    /// What of each log is this recorder's; none where all is.
+    portions: Vec<Portion>,
     sink: &'a mut dyn Port,
     job: &'a Job<'a>,
     recorded: Recorded,
@@ -105,6 +108,7 @@ impl<'a> Recorder<'a> {
             number: 0,
             is_rung: true,
             readers,
+            portions: Vec::new(),
             sink,
             job,
             recorded: Recorded::new(),
@@ -122,6 +126,11 @@ impl<'a> Recorder<'a> {
     /// [`Progress`](crate::Progress).
     pub(crate) fn numbered(self, number: usize) -> Self {
         Self { number, is_rung: false, ..self }
+    }
+
+    /// As one that records a part of each log, in the order of the readers.
+    pub(crate) fn of_portions(self, portions: Vec<Portion>) -> Self {
+        Self { portions, ..self }
     }
 
     /// Records until every log is closed and drained.
@@ -146,8 +155,7 @@ impl<'a> Recorder<'a> {
             now_ns = clock::monotonic_ns();
         }
         self.job.progress.recorded[self.number].store(&self.recorded.total);
-        self.recorded.missed =
-            self.readers.iter().map(|reader| reader.statistics().missed).collect();
+        self.recorded.missed = self.missed();
         self.show_losses();
         self.recorded.cost = meter.end(self.sleeps);
         self.recorded
@@ -156,8 +164,12 @@ impl<'a> Recorder<'a> {
     /// Records a burst of each log that has one. False if none has.
     fn take_turns(&mut self) -> bool {
         let mut has_found = false;
-        for reader in &mut self.readers {
-            if let Some(burst) = reader.next_burst() {
+        for (number, reader) in self.readers.iter_mut().enumerate() {
+            let burst = match self.portions.get_mut(number) {
+                None => reader.next_burst(),
+                Some(portion) => portion.next_burst(reader),
+            };
+            if let Some(burst) = burst {
                 self.recorded.record(&burst, self.sink, &self.job.clock);
                 has_found = true;
             }
@@ -166,6 +178,14 @@ impl<'a> Recorder<'a> {
             (self.is_flushed, self.has_napped) = (false, false);
         }
         has_found
+    }
+
+    /// Packets that each log took back before they were read.
+    fn missed(&self) -> Vec<u64> {
+        match self.portions.is_empty() {
+            true => self.readers.iter().map(|reader| reader.statistics().missed).collect(),
+            false => self.portions.iter().map(Portion::missed).collect(),
+        }
     }
 
     /// Waits until there may be news, or it is time to look at other things.
@@ -210,7 +230,7 @@ impl<'a> Recorder<'a> {
 
     fn show_losses(&mut self) {
         let mut losses = self.recorded.losses();
-        let missed = self.readers.iter().map(|reader| reader.statistics().missed).sum();
+        let missed = self.missed().into_iter().sum();
         if missed > 0 {
             losses.add(Loss::ReaderOverrun, missed);
         }

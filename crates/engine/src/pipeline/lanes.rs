@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use burstline_log::{Appended, Meta, Packet, Writer};
+use burstline_log::{Appended, BUCKETS, Packet, Writer};
 use burstline_sys::clock;
 
 use crate::capture::LogCounts;
@@ -39,26 +39,33 @@ impl<'a> Lanes<'a> {
     /// Appends a packet to log `number`. False if it was full, and is.
     #[inline]
     pub(crate) fn give(&mut self, number: usize, packet: &Packet<'_>) -> bool {
-        self.put(number, packet.bytes(), &packet.meta())
+        let (bytes, meta) = (packet.bytes(), packet.meta());
+        self.put(number, |writer| writer.append(bytes, &meta))
     }
 
-    /// As [`give`](Self::give), for a packet that is `bytes` and `meta`.
+    /// As [`give`](Self::give), and counts the packet for `bucket`.
     #[inline]
-    pub(crate) fn put(&mut self, number: usize, bytes: &[u8], meta: &Meta) -> bool {
-        match self.writers[number].append(bytes, meta) {
+    pub(crate) fn give_counted(&mut self, number: usize, packet: &Packet<'_>, bucket: u8) -> bool {
+        let (bytes, meta) = (packet.bytes(), packet.meta());
+        self.put(number, |writer| writer.append_counted(bytes, &meta, bucket))
+    }
+
+    #[inline]
+    fn put(&mut self, number: usize, append: impl Fn(&mut Writer) -> Appended) -> bool {
+        match append(&mut self.writers[number]) {
             Appended::Whole | Appended::Truncated => true,
-            Appended::Full => self.insist(number, bytes, meta),
+            Appended::Full => self.insist(number, append),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn insist(&mut self, number: usize, bytes: &[u8], meta: &Meta) -> bool {
+    fn insist(&mut self, number: usize, append: impl Fn(&mut Writer) -> Appended) -> bool {
         // Whoever reads it has to see what there is, in order to let go of it.
         self.publish();
         while self.is_waiting && self.has_patience() {
             std::thread::sleep(LOOK_EVERY);
-            if self.writers[number].append(bytes, meta) != Appended::Full {
+            if append(&mut self.writers[number]) != Appended::Full {
                 return true;
             }
         }
@@ -83,6 +90,11 @@ impl<'a> Lanes<'a> {
     /// What was written into each log.
     pub(crate) fn written(&self) -> impl Iterator<Item = LogCounts> {
         self.writers.iter().map(Writer::statistics)
+    }
+
+    /// Packets of each bucket in log `number`, where they are counted.
+    pub(crate) fn bucket_counts(&self, number: usize) -> Option<&[u64; BUCKETS]> {
+        self.writers[number].bucket_counts()
     }
 
     /// Packets that each log had no room for.

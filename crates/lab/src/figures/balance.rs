@@ -18,7 +18,6 @@ use super::Context;
 use crate::arena::Arena;
 use crate::conditions::Conditions;
 use crate::contest::{Rounds, alternate};
-use crate::ours::SEGMENT_BYTES;
 use crate::pages;
 use crate::report::{Better, Figure, Outcome};
 use crate::rivals::balancer::{self, Flows, WORKERS};
@@ -30,8 +29,11 @@ use crate::statistics::Quartiles;
 use crate::threads::{Cores, run_together};
 use crate::traffic::{self, Traffic};
 
-/// Packet memory of each log: as in the hand-off figures.
+/// Packet memory of all logs together: as in the hand-off figures, so that what is in flight stays
+/// in the cache.
 const LOG_BYTES: usize = 2 << 20;
+/// As small as to leave each of four logs eight segments.
+const SEGMENT_BYTES: usize = 64 << 10;
 const ARENA_BYTES: usize = 40 << 20;
 /// A 64-byte frame without its FCS.
 const PACKET_BYTES: usize = 60;
@@ -76,8 +78,8 @@ impl Ours {
         let (mut writers, mut readers, mut page) = (Vec::new(), Vec::new(), None);
         for _ in 0..logs {
             let (name, segment_bytes) = ("bench".to_owned(), SEGMENT_BYTES);
-            let config =
-                LogConfig { name, bytes: LOG_BYTES, segment_bytes, pages, ..LogConfig::default() };
+            let bytes = LOG_BYTES / logs;
+            let config = LogConfig { name, bytes, segment_bytes, pages, ..LogConfig::default() };
             let (log, writer) = Log::create(config).map_err(|error| error.to_string())?;
             let seat = ReaderConfig { policy: Policy::Lossless, window: 1, start: Start::Now };
             for _ in 0..WORKERS / logs {
@@ -211,7 +213,7 @@ fn rate(side: &str, run: Run, packets: u64, expected: u64) -> Result<f64, String
 pub(super) fn measure<const LOGS: usize>(context: &Context, name: &str) -> Result<Outcome, String> {
     let packets: u64 = if context.smoke { 8192 } else { 2 << 20 };
     let traffic = Traffic::new(PACKET_BYTES);
-    let (mut ours, mut arena) = pages::with_best(LOGS * LOG_BYTES + ARENA_BYTES, |pages| {
+    let (mut ours, mut arena) = pages::with_best(LOG_BYTES + ARENA_BYTES, |pages| {
         let arena = Arena::create(ARENA_BYTES, pages).map_err(|error| error.to_string())?;
         Ok::<_, String>((Ours::create(LOGS, pages)?, arena))
     })?;
@@ -237,7 +239,7 @@ pub(super) fn measure<const LOGS: usize>(context: &Context, name: &str) -> Resul
     let mut details = vec![
         format!("{packets} packets a run of {PACKET_BYTES} bytes to {WORKERS} workers on one core"),
         format!(
-            "ours: {what}, {} KiB, segments {} KiB, {} of them used",
+            "ours: {what}, together {} KiB, segments {} KiB, {} of them used",
             LOG_BYTES >> 10,
             SEGMENT_BYTES >> 10,
             ours.segments()
@@ -335,7 +337,7 @@ pub(super) fn stalled(context: &Context, name: &str) -> Result<Outcome, String> 
     let flows = INTERLEAVINGS[0].1;
     let others = WORKERS - 1;
     let (sum, seen) = expected(&traffic, &flows, packets, others);
-    let (mut beside, mut without) = pages::with_best(2 * WORKERS * LOG_BYTES, |pages| {
+    let (mut beside, mut without) = pages::with_best(2 * LOG_BYTES, |pages| {
         Ok::<_, String>((Ours::create(WORKERS, pages)?, Ours::create(WORKERS, pages)?))
     })?;
     let conditions = Conditions::watch(context.cores);
@@ -377,7 +379,8 @@ impl Ours {
     /// Replaces the last worker's reader by one that has taken a burst and stands still.
     fn stall(&mut self, traffic: &Traffic) -> Result<Reader, String> {
         let (name, segment_bytes) = ("bench".to_owned(), SEGMENT_BYTES);
-        let config = LogConfig { name, bytes: LOG_BYTES, segment_bytes, ..LogConfig::default() };
+        let config =
+            LogConfig { name, bytes: LOG_BYTES / WORKERS, segment_bytes, ..LogConfig::default() };
         let (log, mut writer) = Log::create(config).map_err(|error| error.to_string())?;
         let seat = ReaderConfig { policy: Policy::Lossy, window: 1, start: Start::Now };
         let mut reader = log.attach(seat).map_err(|error| error.to_string())?;
