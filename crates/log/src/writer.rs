@@ -185,7 +185,7 @@ impl Writer {
     ///
     /// Cost: one copy of the bytes and one store of 16 bytes; no atomics, no system call. Once a
     /// segment: a store, a lock nobody holds, a fence, a load per pin.
-    #[inline]
+    #[inline(always)] // left to itself, the compiler calls it, and hands `meta` over in memory
     pub fn append(&mut self, packet: &[u8], meta: &Meta) -> Appended {
         let length = packet.len();
         if !self.has_room(length) {

@@ -206,9 +206,9 @@ impl<'a> Merger<'a> {
     /// full before that.
     fn merge(&mut self) -> (usize, Option<Stop>) {
         let most = self.room().min(CHUNK as u64) as usize;
-        order::keys(&self.lanes, &mut self.heads);
+        let base = order::keys(&self.lanes, &mut self.heads);
         self.tree.play(&self.heads);
-        let stop = interleave(&mut self.tree, &mut self.lanes, &mut self.order, most);
+        let stop = interleave((base, &mut self.tree), &mut self.lanes, &mut self.order, most);
         if self.order.is_empty() {
             return (0, Some(stop));
         }

@@ -9,7 +9,7 @@
 //! Only times are looked at here, in an array for each input; packets are copied afterwards, when
 //! it is known where the next ones lie.
 
-use super::tree::{Key, LoserTree};
+use super::tree::{Base, Key, LoserTree};
 
 /// A time that no packet has: an input that is not waited for.
 pub(crate) const NEVER_NS: u64 = u64::MAX;
@@ -105,7 +105,7 @@ impl Lane {
 /// Why an order ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// It is as long as was asked for.
+    /// It is as long as was asked for, or the next times are too far from the first one's.
     Long,
     /// This input has no packet in hand, and may bring one that comes before all others.
     Empty(usize),
@@ -118,36 +118,43 @@ pub(crate) enum Stop {
 /// Packets of a lane stay in its order, whatever their times: one that is older than the one
 /// before it comes as soon as it is its lane's first.
 ///
-/// Cost: a load and log2 of the number of lanes comparisons a packet, without branches that
+/// Cost: two loads and log2 of the number of lanes comparisons a packet, without branches that
 /// depend on times.
 pub(crate) fn interleave(
-    tree: &mut LoserTree,
+    (base, tree): (Base, &mut LoserTree),
     lanes: &mut [Lane],
     order: &mut Vec<Pick>,
     most: usize,
 ) -> Stop {
     order.clear();
     loop {
-        let winner = tree.winner();
-        let input = winner.input();
+        let input = tree.winner().input();
         let Some(lane) = lanes.get_mut(input) else { return Stop::Over };
+        let time_ns = lane.head_ns();
+        if !base.can_tell(time_ns) {
+            // A key of another base is needed to see whose turn it is, if anybody's.
+            let is_over = lanes.iter().all(|lane| lane.head_ns() == NEVER_NS);
+            return if is_over { Stop::Over } else { Stop::Long };
+        }
         if lane.next + 1 == lane.times_ns.len() {
-            let is_over = winner.time_ns() == NEVER_NS;
-            return if is_over { Stop::Over } else { Stop::Empty(input) };
+            return if time_ns == NEVER_NS { Stop::Over } else { Stop::Empty(input) };
         }
         if order.len() == most {
             return Stop::Long;
         }
         order.push(Pick::new(input, lane.next));
         lane.next += 1;
-        tree.replace_winner(Key::new(lane.head_ns(), input));
+        tree.replace_winner(Key::new(base, lane.head_ns(), input));
     }
 }
 
-/// The keys of all lanes, to begin with.
-pub(crate) fn keys(lanes: &[Lane], keys: &mut Vec<Key>) {
+/// The keys of all lanes, to begin with, and what they count from.
+pub(crate) fn keys(lanes: &[Lane], keys: &mut Vec<Key>) -> Base {
+    let base = Base::around(lanes.iter().map(Lane::head_ns).min().unwrap_or(NEVER_NS));
+    let lanes = lanes.iter().enumerate();
     keys.clear();
-    keys.extend(lanes.iter().enumerate().map(|(input, lane)| Key::new(lane.head_ns(), input)));
+    keys.extend(lanes.map(|(input, lane)| Key::new(base, lane.head_ns(), input)));
+    base
 }
 
 #[cfg(test)]

@@ -10,11 +10,12 @@ fn merged(inputs: &[Vec<u64>], chunk: usize) -> Vec<(usize, usize)> {
     }
     let (mut order, mut heads, mut all) = (Vec::new(), Vec::new(), Vec::new());
     loop {
-        keys(&lanes, &mut heads);
-        let stop = interleave(&mut LoserTree::new(&heads), &mut lanes, &mut order, chunk);
+        let base = keys(&lanes, &mut heads);
+        let tree = &mut LoserTree::new(&heads);
+        let stop = interleave((base, tree), &mut lanes, &mut order, chunk);
         all.extend(order.iter().map(|pick| (pick.input(), pick.index())));
         match stop {
-            Stop::Long => assert_eq!(order.len(), chunk),
+            Stop::Long => assert!((1..=chunk).contains(&order.len())),
             Stop::Over => return all,
             Stop::Empty(input) => panic!("input {input} has ended and is waited for"),
         }
@@ -66,8 +67,8 @@ fn an_idle_input_holds_back_what_is_younger_than_its_promise() {
     lanes[1].refill([10, 16, 17].into_iter(), 17);
     let (mut order, mut heads) = (Vec::new(), Vec::new());
     let mut go = |lanes: &mut Vec<Lane>| {
-        keys(lanes, &mut heads);
-        let stop = interleave(&mut LoserTree::new(&heads), lanes, &mut order, 100);
+        let base = keys(lanes, &mut heads);
+        let stop = interleave((base, &mut LoserTree::new(&heads)), lanes, &mut order, 100);
         (stop, order.len())
     };
     assert_eq!(go(&mut lanes), (Stop::Empty(0), 0));
@@ -82,4 +83,17 @@ fn an_idle_input_holds_back_what_is_younger_than_its_promise() {
     assert_eq!(go(&mut lanes), (Stop::Over, 0));
     lanes[1].put_back(1);
     assert_eq!((lanes[1].left(), go(&mut lanes)), (2, (Stop::Over, 2)));
+}
+
+#[test]
+fn times_that_no_key_can_tell_apart_come_in_order_nevertheless() {
+    let day_ns = 86_400 * 1_000_000_000;
+    let inputs = [
+        vec![5, 30 * day_ns, 60 * day_ns, NEVER_NS - 1],
+        vec![0, 29 * day_ns, 31 * day_ns, 40 * day_ns, 2],
+        vec![u64::MAX / 2, 3],
+    ];
+    let wanted =
+        [(1, 0), (0, 0), (1, 1), (0, 1), (1, 2), (1, 3), (1, 4), (0, 2), (2, 0), (2, 1), (0, 3)];
+    assert_eq!(merged(&inputs, 100), wanted);
 }
