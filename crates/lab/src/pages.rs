@@ -15,6 +15,7 @@ use std::{fs, io};
 use burstline_sys::memory::PageChoice;
 
 const RESERVED: &str = "/proc/sys/vm/nr_hugepages";
+const SURPLUS: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/surplus_hugepages";
 const PAGE_BYTES: usize = 2 << 20;
 
 /// Calls `make` with the best kind of page that it succeeds with. `bytes` is what it needs of
@@ -42,24 +43,26 @@ pub struct Reservation {
 impl Reservation {
     /// Reserves as many more, or as many of them as there is memory for. `None`: not permitted.
     pub fn take(pages: u64) -> Option<Self> {
-        let before = read().ok()?;
-        write(before + pages).ok()?;
+        let before = read(RESERVED).ok()?;
+        // Those count as reserved again before the kernel makes any new one.
+        let surplus = read(SURPLUS).unwrap_or(0);
+        write(before + surplus + pages).ok()?;
         // There may not be memory for all of them.
-        Some(Self { pages: read().ok()?.saturating_sub(before) })
+        Some(Self { pages: read(RESERVED).ok()?.saturating_sub(before) })
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        if let Ok(now) = read() {
+        if let Ok(now) = read(RESERVED) {
             // Refused only if rights were lost meanwhile, and then nothing can be done.
             let _ = write(now.saturating_sub(self.pages));
         }
     }
 }
 
-fn read() -> io::Result<u64> {
-    fs::read_to_string(RESERVED)?.trim().parse().map_err(io::Error::other)
+fn read(number: &str) -> io::Result<u64> {
+    fs::read_to_string(number)?.trim().parse().map_err(io::Error::other)
 }
 
 fn write(pages: u64) -> io::Result<()> {
