@@ -1,6 +1,8 @@
 //! What readers in other processes cost: the hand-off to one, the writer with several, and with
 //! one that is stopped.
 
+use std::cell::{Cell, RefCell, RefMut};
+
 use burstline_log::Policy;
 use burstline_sys::memory::PageKind;
 use rustix::process::{Pid, Signal, kill_process};
@@ -155,25 +157,31 @@ pub(super) fn readers_of_copies<const READERS: usize>(
 
 fn with_readers<const READERS: usize>(bench: Bench<'_>, name: &str) -> Result<Outcome, String> {
     let context = bench.context;
-    let (mut read, mut alone) = two_logs()?;
-    for _ in 0..READERS {
-        read.add_reader(context.cores, Policy::Lossy)?;
-    }
-    let (mut delivered, mut missed) = ([0; READERS], [0; READERS]);
+    let make = || {
+        let (mut read, mut alone) = two_logs()?;
+        for _ in 0..READERS {
+            read.add_reader(context.cores, Policy::Lossy)?;
+        }
+        bench.run(&mut read, READERS)?;
+        bench.run(&mut alone, 0)?;
+        Ok((read, alone))
+    };
+    let both = Renewed::new(&make)?;
+    let (mut written, mut delivered, mut missed) = (0, [0; READERS], [0; READERS]);
     let rounds = alternate(
         context.runs,
         &context.stop,
         || {
-            let run = bench.run(&mut read, READERS)?;
+            let run = bench.run(&mut both.turn()?.0, READERS)?;
+            written += bench.packets;
             for (index, account) in run.accounts.iter().enumerate() {
                 delivered[index] += account.delivered;
                 missed[index] += account.missed;
             }
             Ok(bench.rate(run.writer_seconds))
         },
-        || Ok(bench.rate(bench.run(&mut alone, 0)?.writer_seconds)),
+        || Ok(bench.rate(bench.run(&mut both.turn()?.1, 0)?.writer_seconds)),
     )?;
-    let written = read.written();
     let readers = match READERS {
         1 => "1 lossy reader in another process".to_owned(),
         _ => format!("{READERS} lossy readers in other processes, which share that core"),
@@ -183,13 +191,14 @@ fn with_readers<const READERS: usize>(bench: Bench<'_>, name: &str) -> Result<Ou
         None => "made in place".to_owned(),
     };
     let details = vec![
-        format!("packets {origin}"),
+        format!("packets {origin}; {RENEWED}"),
         format!(
             "the writer's rate, flat out on core {}; ours: with {readers}, core {}; peer: alone",
             context.cores.producer, context.cores.consumer
         ),
         format!("of {written} packets the readers read {delivered:?} and missed {missed:?}"),
     ];
+    let (read, alone) = both.last();
     let pages = [read.page(), alone.page()];
     Ok(bench.outcome(name, rounds, pages, details))
 }
@@ -198,50 +207,101 @@ fn with_readers<const READERS: usize>(bench: Bench<'_>, name: &str) -> Result<Ou
 /// while it holds a segment. All readers are other processes.
 pub(super) fn stopped(context: &Context, name: &str) -> Result<Outcome, String> {
     let bench = Bench::new(context);
-    let (mut beside, mut without) = two_logs()?;
-    for shared in [&mut beside, &mut without] {
-        shared.add_reader(context.cores, Policy::Lossless)?;
-    }
-    beside.add_reader(context.cores, Policy::Lossy)?;
-    let (packets, victim) = (bench.packets, beside.process(1));
-    // It comes somewhere into the log, is lapped or not, and holds where it is.
-    bench.run(&mut beside, 1)?;
-    beside.read_alone(1, packets / 2, packets)?;
-    let stopped = Stopped::stop(victim)?;
-    let mut lost = 0;
+    let packets = bench.packets;
+    let make = || {
+        let (mut beside, mut without) = two_logs()?;
+        for shared in [&mut beside, &mut without] {
+            shared.add_reader(context.cores, Policy::Lossless)?;
+        }
+        beside.add_reader(context.cores, Policy::Lossy)?;
+        // It comes somewhere into the log, is lapped or not, and holds where it is.
+        bench.run(&mut beside, 1)?;
+        beside.read_alone(1, packets / 2, packets)?;
+        let stopped = Stopped::stop(beside.process(1))?;
+        for shared in [&mut beside, &mut without] {
+            bench.run(shared, 1)?;
+        }
+        Ok((beside, without, stopped))
+    };
+    let both = Renewed::new(&make)?;
+    let (mut written, mut lost) = (0, 0);
     let pairs = if context.smoke { context.runs } else { context.runs.max(STOPPED_PAIRS) };
     let rounds = alternate(
         pairs,
         &context.stop,
         || {
-            let run = bench.run(&mut beside, 1)?;
+            let mut logs = both.turn()?;
+            let run = bench.run(&mut logs.0, 1)?;
+            written += packets;
             lost += run.accounts[0].missed;
+            holds_one(&logs.0)?;
             Ok(bench.rate(run.writer_seconds))
         },
-        || Ok(bench.rate(bench.run(&mut without, 1)?.writer_seconds)),
+        || Ok(bench.rate(bench.run(&mut both.turn()?.1, 1)?.writer_seconds)),
     )?;
-    let held =
-        beside.statuses().iter().find(|status| status.pid == victim).map(|s| s.held_segments);
-    if held != Some(1) || lost > 0 {
-        return Err(format!("the stopped reader holds {held:?}, the good one lost {lost} packets"));
+    if lost > 0 {
+        return Err(format!("the good reader lost {lost} packets"));
     }
+    let (mut beside, without, stopped) = both.last();
     drop(stopped);
-    let written = beside.written();
-    let late = beside.read_alone(1, written, packets)?;
+    let last = beside.written();
+    let late = beside.read_alone(1, last, packets)?;
     let details = vec![
         format!(
             "the writer's rate with a lossless reader, {pairs} pairs; ours: beside a lossy reader \
-             that is stopped (SIGSTOP) and holds a segment; peer: without that one"
+             that is stopped (SIGSTOP) and holds a segment; peer: without that one; {RENEWED}"
         ),
         format!("of {written} packets the good reader lost {lost}"),
         format!(
-            "the stopped one, when it went on, read {} and missed {}",
+            "the one stopped last, when it went on, read {} and missed {} of {last}",
             late.delivered, late.missed
         ),
         format!("segments used: ours {}, peer {}", used(&beside), used(&without)),
     ];
     let pages = [beside.page(), without.page()];
     Ok(bench.outcome(name, rounds, pages, details))
+}
+
+/// Fails if the second reader of `shared` does not hold a segment.
+fn holds_one(shared: &Shared) -> Result<(), String> {
+    let victim = shared.process(1);
+    let statuses = shared.statuses();
+    let status = statuses.iter().find(|status| status.pid == victim);
+    match status.map(|status| status.held_segments) {
+        Some(1) => Ok(()),
+        held => Err(format!("the stopped reader holds {held:?}")),
+    }
+}
+
+/// Rounds after which the logs of both sides are made anew: which physical pages a log gets, and
+/// so which cache lines stand in each other's way, is chance and does not change while it lives.
+const RENEWED_EACH: u32 = 3;
+const RENEWED: &str = "logs and readers made anew every 3 rounds";
+
+/// The logs of both sides, made anew from time to time.
+struct Renewed<'m, T> {
+    make: &'m dyn Fn() -> Result<T, String>,
+    made: RefCell<T>,
+    turns: Cell<u32>,
+}
+
+impl<'m, T> Renewed<'m, T> {
+    fn new(make: &'m dyn Fn() -> Result<T, String>) -> Result<Self, String> {
+        Ok(Self { make, made: RefCell::new(make()?), turns: Cell::new(0) })
+    }
+
+    /// For one side's turn in a round.
+    fn turn(&self) -> Result<RefMut<'_, T>, String> {
+        let turn = self.turns.replace(self.turns.get() + 1);
+        if turn > 0 && turn % (2 * RENEWED_EACH) == 0 {
+            *self.made.borrow_mut() = (self.make)()?;
+        }
+        Ok(self.made.borrow_mut())
+    }
+
+    fn last(self) -> T {
+        self.made.into_inner()
+    }
 }
 
 fn used(shared: &Shared) -> u32 {
