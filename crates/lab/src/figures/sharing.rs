@@ -293,7 +293,7 @@ impl<'m, T> Renewed<'m, T> {
     /// For one side's turn in a round.
     fn turn(&self) -> Result<RefMut<'_, T>, String> {
         let turn = self.turns.replace(self.turns.get() + 1);
-        if turn > 0 && turn % (2 * RENEWED_EACH) == 0 {
+        if turn > 0 && turn.is_multiple_of(2 * RENEWED_EACH) {
             *self.made.borrow_mut() = (self.make)()?;
         }
         Ok(self.made.borrow_mut())
