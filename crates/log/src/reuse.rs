@@ -8,8 +8,9 @@
 //! reader has passed is retired at once, and limbo is a stack. Spares, which nobody has touched
 //! yet, are broken open only when all of limbo is pinned. Only when there are none left does the
 //! writer take the oldest segment from a lossy reader, which is then *lapped*: it no longer
-//! counts as a reader to wait for until it has caught up, so that a stopped reader costs the
-//! writer one walk through the pool and not its place in the cache for ever.
+//! counts as a reader to wait for until it has kept up for some segments, so that a reader that is
+//! stopped, or slower than the writer, costs one walk through the pool and not the writer's place
+//! in the cache for ever (Decision 0014).
 //!
 //! With a *history* a segment that every reader has passed stays valid until it is older than was
 //! asked for, so that whoever comes later can still read it. The writer then walks through as much
@@ -27,7 +28,8 @@
 //!   asked for, or if nothing else can be taken.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering::Acquire;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use crate::protocol::{self, Control, ReaderPage, Word64};
 
@@ -41,6 +43,34 @@ pub trait Seat {
     fn window(&self) -> usize;
     /// Whether the writer waits for it.
     fn is_lossless(&self) -> bool;
+    /// How it has done since it was lapped.
+    fn standing(&self) -> &Standing;
+}
+
+/// Segments that a lapped reader has to keep up for before it counts again.
+const PROBATION: u32 = 4;
+
+/// How a reader has done since it was lapped last: the writer's own knowledge.
+#[derive(Debug, Default)]
+pub struct Standing {
+    /// Segments that it has still to keep up for; 0 for one that counts.
+    ahead: AtomicU32,
+}
+
+impl Standing {
+    /// Whether a lossy reader that wants the segments from `cursor` on is one to keep them for,
+    /// where `[oldest, newest]` are there. To be asked once a segment.
+    fn counts(&self, cursor: u64, oldest: u64, newest: u64) -> bool {
+        // Nobody else looks at it; an atomic only because the seats are shared.
+        let ahead = match self.ahead.load(Relaxed) {
+            _ if cursor < oldest => PROBATION,
+            0 => 0,
+            ahead if cursor.saturating_add(1) >= newest => ahead - 1,
+            _ => PROBATION,
+        };
+        self.ahead.store(ahead, Relaxed);
+        ahead == 0
+    }
 }
 
 /// The state of every segment of a log.
@@ -156,11 +186,15 @@ impl Reuse {
     }
 
     fn retire_passed<C: Control, S: Seat>(&mut self, control: &C, seats: &[S], now_ns: u64) {
-        // Each cursor is read once: between two looks it may have become anything.
-        let cursors = seats.iter().map(|seat| (cursor(seat), seat.is_lossless()));
-        let counts = |&(cursor, is_lossless): &(u64, bool)| is_lossless || cursor >= self.oldest;
-        let floor = cursors.filter(counts).map(|(cursor, _)| cursor).min();
-        let floor = floor.map_or(self.newest(), |floor| floor.min(self.newest()));
+        let (oldest, newest) = (self.oldest, self.newest());
+        let wanted = |seat: &S| {
+            // Each cursor is read once: between two looks it may have become anything.
+            let cursor = cursor(seat);
+            let counts = seat.is_lossless() || seat.standing().counts(cursor, oldest, newest);
+            counts.then_some(cursor)
+        };
+        let floor = seats.iter().filter_map(wanted).min();
+        let floor = floor.map_or(newest, |floor| floor.min(newest));
         while self.oldest < floor && !self.is_front_kept(now_ns) {
             self.retire_front(control);
         }
@@ -213,4 +247,25 @@ impl Reuse {
 
 fn cursor<S: Seat>(seat: &S) -> u64 {
     seat.page().cursor().load(Acquire) // E3 for segments passed without a pin of their own
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lapped_reader_counts_again_once_it_has_kept_up() {
+        let standing = Standing::default();
+        assert!(standing.counts(5, 3, 90), "far behind, but never lapped");
+        assert!(!standing.counts(2, 3, 90), "lapped");
+        for sequence in 91..94 {
+            assert!(!standing.counts(sequence, 4, sequence));
+        }
+        assert!(!standing.counts(92, 4, 94), "two behind: from the start");
+        for sequence in 95..98 {
+            assert!(!standing.counts(sequence - 1, 4, sequence), "one behind is in step");
+        }
+        assert!(standing.counts(98, 4, 98));
+        assert!(standing.counts(u64::MAX, 4, 99) && standing.counts(50, 4, 200));
+    }
 }

@@ -10,7 +10,7 @@ use burstline_sys::memory::{Mapping, Region};
 use crate::control::{ControlView, MAX_WINDOW, PAGE_BYTES, PageView};
 use crate::log::Shared;
 use crate::protocol::{self, ReaderPage};
-use crate::reuse::Seat;
+use crate::reuse::{Seat, Standing};
 
 pub(crate) const SEAT_FREE: u32 = 0;
 const SEAT_LOSSY: u32 = 1;
@@ -43,6 +43,7 @@ pub(crate) struct SeatEntry {
     policy: AtomicU32,
     /// How long this reader may hold the writer up, in ns; [`LOGS_OWN`] is as the log says.
     deadline_ns: AtomicU64,
+    standing: Standing,
     region: Region,
 }
 
@@ -56,7 +57,8 @@ impl SeatEntry {
         // which is as long as anybody uses the view.
         let page = unsafe { PageView::over(region.as_ptr()) };
         let (policy, deadline_ns) = (AtomicU32::new(policy.code()), AtomicU64::new(LOGS_OWN));
-        Self { index, window, page, policy, deadline_ns, region }
+        let standing = Standing::default();
+        Self { index, window, page, policy, deadline_ns, standing, region }
     }
 
     pub(crate) fn page_file(&self) -> BorrowedFd<'_> {
@@ -98,6 +100,10 @@ impl Seat for Arc<SeatEntry> {
 
     fn is_lossless(&self) -> bool {
         self.policy.load(Relaxed) == SEAT_LOSSLESS
+    }
+
+    fn standing(&self) -> &Standing {
+        &self.standing
     }
 }
 

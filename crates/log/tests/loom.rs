@@ -6,7 +6,7 @@
 #![cfg(loom)]
 
 use burstline_log::protocol::{self, Control, Entry, ReaderPage, Word32, Word64};
-use burstline_log::reuse::{Reuse, Seat};
+use burstline_log::reuse::{Reuse, Seat, Standing};
 use burstline_log::watermark::Watermark;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -55,7 +55,7 @@ impl ReaderPage for Page {
 }
 
 #[derive(Clone)]
-struct Place(Arc<Page>);
+struct Place(Arc<Page>, std::sync::Arc<Standing>);
 
 impl Seat for Place {
     type Page = Page;
@@ -67,6 +67,9 @@ impl Seat for Place {
     }
     fn is_lossless(&self) -> bool {
         false
+    }
+    fn standing(&self) -> &Standing {
+        &self.1
     }
 }
 
@@ -164,11 +167,14 @@ impl Control for Log {
 
 fn pages(count: usize) -> Vec<Place> {
     let page = || {
-        Place(Arc::new(Page {
-            pin: Narrow(AtomicU32::new(0)),
-            cursor: Wide(AtomicU64::new(1)),
-            waiting: Narrow(AtomicU32::new(0)),
-        }))
+        Place(
+            Arc::new(Page {
+                pin: Narrow(AtomicU32::new(0)),
+                cursor: Wide(AtomicU64::new(1)),
+                waiting: Narrow(AtomicU32::new(0)),
+            }),
+            std::sync::Arc::default(),
+        )
     };
     (0..count).map(|_| page()).collect()
 }
@@ -179,7 +185,7 @@ fn pin_against_reuse(segments: usize, readers: usize, laps: u64, looks: u64, fen
     let pages = pages(readers);
     let mut reuse = Reuse::new(segments as u32);
     assert!(log.write(&mut reuse, &pages));
-    let read = |log: Arc<Log>, Place(page): Place| {
+    let read = |log: Arc<Log>, Place(page, _): Place| {
         move || {
             for _ in 0..looks {
                 let head = log.head.load(Ordering::Acquire);
@@ -211,7 +217,8 @@ fn sleep(fenced: bool) {
         })
     };
     protocol::publish(&*log, segment, Watermark::open(1).with_count(1));
-    let writer_saw_sleeper = protocol::has_sleeper(&*log, pages.iter().map(|Place(page)| &**page));
+    let writer_saw_sleeper =
+        protocol::has_sleeper(&*log, pages.iter().map(|Place(page, _)| &**page));
     let reader_saw_news = reader.join().unwrap();
     assert!(writer_saw_sleeper || reader_saw_news, "asleep for ever");
 }
