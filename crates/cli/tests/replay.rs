@@ -196,6 +196,19 @@ fn each_interface_goes_where_it_is_mapped() {
 }
 
 #[test]
+fn behind_a_sink_that_breaks_the_others_get_their_part_and_the_ledger_closes() {
+    let directory = Directory::new("replay-full");
+    let [two, b] = ["two.pcapng", "b.pcapng"].map(|name| directory.file(name));
+    run_json(&["capture", "gen:?packets=50000&size=imix", REAL, "-w", &two], 0);
+    // Which is first depends on who came first.
+    for sinks in [["/dev/full", &b], [&b, "/dev/full"]] {
+        let report = replay(&[&two, "-o", sinks[0], "-o", sinks[1], "--top-speed"], 1);
+        assert_eq!(report["total"]["unaccounted"], 0, "{report}");
+        assert!(report["total"]["lost"]["disk_full"].as_u64() > Some(0), "{report}");
+    }
+}
+
+#[test]
 fn a_damaged_file_is_an_error_and_the_ledger_is_exact() {
     let directory = Directory::new("replay-damage");
     let file = directory.file("damaged.pcapng");

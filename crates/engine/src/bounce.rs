@@ -30,7 +30,7 @@ use crate::clock::JobClock;
 use crate::job::{self, Limits, Threads};
 use crate::report::Ending;
 use crate::stage::Usage;
-use crate::tally::{Span, Tally};
+use crate::tally::Tally;
 use crate::{EngineError, PortReport, Progress, Report};
 use carry::Carry;
 use worker::{Done, Lane, Worker};
@@ -139,14 +139,7 @@ fn run(job: &Job<'_>, crews: Vec<Vec<Lane>>) -> Result<Vec<Done>, EngineError> {
 
 fn conclude(job: &Job<'_>, done: Vec<Done>, usage: Usage) -> Bounced {
     let elapsed_ns = job.clock.elapsed_ns();
-    let mut ending = Ending {
-        elapsed_ns,
-        usage,
-        empty_ns: 0,
-        span: Span::default(),
-        lost_first_second: 0,
-        bytes_copied: 0,
-    };
+    let mut ending = Ending::of(elapsed_ns, usage);
     let (mut rows, mut stages, mut frames) = (Vec::new(), Vec::new(), Vec::new());
     let mut treatment = Treatment::default();
     for (index, worker) in done.iter().enumerate() {

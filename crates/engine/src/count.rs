@@ -292,14 +292,7 @@ impl<'a, W: FnMut(&Burst<'_>)> Worker<'a, W> {
 
 fn report(job: &Job<'_>, sources: &[Source], done: Vec<Done>, usage: Usage) -> Report {
     let elapsed_ns = job.clock.elapsed_ns();
-    let mut ending = Ending {
-        elapsed_ns,
-        usage,
-        empty_ns: 0,
-        span: Span::default(),
-        lost_first_second: 0,
-        bytes_copied: 0,
-    };
+    let mut ending = Ending::of(elapsed_ns, usage);
     let (mut ports, mut stages) = (Vec::new(), Vec::new());
     for (index, (source, worker)) in sources.iter().zip(&done).enumerate() {
         let account = source.port.account();

@@ -56,7 +56,9 @@ pub enum EngineError {
         cause: Loss,
     },
     /// A source whose bursts cannot be held while others are looked at.
-    #[error("{port} lends its packets only once, so it cannot be merged")]
+    #[error(
+        "{port} lends its packets only once, so it cannot be merged: capture it to a file and merge that"
+    )]
     LendsOnce {
         /// The port.
         port: String,

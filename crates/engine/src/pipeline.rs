@@ -118,7 +118,7 @@ impl<'w> Pipeline<'w> {
 
     /// Adds a thread that has `work` look at every burst of `inputs`.
     pub fn work(&mut self, name: &str, inputs: &[Lane], work: impl FnMut(&Burst<'_>) + Send + 'w) {
-        self.add_stage(name, inputs, 0..0, Task::Work(Box::new(work)));
+        self.add_stage(name, inputs, self.lanes..self.lanes, Task::Work(Box::new(work)));
     }
 
     fn add_lanes(&mut self, count: usize) -> std::ops::Range<usize> {
@@ -134,7 +134,7 @@ impl<'w> Pipeline<'w> {
         outputs: std::ops::Range<usize>,
         task: Task<'w>,
     ) {
-        let is_known = inputs.iter().all(|lane| lane.0 < outputs.start.max(self.lanes));
+        let is_known = inputs.iter().all(|lane| lane.0 < outputs.start);
         assert!(is_known && !inputs.is_empty(), "stage {name} reads lanes of this pipeline");
         self.stages.push(Stage { name: name.to_owned(), inputs: inputs.to_vec(), outputs, task });
     }
@@ -278,7 +278,8 @@ fn run_threads<'a, 'w>(
     logs: &mut Logs,
     policy: Policy,
 ) -> Result<Done, EngineError> {
-    let mut writer = |lane: usize| logs.writers[lane].take().expect("one stage fills a lane");
+    let mut writers = std::mem::take(&mut logs.writers);
+    let mut writer = |lane: usize| writers[lane].take().expect("one stage fills a lane");
     let mut sinks: Vec<Box<dyn Port + '_>> = Vec::new();
     for stage in stages {
         sinks.push(match &mut stage.task {
@@ -292,6 +293,8 @@ fn run_threads<'a, 'w>(
     }
     let mut sources = sources.iter_mut().enumerate();
     std::thread::scope(|scope| {
+        // The threads' own: where one cannot be started, those that run find their logs closed.
+        let mut writers = writers;
         let (mut first, mut later) = (Vec::new(), Vec::new());
         let readers = logs.readers.drain(..);
         for (number, (mut sink, readers)) in sinks.into_iter().zip(readers).enumerate() {
@@ -303,7 +306,7 @@ fn run_threads<'a, 'w>(
         }
         for (number, receive) in receivers.iter().enumerate() {
             let hand = sources.by_ref().take(receive.sources.len()).collect();
-            let log = logs.writers[receive.lane].take().expect("one stage fills a lane");
+            let log = writers[receive.lane].take().expect("one stage fills a lane");
             let receiver = Receiver::new(job, number, hand, log, Vec::new());
             first
                 .push(capture::start(scope, job, number, receive.name.clone(), || receiver.run())?);

@@ -69,7 +69,8 @@ pub(crate) struct BalanceArgs {
     pub(crate) lossless: bool,
 
     /// Let through the first SIZE bytes of each flow, both directions together, and count the rest
-    /// as `cut_off`; a flow that was silent for 60 s is a new one
+    /// as `cut_off`; a flow is what --hash tells apart, and one that was silent for 60 s is a new
+    /// one
     #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
     pub(crate) cutoff: Option<usize>,
 

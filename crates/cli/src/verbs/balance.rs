@@ -37,9 +37,11 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
     // Threads of this program, unless others are to do the work.
     let has_workers = args.output.is_some() || args.log.publish.is_none();
     let workers = args.workers.workers();
-    let bytes = args.log.buffer.unwrap_or_else(|| (args.log.bytes() / workers).max(LEAST_BYTES));
+    let logs = if mode == Mode::Share { 1 } else { workers };
+    let bytes = args.log.buffer.unwrap_or_else(|| (args.log.bytes() / logs).max(LEAST_BYTES));
     let count = if has_workers { workers } else { 0 };
-    let placed = common.place(&Workers { count, name: "worker", log_bytes: bytes * workers })?;
+    let log_bytes = bytes.saturating_mul(logs);
+    let placed = common.place(&Workers { count, name: "worker", log_bytes })?;
     let flag = Some(Arc::clone(&stop));
     let ports = OpenOptions { stop: flag, ..common.open_options(hash) };
     let sources = common.open_sources(&ports)?;

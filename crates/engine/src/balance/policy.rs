@@ -5,7 +5,8 @@
 //! ```
 //!
 //! The table is small and forgets: a flow whose place another one takes starts anew, so more than
-//! the cutoff may pass of it, and never less. A flow that was silent for [`IDLE_NS`] is a new one.
+//! the cutoff may pass of it. A flow is a hash: flows that have the same one share what passes. One
+//! that was silent for [`IDLE_NS`] is a new one.
 
 use burstline_log::Packet;
 use burstline_port::{FilterByLink, PortError};

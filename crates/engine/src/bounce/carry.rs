@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use burstline_log::{Burst, Meta, SCRATCH_PACKETS, Scratch};
+use burstline_log::{Burst, SCRATCH_PACKETS, Scratch};
 use burstline_port::{
     Address, Capabilities, Carried, Crossing, Loss, OpenOptions, Port, PortAccount, PortError,
     PortInfo, PortState, Received, Treatment, open_sink, open_source,
@@ -103,9 +103,8 @@ impl Rewritten {
                 self.too_short += 1;
                 continue;
             }
-            let (length, original) = (packet.length() as u32, packet.original_length() as u32);
-            let meta = Meta::new(packet.time_ns(), original, packet.port());
-            self.scratch.push(start as u32, length, &meta);
+            let length = packet.length() as u32;
+            self.scratch.push(start as u32, length, &packet.meta());
             self.bytes_copied += u64::from(length);
         }
         self.scratch.burst(&self.bytes, burst.first_packet())

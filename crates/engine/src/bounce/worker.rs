@@ -85,6 +85,7 @@ impl<'a> Worker<'a> {
 
     pub(super) fn run(mut self) -> Done {
         self.run_until_over();
+        self.finish();
         for index in 0..self.lanes.len() {
             self.end(index);
         }
@@ -154,12 +155,21 @@ impl<'a> Worker<'a> {
         turn
     }
 
-    /// Finishes, drains and closes a lane, whatever has ended it.
+    /// Stops what comes into the lanes: all before one is drained, since a program may be off only
+    /// when the last of its queues has left.
+    fn finish(&mut self) {
+        for lane in &mut self.lanes {
+            if lane.crossing.info().capabilities.can_drain {
+                let finished = lane.crossing.finish();
+                finished.unwrap_or_else(|error| lane.fail(error));
+            }
+        }
+    }
+
+    /// Drains and closes a lane that was finished, whatever has ended it.
     fn end(&mut self, index: usize) {
         let (budget, lane) = (&self.job.budget, &mut self.lanes[index]);
         if lane.crossing.info().capabilities.can_drain {
-            let finished = lane.crossing.finish();
-            finished.unwrap_or_else(|error| lane.fail(error));
             let mut drain = Drain::start();
             while let Grant::Packets(granted) = budget.take(SCRATCH_PACKETS as u64) {
                 let passed = lane.crossing.pass(granted);

@@ -143,7 +143,7 @@ impl<'a> Recorder<'a> {
             self.look_at_losses(now_ns);
             if !is_idle {
                 meter.busy_ns += now_ns - before_ns;
-                self.job.progress.recorded[self.number].store(&self.recorded.total);
+                self.show();
                 continue;
             }
             meter.empty_ns += now_ns - before_ns;
@@ -154,11 +154,18 @@ impl<'a> Recorder<'a> {
             self.wait();
             now_ns = clock::monotonic_ns();
         }
-        self.job.progress.recorded[self.number].store(&self.recorded.total);
+        self.show();
         self.recorded.missed = self.missed();
         self.show_losses();
         self.recorded.cost = meter.end(self.sleeps);
         self.recorded
+    }
+
+    /// Shows what was recorded, if whoever looks asked for so many recorders.
+    fn show(&self) {
+        if let Some(counter) = self.job.progress.recorded.get(self.number) {
+            counter.store(&self.recorded.total);
+        }
     }
 
     /// Records a burst of each log that has one. False if none has.

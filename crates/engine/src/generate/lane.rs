@@ -16,13 +16,13 @@ pub(super) struct Lane {
     lost: Losses,
     tail: Tail,
     is_flushed: bool,
-    /// Its part of a burst.
-    part: Scratch,
 }
 
 /// All of them.
 pub(super) struct Lanes {
     pub(super) all: Vec<Lane>,
+    /// A lane's part of a burst, while it is sent.
+    part: Scratch,
     routes: Routes,
     /// The lane of each port number, once it was asked for.
     known: Box<[Option<usize>; PortTable::MAX_ENTRIES]>,
@@ -37,13 +37,14 @@ impl Lanes {
             lost: Losses::default(),
             tail: Tail::new(),
             is_flushed: true,
-            part: Scratch::new(),
         };
+        let known = Box::new([None; PortTable::MAX_ENTRIES]);
         let all = sinks.into_iter().map(lane).collect();
-        Self { all, routes: routes.clone(), known: Box::new([None; PortTable::MAX_ENTRIES]) }
+        Self { all, part: Scratch::new(), routes: routes.clone(), known }
     }
 
-    /// Gives each sink its part of a burst, in order. Returns how many packets were taken.
+    /// Gives each sink its part of a burst, in order, also those behind one that fails: every
+    /// packet that was lent is in a sink's account. Returns how many packets were taken.
     pub(super) fn send(&mut self, burst: &Burst<'_>, span: &mut Span) -> Result<u64, EngineError> {
         if let [lane] = &mut self.all[..] {
             return lane.send(burst, span);
@@ -52,18 +53,21 @@ impl Lanes {
             let known = &mut self.known[usize::from(packet.port())];
             known.get_or_insert_with(|| self.routes.sink_of(packet.port()));
         }
-        let mut taken = 0;
+        let (mut taken, mut failed) = (0, None);
         for (number, lane) in self.all.iter_mut().enumerate() {
-            let mut part = std::mem::take(&mut lane.part);
             let is_of = |port: u8| self.known[usize::from(port)] == Some(number);
-            let of_lane = part.select(burst, lane.made.packets, |packet| {
+            let of_lane = self.part.select(burst, lane.made.packets, |packet| {
                 is_of(packet.port()).then(|| (u32::MAX, packet.meta()))
             });
-            let sent = if of_lane.is_empty() { Ok(0) } else { lane.send(&of_lane, span) };
-            lane.part = part;
-            taken += sent?;
+            if of_lane.is_empty() {
+                continue;
+            }
+            match lane.send(&of_lane, span) {
+                Ok(sent) => taken += sent,
+                Err(error) => failed = failed.or(Some(error)),
+            }
         }
-        Ok(taken)
+        failed.map_or(Ok(taken), Err)
     }
 
     /// Has every sink send what it holds back.

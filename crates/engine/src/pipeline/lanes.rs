@@ -24,16 +24,16 @@ pub(crate) struct Lanes<'a> {
     /// Whether a full log is waited for.
     is_waiting: bool,
     clock: &'a JobClock<'a>,
-    /// Until when a job that is over waits: monotonic clock.
-    until_ns: Option<u64>,
+    /// Until when a job that is over waits for each log since it last had room: monotonic clock.
+    until_ns: Vec<Option<u64>>,
 }
 
 impl<'a> Lanes<'a> {
     /// Writes into these logs; where one is full, waits for it if `is_waiting`, until some time
     /// after the job is over.
     pub(crate) fn new(writers: Vec<Writer>, is_waiting: bool, clock: &'a JobClock<'a>) -> Self {
-        let refused = vec![0; writers.len()];
-        Self { writers, refused, is_waiting, clock, until_ns: None }
+        let (refused, until_ns) = (vec![0; writers.len()], vec![None; writers.len()]);
+        Self { writers, refused, is_waiting, clock, until_ns }
     }
 
     /// Appends a packet to log `number`. False if it was full, and is.
@@ -63,9 +63,10 @@ impl<'a> Lanes<'a> {
     fn insist(&mut self, number: usize, append: impl Fn(&mut Writer) -> Appended) -> bool {
         // Whoever reads it has to see what there is, in order to let go of it.
         self.publish();
-        while self.is_waiting && self.has_patience() {
+        while self.is_waiting && self.has_patience(number) {
             std::thread::sleep(LOOK_EVERY);
             if append(&mut self.writers[number]) != Appended::Full {
+                self.until_ns[number] = None;
                 return true;
             }
         }
@@ -73,12 +74,12 @@ impl<'a> Lanes<'a> {
         false
     }
 
-    fn has_patience(&mut self) -> bool {
+    fn has_patience(&mut self, number: usize) -> bool {
         let now_ns = clock::monotonic_ns();
         if !self.clock.is_over(now_ns) {
             return true;
         }
-        now_ns < *self.until_ns.get_or_insert(now_ns + PATIENCE_NS)
+        now_ns < *self.until_ns[number].get_or_insert(now_ns + PATIENCE_NS)
     }
 
     /// Makes all packets visible.

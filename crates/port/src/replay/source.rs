@@ -187,10 +187,12 @@ impl Replayer {
     fn take(&mut self, playing: &mut Playing, taken: &mut Scratch) -> Result<PortState, PortError> {
         let lent = playing.port.lend(taken, SCRATCH_PACKETS as u64)?;
         let (state, burst) = (lent.state, lent.burst);
-        for packet in burst.packets() {
+        for (index, packet) in burst.packets().enumerate() {
             let number = usize::from(packet.port());
             while self.places[playing.file].len() <= number {
-                self.enter_interface(playing.file, &playing.table)?;
+                let entered = self.enter_interface(playing.file, &playing.table);
+                // The rest of the burst was taken out of the file and goes nowhere.
+                entered.inspect_err(|_| self.account.in_flight += (burst.len() - index) as u64)?;
             }
             let place = self.places[playing.file][number];
             match place.destination {

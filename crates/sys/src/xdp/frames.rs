@@ -3,12 +3,12 @@
 //! ```text
 //!   FrameMemory  | frame 0 | frame 1 | ... | frame n - 1 |  tail: not the kernel's  |
 //!                   ^          ^
-//!                   Umem       Sender            each knows which frames are its own
+//!                   Umem       Sender    Passage   each knows which frames are its own
 //! ```
 //!
 //! Who may touch a frame is not known here but to its users: [`Umem`](super::Umem) has a bit for
 //! each frame that was received and is held, [`Sender`](super::Sender) a list of those that are
-//! free. Sockets can share the memory by sharing the `Arc` of it: one registers it, and the
+//! free; [`Passage`](super::Passage) believes its rings, and debug builds check. Sockets can share the memory by sharing the `Arc` of it: one registers it, and the
 //! others bind with `XDP_SHARED_UMEM` and that one's descriptor. A frame then moves from one user
 //! to the other by its number.
 

@@ -21,8 +21,8 @@ mod tests;
 
 pub use rule::{AddressMap, Direction, Rule, RuleError, VlanChange};
 
-use crate::checksum::{ipv4_header, renew, sendable, transport_field, updated};
-use crate::headers::{Headers, LinkType, Network, ether_type, parse, protocol};
+use crate::checksum::{renew, sendable, transport_field, updated};
+use crate::headers::{Headers, LinkType, Network, Outcome, ether_type, parse, protocol};
 
 /// Bytes of the two link addresses.
 const ADDRESSES: usize = 12;
@@ -135,10 +135,15 @@ impl Rewrite {
 
 /// Updates the checksums that cover an address.
 fn update_checksums(headers: &Headers, packet: &mut [u8], old: &[u8], new: &[u8]) {
-    if ipv4_header(headers, packet).is_some() {
+    // By I2 the fixed header is there, also where its options are cut off.
+    if headers.network == Network::Ipv4 {
         update(packet, headers.network_offset as usize + 10, |checksum| {
             updated(checksum, old, new)
         });
+    }
+    // What seems to be the transport header then is the network's own.
+    if headers.outcome == Outcome::TruncatedNetwork {
+        return;
     }
     // That of ICMP for IPv4 covers no address; a later fragment has no transport header.
     let Some(at) = transport_field(headers) else { return };

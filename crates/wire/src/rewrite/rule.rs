@@ -116,14 +116,13 @@ impl AddressMap {
         if !is_of || address.len() != self.from.len() {
             return false;
         }
-        let masks = (0..address.len() as u32).map(|at| mask(self.length.saturating_sub(at * 8)));
-        let masks: Vec<u8> = masks.collect();
-        let differs = |at: usize| (address[at] ^ self.from[at]) & masks[at] != 0;
+        let mask_at = |at: usize| mask(self.length.saturating_sub(at as u32 * 8));
+        let differs = |at: usize| (address[at] ^ self.from[at]) & mask_at(at) != 0;
         if (0..address.len()).any(differs) {
             return false;
         }
         for (at, byte) in address.iter_mut().enumerate() {
-            *byte = *byte & !masks[at] | self.to[at] & masks[at];
+            *byte = *byte & !mask_at(at) | self.to[at] & mask_at(at);
         }
         true
     }

@@ -38,6 +38,18 @@ fn addresses_change_with_their_checksums_and_nothing_else() {
 }
 
 #[test]
+fn a_header_that_is_cut_off_in_its_options_changes_in_its_address_and_checksum_only() {
+    for protocol in [6, 17] {
+        let mut packet = UDP[..36].to_vec();
+        (packet[14], packet[23]) = (0x46, protocol);
+        let changed = rewritten(&["ip=198.18.0.0/16=10.2.0.0/16"], &packet);
+        assert_eq!(changed[26..30], [10, 2, 0, 1]);
+        assert_ne!(changed[24..26], packet[24..26]);
+        assert_eq!((&changed[..24], &changed[30..]), (&packet[..24], &packet[30..]));
+    }
+}
+
+#[test]
 fn a_wrong_checksum_stays_wrong_unless_all_are_renewed() {
     let mut wrong = UDP;
     wrong[40] ^= 1;
@@ -107,7 +119,7 @@ proptest! {
         let mut packet = bytes;
         if is_ip && packet.len() > 34 {
             packet[12..14].copy_from_slice(&[8, 0]);
-            packet[14] = 0x45;
+            packet[14] = 0x45 + (packet[15] & 7);
         }
         let there = rewritten(&["ip=0.0.0.0/1=128.0.0.0/1", "vlan=9"], &packet);
         if packet.len() >= 14 && ![0x8100, 0x88a8, 0x9100]

@@ -25,6 +25,9 @@ use crate::view::{self, count_text, rate_text};
 /// Source: IEEE 802.3, 3.1.1 and 4.4.2.
 const LINE_BYTES: u32 = 20;
 
+/// Frames a second that can be sent, as `gen:` takes them.
+const RATES_PPS: std::ops::RangeInclusive<f64> = 0.001..=1e9;
+
 /// Seconds of top speed that the longest burst has. Source: RFC 2544, section 26.4.
 const BURST_SECONDS: f64 = 2.0;
 
@@ -120,6 +123,12 @@ impl Run<'_> {
     fn all(&self, results: &mut Vec<SizeResult>) -> Result<(), Failure> {
         for &size in &self.args.sizes {
             let line_pps = self.link_bits / f64::from((size + LINE_BYTES) * 8);
+            if !RATES_PPS.contains(&line_pps) {
+                return Err(Failure::usage(format!(
+                    "--link: {line_pps:.3} frames of {size} bytes a second fill it, and from 0.001 to \
+                     1G can be sent: say another --link, or leave out {size} in --sizes"
+                )));
+            }
             let mut result = SizeResult { size, line_pps, ..SizeResult::default() };
             let done = self.size(&mut result);
             // What is known of a size that was not finished is worth something.

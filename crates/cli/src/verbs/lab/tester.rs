@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -135,6 +136,14 @@ impl Tester<'_> {
             return Err(error.into());
         }
         let total = &sent.report.total;
+        if total.delivered == 0 && !self.stop.load(Relaxed) {
+            let (tx, size, offered) = (self.tx, load.size, total.offered);
+            return Err(Failure::new(format!(
+                "{tx} sent none of {offered} frames of {size} bytes: is its link up, its MTU {} or \
+                 more, and --trial long enough?",
+                size.saturating_sub(18)
+            )));
+        }
         self.settle(total.delivered, received_before, load.duration);
         let Verdict { flows, duplicates, reordered, corrupted, latency, .. } =
             self.receiver.verifier().verdict(None);

@@ -86,6 +86,14 @@ impl XdpCrossing {
         if is_there { Loss::TxRingFull } else { Loss::LinkDown }
     }
 
+    /// Takes what is in the rx ring, whether the exit has room for it or not.
+    fn move_the_rest(&mut self) -> Result<(), PortError> {
+        while self.move_packets(BATCH, 0)? > 0 {
+            self.passage.recycle()?;
+        }
+        Ok(())
+    }
+
     /// Moves packets from the rx ring to the tx ring, and leaves up to `backlog` where they are if
     /// there is no room. Returns how many it took.
     #[inline]
@@ -224,14 +232,13 @@ impl Crossing for XdpCrossing {
 
     fn close(&mut self) -> Result<(), PortError> {
         let drained = self.drain_exit();
-        if self.passage.in_tx() > 0 {
+        let mut moved = Ok(());
+        if self.passage.in_exit() > 0 || self.exit.is_gone() {
             // What waits for it in the rx ring waits in vain.
-            while self.move_packets(BATCH, 0)? > 0 {
-                self.passage.recycle()?;
-            }
+            moved = self.move_the_rest();
         }
         self.give_up();
-        drained
+        drained.and(moved)
     }
 
     fn carried(&self) -> Carried {

@@ -51,7 +51,7 @@ pub fn open_crossings(
     }
     let only = options.only.compile(&first.to_string(), LinkType::ETHERNET)?;
     let mut passages = Vec::new();
-    for (from, to) in queue_pairs(&ends) {
+    for (from, to) in queue_pairs(&ends)? {
         let pair = [(&*ends[0].settings.interface, from), (&*ends[1].settings.interface, to)];
         passages.extend(Passage::open(pair, is_both, &wanted)?);
     }
@@ -114,12 +114,19 @@ fn passage_options(settings: &Settings) -> PassageOptions {
 }
 
 /// Which queue goes to which.
-fn queue_pairs(ends: &[End<'_>; 2]) -> Vec<(u32, u32)> {
-    match (ends[0].settings.queue, ends[1].settings.queue) {
+fn queue_pairs(ends: &[End<'_>; 2]) -> Result<Vec<(u32, u32)>, PortError> {
+    let queues = ends[0].interface.queues;
+    Ok(match (ends[0].settings.queue, ends[1].settings.queue) {
         (Some(from), to) => vec![(from, to.unwrap_or(from))],
-        (None, Some(to)) if ends[0].interface.queues == 1 => vec![(0, to)],
-        (None, _) => (0..ends[0].interface.queues).map(|queue| (queue, queue)).collect(),
-    }
+        (None, Some(to)) if queues == 1 => vec![(0, to)],
+        (None, Some(to)) => {
+            let name = &ends[0].settings.interface;
+            let reason =
+                format!("{name} has {queues} queues: say which one goes there, xdp:{name}@0");
+            return Err(ends[1].address.bad_value("queue", &to.to_string(), reason).into());
+        }
+        (None, None) => (0..queues).map(|queue| (queue, queue)).collect(),
+    })
 }
 
 impl XdpCrossing {

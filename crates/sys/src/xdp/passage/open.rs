@@ -107,7 +107,7 @@ impl Passage {
         let mut ends = ends[..count].iter().map(open).collect::<Result<Vec<_>, _>>()?;
         let mut rings = Vec::new();
         // SAFETY: a `Passage` drops its rings and sockets before the memory, and so do we on
-        // errors, where the kernel has no frame. Frames are touched only while they are ours (P1).
+        // errors, as `memory` was made first. Frames are touched only while they are ours (P1).
         unsafe { memory.register(ends[0].socket(), &ends[0].interface().link.name) }?;
         for &direction in directions {
             ask(&ends, direction, options)?;
