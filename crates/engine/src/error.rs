@@ -57,7 +57,7 @@ pub enum EngineError {
     },
     /// A source whose bursts cannot be held while others are looked at.
     #[error(
-        "{port} lends its packets only once, so it cannot be merged: capture it to a file and merge that"
+        "{port} lends its packets only once, so it cannot be merged: capture it to a file first"
     )]
     LendsOnce {
         /// The port.

@@ -8,9 +8,10 @@
 //!
 //! Who may touch a frame is not known here but to its users: [`Umem`](super::Umem) has a bit for
 //! each frame that was received and is held, [`Sender`](super::Sender) a list of those that are
-//! free; [`Passage`](super::Passage) believes its rings, and debug builds check. Sockets can share the memory by sharing the `Arc` of it: one registers it, and the
-//! others bind with `XDP_SHARED_UMEM` and that one's descriptor. A frame then moves from one user
-//! to the other by its number.
+//! free; [`Passage`](super::Passage) believes its rings, and debug builds check.
+//! Sockets can share the memory by sharing the `Arc` of it: one registers it, and the others bind
+//! with `XDP_SHARED_UMEM` and that one's descriptor. A frame then moves from one user to the
+//! other by its number.
 
 use std::ptr::NonNull;
 

@@ -125,8 +125,8 @@ impl Run<'_> {
             let line_pps = self.link_bits / f64::from((size + LINE_BYTES) * 8);
             if !RATES_PPS.contains(&line_pps) {
                 return Err(Failure::usage(format!(
-                    "--link: {line_pps:.3} frames of {size} bytes a second fill it, and from 0.001 to \
-                     1G can be sent: say another --link, or leave out {size} in --sizes"
+                    "--link: {line_pps:.3} frames of {size} bytes a second fill it, and from \
+                     0.001 to 1G can be sent: say another --link, or leave {size} out in --sizes"
                 )));
             }
             let mut result = SizeResult { size, line_pps, ..SizeResult::default() };
