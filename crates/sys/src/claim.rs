@@ -65,6 +65,13 @@ impl Claim {
     }
 }
 
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // Closing alone leaves it to a child that was just forked, until that starts its program.
+        let _ = flock(&self.file, FlockOperation::Unlock); // it is closed next in any case
+    }
+}
+
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
