@@ -114,27 +114,10 @@ fn stage_name(index: usize) -> String {
 }
 
 fn run(job: &Job<'_>, crews: Vec<Vec<Lane>>) -> Result<Vec<Done>, EngineError> {
-    std::thread::scope(|scope| {
-        let mut workers = Vec::new();
-        for (index, lanes) in crews.into_iter().enumerate() {
-            let work = move || Worker::new(job, index, lanes).map(Worker::run);
-            match job::spawn(scope, &stage_name(index), work) {
-                Ok(worker) => workers.push(worker),
-                Err(error) => {
-                    job.clock.break_off();
-                    return Err(error);
-                }
-            }
-        }
-        // Only now: a thread begins with the rights of the one that starts it.
-        let given_up = job.threads.drop_privileges().inspect_err(|_| job.clock.break_off());
-        let done = workers.into_iter().map(|worker| match worker.join() {
-            Ok(done) => done,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        let done = done.collect::<Result<_, _>>();
-        given_up.and(done)
-    })
+    let works = crews.into_iter().enumerate().map(|(index, lanes)| {
+        (stage_name(index), move || Worker::new(job, index, lanes).map(Worker::run))
+    });
+    job::run_each(job.threads, &job.clock, works)
 }
 
 fn conclude(job: &Job<'_>, done: Vec<Done>, usage: Usage) -> Bounced {

@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use burstline_sys::clock;
 
+/// How often losses are shown while a job runs, in ns.
+const LOSSES_EVERY_NS: u64 = 100_000_000;
+
 /// One second: what `lost_first_second` is about.
 pub(crate) const SECOND_NS: u64 = 1_000_000_000;
 
@@ -83,5 +86,40 @@ impl Drain {
             std::thread::sleep(DRAIN_NAP);
         }
         now_ns < self.until_ns
+    }
+}
+
+/// When losses are to be looked at, and how many there were in the first second.
+pub(crate) struct LossWatch {
+    start_ns: u64,
+    shown_ns: u64,
+    first_second: Option<u64>,
+}
+
+impl LossWatch {
+    /// For a job that began at `start_ns`.
+    pub(crate) fn new(start_ns: u64) -> Self {
+        Self { start_ns, shown_ns: start_ns, first_second: None }
+    }
+
+    /// Whether it is time to look again; true once for each time.
+    pub(crate) fn is_due(&mut self, now_ns: u64) -> bool {
+        let is_due = now_ns - self.shown_ns >= LOSSES_EVERY_NS;
+        if is_due {
+            self.shown_ns = now_ns;
+        }
+        is_due
+    }
+
+    /// So many were `lost` by now.
+    pub(crate) fn saw(&mut self, lost: u64, now_ns: u64) {
+        if self.first_second.is_none() && now_ns - self.start_ns >= SECOND_NS {
+            self.first_second = Some(lost);
+        }
+    }
+
+    /// Lost in the first second: of a job that did not last as long, all that were `lost`.
+    pub(crate) fn first_second_or(&self, lost: u64) -> u64 {
+        self.first_second.unwrap_or(lost)
     }
 }

@@ -113,28 +113,10 @@ fn run<W: FnMut(&Burst<'_>) + Send>(
     sources: &mut [Source],
     works: Vec<W>,
 ) -> Result<Vec<Done>, EngineError> {
-    std::thread::scope(|scope| {
-        let mut workers = Vec::new();
-        for (index, (source, work)) in sources.iter_mut().zip(works).enumerate() {
-            let name = stage_name(index);
-            let work = move || Worker::new(job, index, source, work)?.run();
-            match job::spawn(scope, &name, work) {
-                Ok(worker) => workers.push(worker),
-                Err(error) => {
-                    job.clock.break_off();
-                    return Err(error);
-                }
-            }
-        }
-        // Only now: a thread begins with the rights of the one that starts it.
-        let given_up = job.threads.drop_privileges().inspect_err(|_| job.clock.break_off());
-        let done = workers.into_iter().map(|worker| match worker.join() {
-            Ok(done) => done,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        let done = done.collect::<Result<_, _>>();
-        given_up.and(done)
-    })
+    let works = sources.iter_mut().zip(works).enumerate().map(|(index, (source, work))| {
+        (stage_name(index), move || Worker::new(job, index, source, work)?.run())
+    });
+    job::run_each(job.threads, &job.clock, works)
 }
 
 struct Worker<'a, W> {

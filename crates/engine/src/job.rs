@@ -12,6 +12,7 @@ use burstline_sys::stack;
 use burstline_sys::topology::Topology;
 
 use crate::EngineError;
+use crate::clock::JobClock;
 use crate::report::ThreadPlace;
 use crate::waiting::PollMode;
 
@@ -163,6 +164,29 @@ impl Threads {
             false => privileges::drop_all_capabilities().map_err(EngineError::Privileges),
         }
     }
+}
+
+/// Runs each of `works` on a thread of its name, to its end. What goes wrong with one is the
+/// result; the job is broken off where a thread cannot be started or rights not be given up.
+pub(crate) fn run_each<T: Send, W: FnOnce() -> Result<T, EngineError> + Send>(
+    threads: &Threads,
+    clock: &JobClock<'_>,
+    works: impl Iterator<Item = (String, W)>,
+) -> Result<Vec<T>, EngineError> {
+    thread::scope(|scope| {
+        let mut workers = Vec::new();
+        for (name, work) in works {
+            workers.push(spawn(scope, &name, work).inspect_err(|_| clock.break_off())?);
+        }
+        // Only now: a thread begins with the rights of the one that starts it.
+        let given_up = threads.drop_privileges().inspect_err(|_| clock.break_off());
+        let done = workers.into_iter().map(|worker| match worker.join() {
+            Ok(done) => done,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        let done = done.collect::<Result<_, _>>();
+        given_up.and(done)
+    })
 }
 
 /// Starts a named thread of a job.

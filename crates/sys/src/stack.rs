@@ -8,11 +8,16 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::time::Duration;
 
 use crate::memory::NodeId;
 use crate::memory::placement::{nodes_of, set_policy};
 
 const PAGE_BYTES: usize = 4096;
+
+/// How often pages that did not come along are asked again. The kernel leaves out a page that
+/// somebody else holds for a moment (reclaim, a scan for huge pages), and says nothing of it.
+const MOVES: u32 = 5;
 
 /// Pages that are elsewhere come along. Source: `MPOL_MF_MOVE`, include/uapi/linux/mempolicy.h.
 const MOVE: libc::c_int = 1 << 1;
@@ -20,14 +25,25 @@ const MOVE: libc::c_int = 1 << 1;
 /// Moves the stack of the calling thread to `node`, and has it grow there while there is room. Not
 /// for the main thread, whose stack is not all mapped.
 ///
-/// Cost: some microseconds, and the copying of the pages that were touched.
+/// Cost: some microseconds, and the copying of the pages that were touched; some milliseconds where
+/// pages do not come at once.
 ///
 /// # Errors
 /// What mbind(2) says; `EINVAL` if there is no such node.
 pub fn move_to(node: NodeId) -> io::Result<()> {
     let (start, bytes) = range()?;
     // Preferred, not bound: a thread whose node is full shall go on, and the report says where.
-    set_policy(start, bytes, libc::MPOL_PREFERRED, node, MOVE)
+    let moved = || set_policy(start, bytes, libc::MPOL_PREFERRED, node, MOVE);
+    moved()?;
+    for again in 1..MOVES {
+        // Where the kernel does not say where pages are, once has to be enough.
+        if nodes().map_or(true, |nodes| nodes.keys().all(|&at| at == node)) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(u64::from(again)));
+        moved()?;
+    }
+    Ok(())
 }
 
 /// How many pages of the calling thread's stack are on which node, among those touched so far.

@@ -15,7 +15,7 @@ use burstline_sys::clock;
 
 use super::receive::Took;
 use super::{Job, LogCounts};
-use crate::clock::{Drain, SECOND_NS};
+use crate::clock::{Drain, LossWatch};
 use crate::job::{Owners, Source};
 use crate::merge::order::{self, Lane, Pick, Stop, interleave};
 use crate::merge::tree::{Key, LoserTree};
@@ -33,9 +33,6 @@ pub(super) const STAGE: &str = "merge";
 /// Packets put in order before they are copied: their times, and what is copied of them, stay in
 /// the first cache level. All are published at once.
 const CHUNK: usize = 512;
-
-/// How often the sources' losses are shown while the job runs, in ns.
-const LOSSES_EVERY_NS: u64 = 100_000_000;
 
 /// What a merging thread brings home besides what every receive thread does.
 pub(super) struct Merged {
@@ -68,8 +65,7 @@ pub(super) struct Merger<'a> {
     /// Polls since something was found or copied.
     fruitless: usize,
     errors: Vec<EngineError>,
-    lost_first_second: Option<u64>,
-    losses_shown_ns: u64,
+    losses: LossWatch,
 }
 
 /// What came of a step.
@@ -125,8 +121,7 @@ impl<'a> Merger<'a> {
             waiter: Waiter::new(job.options.threads.poll, clock::monotonic_ns()),
             fruitless: 0,
             errors: Vec::new(),
-            lost_first_second: None,
-            losses_shown_ns: job.clock.start_ns,
+            losses: LossWatch::new(job.clock.start_ns),
         }
     }
 
@@ -170,7 +165,7 @@ impl<'a> Merger<'a> {
             log,
             cost: meter.end(self.waiter.sleeps()),
             lost,
-            lost_first_second: self.lost_first_second.unwrap_or(lost),
+            lost_first_second: self.losses.first_second_or(lost),
             errors: self.errors,
             merged: Some(merged),
         }
@@ -320,13 +315,9 @@ impl<'a> Merger<'a> {
     }
 
     fn look_at_losses(&mut self, now_ns: u64) {
-        if now_ns - self.losses_shown_ns < LOSSES_EVERY_NS {
-            return;
-        }
-        self.losses_shown_ns = now_ns;
-        let lost = self.show_losses();
-        if self.lost_first_second.is_none() && now_ns - self.job.clock.start_ns >= SECOND_NS {
-            self.lost_first_second = Some(lost);
+        if self.losses.is_due(now_ns) {
+            let lost = self.show_losses();
+            self.losses.saw(lost, now_ns);
         }
     }
 

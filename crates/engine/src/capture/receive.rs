@@ -10,7 +10,7 @@ use super::merge::Merged;
 use super::{Job, LogCounts};
 use crate::EngineError;
 use crate::budget::Grant;
-use crate::clock::{Drain, SECOND_NS};
+use crate::clock::{Drain, LossWatch};
 use crate::job::{Owners, Source};
 use crate::stage::{StageCost, StageMeter};
 use crate::tally::Tally;
@@ -19,9 +19,6 @@ use crate::waiting::Waiter;
 /// Packets taken from one source before the next has its turn: at 60 bytes a quarter of the
 /// default segment.
 const RECEIVE_BUDGET: u64 = 1024;
-
-/// How often the sources' losses are shown while the job runs, in ns.
-const LOSSES_EVERY_NS: u64 = 100_000_000;
 
 /// What a receive thread fills: its log, or several.
 pub(crate) trait Intake: Send {
@@ -102,8 +99,7 @@ pub(crate) struct Receiver<'a, I = Writer> {
     waiter: Waiter,
     is_limit_reached: bool,
     errors: Vec<EngineError>,
-    lost_first_second: Option<u64>,
-    losses_shown_ns: u64,
+    losses: LossWatch,
 }
 
 /// What came of one round over the sources.
@@ -138,8 +134,7 @@ impl<'a, I: Intake> Receiver<'a, I> {
             waiter: Waiter::new(job.options.threads.poll, clock::monotonic_ns()),
             is_limit_reached: false,
             errors: Vec::new(),
-            lost_first_second: None,
-            losses_shown_ns: job.clock.start_ns,
+            losses: LossWatch::new(job.clock.start_ns),
         }
     }
 
@@ -171,7 +166,7 @@ impl<'a, I: Intake> Receiver<'a, I> {
             log: self.writer.statistics(),
             cost: meter.end(self.waiter.sleeps()),
             lost,
-            lost_first_second: self.lost_first_second.unwrap_or(lost),
+            lost_first_second: self.losses.first_second_or(lost),
             errors: self.errors,
             merged: None,
         };
@@ -271,13 +266,9 @@ impl<'a, I: Intake> Receiver<'a, I> {
     }
 
     fn look_at_losses(&mut self, now_ns: u64) {
-        if now_ns - self.losses_shown_ns < LOSSES_EVERY_NS {
-            return;
-        }
-        self.losses_shown_ns = now_ns;
-        let lost = self.show_losses();
-        if self.lost_first_second.is_none() && now_ns - self.job.clock.start_ns >= SECOND_NS {
-            self.lost_first_second = Some(lost);
+        if self.losses.is_due(now_ns) {
+            let lost = self.show_losses();
+            self.losses.saw(lost, now_ns);
         }
     }
 
