@@ -46,6 +46,7 @@ pub mod futex;
 pub mod inject;
 pub mod inode;
 pub mod limits;
+pub mod links;
 pub mod machine;
 pub mod memory;
 pub mod mounts;

@@ -14,6 +14,7 @@ mod latency;
 mod merge;
 mod send;
 mod sharing;
+mod sharing_live;
 mod startup;
 mod xdp_receive;
 
@@ -75,6 +76,7 @@ pub fn all() -> Vec<Entry> {
         Entry { name: "share-readers-4", measure: sharing::readers::<4> },
         Entry { name: "share-readers-1-copy", measure: sharing::readers_of_copies::<1> },
         Entry { name: "share-readers-4-copy", measure: sharing::readers_of_copies::<4> },
+        Entry { name: "share-readers-4-live", measure: sharing_live::measure },
         Entry { name: "stopped-reader", measure: sharing::stopped },
         Entry { name: "merge-4x64", measure: merge::measure },
         Entry { name: "merge-4x64-bursts", measure: merge::measure },
@@ -99,7 +101,14 @@ pub fn all() -> Vec<Entry> {
         Entry { name: "generate-xdp-testpmd", measure: send::xdp },
         Entry { name: "generate-afpacket-trafgen", measure: send::afpacket },
         Entry { name: "inject-64", measure: inject::measure },
-        Entry { name: "startup-loss", measure: startup::measure },
+        Entry {
+            name: "startup-loss-adaptive",
+            measure: |context, name| startup::measure(context, name, "adaptive"),
+        },
+        Entry {
+            name: "startup-loss-busy",
+            measure: |context, name| startup::measure(context, name, "busy"),
+        },
     ]
 }
 

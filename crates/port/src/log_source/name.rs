@@ -4,12 +4,15 @@
 //! all start at one moment, and the others find their readers here, of every writer in turn: a port
 //! that is slow passes over none. Logs for which there is no port are let go at once, since a
 //! lossless reader that never reads would hold their writer up; and that is told.
+//!
+//! A writer that was stopped just as it was found answers nobody, and whoever asks it waits for
+//! seconds: so the next one is looked for by a thread of its own.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use burstline_log::Start;
@@ -52,8 +55,14 @@ struct Now {
     logs: usize,
     /// By port: what it has not fetched, the oldest writer's first.
     readers: Vec<VecDeque<Taken>>,
+    /// When a look for the next writer last began.
     looked: Instant,
+    /// The look that is under way.
+    look: Option<JoinHandle<Found>>,
 }
+
+/// What a look has found: a writer, and readers of its logs.
+type Found = Result<(Arc<WriterLink>, Vec<Taken>), ShareError>;
 
 impl Name {
     /// Attaches to every log that is asked for; waits for the publisher as long as it is told to,
@@ -83,28 +92,23 @@ impl Name {
         let config = AttachConfig { start: Start::Oldest, ..config };
         let (logs, looked) = (readers.len(), Instant::now());
         let kept = readers.iter().map(|_| VecDeque::new()).collect();
-        let now = Mutex::new(Now { link, logs, readers: kept, looked });
+        let now = Mutex::new(Now { link, logs, readers: kept, looked, look: None });
         Ok((Arc::new(Self { config, now }), readers))
     }
 
     /// Looks for the writer after `epoch`, for port `index`, now and then. Cost: a lock; ten times
-    /// a second some system calls.
+    /// a second a thread that makes some system calls.
     pub(super) fn next(&self, index: usize, epoch: u64) -> Next {
         let mut now = self.lock();
         // Where the newest writer has no log for this port, the one after it may have.
         let has_read_all = |now: &Now| now.link.epoch() == epoch || now.link.is_gone();
         if now.readers[index].is_empty() && has_read_all(&now) {
-            if now.looked.elapsed() < LOOK_EVERY {
-                return Next::Nobody;
-            }
-            now.looked = Instant::now();
-            let path = now.link.path().to_string_lossy().into_owned();
-            match attach(&path, &self.config) {
+            match now.look(&self.config) {
+                None | Some(Err(ShareError::Absent { .. })) => return Next::Nobody,
                 // He that has ended is still there for a moment.
-                Ok((link, _)) if link.epoch() == now.link.epoch() => return Next::Nobody,
-                Ok((link, readers)) => now.meet(link, readers),
-                Err(ShareError::Absent { .. }) => return Next::Nobody,
-                Err(error) => return Next::Refused(error.to_string()),
+                Some(Ok((link, _))) if link.epoch() == now.link.epoch() => return Next::Nobody,
+                Some(Ok((link, readers))) => now.meet(link, readers),
+                Some(Err(error)) => return Next::Refused(error.to_string()),
             }
         }
         match now.readers[index].pop_front() {
@@ -122,6 +126,24 @@ impl Name {
 }
 
 impl Now {
+    /// Begins a look for the next writer, if it is time for one, and returns what the last one has
+    /// found, once. `None`: nothing yet.
+    fn look(&mut self, config: &AttachConfig) -> Option<Found> {
+        if self.look.as_ref().is_some_and(JoinHandle::is_finished) {
+            let found = self.look.take()?.join();
+            return Some(found.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        if self.look.is_none() && self.looked.elapsed() >= LOOK_EVERY {
+            self.looked = Instant::now();
+            let path = self.link.path().to_string_lossy().into_owned();
+            let config = *config;
+            let look = thread::Builder::new().name("next writer".to_owned());
+            // Where no thread is to be had, the next time.
+            self.look = look.spawn(move || attach(&path, &config)).ok();
+        }
+        None
+    }
+
     /// Keeps the readers of another writer until they are fetched.
     fn meet(&mut self, link: Arc<WriterLink>, readers: Vec<Taken>) {
         (self.link, self.logs) = (link, readers.len());
@@ -133,7 +155,7 @@ impl Now {
 }
 
 /// Attaches to the logs of a name. One with a slash in it is looked for nowhere else.
-fn attach(name: &str, config: &AttachConfig) -> Result<(Arc<WriterLink>, Vec<Taken>), ShareError> {
+fn attach(name: &str, config: &AttachConfig) -> Found {
     let (feeds, link) = Feed::attach(name, config)?;
     let taken = |feed| Taken { feed, link: Arc::clone(&link), unread_logs: 0 };
     let readers = feeds.into_iter().map(taken).collect();

@@ -1,10 +1,11 @@
-//! What must not be taken by accident: the interface that the host itself lives on.
+//! What must not be taken by accident: the interface that the host itself lives on, or one that
+//! carries it: a port of its bridge or bond, what its VLANs are on.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use burstline_sys::afpacket::Interface;
-use burstline_sys::xdp;
+use burstline_sys::{links, xdp};
 
 use crate::{Address, PortError};
 
@@ -18,30 +19,33 @@ const ESTABLISHED: &str = "01";
 const SSH: u16 = 22;
 
 /// Refuses the loopback, and an interface that packets of the default route, or of somebody's
-/// login, come in by.
+/// login, come in by, itself or what is on it.
 ///
 /// # Errors
 /// [`PortError::WouldSteal`] with the reason.
 pub(super) fn refuse_the_hosts_own(link: &Interface, address: &Address) -> Result<(), PortError> {
-    let interface = &link.name;
     let refuse = |reason: String| {
-        Err(PortError::WouldSteal {
-            interface: interface.to_owned(),
-            reason,
-            port: address.to_string(),
-        })
+        let (interface, port) = (link.name.clone(), address.to_string());
+        Err(PortError::WouldSteal { interface, reason, port })
     };
     if link.hardware_type == LOOPBACK {
         return refuse("its own programs talk through it".to_owned());
     }
-    if default_routes().iter().any(|name| name == interface) {
-        return refuse("the default route leads through it".to_owned());
+    let carried = links::carried_by(&link.name);
+    let on_it = |name: &str| match name == link.name {
+        true => String::new(),
+        false => format!(", by {name} that is on it"),
+    };
+    if let Some(name) = default_routes().iter().find(|&name| carried.contains(name)) {
+        return refuse(format!("the default route leads through it{}", on_it(name)));
     }
     let logins = login_addresses();
     let ours = xdp::addresses();
-    let login = ours.iter().find(|(name, address)| name == interface && logins.contains(address));
+    let login = ours.iter().find(|(name, at)| carried.contains(name) && logins.contains(at));
     match login {
-        Some((_, address)) => refuse(format!("somebody is logged in by SSH to its {address}")),
+        Some((name, at)) => {
+            refuse(format!("somebody is logged in by SSH to its {at}{}", on_it(name)))
+        }
         None => Ok(()),
     }
 }

@@ -6,6 +6,7 @@ use burstline_log::{Appended, Ending, Log, LogConfig, Meta, Scratch, Writer};
 use burstline_port::{Port, PortState, PortTable, open_sources};
 use burstline_share::{LosslessReaders, PublishConfig, Publisher};
 use burstline_sys::memory::PageChoice;
+use burstline_sys::seqpacket::SeqPacket;
 use burstline_wire::headers::LinkType;
 
 use crate::backends::options;
@@ -109,6 +110,32 @@ fn logs_that_only_the_next_writer_has_are_told_and_hold_nobody_up() {
     assert_eq!(writers[1].statistics().full, 0);
     writers.remove(0).finish(Ending::Final);
     assert!(read(port, |_| false));
+}
+
+#[test]
+fn a_next_writer_that_answers_nobody_delays_nothing() {
+    let folder = Folder::new();
+    let path = folder.path("tap");
+    let name = path.display().to_string();
+    let (publisher, mut writers) = publish(&name, 1);
+    let mut ports = ports(&name);
+    append(&mut writers[0], 5);
+    writers.remove(0).finish(Ending::Stopped);
+    drop(publisher);
+    let port = &mut *ports[0];
+    assert!(!read(port, |port| port.account().writer_down == 1));
+
+    let _ = std::fs::remove_file(&path);
+    let silent = SeqPacket::bind(&path).unwrap();
+    silent.listen(1).unwrap();
+    let caller = std::thread::spawn(move || silent.accept().map(|call| (silent, call)).unwrap());
+    assert!(!read(port, |_| caller.is_finished()));
+    // Somebody waits for its answer; the port does not.
+    port.finish().unwrap();
+    assert!(read(port, |_| false));
+    let notes = port.account().notes;
+    assert!(!notes.iter().any(|note| note.contains("answer")), "{notes:?}");
+    drop(caller.join().unwrap());
 }
 
 #[test]

@@ -43,3 +43,20 @@ fn an_interface_with_a_login_is_refused() {
     check_refused(&bed, "somebody is logged in by SSH to its 10.77.0.2");
     drop((client, server));
 }
+
+#[test]
+fn what_carries_the_default_route_is_refused() {
+    let Some(bed) = bed_or_skip("what_carries_the_default_route_is_refused") else { return };
+    let ip = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        bed.far.command("ip", &words).unwrap();
+    };
+    ip("link add br0 type bridge");
+    ip("link set br0 up");
+    drop(try_open(&bed.far, &format!("xdp:{FAR}"), OpenOptions::default()).unwrap());
+    ip(&format!("link set {FAR} master br0"));
+    ip("address add 10.78.0.1/24 dev br0");
+    drop(try_open(&bed.far, &format!("xdp:{FAR}"), OpenOptions::default()).unwrap());
+    ip("route add default via 10.78.0.2");
+    check_refused(&bed, "the default route leads through it, by br0 that is on it");
+}
