@@ -28,6 +28,7 @@
 //! - N2: nothing that the wire brings, and no setting that [`Settings::check`] lets pass, panics.
 
 mod card;
+mod carousel;
 mod counters;
 pub mod descriptor;
 mod device;
@@ -44,6 +45,7 @@ mod trace;
 mod wire;
 
 pub use card::{Assembly, Card, CardError, Room, Sending, Transmit};
+pub use carousel::Carousel;
 pub use counters::ReceiveCounts;
 pub use device::Device;
 pub use driver::{LogTransmitter, Part, Receiver, Scattered, Transmitter};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use burstline_log::{Burst, Reader, Scratch};
+use burstline_log::{Burst, Reader, SCRATCH_PACKETS, Scratch};
 use burstline_sys::clock;
 
 use super::Scattered;
@@ -52,7 +52,7 @@ impl Receiver {
             }
             Way::Log(reader) => {
                 scratch.clear();
-                let packets = reader.take_up_to(budget);
+                let packets = reader.take_up_to(budget.min(SCRATCH_PACKETS as u64));
                 self.taken += packets;
                 if let Some(trace) = self.trace.take_if(|_| packets > 0) {
                     tell(packets, &trace);
@@ -75,9 +75,10 @@ impl Receiver {
         self.shown.read()
     }
 
-    /// Packets that the device has, or has delivered and nobody taken, by its own counts.
+    /// Packets that the device has, or has delivered and nobody taken, by its own counts. It shows
+    /// those a moment after its packets, so that some may be taken that are in the FIFO by them.
     pub fn in_flight(&self, counts: &ReceiveCounts) -> u64 {
-        counts.in_fifo + counts.delivered.saturating_sub(self.taken)
+        (counts.in_fifo + counts.delivered).saturating_sub(self.taken)
     }
 
     /// Whether there will be no more packets.

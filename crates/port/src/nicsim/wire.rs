@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use burstline_log::{Meta, SCRATCH_PACKETS, Scratch};
-use burstline_nicsim::{Arrived, Wire, WireState};
+use burstline_log::{Meta, Scratch};
+use burstline_nicsim::{Arrived, Carousel, Wire, WireState};
 
 use super::settings::Plug;
 use crate::{OpenOptions, Port, PortError, PortState, open_sink, open_source};
@@ -35,15 +35,7 @@ pub(super) struct Cable {
 enum Near {
     Nowhere,
     Port { port: Box<dyn Port>, scratch: Scratch },
-    Loop(Loop),
-}
-
-/// Frames that go round and round.
-struct Loop {
-    bytes: Vec<u8>,
-    frames: Vec<(u32, u32)>,
-    next: usize,
-    scratch: Scratch,
+    Loop(Carousel),
 }
 
 impl Cable {
@@ -52,7 +44,7 @@ impl Cable {
         let port = open_source(&plug.source, &inner(options))?;
         let near = match plug.looped {
             None => Near::Port { port, scratch: Scratch::new() },
-            Some(frames) => Near::Loop(Loop::fill(port, frames)?),
+            Some(frames) => Near::Loop(fill(port, frames)?),
         };
         let (mut cable, _) = Self::sending(plug, options)?;
         cable.near = near;
@@ -102,34 +94,17 @@ fn inner(options: &OpenOptions) -> OpenOptions {
     }
 }
 
-impl Loop {
-    fn fill(mut port: Box<dyn Port>, frames: u64) -> Result<Self, PortError> {
-        let (mut bytes, mut list, mut scratch) = (Vec::new(), Vec::new(), Scratch::new());
-        while (list.len() as u64) < frames {
-            let lent = port.lend(&mut scratch, frames - list.len() as u64)?;
-            for packet in lent.burst.packets() {
-                list.push((bytes.len() as u32, packet.length() as u32));
-                bytes.extend_from_slice(packet.bytes());
-                bytes.resize(bytes.len().next_multiple_of(16), 0);
-            }
-            if lent.state == PortState::Ended {
-                break;
-            }
+/// Takes so many frames of a port, to go round and round.
+fn fill(mut port: Box<dyn Port>, frames: u64) -> Result<Carousel, PortError> {
+    let (mut list, mut scratch) = (Vec::new(), Scratch::new());
+    while (list.len() as u64) < frames {
+        let lent = port.lend(&mut scratch, frames - list.len() as u64)?;
+        list.extend(lent.burst.packets().map(|packet| packet.bytes().to_vec()));
+        if lent.state == PortState::Ended {
+            break;
         }
-        Ok(Self { bytes, frames: list, next: 0, scratch })
     }
-
-    fn arrive(&mut self, budget: u64) -> Arrived<'_> {
-        self.scratch.clear();
-        let budget = (budget as usize).min(SCRATCH_PACKETS);
-        while self.scratch.len() < budget && !self.frames.is_empty() {
-            let (at, length) = self.frames[self.next];
-            self.next = if self.next + 1 == self.frames.len() { 0 } else { self.next + 1 };
-            self.scratch.push(at, length, &Meta::new(0, length, 0));
-        }
-        let state = if self.frames.is_empty() { WireState::Ended } else { WireState::Busy };
-        Arrived { frames: self.scratch.burst(&self.bytes, 0), state }
-    }
+    Ok(Carousel::new(list.iter().map(|frame| &frame[..])))
 }
 
 impl Wire for Cable {
