@@ -189,7 +189,7 @@ pub enum Transmit {
     /// By descriptors.
     Ring(Transmitter),
     /// By log.
-    Log(LogTransmitter),
+    Log(Box<LogTransmitter>),
 }
 
 /// A device and its drivers.
@@ -298,8 +298,10 @@ impl Parts<'_> {
         let Settings { ring, buffer, .. } = *self.settings;
         match (sending, copies, memory) {
             (Sending::Nothing, ..) => (Transmit::Nothing, None),
-            (Sending::Log(reader), ..) => self.send_log(*reader, None),
-            (Sending::Copies, Some((_, writer, reader)), _) => self.send_log(reader, Some(writer)),
+            (Sending::Log(reader), ..) => self.send_log(reader, None),
+            (Sending::Copies, Some((_, writer, reader)), _) => {
+                self.send_log(Box::new(reader), Some(writer))
+            }
             (Sending::Copies, None, Some(memory)) => {
                 self.send_ring(ring, memory, own_send.map(|start| (start, buffer)))
             }
@@ -322,12 +324,13 @@ impl Parts<'_> {
         (Transmit::Ring(driver), Some(sender))
     }
 
-    fn send_log(&self, reader: Reader, writer: Option<Writer>) -> (Transmit, Option<Sender>) {
+    fn send_log(&self, reader: Box<Reader>, writer: Option<Writer>) -> (Transmit, Option<Sender>) {
         let (pointers, trace) = (Arc::new(Pointers::default()), self.trace.cloned());
         let line = self.settings.line_bits_per_s;
         let sender = Sender::log(reader, Arc::clone(&pointers), line, trace.clone());
         let control = Arc::clone(self.control);
-        (Transmit::Log(LogTransmitter::new(writer, pointers, control, trace)), Some(sender))
+        let driver = LogTransmitter::new(writer, pointers, control, trace);
+        (Transmit::Log(Box::new(driver)), Some(sender))
     }
 }
 

@@ -38,7 +38,8 @@ mod line;
 mod memory;
 mod meter;
 pub mod pcie;
-mod ring;
+#[doc(hidden)]
+pub mod ring;
 pub mod rss;
 mod settings;
 mod trace;

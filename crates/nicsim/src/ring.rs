@@ -15,7 +15,10 @@
 //! - E3, `head`: device to driver: packets of transmit descriptors below it are read.
 //! - E4, `epoch` and `acknowledged`: a device that restarts, and the driver that has begun anew.
 
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+#[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::descriptor::Words;
@@ -23,25 +26,25 @@ use crate::descriptor::Words;
 /// One descriptor, which both sides write.
 #[repr(C, align(16))]
 #[derive(Default)]
-pub(crate) struct Slot([AtomicU64; 2]);
+pub struct Slot([AtomicU64; 2]);
 
 impl Slot {
     /// For whose turn it is. Seen by the other side with `second`'s release, or with the tail's.
     #[inline]
-    pub(crate) fn store(&self, words: Words) {
+    pub fn store(&self, words: Words) {
         self.0[0].store(words[0], Relaxed); // before the release below
         self.0[1].store(words[1], Release); // E2; to the device, the tail's release is what counts
     }
 
     /// The second word, and all that was written before it.
     #[inline]
-    pub(crate) fn second(&self) -> u64 {
+    pub fn second(&self) -> u64 {
         self.0[1].load(Acquire) // E2
     }
 
     /// Both words, after something else has said that they are there: the tail, or `second`.
     #[inline]
-    pub(crate) fn words(&self) -> Words {
+    pub fn words(&self) -> Words {
         [self.0[0].load(Relaxed), self.0[1].load(Relaxed)]
     }
 }
@@ -49,36 +52,38 @@ impl Slot {
 /// A register with a cache line of its own, two with the neighbour that is fetched with it.
 #[repr(align(128))]
 #[derive(Default)]
-pub(crate) struct Register(AtomicU32);
+pub struct Register(AtomicU32);
 
 impl Register {
+    /// What it holds, and all that was written before that.
     #[inline]
-    pub(crate) fn read(&self) -> u32 {
+    pub fn read(&self) -> u32 {
         self.0.load(Acquire) // E1, E3 or E4
     }
 
+    /// Shows `value`, and all that was written before.
     #[inline]
-    pub(crate) fn write(&self, value: u32) {
+    pub fn write(&self, value: u32) {
         self.0.store(value, Release); // E1, E3 or E4
     }
 }
 
 /// Descriptors and registers of one queue in one direction.
-pub(crate) struct Ring {
+pub struct Ring {
     slots: Box<[Slot]>,
     /// Written by the driver: the doorbell.
-    pub(crate) tail: Register,
+    pub tail: Register,
     /// Written by the device.
-    pub(crate) head: Register,
+    pub head: Register,
     /// Counts the device's restarts; written by the device.
-    pub(crate) epoch: Register,
+    pub epoch: Register,
     /// The restart that the driver has begun anew after.
-    pub(crate) acknowledged: Register,
+    pub acknowledged: Register,
 }
 
 impl Ring {
     /// Of `slots` descriptors, a power of two.
-    pub(crate) fn new(slots: u32) -> Self {
+    pub fn new(slots: u32) -> Self {
         assert!(slots.is_power_of_two(), "{slots} descriptors");
         Self {
             slots: (0..slots).map(|_| Slot::default()).collect(),
@@ -89,14 +94,16 @@ impl Ring {
         }
     }
 
+    /// How many descriptors it has.
     #[inline]
-    pub(crate) fn len(&self) -> u32 {
+    #[allow(clippy::len_without_is_empty, reason = "a ring has at least one")]
+    pub fn len(&self) -> u32 {
         self.slots.len() as u32
     }
 
     /// The descriptor at a position that counts up for ever.
     #[inline]
-    pub(crate) fn slot(&self, position: u32) -> &Slot {
+    pub fn slot(&self, position: u32) -> &Slot {
         &self.slots[position as usize & (self.slots.len() - 1)]
     }
 }

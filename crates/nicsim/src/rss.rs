@@ -47,8 +47,10 @@ mod tests {
 
     use super::*;
 
+    type Vector = ([u8; 4], u16, [u8; 4], u16, u32);
+
     /// Microsoft, "Verifying the RSS Hash Calculation", IPv4: destination, source, with ports.
-    const VECTORS: [([u8; 4], u16, [u8; 4], u16, u32); 5] = [
+    const VECTORS: [Vector; 5] = [
         ([161, 142, 100, 80], 1766, [66, 9, 149, 187], 2794, 0x51cc_c178),
         ([65, 69, 140, 83], 4739, [199, 92, 111, 2], 14_230, 0xc626_b0ea),
         ([12, 22, 207, 184], 38_024, [24, 19, 198, 95], 12_898, 0x5c2b_394a),

@@ -133,7 +133,7 @@ fn check(ends: [&Address; 2], plugs: &[Plug; 2], treatment: &Treatment) -> Resul
 /// How packets leave.
 enum Way {
     Ring(Transmitter),
-    Log(LogTransmitter),
+    Log(Box<LogTransmitter>),
 }
 
 impl Way {
