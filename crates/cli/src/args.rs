@@ -52,12 +52,13 @@ fanout=hash|lb|cpu|qm[:GROUP], block=SIZE, blocks=N, retire_ms=N, timestamps=ker
 (a packet socket inherited). Those of xdp: mode=auto|native|generic, copy=auto|copy|zero, frames=N,
 frame=2048|4096, ring=N, busy_poll=N, wakeup=on|off, timestamps=program|poll. Those of log:
 lossless, untrusted, from=now|oldest, window=N (segments), wait=TIME, follow=yes|no (whether to wait
-for the next writer when one was stopped or died). Those of nicsim: mode=writeback|inline|contiguous,
-queues=N, ring=N, buffer=BYTES, fifo=SIZE, mtu=BYTES, rate=10Gbit|max, pcie=3.0x8, payload=BYTES,
-request=BYTES, rss=on|off, segment=SIZE, log=SIZE, source=ADDRESS (gen: unless said otherwise; its &
-is %26), to=ADDRESS for what is sent, loop=N (so many frames, round and round), trace=FILE (a packet's
-way), and faults: restart=N, link_down=A-B (frames). In the name of a file after file: write %3F for a
-question mark.
+for the next writer when one was stopped or died). Those of nicsim:
+mode=writeback|inline|contiguous, queues=N, ring=N, buffer=BYTES, fifo=SIZE, mtu=BYTES,
+rate=10Gbit|max, pcie=3.0x8, payload=BYTES, request=BYTES, rss=on|off, segment=SIZE, log=SIZE,
+source=ADDRESS (gen: unless said otherwise; its & is %26), to=ADDRESS (of what is sent), loop=N
+(so many frames, round and round), trace=FILE (one packet's way), and faults: restart=N,
+link_down=A-B (in frames). In the name of a file after file: write %3F for a question
+mark.
 
 rho in a report is percent of a core for each Gbit/s of line rate; a short run says little of it.
 

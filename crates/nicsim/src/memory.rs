@@ -27,9 +27,19 @@ use burstline_log::{Burst, Scratch};
 use burstline_sys::memory::{MemoryError, PageChoice, Placement, Region, RegionRequest};
 
 /// Memory that devices reach.
+///
+/// # Invariants
+/// M1. `[start, start + bytes)` is `region`'s, mapped as long as that lives, `start` on a page.
 pub struct HostMemory {
+    start: NonNull<u8>,
+    bytes: usize,
     region: Region,
 }
+
+// SAFETY: by M1 it is an address range of the process; who may touch which bytes is D1 to D4.
+unsafe impl Send for HostMemory {}
+// SAFETY: as above.
+unsafe impl Sync for HostMemory {}
 
 impl HostMemory {
     /// So many bytes, below 4 GiB, zeroed.
@@ -42,7 +52,8 @@ impl HostMemory {
         }
         let name = format!("burstline-nicsim-{name}");
         let request = RegionRequest { name, bytes, pages: PageChoice::Auto, node: None };
-        Ok(Self { region: Region::create(&request)? })
+        let region = Region::create(&request)?;
+        Ok(Self { start: region.as_ptr(), bytes: region.bytes(), region })
     }
 
     /// Where its pages are.
@@ -53,7 +64,7 @@ impl HostMemory {
     /// Whether `[at, at + length)` lies inside.
     #[inline]
     pub(crate) fn has(&self, at: u64, length: usize) -> bool {
-        at.checked_add(length as u64).is_some_and(|end| end <= self.region.bytes() as u64)
+        at.checked_add(length as u64).is_some_and(|end| end <= self.bytes as u64)
     }
 
     /// Copies bytes to `at`.
@@ -97,16 +108,16 @@ impl HostMemory {
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), length) }
     }
 
-    /// The word at `at`, which is a multiple of 8.
+    /// The two words at the start of a buffer.
     ///
     /// # Safety
-    /// While the reference lives, it is accessed as an atomic only (D4).
-    #[inline]
-    pub(crate) unsafe fn word(&self, at: u64) -> &AtomicU64 {
-        assert!(at.is_multiple_of(8), "{at}");
-        let word = self.at(at, 8).cast::<u64>();
-        // SAFETY: inside and aligned, as just checked; the caller's word.
-        unsafe { AtomicU64::from_ptr(word.as_ptr()) }
+    /// `[at, at + 16)` lies inside of the memory, `at` is a multiple of 16, and while the reference
+    /// lives the words are accessed as atomics only (D4).
+    #[inline(always)]
+    pub(crate) unsafe fn front(&self, at: u64) -> &[AtomicU64; 2] {
+        debug_assert!(at.is_multiple_of(16) && self.has(at, 16), "{at}");
+        // SAFETY: the caller's word, and M1: a page is aligned to more than 16.
+        unsafe { self.start.add(at as usize).cast::<[AtomicU64; 2]>().as_ref() }
     }
 
     /// The burst of what `scratch` describes, by offsets from the start of this memory.
@@ -114,15 +125,14 @@ impl HostMemory {
     /// # Safety
     /// The described buffers are the driver's while `'a` lasts (D1).
     pub(crate) unsafe fn burst<'a>(&'a self, scratch: &'a Scratch, first_packet: u64) -> Burst<'a> {
-        let (start, extent) = (self.region.as_ptr(), self.region.bytes());
-        // SAFETY: mapped as long as `self`; the caller's word.
-        unsafe { scratch.burst_in_memory(start, extent, first_packet) }
+        // SAFETY: M1; the caller's word.
+        unsafe { scratch.burst_in_memory(self.start, self.bytes, first_packet) }
     }
 
     #[inline]
     fn at(&self, at: u64, length: usize) -> NonNull<u8> {
         assert!(self.has(at, length), "{length} bytes at {at}");
         // SAFETY: just checked.
-        unsafe { self.region.as_ptr().add(at as usize) }
+        unsafe { self.start.add(at as usize) }
     }
 }

@@ -36,6 +36,13 @@ impl Slot {
         self.0[1].store(words[1], Release); // E2; to the device, the tail's release is what counts
     }
 
+    /// Both words, to be looked at by whoever knows whose turn it is.
+    #[inline(always)]
+    #[cfg(not(loom))]
+    pub fn atoms(&self) -> &[AtomicU64; 2] {
+        &self.0
+    }
+
     /// The second word, and all that was written before it.
     #[inline]
     pub fn second(&self) -> u64 {

@@ -100,7 +100,8 @@ impl Control {
     /// What the bus has carried.
     pub(crate) fn bus(&self, bus: &pcie::Bus) -> BusAccount {
         let mut account = *self.bus.lock().unwrap_or_else(PoisonError::into_inner);
-        let (doorbells, reads) = (self.doorbells.load(Relaxed), self.head_reads.load(Relaxed)); // counts
+        // They are counts, and carry no memory.
+        let (doorbells, reads) = (self.doorbells.load(Relaxed), self.head_reads.load(Relaxed));
         account.add(pcie::Kind::Doorbell, bus.write(4).times(doorbells));
         let (asked, came) = bus.read(4);
         account.add(pcie::Kind::HeadRequest, asked.times(reads));

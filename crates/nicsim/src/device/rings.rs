@@ -152,8 +152,9 @@ impl Rings {
         }
         metadata.length = bytes.len() as u16;
         let words: Words = metadata.write_back(true);
-        // SAFETY: D4: both sides access these two words as atomics while the buffer is the device's.
-        let (low, high) = unsafe { (self.memory.word(first), self.memory.word(first + 8)) };
+        // SAFETY: D4: both sides access these words as atomics while the buffer is the device's;
+        // the driver posts buffers of its area only, and `write` has checked the bytes behind.
+        let [low, high] = unsafe { self.memory.front(first) };
         low.store(words[0], Relaxed); // before the release below
         high.store(words[1], Release); // E2
     }

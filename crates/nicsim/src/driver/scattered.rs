@@ -237,9 +237,9 @@ impl Scattered {
         if self.left > 0 {
             return Some(self.go_on(buffer));
         }
-        let at = u64::from(buffer);
-        // SAFETY: D4: both sides access these words as atomics while the device has the buffer.
-        let (low, high) = unsafe { (self.memory.word(at), self.memory.word(at + 8)) };
+        // SAFETY: D4: both sides access these words as atomics while the device has the buffer;
+        // `buffers` are of this driver's area, at multiples of their size.
+        let [low, high] = unsafe { self.memory.front(buffer.into()) };
         let second = high.load(Acquire); // E2
         if second == 0 {
             return None;
@@ -311,9 +311,9 @@ impl Scattered {
     /// Inline: the oldest taken descriptor is free again.
     #[inline(always)]
     fn clear_next(&mut self) {
-        let at = u64::from(self.buffer_of(self.given_back)) + 8;
-        // SAFETY: D4; and it is the driver's still (D1).
-        unsafe { self.memory.word(at) }.store(0, Relaxed); // before the tail's release (E1)
+        let buffer = self.buffer_of(self.given_back);
+        // SAFETY: D4, as in `look_in_front`; and it is the driver's still (D1).
+        unsafe { &self.memory.front(buffer.into())[1] }.store(0, Relaxed); // before the tail (E1)
         self.given_back = self.given_back.wrapping_add(1);
     }
 
@@ -322,7 +322,7 @@ impl Scattered {
         for position in 0..self.ring.len() {
             let buffer = self.buffers[position as usize];
             // SAFETY: D4; no device knows of the buffer, or it has forgotten it.
-            unsafe { self.memory.word(u64::from(buffer) + 8) }.store(0, Relaxed); // as above
+            unsafe { &self.memory.front(buffer.into())[1] }.store(0, Relaxed); // as above
             self.ring.slot(position).store(receive_read(buffer.into()));
         }
         (self.given_back, self.next, self.left) = (0, 0, 0);

@@ -144,7 +144,7 @@ impl Batch {
     fn receive(&self, bus: &Bus, mode: Mode, length: u64, add: &mut impl FnMut(Kind, Cost)) {
         let packets = self.descriptors;
         let descriptors = match mode {
-            // Of the fewer descriptors of large buffers, at least one for the whole batch: too many.
+            // Of the few descriptors of large buffers at least one for the batch: it is too many.
             Mode::Contiguous => (packets * stride(length)).div_ceil(self.buffer_bytes),
             Mode::Writeback | Mode::Inline => packets,
         };

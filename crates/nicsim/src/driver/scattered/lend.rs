@@ -1,12 +1,12 @@
 //! Lending what has arrived, and keeping some of it.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use burstline_log::{Burst, Flags, Meta, SCRATCH_PACKETS, Scratch};
 
-use super::{JOINING_BYTES, POSTED, Part, Scattered};
+use super::{FRONT, JOINING_BYTES, POSTED, Scattered};
 use crate::Mode;
-use crate::descriptor::receive_read;
+use crate::descriptor::{DONE, END_OF_PACKET, receive_read};
 use crate::trace::Who;
 
 impl Scattered {
@@ -17,7 +17,7 @@ impl Scattered {
     pub fn receive(&mut self, scratch: &mut Scratch, budget: u64, (time_ns, port): (u64, u8)) {
         scratch.clear();
         self.give_back();
-        let most = budget.min(SCRATCH_PACKETS as u64) as usize;
+        let most = budget.min(SCRATCH_PACKETS as u64) as u32;
         match self.mode {
             Mode::Writeback => self.take_all::<false>(scratch, most, time_ns, port),
             Mode::Inline | Mode::Contiguous => {
@@ -71,7 +71,7 @@ impl Scattered {
         let place = position as usize & (self.buffers.len() - 1);
         self.buffers[place] = other;
         // SAFETY: D4: it comes from the pool, and the device does not know of it.
-        unsafe { self.memory.word(u64::from(other) + 8) }.store(0, Relaxed); // before the tail
+        unsafe { &self.memory.front(other.into())[1] }.store(0, Relaxed); // before the tail
         self.ring.slot(position).store(receive_read(other.into()));
         Some(kept)
     }
@@ -95,42 +95,60 @@ impl Scattered {
         self.post(POSTED.min(self.ring.len() / 4));
     }
 
+    /// The loop over what has arrived: for packets of one buffer, all that is known is in two words.
     #[inline(always)]
     fn take_all<const INLINE: bool>(
         &mut self,
         scratch: &mut Scratch,
-        most: usize,
+        most: u32,
         time_ns: u64,
         port: u8,
     ) {
-        let half = (self.ring.len() / 2).max(1);
-        while scratch.len() < most {
-            if INLINE && self.next.wrapping_sub(self.given_back) >= half {
+        let mut left = self.tail.wrapping_sub(self.next).min(most);
+        if INLINE {
+            let lent = self.next.wrapping_sub(self.given_back);
+            left = left.min((self.ring.len() / 2).max(1).saturating_sub(lent));
+        }
+        let room = self.buffer_bytes - FRONT;
+        while left > 0 {
+            let buffer = self.buffer_of(self.next);
+            let [low, high] = match INLINE {
+                // SAFETY: D4, as in `look_in_front`.
+                true => unsafe { self.memory.front(buffer.into()) },
+                false => self.ring.slot(self.next).atoms(),
+            };
+            let second = high.load(Acquire); // E2
+            if second & DONE == 0 {
                 break;
             }
-            let Some(part) = self.take::<INLINE>() else { break };
-            if !part.is_last {
-                if self.join::<INLINE>(part, scratch, (time_ns, port)) {
-                    continue;
-                }
-                break;
+            let length = (second >> 32) as u32 & 0xffff;
+            let is_one = if INLINE { length <= room } else { second & END_OF_PACKET != 0 };
+            if !is_one {
+                let Some(parts) = self.join::<INLINE>(scratch, (time_ns, port)) else { break };
+                left = left.saturating_sub(parts);
+                continue;
             }
+            let hash = (low.load(Relaxed) >> 32) as u32;
+            self.next = self.next.wrapping_add(1);
+            left -= 1;
             if !INLINE {
-                self.held.push(part.buffer);
+                self.held.push(buffer);
             }
-            push(scratch, (part.at, part.length.into()), &part, (time_ns, port));
+            let at = if INLINE { buffer + FRONT } else { buffer };
+            let is_damaged = second as u32 >> 20 != 0;
+            push(scratch, (at, length), (hash, is_damaged), (time_ns, port));
         }
     }
 
-    /// Joins a packet whose first part was just taken. False: it is not whole yet, or there is no
-    /// room to join it, and it was put back.
+    /// Joins a packet of several parts, and returns how many. `None`: it is not whole yet, or there
+    /// is no room to join it, and it was left.
     #[cold]
     fn join<const INLINE: bool>(
         &mut self,
-        first: Part,
         scratch: &mut Scratch,
         (time_ns, port): (u64, u8),
-    ) -> bool {
+    ) -> Option<u32> {
+        let first = self.take::<INLINE>()?;
         let (at, mut end, mut parts) = (self.joined, self.joined, 0);
         let mut part = first;
         loop {
@@ -138,7 +156,7 @@ impl Scattered {
             let length = u32::from(part.length);
             if end + length > self.joining + JOINING_BYTES {
                 self.untake(parts);
-                return false;
+                return None;
             }
             // SAFETY: D1: the part was taken; the joining area is the driver's, and behind all that
             // is lent of it.
@@ -152,7 +170,7 @@ impl Scattered {
             }
             let Some(next) = self.take::<INLINE>() else {
                 self.untake(parts);
-                return false;
+                return None;
             };
             part = next;
         }
@@ -163,17 +181,23 @@ impl Scattered {
         }
         self.joined = end.next_multiple_of(16);
         self.bytes_joined += u64::from(end - at);
-        push(scratch, (at, end - at), &first, (time_ns, port));
-        true
+        let known = (first.hash, first.is_damaged);
+        push(scratch, (at, end - at), known, (time_ns, port));
+        Some(parts)
     }
 }
 
 /// Describes a packet.
 #[inline(always)]
-fn push(scratch: &mut Scratch, (at, length): (u32, u32), part: &Part, (time_ns, port): (u64, u8)) {
+fn push(
+    scratch: &mut Scratch,
+    (at, length): (u32, u32),
+    (hash, is_damaged): (u32, bool),
+    (time_ns, port): (u64, u8),
+) {
     let mut meta = Meta::new(time_ns, length, port);
-    meta.hash = part.hash;
-    if part.is_damaged {
+    meta.hash = hash;
+    if is_damaged {
         meta.flags = Flags::DAMAGED;
     }
     scratch.push(at, length, &meta);
