@@ -95,7 +95,7 @@ impl Scattered {
         self.post(POSTED.min(self.ring.len() / 4));
     }
 
-    /// The loop over what has arrived: for packets of one buffer, all that is known is in two words.
+    /// The loop over what has arrived: of a packet in one buffer, two words say all.
     #[inline(always)]
     fn take_all<const INLINE: bool>(
         &mut self,
