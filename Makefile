@@ -42,10 +42,10 @@ lint: ## Format, clippy, documentation, house rules
 	@RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --locked
 	@cargo run --quiet --locked -p xtask -- check
 
-loom: ## Every interleaving of the log's edges, within loom's bounds
+loom: ## Every interleaving of the edges of log and card, within loom's bounds
 	@scripts/setup rust
-	@RUSTFLAGS="--cfg loom" cargo test --quiet --release --locked -p burstline-log --test loom \
-	  --target-dir $(TARGET_DIR)/loom
+	@RUSTFLAGS="--cfg loom" cargo test --quiet --release --locked -p burstline-log -p burstline-nicsim \
+	  --test loom --target-dir $(TARGET_DIR)/loom
 
 miri: ## The log and the Linux boundary under miri, if it can be had
 	@scripts/setup rust

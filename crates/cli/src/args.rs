@@ -10,6 +10,7 @@ mod demo;
 mod doctor;
 mod generate;
 mod lab;
+mod lab_pcie;
 mod log;
 mod merge;
 mod replay;
@@ -28,6 +29,7 @@ pub(crate) use doctor::{
 };
 pub(crate) use generate::GenerateArgs;
 pub(crate) use lab::{Lab, LabArgs, Rfc2544Args, Test};
+pub(crate) use lab_pcie::PcieArgs;
 pub(crate) use log::LogArgs;
 pub(crate) use merge::{MergeArgs, Offset};
 pub(crate) use replay::ReplayArgs;
@@ -41,6 +43,7 @@ Sources are SCHEME:ADDRESS[?key=value&...]; a word with a dot or a slash in it i
   'gen:?size=64&rate=100000'                without end, 100,000 packets a second
   eth0, 'afpacket:eth0?direction=in'        a live interface, which the host goes on using
   xdp:eth1, 'xdp:eth1@0?mode=generic'       taken from the host: all its receive queues, or one
+  'nicsim:a?mode=inline&rate=10Gbit'        a simulated card and its driver, bus bytes counted
   log:tap, 'log:tap?lossless&from=oldest'   what another program receives with --publish tap
 
 The keys of gen: are the flags of generate (burstline help generate): 'gen:?size=64&flows=16'.
@@ -49,8 +52,13 @@ fanout=hash|lb|cpu|qm[:GROUP], block=SIZE, blocks=N, retire_ms=N, timestamps=ker
 (a packet socket inherited). Those of xdp: mode=auto|native|generic, copy=auto|copy|zero, frames=N,
 frame=2048|4096, ring=N, busy_poll=N, wakeup=on|off, timestamps=program|poll. Those of log:
 lossless, untrusted, from=now|oldest, window=N (segments), wait=TIME, follow=yes|no (whether to wait
-for the next writer when one was stopped or died). In the name of a file after file: write %3F for a
-question mark.
+for the next writer when one was stopped or died). Those of nicsim:
+mode=writeback|inline|contiguous, queues=N, ring=N, buffer=BYTES, fifo=SIZE, mtu=BYTES,
+rate=10Gbit|max, pcie=3.0x8, payload=BYTES, request=BYTES, rss=on|off, segment=SIZE, log=SIZE,
+source=ADDRESS (gen: unless said otherwise; its & is %26), to=ADDRESS (of what is sent), loop=N
+(so many frames, round and round), trace=FILE (one packet's way), and faults: restart=N,
+link_down=A-B (in frames). In the name of a file after file: write %3F for a question
+mark.
 
 rho in a report is percent of a core for each Gbit/s of line rate; a short run says little of it.
 

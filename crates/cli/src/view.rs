@@ -8,6 +8,7 @@ mod ledger;
 mod line;
 pub(crate) mod logs;
 mod merge;
+pub(crate) mod pcie;
 pub(crate) mod rfc2544;
 mod test;
 mod words;

@@ -21,7 +21,9 @@ mod worker;
 
 use std::sync::atomic::AtomicBool;
 
-use burstline_port::{Address, Crossing, OpenOptions, Treatment, open_crossings};
+use burstline_port::{
+    Address, Crossing, OpenOptions, Treatment, open_card_crossings, open_crossings,
+};
 use burstline_sys::affinity;
 use burstline_sys::xdp::Census;
 
@@ -60,6 +62,9 @@ pub fn open_bounce(
 ) -> Result<Vec<Box<dyn Crossing>>, EngineError> {
     if ends.iter().all(|end| end.scheme() == "xdp") {
         return Ok(open_crossings(ends, is_both, treatment, options)?);
+    }
+    if ends.iter().all(|end| end.scheme() == "nicsim") {
+        return Ok(open_card_crossings(ends, is_both, treatment, options)?);
     }
     let ways = [Some([ends[0], ends[1]]), is_both.then_some([ends[1], ends[0]])];
     let open = |[from, to]: [&Address; 2]| -> Result<Box<dyn Crossing>, EngineError> {

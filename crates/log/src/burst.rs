@@ -46,6 +46,14 @@ impl<'a> Place<'a> {
         Self { start: umem.as_ptr(), bytes: umem.extent(), lent: PhantomData }
     }
 
+    /// Memory that others write elsewhere.
+    ///
+    /// # Safety
+    /// L1 holds of it while `'a` lasts.
+    pub(crate) unsafe fn shared(start: NonNull<u8>, bytes: usize) -> Self {
+        Self { start, bytes, lent: PhantomData }
+    }
+
     /// Up to `length` bytes from `offset` on, for a desc of the burst or its facts.
     #[inline]
     fn get(&self, offset: usize, length: usize) -> Option<&'a [u8]> {

@@ -4,6 +4,8 @@
 //! only descs are made, here. The scratch is reused for every burst, so it stays in the first
 //! cache level: 1,024 descs are 16 KiB.
 
+use std::ptr::NonNull;
+
 use burstline_sys::xdp::Umem;
 
 use crate::burst::{Burst, FactsAt, Packet, Place};
@@ -107,6 +109,24 @@ impl Scratch {
         let worklist = &self.worklist[SCRATCH_PACKETS - self.len..];
         let facts = FactsAt::Aside { list: &self.facts, skipped: 0 };
         Burst::new(Place::whole(bytes), worklist, self.base_time_ns, first_packet, facts)
+    }
+
+    /// The burst of all packets described, in memory of `extent` bytes from `start` on that
+    /// somebody else goes on writing, elsewhere: a device.
+    ///
+    /// # Safety
+    /// While `'a` lasts, the memory is mapped, and nobody writes the bytes that a desc points to.
+    pub unsafe fn burst_in_memory<'a>(
+        &'a self,
+        start: NonNull<u8>,
+        extent: usize,
+        first_packet: u64,
+    ) -> Burst<'a> {
+        let worklist = &self.worklist[SCRATCH_PACKETS - self.len..];
+        let facts = FactsAt::Aside { list: &self.facts, skipped: 0 };
+        // SAFETY: the caller's promise is L1.
+        let place = unsafe { Place::shared(start, extent) };
+        Burst::new(place, worklist, self.base_time_ns, first_packet, facts)
     }
 
     /// Describes those packets of `burst` anew for which `pick` says what is true of them, and how

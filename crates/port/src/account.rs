@@ -64,6 +64,10 @@ losses! {
     FillRingEmpty = "fill_ring_empty", Miss;
     /// The packet is longer than a frame, and the kernel or the driver cannot use several.
     FrameTooSmall = "frame_too_small", Miss;
+    /// The card's own buffer was full: the driver gave it no room in memory fast enough.
+    FifoOverflow = "fifo_overflow", Miss;
+    /// It was on the card when that restarted, or came before it was ready again.
+    DeviceReset = "device_reset", Miss;
     /// The fault injector dropped it, as it was told to.
     Injected = "injected", Drop;
     /// The file takes one link type, and the packet has another.

@@ -142,6 +142,15 @@ pub enum PortError {
         /// Names like the one that is missing, or nothing.
         near: String,
     },
+    /// A simulated card could not be put together.
+    #[error("{port}: {error}")]
+    Card {
+        /// Its address.
+        port: String,
+        /// Why not.
+        #[source]
+        error: burstline_nicsim::CardError,
+    },
     /// The fault injector failed, as it was told to.
     #[error("{port}: injected failure after {packets} packets")]
     Injected {

@@ -30,6 +30,7 @@ mod generator;
 mod inject;
 mod live;
 mod log_source;
+mod nicsim;
 mod open;
 mod opened;
 mod port;
@@ -47,6 +48,7 @@ pub use error::PortError;
 pub use filter::{Filter, FilterByLink, FilterProblem};
 pub use generator::rate::Rate;
 pub use generator::{GENERATOR_KEYS, GeneratorKey};
+pub use nicsim::open_crossings as open_card_crossings;
 pub use open::{OpenOptions, SCHEMES, Scheme, open_sink, open_source, open_sources};
 pub use opened::OpenedFiles;
 pub use port::{

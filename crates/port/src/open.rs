@@ -8,7 +8,7 @@ use burstline_wire::hash::HashKind;
 use crate::opened::OpenedFiles;
 use crate::{
     Address, AddressError, Filter, Port, PortError, PortTable, Probe, ProbeOptions, afpacket, file,
-    generator, inject, log_source, xdp,
+    generator, inject, log_source, nicsim, xdp,
 };
 
 /// What every port of a job is opened with. Clones belong to the same job.
@@ -111,6 +111,15 @@ pub const SCHEMES: &[Scheme] = &[
         example: "gen:?packets=1000&size=64&flows=16",
         open_sources: Some(|address, options| Ok(vec![generator::open_source(address, options)?])),
         open_sink: Some(generator::open_sink),
+        probing: Probing::Always,
+    },
+    Scheme {
+        name: "nicsim",
+        help: "a simulated card with three ways of DMA and an account of the bus, plugged into \
+               source= and to=",
+        example: "nicsim:a?mode=inline&source=gen:&rate=10Gbit",
+        open_sources: Some(nicsim::open_sources),
+        open_sink: Some(nicsim::open_sink),
         probing: Probing::Always,
     },
     Scheme {

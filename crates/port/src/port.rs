@@ -21,6 +21,8 @@ pub enum TimestampSource {
     Poll,
     /// Made up by a generator.
     Synthetic,
+    /// A simulated card, which has them from its wire.
+    Device,
     /// Several of these, or nobody has said.
     Mixed,
 }
@@ -35,6 +37,7 @@ impl TimestampSource {
             Self::Program => "program",
             Self::Poll => "poll",
             Self::Synthetic => "synthetic",
+            Self::Device => "device",
             Self::Mixed => "mixed",
         }
     }
@@ -49,13 +52,14 @@ impl TimestampSource {
             Self::Program => 4,
             Self::Poll => 5,
             Self::Synthetic => 6,
+            Self::Device => 7,
         }
     }
 
     /// What a number stands for; [`Mixed`](Self::Mixed) where it is none of ours.
     pub fn from_code(code: u32) -> Self {
-        use TimestampSource::{File, Hardware, Kernel, Poll, Program, Synthetic};
-        let all = [File, Hardware, Kernel, Program, Poll, Synthetic];
+        use TimestampSource::{Device, File, Hardware, Kernel, Poll, Program, Synthetic};
+        let all = [File, Hardware, Kernel, Program, Poll, Synthetic, Device];
         all.into_iter().find(|source| source.code() == code).unwrap_or(Self::Mixed)
     }
 }

@@ -4,6 +4,7 @@ use burstline_engine::PollMode;
 use burstline_port::{Address, Rate};
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::lab_pcie::PcieArgs;
 use super::values::{self, Cores};
 
 /// The frame sizes of RFC 2544, section 9.1, and 768.
@@ -15,7 +16,7 @@ const NUMA: [u32; 8] = [64, 128, 256, 512, 768, 1024, 1280, 1500];
 /// The shortest and the longest frame, FCS included: a mark has room, and so has a jumbo frame.
 const SIZES: std::ops::RangeInclusive<u32> = 64..=9018;
 
-/// Measure a device
+/// Measure a device, or work out what its bus can do
 #[derive(Debug, Args)]
 pub(crate) struct LabArgs {
     #[command(subcommand)]
@@ -26,6 +27,7 @@ pub(crate) struct LabArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Lab {
     Rfc2544(Box<Rfc2544Args>),
+    Pcie(Box<PcieArgs>),
 }
 
 const EXAMPLES: &str = "\
@@ -134,7 +136,7 @@ impl Rfc2544Args {
     }
 }
 
-fn sizes(text: &str) -> Result<Box<[u32]>, String> {
+pub(super) fn sizes(text: &str) -> Result<Box<[u32]>, String> {
     match text {
         "standard" => return Ok(STANDARD.into()),
         "numa" => return Ok(NUMA.into()),

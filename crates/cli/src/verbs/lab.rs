@@ -1,5 +1,6 @@
 //! `burstline lab`: devices measured.
 
+mod pcie;
 mod rfc2544;
 mod search;
 mod tester;
@@ -29,6 +30,7 @@ pub(crate) struct SizeResult {
 /// Measures what was asked for.
 pub(crate) fn lab(args: &LabArgs) -> Result<ExitCode, Failure> {
     match &args.what {
+        Lab::Pcie(args) => pcie::pcie(args),
         Lab::Rfc2544(args) => rfc2544::rfc2544(args),
     }
 }

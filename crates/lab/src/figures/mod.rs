@@ -12,6 +12,7 @@ mod idle;
 mod inject;
 mod latency;
 mod merge;
+mod nicsim;
 mod send;
 mod sharing;
 mod sharing_live;
@@ -82,6 +83,9 @@ pub fn all() -> Vec<Entry> {
         Entry { name: "merge-4x64-bursts", measure: merge::measure },
         Entry { name: "merge-4x64-idle", measure: merge::measure },
         Entry { name: "merge-4x64-one-core", measure: merge::measure },
+        Entry { name: "nicsim-rx-64", measure: nicsim::receive },
+        Entry { name: "nicsim-rx-contiguous-64", measure: nicsim::receive },
+        Entry { name: "nicsim-bounce-64", measure: nicsim::bounce },
         Entry { name: "append-latency", measure: latency::measure },
         Entry { name: "count-file-tcpdump", measure: count_file::against_tcpdump },
         Entry { name: "count-file-capinfos", measure: count_file::against_capinfos },
@@ -121,8 +125,16 @@ mod tests {
         let stop = Arc::new(AtomicBool::new(false));
         let context = Context { smoke: true, full: false, runs: 1, cores: Cores::allowed(), stop };
         let is_in_process = |entry: &Entry| {
-            let kinds =
-                ["handoff", "append", "hash", "generate-log", "merge", "balance", "stalled"];
+            let kinds = [
+                "handoff",
+                "append",
+                "hash",
+                "generate-log",
+                "merge",
+                "balance",
+                "stalled",
+                "nicsim",
+            ];
             kinds.iter().any(|kind| entry.name.starts_with(kind))
         };
         for entry in all().into_iter().filter(is_in_process) {

@@ -141,8 +141,27 @@ pub(crate) fn sources(folder: &Folder) -> Vec<Backend> {
         }));
     }
     backends.extend(logs(folder, &inner));
+    backends.extend(cards());
     backends.extend(live());
     backends
+}
+
+/// Simulated cards that have taken all their packets from the wire.
+fn cards() -> Vec<Backend> {
+    let addresses = ["mode=writeback", "mode=inline&ring=64&fifo=1M", "mode=contiguous"];
+    let cards = addresses.into_iter().map(|mode| {
+        let wire = format!("gen:?packets={PACKETS}%26start=5%26size=64");
+        let address = format!("nicsim:?{mode}&source={wire}");
+        let opened = address.clone();
+        let open = move || {
+            let mut port = source(&opened, &options()).unwrap();
+            wait_for(&*port, PACKETS);
+            port.finish().unwrap();
+            port
+        };
+        Backend { is_live: true, ..Backend::new(&address, open) }
+    });
+    cards.collect()
 }
 
 /// Live sources that have all their packets in their rings, and will get no more. None where there

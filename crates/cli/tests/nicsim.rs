@@ -1,0 +1,109 @@
+//! `nicsim:` ports and `lab pcie`, by the program.
+
+mod support;
+
+use std::fs;
+
+use support::{Directory, REAL, REAL_PACKETS, assert_closed, run, run_json};
+
+const MODES: [&str; 3] = ["writeback", "inline", "contiguous"];
+
+fn packets_of(path: &str) -> u64 {
+    run_json(&["count", path], 0)["total"]["delivered"].as_u64().unwrap()
+}
+
+#[test]
+fn packets_come_in_and_go_out_by_a_card_in_every_mode() {
+    let directory = Directory::new("nicsim-ways");
+    for mode in MODES {
+        let report = run_json(&["count", &format!("nicsim:a?mode={mode}&source={REAL}")], 0);
+        assert_closed(&report);
+        assert_eq!(report["total"]["delivered"], REAL_PACKETS, "{report}");
+        assert_eq!(report["total"]["bytes_copied"], 0, "{report}");
+        let out = directory.file(&format!("{mode}.pcap"));
+        let sent = run_json(&["capture", REAL, "-o", &format!("nicsim:b?mode={mode}&to={out}")], 0);
+        assert_closed(&sent);
+        assert_eq!(packets_of(&out), REAL_PACKETS, "{sent}");
+    }
+}
+
+#[test]
+fn two_cards_bounce_without_a_copy() {
+    let directory = Directory::new("nicsim-bounce");
+    for mode in MODES {
+        let [a, b] = ["a", "b"].map(|name| directory.file(&format!("{mode}-{name}.pcap")));
+        let trace = directory.file(&format!("{mode}.trace"));
+        let ends = [
+            format!("nicsim:a?mode={mode}&source={REAL}&to={a}&trace={trace}"),
+            format!("nicsim:b?mode={mode}&source=gen:?packets=3000%26size=random:64-1518&to={b}"),
+        ];
+        let report = run_json(&["bounce", &ends[0], &ends[1], "--both"], 0);
+        assert_closed(&report);
+        assert_eq!(report["ports"][0]["delivered"], REAL_PACKETS, "{report}");
+        assert_eq!(report["ports"][1]["delivered"], 3000, "{report}");
+        assert_eq!(report["total"]["bytes_copied"], 0, "{report}");
+        assert_eq!((packets_of(&b), packets_of(&a)), (REAL_PACKETS, 3000), "{mode}");
+        let steps = fs::read_to_string(&trace).unwrap();
+        for step in ["4.1.1", "4.1.4", "4.2.2", "4.2.6"] {
+            assert!(steps.contains(step), "{mode}: {step} in {steps}");
+        }
+    }
+    // Different ways of DMA do not meet, and a log is nobody's to rewrite.
+    let refused = run(&["bounce", "nicsim:a", "nicsim:b?mode=inline"]);
+    assert!(refused.code == Some(2) && refused.stderr.contains("mode"), "{}", refused.stderr);
+    let ends = ["nicsim:a?mode=contiguous", "nicsim:b?mode=contiguous"];
+    let refused = run(&["bounce", ends[0], ends[1], "--rewrite", "swap"]);
+    assert!(refused.code == Some(2) && refused.stderr.contains("rewritten"), "{}", refused.stderr);
+}
+
+#[test]
+fn faults_are_named_and_the_ledger_closes() {
+    for mode in MODES {
+        let source = "gen:?packets=20000%26size=64";
+        let address = format!(
+            "nicsim:a?mode={mode}&source={source}&queues=2&link_down=100-300&restart=10000&\
+             rate=1Gbit&ring=64&mtu=9000"
+        );
+        let report = run_json(&["count", &address], 0);
+        assert_closed(&report);
+        let lost = &report["total"]["lost"];
+        assert_eq!(report["total"]["offered"], 20_000, "{report}");
+        assert_eq!(lost["link_down"], 200, "{report}");
+    }
+    for (wrong, word) in [
+        ("mode=fast", "one of writeback, inline, contiguous"),
+        ("ring=0", "power of two"),
+        ("ring=1000", "power of two"),
+        ("queues=0", "1 to 16"),
+        ("payload=100", "power of two"),
+        ("pcie=9.0x8", "up to 5.0x16"),
+        ("rate=5", "10Gbit"),
+        ("fifo=10", "one longest frame"),
+        ("mtu=99999", "16128"),
+        ("source=nicsim:b", "not plugged into a card"),
+        ("link_down=5", "1000-2000"),
+        ("loop=99999999", "go round"),
+        ("colour=red", "knows no 'colour'"),
+    ] {
+        let refused = run(&["count", &format!("nicsim:a?{wrong}")]);
+        assert_eq!(refused.code, Some(2), "{wrong}: {}", refused.stderr);
+        assert!(refused.stderr.contains(word), "{wrong}: {}", refused.stderr);
+    }
+}
+
+#[test]
+fn the_bus_is_worked_out_as_the_paper_and_the_article_have_it() {
+    let report = run_json(&["lab", "pcie", "--pcie", "3.0x16", "--sizes", "64"], 0);
+    let lengths = report["paper"]["lengths"].as_array().unwrap();
+    assert_eq!(lengths.len(), 1514 - 60 + 1);
+    assert_eq!((&lengths[4]["length"], &lengths[4]["writeback"]), (&64.into(), &192.0.into()));
+    assert_eq!(lengths[4]["inline"], 128.0);
+    let fits = |mode: &str| {
+        let rows = report["slots"][0]["rows"].as_array().unwrap();
+        rows.iter().find(|row| row["mode"] == mode).unwrap()["fits_line"].as_bool()
+    };
+    assert_eq!(MODES.map(fits), [Some(false), Some(false), Some(true)]);
+    let text = run(&["lab", "pcie", "--work", "forward", "--line", "20Gbit"]);
+    assert!(text.code == Some(0) && text.stdout.contains("2.0x8"), "{}", text.stdout);
+    assert_eq!(run(&["lab", "pcie", "--payload", "100"]).code, Some(2));
+}

@@ -1,0 +1,364 @@
+//! A card put together: memory, device, drivers, and the device's thread.
+//!
+//! ```text
+//!   Room::create      memory or logs             (of both cards, where one sends the other's)
+//!   Assembly::new     device + drivers, which a test can step by itself
+//!   Assembly::start   the device gets a thread: a Card, which ends it when dropped
+//! ```
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::{self, JoinHandle};
+
+use burstline_log::{
+    AttachError, CreateError, Log, LogConfig, Policy, Reader, ReaderConfig, Start, Writer,
+};
+use burstline_sys::memory::MemoryError;
+
+use crate::device::logs::Logs;
+use crate::device::queue::{ReceiveQueue, Way as DeviceWay};
+use crate::device::rings::Rings;
+use crate::device::send::{Pointers, Sender};
+use crate::device::{Control, Device};
+use crate::driver::{LogTransmitter, Receiver, Scattered, Transmitter, Way};
+use crate::memory::HostMemory;
+use crate::meter::BusAccount;
+use crate::pcie::Bus;
+use crate::ring::Ring;
+use crate::trace::Trace;
+use crate::wire::Wire;
+use crate::{Mode, Settings};
+
+/// Readers that a queue's log can have: the driver, a device that sends it, and one to look on.
+const READERS: usize = 3;
+
+/// Why there is no card.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CardError {
+    /// There is not enough memory, or none of the kind.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// A queue's log could not be made.
+    #[error(transparent)]
+    Log(#[from] CreateError),
+    /// A queue's log could not be read.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+    /// The device's thread could not be started.
+    #[error("starting the thread of a simulated card: {0}")]
+    Thread(#[source] io::Error),
+    /// A setting that no card has.
+    #[error("{what} of {value}: {allowed}")]
+    Setting {
+        /// Which.
+        what: &'static str,
+        /// What it is set to.
+        value: u64,
+        /// What it can be.
+        allowed: &'static str,
+    },
+}
+
+impl Settings {
+    /// Fails on the first setting that no card has.
+    ///
+    /// # Errors
+    /// [`CardError::Setting`], with the numbers.
+    pub fn check(&self) -> Result<(), CardError> {
+        let powers = |least: u64, most: u64| {
+            move |value: u64| value.is_power_of_two() && (least..=most).contains(&value)
+        };
+        let ring = powers(1, 32_768)(self.ring.into());
+        let buffer = powers(256, 16_384)(self.buffer.into());
+        let line = self.line_bits_per_s.unwrap_or(1e9);
+        let rows = [
+            ("queues", self.queues as u64, (1..=16).contains(&self.queues), "1 to 16"),
+            ("ring", self.ring.into(), ring, "a power of two from 1 to 32768"),
+            ("buffer", self.buffer.into(), buffer, "a power of two from 256 to 16384"),
+            ("mtu", self.longest as u64, (60..=16_128).contains(&self.longest), "60 to 16128"),
+            ("rate", line as u64, (1e3..=1e12).contains(&line), "1 kbit/s to 1 Tbit/s"),
+            (
+                "fifo",
+                self.fifo as u64,
+                (self.longest + 16..=1 << 30).contains(&(self.fifo / self.queues.max(1))),
+                "for each queue room for one longest frame, up to 1 GiB",
+            ),
+        ];
+        let wrong = rows.into_iter().find(|&(_, _, is_right, _)| !is_right);
+        wrong.map_or(Ok(()), |(what, value, _, allowed)| {
+            Err(CardError::Setting { what, value, allowed })
+        })
+    }
+}
+
+/// The memory that a card's packets come to.
+pub struct Room {
+    memory: Option<Arc<HostMemory>>,
+    logs: Vec<(Log, Writer, Reader)>,
+    own_send: Option<u32>,
+    receives: bool,
+}
+
+impl Room {
+    /// Room for what `settings` says. With `copies_to_send`, also for packets that are copied to
+    /// be sent; without `receives`, only for those.
+    ///
+    /// # Errors
+    /// As [`CardError`] says.
+    pub fn create(
+        settings: &Settings,
+        receives: bool,
+        copies_to_send: bool,
+    ) -> Result<Self, CardError> {
+        settings.check()?;
+        let queues = if receives { settings.queues } else { 0 };
+        if settings.mode == Mode::Contiguous {
+            let count = queues + usize::from(copies_to_send);
+            let logs = (0..count).map(|number| log(settings, number)).collect::<Result<_, _>>()?;
+            return Ok(Self { memory: None, logs, own_send: None, receives });
+        }
+        let area = Scattered::area_bytes(settings.ring, settings.buffer);
+        let receiving = area * queues as u64;
+        let sending = u64::from(settings.ring) * u64::from(settings.buffer);
+        let bytes = receiving + if copies_to_send { sending } else { 0 };
+        let most = u64::from(u32::MAX);
+        if bytes > most {
+            let allowed = "all buffers of all queues, twice, in 4 GiB";
+            return Err(CardError::Setting { what: "buffers", value: bytes, allowed });
+        }
+        let memory = Arc::new(HostMemory::create(&settings.name, (bytes as usize).max(1))?);
+        let own_send = copies_to_send.then_some(receiving as u32);
+        Ok(Self { memory: Some(memory), logs: Vec::new(), own_send, receives })
+    }
+
+    /// The scattered buffers.
+    pub fn memory(&self) -> Option<&Arc<HostMemory>> {
+        self.memory.as_ref()
+    }
+
+    /// A reader of queue 0's log, for another card to send it.
+    ///
+    /// # Errors
+    /// There is no seat at the log.
+    pub fn reader(&self) -> Option<Result<Reader, AttachError>> {
+        self.logs.first().map(|(log, ..)| log.attach(every_packet()))
+    }
+
+    /// The log of queue 0, for somebody to look on.
+    pub fn log(&self) -> Option<Log> {
+        self.logs.first().map(|(log, ..)| log.clone())
+    }
+}
+
+fn log(settings: &Settings, number: usize) -> Result<(Log, Writer, Reader), CardError> {
+    let config = LogConfig {
+        name: format!("{}-{number}", settings.name),
+        bytes: settings.log_bytes,
+        segment_bytes: settings.segment,
+        max_readers: READERS,
+        ..LogConfig::default()
+    };
+    let (log, writer) = Log::create(config)?;
+    let reader = log.attach(every_packet())?;
+    Ok((log, writer, reader))
+}
+
+/// Who must not miss a packet: the device waits, and its FIFO overflows.
+fn every_packet() -> ReaderConfig {
+    ReaderConfig { policy: Policy::Lossless, start: Start::Segment, ..ReaderConfig::default() }
+}
+
+/// What a card sends.
+pub enum Sending {
+    /// Nothing.
+    Nothing,
+    /// Packets that are copied into its own room.
+    Copies,
+    /// Packets that lie in another card's buffers.
+    Lying(Arc<HostMemory>),
+    /// Packets of another card's log.
+    Log(Box<Reader>),
+}
+
+/// The driver's end of sending.
+pub enum Transmit {
+    /// There is none.
+    Nothing,
+    /// By descriptors.
+    Ring(Transmitter),
+    /// By log.
+    Log(Box<LogTransmitter>),
+}
+
+/// A device and its drivers.
+pub struct Assembly {
+    /// The device, not running yet.
+    pub device: Device,
+    /// One for each receive queue.
+    pub receivers: Vec<Receiver>,
+    /// For the transmit queue.
+    pub transmit: Transmit,
+    control: Arc<Control>,
+    bus: Bus,
+    name: String,
+}
+
+impl Assembly {
+    /// Puts a card together. Its packets are of the interfaces `ports`, a queue each.
+    pub fn new(
+        settings: &Settings,
+        room: Room,
+        (wire, sending): (Box<dyn Wire>, Sending),
+        port: u8,
+        trace: Option<&Trace>,
+    ) -> Self {
+        let control = Arc::new(Control::default());
+        let Room { memory, mut logs, own_send, receives } = room;
+        let copies = match sending {
+            Sending::Copies => logs.pop(),
+            _ => None,
+        };
+        let part = Parts { settings, control: &control, trace };
+        let (transmit, sender) = part.sending(sending, (memory.as_ref(), own_send), copies);
+        let (mut queues, mut receivers) = (Vec::new(), Vec::new());
+        if let Some(memory) = memory.filter(|_| receives) {
+            for number in 0..settings.queues {
+                let (queue, receiver) = part.rings(&memory, number, port);
+                queues.push(queue);
+                receivers.push(receiver);
+            }
+        }
+        for (_, writer, reader) in logs {
+            let (queue, receiver) = part.log(writer, reader, port);
+            queues.push(queue);
+            receivers.push(receiver);
+        }
+        let device = Device::new(settings, wire, queues, sender, Arc::clone(&control));
+        let (bus, name) = (settings.bus, settings.name.clone());
+        Self { device, receivers, transmit, control, bus, name }
+    }
+
+    /// Gives the device a thread.
+    ///
+    /// # Errors
+    /// [`CardError::Thread`].
+    pub fn start(self) -> Result<(Card, Vec<Receiver>, Transmit), CardError> {
+        let Self { device, receivers, transmit, control, bus, name } = self;
+        let builder = thread::Builder::new().name(name);
+        let thread = builder.spawn(move || device.run()).map_err(CardError::Thread)?;
+        Ok((Card { control, bus, thread: Some(thread) }, receivers, transmit))
+    }
+
+    /// What the bus has carried, by a device that is stepped.
+    pub fn bus_account(&self) -> BusAccount {
+        self.control.bus(&self.bus)
+    }
+}
+
+struct Parts<'a> {
+    settings: &'a Settings,
+    control: &'a Arc<Control>,
+    trace: Option<&'a Trace>,
+}
+
+impl Parts<'_> {
+    fn fifo(&self) -> usize {
+        self.settings.fifo / self.settings.queues
+    }
+
+    fn rings(&self, memory: &Arc<HostMemory>, number: usize, port: u8) -> (ReceiveQueue, Receiver) {
+        let Settings { mode, ring, buffer, .. } = *self.settings;
+        let trace = self.trace.filter(|_| number == 0).cloned();
+        let start = (Scattered::area_bytes(ring, buffer) * number as u64) as u32;
+        let ring = Arc::new(Ring::new(ring));
+        let rings = Rings::new(mode, Arc::clone(&ring), Arc::clone(memory), buffer);
+        let way = DeviceWay::Rings(rings);
+        let (queue, shown) = ReceiveQueue::new(way, self.fifo(), trace.clone());
+        let control = Arc::clone(self.control);
+        let shared = (ring, Arc::clone(memory));
+        let driver = Scattered::new(mode, shared, (start, buffer), Arc::clone(&control), trace);
+        (queue, Receiver::new(Way::Scattered(driver), shown, control, port, None))
+    }
+
+    fn log(&self, writer: Writer, reader: Reader, port: u8) -> (ReceiveQueue, Receiver) {
+        let way = DeviceWay::Logs(Logs::new(writer, port));
+        let (queue, shown) = ReceiveQueue::new(way, self.fifo(), self.trace.cloned());
+        let (way, control) = (Way::Log(Box::new(reader)), Arc::clone(self.control));
+        (queue, Receiver::new(way, shown, control, port, self.trace.cloned()))
+    }
+
+    fn sending(
+        &self,
+        sending: Sending,
+        (memory, own_send): (Option<&Arc<HostMemory>>, Option<u32>),
+        copies: Option<(Log, Writer, Reader)>,
+    ) -> (Transmit, Option<Sender>) {
+        let Settings { ring, buffer, .. } = *self.settings;
+        match (sending, copies, memory) {
+            (Sending::Nothing, ..) => (Transmit::Nothing, None),
+            (Sending::Log(reader), ..) => self.send_log(reader, None),
+            (Sending::Copies, Some((_, writer, reader)), _) => {
+                self.send_log(Box::new(reader), Some(writer))
+            }
+            (Sending::Copies, None, Some(memory)) => {
+                self.send_ring(ring, memory, own_send.map(|start| (start, buffer)))
+            }
+            (Sending::Copies, None, None) => (Transmit::Nothing, None),
+            (Sending::Lying(memory), ..) => self.send_ring(ring, &memory, None),
+        }
+    }
+
+    fn send_ring(
+        &self,
+        ring: u32,
+        memory: &Arc<HostMemory>,
+        own: Option<(u32, u32)>,
+    ) -> (Transmit, Option<Sender>) {
+        let Settings { mode, line_bits_per_s: line, .. } = *self.settings;
+        let (ring, trace) = (Arc::new(Ring::new(ring)), self.trace.cloned());
+        let sender = Sender::ring(Arc::clone(&ring), Arc::clone(memory), line, trace.clone());
+        let shared = (ring, Arc::clone(memory));
+        let driver = Transmitter::new(mode, shared, own, Arc::clone(self.control), trace);
+        (Transmit::Ring(driver), Some(sender))
+    }
+
+    fn send_log(&self, reader: Box<Reader>, writer: Option<Writer>) -> (Transmit, Option<Sender>) {
+        let (pointers, trace) = (Arc::new(Pointers::default()), self.trace.cloned());
+        let line = self.settings.line_bits_per_s;
+        let sender = Sender::log(reader, Arc::clone(&pointers), line, trace.clone());
+        let control = Arc::clone(self.control);
+        let driver = LogTransmitter::new(writer, pointers, control, trace);
+        (Transmit::Log(Box::new(driver)), Some(sender))
+    }
+}
+
+/// A card that runs.
+pub struct Card {
+    control: Arc<Control>,
+    bus: Bus,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Card {
+    /// What the bus has carried: exact once the device is idle.
+    pub fn bus_account(&self) -> BusAccount {
+        self.control.bus(&self.bus)
+    }
+
+    /// The bus.
+    pub fn bus(&self) -> &Bus {
+        &self.bus
+    }
+}
+
+impl Drop for Card {
+    fn drop(&mut self) {
+        self.control.is_over.store(true, Relaxed); // the join orders everything
+        if let Some(thread) = self.thread.take() {
+            // A device that panicked has said so; what it had is lost by nobody's name.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! The device: one thread's work, a step at a time.
+//!
+//! ```text
+//!   wire --> MAC --> RSS --> FIFO of the queue --> DMA --> memory       receive
+//!   wire <-- MAC <------------------ DMA <--- ring or log <-- memory    transmit
+//! ```
+//!
+//! A frame that finds the FIFO empty and a descriptor goes straight through; the FIFO is for those
+//! that do not. [`Device::step`] does a batch of everything, and can be called by a test as well as
+//! by the thread that [`crate::Card`] starts.
+//!
+//! Invariants:
+//! - V1: arrived = delivered + overflowed + reset + link down + too long + in the FIFO, for each
+//!   queue, at every moment that its counts are shown.
+//! - V2: frames of a queue are delivered in the order in which they arrived.
+//! - V3: where the wire can wait and the line has no rate, no frame is taken that the FIFO may have
+//!   no room for: nothing overflows.
+
+pub(crate) mod logs;
+pub(crate) mod queue;
+pub(crate) mod rings;
+pub(crate) mod send;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Mutex, PoisonError};
+
+use burstline_sys::clock;
+use burstline_wire::headers::{Headers, LinkType, parse};
+
+use crate::descriptor::Metadata;
+use crate::line::Line;
+use crate::meter::{BusAccount, Meter};
+use crate::rss::Spreader;
+use crate::wire::{Wire, WireState};
+use crate::{Settings, pcie};
+use queue::ReceiveQueue;
+use send::Sender;
+
+/// Frames of a step in each direction.
+const BATCH: u64 = 256;
+
+/// Steps after which the bus account is shown, however busy the device is.
+const SHOWN_EVERY: u32 = 1024;
+
+/// A frame on its way in.
+pub(crate) struct Frame<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// Where they were needed.
+    pub(crate) headers: Option<Headers>,
+    pub(crate) hash: u32,
+    pub(crate) time_ns: u64,
+}
+
+impl Frame<'_> {
+    /// What the device knows of it, but its length.
+    #[inline]
+    pub(crate) fn metadata(&self) -> Metadata {
+        let headers = match &self.headers {
+            Some(headers) => *headers,
+            None => parse(LinkType::ETHERNET, self.bytes),
+        };
+        let mut metadata = Metadata::of(&headers);
+        metadata.hash = self.hash;
+        if self.hash == 0 {
+            metadata.rss_type = 0;
+        }
+        metadata
+    }
+}
+
+/// What others tell the device, and see of it.
+#[derive(Default)]
+pub(crate) struct Control {
+    /// No more frames shall be taken from the wire.
+    pub(crate) is_stopped: AtomicBool,
+    /// The thread shall end.
+    pub(crate) is_over: AtomicBool,
+    /// Doorbells that drivers have rung.
+    pub(crate) doorbells: AtomicU64,
+    /// Head registers that drivers have read.
+    pub(crate) head_reads: AtomicU64,
+    bus: Mutex<BusAccount>,
+}
+
+impl Control {
+    /// A driver has read a head register.
+    pub(crate) fn count_head_read(&self) {
+        self.head_reads.fetch_add(1, Relaxed); // a count
+    }
+
+    /// A driver has written to a tail register.
+    #[inline]
+    pub(crate) fn ring_doorbell(&self) {
+        self.doorbells.fetch_add(1, Relaxed); // a count
+    }
+
+    /// What the bus has carried.
+    pub(crate) fn bus(&self, bus: &pcie::Bus) -> BusAccount {
+        let mut account = *self.bus.lock().unwrap_or_else(PoisonError::into_inner);
+        // They are counts, and carry no memory.
+        let (doorbells, reads) = (self.doorbells.load(Relaxed), self.head_reads.load(Relaxed));
+        account.add(pcie::Kind::Doorbell, bus.write(4).times(doorbells));
+        let (asked, came) = bus.read(4);
+        account.add(pcie::Kind::HeadRequest, asked.times(reads));
+        account.add(pcie::Kind::HeadCompletion, came.times(reads));
+        account
+    }
+}
+
+/// A simulated card.
+pub struct Device {
+    wire: Box<dyn Wire>,
+    queues: Vec<ReceiveQueue>,
+    sender: Option<Sender>,
+    spreader: Spreader,
+    is_hashing: bool,
+    line: Line,
+    longest: usize,
+    restart_after: u64,
+    link_down: Range<u64>,
+    /// Frames that have arrived, over all queues.
+    arrived: u64,
+    is_ended: bool,
+    meter: Meter,
+    control: Arc<Control>,
+    is_unshown: bool,
+    steps: u32,
+}
+
+impl Device {
+    pub(crate) fn new(
+        settings: &Settings,
+        wire: Box<dyn Wire>,
+        queues: Vec<ReceiveQueue>,
+        sender: Option<Sender>,
+        control: Arc<Control>,
+    ) -> Self {
+        Self {
+            wire,
+            spreader: Spreader::new(queues.len().max(1)),
+            queues,
+            sender,
+            is_hashing: settings.hashes(),
+            line: Line::new(settings.line_bits_per_s),
+            longest: settings.longest,
+            restart_after: settings.restart_after.unwrap_or(u64::MAX),
+            link_down: settings.link_down.clone(),
+            arrived: 0,
+            is_ended: false,
+            meter: Meter::new(settings.bus),
+            control,
+            is_unshown: true,
+            steps: 0,
+        }
+    }
+
+    /// Does a batch of what there is to do. Returns whether there was something.
+    pub fn step(&mut self) -> bool {
+        let mut is_busy = self.drain();
+        is_busy |= self.receive();
+        is_busy |= self
+            .sender
+            .as_mut()
+            .is_some_and(|sender| sender.step(&mut *self.wire, &mut self.meter));
+        self.is_unshown |= is_busy;
+        self.steps = self.steps.wrapping_add(1);
+        if self.is_unshown {
+            let is_over = self.is_ended || self.control.is_stopped.load(Acquire);
+            for queue in &mut self.queues {
+                queue.counts.is_over = u64::from(is_over && queue.is_empty());
+                queue.publish(&mut self.meter);
+            }
+        }
+        if self.is_unshown && (!is_busy || self.steps.is_multiple_of(SHOWN_EVERY)) {
+            let mut shown = self.control.bus.lock().unwrap_or_else(PoisonError::into_inner);
+            *shown = self.meter.account;
+            self.is_unshown = is_busy;
+        }
+        is_busy
+    }
+
+    /// Steps until the card is dropped.
+    pub(crate) fn run(mut self) {
+        let (mut idle, mut was_stopped) = (0_u32, false);
+        while !self.control.is_over.load(Relaxed) {
+            let is_stopped = self.control.is_stopped.load(Acquire);
+            if is_stopped && !was_stopped {
+                (was_stopped, self.is_unshown) = (true, true);
+            }
+            if self.step() {
+                idle = 0;
+            } else {
+                idle = idle.saturating_add(1);
+                pause(idle);
+            }
+        }
+        self.wire.stop();
+    }
+
+    fn drain(&mut self) -> bool {
+        let Self { queues, spreader, meter, is_hashing, .. } = self;
+        let mut hash_of = |headers: &Headers, bytes: &[u8]| {
+            if *is_hashing { spreader.hash(headers, bytes) } else { 0 }
+        };
+        let mut is_busy = false;
+        for queue in queues {
+            queue.look();
+            is_busy |= queue.drain(&mut hash_of, meter);
+        }
+        is_busy
+    }
+
+    /// How many frames to take from the wire now.
+    fn budget(&mut self) -> u64 {
+        if self.is_ended || self.queues.is_empty() || self.control.is_stopped.load(Acquire) {
+            return 0;
+        }
+        if self.line.is_timed() || !self.wire.can_wait() {
+            let now_ns = if self.line.is_timed() { clock::monotonic_ns() } else { 0 };
+            return self.line.due(now_ns, BATCH);
+        }
+        let room = |queue: &ReceiveQueue| match queue.is_restarting() {
+            true => 0,
+            false => queue.room(self.longest),
+        };
+        self.queues.iter().map(room).min().unwrap_or(0).min(BATCH)
+    }
+
+    fn receive(&mut self) -> bool {
+        let budget = self.budget();
+        if budget == 0 {
+            return false;
+        }
+        let Self { wire, queues, spreader, line, meter, .. } = self;
+        let arrived = wire.arrive(budget);
+        let (frames, number) = (arrived.frames.len() as u64, self.arrived);
+        let has_faults = self.link_down.start < number + frames && number < self.link_down.end;
+        let is_hashing = self.is_hashing;
+        let has_metadata = queues.iter().any(ReceiveQueue::has_metadata);
+        for (packet, number) in arrived.frames.packets().zip(number..) {
+            let bytes = packet.bytes();
+            let headers = (is_hashing || has_metadata).then(|| parse(LinkType::ETHERNET, bytes));
+            let hash = match &headers {
+                Some(headers) if is_hashing => spreader.hash(headers, bytes),
+                _ => 0,
+            };
+            let queue = &mut queues[spreader.queue(hash)];
+            queue.counts.arrived += 1;
+            line.advance(bytes.len());
+            if has_faults && self.link_down.contains(&number) {
+                queue.counts.link_down += 1;
+            } else if bytes.len() > self.longest {
+                queue.counts.too_long += 1;
+            } else {
+                let time_ns = packet.time_ns();
+                queue.arrive(&Frame { bytes, headers, hash, time_ns }, meter);
+            }
+        }
+        self.is_unshown |= arrived.state == WireState::Ended && !self.is_ended;
+        self.is_ended |= arrived.state == WireState::Ended;
+        self.arrived += frames;
+        if self.arrived >= self.restart_after {
+            self.restart_after = u64::MAX;
+            self.queues.iter_mut().for_each(ReceiveQueue::restart);
+        }
+        frames > 0
+    }
+}
+
+/// Spins for a while, and then lets others have the core.
+fn pause(idle: u32) {
+    if idle < 64 {
+        std::hint::spin_loop();
+    } else {
+        std::thread::yield_now();
+    }
+}
+
+/// Tells the device's thread, with what was written before.
+pub(crate) fn raise(flag: &AtomicBool) {
+    flag.store(true, Release);
+}

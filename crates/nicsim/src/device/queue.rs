@@ -1,0 +1,141 @@
+//! A receive queue of the device: frames from the wire or the FIFO into memory.
+
+use std::sync::Arc;
+
+use burstline_wire::headers::{Headers, LinkType, parse};
+
+use super::Frame;
+use super::logs::Logs;
+use super::rings::Rings;
+use crate::counters::{ReceiveCounts, Shown};
+use crate::fifo::Fifo;
+use crate::meter::Meter;
+use crate::trace::Trace;
+
+/// One queue.
+pub(crate) struct ReceiveQueue {
+    way: Way,
+    fifo: Fifo,
+    pub(super) counts: ReceiveCounts,
+    shown: Arc<Shown>,
+    /// Steps are written until the first packet is in memory.
+    trace: Option<Trace>,
+}
+
+/// How its packets come to memory.
+pub(crate) enum Way {
+    /// Into scattered buffers.
+    Rings(Rings),
+    /// Back to back.
+    Logs(Logs),
+}
+
+impl ReceiveQueue {
+    /// A queue with so many bytes of the FIFO, and where it shows its counts.
+    pub(crate) fn new(way: Way, fifo: usize, trace: Option<Trace>) -> (Self, Arc<Shown>) {
+        let shown = Arc::new(Shown::default());
+        let (fifo, counts) = (Fifo::new(fifo), ReceiveCounts::default());
+        (Self { way, fifo, counts, shown: Arc::clone(&shown), trace }, shown)
+    }
+
+    /// How many frames of `longest` bytes the FIFO has room for.
+    pub(super) fn room(&self, longest: usize) -> u64 {
+        (self.fifo.room() / Fifo::takes(longest)) as u64
+    }
+
+    /// Whether no frame waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.fifo.is_empty()
+    }
+
+    /// Whether packets are described by more than a log's desc.
+    pub(super) fn has_metadata(&self) -> bool {
+        matches!(self.way, Way::Rings(_))
+    }
+
+    /// A frame has come in: straight through if it can, or into the FIFO, or lost.
+    #[inline]
+    pub(super) fn arrive(&mut self, frame: &Frame<'_>, meter: &mut Meter) {
+        if self.is_restarting() {
+            self.counts.reset += 1;
+        } else if !self.way.can_take(frame.bytes.len()) {
+            self.counts.too_long += 1;
+        } else if self.fifo.is_empty() && self.way.deliver(frame, meter, &mut self.trace) {
+            self.counts.delivered += 1;
+        } else if self.fifo.push(frame.bytes, frame.time_ns) {
+            self.counts.in_fifo += 1;
+        } else {
+            self.counts.overflowed += 1;
+        }
+    }
+
+    /// Moves frames from the FIFO to memory. Returns whether it moved any.
+    pub(super) fn drain(
+        &mut self,
+        hash_of: &mut dyn FnMut(&Headers, &[u8]) -> u32,
+        meter: &mut Meter,
+    ) -> bool {
+        let before = self.counts.delivered;
+        while let Some((bytes, time_ns)) = self.fifo.front() {
+            let headers = parse(LinkType::ETHERNET, bytes);
+            let hash = hash_of(&headers, bytes);
+            let frame = Frame { bytes, headers: Some(headers), hash, time_ns };
+            if !self.way.deliver(&frame, meter, &mut self.trace) {
+                break;
+            }
+            self.fifo.pop();
+            self.counts.in_fifo -= 1;
+            self.counts.delivered += 1;
+        }
+        self.counts.delivered > before
+    }
+
+    /// Makes what was written visible, and the counts with it.
+    pub(super) fn publish(&mut self, meter: &mut Meter) {
+        if let Way::Logs(logs) = &mut self.way {
+            logs.publish(meter);
+        }
+        self.shown.show(&self.counts);
+    }
+
+    /// Loses what is on the chip. In rings, the driver has to begin anew.
+    pub(super) fn restart(&mut self) {
+        self.counts.reset += self.fifo.clear();
+        self.counts.in_fifo = 0;
+        if let Way::Rings(rings) = &mut self.way {
+            rings.restart();
+        }
+    }
+
+    /// Looks whether the driver has begun anew.
+    pub(super) fn look(&mut self) {
+        if let Way::Rings(rings) = &mut self.way {
+            rings.look();
+        }
+    }
+
+    /// Whether the driver has yet to begin anew.
+    #[inline]
+    pub(super) fn is_restarting(&self) -> bool {
+        matches!(&self.way, Way::Rings(rings) if rings.is_restarting)
+    }
+}
+
+impl Way {
+    /// Whether a frame of so many bytes can ever be written to memory.
+    #[inline]
+    fn can_take(&self, length: usize) -> bool {
+        match self {
+            Self::Rings(rings) => rings.can_take(length),
+            Self::Logs(logs) => logs.can_take(length),
+        }
+    }
+
+    #[inline]
+    fn deliver(&mut self, frame: &Frame<'_>, meter: &mut Meter, trace: &mut Option<Trace>) -> bool {
+        match self {
+            Self::Rings(rings) => rings.deliver(frame, meter, trace),
+            Self::Logs(logs) => logs.deliver(frame, trace),
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! Receiving from scattered buffers.
+//!
+//! ```text
+//!  write-back   ring: | d | d | d |   a taken buffer is held, and another from the pool takes its
+//!               pool: b b b b         place; its descriptor is written anew, because the device
+//!                                     has written over it
+//!  inline       ring: | d | d | d |   the buffer of a descriptor stays its own; when it is given
+//!                                     back, its length word is cleared and the tail moves on: the
+//!                                     descriptor is as it was
+//! ```
+//!
+//! The two differ in what the paper says they differ in: where nothing is overwritten, nothing has
+//! to be written again. A buffer that is to be kept leaves its place in inline mode too, and the
+//! descriptor is written for another.
+//!
+//! Invariants:
+//! - S1. A buffer is in one place: posted (the device's), taken (lent, or handed on), kept, or in
+//!   the pool.
+//! - S2. In inline mode at most half of the ring is lent, so that the device has the rest.
+
+mod lend;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use crate::Mode;
+use crate::descriptor::{DONE, END_OF_PACKET, Metadata, receive_read};
+use crate::device::Control;
+use crate::memory::HostMemory;
+use crate::pcie::DESCRIPTOR_BYTES;
+use crate::ring::Ring;
+use crate::trace::Trace;
+
+/// Bytes of the metadata in front of a packet.
+const FRONT: u32 = DESCRIPTOR_BYTES as u32;
+
+/// Bytes of the area where packets of several buffers are joined: eight of the longest.
+const JOINING_BYTES: u32 = 128 << 10;
+
+/// Descriptors that are posted at a time, at least, while packets come.
+const POSTED: u32 = 32;
+
+/// One buffer's part of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Where its bytes begin.
+    pub at: u32,
+    /// How many they are.
+    pub length: u16,
+    /// Whether the packet ends here.
+    pub is_last: bool,
+    /// The flow hash.
+    pub hash: u32,
+    /// Whether the device found something wrong.
+    pub is_damaged: bool,
+    /// Its buffer.
+    buffer: u32,
+}
+
+/// The driver's side of a receive ring.
+pub struct Scattered {
+    mode: Mode,
+    ring: Arc<Ring>,
+    memory: Arc<HostMemory>,
+    control: Arc<Control>,
+    buffer_bytes: u32,
+    /// Where packets are joined, and up to where they are.
+    joining: u32,
+    joined: u32,
+    /// The buffer of each descriptor.
+    buffers: Box<[u32]>,
+    /// The pool.
+    free: Vec<u32>,
+    /// Write-back: buffers that are lent.
+    held: Vec<u32>,
+    /// Inline: descriptors `[given_back, next)` are taken.
+    given_back: u32,
+    /// Where the next packet is looked for, and up to where descriptors are posted.
+    next: u32,
+    tail: u32,
+    /// Inline: bytes of the packet in front of `next` that are still to be taken.
+    left: u32,
+    epoch: u32,
+    /// Bytes copied to join packets.
+    bytes_joined: u64,
+    trace: Option<Trace>,
+}
+
+impl Scattered {
+    /// Bytes of memory for a ring of so many descriptors, and as many buffers in the pool.
+    pub(crate) fn area_bytes(ring: u32, buffer_bytes: u32) -> u64 {
+        u64::from(ring) * 2 * u64::from(buffer_bytes) + u64::from(JOINING_BYTES)
+    }
+
+    /// The driver of a ring with its area of memory at `start`.
+    pub(crate) fn new(
+        mode: Mode,
+        (ring, memory): (Arc<Ring>, Arc<HostMemory>),
+        (start, buffer_bytes): (u32, u32),
+        control: Arc<Control>,
+        trace: Option<Trace>,
+    ) -> Self {
+        let descriptors = ring.len();
+        let at = |number: u32| start + number * buffer_bytes;
+        let joining = at(2 * descriptors);
+        let mut this = Self {
+            mode,
+            ring,
+            memory,
+            control,
+            buffer_bytes,
+            joining,
+            joined: joining,
+            buffers: (0..descriptors).map(at).collect(),
+            free: (descriptors..2 * descriptors).rev().map(at).collect(),
+            held: Vec::with_capacity(2 * descriptors as usize),
+            given_back: 0,
+            next: 0,
+            tail: 0,
+            left: 0,
+            epoch: 0,
+            bytes_joined: 0,
+            trace,
+        };
+        this.post_all();
+        this
+    }
+
+    /// Where the packets are.
+    pub fn memory(&self) -> &Arc<HostMemory> {
+        &self.memory
+    }
+
+    /// Bytes copied to join packets that lay in several buffers.
+    pub fn bytes_joined(&self) -> u64 {
+        self.bytes_joined
+    }
+
+    /// The next part of a packet, if one has arrived: for a driver that hands it on. Each is given
+    /// back by [`return_part`](Self::return_part), in the same order.
+    #[inline]
+    pub fn next_part(&mut self) -> Option<Part> {
+        match self.mode {
+            Mode::Writeback => self.take::<false>(),
+            Mode::Inline | Mode::Contiguous => self.take::<true>(),
+        }
+    }
+
+    /// The bytes of a part that was taken, to be read and written.
+    #[inline]
+    pub fn bytes_mut(&mut self, part: &Part) -> &mut [u8] {
+        // SAFETY: D1: the part was taken and is not given back yet; `&mut self` excludes other
+        // references by this driver, and the device has none to buffers of the driver.
+        unsafe { self.memory.bytes_mut(part.at.into(), part.length.into()) }
+    }
+
+    /// Gives a part's buffer back: the device can have it after [`post`](Self::post).
+    #[inline]
+    pub fn return_part(&mut self, part: &Part) {
+        match self.mode {
+            Mode::Writeback => self.free.push(part.buffer),
+            Mode::Inline | Mode::Contiguous => self.clear_next(),
+        }
+    }
+
+    /// Posts what was given back, if it is at least so many descriptors.
+    #[inline]
+    pub fn post(&mut self, at_least: u32) {
+        match self.mode {
+            Mode::Writeback => self.refill(at_least),
+            Mode::Inline | Mode::Contiguous => {
+                let tail = self.given_back.wrapping_add(self.ring.len());
+                if tail.wrapping_sub(self.tail) >= at_least.max(1) {
+                    self.move_tail(tail);
+                }
+            }
+        }
+    }
+
+    /// To be called when nothing came and nothing is taken: lays the ring out anew if the device
+    /// has restarted. Returns whether it did.
+    pub fn look(&mut self) -> bool {
+        let epoch = self.ring.epoch.read(); // E4: what was delivered before can be seen
+        if epoch == self.epoch || self.is_there() {
+            return false;
+        }
+        self.epoch = epoch;
+        if self.mode == Mode::Writeback {
+            // What was posted comes back; what is taken or kept is not in the ring.
+            while self.next != self.tail {
+                self.free.push(self.buffer_of(self.next));
+                self.next = self.next.wrapping_add(1);
+            }
+            (self.next, self.tail) = (0, 0);
+            self.refill(1);
+        } else {
+            self.post_all();
+        }
+        self.ring.acknowledged.write(epoch); // E4: the ring is laid out
+        true
+    }
+
+    /// Takes the next part. A packet of several parts may not be there as a whole yet.
+    #[inline(always)]
+    fn take<const INLINE: bool>(&mut self) -> Option<Part> {
+        if self.next == self.tail {
+            return None;
+        }
+        let buffer = self.buffer_of(self.next);
+        let part = if INLINE { self.look_in_front(buffer)? } else { self.look_at_slot(buffer)? };
+        self.next = self.next.wrapping_add(1);
+        Some(part)
+    }
+
+    /// Write-back: what the descriptor says.
+    #[inline(always)]
+    fn look_at_slot(&self, buffer: u32) -> Option<Part> {
+        let slot = self.ring.slot(self.next);
+        let second = slot.second(); // E2
+        if second & DONE == 0 {
+            return None;
+        }
+        let metadata = Metadata::read([slot.words()[0], second]);
+        Some(Part {
+            at: buffer,
+            length: metadata.length.min(self.buffer_bytes as u16),
+            is_last: second & END_OF_PACKET != 0,
+            hash: metadata.hash,
+            is_damaged: metadata.is_damaged(),
+            buffer,
+        })
+    }
+
+    /// Inline: what the words in front of the packet say.
+    #[inline(always)]
+    fn look_in_front(&mut self, buffer: u32) -> Option<Part> {
+        if self.left > 0 {
+            return Some(self.go_on(buffer));
+        }
+        // SAFETY: D4: both sides access these words as atomics while the device has the buffer;
+        // `buffers` are of this driver's area, at multiples of their size.
+        let [low, high] = unsafe { self.memory.front(buffer.into()) };
+        let second = high.load(Acquire); // E2
+        if second == 0 {
+            return None;
+        }
+        let metadata = Metadata::read([low.load(Relaxed), second]);
+        let room = self.buffer_bytes - FRONT;
+        let length = u32::from(metadata.length);
+        let here = length.min(room);
+        self.left = length - here;
+        Some(Part {
+            at: buffer + FRONT,
+            length: here as u16,
+            is_last: self.left == 0,
+            hash: metadata.hash,
+            is_damaged: metadata.is_damaged(),
+            buffer,
+        })
+    }
+
+    /// Inline: the packet goes on in this buffer.
+    #[cold]
+    fn go_on(&mut self, buffer: u32) -> Part {
+        let length = self.left.min(self.buffer_bytes);
+        self.left -= length;
+        let (hash, is_damaged, is_last) = (0, false, self.left == 0);
+        Part { at: buffer, length: length as u16, is_last, hash, is_damaged, buffer }
+    }
+
+    /// Whether the next packet's first part is there.
+    fn is_there(&mut self) -> bool {
+        let part = self.next_part();
+        if part.is_some() {
+            self.untake(1);
+        }
+        part.is_some()
+    }
+
+    /// The last parts taken were of a packet that is not taken now.
+    fn untake(&mut self, parts: u32) {
+        self.next = self.next.wrapping_sub(parts);
+        self.left = 0;
+    }
+
+    #[inline(always)]
+    fn buffer_of(&self, position: u32) -> u32 {
+        self.buffers[position as usize & (self.buffers.len() - 1)]
+    }
+
+    /// Write-back: fills the ring up from the pool.
+    #[inline]
+    fn refill(&mut self, at_least: u32) {
+        let room = self.ring.len() - self.tail.wrapping_sub(self.next);
+        let count = room.min(self.free.len() as u32);
+        if count < at_least.max(1) {
+            return;
+        }
+        let first = self.free.len() - count as usize;
+        let mut tail = self.tail;
+        for &buffer in &self.free[first..] {
+            let place = tail as usize & (self.buffers.len() - 1);
+            self.buffers[place] = buffer;
+            self.ring.slot(tail).store(receive_read(buffer.into()));
+            tail = tail.wrapping_add(1);
+        }
+        self.free.truncate(first);
+        self.move_tail(tail);
+    }
+
+    /// Inline: the oldest taken descriptor is free again.
+    #[inline(always)]
+    fn clear_next(&mut self) {
+        let buffer = self.buffer_of(self.given_back);
+        // SAFETY: D4, as in `look_in_front`; and it is the driver's still (D1).
+        unsafe { &self.memory.front(buffer.into())[1] }.store(0, Relaxed); // before the tail (E1)
+        self.given_back = self.given_back.wrapping_add(1);
+    }
+
+    /// Lays out all buffers of the ring, from position 0.
+    fn post_all(&mut self) {
+        for position in 0..self.ring.len() {
+            let buffer = self.buffers[position as usize];
+            // SAFETY: D4; no device knows of the buffer, or it has forgotten it.
+            unsafe { &self.memory.front(buffer.into())[1] }.store(0, Relaxed); // as above
+            self.ring.slot(position).store(receive_read(buffer.into()));
+        }
+        (self.given_back, self.next, self.left) = (0, 0, 0);
+        self.move_tail(self.ring.len());
+    }
+
+    /// Rings the doorbell.
+    #[inline]
+    fn move_tail(&mut self, tail: u32) {
+        self.tail = tail;
+        self.ring.tail.write(tail); // E1
+        self.control.ring_doorbell();
+    }
+}

@@ -1,0 +1,60 @@
+//! A simulated network card that brings packets to memory in three ways, a driver that runs for
+//! real, and an account of the bus between them.
+//!
+//! ```text
+//!  writeback    | d | d | d |  ring      buffers  [ packet  ] [ packet ]    descriptor and packet
+//!                 ^---------- DD --------------------'                      are two writes
+//!  inline       | d | d | d |  ring      buffers  [ m packet ] [ m packet ] one write: metadata in
+//!                                                                           front, ring untouched
+//!  contiguous   a segment of a log       [packet|packet|packet ... |d|d|d]  one write for many
+//! ```
+//!
+//! Nobody can buy all three and compare. The device is a thread that masters memory as a card does,
+//! so what the driver costs the host is *measured*; what the bus carries is *computed*, transaction
+//! by transaction, from what the device really does ([`pcie`]).
+//!
+//! Who owns what when: a buffer is the driver's or the device's, and goes to and fro by the four
+//! edges of `ring`; a segment is the log's business. `memory` is the one module with `unsafe`, and
+//! its users argue by those edges. `tests/loom.rs` models them.
+//!
+//! What is not as in a card: positions count up for ever (so a ring of one descriptor works); a
+//! VLAN tag stays in the packet and is told of besides; there are no interrupts; time on the wire
+//! stands still while the device's thread is not on a core for long.
+//!
+//! Read on in this order: `descriptor`, `ring`, `memory`, `device`, `driver`, `card`, `pcie`.
+//!
+//! Invariants of the whole:
+//! - N1: arrived = taken by the driver + every named loss + in the FIFO + in memory and not taken.
+//! - N2: nothing that the wire brings, and no setting that [`Settings::check`] lets pass, panics.
+
+mod card;
+mod carousel;
+mod counters;
+pub mod descriptor;
+mod device;
+mod driver;
+mod fifo;
+mod line;
+mod memory;
+mod meter;
+pub mod pcie;
+#[doc(hidden)]
+pub mod ring;
+pub mod rss;
+mod settings;
+mod trace;
+mod wire;
+
+pub use card::{Assembly, Card, CardError, Room, Sending, Transmit};
+pub use carousel::Carousel;
+pub use counters::ReceiveCounts;
+pub use device::Device;
+pub use driver::{LogTransmitter, Part, Receiver, Scattered, Transmitter};
+pub use memory::HostMemory;
+pub use meter::BusAccount;
+pub use settings::{Mode, Settings};
+pub use trace::Trace;
+pub use wire::{Arrived, Wire, WireState};
+
+#[cfg(test)]
+mod tests;

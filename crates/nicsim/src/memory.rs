@@ -1,0 +1,138 @@
+//! The memory that device and driver share: packet buffers, at bus addresses.
+//!
+//! ```text
+//!   0                                                                      bytes
+//!   | buffer 0 | buffer 1 | ...            | buffer n - 1 | joining area  |
+//!        ^ bus address = offset from the start
+//! ```
+//!
+//! The only module of this crate with `unsafe`. It knows nothing of packets; who may touch a buffer
+//! is settled by the rings, which hand it to and fro:
+//!
+//! - D1. A buffer is the device's from the doorbell (or tail) that covers its descriptor, a Release
+//!   store that the device loads with Acquire, until the device says that it is done: the
+//!   descriptor's DD bit, the length word in front of the packet, or the head register, each a
+//!   Release store that the driver loads with Acquire. Otherwise it is the driver's.
+//! - D2. The device writes only buffers of receive descriptors and reads only those of transmit
+//!   descriptors; it checks that they lie inside of the memory.
+//! - D3. The driver writes, and makes references to, only buffers that are its own, and none of its
+//!   references outlives its ownership.
+//! - D4. The two words in front of a packet in inline mode are accessed as atomics while the
+//!   buffer is the device's.
+
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+
+use burstline_log::{Burst, Scratch};
+use burstline_sys::memory::{MemoryError, PageChoice, Placement, Region, RegionRequest};
+
+/// Memory that devices reach.
+///
+/// # Invariants
+/// M1. `[start, start + bytes)` is `region`'s, mapped as long as that lives, `start` on a page.
+pub struct HostMemory {
+    start: NonNull<u8>,
+    bytes: usize,
+    region: Region,
+}
+
+// SAFETY: by M1 it is an address range of the process; who may touch which bytes is D1 to D4.
+unsafe impl Send for HostMemory {}
+// SAFETY: as above.
+unsafe impl Sync for HostMemory {}
+
+impl HostMemory {
+    /// So many bytes, below 4 GiB, zeroed.
+    ///
+    /// # Errors
+    /// As [`Region::create`].
+    pub fn create(name: &str, bytes: usize) -> Result<Self, MemoryError> {
+        if bytes > u32::MAX as usize {
+            return Err(MemoryError::BadSize { bytes });
+        }
+        let name = format!("burstline-nicsim-{name}");
+        let request = RegionRequest { name, bytes, pages: PageChoice::Auto, node: None };
+        let region = Region::create(&request)?;
+        Ok(Self { start: region.as_ptr(), bytes: region.bytes(), region })
+    }
+
+    /// Where its pages are.
+    pub fn placement(&self) -> &Placement {
+        self.region.placement()
+    }
+
+    /// Whether `[at, at + length)` lies inside.
+    #[inline]
+    pub(crate) fn has(&self, at: u64, length: usize) -> bool {
+        at.checked_add(length as u64).is_some_and(|end| end <= self.bytes as u64)
+    }
+
+    /// Copies bytes to `at`.
+    ///
+    /// # Safety
+    /// `[at, at + bytes.len())` is the caller's by D1, and nobody has a reference into it.
+    ///
+    /// # Panics
+    /// If it lies outside.
+    #[inline]
+    pub(crate) unsafe fn write(&self, at: u64, bytes: &[u8]) {
+        let to = self.at(at, bytes.len());
+        // SAFETY: inside of the region, as just checked; by the caller's word nobody else touches
+        // it, so `bytes` does not lie there.
+        unsafe { to.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
+    }
+
+    /// The bytes at `[at, at + length)`.
+    ///
+    /// # Safety
+    /// Nobody writes them while the reference lives (D1).
+    ///
+    /// # Panics
+    /// If they lie outside.
+    #[inline]
+    pub(crate) unsafe fn bytes(&self, at: u64, length: usize) -> &[u8] {
+        let start = self.at(at, length);
+        // SAFETY: inside, mapped and once zeroed; the caller's word.
+        unsafe { std::slice::from_raw_parts(start.as_ptr(), length) }
+    }
+
+    /// As [`bytes`](Self::bytes), to be written.
+    ///
+    /// # Safety
+    /// They are the caller's by D1, and there is no other reference into them.
+    #[inline]
+    #[allow(clippy::mut_from_ref, reason = "the rings say who may write, not the borrow")]
+    pub(crate) unsafe fn bytes_mut(&self, at: u64, length: usize) -> &mut [u8] {
+        let start = self.at(at, length);
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), length) }
+    }
+
+    /// The two words at the start of a buffer.
+    ///
+    /// # Safety
+    /// `[at, at + 16)` lies inside of the memory, `at` is a multiple of 16, and while the reference
+    /// lives the words are accessed as atomics only (D4).
+    #[inline(always)]
+    pub(crate) unsafe fn front(&self, at: u64) -> &[AtomicU64; 2] {
+        debug_assert!(at.is_multiple_of(16) && self.has(at, 16), "{at}");
+        // SAFETY: the caller's word, and M1: a page is aligned to more than 16.
+        unsafe { self.start.add(at as usize).cast::<[AtomicU64; 2]>().as_ref() }
+    }
+
+    /// The burst of what `scratch` describes, by offsets from the start of this memory.
+    ///
+    /// # Safety
+    /// The described buffers are the driver's while `'a` lasts (D1).
+    pub(crate) unsafe fn burst<'a>(&'a self, scratch: &'a Scratch, first_packet: u64) -> Burst<'a> {
+        // SAFETY: M1; the caller's word.
+        unsafe { scratch.burst_in_memory(self.start, self.bytes, first_packet) }
+    }
+
+    #[inline]
+    fn at(&self, at: u64, length: usize) -> NonNull<u8> {
+        assert!(self.has(at, length), "{length} bytes at {at}");
+        // SAFETY: just checked.
+        unsafe { self.start.add(at as usize) }
+    }
+}

@@ -1,0 +1,116 @@
+//! A ring of descriptors, and the registers that go with it.
+//!
+//! ```text
+//!   | . . . | d d d d d d | . . . |    descriptors [head, tail): the device's
+//!           ^ head        ^ tail       head: written by the device, tail: by the driver (doorbell)
+//! ```
+//!
+//! Both positions count up for ever, so that head = tail is always an empty ring and a ring of one
+//! descriptor works; the 82599's wrap at the ring's length, and lose one descriptor to that.
+//!
+//! The edges, each a Release store and an Acquire load:
+//! - E1, `tail`: driver to device: descriptors and buffers below it are written and the device's.
+//! - E2, the second word of a descriptor (DD) or of the metadata in front of a packet: device to
+//!   driver: the buffer is written, and the driver's.
+//! - E3, `head`: device to driver: packets of transmit descriptors below it are read.
+//! - E4, `epoch` and `acknowledged`: a device that restarts, and the driver that has begun anew.
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use crate::descriptor::Words;
+
+/// One descriptor, which both sides write.
+#[repr(C, align(16))]
+#[derive(Default)]
+pub struct Slot([AtomicU64; 2]);
+
+impl Slot {
+    /// For whose turn it is. Seen by the other side with `second`'s release, or with the tail's.
+    #[inline]
+    pub fn store(&self, words: Words) {
+        self.0[0].store(words[0], Relaxed); // before the release below
+        self.0[1].store(words[1], Release); // E2; to the device, the tail's release is what counts
+    }
+
+    /// Both words, to be looked at by whoever knows whose turn it is.
+    #[inline(always)]
+    #[cfg(not(loom))]
+    pub fn atoms(&self) -> &[AtomicU64; 2] {
+        &self.0
+    }
+
+    /// The second word, and all that was written before it.
+    #[inline]
+    pub fn second(&self) -> u64 {
+        self.0[1].load(Acquire) // E2
+    }
+
+    /// Both words, after something else has said that they are there: the tail, or `second`.
+    #[inline]
+    pub fn words(&self) -> Words {
+        [self.0[0].load(Relaxed), self.0[1].load(Relaxed)]
+    }
+}
+
+/// A register with a cache line of its own, two with the neighbour that is fetched with it.
+#[repr(align(128))]
+#[derive(Default)]
+pub struct Register(AtomicU32);
+
+impl Register {
+    /// What it holds, and all that was written before that.
+    #[inline]
+    pub fn read(&self) -> u32 {
+        self.0.load(Acquire) // E1, E3 or E4
+    }
+
+    /// Shows `value`, and all that was written before.
+    #[inline]
+    pub fn write(&self, value: u32) {
+        self.0.store(value, Release); // E1, E3 or E4
+    }
+}
+
+/// Descriptors and registers of one queue in one direction.
+pub struct Ring {
+    slots: Box<[Slot]>,
+    /// Written by the driver: the doorbell.
+    pub tail: Register,
+    /// Written by the device.
+    pub head: Register,
+    /// Counts the device's restarts; written by the device.
+    pub epoch: Register,
+    /// The restart that the driver has begun anew after.
+    pub acknowledged: Register,
+}
+
+impl Ring {
+    /// Of `slots` descriptors, a power of two.
+    pub fn new(slots: u32) -> Self {
+        assert!(slots.is_power_of_two(), "{slots} descriptors");
+        Self {
+            slots: (0..slots).map(|_| Slot::default()).collect(),
+            tail: Register::default(),
+            head: Register::default(),
+            epoch: Register::default(),
+            acknowledged: Register::default(),
+        }
+    }
+
+    /// How many descriptors it has.
+    #[inline]
+    #[allow(clippy::len_without_is_empty, reason = "a ring has at least one")]
+    pub fn len(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    /// The descriptor at a position that counts up for ever.
+    #[inline]
+    pub fn slot(&self, position: u32) -> &Slot {
+        &self.slots[position as usize & (self.slots.len() - 1)]
+    }
+}

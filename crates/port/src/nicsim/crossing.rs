@@ -1,0 +1,359 @@
+//! A bounce between two simulated cards: packets stay where the first has written them.
+//!
+//! ```text
+//!  rings   device A -> buffer -> driver: descriptor of A's ring to B's -> device B -> buffer back
+//!  log     device A -> segment ---- driver: "up to packet n" ----------> device B reads the log
+//! ```
+//!
+//! Nothing is copied in any mode. What B takes late waits in A's ring or log, and then in A's FIFO;
+//! beyond that it is A's loss.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use burstline_log::Scratch;
+use burstline_nicsim::{
+    Assembly, BusAccount, Card, LogTransmitter, Mode, Part, Receiver, Room, Sending, Transmit,
+    Transmitter,
+};
+use burstline_sys::clock;
+use burstline_wire::headers::LinkType;
+
+use super::bus_notes;
+use super::settings::Plug;
+use super::wire::Cable;
+use crate::live::Wait;
+use crate::{
+    Address, Capabilities, Carried, Crossing, Loss, OpenOptions, Port, PortAccount, PortError,
+    PortInfo, PortState, Received, TimestampSource, Treatment,
+};
+
+/// The most packets of a call: few enough to be in the cache from ring to ring.
+const BATCH: u64 = 256;
+
+/// Descriptors that go back to the first card at a time, at least, while packets come.
+const POSTED: u32 = 32;
+
+/// How long an exit that stands still is waited for at the end, in ns.
+const WAIT_NS: u64 = 1_000_000_000;
+
+/// Opens the way from one card to another, and with `is_both` also the way back.
+pub fn open_crossings(
+    ends: [&Address; 2],
+    is_both: bool,
+    treatment: &Treatment,
+    options: &OpenOptions,
+) -> Result<Vec<Box<dyn Crossing>>, PortError> {
+    let plugs = [Plug::parse(ends[0])?, Plug::parse(ends[1])?];
+    check(ends, &plugs, treatment)?;
+    let receives = [true, is_both];
+    let room = |at: usize| {
+        let settings = &plugs[at].settings;
+        Room::create(settings, receives[at], false)
+            .map_err(|error| plugs[at].failed(ends[at], error))
+    };
+    let rooms = [room(0)?, room(1)?];
+    let sending = |other: &Room, is_wanted: bool, at: usize| -> Result<Sending, PortError> {
+        if !is_wanted {
+            return Ok(Sending::Nothing);
+        }
+        match (other.memory(), other.reader()) {
+            (Some(memory), _) => Ok(Sending::Lying(Arc::clone(memory))),
+            (None, Some(reader)) => {
+                let reader = reader.map_err(|error| plugs[at].failed(ends[at], error.into()))?;
+                Ok(Sending::Log(Box::new(reader)))
+            }
+            (None, None) => Ok(Sending::Nothing),
+        }
+    };
+    // Card 0 sends what comes in by card 1, and the other way round.
+    let sendings = [sending(&rooms[1], is_both, 0)?, sending(&rooms[0], true, 1)?];
+    let mut cards = Vec::new();
+    for (at, (room, sending)) in rooms.into_iter().zip(sendings).enumerate() {
+        let (plug, address) = (&plugs[at], ends[at]);
+        let name = address.to_string();
+        let port = options.table.add_for(&name, &name, LinkType::ETHERNET)?;
+        let cable = match receives[at] {
+            true => Cable::open(plug, options)?,
+            false => Cable::sending(plug, options)?.0,
+        };
+        let trace = plug.trace()?;
+        let end = (Box::new(cable) as Box<_>, sending);
+        let assembly = Assembly::new(&plug.settings, room, end, port, trace.as_ref());
+        let (card, receivers, transmit) =
+            assembly.start().map_err(|error| plug.failed(address, error))?;
+        cards.push((Arc::new(card), receivers.into_iter().next(), transmit));
+    }
+    let names = [ends[0].to_string(), ends[1].to_string()];
+    Ok(pair(cards, &names, plugs[0].settings.mode, treatment))
+}
+
+/// Joins the receiving end of each card with the sending end of the other.
+fn pair(
+    cards: Vec<(Arc<Card>, Option<Receiver>, Transmit)>,
+    names: &[String; 2],
+    mode: Mode,
+    treatment: &Treatment,
+) -> Vec<Box<dyn Crossing>> {
+    let (mut entries, mut exits) = (Vec::new(), Vec::new());
+    for (card, receiver, transmit) in cards {
+        entries.push((Arc::clone(&card), receiver));
+        exits.push((card, transmit));
+    }
+    exits.reverse();
+    let ways = entries.into_iter().zip(exits).enumerate();
+    let crossing = |(at, ((entry, receiver), (exit, transmit))): (usize, ((_, Option<_>), _))| {
+        let name = format!("{} > {}", names[at], names[1 - at]);
+        let way = Way::new(transmit)?;
+        Some(Box::new(CardCrossing::new(name, mode, (receiver?, entry), (way, exit), treatment))
+            as Box<dyn Crossing>)
+    };
+    ways.filter_map(crossing).collect()
+}
+
+fn check(ends: [&Address; 2], plugs: &[Plug; 2], treatment: &Treatment) -> Result<(), PortError> {
+    let [first, second] = plugs.each_ref().map(|plug| &plug.settings);
+    if first.mode != second.mode {
+        let reason = format!("the other card has mode={}: both need the same", first.mode);
+        return Err(ends[1].bad_value("mode", second.mode.name(), reason).into());
+    }
+    for (address, settings) in ends.iter().zip([first, second]) {
+        if settings.queues > 1 {
+            let reason = "a bounce between cards goes by one queue";
+            return Err(address.bad_value("queues", &settings.queues.to_string(), reason).into());
+        }
+    }
+    if first.mode == Mode::Contiguous && !treatment.writes_nothing() {
+        let reason = "packets of a log cannot be rewritten where they lie: mode=inline can";
+        return Err(ends[0].bad_value("mode", first.mode.name(), reason).into());
+    }
+    Ok(())
+}
+
+/// How packets leave.
+enum Way {
+    Ring(Transmitter),
+    Log(Box<LogTransmitter>),
+}
+
+impl Way {
+    fn new(transmit: Transmit) -> Option<Self> {
+        match transmit {
+            Transmit::Nothing => None,
+            Transmit::Ring(ring) => Some(Self::Ring(ring)),
+            Transmit::Log(log) => Some(Self::Log(log)),
+        }
+    }
+}
+
+/// A part of a packet that the exit has, or that was dropped behind others that it has.
+struct OnItsWay {
+    part: Part,
+    is_dropped: bool,
+}
+
+/// One direction.
+struct CardCrossing {
+    info: PortInfo,
+    mode: Mode,
+    receiver: Receiver,
+    entry: Arc<Card>,
+    way: Way,
+    exit: Arc<Card>,
+    treatment: Treatment,
+    scratch: Scratch,
+    /// Parts of a packet that is not whole yet.
+    parts: Vec<Part>,
+    /// What the exit has, oldest first.
+    on_their_way: VecDeque<OnItsWay>,
+    /// Packets given to the exit, and their bytes; of rings, those that it has sent.
+    given: u64,
+    sent: u64,
+    bytes: u64,
+    account: PortAccount,
+    /// What the exit's bus had carried by itself is the other direction's, too.
+    is_over: bool,
+}
+
+impl CardCrossing {
+    fn new(
+        name: String,
+        mode: Mode,
+        (receiver, entry): (Receiver, Arc<Card>),
+        (way, exit): (Way, Arc<Card>),
+        treatment: &Treatment,
+    ) -> Self {
+        let capabilities = Capabilities { can_drain: true, ..Capabilities::default() };
+        let timestamps = TimestampSource::Mixed;
+        Self {
+            info: PortInfo { name, capabilities, timestamps },
+            mode,
+            receiver,
+            entry,
+            way,
+            exit,
+            treatment: *treatment,
+            scratch: Scratch::new(),
+            parts: Vec::new(),
+            on_their_way: VecDeque::new(),
+            given: 0,
+            sent: 0,
+            bytes: 0,
+            account: PortAccount::default(),
+            is_over: false,
+        }
+    }
+
+    /// By log: lets the exit send what has arrived.
+    fn pass_log(&mut self, budget: u64) -> u64 {
+        let Self { receiver, way, treatment, scratch, .. } = self;
+        let burst = receiver.lend(scratch, budget.min(BATCH));
+        let packets = burst.len() as u64;
+        for packet in burst.packets() {
+            treatment.read(packet.bytes());
+            self.bytes += packet.length() as u64;
+        }
+        self.given += packets;
+        if let Way::Log(log) = way {
+            log.allow(packets);
+            self.sent = self.given - log.in_flight();
+        }
+        packets
+    }
+
+    /// By rings: what the exit has sent goes back, what has arrived goes on.
+    fn pass_ring(&mut self, budget: u64) -> u64 {
+        self.take_back();
+        let Self { receiver, way, treatment, parts, on_their_way, .. } = self;
+        let (Way::Ring(exit), Some(entry)) = (way, receiver.scattered()) else { return 0 };
+        let (mut packets, mut too_short) = (0, 0);
+        while packets < budget.min(BATCH) {
+            while parts.last().is_none_or(|part| !part.is_last) {
+                let Some(part) = entry.next_part() else { break };
+                parts.push(part);
+            }
+            let is_whole = parts.last().is_some_and(|part| part.is_last);
+            let wanted = parts.len() as u32;
+            if !is_whole || exit.room(wanted) < wanted {
+                break;
+            }
+            let is_dropped = treatment.apply(entry.bytes_mut(&parts[0])).is_err();
+            too_short += u64::from(is_dropped);
+            let total = parts.iter().map(|part| u32::from(part.length)).sum();
+            for part in parts.drain(..) {
+                if !is_dropped {
+                    exit.put(part.at, part.length, (part.is_last, total));
+                }
+                on_their_way.push_back(OnItsWay { part, is_dropped });
+            }
+            self.given += u64::from(!is_dropped);
+            packets += 1;
+        }
+        exit.ring();
+        receiver.count(packets);
+        if too_short > 0 {
+            self.account.lost.add(Loss::TooShort, too_short);
+        }
+        packets
+    }
+
+    /// Gives buffers that the exit has sent back to the entry.
+    fn take_back(&mut self) {
+        let Self { receiver, way, on_their_way, .. } = self;
+        let (Way::Ring(exit), Some(entry)) = (way, receiver.scattered()) else { return };
+        let mut done = exit.reap();
+        while let Some(first) = on_their_way.front()
+            && (first.is_dropped || done > 0)
+        {
+            done -= u32::from(!first.is_dropped);
+            entry.return_part(&first.part);
+            if !first.is_dropped {
+                self.bytes += u64::from(first.part.length);
+                self.sent += u64::from(first.part.is_last);
+            }
+            on_their_way.pop_front();
+        }
+        entry.post(POSTED);
+    }
+
+    #[cold]
+    fn state_when_empty(&mut self) -> PortState {
+        if self.given > self.sent || !self.parts.is_empty() {
+            return PortState::Blocked;
+        }
+        if let Some(entry) = self.receiver.scattered() {
+            entry.post(1);
+            entry.look();
+        }
+        if self.receiver.is_over() { PortState::Ended } else { PortState::Idle }
+    }
+
+    /// What of the exit is still to be sent.
+    fn in_exit(&self) -> u64 {
+        self.given - self.sent
+    }
+}
+
+impl Port for CardCrossing {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    fn finish(&mut self) -> Result<(), PortError> {
+        self.receiver.stop();
+        Ok(())
+    }
+
+    fn account(&self) -> PortAccount {
+        let (mut account, counts) = (self.account.clone(), super::source::counts(&self.receiver));
+        account.offered = counts.arrived;
+        super::source::add_losses(&mut account, &counts);
+        let in_exit = if self.is_over { 0 } else { self.in_exit() };
+        account.in_flight = self.receiver.in_flight(&counts) + in_exit;
+        account.note(|| "no packet is copied: it is sent from where it was received".to_owned());
+        let (entry, exit) = (self.entry.bus_account(), self.exit.bus_account());
+        let both: BusAccount = entry.and(&exit);
+        for note in bus_notes(&both, self.entry.bus(), self.mode) {
+            account.note(|| format!("both cards: {note}"));
+        }
+        account
+    }
+}
+
+impl Crossing for CardCrossing {
+    /// No system call.
+    fn pass(&mut self, budget: u64) -> Result<Received, PortError> {
+        if budget == 0 {
+            return Ok(Received { packets: 0, state: PortState::Blocked });
+        }
+        let packets = match self.mode {
+            Mode::Contiguous => self.pass_log(budget),
+            Mode::Writeback | Mode::Inline => self.pass_ring(budget),
+        };
+        let state = if packets == 0 { self.state_when_empty() } else { PortState::Busy };
+        Ok(Received { packets, state })
+    }
+
+    fn close(&mut self) -> Result<(), PortError> {
+        let mut wait = Wait::new(WAIT_NS);
+        while self.in_exit() > 0 && wait.pause(self.sent, clock::monotonic_ns()) {
+            match &self.way {
+                Way::Log(log) => self.sent = self.given - log.in_flight(),
+                Way::Ring(_) => self.take_back(),
+            }
+        }
+        if self.in_exit() > 0 {
+            self.account.lost.add(Loss::TxRingFull, self.in_exit());
+        }
+        self.is_over = true;
+        Ok(())
+    }
+
+    fn carried(&self) -> Carried {
+        Carried { packets: self.sent, bytes: self.bytes }
+    }
+
+    fn treatment(&self) -> Treatment {
+        self.treatment
+    }
+}

@@ -1,0 +1,118 @@
+//! `nicsim:` ports: a simulated card, plugged into any source and any sink.
+//!
+//! ```text
+//!  count nicsim:a?source=gen:      gen: --wire--> device ==DMA==> driver --lend--> burst
+//!  generate ... nicsim:b?to=b.pcap burst --copy--> driver ==DMA==> device --wire--> b.pcap
+//!  bounce nicsim:a nicsim:b        device a ==DMA==> driver ==DMA==> device b     nothing copied
+//! ```
+//!
+//! The device has a thread of its own. `offered` is what its MAC has counted, by that thread; what
+//! it loses it names. A port is a receive queue, and all queues of a card share its device.
+//!
+//! Invariants:
+//! - Y1: `offered` = delivered + losses + in flight, where in flight is by the device's own counts.
+//! - Y2: without a rate, and from a source that can wait, nothing is lost.
+
+mod crossing;
+mod settings;
+mod sink;
+mod source;
+mod wire;
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::sync::Arc;
+
+use burstline_nicsim::{Assembly, BusAccount, CardError, Room, Sending, Trace, pcie};
+use burstline_wire::headers::LinkType;
+
+use crate::{Address, OpenOptions, Port, PortError};
+pub use crossing::open_crossings;
+use settings::Plug;
+use wire::Cable;
+
+/// Opens a port for each receive queue.
+pub(crate) fn open_sources(
+    address: &Address,
+    options: &OpenOptions,
+) -> Result<Vec<Box<dyn Port>>, PortError> {
+    let plug = Plug::parse(address)?;
+    let name = address.to_string();
+    let port = options.table.add_for(&name, &name, LinkType::ETHERNET)?;
+    let failed = |error| plug.failed(address, error);
+    let room = Room::create(&plug.settings, true, false).map_err(failed)?;
+    let cable = Cable::open(&plug, options)?;
+    let trace = plug.trace()?;
+    let end = (Box::new(cable) as Box<_>, Sending::Nothing);
+    let assembly = Assembly::new(&plug.settings, room, end, port, trace.as_ref());
+    let (card, receivers, _) = assembly.start().map_err(failed)?;
+    let card = Arc::new(card);
+    let count = receivers.len();
+    let ports = receivers.into_iter().enumerate().map(|(queue, receiver)| {
+        let name = if count == 1 { name.clone() } else { format!("{name}@{queue}") };
+        let source = source::Source::new(name, &plug, receiver, Arc::clone(&card), options)?;
+        Ok(Box::new(source) as Box<dyn Port>)
+    });
+    ports.collect()
+}
+
+/// Opens a card to send by.
+pub(crate) fn open_sink(
+    address: &Address,
+    options: &OpenOptions,
+) -> Result<Box<dyn Port>, PortError> {
+    let plug = Plug::parse(address)?;
+    let failed = |error| plug.failed(address, error);
+    let room = Room::create(&plug.settings, false, true).map_err(failed)?;
+    let cable = Cable::sending(&plug, options)?;
+    let trace = plug.trace()?;
+    let end = (Box::new(cable.0) as Box<_>, Sending::Copies);
+    let assembly = Assembly::new(&plug.settings, room, end, 0, trace.as_ref());
+    let (card, _, transmit) = assembly.start().map_err(failed)?;
+    Ok(Box::new(sink::Sink::new(address, &plug, transmit, card, cable.1)))
+}
+
+impl Plug {
+    fn failed(&self, address: &Address, error: CardError) -> PortError {
+        match error {
+            CardError::Setting { what, value, allowed } => {
+                address.bad_value(what, &value.to_string(), allowed).into()
+            }
+            error => PortError::Card { port: address.to_string(), error },
+        }
+    }
+
+    fn trace(&self) -> Result<Option<Trace>, PortError> {
+        let Some(path) = &self.trace else { return Ok(None) };
+        if path == "-" {
+            return Ok(Some(Trace::new(Box::new(std::io::stderr()))));
+        }
+        let failed = |error| PortError::Io { action: "create", path: path.into(), error };
+        let file = File::create(path).map_err(failed)?;
+        // Each step is on disk as it happens: a trace is of few steps.
+        let to: Box<dyn Write + Send> = Box::new(BufWriter::with_capacity(0, file));
+        Ok(Some(Trace::new(to)))
+    }
+}
+
+/// What to tell of the bus, in two lines.
+fn bus_notes(account: &BusAccount, bus: &pcie::Bus, mode: burstline_nicsim::Mode) -> Vec<String> {
+    let packets = account.received.max(account.sent);
+    if packets == 0 {
+        return Vec::new();
+    }
+    let a_packet = |bytes: u64| bytes as f64 / packets as f64;
+    let up = a_packet(account.bytes(pcie::Direction::Up));
+    let down = a_packet(account.bytes(pcie::Direction::Down));
+    let ceiling = bus.bytes_per_s() / up.max(down) / 1e6;
+    let link = bus.link;
+    let mut notes = vec![format!(
+        "bus {link}, {mode}: {up:.1} bytes a packet up, {down:.1} down; full at {ceiling:.2} Mpps"
+    )];
+    if account.received > 0 {
+        let paper = account.paper_bytes as f64 / account.received as f64;
+        notes
+            .push(format!("bus, as the paper counts: {paper:.1} bytes a packet received, up only"));
+    }
+    notes
+}

@@ -1,0 +1,265 @@
+//! A receive queue of a simulated card, as a port.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use burstline_log::{Burst, Scratch, Writer};
+use burstline_nicsim::{Card, Mode, ReceiveCounts, Receiver};
+use burstline_wire::filter::Program;
+use burstline_wire::hash::{FlowHasher, HashKind};
+use burstline_wire::headers::LinkType;
+
+use super::bus_notes;
+use super::settings::Plug;
+use crate::{
+    Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
+    Received, TimestampSource,
+};
+
+/// Packets that a call of `receive` looks at before it looks for more.
+const CHUNK: u64 = 256;
+
+/// One queue.
+pub(super) struct Source {
+    info: PortInfo,
+    mode: Mode,
+    receiver: Receiver,
+    card: Arc<Card>,
+    judge: Judge,
+    /// What the driver has lent, described; and what of it is wanted, where that is not all.
+    own: Scratch,
+    chosen: Scratch,
+    /// Of what is lent or chosen, what was not delivered yet.
+    left: Range<usize>,
+    /// Of it, what was delivered last.
+    last: Range<usize>,
+    delivered: u64,
+    account: PortAccount,
+}
+
+/// The job's wishes.
+struct Judge {
+    filter: Option<Program>,
+    hasher: Option<FlowHasher>,
+    snapshot_bytes: u32,
+    filtered: u64,
+    truncated: u64,
+}
+
+impl Judge {
+    fn is_indifferent(&self) -> bool {
+        self.filter.is_none() && self.hasher.is_none() && self.snapshot_bytes == u32::MAX
+    }
+}
+
+impl Source {
+    pub(super) fn new(
+        name: String,
+        plug: &Plug,
+        receiver: Receiver,
+        card: Arc<Card>,
+        options: &OpenOptions,
+    ) -> Result<Self, PortError> {
+        let settings = &plug.settings;
+        let is_hashed = settings.is_hashing || settings.queues > 1;
+        // The card's own hash, where that is what the job wants.
+        let hasher = match options.hash {
+            HashKind::None => None,
+            HashKind::Rss if is_hashed => None,
+            kind => Some(FlowHasher::new(kind)),
+        };
+        let judge = Judge {
+            filter: options.filter.compile(&name, LinkType::ETHERNET)?,
+            hasher,
+            snapshot_bytes: options.snapshot_bytes.unwrap_or(u32::MAX),
+            filtered: 0,
+            truncated: 0,
+        };
+        let capabilities = Capabilities {
+            can_receive: true,
+            can_lend: true,
+            can_wait: settings.line_bits_per_s.is_none(),
+            can_drain: true,
+            ..Capabilities::default()
+        };
+        let timestamps = match settings.mode {
+            Mode::Contiguous => TimestampSource::Device,
+            Mode::Writeback | Mode::Inline => TimestampSource::Poll,
+        };
+        Ok(Self {
+            info: PortInfo { name, capabilities, timestamps },
+            mode: settings.mode,
+            receiver,
+            card,
+            judge,
+            own: Scratch::new(),
+            chosen: Scratch::new(),
+            left: 0..0,
+            last: 0..0,
+            delivered: 0,
+            account: PortAccount::default(),
+        })
+    }
+
+    /// What the driver lends now, or what was chosen of it.
+    #[inline]
+    fn current<'a>(&'a self) -> Burst<'a> {
+        let lent = self.receiver.lent(&self.own);
+        if self.judge.is_indifferent() { lent } else { self.chosen.selected(&lent) }
+    }
+
+    /// Takes more packets from the driver, if none are left. Returns what to say where none came.
+    #[inline]
+    fn fetch(&mut self, budget: u64) -> PortState {
+        if !self.left.is_empty() {
+            return PortState::Busy;
+        }
+        let lent = self.receiver.lend(&mut self.own, budget).len();
+        self.left = 0..lent;
+        if lent == 0 {
+            return if self.receiver.is_over() { PortState::Ended } else { PortState::Idle };
+        }
+        if !self.judge.is_indifferent() {
+            self.choose();
+        }
+        PortState::Busy
+    }
+
+    fn choose(&mut self) {
+        let Self { receiver, own, chosen, judge, .. } = self;
+        let lent = receiver.lent(own);
+        let burst = chosen.select(&lent, 0, |packet| {
+            let is_wanted = match &judge.filter {
+                Some(program) => program.run(packet.bytes(), packet.length() as u32) > 0,
+                None => true,
+            };
+            judge.filtered += u64::from(!is_wanted);
+            is_wanted.then(|| {
+                let mut meta = packet.meta();
+                if let Some(hasher) = &mut judge.hasher {
+                    meta.hash = hasher.hash(LinkType::ETHERNET, packet.bytes());
+                }
+                let kept = (packet.length() as u32).min(judge.snapshot_bytes);
+                judge.truncated += u64::from(kept < packet.length() as u32);
+                (kept, meta)
+            })
+        });
+        self.left = 0..burst.len();
+    }
+}
+
+/// The device's counts, not older than what the driver has taken: a step of the device shows its
+/// counts after its packets.
+pub(super) fn counts(receiver: &Receiver) -> ReceiveCounts {
+    loop {
+        let counts = receiver.counts();
+        if counts.in_fifo + counts.delivered >= receiver.taken() {
+            return counts;
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Names what the device has lost.
+pub(super) fn add_losses(account: &mut PortAccount, counts: &ReceiveCounts) {
+    account.lost.add(Loss::FifoOverflow, counts.overflowed);
+    let lost = [
+        (Loss::DeviceReset, counts.reset),
+        (Loss::LinkDown, counts.link_down),
+        (Loss::TooLong, counts.too_long),
+    ];
+    for (cause, packets) in lost.into_iter().filter(|&(_, packets)| packets > 0) {
+        account.lost.add(cause, packets);
+    }
+}
+
+impl Port for Source {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    /// No system call. One copy.
+    fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
+        if budget == 0 {
+            return Ok(Received { packets: 0, state: PortState::Blocked });
+        }
+        let mut packets = 0;
+        while packets < budget {
+            let state = self.fetch((budget - packets).min(CHUNK));
+            if state != PortState::Busy {
+                let state = if packets > 0 { PortState::Busy } else { state };
+                return Ok(Received { packets, state });
+            }
+            let left = self.left.clone();
+            let wanted = (left.len() as u64).min(budget - packets) as usize;
+            let burst = self.receiver.lent(&self.own);
+            let burst = match self.judge.is_indifferent() {
+                true => burst,
+                false => self.chosen.selected(&burst),
+            };
+            let (burst, mut taken) = (burst.split_at(left.start).1.split_at(wanted).0, 0);
+            for packet in burst.packets() {
+                let (bytes, meta) = (packet.bytes(), packet.meta());
+                let appended = writer.append(bytes, &meta);
+                if !self.account.copied(appended, bytes.len(), &meta, writer) {
+                    break;
+                }
+                taken += 1;
+            }
+            self.left.start += taken;
+            self.delivered += taken as u64;
+            packets += taken as u64;
+            if taken < wanted {
+                return Ok(Received { packets, state: PortState::Blocked });
+            }
+        }
+        Ok(Received { packets, state: PortState::Busy })
+    }
+
+    /// No system call. Packets stay in the card's buffers, or in the segment that it has written.
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
+        scratch.clear();
+        let first_packet = self.delivered;
+        let state = if budget == 0 { PortState::Blocked } else { self.fetch(budget) };
+        let count = self.left.len().min(usize::try_from(budget).unwrap_or(usize::MAX));
+        self.last = self.left.start..self.left.start + count;
+        self.left.start += count;
+        self.delivered += count as u64;
+        if count == 0 {
+            return Ok(Lent { burst: scratch.burst(&[], first_packet), state });
+        }
+        let burst = self.current().split_at(self.last.start).1.split_at(count).0;
+        Ok(Lent { burst: burst.numbered(first_packet), state })
+    }
+
+    fn lent<'a>(&'a self, _scratch: &'a mut Scratch) -> Option<Burst<'a>> {
+        Some(self.current().split_at(self.last.start).1.split_at(self.last.len()).0)
+    }
+
+    /// The device takes no more frames from its wire, on any queue; what it has may still be
+    /// received, up to `Ended`.
+    fn finish(&mut self) -> Result<(), PortError> {
+        self.receiver.stop();
+        Ok(())
+    }
+
+    fn account(&self) -> PortAccount {
+        let (mut account, counts) = (self.account.clone(), counts(&self.receiver));
+        account.offered = counts.arrived;
+        account.in_flight = self.receiver.in_flight(&counts) + self.left.len() as u64;
+        account.truncated += self.judge.truncated;
+        account.bytes_copied += self.receiver.bytes_joined();
+        add_losses(&mut account, &counts);
+        if self.judge.filtered > 0 {
+            account.lost.add(Loss::Filtered, self.judge.filtered);
+        }
+        for note in bus_notes(&self.card.bus_account(), self.card.bus(), self.mode) {
+            account.note(|| note);
+        }
+        account
+    }
+}
