@@ -46,6 +46,14 @@ impl<'a> Place<'a> {
         Self { start: umem.as_ptr(), bytes: umem.extent(), lent: PhantomData }
     }
 
+    /// Memory of somebody else's, such as a driver's.
+    ///
+    /// # Safety
+    /// L1, for as long as `'a` lasts.
+    pub(crate) unsafe fn held(start: NonNull<u8>, bytes: usize) -> Self {
+        Self { start, bytes, lent: PhantomData }
+    }
+
     /// Up to `length` bytes from `offset` on, for a desc of the burst or its facts.
     #[inline]
     fn get(&self, offset: usize, length: usize) -> Option<&'a [u8]> {

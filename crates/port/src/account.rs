@@ -64,6 +64,12 @@ losses! {
     FillRingEmpty = "fill_ring_empty", Miss;
     /// The packet is longer than a frame, and the kernel or the driver cannot use several.
     FrameTooSmall = "frame_too_small", Miss;
+    /// The device had no room for it, by its own count.
+    DeviceMissed = "imissed", Miss;
+    /// The device found it damaged, by its own count.
+    DeviceErrors = "ierrors", Miss;
+    /// No mbuf was free for it, because packets were not given back fast enough.
+    NoMbuf = "rx_nombuf", Miss;
     /// The fault injector dropped it, as it was told to.
     Injected = "injected", Drop;
     /// The file takes one link type, and the packet has another.

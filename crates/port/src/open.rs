@@ -54,6 +54,8 @@ pub struct Scheme {
 pub(crate) enum Probing {
     /// It needs nothing of the machine.
     Always,
+    /// It is part of this program, or it is not.
+    Built(bool),
     /// By trying it with an interface.
     Interface(fn(&Address, &ProbeOptions, &mut Probe)),
 }
@@ -90,6 +92,15 @@ pub const SCHEMES: &[Scheme] = &[
         probing: Probing::Interface(xdp::probe),
     },
     Scheme {
+        name: "dpdk",
+        help: "a device that DPDK drives, by DPDK's name and arguments; receives, sends, forwards; \
+               needs a program built with make dpdk",
+        example: "dpdk:net_pcap0,rx_pcap=a.pcap",
+        open_sources: Some(DPDK.0),
+        open_sink: Some(DPDK.1),
+        probing: Probing::Built(cfg!(feature = "dpdk")),
+    },
+    Scheme {
         name: "log",
         help: "what another process publishes (--publish NAME), read where it lies",
         example: "log:tap?from=oldest",
@@ -122,6 +133,14 @@ pub const SCHEMES: &[Scheme] = &[
         probing: Probing::Always,
     },
 ];
+
+#[cfg(feature = "dpdk")]
+const DPDK: (OpenSources, Open) = (crate::dpdk::open_sources, crate::dpdk::open_sink);
+#[cfg(not(feature = "dpdk"))]
+const DPDK: (OpenSources, Open) = (
+    |address, _| Err(PortError::WithoutDpdk { port: address.to_string() }),
+    |address, _| Err(PortError::WithoutDpdk { port: address.to_string() }),
+);
 
 /// Opens an address to receive from: one port, or one for each receive queue of an interface.
 pub fn open_sources(
