@@ -3,6 +3,7 @@
 #include "shim.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <net/if.h>
 #include <pthread.h>
 #include <sched.h>
@@ -77,15 +78,21 @@ struct muted {
     int file;
 };
 
-static void mute(struct muted *muted)
+static void mute_from(struct muted *muted, int first)
 {
     fflush(NULL);
+    muted->saved[0] = -1;
     muted->file = memfd_create("dpdk-says", MFD_CLOEXEC);
-    for (int stream = 0; stream < 2; stream++) {
-        muted->saved[stream] = muted->file < 0 ? -1 : dup(stream + 1);
+    for (int stream = first; stream < 2; stream++) {
+        muted->saved[stream] = muted->file < 0 ? -1 : fcntl(stream + 1, F_DUPFD_CLOEXEC, 3);
         if (muted->saved[stream] >= 0)
             dup2(muted->file, stream + 1);
     }
+}
+
+static void mute(struct muted *muted)
+{
+    mute_from(muted, 0);
 }
 
 static void unmute(struct muted *muted)
@@ -131,11 +138,12 @@ int shim_eal_init(int count, char **arguments)
     mute(&muted);
     rte_errno = 0;
     int done = rte_eal_init(count, arguments);
+    int error = rte_errno;
     unmute(&muted);
-    if (done < 0)
-        return rte_errno != 0 ? -rte_errno : -EINVAL;
     /* Nothing is shared by files, so the directory for such is not needed. */
     rmdir(rte_eal_get_runtime_dir());
+    if (done < 0)
+        return error != 0 ? -error : -EINVAL;
     rte_eth_dev_callback_register(RTE_ETH_ALL, RTE_ETH_EVENT_INTR_RMV, on_removal, NULL);
     return 0;
 }
@@ -308,12 +316,15 @@ void shim_close(uint16_t port, uint16_t queues)
 {
     struct rte_eth_dev_info info;
     bool is_known = rte_eth_dev_info_get(port, &info) == 0;
+    struct muted muted;
+    mute_from(&muted, 1); /* Lines of a report may go to standard output at this moment. */
     if (queues > 0)
         empty(port, queues);
     rte_eth_dev_stop(port);
     rte_eth_dev_close(port);
     if (is_known && info.device != NULL)
         rte_dev_remove(info.device);
+    unmute(&muted);
 }
 
 int shim_counts(uint16_t port, struct shim_counts *counts)

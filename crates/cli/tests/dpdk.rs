@@ -43,7 +43,7 @@ mod with {
             assert_eq!(packets, REAL_PACKETS, "{judge}");
         }
         let sink = format!("dpdk:net_pcap0,tx_pcap={theirs}?huge=no&memory=128");
-        let report = run_json(&["replay", REAL, "--speed", "max", "-o", &sink], 0);
+        let report = run_json(&["replay", REAL, "--top-speed", "-o", &sink], 0);
         assert_closed(&report);
         let report = run_json(&["count", &theirs, "--expect", &count], 0);
         assert_eq!(total(&report, "delivered"), REAL_PACKETS);
@@ -116,6 +116,7 @@ mod with {
 #[test]
 fn without_dpdk_the_port_says_how_to_get_it() {
     let run = support::run(&["count", "dpdk:net_null0"]);
-    let said = "burstline: dpdk:net_null0: built without DPDK: make dpdk builds a program with it\n";
+    let said =
+        "burstline: dpdk:net_null0: built without DPDK: make dpdk builds a program with it\n";
     assert_eq!((run.code, run.stderr.as_str()), (Some(1), said));
 }

@@ -33,7 +33,7 @@ impl Testpmd {
     /// Starts it, with its forwarding at rest.
     fn start(device: &str, mode: &str, output: &str) -> Self {
         let script = format!(
-            "exec stdbuf -oL dpdk-testpmd --no-huge --in-memory --no-pci --no-telemetry -m 128 \
+            "exec stdbuf -oL dpdk-testpmd --no-huge --no-shconf --no-pci --no-telemetry -m 128 \
              --lcores 0@0,1@0 --vdev {device} -- -i --forward-mode={mode} \
              --total-num-mbufs=4096 --no-mlockall > {output} 2>&1"
         );

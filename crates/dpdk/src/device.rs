@@ -15,6 +15,10 @@ const FRAME_EXTRA: u32 = 14 + 8 + 4;
 /// Bytes for a packet in an mbuf at least. Source: `RTE_MBUF_DEFAULT_DATAROOM`, rte_mbuf_core.h.
 const ROOM_LEAST: u32 = 2048;
 
+/// A driver that gives back nothing of its fill and completion rings when it is closed, and how
+/// many they have room for. Source: `ETH_AF_XDP_DFLT_NUM_DESCS`, rte_eth_af_xdp.c, DPDK 22.11.
+const KEEPER: (&str, u64) = ("net_af_xdp", 2 * 2048);
+
 /// Queues whose packets a driver can count apart.
 /// Source: `RTE_ETHDEV_QUEUE_STAT_CNTRS`, rte_config.h.
 const COUNTED_QUEUES: usize = 16;
@@ -213,7 +217,11 @@ impl Device {
         let room = room_of(u32::from(raw.mtu));
         let rings = u32::from(raw.rx_ring) + u32::from(raw.tx_ring);
         let enough = (u32::from(plan.queues) * rings + 4096).next_power_of_two() - 1;
-        let pool = new_pool(&options, options.mbufs.unwrap_or(enough), room, plan.node)?;
+        let mbufs = options.mbufs.unwrap_or(enough);
+        let mut pool = new_pool(&options, mbufs, room, plan.node)?;
+        if driver_name(&raw) == KEEPER.0 {
+            pool.allow(u64::from(plan.queues) * KEEPER.1);
+        }
         let before = Statistics::read(raw.port);
         // SAFETY: as above; the pool is retired only after the device was closed.
         let code = unsafe { ffi::shim_start(&raw, &plan, pool.as_ptr()) };
@@ -268,8 +276,7 @@ impl Device {
     pub fn extended_statistics(&self) -> String {
         let mut text = vec![0; 4096];
         // SAFETY: the shim writes at most as many bytes as it is told there is room for.
-        let length =
-            unsafe { ffi::shim_xstats(self.raw.port, text.as_mut_ptr(), text.len()) };
+        let length = unsafe { ffi::shim_xstats(self.raw.port, text.as_mut_ptr(), text.len()) };
         text.truncate(length);
         String::from_utf8_lossy(&text).into_owned()
     }

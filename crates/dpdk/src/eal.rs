@@ -51,9 +51,7 @@ pub(crate) fn start(wanted: &EalOptions, device: &str) -> Result<(), DpdkError> 
     let mut state = state();
     match &*state {
         State::Failed(error) => return Err(error.clone()),
-        State::Running { options, .. }
-            if options == wanted || *wanted == EalOptions::default() =>
-        {
+        State::Running { options, .. } if options == wanted || *wanted == EalOptions::default() => {
             return Ok(());
         }
         State::Running { arguments, .. } => {

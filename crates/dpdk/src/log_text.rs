@@ -53,7 +53,8 @@ mod tests {
 
     #[test]
     fn lines_become_one_and_repetitions_none() {
-        let said = "EAL: Cannot init memory\nEAL: Cannot init memory\n\n EAL: why\tnot \n\nUsage: x";
+        let said =
+            "EAL: Cannot init memory\nEAL: Cannot init memory\n\n EAL: why\tnot \n\nUsage: x";
         assert_eq!(one_line(said), "EAL: Cannot init memory; EAL: whynot");
         assert_eq!(one_line("\n \n"), "");
         assert_eq!(one_line(&"x".repeat(1000)).len(), 403);

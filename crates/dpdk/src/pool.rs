@@ -19,7 +19,11 @@ pub(crate) const HEADROOM: u32 = 128;
 
 /// A pool that is in use.
 #[derive(Debug)]
-pub(crate) struct Pool(NonNull<ffi::Mempool>);
+pub(crate) struct Pool {
+    pool: NonNull<ffi::Mempool>,
+    /// Mbufs that its device's driver is known to keep for good.
+    kept: u64,
+}
 
 // SAFETY: a mempool is made for many threads: its ring is one of several producers and consumers.
 unsafe impl Send for Pool {}
@@ -61,11 +65,17 @@ impl Pool {
         let name = CString::new(format!("burstline-{number}")).expect("no zero byte");
         let cache = CACHE.min(mbufs / 4);
         // SAFETY: EAL runs, and the name ends with a 0.
-        NonNull::new(unsafe { ffi::shim_pool(name.as_ptr(), mbufs, cache, room, node) }).map(Self)
+        let pool = unsafe { ffi::shim_pool(name.as_ptr(), mbufs, cache, room, node) };
+        NonNull::new(pool).map(|pool| Self { pool, kept: 0 })
     }
 
     pub(crate) fn as_ptr(&self) -> *mut ffi::Mempool {
-        self.0.as_ptr()
+        self.pool.as_ptr()
+    }
+
+    /// The driver may keep so many mbufs.
+    pub(crate) fn allow(&mut self, kept: u64) {
+        self.kept = kept;
     }
 
     /// Mbufs that are not in it.
@@ -105,6 +115,7 @@ fn sweep(pools: &mut Pools) {
     });
     if pools.devices == 0 {
         // Their memory stays: who has the mbufs may still write there.
-        pools.leaked += pools.waiting.drain(..).map(|pool| pool.missing()).sum::<u64>();
+        let leaked = |pool: Pool| pool.missing().saturating_sub(pool.kept);
+        pools.leaked += pools.waiting.drain(..).map(leaked).sum::<u64>();
     }
 }

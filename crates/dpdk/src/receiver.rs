@@ -319,9 +319,8 @@ impl Held {
             let length = self.packets[index].length as usize;
             self.side.resize(length, 0);
             // SAFETY: by H1 the mbuf is live; the shim writes no more than there is room for.
-            let read = unsafe {
-                ffi::shim_read(self.mbufs[index], self.side.as_mut_ptr(), length as u32)
-            };
+            let read =
+                unsafe { ffi::shim_read(self.mbufs[index], self.side.as_mut_ptr(), length as u32) };
             self.side.truncate(read as usize);
             self.side_of = Some(index);
         }

@@ -46,9 +46,7 @@ pub use account::{Loss, LossKind, Losses, PortAccount};
 pub use address::{Address, AddressError};
 #[cfg(feature = "dpdk")]
 pub use burstline_dpdk::leaked_mbufs;
-pub use crossing::{
-    Carried, Crossing, Rewrite, Touch, Touched, Treatment, open_crossings,
-};
+pub use crossing::{Carried, Crossing, Rewrite, Touch, Touched, Treatment, open_crossings};
 pub use error::PortError;
 pub use filter::{Filter, FilterByLink, FilterProblem};
 pub use generator::rate::Rate;

@@ -39,8 +39,8 @@ fn check_file(file: &TextFile) -> Vec<Finding> {
     for at in rust::words(&code, "unsafe") {
         let line = rust::line_of(&code, at);
         if !is_allowed(file) {
-            let what =
-                "`unsafe` outside crates sys, log, share, dpdk, capi and lab (0 allowed)".to_owned();
+            let what = "`unsafe` outside crates sys, log, share, dpdk, capi and lab (0 allowed)"
+                .to_owned();
             findings.push(Finding::new(&file.path, line, what, "use a safe call of those crates"));
             continue;
         }

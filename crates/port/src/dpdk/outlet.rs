@@ -37,7 +37,8 @@ impl Given {
 
     pub(super) fn enter_into(&self, fate: &Fate, account: &mut PortAccount) {
         let unconfirmed = self.accepted - fate.sent - fate.refused - fate.in_flight;
-        for (cause, packets) in [(Loss::TxRefused, fate.refused), (Loss::Unconfirmed, unconfirmed)] {
+        for (cause, packets) in [(Loss::TxRefused, fate.refused), (Loss::Unconfirmed, unconfirmed)]
+        {
             if packets > 0 {
                 account.lost.add(cause, packets);
             }

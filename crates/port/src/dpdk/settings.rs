@@ -6,7 +6,16 @@ use crate::live::{WAIT_KEY, wait_ns};
 use crate::{Address, AddressError};
 
 const KEYS: &[&str] = &[
-    "queues", "burst", "ring", "mtu", "pool", "node", "checksums", "huge", "memory", "eal",
+    "queues",
+    "burst",
+    "ring",
+    "mtu",
+    "pool",
+    "node",
+    "checksums",
+    "huge",
+    "memory",
+    "eal",
     WAIT_KEY,
 ];
 

@@ -10,9 +10,7 @@ use super::outlet::{Fate, Given, held_up_by};
 use super::settings::Settings;
 use super::watch::DeviceWatch;
 use crate::live::{SHORTEST, Wait};
-use crate::{
-    Address, Capabilities, Loss, Port, PortAccount, PortError, PortInfo, TimestampSource,
-};
+use crate::{Address, Capabilities, Loss, Port, PortAccount, PortError, PortInfo, TimestampSource};
 
 /// Two VLAN tags, which an MTU does not count.
 const TAGS: usize = 8;
