@@ -101,15 +101,31 @@ fn testpmd_gets_what_we_send_to_the_packet() {
         let ends = ends.map(|end| end.replace("SOCKET", &directory.file("socket")));
         let mut testpmd = Testpmd::start(&ends[0], "rxonly", &directory.file("testpmd"));
         testpmd.tell("start");
-        let sink = format!("dpdk:{}?huge=no&memory=128&wait_ms=20000", ends[1]);
+        let (load, fifo) = (directory.file("load.pcap"), directory.file("fifo.pcap"));
         let packets = PACKETS.to_string();
-        let load = ["--packets", &packets, "--size", "random:64-1518", "--rate", "100k"];
-        let sent = run_json(&[&["generate", "-o", &sink], &load[..]].concat(), 0);
-        assert_closed(&sent);
-        assert_eq!(sent["total"]["delivered"], PACKETS, "{name}: {sent}");
+        let sizes = ["--packets", &packets, "--size", "random:64-1518"];
+        run_json(&[&["generate", "-o", &load], &sizes[..]].concat(), 0);
+        assert_eq!(other("mkfifo", &[&fifo]).unwrap().code, Some(0));
+        // It has to stay after the last packet: testpmd forgets what a peer sent that is gone.
+        let sink = format!("dpdk:{}?huge=no&memory=128&wait_ms=20000", ends[1]);
+        let report = directory.file("report");
+        let mut ours = Command::new(PROGRAM)
+            .args(["capture", &fifo, "-o", &sink, "--json", "--stats", "20ms"])
+            .stdout(fs::File::create(&report).unwrap())
+            .spawn()
+            .unwrap();
+        let mut to = fs::File::create(&fifo).unwrap();
+        to.write_all(&fs::read(&load).unwrap()).unwrap();
+        let text = || fs::read_to_string(&report).unwrap();
+        wait_until("all is sent", || delivered(&text()) == PACKETS);
         // It polls: what was handed over it has taken soon.
         std::thread::sleep(std::time::Duration::from_millis(300));
         assert_eq!(testpmd.stop("RX-packets:"), PACKETS, "{name}");
+        drop(to);
+        assert_eq!(ours.wait().unwrap().code(), Some(0), "{}", text());
+        let report = last_object(&text());
+        assert_closed(&report);
+        assert_eq!(report["total"]["delivered"], PACKETS, "{name}: {report}");
     }
 }
 

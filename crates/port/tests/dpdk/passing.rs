@@ -36,14 +36,15 @@ fn packets_are_rewritten_where_they_lie_and_go_on() {
     let treatment =
         Treatment { touch: Touch::Payload, rewrite: Rewrite::Swap, ..Treatment::default() };
     let mut way = crossing("dpdk:net_ring20", "dpdk:net_ring21", &treatment);
-    assert_eq!(to.transmit(&lent.burst).unwrap(), 500);
+    let packets = lent.burst.len() as u64;
+    assert_eq!((to.transmit(&lent.burst).unwrap(), packets > 100), (packets, true));
     let carried = check_closed(&mut *way);
-    assert_eq!(carried, 500, "{:?}", way.account());
-    assert_eq!(way.treatment().found.packets, 500);
+    assert_eq!(carried, packets, "{:?}", way.account());
+    assert_eq!(way.treatment().found.packets, packets);
     assert_eq!(way.account().bytes_copied, 0);
     out.finish().unwrap();
     let got = drain_by_lending(&mut *out, u64::MAX);
-    assert_eq!(got.len(), 500);
+    assert_eq!(got.len() as u64, packets);
     for (got, sent) in got.iter().zip(lent.burst.packets()) {
         let sent = sent.bytes();
         let swapped = [&sent[6..12], &sent[..6], &sent[12..]].concat();
