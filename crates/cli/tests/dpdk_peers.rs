@@ -79,8 +79,8 @@ impl Drop for Testpmd {
 
 /// What the last whole line of a running job says.
 fn delivered(text: &str) -> u64 {
-    let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    lines.last().and_then(|line| line["delivered"].as_u64()).unwrap_or(0)
+    let mut lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.next_back().and_then(|line| line["delivered"].as_u64()).unwrap_or(0)
 }
 
 fn is_here() -> bool {

@@ -240,7 +240,7 @@ impl Receiver {
     }
 
     /// The mbufs and packets that are to be delivered, for an [`Exit`](crate::Exit).
-    pub(crate) fn to_deliver(&mut self) -> (&mut [*mut ffi::Mbuf], &[ffi::Packet]) {
+    pub(crate) fn undelivered_parts(&mut self) -> (&mut [*mut ffi::Mbuf], &[ffi::Packet]) {
         let held = &mut self.held;
         (&mut held.mbufs[held.next..held.count], &held.packets[held.next..held.count])
     }

@@ -41,7 +41,7 @@ impl Exit {
     /// how many packets and bytes that were.
     #[inline]
     pub fn forward(&mut self, from: &mut Receiver) -> (u64, u64) {
-        let (mbufs, packets) = from.to_deliver();
+        let (mbufs, packets) = from.undelivered_parts();
         if mbufs.is_empty() {
             return (0, 0);
         }
