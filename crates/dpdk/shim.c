@@ -211,10 +211,8 @@ int shim_probe(const char *devargs, struct shim_device *device)
     device->node = rte_eth_dev_socket_id(device->port);
     device->interface = info.if_index;
     device->is_pci = is_pci(&info);
-    device->has_rss = (info.flow_type_rss_offloads & RTE_ETH_RSS_IP) != 0;
     uint64_t checksum = RTE_ETH_RX_OFFLOAD_CHECKSUM;
     device->has_checksum = (info.rx_offload_capa & checksum) == checksum;
-    device->has_timestamp = (info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_TIMESTAMP) != 0;
     device->has_scatter = (info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER) != 0;
     device->has_segments = (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
     snprintf(device->driver, sizeof(device->driver), "%s", info.driver_name);

@@ -47,9 +47,7 @@ struct shim_device {
     int32_t node;
     uint32_t interface;
     uint8_t is_pci;
-    uint8_t has_rss;
     uint8_t has_checksum;
-    uint8_t has_timestamp;
     uint8_t has_scatter;
     uint8_t has_segments;
     char driver[32];

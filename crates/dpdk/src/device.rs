@@ -57,10 +57,6 @@ pub struct DeviceFacts {
     /// Whether packets are counted by the card, before they are in our memory; else the driver
     /// counts them when they are taken.
     pub is_hardware: bool,
-    /// Whether it spreads packets over its queues.
-    pub has_rss: bool,
-    /// Whether it can look at checksums.
-    pub has_checksums: bool,
 }
 
 /// A device's own counts since it was opened.
@@ -235,8 +231,6 @@ impl Device {
             mtu: raw.mtu,
             rx_ring: raw.rx_ring,
             is_hardware: raw.is_pci != 0,
-            has_rss: raw.has_rss != 0,
-            has_checksums: raw.has_checksum != 0,
         };
         let exits = plan.queues.min(raw.tx_queues_max);
         Ok(Self {
