@@ -10,9 +10,12 @@ ifneq ($(TOOLCHAIN),)
 export RUSTUP_TOOLCHAIN := $(TOOLCHAIN)
 endif
 
+# The port dpdk: is built and tested where libdpdk is.
+DPDK := $(shell pkg-config --exists libdpdk 2>/dev/null && echo --features burstline/dpdk)
+
 .DEFAULT_GOAL := help
-.PHONY: help run test bench bench-smoke lint loom miri fuzz-smoke guest install install-c header \
-  setup
+.PHONY: help run dpdk test bench bench-smoke lint loom miri fuzz-smoke guest install install-c \
+  header setup
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -21,9 +24,13 @@ run: ## Build it and see it work: burstline demo
 	@scripts/setup rust
 	@cargo run --quiet --release --locked -p burstline -- demo
 
+dpdk: ## Build the program with the port dpdk: in it; installs libdpdk
+	@scripts/setup rust dpdk
+	@cargo build --quiet --release --locked -p burstline --features dpdk
+
 test: ## All tests; other programs' tools judge our files in some of them
 	@scripts/setup rust test
-	@cargo test --quiet --workspace --locked
+	@cargo test --quiet --workspace --locked $(DPDK)
 
 bench: ## Our figures beside our rivals': make bench [FIGURE=glob] [RUNS=n] [FULL=1: long ones]
 	@scripts/setup rust
@@ -38,8 +45,9 @@ lint: ## Format, clippy, documentation, house rules
 	@scripts/setup rust
 	@cargo fmt --all --check
 	@cargo fmt --manifest-path fuzz/Cargo.toml --check
-	@cargo clippy --quiet --workspace --all-targets --locked --keep-going -- -D warnings
-	@RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --locked
+	@cargo clippy --quiet --workspace --all-targets --locked --keep-going $(DPDK) -- -D warnings
+	@RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --locked $(DPDK)
+	@$(if $(DPDK),cargo clippy --quiet -p burstline --locked -- -D warnings)
 	@cargo run --quiet --locked -p xtask -- check
 
 loom: ## Every interleaving of the edges of log and card, within loom's bounds
@@ -89,4 +97,4 @@ header: ## Write include/burstline.h anew, from crates/capi
 	@WRITE_HEADER=1 cargo test --quiet --locked -p burstline-capi --test header
 
 setup: ## Everything that the targets above need
-	@scripts/setup rust test fuzz guest
+	@scripts/setup rust test fuzz guest dpdk

@@ -47,5 +47,20 @@ fn main() -> ExitCode {
         Verb::Completions { shell } => verbs::completions(shell),
         Verb::Man => verbs::man(),
     };
-    done.unwrap_or_else(|failure: Failure| failure.print())
+    let code = done.unwrap_or_else(|failure: Failure| failure.print());
+    #[cfg(feature = "dpdk")]
+    let code = mbufs_are_back(code);
+    code
+}
+
+/// By now every port is closed, and every pool of DPDK's should be full.
+#[cfg(feature = "dpdk")]
+fn mbufs_are_back(code: ExitCode) -> ExitCode {
+    match burstline_port::leaked_mbufs() {
+        0 => code,
+        leaked => {
+            failure::complain(&format!("{leaked} mbufs did not come back; please report this"));
+            ExitCode::from(failure::FAILED)
+        }
+    }
 }

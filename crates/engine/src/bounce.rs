@@ -5,8 +5,9 @@
 //! worker 1:  crossing 1 (B > A)   pass: take, treat, hand on        or one for several
 //! ```
 //!
-//! Between two `xdp:` ports a packet stays in the frame it came in; between others it is lent by
-//! the source and copied by the sink. Which it is, and who copies, the report says.
+//! Between two `xdp:` ports a packet stays in the frame it came in, between two `dpdk:` ports in
+//! its mbuf; between others it is lent by the source and copied by the sink. Which it is, and who
+//! copies, the report says.
 //!
 //! Invariants:
 //! - N1: a crossing is run by one worker, which shares nothing with the others but the budget, the
@@ -60,8 +61,8 @@ pub fn open_bounce(
     treatment: &Treatment,
     options: &OpenOptions,
 ) -> Result<Vec<Box<dyn Crossing>>, EngineError> {
-    if ends.iter().all(|end| end.scheme() == "xdp") {
-        return Ok(open_crossings(ends, is_both, treatment, options)?);
+    if let Some(crossings) = open_crossings(ends, is_both, treatment, options)? {
+        return Ok(crossings);
     }
     if ends.iter().all(|end| end.scheme() == "nicsim") {
         return Ok(open_card_crossings(ends, is_both, treatment, options)?);

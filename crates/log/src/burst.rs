@@ -46,11 +46,11 @@ impl<'a> Place<'a> {
         Self { start: umem.as_ptr(), bytes: umem.extent(), lent: PhantomData }
     }
 
-    /// Memory that others write elsewhere.
+    /// Memory of somebody else's, such as a driver's.
     ///
     /// # Safety
-    /// L1 holds of it while `'a` lasts.
-    pub(crate) unsafe fn shared(start: NonNull<u8>, bytes: usize) -> Self {
+    /// L1, for as long as `'a` lasts.
+    pub(crate) unsafe fn held(start: NonNull<u8>, bytes: usize) -> Self {
         Self { start, bytes, lent: PhantomData }
     }
 

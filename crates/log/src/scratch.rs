@@ -125,7 +125,7 @@ impl Scratch {
         let worklist = &self.worklist[SCRATCH_PACKETS - self.len..];
         let facts = FactsAt::Aside { list: &self.facts, skipped: 0 };
         // SAFETY: the caller's promise is L1.
-        let place = unsafe { Place::shared(start, extent) };
+        let place = unsafe { Place::held(start, extent) };
         Burst::new(place, worklist, self.base_time_ns, first_packet, facts)
     }
 
@@ -168,13 +168,40 @@ impl Scratch {
     /// The burst of all packets described, in frames that are held. What is described elsewhere
     /// has no bytes. Cost: a bit a packet.
     pub fn burst_in_frames<'a>(&'a mut self, umem: &'a Umem, first_packet: u64) -> Burst<'a> {
+        let holds = |offset, length| umem.holds(offset, length);
+        self.burst_where(Place::frames(umem), first_packet, holds)
+    }
+
+    /// The burst of all packets described that lie in `[start, start + bytes)` where `holds` says
+    /// so, given a packet's offset and length, the last packet first. Others have no bytes.
+    ///
+    /// # Safety
+    /// While the burst lives, the bytes of what `holds` accepts are within that range, can be
+    /// read, and nobody writes there.
+    pub unsafe fn burst_of_held<'a>(
+        &'a mut self,
+        start: NonNull<u8>,
+        bytes: usize,
+        first_packet: u64,
+        holds: impl FnMut(u32, u32) -> bool,
+    ) -> Burst<'a> {
+        // SAFETY: the caller's word; what is not held becomes a desc without bytes.
+        self.burst_where(unsafe { Place::held(start, bytes) }, first_packet, holds)
+    }
+
+    fn burst_where<'a>(
+        &'a mut self,
+        place: Place<'a>,
+        first_packet: u64,
+        mut holds: impl FnMut(u32, u32) -> bool,
+    ) -> Burst<'a> {
         let worklist = &mut self.worklist[SCRATCH_PACKETS - self.len..];
         for desc in worklist.iter_mut() {
-            if !umem.holds(desc.offset(), desc.length()) {
+            if !holds(desc.offset(), desc.length()) {
                 *desc = Desc::new(0, 0, desc.port(), desc.flags());
             }
         }
         let facts = FactsAt::Aside { list: &self.facts, skipped: 0 };
-        Burst::new(Place::frames(umem), worklist, self.base_time_ns, first_packet, facts)
+        Burst::new(place, worklist, self.base_time_ns, first_packet, facts)
     }
 }

@@ -68,6 +68,12 @@ losses! {
     FifoOverflow = "fifo_overflow", Miss;
     /// It was on the card when that restarted, or came before it was ready again.
     DeviceReset = "device_reset", Miss;
+    /// The device had no room for it, by its own count.
+    DeviceMissed = "imissed", Miss;
+    /// The device found it damaged, by its own count.
+    DeviceErrors = "ierrors", Miss;
+    /// No mbuf was free for it, because packets were not given back fast enough.
+    NoMbuf = "rx_nombuf", Miss;
     /// The fault injector dropped it, as it was told to.
     Injected = "injected", Drop;
     /// The file takes one link type, and the packet has another.

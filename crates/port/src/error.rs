@@ -98,6 +98,16 @@ pub enum PortError {
     /// Packets could not be injected into an interface.
     #[error(transparent)]
     Inject(#[from] burstline_sys::inject::InjectError),
+    /// DPDK or one of its drivers says no.
+    #[cfg(feature = "dpdk")]
+    #[error(transparent)]
+    Dpdk(#[from] burstline_dpdk::DpdkError),
+    /// This program can do without DPDK, and was built so.
+    #[error("{port}: built without DPDK: make dpdk builds a program with it")]
+    WithoutDpdk {
+        /// The address.
+        port: String,
+    },
     /// The host would lose packets that it lives on.
     #[error(
         "{port} takes packets away from the host, and {reason}: use afpacket:{interface}, \

@@ -23,6 +23,8 @@ mod account;
 mod address;
 mod afpacket;
 mod crossing;
+#[cfg(feature = "dpdk")]
+mod dpdk;
 mod error;
 mod file;
 mod filter;
@@ -43,7 +45,9 @@ mod xdp;
 
 pub use account::{Loss, LossKind, Losses, PortAccount};
 pub use address::{Address, AddressError};
-pub use crossing::{Carried, Crossing, Rewrite, Touch, Touched, Treatment};
+#[cfg(feature = "dpdk")]
+pub use burstline_dpdk::leaked_mbufs;
+pub use crossing::{Carried, Crossing, Rewrite, Touch, Touched, Treatment, open_crossings};
 pub use error::PortError;
 pub use filter::{Filter, FilterByLink, FilterProblem};
 pub use generator::rate::Rate;
@@ -61,4 +65,3 @@ pub use table::{PortTable, TableEntry};
 pub use wrap::{
     FaultInjector, FaultPlan, Impairer, ImpairmentCounts, ImpairmentPlan, ImpairmentTally, Tracer,
 };
-pub use xdp::open_crossings;

@@ -54,6 +54,8 @@ pub struct Scheme {
 pub(crate) enum Probing {
     /// It needs nothing of the machine.
     Always,
+    /// It is part of this program, or it is not.
+    Built(bool),
     /// By trying it with an interface.
     Interface(fn(&Address, &ProbeOptions, &mut Probe)),
 }
@@ -88,6 +90,15 @@ pub const SCHEMES: &[Scheme] = &[
         open_sources: Some(xdp::open_sources),
         open_sink: Some(xdp::open_sink),
         probing: Probing::Interface(xdp::probe),
+    },
+    Scheme {
+        name: "dpdk",
+        help: "a device that DPDK drives, by DPDK's name and arguments; receives, sends, forwards; \
+               needs a program built with make dpdk",
+        example: "dpdk:net_pcap0,rx_pcap=a.pcap",
+        open_sources: Some(DPDK.0),
+        open_sink: Some(DPDK.1),
+        probing: Probing::Built(cfg!(feature = "dpdk")),
     },
     Scheme {
         name: "log",
@@ -131,6 +142,14 @@ pub const SCHEMES: &[Scheme] = &[
         probing: Probing::Always,
     },
 ];
+
+#[cfg(feature = "dpdk")]
+const DPDK: (OpenSources, Open) = (crate::dpdk::open_sources, crate::dpdk::open_sink);
+#[cfg(not(feature = "dpdk"))]
+const DPDK: (OpenSources, Open) = (
+    |address, _| Err(PortError::WithoutDpdk { port: address.to_string() }),
+    |address, _| Err(PortError::WithoutDpdk { port: address.to_string() }),
+);
 
 /// Opens an address to receive from: one port, or one for each receive queue of an interface.
 pub fn open_sources(

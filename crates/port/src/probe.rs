@@ -93,13 +93,19 @@ pub fn probe_ports(interfaces: &[String], options: &ProbeOptions) -> Vec<Probe> 
             }
         }
     }
-    let always = SCHEMES.iter().filter(|scheme| matches!(scheme.probing, Probing::Always));
-    probes.extend(always.map(|scheme| Probe {
-        port: format!("{}:", scheme.name),
-        scheme: scheme.name,
-        can_open: true,
-        ..Probe::default()
-    }));
+    for scheme in SCHEMES {
+        let can_open = match scheme.probing {
+            Probing::Always => true,
+            Probing::Built(is_built) => is_built,
+            Probing::Interface(_) => continue,
+        };
+        let (port, scheme) = (format!("{}:", scheme.name), scheme.name);
+        let mut probe = Probe { port, scheme, can_open, ..Probe::default() };
+        if !can_open {
+            probe.refuse_with("not part of this program".into(), Some(format!("make {scheme}")));
+        }
+        probes.push(probe);
+    }
     probes
 }
 

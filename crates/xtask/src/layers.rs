@@ -8,7 +8,7 @@ use crate::metadata::{Metadata, Package};
 use crate::tree::Tree;
 
 /// The level of each crate, lowest first.
-const LEVELS: [(&str, u8); 12] = [
+const LEVELS: [(&str, u8); 13] = [
     ("burstline-wire", 0),
     ("burstline-sys", 0),
     ("burstline-topo", 1),
@@ -16,6 +16,7 @@ const LEVELS: [(&str, u8); 12] = [
     ("burstline-testbed", 1),
     ("burstline-share", 2),
     ("burstline-nicsim", 2),
+    ("burstline-dpdk", 2),
     ("burstline-port", 3),
     ("burstline-engine", 4),
     ("burstline-lab", 5),

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   xdp: to xdp:      rx ring -> treatment -> tx ring            the frame stays where it is
+//!   dpdk: to dpdk:    rx burst -> treatment -> tx burst          the mbuf goes on
 //!   other ports       lend -> treatment -> transmit              copied by the sink (see engine)
 //! ```
 //!
@@ -19,7 +20,7 @@ mod treatment;
 
 use burstline_sys::xdp::Census;
 
-use crate::{Port, PortError, Received};
+use crate::{Address, OpenOptions, Port, PortError, Received, xdp};
 pub use treatment::{Rewrite, Touch, Touched, Treatment};
 
 /// Packets that went all the way.
@@ -52,4 +53,27 @@ pub trait Crossing: Port {
     fn census(&self) -> Option<Census> {
         None
     }
+}
+
+/// Opens the way from one port to another, and with `is_both` also the way back, where packets can
+/// stay where they came: a crossing for each direction of each pair of queues. `None`: these two
+/// have no memory in common.
+///
+/// # Errors
+/// [`PortError`]: what is wrong with an address, what the kernel or a driver refuses.
+pub fn open_crossings(
+    ends: [&Address; 2],
+    is_both: bool,
+    treatment: &Treatment,
+    options: &OpenOptions,
+) -> Result<Option<Vec<Box<dyn Crossing>>>, PortError> {
+    let schemes = ends.map(Address::scheme);
+    if schemes == ["xdp"; 2] {
+        return xdp::open_crossings(ends, is_both, treatment, options).map(Some);
+    }
+    #[cfg(feature = "dpdk")]
+    if schemes == ["dpdk"; 2] {
+        return crate::dpdk::open_crossings(ends, is_both, treatment).map(Some);
+    }
+    Ok(None)
 }

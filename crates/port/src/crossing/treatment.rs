@@ -80,6 +80,12 @@ pub struct Treatment {
 }
 
 impl Treatment {
+    /// Whether packets are neither read nor written.
+    #[cfg(feature = "dpdk")]
+    pub(crate) fn does_nothing(&self) -> bool {
+        self.touch == Touch::None && self.writes_nothing()
+    }
+
     /// Whether packets go on as they came.
     pub fn writes_nothing(&self) -> bool {
         self.rewrite == Rewrite::None

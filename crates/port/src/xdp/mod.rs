@@ -50,7 +50,7 @@ use burstline_wire::headers::LinkType;
 
 use crate::{Address, OpenOptions, Port, PortError};
 use attached::{Attached, Slot};
-pub use crossing::open_crossings;
+pub(crate) use crossing::open_crossings;
 pub(crate) use probe::probe;
 use settings::Settings;
 pub(crate) use sink::open_sink;

@@ -143,6 +143,8 @@ pub(crate) fn sources(folder: &Folder) -> Vec<Backend> {
     backends.extend(logs(folder, &inner));
     backends.extend(cards());
     backends.extend(live());
+    #[cfg(feature = "dpdk")]
+    backends.extend(crate::devices::devices(folder));
     backends
 }
 

@@ -4,6 +4,8 @@
 mod common;
 
 mod backends;
+#[cfg(feature = "dpdk")]
+mod devices;
 mod live_sinks;
 mod logs;
 mod restarts;

@@ -29,7 +29,7 @@ use crate::watch::Watch;
 use crate::{
     Carried, Crossing, Loss, Port, PortAccount, PortError, PortInfo, PortState, Received, Treatment,
 };
-pub use open::open_crossings;
+pub(crate) use open::open_crossings;
 
 /// The most packets of a call: few enough to be in the cache from rx ring to tx ring, enough for
 /// the system call that sends them.

@@ -27,7 +27,7 @@ const KEYS: &[&str] = &["mode", "copy", "frames", "frame", "wakeup"];
 ///
 /// # Errors
 /// [`PortError`]: what is wrong with an address, what the guard or the kernel refuses.
-pub fn open_crossings(
+pub(crate) fn open_crossings(
     [first, second]: [&Address; 2],
     is_both: bool,
     treatment: &Treatment,

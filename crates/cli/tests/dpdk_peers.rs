@@ -1,0 +1,195 @@
+//! A program of DPDK's own at the other end: `dpdk-testpmd` over memif, and over virtio-user and
+//! vhost-user, in both directions. Its statistics and our ledger say the same.
+#![cfg(feature = "dpdk")]
+
+mod support;
+
+use std::fs;
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use support::live::wait_until;
+use support::{Directory, PROGRAM, assert_closed, last_object, other, run_json};
+
+const PACKETS: u64 = 20_000;
+
+/// The two ends of a memory that is shared by a socket: who listens is the first.
+const MEMORIES: [[&str; 2]; 2] = [
+    [
+        "net_memif0,role=server,id=0,socket=SOCKET,socket-abstract=no",
+        "net_memif0,role=client,id=0,socket=SOCKET,socket-abstract=no",
+    ],
+    ["net_vhost0,iface=SOCKET", "net_virtio_user0,path=SOCKET"],
+];
+
+/// Commands go in by a pipe, what it says into a file.
+struct Testpmd {
+    child: Child,
+    output: String,
+}
+
+impl Testpmd {
+    /// Starts it, with its forwarding at rest.
+    fn start(device: &str, mode: &str, output: &str) -> Self {
+        let script = format!(
+            "exec stdbuf -oL dpdk-testpmd --no-huge --no-shconf --no-pci --no-telemetry -m 128 \
+             --lcores 0@0,1@0 --vdev {device} -- -i --forward-mode={mode} \
+             --total-num-mbufs=4096 --no-mlockall > {output} 2>&1"
+        );
+        let mut shell = Command::new("sh");
+        let child = shell.args(["-c", &script]).stdin(Stdio::piped()).spawn().unwrap();
+        let testpmd = Self { child, output: output.to_owned() };
+        wait_until("testpmd is up", || testpmd.text().contains("testpmd>"));
+        testpmd
+    }
+
+    fn tell(&mut self, what: &str) {
+        let stdin = self.child.stdin.as_mut().unwrap();
+        writeln!(stdin, "{what}").unwrap();
+        stdin.flush().unwrap();
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.output).unwrap_or_default()).into_owned()
+    }
+
+    /// Stops forwarding, and returns a count of its totals.
+    fn stop(&mut self, count: &str) -> u64 {
+        self.tell("stop");
+        let marks = "+++++";
+        let totals = || {
+            let text = self.text();
+            let (_, totals) = text.split_once("Accumulated forward statistics")?;
+            totals.split_once(marks)?.1.contains(marks).then(|| totals.to_owned())
+        };
+        wait_until("testpmd has stopped", || totals().is_some());
+        let totals = totals().unwrap();
+        let (_, number) = totals.split_once(count).unwrap();
+        number.split_whitespace().next().unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Testpmd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What the last whole line of a running job says.
+fn delivered(text: &str) -> u64 {
+    let mut lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.next_back().and_then(|line| line["delivered"].as_u64()).unwrap_or(0)
+}
+
+fn is_here() -> bool {
+    let version = other("dpdk-testpmd", &["--version"]);
+    if version.is_none() {
+        eprintln!("skipped: dpdk-testpmd is not installed: scripts/setup dpdk");
+    }
+    version.is_some()
+}
+
+#[test]
+fn testpmd_gets_what_we_send_to_the_packet() {
+    if !is_here() {
+        return;
+    }
+    for (name, ends) in ["memif", "vhost"].into_iter().zip(MEMORIES) {
+        let directory = Directory::new(&format!("testpmd-gets-{name}"));
+        let ends = ends.map(|end| end.replace("SOCKET", &directory.file("socket")));
+        let mut testpmd = Testpmd::start(&ends[0], "rxonly", &directory.file("testpmd"));
+        testpmd.tell("start");
+        let (load, fifo) = (directory.file("load.pcap"), directory.file("fifo.pcap"));
+        let packets = PACKETS.to_string();
+        let sizes = ["--packets", &packets, "--size", "random:64-1518"];
+        run_json(&[&["generate", "-o", &load], &sizes[..]].concat(), 0);
+        assert_eq!(other("mkfifo", &[&fifo]).unwrap().code, Some(0));
+        // It has to stay after the last packet: testpmd forgets what a peer sent that is gone.
+        let sink = format!("dpdk:{}?huge=no&memory=128&wait_ms=20000", ends[1]);
+        let report = directory.file("report");
+        let mut ours = Command::new(PROGRAM)
+            .args(["capture", &fifo, "-o", &sink, "--json", "--stats", "20ms"])
+            .stdout(fs::File::create(&report).unwrap())
+            .spawn()
+            .unwrap();
+        let mut to = fs::File::create(&fifo).unwrap();
+        to.write_all(&fs::read(&load).unwrap()).unwrap();
+        let text = || fs::read_to_string(&report).unwrap();
+        wait_until("all is sent", || delivered(&text()) == PACKETS);
+        // It polls: what was handed over it has taken soon.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        assert_eq!(testpmd.stop("RX-packets:"), PACKETS, "{name}");
+        drop(to);
+        assert_eq!(ours.wait().unwrap().code(), Some(0), "{}", text());
+        let report = last_object(&text());
+        assert_closed(&report);
+        assert_eq!(report["total"]["delivered"], PACKETS, "{name}: {report}");
+    }
+}
+
+#[test]
+fn we_get_what_testpmd_sends_to_the_packet() {
+    if !is_here() {
+        return;
+    }
+    for (name, ends) in ["memif", "vhost"].into_iter().zip(MEMORIES) {
+        let directory = Directory::new(&format!("testpmd-sends-{name}"));
+        let ends = ends.map(|end| end.replace("SOCKET", &directory.file("socket")));
+        let (report, errors) = (directory.file("report"), directory.file("errors"));
+        let source = format!("dpdk:{}?huge=no&memory=128", ends[0]);
+        let mut ours = Command::new(PROGRAM)
+            .args(["count", &source, "--json", "--stats", "20ms"])
+            .stdout(fs::File::create(&report).unwrap())
+            .stderr(fs::File::create(&errors).unwrap())
+            .spawn()
+            .unwrap();
+        let text = || fs::read_to_string(&report).unwrap();
+        wait_until("it counts", || text().contains('\n'));
+        let mut testpmd = Testpmd::start(&ends[1], "txonly", &directory.file("testpmd"));
+        testpmd.tell("start");
+        let delivered = || delivered(&text());
+        wait_until("packets come", || delivered() > PACKETS);
+        let sent = testpmd.stop("TX-packets:");
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        other("kill", &["-INT", &ours.id().to_string()]).unwrap();
+        assert_eq!(ours.wait().unwrap().code(), Some(0), "{}", text());
+        assert_eq!(fs::read_to_string(&errors).unwrap(), "");
+        let report = last_object(&text());
+        assert_closed(&report);
+        assert_eq!(report["total"]["delivered"], sent, "{name}: {report}");
+        assert_eq!(report["total"]["offered"], sent, "{name}: {report}");
+    }
+}
+
+#[test]
+fn a_peer_that_is_killed_is_told_and_the_next_one_is_counted_too() {
+    if !is_here() {
+        return;
+    }
+    let directory = Directory::new("testpmd-killed");
+    let ends = MEMORIES[0].map(|end| end.replace("SOCKET", &directory.file("socket")));
+    let report = directory.file("report");
+    let source = format!("dpdk:{}?huge=no&memory=128", ends[0]);
+    let mut ours = Command::new(PROGRAM)
+        .args(["count", &source, "--json", "--stats", "20ms"])
+        .stdout(fs::File::create(&report).unwrap())
+        .spawn()
+        .unwrap();
+    let text = || fs::read_to_string(&report).unwrap();
+    let delivered = || delivered(&text());
+    for _ in 0..2 {
+        let before = delivered();
+        let mut testpmd = Testpmd::start(&ends[1], "txonly", &directory.file("testpmd"));
+        testpmd.tell("start");
+        wait_until("packets come", || delivered() > before + PACKETS);
+        drop(testpmd);
+    }
+    other("kill", &["-INT", &ours.id().to_string()]).unwrap();
+    assert_eq!(ours.wait().unwrap().code(), Some(0), "{}", text());
+    let report = last_object(&text());
+    assert_closed(&report);
+    let notes = report["notes"].to_string();
+    assert!(notes.contains("is down") && notes.contains("is up"), "{report}");
+}

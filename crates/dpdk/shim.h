@@ -1,0 +1,104 @@
+/*
+ * What Rust calls of DPDK: most of DPDK's data path is inline functions, which have no symbol to
+ * link with. src/ffi.rs declares the same; both are to be changed together.
+ *
+ * A function that can fail returns 0 or a negative errno. Strings end with a 0.
+ */
+#ifndef BURSTLINE_DPDK_SHIM_H
+#define BURSTLINE_DPDK_SHIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rte_mbuf;
+struct rte_mempool;
+
+/* A received packet's first segment. */
+struct shim_packet {
+    const uint8_t *data;
+    uint32_t length;
+    uint32_t marks;
+};
+
+enum {
+    SHIM_CHAINED = 1,          /* length is that of all segments, data of the first */
+    SHIM_PARTIAL_CHECKSUM = 2, /* the transport checksum is left to a device */
+    SHIM_MERGED = 4,           /* LRO: several packets of the wire in one */
+    SHIM_BAD_CHECKSUM = 8,     /* the device has found a wrong IP or transport checksum */
+};
+
+/* What is true of all the packets of a call. */
+struct shim_batch {
+    uint64_t lowest;  /* address of the first byte of the lowest first segment */
+    uint64_t highest; /* address behind the last byte of the highest one */
+    uint32_t count;
+    uint32_t marks;   /* of all packets, or-ed */
+};
+
+struct shim_device {
+    uint16_t port;
+    uint16_t rx_queues_max;
+    uint16_t tx_queues_max;
+    uint16_t mtu_max;
+    uint16_t mtu;
+    uint16_t rx_ring;
+    uint16_t tx_ring;
+    int32_t node;
+    uint32_t interface;
+    uint8_t is_pci;
+    uint8_t has_checksum;
+    uint8_t has_scatter;
+    uint8_t has_segments;
+    char driver[32];
+};
+
+struct shim_plan {
+    uint16_t queues;
+    uint16_t mtu;      /* 0: as the device likes */
+    uint8_t checksum;
+    uint8_t scatter;
+    int32_t node;
+};
+
+struct shim_counts {
+    uint64_t ipackets, opackets, ibytes, obytes, imissed, ierrors, oerrors, rx_nombuf;
+    uint64_t q_ipackets[16], q_opackets[16];
+};
+
+int shim_log_start(void);
+size_t shim_log_take(char *text, size_t room);
+int shim_eal_init(int count, char **arguments);
+int shim_enter_network(int descriptor);
+
+int shim_probe(const char *devargs, struct shim_device *device);
+int shim_configure(struct shim_device *device, const struct shim_plan *plan);
+int shim_start(const struct shim_device *device, const struct shim_plan *plan,
+               struct rte_mempool *pool);
+void shim_close(uint16_t port, uint16_t queues);
+int shim_counts(uint16_t port, struct shim_counts *counts);
+size_t shim_xstats(uint16_t port, char *text, size_t room);
+int shim_link(uint16_t port);
+bool shim_is_gone(uint16_t port, uint32_t interface);
+uint32_t shim_waiting(uint16_t port, uint16_t queue);
+void shim_reclaim(uint16_t port, uint16_t queue);
+
+struct rte_mempool *shim_pool(const char *name, uint32_t mbufs, uint32_t cache, uint16_t room,
+                              int32_t node);
+void shim_pool_free(struct rte_mempool *pool);
+uint32_t shim_pool_missing(const struct rte_mempool *pool);
+
+int shim_thread_enter(void);
+void shim_thread_leave(void);
+
+void shim_receive(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs,
+                  struct shim_packet *packets, uint16_t most, struct shim_batch *batch);
+uint16_t shim_send(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
+void shim_free(struct rte_mbuf **mbufs, uint32_t count);
+uint32_t shim_first_length(const struct rte_mbuf *mbuf);
+uint32_t shim_read(const struct rte_mbuf *mbuf, uint8_t *bytes, uint32_t room);
+bool shim_allocate(struct rte_mempool *pool, struct rte_mbuf **mbufs, uint32_t count);
+bool shim_write(struct rte_mempool *pool, struct rte_mbuf *mbuf, const uint8_t *bytes,
+                uint32_t length);
+
+#endif

@@ -1,0 +1,217 @@
+//! EAL, once a process, and the thread that it lives on.
+
+use std::ffi::{CString, c_char};
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use burstline_sys::affinity;
+
+use crate::error::DpdkError;
+use crate::{ffi, log_text};
+
+/// Memory for EAL where there are no huge pages, in MiB; what is not used is never touched.
+const MEMORY_MIB: u32 = 512;
+
+/// With fewer free bytes in huge pages than this, EAL does without.
+const HUGE_BYTES_LEAST: u64 = 128 << 20;
+
+/// How EAL is to be started: the same for all ports of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EalOptions {
+    /// Whether its memory is in huge pages. `None`: if enough of them are free.
+    pub huge: Option<bool>,
+    /// MiB of its memory.
+    pub memory_mib: Option<u32>,
+    /// Arguments of EAL's own, behind ours.
+    pub arguments: Vec<String>,
+}
+
+type Call = Box<dyn FnOnce() + Send>;
+
+enum State {
+    Idle,
+    Running { options: EalOptions, arguments: String, calls: Sender<Call> },
+    Failed(DpdkError),
+}
+
+static STATE: Mutex<State> = Mutex::new(State::Idle);
+
+fn state() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts EAL, unless it runs. `device` is who wants it.
+///
+/// # Errors
+/// [`DpdkError::Eal`], for the rest of the process's life; [`DpdkError::OtherOptions`].
+pub(crate) fn start(wanted: &EalOptions, device: &str) -> Result<(), DpdkError> {
+    let mut state = state();
+    match &*state {
+        State::Failed(error) => return Err(error.clone()),
+        State::Running { options, .. } if options == wanted || *wanted == EalOptions::default() => {
+            return Ok(());
+        }
+        State::Running { arguments, .. } => {
+            let wanted = arguments_of(wanted, has_huge_pages()).join(" ");
+            let (running, device) = (arguments.clone(), device.to_owned());
+            return Err(DpdkError::OtherOptions { running, device, wanted });
+        }
+        State::Idle => {}
+    }
+    let arguments = arguments_of(wanted, has_huge_pages());
+    *state = match begin(&arguments) {
+        Ok(calls) => {
+            let (options, arguments) = (wanted.clone(), arguments.join(" "));
+            State::Running { options, arguments, calls }
+        }
+        Err(error) => {
+            *state = State::Failed(error.clone());
+            return Err(error);
+        }
+    };
+    Ok(())
+}
+
+/// Has `work` done by EAL's thread, and waits for it. EAL runs.
+pub(crate) fn on_control<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let calls = match &*state() {
+        State::Running { calls, .. } => calls.clone(),
+        State::Idle | State::Failed(_) => unreachable!("there is no device without EAL"),
+    };
+    let (send, receive) = mpsc::channel();
+    let call: Call = Box::new(move || {
+        // It fails only when nobody waits any more.
+        let _ = send.send(work());
+    });
+    calls.send(call).expect("the thread ends with the process");
+    receive.recv().expect("no call of DPDK panics")
+}
+
+/// The network that a thread is in: devices are opened and closed in that of who asks for them,
+/// which the control thread enters.
+#[derive(Debug)]
+pub(crate) struct Network(Option<File>);
+
+impl Network {
+    /// The calling thread's.
+    pub(crate) fn of_this_thread() -> Self {
+        Self(File::open("/proc/thread-self/ns/net").ok())
+    }
+
+    /// On the control thread. Where this is refused it stays where it is, as without namespaces.
+    pub(crate) fn enter(&self) {
+        if let Some(network) = &self.0 {
+            // SAFETY: the descriptor is open.
+            unsafe { ffi::shim_enter_network(network.as_raw_fd()) };
+        }
+    }
+}
+
+fn begin(arguments: &[String]) -> Result<Sender<Call>, DpdkError> {
+    let refused = |reason| DpdkError::Eal { reason, mend: mend(arguments) };
+    let strings = arguments.iter().map(|argument| CString::new(argument.as_str()));
+    let strings: Result<Vec<CString>, _> = strings.collect();
+    let strings = strings.map_err(|_| refused("an argument has a zero byte".to_owned()))?;
+    let (calls, to_do) = mpsc::channel::<Call>();
+    let (started, has_started) = mpsc::channel();
+    let live = move || {
+        let done = initialise(strings);
+        let is_up = done.is_ok();
+        // Whoever began this waits for it.
+        let _ = started.send(done);
+        if is_up {
+            to_do.iter().for_each(|call| call());
+        }
+    };
+    let spawned = thread::Builder::new().name("dpdk".to_owned()).spawn(live);
+    spawned.map_err(|error| refused(error.to_string()))?;
+    let done = has_started.recv().unwrap_or_else(|_| Err("its thread died".to_owned()));
+    done.map(|()| calls).map_err(refused)
+}
+
+fn initialise(strings: Vec<CString>) -> Result<(), String> {
+    // EAL moves its arguments about and keeps some: they stay as long as the process.
+    let arguments: Vec<*mut c_char> = strings.into_iter().map(CString::into_raw).collect();
+    let count = arguments.len() as i32;
+    // SAFETY: it installs a stream of its own.
+    unsafe { ffi::shim_log_start() };
+    log_text::forget();
+    // SAFETY: `count` strings that live as long as the process; this thread is EAL's alone.
+    let done = unsafe { ffi::shim_eal_init(count, arguments.leak().as_mut_ptr()) };
+    match done {
+        0 => Ok(()),
+        code => Err(log_text::reason(code)),
+    }
+}
+
+fn mend(arguments: &[String]) -> &'static str {
+    match arguments.iter().any(|argument| argument == "--no-huge") {
+        true => "less with memory=MIB, other arguments with eal=",
+        false => "huge=no does without huge pages; or sysctl vm.nr_hugepages=1024",
+    }
+}
+
+/// What EAL is told. It shares nothing with other processes and leaves nothing behind, so any
+/// number of them can run; its main lcore may run wherever this process may.
+fn arguments_of(options: &EalOptions, has_huge_pages: bool) -> Vec<String> {
+    let cores = affinity::allowed_cores().unwrap_or_default();
+    let cores = affinity::format_cores(&cores);
+    let process = std::process::id();
+    let mut arguments = vec![
+        "burstline".to_owned(),
+        format!("--lcores=0@({cores})"),
+        "--no-telemetry".to_owned(),
+        format!("--file-prefix=burstline-{process}"),
+        "--log-level=error".to_owned(),
+        // A device that is not there: of PCI devices only those are touched that are asked for.
+        "--allow=ffff:ff:1f.7".to_owned(),
+    ];
+    if options.huge.unwrap_or(has_huge_pages) {
+        arguments.extend(["--in-memory", "--single-file-segments"].map(str::to_owned));
+        arguments.extend(options.memory_mib.map(|mib| format!("-m{mib}")));
+    } else {
+        // EAL refuses --in-memory here; there is nothing else to share.
+        arguments.extend(["--no-huge", "--no-shconf"].map(str::to_owned));
+        arguments.push(format!("-m{}", options.memory_mib.unwrap_or(MEMORY_MIB)));
+    }
+    arguments.extend(options.arguments.iter().cloned());
+    arguments
+}
+
+/// Whether enough huge pages are free. Source: Documentation/admin-guide/mm/hugetlbpage.rst.
+fn has_huge_pages() -> bool {
+    let sizes = fs::read_dir("/sys/kernel/mm/hugepages").into_iter().flatten().flatten();
+    let free = sizes.filter_map(|size| {
+        let name = size.file_name().into_string().ok()?;
+        let kib: u64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
+        let pages = fs::read_to_string(size.path().join("free_hugepages")).ok()?;
+        Some(kib * 1024 * pages.trim().parse::<u64>().ok()?)
+    });
+    free.sum::<u64>() >= HUGE_BYTES_LEAST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn huge_pages_are_used_where_there_are_some_and_as_asked_for() {
+        let is_huge = |huge, has_huge_pages| {
+            let options = EalOptions { huge, ..EalOptions::default() };
+            !arguments_of(&options, has_huge_pages).contains(&"--no-huge".to_owned())
+        };
+        assert!(is_huge(None, true) && !is_huge(None, false));
+        assert!(is_huge(Some(true), false) && !is_huge(Some(false), true));
+        let options = EalOptions {
+            huge: Some(false),
+            memory_mib: Some(64),
+            arguments: vec!["--iova-mode=pa".to_owned()],
+        };
+        let arguments = arguments_of(&options, true);
+        assert!(arguments.contains(&"-m64".to_owned()));
+        assert_eq!(arguments.last().unwrap(), "--iova-mode=pa");
+    }
+}

@@ -1,0 +1,136 @@
+//! `shim.h` as Rust sees it: both are to be changed together.
+
+use std::ffi::{c_char, c_int};
+
+/// A DPDK mbuf; only C looks into it.
+#[repr(C)]
+pub(crate) struct Mbuf {
+    opaque: [u8; 0],
+}
+
+/// A DPDK mempool; only C looks into it.
+#[repr(C)]
+pub(crate) struct Mempool {
+    opaque: [u8; 0],
+}
+
+/// A received packet's first segment.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Packet {
+    pub(crate) data: *const u8,
+    /// Bytes of all segments.
+    pub(crate) length: u32,
+    pub(crate) marks: u32,
+}
+
+pub(crate) const CHAINED: u32 = 1;
+pub(crate) const PARTIAL_CHECKSUM: u32 = 2;
+pub(crate) const MERGED: u32 = 4;
+pub(crate) const BAD_CHECKSUM: u32 = 8;
+
+/// What is true of all the packets of a call of [`shim_receive`].
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Batch {
+    pub(crate) lowest: u64,
+    pub(crate) highest: u64,
+    pub(crate) count: u32,
+    pub(crate) marks: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Device {
+    pub(crate) port: u16,
+    pub(crate) rx_queues_max: u16,
+    pub(crate) tx_queues_max: u16,
+    pub(crate) mtu_max: u16,
+    pub(crate) mtu: u16,
+    pub(crate) rx_ring: u16,
+    pub(crate) tx_ring: u16,
+    pub(crate) node: i32,
+    pub(crate) interface: u32,
+    pub(crate) is_pci: u8,
+    pub(crate) has_checksum: u8,
+    pub(crate) has_scatter: u8,
+    pub(crate) has_segments: u8,
+    pub(crate) driver: [u8; 32],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Plan {
+    pub(crate) queues: u16,
+    pub(crate) mtu: u16,
+    pub(crate) checksum: u8,
+    pub(crate) scatter: u8,
+    pub(crate) node: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Counts {
+    pub(crate) ipackets: u64,
+    pub(crate) opackets: u64,
+    pub(crate) ibytes: u64,
+    pub(crate) obytes: u64,
+    pub(crate) imissed: u64,
+    pub(crate) ierrors: u64,
+    pub(crate) oerrors: u64,
+    pub(crate) rx_nombuf: u64,
+    pub(crate) q_ipackets: [u64; 16],
+    pub(crate) q_opackets: [u64; 16],
+}
+
+unsafe extern "C" {
+    pub(crate) fn shim_log_start() -> c_int;
+    pub(crate) fn shim_log_take(text: *mut u8, room: usize) -> usize;
+    pub(crate) fn shim_eal_init(count: c_int, arguments: *mut *mut c_char) -> c_int;
+    pub(crate) fn shim_enter_network(descriptor: c_int) -> c_int;
+
+    pub(crate) fn shim_probe(devargs: *const c_char, device: *mut Device) -> c_int;
+    pub(crate) fn shim_configure(device: *mut Device, plan: *const Plan) -> c_int;
+    pub(crate) fn shim_start(device: *const Device, plan: *const Plan, pool: *mut Mempool)
+    -> c_int;
+    pub(crate) fn shim_close(port: u16, queues: u16);
+    pub(crate) fn shim_counts(port: u16, counts: *mut Counts) -> c_int;
+    pub(crate) fn shim_xstats(port: u16, text: *mut u8, room: usize) -> usize;
+    pub(crate) fn shim_link(port: u16) -> c_int;
+    pub(crate) fn shim_is_gone(port: u16, interface: u32) -> bool;
+    pub(crate) fn shim_waiting(port: u16, queue: u16) -> u32;
+    pub(crate) fn shim_reclaim(port: u16, queue: u16);
+
+    pub(crate) fn shim_pool(
+        name: *const c_char,
+        mbufs: u32,
+        cache: u32,
+        room: u16,
+        node: i32,
+    ) -> *mut Mempool;
+    pub(crate) fn shim_pool_free(pool: *mut Mempool);
+    pub(crate) fn shim_pool_missing(pool: *const Mempool) -> u32;
+
+    pub(crate) fn shim_thread_enter() -> c_int;
+    pub(crate) fn shim_thread_leave();
+
+    pub(crate) fn shim_receive(
+        port: u16,
+        queue: u16,
+        mbufs: *mut *mut Mbuf,
+        packets: *mut Packet,
+        most: u16,
+        batch: *mut Batch,
+    );
+    pub(crate) fn shim_send(port: u16, queue: u16, mbufs: *mut *mut Mbuf, count: u16) -> u16;
+    pub(crate) fn shim_free(mbufs: *mut *mut Mbuf, count: u32);
+    pub(crate) fn shim_first_length(mbuf: *const Mbuf) -> u32;
+    pub(crate) fn shim_read(mbuf: *const Mbuf, bytes: *mut u8, room: u32) -> u32;
+    pub(crate) fn shim_allocate(pool: *mut Mempool, mbufs: *mut *mut Mbuf, count: u32) -> bool;
+    pub(crate) fn shim_write(
+        pool: *mut Mempool,
+        mbuf: *mut Mbuf,
+        bytes: *const u8,
+        length: u32,
+    ) -> bool;
+}

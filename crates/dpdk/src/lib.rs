@@ -1,0 +1,49 @@
+//! DPDK: its devices, pools and bursts, as much of them as a port needs.
+//!
+//! ```text
+//!                    control thread (EAL's main lcore, keeps its rights)
+//!   Device::open ──► probe ► configure ► pool ► start          close ► stop ► remove ► pools full?
+//!
+//!   device ──rx burst──► Receiver: held mbufs ──lend──► Burst over them, no copy
+//!                            │          └──bytes──────► a log, one copy
+//!                            └──forward──► Exit ──tx burst──► another device, no copy
+//!   bytes ──► Sender: fresh mbufs ──► Exit
+//! ```
+//!
+//! `unsafe` is allowed here, and the crate does nothing without its feature `libdpdk`. Most of
+//! DPDK's data path is inline functions of C; `shim.c` is the only place that calls them.
+//!
+//! **EAL**, DPDK's environment, exists once a process and pins the thread that starts it. So it
+//! has a thread of its own, which starts devices and ends them; the threads that move packets are
+//! the caller's, pinned by nobody but the caller, and known to EAL only for the pools' caches.
+//! It is told to leave no files, to take no signals, and to say what it has to say to us: the
+//! last errors it logged become the text of ours.
+//!
+//! Who owns an mbuf: the pool, until a device fills it; a [`Receiver`], from the burst that
+//! brought it to the next call after its packet was delivered; the device that it was sent by,
+//! which gives it back to the pool it came from. A pool therefore lives until all of its mbufs
+//! are back, whichever device had them last.
+//!
+//! Invariants:
+//! - I1: bytes that are lent belong to an mbuf that is held until the borrow ends.
+//! - I2: an mbuf that was allocated or received is freed or sent, once: when the last device is
+//!   closed, every pool is full again, and [`leaked_mbufs`] counts what is not there.
+//! - I3: a queue of a device belongs to one [`Receiver`], or one [`Exit`].
+#![cfg(feature = "libdpdk")]
+
+mod device;
+mod eal;
+mod error;
+mod ffi;
+mod log_text;
+mod pool;
+mod receiver;
+mod sender;
+mod thread;
+
+pub use device::{Device, DeviceFacts, DeviceOptions, Statistics};
+pub use eal::EalOptions;
+pub use error::DpdkError;
+pub use pool::leaked_mbufs;
+pub use receiver::{BURST_MOST, Marks, Receiver};
+pub use sender::{Exit, SENT_AT_ONCE, Sender};

@@ -1,0 +1,121 @@
+//! Pools of mbufs, each alive until all of its mbufs are back.
+//!
+//! A device that sends packets of another one's pool may give them back only when it is closed.
+//! So a pool that is not needed any more waits for that, and whenever a device is closed the
+//! waiting pools that are full are freed. What is missing when no device is left is lost for good.
+
+use std::ffi::CString;
+use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::ffi;
+
+/// Mbufs that a thread's cache holds back at most.
+/// Source: `RTE_MEMPOOL_CACHE_MAX_SIZE` is 512; a pool has to have 1.5 times as many.
+const CACHE: u32 = 256;
+
+/// Bytes before a packet's first one. Source: `RTE_PKTMBUF_HEADROOM`, rte_config.h.
+pub(crate) const HEADROOM: u32 = 128;
+
+/// A pool that is in use.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pool: NonNull<ffi::Mempool>,
+    /// Mbufs that its device's driver is known to keep for good.
+    kept: u64,
+}
+
+// SAFETY: a mempool is made for many threads: its ring is one of several producers and consumers.
+unsafe impl Send for Pool {}
+// SAFETY: as above.
+unsafe impl Sync for Pool {}
+
+#[derive(Default)]
+struct Pools {
+    /// Pools made so far: part of a name.
+    made: u64,
+    /// Not needed any more.
+    waiting: Vec<Pool>,
+    devices: u64,
+    leaked: u64,
+}
+
+static POOLS: Mutex<Pools> =
+    Mutex::new(Pools { made: 0, waiting: Vec::new(), devices: 0, leaked: 0 });
+
+fn pools() -> MutexGuard<'static, Pools> {
+    POOLS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Mbufs that had not come back when the last device was closed, over the process's life. Anything
+/// but 0 is a fault, of ours or of a driver.
+pub fn leaked_mbufs() -> u64 {
+    pools().leaked
+}
+
+impl Pool {
+    /// Makes a pool of mbufs with `room` bytes for headroom and packet. `None`: no memory. On the
+    /// control thread.
+    pub(crate) fn create(mbufs: u32, room: u16, node: i32) -> Option<Self> {
+        let number = {
+            let mut pools = pools();
+            pools.made += 1;
+            pools.made
+        };
+        let name = CString::new(format!("burstline-{number}")).expect("no zero byte");
+        let cache = CACHE.min(mbufs / 4);
+        // SAFETY: EAL runs, and the name ends with a 0.
+        let pool = unsafe { ffi::shim_pool(name.as_ptr(), mbufs, cache, room, node) };
+        NonNull::new(pool).map(|pool| Self { pool, kept: 0 })
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut ffi::Mempool {
+        self.pool.as_ptr()
+    }
+
+    /// The driver may keep so many mbufs.
+    pub(crate) fn allow(&mut self, kept: u64) {
+        self.kept = kept;
+    }
+
+    /// Mbufs that are not in it.
+    fn missing(&self) -> u64 {
+        // SAFETY: the pool is alive as long as `self`.
+        unsafe { ffi::shim_pool_missing(self.as_ptr()) }.into()
+    }
+}
+
+/// A device is open.
+pub(crate) fn device_opened() {
+    pools().devices += 1;
+}
+
+/// A device is closed. On the control thread.
+pub(crate) fn device_closed() {
+    let mut pools = pools();
+    pools.devices -= 1;
+    sweep(&mut pools);
+}
+
+/// A pool is not needed any more. On the control thread.
+pub(crate) fn retire(pool: Pool) {
+    let mut pools = pools();
+    pools.waiting.push(pool);
+    sweep(&mut pools);
+}
+
+fn sweep(pools: &mut Pools) {
+    pools.waiting.retain(|pool| {
+        let is_full = pool.missing() == 0;
+        if is_full {
+            // SAFETY: all mbufs are in it, and nobody has a reference to it any more.
+            unsafe { ffi::shim_pool_free(pool.as_ptr()) }
+        }
+        !is_full
+    });
+    if pools.devices == 0 {
+        // Their memory stays: who has the mbufs may still write there.
+        let leaked = |pool: Pool| pool.missing().saturating_sub(pool.kept);
+        pools.leaked += pools.waiting.drain(..).map(leaked).sum::<u64>();
+    }
+}

@@ -1,0 +1,475 @@
+//! A queue to receive by, and the mbufs that it holds.
+//!
+//! ```text
+//! mbufs   | given back | delivered, lent perhaps | to be delivered |
+//!         0            freed                     next              count
+//! ```
+//!
+//! One burst of the device is delivered before the next is asked for. What was delivered is given
+//! back at the next call.
+//!
+//! A lent burst is a base address and offsets of 32 bits. The base is the lowest packet of the
+//! device's burst, wherever that lies. Packets of a pool are close enough; where a burst spans
+//! more than 4 GiB, or a packet lies in several mbufs, that packet is a burst of its own, and in
+//! the second case it is put together in memory of ours: the one copy that lending can cost.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use burstline_log::{Burst, Meta, Scratch};
+
+use crate::device::Device;
+use crate::error::DpdkError;
+use crate::{ffi, thread};
+
+/// Packets of one burst at most: the usual 32 share the first cache with their headers; more
+/// make a call's fixed costs less.
+pub const BURST_MOST: usize = 256;
+
+/// What the device says of a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks(u32);
+
+impl Marks {
+    /// Whether the transport checksum is left to a device: virtual ones do that.
+    pub fn has_partial_checksum(self) -> bool {
+        self.0 & ffi::PARTIAL_CHECKSUM != 0
+    }
+
+    /// Whether it is several packets of the wire in one.
+    pub fn is_merged(self) -> bool {
+        self.0 & ffi::MERGED != 0
+    }
+
+    /// Whether the device has found a wrong checksum.
+    pub fn has_bad_checksum(self) -> bool {
+        self.0 & ffi::BAD_CHECKSUM != 0
+    }
+
+    /// Whether it came in several mbufs.
+    pub fn is_chained(self) -> bool {
+        self.0 & ffi::CHAINED != 0
+    }
+}
+
+/// One receive queue of a device.
+#[derive(Debug)]
+pub struct Receiver {
+    held: Held,
+    queue: u16,
+    most: u16,
+    taken: u64,
+    device: Arc<Device>,
+}
+
+/// Mbufs that are ours, freed when this is dropped.
+///
+/// # Invariants
+/// H1. `mbufs[freed..count]` are live and nobody else's; `packets[freed..count]` describe them.
+/// H2. `freed <= next <= count <= BURST_MOST`.
+struct Held {
+    mbufs: Box<[*mut ffi::Mbuf; BURST_MOST]>,
+    packets: Box<[ffi::Packet; BURST_MOST]>,
+    batch: ffi::Batch,
+    freed: usize,
+    next: usize,
+    count: usize,
+    /// The packet of several mbufs that was put together last, and its index.
+    side: Vec<u8>,
+    side_of: Option<usize>,
+    lent: Lent,
+}
+
+/// What was lent last: packets from `first` up to `next`.
+#[derive(Clone, Copy)]
+struct Lent {
+    base: *const u8,
+    extent: usize,
+    first: usize,
+}
+
+// SAFETY: by H1 the mbufs are this one's alone, and what they point to goes with them.
+unsafe impl Send for Held {}
+
+impl std::fmt::Debug for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let held = (self.freed, self.next, self.count);
+        f.debug_struct("Held").field("freed_next_count", &held).finish_non_exhaustive()
+    }
+}
+
+impl Receiver {
+    /// Takes `queue` of a device, to ask it for up to `burst` packets at a time, at most
+    /// [`BURST_MOST`].
+    ///
+    /// # Errors
+    /// [`DpdkError::Taken`].
+    pub fn new(device: &Arc<Device>, queue: u16, burst: u16) -> Result<Self, DpdkError> {
+        device.own_receiver(queue)?;
+        let most = burst.min(BURST_MOST as u16);
+        Ok(Self { held: Held::new(), queue, most, taken: 0, device: Arc::clone(device) })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// Packets that the device has handed over so far.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Packets handed over that were not delivered yet.
+    pub fn undelivered(&self) -> usize {
+        self.held.count - self.held.next
+    }
+
+    /// Packets that are known to wait in the queue; 0 where the driver does not tell.
+    pub fn waiting(&self) -> u64 {
+        // SAFETY: the device is open.
+        unsafe { ffi::shim_waiting(self.device.port(), self.queue) }.into()
+    }
+
+    /// Asks the device for a burst of up to `most` packets, where all packets of the last one were
+    /// delivered. Returns how many there are to deliver now. Some drivers of cards give nothing
+    /// to who asks for fewer than 4 or 32.
+    ///
+    /// Cost: no system call but the driver's own.
+    #[inline]
+    pub fn poll(&mut self, most: usize) -> usize {
+        let held = &mut self.held;
+        if held.next < held.count {
+            return held.count - held.next;
+        }
+        thread::enter();
+        held.release();
+        // SAFETY: nothing is held, and there is room for BURST_MOST of each.
+        unsafe {
+            ffi::shim_receive(
+                self.device.port(),
+                self.queue,
+                held.mbufs.as_mut_ptr(),
+                held.packets.as_mut_ptr(),
+                self.most.min(most.min(BURST_MOST) as u16),
+                &mut held.batch,
+            );
+        }
+        held.count = held.batch.count as usize;
+        self.taken += u64::from(held.batch.count);
+        held.count
+    }
+
+    /// The next packet that the device has handed over already.
+    #[inline]
+    pub fn peek(&mut self) -> Option<(&[u8], Marks)> {
+        let held = &mut self.held;
+        (held.next < held.count).then(|| held.packet(held.next))
+    }
+
+    /// The next packet is delivered.
+    #[inline]
+    pub fn advance(&mut self) {
+        assert!(self.held.next < self.held.count, "there is no next packet");
+        self.held.next += 1;
+    }
+
+    /// Gives back what was delivered.
+    #[inline]
+    pub fn release(&mut self) {
+        thread::enter();
+        self.held.release();
+    }
+
+    /// Lends up to `most` of the packets that the device has handed over already, as far as they
+    /// make one burst. `pick` says of each how many of its bytes are wanted and what is true of
+    /// it, or that it is not wanted.
+    #[inline]
+    pub fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        most: usize,
+        first_packet: u64,
+        mut pick: impl FnMut(&[u8], Marks) -> Option<(u32, Meta)>,
+    ) -> Burst<'a> {
+        scratch.clear();
+        let held = &mut self.held;
+        let end = held.begin_run();
+        while scratch.len() < most && !scratch.is_full() && held.next < end {
+            let base = held.lent.base.addr();
+            let (bytes, marks) = held.packet(held.next);
+            let (offset, length) = (bytes.as_ptr().addr() - base, bytes.len() as u32);
+            if let Some((kept, meta)) = pick(bytes, marks) {
+                scratch.push(offset as u32, length.min(kept), &meta);
+            }
+            held.next += 1;
+        }
+        let (base, extent) = held.lent();
+        // SAFETY: each desc is of a packet between `first` and `next`, which by H1 stays as it is
+        // until the next call, and the borrow ends before.
+        unsafe { scratch.burst_of_held(base, extent, first_packet, |_, _| true) }
+    }
+
+    /// The burst that was lent last, once more, if `scratch` describes it.
+    pub fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Burst<'a> {
+        let (base, extent) = self.held.lent();
+        let mut packets = self.held.lent_packets();
+        // The worklist's first is the last packet, and none comes twice.
+        let holds = |offset: u32, length: u32| {
+            packets.any(|(start, most)| start == offset as usize && length <= most)
+        };
+        // SAFETY: `holds` accepts packets only that are held, as in `lend`.
+        unsafe { scratch.burst_of_held(base, extent, 0, holds) }
+    }
+
+    /// Shows each packet of a fresh burst to `judge`, which may write to the first mbuf of it, and
+    /// gives back those that it does not want.
+    pub fn treat(&mut self, mut judge: impl FnMut(&mut [u8]) -> bool) {
+        let held = &mut self.held;
+        let mut kept = held.next;
+        for index in held.next..held.count {
+            if judge(held.first_bytes_mut(index)) {
+                held.mbufs.swap(kept, index);
+                held.packets.swap(kept, index);
+                kept += 1;
+            }
+        }
+        // SAFETY: these are the ones that were not wanted, and by H1 ours.
+        unsafe { ffi::shim_free(held.mbufs[kept..].as_mut_ptr(), (held.count - kept) as u32) };
+        held.count = kept;
+    }
+
+    /// The mbufs and packets that are to be delivered, for an [`Exit`](crate::Exit).
+    pub(crate) fn undelivered_parts(&mut self) -> (&mut [*mut ffi::Mbuf], &[ffi::Packet]) {
+        let held = &mut self.held;
+        (&mut held.mbufs[held.next..held.count], &held.packets[held.next..held.count])
+    }
+
+    /// The next `sent` mbufs are another's now.
+    pub(crate) fn hand_over(&mut self, sent: usize) {
+        self.held.release();
+        self.held.next += sent;
+        assert!(self.held.next <= self.held.count, "{sent} mbufs are more than there were");
+        self.held.freed = self.held.next;
+    }
+
+    /// Gives up what is to be delivered. Returns how many packets that were.
+    pub fn discard(&mut self) -> usize {
+        let discarded = self.undelivered();
+        self.held.next = self.held.count;
+        self.release();
+        discarded
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.device.disown(Some(self.queue), None);
+    }
+}
+
+impl Held {
+    fn new() -> Self {
+        let nothing = ffi::Packet { data: std::ptr::null(), length: 0, marks: 0 };
+        Self {
+            mbufs: Box::new([std::ptr::null_mut(); BURST_MOST]),
+            packets: Box::new([nothing; BURST_MOST]),
+            batch: ffi::Batch::default(),
+            freed: 0,
+            next: 0,
+            count: 0,
+            side: Vec::new(),
+            side_of: None,
+            lent: Lent { base: NonNull::dangling().as_ptr(), extent: 0, first: 0 },
+        }
+    }
+
+    #[inline]
+    fn release(&mut self) {
+        let done = self.freed..self.next;
+        self.lent.first = self.next;
+        if !done.is_empty() {
+            self.freed = self.next;
+            let mbufs = &mut self.mbufs[done];
+            // SAFETY: by H1 they are live and ours; now they are the pool's.
+            unsafe { ffi::shim_free(mbufs.as_mut_ptr(), mbufs.len() as u32) };
+        }
+        if self.next == self.count {
+            (self.freed, self.next, self.count) = (0, 0, 0);
+            (self.side_of, self.lent.first) = (None, 0);
+        }
+    }
+
+    /// A packet that is held, whole.
+    #[inline]
+    fn packet(&mut self, index: usize) -> (&[u8], Marks) {
+        assert!((self.freed..self.count).contains(&index), "packet {index} is not held");
+        let packet = self.packets[index];
+        let marks = Marks(packet.marks);
+        if marks.is_chained() {
+            return (self.put_together(index), marks);
+        }
+        // SAFETY: by H1 the mbuf is live, and DPDK says that so many bytes are in it.
+        (unsafe { std::slice::from_raw_parts(packet.data, packet.length as usize) }, marks)
+    }
+
+    #[cold]
+    fn put_together(&mut self, index: usize) -> &[u8] {
+        if self.side_of != Some(index) {
+            let length = self.packets[index].length as usize;
+            self.side.resize(length, 0);
+            // SAFETY: by H1 the mbuf is live; the shim writes no more than there is room for.
+            let read =
+                unsafe { ffi::shim_read(self.mbufs[index], self.side.as_mut_ptr(), length as u32) };
+            self.side.truncate(read as usize);
+            self.side_of = Some(index);
+        }
+        &self.side
+    }
+
+    /// The bytes of a packet's first mbuf.
+    fn first_bytes_mut(&mut self, index: usize) -> &mut [u8] {
+        assert!((self.freed..self.count).contains(&index), "packet {index} is not held");
+        let packet = self.packets[index];
+        let mut length = packet.length;
+        if Marks(packet.marks).is_chained() {
+            // SAFETY: by H1 the mbuf is live.
+            length = unsafe { ffi::shim_first_length(self.mbufs[index]) };
+        }
+        // SAFETY: by H1 the mbuf is live and nobody else's; so many bytes are in its first part.
+        unsafe { std::slice::from_raw_parts_mut(packet.data.cast_mut(), length as usize) }
+    }
+
+    /// Finds the base for the next packets, and how far they go that can be lent together.
+    #[inline]
+    fn begin_run(&mut self) -> usize {
+        let next = self.next;
+        if next == self.count {
+            self.lent = Lent { base: NonNull::dangling().as_ptr(), extent: 0, first: next };
+            return next;
+        }
+        let extent = self.batch.highest - self.batch.lowest;
+        let is_plain = self.batch.marks & ffi::CHAINED == 0 && extent <= u64::from(u32::MAX);
+        if !is_plain {
+            return self.begin_odd_run(extent);
+        }
+        let base = std::ptr::with_exposed_provenance(self.batch.lowest as usize);
+        self.lent = Lent { base, extent: extent as usize, first: next };
+        self.count
+    }
+
+    #[cold]
+    fn begin_odd_run(&mut self, extent: u64) -> usize {
+        let next = self.next;
+        let is_chained = |packet: &ffi::Packet| Marks(packet.marks).is_chained();
+        if is_chained(&self.packets[next]) || extent > u64::from(u32::MAX) {
+            let (bytes, _) = self.packet(next);
+            self.lent = Lent { base: bytes.as_ptr(), extent: bytes.len(), first: next };
+            return next + 1;
+        }
+        let base = std::ptr::with_exposed_provenance(self.batch.lowest as usize);
+        self.lent = Lent { base, extent: extent as usize, first: next };
+        let rest = &self.packets[next..self.count];
+        rest.iter().position(is_chained).map_or(self.count, |plain| next + plain)
+    }
+
+    fn lent(&self) -> (NonNull<u8>, usize) {
+        let base = NonNull::new(self.lent.base.cast_mut()).unwrap_or(NonNull::dangling());
+        (base, self.lent.extent)
+    }
+
+    /// Where the packets are that were lent last, from the base, and how long; the last one first.
+    fn lent_packets(&self) -> impl Iterator<Item = (usize, u32)> {
+        let base = self.lent.base.addr();
+        let packets = self.packets[self.lent.first..self.next].iter().rev();
+        packets.map(move |packet| match Marks(packet.marks).is_chained() {
+            true => (0, packet.length),
+            false => (packet.data.addr().wrapping_sub(base), packet.length),
+        })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        thread::enter();
+        self.next = self.count;
+        self.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Device, DeviceOptions, EalOptions, Exit, Receiver, Sender, leaked_mbufs};
+    use burstline_log::{Meta, Scratch};
+    use std::sync::Arc;
+
+    fn device(devargs: &str) -> Arc<Device> {
+        let options = DeviceOptions {
+            devargs: devargs.to_owned(),
+            queues: 1,
+            ring: 256,
+            mtu: None,
+            mbufs: Some(2047),
+            checksums: false,
+            node: None,
+        };
+        let eal = EalOptions { huge: Some(false), memory_mib: Some(128), ..EalOptions::default() };
+        Device::open(&options, &eal).unwrap()
+    }
+
+    fn send(sender: &mut Sender, packets: &[Vec<u8>]) {
+        for packet in packets {
+            assert!(sender.push(packet));
+            assert_eq!(sender.send(), 1);
+        }
+    }
+
+    /// One test, because EAL and the count of what was lost are the process's.
+    #[test]
+    fn mbufs_come_and_go_and_a_lost_one_is_noticed() {
+        let ring = device("net_ring0");
+        let mut sender = Sender::new(&ring).unwrap();
+        let mut receiver = Receiver::new(&ring, 0, 64).unwrap();
+        assert!(Receiver::new(&ring, 0, 64).is_err() && Exit::new(&ring).is_err());
+        // The third does not fit an mbuf: it is chained.
+        let packets: Vec<Vec<u8>> =
+            [60, 1514, 9000, 61, 62].iter().map(|&length| vec![length as u8; length]).collect();
+        send(&mut sender, &packets);
+        assert_eq!(receiver.poll(64), 5);
+        let mut scratch = Scratch::new();
+        let mut runs = Vec::new();
+        let mut got = Vec::new();
+        while receiver.undelivered() > 0 {
+            let burst = receiver.lend(&mut scratch, 64, 0, |bytes, _| {
+                Some((u32::MAX >> 13, Meta::new(0, bytes.len() as u32, 0)))
+            });
+            runs.push(burst.len());
+            got.extend(burst.packets().map(|packet| packet.bytes().to_vec()));
+            let again = receiver.lent(&mut scratch);
+            let again: Vec<_> = again.packets().map(|packet| packet.bytes().to_vec()).collect();
+            assert!(got.ends_with(&again) && again.len() == *runs.last().unwrap());
+        }
+        assert!(got == packets);
+        assert_eq!(runs, [2, 1, 2]);
+        // Descs of another burst point to nothing.
+        scratch.clear();
+        scratch.push(7, 100, &Meta::new(0, 100, 0));
+        assert!(receiver.lent(&mut scratch).packets().all(|packet| packet.bytes().is_empty()));
+
+        // Some are held, some wait in the ring and some are fresh when the device is closed.
+        send(&mut sender, &packets[..2]);
+        assert_eq!(receiver.poll(1), 1);
+        drop((sender, receiver, ring));
+        assert_eq!(leaked_mbufs(), 0);
+
+        let ring = device("net_ring1");
+        let mut sender = Sender::new(&ring).unwrap();
+        let mut receiver = Receiver::new(&ring, 0, 64).unwrap();
+        send(&mut sender, &packets[..2]);
+        assert_eq!(receiver.poll(64), 2);
+        // As if somebody else had it now, who has not.
+        receiver.hand_over(1);
+        drop((sender, receiver, ring));
+        assert_eq!(leaked_mbufs(), 1);
+    }
+}

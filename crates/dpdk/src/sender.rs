@@ -1,0 +1,222 @@
+//! A queue to send by, and a way to send what is not in an mbuf yet.
+
+use std::sync::Arc;
+
+use crate::device::{Device, Statistics};
+use crate::error::DpdkError;
+use crate::receiver::Receiver;
+use crate::{ffi, thread};
+
+/// Mbufs that a [`Sender`] fills before it sends them.
+pub const SENT_AT_ONCE: usize = 32;
+
+/// One send queue of a device.
+#[derive(Debug)]
+pub struct Exit {
+    queue: u16,
+    device: Arc<Device>,
+}
+
+impl Exit {
+    /// Takes a queue of the device that nobody has.
+    ///
+    /// # Errors
+    /// [`DpdkError::Taken`].
+    pub fn new(device: &Arc<Device>) -> Result<Self, DpdkError> {
+        Ok(Self { queue: device.own_exit()?, device: Arc::clone(device) })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// Packets that the device says it has sent by this queue since it was opened. `None`: the
+    /// driver does not count its queues apart.
+    pub fn confirmed(&self, statistics: &Statistics) -> Option<u64> {
+        statistics.sent_by(self.queue, self.device.exits())
+    }
+
+    /// Sends what a receiver has to deliver, mbufs as they are, as far as there is room. Returns
+    /// how many packets and bytes that were.
+    #[inline]
+    pub fn forward(&mut self, from: &mut Receiver) -> (u64, u64) {
+        let (mbufs, packets) = from.undelivered_parts();
+        if mbufs.is_empty() {
+            return (0, 0);
+        }
+        thread::enter();
+        let sent = self.send(mbufs);
+        let bytes = packets[..sent].iter().map(|packet| u64::from(packet.length)).sum();
+        from.hand_over(sent);
+        (sent as u64, bytes)
+    }
+
+    /// Has the driver give back mbufs that it has sent, where it can do that by itself.
+    pub fn reclaim(&mut self) {
+        thread::enter();
+        // SAFETY: the device is open, and the queue is ours.
+        unsafe { ffi::shim_reclaim(self.device.port(), self.queue) }
+    }
+
+    /// Returns how many of `mbufs`, from the first on, are the device's now.
+    #[inline]
+    fn send(&mut self, mbufs: &mut [*mut ffi::Mbuf]) -> usize {
+        let (port, count) = (self.device.port(), mbufs.len() as u16);
+        // SAFETY: the mbufs are the caller's, who forgets those that are sent.
+        let sent = unsafe { ffi::shim_send(port, self.queue, mbufs.as_mut_ptr(), count) };
+        usize::from(sent).min(mbufs.len())
+    }
+}
+
+impl Drop for Exit {
+    fn drop(&mut self) {
+        self.device.disown(None, Some(self.queue));
+    }
+}
+
+/// Copies packets into mbufs of its own pool and sends them.
+///
+/// ```text
+/// mbufs   | sent | filled | fresh |
+///         0      sent     filled  fresh
+/// ```
+#[derive(Debug)]
+pub struct Sender {
+    mbufs: Fresh,
+    exit: Exit,
+}
+
+/// # Invariants
+/// F1. `mbufs[sent..fresh]` are live and ours.
+/// F2. `sent <= filled <= fresh <= SENT_AT_ONCE`.
+#[derive(Debug)]
+struct Fresh {
+    mbufs: Box<[*mut ffi::Mbuf; SENT_AT_ONCE]>,
+    pool: *mut ffi::Mempool,
+    sent: usize,
+    filled: usize,
+    fresh: usize,
+}
+
+// SAFETY: by F1 the mbufs are ours alone, and a pool is made for many threads.
+unsafe impl Send for Fresh {}
+
+impl Sender {
+    /// Sends by a queue of the device that nobody has.
+    ///
+    /// # Errors
+    /// [`DpdkError::Taken`]; [`DpdkError::NoPool`].
+    pub fn new(device: &Arc<Device>) -> Result<Self, DpdkError> {
+        let exit = Exit::new(device)?;
+        let pool = device.pool_to_send()?;
+        let mbufs = Box::new([std::ptr::null_mut(); SENT_AT_ONCE]);
+        Ok(Self { mbufs: Fresh { mbufs, pool, sent: 0, filled: 0, fresh: 0 }, exit })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Arc<Device> {
+        &self.exit.device
+    }
+
+    /// As [`Exit::confirmed`].
+    pub fn confirmed(&self, statistics: &Statistics) -> Option<u64> {
+        self.exit.confirmed(statistics)
+    }
+
+    /// Bytes of the longest packet, which fits the device's MTU.
+    pub fn longest(&self) -> usize {
+        usize::from(self.device().facts().mtu) + 14
+    }
+
+    /// Copies a packet into an mbuf, to be sent with others. False: there is no mbuf or no place,
+    /// until [`send`](Self::send) has sent some.
+    #[inline]
+    pub fn push(&mut self, packet: &[u8]) -> bool {
+        let own = &mut self.mbufs;
+        if own.filled == own.fresh && !own.refill() {
+            return false;
+        }
+        let mbuf = own.mbufs[own.filled];
+        let length = packet.len() as u32;
+        // SAFETY: by F1 the mbuf is ours and fresh; the shim chains more where it is too small.
+        if unsafe { ffi::shim_write(own.pool, mbuf, packet.as_ptr(), length) } {
+            own.filled += 1;
+            return true;
+        }
+        own.renew();
+        false
+    }
+
+    /// Hands filled mbufs to the device. Returns how many it took.
+    #[inline]
+    pub fn send(&mut self) -> u64 {
+        let own = &mut self.mbufs;
+        if own.sent == own.filled {
+            return 0;
+        }
+        thread::enter();
+        let sent = self.exit.send(&mut own.mbufs[own.sent..own.filled]);
+        own.sent += sent;
+        sent as u64
+    }
+
+    /// Has the driver give back mbufs that it has sent, where it can do that by itself.
+    pub fn reclaim(&mut self) {
+        self.exit.reclaim();
+    }
+
+    /// Packets that were pushed and not sent.
+    pub fn unsent(&self) -> u64 {
+        (self.mbufs.filled - self.mbufs.sent) as u64
+    }
+
+    /// Gives up what was pushed and not sent. Returns how many packets that were.
+    pub fn discard(&mut self) -> u64 {
+        let discarded = self.unsent();
+        self.mbufs.give_back();
+        discarded
+    }
+}
+
+impl Fresh {
+    /// Allocates mbufs for all places that are free. False: some are to be sent first, or there
+    /// are none.
+    fn refill(&mut self) -> bool {
+        if self.sent < self.fresh {
+            return false;
+        }
+        thread::enter();
+        (self.sent, self.filled, self.fresh) = (0, 0, 0);
+        let (mbufs, most) = (self.mbufs.as_mut_ptr(), SENT_AT_ONCE as u32);
+        // SAFETY: the pool lives as long as the device, and there is room for so many.
+        if unsafe { ffi::shim_allocate(self.pool, mbufs, most) } {
+            self.fresh = SENT_AT_ONCE;
+        }
+        self.fresh > 0
+    }
+
+    /// The next mbuf was filled in part: another one takes its place, if there is one.
+    #[cold]
+    fn renew(&mut self) {
+        let filled = self.filled;
+        // SAFETY: by F1 it is ours, with what is chained to it.
+        unsafe { ffi::shim_free(self.mbufs[filled..].as_mut_ptr(), 1) };
+        self.fresh -= 1;
+        self.mbufs[filled] = self.mbufs[self.fresh];
+    }
+
+    fn give_back(&mut self) {
+        thread::enter();
+        let own = &mut self.mbufs[self.sent..self.fresh];
+        // SAFETY: by F1 they are ours.
+        unsafe { ffi::shim_free(own.as_mut_ptr(), own.len() as u32) };
+        (self.sent, self.filled, self.fresh) = (0, 0, 0);
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}

@@ -1,0 +1,208 @@
+//! A bounce between two DPDK devices: mbufs go on as they are.
+//!
+//! ```text
+//!   A: rx burst ─► look, rewrite ─► tx burst of B ─► B gives the mbuf back to A's pool
+//!                     └ too short: given back        └ no room: kept, and tried again
+//! ```
+//!
+//! Queue i of A goes to queue i of B; each pair is a crossing of its own, to be run by one thread.
+//! While B has no room nothing is taken from A, whose device then counts what it misses; when B
+//! has stood still for `wait_ms` of its address, what waits is lost to it.
+
+use burstline_dpdk::{Exit, Receiver};
+use burstline_sys::clock;
+
+use super::intake::Intake;
+use super::open;
+use super::outlet::{Fate, Given, held_up_by};
+use super::watch::DeviceWatch;
+use crate::live::Wait;
+use crate::{
+    Address, Capabilities, Carried, Crossing, Loss, Port, PortAccount, PortError, PortInfo,
+    PortState, Received, TimestampSource, Treatment,
+};
+
+/// One direction between two queues.
+struct DpdkCrossing {
+    info: PortInfo,
+    intake: Intake,
+    exit: Exit,
+    burst: usize,
+    entry_watch: DeviceWatch,
+    exit_watch: DeviceWatch,
+    treatment: Treatment,
+    wait: Wait,
+    given: Given,
+    given_bytes: u64,
+    is_lost: bool,
+    account: PortAccount,
+}
+
+/// Opens the way from one device to another, and with `is_both` also the way back.
+pub(crate) fn open_crossings(
+    ends: [&Address; 2],
+    is_both: bool,
+    treatment: &Treatment,
+) -> Result<Vec<Box<dyn Crossing>>, PortError> {
+    let opened = [open(ends[0])?, open(ends[1])?];
+    let ways = if is_both { &[[0, 1], [1, 0]][..] } else { &[[0, 1]][..] };
+    let mut crossings: Vec<Box<dyn Crossing>> = Vec::new();
+    for &[from, to] in ways {
+        let (entry, exit) = (&opened[from], &opened[to]);
+        for queue in 0..entry.0.device.queues {
+            let receiver = Receiver::new(&entry.1, queue, entry.0.burst)?;
+            let mut name = format!("{} > {}", ends[from], ends[to]);
+            if entry.0.device.queues > 1 {
+                name.push_str(&format!(" @{queue}"));
+            }
+            let capabilities = Capabilities { can_drain: true, ..Capabilities::default() };
+            let timestamps = TimestampSource::Poll;
+            let mut account = PortAccount::default();
+            account.note(|| "each packet stays in its mbuf: nothing is copied here".to_owned());
+            crossings.push(Box::new(DpdkCrossing {
+                info: PortInfo { name, capabilities, timestamps },
+                intake: Intake::new(receiver, queue),
+                exit: Exit::new(&exit.1)?,
+                burst: entry.0.burst.into(),
+                entry_watch: DeviceWatch::new(&entry.1),
+                exit_watch: DeviceWatch::new(&exit.1),
+                treatment: *treatment,
+                wait: Wait::new(exit.0.wait_ns),
+                given: Given::default(),
+                given_bytes: 0,
+                is_lost: false,
+                account,
+            }));
+        }
+    }
+    Ok(crossings)
+}
+
+impl DpdkCrossing {
+    fn lose(&mut self, cause: Loss, packets: usize) {
+        if packets > 0 {
+            self.account.lost.add(cause, packets as u64);
+        }
+    }
+
+    fn look(&mut self, now_ns: u64) -> Result<(), PortError> {
+        self.entry_watch.look(now_ns, &mut self.account);
+        self.exit_watch.look(now_ns, &mut self.account);
+        match self.exit_watch.is_gone() && !std::mem::replace(&mut self.is_lost, true) {
+            true => Err(self.exit_watch.gone()),
+            false => Ok(()),
+        }
+    }
+
+    /// Looks into a fresh burst, and writes to it, as asked for.
+    #[inline]
+    fn treat(&mut self) {
+        let treatment = &mut self.treatment;
+        if treatment.does_nothing() {
+            return;
+        }
+        let before = self.intake.receiver.undelivered();
+        self.intake.receiver.treat(|bytes| treatment.apply(bytes).is_ok());
+        let too_short = before - self.intake.receiver.undelivered();
+        self.lose(Loss::TooShort, too_short);
+    }
+
+    /// Hands on what is there. Returns whether some of it is left.
+    #[inline]
+    fn hand_on(&mut self) -> bool {
+        let (packets, bytes) = self.exit.forward(&mut self.intake.receiver);
+        self.given.accepted += packets;
+        self.given_bytes += bytes;
+        self.intake.receiver.undelivered() > 0
+    }
+
+    /// The exit has no room: pauses, or gives up what waits for it.
+    #[cold]
+    fn wait_for_room(&mut self, now_ns: u64) {
+        self.exit.reclaim();
+        if !self.wait.pause(self.given.accepted, now_ns) {
+            let discarded = self.intake.receiver.discard();
+            self.lose(held_up_by(self.exit_watch.is_up()), discarded);
+        }
+    }
+
+    #[cold]
+    fn state_when_empty(&mut self) -> Result<PortState, PortError> {
+        let is_gone = self.entry_watch.is_gone();
+        let is_over = self.intake.is_over(is_gone);
+        if is_gone && !std::mem::replace(&mut self.is_lost, true) {
+            return Err(self.entry_watch.gone());
+        }
+        Ok(if is_over { PortState::Ended } else { PortState::Idle })
+    }
+
+    fn fate(&self) -> Fate {
+        let counts = self.exit.device().statistics();
+        self.given.fate(self.exit.confirmed(&counts), &counts)
+    }
+}
+
+impl Port for DpdkCrossing {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    /// Takes no more than is there; that may still be passed, up to `Ended`.
+    fn finish(&mut self) -> Result<(), PortError> {
+        self.intake.finish();
+        Ok(())
+    }
+
+    fn account(&self) -> PortAccount {
+        let mut account = self.account.clone();
+        self.intake.enter_into(&mut account);
+        self.given.enter_into(&self.fate(), &mut account);
+        account
+    }
+}
+
+impl Crossing for DpdkCrossing {
+    /// No system call but the drivers'; every 50 ms a few, to look at the devices.
+    fn pass(&mut self, budget: u64) -> Result<Received, PortError> {
+        let now_ns = clock::monotonic_ns();
+        self.look(now_ns)?;
+        let mut packets = 0;
+        if self.intake.receiver.undelivered() == 0 && budget > 0 {
+            packets = self.intake.poll(self.burst.min(budget as usize));
+            if packets == 0 {
+                let state = self.state_when_empty()?;
+                return Ok(Received { packets: 0, state });
+            }
+            self.treat();
+        }
+        let mut state = if budget == 0 { PortState::Blocked } else { PortState::Busy };
+        if self.hand_on() {
+            self.wait_for_room(now_ns);
+            state = PortState::Blocked;
+        }
+        Ok(Received { packets: packets as u64, state })
+    }
+
+    fn close(&mut self) -> Result<(), PortError> {
+        while self.intake.receiver.undelivered() > 0 && self.hand_on() {
+            self.wait_for_room(clock::monotonic_ns());
+        }
+        loop {
+            self.exit.reclaim();
+            let fate = self.fate();
+            let mut is_stuck = || !self.wait.pause(fate.sent, clock::monotonic_ns());
+            if fate.in_flight == 0 || is_stuck() {
+                self.given.give_up(&fate);
+                return Ok(());
+            }
+        }
+    }
+
+    fn carried(&self) -> Carried {
+        Carried { packets: self.fate().sent, bytes: self.given_bytes }
+    }
+
+    fn treatment(&self) -> Treatment {
+        self.treatment
+    }
+}

@@ -1,0 +1,125 @@
+//! How many packets came by a queue, by the device's word, and when that is over.
+
+use burstline_dpdk::{Receiver, Statistics};
+use burstline_sys::clock;
+
+use crate::{Loss, PortAccount};
+
+/// How long after the end packets of a card may still be on their way, in ns.
+const SETTLING_NS: u64 = 1_000_000_000;
+
+/// What is in the name of a driver's counter that somebody should look at.
+const TROUBLE: [&str; 6] = ["err", "drop", "miss", "discard", "full", "nombuf"];
+
+/// Taking packets from one queue, up to an end.
+pub(super) struct Intake {
+    pub(super) receiver: Receiver,
+    queue: u16,
+    ending: Option<Ending>,
+}
+
+/// It was asked to finish.
+struct Ending {
+    /// Packets that may be taken yet.
+    left: u64,
+    since_ns: u64,
+    /// The device's counts, as far as they are the last: a card goes on counting.
+    last: Option<Statistics>,
+    is_over: bool,
+    /// The driver's own counters that tell of trouble.
+    trouble: Option<String>,
+}
+
+impl Intake {
+    pub(super) fn new(receiver: Receiver, queue: u16) -> Self {
+        Self { receiver, queue, ending: None }
+    }
+
+    /// As [`Receiver::poll`], but for what comes after the end.
+    #[inline]
+    pub(super) fn poll(&mut self, most: usize) -> usize {
+        let Some(ending) = &mut self.ending else { return self.receiver.poll(most) };
+        let known = self.receiver.undelivered();
+        if known > 0 || ending.left == 0 {
+            return known;
+        }
+        let found = self.receiver.poll(most.min(ending.left as usize));
+        ending.left = ending.left.saturating_sub(found as u64);
+        found
+    }
+
+    /// Nothing new is to be taken.
+    pub(super) fn finish(&mut self) {
+        let facts = self.receiver.device().facts();
+        let (is_hardware, ring) = (facts.is_hardware, u64::from(facts.rx_ring));
+        let now = self.receiver.device().statistics();
+        let left = match is_hardware {
+            true => self.received(&now).saturating_sub(self.receiver.taken()),
+            false => ring,
+        };
+        let last = is_hardware.then_some(now);
+        let since_ns = clock::monotonic_ns();
+        let trouble = self.trouble();
+        self.ending.get_or_insert(Ending { left, since_ns, last, is_over: false, trouble });
+    }
+
+    fn trouble(&self) -> Option<String> {
+        let counters = self.receiver.device().extended_statistics();
+        let counters = counters.split_whitespace();
+        let bad = counters.filter(|counter| TROUBLE.iter().any(|word| counter.contains(word)));
+        let bad: Vec<&str> = bad.collect();
+        (!bad.is_empty() && self.queue == 0).then(|| bad.join(" "))
+    }
+
+    /// To be called when there was nothing to take. Returns whether there never will be.
+    pub(super) fn is_over(&mut self, is_gone: bool) -> bool {
+        if is_gone && self.ending.is_none() {
+            self.finish();
+        }
+        let device = self.receiver.device();
+        let Some(ending) = &mut self.ending else { return false };
+        if !ending.is_over {
+            let is_hardware = device.facts().is_hardware;
+            let has_waited = clock::monotonic_ns() - ending.since_ns > SETTLING_NS;
+            ending.is_over = is_gone || !is_hardware || ending.left == 0 || has_waited;
+            if ending.is_over {
+                ending.left = 0;
+                ending.last.get_or_insert_with(|| device.statistics());
+            }
+        }
+        ending.is_over
+    }
+
+    /// Puts offered, lost and in flight into an account.
+    pub(super) fn enter_into(&self, account: &mut PortAccount) {
+        let device = self.receiver.device();
+        let last = self.ending.as_ref().and_then(|ending| ending.last);
+        let counts = last.unwrap_or_else(|| device.statistics());
+        let taken = self.receiver.taken();
+        let received = self.received(&counts).max(if last.is_some() { taken } else { 0 });
+        let in_ring = match last {
+            Some(_) => 0,
+            None => self.receiver.waiting().min(received.saturating_sub(taken)),
+        };
+        if self.queue == 0 {
+            account.lost.add(Loss::DeviceMissed, counts.missed);
+            account.lost.add(Loss::DeviceErrors, counts.errors);
+            account.lost.add(Loss::NoMbuf, counts.no_mbuf);
+            account.offered += counts.missed + counts.errors + counts.no_mbuf;
+        }
+        account.offered += received;
+        account.in_flight += self.receiver.undelivered() as u64 + in_ring;
+        if let Some(trouble) = self.ending.as_ref().and_then(|ending| ending.trouble.as_ref()) {
+            account.note(|| format!("the driver counts {trouble}"));
+        }
+        if counts.received_by(self.queue, device.queues()).is_none() {
+            account.note(|| "the driver counts no queues apart: offered is our own count".into());
+        }
+    }
+
+    /// Packets that the device has received by this queue.
+    fn received(&self, counts: &Statistics) -> u64 {
+        let queues = self.receiver.device().queues();
+        counts.received_by(self.queue, queues).unwrap_or_else(|| self.receiver.taken())
+    }
+}

@@ -1,0 +1,67 @@
+//! `dpdk:DEVARGS`: any device that DPDK drives, by the name and arguments that DPDK gives it.
+//!
+//! ```text
+//!   device ─► rx ring ─► mbufs held ─► lent where they lie, or copied into a log
+//!     │ ipackets, imissed, ierrors, rx_nombuf        │
+//!     └ offered                                      └ given back at the next call
+//!
+//!   a log's packets ─► fresh mbufs ─► tx ring ─► device: opackets = delivered
+//!   dpdk:A to dpdk:B:  rx ring of A ─► look, rewrite ─► tx ring of B, the mbuf as it is
+//! ```
+//!
+//! A queue is a port. Offered is the device's own count, never ours: what it received, and what it
+//! names as lost, `imissed`, `ierrors` and `rx_nombuf`, which are of the whole device and stand in
+//! the row of its first queue. Virtual devices count a packet when it is taken from them, so for
+//! those the count is the driver's, and what waits at their other end is nobody's yet.
+//!
+//! A packet's time is that of the poll that found it. Devices can do better, in units of their
+//! own; that is not used.
+//!
+//! Invariants:
+//! - D1: an mbuf is held from the burst that brought it to the call after it was delivered; all
+//!   are back in their pools when the last port has gone.
+//! - D2: after `finish` a source delivers what was received, of a card; of a virtual device, which
+//!   does not know, up to a ring of packets, until there are none for once.
+
+mod crossing;
+mod intake;
+mod outlet;
+mod settings;
+mod sink;
+mod source;
+mod watch;
+
+use std::sync::Arc;
+
+use burstline_dpdk::Device;
+
+use crate::{Address, OpenOptions, Port, PortError};
+pub(crate) use crossing::open_crossings;
+use settings::Settings;
+use sink::DpdkSink;
+use source::DpdkSource;
+
+/// Opens a port for each queue that the address asks for.
+pub(crate) fn open_sources(
+    address: &Address,
+    options: &OpenOptions,
+) -> Result<Vec<Box<dyn Port>>, PortError> {
+    let (settings, device) = open(address)?;
+    let mut ports: Vec<Box<dyn Port>> = Vec::new();
+    for queue in 0..settings.device.queues {
+        ports.push(Box::new(DpdkSource::new(address, &settings, &device, queue, options)?));
+    }
+    Ok(ports)
+}
+
+/// Opens a device to send by.
+pub(crate) fn open_sink(address: &Address, _: &OpenOptions) -> Result<Box<dyn Port>, PortError> {
+    let (settings, device) = open(address)?;
+    Ok(Box::new(DpdkSink::new(address, &settings, &device)?))
+}
+
+fn open(address: &Address) -> Result<(Settings, Arc<Device>), PortError> {
+    let settings = settings::parse(address)?;
+    let device = Device::open(&settings.device, &settings.eal)?;
+    Ok((settings, device))
+}

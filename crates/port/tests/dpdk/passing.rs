@@ -1,0 +1,103 @@
+//! Between two devices: mbufs go on as they are.
+
+use std::time::{Duration, Instant};
+
+use burstline_log::Scratch;
+use burstline_port::{
+    Address, Crossing, OpenOptions, PortState, Rewrite, Touch, Treatment, open_crossings,
+};
+
+use crate::common::{drain_by_lending, sink, source};
+
+fn crossing(from: &str, to: &str, treatment: &Treatment) -> Box<dyn Crossing> {
+    let ends: [Address; 2] = [from, to].map(|end| end.parse().unwrap());
+    let options = OpenOptions::default();
+    let opened = open_crossings(ends.each_ref(), false, treatment, &options).unwrap();
+    opened.expect("mbufs can stay where they are").pop().unwrap()
+}
+
+/// Nothing is left on the way, and all that was offered has an end.
+fn check_closed(crossing: &mut dyn Crossing) -> u64 {
+    crossing.finish().unwrap();
+    while crossing.pass(1024).unwrap().state != PortState::Ended {}
+    crossing.close().unwrap();
+    let (account, carried) = (crossing.account(), crossing.carried());
+    let sum = carried.packets + account.lost.total();
+    assert_eq!((account.offered, account.in_flight), (sum, 0), "{account:?}");
+    carried.packets
+}
+
+#[test]
+fn packets_are_rewritten_where_they_lie_and_go_on() {
+    let load = "gen:?packets=500&start=5&size=random:64-1518&seed=4";
+    let options = OpenOptions::default();
+    let mut to = sink("dpdk:net_ring20", &options).unwrap();
+    let mut out = source("dpdk:net_ring21", &options).unwrap();
+    let (mut scratch, mut from) = (Scratch::new(), source(load, &options).unwrap());
+    let lent = from.lend(&mut scratch, 1000).unwrap();
+    let treatment =
+        Treatment { touch: Touch::Payload, rewrite: Rewrite::Swap, ..Treatment::default() };
+    let mut way = crossing("dpdk:net_ring20", "dpdk:net_ring21", &treatment);
+    let packets = lent.burst.len() as u64;
+    assert_eq!((to.transmit(&lent.burst).unwrap(), packets > 100), (packets, true));
+    let carried = check_closed(&mut *way);
+    assert_eq!(carried, packets, "{:?}", way.account());
+    assert_eq!(way.treatment().found.packets, packets);
+    assert_eq!(way.account().bytes_copied, 0);
+    out.finish().unwrap();
+    let got = drain_by_lending(&mut *out, u64::MAX);
+    assert_eq!(got.len() as u64, packets);
+    for (got, sent) in got.iter().zip(lent.burst.packets()) {
+        let sent = sent.bytes();
+        let swapped = [&sent[6..12], &sent[..6], &sent[12..]].concat();
+        assert!(got.bytes == swapped);
+    }
+}
+
+/// Nobody takes what is at the exit for so long.
+fn exhaust(numbers: [u32; 2], hold: Duration) {
+    let [null, ring] = numbers;
+    let entry = format!("dpdk:net_null{null}?pool=255&burst=32");
+    let exit = format!("dpdk:net_ring{ring}");
+    let mut way = crossing(&entry, &exit, &Treatment::default());
+    let mut out = source(&exit, &OpenOptions::default()).unwrap();
+    let start = Instant::now();
+    while start.elapsed() < hold {
+        way.pass(1024).unwrap();
+    }
+    // Every mbuf is in the ring, and so nothing comes in.
+    let carried = way.carried().packets;
+    assert!((1..=255).contains(&carried), "{carried} packets");
+    assert_eq!(way.account().lost.total(), 0);
+    let (mut scratch, mut taken) = (Scratch::new(), 0);
+    while taken < 3 * carried {
+        taken += out.lend(&mut scratch, 1024).unwrap().burst.len() as u64;
+        way.pass(1024).unwrap();
+    }
+    let carried = check_closed(&mut *way);
+    assert!(carried >= taken);
+}
+
+#[test]
+fn without_free_mbufs_nothing_comes_in_and_then_it_goes_on() {
+    exhaust([30, 30], Duration::from_millis(300));
+}
+
+#[test]
+#[ignore = "takes 10 s"]
+fn without_free_mbufs_for_long_nothing_is_lost() {
+    exhaust([31, 31], Duration::from_secs(10));
+}
+
+#[test]
+fn an_exit_that_stands_still_loses_by_name() {
+    let exit = "dpdk:net_ring33?wait_ms=0";
+    let mut way = crossing("dpdk:net_null33?pool=4095&burst=64", exit, &Treatment::default());
+    while way.account().lost.total() == 0 {
+        way.pass(1024).unwrap();
+    }
+    let account = way.account();
+    let lost: Vec<_> = account.lost.iter().filter(|(_, packets)| *packets > 0).collect();
+    assert_eq!(lost[0].0.name(), "tx_ring_full", "{lost:?}");
+    check_closed(&mut *way);
+}
