@@ -10,11 +10,13 @@ use std::cell::RefCell;
 
 use burstline_engine::Mode;
 use burstline_log::{Log, LogConfig, Meta, Policy, Reader, ReaderConfig, Start};
+use burstline_sys::memory::PageChoice;
 
 use super::Context;
 use crate::arena::Arena;
 use crate::conditions::Conditions;
 use crate::contest::{Rounds, alternate};
+use crate::instructions;
 use crate::pages;
 use crate::report::{Better, Figure, Outcome};
 use crate::rivals::balancer::Flows;
@@ -31,6 +33,9 @@ use sides::{
 const WORKERS: usize = 4;
 /// A 64-byte frame without its FCS.
 const PACKET_BYTES: usize = 60;
+
+/// Packets whose instructions are counted together.
+const ROUND_PACKETS: u64 = 32 * BURST as u64;
 
 /// Pairs of runs for the stalled worker.
 const STALLED_PAIRS: usize = 21;
@@ -89,10 +94,25 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         let ratio = ours / peer;
         details.push(format!("{interleaving}: ours {ours:.1}, peer {peer:.1}, ratio {ratio:.2}"));
     }
+    details.push(match instructions::of_a_round(name) {
+        Some(count) => format!(
+            "ours on one core, {BURST} written and read in turn: {:.1} instructions a packet",
+            count / ROUND_PACKETS as f64
+        ),
+        None => "instructions are not counted: valgrind is not installed".to_owned(),
+    });
     let (page, theirs) = (ours.page, arena.page());
     details.push(format!("pages: ours {page}, peer {theirs}; the figure is that of `uniform`"));
     let rounds = all.swap_remove(0);
     outcome(name, "Mpackets/CPU-s", rounds, details, &conditions)
+}
+
+/// Ours on one core, uniform traffic, [`ROUND_PACKETS`] packets a round.
+pub(super) fn do_rounds(mode: Mode, rounds: u64) -> Result<(), String> {
+    let mut ours = Ours::create(mode, WORKERS, PageChoice::Size4K)?;
+    let traffic = Traffic::new(PACKET_BYTES);
+    let flows = |counter| INTERLEAVINGS[0].1(counter, WORKERS);
+    ours.take_turns((&traffic, &flows), rounds * ROUND_PACKETS)
 }
 
 fn outcome(

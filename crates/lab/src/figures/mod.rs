@@ -20,6 +20,8 @@ mod xdp_receive;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use burstline_engine::Mode;
+
 use crate::report::Outcome;
 use crate::threads::Cores;
 
@@ -102,6 +104,21 @@ pub fn all() -> Vec<Entry> {
         Entry { name: "inject-64", measure: inject::measure },
         Entry { name: "startup-loss", measure: startup::measure },
     ]
+}
+
+/// Does a piece of a figure's work so many times over and nothing else, for
+/// [`instructions`](crate::instructions).
+///
+/// # Errors
+/// There is no such piece, or it went wrong.
+pub fn do_rounds(piece: &str, rounds: u64) -> Result<(), String> {
+    match piece {
+        "append" => hash::do_rounds(false, rounds),
+        "spread" => hash::do_rounds(true, rounds),
+        "balance-copy-64" => balance::do_rounds(Mode::Copy, rounds),
+        "balance-share-64" => balance::do_rounds(Mode::Share, rounds),
+        _ => Err(format!("no piece of work is called `{piece}`")),
+    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! twice its length.
 
 use std::hint::spin_loop;
+use std::ops::Range;
 
 use burstline_engine::{Mode, worker_of};
 use burstline_log::{
@@ -100,13 +101,25 @@ impl Ours {
         let (writers, readers) = (&mut self.writers[..], &mut self.readers[..]);
         let done = run_together(
             cores,
-            move || match writers {
-                [writer] => write(writer, (traffic, flows), packets),
-                writers => spread(writers, (traffic, flows), packets),
-            },
+            move || distribute(writers, (traffic, flows), 0..packets as u32),
             move || drain(readers, seen),
         );
         Run { seconds: done.seconds, sum: done.consumer }
+    }
+
+    /// The same on one core: a burst is written, and read.
+    pub(super) fn take_turns(
+        &mut self,
+        work: (&Traffic, &Flows),
+        packets: u64,
+    ) -> Result<(), String> {
+        let mut sum = 0_u64;
+        for first in (0..packets as u32).step_by(BURST) {
+            distribute(&mut self.writers, work, first..first + BURST as u32);
+            sum = sum.wrapping_add(drain(&mut self.readers, BURST as u64));
+        }
+        let expected = work.0.expected(packets);
+        if sum == expected { Ok(()) } else { Err(format!("{sum:#x}, not {expected:#x}")) }
     }
 }
 
@@ -120,9 +133,16 @@ fn meta_of(traffic: &Traffic, counter: u32, hash: u32) -> Meta {
     Meta { hash, ..Meta::new(traffic::time_of(counter), traffic.length() as u32, 0) }
 }
 
-/// All packets into one log.
-fn write(writer: &mut Writer, (traffic, flows): (&Traffic, &Flows), packets: u64) {
-    for first in (0..packets as u32).step_by(BURST) {
+/// Packets of these numbers, whole bursts, into the log of their worker or into the only one.
+fn distribute(writers: &mut [Writer], work: (&Traffic, &Flows), packets: Range<u32>) {
+    match writers {
+        [writer] => write(writer, work, packets),
+        writers => spread(writers, work, packets),
+    }
+}
+
+fn write(writer: &mut Writer, (traffic, flows): (&Traffic, &Flows), packets: Range<u32>) {
+    for first in packets.step_by(BURST) {
         for counter in first..first + BURST as u32 {
             let meta = meta_of(traffic, counter, flows(counter).0);
             while !append(writer, traffic, counter, &meta) {
@@ -133,9 +153,8 @@ fn write(writer: &mut Writer, (traffic, flows): (&Traffic, &Flows), packets: u64
     }
 }
 
-/// Each packet into the log of its worker.
-fn spread(writers: &mut [Writer], (traffic, flows): (&Traffic, &Flows), packets: u64) {
-    for first in (0..packets as u32).step_by(BURST) {
+fn spread(writers: &mut [Writer], (traffic, flows): (&Traffic, &Flows), packets: Range<u32>) {
+    for first in packets.step_by(BURST) {
         for counter in first..first + BURST as u32 {
             let (hash, worker) = flows(counter);
             let meta = meta_of(traffic, counter, hash);
