@@ -9,7 +9,7 @@ use burstline_engine::{LogHome, Threads};
 use burstline_port::Address;
 use burstline_sys::affinity::CoreId;
 use burstline_sys::memory::NodeId;
-use burstline_topo::{Inventory, Plan, PlanError, PlannedLog, PlanRequest, SourceRequest, plan};
+use burstline_topo::{Inventory, Plan, PlanError, PlanRequest, PlannedLog, SourceRequest, plan};
 
 use crate::args::values::{Cores, Node};
 use crate::args::{JobArgs, SourceArgs};

@@ -248,10 +248,10 @@ fn programs_share_one_log() {
         let (pid, said) = (reader.pid(), reader.end());
         let delivered = said["total"]["delivered"].as_u64().unwrap();
         assert!(delivered > 0, "worker {number} has no flows");
-        assert_eq!((&said["total"]["offered"], &said["total"]["lost_total"]), (
-            &delivered.into(),
-            &0.into()
-        ));
+        assert_eq!(
+            (&said["total"]["offered"], &said["total"]["lost_total"]),
+            (&delivered.into(), &0.into())
+        );
         assert_eq!(worker["delivered"], delivered, "{worker}");
         assert_eq!(worker["bytes"], said["total"]["bytes"], "{worker}");
         assert_eq!(report["published"]["packets"][number], delivered);

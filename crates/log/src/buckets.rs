@@ -181,7 +181,8 @@ mod tests {
         for workers in [1, 2, 3, 7, 64, 255, 256] {
             let parts: Vec<_> = (0..workers).map(|own| Buckets::of_worker(own, workers)).collect();
             for bucket in 0..=u8::MAX {
-                let holders: Vec<_> = (0..workers).filter(|&own| parts[own].holds(bucket)).collect();
+                let holders: Vec<_> =
+                    (0..workers).filter(|&own| parts[own].holds(bucket)).collect();
                 assert_eq!(holders, [usize::from(bucket) * workers >> 8], "{workers} workers");
             }
             for part in parts {

@@ -63,7 +63,9 @@ unsafe fn stream_piece(piece: Piece, to: *mut u8) {
     {
         use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
         // SAFETY: every x86-64 processor has SSE2; `piece` is 16 bytes; the rest is the caller's.
-        unsafe { _mm_stream_si128(to.cast::<__m128i>(), _mm_loadu_si128((&raw const piece).cast())) };
+        unsafe {
+            _mm_stream_si128(to.cast::<__m128i>(), _mm_loadu_si128((&raw const piece).cast()))
+        };
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     // SAFETY: the caller's promise.
@@ -112,7 +114,8 @@ mod tests {
         struct Room([u8; 656]);
         let source: Vec<u8> = (0..640_u32).map(|value| (value * 7 + 1) as u8).collect();
         let lengths = if cfg!(miri) { 0..=70 } else { 0..=620 };
-        for (start, length) in lengths.flat_map(|length| (0..16).map(move |start| (start, length))) {
+        for (start, length) in lengths.flat_map(|length| (0..16).map(move |start| (start, length)))
+        {
             let (packet, padded) = (&source[start..start + length], length.next_multiple_of(16));
             let mut room = Room([0xee; 656]);
             // SAFETY: the room is aligned and longer than any packet rounded up.

@@ -23,9 +23,9 @@ pub(crate) fn own(
     // it may be written right now.
     match column.get(..end).and_then(<[u8]>::last_chunk::<WINDOW>) {
         Some(window) => mask_of(window, buckets) >> (WINDOW - (end - start)),
-        None => (start..end).rev().fold(0, |mask, index| {
-            mask << 1 | u64::from(buckets.holds(bucket_at(index)))
-        }),
+        None => (start..end)
+            .rev()
+            .fold(0, |mask, index| mask << 1 | u64::from(buckets.holds(bucket_at(index)))),
     }
 }
 
@@ -67,14 +67,19 @@ mod tests {
         let column: Vec<u8> = (0..300_u32).map(|index| (index * 167 + index / 7) as u8).collect();
         let parts = [(0, 1), (0, 4), (1, 4), (3, 4), (6, 7), (255, 256)];
         for buckets in parts.map(|(worker, workers)| Buckets::of_worker(worker, workers)) {
-            for (start, end) in [(0, 1), (0, 64), (5, 64), (63, 65), (64, 128), (200, 263), (236, 300)]
+            for (start, end) in
+                [(0, 1), (0, 64), (5, 64), (63, 65), (64, 128), (200, 263), (236, 300)]
             {
                 // Beyond the end the column is somebody else's; a short one is of no help.
                 for known in [end, 280, 0] {
                     let bits = own(&column[..known], (start, end), buckets, |index| column[index]);
                     for index in start..end {
                         let is_own = bits >> (index - start) & 1 == 1;
-                        assert_eq!(is_own, buckets.holds(column[index]), "{index} of {start}..{end}");
+                        assert_eq!(
+                            is_own,
+                            buckets.holds(column[index]),
+                            "{index} of {start}..{end}"
+                        );
                     }
                     assert!(end - start == WINDOW || bits >> (end - start) == 0);
                 }

@@ -12,8 +12,8 @@
 //! Invariant P1: `next` is the writer's count of this part's packets up to where the reader is, so
 //! delivered + missed = `next` - `first`, where a torn burst has not put that in doubt.
 
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_sys::prefetch;
 
@@ -126,7 +126,8 @@ impl Reader {
             let part = self.part.as_mut()?;
             // SAFETY: `advance` has read `to` from the watermark under the pin (R1), and the
             // segment stays pinned until the next call of it.
-            let (burst, column) = unsafe { (lend(&self.memory, &found), column(&self.memory, &found)) };
+            let (burst, column) =
+                unsafe { (lend(&self.memory, &found), column(&self.memory, &found)) };
             let most = usize::try_from(most).unwrap_or(usize::MAX);
             let looked = part.pick(&burst, column, found.from as usize, most);
             let (own, is_all) = (part.len as u32, looked == burst.len());
@@ -229,7 +230,8 @@ fn count_part(memory: &Memory, current: &Current, buckets: Buckets) -> u64 {
         // SAFETY: two words inside the mapping, since the segment's number was checked when it was
         // entered and descs end at `top`. A relaxed load is sound also where the writer is not
         // trusted (`untrusted`, U1).
-        let flow = unsafe { memory.packets.add(at + size_of::<u64>()).cast::<AtomicU64>().as_ref() };
+        let flow =
+            unsafe { memory.packets.add(at + size_of::<u64>()).cast::<AtomicU64>().as_ref() };
         buckets.holds(bucket_of(flow.load(Relaxed) as u32))
     });
     own.count() as u64

@@ -41,8 +41,7 @@ impl UntrustedReader {
         let spare = copies.spare.pop();
         copies.held += 1;
         drop(copies);
-        let next =
-            spare.unwrap_or_else(|| Copied::new(self.reader.memory.control.geometry()));
+        let next = spare.unwrap_or_else(|| Copied::new(self.reader.memory.control.geometry()));
         let copy = mem::replace(&mut self.copy, next);
         Some(HeldCopy { copy, pool: Arc::clone(&self.pool) })
     }

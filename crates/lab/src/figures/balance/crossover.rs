@@ -2,9 +2,7 @@
 
 use burstline_engine::Mode;
 
-use super::sides::{
-    ARENA_BYTES, INTERLEAVINGS, LOG_BYTES, Ours, Peer, best_shape, expected, rate,
-};
+use super::sides::{ARENA_BYTES, INTERLEAVINGS, LOG_BYTES, Ours, Peer, best_shape, expected, rate};
 use super::{PACKET_BYTES, outcome};
 use crate::arena::Arena;
 use crate::conditions::Conditions;
