@@ -28,8 +28,6 @@ use burstline_sys::{clock, prefetch};
 use crate::control::Ending;
 use crate::copy::{self, copy_packet, stream_packet};
 use crate::desc::{Desc, FACTS_BYTES, Facts, Flags, MAX_PACKET_BYTES, align_up};
-#[cfg(doc)]
-use crate::log::LogConfig;
 use crate::log::Shared;
 use crate::protocol;
 use crate::reuse::Reuse;
@@ -113,6 +111,7 @@ pub struct WriterStatistics {
     pub demoted: u64,
 }
 
+#[derive(Clone, Copy)]
 struct Open {
     segment: u32,
     mark: Watermark,
@@ -207,7 +206,7 @@ impl Writer {
         Appended::Whole
     }
 
-    /// As [`append`](Self::append), for a log [on another node](LogConfig::is_far): the bytes go past
+    /// As [`append`](Self::append), for a log [on another node](crate::LogConfig::is_far): the bytes go past
     /// this core's cache.
     ///
     /// Cost: more than [`append`](Self::append) where the log is near.
@@ -265,9 +264,8 @@ impl Writer {
     }
 
     fn publish_count(&mut self) {
-        if let Some(open) = &self.open {
-            let mark = open.mark.with_count(self.count());
-            self.show(open.segment, mark);
+        if let Some(Open { segment, mark }) = self.open {
+            self.show(segment, mark.with_count(self.count()));
         }
     }
 
