@@ -53,7 +53,7 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     let (shape, tried) = best_shape(context, &traffic, &mut arena, (packets / 8, WORKERS))?;
     let mut all = Vec::new();
     for (_, flows) in INTERLEAVINGS {
-        let flows = |counter| flows(counter, WORKERS);
+        let flows = move |counter| flows(counter, WORKERS);
         let sum = expected(&traffic, &flows, packets, WORKERS).0;
         arena.clear();
         let mut peer = Peer::new(&arena, shape, WORKERS);
@@ -111,7 +111,7 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
 pub(super) fn do_rounds(mode: Mode, rounds: u64) -> Result<(), String> {
     let mut ours = Ours::create(mode, WORKERS, PageChoice::Size4K)?;
     let traffic = Traffic::new(PACKET_BYTES);
-    let flows = |counter| INTERLEAVINGS[0].1(counter, WORKERS);
+    let flows = move |counter| INTERLEAVINGS[0].1(counter, WORKERS);
     ours.take_turns((&traffic, &flows), rounds * ROUND_PACKETS)
 }
 
@@ -132,7 +132,7 @@ fn outcome(
 pub(super) fn stalled(context: &Context, name: &str) -> Result<Outcome, String> {
     let packets: u64 = if context.smoke { 8192 } else { 2 << 20 };
     let traffic = Traffic::new(PACKET_BYTES);
-    let flows = |counter| INTERLEAVINGS[0].1(counter, WORKERS);
+    let flows = move |counter| INTERLEAVINGS[0].1(counter, WORKERS);
     let others = WORKERS - 1;
     let (sum, seen) = expected(&traffic, &flows, packets, others);
     let (mut beside, mut without) = pages::with_best(2 * LOG_BYTES, |pages| {

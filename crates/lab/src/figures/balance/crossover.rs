@@ -62,7 +62,7 @@ fn compare(context: &Context, length: usize, workers: usize) -> Result<Line, Str
             Ok::<_, String>((create(Mode::Copy)?, create(Mode::Share)?, arena))
         })?;
     let (shape, _) = best_shape(context, &traffic, &mut arena, (packets / 8, workers))?;
-    let flows = |counter| INTERLEAVINGS[0].1(counter, workers);
+    let flows = move |counter| INTERLEAVINGS[0].1(counter, workers);
     let sum = expected(&traffic, &flows, packets, workers).0;
     arena.clear();
     let mut peer = Peer::new(&arena, shape, workers);

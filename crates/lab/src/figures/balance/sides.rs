@@ -259,7 +259,7 @@ pub(super) fn best_shape(
     (packets, workers): (u64, usize),
 ) -> Result<(Shape, String), String> {
     let packets = packets.next_multiple_of(BURST as u64);
-    let flows = |counter| INTERLEAVINGS[0].1(counter, workers);
+    let flows = move |counter| INTERLEAVINGS[0].1(counter, workers);
     let sum = expected(traffic, &flows, packets, workers).0;
     let mut tried: Vec<(Shape, f64)> = Vec::new();
     for cache in CACHES {
