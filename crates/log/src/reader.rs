@@ -317,7 +317,9 @@ impl Reader {
         self.statistics.delivered += packets;
         self.next_packet = self.next_packet.wrapping_add(packets); // a liar's number may wrap
         let current = *current;
-        self.say();
+        if self.part.is_none() {
+            self.say(); // a part says it once it knows what is its own
+        }
         Some((mark, Some(Found { current, from, to })))
     }
 

@@ -112,7 +112,8 @@ pub(super) fn do_rounds(mode: Mode, rounds: u64) -> Result<(), String> {
     let mut ours = Ours::create(mode, WORKERS, PageChoice::Size4K)?;
     let traffic = Traffic::new(PACKET_BYTES);
     let flows = move |counter| INTERLEAVINGS[0].1(counter, WORKERS);
-    ours.take_turns((&traffic, &flows), rounds * ROUND_PACKETS)
+    ours.take_turns((&traffic, &flows), rounds * ROUND_PACKETS);
+    Ok(())
 }
 
 fn outcome(

@@ -84,29 +84,32 @@ impl Part {
     /// segment, into the worklist, up to `most`. Returns how many of all were looked at. Asks for the packets' first lines: they are read soon.
     #[inline]
     fn pick(&mut self, burst: &Burst<'_>, column: &[u8], from: usize, most: usize) -> usize {
-        let (descs, start) = (burst.worklist(), burst.start());
-        let (to, most) = (from + descs.len(), most.min(PART_PACKETS));
-        let desc_at = |index: usize| descs[to - 1 - index];
+        let (descs, start) = (burst.worklist(), burst.start().as_ptr());
+        let (count, most) = (descs.len(), most.min(PART_PACKETS));
         (self.len, self.from) = (0, from as u32);
-        let mut at = from;
-        while at < to {
-            let end = to.min(at + WINDOW);
-            let bucket_at = |index| bucket_of(desc_at(index).hash());
-            let mut own = select::own(column, (at, end), self.buckets, bucket_at);
+        // Numbers below count from the burst's first packet, whose desc is the last.
+        let (mut len, mut at) = (0, 0);
+        while at < count {
+            let end = count.min(at + WINDOW);
+            let bucket_at = |index: usize| bucket_of(descs[count + from - 1 - index].hash());
+            let window = (from + at, from + end);
+            let mut own = select::own(column, window, self.buckets, bucket_at);
             while own != 0 {
                 let index = at + own.trailing_zeros() as usize;
-                if self.len == most {
-                    return index - from;
+                if len >= most {
+                    self.len = len;
+                    return index;
                 }
-                let desc = desc_at(index);
-                prefetch::to_read(start.as_ptr().wrapping_add(desc.offset() as usize));
-                self.len += 1;
-                self.worklist[PART_PACKETS - self.len] = desc;
+                let desc = descs[count - 1 - index];
+                prefetch::to_read(start.wrapping_add(desc.offset() as usize));
+                len += 1;
+                self.worklist[PART_PACKETS - len] = desc;
                 own &= own - 1;
             }
             at = end;
         }
-        descs.len()
+        self.len = len;
+        count
     }
 }
 

@@ -40,15 +40,24 @@ pub(super) type Interleaving = fn(u32, usize) -> (u32, usize);
 
 /// How flows follow each other.
 pub(super) const INTERLEAVINGS: [(&str, Interleaving); 3] = [
-    ("uniform", |counter, workers| with_worker(traffic::hash_of(counter), workers)),
-    ("bursts of 32", |counter, workers| with_worker(traffic::hash_of(counter / 32), workers)),
+    ("uniform", |counter, workers| with_worker(hash_of(counter), workers)),
+    ("bursts of 32", |counter, workers| with_worker(hash_of(counter / 32), workers)),
     // The flows of the last worker's part are those of a silent port.
     ("one port idle", |counter, workers| {
-        let (hash, worker) = with_worker(traffic::hash_of(counter), workers);
+        let (hash, worker) = with_worker(hash_of(counter), workers);
         // Half a turn of the hash is half the workers further.
         if worker == workers - 1 { with_worker(hash ^ 1 << 31, workers) } else { (hash, worker) }
     }),
 ];
+
+/// A flow for each number, whose neighbours are at any worker. (The hash of other figures is a
+/// multiple of the number by the same constant as a bucket is of the hash: nearly all neighbours are
+/// at one worker.) Source: the first half of the finalizer of MurmurHash3, by Austin Appleby.
+#[inline]
+fn hash_of(number: u32) -> u32 {
+    let mixed = number.wrapping_mul(0x9e37_79b1);
+    (mixed ^ mixed >> 15).wrapping_mul(0x85eb_ca6b)
+}
 
 #[inline]
 fn with_worker(hash: u32, workers: usize) -> (u32, usize) {
@@ -108,18 +117,13 @@ impl Ours {
     }
 
     /// The same on one core: a burst is written, and read.
-    pub(super) fn take_turns(
-        &mut self,
-        work: (&Traffic, &Flows),
-        packets: u64,
-    ) -> Result<(), String> {
+    pub(super) fn take_turns(&mut self, work: (&Traffic, &Flows), packets: u64) {
         let mut sum = 0_u64;
         for first in (0..packets as u32).step_by(BURST) {
             distribute(&mut self.writers, work, first..first + BURST as u32);
             sum = sum.wrapping_add(drain(&mut self.readers, BURST as u64));
         }
-        let expected = work.0.expected(packets);
-        if sum == expected { Ok(()) } else { Err(format!("{sum:#x}, not {expected:#x}")) }
+        std::hint::black_box(sum);
     }
 }
 
