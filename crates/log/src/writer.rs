@@ -4,7 +4,6 @@
 //! base           low ->              <- high            top        base + S
 //! | packet | packet |      free      | desc 2 | desc 1 | desc 0 | column |
 //! ```
-//!
 //! Most logs have no [column](crate::bucket_of), and their `top` is `S`.
 //!
 //! Invariants:
@@ -132,7 +131,6 @@ pub struct Writer {
     first_packet: u64,
     bytes: u64,
     pub(crate) segment_bytes: usize,
-    /// Where descs begin, downwards: less than `segment_bytes` where there is a column.
     pub(crate) top: usize,
     open: Option<Open>,
     reuse: Reuse,
@@ -264,9 +262,8 @@ impl Writer {
     }
 
     fn publish_count(&mut self) {
-        if let Some(Open { segment, mark }) = self.open {
-            self.show(segment, mark.with_count(self.count()));
-        }
+        let Some(Open { segment, mark }) = self.open else { return };
+        self.show(segment, mark.with_count(self.count()));
     }
 
     /// Publishes what there is of the open segment.
