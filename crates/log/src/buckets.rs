@@ -183,7 +183,7 @@ mod tests {
             for bucket in 0..=u8::MAX {
                 let holders: Vec<_> =
                     (0..workers).filter(|&own| parts[own].holds(bucket)).collect();
-                assert_eq!(holders, [usize::from(bucket) * workers >> 8], "{workers} workers");
+                assert_eq!(holders, [(usize::from(bucket) * workers) >> 8], "{workers} workers");
             }
             for part in parts {
                 assert!(part.range().all(|bucket| part.holds(bucket as u8)));

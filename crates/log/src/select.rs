@@ -73,13 +73,9 @@ mod tests {
                 // Beyond the end the column is somebody else's; a short one is of no help.
                 for known in [end, 280, 0] {
                     let bits = own(&column[..known], (start, end), buckets, |index| column[index]);
-                    for index in start..end {
-                        let is_own = bits >> (index - start) & 1 == 1;
-                        assert_eq!(
-                            is_own,
-                            buckets.holds(column[index]),
-                            "{index} of {start}..{end}"
-                        );
+                    for (offset, &bucket) in column[start..end].iter().enumerate() {
+                        let is_own = bits >> offset & 1 == 1;
+                        assert_eq!(is_own, buckets.holds(bucket), "{offset} of {start}..{end}");
                     }
                     assert!(end - start == WINDOW || bits >> (end - start) == 0);
                 }
