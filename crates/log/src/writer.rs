@@ -204,8 +204,7 @@ impl Writer {
         Appended::Whole
     }
 
-    /// As [`append`](Self::append), for a log [on another node](crate::LogConfig::is_far): the bytes go past
-    /// this core's cache.
+    /// As [`append`](Self::append), past the cache: for a log [far away](crate::LogConfig::is_far).
     ///
     /// Cost: more than [`append`](Self::append) where the log is near.
     pub fn append_far(&mut self, packet: &[u8], meta: &Meta) -> Appended {

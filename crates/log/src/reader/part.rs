@@ -81,7 +81,8 @@ impl Part {
     }
 
     /// Puts the descs of this part's packets of a burst, which begins with packet `from` of its
-    /// segment, into the worklist, up to `most`. Returns how many of all were looked at. Asks for the packets' first lines: they are read soon.
+    /// segment, into the worklist, up to `most`. Returns how many of all were looked at. Asks for
+    /// the packets' first lines: they are read soon.
     #[inline]
     fn pick(&mut self, burst: &Burst<'_>, column: &[u8], from: usize, most: usize) -> usize {
         let (descs, start) = (burst.worklist(), burst.start().as_ptr());

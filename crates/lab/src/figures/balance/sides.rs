@@ -51,8 +51,8 @@ pub(super) const INTERLEAVINGS: [(&str, Interleaving); 3] = [
 ];
 
 /// A flow for each number, whose neighbours are at any worker. (The hash of other figures is a
-/// multiple of the number by the same constant as a bucket is of the hash: nearly all neighbours are
-/// at one worker.) Source: the first half of the finalizer of MurmurHash3, by Austin Appleby.
+/// multiple of the number by the same constant as a bucket is of the hash: nearly all neighbours
+/// are at one worker.) Source: the first half of the finalizer of MurmurHash3, by Austin Appleby.
 #[inline]
 fn hash_of(number: u32) -> u32 {
     let mixed = number.wrapping_mul(0x9e37_79b1);
