@@ -5,10 +5,11 @@
 //! Elsewhere the kernel moves threads out of each other's way, and is left to it. `--cores LIST` is
 //! the user's own plan.
 
-use burstline_engine::Threads;
+use burstline_engine::{LogHome, Threads};
 use burstline_port::Address;
+use burstline_sys::affinity::CoreId;
 use burstline_sys::memory::NodeId;
-use burstline_topo::{Inventory, Plan, PlanError, PlanRequest, SourceRequest, plan};
+use burstline_topo::{Inventory, Plan, PlanError, PlanRequest, PlannedLog, SourceRequest, plan};
 
 use crate::args::values::{Cores, Node};
 use crate::args::{JobArgs, SourceArgs};
@@ -27,6 +28,9 @@ pub(crate) struct Placed {
     pub(crate) threads: Threads,
     /// The node of its logs; `None` leaves it to the kernel.
     pub(crate) log_node: Option<NodeId>,
+    /// Where each worker's log goes, by receive thread and then by worker; empty leaves them all to
+    /// `log_node`.
+    pub(crate) log_homes: Vec<LogHome>,
     /// Whether threads that turn out too many for the cores may go where the kernel puts them.
     is_flexible: bool,
 }
@@ -65,13 +69,19 @@ impl JobArgs {
             let receivers = cores.len().saturating_sub(workers.count).max(1);
             let last = cores.last().and_then(|core| Some(inventory.core(*core)?.node));
             let log_node = self.node_number().or(last);
+            let log_homes = match self.node_number() {
+                None => homes_of(cores, receivers, workers.count, &inventory),
+                Some(_) => Vec::new(),
+            };
             let threads = Threads { cores: cores.clone(), receivers, ..threads };
-            return Ok(Placed { threads, log_node, is_flexible: false });
+            return Ok(Placed { threads, log_node, log_homes, is_flexible: false });
         }
         let has_isolated = inventory.cores.iter().any(|core| core.is_isolated && core.is_usable);
         let is_asked = self.cores.is_some() || self.node != Node::Auto;
-        let unplaced =
-            |threads| Placed { threads, log_node: self.node_number(), is_flexible: true };
+        let unplaced = |threads| {
+            let (log_node, log_homes) = (self.node_number(), Vec::new());
+            Placed { threads, log_node, log_homes, is_flexible: true }
+        };
         if !is_asked && inventory.nodes.len() == 1 && !has_isolated {
             return Ok(unplaced(threads));
         }
@@ -88,6 +98,7 @@ impl JobArgs {
             Ok(plan) => Ok(Placed {
                 threads: followed(&plan, &inventory, threads),
                 log_node: plan.logs.first().map(|log| log.node).or(self.node_number()),
+                log_homes: plan.logs.iter().map(|log| home_of(log, &plan)).collect(),
                 is_flexible: true,
             }),
             // More threads than cores: the kernel shares them out better than we would.
@@ -105,6 +116,31 @@ impl JobArgs {
             Node::Auto => None,
         }
     }
+}
+
+fn home_of(log: &PlannedLog, plan: &Plan) -> LogHome {
+    LogHome { node: log.node, is_far: plan.threads[log.writer].node != log.node }
+}
+
+/// A log for each worker on the node of its core, where all threads have one, the receive threads
+/// first.
+fn homes_of(
+    cores: &[CoreId],
+    receivers: usize,
+    workers: usize,
+    inventory: &Inventory,
+) -> Vec<LogHome> {
+    let node_of = |core: &CoreId| inventory.core(*core).map(|core| core.node);
+    let nodes: Option<Vec<NodeId>> = cores.iter().map(node_of).collect();
+    let Some((from, to)) = nodes.as_ref().and_then(|nodes| nodes.split_at_checked(receivers))
+    else {
+        return Vec::new();
+    };
+    if to.len() < workers {
+        return Vec::new();
+    }
+    let home = |from: NodeId| move |&node: &NodeId| LogHome { node, is_far: node != from };
+    from.iter().flat_map(|&from| to[..workers].iter().map(home(from))).collect()
 }
 
 /// What the engine takes of a plan.

@@ -99,7 +99,6 @@ fn contradictions_are_told_with_what_is_allowed() {
         (&["--workers", "2", "--hash", "none"], "round-robin?"),
         (&["--workers", "2", "--hash", "md5"], "or round-robin"),
         (&["--workers", "2", "--hash", "round-robin", "--cutoff", "1k"], "knows none"),
-        (&["--workers", "2", "--mode", "share", "--publish", "tap"], "which is --mode copy"),
         (&["--workers", "2", "--mode", "share", "--hash", "round-robin"], "knows none"),
         (&["--workers", "2", "--shed", "not a filter"], "not a filter"),
     ] {
@@ -132,6 +131,9 @@ fn a_silent_source_is_ended_by_time_and_by_a_signal() {
     assert_eq!(code.code(), Some(1), "an empty file is none");
 }
 
+/// What workers read.
+const MODES: [[&str; 2]; 2] = [["--mode", "copy"], ["--mode", "share"]];
+
 /// Programs as workers of a balancer that makes packets until it is stopped.
 const PUBLISHING: [&str; 10] = [
     "balance",
@@ -148,12 +150,16 @@ const PUBLISHING: [&str; 10] = [
 
 #[test]
 fn workers_are_killed_and_others_take_their_place() {
+    MODES.into_iter().for_each(workers_are_killed);
+}
+
+fn workers_are_killed(mode: [&str; 2]) {
     let cycles: u32 = match std::env::var("BURSTLINE_CYCLES") {
         Ok(cycles) => cycles.parse().unwrap(),
-        Err(_) => 25,
+        Err(_) => 15,
     };
     let names = Names::new("balance-killed");
-    let balancer = names.start(&[&PUBLISHING[..], &["--pages", "4k"]].concat());
+    let balancer = names.start(&[&PUBLISHING[..], &["--pages", "4k"], &mode].concat());
     names.wait_for_readers("tap", 0);
     let steady = names.start(&["count", "log:tap@0?follow=no"]);
     names.wait_for_readers("tap", 1);
@@ -184,8 +190,12 @@ fn workers_are_killed_and_others_take_their_place() {
 
 #[test]
 fn a_stopped_worker_misses_packets_of_its_own_and_says_how_many() {
+    MODES.into_iter().for_each(a_stopped_worker_misses_its_own);
+}
+
+fn a_stopped_worker_misses_its_own(mode: [&str; 2]) {
     let names = Names::new("balance-stopped");
-    let balancer = names.start(&[&PUBLISHING[..], &["--pages", "4k"]].concat());
+    let balancer = names.start(&[&PUBLISHING[..], &["--pages", "4k"], &mode].concat());
     names.wait_for_readers("tap", 0);
     let good = names.start(&["count", "log:tap@0?follow=no"]);
     let stopped = names.start(&["count", "log:tap@1?follow=no"]);
@@ -209,6 +219,46 @@ fn a_stopped_worker_misses_packets_of_its_own_and_says_how_many() {
     let late = stopped.end();
     assert!(late["total"]["lost"]["reader_overrun"].as_u64().unwrap() > 100_000, "{late}");
     good.end();
+}
+
+/// Two groups of programs read one log: each sees its own packets, each group sees all, and one
+/// that is killed in the middle takes nothing from the others.
+#[test]
+fn programs_share_one_log() {
+    let names = Names::new("balance-share");
+    let groups = ["balance", "-", "--workers", "2,3", "--mode", "share", "--pages", "4k"];
+    let publish = ["--buffer", "8m", "--publish", "tap?lossless=forever"];
+    let mut balancer = names.start(&[&groups[..], &publish[..]].concat());
+    names.wait_for_readers("tap", 0);
+    let kinds = ["", "&untrusted", "", "&window=4", "&untrusted&window=2"];
+    let source = |number: usize| format!("log:tap@{number}?lossless{}", kinds[number]);
+    let readers: Vec<_> = (0..5).map(|number| names.start(&["count", &source(number)])).collect();
+    let doomed = names.start(&["count", "log:tap@1?lossless"]);
+    names.wait_for_readers("tap", 6);
+    let packets = fs::read(REAL).unwrap();
+    let (first, rest) = packets.split_at(packets.len() / 2);
+    balancer.feed(first);
+    doomed.kill();
+    balancer.feed(rest);
+    balancer.close_input();
+    let report = balancer.end();
+    let own = workers(&report);
+    let mut sums = [0, 0];
+    for (number, (reader, worker)) in readers.into_iter().zip(&own).enumerate() {
+        let (pid, said) = (reader.pid(), reader.end());
+        let delivered = said["total"]["delivered"].as_u64().unwrap();
+        assert!(delivered > 0, "worker {number} has no flows");
+        assert_eq!(
+            (&said["total"]["offered"], &said["total"]["lost_total"]),
+            (&delivered.into(), &0.into())
+        );
+        assert_eq!(worker["delivered"], delivered, "{worker}");
+        assert_eq!(worker["bytes"], said["total"]["bytes"], "{worker}");
+        assert_eq!(report["published"]["packets"][number], delivered);
+        assert_eq!(reader_of(&report, pid)["delivered"], delivered);
+        sums[usize::from(number >= 2)] += delivered;
+    }
+    assert_eq!(sums, [REAL_PACKETS; 2]);
 }
 
 #[test]

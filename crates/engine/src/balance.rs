@@ -16,9 +16,9 @@
 //! program, which reads the published log. Groups of workers are applications side by side: each
 //! group gets every packet once.
 //!
-//! In mode *share* all workers read one log, and each takes the packets of its buckets. The writer
-//! says at the start of each segment how many packets each bucket had, so a worker that is lapped
-//! knows what of the missed packets was its own.
+//! In mode *share* all workers read one log, and each takes the packets of its buckets: a part of
+//! the log. The log tells the buckets of 64 packets at a look, and counts them, so a worker that is
+//! lapped knows what of the missed packets was its own. A part is published as a log would be.
 //!
 //! Who owns what when: the logs of a worker are that worker's queue. One that stalls is lapped and
 //! loses packets of its own, exactly counted (`reader_overrun`); one whose sink breaks loses what
@@ -40,13 +40,15 @@ mod summary;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
-use burstline_log::{Log, LogConfig, Policy, Reader, ReaderConfig, Start, Writer};
+use burstline_log::{
+    Buckets, Log, LogConfig, MAX_READERS, Policy, Reader, ReaderConfig, Start, Writer,
+};
 use burstline_port::{Filter, Port, PortError};
 use burstline_share::LosslessReaders;
+use burstline_sys::memory::NodeId;
 use burstline_wire::hash::HashKind;
 
 use crate::budget::Budget;
-use crate::capture::portion::Portion;
 use crate::capture::receive::{Receiver, Took};
 use crate::capture::record::{Recorded, Recorder};
 use crate::capture::{self, CaptureOptions, Job, summary as memory};
@@ -81,8 +83,17 @@ pub enum Mode {
     #[default]
     Copy,
     /// One log, of which each takes the packets of its buckets: one copy whatever the number of
-    /// groups. For workers that are threads of the job, and flows.
+    /// groups. Only for flows.
     Share,
+}
+
+/// Where a log's memory is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogHome {
+    /// The node: its reader's.
+    pub node: NodeId,
+    /// Whether its writer is on another one.
+    pub is_far: bool,
 }
 
 /// What a job is made with.
@@ -94,6 +105,9 @@ pub struct BalanceOptions {
     pub job: CaptureOptions,
     /// What workers read.
     pub mode: Mode,
+    /// Where each log's memory is to be, by receive thread and then by worker, or by receive thread
+    /// where workers share one; as the log's shape says where this ends.
+    pub log_homes: Vec<LogHome>,
     /// How packets are spread.
     pub distribution: Distribution,
     /// Workers of each group; numbered from 0 through all groups.
@@ -121,8 +135,8 @@ impl BalanceOptions {
 /// `errors`.
 ///
 /// # Panics
-/// If there is no worker, or more than [`WORKERS_MAX`] allows; or if a log is to be shared by other
-/// than threads of this job that take flows.
+/// If there is no worker, or more than [`WORKERS_MAX`] allows; or if a log is to be shared, and not
+/// by flow.
 pub fn balance(
     mut sources: Vec<Source>,
     open_sink: impl FnMut(usize) -> Result<Box<dyn Port>, PortError>,
@@ -135,8 +149,7 @@ pub fn balance(
     let is_sound = options.groups.iter().all(|&group| group > 0) && workers > 0;
     let is_shared = options.mode == Mode::Share;
     let is_by_flow = matches!(options.distribution, Distribution::Hash(_));
-    let is_fit = options.has_workers && is_by_flow && job_options.publish.is_none();
-    assert!(!is_shared || is_fit, "only flows, and threads of this job, share a log");
+    assert!(!is_shared || is_by_flow, "a log is shared by flow");
     assert!(is_sound && workers * receivers <= WORKERS_MAX, "{workers} workers x {receivers}");
     let crew = if options.has_workers { workers } else { 0 };
     job_options.threads.check(receivers + crew)?;
@@ -144,7 +157,7 @@ pub fn balance(
     let policy = job_options.policy.unwrap_or_else(|| capture::policy_for(&sources));
     let ends = Ends::new(options, &sources, policy, receivers)?;
     job_options.threads.rehearse("balance")?;
-    let publication = Publication::of(job_options, &ends.logs)?;
+    let publication = Publication::of(job_options, &ends.offered)?;
     let mut sinks: Vec<_> = (0..crew).map(open_sink).collect::<Result<_, _>>()?;
     let usage_before = Usage::now();
     let new_job = |limits: crate::Limits| Job {
@@ -174,8 +187,12 @@ pub fn balance(
 }
 
 /// The logs of a job with their two ends; log `receiver * workers + worker`, or `receiver`.
+///
+/// A log that is shared has as many seats as all logs of a receive thread would have together.
 struct Ends {
     logs: Vec<Log>,
+    /// What each worker reads, by receive thread and then by worker: its log, or its part of one.
+    offered: Vec<Log>,
     /// By receive thread.
     writers: Vec<Vec<Writer>>,
     /// By worker; none where the workers are other programs.
@@ -195,32 +212,47 @@ impl Ends {
         let guests = options.job.publish.as_ref().map(|publish| publish.lossless);
         let is_waiting = (options.has_workers && policy == Policy::Lossless)
             || guests.is_some_and(|guests| guests != LosslessReaders::Refused);
-        let (mut logs, mut writers) = (Vec::new(), Vec::new());
+        let (mut logs, mut offered, mut writers) = (Vec::new(), Vec::new(), Vec::new());
         let mut readers: Vec<Vec<Reader>> = (0..workers).map(|_| Vec::new()).collect();
         let seat = ReaderConfig { policy, window: 1, start: Start::Segment };
-        let seats = if options.has_workers { workers } else { 0 };
         let is_shared = options.mode == Mode::Share;
+        let max_readers = if is_shared { base.max_readers * workers } else { base.max_readers };
         for receiver in 0..receivers {
             let mut own = Vec::new();
             for number in 0..if is_shared { 1 } else { workers } {
+                let home = options.log_homes.get(logs.len());
                 let (log, writer) = Log::create(LogConfig {
                     name: format!("{}-{receiver}-{number}", base.name),
+                    node: home.map(|home| home.node).or(base.node),
+                    is_far: home.is_some_and(|home| home.is_far),
                     clock_kind: capture::clock_kind(sources),
-                    max_readers: base.max_readers.max(if is_shared { workers } else { 1 }),
+                    max_readers: max_readers.min(MAX_READERS),
                     has_buckets: is_shared,
                     ..base.clone()
                 })?;
-                let reading = if is_shared { 0..seats } else { number..seats.min(number + 1) };
-                for worker in reading {
-                    readers[worker].push(log.attach(seat)?);
+                match is_shared {
+                    true => offered.extend(parts(&log, &options.groups)),
+                    false => offered.push(log.clone()),
                 }
                 logs.push(log);
                 own.push(writer);
             }
+            let here = &offered[receiver * workers..];
+            if options.has_workers {
+                for (log, readers) in here.iter().zip(&mut readers) {
+                    readers.push(log.attach(seat)?);
+                }
+            }
             writers.push(own);
         }
-        Ok(Self { logs, writers, readers, is_waiting })
+        Ok(Self { logs, offered, writers, readers, is_waiting })
     }
+}
+
+/// What each worker of each group takes of a log that all read.
+fn parts(log: &Log, groups: &[usize]) -> impl Iterator<Item = Log> {
+    let part = |worker, workers| log.part(Buckets::of_worker(worker, workers));
+    groups.iter().flat_map(move |&workers| (0..workers).map(move |worker| part(worker, workers)))
 }
 
 /// What all threads bring home.
@@ -252,9 +284,7 @@ fn run<'a>(
         let (mut crew, mut front) = (Vec::new(), Vec::new());
         let workers = ends.readers.into_iter().zip(sinks).zip(own).enumerate();
         for (number, ((readers, sink), own)) in workers {
-            let portions = portions(options, number, readers.len());
             let recorder = Recorder::new(readers, &mut **sink, own).numbered(number);
-            let recorder = recorder.of_portions(portions);
             let name = format!("worker-{number}");
             crew.push(capture::start(scope, job, receivers + number, name, || recorder.run())?);
         }
@@ -276,19 +306,4 @@ fn run<'a>(
     })?;
     let home = |home: Mutex<Spread>| home.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(Done { places, took, spread: homes.into_iter().map(home).collect(), recorded })
-}
-
-/// What of `logs` logs is a worker's, where it does not have them for itself.
-fn portions(options: &BalanceOptions, number: usize, logs: usize) -> Vec<Portion> {
-    if options.mode == Mode::Copy {
-        return Vec::new();
-    }
-    let (mut worker, mut groups) = (number, options.groups.iter());
-    let workers = groups.find(|&&workers| {
-        let is_here = worker < workers;
-        worker -= if is_here { 0 } else { workers };
-        is_here
-    });
-    let buckets = spread::buckets_of(worker, workers.copied().unwrap_or(1));
-    (0..logs).map(|_| Portion::new(buckets.clone(), spread::bucket_of)).collect()
 }

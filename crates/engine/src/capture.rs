@@ -27,7 +27,6 @@
 mod flight;
 mod in_place;
 mod merge;
-pub(crate) mod portion;
 pub(crate) mod receive;
 pub(crate) mod record;
 pub(crate) mod summary;

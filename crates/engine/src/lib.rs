@@ -55,7 +55,7 @@ mod verify;
 mod waiting;
 
 pub use balance::{
-    BalanceOptions, BalanceReport, Distribution, Elephant, GroupReport, Mode, WORKERS_MAX,
+    BalanceOptions, BalanceReport, Distribution, Elephant, GroupReport, LogHome, Mode, WORKERS_MAX,
     WorkerReport, balance, worker_of,
 };
 pub use bounce::{Bounced, bounce, open_bounce};

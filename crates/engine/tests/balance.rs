@@ -41,6 +41,7 @@ impl Job {
         let options = BalanceOptions {
             job,
             mode: Mode::Copy,
+            log_homes: Vec::new(),
             distribution: BY_FLOW,
             groups: groups.to_vec(),
             has_workers: true,

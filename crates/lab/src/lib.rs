@@ -20,6 +20,7 @@ pub mod conditions;
 pub mod contest;
 pub mod figures;
 pub mod glob;
+pub mod instructions;
 pub mod lines;
 pub mod live;
 pub mod options;

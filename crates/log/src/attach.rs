@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use burstline_sys::memory::Mapping;
 
+use crate::buckets::Buckets;
 use crate::control::{ControlView, MAX_READERS, MAX_WINDOW, PAGE_BYTES};
 use crate::error::AttachError;
 use crate::log::{Held, Memory, Start};
@@ -33,6 +34,8 @@ pub struct LogFiles<'a> {
     pub window: usize,
     /// Where it starts.
     pub start: Start,
+    /// The part that it takes; all if `None`.
+    pub part: Option<Buckets>,
 }
 
 /// What a reader has received.
@@ -50,6 +53,8 @@ pub struct ReceivedFiles {
     pub window: usize,
     /// Where to start.
     pub start: Start,
+    /// The part to take; all if `None`.
+    pub part: Option<Buckets>,
 }
 
 impl Reader {
@@ -76,6 +81,9 @@ impl Reader {
         if packets.bytes() / geometry.segment_bytes < geometry.segment_count as usize {
             return Err(AttachError::NotALog { reason: "its packet memory is too small" });
         }
+        if files.part.is_some() && !geometry.has_buckets {
+            return Err(AttachError::NotALog { reason: "it has no parts, and one was given" });
+        }
         // Of just this size there are no huge pages: one of those its owner could take away by a
         // hole, and where there is no other left to fill it, the next access would fault. That the
         // reader may write it allows no seal against holes; a small page is made anew.
@@ -87,6 +95,6 @@ impl Reader {
         }
         let held = Held::Attached { _packets: packets, _control: control };
         let memory = Arc::new(Memory { control: view, packets: packets_at, held });
-        Ok(Reader::new(memory, seat, files.start))
+        Ok(Reader::new(memory, seat, files.start, files.part))
     }
 }

@@ -1,122 +1,197 @@
-//! Packets by bucket: what a reader that takes a part of a log has missed of that part.
+//! Buckets: a log that several readers share out, each of which takes the packets of its own.
 //!
 //! ```text
-//! segment        n             n + 1          n + 2         the writer counts each packet's
+//! segment   | packet | packet | ...  free  ... | desc 2 | desc 1 | desc 0 | 7 | 3 | 7 | ...
+//!                                                               column: ^-- bucket of packet 0
+//! segment        n             n + 1          n + 2         the writer counts the packets of each
 //! bucket 7       40            52             61            bucket, and says at the start of each
 //!                |<- read ->|<--- lapped --->| read         segment how many there were before
 //! ```
 //!
-//! A reader that is lapped goes on at the start of a segment. What of its buckets came before that
-//! and it has not read, it has missed: 61 less what it read. It is the reader's own sum; so one
-//! that came late counts from where it came in.
+//! A packet's bucket is made of its hash. The writer writes the buckets of what it publishes down
+//! beside the descs, a byte each, so that a reader finds its own among 64 packets in one cache line
+//! and some ten instructions; see `select`, and Decision 0015. Packets so short that there are more
+//! of them than the column has bytes are told apart by the hash in their desc.
 //!
-//! The counts of a segment are written while it is the writer's, and before it is opened, so they
-//! are ordered as its base time is (`protocol`, E1). A log that counts nothing pays nothing:
-//! packets that are counted have a way of their own.
+//! A reader that is lapped goes on at the start of a segment. What of its buckets came before that
+//! and it has not read, it has missed: 61 less what it read.
+//!
+//! Invariants:
+//! - B1: byte `i` of the column is the bucket of packet `i`, for each published `i` below its
+//!   length. It is written before the packet is published, and as constant after.
+//! - B2: the counts of a segment are written while it is the writer's, and before it is opened, so
+//!   they are ordered as its base time is (`protocol`, E1).
+//! - B3: the counts so far never tell of a packet that is not published: a writer that is killed
+//!   leaves no reader waiting for one. Once the log is closed they tell of all.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::control::BUCKETS;
+use crate::control::{BUCKETS, BucketLine, ControlView};
+use crate::desc::Desc;
 use crate::reader::Reader;
-use crate::writer::{Appended, Meta, Writer};
+use crate::writer::Writer;
 
-impl Writer {
-    /// As [`append`](Self::append), and counts the packet, if it was stored, for `bucket`. In a log
-    /// that counts no buckets it only appends.
-    ///
-    /// Cost: an addition more.
-    #[inline]
-    pub fn append_counted(&mut self, packet: &[u8], meta: &Meta, bucket: u8) -> Appended {
-        let appended = self.append(packet, meta);
-        if let Some(buckets) = &mut self.buckets
-            && appended != Appended::Full
-        {
-            buckets[usize::from(bucket)] += 1;
-        }
-        appended
+/// 2^32 divided by the golden ratio, made odd: for hashes whose top bits say little. A network
+/// card's (Toeplitz) is linear, and with few addresses some of its bits never change. Source:
+/// Knuth, The Art of Computer Programming, volume 3, 6.4, "multiplicative hashing".
+const MIX: u32 = 0x9e37_79b1;
+
+/// Buckets are the top eight bits.
+const BUCKET_SHIFT: u32 = 24;
+
+/// In a code: there are buckets.
+const IS_PART: u32 = 1 << 16;
+
+/// The bucket of a flow hash. Cost: a multiplication.
+#[inline]
+pub fn bucket_of(hash: u32) -> u8 {
+    (hash.wrapping_mul(MIX) >> BUCKET_SHIFT) as u8
+}
+
+/// Neighbouring buckets, at least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buckets {
+    first: u8,
+    last: u8,
+}
+
+impl Buckets {
+    /// Those of a worker in `[0, workers)`, where each has an equal part, to one; of workers there
+    /// are from 1 to 256. A bucket is worker `bucket * workers / 256`'s.
+    pub fn of_worker(worker: usize, workers: usize) -> Self {
+        assert!(worker < workers && workers <= BUCKETS, "worker {worker} of {workers}");
+        let (start, end) = (worker * BUCKETS, (worker + 1) * BUCKETS);
+        let (start, end) = (start.div_ceil(workers), end.div_ceil(workers));
+        Self { first: start as u8, last: (end - 1) as u8 }
     }
 
-    /// Packets of each bucket so far; `None` in a log that counts none.
-    pub fn bucket_counts(&self) -> Option<&[u64; BUCKETS]> {
-        self.buckets.as_deref()
+    /// Whether `bucket` is one of them.
+    #[inline]
+    pub fn holds(self, bucket: u8) -> bool {
+        bucket.wrapping_sub(self.first) <= self.span()
+    }
+
+    /// The same as a half-open range.
+    pub fn range(self) -> Range<usize> {
+        self.first.into()..usize::from(self.last) + 1
+    }
+
+    /// A number for messages; not 0.
+    pub fn code(self) -> u32 {
+        IS_PART | u32::from(self.last) << 8 | u32::from(self.first)
+    }
+
+    /// What `code` made a number of; `None` for any other number.
+    pub fn from_code(code: u32) -> Option<Self> {
+        let [first, last, ..] = code.to_le_bytes();
+        let buckets = Self { first, last };
+        (first <= last && buckets.code() == code).then_some(buckets)
+    }
+
+    /// The first one.
+    #[inline]
+    pub(crate) fn first(self) -> u8 {
+        self.first
+    }
+
+    /// How far the last one is from the first.
+    #[inline]
+    pub(crate) fn span(self) -> u8 {
+        self.last.wrapping_sub(self.first)
+    }
+}
+
+impl Writer {
+    /// Packets of each bucket that are published; `None` in a log that counts none.
+    pub fn bucket_counts(&self) -> Option<[u64; BUCKETS]> {
+        let totals = self.shared.memory.control.bucket_totals()?;
+        Some(totals.each_ref().map(|word| word.load(Relaxed))) // the writer's own words
     }
 
     /// Writes down what there was before `segment`, which is about to be opened.
     pub(crate) fn tell_buckets(&self, segment: u32) {
-        let line = self.shared.memory.control.buckets(segment);
-        for (word, count) in
-            line.into_iter().flatten().zip(self.buckets.iter().flat_map(|all| all.iter()))
-        {
-            word.store(*count, Relaxed); // ordered by the open that follows (E1)
+        let control = &self.shared.memory.control;
+        let (line, totals) = (control.buckets(segment), control.bucket_totals());
+        for (word, total) in line.into_iter().flatten().zip(totals.into_iter().flatten()) {
+            word.store(total.load(Relaxed), Relaxed); // ordered by the open that follows (E1)
         }
+    }
+
+    /// Writes the buckets of packets `news` of the open segment, which are about to be published,
+    /// into its column, as far as that goes.
+    pub(crate) fn write_column(&mut self, news: Range<usize>) {
+        let column_bytes = self.segment_bytes - self.top;
+        for index in news.start..news.end.min(column_bytes) {
+            let bucket = bucket_of(self.desc(index).hash());
+            // SAFETY: the column is inside the segment, above the descs; byte `index` belongs to a
+            // packet that is not published, so nobody else looks at it (W2).
+            unsafe { self.base.add(self.top + index).write(bucket) };
+        }
+    }
+
+    /// Counts packets `news` of the open segment, which were published just now.
+    pub(crate) fn count_buckets(&self, news: Range<usize>) {
+        let Some(totals) = self.shared.memory.control.bucket_totals() else { return };
+        for index in news {
+            let total = &totals[usize::from(bucket_of(self.desc(index).hash()))];
+            total.store(total.load(Relaxed) + 1, Relaxed); // nobody else writes it; a count (B3)
+        }
+    }
+
+    /// The desc of packet `index` of the open segment.
+    #[inline]
+    fn desc(&self, index: usize) -> Desc {
+        let at = self.top - (index + 1) * size_of::<Desc>();
+        debug_assert!(at >= self.high, "packet {index} is not there");
+        // SAFETY: `at >= high`, so this writer has written a desc there, which is aligned.
+        unsafe { self.base.add(at).cast::<Desc>().read() }
     }
 }
 
 impl Reader {
-    /// Packets of the buckets `[start, end)` that came before the segment which it reads now;
-    /// `None` in a log that counts none, and between segments. Cost: a load for each bucket.
-    pub fn counted_before(&self, buckets: Range<usize>) -> Option<u64> {
-        let line = self.memory.control.buckets(self.current_segment()?)?;
-        let counts = line.get(buckets)?.iter().map(|word| word.load(Relaxed)); // under the pin (R1)
-        Some(counts.fold(0, u64::wrapping_add))
+    /// Packets of `buckets` that came before the segment which it reads now; `None` in a log that
+    /// counts none, and between segments. Cost: a load for each bucket.
+    pub(crate) fn counted_before(&self, buckets: Buckets) -> Option<u64> {
+        let line = self.memory.control.buckets(self.current_segment()?)?; // under the pin (R1)
+        Some(sum(line, buckets))
     }
+}
+
+impl ControlView {
+    /// Packets of `buckets` that were published so far; 0 in a log that counts none. Cost: a load
+    /// for each bucket.
+    pub(crate) fn counted(&self, buckets: Buckets) -> u64 {
+        self.bucket_totals().map_or(0, |totals| sum(totals, buckets))
+    }
+}
+
+/// A liar's numbers may wrap.
+fn sum(line: &BucketLine, buckets: Buckets) -> u64 {
+    let counts = line[buckets.range()].iter().map(|word| word.load(Relaxed));
+    counts.fold(0, u64::wrapping_add)
 }
 
 #[cfg(test)]
 mod tests {
-    use burstline_sys::memory::PageChoice;
-
     use super::*;
-    use crate::{Log, LogConfig, ReaderConfig};
-
-    fn config(has_buckets: bool) -> LogConfig {
-        let (bytes, segment_bytes, pages) = (6 * 4096, 4096, PageChoice::Size4K);
-        LogConfig { bytes, segment_bytes, pages, has_buckets, ..LogConfig::default() }
-    }
 
     #[test]
-    fn a_lapped_reader_knows_what_it_missed_of_each_bucket() {
-        let (log, mut writer) = Log::create(config(true)).unwrap();
-        let mut reader = log.attach(ReaderConfig::default()).unwrap();
-        let (mut read, mut missed, mut number) = ([0_u64; BUCKETS], [0_u64; BUCKETS], 0_u32);
-        for round in 0..40 {
-            // Every third round is more than the log holds.
-            for _ in 0..if round % 3 == 2 { 1000 } else { 10 } {
-                let mut meta = Meta::new(1, 60, 0);
-                meta.hash = number.wrapping_mul(0x9e37_79b1);
-                let bucket = (meta.hash >> 24) as u8;
-                assert_eq!(writer.append_counted(&[0; 60], &meta, bucket), Appended::Whole);
-                number += 1;
+    fn each_bucket_is_one_workers() {
+        for workers in [1, 2, 3, 7, 64, 255, 256] {
+            let parts: Vec<_> = (0..workers).map(|own| Buckets::of_worker(own, workers)).collect();
+            for bucket in 0..=u8::MAX {
+                let holders: Vec<_> =
+                    (0..workers).filter(|&own| parts[own].holds(bucket)).collect();
+                assert_eq!(holders, [(usize::from(bucket) * workers) >> 8], "{workers} workers");
             }
-            writer.publish();
-            let mut seen = reader.statistics().missed;
-            while reader.take_up_to(7) > 0 {
-                if std::mem::replace(&mut seen, reader.statistics().missed) != seen {
-                    for bucket in 0..BUCKETS {
-                        let before = reader.counted_before(bucket..bucket + 1).unwrap();
-                        missed[bucket] = before - read[bucket];
-                    }
-                }
-                for packet in reader.taken().unwrap().packets() {
-                    read[(packet.desc().hash() >> 24) as usize] += 1;
-                }
+            for part in parts {
+                assert!(part.range().all(|bucket| part.holds(bucket as u8)));
+                assert_eq!(Buckets::from_code(part.code()), Some(part));
             }
         }
-        let counts = writer.bucket_counts().unwrap();
-        assert!((0..BUCKETS).all(|bucket| counts[bucket] == read[bucket] + missed[bucket]));
-        assert_eq!(missed.iter().sum::<u64>(), reader.statistics().missed);
-        assert!(missed.iter().all(|&packets| packets > 0));
-    }
-
-    #[test]
-    fn a_log_that_counts_nothing_says_so() {
-        let (log, mut writer) = Log::create(config(false)).unwrap();
-        let mut reader = log.attach(ReaderConfig::default()).unwrap();
-        let meta = Meta::new(1, 60, 0);
-        assert_eq!(writer.append_counted(&[0; 60], &meta, 5), Appended::Whole);
-        writer.publish();
-        assert_eq!(reader.take_up_to(9), 1);
-        assert_eq!((reader.counted_before(0..256), writer.bucket_counts()), (None, None));
+        for wrong in [0, 0xff, 1 << 16 | 3, 3 << 16 | 0x0500, u32::MAX] {
+            assert_eq!(Buckets::from_code(wrong), None, "{wrong:#x}");
+        }
     }
 }

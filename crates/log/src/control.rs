@@ -5,7 +5,8 @@
 //! 4096     names: a cache line for each of 256 ports
 //! 20480    directory: one word per sequence number modulo the directory's length
 //! ...      one cache line per segment: watermark, base time, first packet number
-//! ...      where it counts buckets: 256 words per segment, packets of each bucket before it
+//! ...      where it counts buckets: 256 words per segment, packets of each bucket before it,
+//!          and 256 words of all packets so far
 //! ```
 //!
 //! Every word is an atomic, because the reader may be another process. Geometry is read once,
@@ -33,7 +34,7 @@ pub(crate) const PAGE_BYTES: usize = 4096;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"brstline");
 /// Raised whenever the layout of shared memory changes.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 const NAMES_AT: usize = 4096;
 const DIRECTORY_AT: usize = NAMES_AT + NAMES * size_of::<PortName>();
 const LINE_BYTES: usize = 64;
@@ -89,7 +90,11 @@ pub(crate) struct SegmentLine {
     pub(crate) opened_ns: AtomicU64,
 }
 
-/// Packets of each bucket that were published before a segment.
+/// Of a segment that has a column, one part in so many is the column: a byte a packet, of which
+/// those of 64 bytes and their descs leave no more.
+const COLUMN_PART: usize = 64;
+
+/// Packets of each bucket that were published before a segment, or at all.
 pub(crate) type BucketLine = [AtomicU64; BUCKETS];
 
 const _: () = assert!(size_of::<Header>() <= NAMES_AT);
@@ -116,7 +121,19 @@ impl Geometry {
     /// Bytes of control memory that the shape needs.
     pub(crate) fn control_bytes(&self) -> usize {
         let buckets = if self.has_buckets { size_of::<BucketLine>() } else { 0 };
-        self.buckets_at() + self.segment_count as usize * buckets
+        self.buckets_at() + (self.segment_count as usize + 1) * buckets
+    }
+
+    /// Bytes of a segment's column of buckets.
+    pub(crate) fn column_bytes(&self) -> usize {
+        if self.has_buckets { self.segment_bytes / COLUMN_PART } else { 0 }
+    }
+
+    /// Where a segment's descs begin, downwards: at its end, or where its column starts. A multiple
+    /// of 16.
+    #[inline]
+    pub(crate) fn top(&self) -> usize {
+        self.segment_bytes - self.column_bytes()
     }
 
     fn buckets_at(&self) -> usize {
@@ -233,12 +250,21 @@ impl ControlView {
         unsafe { self.base.add(at).cast::<SegmentLine>().as_ref() }
     }
 
-    /// The counts of a segment in `[0, segment_count)`, in a log that counts buckets.
+    /// What there was before a segment in `[0, segment_count)`, in a log that counts buckets.
     pub(crate) fn buckets(&self, segment: u32) -> Option<&BucketLine> {
         assert!(segment < self.geometry.segment_count, "segment {segment} is out of range");
+        self.bucket_line(segment)
+    }
+
+    /// What there was so far, in a log that counts buckets.
+    pub(crate) fn bucket_totals(&self) -> Option<&BucketLine> {
+        self.bucket_line(self.geometry.segment_count)
+    }
+
+    fn bucket_line(&self, segment: u32) -> Option<&BucketLine> {
         let at = self.geometry.buckets_at() + segment as usize * size_of::<BucketLine>();
-        // SAFETY: V1, the geometry has them behind the lines, which are aligned, and the segment is
-        // in range, so its counts are inside; V2.
+        // SAFETY: V1, the geometry has one for each segment, and one more, behind the segments'
+        // lines, which are aligned, so this one is inside; V2.
         self.geometry.has_buckets.then(|| unsafe { self.base.add(at).cast().as_ref() })
     }
 

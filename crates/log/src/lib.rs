@@ -14,7 +14,8 @@
 //! [`Desc`]s downwards from its end. After each receive poll it publishes how many there are.
 //! A [`Reader`] sees [`Burst`]s: the descs between its cursor and the published count, and the
 //! bytes they point to. Nothing is copied, and a burst's bytes do not change while it is lent,
-//! because the reader's pin keeps the segment from being reused.
+//! because the reader's pin keeps the segment from being reused. Readers of [parts](Log::part) of
+//! one log each see only the packets that are theirs.
 //!
 //! Who owns what when:
 //! - a segment that no pin names and that is not in the directory: the writer's;
@@ -48,6 +49,7 @@ mod reader;
 pub mod reuse;
 mod scratch;
 mod seat;
+mod select;
 mod untrusted;
 mod wake;
 #[doc(hidden)]
@@ -55,6 +57,7 @@ pub mod watermark;
 mod writer;
 
 pub use attach::{LogFiles, ReceivedFiles};
+pub use buckets::{Buckets, bucket_of};
 pub use burst::{Burst, Packet, Packets, PlainPacket};
 pub use control::{BUCKETS, Ending, MAX_READERS, MAX_WINDOW};
 pub use desc::{Desc, FACTS_BYTES, Facts, Flags, MAX_PACKET_BYTES, PACKET_ALIGNMENT};

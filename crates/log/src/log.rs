@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use burstline_sys::memory::{Mapping, NodeId, PageChoice, Placement, Region, RegionRequest};
 
 use crate::attach::LogFiles;
+use crate::buckets::Buckets;
 use crate::control::{ControlView, Geometry, MAX_READERS, MAX_WINDOW, PAGE_BYTES};
 use crate::error::{AttachError, CreateError};
 use crate::protocol::{Control, ReaderPage};
@@ -36,6 +37,8 @@ pub struct LogConfig {
     pub pages: PageChoice,
     /// The NUMA node of its reader; `None` leaves it to the kernel.
     pub node: Option<NodeId>,
+    /// Whether that is another node than its writer's: see [`Writer::append_far`].
+    pub is_far: bool,
     /// How many readers it can have at a time, in `[1, MAX_READERS]`.
     pub max_readers: usize,
     /// Whether a reader may hold the writer up.
@@ -52,8 +55,9 @@ pub struct LogConfig {
     /// memory goes, in ns; see [`Log::history`]. `None` reuses memory as soon as it can, and stays
     /// in the cache.
     pub keep_ns: Option<u64>,
-    /// Whether packets are counted by [bucket](Writer::append_counted), 2 KiB of control memory for
-    /// each segment: so that readers which take their part each know what of it they missed.
+    /// Whether packets are told apart by their hash's [bucket](crate::bucket_of), so that readers
+    /// can each take a [part](Log::part): a 64th of each segment, 2 KiB of control memory for it,
+    /// and some ten instructions of the writer a packet.
     pub has_buckets: bool,
 }
 
@@ -65,6 +69,7 @@ impl Default for LogConfig {
             segment_bytes: 256 << 10,
             pages: PageChoice::Auto,
             node: None,
+            is_far: false,
             max_readers: 16,
             allow_lossless: true,
             lossless_deadline_ns: None,
@@ -162,6 +167,8 @@ unsafe impl Sync for Memory {}
 #[derive(Clone)]
 pub struct Log {
     pub(crate) shared: Arc<Shared>,
+    /// What its readers take; all if `None`.
+    part: Option<Buckets>,
 }
 
 /// What the writer and the threads that give out seats share, in the publisher's process only.
@@ -203,22 +210,32 @@ impl Log {
         let (version, shortest_ns) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
         let shared = Arc::new(Shared { memory, config, seats, version, shortest_ns });
         let writer = Writer::new(Arc::clone(&shared));
-        Ok((Self { shared }, writer))
+        Ok((Self { shared, part: None }, writer))
     }
 
     /// Attaches a reader in this process.
     pub fn attach(&self, config: ReaderConfig) -> Result<Reader, AttachError> {
         let entry = self.shared.take_seat(&config)?;
         let handle = SeatHandle::own(entry, Arc::clone(&self.shared));
-        Ok(Reader::new(Arc::clone(&self.shared.memory), handle, config.start))
+        Ok(Reader::new(Arc::clone(&self.shared.memory), handle, config.start, self.part))
+    }
+
+    /// The same log, whose readers take the packets of `buckets` only: they see, count and miss no
+    /// others. They have seats at the log as all readers do, and wait for its packets.
+    ///
+    /// # Panics
+    /// If it was made without [buckets](LogConfig::has_buckets).
+    pub fn part(&self, buckets: Buckets) -> Self {
+        assert!(self.shared.config.has_buckets, "a log without buckets has no parts");
+        Self { part: Some(buckets), ..self.clone() }
     }
 
     /// Takes a seat for a reader in another process. The seat is free again when the returned
     /// value is dropped, which the publisher does when that process is gone.
     pub fn attach_remote(&self, config: ReaderConfig) -> Result<RemoteSeat, AttachError> {
         let entry = self.shared.take_seat(&config)?;
-        let shared = Arc::clone(&self.shared);
-        Ok(RemoteSeat { entry, start: config.start, shared, is_abandoned: false })
+        let (shared, part) = (Arc::clone(&self.shared), self.part);
+        Ok(RemoteSeat { entry, start: config.start, part, shared, is_abandoned: false })
     }
 
     /// Tells readers what port number `port` stands for: a link type (`LINKTYPE_...`) and a name,
@@ -229,9 +246,10 @@ impl Log {
         self.shared.memory.control.port_name(port).write(link, name);
     }
 
-    /// Packets published over the log's life.
+    /// Packets published over the log's life; of a part, those of its buckets.
     pub fn published(&self) -> u64 {
-        self.shared.memory.control.published()
+        let control = &self.shared.memory.control;
+        self.part.map_or_else(|| control.published(), |part| control.counted(part))
     }
 
     /// Seats taken now, by readers of this process and of others.
@@ -258,6 +276,7 @@ impl Log {
 pub struct RemoteSeat {
     entry: Arc<SeatEntry>,
     start: Start,
+    part: Option<Buckets>,
     shared: Arc<Shared>,
     is_abandoned: bool,
 }
@@ -270,7 +289,7 @@ pub struct SeatStatus {
     pub delivered: u64,
     /// Packets that it says were taken away before it read them.
     pub missed: u64,
-    /// Packets published and, by its own word, not yet read.
+    /// Packets published and, by its own word, not yet read; of all parts.
     pub lag_packets: u64,
     /// Segments that its pins keep from being reused, in `[0, window]`.
     pub held_segments: usize,
@@ -294,6 +313,7 @@ impl RemoteSeat {
             seat: self.entry.index,
             window: self.entry.window,
             start: self.start,
+            part: self.part,
         }
     }
 

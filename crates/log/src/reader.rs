@@ -12,7 +12,11 @@
 //!   reader mutably; a [`HeldBurst`] keeps its own hold on the pin.
 //! - R3: `next_packet` is the number of the first packet neither delivered nor missed, so
 //!   delivered + missed = `next_packet` - where it started.
+//!
+//! A reader of a part of a log (`part`) tells of its own packets only: burst, counts, numbers.
 
+mod held;
+mod part;
 mod portion;
 
 use std::fmt;
@@ -24,6 +28,7 @@ use std::time::Duration;
 
 use burstline_sys::futex::{self, WaitOutcome};
 
+use crate::buckets::Buckets;
 use crate::burst::{Burst, FactsAt, Place};
 use crate::control::Ending;
 use crate::desc::{Desc, FACTS_BYTES, align_up};
@@ -32,6 +37,9 @@ use crate::protocol::{self, Control, Entry, ReaderPage, Word32, Word64};
 use crate::seat::{SEAT_DEMOTED, SeatHandle};
 use crate::wake::WAKE_WINDOW_NS;
 use crate::watermark::Watermark;
+
+pub use held::HeldBurst;
+use part::Part;
 
 /// Tries at a head that the writer keeps moving before the reader says "nothing now".
 const HEAD_TRIES: u32 = 8;
@@ -49,8 +57,16 @@ pub struct ReaderStatistics {
     /// How often it was lapped: each time it went on at the head.
     pub laps: u64,
     /// Of the missed, those that a reader which does not trust its writer found overwritten or
-    /// out of bounds: see [`UntrustedReader`](crate::UntrustedReader). 0 for any other.
+    /// out of bounds: see [`UntrustedReader`](crate::UntrustedReader). 0 for any other. Of a reader
+    /// of a part, these are packets of all parts.
     pub torn: u64,
+}
+
+impl ReaderStatistics {
+    /// Packets lent or missed.
+    fn seen(&self) -> u64 {
+        self.delivered.saturating_add(self.missed)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -88,10 +104,18 @@ pub struct Reader {
     pub(crate) last: u32,
     is_finished: bool,
     statistics: ReaderStatistics,
+    /// Where it reads a part of the log: what it knows of that.
+    pub(crate) part: Option<Box<Part>>,
 }
 
 impl Reader {
-    pub(crate) fn new(memory: Arc<Memory>, seat: Arc<SeatHandle>, start: Start) -> Self {
+    /// `buckets` are those that it takes the packets of, in a log that counts them; all if `None`.
+    pub(crate) fn new(
+        memory: Arc<Memory>,
+        seat: Arc<SeatHandle>,
+        start: Start,
+        buckets: Option<Buckets>,
+    ) -> Self {
         let sequence = seat.page.cursor().load(Relaxed).max(1); // set when the seat was taken
         let mut reader = Self {
             memory,
@@ -104,6 +128,7 @@ impl Reader {
             last: 0,
             is_finished: false,
             statistics: ReaderStatistics::default(),
+            part: buckets.map(|buckets| Box::new(Part::new(buckets))),
         };
         reader.settle();
         reader
@@ -115,19 +140,13 @@ impl Reader {
     /// Cost: one load when there is nothing new; once a segment, a store and a fence more.
     #[inline]
     pub fn next_burst(&mut self) -> Option<Burst<'_>> {
+        if self.part.is_some() {
+            return self.next_part();
+        }
         let found = self.advance()?;
         // SAFETY: `advance` has read `to` from the watermark under the pin (R1), and the borrow
         // of `self` keeps the pin for as long as the burst lives (R2).
         Some(unsafe { lend(&self.memory, &found) })
-    }
-
-    /// As [`next_burst`](Self::next_burst), but the burst is kept until it is dropped, on any
-    /// thread. At most `window` segments can be held at once.
-    pub fn hold_burst(&mut self) -> Option<HeldBurst> {
-        let found = self.advance()?;
-        self.seat.add_hold(found.current.slot);
-        let (memory, seat) = (Arc::clone(&self.memory), Arc::clone(&self.seat));
-        Some(HeldBurst { memory, seat, found })
     }
 
     /// Whether the writer has ended the log and everything published was lent or missed. To be
@@ -148,6 +167,7 @@ impl Reader {
     pub fn offered(&self) -> u64 {
         match self.start {
             Some(_) => 0,
+            None if self.part.is_some() => self.offered_part(),
             None => self.memory.control.published().saturating_sub(self.first_own),
         }
     }
@@ -175,11 +195,14 @@ impl Reader {
 
     /// What it has seen so far.
     pub fn statistics(&self) -> ReaderStatistics {
-        self.statistics
+        self.part.as_ref().map_or(self.statistics, |part| part.statistics(&self.statistics))
     }
 
     /// Packets published and not yet lent or missed.
     pub fn lag(&self) -> u64 {
+        if self.part.is_some() {
+            return self.offered_part().saturating_sub(self.statistics().seen());
+        }
         self.memory.control.published().saturating_sub(self.next_packet)
     }
 
@@ -261,6 +284,9 @@ impl Reader {
         self.statistics.missed = self.statistics.missed.saturating_add(packets);
         self.statistics.torn += packets;
         self.last = 0;
+        if let Some(part) = &mut self.part {
+            part.doubt();
+        }
     }
 
     /// Finds the next packets. Looks at control memory only, and believes nothing there: every
@@ -291,14 +317,16 @@ impl Reader {
         self.statistics.delivered += packets;
         self.next_packet = self.next_packet.wrapping_add(packets); // a liar's number may wrap
         let current = *current;
-        self.say();
+        if self.part.is_none() {
+            self.say(); // a part says it once it knows what is its own
+        }
         Some((mark, Some(Found { current, from, to })))
     }
 
     /// Tells the publisher, for people to look at, how far it is.
     #[inline]
     fn say(&self) {
-        let ReaderStatistics { delivered, missed, .. } = self.statistics;
+        let ReaderStatistics { delivered, missed, .. } = self.statistics();
         self.seat.page.say([delivered, missed, self.next_packet]);
     }
 
@@ -375,7 +403,7 @@ impl Reader {
         // Written before the segment was opened; the watermark's Acquire made it visible.
         let line = self.memory.control.line(segment);
         let first_packet = line.first_packet.load(Relaxed);
-        let mut taken = 0;
+        let (mut taken, mut has_missed) = (0, false);
         let is_first = self.start.is_some();
         match self.start.take() {
             Some(Start::Now) => {
@@ -387,6 +415,7 @@ impl Reader {
                 let missed = first_packet.saturating_sub(self.next_packet);
                 self.statistics.missed = self.statistics.missed.saturating_add(missed);
                 self.next_packet += missed;
+                has_missed = missed > 0;
             }
         }
         if is_first {
@@ -394,6 +423,9 @@ impl Reader {
         }
         let sequence = self.sequence;
         self.current = Some(Current { segment, slot, sequence, taken, first_packet });
+        if self.part.is_some() {
+            self.arrive_part(is_first, has_missed);
+        }
     }
 
     /// Finds its place at once, so that `Start::Now` means the call and not the first poll.
@@ -429,21 +461,22 @@ impl fmt::Debug for Reader {
 /// `to` was read from the segment's watermark, and the segment stays pinned while `'a` lasts.
 unsafe fn lend<'a>(memory: &'a Memory, found: &Found) -> Burst<'a> {
     let &Found { current, from, to } = found;
-    let segment_bytes = memory.control.geometry().segment_bytes;
+    let geometry = memory.control.geometry();
+    let (segment_bytes, top) = (geometry.segment_bytes, geometry.top());
     // A count that does not fit is one of a broken writer in another process.
-    let to = to.min((segment_bytes / size_of::<Desc>()) as u32);
+    let to = to.min((top / size_of::<Desc>()) as u32);
     let from = from.min(to);
     let worklist_bytes = to as usize * size_of::<Desc>();
     // SAFETY: the segment number was checked when it was entered, so this is inside the mapping.
     let start = unsafe { memory.packets.add(current.segment as usize * segment_bytes) };
-    // SAFETY: descs `[from, to)` lie in `[S - 16 * to, S - 16 * from)`, published and pinned, so
-    // nobody writes them; every bit pattern is a desc.
+    // SAFETY: descs `[from, to)` lie in `[top - 16 * to, top - 16 * from)`, published and pinned,
+    // so nobody writes them; every bit pattern is a desc.
     let worklist = unsafe {
-        let oldest = start.add(segment_bytes - worklist_bytes).cast::<Desc>();
+        let oldest = start.add(top - worklist_bytes).cast::<Desc>();
         std::slice::from_raw_parts(oldest.as_ptr(), (to - from) as usize)
     };
     // The newest desc says where the published bytes end; above that the writer may be writing.
-    let end = worklist.first().map_or(0, end_of).min(segment_bytes - worklist_bytes);
+    let end = worklist.first().map_or(0, end_of).min(top - worklist_bytes);
     // SAFETY: bytes `[0, end)` are below every unpublished packet: published and pinned.
     let bytes = unsafe { std::slice::from_raw_parts(start.as_ptr(), end) };
     let line = memory.control.line(current.segment);
@@ -457,25 +490,4 @@ pub(crate) fn end_of(desc: &Desc) -> usize {
     let end = align_up(desc.offset() as usize + desc.length() as usize);
     let has_facts = desc.flags().contains(crate::desc::Flags::FACTS);
     end + if has_facts { FACTS_BYTES } else { 0 }
-}
-
-/// A burst that is kept beyond the next one. Its segment stays pinned until it is dropped.
-pub struct HeldBurst {
-    memory: Arc<Memory>,
-    seat: Arc<SeatHandle>,
-    found: Found,
-}
-
-impl HeldBurst {
-    /// The packets.
-    pub fn burst(&self) -> Burst<'_> {
-        // SAFETY: `to` came from the watermark, and this value's hold keeps the pin (R2).
-        unsafe { lend(&self.memory, &self.found) }
-    }
-}
-
-impl Drop for HeldBurst {
-    fn drop(&mut self) {
-        self.seat.drop_hold(self.found.current.slot);
-    }
 }

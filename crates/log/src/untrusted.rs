@@ -30,7 +30,9 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicU64, fence};
 
 use crate::attach::ReceivedFiles;
+use crate::buckets::{Buckets, bucket_of};
 use crate::burst::{Burst, FactsAt, Place};
+use crate::control::Geometry;
 use crate::desc::{Desc, FACTS_BYTES, Facts, Flags, align_up};
 use crate::error::AttachError;
 use crate::log::{MIN_SEGMENT_BYTES, Memory};
@@ -74,14 +76,11 @@ impl UntrustedReader {
     ///
     /// Cost: as [`Reader::next_burst`], and a copy of the bytes and descs, 8 bytes at a time.
     pub fn next_burst(&mut self) -> Option<Burst<'_>> {
-        for _ in 0..TORN_TRIES {
-            let found = self.reader.advance()?;
-            if self.copy.take(&self.reader.memory, &found).is_some() {
-                return Some(self.copy.burst());
-            }
-            self.reader.tear(&found);
+        if self.take_up_to(u64::MAX) == 0 {
+            return None;
         }
-        None
+        self.reader.last = 0; // it is not put back
+        Some(self.copy.burst())
     }
 
     /// As [`Reader::is_finished`]: by the word of the writer.
@@ -124,7 +123,7 @@ impl UntrustedReader {
 impl From<Reader> for UntrustedReader {
     /// Makes a reader copy what it reads. (Of this process, too: to see what that costs.)
     fn from(reader: Reader) -> Self {
-        let copy = Copied::new(reader.memory.control.geometry().segment_bytes);
+        let copy = Copied::new(reader.memory.control.geometry());
         Self { reader, copy, pool: Arc::default() }
     }
 }
@@ -149,8 +148,13 @@ struct Page([u64; PAGE_WORDS]);
 struct Copied {
     segment_bytes: usize,
     pages: Vec<Page>,
+    /// Where descs begin in the segment, downwards.
+    top: usize,
     /// In memory order: the newest first.
     worklist: Vec<Desc>,
+    /// Of a part of the packets: for each of its descs how many packets of the burst there were
+    /// from it on, in the same order.
+    newer: Vec<u32>,
     /// Bytes up to the end of the newest packet.
     end: usize,
     base_time_ns: u64,
@@ -158,11 +162,23 @@ struct Copied {
 }
 
 impl Copied {
-    fn new(segment_bytes: usize) -> Self {
+    fn new(geometry: &Geometry) -> Self {
+        let (segment_bytes, top) = (geometry.segment_bytes, geometry.top());
         Self {
-            segment_bytes,
             pages: vec![Page([0; PAGE_WORDS]); segment_bytes / size_of::<Page>()],
             worklist: Vec::with_capacity(segment_bytes / DESC_BYTES),
+            ..Self::none(segment_bytes, top)
+        }
+    }
+
+    /// One without room.
+    fn none(segment_bytes: usize, top: usize) -> Self {
+        Self {
+            segment_bytes,
+            pages: Vec::new(),
+            top,
+            worklist: Vec::new(),
+            newer: Vec::new(),
             end: 0,
             base_time_ns: 0,
             first_packet: 0,
@@ -176,6 +192,32 @@ impl Copied {
         let bytes = unsafe { std::slice::from_raw_parts(self.pages.as_ptr().cast(), self.end) };
         let (time_ns, first_packet) = (self.base_time_ns, self.first_packet);
         Burst::new(Place::whole(bytes), &self.worklist, time_ns, first_packet, FactsAt::Behind)
+    }
+
+    /// Keeps up to `most` packets of a part, which has had `next` before. Returns how many, and
+    /// how many of all that were copied are behind the last one.
+    fn pick(&mut self, buckets: Buckets, next: u64, most: usize) -> (u32, u32) {
+        let (all, mut kept, mut behind) = (self.worklist.len(), 0, 0);
+        self.newer.clear();
+        // From the oldest on; the kept ones gather at the end.
+        for at in (0..all).rev() {
+            let desc = self.worklist[at];
+            if !buckets.holds(bucket_of(desc.hash())) {
+                continue;
+            }
+            if kept == most {
+                behind = at + 1;
+                break;
+            }
+            kept += 1;
+            self.worklist[all - kept] = desc;
+            self.newer.push(at as u32 + 1);
+        }
+        self.worklist.drain(..all - kept);
+        self.newer.iter_mut().for_each(|newer| *newer -= behind as u32);
+        self.newer.reverse();
+        self.first_packet = next.min(MAX_NUMBER);
+        (kept as u32, behind as u32)
     }
 
     /// Copies and checks what was found; `None`: it cannot be believed.
@@ -199,10 +241,10 @@ impl Copied {
     /// Copies descs `[from, to)`. Returns where the worklist starts in the segment.
     fn copy_worklist(&mut self, start: NonNull<u8>, found: &Found) -> Option<usize> {
         let worklist_bytes = found.to as usize * DESC_BYTES;
-        let at = self.segment_bytes.checked_sub(worklist_bytes)?;
+        let at = self.top.checked_sub(worklist_bytes)?;
         let descs = (0..(found.to - found.from) as usize).map(|index| {
-            // SAFETY: `at + DESC_BYTES * (index + 1)` is at most `segment_bytes`, and both are
-            // multiples of 16.
+            // SAFETY: `at + DESC_BYTES * (index + 1)` is at most `top`, and both are multiples of
+            // 16.
             let desc = unsafe { start.add(at + index * DESC_BYTES) };
             // SAFETY: two words inside the segment, as just said; U1.
             Desc::from_words(unsafe { [load(desc, 0), load(desc, 1)] })

@@ -1,28 +1,31 @@
 //! The writer: appends packets to the open segment, publishes them, takes the next segment.
 //!
 //! ```text
-//! base           low ->              <- high            base + S
-//! | packet | packet |      free      | desc 2 | desc 1 | desc 0 |
+//! base           low ->              <- high            top        base + S
+//! | packet | packet |      free      | desc 2 | desc 1 | desc 0 | column |
 //! ```
+//! Most logs have no [column](crate::bucket_of), and their `top` is `S`.
 //!
 //! Invariants:
 //! - W1: while `open` is some, the segment is in no reader's pins (it came from `Reuse::take`)
 //!   or only in pins taken since, whose readers stay below the published count.
 //! - W2: bytes of the open segment at and above `low`, and below `high`, are the writer's alone;
-//!   `low <= high`, both within `[0, S]`, both multiples of 16.
+//!   `low <= high <= top`, all within `[0, S]`, all multiples of 16. So are the bytes of the
+//!   column that belong to unpublished packets.
 //! - W3: what is published is never written again until the segment is taken anew.
 //!
 //! The writer never makes a reference to packet memory: it copies through raw pointers, because
 //! readers hold shared slices of the same segment below the published count.
 
+use std::mem;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_sys::{clock, prefetch};
 
-use crate::control::{BUCKETS, Ending};
-use crate::copy::copy_packet;
+use crate::control::Ending;
+use crate::copy::{self, copy_packet, stream_packet};
 use crate::desc::{Desc, FACTS_BYTES, Facts, Flags, MAX_PACKET_BYTES, align_up};
 use crate::log::Shared;
 use crate::protocol;
@@ -107,6 +110,7 @@ pub struct WriterStatistics {
     pub demoted: u64,
 }
 
+#[derive(Clone, Copy)]
 struct Open {
     segment: u32,
     mark: Watermark,
@@ -116,23 +120,24 @@ struct Open {
 #[repr(align(128))]
 pub struct Writer {
     /// First byte of the open segment; dangling while none is open.
-    base: NonNull<u8>,
-    /// Both are `segment_bytes` while no segment is open, so that nothing fits.
+    pub(crate) base: NonNull<u8>,
+    /// Both are `top` while no segment is open, so that nothing fits.
     low: usize,
-    high: usize,
+    pub(crate) high: usize,
     /// `high` when it was published last.
     published_high: usize,
     base_time_ns: u64,
     /// Number of the open segment's first packet.
     first_packet: u64,
     bytes: u64,
-    segment_bytes: usize,
-    /// Packets of each bucket so far, in a log that counts them.
-    pub(crate) buckets: Option<Box<[u64; BUCKETS]>>,
+    pub(crate) segment_bytes: usize,
+    pub(crate) top: usize,
     open: Option<Open>,
     reuse: Reuse,
     waker: Waker,
     blocked_since_ns: Option<u64>,
+    /// Whether something was streamed since the last publish.
+    has_streamed: bool,
     ending: Ending,
     statistics: WriterStatistics,
     pub(crate) shared: Arc<Shared>,
@@ -147,18 +152,19 @@ impl Writer {
         let geometry = *shared.memory.control.geometry();
         Self {
             base: NonNull::dangling(),
-            low: geometry.segment_bytes,
-            high: geometry.segment_bytes,
-            published_high: geometry.segment_bytes,
+            low: geometry.top(),
+            high: geometry.top(),
+            published_high: geometry.top(),
             base_time_ns: 0,
             first_packet: 0,
             bytes: 0,
             segment_bytes: geometry.segment_bytes,
-            buckets: geometry.has_buckets.then(|| Box::new([0; BUCKETS])),
+            top: geometry.top(),
             open: None,
             reuse: Reuse::new(geometry.segment_count).keeping(shared.config.keep_ns),
             waker: Waker::new(),
             blocked_since_ns: None,
+            has_streamed: false,
             ending: Ending::Final,
             statistics: WriterStatistics::default(),
             shared,
@@ -167,7 +173,7 @@ impl Writer {
 
     /// The longest packet that a segment of this log can hold, in bytes.
     pub fn max_packet_bytes(&self) -> usize {
-        (self.segment_bytes - DESC_BYTES - FACTS_BYTES).min(MAX_PACKET_BYTES)
+        (self.top - DESC_BYTES - FACTS_BYTES).min(MAX_PACKET_BYTES)
     }
 
     /// What it has done so far.
@@ -196,6 +202,26 @@ impl Writer {
         unsafe { copy_packet(packet, self.base.add(self.low).as_ptr()) };
         self.commit(length, meta);
         Appended::Whole
+    }
+
+    /// As [`append`](Self::append), past the cache: for a log [far away](crate::LogConfig::is_far).
+    ///
+    /// Cost: more than [`append`](Self::append) where the log is near.
+    pub fn append_far(&mut self, packet: &[u8], meta: &Meta) -> Appended {
+        let length = packet.len();
+        if !self.has_room(length) {
+            return self.append_slowly(packet, meta);
+        }
+        // SAFETY: as in `append`; packets start at multiples of 16, and room is kept in such steps.
+        unsafe { stream_packet(packet, self.base.add(self.low).as_ptr()) };
+        self.has_streamed = true;
+        self.commit_slowly(length, *meta);
+        Appended::Whole
+    }
+
+    /// Whether its log is on another node than its core, as the log's maker said.
+    pub fn is_far(&self) -> bool {
+        self.shared.config.is_far
     }
 
     /// Room for a packet of `length` bytes to be filled in place, or `None` when the log is full.
@@ -231,15 +257,30 @@ impl Writer {
 
     /// Packets of the open segment.
     fn count(&self) -> u32 {
-        ((self.segment_bytes - self.high) / DESC_BYTES) as u32
+        ((self.top - self.high) / DESC_BYTES) as u32
     }
 
     fn publish_count(&mut self) {
-        if let Some(open) = &self.open {
-            let mark = open.mark.with_count(self.count());
-            protocol::publish(&self.shared.memory.control, open.segment, mark);
-            self.published_high = self.high;
+        let Some(Open { segment, mark }) = self.open else { return };
+        self.show(segment, mark.with_count(self.count()));
+    }
+
+    /// Publishes what there is of the open segment.
+    #[inline]
+    fn show(&mut self, segment: u32, mark: Watermark) {
+        let has_column = self.top < self.segment_bytes;
+        let news = (self.top - self.published_high) / DESC_BYTES..self.count() as usize;
+        if has_column {
+            self.write_column(news.clone());
         }
+        if mem::take(&mut self.has_streamed) {
+            copy::settle();
+        }
+        protocol::publish(&self.shared.memory.control, segment, mark);
+        if has_column {
+            self.count_buckets(news);
+        }
+        self.published_high = self.high;
     }
 
     #[inline]
@@ -258,9 +299,11 @@ impl Writer {
         }
         let end = self.low + align_up(length);
         self.push_desc(length, meta, meta.flags.without(Flags::FACTS), delta as u32, end);
+        self.prefetch(length);
     }
 
-    /// As `commit`, for a segment's first packet and for those with facts. Takes `meta` by value
+    /// As `commit`, for a segment's first packet, for those with facts, and where lines that are
+    /// asked for ahead would be in the way. Takes `meta` by value
     /// and stays out of line, so that on the fast way it never has to be in memory.
     #[cold]
     #[inline(never)]
@@ -293,7 +336,6 @@ impl Writer {
         }
         self.low = end;
         self.bytes += length as u64;
-        self.prefetch(length);
     }
 
     /// Asks for as many lines ahead as a packet of `length` bytes has just used up.
@@ -382,7 +424,7 @@ impl Writer {
         // SAFETY: the segment is in `[0, segment_count)`, so its start is inside the region.
         self.base = unsafe { memory.packets.add(segment as usize * self.segment_bytes) };
         self.open = Some(Open { segment, mark: Watermark::open(sequence) });
-        (self.low, self.high) = (0, self.segment_bytes);
+        (self.low, self.high) = (0, self.top);
         self.statistics.segments += 1;
         self.blocked_since_ns = None;
     }
@@ -390,10 +432,10 @@ impl Writer {
     fn seal(&mut self) {
         let Some(open) = self.open.take() else { return };
         let mark = open.mark.with_count(self.count()).sealed();
-        protocol::publish(&self.shared.memory.control, open.segment, mark);
+        self.show(open.segment, mark);
         self.waker.wake(&self.shared);
         self.first_packet += u64::from(self.count());
-        (self.low, self.high) = (self.segment_bytes, self.segment_bytes);
+        (self.low, self.high) = (self.top, self.top);
         self.published_high = self.high;
     }
 

@@ -75,7 +75,7 @@ fn inherited_reader() -> Reader {
     let [packets, control, page] = [0, 1, 2].map(|at| unsafe { OwnedFd::from_raw_fd(numbers[at]) });
     let (seat, window) = (numbers[3] as usize, numbers[4] as usize);
     let start = Start::Segment;
-    attach(ReceivedFiles { packets, control, page, seat, window, start }).unwrap()
+    attach(ReceivedFiles { packets, control, page, seat, window, start, part: None }).unwrap()
 }
 
 /// Checks every packet until the log ends.
@@ -193,6 +193,7 @@ fn received(files: LogFiles<'_>) -> ReceivedFiles {
         seat: files.seat,
         window: files.window,
         start: files.start,
+        part: files.part,
     }
 }
 

@@ -89,7 +89,7 @@ impl Offer {
                 }
                 _ => return Err(call.broken("its answer is not one to an attach")),
             };
-            let Welcome { index, count, seat, window, .. } = welcome;
+            let Welcome { index, count, seat, window, part, .. } = welcome;
             if index as usize != logs.len() || index >= count || count as usize > LOGS_MAX {
                 return Err(call.broken("its logs are not in order"));
             }
@@ -104,7 +104,7 @@ impl Offer {
             };
             epoch = welcome.epoch;
             let (seat, window, start) = (seat as usize, window as usize, config.start);
-            logs.push(ReceivedFiles { packets, control, page, seat, window, start });
+            logs.push(ReceivedFiles { packets, control, page, seat, window, start, part });
             if index + 1 == count {
                 return Ok(Self { logs, link: call.hang_on(epoch) });
             }

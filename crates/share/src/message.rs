@@ -11,13 +11,13 @@
 //!
 //! A decoder takes a message of exactly the length of its kind or none at all (S2).
 
-use burstline_log::{Policy, Start};
+use burstline_log::{Buckets, Policy, Start};
 
 use crate::refusal::Refusal;
 use crate::status::{LogStatus, ReaderStatus};
 
 /// The version of what is said here; raised with every change of it.
-pub const PROTOCOL_VERSION: u16 = 1;
+pub const PROTOCOL_VERSION: u16 = 2;
 /// No message is longer, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 2048;
 
@@ -40,6 +40,8 @@ const COMMAND_BYTES: usize = 16;
 const _: () = assert!(HEADER_BYTES + 8 + READERS_A_MESSAGE * READER_BYTES <= MESSAGE_BYTES_MAX);
 /// In [`AttachRequest::log`]: all of them.
 const ALL_LOGS: u32 = u32::MAX;
+/// In [`Welcome::part`]: all of it.
+const NO_PART: u32 = 0;
 
 /// What a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +82,8 @@ pub(crate) struct Welcome {
     pub(crate) count: u32,
     pub(crate) seat: u32,
     pub(crate) window: u32,
+    /// The part of it that is lent; all if `None`.
+    pub(crate) part: Option<Buckets>,
 }
 
 impl Request {
@@ -121,10 +125,11 @@ impl Reply {
         match self {
             Self::Welcome(welcome) => {
                 let mut bytes = header(WELCOME);
-                let Welcome { epoch, pid, index, count, seat, window } = *welcome;
+                let Welcome { epoch, pid, index, count, seat, window, part } = *welcome;
+                let part = part.map_or(NO_PART, Buckets::code);
                 bytes.extend(epoch.to_le_bytes());
                 bytes.extend(
-                    [pid, index, count, seat, window, 0].map(u32::to_le_bytes).as_flattened(),
+                    [pid, index, count, seat, window, part].map(u32::to_le_bytes).as_flattened(),
                 );
                 bytes
             }
@@ -278,8 +283,11 @@ impl Fields<'_> {
         let epoch = self.u64()?;
         let [pid, index, count, seat, window] =
             [self.u32()?, self.u32()?, self.u32()?, self.u32()?, self.u32()?];
-        self.u32()?;
-        Some(Welcome { epoch, pid, index, count, seat, window })
+        let part = match self.u32()? {
+            NO_PART => None,
+            code => Some(Buckets::from_code(code)?),
+        };
+        Some(Welcome { epoch, pid, index, count, seat, window, part })
     }
 
     fn refusal(&mut self) -> Option<Refusal> {

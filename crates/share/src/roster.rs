@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use burstline_log::{Log, Policy, ReaderConfig, RemoteSeat};
+use burstline_log::{Log, LogFiles, Policy, ReaderConfig, RemoteSeat};
 use burstline_sys::clock;
 use burstline_sys::seqpacket::Credentials;
 
@@ -69,8 +69,9 @@ impl Roster {
         // Listed before it hears of its seats: what it says of them is true by then.
         let mut guests = self.lock();
         let is_welcome = (0..).zip(&seats).all(|(index, (_, seat))| {
-            let number = seat.files().seat as u32;
-            welcome(Welcome { epoch, pid, index, count, seat: number, window }, seat)
+            let LogFiles { seat: number, part, .. } = seat.files();
+            let number = number as u32;
+            welcome(Welcome { epoch, pid, index, count, seat: number, window, part }, seat)
         });
         if is_welcome {
             guests.push(Guest { connection, peer, command, request, since_ns, seats });

@@ -16,19 +16,22 @@ Examples:
   burstline balance eth0 --workers 4 --publish tap &
   burstline count log:tap@0       workers that are programs of their own, which come and go:
   burstline capture log:tap@3 -w - | tshark -i -
+  burstline balance eth0 --workers 4 --mode share --publish tap
+                                  the same, and all four read one log: packets are copied once,
+                                  however many groups and workers there are
   burstline balance eth0 --workers 2,1 -o x{k}.pcapng       two groups: workers 0 and 1 share
                                   all packets, and worker 2 has all of them, too
   burstline balance eth0 --workers 8 --hash inner           by what is within tunnels
   burstline balance 'gen:?packets=1M&flows=1000' --workers 4 --json
   burstline balance eth0 --workers 4 --cutoff 64k --shed 'udp port 4789'";
 
-/// Spread packets over workers by flow, each worker with a log of its own
+/// Spread packets over workers by flow, each worker with a log of its own or a part of one
 ///
 /// Each packet goes to one worker, all packets of a flow to the same, in order: both directions and
 /// all fragments (by hashes that are symmetric, as help for --hash says). A worker is a thread that
 /// counts; with -o one that sends or records into a sink of its own; with --publish NAME and no -o
-/// another program, which reads log:NAME@K. Worker K has log K; where R threads receive, it has
-/// one of each: K, K + workers, ...
+/// another program, which reads log:NAME@K. Worker K has log K, or with --mode share its part of
+/// the one log; where R threads receive, it has one of each: K, K + workers, ...
 ///
 /// A worker that is too slow is lapped: it loses packets of its own, counted as `reader_overrun`,
 /// and nobody else does. Where every source can wait, and with --lossless, a full log holds the
@@ -84,7 +87,7 @@ pub(crate) struct BalanceArgs {
 pub(crate) enum ModeArg {
     /// A log of their own each
     Copy,
-    /// One log, of which each takes its own packets; for threads, not with --publish
+    /// One log for all, of which each takes its own packets; by flows, not in turn
     Share,
 }
 

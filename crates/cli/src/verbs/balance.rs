@@ -70,6 +70,8 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
             publish: args.log.publish.clone(),
         },
         mode,
+        // They are those of a log for each worker.
+        log_homes: if mode == Mode::Copy { placed.log_homes } else { Vec::new() },
         distribution: args.hash,
         groups: groups.clone(),
         has_workers,
@@ -88,11 +90,6 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
 fn mode(args: &BalanceArgs) -> Result<Mode, Failure> {
     if args.mode == ModeArg::Copy {
         return Ok(Mode::Copy);
-    }
-    if args.log.publish.is_some() {
-        let what = "--mode share is for workers that are threads of this program: \
-            --publish gives other programs a log for each worker, which is --mode copy";
-        return Err(Failure::usage(what));
     }
     if args.hash == Distribution::RoundRobin {
         return Err(Failure::usage(

@@ -4,13 +4,11 @@
 //!  hash -> times a constant, the top 8 bits -> bucket 167 of 256 -> worker 167 * 3 / 256 = 1 of 3
 //! ```
 //!
-//! The multiplication is for hashes whose top bits say little: a NIC's (Toeplitz) is linear, and
-//! with few addresses some of its bits never change.
+//! Buckets are the log's own, which readers of a part of it go by.
 
-use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use burstline_log::{BUCKETS, Ending, Packet, SCRATCH_PACKETS, Scratch};
+use burstline_log::{BUCKETS, Buckets, Ending, Packet, SCRATCH_PACKETS, Scratch, bucket_of};
 use burstline_port::{Port, PortError, Received};
 
 use super::elephants::Herd;
@@ -21,29 +19,11 @@ use crate::capture::{Job, LogCounts};
 use crate::pipeline::Lanes;
 use crate::tally::{Span, Tally, tally};
 
-/// 2^32 divided by the golden ratio, made odd. Source: Knuth, The Art of Computer Programming,
-/// volume 3, 6.4, "multiplicative hashing".
-const MIX: u32 = 0x9e37_79b1;
-
-/// Buckets are the top eight bits.
-const BUCKET_SHIFT: u32 = 24;
-
 /// The worker of a flow hash, in `[0, workers)`; of workers there are from 1 to 256. Each has an
 /// equal part of the 256 buckets, to one. Cost: two multiplications.
 #[inline]
 pub fn worker_of(hash: u32, workers: usize) -> usize {
     (usize::from(bucket_of(hash)) * workers) >> 8
-}
-
-/// The bucket of a hash.
-#[inline]
-pub(super) fn bucket_of(hash: u32) -> u8 {
-    (hash.wrapping_mul(MIX) >> BUCKET_SHIFT) as u8
-}
-
-/// The buckets of a worker: a half-open range.
-pub(super) fn buckets_of(worker: usize, workers: usize) -> Range<usize> {
-    (worker * BUCKETS).div_ceil(workers)..((worker + 1) * BUCKETS).div_ceil(workers)
 }
 
 /// What became of one source's packets.
@@ -64,8 +44,8 @@ pub(super) struct Spread {
     pub(super) sources: Vec<FromSource>,
     /// What was written into each log: a worker's, or the one of all.
     pub(super) written: Vec<LogCounts>,
-    /// Packets of each worker that are in a log.
-    pub(super) given: Vec<u64>,
+    /// Packets of each worker that are in a log, and their bytes.
+    pub(super) given: Vec<(u64, u64)>,
     /// Packets of each worker that a log had no room for.
     pub(super) refused: Vec<u64>,
     pub(super) span: Span,
@@ -82,6 +62,8 @@ pub(super) struct Spreader<'a> {
     rules: Option<Rules>,
     scratch: Scratch,
     done: Spread,
+    /// Bytes in the log that all workers read, by bucket.
+    bucket_bytes: Box<[u64; BUCKETS]>,
     /// The job, and those of its workers.
     jobs: (&'a Job<'a>, &'a [Job<'a>]),
     home: &'a Mutex<Spread>,
@@ -113,6 +95,7 @@ impl<'a> Spreader<'a> {
                 herd: Herd::new(options.job.table.clone(), options.distribution),
                 ..Spread::default()
             },
+            bucket_bytes: Box::new([0; BUCKETS]),
             jobs,
             home,
         }
@@ -132,8 +115,12 @@ impl Intake for Spreader<'_> {
         from.taken.add(&tally(&lent.burst, &mut self.done.span));
         self.done.herd.see(&lent.burst);
         let mut failure = None;
-        let mut to =
-            To { lanes: &mut self.lanes, groups: self.groups, refused: &mut self.done.refused };
+        let mut to = To {
+            lanes: &mut self.lanes,
+            groups: self.groups,
+            refused: &mut self.done.refused,
+            bucket_bytes: &mut self.bucket_bytes,
+        };
         match (&mut self.rules, &mut self.turns, self.mode) {
             (None, None, Mode::Copy) => {
                 lent.burst.packets().for_each(|packet| to.copy(None, from, &packet));
@@ -184,20 +171,27 @@ impl Intake for Spreader<'_> {
     }
 
     fn end(mut self, ending: Ending) {
+        self.lanes.publish(); // a log counts the packets of a bucket that are published
         self.done.written = self.lanes.written().collect();
-        self.done.given = given(&self.lanes, self.groups, self.mode);
+        self.done.given = self.given();
         self.lanes.into_writers().into_iter().for_each(|writer| writer.finish(ending));
         *self.home.lock().unwrap_or_else(PoisonError::into_inner) = self.done;
     }
 }
 
-/// Packets of each worker that are in the logs.
-fn given(lanes: &Lanes<'_>, groups: &[usize], mode: Mode) -> Vec<u64> {
-    let Some(counts) = lanes.bucket_counts(0).filter(|_| mode == Mode::Share) else {
-        return lanes.written().map(|log| log.packets).collect();
-    };
-    let of = |worker, workers| counts[buckets_of(worker, workers)].iter().sum();
-    groups.iter().flat_map(|&group| (0..group).map(move |worker| of(worker, group))).collect()
+impl Spreader<'_> {
+    /// Packets of each worker that are in the logs, and their bytes.
+    fn given(&self) -> Vec<(u64, u64)> {
+        let Some(counts) = self.lanes.bucket_counts(0).filter(|_| self.mode == Mode::Share) else {
+            return self.lanes.written().map(|log| (log.packets, log.bytes)).collect();
+        };
+        let of = |worker, workers| {
+            let own = Buckets::of_worker(worker, workers).range();
+            (counts[own.clone()].iter().sum(), self.bucket_bytes[own].iter().sum())
+        };
+        let groups = self.groups.iter();
+        groups.flat_map(|&group| (0..group).map(move |worker| of(worker, group))).collect()
+    }
 }
 
 /// Where packets go.
@@ -206,6 +200,7 @@ struct To<'s, 'a> {
     groups: &'s [usize],
     /// By worker.
     refused: &'s mut [u64],
+    bucket_bytes: &'s mut [u64; BUCKETS],
 }
 
 impl To<'_, '_> {
@@ -239,7 +234,8 @@ impl To<'_, '_> {
     #[inline]
     fn share(&mut self, from: &mut FromSource, packet: &Packet<'_>) {
         let hash = packet.desc().hash();
-        if self.lanes.give_counted(0, packet, bucket_of(hash)) {
+        if self.lanes.give(0, packet) {
+            self.bucket_bytes[usize::from(bucket_of(hash))] += packet.length() as u64;
             return;
         }
         let mut first = 0;
@@ -269,14 +265,6 @@ mod tests {
                 let (least, most) = (*parts.iter().min().unwrap(), *parts.iter().max().unwrap());
                 assert!(most < least * 2, "{workers} workers, bits from {shift}: {parts:?}");
             }
-        }
-        for (worker, workers) in [(0, 1), (2, 3), (5, 7), (63, 64)] {
-            let hashes = (0..4096_u32).map(|number| number << 20 | number);
-            let mut both = hashes.map(|hash| (hash, bucket_of(hash)));
-            let own = buckets_of(worker, workers);
-            assert!(both.all(|(hash, bucket)| {
-                own.contains(&bucket.into()) == (worker_of(hash, workers) == worker)
-            }));
         }
         assert!((0..300_000).all(|hash: u32| worker_of(hash.wrapping_mul(14_321), 256) < 256));
     }

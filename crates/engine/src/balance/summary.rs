@@ -123,8 +123,8 @@ fn worker(number: usize, sink: Option<String>, done: &Done) -> WorkerReport {
     };
     let (mut written, mut refused) = (Tally::default(), 0);
     for spread in &done.spread {
-        let bytes = spread.written.get(number).map_or(0, |log| log.bytes);
-        written.add(&Tally { packets: spread.given[number], bytes, wire_bytes: bytes });
+        let (packets, bytes) = spread.given[number];
+        written.add(&Tally { packets, bytes, wire_bytes: bytes });
         refused += spread.refused[number];
     }
     add(Loss::LogFull, refused);

@@ -20,7 +20,6 @@ use burstline_port::{Loss, Losses, Port, PortError, PortTable};
 use burstline_sys::clock;
 
 use super::Job;
-use super::portion::Portion;
 use super::tail::Tail;
 use crate::clock::{JobClock, SECOND_NS};
 use crate::stage::{StageCost, StageMeter};
@@ -73,8 +72,6 @@ pub(crate) struct Recorder<'a> {
     /// Whether whoever fills several logs unparks it.
     is_rung: bool,
     readers: Vec<Reader>,
-    /// What of each log is this recorder's; none where all is.
-    portions: Vec<Portion>,
     sink: &'a mut dyn Port,
     job: &'a Job<'a>,
     recorded: Recorded,
@@ -108,7 +105,6 @@ impl<'a> Recorder<'a> {
             number: 0,
             is_rung: true,
             readers,
-            portions: Vec::new(),
             sink,
             job,
             recorded: Recorded::new(),
@@ -126,11 +122,6 @@ impl<'a> Recorder<'a> {
     /// [`Progress`](crate::Progress).
     pub(crate) fn numbered(self, number: usize) -> Self {
         Self { number, is_rung: false, ..self }
-    }
-
-    /// As one that records a part of each log, in the order of the readers.
-    pub(crate) fn of_portions(self, portions: Vec<Portion>) -> Self {
-        Self { portions, ..self }
     }
 
     /// Records until every log is closed and drained.
@@ -171,12 +162,8 @@ impl<'a> Recorder<'a> {
     /// Records a burst of each log that has one. False if none has.
     fn take_turns(&mut self) -> bool {
         let mut has_found = false;
-        for (number, reader) in self.readers.iter_mut().enumerate() {
-            let burst = match self.portions.get_mut(number) {
-                None => reader.next_burst(),
-                Some(portion) => portion.next_burst(reader),
-            };
-            if let Some(burst) = burst {
+        for reader in &mut self.readers {
+            if let Some(burst) = reader.next_burst() {
                 self.recorded.record(&burst, self.sink, &self.job.clock);
                 has_found = true;
             }
@@ -189,10 +176,7 @@ impl<'a> Recorder<'a> {
 
     /// Packets that each log took back before they were read.
     fn missed(&self) -> Vec<u64> {
-        match self.portions.is_empty() {
-            true => self.readers.iter().map(|reader| reader.statistics().missed).collect(),
-            false => self.portions.iter().map(Portion::missed).collect(),
-        }
+        self.readers.iter().map(|reader| reader.statistics().missed).collect()
     }
 
     /// Waits until there may be news, or it is time to look at other things.

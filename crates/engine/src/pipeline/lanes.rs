@@ -40,14 +40,10 @@ impl<'a> Lanes<'a> {
     #[inline]
     pub(crate) fn give(&mut self, number: usize, packet: &Packet<'_>) -> bool {
         let (bytes, meta) = (packet.bytes(), packet.meta());
-        self.put(number, |writer| writer.append(bytes, &meta))
-    }
-
-    /// As [`give`](Self::give), and counts the packet for `bucket`.
-    #[inline]
-    pub(crate) fn give_counted(&mut self, number: usize, packet: &Packet<'_>, bucket: u8) -> bool {
-        let (bytes, meta) = (packet.bytes(), packet.meta());
-        self.put(number, |writer| writer.append_counted(bytes, &meta, bucket))
+        self.put(number, |writer| match writer.is_far() {
+            true => writer.append_far(bytes, &meta),
+            false => writer.append(bytes, &meta),
+        })
     }
 
     #[inline]
@@ -93,8 +89,8 @@ impl<'a> Lanes<'a> {
         self.writers.iter().map(Writer::statistics)
     }
 
-    /// Packets of each bucket in log `number`, where they are counted.
-    pub(crate) fn bucket_counts(&self, number: usize) -> Option<&[u64; BUCKETS]> {
+    /// Packets of each bucket that log `number` has published, where it counts them.
+    pub(crate) fn bucket_counts(&self, number: usize) -> Option<[u64; BUCKETS]> {
         self.writers[number].bucket_counts()
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use burstline_lab::figures::{self, Context};
+use burstline_lab::instructions::OPTION;
 use burstline_lab::options::{Options, USAGE};
 use burstline_lab::report::Outcome;
 use burstline_lab::sharing::{READER_OPTION, reader};
@@ -24,6 +25,16 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("bench as a reader: {error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    if let [OPTION, piece, rounds] = arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        let done = figures::do_rounds(piece, rounds.parse().unwrap_or(0));
+        return match done {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("bench {OPTION}: {error}");
                 ExitCode::FAILURE
             }
         };

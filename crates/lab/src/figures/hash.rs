@@ -6,14 +6,16 @@
 use std::time::Instant;
 
 use burstline_engine::worker_of;
-use burstline_log::{Appended, Log, LogConfig, Meta, Writer};
+use burstline_log::{Appended, CreateError, Log, LogConfig, Meta, Writer};
 use burstline_sys::affinity;
+use burstline_sys::memory::PageChoice;
 use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::LinkType;
 
 use super::Context;
 use crate::conditions::Conditions;
 use crate::contest::alternate;
+use crate::instructions;
 use crate::ours::SEGMENT_BYTES;
 use crate::pages;
 use crate::report::{Better, Figure, Outcome};
@@ -48,21 +50,14 @@ pub(super) fn spread(context: &Context, name: &str) -> Result<Outcome, String> {
 fn compare(context: &Context, name: &str, kind: HashKind, logs: usize) -> Result<Outcome, String> {
     let packets: u64 = if context.smoke { 8192 } else { 8 << 20 };
     let made = pages::with_best(LOG_BYTES * logs, |pages| {
-        let log = |_| {
-            let (name, segment_bytes) = ("hash".to_owned(), SEGMENT_BYTES);
-            let bytes = LOG_BYTES;
-            Log::create(LogConfig { name, bytes, segment_bytes, pages, ..LogConfig::default() })
-        };
-        (0..logs).map(log).collect::<Result<Vec<_>, _>>()
+        (0..logs).map(|_| create(pages)).collect::<Result<Vec<_>, _>>()
     })
     .map_err(|error| error.to_string())?;
     let page = made.first().map(|(log, _)| log.placement().page).ok_or("no logs")?;
     let mut writers: Vec<Writer> = made.into_iter().map(|(_, writer)| writer).collect();
     let frames: Vec<Packet> = (0..FLOWS).map(frame).collect();
     let mut hasher = FlowHasher::new(kind);
-    let a_round: u64 =
-        frames.iter().map(|frame| u64::from(hasher.hash(LinkType::ETHERNET, frame))).sum();
-    let expected = a_round * (packets / u64::from(FLOWS));
+    let expected = a_round(&mut hasher, &frames) * (packets / u64::from(FLOWS));
     // Both sides write on one core. If it cannot be had, they run where the kernel puts them.
     let _ = affinity::pin_to(context.cores.producer);
     let conditions = Conditions::watch(context.cores);
@@ -71,10 +66,10 @@ fn compare(context: &Context, name: &str, kind: HashKind, logs: usize) -> Result
         context.runs,
         &context.stop,
         || {
-            let mut hash = |frame: &Packet| hasher.hash(LinkType::ETHERNET, frame);
-            ns_a_packet(&mut writers.borrow_mut(), &frames, (packets, expected), &mut hash)
+            let mut choose = |frame: &Packet| choose(&mut hasher, frame, logs);
+            ns_a_packet(&mut writers.borrow_mut(), &frames, (packets, expected), &mut choose)
         },
-        || ns_a_packet(&mut writers.borrow_mut()[..1], &frames, (packets, 0), &mut |_| 0),
+        || ns_a_packet(&mut writers.borrow_mut()[..1], &frames, (packets, 0), &mut |_| (0, 0)),
     )?;
     if context.smoke {
         return Ok(Outcome::Smoke);
@@ -92,16 +87,69 @@ fn compare(context: &Context, name: &str, kind: HashKind, logs: usize) -> Result
             SEGMENT_BYTES >> 10,
         ),
         "peer: into one log, without a hash".to_owned(),
-        "instructions: cargo test --release -p burstline-wire --test flow_cost -- --ignored \
-         --nocapture"
-            .to_owned(),
     ];
+    details.push(match name {
+        "balance-hash-64" => instructions(),
+        _ => "instructions: cargo test --release -p burstline-wire --test flow_cost -- --ignored \
+              --nocapture"
+            .to_owned(),
+    });
     details.extend(conditions.report());
     let (name, better, unit) = (name.to_owned(), Better::Lower, "ns");
     Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
 }
 
-/// Appends all packets, each with the hash that `hash` gives it, and times that.
+/// A packet's hash, and its log.
+#[inline]
+fn choose(hasher: &mut FlowHasher, frame: &Packet, logs: usize) -> (u32, usize) {
+    let hash = hasher.hash(LinkType::ETHERNET, frame);
+    (hash, worker_of(hash, logs))
+}
+
+/// What callgrind counts of both sides of `balance-hash-64`.
+fn instructions() -> String {
+    let of_a_packet = |piece| Some(instructions::of_a_round(piece)? / f64::from(FLOWS));
+    match (of_a_packet("spread"), of_a_packet("append")) {
+        (Some(ours), Some(bare)) => format!(
+            "instructions a packet: ours {ours:.0}, a bare append {bare:.0}; hash and distribution \
+             are {:.0}",
+            ours - bare
+        ),
+        _ => "instructions are not counted: valgrind is not installed".to_owned(),
+    }
+}
+
+/// One side of `balance-hash-64` alone, [`FLOWS`] packets a round.
+pub(super) fn do_rounds(is_ours: bool, rounds: u64) -> Result<(), String> {
+    let logs = if is_ours { WORKERS } else { 1 };
+    let create = |_| create(PageChoice::Size4K).map(|(_, writer)| writer);
+    let mut writers: Vec<Writer> =
+        (0..logs).map(create).collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+    let frames: Vec<Packet> = (0..FLOWS).map(frame).collect();
+    let mut hasher = FlowHasher::new(HashKind::FiveTuple);
+    let packets = rounds * u64::from(FLOWS);
+    match is_ours {
+        true => {
+            let expected = a_round(&mut hasher, &frames) * rounds;
+            let mut choose = |frame: &Packet| choose(&mut hasher, frame, logs);
+            ns_a_packet(&mut writers, &frames, (packets, expected), &mut choose)
+        }
+        false => ns_a_packet(&mut writers, &frames, (packets, 0), &mut |_| (0, 0)),
+    }
+    .map(|_| ())
+}
+
+fn create(pages: PageChoice) -> Result<(Log, Writer), CreateError> {
+    let (name, segment_bytes) = ("hash".to_owned(), SEGMENT_BYTES);
+    Log::create(LogConfig { name, bytes: LOG_BYTES, segment_bytes, pages, ..LogConfig::default() })
+}
+
+/// What the hashes of all frames add up to.
+fn a_round(hasher: &mut FlowHasher, frames: &[Packet]) -> u64 {
+    frames.iter().map(|frame| u64::from(hasher.hash(LinkType::ETHERNET, frame))).sum()
+}
+
+/// Appends all packets, each with the hash and into the log that `choose` says, and times that.
 ///
 /// # Errors
 /// The hashes do not add up to `expected`, or the log did not take every packet.
@@ -109,7 +157,7 @@ fn ns_a_packet(
     writers: &mut [Writer],
     frames: &[Packet],
     (packets, expected): (u64, u64),
-    hash: &mut impl FnMut(&Packet) -> u32,
+    choose: &mut impl FnMut(&Packet) -> (u32, usize),
 ) -> Result<f64, String> {
     let stored = |writers: &[Writer]| -> u64 {
         writers.iter().map(|writer| writer.statistics().packets).sum()
@@ -120,9 +168,9 @@ fn ns_a_packet(
         for burst in frames.chunks(BURST) {
             for frame in burst {
                 let mut meta = Meta::new(traffic::time_of(counter), PACKET_BYTES as u32, 0);
-                meta.hash = hash(frame);
-                sum += u64::from(meta.hash);
-                let worker = worker_of(meta.hash, writers.len());
+                let (hash, worker) = choose(frame);
+                meta.hash = hash;
+                sum += u64::from(hash);
                 counter += u32::from(writers[worker].append(frame, &meta) == Appended::Whole);
             }
             writers.iter_mut().for_each(Writer::publish);

@@ -22,6 +22,8 @@ mod xdp_receive;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use burstline_engine::Mode;
+
 use crate::report::Outcome;
 use crate::threads::Cores;
 
@@ -69,8 +71,9 @@ pub fn all() -> Vec<Entry> {
         Entry { name: "hash-64-ip", measure: hash::measure },
         Entry { name: "hash-64-rss", measure: hash::measure },
         Entry { name: "balance-hash-64", measure: hash::spread },
-        Entry { name: "balance-copy-64", measure: balance::measure::<4> },
-        Entry { name: "balance-share-64", measure: balance::measure::<1> },
+        Entry { name: "balance-copy-64", measure: balance::measure },
+        Entry { name: "balance-share-64", measure: balance::measure },
+        Entry { name: "balance-crossover", measure: balance::crossover },
         Entry { name: "stalled-worker", measure: balance::stalled },
         Entry { name: "cross-process-60", measure: sharing::cross_process },
         Entry { name: "share-readers-1", measure: sharing::readers::<1> },
@@ -114,6 +117,21 @@ pub fn all() -> Vec<Entry> {
             measure: |context, name| startup::measure(context, name, "busy"),
         },
     ]
+}
+
+/// Does a piece of a figure's work so many times over and nothing else, for
+/// [`instructions`](crate::instructions).
+///
+/// # Errors
+/// There is no such piece, or it went wrong.
+pub fn do_rounds(piece: &str, rounds: u64) -> Result<(), String> {
+    match piece {
+        "append" => hash::do_rounds(false, rounds),
+        "spread" => hash::do_rounds(true, rounds),
+        "balance-copy-64" => balance::do_rounds(Mode::Copy, rounds),
+        "balance-share-64" => balance::do_rounds(Mode::Share, rounds),
+        _ => Err(format!("no piece of work is called `{piece}`")),
+    }
 }
 
 #[cfg(test)]

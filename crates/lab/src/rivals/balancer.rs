@@ -19,9 +19,6 @@ use super::{Address, BURST, Pull, Push, Run};
 use crate::threads::{Cores, run_together};
 use crate::traffic::Traffic;
 
-/// Workers of every figure.
-pub const WORKERS: usize = 4;
-
 /// A packet's hash, and the worker that it goes to, by its number.
 pub type Flows = dyn Fn(u32) -> (u32, usize) + Sync;
 
@@ -31,8 +28,8 @@ struct Pending {
     count: usize,
 }
 
-/// Spreads `packets` packets, a multiple of [`BURST`], over [`WORKERS`] rings.
-pub fn balance(
+/// Spreads `packets` packets, a multiple of [`BURST`], over `WORKERS` rings.
+pub fn balance<const WORKERS: usize>(
     cores: Cores,
     (traffic, flows): (&Traffic, &Flows),
     packets: u64,

@@ -17,12 +17,15 @@ impl Reader {
     /// [`taken`](Self::taken) lends them. 0: as when [`next_burst`](Self::next_burst) gives
     /// `None`, or `most` is 0.
     pub fn take_up_to(&mut self, most: u64) -> u64 {
-        self.find_up_to(most).map_or(0, |found| u64::from(found.to - found.from))
+        self.find_up_to(most).map_or(0, |_| u64::from(self.last))
     }
 
     /// Lends what was taken last; `None` where that was nothing, or
     /// [`next_burst`](Self::next_burst) has been called since.
     pub fn taken(&self) -> Option<Burst<'_>> {
+        if self.part.is_some() {
+            return self.lend_part(self.last);
+        }
         let current = self.current?;
         let from = current.taken.checked_sub(self.last)?;
         let found = Found { current, from, to: current.taken };
@@ -37,12 +40,24 @@ impl Reader {
     /// If they are more than [`taken`](Self::taken) lends.
     pub fn put_back(&mut self, packets: u64) {
         assert!(packets <= u64::from(self.last), "{packets} packets of {} taken", self.last);
-        let Some(current) = &mut self.current else { return };
-        current.taken -= packets as u32;
+        if packets == 0 {
+            return;
+        }
+        if self.part.is_some() {
+            return self.put_back_part(packets as u32);
+        }
         self.last -= packets as u32;
-        self.statistics.delivered -= packets;
-        self.next_packet = self.next_packet.wrapping_sub(packets);
+        self.unread(packets as u32);
         self.say();
+    }
+
+    /// The newest `packets` of the current segment were not read after all.
+    pub(super) fn unread(&mut self, packets: u32) {
+        if let Some(current) = &mut self.current {
+            current.taken -= packets;
+            self.statistics.delivered -= u64::from(packets);
+            self.next_packet = self.next_packet.wrapping_sub(packets.into());
+        }
     }
 
     /// Finds up to `most` packets, and takes them.
@@ -50,6 +65,9 @@ impl Reader {
         self.last = 0;
         if most == 0 {
             return None;
+        }
+        if self.part.is_some() {
+            return self.find_part(most);
         }
         let found = self.advance()?;
         self.last = found.to - found.from;

@@ -41,7 +41,7 @@ impl UntrustedReader {
         let spare = copies.spare.pop();
         copies.held += 1;
         drop(copies);
-        let next = spare.unwrap_or_else(|| Copied::new(self.copy.segment_bytes));
+        let next = spare.unwrap_or_else(|| Copied::new(self.reader.memory.control.geometry()));
         let copy = mem::replace(&mut self.copy, next);
         Some(HeldCopy { copy, pool: Arc::clone(&self.pool) })
     }
@@ -69,7 +69,7 @@ impl Drop for HeldCopy {
     fn drop(&mut self) {
         let mut copies = self.pool.lock();
         copies.held -= 1;
-        copies.spare.push(mem::replace(&mut self.copy, Copied::new(0)));
+        copies.spare.push(mem::replace(&mut self.copy, Copied::none(0, 0)));
     }
 }
 

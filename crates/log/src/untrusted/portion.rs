@@ -8,14 +8,29 @@ use crate::burst::Burst;
 use crate::control::Ending;
 
 impl UntrustedReader {
-    /// As [`Reader::take_up_to`](crate::Reader::take_up_to). Only what is taken is copied.
+    /// As [`Reader::take_up_to`](crate::Reader::take_up_to). Only what is taken is copied; of a
+    /// part of a log, all among which it is.
     pub fn take_up_to(&mut self, most: u64) -> u64 {
+        let buckets = self.reader.part.as_ref().map(|part| part.buckets);
         for _ in 0..TORN_TRIES {
-            let Some(found) = self.reader.find_up_to(most) else { return 0 };
-            if self.copy.take(&self.reader.memory, &found).is_some() {
-                return u64::from(found.to - found.from);
+            let found = match buckets {
+                Some(_) if most == 0 => None,
+                Some(_) => self.reader.advance(),
+                None => self.reader.find_up_to(most),
+            };
+            let Some(found) = found else { return 0 };
+            if self.copy.take(&self.reader.memory, &found).is_none() {
+                self.reader.tear(&found);
+                continue;
             }
-            self.reader.tear(&found);
+            let Some(buckets) = buckets else { return u64::from(found.to - found.from) };
+            let next = self.reader.part.as_ref().map_or(0, |part| part.next());
+            let most = usize::try_from(most).unwrap_or(usize::MAX);
+            let (own, behind) = self.copy.pick(buckets, next, most);
+            self.reader.pass_part(&found, found.to - behind, own);
+            if own > 0 {
+                return own.into();
+            }
         }
         0
     }
@@ -29,7 +44,15 @@ impl UntrustedReader {
 
     /// As [`Reader::put_back`](crate::Reader::put_back).
     pub fn put_back(&mut self, packets: u64) {
-        self.reader.put_back(packets);
+        let last = self.reader.last;
+        if self.reader.part.is_none() || packets == 0 || packets > last.into() {
+            return self.reader.put_back(packets);
+        }
+        // The copy knows where they were; the writer's memory may say anything by now.
+        let all = self.copy.newer.get(packets as usize - 1).copied().unwrap_or(0);
+        self.reader.return_part(packets as u32, all);
+        self.copy.newer.drain(..packets as usize);
+        self.copy.newer.iter_mut().for_each(|newer| *newer -= all);
     }
 
     /// As [`Reader::offered`](crate::Reader::offered): by the word of the writer.

@@ -54,7 +54,8 @@ fn refusal() -> impl Strategy<Value = Refusal> {
 fn reply() -> impl Strategy<Value = Reply> {
     prop_oneof![
         any::<(u64, [u32; 5])>().prop_map(|(epoch, [pid, index, count, seat, window])| {
-            Reply::Welcome(Welcome { epoch, pid, index, count, seat, window })
+            let part = (epoch % 3 > 0).then(|| Buckets::of_worker(epoch as usize % 7, 7));
+            Reply::Welcome(Welcome { epoch, pid, index, count, seat, window, part })
         }),
         refusal().prop_map(Reply::Refused),
         any::<(u64, u32, u32, u64)>().prop_map(|(epoch, pid, logs, up_s)| Reply::Publisher {

@@ -10,7 +10,7 @@ use burstline_sys::memory::{PageChoice, Region, RegionRequest};
 use burstline_sys::seqpacket::SeqPacket;
 
 use crate::common::{Directory, SEGMENT_BYTES, log};
-use crate::wire::{PUBLISHER, fake_publisher, header, welcome};
+use crate::wire::{OTHER, PUBLISHER, VERSION, fake_publisher, header, welcome};
 
 /// What our client says of a publisher that answers so.
 fn verdict(say: impl Fn(&SeqPacket) + Send + 'static) -> ShareError {
@@ -30,8 +30,8 @@ fn answers_that_are_none() {
         b"x".to_vec(),
         vec![0; 100],
         vec![0xff; 2048],
-        header(1, 99),
-        header(1, 8),            // an end, of what nobody asked for
+        header(VERSION, 99),
+        header(VERSION, 8),      // an end, of what nobody asked for
         welcome(1, 2, 1),        // the second log first
         welcome(0, 0, 1),        // of no logs
         welcome(0, 65, 1),       // of too many
@@ -49,9 +49,9 @@ fn answers_that_are_none() {
     assert!(hung_up.to_string().ends_with("it closed the connection without an answer"));
     let too_long = verdict(|socket| socket.send(&[0; 5000], &[]).unwrap());
     assert!(matches!(too_long, ShareError::Broken { .. }), "{too_long}");
-    let of_another_version = verdict(|socket| socket.send(&header(2, 42), &[]).unwrap());
+    let of_another_version = verdict(|socket| socket.send(&header(OTHER, 42), &[]).unwrap());
     let ShareError::Refused { refusal, .. } = of_another_version else { panic!() };
-    assert_eq!(refusal, Refusal::Version { theirs: 2, ours: 1 });
+    assert_eq!(refusal, Refusal::Version { theirs: OTHER.into(), ours: VERSION.into() });
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_query_is_not_answered_for_ever() {
     let directory = Directory::new();
     let name = directory.name("tap");
     let publisher = fake_publisher(&name, 1, |socket| {
-        let mut log = header(1, 6);
+        let mut log = header(VERSION, 6);
         log.extend([0; 48]);
         while socket.send(&log, &[]).is_ok() {}
     });
@@ -67,7 +67,7 @@ fn a_query_is_not_answered_for_ever() {
     assert!(matches!(error, ShareError::Broken { .. }), "{error}");
     publisher.join().unwrap();
     let publisher = fake_publisher(&name, 1, |socket| {
-        let mut status = header(1, PUBLISHER);
+        let mut status = header(VERSION, PUBLISHER);
         status.extend([0; 24]);
         // Nothing of it is wrong but that there is no end.
         let is_full = |error: &Error| error.kind() == ErrorKind::WouldBlock;

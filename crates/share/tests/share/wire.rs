@@ -16,6 +16,11 @@ pub(crate) const LOG: u16 = 6;
 pub(crate) const READERS: u16 = 7;
 pub(crate) const END: u16 = 8;
 
+/// The version that is spoken.
+pub(crate) const VERSION: u16 = 2;
+/// Another one.
+pub(crate) const OTHER: u16 = 3;
+
 pub(crate) fn header(version: u16, kind: u16) -> Vec<u8> {
     let mut bytes = b"brstshar".to_vec();
     bytes.extend(version.to_le_bytes());
@@ -36,7 +41,7 @@ pub(crate) fn attach(version: u16) -> Vec<u8> {
 
 /// Log 0 of `count`, epoch 1, seat 0, and so many segments.
 pub(crate) fn welcome(index: u32, count: u32, window: u32) -> Vec<u8> {
-    let mut bytes = header(1, WELCOME);
+    let mut bytes = header(VERSION, WELCOME);
     bytes.extend(1u64.to_le_bytes());
     for word in [std::process::id(), index, count, 0, window, 0] {
         bytes.extend(word.to_le_bytes());

@@ -1,0 +1,287 @@
+//! The two sides of a balancer, for any size of packet and a few numbers of workers.
+//!
+//! One core spreads, the other one is all workers in turn. Both sides are told a packet's hash, as
+//! by a network card, and make it in place. Both cores spin, so the processor time of a run is
+//! twice its length.
+
+use std::hint::spin_loop;
+use std::ops::Range;
+
+use burstline_engine::{Mode, worker_of};
+use burstline_log::{
+    Buckets, Log, LogConfig, Meta, Policy, Reader, ReaderConfig, Start, Writer, WriterStatistics,
+};
+use burstline_sys::memory::{PageChoice, PageKind};
+
+use crate::arena::Arena;
+use crate::figures::Context;
+use crate::rivals::balancer::{self, Flows};
+use crate::rivals::pool::Pool;
+use crate::rivals::scattered::Caches;
+use crate::rivals::spsc::Spsc;
+use crate::rivals::{Address, BURST, Run};
+use crate::threads::{Cores, run_together};
+use crate::traffic::{self, Traffic};
+
+/// Packet memory of all logs together: as in the hand-off figures, so that what is in flight stays
+/// in the cache.
+pub(super) const LOG_BYTES: usize = 2 << 20;
+/// As small as to leave each of four logs eight segments.
+pub(super) const SEGMENT_BYTES: usize = 64 << 10;
+/// What the rival needs at most.
+pub(super) const ARENA_BYTES: usize = 40 << 20;
+/// Slots of each ring of the rival.
+pub(super) const POINTERS: usize = 1024;
+const POOLS: [usize; 4] = [1023, 2047, 4095, 8191];
+const CACHES: [usize; 2] = [256, 512];
+
+/// The hash and the worker of a packet, by its number and the number of workers.
+pub(super) type Interleaving = fn(u32, usize) -> (u32, usize);
+
+/// How flows follow each other.
+pub(super) const INTERLEAVINGS: [(&str, Interleaving); 3] = [
+    ("uniform", |counter, workers| with_worker(hash_of(counter), workers)),
+    ("bursts of 32", |counter, workers| with_worker(hash_of(counter / 32), workers)),
+    // The flows of the last worker's part are those of a silent port.
+    ("one port idle", |counter, workers| {
+        let (hash, worker) = with_worker(hash_of(counter), workers);
+        // Half a turn of the hash is half the workers further.
+        if worker == workers - 1 { with_worker(hash ^ 1 << 31, workers) } else { (hash, worker) }
+    }),
+];
+
+/// A flow for each number, whose neighbours are at any worker. (The hash of other figures is a
+/// multiple of the number by the same constant as a bucket is of the hash: nearly all neighbours
+/// are at one worker.) Source: the first half of the finalizer of MurmurHash3, by Austin Appleby.
+#[inline]
+fn hash_of(number: u32) -> u32 {
+    let mixed = number.wrapping_mul(0x9e37_79b1);
+    (mixed ^ mixed >> 15).wrapping_mul(0x85eb_ca6b)
+}
+
+#[inline]
+fn with_worker(hash: u32, workers: usize) -> (u32, usize) {
+    (hash, worker_of(hash, workers))
+}
+
+/// Our side: a log for each worker, or one for all.
+pub(super) struct Ours {
+    pub(super) writers: Vec<Writer>,
+    /// By worker: those that have a reader.
+    pub(super) readers: Vec<Reader>,
+    pub(super) page: PageKind,
+}
+
+impl Ours {
+    pub(super) fn create(mode: Mode, workers: usize, pages: PageChoice) -> Result<Self, String> {
+        let (mut writers, mut readers, mut page) = (Vec::new(), Vec::new(), None);
+        let seat = ReaderConfig { policy: Policy::Lossless, window: 1, start: Start::Now };
+        let is_shared = mode == Mode::Share;
+        let logs = if is_shared { 1 } else { workers };
+        for _ in 0..logs {
+            let (bytes, has_buckets) = (LOG_BYTES / logs, is_shared);
+            let config = LogConfig { bytes, pages, has_buckets, ..config() };
+            let (log, writer) = Log::create(config).map_err(|error| error.to_string())?;
+            let parts: Vec<Log> = match is_shared {
+                true => (0..workers).map(|k| log.part(Buckets::of_worker(k, workers))).collect(),
+                false => vec![log.clone()],
+            };
+            for part in parts {
+                readers.push(part.attach(seat).map_err(|error| error.to_string())?);
+            }
+            page = Some(log.placement().page);
+            writers.push(writer);
+        }
+        Ok(Self { writers, readers, page: page.ok_or("no logs")? })
+    }
+
+    pub(super) fn segments(&self) -> u32 {
+        let statistics = self.writers.iter().map(Writer::statistics);
+        statistics.map(|own: WriterStatistics| own.segments_high_water).sum()
+    }
+
+    /// Spreads `packets` packets; the workers see `seen` of them.
+    pub(super) fn balance(
+        &mut self,
+        cores: Cores,
+        (traffic, flows): (&Traffic, &Flows),
+        (packets, seen): (u64, u64),
+    ) -> Run {
+        let (writers, readers) = (&mut self.writers[..], &mut self.readers[..]);
+        let done = run_together(
+            cores,
+            move || distribute(writers, (traffic, flows), 0..packets as u32),
+            move || drain(readers, seen),
+        );
+        Run { seconds: done.seconds, sum: done.consumer }
+    }
+
+    /// The same on one core: a burst is written, and read.
+    pub(super) fn take_turns(&mut self, work: (&Traffic, &Flows), packets: u64) {
+        let mut sum = 0_u64;
+        for first in (0..packets as u32).step_by(BURST) {
+            distribute(&mut self.writers, work, first..first + BURST as u32);
+            sum = sum.wrapping_add(drain(&mut self.readers, BURST as u64));
+        }
+        std::hint::black_box(sum);
+    }
+}
+
+/// The shape of a log of a figure, its size aside.
+pub(super) fn config() -> LogConfig {
+    let (name, segment_bytes) = ("bench".to_owned(), SEGMENT_BYTES);
+    LogConfig { name, segment_bytes, ..LogConfig::default() }
+}
+
+fn meta_of(traffic: &Traffic, counter: u32, hash: u32) -> Meta {
+    Meta { hash, ..Meta::new(traffic::time_of(counter), traffic.length() as u32, 0) }
+}
+
+/// Packets of these numbers, whole bursts, into the log of their worker or into the only one.
+fn distribute(writers: &mut [Writer], work: (&Traffic, &Flows), packets: Range<u32>) {
+    match writers {
+        [writer] => write(writer, work, packets),
+        writers => spread(writers, work, packets),
+    }
+}
+
+fn write(writer: &mut Writer, (traffic, flows): (&Traffic, &Flows), packets: Range<u32>) {
+    for first in packets.step_by(BURST) {
+        for counter in first..first + BURST as u32 {
+            let meta = meta_of(traffic, counter, flows(counter).0);
+            while !append(writer, traffic, counter, &meta) {
+                spin_loop();
+            }
+        }
+        writer.publish();
+    }
+}
+
+fn spread(writers: &mut [Writer], (traffic, flows): (&Traffic, &Flows), packets: Range<u32>) {
+    for first in packets.step_by(BURST) {
+        for counter in first..first + BURST as u32 {
+            let (hash, worker) = flows(counter);
+            let meta = meta_of(traffic, counter, hash);
+            while !append(&mut writers[worker], traffic, counter, &meta) {
+                // Its reader may wait for what the others have.
+                writers.iter_mut().for_each(Writer::publish);
+                spin_loop();
+            }
+        }
+        writers.iter_mut().for_each(Writer::publish);
+    }
+}
+
+#[inline]
+pub(super) fn append(writer: &mut Writer, traffic: &Traffic, counter: u32, meta: &Meta) -> bool {
+    let Some(slot) = writer.reserve(traffic.length()) else { return false };
+    // SAFETY: the slot is valid for writes of that length, and the template is no part of the log.
+    unsafe { traffic.fill(slot.as_ptr(), counter) };
+    slot.commit(meta);
+    true
+}
+
+/// The workers in turn, each with its log or its part of one.
+fn drain(readers: &mut [Reader], packets: u64) -> u64 {
+    let (mut sum, mut seen) = (0_u64, 0_u64);
+    while seen < packets {
+        let before = seen;
+        for reader in &mut *readers {
+            if let Some(burst) = reader.next_burst() {
+                seen += burst.len() as u64;
+                sum = sum.wrapping_add(traffic::digest_of(&burst));
+            }
+        }
+        if seen == before {
+            spin_loop();
+        }
+    }
+    sum
+}
+
+/// What packets `[0, packets)` of these flows add up to, and how many go to workers below
+/// `workers`.
+pub(super) fn expected(
+    traffic: &Traffic,
+    flows: &Flows,
+    packets: u64,
+    workers: usize,
+) -> (u64, u64) {
+    let (mut sum, mut count, mut packet) = (0_u64, 0, [0_u8; traffic::MAX_BYTES]);
+    for counter in 0..packets as u32 {
+        let (hash, worker) = flows(counter);
+        if worker < workers {
+            // SAFETY: the room is as long as any packet.
+            unsafe { traffic.fill(packet.as_mut_ptr(), counter) };
+            let bytes = &packet[..traffic.length()];
+            let own = traffic::digest(bytes, hash, traffic::time_of(counter));
+            (sum, count) = (sum.wrapping_add(own), count + 1);
+        }
+    }
+    (sum, count)
+}
+
+/// Millions of packets for each second of processor time, if the sum is right.
+pub(super) fn rate(side: &str, run: Run, packets: u64, expected: u64) -> Result<f64, String> {
+    if run.sum != expected {
+        return Err(format!("{side} summed up {:#x}, not {expected:#x}", run.sum));
+    }
+    Ok(packets as f64 / (2.0 * run.seconds) / 1e6)
+}
+
+/// The rival: objects of the pool, and of each core's cache.
+pub(super) type Shape = (usize, usize);
+
+pub(super) struct Peer<'a> {
+    pool: Pool<'a>,
+    caches: Caches,
+    rings: Vec<Spsc<'a, Address>>,
+}
+
+impl<'a> Peer<'a> {
+    pub(super) fn new(arena: &'a Arena, (objects, cache): Shape, workers: usize) -> Self {
+        let pool = Pool::new("packets", arena, objects);
+        let rings = (0..workers).map(|_| Spsc::new(arena, POINTERS)).collect();
+        Self { pool, caches: Caches::new(cache), rings }
+    }
+
+    pub(super) fn balance(&mut self, cores: Cores, work: (&Traffic, &Flows), packets: u64) -> Run {
+        let memory = (&self.pool, &mut self.caches);
+        match &mut self.rings[..] {
+            rings @ [_] => balancer::balance::<1>(cores, work, packets, memory, rings),
+            rings @ [_, _] => balancer::balance::<2>(cores, work, packets, memory, rings),
+            rings => balancer::balance::<4>(cores, work, packets, memory, rings),
+        }
+    }
+}
+
+/// Tries every shape a few times with uniform traffic, and keeps the one with the best run.
+pub(super) fn best_shape(
+    context: &Context,
+    traffic: &Traffic,
+    arena: &mut Arena,
+    (packets, workers): (u64, usize),
+) -> Result<(Shape, String), String> {
+    let packets = packets.next_multiple_of(BURST as u64);
+    let flows = move |counter| INTERLEAVINGS[0].1(counter, workers);
+    let sum = expected(traffic, &flows, packets, workers).0;
+    let mut tried: Vec<(Shape, f64)> = Vec::new();
+    for cache in CACHES {
+        for objects in POOLS.into_iter().filter(|&objects| cache * 3 <= objects) {
+            arena.clear();
+            let mut peer = Peer::new(arena, (objects, cache), workers);
+            let mut best = 0_f64;
+            for _ in 0..if context.smoke { 1 } else { 3 } {
+                let run = peer.balance(context.cores, (traffic, &flows), packets);
+                best = best.max(rate("the balancer", run, packets, sum)?);
+            }
+            tried.push(((objects, cache), best));
+        }
+    }
+    let best = tried.iter().max_by(|a, b| a.1.total_cmp(&b.1)).ok_or("no shapes")?.0;
+    let rates: Vec<_> = tried
+        .iter()
+        .map(|((objects, cache), rate)| format!("{objects}/{cache}: {rate:.1}"))
+        .collect();
+    Ok((best, format!("tried, by pool and cache: {}", rates.join(", "))))
+}

@@ -1,0 +1,56 @@
+//! Bursts that are kept beyond the next one.
+
+use std::sync::Arc;
+
+use super::{Found, Reader, lend};
+use crate::burst::{Burst, FactsAt};
+use crate::desc::Desc;
+use crate::log::Memory;
+use crate::seat::SeatHandle;
+
+impl Reader {
+    /// As [`next_burst`](Self::next_burst), but the burst is kept until it is dropped, on any
+    /// thread. At most `window` segments can be held at once. Cost: of a part of a log, an
+    /// allocation more.
+    pub fn hold_burst(&mut self) -> Option<HeldBurst> {
+        let (found, own) = match self.part.is_some() {
+            true => {
+                let found = self.find_part(u64::MAX)?;
+                (found, self.part.as_ref().map(|part| part.keep(std::mem::take(&mut self.last))))
+            }
+            false => (self.advance()?, None),
+        };
+        self.seat.add_hold(found.current.slot);
+        let (memory, seat) = (Arc::clone(&self.memory), Arc::clone(&self.seat));
+        Some(HeldBurst { memory, seat, found, own })
+    }
+}
+
+/// A burst that is kept beyond the next one. Its segment stays pinned until it is dropped.
+pub struct HeldBurst {
+    memory: Arc<Memory>,
+    seat: Arc<SeatHandle>,
+    found: Found,
+    /// Of a part of what was found: its worklist, and the number of its first packet.
+    own: Option<(Box<[Desc]>, u64)>,
+}
+
+impl HeldBurst {
+    /// The packets.
+    pub fn burst(&self) -> Burst<'_> {
+        // SAFETY: `to` came from the watermark, and this value's hold keeps the pin (R2).
+        let burst = unsafe { lend(&self.memory, &self.found) };
+        match &self.own {
+            Some((worklist, first_packet)) => {
+                burst.described_by(worklist, burst.base_time_ns(), *first_packet, FactsAt::Behind)
+            }
+            None => burst,
+        }
+    }
+}
+
+impl Drop for HeldBurst {
+    fn drop(&mut self) {
+        self.seat.drop_hold(self.found.current.slot);
+    }
+}

@@ -1,0 +1,85 @@
+//! Which of up to 64 packets have a bucket of one's own: bits, so that nothing is guessed.
+//!
+//! Of packets that come as they like a processor guesses "mine" wrong about once each, at some 20
+//! cycles; the bits of 64 packets cost some 20 instructions together, and one wrong guess at their
+//! end.
+
+use crate::buckets::Buckets;
+
+/// Packets that are looked at together.
+pub(crate) const WINDOW: usize = u64::BITS as usize;
+
+/// Bit `i` says whether packet `start + i` of a segment has one of `buckets`, for packets `[start,
+/// end)`, from 1 to 64. `column` is what is published of the segment's column; `bucket_at` tells a
+/// packet's bucket where that does not help.
+#[inline]
+pub(crate) fn own(
+    column: &[u8],
+    (start, end): (usize, usize),
+    buckets: Buckets,
+    bucket_at: impl Fn(usize) -> u8,
+) -> u64 {
+    // The 64 bytes that end with the last packet's: those before it are published, those behind
+    // it may be written right now.
+    match column.get(..end).and_then(<[u8]>::last_chunk::<WINDOW>) {
+        Some(window) => mask_of(window, buckets) >> (WINDOW - (end - start)),
+        None => (start..end)
+            .rev()
+            .fold(0, |mask, index| mask << 1 | u64::from(buckets.holds(bucket_at(index)))),
+    }
+}
+
+/// Bit `i` says whether byte `i` is one of `buckets`. Cost: some 20 instructions.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline]
+fn mask_of(window: &[u8; WINDOW], buckets: Buckets) -> u64 {
+    use std::arch::x86_64::{
+        __m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8, _mm_set1_epi8,
+        _mm_sub_epi8,
+    };
+    let mut mask = 0;
+    for (index, piece) in window.as_chunks::<16>().0.iter().enumerate() {
+        // SAFETY: every x86-64 processor has SSE2, and the piece is 16 bytes.
+        let bits = unsafe {
+            let first = _mm_set1_epi8(buckets.first() as i8);
+            let span = _mm_set1_epi8(buckets.span() as i8);
+            let distance = _mm_sub_epi8(_mm_loadu_si128(piece.as_ptr().cast::<__m128i>()), first);
+            // Unsigned `distance <= span`, for which there is no comparison.
+            _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(distance, span), distance))
+        };
+        mask |= u64::from(bits as u32) << (16 * index);
+    }
+    mask
+}
+
+/// Bit `i` says whether byte `i` is one of `buckets`.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+fn mask_of(window: &[u8; WINDOW], buckets: Buckets) -> u64 {
+    window.iter().rev().fold(0, |mask, &bucket| mask << 1 | u64::from(buckets.holds(bucket)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_those_of_one_look_at_each_packet() {
+        let column: Vec<u8> = (0..300_u32).map(|index| (index * 167 + index / 7) as u8).collect();
+        let parts = [(0, 1), (0, 4), (1, 4), (3, 4), (6, 7), (255, 256)];
+        for buckets in parts.map(|(worker, workers)| Buckets::of_worker(worker, workers)) {
+            for (start, end) in
+                [(0, 1), (0, 64), (5, 64), (63, 65), (64, 128), (200, 263), (236, 300)]
+            {
+                // Beyond the end the column is somebody else's; a short one is of no help.
+                for known in [end, 280, 0] {
+                    let bits = own(&column[..known], (start, end), buckets, |index| column[index]);
+                    for (offset, &bucket) in column[start..end].iter().enumerate() {
+                        let is_own = bits >> offset & 1 == 1;
+                        assert_eq!(is_own, buckets.holds(bucket), "{offset} of {start}..{end}");
+                    }
+                    assert!(end - start == WINDOW || bits >> (end - start) == 0);
+                }
+            }
+        }
+    }
+}
