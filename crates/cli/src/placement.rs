@@ -8,18 +8,21 @@
 use burstline_engine::Threads;
 use burstline_port::Address;
 use burstline_sys::memory::NodeId;
-use burstline_topo::{Inventory, Plan, PlanError, PlanRequest, SourceRequest, plan};
+use burstline_topo::{Inventory, LogSharing, Plan, PlanError, PlanRequest, SourceRequest, plan};
 
 use crate::args::values::{Cores, Node};
 use crate::args::{JobArgs, SourceArgs};
 use crate::failure::Failure;
 
-/// What a verb's threads do besides receiving.
+/// What a verb's threads do besides receiving; by itself nothing.
+#[derive(Default)]
 pub(crate) struct Workers {
     pub(crate) count: usize,
     pub(crate) name: &'static str,
-    /// The memory of a log.
+    /// The memory of a log; 0 where there is none.
     pub(crate) log_bytes: usize,
+    /// Whose a log is.
+    pub(crate) sharing: LogSharing,
 }
 
 /// Where a job goes.
@@ -27,6 +30,8 @@ pub(crate) struct Placed {
     pub(crate) threads: Threads,
     /// The node of its logs; `None` leaves it to the kernel.
     pub(crate) log_node: Option<NodeId>,
+    /// The node of each log that the first receive thread writes, where they need not be on one.
+    pub(crate) log_nodes: Vec<NodeId>,
     /// Whether threads that turn out too many for the cores may go where the kernel puts them.
     is_flexible: bool,
 }
@@ -63,22 +68,30 @@ impl JobArgs {
         if let Some(Cores::List(cores)) = &self.cores {
             // What one core of several names is the worker's; without workers nobody looks.
             let receivers = cores.len().saturating_sub(workers.count).max(1);
-            let last = cores.last().and_then(|core| Some(inventory.core(*core)?.node));
-            let log_node = self.node_number().or(last);
+            let node_of = |core| inventory.core(core).map(|core| core.node);
+            let log_node = self.node_number().or_else(|| node_of(*cores.last()?));
+            let is_each = self.node == Node::Auto && workers.sharing == LogSharing::Copy;
+            let readers = cores.iter().skip(receivers).filter(|_| is_each);
+            let log_nodes = readers.filter_map(|core| node_of(*core)).collect();
             let threads = Threads { cores: cores.clone(), receivers, ..threads };
-            return Ok(Placed { threads, log_node, is_flexible: false });
+            return Ok(Placed { threads, log_node, log_nodes, is_flexible: false });
         }
         let has_isolated = inventory.cores.iter().any(|core| core.is_isolated && core.is_usable);
         let is_asked = self.cores.is_some() || self.node != Node::Auto;
-        let unplaced =
-            |threads| Placed { threads, log_node: self.node_number(), is_flexible: true };
+        let unplaced = |threads| {
+            let (log_node, log_nodes) = (self.node_number(), Vec::new());
+            Placed { threads, log_node, log_nodes, is_flexible: true }
+        };
         if !is_asked && inventory.nodes.len() == 1 && !has_isolated {
             return Ok(unplaced(threads));
         }
         let request = PlanRequest {
             sources: source_requests(ports, &inventory),
+            // Logs that nobody here reads are written by one thread, as others are.
+            receivers: (workers.log_bytes > 0).then_some(1),
             workers: Some(workers.count),
             worker_name: workers.name.to_owned(),
+            sharing: workers.sharing,
             receive_node: self.node_number(),
             pool_node: self.node_number().filter(|_| workers.count > 0),
             log_bytes: workers.log_bytes as u64,
@@ -87,7 +100,12 @@ impl JobArgs {
         match plan(&inventory, &request) {
             Ok(plan) => Ok(Placed {
                 threads: followed(&plan, &inventory, threads),
-                log_node: plan.logs.first().map(|log| log.node).or(self.node_number()),
+                log_node: (plan.logs.first().map(|log| log.node))
+                    .or(self.node_number())
+                    .or_else(|| plan.threads.first().map(|thread| thread.stack_node)),
+                log_nodes: (plan.logs.iter().filter(|log| log.writer == 0))
+                    .map(|log| log.node)
+                    .collect(),
                 is_flexible: true,
             }),
             // More threads than cores: the kernel shares them out better than we would.

@@ -43,6 +43,7 @@ use std::sync::{Mutex, PoisonError};
 use burstline_log::{Log, LogConfig, Policy, Reader, ReaderConfig, Start, Writer};
 use burstline_port::{Filter, Port, PortError};
 use burstline_share::LosslessReaders;
+use burstline_sys::memory::NodeId;
 use burstline_wire::hash::HashKind;
 
 use crate::budget::Budget;
@@ -98,6 +99,9 @@ pub struct BalanceOptions {
     pub distribution: Distribution,
     /// Workers of each group; numbered from 0 through all groups.
     pub groups: Vec<usize>,
+    /// The node of each worker's log, by worker; of the one log of each receive thread where that
+    /// is shared. Where it is not named, the job's.
+    pub log_nodes: Vec<NodeId>,
     /// Whether the workers are threads of this job. If not, they are other programs.
     pub has_workers: bool,
     /// Bytes of each flow to let through.
@@ -169,6 +173,7 @@ pub fn balance(
     report.poll = job_options.threads.poll;
     report.placement.notes.clone_from(&job_options.threads.notes);
     memory::describe_memory(&mut report, &logs);
+    summary::describe_logs(&mut report, &logs);
     report.published = publication.map(|publication| publication.end(is_stopped));
     Ok(report)
 }
@@ -208,6 +213,7 @@ impl Ends {
                     clock_kind: capture::clock_kind(sources),
                     max_readers: base.max_readers.max(if is_shared { workers } else { 1 }),
                     has_buckets: is_shared,
+                    node: options.log_nodes.get(number).copied().or(base.node),
                     ..base.clone()
                 })?;
                 let reading = if is_shared { 0..seats } else { number..seats.min(number + 1) };
