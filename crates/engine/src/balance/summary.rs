@@ -32,7 +32,7 @@ pub(super) fn totals(recorded: &Recorded) -> Vec<InterfaceTotals> {
 /// Says where the logs of each worker are; each receive thread has made as many.
 pub(super) fn describe_logs(report: &mut Report, logs: &[Log]) {
     let Some(balance) = &mut report.balance else { return };
-    let each = match balance.mode {
+    let each: usize = match balance.mode {
         Mode::Copy => balance.groups.iter().map(|group| group.workers.len()).sum(),
         Mode::Share => 1,
     };
