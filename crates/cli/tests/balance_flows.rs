@@ -196,15 +196,16 @@ fn a_sensor_on_a_workers_interface_sees_just_its_packets() {
     let sent = [datagrams(FLOWS, 10, false), datagrams(FLOWS, 10, true)].concat();
     let before = bed.far.counts(FAR).received;
     send(&bed.near, NEAR, sent.clone());
-    wait_until("all have come", || {
-        bed.far.counts(FAR).received - before == sent.len() as u64
-    });
+    wait_until("all have come", || bed.far.counts(FAR).received - before == sent.len() as u64);
     live.interrupt();
     let (is_success, report) = live.end();
     assert!(is_success && report["total"]["delivered"] == sent.len(), "{report}");
     let counts = workers("{k}", &report);
-    let seen: Vec<_> =
-        sensors.into_iter().zip(&counts).map(|(sensor, (_, packets))| sensor.end(*packets)).collect();
+    let seen: Vec<_> = sensors
+        .into_iter()
+        .zip(&counts)
+        .map(|(sensor, (_, packets))| sensor.end(*packets))
+        .collect();
     for (frames, (number, packets)) in seen.iter().zip(&counts) {
         assert!(frames.len() as u64 == *packets && *packets > 0, "worker {number}: {report}");
     }

@@ -132,7 +132,9 @@ fn frame(flow: u16, id: u16, is_back: bool, parts: u16) -> Vec<u8> {
     frame.extend([64, 17, 0, 0]);
     frame.extend([from, to].concat());
     if parts & 0x1fff == 0 {
-        frame.extend([from_port, to_port, (FRAME_BYTES - 34) as u16, 0].map(u16::to_be_bytes).concat());
+        frame.extend(
+            [from_port, to_port, (FRAME_BYTES - 34) as u16, 0].map(u16::to_be_bytes).concat(),
+        );
     }
     frame.resize(FRAME_BYTES, flow as u8);
     frame

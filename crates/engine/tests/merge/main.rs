@@ -14,11 +14,8 @@ use burstline_port::{OpenOptions, Tracer, open_sink};
 use script::{Got, Step, run};
 
 /// So long that nobody who waits would be done.
-const FOR_EVER: MergeOptions = MergeOptions {
-    lateness_ns: 3_600_000_000_000,
-    offsets_ns: Vec::new(),
-    is_one_thread: false,
-};
+const FOR_EVER: MergeOptions =
+    MergeOptions { lateness_ns: 3_600_000_000_000, offsets_ns: Vec::new(), is_one_thread: false };
 const SHORT: MergeOptions =
     MergeOptions { lateness_ns: 1_000_000, offsets_ns: Vec::new(), is_one_thread: false };
 
