@@ -149,9 +149,10 @@ struct Sensor {
 
 impl Sensor {
     fn start(host: &Host, interface: &str, directory: &Directory) -> Self {
-        let (path, said) = (directory.file(interface), directory.file("sensor"));
-        let script =
-            format!("exec tcpdump -Z root --immediate-mode -U -i {interface} -w {path} 2> {said}");
+        let (path, said) = (directory.file(interface), directory.file(&format!("{interface}.txt")));
+        // Slots as long as the packets that it keeps: by itself it has room for a few.
+        let room = "--immediate-mode -s 256 -B 8192";
+        let script = format!("exec tcpdump -Z root {room} -U -i {interface} -w {path} 2> {said}");
         let program = host.start("sh", &["-c", &script], &[]).unwrap();
         wait_until("tcpdump listens", || {
             fs::read_to_string(&said).is_ok_and(|text| text.contains("listening on"))
