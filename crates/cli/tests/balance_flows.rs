@@ -217,8 +217,8 @@ fn a_sensor_on_a_workers_interface_sees_just_its_packets() {
     let mut all = seen.concat();
     let (mut wanted, mut at) = (sent.clone(), vec![0; 3]);
     for frame in &sent {
-        let own = (0..3).filter(|&number| seen[number].get(at[number]) == Some(frame));
-        let own = own.last().expect("a sensor has it next");
+        let mut own = (0..3).filter(|&number| seen[number].get(at[number]) == Some(frame));
+        let own = own.next_back().expect("a sensor has it next");
         at[own] += 1;
     }
     all.sort_unstable();
