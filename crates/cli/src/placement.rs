@@ -9,18 +9,23 @@ use burstline_engine::{LogHome, Threads};
 use burstline_port::Address;
 use burstline_sys::affinity::CoreId;
 use burstline_sys::memory::NodeId;
-use burstline_topo::{Inventory, Plan, PlanError, PlanRequest, PlannedLog, SourceRequest, plan};
+use burstline_topo::{
+    Inventory, LogSharing, Plan, PlanError, PlanRequest, PlannedLog, SourceRequest, plan,
+};
 
 use crate::args::values::{Cores, Node};
 use crate::args::{JobArgs, SourceArgs};
 use crate::failure::Failure;
 
-/// What a verb's threads do besides receiving.
+/// What a verb's threads do besides receiving; by itself nothing.
+#[derive(Default)]
 pub(crate) struct Workers {
     pub(crate) count: usize,
     pub(crate) name: &'static str,
-    /// The memory of a log.
+    /// The memory of a log; 0 where there is none.
     pub(crate) log_bytes: usize,
+    /// Whose a log is.
+    pub(crate) sharing: LogSharing,
 }
 
 /// Where a job goes.
@@ -69,9 +74,10 @@ impl JobArgs {
             let receivers = cores.len().saturating_sub(workers.count).max(1);
             let last = cores.last().and_then(|core| Some(inventory.core(*core)?.node));
             let log_node = self.node_number().or(last);
-            let log_homes = match self.node_number() {
-                None => homes_of(cores, receivers, workers.count, &inventory),
-                Some(_) => Vec::new(),
+            let is_each = self.node == Node::Auto && workers.sharing == LogSharing::Copy;
+            let log_homes = match is_each {
+                true => homes_of(cores, receivers, workers.count, &inventory),
+                false => Vec::new(),
             };
             let threads = Threads { cores: cores.clone(), receivers, ..threads };
             return Ok(Placed { threads, log_node, log_homes, is_flexible: false });
@@ -87,8 +93,11 @@ impl JobArgs {
         }
         let request = PlanRequest {
             sources: source_requests(ports, &inventory),
+            // Logs that nobody here reads are written by one thread, as others are.
+            receivers: (workers.log_bytes > 0).then_some(1),
             workers: Some(workers.count),
             worker_name: workers.name.to_owned(),
+            sharing: workers.sharing,
             receive_node: self.node_number(),
             pool_node: self.node_number().filter(|_| workers.count > 0),
             log_bytes: workers.log_bytes as u64,
@@ -97,7 +106,9 @@ impl JobArgs {
         match plan(&inventory, &request) {
             Ok(plan) => Ok(Placed {
                 threads: followed(&plan, &inventory, threads),
-                log_node: plan.logs.first().map(|log| log.node).or(self.node_number()),
+                log_node: (plan.logs.first().map(|log| log.node))
+                    .or(self.node_number())
+                    .or_else(|| plan.threads.first().map(|thread| thread.stack_node)),
                 log_homes: plan.logs.iter().map(|log| home_of(log, &plan)).collect(),
                 is_flexible: true,
             }),

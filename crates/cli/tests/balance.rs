@@ -4,6 +4,7 @@ mod support;
 
 use std::collections::HashMap;
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -163,15 +164,32 @@ fn workers_are_killed(mode: [&str; 2]) {
     names.wait_for_readers("tap", 0);
     let steady = names.start(&["count", "log:tap@0?follow=no"]);
     names.wait_for_readers("tap", 1);
+    let mut deaths = [0; 3];
     for cycle in 0..cycles {
-        let mut doomed = names.command(&["count", "log:tap@1", "-q"]).spawn().unwrap();
+        // Awake all the time, so that what hits it hits it in a burst, or looking for one.
+        let doomed = ["count", "log:tap@1", "--poll", "busy", "-q"];
+        let mut doomed = names.command(&doomed).spawn().unwrap();
         if cycle % 5 == 0 {
             names.wait_for_readers("tap", 2);
         }
         // Somewhere in its start, or in the middle of a burst.
         std::thread::sleep(Duration::from_micros(u64::from(cycle % 50) * 400));
+        let signal = |name: &str| {
+            assert_eq!(other("kill", &[name, &doomed.id().to_string()]).unwrap().code, Some(0));
+        };
+        // Killed as it is; stopped, and killed as it stands; stopped for a while before.
+        let how = cycle as usize % 3;
+        if how > 0 {
+            signal("-STOP");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if how > 1 {
+            signal("-CONT");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        deaths[how] += 1;
         doomed.kill().unwrap();
-        doomed.wait().unwrap();
+        assert_eq!(doomed.wait().unwrap().signal(), Some(9), "it did not end by itself");
     }
     names.wait_for_readers("tap", 1);
     let last = names.start(&["count", "log:tap@1", "--packets", "1000"]).end();
@@ -182,6 +200,9 @@ fn workers_are_killed(mode: [&str; 2]) {
     assert_eq!(own[0]["delivered"], report["published"]["packets"][0]);
     let told = reader_of(&report, pid);
     assert_eq!(told["log"], 0, "{told}");
+    let seated = report["published"]["readers_total"].as_u64().unwrap();
+    eprintln!("killed, killed while stopped, and later: {deaths:?}; {seated} were seated");
+    assert!(seated >= u64::from(cycles.div_ceil(5)) + 2, "{report}");
     // What it does not have was published before it came.
     let total = &steady["total"];
     let (had, lost) = (total["delivered"].as_u64().unwrap(), total["lost_total"].as_u64().unwrap());

@@ -98,7 +98,11 @@ fn the_doctor_and_its_commands_agree() {
     for finding in found.iter().filter(|finding| finding["is_defect"] == true) {
         assert!(finding["cost"].is_string() && finding["cost_source"].is_string(), "{finding}");
     }
-    assert_eq!(run(&["doctor"]).code, Some(0), "this machine, whatever is wrong with it");
+    let here = run(&["doctor"]);
+    assert_eq!(here.code, Some(0), "this machine, whatever is wrong with it");
+    let tried = here.stdout.lines().rfind(|line| line.starts_with("tried ")).unwrap_or_default();
+    assert!(tried.contains("node "), "a node of this machine was tried: {}", here.stdout);
+    assert!(!text.stdout.contains("\ntried "), "and none of another: {}", text.stdout);
 }
 
 #[test]

@@ -10,17 +10,15 @@
 
 mod support;
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 
-use burstline_testbed::{Bed, BedError, FAR, FAR_ADDRESS, serve_bytes};
+use burstline_testbed::{Bed, FAR, FAR_ADDRESS};
 use serde_json::Value;
-use support::live::{Live, wait_until};
+use support::live::Live;
+use support::talk::{iperf3, talk};
 use support::{Directory, is_root, judged_packets, other};
 
 const SECOND_FAR: &str = "10.78.0.2";
-
-/// Bytes that curl fetches: some hundred packets of the largest size.
-const DOWNLOAD_BYTES: usize = 500_000;
 
 const DATAGRAMS: u64 = 100;
 
@@ -61,27 +59,6 @@ fn lay_second_cable(bed: &Bed) {
     bed.connect("w0", "w1", 1500).unwrap();
     bed.near.command("ip", &["address", "add", "10.78.0.1/24", "dev", "w0"]).unwrap();
     bed.far.command("ip", &["address", "add", &format!("{SECOND_FAR}/24"), "dev", "w1"]).unwrap();
-}
-
-/// Echoes, a download, and TCP at full speed for a moment.
-fn talk(bed: &Bed, far: &str) -> Result<(), BedError> {
-    bed.near.command("ping", &["-c", "20", "-i", "0.01", far])?;
-    let server: SocketAddr = serve_bytes(&bed.far, far, DOWNLOAD_BYTES).unwrap();
-    let fetched = bed.near.command("curl", &["-sS", &format!("http://{server}/")])?;
-    assert_eq!(fetched.len(), DOWNLOAD_BYTES);
-    iperf3(bed, far, &["--bytes", "2M"])
-}
-
-fn iperf3(bed: &Bed, far: &str, what: &[&str]) -> Result<(), BedError> {
-    if other("iperf3", &["--version"]).is_none() {
-        return Ok(());
-    }
-    let _server = bed.far.start("iperf3", &["--server", "--one-off", "--bind", far], &[])?;
-    wait_until("iperf3 listens", || {
-        let sockets = bed.far.command("ss", &["--tcp", "--listening", "--numeric"]);
-        sockets.is_ok_and(|sockets| sockets.contains(":5201"))
-    });
-    bed.near.command("iperf3", &[&["--client", far], what].concat()).map(drop)
 }
 
 /// Datagrams to nobody: a program that waited for answers would wait in vain.

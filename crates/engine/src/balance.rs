@@ -182,6 +182,7 @@ pub fn balance(
     report.poll = job_options.threads.poll;
     report.placement.notes.clone_from(&job_options.threads.notes);
     memory::describe_memory(&mut report, &logs);
+    summary::describe_logs(&mut report, &logs);
     report.published = publication.map(|publication| publication.end(is_stopped));
     Ok(report)
 }

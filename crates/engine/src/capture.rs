@@ -120,8 +120,8 @@ pub fn capture(
 }
 
 /// As [`capture`], and has all sources in one sequence, in order of time: see [`MergeOptions`].
-/// One thread receives and copies into one log, another records that, whatever number of receive
-/// threads the options have.
+/// One thread receives and copies into one log, another records that, or the same one does
+/// ([`MergeOptions::is_one_thread`]), whatever number of receive threads the options have.
 ///
 /// # Errors
 /// As [`capture`]; or a source lends its packets only once.
@@ -156,6 +156,20 @@ impl Way<'_> {
             Self::Merged(_) => 1,
         }
     }
+
+    /// Whether one thread does all.
+    fn is_one_thread(self) -> bool {
+        match self {
+            Self::InPlace => true,
+            Self::Logs(_) => false,
+            Self::Merged(merging) => merging.is_one_thread,
+        }
+    }
+
+    /// How many threads it takes.
+    fn threads(self) -> usize {
+        if self.is_one_thread() { 1 } else { self.logs() + 1 }
+    }
 }
 
 fn capture_by(
@@ -166,8 +180,12 @@ fn capture_by(
     (stop, progress): (&AtomicBool, &Progress),
 ) -> Result<Report, EngineError> {
     let receivers = way.logs();
-    options.threads.check(receivers + 1)?;
-    let policy = options.policy.unwrap_or_else(|| policy_for(&sources));
+    options.threads.check(way.threads())?;
+    let policy = match way.is_one_thread() {
+        // Whoever reads what it has written itself is held up by nobody.
+        true => Policy::Lossless,
+        false => options.policy.unwrap_or_else(|| policy_for(&sources)),
+    };
     let Lanes { logs, writers, readers } = lanes(options, &sources, policy, receivers)?;
     options.threads.rehearse("capture")?;
     let publication = Publication::of(options, &logs)?;
@@ -187,12 +205,18 @@ fn capture_by(
             run(&job, &mut sources, writers, || recorder.run())?
         }
         Way::Merged(merging) => {
-            let recorder = Recorder::new(readers, &mut *sink, &job);
-            let Some(writer) = writers.into_iter().next() else {
+            let mut ends = writers.into_iter().zip(readers);
+            let Some((writer, reader)) = ends.next() else {
                 unreachable!("a merge has one log");
             };
             let merger = Merger::new(&job, merging, &mut sources, writer);
-            run_merged(&job, merger, || recorder.run())?
+            match merging.is_one_thread {
+                true => run_merged(&job, merger.recording(reader, &mut *sink), None)?,
+                false => {
+                    let recorder = Recorder::new(vec![reader], &mut *sink, &job);
+                    run_merged(&job, merger, Some(recorder))?
+                }
+            }
         }
     };
     let places = done.places.into_iter().collect::<Result<_, _>>()?;
@@ -303,21 +327,27 @@ fn run_in_place<'a>(
     })
 }
 
-/// Runs the two threads of a merge.
+/// Runs the two threads of a merge, or the one that records, too.
 fn run_merged<'a>(
     job: &'a Job<'a>,
     merger: Merger<'a>,
-    record: impl FnOnce() -> Recorded + Send,
+    recorder: Option<Recorder<'a>>,
 ) -> Result<Done, EngineError> {
     std::thread::scope(|scope| {
         let last = job.options.threads.cores.len().saturating_sub(1).max(1);
-        let recorder = start(scope, job, last, "record".to_owned(), record)?;
+        let record = |recorder: Recorder<'a>| {
+            start(scope, job, last, "record".to_owned(), || recorder.run())
+        };
+        let recording = recorder.map(record).transpose()?;
         let merging = start(scope, job, 0, merge::STAGE.to_owned(), || merger.run())?;
         // Only now, as in `run`.
         let given_up = job.options.threads.drop_privileges();
         let given_up = given_up.inspect_err(|_| job.clock.break_off());
-        let ((first, took), (second, recorded)) = (join(merging), join(recorder));
-        given_up.map(|()| Done { places: vec![first, second], took: vec![took], recorded })
+        let (place, (took, own)) = join(merging);
+        let (second, beside) = recording.map(join).unzip();
+        let Some(recorded) = own.or(beside) else { unreachable!("somebody records") };
+        let places = [Some(place), second].into_iter().flatten().collect();
+        given_up.map(|()| Done { places, took: vec![took], recorded })
     })
 }
 

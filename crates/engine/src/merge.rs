@@ -41,11 +41,14 @@ pub struct MergeOptions {
     /// What is added to the times of each source, in ns, in the order of the sources; none where
     /// it is shorter.
     pub offsets_ns: Vec<i64>,
+    /// Whether the merging thread gives what it merged to the sink itself: for one that takes no
+    /// time and loses nothing, as `null:`. If not, a thread beside it does.
+    pub is_one_thread: bool,
 }
 
 impl Default for MergeOptions {
     fn default() -> Self {
-        Self { lateness_ns: 100_000_000, offsets_ns: Vec::new() }
+        Self { lateness_ns: 100_000_000, offsets_ns: Vec::new(), is_one_thread: false }
     }
 }
 

@@ -43,7 +43,7 @@ use crate::report::Ending;
 use crate::stage::Usage;
 use crate::tally::Tally;
 use crate::{EngineError, PortReport, Progress, Report};
-pub(crate) use lanes::Lanes;
+pub(crate) use lanes::{Given, Lanes};
 use route::{Route, Work};
 
 /// A log between stages of one pipeline.

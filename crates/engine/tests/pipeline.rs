@@ -90,6 +90,22 @@ fn a_slow_stage_that_may_be_lapped_knows_what_it_missed() {
 }
 
 #[test]
+fn a_packet_that_no_lane_holds_whole_is_cut_once() {
+    let ports = ports();
+    let (mut options, mut lengths) = (options(&ports, None), Vec::new());
+    options.log.segment_bytes = 4096;
+    let mut pipeline = Pipeline::new(options);
+    let lane = pipeline.receive("receive", open("gen:?packets=300&size=9000", &ports));
+    let parts = pipeline.route("part", &[lane], 1, |_| Some(0));
+    pipeline.work("look", &parts, |burst| {
+        lengths.extend(burst.packets().map(|packet| (packet.length(), packet.original_length())));
+    });
+    let report = run(pipeline);
+    assert_eq!((report.total.truncated, report.ports[0].truncated), (300, 300));
+    assert_eq!(lengths, vec![(4096 - 16 - 32, 8996); 300]);
+}
+
+#[test]
 fn run_to_completion_gives_each_source_a_closure_of_its_own() {
     let ports = ports();
     let sources =

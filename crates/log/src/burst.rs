@@ -82,7 +82,9 @@ pub(crate) enum FactsAt<'a> {
     /// After each packet's bytes, aligned.
     Behind,
     /// In a list by index from the worklist's end, ascending; the burst starts at `skipped`.
-    Aside { list: &'a [(u32, Facts)], skipped: u32 },
+    /// `is_in_frames`: the place is frames of which some are held. (It stands here because here
+    /// it takes no room.)
+    Aside { list: &'a [(u32, Facts)], skipped: u32, is_in_frames: bool },
 }
 
 impl<'a> Burst<'a> {
@@ -119,7 +121,13 @@ impl<'a> Burst<'a> {
         Self { first_packet, ..self }
     }
 
-    /// A burst over the same memory, of `worklist`, whose descs point where some of this one's do.
+    /// Whether its packets lie in frames, of which some are held and others are written.
+    pub(crate) fn is_in_frames(&self) -> bool {
+        matches!(self.facts, FactsAt::Aside { is_in_frames: true, .. })
+    }
+
+    /// A burst over the same memory, of `worklist`. Where this one is in frames, its descs point
+    /// where some of this one's do; elsewhere nothing is written in all of the place.
     pub(crate) fn described_by(
         &self,
         worklist: &'a [Desc],
@@ -201,8 +209,8 @@ impl<'a> Burst<'a> {
         let (rest, first) = self.worklist.split_at(self.worklist.len() - count);
         let facts = match self.facts {
             FactsAt::Behind => FactsAt::Behind,
-            FactsAt::Aside { list, skipped } => {
-                FactsAt::Aside { list, skipped: skipped + count as u32 }
+            FactsAt::Aside { list, skipped, is_in_frames } => {
+                FactsAt::Aside { list, skipped: skipped + count as u32, is_in_frames }
             }
         };
         let first_packet = self.first_packet + count as u64;
@@ -219,7 +227,7 @@ impl<'a> Burst<'a> {
                 let at = align_up(desc.offset() as usize + desc.length() as usize);
                 Facts::read(self.place.get(at, FACTS_BYTES)?)
             }
-            FactsAt::Aside { list, skipped } => {
+            FactsAt::Aside { list, skipped, .. } => {
                 let wanted = index + skipped;
                 let at = list.binary_search_by_key(&wanted, |&(index, _)| index).ok()?;
                 Some(list[at].1)

@@ -23,11 +23,13 @@ pub struct Scratch {
     len: usize,
     base_time_ns: u64,
     facts: Vec<(u32, Facts)>,
-    /// The burst that [`select`](Self::select) chose from.
+    /// The burst that [`select`](Self::select) chose from; `None` where it was in frames.
     origin: Option<Origin>,
 }
 
-/// Which burst: packets with these numbers, from a worklist there.
+/// Which burst: packets with these numbers, from a worklist there. Numbers are what a port says:
+/// that a burst is the same one is for the packets to be the right ones, and no more. What a desc
+/// points to is sound without it (see [`Scratch::selected`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Origin {
     worklist: usize,
@@ -107,7 +109,7 @@ impl Scratch {
     /// The burst of all packets described, over `bytes`.
     pub fn burst<'a>(&'a self, bytes: &'a [u8], first_packet: u64) -> Burst<'a> {
         let worklist = &self.worklist[SCRATCH_PACKETS - self.len..];
-        let facts = FactsAt::Aside { list: &self.facts, skipped: 0 };
+        let facts = FactsAt::Aside { list: &self.facts, skipped: 0, is_in_frames: false };
         Burst::new(Place::whole(bytes), worklist, self.base_time_ns, first_packet, facts)
     }
 
@@ -123,7 +125,7 @@ impl Scratch {
         first_packet: u64,
     ) -> Burst<'a> {
         let worklist = &self.worklist[SCRATCH_PACKETS - self.len..];
-        let facts = FactsAt::Aside { list: &self.facts, skipped: 0 };
+        let facts = FactsAt::Aside { list: &self.facts, skipped: 0, is_in_frames: true };
         // SAFETY: the caller's promise is L1.
         let place = unsafe { Place::held(start, extent) };
         Burst::new(place, worklist, self.base_time_ns, first_packet, facts)
@@ -146,14 +148,19 @@ impl Scratch {
                 self.push(desc.offset(), desc.length().min(kept), &meta);
             }
         }
-        self.origin = Some(Origin::of(burst));
+        self.origin = (!burst.is_in_frames()).then(|| Origin::of(burst));
         self.described(burst, first_packet)
     }
 
     /// What [`select`](Self::select) chose from `burst`, once more; numbered from 0. Nothing, where
-    /// it was another burst: another's descs may point to bytes that are being written.
+    /// it was another burst.
+    ///
+    /// Nothing, too, of a burst in frames, of which each is given back by itself: no number says
+    /// which are held, and the others are being written. Any other burst has a place in which
+    /// nobody writes while it is lent, and descs that point beyond that have no bytes, whosesoever
+    /// they are.
     pub fn selected<'a>(&'a self, burst: &Burst<'a>) -> Burst<'a> {
-        match self.origin == Some(Origin::of(burst)) {
+        match self.origin == Some(Origin::of(burst)) && !burst.is_in_frames() {
             true => self.described(burst, 0),
             false => burst.split_at(0).0,
         }
@@ -161,7 +168,8 @@ impl Scratch {
 
     fn described<'a>(&'a self, burst: &Burst<'a>, first_packet: u64) -> Burst<'a> {
         let worklist = &self.worklist[SCRATCH_PACKETS - self.len..];
-        let facts = FactsAt::Aside { list: &self.facts, skipped: 0 };
+        let is_in_frames = burst.is_in_frames();
+        let facts = FactsAt::Aside { list: &self.facts, skipped: 0, is_in_frames };
         burst.described_by(worklist, self.base_time_ns, first_packet, facts)
     }
 
@@ -201,7 +209,63 @@ impl Scratch {
                 *desc = Desc::new(0, 0, desc.port(), desc.flags());
             }
         }
-        let facts = FactsAt::Aside { list: &self.facts, skipped: 0 };
+        let facts = FactsAt::Aside { list: &self.facts, skipped: 0, is_in_frames: true };
         Burst::new(place, worklist, self.base_time_ns, first_packet, facts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Twenty packets of ten bytes, each of its own number, from `start` on.
+    fn packets(start: u8) -> (Vec<u8>, Scratch) {
+        let mut scratch = Scratch::new();
+        for number in 0..20 {
+            scratch.push(number * 10, 10, &Meta::new(number.into(), 10, 0));
+        }
+        ((0..20).flat_map(|number| [start + number; 10]).collect(), scratch)
+    }
+
+    fn firsts(burst: &Burst<'_>) -> Vec<u8> {
+        burst.packets().filter_map(|packet| packet.bytes().first().copied()).collect()
+    }
+
+    /// Those with even numbers, renumbered to another interface.
+    fn select_even<'a>(choice: &'a mut Scratch, burst: &Burst<'a>) -> usize {
+        let chosen = choice.select(burst, 0, |packet| {
+            let is_even = packet.time_ns().is_multiple_of(2);
+            is_even.then(|| (5, Meta { port: 7, ..packet.meta() }))
+        });
+        assert!(chosen.packets().all(|packet| packet.port() == 7 && packet.bytes().len() == 5));
+        chosen.len()
+    }
+
+    #[test]
+    fn what_was_selected_is_there_once_more() {
+        let (bytes, scratch) = packets(0);
+        let (burst, mut choice) = (scratch.burst(&bytes, 40), Scratch::new());
+        assert_eq!(select_even(&mut choice, &burst), 10);
+        let again = choice.selected(&burst);
+        assert_eq!(firsts(&again), [0, 2, 4, 6, 8, 10, 12, 14, 16, 18]);
+        for other in [burst.numbered(41), burst.split_at(19).0, burst.split_at(1).1] {
+            assert!(choice.selected(&other).is_empty(), "it is another one");
+        }
+        assert!(Scratch::new().selected(&burst).is_empty());
+    }
+
+    #[test]
+    fn numbers_that_lie_cannot_lend_what_is_not_there() {
+        let (bytes, mut scratch) = packets(0);
+        let mut choice = Scratch::new();
+        select_even(&mut choice, &scratch.burst(&bytes, 40));
+        // Another burst by the same worklist's address, length and number, over fewer bytes.
+        scratch.clear();
+        (0..20).for_each(|number| scratch.push(0, 1, &Meta::new(number, 1, 0)));
+        let fewer = vec![99; 45];
+        let burst = scratch.burst(&fewer, 40);
+        let again = choice.selected(&burst);
+        assert_eq!(again.len(), 10);
+        assert_eq!(firsts(&again), [99, 99, 99], "those within, and nothing beyond");
     }
 }

@@ -82,6 +82,8 @@ losses! {
     TooLong = "too_long", Drop;
     /// The packet is shorter than an Ethernet header.
     TooShort = "too_short", Drop;
+    /// The rule of --shed means nothing on its link type; its source ended there.
+    Unjudged = "unjudged", Drop;
     /// The reader was too slow, and the writer took the segment back.
     ReaderOverrun = "reader_overrun", Overrun;
     /// The file system had no room left for it, or refused it.

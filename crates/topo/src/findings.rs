@@ -10,7 +10,7 @@ mod memory;
 
 use crate::inventory::Inventory;
 use crate::plan::Plan;
-pub use cores::KERNEL_NEEDS;
+pub use cores::{FAR_SOURCE, KERNEL_NEEDS};
 
 /// Something that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]

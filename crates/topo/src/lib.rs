@@ -32,7 +32,7 @@ mod plan;
 mod snapshot;
 
 pub use error::PlanError;
-pub use findings::{Finding, KERNEL_NEEDS, findings};
+pub use findings::{FAR_SOURCE, Finding, KERNEL_NEEDS, findings};
 pub use inventory::{
     Attached, Cache, Core, Interface, Interrupt, Inventory, Node, ReceiveQueue, Settings,
     TransmitQueue,

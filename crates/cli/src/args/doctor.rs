@@ -34,8 +34,9 @@ Examples:
 /// Say what works on this machine, what does not, and what mends it
 ///
 /// Looks at nodes, cores, huge pages, frequencies, limits, and at where network cards are plugged
-/// in, interrupt and steer their packets to. Each defect comes with what it costs, where that
-/// figure is from, and the command that mends it. Nothing is changed.
+/// in, interrupt and steer their packets to. On each node a small log is made and a few packets
+/// passed, and the kernel asked where all of that is. Each defect comes with what it costs, where
+/// that figure is from, and the command that mends it. Nothing is changed.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, after_long_help = EXAMPLES)]
 pub(crate) struct DoctorArgs {

@@ -8,6 +8,7 @@ use burstline_engine::{
 };
 use burstline_log::LogConfig;
 use burstline_port::{Address, OpenOptions, open_sink};
+use burstline_topo::LogSharing;
 use burstline_wire::hash::HashKind;
 
 use super::capture::log_of;
@@ -41,7 +42,11 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
     let bytes = args.log.buffer.unwrap_or_else(|| (args.log.bytes() / logs).max(LEAST_BYTES));
     let count = if has_workers { workers } else { 0 };
     let log_bytes = bytes.saturating_mul(logs);
-    let placed = common.place(&Workers { count, name: "worker", log_bytes })?;
+    let sharing = match mode {
+        Mode::Copy => LogSharing::Copy,
+        Mode::Share => LogSharing::Share,
+    };
+    let placed = common.place(&Workers { count, name: "worker", log_bytes, sharing })?;
     let flag = Some(Arc::clone(&stop));
     let ports = OpenOptions { stop: flag, ..common.open_options(hash) };
     let sources = common.open_sources(&ports)?;
@@ -70,8 +75,7 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
             publish: args.log.publish.clone(),
         },
         mode,
-        // They are those of a log for each worker.
-        log_homes: if mode == Mode::Copy { placed.log_homes } else { Vec::new() },
+        log_homes: placed.log_homes,
         distribution: args.hash,
         groups: groups.clone(),
         has_workers,

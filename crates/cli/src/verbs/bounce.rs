@@ -21,7 +21,7 @@ pub(crate) fn bounce(args: &BounceArgs) -> Result<ExitCode, Failure> {
     }
     let entries = if args.both { &ends[..] } else { &ends[..1] };
     let entries: Vec<_> = entries.iter().copied().cloned().collect();
-    let nobody = Workers { count: 0, name: "", log_bytes: 0 };
+    let nobody = Workers::default();
     let mut placed = common.place_at(&entries, &nobody)?;
     let ports = OpenOptions {
         only: args.only.clone().unwrap_or_default(),

@@ -20,7 +20,8 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let common = &args.common;
     let stop = signals::stop_flag()?;
     let sink = sink_address(args)?;
-    let recorder = Workers { count: 1, name: "record", log_bytes: args.log.bytes() };
+    let log_bytes = args.log.bytes();
+    let recorder = Workers { count: 1, name: "record", log_bytes, ..Workers::default() };
     let placed = common.place(&recorder)?;
     let threads = placed.threads;
     let (queue_bytes, flag) = (queue(args, &threads), Some(Arc::clone(&stop)));

@@ -29,7 +29,7 @@ pub(crate) fn count(args: &CountArgs) -> Result<ExitCode, Failure> {
         let what = "--buffer, --segment and --pages are about the log of --publish: here is none";
         return Err(Failure::usage(what));
     }
-    let mut placed = common.place(&Workers { count: 0, name: "", log_bytes: 0 })?;
+    let mut placed = common.place(&Workers::default())?;
     let ports = OpenOptions { stop: Some(Arc::clone(&stop)), ..common.open_options() };
     let sources = common.open_sources(&ports)?;
     placed.fit(sources.len());
@@ -94,7 +94,8 @@ fn refused(path: &Path, error: &std::io::Error) -> Failure {
 /// Receives into a log that others may read, and counts what is in it.
 fn publish(args: &CountArgs, stop: &Arc<AtomicBool>) -> Result<ExitCode, Failure> {
     let common = &args.common;
-    let counter = Workers { count: 1, name: "record", log_bytes: args.log.bytes() };
+    let log_bytes = args.log.bytes();
+    let counter = Workers { count: 1, name: "record", log_bytes, ..Workers::default() };
     let placed = common.place(&counter)?;
     let ports = OpenOptions { stop: Some(Arc::clone(stop)), ..common.open_options() };
     let options = CaptureOptions {

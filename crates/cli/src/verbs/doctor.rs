@@ -1,6 +1,7 @@
 //! `burstline doctor`: what is wrong here, what can be opened, where things would go.
 
 mod placement;
+mod tried;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -34,7 +35,10 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
 /// A report, whatever is in it.
 fn machine(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let inventory = inventory(args.machine.as_deref())?;
-    let found = findings(&inventory, None);
+    let mut found = findings(&inventory, None);
+    if args.machine.is_none() {
+        found.extend(tried::findings(&inventory));
+    }
     let text = match (args.json, args.fix_commands) {
         (true, _) => {
             let findings = view::doctor::findings_json(&found);

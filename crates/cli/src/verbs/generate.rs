@@ -16,7 +16,7 @@ use crate::{job, signals};
 pub(crate) fn generate(args: &GenerateArgs) -> Result<ExitCode, Failure> {
     let common = &args.job;
     let stop = signals::stop_flag()?;
-    let nobody = Workers { count: 0, name: "", log_bytes: 0 };
+    let nobody = Workers::default();
     let threads = common.place_at(slice::from_ref(&args.output), &nobody)?.threads;
     let address = args.recipe.address(common.packets, link_of(args))?;
     let ports = OpenOptions::default();

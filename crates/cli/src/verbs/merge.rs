@@ -18,8 +18,15 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
     let common = &args.common;
     let stop = signals::stop_flag()?;
     let sink = sink_address(args)?;
-    // One thread takes all sources: it belongs near the first.
-    let recorder = Workers { count: 1, name: "record", log_bytes: args.log.bytes() };
+    // One thread takes all sources: it belongs near the first. What it only counts it needs no
+    // other for.
+    let is_one_thread = args.write.is_none();
+    let recorder = Workers {
+        count: usize::from(!is_one_thread),
+        name: "record",
+        log_bytes: args.log.bytes(),
+        ..Workers::default()
+    };
     let placed = common.place_at(&common.sources[..1], &recorder)?;
     let ports = OpenOptions { stop: Some(Arc::clone(&stop)), ..common.open_options() };
     let options = CaptureOptions {
@@ -33,7 +40,7 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
     check_offsets(args)?;
     let opened = common.open_each(&ports)?;
     let offsets_ns = offsets_ns(args, &opened);
-    let merging = MergeOptions { lateness_ns: args.lateness, offsets_ns };
+    let merging = MergeOptions { lateness_ns: args.lateness, offsets_ns, is_one_thread };
     let sources: Vec<Source> = opened.into_iter().flatten().collect();
     let progress = Progress::new(sources.len());
     let is_stdout = args.write.as_deref() == Some("-");

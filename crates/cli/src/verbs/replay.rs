@@ -23,7 +23,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let common = &args.job;
     let stop = signals::stop_flag()?;
     let (sinks, routes) = sinks(args);
-    let nobody = Workers { count: 0, name: "", log_bytes: 0 };
+    let nobody = Workers::default();
     // One thread, placed for the first of them.
     let threads = common.place_at(&sinks[..1], &nobody)?.threads;
     let ports =

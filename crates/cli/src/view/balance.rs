@@ -52,6 +52,7 @@ fn worker(worker: &WorkerReport) -> Value {
         "bytes": worker.bytes,
         "lost": losses(&worker.lost),
         "unaccounted": worker.unaccounted,
+        "log_node": worker.log_node.map(|node| node.0),
     })
 }
 
@@ -68,6 +69,11 @@ fn elephant(elephant: &Elephant) -> Value {
 /// Lines of the ledger.
 pub(super) fn text(text: &mut String, balance: &BalanceReport) {
     let has_groups = balance.groups.len() > 1;
+    // Where all logs are on one node, the line on memory says which.
+    let nodes = balance.groups.iter().flat_map(|group| &group.workers);
+    let mut nodes: Vec<_> = nodes.map(|worker| worker.log_node).collect();
+    nodes.dedup();
+    let has_nodes = nodes.len() > 1;
     // Writing to a string does not fail, here and below.
     let _ = writeln!(
         text,
@@ -93,11 +99,13 @@ pub(super) fn text(text: &mut String, balance: &BalanceReport) {
                 .collect();
             let sink = worker.sink.as_deref().filter(|sink| *sink != "null:");
             let sink = sink.map(|sink| format!(" > {sink}")).unwrap_or_default();
+            let node = worker.log_node.filter(|_| has_nodes);
+            let node = node.map(|node| format!(", log on node {node}")).unwrap_or_default();
             let (number, total) = (worker.number, count_text(worker.lost.total()));
             let _ = writeln!(
                 text,
                 "worker {number:<2} {offered} ({part:.1}%) = {delivered} + {total} lost{}, {bytes}\
-                 {sink}",
+                 {node}{sink}",
                 lost.concat()
             );
         }

@@ -1,8 +1,10 @@
 //! What the tests of the program share: running it, a directory of their own, other programs.
 #![allow(dead_code)] // each test file uses a part
 
+pub(crate) mod conversations;
 pub(crate) mod live;
 pub(crate) mod sharing;
+pub(crate) mod talk;
 
 use std::fs;
 use std::path::PathBuf;

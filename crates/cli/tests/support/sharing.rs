@@ -57,6 +57,14 @@ impl Names {
         self.look(name).unwrap()
     }
 
+    /// Waits until so many packets are in the logs of a name.
+    pub(crate) fn wait_until_published(&self, name: &str, packets: u64) {
+        let of = |log: &Value| log["packets"].as_u64().unwrap();
+        self.wait_for(name, "all is published", |found| {
+            found["logs"].as_array().unwrap().iter().map(of).sum::<u64>() >= packets
+        });
+    }
+
     /// Waits until every reader has read `packets`, or missed them, and none is behind.
     pub(crate) fn wait_until_read(&self, name: &str, packets: u64) {
         let has_read = |reader: &Value| {

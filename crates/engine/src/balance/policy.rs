@@ -29,6 +29,8 @@ pub(super) enum Verdict {
     Pass,
     CutOff,
     Shed,
+    /// There is no saying: the rule means nothing on such packets.
+    Unjudged,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -47,6 +49,8 @@ struct Cutoff {
 pub(super) struct Rules {
     cutoff: Option<Cutoff>,
     shed: Option<(FilterByLink, Links)>,
+    /// Whether the filter meant nothing on a link type that was met.
+    is_broken: bool,
 }
 
 impl Rules {
@@ -55,7 +59,7 @@ impl Rules {
         let table = |bytes| Cutoff { bytes, flows: vec![Flow::default(); FLOWS].into() };
         let rule = |filter| (FilterByLink::new(filter), Links::new(&options.job.table));
         let (cutoff, shed) = (options.cutoff_bytes.map(table), options.shed.as_ref().map(rule));
-        (cutoff.is_some() || shed.is_some()).then_some(Self { cutoff, shed })
+        (cutoff.is_some() || shed.is_some()).then_some(Self { cutoff, shed, is_broken: false })
     }
 
     /// Fails where the filter means nothing on an interface that is known by now.
@@ -69,12 +73,12 @@ impl Rules {
     /// What becomes of a packet. Cost: a cache line, and the filter's program.
     ///
     /// # Errors
-    /// The filter means nothing on the packet's link type.
+    /// The filter means nothing on the packet's link type: each time, for each source.
     pub(super) fn judge(&mut self, packet: &Packet<'_>) -> Result<Verdict, PortError> {
         if let Some((filter, links)) = &mut self.shed {
             let (link, is_new) = links.of(packet.port());
-            if is_new {
-                filter.add(RULE, link)?;
+            if is_new || self.is_broken {
+                filter.add(RULE, link).inspect_err(|_| self.is_broken = true)?;
             }
             if filter.wants(link, packet.bytes(), packet.original_length() as u32) {
                 return Ok(Verdict::Shed);

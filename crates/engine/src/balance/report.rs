@@ -1,6 +1,7 @@
 //! What a balancer returns besides the ledger of its sources.
 
 use burstline_port::Losses;
+use burstline_sys::memory::NodeId;
 
 use super::{Distribution, Elephant, Mode};
 
@@ -47,6 +48,9 @@ pub struct WorkerReport {
     pub bytes: u64,
     /// Packets that it did not take, by cause.
     pub lost: Losses,
-    /// What does not add up: 0.
+    /// What does not add up: 0. What it took by its own count is held against its sink's, too.
     pub unaccounted: i64,
+    /// The node of all pages of the logs that it reads, as the kernel told; `None` if they are on
+    /// several, or it is not known.
+    pub log_node: Option<NodeId>,
 }

@@ -16,7 +16,7 @@ use super::policy::{Rules, Verdict};
 use super::{BalanceOptions, Distribution, Mode};
 use crate::capture::receive::Intake;
 use crate::capture::{Job, LogCounts};
-use crate::pipeline::Lanes;
+use crate::pipeline::{Given, Lanes};
 use crate::tally::{Span, Tally, tally};
 
 /// The worker of a flow hash, in `[0, workers)`; of workers there are from 1 to 256. Each has an
@@ -33,8 +33,12 @@ pub(super) struct FromSource {
     pub(super) taken: Tally,
     pub(super) cut_off: Tally,
     pub(super) shed: Tally,
+    /// Packets of which the rule could not say whether to shed them.
+    pub(super) unjudged: Tally,
     /// Packets that a full log had no room for, by group.
     pub(super) refused: Vec<Tally>,
+    /// Packets that no segment could hold whole, and their bytes left out, by group.
+    pub(super) cut: Vec<Tally>,
 }
 
 /// What became of the packets of one receive thread.
@@ -80,8 +84,8 @@ impl<'a> Spreader<'a> {
     ) -> Self {
         let groups = &options.groups[..];
         let is_in_turn = options.distribution == Distribution::RoundRobin;
-        let refused = vec![Tally::default(); groups.len()];
-        let fresh = FromSource { refused, ..FromSource::default() };
+        let none = vec![Tally::default(); groups.len()];
+        let fresh = FromSource { refused: none.clone(), cut: none, ..FromSource::default() };
         Self {
             lanes,
             groups,
@@ -127,15 +131,19 @@ impl Intake for Spreader<'_> {
             }
             (rules, turns, mode) => {
                 for packet in lent.burst.packets() {
-                    let judged = rules.as_mut().map_or(Ok(Verdict::Pass), |own| own.judge(&packet));
                     // A rule that means nothing here ends the source, and passes nothing.
-                    let verdict = judged.unwrap_or_else(|error| {
-                        failure.get_or_insert(error);
-                        Verdict::Shed
-                    });
+                    let verdict = match (rules.as_mut(), failure.is_some()) {
+                        (None, _) => Verdict::Pass,
+                        (_, true) => Verdict::Unjudged,
+                        (Some(rules), false) => rules.judge(&packet).unwrap_or_else(|error| {
+                            failure = Some(error);
+                            Verdict::Unjudged
+                        }),
+                    };
                     match verdict {
                         Verdict::CutOff => from.cut_off.add(&tally_of(&packet)),
                         Verdict::Shed => from.shed.add(&tally_of(&packet)),
+                        Verdict::Unjudged => from.unjudged.add(&tally_of(&packet)),
                         Verdict::Pass => match mode {
                             Mode::Copy => to.copy(turns.as_deref_mut(), from, &packet),
                             Mode::Share => to.share(from, &packet),
@@ -222,9 +230,13 @@ impl To<'_, '_> {
                     worker
                 }
             };
-            if !self.lanes.give(first + worker, packet) {
-                from.refused[group].add(&tally_of(packet));
-                self.refused[first + worker] += 1;
+            match self.lanes.give(first + worker, packet) {
+                Given::Whole => {}
+                Given::Cut(cut) => from.cut[group].add(&cut),
+                Given::Refused => {
+                    from.refused[group].add(&tally_of(packet));
+                    self.refused[first + worker] += 1;
+                }
             }
             first += workers;
         }
@@ -234,9 +246,17 @@ impl To<'_, '_> {
     #[inline]
     fn share(&mut self, from: &mut FromSource, packet: &Packet<'_>) {
         let hash = packet.desc().hash();
-        if self.lanes.give(0, packet) {
-            self.bucket_bytes[usize::from(bucket_of(hash))] += packet.length() as u64;
-            return;
+        match self.lanes.give(0, packet) {
+            Given::Refused => {}
+            given => {
+                let mut bytes = packet.length() as u64;
+                if let Given::Cut(cut) = given {
+                    bytes -= cut.bytes;
+                    from.cut.iter_mut().for_each(|group| group.add(&cut));
+                }
+                self.bucket_bytes[usize::from(bucket_of(hash))] += bytes;
+                return;
+            }
         }
         let mut first = 0;
         for (group, &workers) in self.groups.iter().enumerate() {

@@ -1,11 +1,12 @@
 //! What came of a balancer: the threads' counts put together, and held against each other.
 
+use burstline_log::Log;
 use burstline_port::{InterfaceTotals, Loss, Losses, Port};
 
 use super::elephants::Herd;
 use super::report::{BalanceReport, GroupReport, WorkerReport};
 use super::spread::{FromSource, worker_of};
-use super::{BalanceOptions, Done};
+use super::{BalanceOptions, Done, Mode};
 use crate::capture;
 use crate::capture::record::Recorded;
 use crate::job::{Owners, Source};
@@ -26,6 +27,21 @@ pub(super) fn totals(recorded: &Recorded) -> Vec<InterfaceTotals> {
         lost: seen.packets - written.packets,
     });
     totals.collect()
+}
+
+/// Says where the logs of each worker are; each receive thread has made as many.
+pub(super) fn describe_logs(report: &mut Report, logs: &[Log]) {
+    let Some(balance) = &mut report.balance else { return };
+    let each: usize = match balance.mode {
+        Mode::Copy => balance.groups.iter().map(|group| group.workers.len()).sum(),
+        Mode::Share => 1,
+    };
+    for worker in balance.groups.iter_mut().flat_map(|group| &mut group.workers) {
+        let own = logs.iter().skip(worker.number % each).step_by(each);
+        let mut nodes: Vec<_> = own.flat_map(|log| log.placement().nodes.keys().copied()).collect();
+        nodes.dedup();
+        worker.log_node = if let [node] = nodes[..] { Some(node) } else { None };
+    }
 }
 
 /// The job's report, memory aside.
@@ -53,6 +69,7 @@ pub(super) fn report(
     let groups = groups(options, sinks, &done);
     let (ports, unseen) = ports(options, sources, &done);
     let mut report = Report::new(ports, &ending);
+    report.notes.extend(doubts(sinks, &groups));
     // The two ways to what workers missed: by source, and by the logs' own numbers.
     for (number, (group, unseen)) in groups.iter().zip(unseen).enumerate() {
         let missed = group.lost.of(Loss::ReaderOverrun);
@@ -100,8 +117,7 @@ fn groups(options: &BalanceOptions, sinks: &[Box<dyn Port>], done: &Done) -> Vec
     for &workers in &options.groups {
         let mut group = GroupReport::default();
         for _ in 0..workers {
-            let sink = sinks.get(number).map(|sink| sink.info().name.clone());
-            let worker = worker(number, sink, done);
+            let worker = worker(number, sinks.get(number).map(|sink| &**sink), done);
             group.offered += worker.offered;
             group.delivered += worker.delivered;
             group.lost.merge(&worker.lost);
@@ -114,8 +130,27 @@ fn groups(options: &BalanceOptions, sinks: &[Box<dyn Port>], done: &Done) -> Vec
     groups
 }
 
-fn worker(number: usize, sink: Option<String>, done: &Done) -> WorkerReport {
-    let mut worker = WorkerReport { number, sink, ..WorkerReport::default() };
+/// What a sink says that it took.
+fn taken_by(sink: &dyn Port) -> i64 {
+    let account = sink.account();
+    remainder(account.offered, 0, account.lost.total(), account.in_flight)
+}
+
+/// Where workers and their sinks do not say the same.
+fn doubts(sinks: &[Box<dyn Port>], groups: &[GroupReport]) -> Vec<String> {
+    let workers = groups.iter().flat_map(|group| &group.workers);
+    let differ = workers.zip(sinks).map(|(worker, sink)| (worker, taken_by(&**sink)));
+    let differ = differ.filter(|(worker, taken)| worker.delivered as i64 != *taken);
+    let note = |(worker, taken): (&WorkerReport, i64)| {
+        let (number, delivered) = (worker.number, worker.delivered);
+        format!("worker {number} delivered {delivered} packets by its count, {taken} by its sink's")
+    };
+    differ.map(note).collect()
+}
+
+fn worker(number: usize, sink: Option<&dyn Port>, done: &Done) -> WorkerReport {
+    let name = sink.map(|sink| sink.info().name.clone());
+    let mut worker = WorkerReport { number, sink: name, ..WorkerReport::default() };
     let mut add = |cause, packets| {
         if packets > 0 {
             worker.lost.add(cause, packets);
@@ -137,6 +172,9 @@ fn worker(number: usize, sink: Option<String>, done: &Done) -> WorkerReport {
     worker.offered = written.packets + refused;
     (worker.delivered, worker.bytes) = (delivered.packets, delivered.bytes);
     worker.unaccounted = remainder(worker.offered, worker.delivered, worker.lost.total(), 0);
+    // What it delivered is its own count; the sink has made another.
+    let by_sink = sink.map_or(delivered.packets as i64, taken_by);
+    worker.unaccounted += delivered.packets as i64 - by_sink;
     worker
 }
 
@@ -170,7 +208,9 @@ fn ports(options: &BalanceOptions, sources: &[Source], done: &Done) -> (Vec<Port
             if options.groups.len() > 1 {
                 name += &format!(" > group {group}");
             }
-            rows.push(PortReport::new(&name, &source.port().account(), &given, &lost));
+            let mut account = source.port().account();
+            account.truncated += from.cut[group].packets;
+            rows.push(PortReport::new(&name, &account, &given, &lost));
         }
     }
     (rows, unseen)
@@ -179,9 +219,10 @@ fn ports(options: &BalanceOptions, sources: &[Source], done: &Done) -> (Vec<Port
 /// What was written into the logs of a group.
 fn given(from: &FromSource, group: usize) -> Tally {
     let mut given = from.taken;
-    for lost in [&from.cut_off, &from.shed, &from.refused[group]] {
+    for lost in [&from.cut_off, &from.shed, &from.unjudged, &from.refused[group]] {
         given.remove(lost);
     }
+    given.bytes -= from.cut[group].bytes;
     given
 }
 
@@ -191,6 +232,7 @@ fn policy_losses(from: &FromSource, group: usize) -> Losses {
     let causes = [
         (Loss::CutOff, from.cut_off.packets),
         (Loss::Shed, from.shed.packets),
+        (Loss::Unjudged, from.unjudged.packets),
         (Loss::LogFull, refused),
     ];
     for (cause, packets) in causes.into_iter().filter(|&(_, packets)| packets > 0) {

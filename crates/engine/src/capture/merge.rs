@@ -8,12 +8,14 @@
 
 mod copy;
 mod input;
+mod own;
 
-use burstline_log::{Burst, Ending, Scratch, Writer};
-use burstline_port::PortState;
+use burstline_log::{Burst, Ending, Reader, Scratch, Writer};
+use burstline_port::{Port, PortState};
 use burstline_sys::clock;
 
 use super::receive::Took;
+use super::record::Recorded;
 use super::{Job, LogCounts};
 use crate::clock::{Drain, LossWatch};
 use crate::job::{Owners, Source};
@@ -26,6 +28,7 @@ use crate::waiting::Waiter;
 use crate::{EngineError, Progress};
 use copy::{Counts, Sequence};
 use input::Input;
+use own::OwnRecorder;
 
 /// The name of the stage.
 pub(super) const STAGE: &str = "merge";
@@ -42,6 +45,8 @@ pub(super) struct Merged {
     pub(super) cut: Vec<u64>,
     pub(super) ports: Vec<MergedPort>,
     pub(super) lateness_ns: u64,
+    /// It recorded what it merged.
+    pub(super) is_one_thread: bool,
 }
 
 /// The thread's own.
@@ -60,6 +65,8 @@ pub(super) struct Merger<'a> {
     /// One for each input.
     counts: Vec<Counts>,
     writer: Writer,
+    /// None where another thread records.
+    recorder: Option<OwnRecorder<'a>>,
     owners: Owners,
     waiter: Waiter,
     /// Polls since something was found or copied.
@@ -117,6 +124,7 @@ impl<'a> Merger<'a> {
             lanes,
             heads,
             writer,
+            recorder: None,
             owners: Owners::new(&job.options.table),
             waiter: Waiter::new(job.options.threads.poll, clock::monotonic_ns()),
             fruitless: 0,
@@ -125,8 +133,13 @@ impl<'a> Merger<'a> {
         }
     }
 
-    /// Merges until the job is over, and closes the log.
-    pub(super) fn run(mut self) -> Took {
+    /// As one that records what it has merged, too; `reader` is a lossless one of its log.
+    pub(super) fn recording(self, reader: Reader, sink: &'a mut dyn Port) -> Self {
+        Self { recorder: Some(OwnRecorder::new(reader, sink)), ..self }
+    }
+
+    /// Merges until the job is over, and closes the log. Returns what it recorded, too, if it did.
+    pub(super) fn run(mut self) -> (Took, Option<Recorded>) {
         let mut meter = StageMeter::start();
         let mut now_ns = clock::monotonic_ns();
         let mut is_over = false;
@@ -152,14 +165,17 @@ impl<'a> Merger<'a> {
         let is_final = !self.job.clock.is_stopped() && self.errors.is_empty();
         let log = self.writer.statistics();
         self.writer.finish(if is_final { Ending::Final } else { Ending::Stopped });
+        let is_one_thread = self.recorder.is_some();
+        let recorded = self.recorder.map(|recorder| recorder.end(&self.job.clock));
         let merged = Merged {
             in_hand: self.lanes.iter().map(|lane| lane.left() as u64).collect(),
             cut: self.counts.iter().map(|counts| counts.cut).collect(),
             lateness_ns: self.lateness_ns,
+            is_one_thread,
             ports: self.inputs.iter().zip(&self.counts).map(|(input, c)| input.report(c)).collect(),
         };
         let copied = self.counts.iter().map(|counts| counts.copied).enumerate();
-        Took {
+        let took = Took {
             received: copied.collect(),
             owners: self.owners,
             log,
@@ -168,7 +184,8 @@ impl<'a> Merger<'a> {
             lost_first_second: self.losses.first_second_or(lost),
             errors: self.errors,
             merged: Some(merged),
-        }
+        };
+        (took, recorded)
     }
 
     /// Packets that may still go, before the job's limit is reached.
@@ -216,6 +233,9 @@ impl<'a> Merger<'a> {
             self.lanes[pick.input()].put_back(pick.index());
         }
         self.writer.publish();
+        if let Some(recorder) = &mut self.recorder {
+            recorder.catch_up(&self.job.clock);
+        }
         self.show_progress();
         (copied, (copied == self.order.len()).then_some(stop))
     }
@@ -312,6 +332,7 @@ impl<'a> Merger<'a> {
             counter.store(&Tally { packets, bytes, wire_bytes: bytes });
         }
         progress.set_segments(0, segments);
+        self.recorder.iter().for_each(|recorder| recorder.show(progress));
     }
 
     fn look_at_losses(&mut self, now_ns: u64) {

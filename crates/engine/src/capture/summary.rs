@@ -249,6 +249,10 @@ impl Summary {
             false => ("record", &self.threads[..], 0),
         };
         let mut stages: Vec<_> = receivers.iter().enumerate().map(receive).collect();
+        let mut merged = self.threads.iter().filter_map(|took| took.merged.as_ref());
+        if merged.any(|merged| merged.is_one_thread) {
+            return stages;
+        }
         missed += recorded.missed.iter().sum::<u64>();
         let mut record = recorded.cost.report(name, elapsed_ns, &seen);
         record.packets_in = seen.packets + missed;

@@ -9,12 +9,25 @@ use burstline_sys::clock;
 
 use crate::capture::LogCounts;
 use crate::clock::JobClock;
+use crate::tally::Tally;
 
 /// Between two looks whether a full log has room.
 const LOOK_EVERY: Duration = Duration::from_micros(50);
 
 /// How long a job that is over waits for a log that nobody reads, in ns.
 const PATIENCE_NS: u64 = 500_000_000;
+
+/// What became of a packet that was given to a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Given {
+    /// It is there.
+    Whole,
+    /// It is there without its end, which no segment has room for: the bytes left out, of a packet
+    /// if it was whole before. One that was not is counted as cut already.
+    Cut(Tally),
+    /// The log was full, and is.
+    Refused,
+}
 
 /// Logs, by their numbers in `[0, count)`.
 pub(crate) struct Lanes<'a> {
@@ -36,38 +49,62 @@ impl<'a> Lanes<'a> {
         Self { writers, refused, is_waiting, clock, until_ns }
     }
 
-    /// Appends a packet to log `number`. False if it was full, and is.
+    /// Appends a packet to log `number`.
     #[inline]
-    pub(crate) fn give(&mut self, number: usize, packet: &Packet<'_>) -> bool {
+    pub(crate) fn give(&mut self, number: usize, packet: &Packet<'_>) -> Given {
         let (bytes, meta) = (packet.bytes(), packet.meta());
-        self.put(number, |writer| match writer.is_far() {
+        self.put(number, packet, |writer| match writer.is_far() {
             true => writer.append_far(bytes, &meta),
             false => writer.append(bytes, &meta),
         })
     }
 
     #[inline]
-    fn put(&mut self, number: usize, append: impl Fn(&mut Writer) -> Appended) -> bool {
+    fn put(
+        &mut self,
+        number: usize,
+        packet: &Packet<'_>,
+        append: impl Fn(&mut Writer) -> Appended,
+    ) -> Given {
         match append(&mut self.writers[number]) {
-            Appended::Whole | Appended::Truncated => true,
-            Appended::Full => self.insist(number, append),
+            Appended::Whole => Given::Whole,
+            Appended::Truncated => self.cut(number, packet),
+            Appended::Full => self.insist(number, packet, append),
         }
+    }
+
+    /// What log `number` has left out of a packet that it holds.
+    #[cold]
+    fn cut(&self, number: usize, packet: &Packet<'_>) -> Given {
+        let (here, most) = (packet.length(), self.writers[number].max_packet_bytes());
+        let was_whole = here == packet.original_length();
+        let (packets, bytes) = (u64::from(was_whole), here.saturating_sub(most) as u64);
+        Given::Cut(Tally { packets, bytes, wire_bytes: 0 })
     }
 
     #[cold]
     #[inline(never)]
-    fn insist(&mut self, number: usize, append: impl Fn(&mut Writer) -> Appended) -> bool {
+    fn insist(
+        &mut self,
+        number: usize,
+        packet: &Packet<'_>,
+        append: impl Fn(&mut Writer) -> Appended,
+    ) -> Given {
         // Whoever reads it has to see what there is, in order to let go of it.
         self.publish();
         while self.is_waiting && self.has_patience(number) {
             std::thread::sleep(LOOK_EVERY);
-            if append(&mut self.writers[number]) != Appended::Full {
+            let appended = append(&mut self.writers[number]);
+            if appended != Appended::Full {
                 self.until_ns[number] = None;
-                return true;
+                return match appended {
+                    Appended::Truncated => self.cut(number, packet),
+                    Appended::Whole | Appended::Full => Given::Whole,
+                };
             }
         }
         self.refused[number] += 1;
-        false
+        Given::Refused
     }
 
     fn has_patience(&mut self, number: usize) -> bool {

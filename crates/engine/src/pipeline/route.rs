@@ -3,7 +3,7 @@
 use burstline_log::{Burst, Packet};
 use burstline_port::{Capabilities, Loss, Port, PortAccount, PortError, PortInfo, TimestampSource};
 
-use super::Lanes;
+use super::{Given, Lanes};
 
 fn info(name: &str) -> PortInfo {
     let capabilities = Capabilities { can_transmit: true, ..Capabilities::default() };
@@ -63,7 +63,9 @@ impl<R: FnMut(&Packet<'_>) -> Option<usize> + Send + ?Sized> Port for Route<'_, 
         let (mut taken, lanes) = (0, self.lanes.refused().len());
         for packet in burst.packets() {
             match (self.route)(&packet).filter(|&lane| lane < lanes) {
-                Some(lane) => taken += u64::from(self.lanes.give(lane, &packet)),
+                // The lanes of a pipeline have one shape: whatever is longer than they take was cut,
+                // and counted, when it was received.
+                Some(lane) => taken += u64::from(self.lanes.give(lane, &packet) != Given::Refused),
                 None => self.shed += 1,
             }
         }

@@ -15,8 +15,9 @@ use script::{Got, Step, run};
 
 /// So long that nobody who waits would be done.
 const FOR_EVER: MergeOptions =
-    MergeOptions { lateness_ns: 3_600_000_000_000, offsets_ns: Vec::new() };
-const SHORT: MergeOptions = MergeOptions { lateness_ns: 1_000_000, offsets_ns: Vec::new() };
+    MergeOptions { lateness_ns: 3_600_000_000_000, offsets_ns: Vec::new(), is_one_thread: false };
+const SHORT: MergeOptions =
+    MergeOptions { lateness_ns: 1_000_000, offsets_ns: Vec::new(), is_one_thread: false };
 
 /// Fails unless the packets of each port came in its order, each once. Returns how many were
 /// older than one before them.
@@ -60,7 +61,7 @@ fn random(packets: usize, most: u64, seed: u64) -> Vec<Step> {
 }
 
 /// Four ports, one of them slower by far, one with many equal times.
-fn orderly(packets: usize) {
+fn orderly(packets: usize, merging: &MergeOptions) -> Report {
     let scripts = vec![
         random(packets / 3, 9, 1),
         random(packets / 3, 9, 2),
@@ -68,15 +69,33 @@ fn orderly(packets: usize) {
         random(packets / 1000, 9000, 4),
     ];
     let all = 3 * (packets / 3) + packets / 1000;
-    let (report, got) = run(scripts, &FOR_EVER, None);
+    let (report, got) = run(scripts, merging, None);
     assert_eq!((got.len(), check(&got, 4)), (all, 0));
-    let merged = report.merge.unwrap();
+    let merged = report.merge.as_ref().unwrap();
     assert_eq!((merged.late, merged.is_per_packet), (0, true));
+    report
 }
 
 #[test]
 fn ten_million_packets_are_in_order() {
-    orderly(10_000_000);
+    let report = orderly(10_000_000, &FOR_EVER);
+    assert_eq!((report.stages.len(), report.placement.threads.len()), (2, 2));
+}
+
+#[test]
+fn one_thread_merges_and_records_the_same() {
+    let report = orderly(1_000_000, &MergeOptions { is_one_thread: true, ..FOR_EVER });
+    assert_eq!((report.stages.len(), report.placement.threads.len()), (1, 1));
+    let (stage, total) = (&report.stages[0], &report.total);
+    assert_eq!((&stage.name[..], stage.packets_in), ("merge", stage.packets_out + stage.lost));
+    assert_eq!((stage.packets_out, total.offered), (total.delivered, total.delivered));
+    // Its waiting for what others promise is no different.
+    let idle = vec![Step::Idle(Some(100)), Step::IdleUntil(900), Step::Burst(vec![1500])];
+    let steady = vec![Step::Burst((0..1000).collect())];
+    let merging = MergeOptions { is_one_thread: true, ..SHORT };
+    let (report, got) = run(vec![idle, steady], &merging, None);
+    assert_eq!((got.len(), check(&got, 2), got[1000]), (1001, 0, (1500, 0, 0)));
+    assert_eq!(report.merge.unwrap().late, 0);
 }
 
 #[test]

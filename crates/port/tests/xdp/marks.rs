@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 
-use burstline_log::Flags;
+use burstline_log::{Flags, Scratch};
 use burstline_port::{Loss, Port};
 use burstline_sys::afpacket::Sender;
 use burstline_sys::clock;
@@ -234,4 +234,17 @@ fn a_raised_mtu_is_noted_and_longer_frames_come_whole() {
         assert!(!all.iter().any(is_merged));
         check_closed(&*port, sent, sent);
     }
+}
+
+#[test]
+fn what_was_selected_of_frames_is_not_lent_again() {
+    let Some(bed) = bed_or_skip("what_was_selected_of_frames_is_not_lent_again") else { return };
+    let mut port = open_far(&bed, MODES[0], "");
+    send_to(&bed, &*port, &Frames::new(20, 100));
+    let (mut scratch, mut choice) = (Scratch::new(), Scratch::new());
+    let lent = port.lend(&mut scratch, 1024).unwrap();
+    let chosen = choice.select(&lent.burst, 0, |packet| Some((10, packet.meta())));
+    assert!(!chosen.is_empty() && chosen.packets().all(|packet| packet.bytes().len() == 10));
+    // The frames may be the kernel's by the time that somebody asks with the same numbers.
+    assert!(choice.selected(&lent.burst).is_empty());
 }

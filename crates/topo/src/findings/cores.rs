@@ -84,7 +84,7 @@ pub(super) fn nodes(inventory: &Inventory) -> Vec<Finding> {
 }
 
 /// What it costs to have packets on another node than the one that reads them.
-pub(super) const FAR_SOURCE: &str =
+pub const FAR_SOURCE: &str =
     "Napatech, \"Burst! Does it matter if packet bursts are contiguous or scattered?\", across QPI";
 
 pub(super) fn cores(inventory: &Inventory) -> Vec<Finding> {

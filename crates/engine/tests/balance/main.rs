@@ -1,5 +1,7 @@
 //! Balancing: every flow whole and in order at one worker, every ledger closed.
 
+mod faults;
+
 use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
@@ -66,12 +68,19 @@ impl Job {
         open: impl FnMut(usize) -> Result<Box<dyn Port>, PortError>,
         progress: &Progress,
     ) -> Report {
-        let open_source = |text: &String| Source::open(&text.parse().unwrap(), &self.ports);
-        let sources = self.sources.iter().map(open_source).collect::<Result<_, _>>().unwrap();
-        let report =
-            balance(sources, open, &self.options, &AtomicBool::new(false), progress).unwrap();
+        let report = self.run_unchecked(open, progress);
         assert_closed(&report);
         report
+    }
+
+    fn run_unchecked(
+        &self,
+        open: impl FnMut(usize) -> Result<Box<dyn Port>, PortError>,
+        progress: &Progress,
+    ) -> Report {
+        let open_source = |text: &String| Source::open(&text.parse().unwrap(), &self.ports);
+        let sources = self.sources.iter().map(open_source).collect::<Result<_, _>>().unwrap();
+        balance(sources, open, &self.options, &AtomicBool::new(false), progress).unwrap()
     }
 }
 
