@@ -64,6 +64,8 @@ losses! {
     FillRingEmpty = "fill_ring_empty", Miss;
     /// The packet is longer than a frame, and the kernel or the driver cannot use several.
     FrameTooSmall = "frame_too_small", Miss;
+    /// The kernel described it as in a frame that it cannot be in.
+    BadDescriptor = "bad_descriptor", Drop;
     /// The fault injector dropped it, as it was told to.
     Injected = "injected", Drop;
     /// The file takes one link type, and the packet has another.

@@ -142,6 +142,9 @@ pub enum PortError {
         /// Names like the one that is missing, or nothing.
         near: String,
     },
+    /// The log that a sink publishes could not be made.
+    #[error(transparent)]
+    LogMemory(#[from] burstline_log::CreateError),
     /// The fault injector failed, as it was told to.
     #[error("{port}: injected failure after {packets} packets")]
     Injected {

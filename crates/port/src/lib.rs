@@ -29,6 +29,7 @@ mod filter;
 mod generator;
 mod inject;
 mod live;
+mod log_sink;
 mod log_source;
 mod open;
 mod opened;
