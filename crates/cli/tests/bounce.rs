@@ -123,7 +123,7 @@ fn a_million_packets_at_half_the_zero_loss_rate_are_bounced_intact() {
     if bed_or_skip(name).is_none() {
         return;
     }
-    let what = ["--sizes", "64", "--tests", "throughput,half", "--trial", "3s", "--json"];
+    let what = ["--sizes", "64", "--tests", "throughput,half", "--trial", "3s"];
     let found = run_json(&[&["lab", "rfc2544", "--dut", "bounce"], &what[..]].concat(), 0);
     let size = &found["devices"][0]["sizes"][0];
     eprintln!("throughput {}\nhalf {}", size["throughput"], size["half"]);

@@ -101,7 +101,7 @@ fn devices_are_started_here_and_compared_in_one_run() {
         eprintln!("skipped: {test}: XDP takes root");
         return;
     }
-    let gentle = ["--link", "500kbit", "--trial", "100ms", "--sizes", "64", "-q", "--json"];
+    let gentle = ["--link", "500kbit", "--trial", "100ms", "--sizes", "64", "-q"];
     let duts = ["lab", "rfc2544", "--dut", "bounce,testpmd,ovs", "--tests", "throughput"];
     let found = run_json(&[&duts[..], &gentle].concat(), 0);
     assert_eq!(found["whole"], true, "{found}");

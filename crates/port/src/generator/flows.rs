@@ -20,6 +20,9 @@ use crate::{OpenOptions, PortError, PortState, file};
 const TEMPLATE_PACKETS: usize = 1 << 20;
 const TEMPLATE_BYTES: usize = 1 << 30;
 
+/// The most flows that have lines: more would be in no cache, and take twice the memory.
+const LINES_MOST: usize = 1 << 14;
+
 /// Ethernet's header.
 const SHORTEST: usize = 14;
 
@@ -28,7 +31,8 @@ pub(super) struct Flows {
     flows: Vec<Flow>,
     /// Of each flow, the number of its next packet with a mark.
     sequences: Vec<u32>,
-    /// Of each flow, what all its packets are, if all packets of all flows fill a line.
+    /// Of each flow, what all its packets are, if all packets of all flows fill a line
+    /// and flows are not too many.
     lines: Vec<Line>,
     arena: Vec<u8>,
     /// The longest packet, without FCS.
@@ -61,8 +65,10 @@ impl Flows {
             Content::Template(path) => this.load(recipe, path, run, options, &mut hasher)?,
         }
         this.sequences = vec![0; this.flows.len()];
-        let lines = this.flows.iter().map(|flow| Line::of(flow, &this.arena));
-        this.lines = lines.collect::<Option<_>>().unwrap_or_default();
+        if this.flows.len() <= LINES_MOST {
+            let lines = this.flows.iter().map(|flow| Line::of(flow, &this.arena));
+            this.lines = lines.collect::<Option<_>>().unwrap_or_default();
+        }
         Ok(this)
     }
 
