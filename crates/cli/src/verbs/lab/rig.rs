@@ -156,7 +156,8 @@ impl Rig {
         // Its main thread sleeps.
         let script = format!(
             "stdbuf -oL dpdk-testpmd --lcores 0@{main},1@{core} --no-pci --no-telemetry {memory} \
-             {} {} -- --forward-mode=io --stats-period=3600 --no-mlockall",
+             {} {} -- --forward-mode=io --stats-period=3600 --no-mlockall \
+             --total-num-mbufs=32768",
             port(0, FAR),
             port(1, BACK[1])
         );
@@ -245,13 +246,15 @@ fn is_over(process: u32) -> bool {
     stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with('Z'))
 }
 
-/// The last words of a program, in a line.
+/// What a program says is wrong, or its last words, in a line.
 fn tail(output: &Path) -> String {
     let said = fs::read(output).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
     let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    match lines.last_chunk::<2>() {
-        Some(last) => last.join("; "),
-        None => lines.first().copied().unwrap_or("it said nothing").to_owned(),
+    let is_reason = |line: &&&str| line.contains("Cause:") || line.starts_with("burstline:");
+    match (lines.iter().find(is_reason), lines.last_chunk::<2>()) {
+        (Some(reason), _) => (*reason).to_owned(),
+        (None, Some(last)) => last.join("; "),
+        (None, None) => lines.first().copied().unwrap_or("it said nothing").to_owned(),
     }
 }
