@@ -69,7 +69,7 @@ impl Line {
     }
 
     /// Makes packet `sequence` in a slot of its length.
-    #[inline]
+    #[inline(always)] // where it is called, the writer's words are in registers
     pub(super) fn put(&self, slot: &mut Slot<'_>, sequence: u32, moment: &Moment) {
         slot.write_array(0, &self.bytes);
         let number_at = usize::from(self.number_at);
