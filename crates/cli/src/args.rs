@@ -28,7 +28,7 @@ pub(crate) use doctor::{
     Doctor, DoctorArgs, DoctorLogsArgs, DoctorPlanArgs, DoctorPortsArgs, Mode,
 };
 pub(crate) use generate::GenerateArgs;
-pub(crate) use lab::{Lab, LabArgs, Rfc2544Args, Test};
+pub(crate) use lab::{Device, Lab, LabArgs, Rfc2544Args, Test};
 pub(crate) use lab_pcie::PcieArgs;
 pub(crate) use log::LogArgs;
 pub(crate) use merge::{MergeArgs, Offset};

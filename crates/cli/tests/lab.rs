@@ -7,7 +7,7 @@ use std::fs;
 use burstline_testbed::{Bed, Program};
 use serde_json::Value;
 use support::live::wait_until;
-use support::{Directory, PROGRAM, other, run};
+use support::{Directory, PROGRAM, command, is_root, other, run, run_json};
 
 /// A bed with a second cable, w0 to w1: the far host is the device between v1 and w1.
 fn bed_or_skip(test: &str) -> Option<Bed> {
@@ -95,6 +95,46 @@ fn a_device_that_passes_nothing_has_no_throughput_and_an_interrupt_prints_what_i
 }
 
 #[test]
+fn devices_are_started_here_and_compared_in_one_run() {
+    let test = "devices_are_started_here_and_compared_in_one_run";
+    if !is_root() || Bed::or_skip(test).is_none() {
+        eprintln!("skipped: {test}: XDP takes root");
+        return;
+    }
+    let gentle = ["--link", "500kbit", "--trial", "100ms", "--sizes", "64", "-q"];
+    let duts = ["lab", "rfc2544", "--dut", "bounce,testpmd,ovs", "--tests", "throughput"];
+    let found = run_json(&[&duts[..], &gentle].concat(), 0);
+    assert_eq!(found["whole"], true, "{found}");
+    let devices = found["devices"].as_array().unwrap();
+    let names: Vec<_> = devices.iter().map(|device| device["device"].as_str().unwrap()).collect();
+    assert_eq!(names, ["bounce", "testpmd", "ovs"]);
+    for device in devices {
+        if let Some(why) = device["not_run"].as_str() {
+            assert!(why.contains("is not installed: sudo apt-get install"), "{why}");
+            continue;
+        }
+        let found = &device["sizes"][0]["throughput"];
+        assert!(found["pps"].as_f64().unwrap() > 0.0, "{device}");
+    }
+    assert!(devices[0]["not_run"].is_null(), "{found}");
+    // Where there is no more than this, there is no testpmd.
+    let directory = Directory::new("lab-path");
+    for program in ["ip", "sh", "setpriv"] {
+        let place = other("sh", &["-c", &format!("command -v {program}")]).unwrap().stdout;
+        std::os::unix::fs::symlink(place.trim(), directory.file(program)).unwrap();
+    }
+    let duts = ["lab", "rfc2544", "--dut", "bridge,testpmd", "--tests", "throughput,latency"];
+    let gentle = ["--link", "500kbit", "--trial", "100ms", "--sizes", "64,1518", "-q"];
+    let mut lab = command(&[&duts[..], &gentle].concat());
+    let output = lab.env("PATH", directory.file("")).output().unwrap();
+    let table = String::from_utf8(output.stdout).unwrap();
+    let because = "not run, because dpdk-testpmd is not installed: sudo apt-get install dpdk";
+    assert!(table.contains(because) && table.contains("\ndone\n"), "{table}");
+    let row = table.lines().rev().find(|line| line.starts_with("  1518 ")).unwrap();
+    assert!(row.contains('%') && row.ends_with("not run"), "{table}");
+}
+
+#[test]
 fn nonsense_is_refused() {
     for (flags, word) in [
         ("--tx lo --rx lo --sizes 63", "64 to 9018"),
@@ -103,6 +143,8 @@ fn nonsense_is_refused() {
         ("--tx lo --rx lo --resolution 0", "0.01 to 50"),
         ("--tx null: --rx lo", "--link 10Gbit"),
         ("--tx lo", "--rx"),
+        ("--dut switch", "bounce, bridge, testpmd, ovs"),
+        ("--dut bridge --cores 0", "three --cores"),
     ] {
         let refused =
             run(&["lab", "rfc2544"].into_iter().chain(flags.split(' ')).collect::<Vec<_>>());

@@ -32,7 +32,7 @@ use crate::{EngineError, Latency, Progress, Report};
 use lane::Lanes;
 use sent::Sent;
 
-/// How often losses are shown while it runs, in ns.
+/// How often losses are shown, and sinks are flushed at least, while it runs, in ns.
 const LOSSES_EVERY_NS: u64 = 100_000_000;
 
 /// Before a packet is due it is waited for without sleep, so long: a sleeper may take that to get
@@ -167,12 +167,14 @@ struct Sender<'a> {
     sent: Sent,
     sleeps: Sleeps,
     shown_ns: u64,
+    flushed_ns: u64,
 }
 
 impl<'a> Sender<'a> {
     fn new(job: &'a Job<'a>, source: &'a mut dyn Port, lanes: &'a mut Lanes) -> Self {
         let shown_ns = job.clock.start_ns;
-        Self { job, source, lanes, sent: Sent::default(), sleeps: Sleeps::default(), shown_ns }
+        let (sent, sleeps) = (Sent::default(), Sleeps::default());
+        Self { job, source, lanes, sent, sleeps, shown_ns, flushed_ns: shown_ns }
     }
 
     fn run(mut self) -> Sent {
@@ -205,8 +207,9 @@ impl<'a> Sender<'a> {
                 self.sent.making_ns += made_ns - now_ns;
                 self.sent.first_ns.get_or_insert(now_ns);
                 let is_full = self.lanes.send(&lent.burst, &mut self.sent.span)? < packets;
-                if state != PortState::Busy {
+                if state != PortState::Busy && self.is_pause(made_ns) {
                     self.lanes.flush()?;
+                    self.flushed_ns = made_ns;
                 }
                 now_ns = clock::monotonic_ns();
                 self.sent.sending_ns += now_ns - made_ns;
@@ -230,6 +233,13 @@ impl<'a> Sender<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Whether there is time for a flush: a live sink waits in it for its device, for longer than
+    /// packets may be late. Where packets are never so far apart, now and then there is.
+    fn is_pause(&self, now_ns: u64) -> bool {
+        let next_ns = self.source.pacing().map_or(u64::MAX, |pacing| pacing.next_ns);
+        next_ns.saturating_sub(now_ns) > AWAKE_NS || now_ns - self.flushed_ns >= LOSSES_EVERY_NS
     }
 
     fn look_at_lateness(&mut self, scratch: &Scratch, now_ns: u64) {

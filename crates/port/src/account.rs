@@ -74,6 +74,8 @@ losses! {
     DeviceErrors = "ierrors", Miss;
     /// No mbuf was free for it, because packets were not given back fast enough.
     NoMbuf = "rx_nombuf", Miss;
+    /// The kernel described it as in a frame that it cannot be in.
+    BadDescriptor = "bad_descriptor", Drop;
     /// The fault injector dropped it, as it was told to.
     Injected = "injected", Drop;
     /// The file takes one link type, and the packet has another.

@@ -161,6 +161,9 @@ pub enum PortError {
         #[source]
         error: burstline_nicsim::CardError,
     },
+    /// The log that a sink publishes could not be made.
+    #[error(transparent)]
+    LogMemory(#[from] burstline_log::CreateError),
     /// The fault injector failed, as it was told to.
     #[error("{port}: injected failure after {packets} packets")]
     Injected {

@@ -31,6 +31,7 @@ mod filter;
 mod generator;
 mod inject;
 mod live;
+mod log_sink;
 mod log_source;
 mod nicsim;
 mod open;

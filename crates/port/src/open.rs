@@ -8,7 +8,7 @@ use burstline_wire::hash::HashKind;
 use crate::opened::OpenedFiles;
 use crate::{
     Address, AddressError, Filter, Port, PortError, PortTable, Probe, ProbeOptions, afpacket, file,
-    generator, inject, log_source, nicsim, xdp,
+    generator, inject, log_sink, log_source, nicsim, xdp,
 };
 
 /// What every port of a job is opened with. Clones belong to the same job.
@@ -102,10 +102,11 @@ pub const SCHEMES: &[Scheme] = &[
     },
     Scheme {
         name: "log",
-        help: "what another process publishes (--publish NAME), read where it lies",
+        help: "what another process publishes (--publish NAME), read where it lies; as a sink, \
+               publishes",
         example: "log:tap?from=oldest",
         open_sources: Some(log_source::open_sources),
-        open_sink: None,
+        open_sink: Some(log_sink::open_sink),
         probing: Probing::Always,
     },
     Scheme {

@@ -13,6 +13,7 @@
 //! - `hash`: Toeplitz as NICs compute it, and a hash that does not see the direction; fragments
 //!   follow their flow.
 //! - `filter`: classic BPF programs, checked and run: is this packet wanted?
+//! - `link_address`: six bytes, as people type them.
 //! - `checksum`: the Internet checksum, by parts; whether a packet's own hold.
 //! - `mark`: what a generated packet carries, so that its receiver can tell what became of it.
 //! - `rewrite`: other link addresses, VLAN and IP addresses, with checksums kept as they were.
@@ -33,6 +34,7 @@ pub mod filter;
 pub mod flow;
 pub mod hash;
 pub mod headers;
+pub mod link_address;
 pub mod mark;
 pub mod rewrite;
 pub mod tunnel;

@@ -13,6 +13,9 @@ const STANDARD: [u32; 8] = [64, 128, 256, 512, 768, 1024, 1280, 1518];
 /// their generator sent no 1518.
 const NUMA: [u32; 8] = [64, 128, 256, 512, 768, 1024, 1280, 1500];
 
+/// Both, as one list.
+const ALL: [u32; 9] = [64, 128, 256, 512, 768, 1024, 1280, 1500, 1518];
+
 /// The shortest and the longest frame, FCS included: a mark has room, and so has a jumbo frame.
 const SIZES: std::ops::RangeInclusive<u32> = 64..=9018;
 
@@ -37,6 +40,13 @@ Examples:
   burstline lab rfc2544 --tx v0 --rx w0 --sizes 64,1518 --tests throughput,latency --json
   burstline lab rfc2544 --tx v0 --rx w0 --sizes numa            64 to 1500 bytes
   burstline lab rfc2544 --tx v0 --rx w0 --link 1Gbit --cores 0,1 --poll busy
+  burstline lab rfc2544 --dut bounce,bridge,testpmd --trial 5s  known devices, one after the other
+  burstline lab rfc2544 --dut bounce --sizes 64 --tests throughput,half --trial 5s
+
+With --dut the device is started here, between two cables of its own: network namespaces with veth
+pairs, gone when it ends. The sender has v0, the receiver w0, the device v1 and w1. It has the last
+core, sender and receiver the others; so on two cores these share one. What is not installed is
+not run, and the report says so. testpmd takes reserved huge pages where 512 MiB of them are free.
 
 What stands between the two ports is the device under test: a bridge, testpmd, a switch, burstline
 itself. It has to pass on what it gets by one port, as it is, by the other; with --checksums it may
@@ -46,6 +56,8 @@ throughput: the highest rate at which a trial loses nothing, by halving, down to
 latency: of a trial at that rate, from when a packet was due to when it was had here.
 loss: from the highest rate down in tenths, until two trials in a row lose nothing.
 back-to-back: the longest burst at top speed of which nothing is lost, up to 2 s of it.
+half: a million packets at half the throughput, none of which should be lost, reordered, doubled or
+damaged. Only if asked for.
 
 A row is generator-limited when less than 99% of the asked rate was offered and nothing was lost:
 the device may be better than that. It is receiver-limited when this program lost packets itself.";
@@ -56,18 +68,23 @@ the device may be better than that. It is receiver-limited when this program los
 /// that does not come, or comes damaged, is lost. Sizes include the FCS. The table has a row for
 /// each size; while it runs, each trial has a line on standard error. Ctrl-C prints what is done.
 /// Rights are kept until the end: each trial opens the sending port anew.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(name = "rfc2544", after_long_help = EXAMPLES)]
 pub(crate) struct Rfc2544Args {
-    /// Where to send: an interface or xdp:
-    #[arg(long, value_name = "PORT")]
-    pub(crate) tx: Address,
+    /// Where to send: an interface or xdp: [with --dut: xdp:v0]
+    #[arg(long, value_name = "PORT", required_unless_present = "duts")]
+    pub(crate) tx: Option<Address>,
 
-    /// Where it comes out: an interface or xdp:
-    #[arg(long, value_name = "PORT")]
-    pub(crate) rx: Address,
+    /// Where it comes out: an interface or xdp: [with --dut: xdp:w0?frames=16384]
+    #[arg(long, value_name = "PORT", required_unless_present = "duts")]
+    pub(crate) rx: Option<Address>,
 
-    /// Frame sizes in bytes, FCS included: a list, standard (64 to 1518), or numa (64 to 1500)
+    /// Devices to start here and to measure, one after the other
+    #[arg(long = "dut", value_name = "LIST", value_delimiter = ',')]
+    pub(crate) duts: Vec<Device>,
+
+    /// Frame sizes in bytes, FCS included: a list, standard (64 to 1518), numa (64 to 1500), or all
+    /// of both
     #[arg(long, value_name = "LIST", default_value = "standard", value_parser = sizes)]
     pub(crate) sizes: Box<[u32]>,
 
@@ -83,7 +100,7 @@ pub(crate) struct Rfc2544Args {
     #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = percent)]
     pub(crate) resolution: f64,
 
-    /// What the link has: 10Gbit (default: what the interface says)
+    /// What the link has: 10Gbit (default: what the interface says; with --dut, 10Gbit)
     #[arg(long, value_name = "RATE")]
     pub(crate) link: Option<Rate>,
 
@@ -100,7 +117,7 @@ pub(crate) struct Rfc2544Args {
     #[arg(long)]
     pub(crate) checksums: bool,
 
-    /// Cores of sender and receiver: A,B
+    /// Cores of sender and receiver, and with --dut of the device: A,B,C
     #[arg(long, value_name = "LIST", value_parser = values::cores)]
     pub(crate) cores: Option<Cores>,
 
@@ -121,18 +138,46 @@ pub(crate) struct Rfc2544Args {
 /// One of the four tests. Source: RFC 2544, sections 26.1 to 26.4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Test {
-    /// All of them
+    /// These four
     All,
     Throughput,
     Latency,
     Loss,
     BackToBack,
+    /// A million packets at half the throughput; not of the RFC
+    Half,
+}
+
+/// A device that can be started here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Device {
+    /// burstline bounce, in place
+    Bounce,
+    /// A bridge of the kernel's
+    Bridge,
+    /// dpdk-testpmd in io mode over net_af_xdp
+    Testpmd,
+    /// Open vSwitch, its datapath in user space
+    Ovs,
+}
+
+impl Device {
+    /// The word in reports, as typed.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Bounce => "bounce",
+            Self::Bridge => "bridge",
+            Self::Testpmd => "testpmd",
+            Self::Ovs => "ovs",
+        }
+    }
 }
 
 impl Rfc2544Args {
     /// Whether a test was asked for.
     pub(crate) fn wants(&self, test: Test) -> bool {
-        self.tests.contains(&test) || self.tests.contains(&Test::All)
+        let is_of_all = test != Test::Half && self.tests.contains(&Test::All);
+        is_of_all || self.tests.contains(&test)
     }
 }
 
@@ -140,11 +185,13 @@ pub(super) fn sizes(text: &str) -> Result<Box<[u32]>, String> {
     match text {
         "standard" => return Ok(STANDARD.into()),
         "numa" => return Ok(NUMA.into()),
+        "all" => return Ok(ALL.into()),
         _ => {}
     }
     let size = |word: &str| word.parse().ok().filter(|size| SIZES.contains(size));
     let all: Option<Box<[u32]>> = text.split(',').map(size).collect();
-    all.ok_or_else(|| "frame sizes from 64 to 9018, as 64,1518; or standard, or numa".to_owned())
+    let wanted = "frame sizes from 64 to 9018, as 64,1518; or standard, numa, or all";
+    all.ok_or_else(|| wanted.to_owned())
 }
 
 fn percent(text: &str) -> Result<f64, String> {

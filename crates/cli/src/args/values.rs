@@ -13,6 +13,7 @@ use burstline_sys::users;
 use burstline_topo::Inventory;
 use burstline_wire::filter::FilterError;
 use burstline_wire::hash::{HashKind, HashKindError};
+use burstline_wire::link_address;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 
 use super::{Groups, Offset};
@@ -117,21 +118,13 @@ pub(crate) fn rewrite(text: &str) -> Result<Rewrite, String> {
     }
     let addresses = text.split_once(',').and_then(|(source, destination)| {
         Some(Rewrite::Set {
-            source: link_address(source)?,
-            destination: link_address(destination)?,
+            source: link_address::parse(source)?,
+            destination: link_address::parse(destination)?,
         })
     });
     addresses.ok_or_else(|| {
         "swap, or source,destination: 02:00:00:00:00:01,02:00:00:00:00:02".to_owned()
     })
-}
-
-fn link_address(text: &str) -> Option<[u8; 6]> {
-    let byte = |text: &str| {
-        let is_hex = text.len() == 2 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
-        is_hex.then(|| u8::from_str_radix(text, 16).ok()).flatten()
-    };
-    text.split(':').map(byte).collect::<Option<Vec<_>>>()?.try_into().ok()
 }
 
 /// A node's number or `auto`.

@@ -3,26 +3,45 @@
 use std::fmt::Write;
 
 use burstline_engine::Latency;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::test::{latency, micros};
 use super::words::{count_text, rate_text};
-use crate::args::Rfc2544Args;
-use crate::verbs::{SizeResult, Step, Throughput, Trial};
+use crate::args::{Device, Rfc2544Args};
+use crate::verbs::{Measured, SizeResult, Step, Throughput, Trial};
 
 /// What RFC 2544, section 24, asks of a trial.
 const TRIAL_NS: u64 = 60_000_000_000;
 
-/// The table, with what one has to know to doubt it.
-pub(crate) fn text(
-    args: &Rfc2544Args,
-    link_bits: f64,
-    results: &[SizeResult],
-    is_whole: bool,
-) -> String {
+/// The tables, with what one has to know to doubt them, and how the devices compare.
+pub(crate) fn text(args: &Rfc2544Args, all: &[Measured]) -> String {
     let mut text = String::new();
+    for measured in all {
+        device_text(&mut text, args, measured);
+    }
+    if all.len() > 1 {
+        comparison_text(&mut text, args, all);
+    }
+    let is_whole = all.iter().all(Measured::is_done);
     // Writing to a string does not fail, here and below.
-    let (tx, rx, link) = (&args.tx, &args.rx, rate_text(link_bits, "bit/s"));
+    let _ = writeln!(
+        text,
+        "{}",
+        if is_whole { "done" } else { "NOT DONE: the rows above are what was finished" }
+    );
+    text
+}
+
+fn device_text(text: &mut String, args: &Rfc2544Args, measured: &Measured) {
+    let Measured { tx, rx, results, .. } = measured;
+    if let Some(device) = measured.device {
+        let _ = writeln!(text, "device   {}: {}", device.name(), measured.note);
+    }
+    if let Some(why) = &measured.not_run {
+        let _ = writeln!(text, "not run, because {why}\n");
+        return;
+    }
+    let link = rate_text(measured.link_bits, "bit/s");
     let _ = writeln!(text, "rfc2544  {tx} > {rx}, link {link}, {}", trial_text(args));
     let _ = writeln!(
         text,
@@ -30,7 +49,7 @@ pub(crate) fn text(
         "bytes", "throughput", "line %", "p50 us", "p99 us", "max us", "back-to-back"
     );
     for result in results {
-        row_text(&mut text, result);
+        row_text(text, result);
     }
     for result in results.iter().filter(|result| !result.loss.is_empty()) {
         let points = result.loss.iter().map(|step| {
@@ -43,12 +62,58 @@ pub(crate) fn text(
         let points: Vec<_> = points.collect();
         let _ = writeln!(text, "loss     {} bytes: {}", result.size, points.join(", "));
     }
-    let _ = writeln!(
-        text,
-        "{}",
-        if is_whole { "done" } else { "NOT DONE: the rows above are what was finished" }
-    );
-    text
+    for result in results {
+        if let Some(half) = &result.half {
+            let _ = writeln!(text, "half     {} bytes: {}", result.size, half_text(half));
+        }
+    }
+    if let Some(failure) = &measured.failure {
+        let _ = writeln!(text, "FAILED   {failure}");
+    }
+    if measured.device.is_some() {
+        text.push('\n');
+    }
+}
+
+fn half_text(half: &Trial) -> String {
+    let Trial { sent, lost, reordered, duplicates, corrupted, .. } = half;
+    let [sent, lost, reordered, doubled, corrupted] =
+        [sent, lost, reordered, duplicates, corrupted].map(|count| count_text(*count));
+    format!(
+        "{sent} sent at {}, {lost} lost, {reordered} reordered, {doubled} duplicated, {corrupted} \
+         corrupted",
+        rate_text(half.offered_pps, "pps")
+    )
+}
+
+/// The throughput of each device by size: Mpps, and per cent of the line's.
+fn comparison_text(text: &mut String, args: &Rfc2544Args, all: &[Measured]) {
+    let _ = write!(text, "{:>6}", "bytes");
+    for measured in all {
+        let name = measured.device.map_or("", Device::name);
+        let _ = write!(text, " {name:>21}");
+    }
+    text.push('\n');
+    for &size in &args.sizes {
+        let _ = write!(text, "{size:>6}");
+        for measured in all {
+            let _ = write!(text, " {:>21}", cell(measured, size));
+        }
+        text.push('\n');
+    }
+    let _ = writeln!(text, "Mpps without loss, per cent of line rate; * limited by the tester");
+}
+
+fn cell(measured: &Measured, size: u32) -> String {
+    if measured.not_run.is_some() {
+        return "not run".to_owned();
+    }
+    let result = measured.results.iter().find(|result| result.size == size);
+    let found = result.and_then(|result| Some((result.throughput.as_ref()?, result.line_pps)));
+    found.map_or("-".to_owned(), |(found, line_pps)| {
+        let limited = if found.limited.is_some() { "*" } else { "" };
+        format!("{:.4} {:6.2}%{limited}", found.pps / 1e6, found.pps * 100.0 / line_pps)
+    })
 }
 
 fn trial_text(args: &Rfc2544Args) -> String {
@@ -90,24 +155,52 @@ fn row_text(text: &mut String, result: &SizeResult) {
     );
 }
 
-/// The same as JSON.
-pub(crate) fn json(
-    args: &Rfc2544Args,
-    link_bits: f64,
-    results: &[SizeResult],
-    is_whole: bool,
-) -> Value {
-    json!({
+/// The same as JSON: what was found of the one device, or a list of the devices.
+pub(crate) fn json(args: &Rfc2544Args, all: &[Measured]) -> Value {
+    let mut whole = json!({
         "command": "lab rfc2544",
-        "tx": args.tx.to_string(),
-        "rx": args.rx.to_string(),
-        "link_bits_per_s": link_bits,
         "trial_s": args.trial as f64 / 1e9,
         "trial_is_short": args.trial < TRIAL_NS,
         "resolution_percent": args.resolution,
-        "whole": is_whole,
-        "sizes": results.iter().map(size).collect::<Vec<_>>(),
-    })
+        "whole": all.iter().all(Measured::is_done),
+    });
+    match (all, whole.as_object_mut()) {
+        ([only], Some(whole)) if only.device.is_none() => whole.extend(ports(only)),
+        (all, Some(whole)) => {
+            let devices = all.iter().map(device).collect();
+            whole.insert("devices".to_owned(), Value::Array(devices));
+        }
+        (_, None) => {}
+    }
+    whole
+}
+
+fn device(measured: &Measured) -> Value {
+    let mut device = Map::new();
+    device.insert("device".to_owned(), measured.device.map(Device::name).into());
+    match &measured.not_run {
+        Some(why) => device.extend([("not_run".to_owned(), why.as_str().into())]),
+        None => {
+            let failure = measured.failure.as_ref().map(ToString::to_string);
+            device.extend([
+                ("note".to_owned(), measured.note.as_str().into()),
+                ("whole".to_owned(), measured.is_done().into()),
+                ("failure".to_owned(), failure.into()),
+            ]);
+            device.extend(ports(measured));
+        }
+    }
+    Value::Object(device)
+}
+
+fn ports(measured: &Measured) -> [(String, Value); 4] {
+    [
+        ("tx", measured.tx.to_string().into()),
+        ("rx", measured.rx.to_string().into()),
+        ("link_bits_per_s", measured.link_bits.into()),
+        ("sizes", measured.results.iter().map(size).collect()),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
 }
 
 fn size(result: &SizeResult) -> Value {
@@ -117,6 +210,7 @@ fn size(result: &SizeResult) -> Value {
         "throughput": result.throughput.as_ref().map(|found| throughput(found, result)),
         "latency_ns": result.latency.as_ref().map(|trial| latency(&trial.latency)),
         "latency_trial": result.latency.as_ref().map(trial),
+        "half": result.half.as_ref().map(trial),
         "loss": result.loss.iter().map(step).collect::<Vec<_>>(),
         "back_to_back": result.back_to_back.map(|burst| json!({
             "frames": burst.frames,

@@ -4,4 +4,4 @@ mod log;
 mod pacing;
 
 pub(super) use log::{fixed, varied};
-pub(super) use pacing::measure as pacing;
+pub(super) use pacing::{measure as pacing, measure_xdp as pacing_xdp};

@@ -103,6 +103,7 @@ pub fn all() -> Vec<Entry> {
         Entry { name: "generate-log-64", measure: generate::fixed },
         Entry { name: "generate-log-64-flows", measure: generate::varied },
         Entry { name: "pacing", measure: generate::pacing },
+        Entry { name: "pacing-xdp", measure: generate::pacing_xdp },
         Entry { name: "bounce-64", measure: bounce::against_testpmd::<60> },
         Entry { name: "bounce-1514", measure: bounce::against_testpmd::<1514> },
         Entry { name: "generate-xdp-testpmd", measure: send::xdp },

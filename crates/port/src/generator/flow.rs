@@ -17,6 +17,9 @@ use super::headers::{Shape, complete, complete_transport, transport_checksum};
 /// Bytes of a mark that are the same for all packets of a flow and a length.
 const HEAD_BYTES: usize = 8;
 
+/// Where a mark has number and time, in bytes from its start.
+pub(super) const NUMBER_AT: usize = HEAD_BYTES;
+
 /// Packets up to this length are copied whole.
 const IMAGE_MOST: usize = 256;
 
@@ -57,6 +60,22 @@ impl Moment {
         let (first, last) = (time_ns >> 16 & 0xffff_ffff, time_ns as u16);
         Self { first, last, sum: (first >> 16) as u32 + (first as u32 & 0xffff) + u32::from(last) }
     }
+
+    /// Number and time as a mark has them: the first 8 bytes, the other 2, and their sum.
+    #[inline]
+    pub(super) fn first_bytes(&self, sequence: u32) -> [u8; 8] {
+        (u64::from(sequence) << 32 | self.first).to_be_bytes()
+    }
+
+    #[inline]
+    pub(super) fn last_bytes(&self) -> [u8; 2] {
+        self.last.to_be_bytes()
+    }
+
+    #[inline]
+    pub(super) fn sum_with(&self, sequence: u32) -> u32 {
+        self.sum + (sequence >> 16) + (sequence & 0xffff)
+    }
 }
 
 /// One flow.
@@ -67,8 +86,6 @@ pub(super) struct Flow {
     /// The length of every packet, without FCS; 0 where it is drawn.
     length: u32,
     pub(super) hash: u32,
-    /// Of the next packet with a mark.
-    pub(super) sequence: u32,
     sums: Sums,
     head: [u8; HEAD_BYTES],
     shape: Shape,
@@ -121,17 +138,7 @@ impl Flow {
         if packet.len() > IMAGE_MOST && others.all(|byte| *byte == 0) {
             packet.truncate(payload);
         }
-        Self {
-            image_at: 0,
-            image_bytes: 0,
-            length,
-            hash: 0,
-            sequence: 0,
-            sums,
-            head,
-            shape,
-            has_marks,
-        }
+        Self { image_at: 0, image_bytes: 0, length, hash: 0, sums, head, shape, has_marks }
     }
 
     /// A flow whose packets are always the same bytes.
@@ -141,7 +148,6 @@ impl Flow {
             image_bytes: 0,
             length: packet.len() as u32,
             hash: 0,
-            sequence: 0,
             sums: Sums::default(),
             head: [0; HEAD_BYTES],
             shape: Shape {
@@ -183,17 +189,7 @@ impl Flow {
         let mut head = [0; HEAD_BYTES];
         head.copy_from_slice(&model[at..at + HEAD_BYTES]);
         let has_marks = stream.is_some();
-        Self {
-            image_at: 0,
-            image_bytes: 0,
-            length: 0,
-            hash: 0,
-            sequence: 0,
-            sums,
-            head,
-            shape,
-            has_marks,
-        }
+        Self { image_at: 0, image_bytes: 0, length: 0, hash: 0, sums, head, shape, has_marks }
     }
 
     /// Puts a mark into a packet that is otherwise whole: number 0, at time 0.
@@ -234,7 +230,7 @@ impl Flow {
         self.length.max(self.shape.payload_at.into())
     }
 
-    /// Makes the next packet, `length` bytes long; the place is as long.
+    /// Makes packet `sequence` of those with a mark, `length` bytes long; the place is as long.
     ///
     /// Cost: a copy of the image, zeros behind it, some 30 additions.
     #[inline]
@@ -243,17 +239,23 @@ impl Flow {
         arena: &[u8],
         place: &mut impl Place,
         length: usize,
+        sequence: u32,
         moment: &Moment,
     ) {
         match self.length {
-            0 => self.build_open(arena, place, length, moment),
-            _ => self.build_fixed(arena, place, moment),
+            0 => self.build_open(arena, place, length, (sequence, moment)),
+            _ => self.build_fixed(arena, place, (sequence, moment)),
         }
     }
 
-    /// Makes the next packet of a flow with one length.
+    /// Makes a packet of a flow with one length.
     #[inline]
-    pub(super) fn build_fixed(&self, arena: &[u8], place: &mut impl Place, moment: &Moment) {
+    pub(super) fn build_fixed(
+        &self,
+        arena: &[u8],
+        place: &mut impl Place,
+        numbered: (u32, &Moment),
+    ) {
         let length = self.length as usize;
         let image = self.image(arena);
         place.write(0, image);
@@ -269,12 +271,18 @@ impl Flow {
         if !is_whole {
             self.put_rest(place, image.len(), at, length, &self.head);
         }
-        let sum = self.sums.transport + self.put_moment(place, at, moment);
+        let sum = self.sums.transport + self.put_moment(place, at, numbered);
         self.put_checksum(place, sum);
     }
 
     #[inline]
-    fn build_open(&self, arena: &[u8], place: &mut impl Place, length: usize, moment: &Moment) {
+    fn build_open(
+        &self,
+        arena: &[u8],
+        place: &mut impl Place,
+        length: usize,
+        numbered: (u32, &Moment),
+    ) {
         let image = self.image(arena);
         place.write(0, image);
         let mut sum = self.sums.transport + self.patch_lengths(place, length);
@@ -288,12 +296,13 @@ impl Flow {
         let mut head = self.head;
         head[2..4].copy_from_slice(&check.to_be_bytes());
         self.put_rest(place, image.len(), at, length, &head);
-        sum += u32::from(check) + self.put_moment(place, at, moment);
+        sum += u32::from(check) + self.put_moment(place, at, numbered);
         self.put_checksum(place, sum);
     }
 
+    /// The packets' first bytes.
     #[inline]
-    fn image<'a>(&self, arena: &'a [u8]) -> &'a [u8] {
+    pub(super) fn image<'a>(&self, arena: &'a [u8]) -> &'a [u8] {
         let at = self.image_at as usize;
         &arena[at..at + self.image_bytes as usize]
     }
@@ -319,12 +328,24 @@ impl Flow {
 
     /// Writes sequence and time: 10 bytes. Returns their sum.
     #[inline]
-    fn put_moment(&self, place: &mut impl Place, mark_at: usize, moment: &Moment) -> u32 {
-        let sequence = self.sequence;
-        let first = u64::from(sequence) << 32 | moment.first;
-        place.write(mark_at + HEAD_BYTES, &first.to_be_bytes());
-        place.write(mark_at + HEAD_BYTES + 8, &moment.last.to_be_bytes());
-        moment.sum + (sequence >> 16) + (sequence & 0xffff)
+    fn put_moment(
+        &self,
+        place: &mut impl Place,
+        mark_at: usize,
+        (sequence, moment): (u32, &Moment),
+    ) -> u32 {
+        place.write(mark_at + NUMBER_AT, &moment.first_bytes(sequence));
+        place.write(mark_at + NUMBER_AT + 8, &moment.last_bytes());
+        moment.sum_with(sequence)
+    }
+
+    /// Of a flow with one length: what its packets' checksum is of, number and time left out.
+    pub(super) fn transport_sum(&self) -> u32 {
+        self.sums.transport
+    }
+
+    pub(super) fn shape(&self) -> &Shape {
+        &self.shape
     }
 
     /// What the sum of TCP or UDP has less in a packet that has no room for a mark.
@@ -373,7 +394,7 @@ fn put_ipv4(place: &mut impl Place, at: usize, total: usize, sum: u32) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use burstline_wire::checksum::holds;
     use burstline_wire::headers::{LinkType, parse};
 
@@ -381,19 +402,36 @@ mod tests {
     use super::super::recipe::{Content, Recipe};
     use super::*;
 
-    /// Every kind of packet, by both ways of making it.
-    #[test]
-    fn lengths_checksums_and_marks_hold_for_every_kind_of_packet() {
+    /// Headers of every kind.
+    pub(in super::super) fn kinds() -> Vec<(Vec<u8>, Shape)> {
+        let mut kinds = Vec::new();
         for query in ["", "&vlan=7", "&vxlan=99", "&vxlan=99&vlan=7"] {
             let address = format!("gen:?protocol=mix&ip=mix&flows=4{query}").parse().unwrap();
             let Content::Made(pattern) = Recipe::parse(&address).unwrap().content else { panic!() };
-            for flow in 0..4 {
-                let (bytes, shape) = headers(&pattern, &pattern.spec(flow));
-                for extra in [0, 1, 2, 17, 18, 19, 20, 21, 700, 1401] {
-                    let length = bytes.len() + extra;
-                    for time_ns in [0, 1_800_000_000_123_456_789, u64::MAX] {
-                        check(&bytes, shape, length, time_ns);
-                    }
+            kinds.extend((0..4).map(|flow| headers(&pattern, &pattern.spec(flow))));
+        }
+        kinds
+    }
+
+    /// A flow whose packets all have `length` bytes, and its arena.
+    pub(in super::super) fn fixed(headers: &[u8], shape: Shape, length: usize) -> (Flow, Vec<u8>) {
+        let mut model = headers.to_vec();
+        model.resize(length, 0);
+        complete(&mut model, &shape);
+        let (mut flow, mut arena) =
+            (Flow::fixed(&mut model, shape, Some(Stream::new(5, 77))), Vec::new());
+        flow.store(&mut arena, &model);
+        (flow, arena)
+    }
+
+    /// By both ways of making it.
+    #[test]
+    fn lengths_checksums_and_marks_hold_for_every_kind_of_packet() {
+        for (bytes, shape) in kinds() {
+            for extra in [0, 1, 2, 17, 18, 19, 20, 21, 700, 1401] {
+                let length = bytes.len() + extra;
+                for time_ns in [0, 1_800_000_000_123_456_789, u64::MAX] {
+                    check(&bytes, shape, length, time_ns);
                 }
             }
         }
@@ -401,18 +439,13 @@ mod tests {
 
     fn check(headers: &[u8], shape: Shape, length: usize, time_ns: u64) {
         let stream = Stream::new(5, 77);
-        let mut open = Flow::open(headers, shape, Some(stream));
-        let mut model = headers.to_vec();
-        model.resize(length, 0);
-        complete(&mut model, &shape);
-        let mut fixed = Flow::fixed(&mut model, shape, Some(stream));
+        let (mut open, mut headers_only) = (Flow::open(headers, shape, Some(stream)), Vec::new());
+        open.store(&mut headers_only, headers);
         let mut made = Vec::new();
-        for (flow, image) in [(&mut open, headers), (&mut fixed, &model[..])] {
-            let mut arena = Vec::new();
-            flow.store(&mut arena, image);
-            flow.sequence = 0xfedc_ba98;
-            let mut packet = vec![0xaa; length];
-            flow.build(&arena, &mut &mut packet[..], length, &Moment::new(time_ns));
+        for (flow, arena) in [(open, headers_only), fixed(headers, shape, length)] {
+            let (mut packet, sequence) = (vec![0xaa; length], 0xfedc_ba98);
+            let moment = Moment::new(time_ns);
+            flow.build(&arena, &mut &mut packet[..], length, sequence, &moment);
             let inner = &packet[usize::from(shape.network_at) - 14..];
             for part in [&packet, inner] {
                 let parsed = parse(LinkType::ETHERNET, part);
@@ -424,7 +457,6 @@ mod tests {
                 }
             }
             let has_room = length >= headers.len() + mark::BYTES;
-            let sequence = 0xfedc_ba98;
             let expected = Mark { stream, sequence, time_ns: time_ns & 0xffff_ffff_ffff };
             assert_eq!(mark::find(&packet), has_room.then_some(expected), "{length} {shape:?}");
             assert_eq!(mark::is_intact(&packet), has_room, "{length} {shape:?}");

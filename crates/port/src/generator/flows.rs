@@ -11,6 +11,7 @@ use burstline_wire::mark::Stream;
 
 use super::flow::{Flow, Moment, Place};
 use super::headers::{Shape, complete, headers};
+use super::line::Line;
 use super::recipe::{Content, Pattern, Recipe};
 use super::sizes::FCS_BYTES;
 use crate::{OpenOptions, PortError, PortState, file};
@@ -19,12 +20,20 @@ use crate::{OpenOptions, PortError, PortState, file};
 const TEMPLATE_PACKETS: usize = 1 << 20;
 const TEMPLATE_BYTES: usize = 1 << 30;
 
+/// The most flows that have lines: more would be in no cache, and take twice the memory.
+const LINES_MOST: usize = 1 << 14;
+
 /// Ethernet's header.
 const SHORTEST: usize = 14;
 
 /// The flows of one generator.
 pub(super) struct Flows {
     flows: Vec<Flow>,
+    /// Of each flow, the number of its next packet with a mark.
+    sequences: Vec<u32>,
+    /// Of each flow, what all its packets are, if all packets of all flows fill a line
+    /// and flows are not too many.
+    lines: Vec<Line>,
     arena: Vec<u8>,
     /// The longest packet, without FCS.
     longest: u32,
@@ -42,11 +51,23 @@ pub(super) struct Filled {
 impl Flows {
     /// Makes the flows of run `run`.
     pub(super) fn new(recipe: &Recipe, run: u16, options: &OpenOptions) -> Result<Self, PortError> {
-        let mut this = Self { flows: Vec::new(), arena: Vec::new(), longest: 0, note: None };
+        let mut this = Self {
+            flows: Vec::new(),
+            sequences: Vec::new(),
+            lines: Vec::new(),
+            arena: Vec::new(),
+            longest: 0,
+            note: None,
+        };
         let mut hasher = FlowHasher::new(options.hash);
         match &recipe.content {
             Content::Made(pattern) => this.make(recipe, pattern, run, &mut hasher),
             Content::Template(path) => this.load(recipe, path, run, options, &mut hasher)?,
+        }
+        this.sequences = vec![0; this.flows.len()];
+        if this.flows.len() <= LINES_MOST {
+            let lines = this.flows.iter().map(|flow| Line::of(flow, &this.arena));
+            this.lines = lines.collect::<Option<_>>().unwrap_or_default();
         }
         Ok(this)
     }
@@ -67,7 +88,7 @@ impl Flows {
             flow.store(&mut self.arena, &bytes);
             let length = flow.shortest() as usize;
             let mut packet = vec![0; length];
-            flow.build(&self.arena, &mut &mut packet[..], length, &Moment::new(0));
+            flow.build(&self.arena, &mut &mut packet[..], length, 0, &Moment::new(0));
             flow.hash = hasher.hash(LinkType::ETHERNET, &packet);
             self.longest = self.longest.max(flow.shortest());
             self.flows.push(flow);
@@ -117,15 +138,16 @@ impl Flows {
     /// Goes on to the next packet of a flow. One without a mark has no number.
     #[inline]
     pub(super) fn advance(&mut self, number: u32, length: u32) {
-        let flow = &mut self.flows[number as usize];
-        flow.sequence = flow.sequence.wrapping_add(flow.is_marked(length).into());
+        let is_marked = self.flows[number as usize].is_marked(length);
+        let sequence = &mut self.sequences[number as usize];
+        *sequence = sequence.wrapping_add(is_marked.into());
     }
 
     /// Makes a packet in a place of its whole length.
     #[inline]
     pub(super) fn build(&self, number: u32, place: &mut impl Place, length: usize, time_ns: u64) {
-        let flow = &self.flows[number as usize];
-        flow.build(&self.arena, place, length, &Moment::new(time_ns));
+        let (flow, sequence) = (&self.flows[number as usize], self.sequences[number as usize]);
+        flow.build(&self.arena, place, length, sequence, &Moment::new(time_ns));
     }
 
     /// Whether every flow has one length.
@@ -144,18 +166,49 @@ impl Flows {
         flow_of: impl Fn(u64) -> u32,
     ) -> Filled {
         let moment = Moment::new(time_ns);
+        if !self.lines.is_empty() {
+            return self.fill_lines(writer, count, (&moment, time_ns, port), flow_of);
+        }
         let mut filled = Filled { packets: 0, bytes: 0 };
         while filled.packets < count {
-            let flow = &mut self.flows[flow_of(filled.packets) as usize];
+            let number = flow_of(filled.packets) as usize;
+            let (flow, sequence) = (&self.flows[number], &mut self.sequences[number]);
             let length = flow.shortest();
             let Some(mut slot) = writer.reserve(length as usize) else { break };
-            flow.build_fixed(&self.arena, &mut slot, &moment);
-            flow.sequence = flow.sequence.wrapping_add(1);
+            flow.build_fixed(&self.arena, &mut slot, (*sequence, &moment));
+            *sequence = sequence.wrapping_add(1);
             let mut meta = Meta::new(time_ns, length, port);
             meta.hash = flow.hash;
             slot.commit(&meta);
             filled.packets += 1;
             filled.bytes += u64::from(length);
+        }
+        filled
+    }
+
+    /// As [`fill`](Self::fill), where every flow has a line.
+    #[inline]
+    fn fill_lines(
+        &mut self,
+        writer: &mut Writer,
+        count: u64,
+        (moment, time_ns, port): (&Moment, u64, u8),
+        flow_of: impl Fn(u64) -> u32,
+    ) -> Filled {
+        let mut filled = Filled { packets: 0, bytes: 0 };
+        // Of one length, so that there is one check for both.
+        let sequences = &mut self.sequences[..self.lines.len()];
+        while filled.packets < count {
+            let number = flow_of(filled.packets) as usize;
+            let (line, sequence) = (&self.lines[number], &mut sequences[number]);
+            let Some(mut slot) = writer.reserve(line.length() as usize) else { break };
+            line.put(&mut slot, *sequence, moment);
+            *sequence = sequence.wrapping_add(1);
+            let mut meta = Meta::new(time_ns, line.length(), port);
+            meta.hash = line.hash;
+            slot.commit(&meta);
+            filled.packets += 1;
+            filled.bytes += u64::from(line.length());
         }
         filled
     }

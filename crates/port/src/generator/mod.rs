@@ -30,6 +30,7 @@ mod flow;
 mod flows;
 mod headers;
 mod keys;
+mod line;
 mod pool;
 pub(crate) mod rate;
 mod recipe;

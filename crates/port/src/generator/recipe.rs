@@ -3,6 +3,8 @@
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
+use burstline_wire::link_address;
+
 use super::keys;
 use super::pool::Pool;
 use super::sizes::Sizes;
@@ -303,15 +305,8 @@ fn parse_macs(address: &Address) -> Result<[u8; 12], AddressError> {
     let mut macs = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
     for (key, at) in [("dst-mac", 0), ("src-mac", 6)] {
         let Some(value) = address.parameter(key) else { continue };
-        let bytes: Vec<_> = value.split(':').map(|part| u8::from_str_radix(part, 16)).collect();
-        match bytes.len() == 6 && bytes.iter().all(Result::is_ok) {
-            true => {
-                macs[at..at + 6].copy_from_slice(&bytes.into_iter().flatten().collect::<Vec<_>>())
-            }
-            false => {
-                return Err(address.bad_value(key, value, "a MAC is as 02:00:00:00:00:01"));
-            }
-        }
+        let wrong = || address.bad_value(key, value, "a MAC is as 02:00:00:00:00:01");
+        macs[at..at + 6].copy_from_slice(&link_address::parse(value).ok_or_else(wrong)?);
     }
     Ok(macs)
 }

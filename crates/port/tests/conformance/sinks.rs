@@ -1,10 +1,10 @@
 //! What holds for every sink.
 
 use burstline_log::Scratch;
-use burstline_port::{FaultInjector, FaultPlan, Loss, OpenOptions, PortState, Tracer};
+use burstline_port::{FaultInjector, FaultPlan, Loss, OpenOptions, Port, PortState, Tracer};
 
 use crate::backends::{PACKETS, options, sources};
-use crate::common::{Folder, drain_by_lending, open_file, sink};
+use crate::common::{Folder, Got, drain_by_lending, open_file, pump, sink, source};
 
 const FORMATS: [&str; 5] =
     ["segment=64k", "segment=1M", "format=pcapng", "format=pcap-ns", "format=pcap"];
@@ -44,6 +44,73 @@ fn a_file_gives_back_what_was_sent_to_it() {
             }
         }
     }
+}
+
+#[test]
+fn a_log_gives_its_readers_what_was_sent_to_it() {
+    let folder = Folder::new();
+    for (number, backend) in sources(&folder).into_iter().enumerate() {
+        let name = folder.path(&format!("tap-{number}")).display().to_string();
+        let mut from = (backend.open)();
+        let mut to = sink(&format!("log:{name}?lossless=yes"), &options()).unwrap();
+        let mut reader = source(&format!("log:{name}?lossless&from=oldest"), &options()).unwrap();
+        let (mut scratch, mut sent, mut read) = (Scratch::new(), Vec::new(), Vec::new());
+        loop {
+            let lent = from.lend(&mut scratch, 97).unwrap();
+            sent.extend(lent.burst.packets().map(|packet| Got::new(&packet)));
+            assert_eq!(to.transmit(&lent.burst).unwrap(), lent.burst.len() as u64);
+            let is_over = lent.state == PortState::Ended;
+            while read.len() < sent.len() {
+                let lent = reader.lend(&mut scratch, 50).unwrap();
+                read.extend(lent.burst.packets().map(|packet| Got::new(&packet)));
+            }
+            if is_over {
+                break;
+            }
+        }
+        to.finish().unwrap();
+        while reader.lend(&mut scratch, 50).unwrap().state != PortState::Ended {}
+        let account = to.account();
+        assert_eq!((account.offered, account.lost.total()), (sent.len() as u64, 0));
+        assert_eq!(read.len(), sent.len(), "{}", backend.name);
+        for (read, sent) in read.iter().zip(&sent) {
+            let (got, given) = ((&read.bytes, read.time_ns), (&sent.bytes, sent.time_ns));
+            assert_eq!(got, given, "{}", backend.name);
+            assert_eq!(read.original_length, sent.original_length, "{}", backend.name);
+            assert_eq!((read.drops_before, read.flags), (sent.drops_before, sent.flags));
+        }
+    }
+}
+
+#[test]
+fn a_log_whose_reader_stands_still_loses_by_name_and_goes_on() {
+    let folder = Folder::new();
+    let name = folder.path("still").display().to_string();
+    let address = format!("log:{name}?lossless=yes&bytes=2m&wait_ms=20");
+    let mut to = sink(&address, &options()).unwrap();
+    let mut reader = source(&format!("log:{name}?lossless&from=oldest"), &options()).unwrap();
+    let mut scratch = Scratch::new();
+    let send = |to: &mut dyn Port| {
+        let mut from = source("gen:?packets=3000&size=1518", &options()).unwrap();
+        pump(&mut *from, to).unwrap()
+    };
+    // 4.5 MB into a log of 2 MiB.
+    let mut taken = send(&mut *to);
+    let lost = to.account().lost.of(Loss::LogFull);
+    assert!(lost > 0 && taken > 500 && taken + lost == 3000, "{taken} {lost}");
+    let mut read = 0;
+    let mut read_all = |taken: u64| {
+        while read < taken {
+            read += reader.lend(&mut scratch, 100).unwrap().burst.len() as u64;
+        }
+        while !reader.lend(&mut scratch, 100).unwrap().burst.is_empty() {}
+    };
+    read_all(taken);
+    taken += send(&mut *to);
+    read_all(taken);
+    let account = to.account();
+    assert_eq!((account.offered, taken + account.lost.total()), (6000, 6000), "{account:?}");
+    to.finish().unwrap();
 }
 
 #[test]

@@ -129,19 +129,22 @@ impl Outgoing {
     }
 
     /// Takes addresses back whose packets were sent or refused, and gives each to `each`, until
-    /// that returns false. Returns how many, or the address that was not wanted.
+    /// that returns false: what is behind that one, the next call takes. Returns how many, or the
+    /// address that was not wanted.
     #[inline]
     pub(super) fn reclaim(&mut self, mut each: impl FnMut(u64) -> bool) -> Result<u32, u64> {
         let count = self.completion.filled(u32::MAX);
-        for _ in 0..count {
+        let (mut done, mut unwanted) = (0, None);
+        while done < count && unwanted.is_none() {
             let address = self.completion.pop();
-            if !each(address) {
-                return Err(address);
+            match each(address) {
+                true => done += 1,
+                false => unwanted = Some(address),
             }
         }
         self.completion.give_back();
-        self.counts.completed += u64::from(count);
-        Ok(count)
+        self.counts.completed += u64::from(done);
+        unwanted.map_or(Ok(done), Err)
     }
 
     pub(super) fn counts(&self) -> SenderCounts {

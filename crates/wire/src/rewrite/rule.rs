@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use crate::link_address;
+
 /// The greatest VLAN id. Source: IEEE 802.1Q, 9.6.
 const VLAN_MOST: u16 = 0xfff;
 
@@ -149,11 +151,5 @@ fn network(text: &str) -> Option<(Vec<u8>, u32)> {
 }
 
 fn mac(text: &str) -> Result<[u8; 6], RuleError> {
-    let wrong = || RuleError::Mac(text.to_owned());
-    let byte = |part: &str| match part.len() {
-        1 | 2 => u8::from_str_radix(part, 16).ok().filter(|_| !part.starts_with('+')),
-        _ => None,
-    };
-    let bytes: Option<Vec<u8>> = text.split(':').map(byte).collect();
-    bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(wrong)
+    link_address::parse(text).ok_or_else(|| RuleError::Mac(text.to_owned()))
 }

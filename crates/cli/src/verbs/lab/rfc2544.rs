@@ -1,218 +1,173 @@
-//! `burstline lab rfc2544`.
+//! `burstline lab rfc2544`: one device between two ports that are there, or several that are
+//! started here, one after the other.
 
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread;
-use std::time::Duration;
 
-use burstline_engine::{Integrity, Limits, Source, Threads, count_verified};
-use burstline_port::{OpenOptions, Rate};
+use burstline_engine::Threads;
+use burstline_port::{Address, Rate};
+use burstline_sys::affinity::{self, CoreId};
 
-use super::SizeResult;
-use super::search::{self, Limited};
-use super::tester::{Load, Receiver, Tester, Trial};
+use super::Measured;
+use super::measure::{Ends, measure};
+use super::rig::{self, Places, Rig};
 use crate::args::values::Cores;
-use crate::args::{Rfc2544Args, Test};
+use crate::args::{Device, Rfc2544Args};
 use crate::failure::{FAILED, Failure, complain};
 use crate::signals;
 use crate::verbs::generate::link_megabits;
-use crate::view::{self, count_text, rate_text};
+use crate::view;
 
-/// Bytes that a frame takes on the line beyond itself: preamble 8, gap 12.
-/// Source: IEEE 802.3, 3.1.1 and 4.4.2.
-const LINE_BYTES: u32 = 20;
-
-/// Frames a second that can be sent, as `gen:` takes them.
-const RATES_PPS: std::ops::RangeInclusive<f64> = 0.001..=1e9;
-
-/// Seconds of top speed that the longest burst has. Source: RFC 2544, section 26.4.
-const BURST_SECONDS: f64 = 2.0;
-
-/// How long the receiver may take to begin.
-const BEGIN: Duration = Duration::from_millis(5);
+/// What a cable of ours says that it has, in bit/s.
+const RIG_LINK_BITS: f64 = 10e9;
 
 /// Runs the tests, and prints what came of them.
 pub(crate) fn rfc2544(args: &Rfc2544Args) -> Result<ExitCode, Failure> {
     let stop = signals::stop_flag()?;
-    let link_bits = link_bits(args)?;
-    let (tx_threads, rx_threads) = threads(args);
-    let ports = OpenOptions { stop: Some(Arc::clone(&stop)), ..OpenOptions::default() };
-    let sources = Source::open_all(&args.rx, &ports)?;
-    let integrity = if args.checksums { Integrity::Checksums } else { Integrity::Frame };
-    let receiver = Receiver::new(sources.len(), integrity);
-    let mac = args.dst_mac.as_ref().map_or(String::new(), |mac| format!("&dst-mac={mac}"));
-    let recipe = format!("&flows={}{mac}", args.flows);
-    // The receiver's own, so that it goes on while the user's ends the sender.
-    let is_over = AtomicBool::new(false);
-    let mut results = Vec::new();
-    let outcome = thread::scope(|scope| {
-        let (limits, verifier) = (Limits::default(), &receiver.verifier);
-        let flags = (&is_over, &receiver.progress);
-        let stop = &stop;
-        let counting = scope.spawn(move || {
-            let counted = count_verified(sources, &limits, &rx_threads, verifier, flags);
-            // The flag carries no memory, here and below. Without a receiver all is over.
-            stop.store(true, Relaxed);
-            counted
-        });
-        while !receiver.progress.snapshot().is_started && !counting.is_finished() {
-            thread::sleep(BEGIN);
-        }
-        let tester =
-            Tester { tx: &args.tx, receiver: &receiver, recipe, threads: tx_threads, stop };
-        let outcome = Run { args, tester, link_bits, stop }.all(&mut results);
-        let is_whole = outcome.is_ok() && !stop.load(Relaxed);
-        is_over.store(true, Relaxed);
-        let counted = counting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let counted = counted.map_err(Failure::from).and_then(|report| {
-            report.errors.into_iter().next().map_or(Ok(()), |error| Err(error.into()))
-        });
-        counted.and(outcome).map(|()| is_whole)
-    });
-    let is_whole = outcome.as_ref().is_ok_and(|is_whole| *is_whole);
+    let all = match (&args.tx, &args.rx) {
+        (Some(tx), Some(rx)) if args.duts.is_empty() => vec![between(args, tx, rx, &stop)?],
+        _ => rigged(args, &stop)?,
+    };
     let text = match args.json {
-        true => format!("{}\n", view::rfc2544::json(args, link_bits, &results, is_whole)),
-        false => view::rfc2544::text(args, link_bits, &results, is_whole),
+        true => format!("{}\n", view::rfc2544::json(args, &all)),
+        false => view::rfc2544::text(args, &all),
     };
     view::print(&text)?;
-    outcome?;
-    if !is_whole {
-        complain(&format!("ended early: {} of {} sizes", results.len(), args.sizes.len()));
-        return Ok(ExitCode::from(FAILED));
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn link_bits(args: &Rfc2544Args) -> Result<f64, Failure> {
-    match args.link {
-        Some(Rate::LineBits(bits)) if bits >= 1.0 => Ok(bits),
-        Some(_) => Err(Failure::usage("invalid value for '--link': a link's rate is as 10Gbit")),
-        None => {
-            let megabits = link_megabits(&args.tx).map(|megabits| megabits as f64 * 1e6);
-            let unknown = || {
-                Failure::usage(format!("{} does not say what its link has: --link 10Gbit", args.tx))
-            };
-            megabits.ok_or_else(unknown)
+    let mut code = ExitCode::SUCCESS;
+    for measured in all {
+        let (done, asked) = (measured.results.len(), args.sizes.len());
+        let who = measured.device.map_or(String::new(), |device| format!("{}: ", device.name()));
+        match measured.failure {
+            Some(failure) if args.duts.is_empty() => return Err(failure),
+            Some(failure) => complain(&format!("{who}{failure}")),
+            None if measured.is_done() => continue,
+            None => complain(&format!("{who}ended early: {done} of {asked} sizes")),
         }
+        code = ExitCode::from(FAILED);
+    }
+    Ok(code)
+}
+
+/// The device between two ports.
+fn between(
+    args: &Rfc2544Args,
+    tx: &Address,
+    rx: &Address,
+    stop: &Arc<AtomicBool>,
+) -> Result<Measured, Failure> {
+    let cores = listed(args);
+    let link_bits = match link_bits(args)? {
+        Some(link_bits) => link_bits,
+        None => {
+            let megabits = link_megabits(tx).map(|megabits| megabits as f64 * 1e6);
+            let unknown =
+                || Failure::usage(format!("{tx} does not say what its link has: --link 10Gbit"));
+            megabits.ok_or_else(unknown)?
+        }
+    };
+    let (tx_cores, rx_cores) = cores.split_at(cores.len().min(1));
+    let ends = Ends {
+        tx: tx.clone(),
+        rx: rx.clone(),
+        link_bits,
+        tx_threads: Threads { cores: tx_cores.to_vec(), ..Threads::default() },
+        rx_threads: Threads { cores: rx_cores.to_vec(), poll: args.poll, ..Threads::default() },
+    };
+    let mut measured = Measured::new(None, &ends);
+    match measure(args, &ends, stop, &mut measured.results) {
+        Ok(is_whole) => measured.is_whole = is_whole,
+        Err(failure) => measured.failure = Some(failure),
+    }
+    Ok(measured)
+}
+
+/// Devices that are started here. One that fails is no reason to leave out the others.
+fn rigged(args: &Rfc2544Args, stop: &Arc<AtomicBool>) -> Result<Vec<Measured>, Failure> {
+    let places = places(args)?;
+    let port = |asked: &Option<Address>, ours: &str| asked.clone().map_or_else(|| ours.parse(), Ok);
+    let threads = |core: CoreId| Threads { cores: vec![core], ..Threads::default() };
+    let ends = Ends {
+        tx: port(&args.tx, rig::TX)?,
+        rx: port(&args.rx, rig::RX)?,
+        link_bits: link_bits(args)?.unwrap_or(RIG_LINK_BITS),
+        tx_threads: threads(places.sender),
+        rx_threads: Threads { poll: args.poll, ..threads(places.receiver) },
+    };
+    let mut all = Vec::new();
+    for &device in &args.duts {
+        // The flag carries no memory.
+        if stop.load(Relaxed) {
+            all.push(Measured::new(Some(device), &ends));
+            continue;
+        }
+        if !args.quiet {
+            // Nobody there to be told is no reason to end.
+            let _ = writeln!(std::io::stderr().lock(), "{}:", device.name());
+        }
+        all.push(rig_one(args, device, places, &ends, stop));
+    }
+    Ok(all)
+}
+
+fn rig_one(
+    args: &Rfc2544Args,
+    device: Device,
+    places: Places,
+    ends: &Ends,
+    stop: &Arc<AtomicBool>,
+) -> Measured {
+    let mut measured = Measured::new(Some(device), ends);
+    let longest = args.sizes.iter().copied().max().unwrap_or(0);
+    let rig = match Rig::new(device, places, longest) {
+        Ok(rig) => rig,
+        Err(why) => return Measured { not_run: Some(why), ..measured },
+    };
+    measured.note.clone_from(&rig.note);
+    let (args, ends, stop) = (args.clone(), ends.clone(), Arc::clone(stop));
+    let (results, outcome) = rig.near().run(move || {
+        let mut results = Vec::new();
+        let outcome = measure(&args, &ends, &stop, &mut results);
+        (results, outcome)
+    });
+    measured.results = results;
+    match (rig.is_over(), outcome) {
+        (Some(why), _) => measured.failure = Some(Failure::new(why)),
+        (None, Ok(is_whole)) => measured.is_whole = is_whole,
+        (None, Err(failure)) => measured.failure = Some(failure),
+    }
+    measured
+}
+
+/// What was said of the link.
+fn link_bits(args: &Rfc2544Args) -> Result<Option<f64>, Failure> {
+    match args.link {
+        Some(Rate::LineBits(bits)) if bits >= 1.0 => Ok(Some(bits)),
+        Some(_) => Err(Failure::usage("invalid value for '--link': a link's rate is as 10Gbit")),
+        None => Ok(None),
     }
 }
 
-/// Where the sender and the receiver run.
-fn threads(args: &Rfc2544Args) -> (Threads, Threads) {
-    let cores = match &args.cores {
+fn listed(args: &Rfc2544Args) -> Vec<CoreId> {
+    match &args.cores {
         Some(Cores::List(cores)) => cores.clone(),
         Some(Cores::Auto) | None => Vec::new(),
-    };
-    let (tx, rx) = cores.split_at(cores.len().min(1));
-    let threads = |cores: &[_]| Threads { cores: cores.to_vec(), ..Threads::default() };
-    (threads(tx), Threads { poll: args.poll, ..threads(rx) })
+    }
 }
 
-/// All tests of all sizes.
-struct Run<'a> {
-    args: &'a Rfc2544Args,
-    tester: Tester<'a>,
-    link_bits: f64,
-    stop: &'a AtomicBool,
-}
-
-impl Run<'_> {
-    fn all(&self, results: &mut Vec<SizeResult>) -> Result<(), Failure> {
-        for &size in &self.args.sizes {
-            let line_pps = self.link_bits / f64::from((size + LINE_BYTES) * 8);
-            if !RATES_PPS.contains(&line_pps) {
-                return Err(Failure::usage(format!(
-                    "--link: {line_pps:.3} frames of {size} bytes a second fill it, and from \
-                     0.001 to 1G can be sent: say another --link, or leave {size} out in --sizes"
-                )));
-            }
-            let mut result = SizeResult { size, line_pps, ..SizeResult::default() };
-            let done = self.size(&mut result);
-            // What is known of a size that was not finished is worth something.
-            if result.throughput.is_some() || !result.loss.is_empty() {
-                results.push(result);
-            }
-            done?;
-            if self.stop.load(Relaxed) {
-                break;
-            }
+/// Cores that were named, or the last one for the device and the others for its tester.
+fn places(args: &Rfc2544Args) -> Result<Places, Failure> {
+    match listed(args)[..] {
+        [sender, receiver, device] => Ok(Places { sender, receiver, device }),
+        [] => {
+            let cores = affinity::allowed_cores().unwrap_or_default();
+            let first = cores.first().copied().unwrap_or(CoreId(0));
+            let device = cores.last().copied().unwrap_or(first);
+            let second = cores.get(1).copied().filter(|core| *core != device).unwrap_or(first);
+            Ok(Places { sender: first, receiver: second, device })
         }
-        Ok(())
-    }
-
-    /// Returns early when the user wants an end.
-    fn size(&self, result: &mut SizeResult) -> Result<(), Failure> {
-        let (size, line_pps) = (result.size, result.line_pps);
-        let part = self.args.resolution / 100.0;
-        let duration = Duration::from_nanos(self.args.trial);
-        let load = Load { size, rate_pps: None, packets: None, duration };
-        let at = |pps: f64| Load { rate_pps: Some(pps), ..load };
-        let mut highest_pps = line_pps;
-        if self.args.wants(Test::Throughput) || self.args.wants(Test::Latency) {
-            let mut trial = |pps: f64| self.trial("throughput", at(pps));
-            result.throughput = search::throughput(line_pps, part, &mut trial)?;
-            let Some(found) = &result.throughput else { return Ok(()) };
-            highest_pps = found.offered_most_pps.min(line_pps);
-            if self.args.wants(Test::Latency) && found.pps > 0.0 {
-                result.latency = self.trial("latency", at(found.pps))?;
-                if result.latency.is_none() {
-                    return Ok(());
-                }
-            }
-        }
-        if self.args.wants(Test::Loss) {
-            let mut trial = |pps: f64| self.trial("loss", at(pps));
-            if !search::loss_curve(highest_pps, &mut trial, &mut result.loss)? {
-                return Ok(());
-            }
-        }
-        if self.args.wants(Test::BackToBack) {
-            let seconds = BURST_SECONDS.min(duration.as_secs_f64());
-            let most = (highest_pps * seconds).max(1.0) as u64;
-            // However slowly they are sent: the number of frames ends it.
-            let duration = Duration::from_secs_f64(seconds * 100.0);
-            let mut trial = |frames: u64| {
-                let load = Load { packets: Some(frames), duration, ..load };
-                let done = self.trial("back-to-back", load)?;
-                Ok(done.map(|done| done.lost == 0 && done.sent == frames))
-            };
-            result.back_to_back = search::back_to_back(most, part, &mut trial)?;
-        }
-        Ok(())
-    }
-
-    /// One trial, told about; `None` when the user wants an end.
-    fn trial(&self, test: &str, load: Load) -> Result<Option<Trial>, Failure> {
-        if self.stop.load(Relaxed) {
-            return Ok(None);
-        }
-        let asked = match (load.rate_pps, load.packets) {
-            (Some(pps), _) => rate_text(pps, "pps"),
-            (None, packets) => format!("{} at once", count_text(packets.unwrap_or(0))),
-        };
-        self.tell(&format!("{:>5} bytes, {test}: {asked} ...", load.size));
-        let done = self.tester.run(load)?;
-        if self.stop.load(Relaxed) {
-            self.tell(" ended\n");
-            return Ok(None);
-        }
-        let (offered, lost, sent) =
-            (rate_text(done.offered_pps, "pps"), count_text(done.lost), count_text(done.sent));
-        let fault = match done.lost_by_receiver {
-            0 => String::new(),
-            own => format!(", {} of them by {}", count_text(own), Limited::Receiver.name()),
-        };
-        self.tell(&format!(" {offered} offered, {lost} of {sent} lost{fault}\n"));
-        Ok(Some(done))
-    }
-
-    fn tell(&self, text: &str) {
-        if !self.args.quiet {
-            // Nobody there to be told is no reason to end.
-            let _ = std::io::stderr().lock().write_all(text.as_bytes());
-        }
+        _ => Err(Failure::usage("--dut takes three --cores: sender, receiver, device")),
     }
 }

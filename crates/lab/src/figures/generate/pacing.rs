@@ -1,16 +1,29 @@
 //! How near to its time a packet is sent: 100,000 packets a second, the engine's own loop, on a
-//! core that has nothing else to do.
+//! core that has nothing else to do; and how near to it anything gets on this machine.
+//!
+//! ```text
+//!   due    |         |         |         |         |         a packet each 10 us
+//!   ours   .|        .|        .----gap--|||       .|        late by what the loop takes,
+//!   bare   .|        .|        .----gap--|||       .|        or by what took the core away
+//! ```
+//!
+//! The peer is the floor: a thread on the same core that does nothing but read the clock until a
+//! packet is due. What it is late, the machine is late with any program: interrupts, other threads,
+//! a hypervisor that runs somebody else. Runs alternate, so both see the same machine; beside them
+//! the gaps of such a loop say how often, and for how long, the core was away.
 
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use std::{mem, thread};
+use std::{fs, thread};
 
 use burstline_engine::{
-    EngineError, GenerateOptions, Latency, Limits, PollMode, Progress, Source, Threads, generate,
+    EngineError, GenerateOptions, Limits, PollMode, Progress, Source, Threads, generate,
 };
-use burstline_port::{Address, OpenOptions, open_sink};
+use burstline_port::{Address, OpenOptions, Port, PortError, open_sink};
+use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::clock;
+use burstline_sys::scheduling::{self, SchedulingClass};
+use burstline_testbed::{Bed, NEAR};
 
 use crate::conditions::Conditions;
 use crate::contest::alternate;
@@ -24,75 +37,203 @@ const SMOKE_RUN: Duration = Duration::from_millis(20);
 /// What 99 in 100 packets keep to.
 const ASKED_US: f64 = 5.0;
 
-/// `pacing`: how late 99 in 100 packets are, in us. The peer sleeps until each packet is due, by
-/// clock_nanosleep(2), as a simple pacer does.
+/// Gaps of a loop that are counted, in us: those above what a loop of nanoseconds explains.
+const GAPS_US: [f64; 3] = [1.0, 5.0, 50.0];
+
+/// How late packets were, in us.
+#[derive(Clone, Copy)]
+struct Late {
+    packets: u64,
+    p50: f64,
+    p99: f64,
+    p999: f64,
+    most: f64,
+}
+
+/// `pacing`: into a sink that takes everything.
 pub(in crate::figures) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
+    let open = || open_sink(&"null:".parse::<Address>()?, &OpenOptions::default());
+    compare(context, name, "null:", &open)
+}
+
+/// `pacing-xdp`: out by an interface, whose peer's stack drops them on the sender's core.
+pub(in crate::figures) fn measure_xdp(context: &Context, name: &str) -> Result<Outcome, String> {
+    let bed = match Bed::new() {
+        Ok(bed) => bed,
+        Err(error) => return Ok(Outcome::NotHere(error.to_string())),
+    };
+    let address = format!("xdp:{NEAR}");
+    let to = address.clone();
+    let open = || {
+        let to = to.clone();
+        bed.near.run(move || open_sink(&to.parse::<Address>()?, &OpenOptions::default()))
+    };
+    compare(context, name, &address, &open)
+}
+
+type OpenSink<'a> = dyn Fn() -> Result<Box<dyn Port>, PortError> + 'a;
+
+fn compare(
+    context: &Context,
+    name: &str,
+    sink: &str,
+    open: &OpenSink<'_>,
+) -> Result<Outcome, String> {
     let run = if context.smoke { SMOKE_RUN } else { RUN };
+    let core = context.cores.consumer;
     let conditions = Conditions::watch(context.cores);
-    let all = Mutex::new(Vec::new());
+    let (mut all_ours, mut all_bare) = (Vec::new(), Vec::new());
+    let normal = SchedulingClass::Normal;
     let rounds = alternate(
         context.process_runs(),
         &context.stop,
         || {
-            let late = paced(context, run).map_err(|error| error.to_string())?;
-            let p99_us = late.at(99.0) as f64 / 1e3;
-            all.lock().map_err(|error| error.to_string())?.push(late);
-            Ok(p99_us)
+            let late = paced(core, run, normal, open).map_err(|error| error.to_string())?;
+            all_ours.push(late);
+            Ok(late.p99)
         },
-        || Ok(sleeper(run)),
+        || {
+            let late = bare(core, run, normal)?;
+            all_bare.push(late);
+            Ok(late.p99)
+        },
     )?;
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
-    let mut details = vec![format!(
-        "{RATE} packets/s of 64 bytes for {run:?} into null:, p99 of the time from when a packet \
-         was due to when the sink had it; the issue asks for {ASKED_US} us on an idle core"
-    )];
-    let all = all.into_inner().map(|mut all| mem::take(&mut all)).unwrap_or_default();
-    for late in all {
-        let us = |percent| late.at(percent) as f64 / 1e3;
-        details.push(format!(
-            "a run of ours: {} packets, p50 {:.1}, p99 {:.1}, p99.9 {:.1}, max {:.1} us",
-            late.packets,
-            us(50.0),
-            us(99.0),
-            us(99.9),
-            late.most_ns as f64 / 1e3
-        ));
+    let mut details = vec![
+        format!(
+            "ours: {RATE} packets/s of 64 bytes for {run:?} into {sink}, p99 of the time from when \
+             a packet was due to when the sink had it; the issue asks for {ASKED_US} us on an \
+             idle core"
+        ),
+        "peer: the floor, a loop that reads the clock until each packet is due and does nothing"
+            .to_owned(),
+    ];
+    for (side, runs) in [("ours", &all_ours), ("floor", &all_bare)] {
+        details.extend(runs.iter().skip(1).map(|late| format!("a run of {side}: {late}")));
     }
-    details.push("peer: a thread that sleeps until each packet is due".to_owned());
+    details.push(gaps(core, run));
+    let fifo = SchedulingClass::Fifo { priority: 1 };
+    let first = paced(core, run, fifo, open).map_err(|error| error.to_string());
+    details.push(match first.and_then(|ours| Ok((ours, bare(core, run, fifo)?))) {
+        Ok((ours, bare)) => format!("with --priority fifo:1: ours {ours}; floor {bare}"),
+        Err(why) => format!("with --priority fifo:1: not run, because {why}"),
+    });
     details.extend(conditions.report());
     let (name, better, unit) = (name.to_owned(), Better::Lower, "us late at p99");
     Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
 }
 
-fn paced(context: &Context, run: Duration) -> Result<Latency, EngineError> {
-    let address = |text: &str| text.parse::<Address>().map_err(burstline_port::PortError::from);
-    let options = OpenOptions::default();
-    let source = Source::open(&address(&format!("gen:?flows=1&rate={RATE}"))?, &options)?;
-    let sink = address("null:")?;
-    let threads =
-        Threads { cores: vec![context.cores.consumer], poll: PollMode::Busy, ..Threads::default() };
-    let limits = Limits { duration_ns: Some(run.as_nanos() as u64), ..Limits::default() };
-    let (stop, progress) = (AtomicBool::new(false), Progress::new(1));
-    let options = (GenerateOptions { limits, threads }, options);
-    let open = || open_sink(&sink, &options.1);
-    let generated = generate(source, open, &options.0, &stop, &progress)?;
-    Ok(generated.lateness.unwrap_or_default())
+impl std::fmt::Display for Late {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { packets, p50, p99, p999, most } = self;
+        write!(f, "p50 {p50:.1}, p99 {p99:.1}, p99.9 {p999:.1}, max {most:.1} us of {packets}")
+    }
 }
 
-/// How late 99 in 100 wakes are, in us.
-fn sleeper(run: Duration) -> f64 {
+fn paced(
+    core: CoreId,
+    run: Duration,
+    class: SchedulingClass,
+    open: &OpenSink<'_>,
+) -> Result<Late, EngineError> {
+    let address = format!("gen:?flows=1&rate={RATE}").parse().map_err(PortError::from)?;
+    let source = Source::open(&address, &OpenOptions::default())?;
+    let threads = Threads { cores: vec![core], class, poll: PollMode::Busy, ..Threads::default() };
+    let limits = Limits { duration_ns: Some(run.as_nanos() as u64), ..Limits::default() };
+    let (stop, progress) = (AtomicBool::new(false), Progress::new(1));
+    let options = GenerateOptions { limits, threads };
+    let generated = generate(source, open, &options, &stop, &progress)?;
+    let late = generated.lateness.unwrap_or_default();
+    let us = |percent| late.at(percent) as f64 / 1e3;
+    Ok(Late {
+        packets: late.packets,
+        p50: us(50.0),
+        p99: us(99.0),
+        p999: us(99.9),
+        most: late.most_ns as f64 / 1e3,
+    })
+}
+
+/// What a thread does that is given a core and a class.
+fn on_core<T: Send>(
+    core: CoreId,
+    class: SchedulingClass,
+    work: impl FnOnce() -> T + Send,
+) -> Result<T, String> {
+    thread::scope(|scope| {
+        let work = || {
+            affinity::pin_to(core).map_err(|error| error.to_string())?;
+            scheduling::set_class(class).map_err(|error| error.to_string())?;
+            Ok(work())
+        };
+        scope.spawn(work).join().expect("it does not panic")
+    })
+}
+
+/// How late a loop is that does nothing but look at the clock.
+fn bare(core: CoreId, run: Duration, class: SchedulingClass) -> Result<Late, String> {
     let step_ns = 1_000_000_000 / RATE;
-    let start_ns = clock::monotonic_ns();
     let packets = run.as_nanos() as u64 / step_ns;
-    let mut late: Vec<u64> = (0..packets)
-        .map(|packet| {
-            let due_ns = start_ns + packet * step_ns;
-            thread::sleep(Duration::from_nanos(due_ns.saturating_sub(clock::monotonic_ns())));
-            clock::monotonic_ns().saturating_sub(due_ns)
-        })
-        .collect();
-    late.sort_unstable();
-    late.get(late.len() * 99 / 100).copied().unwrap_or_default() as f64 / 1e3
+    let mut late_ns = on_core(core, class, || {
+        let mut late_ns = Vec::with_capacity(packets as usize);
+        let start_ns = clock::monotonic_ns();
+        for due_ns in (0..packets).map(|packet| start_ns + packet * step_ns) {
+            let mut now_ns = clock::monotonic_ns();
+            while now_ns < due_ns {
+                std::hint::spin_loop();
+                now_ns = clock::monotonic_ns();
+            }
+            late_ns.push(now_ns - due_ns);
+        }
+        late_ns
+    })?;
+    late_ns.sort_unstable();
+    let us = |part: f64| {
+        let at = (late_ns.len() as f64 * part) as usize;
+        late_ns.get(at).or(late_ns.last()).copied().unwrap_or_default() as f64 / 1e3
+    };
+    Ok(Late { packets, p50: us(0.5), p99: us(0.99), p999: us(0.999), most: us(1.0) })
+}
+
+/// How often the core was away from a loop that only reads the clock, and how often the hypervisor
+/// says that it was.
+fn gaps(core: CoreId, run: Duration) -> String {
+    let stolen = steal_ticks();
+    let least_ns = (GAPS_US[0] * 1e3) as u64;
+    let found = on_core(core, SchedulingClass::Normal, || {
+        let mut gaps_ns = Vec::with_capacity(1 << 16);
+        let start_ns = clock::monotonic_ns();
+        let (mut last_ns, end_ns) = (start_ns, start_ns + run.as_nanos() as u64);
+        while last_ns < end_ns {
+            let now_ns = clock::monotonic_ns();
+            if now_ns - last_ns >= least_ns && gaps_ns.len() < gaps_ns.capacity() {
+                gaps_ns.push(now_ns - last_ns);
+            }
+            last_ns = now_ns;
+        }
+        gaps_ns
+    });
+    let us: Vec<f64> = match found {
+        Ok(gaps_ns) => gaps_ns.iter().map(|gap_ns| *gap_ns as f64 / 1e3).collect(),
+        Err(why) => return format!("gaps of a bare loop: unknown: {why}"),
+    };
+    let seconds = run.as_secs_f64();
+    let above = |least: f64| us.iter().filter(|gap| **gap >= least).count() as f64 / seconds;
+    let counts = GAPS_US.map(|least| format!("{:.0} of {least} us", above(least))).join(", ");
+    let stolen = steal_ticks().zip(stolen).map(|(now, then)| (now - then).to_string());
+    format!(
+        "gaps of a loop that reads the clock on core {core}, a second: {counts} or more; the \
+         longest {:.0} us, {:.2}% of the time in all; steal {} ticks",
+        us.iter().copied().fold(0.0, f64::max),
+        us.iter().sum::<f64>() / (seconds * 1e4),
+        stolen.as_deref().unwrap_or("unknown")
+    )
+}
+
+/// Ticks that the hypervisor gave to others, of all cores. Source: proc_stat(5).
+fn steal_ticks() -> Option<u64> {
+    let text = fs::read_to_string("/proc/stat").ok()?;
+    text.lines().next()?.split_whitespace().nth(8)?.parse().ok()
 }

@@ -102,7 +102,7 @@ impl XdpCrossing {
         let link = exit.interface();
         let longest = link.mtu as usize + SHORTEST;
         let (mut too_long, mut too_short) = (0, 0);
-        let passed = passage.pass(budget.min(BATCH) as u32, backlog, |packet| {
+        let (passed, outcome) = passage.pass(budget.min(BATCH) as u32, backlog, |packet| {
             if packet.len() > longest && !link.admits(packet) {
                 too_long += 1;
                 return Fate::Drop;
@@ -114,19 +114,21 @@ impl XdpCrossing {
                     Fate::Drop
                 }
             }
-        })?;
+        });
         self.taken += u64::from(passed.taken);
         let held_up_by = self.held_up_by();
         let lost = [
             (Loss::TooLong, too_long),
             (Loss::TooShort, too_short),
             (held_up_by, u64::from(passed.full)),
+            (Loss::BadDescriptor, u64::from(passed.bad)),
         ];
         for (cause, packets) in lost {
             if packets > 0 {
                 self.account.lost.add(cause, packets);
             }
         }
+        outcome?;
         Ok(passed.taken.into())
     }
 

@@ -13,6 +13,9 @@
 //! A direction has frames of its own, which nobody else uses; the two directions between a pair of
 //! queues share the sockets and the memory, and not one ring, so that each can be one thread's.
 //!
+//! No packet has several frames: the sockets are bound without `XDP_USE_SG`, so the kernel drops
+//! what is longer than a frame, and counts it.
+//!
 //! At most half of the frames are on their way out. So an exit that is stuck takes nothing away
 //! from the entry: what it has no room for is [`Passed::full`], or waits in the rx ring.
 //!
@@ -21,8 +24,8 @@
 //!   (the packet that is being looked at, or `ours`), the exit's (tx ring, kernel, completion
 //!   ring). Debug builds keep the owner of each and refuse what is not the other's to give.
 //! - P2. Bytes are touched only of the one packet that is ours, and within its frame.
-//! - P3. taken = passed on + dropped by the caller + full; the kernel's rings and this module's
-//!   list together have all frames that are not inside of a device ([`Passage::census`]).
+//! - P3. taken = passed on + dropped by the caller + full + bad; the kernel's rings and this
+//!   module's list together have all frames that are not inside of a device ([`Passage::census`]).
 //!
 //! Source: net/xdp/xsk.c and xsk_buff_pool.c of Linux 6.18: `xsk_bind`, `xp_assign_dev_shared`.
 
@@ -61,6 +64,8 @@ pub struct Passed {
     pub taken: u32,
     /// Of them, those that the tx ring had no room for.
     pub full: u32,
+    /// Of them, those that the kernel described wrongly: 1 at most, the last.
+    pub bad: u32,
 }
 
 /// Where the frames of a direction are.
@@ -139,30 +144,33 @@ impl Passage {
     /// Cost: no system call; a packet is not touched but by `work`.
     ///
     /// # Errors
-    /// [`XdpError::BadDescriptor`]: what the kernel says cannot be. Nothing more is taken.
+    /// [`XdpError::BadDescriptor`], beside what was done before: what the kernel says cannot be.
+    /// Nothing more is taken.
     #[inline]
     pub fn pass(
         &mut self,
         budget: u32,
         backlog: u32,
         mut work: impl FnMut(&mut [u8]) -> Fate,
-    ) -> Result<Passed, XdpError> {
+    ) -> (Passed, Result<(), XdpError>) {
         let waiting = self.rx.filled(u32::MAX);
+        let mut passed = Passed::default();
         if waiting == 0 {
-            return Ok(Passed::default());
+            return (passed, Ok(()));
         }
         let mut room = self.room(waiting.min(budget));
-        let taken = waiting.min(budget).min(room.max(waiting.saturating_sub(backlog)));
-        let mut full = 0;
-        for _ in 0..taken {
+        let most = waiting.min(budget).min(room.max(waiting.saturating_sub(backlog)));
+        while passed.taken < most {
             let desc = self.rx.pop();
+            passed.taken += 1;
             let Some(frame) = self.frame_to(desc.addr, desc.len, Owner::Entry, Owner::Us) else {
+                passed.bad = 1;
                 self.rx.give_back();
-                return Err(self.bad_descriptor(&self.entry, desc.addr, desc.len));
+                return (passed, Err(self.bad_descriptor(&self.entry, desc.addr, desc.len)));
             };
             let fate = match room {
                 0 => {
-                    full += 1;
+                    passed.full += 1;
                     Fate::Drop
                 }
                 _ => {
@@ -184,7 +192,7 @@ impl Passage {
             }
         }
         self.rx.give_back();
-        Ok(Passed { taken, full })
+        (passed, Ok(()))
     }
 
     /// Tells the kernel to send what was passed on, as far as it takes it now. True: all.
@@ -299,3 +307,6 @@ impl Passage {
         XdpError::BadDescriptor { interface, queue, address, length }
     }
 }
+
+#[cfg(all(test, debug_assertions, not(miri)))]
+mod tests;

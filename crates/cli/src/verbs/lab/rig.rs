@@ -1,0 +1,260 @@
+//! Devices that are started here, between two cables of their own.
+//!
+//! ```text
+//!   near host                        far host
+//!   sender    v0 ================ v1 --.
+//!                                       device
+//!   receiver  w0 ================ w1 --'
+//! ```
+//!
+//! The hosts are network namespaces of this process. Whoever measures does so on the near host's
+//! thread: threads that it starts, and sockets that they open, are in its namespace.
+//!
+//! Invariants:
+//! - R1: a device passes on what it gets by the time that [`Rig::new`] returns.
+//! - R2: programs, interfaces and files go with the [`Rig`]; programs and interfaces also when this
+//!   process is killed.
+//! - R3: a device that cannot be had here is no failure: there is a reason, with the mend.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use std::{env, fs, process, thread};
+
+use burstline_sys::affinity::CoreId;
+use burstline_testbed::{Bed, BedError, FAR, Host, Program};
+
+use crate::args::Device;
+
+/// The ends of the second cable, and the default ports of sender and receiver.
+const BACK: [&str; 2] = ["w0", "w1"];
+pub(super) const TX: &str = "xdp:v0";
+pub(super) const RX: &str = "xdp:w0?frames=16384";
+
+/// How long a device may take to begin, and how often it is looked at.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// From when a device says that it is ready until it is: a moment, by which some are early.
+const SETTLE: Duration = Duration::from_millis(300);
+
+/// Where the kernel says how many reserved pages of 2 MiB are free, and how many testpmd takes.
+const FREE_PAGES: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
+const TESTPMD_PAGES: u64 = 256;
+
+/// Bytes of an Ethernet header and the FCS: what a frame has beyond the MTU.
+const FRAME_OVERHEAD: u32 = 18;
+
+/// Cores of a run: of the sender, of the receiver, of the device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Places {
+    pub(super) sender: CoreId,
+    pub(super) receiver: CoreId,
+    pub(super) device: CoreId,
+}
+
+/// A device with its two cables.
+pub(super) struct Rig {
+    // In this order: programs end before their host does.
+    programs: Vec<Program>,
+    bed: Bed,
+    folder: Folder,
+    /// What to say of the device.
+    pub(super) note: String,
+}
+
+/// A folder that goes when it is dropped.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0); // gone already: all the better
+    }
+}
+
+impl Rig {
+    /// Starts a device for frames of up to `longest` bytes, FCS included.
+    ///
+    /// # Errors
+    /// Why it cannot be had, and the mend.
+    pub(super) fn new(device: Device, places: Places, longest: u32) -> Result<Self, String> {
+        if let Some(missing) = missing(device) {
+            return Err(missing);
+        }
+        let text = |error: BedError| error.to_string();
+        let mtu = longest.saturating_sub(FRAME_OVERHEAD).max(1500);
+        let bed = Bed::with_mtu(mtu).map_err(text)?;
+        bed.connect(BACK[0], BACK[1], mtu).map_err(text)?;
+        let folder = env::temp_dir().join(format!("burstline-lab-{}", process::id()));
+        fs::create_dir(&folder).map_err(|error| format!("make {}: {error}", folder.display()))?;
+        let mut rig =
+            Self { programs: Vec::new(), bed, folder: Folder(folder), note: String::new() };
+        match device {
+            Device::Bounce => rig.bounce(places),
+            Device::Bridge => rig.bridge(),
+            Device::Testpmd => rig.testpmd(places),
+            Device::Ovs => rig.open_vswitch(places),
+        }?;
+        thread::sleep(SETTLE);
+        Ok(rig)
+    }
+
+    /// Where to measure.
+    pub(super) fn near(&self) -> &Host {
+        &self.bed.near
+    }
+
+    /// Why the device is not running any more, if it is not.
+    pub(super) fn is_over(&self) -> Option<String> {
+        let over = self.programs.iter().position(|program| is_over(program.process_id()))?;
+        Some(format!("the device has ended: {}", tail(&self.output(over))))
+    }
+
+    fn bounce(&mut self, places: Places) -> Result<(), String> {
+        let program = env::current_exe().map_err(|error| error.to_string())?;
+        let (core, second) = (places.device, BACK[1]);
+        self.note = format!("burstline bounce --both --poll busy on core {core}");
+        let program = program.display();
+        let script = format!(
+            "'{program}' bounce xdp:{FAR} xdp:{second} --both --poll busy --cores {core} --json \
+             --stats 1s"
+        );
+        self.start(&script, "\"interval\"")
+    }
+
+    fn bridge(&mut self) -> Result<(), String> {
+        self.note =
+            "the kernel's: its work is done where packets come in, on the sender's core".to_owned();
+        let second = BACK[1];
+        for command in [
+            "link add br0 type bridge",
+            &format!("link set {FAR} master br0"),
+            &format!("link set {second} master br0"),
+            "link set br0 up",
+        ] {
+            let words: Vec<&str> = command.split(' ').collect();
+            self.bed.far.command("ip", &words).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    fn testpmd(&mut self, places: Places) -> Result<(), String> {
+        let free = fs::read_to_string(FREE_PAGES).unwrap_or_default();
+        let has_pages = free.trim().parse::<u64>().is_ok_and(|free| free >= TESTPMD_PAGES);
+        let (memory, pages) = match has_pages {
+            true => ("--in-memory -m 512", "2 MiB pages"),
+            false => ("--no-huge --no-shconf -m 512", "4 KiB pages: none of 2 MiB are reserved"),
+        };
+        let (main, core) = (places.sender, places.device);
+        self.note = format!("dpdk-testpmd, io mode over net_af_xdp, on core {core}; {pages}");
+        let port = |number: usize, interface: &str| {
+            format!(
+                "--vdev net_af_xdp{number},iface={interface},start_queue=0,queue_count=1,\
+                 busy_budget=0"
+            )
+        };
+        // Its main thread sleeps.
+        let script = format!(
+            "stdbuf -oL dpdk-testpmd --lcores 0@{main},1@{core} --no-pci --no-telemetry {memory} \
+             {} {} -- --forward-mode=io --stats-period=3600 --no-mlockall \
+             --total-num-mbufs=32768",
+            port(0, FAR),
+            port(1, BACK[1])
+        );
+        self.start(&script, "Port statistics")
+    }
+
+    /// A database and a switch of our own, in the rig's folder.
+    fn open_vswitch(&mut self, places: Places) -> Result<(), String> {
+        let (core, second) = (places.device, BACK[1]);
+        self.note =
+            format!("Open vSwitch, datapath_type=netdev, packet sockets, NORMAL, on core {core}");
+        let folder = self.folder.0.display().to_string();
+        let homes = ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"]
+            .map(|home| format!("{home}='{folder}'"))
+            .join(" ");
+        let (database, socket) = (format!("'{folder}/conf.db'"), format!("'{folder}/db.sock'"));
+        let schema = "/usr/share/openvswitch/vswitch.ovsschema";
+        self.shell(&format!("{homes} ovsdb-tool create {database} {schema}"))?;
+        let server = format!("env {homes} ovsdb-server {database} --remote=punix:{socket}");
+        self.start(&server, "")?;
+        let control = format!("{homes} ovs-vsctl --retry --timeout=20 --db=unix:{socket}");
+        self.shell(&format!("{control} --no-wait init"))?;
+        let switch = format!("env {homes} taskset -c {core} ovs-vswitchd unix:{socket}");
+        self.start(&switch, "")?;
+        self.shell(&format!(
+            "{control} add-br br0 -- set bridge br0 datapath_type=netdev -- add-port br0 {FAR} \
+             -- add-port br0 {second}"
+        ))
+    }
+
+    /// Runs a command of the shell's on the far host, to its end.
+    fn shell(&self, script: &str) -> Result<(), String> {
+        // What it says is told where it fails, and that is what is on standard error.
+        let script = format!("({script}) >&2");
+        let done = self.bed.far.command("sh", &["-c", &script]);
+        done.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// Starts a program on the far host, and returns once it has printed `ready`.
+    fn start(&mut self, script: &str, ready: &str) -> Result<(), String> {
+        let output = self.output(self.programs.len());
+        let script = format!("exec {script} > \"$0\" 2>&1");
+        let arguments = ["-c", &script, &output.display().to_string()];
+        let program = self.bed.far.start("sh", &arguments, &[]);
+        let program = program.map_err(|error| error.to_string())?;
+        let process = program.process_id();
+        self.programs.push(program);
+        let began = Instant::now();
+        while !fs::read(&output).is_ok_and(|said| String::from_utf8_lossy(&said).contains(ready)) {
+            if is_over(process) || began.elapsed() > READY_WITHIN {
+                return Err(format!("it did not start: {}", tail(&output)));
+            }
+            thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// What a program has printed.
+    fn output(&self, program: usize) -> PathBuf {
+        self.folder.0.join(format!("output-{program}"))
+    }
+}
+
+/// What is not installed that a device takes, and the mend.
+fn missing(device: Device) -> Option<String> {
+    let programs: &[(&str, &str)] = match device {
+        Device::Bounce | Device::Bridge => &[],
+        Device::Testpmd => &[("dpdk-testpmd", "dpdk"), ("stdbuf", "coreutils")],
+        Device::Ovs => &[
+            ("ovsdb-server", "openvswitch-switch"),
+            ("ovs-vswitchd", "openvswitch-switch"),
+            ("taskset", "util-linux"),
+        ],
+    };
+    let is_there = |program: &str| {
+        let script = format!("command -v {program} > /dev/null");
+        Command::new("sh").args(["-c", &script]).status().is_ok_and(|status| status.success())
+    };
+    let (program, package) = programs.iter().find(|(program, _)| !is_there(program))?;
+    Some(format!("{program} is not installed: sudo apt-get install {package}"))
+}
+
+/// Whether a child of ours has ended, whom nobody has waited for. Source: proc_pid_stat(5).
+fn is_over(process: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with('Z'))
+}
+
+/// What a program says is wrong, or its last words, in a line.
+fn tail(output: &Path) -> String {
+    let said = fs::read(output).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
+    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let is_reason = |line: &&&str| line.contains("Cause:") || line.starts_with("burstline:");
+    match (lines.iter().find(is_reason), lines.last_chunk::<2>()) {
+        (Some(reason), _) => (*reason).to_owned(),
+        (None, Some(last)) => last.join("; "),
+        (None, None) => lines.first().copied().unwrap_or("it said nothing").to_owned(),
+    }
+}

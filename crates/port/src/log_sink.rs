@@ -1,0 +1,211 @@
+//! `log:` sinks: what is sent is published under a name, for other programs to read where it lies.
+//!
+//! ```text
+//!  transmit --one copy--> segment of a log, published after each burst --> readers of NAME
+//!                            '-- no room: a lossless reader holds all segments --> wait, log_full
+//! ```
+//!
+//! `log:NAME[?bytes=SIZE&mode=OCTAL&lossless=yes|no&wait_ms=N]`, where NAME is a word or a path, as
+//! for readers. It is the log that a job has with `--publish`, for verbs that have none.
+//!
+//! Invariants:
+//! - K1: offered = published + `log_full`: what was published is handed on, whoever reads it, and
+//!   what a lossy reader missed is that reader's.
+//! - K2: no call waits longer than `wait_ms` for readers; a reader that stands still for so long
+//!   costs packets, by name, until it moves.
+//! - K3: readers know an interface's name before they see a packet of it.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use burstline_log::{Appended, Burst, Ending, Log, LogConfig, Writer};
+use burstline_share::{LosslessReaders, PublishConfig, Publisher};
+use burstline_sys::clock;
+
+use crate::live::{WAIT_KEY, Wait, wait_ns};
+use crate::{
+    Address, AddressError, Capabilities, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
+    TimestampSource,
+};
+
+const KEYS: &[&str] = &["bytes", "mode", "lossless", WAIT_KEY];
+
+/// Memory, where nothing else is said, and the least: two segments and one for a reader, twice.
+const BYTES: usize = 16 << 20;
+const BYTES_LEAST: usize = 2 << 20;
+const BYTES_MOST: usize = 64 << 30;
+
+/// How long readers have to come to the end, before the name goes.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// Publishes what it is given.
+struct LogSink {
+    info: PortInfo,
+    /// Gone once it was finished.
+    writer: Option<Writer>,
+    publisher: Publisher,
+    wait: Wait,
+    account: PortAccount,
+}
+
+/// What an address says.
+#[derive(Debug, PartialEq, Eq)]
+struct Settings {
+    bytes: usize,
+    publish: PublishConfig,
+    wait_ns: u64,
+}
+
+/// Makes a log and publishes it.
+pub(crate) fn open_sink(
+    address: &Address,
+    options: &OpenOptions,
+) -> Result<Box<dyn Port>, PortError> {
+    let settings = parse(address)?;
+    let (log, writer) = Log::create(LogConfig {
+        name: settings.publish.name.clone(),
+        bytes: settings.bytes,
+        allow_lossless: settings.publish.lossless != LosslessReaders::Refused,
+        hash_kind: options.hash.code().into(),
+        ..LogConfig::default()
+    })?;
+    let publisher = Publisher::start(&settings.publish, vec![log.clone()])
+        .map_err(|error| PortError::Log { error, near: String::new() })?;
+    options.table.watch(move |number, entry| {
+        log.name_port(number, entry.link.0.into(), &entry.name);
+    });
+    let capabilities = Capabilities { can_transmit: true, ..Capabilities::default() };
+    let (name, timestamps) = (address.to_string(), TimestampSource::Synthetic);
+    Ok(Box::new(LogSink {
+        info: PortInfo { name, capabilities, timestamps },
+        writer: Some(writer),
+        publisher,
+        wait: Wait::new(settings.wait_ns),
+        account: PortAccount::default(),
+    }))
+}
+
+fn parse(address: &Address) -> Result<Settings, AddressError> {
+    address.check_keys(KEYS)?;
+    let bytes = match address.parameter("bytes") {
+        None => BYTES,
+        Some(text) => {
+            let bytes = bytes_of(text).filter(|bytes| (BYTES_LEAST..=BYTES_MOST).contains(bytes));
+            let reason = "a size from 2m to 64g";
+            bytes.ok_or_else(|| address.bad_value("bytes", text, reason))?
+        }
+    };
+    let mode = match address.parameter("mode") {
+        None => PublishConfig::new("").mode,
+        Some(text) => {
+            let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+            mode.ok_or_else(|| address.bad_value("mode", text, "octal, from 0 to 777"))?
+        }
+    };
+    let is_lossless = address.choice("lossless", &[("yes", true), ("no", false)], false)?;
+    // It waits for them as long as it waits for anything: that is `wait_ms`, and the sink's.
+    let lossless = if is_lossless { LosslessReaders::Forever } else { LosslessReaders::Refused };
+    let publish = PublishConfig { mode, lossless, ..PublishConfig::new(address.target()) };
+    Ok(Settings { bytes, publish, wait_ns: wait_ns(address)? })
+}
+
+/// Reads `64m`, in powers of 1024.
+fn bytes_of(text: &str) -> Option<usize> {
+    let units = [("k", 10), ("m", 20), ("g", 30)];
+    let unit = units.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)));
+    let (digits, shift) = unit.unwrap_or((text, 0));
+    let segment = LogConfig::default().segment_bytes;
+    let bytes = digits.parse::<usize>().ok()?.checked_mul(1 << shift)?;
+    bytes.checked_next_multiple_of(segment)
+}
+
+impl LogSink {
+    /// Appends what there is room for; waits for readers as long as that may take. `given` is how
+    /// many packets were appended.
+    fn append(&mut self, burst: &Burst<'_>, given: &mut u64) {
+        let Some(writer) = &mut self.writer else { return };
+        for packet in burst.packets() {
+            let (bytes, meta) = (packet.bytes(), packet.meta());
+            let appended = loop {
+                match writer.append(bytes, &meta) {
+                    Appended::Full => {
+                        writer.publish();
+                        if !self.wait.pause(writer.statistics().packets, clock::monotonic_ns()) {
+                            return;
+                        }
+                    }
+                    appended => break appended,
+                }
+            };
+            *given += 1;
+            self.account.bytes_copied += bytes.len() as u64;
+            let is_cut = appended == Appended::Truncated || bytes.len() < packet.original_length();
+            self.account.truncated += u64::from(is_cut);
+        }
+    }
+}
+
+impl Port for LogSink {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    /// One copy of each packet, one publish a burst.
+    fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
+        let (offered, mut given) = (burst.len() as u64, 0);
+        self.append(burst, &mut given);
+        if let Some(writer) = &mut self.writer {
+            writer.publish();
+        }
+        self.account.offered += offered;
+        if given < offered {
+            self.account.lost.add(Loss::LogFull, offered - given);
+        }
+        Ok(given)
+    }
+
+    /// Nothing: each burst is published.
+    fn flush(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    /// Tells the readers that this was all, and gives them a moment to come to it.
+    fn finish(&mut self) -> Result<(), PortError> {
+        if let Some(writer) = self.writer.take() {
+            writer.finish(Ending::Final);
+        }
+        let until = Instant::now() + LAST_WORDS;
+        let are_behind = || self.publisher.readers().iter().any(|reader| reader.lag_packets > 0);
+        while are_behind() && Instant::now() < until {
+            thread::sleep(LOOK_EVERY);
+        }
+        Ok(())
+    }
+
+    fn account(&self) -> PortAccount {
+        self.account.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_has_its_effect_and_bad_values_are_named() {
+        let parsed = |text: &str| parse(&text.parse().unwrap());
+        let plain = parsed("log:tap").unwrap();
+        assert_eq!(plain.publish, PublishConfig::new("tap"));
+        assert_eq!((plain.bytes, plain.wait_ns), (BYTES, 100_000_000));
+        let full = parsed("log:./a/tap?bytes=3000k&mode=0660&lossless=yes&wait_ms=7").unwrap();
+        assert_eq!((&*full.publish.name, full.publish.mode), ("./a/tap", 0o660));
+        assert_eq!((full.bytes, full.wait_ns), (12 * (256 << 10), 7_000_000));
+        assert_eq!(full.publish.lossless, LosslessReaders::Forever);
+        let wrong =
+            ["bytes=1m", "bytes=x", "bytes=9999999999g", "mode=9", "lossless=5s", "from=now"];
+        for wrong in wrong {
+            assert!(parsed(&format!("log:tap?{wrong}")).is_err(), "{wrong}");
+        }
+    }
+}

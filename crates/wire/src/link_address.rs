@@ -1,0 +1,45 @@
+//! Link addresses as people type them: one grammar, wherever one is typed.
+//!
+//! Six numbers of one or two hexadecimal digits with colons between them: `02:00:00:00:00:01`,
+//! `2:0:0:0:0:1`. Source: IEEE 802-2014, 8.1, which has hyphens; `ip-link(8)`, which has colons.
+
+/// Reads one; `None` where it is not like that.
+pub fn parse(text: &str) -> Option<[u8; 6]> {
+    let byte = |digits: &str| {
+        // `from_str_radix` would take a sign, too.
+        let is_number = digits.bytes().all(|digit| digit.is_ascii_hexdigit()) && digits.len() <= 2;
+        is_number.then(|| u8::from_str_radix(digits, 16).ok()).flatten()
+    };
+    let mut bytes = text.split(':').map(byte);
+    let mut address = [0; 6];
+    for place in &mut address {
+        *place = bytes.next()??;
+    }
+    bytes.next().is_none().then_some(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn six_numbers_of_two_digits_at_most() {
+        assert_eq!(parse("02:00:00:00:00:01"), Some([2, 0, 0, 0, 0, 1]));
+        assert_eq!(parse("a:B:0c:D0:ff:0"), Some([10, 11, 12, 0xd0, 0xff, 0]));
+        for wrong in [
+            "",
+            ":::::",
+            "1:2:3:4:5",
+            "1:2:3:4:5:6:7",
+            "1:2:3:4:5:",
+            "1:2:3:4:5:+6",
+            "1:2:3:4:5:006",
+            "1:2:3:4:5:g",
+            "1:2:3:4:5: 6",
+            "1-2-3-4-5-6",
+            "1:2:3:4:5:é",
+        ] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
+}
