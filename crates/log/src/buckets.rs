@@ -69,7 +69,7 @@ impl Buckets {
     /// Whether `bucket` is one of them.
     #[inline]
     pub fn holds(self, bucket: u8) -> bool {
-        bucket.wrapping_sub(self.first) <= self.span()
+        bucket.wrapping_sub(self.first()) <= self.span()
     }
 
     /// The same as a half-open range.

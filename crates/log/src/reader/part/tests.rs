@@ -63,12 +63,13 @@ fn readers(log: &Log, is_wary: bool) -> Vec<Any> {
 fn parts_are_disjoint_whole_and_counted() {
     let lengths: [usize; 2] = [60, 0]; // of the empty ones there are more than a column has bytes
     for (is_wary, length) in lengths.into_iter().flat_map(|l| [(false, l), (true, l)]) {
-        let (log, mut writer) = log(6, 8192);
+        let (segment_bytes, flood) = if cfg!(miri) { (4096, 1400) } else { (8192, 4000) };
+        let (log, mut writer) = log(6, segment_bytes);
         let (mut readers, mut number) = (readers(&log, is_wary), 0_u64);
         let mut next = [0_u64; WORKERS]; // the number of the least packet that may come
         for round in 0..if cfg!(miri) { 4 } else { 120_u64 } {
             // Every fourth round is more than the log holds.
-            for _ in 0..if round % 4 == 3 { 4000 } else { 50 + round } {
+            for _ in 0..if round % 4 == 3 { flood } else { 50 + round } {
                 append(&mut writer, number, length);
                 number += 1;
                 if number % 37 == 0 {
