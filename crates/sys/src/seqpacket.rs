@@ -16,6 +16,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::io::retry_on_intr;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
@@ -78,7 +79,8 @@ impl SeqPacket {
         let socket = Self::new(SocketFlags::empty())?;
         set_socket_timeout(&socket.socket, Timeout::Send, Some(timeout))?;
         set_socket_timeout(&socket.socket, Timeout::Recv, Some(timeout))?;
-        rustix::net::connect(&socket.socket, &SocketAddrUnix::new(path)?)?;
+        let address = SocketAddrUnix::new(path)?;
+        retry_on_intr(|| rustix::net::connect(&socket.socket, &address))?;
         Ok(socket)
     }
 
@@ -105,7 +107,8 @@ impl SeqPacket {
             assert!(control.push(SendAncillaryMessage::ScmRights(descriptors)), "room for 4");
         }
         let parts = [IoSlice::new(bytes)];
-        rustix::net::sendmsg(&self.socket, &parts, &mut control, SendFlags::NOSIGNAL)?;
+        let flags = SendFlags::NOSIGNAL;
+        retry_on_intr(|| rustix::net::sendmsg(&self.socket, &parts, &mut control, flags))?;
         Ok(())
     }
 
@@ -121,7 +124,9 @@ impl SeqPacket {
         let mut control = RecvAncillaryBuffer::new(&mut space[..room_for_control]);
         let mut parts = [IoSliceMut::new(room)];
         let flags = RecvFlags::CMSG_CLOEXEC;
-        let message = rustix::net::recvmsg(&self.socket, &mut parts, &mut control, flags)?;
+        // Sockets with a timeout are interrupted by SIGCONT, too. Source: signal(7).
+        let message =
+            retry_on_intr(|| rustix::net::recvmsg(&self.socket, &mut parts, &mut control, flags))?;
         if let Some(descriptors) = descriptors {
             for part in control.drain() {
                 if let RecvAncillaryMessage::ScmRights(rights) = part {
