@@ -33,14 +33,27 @@ pub(crate) struct Placed {
     pub(crate) threads: Threads,
     /// The node of its logs; `None` leaves it to the kernel.
     pub(crate) log_node: Option<NodeId>,
-    /// Where each worker's log goes, by receive thread and then by worker; empty leaves them all to
-    /// `log_node`.
-    pub(crate) log_homes: Vec<LogHome>,
+    /// Where each worker's log goes, by receive thread and then by worker, as planned.
+    log_homes: Vec<LogHome>,
+    /// The nodes of the cores that the user named, where each worker's log goes to its own.
+    core_nodes: Vec<NodeId>,
     /// Whether threads that turn out too many for the cores may go where the kernel puts them.
     is_flexible: bool,
 }
 
 impl Placed {
+    /// Where each worker's log goes, by receive thread and then by worker, of a job that has
+    /// turned out to have so many; empty leaves them all to `log_node`.
+    pub(crate) fn log_homes(&self, receivers: usize, workers: usize) -> Vec<LogHome> {
+        // The receive threads have the first cores, the workers those behind.
+        let (from, to) = match self.core_nodes.get(receivers..receivers + workers) {
+            Some(to) if !self.core_nodes.is_empty() => (&self.core_nodes[..receivers], to),
+            _ => return self.log_homes.clone(),
+        };
+        let home = |from: NodeId| move |&node: &NodeId| LogHome { node, is_far: node != from };
+        from.iter().flat_map(|&from| to.iter().map(home(from))).collect()
+    }
+
     /// Unpins a job that turned out to have more threads than cores were planned for: its sources
     /// are ports of several queues. Cores that the user named stay.
     pub(crate) fn fit(&mut self, threads: usize) {
@@ -75,18 +88,18 @@ impl JobArgs {
             let last = cores.last().and_then(|core| Some(inventory.core(*core)?.node));
             let log_node = self.node_number().or(last);
             let is_each = self.node == Node::Auto && workers.sharing == LogSharing::Copy;
-            let log_homes = match is_each {
-                true => homes_of(cores, receivers, workers.count, &inventory),
-                false => Vec::new(),
-            };
+            let node_of = |core: &CoreId| inventory.core(*core).map(|core| core.node);
+            let core_nodes = cores.iter().map(node_of).collect::<Option<_>>();
+            let core_nodes = core_nodes.filter(|_| is_each).unwrap_or_default();
             let threads = Threads { cores: cores.clone(), receivers, ..threads };
-            return Ok(Placed { threads, log_node, log_homes, is_flexible: false });
+            let (log_homes, is_flexible) = (Vec::new(), false);
+            return Ok(Placed { threads, log_node, log_homes, core_nodes, is_flexible });
         }
         let has_isolated = inventory.cores.iter().any(|core| core.is_isolated && core.is_usable);
         let is_asked = self.cores.is_some() || self.node != Node::Auto;
         let unplaced = |threads| {
-            let (log_node, log_homes) = (self.node_number(), Vec::new());
-            Placed { threads, log_node, log_homes, is_flexible: true }
+            let (log_node, log_homes, core_nodes) = (self.node_number(), Vec::new(), Vec::new());
+            Placed { threads, log_node, log_homes, core_nodes, is_flexible: true }
         };
         if !is_asked && inventory.nodes.len() == 1 && !has_isolated {
             return Ok(unplaced(threads));
@@ -110,6 +123,7 @@ impl JobArgs {
                     .or(self.node_number())
                     .or_else(|| plan.threads.first().map(|thread| thread.stack_node)),
                 log_homes: plan.logs.iter().map(|log| home_of(log, &plan)).collect(),
+                core_nodes: Vec::new(),
                 is_flexible: true,
             }),
             // More threads than cores: the kernel shares them out better than we would.
@@ -131,27 +145,6 @@ impl JobArgs {
 
 fn home_of(log: &PlannedLog, plan: &Plan) -> LogHome {
     LogHome { node: log.node, is_far: plan.threads[log.writer].node != log.node }
-}
-
-/// A log for each worker on the node of its core, where all threads have one, the receive threads
-/// first.
-fn homes_of(
-    cores: &[CoreId],
-    receivers: usize,
-    workers: usize,
-    inventory: &Inventory,
-) -> Vec<LogHome> {
-    let node_of = |core: &CoreId| inventory.core(*core).map(|core| core.node);
-    let nodes: Option<Vec<NodeId>> = cores.iter().map(node_of).collect();
-    let Some((from, to)) = nodes.as_ref().and_then(|nodes| nodes.split_at_checked(receivers))
-    else {
-        return Vec::new();
-    };
-    if to.len() < workers {
-        return Vec::new();
-    }
-    let home = |from: NodeId| move |&node: &NodeId| LogHome { node, is_far: node != from };
-    from.iter().flat_map(|&from| to[..workers].iter().map(home(from))).collect()
 }
 
 /// What the engine takes of a plan.

@@ -34,6 +34,10 @@ use crate::seat::SeatEntry;
 use crate::wake::Waker;
 use crate::watermark::Watermark;
 
+mod slot;
+
+pub use slot::Slot;
+
 const DESC_BYTES: usize = size_of::<Desc>();
 
 /// How far ahead of the packets, and of the worklist, lines are asked for: 8 packets of 64 bytes,
@@ -303,8 +307,8 @@ impl Writer {
     }
 
     /// As `commit`, for a segment's first packet, for those with facts, and where lines that are
-    /// asked for ahead would be in the way. Takes `meta` by value
-    /// and stays out of line, so that on the fast way it never has to be in memory.
+    /// asked for ahead would be in the way. Takes `meta` by value and stays out of line, so that on
+    /// the fast way it never has to be in memory.
     #[cold]
     #[inline(never)]
     fn commit_slowly(&mut self, length: usize, meta: Meta) {
@@ -464,54 +468,6 @@ impl std::fmt::Debug for Writer {
     }
 }
 
-/// Room for one packet in the open segment. Dropping it gives the room back.
-#[derive(Debug)]
-pub struct Slot<'w> {
-    writer: &'w mut Writer,
-    length: usize,
-}
-
-impl Slot<'_> {
-    /// The room's first byte; valid for writes of `length` bytes until the slot is gone.
-    #[inline]
-    pub fn as_ptr(&self) -> *mut u8 {
-        // SAFETY: W2, `low` is inside the segment.
-        unsafe { self.writer.base.add(self.writer.low).as_ptr() }
-    }
-
-    /// The room's size in bytes.
-    #[inline]
-    pub fn length(&self) -> usize {
-        self.length
-    }
-
-    /// Copies `bytes` to `at`; `at + bytes.len()` must be in `[0, length]`.
-    #[inline]
-    pub fn write(&mut self, at: usize, bytes: &[u8]) {
-        assert!(at <= self.length && bytes.len() <= self.length - at, "outside the slot");
-        // SAFETY: inside the slot, which is the writer's alone (W2); see `append` on overlap.
-        unsafe { copy_packet(bytes, self.as_ptr().add(at)) };
-    }
-
-    /// Copies `bytes` to `at`, by as few stores as their number, which the compiler knows, takes.
-    /// They may go over the slot's end, into what no other packet has: up to the next multiple of
-    /// [`PACKET_ALIGNMENT`](crate::PACKET_ALIGNMENT).
-    #[inline(always)]
-    pub fn write_array<const N: usize>(&mut self, at: usize, bytes: &[u8; N]) {
-        let room = align_up(self.length);
-        assert!(at <= room && N <= room - at, "outside the slot");
-        // SAFETY: `has_room` has kept `align_up(length)` bytes from `low` on free, and they are the
-        // writer's alone (W2), so that no slice of `bytes` can be there.
-        unsafe { self.as_ptr().add(at).cast::<[u8; N]>().write_unaligned(*bytes) };
-    }
-
-    /// Makes it a packet of the log. Bytes never written hold what an earlier packet left.
-    #[inline]
-    pub fn commit(self, meta: &Meta) {
-        self.writer.commit(self.length, meta);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::Ordering::Relaxed;
@@ -521,28 +477,6 @@ mod tests {
     use super::*;
     use crate::watermark::MAX_SEQUENCE;
     use crate::{Log, LogConfig, ReaderConfig};
-
-    #[test]
-    fn an_array_may_end_in_the_padding_and_no_further() {
-        let (log, mut writer) = Log::create(LogConfig::default()).unwrap();
-        let mut reader = log.attach(ReaderConfig::default()).unwrap();
-        let mut slot = writer.reserve(60).unwrap();
-        slot.write_array(0, &[7; 64]);
-        slot.write_array(56, &[1, 2, 3, 4, 5, 6, 7, 8]);
-        slot.commit(&Meta::new(1, 60, 0));
-        let mut slot = writer.reserve(1).unwrap();
-        slot.write_array(0, &[9; 16]);
-        slot.commit(&Meta::new(1, 1, 0));
-        writer.publish();
-        let burst = reader.next_burst().unwrap();
-        assert_eq!(burst.packet(0).bytes()[54..], [7, 7, 1, 2, 3, 4]);
-        assert_eq!(burst.packet(1).bytes(), [9]);
-        let mut outside = |at: usize| {
-            let write = || writer.reserve(60).unwrap().write_array(at, &[0; 2]);
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(write)).is_err()
-        };
-        assert!(!outside(62) && outside(63) && outside(64) && outside(usize::MAX));
-    }
 
     /// All counters close to where they end or wrap: nothing is cut off on its way through the
     /// packed words.

@@ -76,7 +76,9 @@ fn place(index: u32) -> io::Result<(Option<u32>, Option<u32>)> {
     let info = find(attributes, |kind| kind == libc::IFLA_LINKINFO).unwrap_or_default();
     let kind = find(info, |kind| kind == INFO_KIND).and_then(|name| name.split_last());
     let is_on_another = kind.is_some_and(|(_, name)| KINDS_ON_ANOTHER.contains(&name));
-    let below = number(libc::IFLA_LINK).filter(|_| is_on_another);
+    // An interface of another namespace has a number of that one.
+    let is_here = find(attributes, |kind| kind == libc::IFLA_LINK_NETNSID).is_none();
+    let below = number(libc::IFLA_LINK).filter(|_| is_on_another && is_here);
     Ok((number(libc::IFLA_MASTER), below))
 }
 

@@ -58,6 +58,7 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
         );
         return Err(Failure::usage(what));
     }
+    let log_homes = placed.log_homes(receivers, workers);
     let segment_bytes = log_of(&common.sources, &args.log, None).segment_bytes.min(bytes / 4);
     let options = BalanceOptions {
         job: CaptureOptions {
@@ -75,7 +76,7 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
             publish: args.log.publish.clone(),
         },
         mode,
-        log_homes: placed.log_homes,
+        log_homes,
         distribution: args.hash,
         groups: groups.clone(),
         has_workers,

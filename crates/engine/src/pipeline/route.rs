@@ -63,8 +63,8 @@ impl<R: FnMut(&Packet<'_>) -> Option<usize> + Send + ?Sized> Port for Route<'_, 
         let (mut taken, lanes) = (0, self.lanes.refused().len());
         for packet in burst.packets() {
             match (self.route)(&packet).filter(|&lane| lane < lanes) {
-                // The lanes of a pipeline have one shape: whatever is longer than they take was cut,
-                // and counted, when it was received.
+                // The lanes of a pipeline have one shape: whatever is longer than they take was
+                // cut, and counted, when it was received.
                 Some(lane) => taken += u64::from(self.lanes.give(lane, &packet) != Given::Refused),
                 None => self.shed += 1,
             }

@@ -2,7 +2,7 @@
 //! --publish` with four programs reading its log, and with none.
 //!
 //! ```text
-//!   core 0: injector, 4 times `count log:`        core 1: receive thread --> log
+//!   core 0: injector, own count, 4 times `count log:`        core 1: receive thread --> log
 //! ```
 //!
 //! What counts is the wall time of the receive thread's polls that found packets, for each packet.
@@ -74,9 +74,9 @@ fn run(context: &Context, program: &str, readers: usize) -> Result<Run, String> 
     let (road, cores) = (Road::new(context.cores)?, context.cores);
     let tap = road.file("tap");
     let command = format!(
-        "{program} count xdp:v1?timestamps=poll --publish {tap} --poll busy --cores {} --json \
-         --stats 100ms",
-        cores.consumer.0
+        "{program} count xdp:v1?timestamps=poll --publish {tap} --poll busy --cores {},{} \
+         --json --stats 100ms",
+        cores.consumer.0, cores.producer.0
     );
     let list = format!("{},{}", cores.producer.0, cores.consumer.0);
     let writer = Contender::start(&road, &list, &command, "interval", &context.stop)?;

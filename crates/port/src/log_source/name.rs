@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 
 use burstline_log::Start;
 use burstline_share::{AttachConfig, Feed, ShareError, WriterLink};
+use burstline_sys::affinity::{self, CoreId};
+use burstline_sys::scheduling::{self, SchedulingClass};
 
 use super::settings::Settings;
 
@@ -59,6 +61,8 @@ struct Now {
     looked: Instant,
     /// The look that is under way.
     look: Option<JoinHandle<Found>>,
+    /// Where looks may run: where the name was opened, before any thread was pinned.
+    cores: Vec<CoreId>,
 }
 
 /// What a look has found: a writer, and readers of its logs.
@@ -92,7 +96,8 @@ impl Name {
         let config = AttachConfig { start: Start::Oldest, ..config };
         let (logs, looked) = (readers.len(), Instant::now());
         let kept = readers.iter().map(|_| VecDeque::new()).collect();
-        let now = Mutex::new(Now { link, logs, readers: kept, looked, look: None });
+        let cores = affinity::allowed_cores().unwrap_or_default();
+        let now = Mutex::new(Now { link, logs, readers: kept, looked, look: None, cores });
         Ok((Arc::new(Self { config, now }), readers))
     }
 
@@ -136,10 +141,16 @@ impl Now {
         if self.look.is_none() && self.looked.elapsed() >= LOOK_EVERY {
             self.looked = Instant::now();
             let path = self.link.path().to_string_lossy().into_owned();
-            let config = *config;
+            let (config, cores) = (*config, self.cores.clone());
             let look = thread::Builder::new().name("next writer".to_owned());
             // Where no thread is to be had, the next time.
-            self.look = look.spawn(move || attach(&path, &config)).ok();
+            let look = look.spawn(move || {
+                // Whoever spins on our core at a priority of its own would not let us look.
+                let _ = scheduling::set_class(SchedulingClass::Normal);
+                let _ = affinity::allow(&cores);
+                attach(&path, &config)
+            });
+            self.look = look.ok();
         }
         None
     }

@@ -1,4 +1,5 @@
-//! Whether threads, stacks and logs go where they are sent: tried on each node, and the kernel asked.
+//! Whether threads, stacks and logs go where they are sent: tried on each node, and the kernel
+//! asked.
 //!
 //! A machine may be as it should and yet refuse: a container's profile that forbids mbind(2) or
 //! move_pages(2), a policy of whoever started us.
