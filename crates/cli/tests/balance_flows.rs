@@ -53,7 +53,7 @@ fn each_flow_is_at_one_worker_with_both_directions_and_fragments() {
     let Some(bed) = Bed::or_skip(name) else { return };
     let directory = Directory::new("balance-flows");
     let template = directory.file("w{k}.pcapng");
-    let job = format!("balance afpacket:{FAR} --workers {WORKERS} -o '{template}'");
+    let job = format!("balance afpacket:{FAR} --workers {WORKERS} --lossless -o '{template}'");
     let live = Live::start(&bed, &directory, &job);
     (0..4).for_each(|_| talk(&bed, FAR_ADDRESS).unwrap());
     // The kernel's own fragments, by ICMP both ways and by UDP.

@@ -25,7 +25,7 @@
 //!   leaves no reader waiting for one. Once the log is closed they tell of all.
 
 use std::ops::Range;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::control::{BUCKETS, BucketLine, ControlView};
 use crate::desc::Desc;
@@ -135,7 +135,9 @@ impl Writer {
         let Some(totals) = self.shared.memory.control.bucket_totals() else { return };
         for index in news {
             let total = &totals[usize::from(bucket_of(self.desc(index).hash()))];
-            total.store(total.load(Relaxed) + 1, Relaxed); // nobody else writes it; a count (B3)
+            // Nobody else writes it. Release pairs with the Acquire of `sum`: whoever sees a packet
+            // counted sees it published (B3).
+            total.store(total.load(Relaxed) + 1, Release);
         }
     }
 
@@ -168,7 +170,8 @@ impl ControlView {
 
 /// A liar's numbers may wrap.
 fn sum(line: &BucketLine, buckets: Buckets) -> u64 {
-    let counts = line[buckets.range()].iter().map(|word| word.load(Relaxed));
+    // Acquire pairs with the Release of `count_buckets`.
+    let counts = line[buckets.range()].iter().map(|word| word.load(Acquire));
     counts.fold(0, u64::wrapping_add)
 }
 

@@ -337,6 +337,9 @@ impl Reader {
         for _ in 0..EMPTY_TRIES {
             if self.current.is_none() && !self.enter() {
                 self.is_finished = closed && self.has_no_successor();
+                if self.is_finished {
+                    self.settle_part();
+                }
                 return None;
             }
             let (mark, found) = self.take_published()?;

@@ -224,6 +224,18 @@ impl Reader {
     }
 }
 
+impl Reader {
+    /// There will be nothing more: what was thrown away last is known now by the log's count.
+    pub(super) fn settle_part(&mut self) {
+        if let Some(part) = self.part.as_mut().filter(|part| part.is_in_doubt) {
+            let missed = self.memory.control.counted(part.buckets).saturating_sub(part.next);
+            part.missed = part.missed.saturating_add(missed);
+            part.next = part.next.wrapping_add(missed);
+            part.is_in_doubt = false;
+        }
+    }
+}
+
 /// Packets of `buckets` among those of the segment that the reader has passed.
 fn count_part(memory: &Memory, current: &Current, buckets: Buckets) -> u64 {
     let geometry = memory.control.geometry();

@@ -16,6 +16,9 @@
 //!   process is killed.
 //! - R3: a device that cannot be had here is no failure: there is a reason, with the mend.
 
+use std::fs::DirBuilder;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -66,6 +69,23 @@ pub(super) struct Rig {
 /// A folder that goes when it is dropped.
 struct Folder(PathBuf);
 
+impl Folder {
+    /// A new one, for us alone. One that a killed run has left is passed over.
+    fn new() -> io::Result<Self> {
+        let mut number = 0;
+        loop {
+            let name = format!("burstline-lab-{}-{number}", process::id());
+            let path = env::temp_dir().join(name);
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists && number < 99 => {
+                    number += 1
+                }
+                outcome => return outcome.map(|()| Self(path)),
+            }
+        }
+    }
+}
+
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0); // gone already: all the better
@@ -85,10 +105,8 @@ impl Rig {
         let mtu = longest.saturating_sub(FRAME_OVERHEAD).max(1500);
         let bed = Bed::with_mtu(mtu).map_err(text)?;
         bed.connect(BACK[0], BACK[1], mtu).map_err(text)?;
-        let folder = env::temp_dir().join(format!("burstline-lab-{}", process::id()));
-        fs::create_dir(&folder).map_err(|error| format!("make {}: {error}", folder.display()))?;
-        let mut rig =
-            Self { programs: Vec::new(), bed, folder: Folder(folder), note: String::new() };
+        let folder = Folder::new().map_err(|error| format!("make a folder: {error}"))?;
+        let mut rig = Self { programs: Vec::new(), bed, folder, note: String::new() };
         match device {
             Device::Bounce => rig.bounce(places),
             Device::Bridge => rig.bridge(),
