@@ -76,17 +76,37 @@ pub struct Statistics {
     pub send_errors: u64,
     received_by_queue: [u64; COUNTED_QUEUES],
     sent_by_queue: [u64; COUNTED_QUEUES],
+    apart: Apart,
+}
+
+/// Whether the driver counts queues apart: it does, once any queue has a count. The counts of one
+/// reading are not of one moment, and so their sum says nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Apart {
+    received: bool,
+    sent: bool,
+}
+
+impl Apart {
+    /// Learns from counts, for good.
+    fn learn(&mut self, counts: &Statistics) {
+        let has_counted = |by_queue: &[u64]| by_queue.iter().any(|&packets| packets > 0);
+        self.received |= has_counted(&counts.received_by_queue);
+        self.sent |= has_counted(&counts.sent_by_queue);
+    }
 }
 
 impl Statistics {
     /// Packets received by one of `queues` queues. `None`: the driver does not count them apart.
     pub fn received_by(&self, queue: u16, queues: u16) -> Option<u64> {
-        of_queue(self.received, &self.received_by_queue, queue, queues)
+        let known = self.apart.received.then_some(&self.received_by_queue);
+        of_queue(self.received, known, queue, queues)
     }
 
     /// As [`received_by`](Self::received_by), of packets sent.
     pub fn sent_by(&self, queue: u16, queues: u16) -> Option<u64> {
-        of_queue(self.sent, &self.sent_by_queue, queue, queues)
+        let known = self.apart.sent.then_some(&self.sent_by_queue);
+        of_queue(self.sent, known, queue, queues)
     }
 
     fn read(port: u16) -> Self {
@@ -102,6 +122,7 @@ impl Statistics {
             send_errors: counts.oerrors,
             received_by_queue: counts.q_ipackets,
             sent_by_queue: counts.q_opackets,
+            apart: Apart::default(),
         }
     }
 
@@ -118,16 +139,25 @@ impl Statistics {
             send_errors: self.send_errors.saturating_sub(before.send_errors),
             received_by_queue: less(&self.received_by_queue, &before.received_by_queue),
             sent_by_queue: less(&self.sent_by_queue, &before.sent_by_queue),
+            apart: self.apart,
         }
     }
 }
 
-fn of_queue(all: u64, by_queue: &[u64], queue: u16, queues: u16) -> Option<u64> {
-    if queues == 1 {
-        return Some(all);
+/// Of `all` packets those of a queue; `by_queue` is what the driver counts apart.
+fn of_queue(
+    all: u64,
+    by_queue: Option<&[u64; COUNTED_QUEUES]>,
+    queue: u16,
+    queues: u16,
+) -> Option<u64> {
+    match by_queue {
+        _ if queues == 1 => Some(all),
+        Some(counts) if usize::from(queues) <= COUNTED_QUEUES => {
+            counts.get(usize::from(queue)).copied()
+        }
+        _ => (all == 0).then_some(0),
     }
-    let is_told = by_queue.iter().sum::<u64>() == all;
-    by_queue.get(usize::from(queue)).copied().filter(|_| is_told)
 }
 
 /// Which queues have an owner.
@@ -148,6 +178,8 @@ pub struct Device {
     network: Arc<Network>,
     exits: u16,
     before: Statistics,
+    /// Held in a control call, of which a device takes one at a time. Source: rte_ethdev.h.
+    control: Mutex<Apart>,
     owned: Mutex<Owned>,
     pools: Mutex<Vec<Pool>>,
 }
@@ -241,6 +273,7 @@ impl Device {
             network: Arc::new(network),
             exits,
             before,
+            control: Mutex::default(),
             owned: Mutex::default(),
             pools: Mutex::new(vec![pool]),
         })
@@ -262,13 +295,18 @@ impl Device {
     }
 
     /// Its counts since it was opened. Cost: what the driver takes; of a card, reads over its bus.
+    /// Waits for another thread's call that asks the device something.
     pub fn statistics(&self) -> Statistics {
-        Statistics::read(self.raw.port).since(&self.before)
+        let mut apart = lock(&self.control);
+        let counts = Statistics::read(self.raw.port).since(&self.before);
+        apart.learn(&counts);
+        Statistics { apart: *apart, ..counts }
     }
 
     /// Those of the driver's own counters that are not 0, as `name=value`, a space after each.
     pub fn extended_statistics(&self) -> String {
         let mut text = vec![0; 4096];
+        let _one_call = lock(&self.control);
         // SAFETY: the shim writes at most as many bytes as it is told there is room for.
         let length = unsafe { ffi::shim_xstats(self.raw.port, text.as_mut_ptr(), text.len()) };
         text.truncate(length);
@@ -277,12 +315,14 @@ impl Device {
 
     /// Whether there is a link; for a device without one, whether its other end is there.
     pub fn is_up(&self) -> bool {
+        let _one_call = lock(&self.control);
         // SAFETY: the device is open.
         unsafe { ffi::shim_link(self.raw.port) > 0 }
     }
 
     /// Whether it was unplugged, or its interface was deleted.
     pub fn is_gone(&self) -> bool {
+        let _one_call = lock(&self.control);
         // SAFETY: the device is open.
         unsafe { ffi::shim_is_gone(self.raw.port, self.raw.interface) }
     }
@@ -405,4 +445,32 @@ fn new_pool(options: &DeviceOptions, mbufs: u32, room: u16, node: i32) -> Result
 fn driver_name(raw: &ffi::Device) -> String {
     let length = raw.driver.iter().position(|&byte| byte == 0).unwrap_or(raw.driver.len());
     String::from_utf8_lossy(&raw.driver[..length]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(apart: &mut Apart, all: u64, by_queue: [u64; 2]) -> Statistics {
+        let mut counts = Statistics { received: all, ..Statistics::default() };
+        counts.received_by_queue[..2].copy_from_slice(&by_queue);
+        apart.learn(&counts);
+        Statistics { apart: *apart, ..counts }
+    }
+
+    #[test]
+    fn queues_that_were_once_counted_apart_stay_so_whatever_the_sum_is() {
+        let mut apart = Apart::default();
+        assert_eq!(counts(&mut apart, 0, [0, 0]).received_by(1, 2), Some(0));
+        assert_eq!(counts(&mut apart, 9, [0, 0]).received_by(1, 2), None);
+        let apart = &mut apart;
+        assert_eq!(counts(apart, 10, [3, 7]).received_by(1, 2), Some(7));
+        // Read while packets came in: more altogether, then more apart.
+        assert_eq!(counts(apart, 15, [3, 8]).received_by(1, 2), Some(8));
+        assert_eq!(counts(apart, 15, [9, 9]).received_by(0, 2), Some(9));
+        // There are no counters for all of so many, and nothing was learnt of what is sent.
+        let last = Statistics { sent: 5, ..counts(apart, 15, [9, 9]) };
+        assert_eq!((last.received_by(0, 17), last.received_by(0, 1)), (None, Some(15)));
+        assert_eq!(last.sent_by(0, 2), None);
+    }
 }

@@ -207,7 +207,7 @@ impl Receiver {
         let (base, extent) = held.lent();
         // SAFETY: each desc is of a packet between `first` and `next`, which by H1 stays as it is
         // until the next call, and the borrow ends before.
-        unsafe { scratch.burst_of_held(base, extent, first_packet, |_, _| true) }
+        unsafe { scratch.burst_in_memory(base, extent, first_packet) }
     }
 
     /// The burst that was lent last, once more, if `scratch` describes it.

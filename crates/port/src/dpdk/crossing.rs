@@ -128,6 +128,8 @@ impl DpdkCrossing {
 
     #[cold]
     fn state_when_empty(&mut self) -> Result<PortState, PortError> {
+        // All mbufs of the entry may be in the exit's ring, which has room for more.
+        self.exit.reclaim();
         let is_gone = self.entry_watch.is_gone();
         let is_over = self.intake.is_over(is_gone);
         if is_gone && !std::mem::replace(&mut self.is_lost, true) {

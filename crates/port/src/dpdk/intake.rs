@@ -20,7 +20,7 @@ pub(super) struct Intake {
 
 /// It was asked to finish.
 struct Ending {
-    /// Packets that may be taken yet.
+    /// Packets that are to be taken yet.
     left: u64,
     since_ns: u64,
     /// The device's counts, as far as they are the last: a card goes on counting.
@@ -35,7 +35,8 @@ impl Intake {
         Self { receiver, queue, ending: None }
     }
 
-    /// As [`Receiver::poll`], but for what comes after the end.
+    /// As [`Receiver::poll`], but for what comes after the end. The last burst may bring some of
+    /// that: a driver may give nothing to who asks for less than a burst.
     #[inline]
     pub(super) fn poll(&mut self, most: usize) -> usize {
         let Some(ending) = &mut self.ending else { return self.receiver.poll(most) };
@@ -43,7 +44,7 @@ impl Intake {
         if known > 0 || ending.left == 0 {
             return known;
         }
-        let found = self.receiver.poll(most.min(ending.left as usize));
+        let found = self.receiver.poll(most);
         ending.left = ending.left.saturating_sub(found as u64);
         found
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use burstline_dpdk::{Device, Sender};
-use burstline_log::Burst;
+use burstline_log::{Burst, Packet};
 use burstline_sys::clock;
 
 use super::outlet::{Fate, Given, held_up_by};
@@ -93,23 +93,31 @@ impl DpdkSink {
 
     /// Takes one packet, or counts why not.
     #[inline]
-    fn take(&mut self, packet: &[u8]) -> Result<(), PortError> {
-        if let Some(cause) = self.misfit(packet) {
+    fn take(&mut self, packet: &Packet<'_>) -> Result<(), PortError> {
+        let bytes = packet.bytes();
+        if let Some(cause) = self.misfit(bytes) {
             self.lose(cause, 1);
             return Ok(());
         }
-        if self.sender.push(packet) {
-            return Ok(());
+        if self.sender.push(bytes) || self.push_later(bytes)? {
+            self.account.bytes_copied += bytes.len() as u64;
+            self.account.truncated += u64::from(bytes.len() < packet.original_length());
         }
+        Ok(())
+    }
+
+    /// Waits for an mbuf, as long as that may take. False: there was none, and the packet is lost.
+    #[cold]
+    fn push_later(&mut self, packet: &[u8]) -> Result<bool, PortError> {
         loop {
             self.send()?;
             if self.sender.push(packet) {
-                return Ok(());
+                return Ok(true);
             }
             // No mbuf: the device has them all.
             if !self.may_wait(self.given.accepted)? {
                 self.lose(held_up_by(self.watch.is_up()), 1);
-                return Ok(());
+                return Ok(false);
             }
         }
     }
@@ -117,7 +125,7 @@ impl DpdkSink {
     fn take_all(&mut self, burst: &Burst<'_>, given: &mut u64) -> Result<(), PortError> {
         self.look(clock::monotonic_ns())?;
         for packet in burst.packets() {
-            self.take(packet.bytes())?;
+            self.take(&packet)?;
             *given += 1;
         }
         self.send()
