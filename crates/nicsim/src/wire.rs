@@ -30,6 +30,10 @@ pub trait Wire: Send {
     /// Whether frames wait where they are until they are taken, so that none has to be lost.
     fn can_wait(&self) -> bool;
 
+    /// No more frames will be asked for; some may still be sent. Before the device says that its
+    /// queues are over.
+    fn close(&mut self) {}
+
     /// Takes a frame that the card sends.
     fn depart(&mut self, frame: &[u8]);
 
@@ -37,6 +41,6 @@ pub trait Wire: Send {
     /// moment.
     fn flush(&mut self) {}
 
-    /// No frame will be asked for any more.
+    /// The card is gone.
     fn stop(&mut self) {}
 }

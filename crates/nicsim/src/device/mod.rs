@@ -124,6 +124,8 @@ pub struct Device {
     /// Frames that have arrived, over all queues.
     arrived: u64,
     is_ended: bool,
+    /// The wire knows that it is over.
+    is_closed: bool,
     meter: Meter,
     control: Arc<Control>,
     is_unshown: bool,
@@ -150,6 +152,7 @@ impl Device {
             link_down: settings.link_down.clone(),
             arrived: 0,
             is_ended: false,
+            is_closed: false,
             meter: Meter::new(settings.bus),
             control,
             is_unshown: true,
@@ -169,6 +172,10 @@ impl Device {
         self.steps = self.steps.wrapping_add(1);
         if self.is_unshown {
             let is_over = self.is_ended || self.control.is_stopped.load(Acquire);
+            if is_over && !self.is_closed {
+                self.is_closed = true;
+                self.wire.close();
+            }
             for queue in &mut self.queues {
                 queue.counts.is_over = u64::from(is_over && queue.is_empty());
                 queue.publish(&mut self.meter);

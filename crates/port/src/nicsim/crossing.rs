@@ -12,16 +12,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use burstline_log::Scratch;
+use burstline_nicsim::pcie::DESCRIPTOR_BYTES;
 use burstline_nicsim::{
-    Assembly, BusAccount, Card, LogTransmitter, Mode, Part, Receiver, Room, Sending, Transmit,
-    Transmitter,
+    Assembly, Card, LogTransmitter, Mode, Part, Receiver, Room, Sending, Transmit, Transmitter,
 };
 use burstline_sys::clock;
 use burstline_wire::headers::LinkType;
 
 use super::bus_notes;
 use super::settings::Plug;
-use super::wire::Cable;
+use super::wire::{Cable, FarEnd};
 use crate::live::Wait;
 use crate::{
     Address, Capabilities, Carried, Crossing, Loss, OpenOptions, Port, PortAccount, PortError,
@@ -46,6 +46,7 @@ pub fn open_crossings(
 ) -> Result<Vec<Box<dyn Crossing>>, PortError> {
     let plugs = [Plug::parse(ends[0])?, Plug::parse(ends[1])?];
     check(ends, &plugs, treatment)?;
+    check_parts(ends, &plugs, is_both)?;
     let receives = [true, is_both];
     let room = |at: usize| {
         let settings = &plugs[at].settings;
@@ -73,40 +74,56 @@ pub fn open_crossings(
         let (plug, address) = (&plugs[at], ends[at]);
         let name = address.to_string();
         let port = options.table.add_for(&name, &name, LinkType::ETHERNET)?;
-        let cable = match receives[at] {
+        let (cable, far) = match receives[at] {
             true => Cable::open(plug, options)?,
-            false => Cable::sending(plug, options)?.0,
+            false => Cable::sending(plug, options)?,
         };
         let trace = plug.trace()?;
         let end = (Box::new(cable) as Box<_>, sending);
         let assembly = Assembly::new(&plug.settings, room, end, port, trace.as_ref());
         let (card, receivers, transmit) =
             assembly.start().map_err(|error| plug.failed(address, error))?;
-        cards.push((Arc::new(card), receivers.into_iter().next(), transmit));
+        let card = Plugged { card: Arc::new(card), far };
+        cards.push((card, receivers.into_iter().next(), transmit));
     }
     let names = [ends[0].to_string(), ends[1].to_string()];
     Ok(pair(cards, &names, plugs[0].settings.mode, treatment))
 }
 
+/// A card, and what came of its cable.
+#[derive(Clone)]
+struct Plugged {
+    card: Arc<Card>,
+    far: Arc<FarEnd>,
+}
+
 /// Joins the receiving end of each card with the sending end of the other.
 fn pair(
-    cards: Vec<(Arc<Card>, Option<Receiver>, Transmit)>,
+    cards: Vec<(Plugged, Option<Receiver>, Transmit)>,
     names: &[String; 2],
     mode: Mode,
     treatment: &Treatment,
 ) -> Vec<Box<dyn Crossing>> {
     let (mut entries, mut exits) = (Vec::new(), Vec::new());
     for (card, receiver, transmit) in cards {
-        entries.push((Arc::clone(&card), receiver));
+        entries.push((card.clone(), receiver));
         exits.push((card, transmit));
     }
     exits.reverse();
+    let is_both = entries.iter().all(|(_, receiver)| receiver.is_some());
     let ways = entries.into_iter().zip(exits).enumerate();
-    let crossing = |(at, ((entry, receiver), (exit, transmit))): (usize, ((_, Option<_>), _))| {
+    let crossing = |(at, (entry, exit)): (usize, ((Plugged, Option<_>), (Plugged, _)))| {
+        let ((entry, receiver), (exit, transmit)) = (entry, exit);
         let name = format!("{} > {}", names[at], names[1 - at]);
-        let way = Way::new(transmit)?;
-        Some(Box::new(CardCrossing::new(name, mode, (receiver?, entry), (way, exit), treatment))
-            as Box<dyn Crossing>)
+        let (way, receiver) = (Way::new(transmit)?, receiver?);
+        // What came of a cable is told once: by the way that its frames take.
+        let mut fars = vec![entry.far];
+        if !is_both {
+            fars.push(exit.far);
+        }
+        let cards = ([entry.card, exit.card], fars);
+        let crossing = CardCrossing::new(name, mode, (receiver, way), cards, treatment);
+        Some(Box::new(crossing) as Box<dyn Crossing>)
     };
     ways.filter_map(crossing).collect()
 }
@@ -126,6 +143,29 @@ fn check(ends: [&Address; 2], plugs: &[Plug; 2], treatment: &Treatment) -> Resul
     if first.mode == Mode::Contiguous && !treatment.writes_nothing() {
         let reason = "packets of a log cannot be rewritten where they lie: mode=inline can";
         return Err(ends[0].bad_value("mode", first.mode.name(), reason).into());
+    }
+    Ok(())
+}
+
+/// Fails where a packet may have more parts than the ring it leaves by, which would hold it up for
+/// ever.
+fn check_parts(ends: [&Address; 2], plugs: &[Plug; 2], is_both: bool) -> Result<(), PortError> {
+    for (end, plug) in ends.iter().zip(plugs) {
+        plug.settings.check().map_err(|error| plug.failed(end, error))?;
+    }
+    let ways = [(0, 1), (1, 0)];
+    for (from, to) in ways.into_iter().take(1 + usize::from(is_both)) {
+        let (entry, exit) = (&plugs[from].settings, &plugs[to].settings);
+        let in_front = match entry.mode {
+            Mode::Writeback => 0,
+            Mode::Inline => DESCRIPTOR_BYTES as usize,
+            Mode::Contiguous => continue,
+        };
+        let parts = (entry.longest + in_front).div_ceil(entry.buffer as usize);
+        if parts > exit.ring as usize {
+            let reason = format!("a packet of {} has up to {parts} parts", ends[from]);
+            return Err(ends[to].bad_value("ring", &exit.ring.to_string(), reason).into());
+        }
     }
     Ok(())
 }
@@ -157,9 +197,11 @@ struct CardCrossing {
     info: PortInfo,
     mode: Mode,
     receiver: Receiver,
-    entry: Arc<Card>,
     way: Way,
-    exit: Arc<Card>,
+    /// Entry and exit, until it is closed; and what their buses had carried then.
+    cards: Option<[Arc<Card>; 2]>,
+    bus: Vec<String>,
+    fars: Vec<Arc<FarEnd>>,
     treatment: Treatment,
     scratch: Scratch,
     /// Parts of a packet that is not whole yet.
@@ -179,8 +221,8 @@ impl CardCrossing {
     fn new(
         name: String,
         mode: Mode,
-        (receiver, entry): (Receiver, Arc<Card>),
-        (way, exit): (Way, Arc<Card>),
+        (receiver, way): (Receiver, Way),
+        (cards, fars): ([Arc<Card>; 2], Vec<Arc<FarEnd>>),
         treatment: &Treatment,
     ) -> Self {
         let capabilities = Capabilities { can_drain: true, ..Capabilities::default() };
@@ -189,9 +231,10 @@ impl CardCrossing {
             info: PortInfo { name, capabilities, timestamps },
             mode,
             receiver,
-            entry,
             way,
-            exit,
+            cards: Some(cards),
+            bus: Vec::new(),
+            fars,
             treatment: *treatment,
             scratch: Scratch::new(),
             parts: Vec::new(),
@@ -292,6 +335,12 @@ impl CardCrossing {
     fn in_exit(&self) -> u64 {
         self.given - self.sent
     }
+
+    /// What both buses have carried.
+    fn bus(&self) -> Vec<String> {
+        let Some([entry, exit]) = &self.cards else { return self.bus.clone() };
+        bus_notes(&entry.bus_account().and(&exit.bus_account()), entry.bus(), self.mode)
+    }
 }
 
 impl Port for CardCrossing {
@@ -311,9 +360,8 @@ impl Port for CardCrossing {
         let in_exit = if self.is_over { 0 } else { self.in_exit() };
         account.in_flight = self.receiver.in_flight(&counts) + in_exit;
         account.note(|| "no packet is copied: it is sent from where it was received".to_owned());
-        let (entry, exit) = (self.entry.bus_account(), self.exit.bus_account());
-        let both: BusAccount = entry.and(&exit);
-        for note in bus_notes(&both, self.entry.bus(), self.mode) {
+        self.fars.iter().for_each(|far| far.enter_into(&mut account));
+        for note in self.bus() {
             account.note(|| format!("both cards: {note}"));
         }
         account
@@ -346,6 +394,9 @@ impl Crossing for CardCrossing {
             self.account.lost.add(Loss::TxRingFull, self.in_exit());
         }
         self.is_over = true;
+        self.bus = self.bus();
+        // The threads of cards that no other way uses end, and with them what is plugged in.
+        self.cards = None;
         Ok(())
     }
 

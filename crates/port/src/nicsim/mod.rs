@@ -23,7 +23,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::sync::Arc;
 
-use burstline_nicsim::{Assembly, BusAccount, CardError, Room, Sending, Trace, pcie};
+use burstline_nicsim::{Assembly, BusAccount, CardError, Room, Sending, Trace, Wire, pcie};
 use burstline_wire::headers::LinkType;
 
 use crate::{Address, OpenOptions, Port, PortError};
@@ -41,7 +41,9 @@ pub(crate) fn open_sources(
     let port = options.table.add_for(&name, &name, LinkType::ETHERNET)?;
     let failed = |error| plug.failed(address, error);
     let room = Room::create(&plug.settings, true, false).map_err(failed)?;
-    let cable = Cable::open(&plug, options)?;
+    let (cable, far) = Cable::open(&plug, options)?;
+    let can_wait = cable.can_wait();
+    let mut far = Some(far);
     let trace = plug.trace()?;
     let end = (Box::new(cable) as Box<_>, Sending::Nothing);
     let assembly = Assembly::new(&plug.settings, room, end, port, trace.as_ref());
@@ -50,7 +52,8 @@ pub(crate) fn open_sources(
     let count = receivers.len();
     let ports = receivers.into_iter().enumerate().map(|(queue, receiver)| {
         let name = if count == 1 { name.clone() } else { format!("{name}@{queue}") };
-        let source = source::Source::new(name, &plug, receiver, Arc::clone(&card), options)?;
+        let end = (receiver, Arc::clone(&card));
+        let source = source::Source::new(name, &plug, end, (far.take(), can_wait), options)?;
         Ok(Box::new(source) as Box<dyn Port>)
     });
     ports.collect()

@@ -1,8 +1,6 @@
 //! A simulated card to send by, as a port.
 
 use std::sync::Arc;
-use std::sync::PoisonError;
-use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_log::Burst;
 use burstline_nicsim::{Card, Mode, Transmit};
@@ -152,15 +150,7 @@ impl Port for Sink {
             Transmit::Ring(ring) => ring.packets_in_flight(),
             Transmit::Log(log) => log.in_flight(),
         };
-        let lost = self.far.lost.load(Relaxed);
-        if lost > 0 {
-            account.note(|| format!("of the frames sent, {lost} were lost at the far end"));
-        }
-        let problem = self.far.problem.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(problem) = &*problem {
-            account.is_damaged = true;
-            account.note(|| format!("at the far end: {problem}"));
-        }
+        self.far.enter_into(&mut account);
         let now = self.card.as_ref();
         let now = now.map(|card| bus_notes(&card.bus_account(), card.bus(), self.mode));
         for note in now.as_ref().unwrap_or(&self.bus) {

@@ -11,6 +11,8 @@ use burstline_wire::headers::LinkType;
 
 use super::bus_notes;
 use super::settings::Plug;
+use super::wire::FarEnd;
+use crate::filter::UNWANTED_MOST;
 use crate::{
     Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
     Received, TimestampSource,
@@ -25,6 +27,8 @@ pub(super) struct Source {
     mode: Mode,
     receiver: Receiver,
     card: Arc<Card>,
+    /// What came of the cable, where it is this queue that tells it.
+    far: Option<Arc<FarEnd>>,
     judge: Judge,
     /// What the driver has lent, described; and what of it is wanted, where that is not all.
     own: Scratch,
@@ -56,8 +60,8 @@ impl Source {
     pub(super) fn new(
         name: String,
         plug: &Plug,
-        receiver: Receiver,
-        card: Arc<Card>,
+        (receiver, card): (Receiver, Arc<Card>),
+        (far, can_wait): (Option<Arc<FarEnd>>, bool),
         options: &OpenOptions,
     ) -> Result<Self, PortError> {
         let settings = &plug.settings;
@@ -78,7 +82,7 @@ impl Source {
         let capabilities = Capabilities {
             can_receive: true,
             can_lend: true,
-            can_wait: settings.line_bits_per_s.is_none(),
+            can_wait: can_wait && settings.line_bits_per_s.is_none(),
             can_drain: true,
             ..Capabilities::default()
         };
@@ -91,6 +95,7 @@ impl Source {
             mode: settings.mode,
             receiver,
             card,
+            far,
             judge,
             own: Scratch::new(),
             chosen: Scratch::new(),
@@ -102,10 +107,18 @@ impl Source {
     }
 
     /// What the driver lends now, or what was chosen of it.
+    ///
+    /// What was chosen of scattered buffers is described as those are, from the start of the card's
+    /// memory: the driver lends it as it lends its own. A log lends its segment, to choose from.
     #[inline]
     fn current<'a>(&'a self) -> Burst<'a> {
-        let lent = self.receiver.lent(&self.own);
-        if self.judge.is_indifferent() { lent } else { self.chosen.selected(&lent) }
+        if self.judge.is_indifferent() {
+            return self.receiver.lent(&self.own);
+        }
+        match self.mode {
+            Mode::Writeback | Mode::Inline => self.receiver.lent(&self.chosen),
+            Mode::Contiguous => self.chosen.selected(&self.receiver.lent(&self.own)),
+        }
     }
 
     /// Takes more packets from the driver, if none are left. Returns what to say where none came.
@@ -183,29 +196,29 @@ impl Port for Source {
         if budget == 0 {
             return Ok(Received { packets: 0, state: PortState::Blocked });
         }
-        let mut packets = 0;
-        while packets < budget {
+        let (mut packets, filtered) = (0, self.judge.filtered);
+        while packets < budget && self.judge.filtered - filtered <= UNWANTED_MOST {
             let state = self.fetch((budget - packets).min(CHUNK));
             if state != PortState::Busy {
-                let state = if packets > 0 { PortState::Busy } else { state };
+                let is_empty = packets == 0 && self.judge.filtered == filtered;
+                let state = if is_empty { state } else { PortState::Busy };
                 return Ok(Received { packets, state });
             }
             let left = self.left.clone();
             let wanted = (left.len() as u64).min(budget - packets) as usize;
-            let burst = self.receiver.lent(&self.own);
-            let burst = match self.judge.is_indifferent() {
-                true => burst,
-                false => self.chosen.selected(&burst),
-            };
-            let (burst, mut taken) = (burst.split_at(left.start).1.split_at(wanted).0, 0);
+            // It is lent apart from the packets, which are this port's, too.
+            let mut account = std::mem::take(&mut self.account);
+            let burst = self.current().split_at(left.start).1.split_at(wanted).0;
+            let mut taken = 0;
             for packet in burst.packets() {
                 let (bytes, meta) = (packet.bytes(), packet.meta());
                 let appended = writer.append(bytes, &meta);
-                if !self.account.copied(appended, bytes.len(), &meta, writer) {
+                if !account.copied(appended, bytes.len(), &meta, writer) {
                     break;
                 }
                 taken += 1;
             }
+            self.account = account;
             self.left.start += taken;
             self.delivered += taken as u64;
             packets += taken as u64;
@@ -259,6 +272,9 @@ impl Port for Source {
         }
         for note in bus_notes(&self.card.bus_account(), self.card.bus(), self.mode) {
             account.note(|| note);
+        }
+        if let Some(far) = &self.far {
+            far.enter_into(&mut account);
         }
         account
     }

@@ -3,22 +3,28 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use burstline_log::{Meta, Scratch};
 use burstline_nicsim::{Arrived, Carousel, Wire, WireState};
 
 use super::settings::Plug;
-use crate::{OpenOptions, Port, PortError, PortState, open_sink, open_source};
+use crate::{OpenOptions, Port, PortAccount, PortError, PortState, open_sink, open_source};
 
-/// What came of the frames that a card has sent.
+/// How long a port that brings nothing is left alone while frames are gathered.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// What came of the frames at the other end of the cable.
 #[derive(Default)]
 pub(super) struct FarEnd {
-    /// Frames that arrived there.
-    pub(super) frames: AtomicU64,
+    /// Frames that were sent there.
+    frames: AtomicU64,
     /// Of them, those that the port there lost.
-    pub(super) lost: AtomicU64,
+    lost: AtomicU64,
+    /// Frames that the port they come from lost, before the card.
+    lost_before: AtomicU64,
     /// The first thing that went wrong there.
-    pub(super) problem: Mutex<Option<String>>,
+    problem: Mutex<Option<String>>,
 }
 
 /// Both directions.
@@ -40,15 +46,17 @@ enum Near {
 
 impl Cable {
     /// A cable that brings frames, and takes what is sent.
-    pub(super) fn open(plug: &Plug, options: &OpenOptions) -> Result<Self, PortError> {
+    pub(super) fn open(
+        plug: &Plug,
+        options: &OpenOptions,
+    ) -> Result<(Self, Arc<FarEnd>), PortError> {
         let port = open_source(&plug.source, &inner(options))?;
-        let near = match plug.looped {
+        let (mut cable, far) = Self::sending(plug, options)?;
+        cable.near = match plug.looped {
             None => Near::Port { port, scratch: Scratch::new() },
-            Some(frames) => Near::Loop(fill(port, frames)?),
+            Some(frames) => Near::Loop(fill(port, frames, (plug, options), &far)?),
         };
-        let (mut cable, _) = Self::sending(plug, options)?;
-        cable.near = near;
-        Ok(cable)
+        Ok((cable, far))
     }
 
     /// A cable that brings nothing.
@@ -79,9 +87,38 @@ impl Cable {
 }
 
 impl FarEnd {
-    fn complain(&self, error: &PortError) {
+    /// Tells what went wrong there, and what was lost.
+    pub(super) fn enter_into(&self, account: &mut PortAccount) {
+        let (before, lost) = (self.lost_before.load(Relaxed), self.lost.load(Relaxed));
+        if before > 0 {
+            account.note(|| format!("{before} frames were lost before they came to the card"));
+        }
+        if lost > 0 {
+            account.note(|| format!("of the frames sent, {lost} were lost at the far end"));
+        }
+        let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(problem) = &*problem {
+            account.is_damaged = true;
+            account.note(|| format!("at the far end: {problem}"));
+        }
+    }
+
+    fn complain(&self, error: impl ToString) {
         let mut problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
         problem.get_or_insert_with(|| error.to_string());
+    }
+
+    /// What became of the port that frames come from.
+    fn hear(&self, port: &dyn Port) {
+        let account = port.account();
+        self.lost_before.store(account.lost.total(), Relaxed); // a count
+        if account.is_damaged {
+            let name = &port.info().name;
+            self.complain(match account.notes.first() {
+                Some(note) => format!("{name}: {note}"),
+                None => format!("{name} is damaged"),
+            });
+        }
     }
 }
 
@@ -94,16 +131,32 @@ fn inner(options: &OpenOptions) -> OpenOptions {
     }
 }
 
-/// Takes so many frames of a port, to go round and round.
-fn fill(mut port: Box<dyn Port>, frames: u64) -> Result<Carousel, PortError> {
-    let (mut list, mut scratch) = (Vec::new(), Scratch::new());
-    while (list.len() as u64) < frames {
+/// Takes so many frames of a port, to go round and round; fewer if it ends, or the job does.
+fn fill(
+    mut port: Box<dyn Port>,
+    frames: u64,
+    (plug, options): (&Plug, &OpenOptions),
+    far: &FarEnd,
+) -> Result<Carousel, PortError> {
+    let (mut list, mut scratch, mut bytes) = (Vec::new(), Scratch::new(), 0);
+    let is_stopped = || options.stop.as_ref().is_some_and(|stop| stop.load(Relaxed));
+    while (list.len() as u64) < frames && !is_stopped() {
         let lent = port.lend(&mut scratch, frames - list.len() as u64)?;
-        list.extend(lent.burst.packets().map(|packet| packet.bytes().to_vec()));
-        if lent.state == PortState::Ended {
-            break;
+        for packet in lent.burst.packets() {
+            bytes += (packet.length() as u64).next_multiple_of(16);
+            list.push(packet.bytes().to_vec());
+        }
+        if bytes > u64::from(u32::MAX) {
+            let reason = format!("{} frames have {bytes} bytes, and 4 GiB go round", list.len());
+            return Err(plug.source.bad_value("loop", &frames.to_string(), reason).into());
+        }
+        match lent.state {
+            PortState::Ended => break,
+            PortState::Busy => {}
+            PortState::Idle | PortState::Blocked => std::thread::sleep(PAUSE),
         }
     }
+    far.hear(&*port);
     Ok(Carousel::new(list.iter().map(|frame| &frame[..])))
 }
 
@@ -134,6 +187,12 @@ impl Wire for Cable {
         match &self.near {
             Near::Port { port, .. } => port.info().capabilities.can_wait,
             Near::Nowhere | Near::Loop(_) => true,
+        }
+    }
+
+    fn close(&mut self) {
+        if let Near::Port { port, .. } = &self.near {
+            self.far.hear(&**port);
         }
     }
 
