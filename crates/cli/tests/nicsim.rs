@@ -12,6 +12,18 @@ fn packets_of(path: &str) -> u64 {
     run_json(&["count", path], 0)["total"]["delivered"].as_u64().unwrap()
 }
 
+/// The bytes of each packet of a file that `capture` wrote as pcap.
+fn frames_of(path: &str) -> Vec<Vec<u8>> {
+    let (bytes, mut frames) = (fs::read(path).unwrap(), Vec::new());
+    let mut rest = &bytes[24..];
+    while let Some((header, behind)) = rest.split_first_chunk::<16>() {
+        let length = u32::from_le_bytes(header[8..12].try_into().unwrap()) as usize;
+        frames.push(behind[..length].to_vec());
+        rest = &behind[length..];
+    }
+    frames
+}
+
 #[test]
 fn packets_come_in_and_go_out_by_a_card_in_every_mode() {
     let directory = Directory::new("nicsim-ways");
@@ -54,6 +66,61 @@ fn two_cards_bounce_without_a_copy() {
     let ends = ["nicsim:a?mode=contiguous", "nicsim:b?mode=contiguous"];
     let refused = run(&["bounce", ends[0], ends[1], "--rewrite", "swap"]);
     assert!(refused.code == Some(2) && refused.stderr.contains("rewritten"), "{}", refused.stderr);
+}
+
+#[test]
+fn what_a_job_wants_is_chosen_where_it_lies() {
+    let directory = Directory::new("nicsim-chosen");
+    let plain = run_json(&["count", REAL, "--filter", "tcp"], 0);
+    let wanted = &plain["total"]["delivered"];
+    assert!(wanted.as_u64().unwrap() > 0, "{plain}");
+    for mode in MODES {
+        let address = format!("nicsim:a?mode={mode}&source={REAL}");
+        let report = run_json(&["count", &address, "--hash", "five-tuple"], 0);
+        assert_closed(&report);
+        assert_eq!(report["total"]["delivered"], REAL_PACKETS, "{report}");
+        let report = run_json(&["count", &address, "--filter", "tcp"], 0);
+        assert_closed(&report);
+        assert_eq!(&report["total"]["delivered"], wanted, "{mode}: {report}");
+        assert_eq!(report["total"]["bytes"], plain["total"]["bytes"], "{mode}: {report}");
+        // The bytes, too, are those of the packets.
+        let [by_card, by_file] =
+            ["card", "file"].map(|name| directory.file(&format!("{mode}-{name}.pcap")));
+        for (from, to) in [(&address[..], &by_card), (REAL, &by_file)] {
+            run_json(&["capture", from, "--filter", "tcp", "--format", "pcap", "-w", to], 0);
+        }
+        assert!(frames_of(&by_card) == frames_of(&by_file), "{mode}");
+        // All are unwanted, and there is no end of them: the job's own end comes, all the same.
+        let endless = format!("nicsim:a?mode={mode}&source=gen:?size=64");
+        let job = ["capture", &endless, "--filter", "tcp port 1", "--duration", "200ms"];
+        let report = run_json(&[&job[..], &["-o", &by_card]].concat(), 0);
+        assert_eq!(report["total"]["delivered"], 0, "{report}");
+    }
+}
+
+#[test]
+fn what_goes_wrong_at_the_far_end_is_told() {
+    let directory = Directory::new("nicsim-far");
+    let damaged = directory.file("damaged.pcap");
+    let whole = fs::read(REAL).unwrap();
+    fs::write(&damaged, &whole[..whole.len() - 5]).unwrap();
+    let plain = run(&["count", &damaged]).code;
+    assert_ne!(plain, Some(0));
+    for mode in MODES {
+        let address = format!("nicsim:a?mode={mode}&source={damaged}");
+        for far in ["", "&loop=100000"] {
+            let told = run(&["count", &format!("{address}{far}"), "--duration", "200ms"]);
+            assert_eq!(told.code, plain, "{mode}: {}{}", told.stdout, told.stderr);
+        }
+        let told = run(&["bounce", &address, &format!("nicsim:b?mode={mode}")]);
+        assert_eq!(told.code, plain, "{mode}: {}{}", told.stdout, told.stderr);
+        let full = format!("nicsim:b?mode={mode}&to=/dev/full");
+        let told = run(&["bounce", &format!("nicsim:a?mode={mode}&source={REAL}"), &full]);
+        assert_ne!(told.code, Some(0), "{mode}: {}{}", told.stdout, told.stderr);
+    }
+    let ends = ["nicsim:a?buffer=256", "nicsim:b?ring=4"];
+    let refused = run(&["bounce", ends[0], ends[1]]);
+    assert!(refused.code == Some(2) && refused.stderr.contains("6 parts"), "{}", refused.stderr);
 }
 
 #[test]
