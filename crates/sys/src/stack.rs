@@ -11,7 +11,7 @@ use std::io;
 use std::time::Duration;
 
 use crate::memory::NodeId;
-use crate::memory::placement::{nodes_of, set_policy};
+use crate::memory::placement::{move_each, nodes_of, set_policy};
 
 const PAGE_BYTES: usize = 4096;
 
@@ -33,15 +33,15 @@ const MOVE: libc::c_int = 1 << 1;
 pub fn move_to(node: NodeId) -> io::Result<()> {
     let (start, bytes) = range()?;
     // Preferred, not bound: a thread whose node is full shall go on, and the report says where.
-    let moved = || set_policy(start, bytes, libc::MPOL_PREFERRED, node, MOVE);
-    moved()?;
+    set_policy(start, bytes, libc::MPOL_PREFERRED, node, MOVE)?;
     for again in 1..MOVES {
-        // Where the kernel does not say where pages are, once has to be enough.
-        if nodes().map_or(true, |nodes| nodes.keys().all(|&at| at == node)) {
+        // Where the kernel does not say where pages are, or does not let us move them, once has to
+        // be enough.
+        let elsewhere = pages_elsewhere(node).unwrap_or_default();
+        if elsewhere.is_empty() || move_each(&elsewhere, node).is_err() {
             break;
         }
         std::thread::sleep(Duration::from_millis(u64::from(again)));
-        moved()?;
     }
     Ok(())
 }
@@ -51,15 +51,33 @@ pub fn move_to(node: NodeId) -> io::Result<()> {
 /// # Errors
 /// What move_pages(2) says; `ENOSYS` on a kernel without it.
 pub fn nodes() -> io::Result<BTreeMap<NodeId, usize>> {
-    let (start, bytes) = range()?;
-    let pages = (0..bytes / PAGE_BYTES).map(|page| start.wrapping_add(page * PAGE_BYTES).cast());
     let mut nodes = BTreeMap::new();
-    for status in nodes_of(&pages.collect::<Vec<_>>())? {
+    for status in nodes_of(&pages()?)? {
         if let Ok(node) = u32::try_from(status) {
             *nodes.entry(NodeId(node)).or_insert(0) += 1;
         }
     }
     Ok(nodes)
+}
+
+/// The touched pages of the calling thread's stack that are not on `node`.
+fn pages_elsewhere(node: NodeId) -> io::Result<Vec<*mut libc::c_void>> {
+    let pages = pages()?;
+    let at = nodes_of(&pages)?;
+    let is_elsewhere = |status: libc::c_int| u32::try_from(status).is_ok_and(|at| at != node.0);
+    Ok(pages
+        .into_iter()
+        .zip(at)
+        .filter(|(_, at)| is_elsewhere(*at))
+        .map(|(page, _)| page)
+        .collect())
+}
+
+/// All pages of the calling thread's stack.
+fn pages() -> io::Result<Vec<*mut libc::c_void>> {
+    let (start, bytes) = range()?;
+    let page = |number| start.wrapping_add(number * PAGE_BYTES).cast();
+    Ok((0..bytes / PAGE_BYTES).map(page).collect())
 }
 
 /// The first byte of the calling thread's stack, at a whole page, and its bytes.

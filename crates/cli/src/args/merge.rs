@@ -20,10 +20,10 @@ Examples:
 /// One thread holds the packets of all sources where they lie, finds which is the oldest, and
 /// copies it, once, into a log in shared memory: packets back to back with a worklist beside them.
 /// That is published, or recorded by a thread beside it, or only counted, by itself. Packets of
-/// equal times are in the order of their sources, those of one source in its own. An idle source holds nobody up: a live port promises
-/// that nothing older will come, and whoever promises nothing is waited for no longer than
-/// --lateness. A packet that is older than one that has gone is passed on at once and counted as
-/// late; none is lost in the merge.
+/// equal times are in the order of their sources, those of one source in its own. An idle source
+/// holds nobody up: a live port promises that nothing older will come, and whoever promises
+/// nothing is waited for no longer than --lateness. A packet that is older than one that has gone
+/// is passed on at once and counted as late; none is lost in the merge.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct MergeArgs {

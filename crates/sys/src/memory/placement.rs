@@ -94,21 +94,40 @@ fn sample(view: &View, page_bytes: usize) -> io::Result<Vec<libc::c_int>> {
 /// The node of the page at each address, or its negative errno: `-ENOENT` if nothing is there yet.
 /// Moves nothing.
 pub(crate) fn nodes_of(addresses: &[*mut libc::c_void]) -> io::Result<Vec<libc::c_int>> {
+    move_pages(addresses, ptr::null())
+}
+
+/// Moves the page at each address to `node`. Returns what has become of each, as `nodes_of` does.
+pub(crate) fn move_each(
+    addresses: &[*mut libc::c_void],
+    node: NodeId,
+) -> io::Result<Vec<libc::c_int>> {
+    let targets = vec![node.0 as libc::c_int; addresses.len()];
+    move_pages(addresses, targets.as_ptr())
+}
+
+/// `targets` is null, or an array as long as `addresses`.
+fn move_pages(
+    addresses: &[*mut libc::c_void],
+    targets: *const libc::c_int,
+) -> io::Result<Vec<libc::c_int>> {
     let mut statuses = vec![0; addresses.len()];
-    // SAFETY: both arrays have the length announced and outlive the call; without target nodes
-    // move_pages moves nothing and only fills in `statuses`. It reads through no address.
+    // SAFETY: all arrays have the length announced and outlive the call; without target nodes
+    // move_pages moves nothing. It fills in `statuses`, and neither reads nor writes through an
+    // address: a page that moves keeps its bytes.
     let result = unsafe {
         libc::syscall(
             libc::SYS_move_pages,
             0_usize,
             addresses.len(),
             addresses.as_ptr(),
-            ptr::null::<libc::c_int>(),
+            targets,
             statuses.as_mut_ptr(),
             0_usize,
         )
     };
-    if result == 0 { Ok(statuses) } else { Err(io::Error::last_os_error()) }
+    // Above 0 it is the number of pages that were left where they are (Linux 4.17).
+    if result >= 0 { Ok(statuses) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Bytes of `view` that transparent huge pages map: `ShmemPmdMapped` of its entry in smaps.
