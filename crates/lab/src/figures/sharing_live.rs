@@ -26,7 +26,7 @@ const READERS: usize = 4;
 /// Within this time every reader is attached, and gone after it was told to.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
-/// `share-readers-4-live`: busy ns a packet, with readers as ours, without as the peer.
+/// `live-readers-4`: busy ns a packet, with readers as ours, without as the peer.
 pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
     if let Some(why) = missing(&[]) {
         return Ok(Outcome::NotHere(why));
