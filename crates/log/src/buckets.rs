@@ -179,6 +179,7 @@ fn sum(line: &BucketLine, buckets: Buckets) -> u64 {
 mod tests {
     use super::*;
 
+    #[cfg_attr(miri, ignore = "it would take minutes")]
     #[test]
     fn each_bucket_is_one_workers() {
         for workers in [1, 2, 3, 7, 64, 255, 256] {
