@@ -57,6 +57,17 @@ fn ports(name: &str) -> Vec<Box<dyn Port>> {
     open_sources(&address, &options()).unwrap()
 }
 
+/// The port of a name with one log, whose writer was stopped after 5 packets, and which knows it.
+fn ports_left_behind(name: &str) -> Vec<Box<dyn Port>> {
+    let (publisher, mut writers) = publish(name, 1);
+    let mut ports = ports(name);
+    append(&mut writers[0], 5);
+    writers.remove(0).finish(Ending::Stopped);
+    drop(publisher);
+    assert!(!read(&mut *ports[0], |port| port.account().writer_down == 1));
+    ports
+}
+
 #[test]
 fn a_port_that_is_slow_passes_over_no_writer() {
     let folder = Folder::new();
@@ -91,13 +102,8 @@ fn a_port_that_is_slow_passes_over_no_writer() {
 fn logs_that_only_the_next_writer_has_are_told_and_hold_nobody_up() {
     let folder = Folder::new();
     let name = folder.path("tap").display().to_string();
-    let (publisher, mut writers) = publish(&name, 1);
-    let mut ports = ports(&name);
-    append(&mut writers[0], 5);
-    writers.remove(0).finish(Ending::Stopped);
-    drop(publisher);
+    let mut ports = ports_left_behind(&name);
     let port = &mut *ports[0];
-    assert!(!read(port, |port| port.account().writer_down == 1));
 
     let (publisher, mut writers) = publish(&name, 3);
     append(&mut writers[0], 2);
@@ -117,13 +123,8 @@ fn a_next_writer_that_answers_nobody_delays_nothing() {
     let folder = Folder::new();
     let path = folder.path("tap");
     let name = path.display().to_string();
-    let (publisher, mut writers) = publish(&name, 1);
-    let mut ports = ports(&name);
-    append(&mut writers[0], 5);
-    writers.remove(0).finish(Ending::Stopped);
-    drop(publisher);
+    let mut ports = ports_left_behind(&name);
     let port = &mut *ports[0];
-    assert!(!read(port, |port| port.account().writer_down == 1));
 
     let _ = std::fs::remove_file(&path);
     let silent = SeqPacket::bind(&path).unwrap();
