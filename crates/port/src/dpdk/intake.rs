@@ -20,6 +20,7 @@ pub(super) struct Intake {
 
 /// It was asked to finish.
 struct Ending {
+    is_hardware: bool,
     /// Packets that are to be taken yet.
     left: u64,
     since_ns: u64,
@@ -35,8 +36,8 @@ impl Intake {
         Self { receiver, queue, ending: None }
     }
 
-    /// As [`Receiver::poll`], but for what comes after the end. The last burst may bring some of
-    /// that: a driver may give nothing to who asks for less than a burst.
+    /// As [`Receiver::poll`], but for what comes after the end. A card's last burst may bring some
+    /// of that: its driver may give nothing to who asks for less than a burst.
     #[inline]
     pub(super) fn poll(&mut self, most: usize) -> usize {
         let Some(ending) = &mut self.ending else { return self.receiver.poll(most) };
@@ -44,6 +45,10 @@ impl Intake {
         if known > 0 || ending.left == 0 {
             return known;
         }
+        let most = match ending.is_hardware {
+            true => most,
+            false => most.min(usize::try_from(ending.left).unwrap_or(usize::MAX)),
+        };
         let found = self.receiver.poll(most);
         ending.left = ending.left.saturating_sub(found as u64);
         found
@@ -61,7 +66,14 @@ impl Intake {
         let last = is_hardware.then_some(now);
         let since_ns = clock::monotonic_ns();
         let trouble = self.trouble();
-        self.ending.get_or_insert(Ending { left, since_ns, last, is_over: false, trouble });
+        self.ending.get_or_insert(Ending {
+            is_hardware,
+            left,
+            since_ns,
+            last,
+            is_over: false,
+            trouble,
+        });
     }
 
     fn trouble(&self) -> Option<String> {
@@ -80,9 +92,8 @@ impl Intake {
         let device = self.receiver.device();
         let Some(ending) = &mut self.ending else { return false };
         if !ending.is_over {
-            let is_hardware = device.facts().is_hardware;
             let has_waited = clock::monotonic_ns() - ending.since_ns > SETTLING_NS;
-            ending.is_over = is_gone || !is_hardware || ending.left == 0 || has_waited;
+            ending.is_over = is_gone || !ending.is_hardware || ending.left == 0 || has_waited;
             if ending.is_over {
                 ending.left = 0;
                 ending.last.get_or_insert_with(|| device.statistics());
