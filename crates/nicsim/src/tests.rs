@@ -273,6 +273,7 @@ fn what_is_sent_leaves_as_it_was_and_only_write_back_writes_back() {
         let mut card = Assembly::new(&settings, room, (wire, Sending::Copies), 0, None);
         assert!(card.receivers.is_empty());
         let (mut scratch, mut bytes) = (Scratch::new(), Vec::new());
+        let mut descriptors = 0;
         for frame in &all {
             scratch.clear();
             bytes.clear();
@@ -290,6 +291,7 @@ fn what_is_sent_leaves_as_it_was_and_only_write_back_writes_back() {
                     while ring.room(wanted) < wanted {
                         card.device.step();
                     }
+                    descriptors += wanted;
                     ring.copy(frame);
                     ring.ring();
                 }
@@ -300,7 +302,7 @@ fn what_is_sent_leaves_as_it_was_and_only_write_back_writes_back() {
             Transmit::Nothing => 1,
             Transmit::Log(log) => log.in_flight(),
             Transmit::Ring(ring) => {
-                ring.reap();
+                assert_eq!(ring.reap(), descriptors, "{mode}: also those that `room` has seen");
                 ring.packets_in_flight()
             }
         };

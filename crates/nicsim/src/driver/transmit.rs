@@ -28,6 +28,8 @@ pub struct Transmitter {
     passed: u64,
     /// Descriptors that the device has passed.
     done: u32,
+    /// Of those, told of by `reap`.
+    reaped: u32,
     /// Descriptors written.
     next: u32,
     /// Of those, told of.
@@ -45,8 +47,21 @@ impl Transmitter {
         trace: Option<Trace>,
     ) -> Self {
         let lasts = vec![false; ring.len() as usize].into();
-        let (written, passed, done, next, tail) = (0, 0, 0, 0, 0);
-        Self { mode, ring, memory, control, own, lasts, written, passed, done, next, tail, trace }
+        Self {
+            mode,
+            ring,
+            memory,
+            control,
+            own,
+            lasts,
+            written: 0,
+            passed: 0,
+            done: 0,
+            reaped: 0,
+            next: 0,
+            tail: 0,
+            trace,
+        }
     }
 
     /// Descriptors that are free. Cost: where the last look says that there are `wanted`, nothing;
@@ -54,13 +69,20 @@ impl Transmitter {
     pub fn room(&mut self, wanted: u32) -> u32 {
         let free = |this: &Self| this.ring.len() - this.next.wrapping_sub(this.done);
         if free(self) < wanted {
-            self.reap();
+            self.look();
         }
         free(self)
     }
 
-    /// Looks how far the device is. Returns how many descriptors it has passed since the last time.
+    /// Looks how far the device is. Returns how many descriptors it has passed since the last call
+    /// of this, whatever [`room`](Self::room) has seen meanwhile.
     pub fn reap(&mut self) -> u32 {
+        self.look();
+        let before = std::mem::replace(&mut self.reaped, self.done);
+        self.done.wrapping_sub(before)
+    }
+
+    fn look(&mut self) {
         let before = self.done;
         match self.mode {
             Mode::Writeback => {
@@ -75,11 +97,9 @@ impl Transmitter {
             }
             Mode::Inline | Mode::Contiguous => {}
         }
-        let done = self.done.wrapping_sub(before);
-        for more in 0..done {
+        for more in 0..self.done.wrapping_sub(before) {
             self.passed += u64::from(self.lasts[self.place(before.wrapping_add(more))]);
         }
-        done
     }
 
     /// Packets that the device had yet to send when it was looked at last.
