@@ -179,6 +179,8 @@ fn a_peer_that_is_killed_is_told_and_the_next_one_is_counted_too() {
         .unwrap();
     let text = || fs::read_to_string(&report).unwrap();
     let delivered = || delivered(&text());
+    // A client looks for it for 9 s, and then never again.
+    wait_until("it counts", || text().contains('\n'));
     for _ in 0..2 {
         let before = delivered();
         let mut testpmd = Testpmd::start(&ends[1], "txonly", &directory.file("testpmd"));

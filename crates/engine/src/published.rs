@@ -87,7 +87,7 @@ impl Publication {
             packets: self.logs.iter().map(Log::published).collect(),
             readers_total: visits.total,
             readers_peak: visits.peak,
-            there: self.publisher.readers(),
+            there: visits.there,
             gone: visits.gone,
             gone_omitted: visits.gone_omitted,
         }

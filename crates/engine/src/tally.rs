@@ -67,14 +67,13 @@ pub(crate) fn tally(burst: &Burst<'_>, span: &mut Span) -> Tally {
     let mut sum = Tally { packets: burst.len() as u64, ..Tally::default() };
     let mut rest = *burst;
     while !rest.is_empty() {
-        let mut plain = 0;
-        for packet in rest.plain_packets() {
-            let bytes = u64::from(packet.desc.length());
-            (sum.bytes, sum.wire_bytes) = (sum.bytes + bytes, sum.wire_bytes + bytes);
-            span.see(packet.time_ns);
-            plain += 1;
+        let plain = rest.plain_totals();
+        if plain.packets > 0 {
+            (sum.bytes, sum.wire_bytes) = (sum.bytes + plain.bytes, sum.wire_bytes + plain.bytes);
+            span.see(plain.first_ns);
+            span.see(plain.last_ns);
+            rest = rest.split_at(plain.packets).1;
         }
-        rest = rest.split_at(plain).1;
         let Some(packet) = rest.packets().next() else { break };
         sum.bytes += packet.length() as u64;
         sum.wire_bytes += packet.original_length() as u64;

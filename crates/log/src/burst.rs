@@ -189,6 +189,23 @@ impl<'a> Burst<'a> {
         })
     }
 
+    /// Sums over [`plain_packets`](Self::plain_packets). Cost: some eight instructions a packet.
+    pub fn plain_totals(&self) -> PlainTotals {
+        let (mut packets, mut bytes) = (0, 0);
+        let (mut first, mut last) = (u32::MAX, 0);
+        for desc in self.worklist.iter().rev() {
+            if desc.flags().contains(Flags::FACTS) {
+                break;
+            }
+            packets += 1;
+            bytes += u64::from(desc.length());
+            (first, last) = (first.min(desc.time_delta_ns()), last.max(desc.time_delta_ns()));
+        }
+        let [first_ns, last_ns] =
+            [first, last].map(|delta| self.base_time_ns.wrapping_add(delta.into()));
+        PlainTotals { packets, bytes, first_ns, last_ns }
+    }
+
     /// Packet `index`, in `[0, len)`, where it is plain: as those of
     /// [`plain_packets`](Self::plain_packets).
     #[inline(always)]
@@ -234,6 +251,19 @@ impl<'a> Burst<'a> {
             }
         }
     }
+}
+
+/// What packets without [`Facts`] come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlainTotals {
+    /// How many there are.
+    pub packets: usize,
+    /// Their bytes, without FCS.
+    pub bytes: u64,
+    /// The earliest time, in ns since 1970; without meaning where there are none.
+    pub first_ns: u64,
+    /// The latest, likewise.
+    pub last_ns: u64,
 }
 
 /// A packet that has no [`Facts`]: it is whole, and no packets were lost just before it.

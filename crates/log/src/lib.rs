@@ -58,7 +58,7 @@ mod writer;
 
 pub use attach::{LogFiles, ReceivedFiles};
 pub use buckets::{Buckets, bucket_of};
-pub use burst::{Burst, Packet, Packets, PlainPacket};
+pub use burst::{Burst, Packet, Packets, PlainPacket, PlainTotals};
 pub use control::{BUCKETS, Ending, MAX_READERS, MAX_WINDOW};
 pub use desc::{Desc, FACTS_BYTES, Facts, Flags, MAX_PACKET_BYTES, PACKET_ALIGNMENT};
 pub use error::{AttachError, CreateError};
@@ -67,7 +67,7 @@ pub use log::{
     Log, LogConfig, MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, MIN_SEGMENTS, ReaderConfig, RemoteSeat,
     SeatStatus, Start,
 };
-pub use reader::{HeldBurst, Reader, ReaderStatistics};
+pub use reader::{GATHER_NS, HeldBurst, Reader, ReaderStatistics};
 pub use scratch::{SCRATCH_PACKETS, Scratch};
 pub use seat::Policy;
 pub use untrusted::{HeldCopy, UntrustedReader};

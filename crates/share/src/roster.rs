@@ -125,8 +125,11 @@ impl Roster {
     }
 
     pub(crate) fn readers(&self) -> Vec<ReaderStatus> {
+        Self::statuses(&self.lock())
+    }
+
+    fn statuses(guests: &[Guest]) -> Vec<ReaderStatus> {
         let now_ns = clock::monotonic_ns();
-        let guests = self.lock();
         let statuses = guests.iter().flat_map(|guest| {
             guest.seats.iter().map(move |(log, seat)| guest.status(*log, seat, now_ns))
         });
@@ -135,7 +138,9 @@ impl Roster {
 
     /// Everybody who has been here.
     pub(crate) fn all_visits(&self) -> Visits {
-        self.visits().clone()
+        // Who leaves, leaves under this lock.
+        let guests = self.lock();
+        Visits { there: Self::statuses(&guests), ..self.visits().clone() }
     }
 
     /// The answer to a query.

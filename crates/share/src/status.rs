@@ -96,6 +96,8 @@ pub struct Visits {
     pub gone: Vec<ReaderStatus>,
     /// Seats of others that have gone.
     pub gone_omitted: u64,
+    /// The seats of those that are there, at the same moment: nobody is in both, or in neither.
+    pub there: Vec<ReaderStatus>,
 }
 
 /// Asks the publisher of `name` how it is. Takes up to 5 s where that does not answer.

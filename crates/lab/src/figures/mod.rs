@@ -15,7 +15,6 @@ mod merge;
 mod nicsim;
 mod send;
 mod sharing;
-mod sharing_live;
 mod startup;
 mod xdp_receive;
 
@@ -80,7 +79,6 @@ pub fn all() -> Vec<Entry> {
         Entry { name: "share-readers-4", measure: sharing::readers::<4> },
         Entry { name: "share-readers-1-copy", measure: sharing::readers_of_copies::<1> },
         Entry { name: "share-readers-4-copy", measure: sharing::readers_of_copies::<4> },
-        Entry { name: "live-readers-4", measure: sharing_live::measure },
         Entry { name: "stopped-reader", measure: sharing::stopped },
         Entry { name: "merge-4x64", measure: merge::measure },
         Entry { name: "merge-4x64-bursts", measure: merge::measure },

@@ -168,6 +168,23 @@ impl XdpSource {
         None
     }
 
+    /// Describes the next packets, up to the first of which there is more to say than where it is:
+    /// what [`take`](Self::take) would, for a third of the instructions.
+    #[inline]
+    fn take_plain(&mut self, scratch: &mut Scratch, budget: usize) -> usize {
+        let is_more = self.is_hashing
+            || self.filter.is_some()
+            || self.info.timestamps == TimestampSource::Program
+            || self.pending.is_some()
+            || self.failure.is_some();
+        if is_more {
+            return 0;
+        }
+        let longest = self.watch.mtu().saturating_add(LINK_HEADER_MAX).min(self.snapshot_bytes);
+        let meta = Meta::new(self.poll_time_ns, 0, self.port);
+        scratch.take_plain(&mut self.socket, budget, longest, &meta)
+    }
+
     #[inline]
     fn wants(&self, frame: &Frame) -> bool {
         let Some(filter) = &self.filter else { return true };
@@ -317,9 +334,11 @@ impl Port for XdpSource {
         let filtered = self.filtered;
         let first_packet = self.delivered;
         let budget = budget.min(SCRATCH_PACKETS as u64) as usize;
-        while scratch.len() < budget {
-            let Some(taken) = self.take() else { break };
-            scratch.push(taken.offset, taken.length, &taken.meta);
+        if self.take_plain(scratch, budget) == 0 {
+            while scratch.len() < budget {
+                let Some(taken) = self.take() else { break };
+                scratch.push(taken.offset, taken.length, &taken.meta);
+            }
         }
         self.delivered += scratch.len() as u64;
         let state = match scratch.is_empty() {

@@ -48,6 +48,30 @@ fn check_lengths(packets: &[Got], lengths: &[usize]) {
 }
 
 #[test]
+fn frames_that_went_back_cannot_be_lent_again() {
+    let Some(bed) = bed_or_skip("frames_that_went_back_cannot_be_lent_again") else {
+        return;
+    };
+    for mode in MODES {
+        let (mut port, mut lent, mut other) =
+            (open_far(&bed, mode, ""), Scratch::new(), Scratch::new());
+        let frames = Frames::new(20, 60);
+        let sent = send_to(&bed, &*port, &frames);
+        wait_for(&*port, sent);
+        let first = port.lend(&mut lent, 8).unwrap();
+        assert_eq!(first.burst.len(), 8, "{mode}");
+        let bytes = |port: &dyn Port, scratch: &mut Scratch| -> usize {
+            port.lent(scratch).unwrap().packets().map(|packet| packet.bytes().len()).sum()
+        };
+        assert_eq!(bytes(&*port, &mut lent), 8 * 60, "{mode}: they are still held");
+        let next = port.lend(&mut other, 8).unwrap();
+        assert_eq!(next.burst.len(), 8, "{mode}");
+        assert_eq!(bytes(&*port, &mut lent), 0, "{mode}: the kernel has them");
+        assert_eq!(bytes(&*port, &mut other), 8 * 60, "{mode}");
+    }
+}
+
+#[test]
 fn tagged_frames_are_the_same_bytes_lent_and_received() {
     let Some(bed) = bed_or_skip("tagged_frames_are_the_same_bytes_lent_and_received") else {
         return;

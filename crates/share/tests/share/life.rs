@@ -105,6 +105,9 @@ fn a_program_that_a_publisher_has_started_inherits_nothing_of_it() {
     let name = directory.name("tap");
     let mut role = Role::start("starting_publisher", &[&name]);
     let child = role.hear("child");
+    // It has its name once it has closed what is closed on exec.
+    let name_of_child = || std::fs::read_to_string(format!("/proc/{child}/comm")).unwrap();
+    until("the child runs", || name_of_child() == "sleep\n");
     let config = AttachConfig { start: Start::Oldest, ..AttachConfig::default() };
     let mut old = Attachment::open(&name, &config).unwrap();
     let files = std::fs::read_dir(format!("/proc/{child}/fd")).unwrap();

@@ -4,7 +4,7 @@ mod campaign;
 
 use std::env;
 use std::io::{self, BufRead};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use burstline_log::Ending;
 use burstline_share::{AttachConfig, Attachment, PublishConfig, Publisher, published_sockets};
@@ -77,6 +77,13 @@ fn idler() {
     wait();
 }
 
+/// A program that holds none of the streams up on which the tests' own results are waited for.
+fn sleeper(seconds: &str) -> Child {
+    let mut sleep = Command::new("sleep");
+    sleep.arg(seconds).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    sleep.spawn().unwrap()
+}
+
 /// Attaches, and starts a program that inherits the socket.
 #[test]
 #[ignore = "another process of the tests"]
@@ -84,8 +91,7 @@ fn forker() {
     let attachment = Attachment::open(&arguments()[0], &AttachConfig::default()).expect("attaches");
     let socket = attachment.link.socket();
     rustix::io::fcntl_setfd(&*socket, rustix::io::FdFlags::empty()).unwrap();
-    let mut child = Command::new("sleep");
-    let mut child = child.arg("60").stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let mut child = sleeper("60");
     println!("say child {}", child.id());
     child.wait().unwrap();
 }
@@ -96,8 +102,7 @@ fn forker() {
 fn starting_publisher() {
     let (_publisher, _log, mut writer) = publish(&PublishConfig::new(&arguments()[0]));
     append(&mut writer, 0, 10);
-    let mut child = Command::new("sleep");
-    let mut child = child.arg("600").stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let mut child = sleeper("600");
     println!("say child {}", child.id());
     child.wait().unwrap();
 }

@@ -55,4 +55,4 @@ pub use outgoing::SenderCounts;
 pub use passage::{Census, Fate, Passage, PassageOptions, Passed, QueueEnd};
 pub use sender::Sender;
 pub use socket::{Received, Socket, SocketStatistics};
-pub use umem::{GATHER_BYTES, Umem};
+pub use umem::{GATHER_BYTES, Turn, Umem};

@@ -143,6 +143,29 @@ impl<T: Entry> Ring<T> {
         filled.min(wanted)
     }
 
+    /// For a consumer: how many entries may be read now, by the last look; where that says none, by
+    /// another.
+    #[inline]
+    pub(super) fn known(&mut self) -> u32 {
+        match self.theirs.wrapping_sub(self.ours) {
+            0 => self.filled(u32::MAX),
+            known => known,
+        }
+    }
+
+    /// For a consumer: the entry that is `ahead` of the next, below [`known`](Self::known).
+    #[inline]
+    pub(super) fn read_ahead(&self, ahead: u32) -> T {
+        // SAFETY: R1 and R2; the kernel writes no entry again before it is given back.
+        unsafe { self.entry(self.ours.wrapping_add(ahead)).read() }
+    }
+
+    /// For a consumer: takes the next `entries`, which it has read.
+    #[inline]
+    pub(super) fn skip(&mut self, entries: u32) {
+        self.ours = self.ours.wrapping_add(entries);
+    }
+
     /// Asks for the lines of the next `entries` entries, all at a time: another core has just
     /// written them, and a consumer that met them one by one would wait for each.
     #[inline]

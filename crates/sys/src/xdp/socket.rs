@@ -215,6 +215,39 @@ impl Socket {
         }
     }
 
+    /// Takes packets that lie in one frame each and have up to `longest` bytes, up to `most` of
+    /// those that were there at the last look, and shows where each is and how long. Returns how
+    /// many; 0 also where the next one is of another kind, which is for [`take`](Self::take).
+    ///
+    /// Cost: no system call; some 20 instructions a packet.
+    #[inline]
+    pub fn take_plain(
+        &mut self,
+        most: usize,
+        longest: u32,
+        mut show: impl FnMut(u32, u32),
+    ) -> usize {
+        if self.gathering.is_open {
+            return 0;
+        }
+        let known = (self.rx.known() as usize).min(most) as u32;
+        let mut frames = self.umem.holder();
+        let mut taken = 0;
+        while taken < known {
+            let desc = self.rx.read_ahead(taken);
+            if desc.options & libc::XDP_PKT_CONTD != 0 || desc.len > longest {
+                break;
+            }
+            // What cannot be is told by `take`.
+            let Some(frame) = frames.hold(desc.addr, desc.len) else { break };
+            self.taken.push(frame);
+            show(desc.addr as u32, desc.len);
+            taken += 1;
+        }
+        self.rx.skip(taken);
+        taken as usize
+    }
+
     /// The 8 bytes in front of a packet that was just taken, where the XDP program may have
     /// written; cleared by reading.
     #[inline]

@@ -2,6 +2,8 @@
 
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::memory::{MemoryError, Placement};
 
@@ -17,9 +19,50 @@ pub const GATHER_BYTES: usize = 2 * (68 << 10);
 /// # Invariants
 /// - U1. The kernel writes no frame whose bit in `held` is set.
 /// - U2. The gather area is the memory's tail; it is written through `&mut self` alone.
+/// - U3. While `turn` is the same, no bit in `held` is cleared.
 pub struct Umem {
     memory: Arc<FrameMemory>,
     held: Vec<u64>,
+    turn: Turn,
+}
+
+/// A time in the life of one [`Umem`] of this process during which what is held stays held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    umem: u64,
+    number: u64,
+}
+
+impl Turn {
+    /// The first of another UMEM.
+    fn first() -> Self {
+        static UMEMS: AtomicU64 = AtomicU64::new(0);
+        // Numbers that differ are all that is wanted: relaxed.
+        Self { umem: UMEMS.fetch_add(1, Relaxed), number: 0 }
+    }
+}
+
+/// Marks frames as held, with what that takes at hand.
+pub(super) struct Holder<'a> {
+    held: &'a mut [u64],
+    frames: u64,
+    shift: u32,
+}
+
+impl Holder<'_> {
+    /// The frame that a kernel's address is in, if the whole packet is and it was not held.
+    #[inline]
+    pub(super) fn hold(&mut self, address: u64, length: u32) -> Option<u32> {
+        let frame = address >> self.shift;
+        let within = address & ((1 << self.shift) - 1);
+        let fits = within + u64::from(length) <= 1 << self.shift;
+        let (word, bit) = (self.held.get_mut(frame as usize / 64)?, 1 << (frame % 64));
+        if frame >= self.frames || !fits || *word & bit != 0 {
+            return None;
+        }
+        *word |= bit;
+        Some(frame as u32)
+    }
 }
 
 impl Umem {
@@ -33,7 +76,7 @@ impl Umem {
         };
         let memory = Arc::new(FrameMemory::create(name, &shape)?);
         let held = vec![0; (options.frames as usize).div_ceil(64)];
-        Ok(Self { memory, held })
+        Ok(Self { memory, held, turn: Turn::first() })
     }
 
     /// The bytes `[offset, offset + length)`, if they lie in one held frame or in the gather area.
@@ -59,6 +102,12 @@ impl Umem {
             return self.is_held(frame) && end <= u64::from(frame + 1) << shift;
         }
         offset as usize >= self.frame_area() && end <= (self.frame_area() + GATHER_BYTES) as u64
+    }
+
+    /// A packet that [`holds`](Self::holds) has accepted is still held while this is the same.
+    #[inline]
+    pub fn turn(&self) -> Turn {
+        self.turn
     }
 
     /// The first byte, for descs to count from. Valid for as long as the UMEM lives.
@@ -102,6 +151,13 @@ impl Umem {
         self.held[frame as usize / 64] >> (frame % 64) & 1 == 1
     }
 
+    /// For many frames that the kernel has handed over.
+    #[inline]
+    pub(super) fn holder(&mut self) -> Holder<'_> {
+        let (frames, shift) = (self.memory.frames().into(), self.memory.frame_shift());
+        Holder { held: &mut self.held, frames, shift }
+    }
+
     /// Marks a frame that the kernel has handed over. False if it was held already.
     #[inline]
     pub(super) fn hold(&mut self, frame: u32) -> bool {
@@ -115,6 +171,7 @@ impl Umem {
     #[inline]
     pub(super) fn let_go(&mut self, frame: u32) {
         self.held[frame as usize / 64] &= !(1 << (frame % 64));
+        self.turn.number += 1;
     }
 
     /// Reads the 8 bytes that the XDP program wrote in front of a held packet, and clears them, so
@@ -206,13 +263,15 @@ mod tests {
             let bytes = umem.bytes(offset, length);
             assert_eq!(bytes.map(<[u8]>::len), is_held.then_some(length as usize));
         }
+        let turn = umem.turn();
+        assert!(turn == umem.turn() && turn != self::umem().turn());
         umem.let_go(3);
-        assert!(!umem.holds(start, 1));
+        assert!(!umem.holds(start, 1) && turn != umem.turn());
     }
 
     #[test]
     fn the_kernels_addresses_are_checked() {
-        let umem = umem();
+        let mut umem = umem();
         let last = u64::from(END) - 1;
         for (address, length, frame) in [
             (0, FRAME, Some(0)),
@@ -225,6 +284,9 @@ mod tests {
             (u64::MAX, u32::MAX, None),
         ] {
             assert_eq!(umem.frame_of(address, length), frame, "{address} {length}");
+            assert_eq!(umem.holder().hold(address, length), frame, "{address} {length}");
+            assert_eq!(umem.holder().hold(address, length), None, "it is held already");
+            frame.into_iter().for_each(|frame| umem.let_go(frame));
         }
     }
 
