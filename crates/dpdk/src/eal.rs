@@ -52,7 +52,8 @@ fn state() -> MutexGuard<'static, State> {
 /// [`DpdkError::Eal`], for the rest of the process's life; [`DpdkError::OtherOptions`].
 pub(crate) fn start(wanted: &EalOptions, device: &str) -> Result<(), DpdkError> {
     let mut state = state();
-    let machine = Machine { has_huge_pages: has_huge_pages(), takes_physical: takes_physical(device) };
+    let machine =
+        Machine { has_huge_pages: has_huge_pages(), takes_physical: takes_physical(device) };
     match &*state {
         State::Failed(error) => return Err(error.clone()),
         State::Running { options, .. } if options == wanted || *wanted == EalOptions::default() => {

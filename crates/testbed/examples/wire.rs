@@ -1,7 +1,7 @@
 //! The far end of an emulated card's cable: packets of a pcap stream, a datagram each.
 //!
 //! ```text
-//!   burstline generate -o '-?format=pcap' | wire send CARD               to the guest
+//!   burstline generate -o 'file:-?format=pcap' | wire send CARD               to the guest
 //!   wire receive CABLE 2000 | burstline count - --expect 2000            from the guest
 //! ```
 //!
