@@ -63,10 +63,12 @@ fuzz-smoke: ## Each fuzz target for FUZZ_SECONDS seconds (20)
 	@scripts/setup rust fuzz
 	@for target in $(FUZZ_TARGETS); do fuzz/run $$target $(FUZZ_SECONDS) || exit 1; done
 
-guest: ## Two NUMA nodes in an emulated machine: is all where the plan says?
+guest: ## Emulated machines: two NUMA nodes, is all where the plan says? Cards, does dpdk: drive them?
 	@scripts/setup rust guest
-	@cargo build --quiet --release --locked -p burstline
+	@cargo build --quiet --release --locked -p burstline $(DPDK)
 	@scripts/guest
+	@$(if $(DPDK),cargo build --quiet --release --locked -p burstline-testbed --example wire)
+	@$(if $(DPDK),scripts/guest-dpdk)
 
 install: ## Put the program burstline into cargo's bin folder
 	@scripts/setup rust

@@ -18,6 +18,9 @@ const MEMORY_MIB: u32 = 512;
 /// With fewer free bytes in huge pages than this, EAL does without.
 const HUGE_BYTES_LEAST: u64 = 128 << 20;
 
+/// Devices are told physical addresses.
+const PHYSICAL: &str = "--iova-mode=pa";
+
 /// How EAL is to be started: the same for all ports of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EalOptions {
@@ -49,19 +52,21 @@ fn state() -> MutexGuard<'static, State> {
 /// [`DpdkError::Eal`], for the rest of the process's life; [`DpdkError::OtherOptions`].
 pub(crate) fn start(wanted: &EalOptions, device: &str) -> Result<(), DpdkError> {
     let mut state = state();
+    let machine =
+        Machine { has_huge_pages: has_huge_pages(), takes_physical: takes_physical(device) };
     match &*state {
         State::Failed(error) => return Err(error.clone()),
         State::Running { options, .. } if options == wanted || *wanted == EalOptions::default() => {
             return Ok(());
         }
         State::Running { arguments, .. } => {
-            let wanted = arguments_of(wanted, has_huge_pages()).join(" ");
+            let wanted = arguments_of(wanted, machine).join(" ");
             let (running, device) = (arguments.clone(), device.to_owned());
             return Err(DpdkError::OtherOptions { running, device, wanted });
         }
         State::Idle => {}
     }
-    let arguments = arguments_of(wanted, has_huge_pages());
+    let arguments = arguments_of(wanted, machine);
     *state = match begin(&arguments) {
         Ok(calls) => {
             let (options, arguments) = (wanted.clone(), arguments.join(" "));
@@ -73,6 +78,14 @@ pub(crate) fn start(wanted: &EalOptions, device: &str) -> Result<(), DpdkError> 
         }
     };
     Ok(())
+}
+
+/// What the machine says of how EAL is to be started.
+#[derive(Clone, Copy)]
+struct Machine {
+    has_huge_pages: bool,
+    /// Whether the first device is told physical addresses.
+    takes_physical: bool,
 }
 
 /// Has `work` done by EAL's thread, and waits for it. EAL runs.
@@ -148,7 +161,12 @@ fn initialise(strings: Vec<CString>) -> Result<(), String> {
 }
 
 fn mend(arguments: &[String]) -> &'static str {
-    match arguments.iter().any(|argument| argument == "--no-huge") {
+    let is_told = |wanted: &str| arguments.iter().any(|argument| argument == wanted);
+    match is_told("--no-huge") {
+        true if is_told(PHYSICAL) => {
+            "behind uio a device needs huge pages: sysctl vm.nr_hugepages=1024 and huge=yes; or \
+             bind it to vfio-pci"
+        }
         true => "less with memory=MIB, other arguments with eal=",
         false => "huge=no does without huge pages; or sysctl vm.nr_hugepages=1024",
     }
@@ -156,7 +174,7 @@ fn mend(arguments: &[String]) -> &'static str {
 
 /// What EAL is told. It shares nothing with other processes and leaves nothing behind, so any
 /// number of them can run; its main lcore may run wherever this process may.
-fn arguments_of(options: &EalOptions, has_huge_pages: bool) -> Vec<String> {
+fn arguments_of(options: &EalOptions, machine: Machine) -> Vec<String> {
     let cores = affinity::allowed_cores().unwrap_or_default();
     let cores = affinity::format_cores(&cores);
     let process = std::process::id();
@@ -169,7 +187,10 @@ fn arguments_of(options: &EalOptions, has_huge_pages: bool) -> Vec<String> {
         // A device that is not there: of PCI devices only those are touched that are asked for.
         "--allow=ffff:ff:1f.7".to_owned(),
     ];
-    if options.huge.unwrap_or(has_huge_pages) {
+    if machine.takes_physical {
+        arguments.push(PHYSICAL.to_owned());
+    }
+    if options.huge.unwrap_or(machine.has_huge_pages) {
         arguments.extend(["--in-memory", "--single-file-segments"].map(str::to_owned));
         arguments.extend(options.memory_mib.map(|mib| format!("-m{mib}")));
     } else {
@@ -179,6 +200,18 @@ fn arguments_of(options: &EalOptions, has_huge_pages: bool) -> Vec<String> {
     }
     arguments.extend(options.arguments.iter().cloned());
     arguments
+}
+
+/// Whether a device is behind one of the kernel's uio drivers, which lets it reach any memory and
+/// translates nothing. EAL finds that out by itself only for devices that are there when it
+/// starts, and it is told of none; where there is an IOMMU it would go by virtual addresses.
+fn takes_physical(device: &str) -> bool {
+    let address = device.split(',').next().unwrap_or(device);
+    let address = address.strip_prefix("pci:").unwrap_or(address);
+    let domain = if address.matches(':').count() == 1 { "0000:" } else { "" };
+    let driver = fs::read_link(format!("/sys/bus/pci/devices/{domain}{address}/driver"));
+    let driver = driver.ok().and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
+    driver.is_some_and(|driver| driver.contains("uio"))
 }
 
 /// Whether enough huge pages are free. Source: Documentation/admin-guide/mm/hugetlbpage.rst.
@@ -201,17 +234,23 @@ mod tests {
     fn huge_pages_are_used_where_there_are_some_and_as_asked_for() {
         let is_huge = |huge, has_huge_pages| {
             let options = EalOptions { huge, ..EalOptions::default() };
-            !arguments_of(&options, has_huge_pages).contains(&"--no-huge".to_owned())
+            let machine = Machine { has_huge_pages, takes_physical: false };
+            !arguments_of(&options, machine).contains(&"--no-huge".to_owned())
         };
         assert!(is_huge(None, true) && !is_huge(None, false));
         assert!(is_huge(Some(true), false) && !is_huge(Some(false), true));
         let options = EalOptions {
             huge: Some(false),
             memory_mib: Some(64),
-            arguments: vec!["--iova-mode=pa".to_owned()],
+            arguments: vec!["--iova-mode=va".to_owned()],
         };
-        let arguments = arguments_of(&options, true);
+        let machine = Machine { has_huge_pages: true, takes_physical: true };
+        let arguments = arguments_of(&options, machine);
         assert!(arguments.contains(&"-m64".to_owned()));
-        assert_eq!(arguments.last().unwrap(), "--iova-mode=pa");
+        // What was asked for comes last, and EAL goes by that.
+        assert!(arguments.contains(&PHYSICAL.to_owned()));
+        assert_eq!(arguments.last().unwrap(), "--iova-mode=va");
+        assert!(mend(&arguments).contains("huge=yes"));
+        assert!(!takes_physical("net_null0,size=64") && !takes_physical("00:99.0"));
     }
 }

@@ -1,4 +1,4 @@
-//! `dpdk:DEVARGS`: any device that DPDK drives, by the name and arguments that DPDK gives it.
+//! `dpdk:DEVARGS`: a device that DPDK drives, by the name and arguments that DPDK gives it.
 //!
 //! ```text
 //!   device ─► rx ring ─► mbufs held ─► lent where they lie, or copied into a log
