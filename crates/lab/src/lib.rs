@@ -26,6 +26,7 @@ pub mod live;
 pub mod options;
 pub mod ours;
 pub mod pages;
+pub mod record;
 pub mod report;
 pub mod rivals;
 pub mod sharing;
