@@ -18,6 +18,7 @@
 pub mod arena;
 pub mod conditions;
 pub mod contest;
+pub mod documents;
 pub mod figures;
 pub mod glob;
 pub mod instructions;
@@ -28,6 +29,7 @@ pub mod ours;
 pub mod pages;
 pub mod record;
 pub mod report;
+pub mod reports;
 pub mod rivals;
 pub mod sharing;
 pub mod statistics;

@@ -5,6 +5,7 @@ use burstline_port::{Address, Rate};
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::lab_pcie::PcieArgs;
+use super::lab_report::{DocumentsArgs, ReportArgs};
 use super::values::{self, Cores};
 
 /// The frame sizes of RFC 2544, section 9.1, and 768.
@@ -31,6 +32,8 @@ pub(crate) struct LabArgs {
 pub(crate) enum Lab {
     Rfc2544(Box<Rfc2544Args>),
     Pcie(Box<PcieArgs>),
+    Report(ReportArgs),
+    Documents(DocumentsArgs),
 }
 
 const EXAMPLES: &str = "\

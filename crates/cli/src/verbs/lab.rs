@@ -1,7 +1,9 @@
 //! `burstline lab`: devices measured.
 
+mod documents;
 mod measure;
 mod pcie;
+mod report;
 mod rfc2544;
 mod rig;
 mod search;
@@ -76,7 +78,9 @@ impl Measured {
 /// Measures what was asked for.
 pub(crate) fn lab(args: &LabArgs) -> Result<ExitCode, Failure> {
     match &args.what {
+        Lab::Documents(args) => documents::documents(args),
         Lab::Pcie(args) => pcie::pcie(args),
+        Lab::Report(args) => report::report(args),
         Lab::Rfc2544(args) => rfc2544::rfc2544(args),
     }
 }
