@@ -117,7 +117,7 @@ pub(super) fn draw(groups: &[Group], words: &Words, width: Width, id: &str) -> O
     if !words.parts.is_empty() {
         canvas::legend(Some(&mut svg), width, 10.0, words.parts, Sign::Area);
     }
-    let ticks = axis.ticks(4);
+    let ticks = axis.ticks(5);
     ticks.iter().for_each(|(x, _)| svg.line("grid", (*x, top), (*x, bottom)));
     let mut y = top;
     for group in groups {

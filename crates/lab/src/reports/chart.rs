@@ -76,8 +76,11 @@ pub(super) fn of(record: &Record) -> Chart {
         false => select::words(record, &asked.x),
     };
     let axes = Axes {
-        x_label: label(&asked.x_label, &select::plain(&asked.x), ""),
-        y_label: label(&asked.y_label, &select::plain(&asked.y), &select::unit(record, &asked.y)),
+        x_label: match asked.x_label.as_str() {
+            "" => select::plain(&asked.x),
+            given => given.to_owned(),
+        },
+        y_label: metric_label(record, &asked.y_label, &asked.y),
         words,
     };
     let series = |rows: &[&Row]| medians(record, &axes.words, rows);
@@ -94,7 +97,7 @@ pub(super) fn cumulative(record: &Record) -> Chart {
     let given =
         if metric == record.chart.x { &record.chart.x_label } else { &record.chart.y_label };
     let axes = Axes {
-        x_label: label(given, &select::plain(metric), &select::unit(record, metric)),
+        x_label: metric_label(record, given, metric),
         y_label: "share of samples that took at most so long".to_owned(),
         words: Vec::new(),
     };
@@ -140,11 +143,15 @@ fn panels(
 fn medians(record: &Record, words: &[String], rows: &[&Row]) -> Vec<Series> {
     let asked = &record.chart;
     let is_one = asked.series == asked.x;
-    let names = if is_one { vec![String::new()] } else { select::words(record, &asked.series) };
+    let name_of = |row: &Row| match is_one {
+        true => String::new(),
+        false => select::named(row, &asked.series),
+    };
+    let names = select::distinct(record.rows.iter().map(name_of));
     let document = record.document.as_deref().unwrap_or("the document");
     let mut all = Vec::new();
     for (index, name) in names.iter().enumerate() {
-        let is_of = |row: &&&Row| is_one || select::word(row, &asked.series) == *name;
+        let is_of = |row: &&&Row| name_of(row) == *name;
         let of_name: Vec<&&Row> = rows.iter().filter(is_of).collect();
         let look = Look::series(index);
         let ours = |row: &&&Row| {
@@ -226,15 +233,19 @@ fn percentile(name: &str) -> Option<f64> {
     (digits.len() >= 2).then_some(share)
 }
 
-/// A label with its unit, unless it has it already.
-fn label(given: &str, otherwise: &str, unit: &str) -> String {
-    let text = if given.is_empty() { otherwise } else { given };
-    let (plain, basis) = unit.split_once(", ").unwrap_or((unit, ""));
-    let has = |word: &str| word.is_empty() || text.contains(word);
+/// The label of an axis that shows a metric: what the record gives, with unit and basis if it lacks
+/// them.
+fn metric_label(record: &Record, given: &str, metric: &str) -> String {
+    if given.is_empty() {
+        return select::titled(record, metric);
+    }
+    let unit = select::unit(record, metric);
+    let (plain, basis) = unit.split_once(", ").unwrap_or((unit.as_str(), ""));
+    let has = |word: &str| word.is_empty() || given.contains(word);
     match (has(plain), has(basis)) {
-        (true, true) => text.to_owned(),
-        (true, false) => format!("{text} ({basis})"),
-        _ => format!("{text} ({unit})"),
+        (true, true) => given.to_owned(),
+        (true, false) => format!("{given} ({basis})"),
+        _ => format!("{given} ({unit})"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! A heat map: a table whose cells are the darker the larger their values are.
+//! A heat map: a table whose cells are the fuller the larger their values are.
 //!
 //! One hue, and the value stands in each cell: nothing depends on telling colours apart.
 
@@ -60,7 +60,7 @@ impl Map<'_> {
             }
         }
         let (least, most) = (numbers::value(self.least), numbers::value(self.most));
-        let scale = format!("lightest {least}, darkest {most}; empty: not run");
+        let scale = format!("faintest {least}, fullest {most}; empty: not run");
         svg.text("soft", (4.0, bottom + 16.0), Hold::Start, &scale);
         let description = chart::in_words(&self.chart.axes, self.panel);
         svg.finish(id, width.class(), self.title, &description)
@@ -140,13 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_is_darkest_and_each_says_its_value() {
+    fn the_largest_is_fullest_and_each_says_its_value() {
         let chart = chart(&["A_AA", "A_AB", "A_BB"], &[&[12.0, 9.0, 6.0], &[6.0, 6.0]]);
         let text = draw(&chart, &chart.panels[0], "i", "t").unwrap();
         assert_eq!(text.matches("fill-opacity=\"0.60\"").count(), 2, "one in each width");
         assert_eq!(text.matches("fill-opacity=\"0.06\"").count(), 6);
         assert_eq!(text.matches("class=\"none\"").count(), 2, "one was not run");
-        assert!(text.contains(">12</text>") && text.contains("lightest 6, darkest 12"), "{text}");
+        assert!(text.contains(">12</text>") && text.contains("faintest 6, fullest 12"), "{text}");
     }
 
     #[test]

@@ -44,13 +44,16 @@ pub(super) fn page(collection: &Collection) -> String {
 // Writing to a string does not fail, which is why its results are dropped here.
 fn summary(page: &mut String, collection: &Collection) {
     page.push_str("<section aria-label=\"Summary\">\n");
-    facts(page, &summary::origin(collection));
     let machines = summary::machines(collection);
-    for (machine, scenarios) in &machines {
-        if machines.len() > 1 {
+    let origin = summary::origin(collection);
+    if let [(machine, _)] = &machines[..] {
+        facts(page, &[origin, summary::facts(machine)].concat());
+    } else {
+        facts(page, &origin);
+        for (machine, scenarios) in &machines {
             let _ = write!(page, "<h3>{}</h3>", escape::html(&scenarios.join(", ")));
+            facts(page, &summary::facts(machine));
         }
-        facts(page, &summary::facts(machine));
     }
     page.push_str("<h2>What ran</h2>\n<ul>\n");
     for (index, entry) in collection.entries.iter().enumerate() {
@@ -76,17 +79,14 @@ fn summary(page: &mut String, collection: &Collection) {
              on the point.</p>\n");
         page.push_str(&ratios.html());
     }
-    let doubts = collection.entries.iter().flat_map(|entry| {
-        let of = |doubt: &crate::record::Doubt| (entry.record.scenario.clone(), doubt.clone());
-        entry.record.doubts.iter().map(of).collect::<Vec<_>>()
-    });
-    let mut lines: Vec<String> = doubts
-        .map(|(scenario, doubt)| {
-            let words = [&scenario, &doubt.name, &doubt.text].map(|word| escape::html(word));
-            format!("{}: <b>{}</b>: {}", words[0], words[1], words[2])
-        })
-        .collect();
-    lines.extend(collection.problems.iter().map(|problem| escape::html(problem)));
+    let line = |doubt: &summary::SharedDoubt| {
+        let scenarios = doubt.scenarios.join(", ");
+        let words = [&doubt.name, &doubt.text, &scenarios].map(|word| escape::html(word));
+        format!("<b>{}</b>: {} <span class=\"soft\">({})</span>", words[0], words[1], words[2])
+    };
+    let mut lines: Vec<String> =
+        collection.problems.iter().map(|problem| escape::html(problem)).collect();
+    lines.extend(summary::doubts(collection).iter().map(line));
     doubts_box(page, "What speaks against these figures", &lines);
     page.push_str(
         "<p class=\"small soft\">Bases of rates: l2 counts a frame without FCS; line counts FCS, \
@@ -144,7 +144,10 @@ fn experiment(page: &mut String, number: usize, entry: &Entry) {
     page.push_str(&table::figures(record).html());
     list(page, &table::reasons(record));
     if let Some(stages) = table::stages(record) {
-        page.push_str("<h3>Where the time went</h3>\n");
+        page.push_str(
+            "<h3>Where the time went</h3>\n<p class=\"small\">rho of each stage: per cent of a \
+             core for each Gbit/s of line rate; below it per cent of a core.</p>\n",
+        );
         page.push_str(&stages.html());
     }
     page.push_str("<h3>Method</h3>\n");
@@ -224,8 +227,11 @@ fn figure(record: &Record, chart: &Chart, panel: &Panel, id: &str) -> Option<Str
             lines::draw(chart, panel, vertical, width, &format!("{id}{}", width.class()), &title)
         }),
     }?;
-    let caption = if panel.title.is_empty() { &chart.axes.y_label } else { &panel.title };
-    let caption = escape::html(caption);
+    let caption = match panel.title.as_str() {
+        "" => format!("{} by {}", chart.axes.y_label, chart.axes.x_label),
+        panel => panel.to_owned(),
+    };
+    let caption = escape::html(&caption);
     Some(format!("<figure><figcaption>{caption}</figcaption>\n{picture}</figure>\n"))
 }
 

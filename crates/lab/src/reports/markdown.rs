@@ -23,11 +23,10 @@ pub(super) fn page(collection: &Collection) -> String {
     if let Some(ratios) = summary::ratio_table(collection) {
         let _ = write!(page, "\n## Ours against others\n\n{}", ratios.markdown());
     }
-    let doubts = collection.entries.iter().flat_map(|entry| {
-        let record = &entry.record;
-        record.doubts.iter().map(|d| format!("{}: {}: {}", record.scenario, d.name, d.text))
-    });
-    let lines: Vec<String> = doubts.chain(collection.problems.iter().cloned()).collect();
+    let mut lines = collection.problems.clone();
+    for doubt in summary::doubts(collection) {
+        lines.push(format!("{}: {} ({})", doubt.name, doubt.text, doubt.scenarios.join(", ")));
+    }
     list(&mut page, "\n## What speaks against these figures\n\n", &lines);
     for entry in &collection.entries {
         experiment(&mut page, entry);
@@ -41,8 +40,8 @@ fn experiment(page: &mut String, entry: &Entry) {
     let _ = writeln!(page, "\n## {}\n\n{}: {}\n", words[0], words[1], words[2]);
     let _ = writeln!(
         page,
-        "`{}`, {}, {}, seed {}{}\n",
-        record.command.replace('`', "'").replace(['\n', '\r'], " "),
+        "{}, {}, {}, seed {}{}\n",
+        escape::markdown(&record.command),
         escape::markdown(&record.started),
         numbers::seconds(record.elapsed_s),
         record.seed,

@@ -60,14 +60,20 @@ pub(super) fn varying<'a>(record: &'a Record, but: &[&str]) -> Vec<&'a str> {
     all.filter(|key| !but.contains(key) && words(record, key).len() > 1).collect()
 }
 
-/// What a row is at those keys, for headings: `64 size_bytes, A_AB`.
+/// What a row is at those keys, for headings: `64 bytes, A_AB, node 1`.
 pub(super) fn described(row: &Row, keys: &[&str]) -> String {
-    let part = |key: &&str| match number(row, key) {
-        Some(_) => format!("{} {}", plain(key), word(row, key)),
-        None => word(row, key),
-    };
-    let parts: Vec<String> = keys.iter().map(part).filter(|part| !part.is_empty()).collect();
-    parts.join(", ")
+    let parts = keys.iter().map(|key| named(row, key)).filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+/// The value of a key, so that one sees what it is of: a number alone says nothing.
+pub(super) fn named(row: &Row, key: &str) -> String {
+    let word = word(row, key);
+    match (number(row, key), key) {
+        (None, _) => word,
+        (Some(_), "size_bytes") => format!("{word} bytes"),
+        (Some(_), key) => format!("{} {word}", plain(key)),
+    }
 }
 
 /// A key in words: `size_bytes` is `size bytes`.
@@ -122,6 +128,25 @@ pub(super) fn unit(record: &Record, metric: &str) -> String {
     match &found.basis {
         Some(basis) => format!("{}, {basis}", found.unit),
         None => found.unit.clone(),
+    }
+}
+
+/// A metric with its unit, for heads and axes: the words of the key that the unit says are left out.
+/// `mpps` in Mpps is `Mpps`, `cpu_ns` in ns is `cpu (ns)`.
+pub(super) fn titled(record: &Record, metric: &str) -> String {
+    let unit = unit(record, metric);
+    let (plain_unit, basis) = unit.split_once(", ").unwrap_or((unit.as_str(), ""));
+    let same = |word: &str| match word {
+        "mpps" => plain_unit == "Mpps",
+        "gbps" => plain_unit == "Gbit/s",
+        "percent" => plain_unit == "%",
+        _ => word == plain_unit || word == basis,
+    };
+    let words: Vec<&str> = metric.split('_').filter(|word| !same(word)).collect();
+    match (words.is_empty(), unit.is_empty()) {
+        (true, _) => unit,
+        (_, true) => words.join(" "),
+        _ => format!("{} ({unit})", words.join(" ")),
     }
 }
 

@@ -79,17 +79,18 @@ code{font:.9em ui-monospace,\"DejaVu Sans Mono\",Menlo,Consolas,monospace}
 white-space:nowrap}
 .doubts{background:var(--warn);border-left:4px solid var(--c4);padding:.4em .8em;margin:.8em 0}
 .doubts ul{margin:.2em 0}
-dl.facts{display:grid;grid-template-columns:max-content 1fr;gap:.15em 1em}
+dl.facts{display:grid;grid-template-columns:6em 1fr;gap:.15em 1em}
 dl.facts dt{color:var(--soft)}dl.facts dd{margin:0}
 figure{margin:1em 0}figcaption{font-weight:600;margin-bottom:.3em}
 .panels{display:grid;gap:1em}
 svg{display:block;width:100%;height:auto}
-svg.narrow{display:none}
+svg.wide{max-width:860px}svg.narrow{display:none}
 .scroll{overflow-x:auto;margin:.8em 0}
 .scroll:focus-visible{outline:2px solid var(--link)}
 table{border-collapse:collapse;font-size:.875rem;font-variant-numeric:tabular-nums;overflow-wrap:normal}
 th,td{padding:.25em .6em;text-align:right;border-bottom:1px solid var(--rule);vertical-align:top}
 thead th{border-bottom:2px solid var(--soft);vertical-align:bottom}
+th[scope=row]{white-space:nowrap}
 th[scope=row],th.word,td.word{text-align:left}
 td.word{min-width:8em;max-width:24em}
 tbody tr:nth-child(even){background:var(--band)}

@@ -65,7 +65,7 @@ pub(super) fn ratio_table(collection: &Collection) -> Option<Table> {
             let ends = (found.ratios.first(), found.ratios.last());
             let (least, most) = (ends.0.map_or(0.0, |r| *r), ends.1.map_or(0.0, |r| *r));
             let metric = match record.chart.y_label.as_str() {
-                "" => select::plain(&record.chart.y),
+                "" => select::titled(record, &record.chart.y),
                 label => label.to_owned(),
             };
             let words = [&record.scenario, &metric, &found.ours, &found.peer];
@@ -141,7 +141,38 @@ pub(super) fn origin(collection: &Collection) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// What ran, one line each: title, best peer, doubts.
+/// A doubt, and which scenarios have it: many have the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SharedDoubt {
+    /// The scenarios' names.
+    pub(super) scenarios: Vec<String>,
+    /// Its name.
+    pub(super) name: String,
+    /// A sentence.
+    pub(super) text: String,
+}
+
+/// Every doubt once.
+pub(super) fn doubts(collection: &Collection) -> Vec<SharedDoubt> {
+    let mut all: Vec<SharedDoubt> = Vec::new();
+    for record in collection.entries.iter().map(|entry| &entry.record) {
+        for doubt in &record.doubts {
+            let is_same =
+                |other: &&mut SharedDoubt| other.name == doubt.name && other.text == doubt.text;
+            match all.iter_mut().find(is_same) {
+                Some(shared) => shared.scenarios.push(record.scenario.clone()),
+                None => all.push(SharedDoubt {
+                    scenarios: vec![record.scenario.clone()],
+                    name: doubt.name.clone(),
+                    text: doubt.text.clone(),
+                }),
+            }
+        }
+    }
+    all
+}
+
+/// What ran, in a few words.
 pub(super) fn state(record: &Record) -> String {
     let ran = select::distinct(
         record.rows.iter().filter(|row| select::not_run(row).is_none()).map(|row| &row.contender),

@@ -71,9 +71,10 @@ impl Cell {
     /// A metric: its median, below it the range of its samples.
     fn measured(metric: &Metric) -> Self {
         let range = |(least, most): (f64, f64)| {
-            format!("{} to {}", numbers::value(least), numbers::value(most))
+            let [least, most] = [least, most].map(numbers::value);
+            (least != most).then(|| format!("{least} to {most}"))
         };
-        let small = select::spread(metric).map_or_else(String::new, range);
+        let small = select::spread(metric).and_then(range).unwrap_or_default();
         Self { text: numbers::value(select::median(metric)), small, is_said: false }
     }
 }
@@ -155,10 +156,7 @@ pub(super) fn figures(record: &Record) -> Table {
         head.push(if is_numeric(key) { Column::numbers(text) } else { Column::words(text) });
     }
     for (metric, is_said) in &metrics {
-        let unit = select::unit(record, metric);
-        let name = select::plain(metric);
-        let named = if unit.is_empty() { name } else { format!("{name} ({unit})") };
-        head.push(Column::numbers(named));
+        head.push(Column::numbers(select::titled(record, metric)));
         if *is_said {
             head.push(Column::numbers(format!("{} in {document}", select::plain(metric))));
         }
@@ -188,29 +186,29 @@ pub(super) fn figures(record: &Record) -> Table {
     Table { caption, head, rows: rows.into_iter().map(row).collect() }
 }
 
-/// Where the time went, if rows say so.
+/// Where the time went, if rows say so: rho of each stage, below it its share of a core.
 pub(super) fn stages(record: &Record) -> Option<Table> {
     let keys = select::varying(record, &[CONTENDER]);
-    let mut rows = Vec::new();
-    for row in record.rows.iter().take(ROWS_MAX) {
-        for stage in &row.stages {
-            rows.push(vec![
-                Cell::new(row.contender.as_str()),
-                Cell::new(select::described(row, &keys)),
-                Cell::new(stage.name.as_str()),
-                Cell::new(numbers::value(stage.cpu_percent)),
-                Cell::new(numbers::value(stage.rho)),
-            ]);
-        }
-    }
-    let head = vec![
-        Column::words(CONTENDER),
-        Column::words("at"),
-        Column::words("stage"),
-        Column::numbers("% of a core"),
-        Column::numbers("rho (% of a core per Gbit/s, line)"),
-    ];
-    let caption = format!("{}: where the time went", record.title);
+    let staged: Vec<&Row> = record.rows.iter().filter(|row| !row.stages.is_empty()).collect();
+    let names = staged.iter().flat_map(|row| row.stages.iter().map(|stage| stage.name.as_str()));
+    let names = select::distinct(names);
+    let row = |row: &&Row| {
+        let at = select::described(row, &keys);
+        let mut cells = vec![Cell::new(row.contender.as_str()), Cell::new(at)];
+        cells.extend(names.iter().map(|name| {
+            let stage = row.stages.iter().find(|stage| stage.name == *name);
+            stage.map_or_else(Cell::default, |stage| Cell {
+                text: numbers::value(stage.rho),
+                small: format!("{} %", numbers::value(stage.cpu_percent)),
+                is_said: false,
+            })
+        }));
+        cells
+    };
+    let rows: Vec<Vec<Cell>> = staged.iter().take(ROWS_MAX).map(row).collect();
+    let words = [CONTENDER, "at"].map(Column::words).into_iter();
+    let head = words.chain(names.iter().map(|name| Column::numbers(*name))).collect();
+    let caption = format!("{}: rho of each stage, below it per cent of a core", record.title);
     (!rows.is_empty()).then_some(Table { caption, head, rows })
 }
 

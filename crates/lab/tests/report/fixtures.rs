@@ -46,9 +46,9 @@ pub(crate) fn collection(name: &str, records: &[Record]) -> Collection {
     Collection::read(folder.path()).unwrap()
 }
 
-/// One of each kind.
+/// One of each kind, in the order of a report: by document, then by name.
 pub(crate) fn all() -> Vec<Record> {
-    vec![receive(), pipeline(), placement(), bounce(), dma(), switch()]
+    vec![pipeline(), placement(), receive(), bounce(), dma(), switch()]
 }
 
 const SIZES: [u32; 8] = [64, 128, 256, 512, 768, 1024, 1280, 1500];

@@ -114,7 +114,9 @@ fn absurd_numbers_do_not_break_anything() {
             let names = ["burstline-x", "other"];
             for name in names {
                 let mut row = row(name, &[("size_bytes", json!(figures[(index * 3) % 8]))]);
-                let metric = Metric::new("Mpps", vec![figure, figures[(index + 1) % 8]]);
+                let samples = vec![figure, figures[(index + 1) % 8]];
+                let metric =
+                    Metric { unit: "Mpps".to_owned(), basis: None, median: figure, samples };
                 row.metrics.insert("mpps".into(), metric);
                 row.stages = vec![Stage { name: "s".into(), cpu_percent: figure, rho: figure }];
                 row.document = Some([("mpps".to_owned(), figure)].into());
