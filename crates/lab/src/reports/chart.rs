@@ -98,7 +98,7 @@ pub(super) fn cumulative(record: &Record) -> Chart {
         if metric == record.chart.x { &record.chart.x_label } else { &record.chart.y_label };
     let axes = Axes {
         x_label: metric_label(record, given, metric),
-        y_label: "share of samples that took at most so long".to_owned(),
+        y_label: "share of samples up to there".to_owned(),
         words: Vec::new(),
     };
     let names = select::words(record, &record.chart.series);

@@ -5,7 +5,7 @@
 use super::canvas::{Width, both};
 use super::chart::{self, Chart, Panel, Point, Series};
 use super::numbers;
-use super::svg::{Hold, Svg, fitted};
+use super::svg::{Hold, Svg, fitted, text_width};
 
 /// How much the smallest and the largest value are filled.
 const FAINT: f64 = 0.06;
@@ -40,7 +40,8 @@ impl Map<'_> {
         // A phone is higher than wide: many columns become many lines.
         let is_turned = width == Width::Narrow && words.len() > 4 && words.len() > names.len();
         let (columns, rows) = if is_turned { (&names, &words) } else { (&words, &names) };
-        let left = if width == Width::Wide { 170.0 } else { 96.0 };
+        let longest = rows.iter().map(|name| text_width(name)).fold(0.0, f64::max);
+        let left = (longest + 16.0).clamp(40.0, 0.4 * width.px());
         let cell = (width.px() - left - 4.0) / columns.len().max(1) as f64;
         let bottom = 48.0 + rows.len() as f64 * CELL_HEIGHT_PX;
         let mut svg = Svg::new(width.px(), bottom + 24.0);

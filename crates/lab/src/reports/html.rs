@@ -75,8 +75,7 @@ fn summary(page: &mut String, collection: &Collection) {
     page.push_str("</ul>\n");
     if let Some(ratios) = summary::ratio_table(collection) {
         page.push_str("<h2>Ours against others</h2>\n<p class=\"small\">Medians over the points of an \
-             experiment; above 1 ours is better, and the least and the most say how much that depends \
-             on the point.</p>\n");
+             experiment; above 1 ours is better. Below them the least and the most of a point.</p>\n");
         page.push_str(&ratios.html());
     }
     let line = |doubt: &summary::SharedDoubt| {

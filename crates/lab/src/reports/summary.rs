@@ -68,16 +68,26 @@ pub(super) fn ratio_table(collection: &Collection) -> Option<Table> {
                 "" => select::titled(record, &record.chart.y),
                 label => label.to_owned(),
             };
-            let words = [&record.scenario, &metric, &found.ours, &found.peer];
-            let mut cells: Vec<Cell> = words.into_iter().map(|word| Cell::new(word)).collect();
-            cells.extend([found.median(), least, most].map(|r| Cell::new(numbers::ratio(r))));
-            cells.push(Cell::new(found.ratios.len().to_string()));
+            let range = match [least, most].map(numbers::ratio) {
+                [least, most] if least == most => String::new(),
+                [least, most] => format!("{least} to {most}"),
+            };
+            let ratio = Cell::with_small(numbers::ratio(found.median()), range);
+            let [ours, peer] = [&found.ours, &found.peer].map(|name| Cell::new(name.as_str()));
+            let points = Cell::new(found.ratios.len().to_string());
+            let scenario = Cell::new(record.scenario.as_str());
+            let cells = vec![scenario, ratio, ours, peer, Cell::new(metric), points];
             rows.push(cells);
         }
     }
-    let words = ["experiment", "by", "ours", "against"].map(Column::words);
-    let numbers = ["ratio", "least", "most", "points"].map(Column::numbers);
-    let head = words.into_iter().chain(numbers).collect();
+    let head = vec![
+        Column::words("experiment"),
+        Column::numbers("ratio"),
+        Column::words("ours"),
+        Column::words("against"),
+        Column::words("by"),
+        Column::numbers("points"),
+    ];
     let caption = "Ours against others; above 1 ours is better".to_owned();
     (!rows.is_empty()).then_some(Table { caption, head, rows })
 }

@@ -62,6 +62,11 @@ impl Cell {
         Self { text: text.into(), ..Self::default() }
     }
 
+    /// One with a second, smaller line.
+    pub(super) fn with_small(text: String, small: String) -> Self {
+        Self { text, small, is_said: false }
+    }
+
     /// What a document says.
     fn said(value: Option<f64>) -> Self {
         let text = value.map_or_else(String::new, numbers::value);
@@ -75,7 +80,7 @@ impl Cell {
             (least != most).then(|| format!("{least} to {most}"))
         };
         let small = select::spread(metric).and_then(range).unwrap_or_default();
-        Self { text: numbers::value(select::median(metric)), small, is_said: false }
+        Self::with_small(numbers::value(select::median(metric)), small)
     }
 }
 
@@ -197,10 +202,9 @@ pub(super) fn stages(record: &Record) -> Option<Table> {
         let mut cells = vec![Cell::new(row.contender.as_str()), Cell::new(at)];
         cells.extend(names.iter().map(|name| {
             let stage = row.stages.iter().find(|stage| stage.name == *name);
-            stage.map_or_else(Cell::default, |stage| Cell {
-                text: numbers::value(stage.rho),
-                small: format!("{} %", numbers::value(stage.cpu_percent)),
-                is_said: false,
+            stage.map_or_else(Cell::default, |stage| {
+                let share = format!("{} %", numbers::value(stage.cpu_percent));
+                Cell::with_small(numbers::value(stage.rho), share)
             })
         }));
         cells
