@@ -17,6 +17,7 @@
 
 pub mod arena;
 pub mod conditions;
+pub mod contenders;
 pub mod contest;
 pub mod figures;
 pub mod glob;
@@ -29,6 +30,7 @@ pub mod pages;
 pub mod record;
 pub mod report;
 pub mod rivals;
+pub mod scenario;
 pub mod sharing;
 pub mod statistics;
 pub mod threads;

@@ -1,9 +1,10 @@
-//! `burstline lab`: devices measured.
+//! `burstline lab`: experiments with contenders, and devices measured.
 
 mod measure;
 mod pcie;
 mod rfc2544;
 mod rig;
+mod scenarios;
 mod search;
 mod tester;
 
@@ -76,6 +77,9 @@ impl Measured {
 /// Measures what was asked for.
 pub(crate) fn lab(args: &LabArgs) -> Result<ExitCode, Failure> {
     match &args.what {
+        Lab::List(args) => scenarios::list(args),
+        Lab::Run(args) => scenarios::run(args),
+        Lab::Compare(args) => scenarios::compare(args),
         Lab::Pcie(args) => pcie::pcie(args),
         Lab::Rfc2544(args) => rfc2544::rfc2544(args),
     }
