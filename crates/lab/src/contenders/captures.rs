@@ -98,8 +98,8 @@ mod tests {
 
     #[test]
     fn the_summary_of_netsniff() {
-        let said = "Running! Hang up with ^C!\n\n          12  packets incoming (0 unread on exit)\n\
-                    \x20         11  packets passed filter\n           1  packets failed filter\n";
+        let said = "Running! Hang up with ^C!\n\n     12  packets incoming (0 unread on exit)\n\
+                    \x20    11  packets passed filter\n      1  packets failed filter\n";
         assert_eq!(netsniff(said), Ok(11));
         assert!(netsniff("killed").unwrap_err().contains("no summary: killed"));
     }

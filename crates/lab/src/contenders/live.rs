@@ -80,7 +80,7 @@ pub trait Live: Sync {
     fn start<'a>(&'a self, job: &Job<'_>, road: &'a Road) -> Result<Box<dyn Running + 'a>, String> {
         let command = self.command(job).replace(FILE, &road.file("capture"));
         let program = Contender::start(road, &self.cores(job), &command, self.ready(), job.stop)?;
-        Ok(Box::new(Started { program, own: move |said, offered| self.own(said, offered) }))
+        Ok(Box::new(Started { program, own: move |said: &str, offered| self.own(said, offered) }))
     }
 }
 

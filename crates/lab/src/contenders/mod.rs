@@ -39,6 +39,7 @@ use crate::scenario::{Places, Rate, Work};
 
 pub use live::{Live, OnRoad, Own, Running};
 pub(crate) use merge::compare as merge_compare;
+pub use switches::open_vswitch_commands;
 
 /// A contender.
 pub trait Adapter: Sync {

@@ -53,9 +53,8 @@ impl Adapter for Model {
         let bytes = rules.upload(self.1, length);
         sample.set("bus_bytes", "bytes per packet, up, as the paper counts", bytes);
         sample.set("saved_percent", "%", rules.saved_percent(self.1, length));
-        sample.set("utilisation_percent", "% of bytes that are the packet's", {
-            100.0 * length as f64 / bytes
-        });
+        let utilised = 100.0 * length as f64 / bytes;
+        sample.set("utilisation_percent", "% of bytes that are the packet's", utilised);
         for (slot, [mpps, line]) in SLOTS {
             let link = slot.parse().map_err(|error| format!("{slot}: {error}"))?;
             let bus = Bus::new(link, MAX_PAYLOAD, MAX_REQUEST);

@@ -78,9 +78,10 @@ impl Live for Ours {
         let core = cores.split(',').next().unwrap_or_default();
         let report = "--json --stats 100ms";
         match job.work {
-            Work::Bounce | Work::Switch => format!(
-                "{program} bounce {scheme}:v1 {scheme}:w1 --both --poll busy --cores {core} {report}"
-            ),
+            Work::Bounce | Work::Switch => {
+                let ports = format!("{scheme}:v1 {scheme}:w1");
+                format!("{program} bounce {ports} --both --poll busy --cores {core} {report}")
+            }
             Work::Balance => {
                 // With a core for each thread they are pinned; otherwise they share what there is.
                 let has_all = job.places.contender.len() == 1 + job.workers;

@@ -68,24 +68,25 @@ impl Live for Bridge {
 /// Open vSwitch with a database of its own.
 pub(super) struct OpenVSwitch;
 
-impl OpenVSwitch {
-    fn script(folder: &str, core: &str) -> [String; 5] {
-        let homes = ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"]
-            .map(|home| format!("{home}='{folder}'"))
-            .join(" ");
-        let schema = "/usr/share/openvswitch/vswitch.ovsschema";
-        let control = format!("{homes} ovs-vsctl --retry --timeout=20 --db=unix:'{folder}/s'");
-        [
-            format!("{homes} ovsdb-tool create '{folder}/db' {schema}"),
-            format!("env {homes} ovsdb-server '{folder}/db' --remote=punix:'{folder}/s'"),
-            format!("{control} --no-wait init"),
-            format!("env {homes} taskset -c {core} ovs-vswitchd unix:'{folder}/s'"),
-            format!(
-                "{control} add-br br0 -- set bridge br0 datapath_type=netdev -- add-port br0 v1 \
-                 -- add-port br0 w1"
-            ),
-        ]
-    }
+/// Five commands that have an Open vSwitch of our own, in `folder`, pass on between v1 and w1 on
+/// `core`: the second and the fourth are programs that stay.
+pub fn open_vswitch_commands(folder: &str, core: &str) -> [String; 5] {
+    let homes = ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"]
+        .map(|home| format!("{home}='{folder}'"))
+        .join(" ");
+    let (database, socket) = (format!("'{folder}/conf.db'"), format!("'{folder}/db.sock'"));
+    let schema = "/usr/share/openvswitch/vswitch.ovsschema";
+    let control = format!("{homes} ovs-vsctl --retry --timeout=20 --db=unix:{socket}");
+    [
+        format!("{homes} ovsdb-tool create {database} {schema}"),
+        format!("env {homes} ovsdb-server {database} --remote=punix:{socket}"),
+        format!("{control} --no-wait init"),
+        format!("env {homes} taskset -c {core} ovs-vswitchd unix:{socket}"),
+        format!(
+            "{control} add-br br0 -- set bridge br0 datapath_type=netdev -- add-port br0 v1 -- \
+             add-port br0 w1"
+        ),
+    ]
 }
 
 impl Live for OpenVSwitch {
@@ -110,7 +111,7 @@ impl Live for OpenVSwitch {
     }
 
     fn command(&self, job: &Job<'_>) -> String {
-        Self::script("FOLDER", &job.core_list()).join("; ")
+        open_vswitch_commands("FOLDER", &job.core_list()).join("; ")
     }
 
     fn ready(&self) -> &'static str {
@@ -124,7 +125,7 @@ impl Live for OpenVSwitch {
     fn start<'a>(&'a self, job: &Job<'_>, road: &'a Road) -> Result<Box<dyn Running + 'a>, String> {
         let folder = road.file("");
         let [create, server, init, switch, ports] =
-            Self::script(folder.trim_end_matches('/'), &job.core_list());
+            open_vswitch_commands(folder.trim_end_matches('/'), &job.core_list());
         let start = |script: &str| {
             let script = format!("exec {script} > /dev/null 2>&1");
             let program = road.bed().far.start("sh", &["-c", &script], &[]);

@@ -176,9 +176,8 @@ impl<'a> Run<'a> {
                 (Ok(places), None) => self.in_turns(at, &places, &mut order, tell),
             };
             if is_over {
-                let text = format!("the user wanted an end after {} of {} turns", self.done, {
-                    self.turns()
-                });
+                let (done, all) = (self.done, self.turns());
+                let text = format!("the user wanted an end after {done} of {all} turns");
                 self.doubts.push(Doubt::new("interrupted", text));
                 return;
             }
@@ -243,6 +242,9 @@ impl<'a> Run<'a> {
         let compared = contenders::merge_compare(&job, &case, repeats);
         self.done += repeats * self.takers();
         for (number, entrant) in self.entrants.iter_mut().enumerate() {
+            if entrant.not_run.is_some() {
+                continue;
+            }
             entrant.command = entrant.adapter.command(&job);
             let cell = &mut self.cells[at][number];
             match &compared {
@@ -287,15 +289,10 @@ impl<'a> Run<'a> {
 
     fn tell(&self, at: usize, who: &str, tell: &mut dyn FnMut(&Progress)) {
         let (done, total) = (self.done, self.turns());
-        let left = (done > 0).then(|| {
-            self.began.elapsed().mul_f64({ total.saturating_sub(done) as f64 / done as f64 })
-        });
-        tell(&Progress {
-            done,
-            total,
-            left,
-            what: format!("{who}, {}", words(&self.points[at].keys)),
-        });
+        let each = (done > 0).then(|| self.began.elapsed() / done as u32);
+        let left = each.map(|each| each * total.saturating_sub(done) as u32);
+        let what = format!("{who}, {}", words(&self.points[at].keys));
+        tell(&Progress { done, total, left, what });
     }
 
     /// What has to be said of cores that are shared.
