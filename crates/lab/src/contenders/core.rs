@@ -92,7 +92,9 @@ fn column(text: &str, core: CoreId) -> u64 {
     let name = format!("CPU{core}");
     let at = lines.next().and_then(|line| line.split_whitespace().position(|word| word == name));
     let Some(at) = at else { return 0 };
-    let number = |line: &str| line.split_once(':')?.1.split_whitespace().nth(at)?.parse().ok();
+    let number = |line: &str| -> Option<u64> {
+        line.split_once(':')?.1.split_whitespace().nth(at)?.parse().ok()
+    };
     lines.filter_map(number).sum::<u64>()
 }
 

@@ -6,7 +6,7 @@ use burstline_sys::affinity::{CoreId, allowed_cores};
 use burstline_sys::topology::Topology;
 
 /// What a placement may be.
-pub const WANTED: &str = "\"auto\", cores as \"0>1\" or \"0>1,2\" (the generator's, then the \
+pub(super) const WANTED: &str = "\"auto\", cores as \"0>1\" or \"0>1,2\" (the generator's, then the \
                           contender's), or nodes as \"A_AB\" (receiver, then workers)";
 
 /// Who goes where.
