@@ -17,6 +17,7 @@
 
 pub mod arena;
 pub mod conditions;
+pub mod contenders;
 pub mod contest;
 pub mod documents;
 pub mod figures;
@@ -31,6 +32,7 @@ pub mod record;
 pub mod report;
 pub mod reports;
 pub mod rivals;
+pub mod scenario;
 pub mod sharing;
 pub mod statistics;
 pub mod threads;

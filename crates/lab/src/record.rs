@@ -165,7 +165,7 @@ pub struct Metric {
     pub basis: Option<String>,
     /// Of the samples.
     pub median: f64,
-    /// One a repeat, in order.
+    /// One a repeat, in order; of `lost_each_second` one a second, of all repeats.
     pub samples: Vec<f64>,
 }
 
@@ -184,7 +184,7 @@ pub struct Stage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Doubt {
     /// `noisy-neighbour`, `steal-time`, `frequency-change`, `too-few-samples`, `wide-spread`,
-    /// `generator-limited`, `missing-counters`, `above-line-rate`, `interrupted`.
+    /// `generator-limited`, `missing-counters`, `above-line-rate`, `few-cores`, `interrupted`.
     pub name: String,
     /// A sentence with the numbers.
     pub text: String,
