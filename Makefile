@@ -15,7 +15,7 @@ DPDK := $(shell pkg-config --exists libdpdk 2>/dev/null && echo --features burst
 
 .DEFAULT_GOAL := help
 .PHONY: help run dpdk test bench bench-smoke lint loom miri fuzz-smoke guest install install-c \
-  header setup
+  header documents report-check setup
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -98,5 +98,13 @@ header: ## Write include/burstline.h anew, from crates/capi
 	@scripts/setup rust
 	@WRITE_HEADER=1 cargo test --quiet --locked -p burstline-capi --test header
 
+documents: ## Write docs/documents.md anew, from crates/lab/documents
+	@scripts/setup rust
+	@WRITE_DOCUMENTS=1 cargo test --quiet --locked -p burstline --test lab_report -- page_of_the_documents
+
+report-check: ## Is a report of the lab readable on a phone? In Chromium, which it installs
+	@scripts/setup rust report
+	@cargo test --quiet --locked -p burstline-lab --test report
+
 setup: ## Everything that the targets above need
-	@scripts/setup rust test fuzz guest dpdk
+	@scripts/setup rust test fuzz guest dpdk report

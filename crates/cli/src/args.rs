@@ -11,6 +11,8 @@ mod doctor;
 mod generate;
 mod lab;
 mod lab_pcie;
+mod lab_report;
+mod lab_run;
 mod log;
 mod merge;
 mod replay;
@@ -30,6 +32,8 @@ pub(crate) use doctor::{
 pub(crate) use generate::GenerateArgs;
 pub(crate) use lab::{Device, Lab, LabArgs, Rfc2544Args, Test};
 pub(crate) use lab_pcie::PcieArgs;
+pub(crate) use lab_report::{DocumentsArgs, ReportArgs};
+pub(crate) use lab_run::{CompareArgs, ListArgs, RunArgs};
 pub(crate) use log::LogArgs;
 pub(crate) use merge::{MergeArgs, Offset};
 pub(crate) use replay::ReplayArgs;

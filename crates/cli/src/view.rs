@@ -10,6 +10,7 @@ pub(crate) mod logs;
 mod merge;
 pub(crate) mod pcie;
 pub(crate) mod rfc2544;
+pub(crate) mod scenario;
 mod test;
 mod words;
 

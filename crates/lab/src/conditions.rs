@@ -71,6 +71,12 @@ fn ticks() -> Option<Ticks> {
     Some(ticks)
 }
 
+/// Ticks of this process, the programs it ran, and those that it is running.
+pub(crate) fn own_ticks() -> Option<u64> {
+    let (_, own) = spent(&fs::read_to_string("/proc/self/stat").ok()?)?;
+    Some(own + ticks_of_children())
+}
+
 /// Of the programs that this process has running: once they are waited for, they are in its own.
 fn ticks_of_children() -> u64 {
     let own = std::process::id();

@@ -17,7 +17,9 @@
 
 pub mod arena;
 pub mod conditions;
+pub mod contenders;
 pub mod contest;
+pub mod documents;
 pub mod figures;
 pub mod glob;
 pub mod instructions;
@@ -26,8 +28,11 @@ pub mod live;
 pub mod options;
 pub mod ours;
 pub mod pages;
+pub mod record;
 pub mod report;
+pub mod reports;
 pub mod rivals;
+pub mod scenario;
 pub mod sharing;
 pub mod statistics;
 pub mod threads;

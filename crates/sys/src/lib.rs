@@ -20,6 +20,7 @@
 //!   event      a flag to sleep on      claim      a file that one process has at a time
 //!   inode      a file that was found, whatever its name leads to later
 //!   users      who we are, and what others are called
+//!   counters   events on a core, counted by the kernel or the processor
 //!   ------------------------------------------------------------------
 //!   Linux 5.14 or later, on rustix and, where rustix has no call, on libc
 //! ```
@@ -39,6 +40,7 @@ pub mod afpacket;
 pub mod bpf;
 pub mod claim;
 pub mod clock;
+pub mod counters;
 pub mod device;
 pub mod direct;
 pub mod event;

@@ -5,6 +5,8 @@ use burstline_port::{Address, Rate};
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::lab_pcie::PcieArgs;
+use super::lab_report::{DocumentsArgs, ReportArgs};
+use super::lab_run::{CompareArgs, ListArgs, RunArgs};
 use super::values::{self, Cores};
 
 /// The frame sizes of RFC 2544, section 9.1, and 768.
@@ -19,7 +21,7 @@ const ALL: [u32; 9] = [64, 128, 256, 512, 768, 1024, 1280, 1500, 1518];
 /// The shortest and the longest frame, FCS included: a mark has room, and so has a jumbo frame.
 const SIZES: std::ops::RangeInclusive<u32> = 64..=9018;
 
-/// Measure a device, or work out what its bus can do
+/// Run experiments with contenders, measure a device, or work out what its bus can do
 #[derive(Debug, Args)]
 pub(crate) struct LabArgs {
     #[command(subcommand)]
@@ -29,8 +31,13 @@ pub(crate) struct LabArgs {
 /// What to measure.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Lab {
+    List(ListArgs),
+    Run(Box<RunArgs>),
+    Compare(CompareArgs),
     Rfc2544(Box<Rfc2544Args>),
     Pcie(Box<PcieArgs>),
+    Report(ReportArgs),
+    Documents(DocumentsArgs),
 }
 
 const EXAMPLES: &str = "\

@@ -1,9 +1,12 @@
-//! `burstline lab`: devices measured.
+//! `burstline lab`: experiments with contenders, and devices measured.
 
+mod documents;
 mod measure;
 mod pcie;
+mod report;
 mod rfc2544;
 mod rig;
+mod scenarios;
 mod search;
 mod tester;
 
@@ -76,7 +79,12 @@ impl Measured {
 /// Measures what was asked for.
 pub(crate) fn lab(args: &LabArgs) -> Result<ExitCode, Failure> {
     match &args.what {
+        Lab::Documents(args) => documents::documents(args),
+        Lab::List(args) => scenarios::list(args),
+        Lab::Run(args) => scenarios::run(args),
+        Lab::Compare(args) => scenarios::compare(args),
         Lab::Pcie(args) => pcie::pcie(args),
+        Lab::Report(args) => report::report(args),
         Lab::Rfc2544(args) => rfc2544::rfc2544(args),
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use burstline_sys::affinity::CoreId;
+
 use crate::threads::Cores;
 
 /// Ticks of a second. Source: USER_HZ, which is 100 wherever this runs.
@@ -25,8 +27,16 @@ impl CoreTime {
     /// # Errors
     /// It is not in `/proc/stat`.
     pub fn of_consumer(cores: Cores) -> Result<Self, String> {
+        Self::of(cores.consumer)
+    }
+
+    /// Since the start of the machine, of any core.
+    ///
+    /// # Errors
+    /// It is not in `/proc/stat`.
+    pub fn of(core: CoreId) -> Result<Self, String> {
         let text = fs::read_to_string("/proc/stat").map_err(|error| error.to_string())?;
-        let core = format!("cpu{}", cores.consumer.0);
+        let core = format!("cpu{core}");
         Self::parse(&text, &core).ok_or_else(|| format!("/proc/stat has no {core}"))
     }
 

@@ -49,6 +49,7 @@ const MEMORY: &str = "/dev/shm";
 
 /// How often the injector looks whether the user wants an end.
 const SLICE: Duration = Duration::from_millis(500);
+const SLICE_FRAMES: u64 = 1 << 20;
 
 /// What to inject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,7 +169,10 @@ fn inject_in_slices(
     loop {
         let (now, after) = match left {
             Amount::Frames(0) | Amount::Time(Duration::ZERO) => return Ok(Some(all)),
-            Amount::Frames(frames) => (Amount::Frames(frames), Amount::Frames(0)),
+            Amount::Frames(frames) => {
+                let now = frames.min(SLICE_FRAMES);
+                (Amount::Frames(now), Amount::Frames(frames - now))
+            }
             Amount::Time(time) => {
                 (Amount::Time(time.min(SLICE)), Amount::Time(time.saturating_sub(SLICE)))
             }

@@ -92,6 +92,11 @@ impl Socket {
         self.set_at::<c_int>(libc::SOL_SOCKET, libc::SO_RCVBUF, &0)
     }
 
+    /// Sets its receive buffer to `bytes`, whatever the limit for others.
+    pub(super) fn force_buffer(&self, bytes: c_int) -> io::Result<()> {
+        self.set_at(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes)
+    }
+
     fn set_at<T>(&self, level: c_int, option: c_int, value: &T) -> io::Result<()> {
         let (fd, value) = (self.0.as_raw_fd(), (&raw const *value).cast::<c_void>());
         // SAFETY: `value` is live and of the size given; the call reads it.

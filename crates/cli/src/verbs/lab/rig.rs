@@ -24,6 +24,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{env, fs, process, thread};
 
+use burstline_lab::contenders::open_vswitch_commands;
 use burstline_sys::affinity::CoreId;
 use burstline_testbed::{Bed, BedError, FAR, Host, Program};
 
@@ -184,26 +185,17 @@ impl Rig {
 
     /// A database and a switch of our own, in the rig's folder.
     fn open_vswitch(&mut self, places: Places) -> Result<(), String> {
-        let (core, second) = (places.device, BACK[1]);
+        let core = places.device;
         self.note =
             format!("Open vSwitch, datapath_type=netdev, packet sockets, NORMAL, on core {core}");
         let folder = self.folder.0.display().to_string();
-        let homes = ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"]
-            .map(|home| format!("{home}='{folder}'"))
-            .join(" ");
-        let (database, socket) = (format!("'{folder}/conf.db'"), format!("'{folder}/db.sock'"));
-        let schema = "/usr/share/openvswitch/vswitch.ovsschema";
-        self.shell(&format!("{homes} ovsdb-tool create {database} {schema}"))?;
-        let server = format!("env {homes} ovsdb-server {database} --remote=punix:{socket}");
+        let [create, server, init, switch, ports] =
+            open_vswitch_commands(&folder, &core.to_string());
+        self.shell(&create)?;
         self.start(&server, "")?;
-        let control = format!("{homes} ovs-vsctl --retry --timeout=20 --db=unix:{socket}");
-        self.shell(&format!("{control} --no-wait init"))?;
-        let switch = format!("env {homes} taskset -c {core} ovs-vswitchd unix:{socket}");
+        self.shell(&init)?;
         self.start(&switch, "")?;
-        self.shell(&format!(
-            "{control} add-br br0 -- set bridge br0 datapath_type=netdev -- add-port br0 {FAR} \
-             -- add-port br0 {second}"
-        ))
+        self.shell(&ports)
     }
 
     /// Runs a command of the shell's on the far host, to its end.

@@ -1,0 +1,101 @@
+//! `burstline lab list`, `lab run` and `lab compare`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::lab::sizes;
+use super::values;
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  burstline lab run numa-rtc --quick           a minute, and a record in runs/numa-rtc.json
+  burstline lab run all --quick --out /tmp/lab every scenario, in under ten minutes
+  burstline lab run numa-rtc --sizes 64,1500 --repeats 9
+  burstline lab run dna-capture --packets 1G   a billion packets for each contender and turn
+  burstline lab run ./mine.toml --json         a scenario of your own: see docs/scenarios.md
+
+Contenders take turns in one run, in an order that --seed gives; who is not installed, or cannot do
+the work, is in the record as not run, with the reason. Each record is one JSON file: machine,
+commands, medians with all samples, the document's own figures, and doubts: what speaks against
+the figures. Ctrl-C ends it, and writes what is done.";
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  burstline lab compare numa-rtc numa-pipeline         records in runs/: what spreading costs
+  burstline lab compare before/numa-rtc.json after/numa-rtc.json
+  burstline lab compare numa-rtc numa-pipeline --metric rho --dir /tmp/lab";
+
+/// Name the scenarios: what they do, of which document they are, and who can run here
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Run scenarios: contenders at the same work, in turns, with a record of it
+#[derive(Debug, Args)]
+#[command(after_long_help = RUN_EXAMPLES)]
+pub(crate) struct RunArgs {
+    /// Scenarios by name, files of your own (with a dot or a slash), or all
+    #[arg(value_name = "SCENARIO", required = true)]
+    pub(crate) scenarios: Vec<String>,
+
+    /// The short form of each
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Where records go, each as NAME.json
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    pub(crate) out: PathBuf,
+
+    /// Turns of each contender at each point
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) repeats: Option<u16>,
+
+    /// Packets of a turn, in place of a time (suffixes k, M, G)
+    #[arg(long, value_name = "N", value_parser = values::packets)]
+    pub(crate) packets: Option<u64>,
+
+    /// Frame sizes in bytes, FCS included: a list, standard (64 to 1518), or numa (64 to 1500)
+    #[arg(long, value_name = "LIST", value_parser = sizes)]
+    pub(crate) sizes: Option<Box<[u32]>>,
+
+    /// What the order of turns is drawn with
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// Print each record as JSON, one a line, instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// No lines while it runs
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// Lay one record beside another: ratios by contender and point, and whether samples overlap
+#[derive(Debug, Args)]
+#[command(after_long_help = COMPARE_EXAMPLES)]
+pub(crate) struct CompareArgs {
+    /// A record: a file, or a scenario's name in --dir
+    #[arg(value_name = "A")]
+    pub(crate) first: String,
+
+    /// The record that is divided by A
+    #[arg(value_name = "B")]
+    pub(crate) second: String,
+
+    /// Where records are
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    pub(crate) dir: PathBuf,
+
+    /// Which figure: mpps, rho, cpu_ns, ... [default: the one that A is shown by]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) metric: Option<String>,
+
+    /// Print one JSON object instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,43 @@
+//! `burstline lab report`.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use burstline_lab::reports::{self, Collection};
+
+use crate::args::ReportArgs;
+use crate::failure::{Failure, complain};
+use crate::view;
+
+/// What stands for standard output.
+const STANDARD_OUTPUT: &str = "-";
+
+/// Reads the records and writes what was asked for.
+pub(crate) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
+    let collection = Collection::read(&args.folder).map_err(|e| Failure::new(e.to_string()))?;
+    collection.problems.iter().for_each(|problem| complain(problem));
+    let page = args.output.clone().unwrap_or_else(|| args.folder.join("report.html"));
+    write(&page, &reports::html(&collection))?;
+    if let Some(file) = &args.markdown {
+        write(file, &reports::markdown(&collection))?;
+    }
+    if let Some(file) = &args.csv {
+        write(file, &reports::csv(&collection))?;
+    }
+    let count = match collection.entries.len() {
+        1 => "1 record".to_owned(),
+        count => format!("{count} records"),
+    };
+    if page != Path::new(STANDARD_OUTPUT) {
+        view::print(&format!("{}: report of {count}\n", page.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write(file: &Path, text: &str) -> Result<(), Failure> {
+    if file == Path::new(STANDARD_OUTPUT) {
+        return Ok(view::print(text)?);
+    }
+    let failed = |error| Failure::new(format!("write to {}: {error}", file.display()));
+    std::fs::write(file, text).map_err(failed)
+}

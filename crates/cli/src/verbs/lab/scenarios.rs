@@ -1,0 +1,170 @@
+//! `burstline lab list`, `lab run` and `lab compare`.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use std::{env, fs, process};
+
+use burstline_lab::record::Record;
+use burstline_lab::scenario::compare::compare as compare_records;
+use burstline_lab::scenario::run::{Options, Progress, run as run_scenario};
+use burstline_lab::scenario::{Scenario, built_in, parse};
+
+use crate::args::{CompareArgs, ListArgs, RunArgs};
+use crate::failure::{FAILED, Failure, complain};
+use crate::signals;
+use crate::view;
+
+/// The word for every scenario.
+const ALL: &str = "all";
+
+/// Prints what there is.
+pub(crate) fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
+    let scenarios: Vec<_> = built_in().into_iter().map(view::scenario::Listed::of).collect();
+    let text = match args.json {
+        true => format!("{}\n", view::scenario::list_json(&scenarios)),
+        false => view::scenario::list_text(&scenarios),
+    };
+    view::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs what was asked for, one after the other.
+pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
+    let scenarios = asked(&args.scenarios)?;
+    fs::create_dir_all(&args.out)
+        .map_err(|error| Failure::new(format!("{}: {error}", args.out.display())))?;
+    let program = env::current_exe().map_err(|error| Failure::new(error.to_string()))?;
+    let options = Options {
+        repeats: args.repeats.map(usize::from),
+        packets: args.packets,
+        sizes: args.sizes.clone().unwrap_or_default().into_vec(),
+        seed: args.seed,
+        is_quick: args.quick,
+        program,
+        command: typed(),
+        stop: signals::stop_flag()?,
+    };
+    let mut is_whole = true;
+    let count = scenarios.len();
+    for (number, scenario) in (1..).zip(&scenarios) {
+        // The flag carries no memory.
+        if options.stop.load(Relaxed) {
+            complain(&format!("ended early: {} of {count} scenarios", number - 1));
+            is_whole = false;
+            break;
+        }
+        let mut line = Line::new(args.quiet, format!("{number}/{count} {}", scenario.name));
+        let record = run_scenario(scenario, &options, &mut |progress| line.show(progress));
+        line.end();
+        is_whole &= !options.stop.load(Relaxed);
+        save(&record, &args.out)?;
+        match args.json {
+            true => view::print(&format!("{}\n", view::scenario::compact(&record)))?,
+            false => view::print(&view::scenario::text(&record))?,
+        }
+    }
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+/// Lays two records beside each other.
+pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
+    let (a, b) = (load(&args.first, &args.dir)?, load(&args.second, &args.dir)?);
+    let compared = compare_records(&a, &b, args.metric.as_deref()).map_err(Failure::new)?;
+    let text = match args.json {
+        true => format!("{}\n", compared.to_json()),
+        false => compared.to_text(),
+    };
+    view::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The scenarios of these words.
+fn asked(words: &[String]) -> Result<Vec<Scenario>, Failure> {
+    let known = built_in();
+    let mut scenarios = Vec::new();
+    for word in words {
+        if word == ALL {
+            scenarios.extend(known.iter().cloned());
+        } else if word.contains(['.', '/']) {
+            let text = fs::read_to_string(word);
+            let text = text.map_err(|error| Failure::new(format!("{word}: {error}")))?;
+            scenarios.push(parse(&text).map_err(|why| Failure::usage(format!("{word}: {why}")))?);
+        } else {
+            let found = known.iter().find(|scenario| scenario.name == *word);
+            let names: Vec<&str> = known.iter().map(|scenario| scenario.name.as_str()).collect();
+            let unknown =
+                || Failure::usage(format!("no scenario `{word}`: {}, or {ALL}", names.join(", ")));
+            scenarios.push(found.ok_or_else(unknown)?.clone());
+        }
+    }
+    Ok(scenarios)
+}
+
+/// Writes a record beside its place and moves it there, so that what is there is whole.
+fn save(record: &Record, folder: &Path) -> Result<(), Failure> {
+    let path = folder.join(format!("{}.json", record.scenario));
+    let beside = folder.join(format!(".{}.{}", record.scenario, process::id()));
+    let written = fs::write(&beside, record.to_text()).and_then(|()| fs::rename(&beside, &path));
+    written.map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+}
+
+fn load(word: &str, folder: &Path) -> Result<Record, Failure> {
+    let path = match word.contains(['.', '/']) {
+        true => PathBuf::from(word),
+        false => folder.join(format!("{word}.json")),
+    };
+    let fail = |why: String| Failure::new(format!("{}: {why}", path.display()));
+    let text = fs::read_to_string(&path).map_err(|error| fail(error.to_string()))?;
+    Record::parse(&text).map_err(fail)
+}
+
+/// The command line, with this program's name for its path.
+fn typed() -> String {
+    let rest = env::args().skip(1);
+    ["burstline".to_owned()].into_iter().chain(rest).collect::<Vec<_>>().join(" ")
+}
+
+/// The line that is written over and over while a scenario runs.
+struct Line {
+    /// `None`: nobody wants to see it.
+    title: Option<String>,
+    is_terminal: bool,
+    shown: usize,
+}
+
+impl Line {
+    fn new(is_quiet: bool, title: String) -> Self {
+        let is_terminal = io::stderr().is_terminal();
+        Self { title: (!is_quiet).then_some(title), is_terminal, shown: 0 }
+    }
+
+    fn show(&mut self, progress: &Progress) {
+        let Some(title) = &self.title else { return };
+        let Progress { done, total, left, what } = progress;
+        let left = left.map_or("?".to_owned(), minutes);
+        let text = format!("{title}: {done}/{total} turns, {left} left: {what}");
+        let mut stderr = io::stderr().lock();
+        // Nobody there to be told is no reason to end.
+        let _ = match self.is_terminal {
+            true => write!(stderr, "\r{text:<width$}", width = self.shown),
+            false => writeln!(stderr, "{text}"),
+        };
+        let _ = stderr.flush();
+        self.shown = text.chars().count();
+    }
+
+    /// Takes it away.
+    fn end(&mut self) {
+        if self.title.is_some() && self.is_terminal {
+            let _ = write!(io::stderr().lock(), "\r{:width$}\r", "", width = self.shown);
+        }
+    }
+}
+
+fn minutes(time: Duration) -> String {
+    let seconds = time.as_secs();
+    format!("{}:{:02}", seconds / 60, seconds % 60)
+}

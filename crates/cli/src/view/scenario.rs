@@ -1,0 +1,144 @@
+//! Scenarios and their records, as text and as JSON.
+
+use std::fmt::Write;
+
+use burstline_lab::contenders;
+use burstline_lab::record::{Record, Row, Status};
+use burstline_lab::scenario::Scenario;
+use serde_json::{Value, json};
+
+/// A scenario, and who can take part here.
+pub(crate) struct Listed {
+    scenario: Scenario,
+    /// Names, and why not.
+    contenders: Vec<(String, Option<String>)>,
+}
+
+impl Listed {
+    /// Asks its contenders.
+    pub(crate) fn of(scenario: Scenario) -> Self {
+        let ask = |name: &String| {
+            let adapter = contenders::named(name)?;
+            Some((name.clone(), contenders::can_do(adapter, scenario.work).err()))
+        };
+        let contenders = scenario.contenders.iter().filter_map(ask).collect();
+        Self { scenario, contenders }
+    }
+
+    fn can_run(&self) -> bool {
+        self.contenders.iter().any(|(_, why)| why.is_none())
+    }
+}
+
+/// A line for each, and below it who can run here and who cannot.
+pub(crate) fn list_text(all: &[Listed]) -> String {
+    let mut text = String::new();
+    for listed in all {
+        let scenario = &listed.scenario;
+        let document = scenario.document.as_deref().unwrap_or("-");
+        // Writing to a string does not fail, here and below.
+        let _ = writeln!(text, "{:<16} {document:<3} {}", scenario.name, scenario.title);
+        let here: Vec<&str> = listed
+            .contenders
+            .iter()
+            .filter(|(_, why)| why.is_none())
+            .map(|(name, _)| name.as_str())
+            .collect();
+        let here = if here.is_empty() { "nobody".to_owned() } else { here.join(", ") };
+        let _ = writeln!(text, "{:20} {}: {here}", "", scenario.work);
+        for (name, why) in &listed.contenders {
+            if let Some(why) = why {
+                let _ = writeln!(text, "{:20} not {name}: {why}", "");
+            }
+        }
+    }
+    text
+}
+
+/// The same.
+pub(crate) fn list_json(all: &[Listed]) -> Value {
+    let one = |listed: &Listed| {
+        let scenario = &listed.scenario;
+        let contender = |(name, why): &(String, Option<String>)| {
+            let not_run = why.as_ref().map(|why| format!("because {why}"));
+            json!({"name": name, "not_run": not_run})
+        };
+        json!({
+            "name": scenario.name, "title": scenario.title, "document": scenario.document,
+            "about": scenario.about, "work": scenario.work.name(), "can_run": listed.can_run(),
+            "contenders": listed.contenders.iter().map(contender).collect::<Vec<_>>(),
+        })
+    };
+    json!({"command": "lab list", "scenarios": all.iter().map(one).collect::<Vec<_>>()})
+}
+
+/// The record in one line.
+pub(crate) fn compact(record: &Record) -> String {
+    let value: Value = serde_json::from_str(&record.to_text()).unwrap_or_default();
+    value.to_string()
+}
+
+/// The figures that a table shows, as far as rows have them; the chart's own comes first.
+const COLUMNS: [&str; 6] =
+    ["mpps", "line_gbps", "lost_percent", "cpu_ns", "rho", "context_switches"];
+
+/// A table of the rows, with the document's figures; doubts and notes below it.
+pub(crate) fn text(record: &Record) -> String {
+    let mut text = String::new();
+    let document = record.document.as_ref().map_or(String::new(), |name| format!(" ({name})"));
+    let _ = writeln!(text, "{}{document}: {}", record.scenario, record.title);
+    let columns = columns(record);
+    let _ = write!(text, "{:<20} {:<22}", "contender", "point");
+    for column in &columns {
+        let _ = write!(text, " {column:>14}");
+    }
+    let _ = writeln!(text, "  the document");
+    for row in record.rows.iter().filter(|row| !matches!(row.status, Status::NotRun(_))) {
+        let _ = write!(text, "{:<20} {:<22}", row.contender, point(row));
+        for column in &columns {
+            let median = row.metrics.get(*column).map(|metric| metric.median);
+            let median = median.map_or("-".to_owned(), |median| format!("{median:.3}"));
+            let _ = write!(text, " {median:>14}");
+        }
+        let _ = writeln!(text, "  {}", figures(row));
+    }
+    not_run(&mut text, record);
+    for doubt in &record.doubts {
+        let _ = writeln!(text, "doubt: {}: {}", doubt.name, doubt.text);
+    }
+    text
+}
+
+fn columns(record: &Record) -> Vec<&str> {
+    let is_there = |name: &&str| record.rows.iter().any(|row| row.metrics.contains_key(*name));
+    let first = record.chart.y.as_str();
+    let rest = COLUMNS.into_iter().filter(|name| *name != first);
+    [first].into_iter().chain(rest).filter(is_there).collect()
+}
+
+fn point(row: &Row) -> String {
+    let value = |value: &Value| value.as_str().map_or(value.to_string(), str::to_owned);
+    row.point.values().map(value).collect::<Vec<_>>().join(" ")
+}
+
+fn figures(row: &Row) -> String {
+    let figures = row.document.iter().flatten();
+    figures.map(|(name, figure)| format!("{name} {figure}")).collect::<Vec<_>>().join(", ")
+}
+
+/// A line for each contender and reason, with the document's figures for the first row.
+fn not_run(text: &mut String, record: &Record) {
+    let mut told: Vec<(&str, &str)> = Vec::new();
+    for row in &record.rows {
+        let Status::NotRun(why) = &row.status else { continue };
+        if told.contains(&(&row.contender, why)) {
+            continue;
+        }
+        told.push((&row.contender, why));
+        let figures = match figures(row) {
+            none if none.is_empty() => none,
+            some => format!(" (the document at {}: {some})", point(row)),
+        };
+        let _ = writeln!(text, "{}: not run because {why}{figures}", row.contender);
+    }
+}

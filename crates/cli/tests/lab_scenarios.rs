@@ -1,0 +1,135 @@
+//! Scenarios: listed, run, refused, ended early, compared.
+
+mod support;
+
+use std::fs;
+use std::process::Stdio;
+
+use burstline_testbed::Bed;
+use serde_json::Value;
+use support::live::wait_until;
+use support::{Directory, command, last_object, other, run, run_json};
+
+fn record(file: &str) -> Value {
+    serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
+}
+
+/// A scenario of the user's own.
+fn own(directory: &Directory, work: &str, contenders: &str, more: &str) -> String {
+    let file = directory.file("own.toml");
+    let text = format!(
+        "name = \"own\"\ntitle = \"t\"\nabout = \"x\"\nwork = \"{work}\"\ncontenders = \
+         [{contenders}]\nsizes = [64, 1518]\n{more}"
+    );
+    fs::write(&file, text).unwrap();
+    file
+}
+
+#[test]
+fn the_list_says_who_can_run_here_and_why_others_cannot() {
+    let list = run_json(&["lab", "list"], 0);
+    let scenarios = list["scenarios"].as_array().unwrap();
+    let find = |name: &str| scenarios.iter().find(|scenario| scenario["name"] == name).unwrap();
+    let modma = find("modma");
+    assert_eq!((&modma["document"], &modma["can_run"]), (&"D2".into(), &true.into()));
+    let netmap = find("numa-rtc")["contenders"].as_array().unwrap();
+    let netmap = netmap.iter().find(|contender| contender["name"] == "netmap").unwrap();
+    let why = netmap["not_run"].as_str().unwrap();
+    assert!(why.starts_with("because it takes the kernel module netmap"), "{why}");
+    let text = run(&["lab", "list"]).stdout;
+    assert!(text.contains("numa-rtc         D0  Receive and count"), "{text}");
+}
+
+#[test]
+fn a_model_is_run_written_and_compared() {
+    let directory = Directory::new("lab-model");
+    let out = directory.file("out");
+    let done = run(&["lab", "run", "modma", "--quick", "--out", &out, "--sizes", "64,256"]);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    assert!(done.stdout.contains("bus_bytes 128, saved_percent 33.3"), "{}", done.stdout);
+    let found = record(&format!("{out}/modma.json"));
+    assert_eq!(found["schema"], "burstline-lab-1");
+    let rows = found["rows"].as_array().unwrap();
+    assert_eq!((rows.len(), &rows[1]["status"]), (6, &"model".into()));
+    assert_eq!(rows[1]["metrics"]["bus_bytes"]["samples"], serde_json::json!([128.0]));
+    let same = ["lab", "compare", "modma", "modma", "--dir", &out, "--metric", "bus_bytes"];
+    let compared = run_json(&same, 0);
+    assert_eq!(compared["ratios"].as_array().unwrap().len(), 6);
+    assert_eq!((&compared["ratios"][0]["ratio"], &compared["ratios"][0]["overlaps"]), {
+        (&1.0.into(), &true.into())
+    });
+    assert!(run(&same).stdout.starts_with("bus_bytes (bytes per packet"));
+}
+
+#[test]
+fn what_makes_no_sense_is_one_line() {
+    let directory = Directory::new("lab-wrong");
+    let file = own(&directory, "cuont", "\"recvmmsg\"", "");
+    let out = directory.file("out");
+    for (word, said) in [
+        ("numa", "burstline: no scenario `numa`: numa-rtc, ".to_owned()),
+        (&file, format!("burstline: {file}: work = \"cuont\": it takes one of count, touch")),
+        ("./none.toml", "burstline: ./none.toml: No such file".to_owned()),
+    ] {
+        let done = run(&["lab", "run", word, "--out", &out]);
+        assert!(done.code == Some(2) || word == "./none.toml", "{}", done.stderr);
+        assert!(done.stderr.starts_with(&said), "{}", done.stderr);
+        assert_eq!((done.stderr.lines().count(), done.stdout.as_str()), (1, ""));
+    }
+    let none = run(&["lab", "compare", "a", "b", "--dir", &out]);
+    assert_eq!((none.code, none.stderr.lines().count()), (Some(1), 1), "{}", none.stderr);
+}
+
+#[test]
+fn an_early_end_keeps_what_is_done() {
+    let directory = Directory::new("lab-early");
+    let (out, said) = (directory.file("out"), directory.file("said"));
+    let file = own(&directory, "copy", "\"copy-warm\"", "seconds = 1\nrepeats = 100\n");
+    let stderr = fs::File::create(&said).unwrap();
+    let mut child = command(&["lab", "run", &file, "--out", &out])
+        .stdout(Stdio::null())
+        .stderr(stderr)
+        .spawn()
+        .unwrap();
+    // The second turn has begun: the first is done.
+    wait_until("a turn", || fs::read_to_string(&said).unwrap().contains("1/200 turns"));
+    other("kill", &["-INT", &child.id().to_string()]);
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let found = record(&format!("{out}/own.json"));
+    let samples = found["rows"][0]["metrics"]["cycles"]["samples"].as_array().unwrap();
+    assert!((1..100).contains(&samples.len()), "{samples:?}");
+    let doubts = found["doubts"].as_array().unwrap();
+    assert!(doubts.iter().any(|doubt| doubt["name"] == "interrupted"), "{doubts:?}");
+}
+
+#[test]
+fn the_program_counts_as_its_own_contender() {
+    let test = "the_program_counts_as_its_own_contender";
+    if Bed::or_skip(test).is_none() {
+        return;
+    }
+    let directory = Directory::new("lab-live");
+    let more = "rates = [20000]\npackets = 4000\nrepeats = 1\n";
+    let contenders = "\"burstline-xdp\", \"burstline-afpacket\", \"pf_ring\"";
+    let file = own(&directory, "count", contenders, more);
+    let out = directory.file("out");
+    let done = run(&["lab", "run", &file, "--out", &out, "--sizes", "64", "--json"]);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let found = last_object(&done.stdout);
+    assert_eq!(found, record(&format!("{out}/own.json")));
+    let rows = found["rows"].as_array().unwrap();
+    assert!(rows[2]["status"].as_str().unwrap().starts_with("not run because it takes"));
+    for row in &rows[..2] {
+        let status = row["status"].as_str().unwrap();
+        if status.contains("BPF") || status.contains("not permitted") {
+            eprintln!("skipped: {test}: {status}");
+            continue;
+        }
+        assert_eq!((status, &row["metrics"]["lost"]["median"]), ("run", &0.0.into()), "{row}");
+        assert!(row["metrics"]["rho"]["basis"] == "line", "{row}");
+        let stages = row["stages"].as_array().unwrap();
+        assert!(stages.iter().any(|stage| stage["name"] == "idle_poll"), "{row}");
+    }
+    let doubts = found["doubts"].as_array().unwrap();
+    assert!(doubts.iter().any(|doubt| doubt["name"] == "too-few-samples"), "{doubts:?}");
+}

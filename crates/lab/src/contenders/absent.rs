@@ -1,0 +1,93 @@
+//! Contenders that take what a machine rarely has. They say what, and never run without it.
+
+use std::path::Path;
+
+use super::{Adapter, Job, Sample};
+use crate::scenario::Work;
+
+/// A contender that is here only to be told apart from one that was forgotten.
+pub(super) struct Absent {
+    name: &'static str,
+    works: &'static [Work],
+    /// A file that is there where it is installed.
+    sign: &'static str,
+    needs: &'static str,
+}
+
+/// Open vSwitch with its datapath on DPDK.
+pub(super) const OVS_DPDK: Absent = Absent {
+    name: "ovs-dpdk",
+    works: &[Work::Switch],
+    sign: "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk",
+    needs: "ovs-vswitchd with DPDK (Debian: openvswitch-switch-dpdk), 1 GiB of reserved huge \
+            pages, and a port of DPDK's: a card that is bound to vfio-pci, or vhost-user with a \
+            guest; over veth it has none that it does not share with the userspace datapath",
+};
+
+/// PF_RING with its own kernel module, without a licence.
+pub(super) const PF_RING: Absent = Absent {
+    name: "pf_ring",
+    works: &[Work::Count, Work::Record],
+    sign: "/proc/net/pf_ring",
+    needs: "the kernel module pf_ring, built for this kernel, and pfcount: \
+            https://github.com/ntop/PF_RING",
+};
+
+/// PF_RING with cards' memory mapped (DNA, now ZC).
+pub(super) const PF_RING_ZC: Absent = Absent {
+    name: "pf_ring-zc",
+    works: &[Work::Count, Work::Balance, Work::Bounce],
+    sign: "/proc/net/pf_ring",
+    needs: "the kernel module pf_ring, a card with ntop's ZC driver, and a licence: \
+            https://www.ntop.org",
+};
+
+/// netmap.
+pub(super) const NETMAP: Absent = Absent {
+    name: "netmap",
+    works: &[Work::Count, Work::Bounce, Work::Switch, Work::Generate],
+    sign: "/dev/netmap",
+    needs: "the kernel module netmap, built for this kernel, and pkt-gen: \
+            https://github.com/luigirizzo/netmap",
+};
+
+/// Napatech's NTAPI.
+pub(super) const NTAPI: Absent = Absent {
+    name: "ntapi",
+    works: &[Work::Merge, Work::Count],
+    sign: "/opt/napatech3",
+    needs: "a card of Napatech's and its driver: https://docs.napatech.com",
+};
+
+impl Adapter for Absent {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn works(&self) -> &'static [Work] {
+        self.works
+    }
+
+    fn version(&self) -> String {
+        String::new()
+    }
+
+    fn can_run(&self) -> Result<(), String> {
+        let needs = self.needs;
+        match Path::new(self.sign).exists() {
+            true => Err(format!(
+                "it takes {needs}; {} is there, but nobody could try this adapter yet",
+                self.sign
+            )),
+            false => Err(format!("it takes {needs}")),
+        }
+    }
+
+    fn command(&self, _: &Job<'_>) -> String {
+        String::new()
+    }
+
+    fn measure(&self, _: &Job<'_>) -> Result<Sample, String> {
+        self.can_run().map(|()| Sample::default())
+    }
+}

@@ -1,0 +1,129 @@
+//! What happens on a core while a contender runs there, by the kernel's and the processor's counts.
+
+use std::fs;
+
+use burstline_sys::affinity::CoreId;
+use burstline_sys::counters::{Counter, Event};
+
+use crate::live::CoreTime;
+
+/// Counts of some cores together.
+pub(super) struct Watch {
+    cores: Vec<CoreId>,
+    counters: Vec<(Event, Counter)>,
+    start: Counts,
+}
+
+/// Counts since the start of the machine.
+#[derive(Clone, Debug, Default)]
+struct Counts {
+    time: CoreTime,
+    interrupts: u64,
+    softirqs: u64,
+}
+
+/// What happened between two looks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    /// Processor time.
+    pub(super) time: CoreTime,
+    /// Interrupts.
+    pub(super) interrupts: u64,
+    /// Softirqs.
+    pub(super) softirqs: u64,
+    /// What counters say, as far as they are there.
+    pub(super) events: Vec<(Event, u64)>,
+}
+
+impl Watch {
+    /// Begins. Counters that cannot be had are left out.
+    pub(super) fn start(cores: &[CoreId]) -> Result<Self, String> {
+        let mut counters = Vec::new();
+        for event in Event::SOFTWARE.into_iter().chain(Event::HARDWARE) {
+            for &core in cores {
+                counters.extend(Counter::on_core(event, core).ok().map(|counter| (event, counter)));
+            }
+        }
+        let start = Counts::read(cores)?;
+        Ok(Self { cores: cores.to_vec(), counters, start })
+    }
+
+    /// What happened since.
+    pub(super) fn seen(&self) -> Result<Seen, String> {
+        let now = Counts::read(&self.cores)?;
+        let mut events: Vec<(Event, u64)> = Vec::new();
+        for (event, counter) in &self.counters {
+            let value = counter.value().map_err(|error| format!("{}: {error}", event.name()))?;
+            match events.iter_mut().find(|(known, _)| known == event) {
+                Some((_, sum)) => *sum += value,
+                None => events.push((*event, value)),
+            }
+        }
+        Ok(Seen {
+            time: now.time.since(&self.start.time),
+            interrupts: now.interrupts.saturating_sub(self.start.interrupts),
+            softirqs: now.softirqs.saturating_sub(self.start.softirqs),
+            events,
+        })
+    }
+}
+
+impl Counts {
+    fn read(cores: &[CoreId]) -> Result<Self, String> {
+        let interrupts = fs::read_to_string("/proc/interrupts").unwrap_or_default();
+        let softirqs = fs::read_to_string("/proc/softirqs").unwrap_or_default();
+        let mut all = Self::default();
+        for &core in cores {
+            let time = CoreTime::of(core)?;
+            all.time.user += time.user;
+            all.time.system += time.system;
+            all.time.interrupts += time.interrupts;
+            all.interrupts += column(&interrupts, core);
+            all.softirqs += column(&softirqs, core);
+        }
+        Ok(all)
+    }
+}
+
+/// The sum of a core's column. Source: proc_interrupts(5): the first line names the cores, each
+/// other one begins with a name and a colon.
+fn column(text: &str, core: CoreId) -> u64 {
+    let mut lines = text.lines();
+    let name = format!("CPU{core}");
+    let at = lines.next().and_then(|line| line.split_whitespace().position(|word| word == name));
+    let Some(at) = at else { return 0 };
+    let number = |line: &str| -> Option<u64> {
+        line.split_once(':')?.1.split_whitespace().nth(at)?.parse().ok()
+    };
+    lines.filter_map(number).sum::<u64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_is_that_of_the_core() {
+        let text =
+            "          CPU0    CPU2\n 24:  1  10  IO-APIC 5-edge ACPI:Ged\nERR:  3\nLOC: 4 20\n";
+        assert_eq!((column(text, CoreId(0)), column(text, CoreId(2))), (8, 30));
+        assert_eq!((column(text, CoreId(1)), column("", CoreId(0))), (0, 0));
+    }
+
+    #[test]
+    fn a_core_that_works_is_seen() {
+        let core = burstline_sys::affinity::allowed_cores().unwrap()[0];
+        let watch = Watch::start(&[core]).unwrap();
+        std::thread::spawn(move || {
+            burstline_sys::affinity::pin_to(core).unwrap();
+            while burstline_sys::usage::thread().user_ns < 50_000_000 {
+                std::hint::spin_loop();
+            }
+        })
+        .join()
+        .unwrap();
+        let seen = watch.seen().unwrap();
+        assert!(seen.time.busy() > 0.0, "{seen:?}");
+        assert!(seen.interrupts > 0, "{seen:?}");
+    }
+}

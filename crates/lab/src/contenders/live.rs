@@ -1,0 +1,310 @@
+//! Contenders on a network interface, and what is measured around them.
+//!
+//! ```text
+//!   receive:    injector --> v1: contender                      its own count
+//!   pass on:    injector --> v1: contender: w1 --> w0           the count of w0
+//!   send:                    v1: contender --> v0               the count of v0
+//! ```
+//!
+//! The generator's core is the injector's. What the kernel does for a packet before a contender
+//! has it happens there, for contenders that receive by a socket or that are part of the kernel; so
+//! where packets are passed on or sent the time of both cores is counted, and elsewhere the
+//! contender's.
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use burstline_sys::affinity::CoreId;
+use burstline_sys::counters::Event;
+use burstline_testbed::{Amount, Receiver};
+
+use super::core::{Seen, Watch};
+use super::{Adapter, Job, Sample};
+use crate::live::{Contender, Load, Road, missing};
+use crate::scenario::{Rate, Work};
+use crate::threads::Cores;
+
+/// Bytes that a frame takes on the line beyond itself, FCS counted: preamble 8, gap 12.
+/// Source: IEEE 802.3, 3.1.1 and 4.4.2.
+const LINE_BYTES: u32 = 20;
+
+/// The MTU of the cables.
+const MTU: u32 = 1500;
+
+/// Where a contender's capture file is to be.
+pub(super) const FILE: &str = "$FILE";
+
+/// How long a sender may take until it sends, and then until it is measured.
+const SENDS_WITHIN: Duration = Duration::from_secs(10);
+const WARM_UP: Duration = Duration::from_millis(300);
+
+/// A contender on an interface.
+pub trait Live: Sync {
+    /// As [`Adapter::name`].
+    fn name(&self) -> &'static str;
+
+    /// As [`Adapter::works`].
+    fn works(&self) -> &'static [Work];
+
+    /// Programs that it takes, and the Debian packages that they are in.
+    fn programs(&self) -> &'static [(&'static str, &'static str)];
+
+    /// As [`Adapter::version`].
+    fn version(&self) -> String;
+
+    /// Whom the injector hands frames to.
+    fn receiver(&self, work: Work) -> Receiver;
+
+    /// The command, words separated by spaces. `$FILE` stands for a file in memory.
+    fn command(&self, job: &Job<'_>) -> String;
+
+    /// The cores that its threads may run on.
+    fn cores(&self, job: &Job<'_>) -> String {
+        job.core_list()
+    }
+
+    /// What it prints when it is ready.
+    fn ready(&self) -> &'static str;
+
+    /// What it counted, by what it printed, of so many frames.
+    ///
+    /// # Errors
+    /// It did not say.
+    fn own(&self, said: &str, offered: u64) -> Result<Own, String>;
+
+    /// Starts it, and waits until it is ready.
+    ///
+    /// # Errors
+    /// It does not get so far.
+    fn start<'a>(&'a self, job: &Job<'_>, road: &'a Road) -> Result<Box<dyn Running + 'a>, String> {
+        let command = self.command(job).replace(FILE, &road.file("capture"));
+        let program = Contender::start(road, &self.cores(job), &command, self.ready(), job.stop)?;
+        Ok(Box::new(Started { program, own: move |said: &str, offered| self.own(said, offered) }))
+    }
+}
+
+/// A contender that is ready.
+pub trait Running {
+    /// Ends it. What it counted, if the frames that it was given were so many.
+    ///
+    /// # Errors
+    /// It fails, or does not say.
+    fn end(self: Box<Self>, offered: u64) -> Result<Own, String>;
+}
+
+/// What a contender says of itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Own {
+    /// Packets that it has counted, written or passed on.
+    pub delivered: u64,
+    /// Packets that it knows it has not.
+    pub losses: BTreeMap<String, u64>,
+    /// Seconds that parts of it were busy.
+    pub busy: Vec<(String, f64)>,
+    /// Packets lost in each second.
+    pub lost_each_second: Vec<f64>,
+}
+
+struct Started<'a, F> {
+    program: Contender<'a>,
+    own: F,
+}
+
+impl<F: Fn(&str, u64) -> Result<Own, String>> Running for Started<'_, F> {
+    fn end(self: Box<Self>, offered: u64) -> Result<Own, String> {
+        let (said, _) = self.program.end()?;
+        (self.own)(&said, offered)
+    }
+}
+
+/// A live contender as an adapter.
+pub struct OnRoad<L>(pub L);
+
+impl<L: Live> Adapter for OnRoad<L> {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn works(&self) -> &'static [Work] {
+        self.0.works()
+    }
+
+    fn version(&self) -> String {
+        self.0.version()
+    }
+
+    fn can_run(&self) -> Result<(), String> {
+        missing(self.0.programs()).map_or(Ok(()), Err)
+    }
+
+    fn command(&self, job: &Job<'_>) -> String {
+        self.0.command(job)
+    }
+
+    fn measure(&self, job: &Job<'_>) -> Result<Sample, String> {
+        let road = road(job)?;
+        match job.work {
+            Work::Generate => send(&self.0, job, &road),
+            _ => receive(&self.0, job, &road),
+        }
+    }
+}
+
+fn road(job: &Job<'_>) -> Result<Road, String> {
+    let places = &job.places;
+    let consumer = *places.contender.first().ok_or("no core for the contender")?;
+    let road = Road::new(Cores { producer: places.generator, consumer })?;
+    if job.work.comes_out() {
+        road.bed().connect("w0", "w1", MTU).map_err(|error| error.to_string())?;
+    }
+    Ok(road)
+}
+
+/// Cores whose time is counted.
+fn counted(job: &Job<'_>) -> Vec<CoreId> {
+    let mut cores = job.places.contender.clone();
+    if job.work.comes_out() || job.work == Work::Generate {
+        cores.push(job.places.generator);
+    }
+    cores.sort();
+    cores.dedup();
+    cores
+}
+
+fn receive(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, String> {
+    let running = live.start(job, road)?;
+    let came_out = || road.bed().near.counts("w0").received;
+    let before = came_out();
+    let watch = Watch::start(&counted(job))?;
+    let amount = job.packets.map_or(Amount::Time(job.time), Amount::Frames);
+    let rate_pps = match job.rate {
+        Rate::Max => None,
+        Rate::PerSecond(packets) => Some(packets),
+    };
+    let load = Load { amount, rate_pps };
+    let injected = road.inject_sized(live.receiver(job.work), load, job.frame_bytes(), job.stop)?;
+    let seen = watch.seen()?;
+    let mut own = running.end(injected.offered)?;
+    if job.work.comes_out() {
+        own.delivered = came_out() - before;
+    }
+    if own.delivered == 0 {
+        return Err(format!("none of {} packets came through", injected.offered));
+    }
+    let measured = Measured { seconds: injected.elapsed.as_secs_f64(), seen, own };
+    let mut sample = measured.sample(job);
+    measured.offered(injected.offered, &mut sample);
+    Ok(sample)
+}
+
+fn send(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, String> {
+    let running = live.start(job, road)?;
+    let received = || road.bed().near.counts("v0").received;
+    let began = Instant::now();
+    while received() == 0 {
+        if began.elapsed() > SENDS_WITHIN {
+            return Err(format!("it sends nothing within {} s", SENDS_WITHIN.as_secs()));
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    thread::sleep(WARM_UP);
+    let watch = Watch::start(&counted(job))?;
+    let (start, before) = (Instant::now(), received());
+    thread::sleep(job.time);
+    let (seconds, delivered) = (start.elapsed().as_secs_f64(), received() - before);
+    let seen = watch.seen()?;
+    running.end(0)?;
+    let own = Own { delivered, ..Own::default() };
+    Ok(Measured { seconds, seen, own }.sample(job))
+}
+
+/// What one turn gave.
+struct Measured {
+    seconds: f64,
+    seen: Seen,
+    own: Own,
+}
+
+impl Measured {
+    /// The figures that every live work has.
+    fn sample(&self, job: &Job<'_>) -> Sample {
+        let mut sample = Sample::default();
+        let delivered = self.own.delivered as f64;
+        let pps = delivered / self.seconds;
+        let bits = |bytes: u32| pps * f64::from(bytes) * 8.0 / 1e9;
+        let (l2, line) = (bits(job.size_bytes - 4), bits(job.size_bytes + LINE_BYTES));
+        sample.set("mpps", "Mpps", pps / 1e6);
+        sample.set_on("l2_gbps", "Gbit/s", "l2", l2);
+        sample.set_on("line_gbps", "Gbit/s", "line", line);
+        sample.set_on("line_percent", "%", "line", 100.0 * line / job.link_gbps);
+        let percent = |seconds: f64| 100.0 * seconds / self.seconds;
+        let cpu_percent = percent(self.seen.time.busy());
+        sample.set("cpu_percent", "% of a core", cpu_percent);
+        sample.set("cpu_ns", "ns per packet", self.seen.time.busy() * 1e9 / delivered.max(1.0));
+        sample.set_on("rho", "% per Gbit/s", "line", cpu_percent / line.max(f64::MIN_POSITIVE));
+        let millions = delivered.max(1.0) / 1e6;
+        sample.set("interrupts", "per million packets", self.seen.interrupts as f64 / millions);
+        sample.set("softirqs", "per million packets", self.seen.softirqs as f64 / millions);
+        self.events(delivered, &mut sample);
+        self.stages(&percent, line, &mut sample);
+        sample.losses.clone_from(&self.own.losses);
+        sample.lost_each_second.clone_from(&self.own.lost_each_second);
+        sample
+    }
+
+    fn events(&self, delivered: f64, sample: &mut Sample) {
+        let of = |event| {
+            let found = self.seen.events.iter().find(|(known, _)| *known == event);
+            found.map(|&(_, count)| count as f64)
+        };
+        for event in Event::SOFTWARE {
+            if let Some(count) = of(event) {
+                sample.set(event.name(), "per million packets", count * 1e6 / delivered.max(1.0));
+            }
+        }
+        for event in Event::HARDWARE {
+            if let Some(count) = of(event) {
+                sample.set(event.name(), "per packet", count / delivered.max(1.0));
+            }
+        }
+        if let (Some(instructions), Some(cycles)) = (of(Event::Instructions), of(Event::Cycles)) {
+            sample.set("ipc", "instructions per cycle", instructions / cycles.max(1.0));
+        }
+    }
+
+    /// By the kernel's account, and, where the contender says so, by its own.
+    fn stages(&self, percent: &impl Fn(f64) -> f64, line: f64, sample: &mut Sample) {
+        let time = self.seen.time;
+        for (name, seconds) in
+            [("user", time.user), ("system", time.system), ("interrupts", time.interrupts)]
+        {
+            sample.stages.push((name.to_owned(), percent(seconds)));
+        }
+        let mut busy = 0.0;
+        for (name, seconds) in &self.own.busy {
+            busy += seconds;
+            sample.stages.push((name.clone(), percent(*seconds)));
+        }
+        if !self.own.busy.is_empty() {
+            let idle = (time.user + time.system + time.interrupts - busy).max(0.0);
+            sample.stages.push(("idle_poll".to_owned(), percent(idle)));
+            let rho = percent(busy) / line.max(f64::MIN_POSITIVE);
+            sample.set_on("rho_busy", "% per Gbit/s", "line", rho);
+        }
+    }
+
+    /// What is known where packets were injected.
+    fn offered(&self, offered: u64, sample: &mut Sample) {
+        let pps = offered as f64 / self.seconds;
+        let lost = offered.saturating_sub(self.own.delivered);
+        sample.offered_pps = Some(pps);
+        sample.set("offered_mpps", "Mpps", pps / 1e6);
+        sample.set("lost", "packets", lost as f64);
+        sample.set("lost_percent", "%", 100.0 * lost as f64 / offered.max(1) as f64);
+        let named: u64 = self.own.losses.values().sum();
+        if lost > named {
+            sample.losses.insert("unnamed".to_owned(), lost - named);
+        }
+    }
+}

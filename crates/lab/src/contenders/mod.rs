@@ -1,0 +1,220 @@
+//! Contenders: programs, and parts of the kernel and of this program, that do the same work.
+//!
+//! ```text
+//!   Adapter::measure --> on a Road: start, wait until ready, inject, own counters, end --> Sample
+//!                    \-> in memory: do it, look at the clock ---------------------------/
+//! ```
+//!
+//! An adapter is small: it knows the command, what it prints when it is ready, and where its counts
+//! are. What is measured around it (time of the core, interrupts, what came out) is the same for
+//! all.
+//!
+//! Invariants:
+//! - C1: an adapter that cannot run says why, in words that can follow "because".
+//! - C2: nothing is left of a contender: it goes with its [`Road`](crate::live::Road).
+//! - C3: a sample's packets are counted where the work says: by the contender, or where they come
+//!   out by the interface's own counter.
+
+mod absent;
+mod captures;
+mod core;
+mod generators;
+mod live;
+mod memory;
+mod merge;
+mod model;
+mod ours;
+mod pages;
+mod socket;
+mod switches;
+mod testpmd;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use crate::scenario::{Places, Rate, Work};
+
+pub use live::{Live, OnRoad, Own, Running};
+pub(crate) use merge::compare as merge_compare;
+pub use switches::open_vswitch_commands;
+
+/// A contender.
+pub trait Adapter: Sync {
+    /// As in scenarios and records.
+    fn name(&self) -> &'static str;
+
+    /// What it can do.
+    fn works(&self) -> &'static [Work];
+
+    /// As it says itself; empty if it cannot be asked.
+    fn version(&self) -> String;
+
+    /// Whether it can run here.
+    ///
+    /// # Errors
+    /// Why not, and the mend: what follows "because".
+    fn can_run(&self) -> Result<(), String>;
+
+    /// What runs for a job: a command line, or the function.
+    fn command(&self, job: &Job<'_>) -> String;
+
+    /// Does a job once.
+    ///
+    /// # Errors
+    /// What went wrong.
+    fn measure(&self, job: &Job<'_>) -> Result<Sample, String>;
+}
+
+/// What a contender is to do once.
+#[derive(Clone, Debug)]
+pub struct Job<'a> {
+    /// The work.
+    pub work: Work,
+    /// A frame's bytes, FCS included.
+    pub size_bytes: u32,
+    /// The rate.
+    pub rate: Rate,
+    /// Cores.
+    pub places: Places,
+    /// Workers, where the work has some.
+    pub workers: usize,
+    /// For how long.
+    pub time: Duration,
+    /// How many packets instead.
+    pub packets: Option<u64>,
+    /// What a full line is.
+    pub link_gbps: f64,
+    /// The program `burstline`.
+    pub program: &'a Path,
+    /// Raised when the user wants an end.
+    pub stop: &'a Arc<AtomicBool>,
+}
+
+impl Job<'_> {
+    /// A frame's bytes without FCS.
+    pub fn frame_bytes(&self) -> usize {
+        self.size_bytes.saturating_sub(4) as usize
+    }
+
+    /// The contender's cores as a list for taskset(1).
+    pub fn core_list(&self) -> String {
+        let cores: Vec<String> =
+            self.places.contender.iter().map(|core| core.0.to_string()).collect();
+        cores.join(",")
+    }
+
+    /// The program as the shell takes it.
+    pub fn program_word(&self) -> String {
+        format!("'{}'", self.program.display())
+    }
+}
+
+/// What came of a job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// Figures by name.
+    pub figures: BTreeMap<&'static str, Value>,
+    /// Parts of the work: name, and per cent of a core.
+    pub stages: Vec<(String, f64)>,
+    /// Packets that did not come through, by name of the place.
+    pub losses: BTreeMap<String, u64>,
+    /// Packets lost in each second, where that is known.
+    pub lost_each_second: Vec<f64>,
+    /// Packets that were offered a second, where they are injected, and that were asked for.
+    pub offered_pps: Option<f64>,
+    /// Whether it was worked out, not run.
+    pub is_model: bool,
+}
+
+/// A figure's value in one sample.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Value {
+    /// Its unit.
+    pub unit: &'static str,
+    /// What of a packet counts, in a rate of bits.
+    pub basis: Option<&'static str>,
+    /// The value.
+    pub value: f64,
+}
+
+impl Sample {
+    /// Adds a figure.
+    pub fn set(&mut self, name: &'static str, unit: &'static str, value: f64) {
+        self.figures.insert(name, Value { unit, basis: None, value });
+    }
+
+    /// Adds a figure with a basis.
+    pub fn set_on(
+        &mut self,
+        name: &'static str,
+        unit: &'static str,
+        basis: &'static str,
+        value: f64,
+    ) {
+        self.figures.insert(name, Value { unit, basis: Some(basis), value });
+    }
+}
+
+/// All of them.
+static ALL: [&dyn Adapter; 27] = [
+    &OnRoad(ours::Ours::XDP),
+    &OnRoad(ours::Ours::AFPACKET),
+    &OnRoad(ours::Ours::XDP_SHARE),
+    &OnRoad(testpmd::Testpmd),
+    &OnRoad(socket::PlainSocket),
+    &OnRoad(captures::TCPDUMP),
+    &OnRoad(captures::DUMPCAP),
+    &OnRoad(captures::NETSNIFF),
+    &OnRoad(generators::Trafgen),
+    &OnRoad(generators::Tcpreplay),
+    &OnRoad(switches::Bridge),
+    &OnRoad(switches::OpenVSwitch),
+    &absent::OVS_DPDK,
+    &absent::PF_RING,
+    &absent::PF_RING_ZC,
+    &absent::NETMAP,
+    &memory::Copies::WARM,
+    &memory::Copies::COLD,
+    &pages::Pages::SMALL,
+    &pages::Pages::TRANSPARENT,
+    &pages::Pages::LARGE,
+    &merge::OURS,
+    &merge::STAGED,
+    &model::Model::WRITEBACK,
+    &model::Model::INLINE,
+    &model::Model::CONTIGUOUS,
+    &absent::NTAPI,
+];
+
+/// All contenders.
+pub fn all() -> impl Iterator<Item = &'static dyn Adapter> {
+    ALL.iter().copied()
+}
+
+/// Their names.
+pub fn names() -> Vec<&'static str> {
+    all().map(Adapter::name).collect()
+}
+
+/// The contender of that name.
+pub fn named(name: &str) -> Option<&'static dyn Adapter> {
+    all().find(|adapter| adapter.name() == name)
+}
+
+/// Whether a contender can do a work here, or why not: what follows "because".
+///
+/// # Errors
+/// As it says.
+pub fn can_do(adapter: &dyn Adapter, work: Work) -> Result<(), String> {
+    if !adapter.works().contains(&work) {
+        let works: Vec<&str> = adapter.works().iter().map(|work| work.name()).collect();
+        return Err(format!("{} does no {work}: {}", adapter.name(), works.join(", ")));
+    }
+    adapter.can_run()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! `dpdk-testpmd` over net_af_xdp.
+
+use burstline_sys::clock;
+use burstline_testbed::Receiver;
+
+use super::Job;
+use super::live::{Live, Own};
+use crate::live;
+use crate::scenario::Work;
+
+/// DPDK's own test program: rxonly to count, io to bounce and to switch, txonly to send.
+pub(super) struct Testpmd;
+
+impl Live for Testpmd {
+    fn name(&self) -> &'static str {
+        "testpmd"
+    }
+
+    fn works(&self) -> &'static [Work] {
+        &[Work::Count, Work::Bounce, Work::Switch, Work::Generate]
+    }
+
+    fn programs(&self) -> &'static [(&'static str, &'static str)] {
+        &[("dpdk-testpmd", "dpdk")]
+    }
+
+    fn version(&self) -> String {
+        // It says so only when it starts; the package knows.
+        super::captures::first_line("dpkg-query", &["-W", "-f", "DPDK ${Version}", "dpdk"])
+    }
+
+    fn receiver(&self, _: Work) -> Receiver {
+        Receiver::Program
+    }
+
+    fn cores(&self, job: &Job<'_>) -> String {
+        format!("{},{}", job.places.generator, job.core_list())
+    }
+
+    fn command(&self, job: &Job<'_>) -> String {
+        let (main, cores) = (job.places.generator, job.core_list());
+        let core = cores.split(',').next().unwrap_or_default();
+        let device = |number: u32, interface: &str| {
+            format!(
+                "--vdev net_af_xdp{number},iface={interface},start_queue=0,queue_count=1,\
+                 busy_budget=0"
+            )
+        };
+        let mode = match job.work {
+            Work::Bounce | Work::Switch => format!("{} -- --forward-mode=io", device(1, "w1")),
+            Work::Generate => format!("-- --forward-mode=txonly --txpkts={}", job.frame_bytes()),
+            _ => "-- --forward-mode=rxonly --record-core-cycles --record-burst-stats".to_owned(),
+        };
+        // Its main thread sleeps.
+        format!(
+            "dpdk-testpmd --lcores 0@{main},1@{core} --no-pci --no-telemetry --in-memory -m 512 \
+             {} {mode} --stats-period=3600 --no-mlockall",
+            device(0, "v1")
+        )
+    }
+
+    fn ready(&self) -> &'static str {
+        "Port statistics"
+    }
+
+    fn own(&self, said: &str, _: u64) -> Result<Own, String> {
+        let live::Testpmd { received, cycles } = live::Testpmd::parse(said)?;
+        let seconds = cycles * received as f64 / clock_hz();
+        let busy = if cycles > 0.0 { vec![("poll".to_owned(), seconds)] } else { Vec::new() };
+        Ok(Own { delivered: received, busy, ..Own::default() })
+    }
+}
+
+/// How fast the time stamp counter runs, by 20 ms of it.
+pub(super) fn clock_hz() -> f64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        static HZ: std::sync::OnceLock<f64> = std::sync::OnceLock::new();
+        *HZ.get_or_init(|| {
+            let (start, start_ns) = (clock::cycles(), clock::monotonic_ns());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            let (end, end_ns) = (clock::cycles(), clock::monotonic_ns());
+            (end - start) as f64 * 1e9 / (end_ns - start_ns) as f64
+        })
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = clock::monotonic_ns;
+        1e9
+    }
+}

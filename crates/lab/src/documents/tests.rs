@@ -1,0 +1,114 @@
+use std::path::Path;
+
+use super::*;
+
+/// The root of the repository.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
+}
+
+fn exists(place: Place) -> bool {
+    match place {
+        Place::Figure(name) => crate::figures::all().iter().any(|figure| figure.name == name),
+        Place::Scenario(name) => root().join(format!("crates/lab/scenarios/{name}.toml")).is_file(),
+        Place::File(path) => root().join(path).exists(),
+        Place::Printed => true,
+    }
+}
+
+/// Make targets and figures; verbs of the program are checked where its flags are.
+fn runs(command: &str) -> bool {
+    let words: Vec<&str> = command.split(' ').collect();
+    match words[..] {
+        ["burstline", ..] => true,
+        ["make", "bench", figure] => {
+            let name = figure.strip_prefix("FIGURE=").unwrap_or_default();
+            let fits = |pattern: &str, name: &str| crate::glob::matches(pattern, name);
+            let pattern = name.trim_matches('\'');
+            crate::figures::all().iter().any(|figure| fits(pattern, figure.name))
+        }
+        ["make", target] => {
+            let makefile = std::fs::read_to_string(root().join("Makefile")).unwrap();
+            makefile.lines().any(|line| line.starts_with(&format!("{target}:")))
+        }
+        ["cargo", "test", ..] => true,
+        _ => false,
+    }
+}
+
+#[test]
+fn every_claim_has_a_status_and_names_only_what_exists() {
+    let documents = all();
+    let ids: Vec<&str> = documents.iter().map(|document| document.id.as_str()).collect();
+    assert_eq!(ids, ["D0", "D1", "D2", "D3", "D4"]);
+    let faults = faults(&documents, &exists, &runs);
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+fn read(claims: &str) -> Result<Document, toml::de::Error> {
+    let head = "id = \"D0\"\ntitle = \"t\"\nby = \"b\"\nmachine = \"m\"\nbasis = \"l2\"\n";
+    toml::from_str(&format!("{head}{claims}"))
+}
+
+#[test]
+fn a_claim_without_a_status_is_not_read() {
+    let claim = "[[claim]]\nid = \"d0-x\"\nclaim = \"c\"\n";
+    let error = read(claim).unwrap_err().to_string();
+    assert!(error.contains("status"), "{error}");
+    let wrong = format!("{claim}status = \"perhaps\"\n");
+    assert!(read(&wrong).unwrap_err().to_string().contains("perhaps"));
+    let unknown = format!("{claim}status = \"run\"\nsize = 1\n");
+    assert!(read(&unknown).unwrap_err().to_string().contains("size"));
+}
+
+#[test]
+fn each_kind_of_fault_is_found() {
+    let claim = |id: &str, rest: &str| format!("[[claim]]\nid = \"{id}\"\nclaim = \"c\"\n{rest}\n");
+    let claims = [
+        claim("d0-a", "status = \"run\""),
+        claim("d0-a", "status = \"not run because it is not\""),
+        claim("d1-b", "status = \"not run because it is not\""),
+        claim("d0-c", "status = \"run\"\ncommand = \"make nothing\"\nours = \"figure hash-64\""),
+        claim(
+            "d0-d",
+            "status = \"model\"\ncommand = \"make bench FIGURE=hash-64\"\nours = \"figure x\"",
+        ),
+        claim("d0-e", "status = \"run\"\ncommand = \"make test\"\nours = \"here\""),
+        claim("d0-f", "status = \"run\"\ncommand = \"make bench FIGURE=x\"\nours = \"file x/y\""),
+    ];
+    let documents = [read(&claims.concat()).unwrap()];
+    let found = faults(&documents, &exists, &runs);
+    let wanted = [
+        "d0-a: status run without a command",
+        "d0-a: another claim has this name",
+        "d1-b: its name does not begin with d0-",
+        "d0-c: there is no such command: make nothing",
+        "d0-d: there is no figure x",
+        "d0-e: `here`: figure, scenario",
+        "d0-f: there is no such command: make bench FIGURE=x",
+        "d0-f: there is no file x/y",
+    ];
+    assert_eq!(found.len(), wanted.len(), "{found:?}");
+    for (found, wanted) in found.iter().zip(wanted) {
+        assert!(found.starts_with(wanted), "{found}");
+    }
+}
+
+#[test]
+fn text_markdown_and_json_have_every_claim() {
+    let documents = all();
+    let (text, markdown, json) = (text(&documents), markdown(&documents), json(&documents));
+    let claims = documents.iter().flat_map(|document| &document.claims);
+    let listed = json["claims"].as_array().unwrap();
+    assert_eq!(listed.len(), claims.clone().count());
+    for (claim, listed) in claims.zip(listed) {
+        assert!(text.contains(&format!("  {}: ", claim.id)), "{}", claim.id);
+        assert_eq!(markdown.matches(&format!("(`{}`)", claim.id)).count(), 1, "{}", claim.id);
+        assert_eq!(listed["id"], claim.id);
+        assert!(listed["status"].as_str().is_some_and(|status| !status.is_empty()));
+    }
+    // A cell that ends early would shift all that follow.
+    for line in markdown.lines().filter(|line| line.starts_with('|')) {
+        assert_eq!(line.replace("\\|", "").matches('|').count(), 6, "{line}");
+    }
+}

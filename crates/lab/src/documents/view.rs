@@ -1,0 +1,137 @@
+//! The table of claims as text for a terminal, as Markdown and as JSON.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use super::{Claim, Document, Status};
+
+/// What stands above the Markdown.
+const HEAD: &str = "\
+# The five documents
+
+What the documents that Burstline began with claim, and where each claim is shown here. Made by
+`burstline lab documents --markdown` from `crates/lab/documents`; a test fails where this page is
+not up to date, and where a row has no status or names what does not exist.
+
+- *run*: the command does that work here, on this project's machines; its result stands where *ours*
+  says: a record of `burstline lab run NAME` (*scenario*), a line of `make bench` (*figure*), what the
+  command prints (*printed*), or a test (*file*).
+- *model*: it is worked out or simulated.
+- *not run because ...*: it is not, and why.
+
+No claim is *confirmed* here: the documents' machines are not ours.
+";
+
+/// For a terminal: a claim is two to four lines.
+// Writing to a string does not fail, which is why its results are dropped here.
+pub fn text(documents: &[Document]) -> String {
+    let mut text = String::new();
+    for document in documents {
+        let Document { id, title, by, basis, .. } = document;
+        let _ = writeln!(text, "{id}  {title} ({by})");
+        let _ = writeln!(text, "    {}\n    {basis}", tally(document));
+        for note in &document.notes {
+            let _ = writeln!(text, "    {note}");
+        }
+        text.push('\n');
+        for claim in &document.claims {
+            let figure = figure_of(claim);
+            let _ = writeln!(text, "  {}: {}{figure}", claim.id, claim.claim);
+            let (command, ours) = (command_of(claim), &claim.ours);
+            let _ = match &claim.status {
+                Status::NotRun(_) => writeln!(text, "      {}{command}", claim.status),
+                status => writeln!(text, "      {status}{command} -> {ours}"),
+            };
+            for note in [&claim.basis, &claim.note].into_iter().filter(|note| !note.is_empty()) {
+                let _ = writeln!(text, "      {note}");
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// For `docs/documents.md`.
+pub fn markdown(documents: &[Document]) -> String {
+    let mut text = HEAD.to_owned();
+    for document in documents {
+        let Document { id, title, by, machine, basis, .. } = document;
+        let _ = writeln!(text, "\n## {id}: {}\n", cell(title));
+        let _ =
+            writeln!(text, "{}. {}. Measured on: {}.\n", cell(by), tally(document), cell(machine));
+        let _ = writeln!(text, "Sizes and rates: {}.", cell(basis));
+        for note in &document.notes {
+            let _ = writeln!(text, "\n- {}", cell(note));
+        }
+        text += "\n| claim | the document | here | ours | status |\n|---|---|---|---|---|\n";
+        for claim in &document.claims {
+            let command = match claim.command.as_str() {
+                "" => String::new(),
+                command => format!("`{}`", command.replace('|', "\\|")),
+            };
+            let notes = [&claim.basis, &claim.note];
+            let notes = notes.into_iter().filter(|note| !note.is_empty());
+            let notes: String = notes.map(|note| format!("<br>*{}*", cell(note))).collect();
+            let _ = writeln!(
+                text,
+                "| {} (`{}`){notes} | {} | {command} | {} | {} |",
+                cell(&claim.claim),
+                claim.id,
+                cell(&claim.figure),
+                cell(&claim.ours),
+                cell(&claim.status.to_string()),
+            );
+        }
+    }
+    text
+}
+
+/// For programs: documents, and claims that each name theirs.
+pub fn json(documents: &[Document]) -> Value {
+    let about = documents.iter().map(|document| {
+        json!({
+            "id": document.id, "title": document.title, "by": document.by,
+            "machine": document.machine, "basis": document.basis, "notes": document.notes,
+        })
+    });
+    let claims = documents.iter().flat_map(|document| {
+        document.claims.iter().map(|claim| {
+            let word = |text: &str| if text.is_empty() { Value::Null } else { text.into() };
+            json!({
+                "document": document.id, "id": claim.id, "claim": claim.claim,
+                "figure": word(&claim.figure), "command": word(&claim.command),
+                "ours": word(&claim.ours), "status": claim.status.to_string(),
+                "basis": if claim.basis.is_empty() { &document.basis } else { &claim.basis },
+                "note": word(&claim.note),
+            })
+        })
+    });
+    json!({
+        "command": "lab documents",
+        "documents": about.collect::<Vec<_>>(),
+        "claims": claims.collect::<Vec<_>>(),
+    })
+}
+
+/// How many claims have which status.
+fn tally(document: &Document) -> String {
+    let count = |is: fn(&Status) -> bool| document.claims.iter().filter(|c| is(&c.status)).count();
+    let run = count(|status| *status == Status::Run);
+    let model = count(|status| *status == Status::Model);
+    let not = document.claims.len() - run - model;
+    format!("{} claims: {run} run, {model} model, {not} not run", document.claims.len())
+}
+
+fn figure_of(claim: &Claim) -> String {
+    if claim.figure.is_empty() { String::new() } else { format!(": {}", claim.figure) }
+}
+
+fn command_of(claim: &Claim) -> String {
+    if claim.command.is_empty() { String::new() } else { format!(": {}", claim.command) }
+}
+
+/// Text inside a table of Markdown.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('<', "&lt;").replace('*', "\\*").replace('\n', " ")
+}

@@ -1,0 +1,308 @@
+//! A record: everything that is known of one run of a scenario, as one JSON object.
+//!
+//! ```text
+//! Record
+//!   contenders   who took part, with version and command, or why not
+//!   rows         contender x point (what varies): metrics with raw samples, stages, losses
+//!   doubts       what speaks against the figures, with the numbers
+//! ```
+//!
+//! A record can be read again without this program: units and bases stand beside the figures, and
+//! raw samples beside the medians. Reports are made of records and of nothing else.
+//!
+//! Invariants:
+//! - R1: a row whose status is not `run` or `model` has no metrics: nothing is estimated.
+//! - R2: `median` is the median of `samples`, which are in the order in which they were taken.
+//! - R3: every rate in bits has a basis.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::statistics::Quartiles;
+
+/// What [`Record::schema`] says.
+pub const SCHEMA: &str = "burstline-lab-1";
+
+/// What a status begins with that says why there is nothing.
+const NOT_RUN: &str = "not run because ";
+
+/// One run of a scenario.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The scenario's name.
+    pub scenario: String,
+    /// In a few words.
+    pub title: String,
+    /// Which of the founding documents it is of: `D0` to `D4`.
+    pub document: Option<String>,
+    /// What is done, with what, on what: a paragraph.
+    pub about: String,
+    /// What was typed.
+    pub command: String,
+    /// RFC 3339, in UTC.
+    pub started: String,
+    /// Wall time of all of it, in s.
+    pub elapsed_s: f64,
+    /// What contenders' order is drawn with.
+    pub seed: u64,
+    /// Burstline's.
+    pub version: String,
+    /// Of the sources, where that is known.
+    pub commit: Option<String>,
+    /// Whether it was a short one.
+    pub is_quick: bool,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Who took part.
+    pub contenders: Vec<ContenderInfo>,
+    /// How it is best shown.
+    pub chart: Chart,
+    /// The figures.
+    pub rows: Vec<Row>,
+    /// What speaks against the figures.
+    pub doubts: Vec<Doubt>,
+    /// What else is to be said.
+    pub notes: Vec<String>,
+}
+
+/// A machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The processor's name.
+    pub cpu: String,
+    /// Cores that may be used.
+    pub cores: usize,
+    /// NUMA nodes.
+    pub nodes: usize,
+    /// Memory in GiB.
+    pub memory_gib: f64,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The distribution.
+    pub os: String,
+    /// What sets the frequency, where something does.
+    pub governor: Option<String>,
+    /// Whether it is a guest.
+    pub is_virtual: bool,
+    /// Hardware counters: what there is, or `none: ` and why.
+    pub counters: String,
+}
+
+/// Who took part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ContenderInfo {
+    /// As in rows.
+    pub name: String,
+    /// As it says itself; empty if it could not be asked.
+    pub version: String,
+    /// The command line that ran, or the function.
+    pub command: String,
+    /// Why it did not take part: `because ...`.
+    pub not_run: Option<String>,
+}
+
+/// How rows are best shown.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Chart {
+    /// `lines`, `bars`, `cdf`, `heat` or `curve`.
+    pub kind: String,
+    /// A key of points.
+    pub x: String,
+    /// A key of metrics.
+    pub y: String,
+    /// `contender`, or a key of points.
+    pub series: String,
+    /// What stands at the y axis.
+    pub y_label: String,
+    /// What stands at the x axis.
+    pub x_label: String,
+}
+
+/// One contender at one point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// A name of [`Record::contenders`].
+    pub contender: String,
+    /// What varies: `size_bytes`, `placement`, `rate_pps`, ...
+    pub point: Map<String, Value>,
+    /// Whether it ran.
+    pub status: Status,
+    /// The figures by name.
+    pub metrics: BTreeMap<String, Metric>,
+    /// Where the time went.
+    pub stages: Vec<Stage>,
+    /// Packets that did not come through, by name of the place.
+    pub losses: BTreeMap<String, u64>,
+    /// The document's own figures, keys as in `metrics`.
+    pub document: Option<BTreeMap<String, f64>>,
+}
+
+/// Whether a row was measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Status {
+    /// It ran here.
+    Run,
+    /// It was worked out.
+    Model,
+    /// It could not be run: the rest of the sentence after "not run because".
+    NotRun(String),
+}
+
+/// One figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Metric {
+    /// The unit.
+    pub unit: String,
+    /// What of a packet counts in a rate of bits: `l2` (FCS not counted), `line` (preamble, FCS
+    /// and gap counted), `payload`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub basis: Option<String>,
+    /// Of the samples.
+    pub median: f64,
+    /// One a repeat, in order; of `lost_each_second` one a second, of all repeats.
+    pub samples: Vec<f64>,
+}
+
+/// A part of the work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stage {
+    /// `poll`, `copy`, `hash`, `enqueue`, `free`, `idle_poll`, `user`, `system`, `interrupts`, ...
+    pub name: String,
+    /// Of one core.
+    pub cpu_percent: f64,
+    /// Per cent of a core for each Gbit/s of line rate.
+    pub rho: f64,
+}
+
+/// A reason to doubt the figures.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Doubt {
+    /// `noisy-neighbour`, `steal-time`, `frequency-change`, `too-few-samples`, `wide-spread`,
+    /// `generator-limited`, `missing-counters`, `above-line-rate`, `few-cores`, `interrupted`.
+    pub name: String,
+    /// A sentence with the numbers.
+    pub text: String,
+}
+
+impl Record {
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// It is no JSON, not a record, or one of another schema: a sentence.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let record: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        match record.schema.as_str() {
+            SCHEMA => Ok(record),
+            other => Err(format!("schema is `{other}`, this program reads `{SCHEMA}`")),
+        }
+    }
+
+    /// The record as it is written to a file: indented, with a line feed at the end.
+    ///
+    /// # Panics
+    /// Never: every map's keys are strings.
+    pub fn to_text(&self) -> String {
+        serde_json::to_string_pretty(self).expect("keys are strings") + "\n"
+    }
+}
+
+impl Metric {
+    /// A figure of at least one sample, none of them NaN.
+    pub fn new(unit: &str, samples: Vec<f64>) -> Self {
+        let median = Quartiles::of(&samples).median;
+        Self { unit: unit.to_owned(), basis: None, median, samples }
+    }
+
+    /// The same with a basis.
+    #[must_use]
+    pub fn on(mut self, basis: &str) -> Self {
+        self.basis = Some(basis.to_owned());
+        self
+    }
+
+    /// How far samples lie apart: the largest less the smallest, in per cent of the median; 0 where
+    /// the median is.
+    pub fn spread_percent(&self) -> f64 {
+        let most = self.samples.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let least = self.samples.iter().copied().fold(f64::INFINITY, f64::min);
+        if self.median == 0.0 { 0.0 } else { 100.0 * (most - least) / self.median.abs() }
+    }
+}
+
+impl Doubt {
+    /// A doubt.
+    pub fn new(name: &str, text: impl Into<String>) -> Self {
+        Self { name: name.to_owned(), text: text.into() }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Run => f.write_str("run"),
+            Self::Model => f.write_str("model"),
+            Self::NotRun(why) => write!(f, "{NOT_RUN}{why}"),
+        }
+    }
+}
+
+impl From<Status> for String {
+    fn from(status: Status) -> Self {
+        status.to_string()
+    }
+}
+
+impl TryFrom<String> for Status {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.as_str() {
+            "run" => Ok(Self::Run),
+            "model" => Ok(Self::Model),
+            _ => match text.strip_prefix(NOT_RUN) {
+                Some(why) if !why.is_empty() => Ok(Self::NotRun(why.to_owned())),
+                _ => Err(format!("status `{text}`: run, model, or {NOT_RUN}...")),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXAMPLE: &str = include_str!("../tests/data/numa-rtc.json");
+
+    #[test]
+    fn the_example_is_read_and_written_as_it_is() {
+        let record = Record::parse(EXAMPLE).unwrap();
+        assert_eq!(record.to_text(), EXAMPLE);
+        assert_eq!(record.rows[0].metrics["mpps"].median, 1.25);
+        let is_whole =
+            |row: &Row| matches!(row.status, Status::NotRun(_)) == row.metrics.is_empty();
+        assert!(record.rows.iter().all(is_whole));
+    }
+
+    #[test]
+    fn what_is_no_record_is_refused_in_a_sentence() {
+        let other = EXAMPLE.replace(SCHEMA, "burstline-lab-0");
+        assert!(Record::parse(&other).unwrap_err().contains("`burstline-lab-0`"));
+        let status = EXAMPLE.replace("\"status\": \"run\"", "\"status\": \"ran\"");
+        assert!(Record::parse(&status).unwrap_err().contains("status `ran`: run, model, or"));
+        assert!(Record::parse("{").is_err());
+    }
+
+    #[test]
+    fn a_metric_has_median_and_spread() {
+        let metric = Metric::new("Mpps", vec![2.0, 1.9, 2.2]).on("line");
+        assert_eq!((metric.median, metric.basis.as_deref()), (2.0, Some("line")));
+        assert!((metric.spread_percent() - 15.0).abs() < 1e-9);
+        assert_eq!(Metric::new("", vec![0.0, 0.0]).spread_percent(), 0.0);
+    }
+}

@@ -1,0 +1,271 @@
+//! What a record's chart shows, worked out once for every way to draw it.
+
+use crate::record::{Record, Row, Status};
+
+use super::numbers;
+use super::select;
+use super::style::Look;
+
+/// Panels of a chart, at most; the others are only in the table, and the report says so.
+const PANELS_MAX: usize = 12;
+
+/// A chart of one of the kinds that can be drawn.
+#[derive(Debug)]
+pub(super) struct Chart {
+    /// What the axes show.
+    pub(super) axes: Axes,
+    /// One picture each.
+    pub(super) panels: Vec<Panel>,
+    /// How many panels there was no room for.
+    pub(super) left_out: usize,
+}
+
+/// Labels, and what there is along the horizontal axis.
+#[derive(Debug)]
+pub(super) struct Axes {
+    /// With units.
+    pub(super) x_label: String,
+    /// With units and basis.
+    pub(super) y_label: String,
+    /// The words along the horizontal axis; empty where it has numbers.
+    pub(super) words: Vec<String>,
+}
+
+/// One picture: rows that differ in what the axes show, and in nothing else.
+#[derive(Debug)]
+pub(super) struct Panel {
+    /// What is the same for all of it; empty if there is only one.
+    pub(super) title: String,
+    /// Who is shown.
+    pub(super) series: Vec<Series>,
+}
+
+/// One line, or the bars of one name.
+#[derive(Debug)]
+pub(super) struct Series {
+    /// Its name.
+    pub(super) name: String,
+    /// How it looks, the same in all panels.
+    pub(super) look: Look,
+    /// Whether a document says so, and not we.
+    pub(super) is_document: bool,
+    /// From left to right.
+    pub(super) points: Vec<Point>,
+}
+
+/// One figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Point {
+    /// A number, or the index of a word.
+    pub(super) x: f64,
+    /// The median.
+    pub(super) y: f64,
+    /// The smallest and the largest sample.
+    pub(super) spread: Option<(f64, f64)>,
+    /// Whether it was worked out and not measured.
+    pub(super) is_model: bool,
+}
+
+/// The chart that the record asks for: medians of a metric over a key. Without anything to draw it
+/// has no panels.
+pub(super) fn of(record: &Record) -> Chart {
+    let asked = &record.chart;
+    let is_numeric = record.rows.iter().all(|row| select::number(row, &asked.x).is_some());
+    let words = match is_numeric && asked.kind != "bars" && asked.kind != "heat" {
+        true => Vec::new(),
+        false => select::words(record, &asked.x),
+    };
+    let axes = Axes {
+        x_label: match asked.x_label.as_str() {
+            "" => select::plain(&asked.x),
+            given => given.to_owned(),
+        },
+        y_label: metric_label(record, &asked.y_label, &asked.y),
+        words,
+    };
+    let series = |rows: &[&Row]| medians(record, &axes.words, rows);
+    let (panels, left_out) = panels(record, &[asked.x.as_str(), asked.series.as_str()], &series);
+    Chart { axes, panels, left_out }
+}
+
+/// How many of the samples are at most so large, for each contender and point.
+pub(super) fn cumulative(record: &Record) -> Chart {
+    let metric = match record.rows.iter().any(|row| row.metrics.contains_key(&record.chart.x)) {
+        true => record.chart.x.as_str(),
+        false => record.chart.y.as_str(),
+    };
+    let given =
+        if metric == record.chart.x { &record.chart.x_label } else { &record.chart.y_label };
+    let axes = Axes {
+        x_label: metric_label(record, given, metric),
+        y_label: "share of samples up to there".to_owned(),
+        words: Vec::new(),
+    };
+    let names = select::words(record, &record.chart.series);
+    let series = |rows: &[&Row]| {
+        let of_row = |row: &&Row| {
+            let name = select::word(row, &record.chart.series);
+            let look = Look::series(names.iter().position(|other| *other == name)?);
+            let points = shares(row, metric);
+            let is_document = false;
+            (!points.is_empty()).then_some(Series { name, look, is_document, points })
+        };
+        rows.iter().filter_map(of_row).collect()
+    };
+    let (panels, left_out) = panels(record, &[record.chart.series.as_str()], &series);
+    Chart { axes, panels, left_out }
+}
+
+/// Panels by what varies besides `but`, those without series left out, and how many there are too
+/// many.
+fn panels(
+    record: &Record,
+    but: &[&str],
+    series: &dyn Fn(&[&Row]) -> Vec<Series>,
+) -> (Vec<Panel>, usize) {
+    let keys = select::varying(record, but);
+    let titles = record.rows.iter().map(|row| select::described(row, &keys));
+    let mut panels = Vec::new();
+    for title in select::distinct(titles) {
+        let is_here = |row: &&Row| select::described(row, &keys) == title;
+        let rows: Vec<&Row> = record.rows.iter().filter(is_here).collect();
+        let series = series(&rows);
+        if !series.is_empty() {
+            panels.push(Panel { title, series });
+        }
+    }
+    let left_out = panels.len().saturating_sub(PANELS_MAX);
+    panels.truncate(PANELS_MAX);
+    (panels, left_out)
+}
+
+/// For each name ours, and what the document says of it.
+fn medians(record: &Record, words: &[String], rows: &[&Row]) -> Vec<Series> {
+    let asked = &record.chart;
+    let is_one = asked.series == asked.x;
+    let name_of = |row: &Row| match is_one {
+        true => String::new(),
+        false => select::named(row, &asked.series),
+    };
+    let names = select::distinct(record.rows.iter().map(name_of));
+    let document = record.document.as_deref().unwrap_or("the document");
+    let mut all = Vec::new();
+    for (index, name) in names.iter().enumerate() {
+        let is_of = |row: &&&Row| name_of(row) == *name;
+        let of_name: Vec<&&Row> = rows.iter().filter(is_of).collect();
+        let look = Look::series(index);
+        let ours = |row: &&&Row| {
+            let y = select::measured(row, &asked.y)?;
+            let spread = select::spread(&row.metrics[&asked.y]);
+            Some(Point { x: place(row, record, words)?, y, spread, is_model: is_model(row) })
+        };
+        let theirs = |row: &&&Row| {
+            let y = select::documented(row, &asked.y)?;
+            Some(Point { x: place(row, record, words)?, y, spread: None, is_model: false })
+        };
+        let points = sorted(of_name.iter().copied().filter_map(|row| ours(&row)).collect());
+        if !points.is_empty() {
+            let name = match points.iter().all(|point| point.is_model) {
+                true => format!("{name} (model)"),
+                false => name.clone(),
+            };
+            all.push(Series { name: name.trim().to_owned(), look, is_document: false, points });
+        }
+        let points = sorted(of_name.iter().copied().filter_map(|row| theirs(&row)).collect());
+        if !points.is_empty() {
+            let name = format!("{name} in {document}").trim().to_owned();
+            all.push(Series { name, look: look.of_document(), is_document: true, points });
+        }
+    }
+    all
+}
+
+fn place(row: &Row, record: &Record, words: &[String]) -> Option<f64> {
+    if words.is_empty() {
+        return select::number(row, &record.chart.x);
+    }
+    let word = select::word(row, &record.chart.x);
+    words.iter().position(|other| *other == word).map(|index| index as f64)
+}
+
+fn sorted(mut points: Vec<Point>) -> Vec<Point> {
+    points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    points
+}
+
+fn is_model(row: &Row) -> bool {
+    row.status == Status::Model
+}
+
+/// The distribution of a metric's samples. A handful of samples is the median of each repeat, and
+/// no distribution; then percentiles are taken, if the row has metrics of such names.
+fn shares(row: &Row, metric: &str) -> Vec<Point> {
+    let point = |x: f64, y: f64| Point { x, y, spread: None, is_model: is_model(row) };
+    let mut named: Vec<Point> = Vec::new();
+    for (name, metric) in &row.metrics {
+        if let Some(share) = percentile(name) {
+            named.push(point(select::median(metric), share));
+        }
+    }
+    if named.len() >= 2 {
+        named.sort_by(|a, b| a.y.total_cmp(&b.y));
+        return named;
+    }
+    let Some(metric) = row.metrics.get(metric) else { return Vec::new() };
+    let mut samples = select::finite(metric);
+    samples.sort_by(f64::total_cmp);
+    let count = samples.len() as f64;
+    let ranked = samples.iter().enumerate();
+    ranked.map(|(rank, &sample)| point(sample, (rank + 1) as f64 / count)).collect()
+}
+
+/// The share that a metric's name speaks of: `latency_p99_ns` is 0.99, `p999` is 0.999.
+fn percentile(name: &str) -> Option<f64> {
+    let digits = name.split('_').find_map(|part| {
+        let digits = part.strip_prefix('p')?;
+        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        (is_number && digits.len() <= 6).then_some(digits)
+    })?;
+    if digits == "100" {
+        return Some(1.0);
+    }
+    let share: f64 = format!("0.{digits}").parse().ok()?;
+    (digits.len() >= 2).then_some(share)
+}
+
+/// The label of an axis that shows a metric: what the record gives, with unit and basis if it lacks
+/// them.
+fn metric_label(record: &Record, given: &str, metric: &str) -> String {
+    if given.is_empty() {
+        return select::titled(record, metric);
+    }
+    let unit = select::unit(record, metric);
+    let (plain, basis) = unit.split_once(", ").unwrap_or((unit.as_str(), ""));
+    let has = |word: &str| word.is_empty() || given.contains(word);
+    match (has(plain), has(basis)) {
+        (true, true) => given.to_owned(),
+        (true, false) => format!("{given} ({basis})"),
+        _ => format!("{given} ({unit})"),
+    }
+}
+
+/// What a chart shows, in words, for those who cannot see it.
+pub(super) fn in_words(axes: &Axes, panel: &Panel) -> String {
+    let end = |series: &Series| -> Option<String> {
+        let (first, last) = (series.points.first()?, series.points.last()?);
+        let at = |point: &Point| match axes.words.get(point.x as usize) {
+            Some(word) => word.clone(),
+            None => numbers::tick(point.x),
+        };
+        let name = if series.name.is_empty() { "values" } else { &series.name };
+        let (from, to) = (numbers::value(first.y), numbers::value(last.y));
+        Some(match series.points.len() {
+            1 => format!("{name}: {from} at {}", at(first)),
+            count => {
+                format!("{name}: {from} at {} to {to} at {}, {count} points", at(first), at(last))
+            }
+        })
+    };
+    let lines: Vec<String> = panel.series.iter().filter_map(end).collect();
+    format!("{} over {}. {}.", axes.y_label, axes.x_label, lines.join("; "))
+}

@@ -1,0 +1,111 @@
+//! Records found in a folder: those that can be read, and a line for each that cannot.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::record::Record;
+
+/// A larger file is no record of ours, and a report would be too large for a phone.
+const RECORD_BYTES_MAX: u64 = 64 << 20;
+
+/// Why there is nothing to report.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The folder cannot be read.
+    #[error("{}: {error}", path.display())]
+    Folder {
+        /// Which.
+        path: PathBuf,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// It has no file whose name ends with `.json`.
+    #[error("{}: 0 records (*.json); burstline lab run NAME writes them", path.display())]
+    Empty {
+        /// Which.
+        path: PathBuf,
+    },
+    /// None of them is a record.
+    #[error("{}: none of {files} files is a record; {first}", path.display())]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// How many were looked at.
+        files: usize,
+        /// What is wrong with the first.
+        first: String,
+    },
+}
+
+/// The records of a folder.
+#[derive(Clone, Debug)]
+pub struct Collection {
+    /// By document, then by name of the file; those of no document last. At least one.
+    pub entries: Vec<Entry>,
+    /// What could not be read, a sentence each.
+    pub problems: Vec<String>,
+}
+
+/// One record.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The file's name.
+    pub file: String,
+    /// What is in it.
+    pub record: Record,
+    /// The same as it was written.
+    pub text: String,
+}
+
+impl Collection {
+    /// Reads every `*.json` of a folder, but not of folders in it.
+    ///
+    /// # Errors
+    /// The folder cannot be read, or holds no record.
+    pub fn read(folder: &Path) -> Result<Self, ReportError> {
+        let path = folder.to_owned();
+        let failed = |error| ReportError::Folder { path: folder.to_owned(), error };
+        let mut files: Vec<PathBuf> = Vec::new();
+        for entry in fs::read_dir(folder).map_err(failed)? {
+            let file = entry.map_err(failed)?.path();
+            if file.extension().is_some_and(|extension| extension == "json") {
+                files.push(file);
+            }
+        }
+        files.sort();
+        let (mut entries, mut problems) = (Vec::new(), Vec::new());
+        for file in &files {
+            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            match read(file) {
+                Ok((record, text)) => entries.push(Entry { file: name, record, text }),
+                Err(why) => problems.push(format!("{name} is no record: {why}")),
+            }
+        }
+        match (entries.is_empty(), problems.first()) {
+            (true, None) => return Err(ReportError::Empty { path }),
+            (true, Some(first)) => {
+                let (files, first) = (files.len(), first.clone());
+                return Err(ReportError::Unreadable { path, files, first });
+            }
+            _ => {}
+        }
+        entries.sort_by_key(|entry| {
+            let document = entry.record.document.clone();
+            (document.is_none(), document)
+        });
+        Ok(Self { entries, problems })
+    }
+}
+
+fn read(file: &Path) -> Result<(Record, String), String> {
+    let file = fs::File::open(file).map_err(|error| error.to_string())?;
+    let mut bytes = Vec::new();
+    let limited = file.take(RECORD_BYTES_MAX + 1).read_to_end(&mut bytes);
+    limited.map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > RECORD_BYTES_MAX {
+        return Err(format!("it has more than {RECORD_BYTES_MAX} bytes"));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
+    Ok((Record::parse(&text)?, text))
+}

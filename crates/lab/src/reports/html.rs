@@ -1,0 +1,283 @@
+//! The page: one file, without a script that runs, and nothing that is fetched.
+//!
+//! Its policy (Content-Security-Policy) forbids both, so that no record can bring them in. Records
+//! stand at the end of their sections as blocks of JSON, as they were written.
+
+use std::fmt::Write;
+
+use crate::record::{Record, Status};
+
+use super::bars::{self, Bar, Group, Kind, Words};
+use super::canvas::both;
+use super::chart::{self, Chart, Panel};
+use super::collect::{Collection, Entry};
+use super::escape;
+use super::heat;
+use super::lines::{self, Vertical};
+use super::select;
+use super::style::{CSS, Look};
+use super::summary;
+use super::table;
+
+/// Bars of a picture of stages, at most: then only the first and the last points are shown.
+const STAGE_BARS_MAX: usize = 16;
+
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+
+/// The report of a collection.
+pub(super) fn page(collection: &Collection) -> String {
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <title>Burstline lab report</title>\n<style>{CSS}</style>\n</head>\n<body>\n\
+         <header><h1>Burstline lab report</h1></header>\n<main>\n"
+    );
+    summary(&mut page, collection);
+    for (index, entry) in collection.entries.iter().enumerate() {
+        experiment(&mut page, index + 1, entry);
+    }
+    page.push_str("</main>\n</body>\n</html>\n");
+    page
+}
+
+// Writing to a string does not fail, which is why its results are dropped here.
+fn summary(page: &mut String, collection: &Collection) {
+    page.push_str("<section aria-label=\"Summary\">\n");
+    let machines = summary::machines(collection);
+    let origin = summary::origin(collection);
+    if let [(machine, _)] = &machines[..] {
+        facts(page, &[origin, summary::facts(machine)].concat());
+    } else {
+        facts(page, &origin);
+        for (machine, scenarios) in &machines {
+            let _ = write!(page, "<h3>{}</h3>", escape::html(&scenarios.join(", ")));
+            facts(page, &summary::facts(machine));
+        }
+    }
+    page.push_str("<h2>What ran</h2>\n<ul>\n");
+    for (index, entry) in collection.entries.iter().enumerate() {
+        let record = &entry.record;
+        let (title, state) = (escape::html(&record.title), summary::state(record));
+        let scenario = escape::html(&record.scenario);
+        let doubts = match record.doubts.len() {
+            0 => String::new(),
+            1 => ", 1 doubt".to_owned(),
+            count => format!(", {count} doubts"),
+        };
+        let number = index + 1;
+        let _ = writeln!(
+            page,
+            "<li><a href=\"#e{number}\">{title}</a> <span class=\"soft\">{scenario}: {state}{doubts}\
+             </span></li>"
+        );
+    }
+    page.push_str("</ul>\n");
+    if let Some(ratios) = summary::ratio_table(collection) {
+        page.push_str("<h2>Ours against others</h2>\n<p class=\"small\">Medians over the points of an \
+             experiment; above 1 ours is better. Below them the least and the most of a point.</p>\n");
+        page.push_str(&ratios.html());
+    }
+    let line = |doubt: &summary::SharedDoubt| {
+        let scenarios = doubt.scenarios.join(", ");
+        let words = [&doubt.name, &doubt.text, &scenarios].map(|word| escape::html(word));
+        format!("<b>{}</b>: {} <span class=\"soft\">({})</span>", words[0], words[1], words[2])
+    };
+    let mut lines: Vec<String> =
+        collection.problems.iter().map(|problem| escape::html(problem)).collect();
+    lines.extend(summary::doubts(collection).iter().map(line));
+    doubts_box(page, "What speaks against these figures", &lines);
+    page.push_str(
+        "<p class=\"small soft\">Bases of rates: l2 counts a frame without FCS; line counts FCS, \
+         preamble and gap, too; payload only what an application sends. rho is per cent of a core for \
+         each Gbit/s of line rate. Figures are medians; thin lines reach from the smallest to the \
+         largest sample.</p>\n</section>\n",
+    );
+}
+
+fn facts(page: &mut String, facts: &[(&str, String)]) {
+    page.push_str("<dl class=\"facts\">\n");
+    for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
+        let _ = writeln!(page, "<dt>{name}</dt><dd>{}</dd>", escape::html(value));
+    }
+    page.push_str("</dl>\n");
+}
+
+/// A box of doubts; `lines` are HTML.
+fn doubts_box(page: &mut String, title: &str, lines: &[String]) {
+    if lines.is_empty() {
+        return;
+    }
+    let _ = writeln!(page, "<div class=\"doubts\"><b>{title}</b>\n<ul>");
+    for line in lines {
+        let _ = writeln!(page, "<li>{line}</li>");
+    }
+    page.push_str("</ul></div>\n");
+}
+
+fn experiment(page: &mut String, number: usize, entry: &Entry) {
+    let record = &entry.record;
+    let title = escape::html(&record.title);
+    let _ = writeln!(page, "<section id=\"e{number}\" aria-label=\"{title}\">\n<h2>{title}</h2>");
+    let mut tags = vec![record.scenario.clone()];
+    tags.extend(record.document.iter().map(|document| format!("document {document}")));
+    if record.is_quick {
+        tags.push("quick run".to_owned());
+    }
+    if record.rows.iter().any(|row| row.status == Status::Model) {
+        tags.push("has figures of a model".to_owned());
+    }
+    let tags: Vec<String> = tags
+        .iter()
+        .map(|tag| format!("<span class=\"tag\">{}</span>", escape::html(tag)))
+        .collect();
+    let _ = writeln!(page, "<p>{}</p>\n<p>{}</p>", tags.join(" "), escape::html(&record.about));
+    charts(page, number, record);
+    stage_chart(page, number, record);
+    let line = |doubt: &crate::record::Doubt| {
+        format!("<b>{}</b>: {}", escape::html(&doubt.name), escape::html(&doubt.text))
+    };
+    let lines: Vec<String> = record.doubts.iter().map(line).collect();
+    doubts_box(page, "Doubts", &lines);
+    page.push_str("<h3>Figures</h3>\n");
+    page.push_str(&table::figures(record).html());
+    list(page, &table::reasons(record));
+    if let Some(stages) = table::stages(record) {
+        page.push_str(
+            "<h3>Where the time went</h3>\n<p class=\"small\">rho of each stage: per cent of a \
+             core for each Gbit/s of line rate; below it per cent of a core.</p>\n",
+        );
+        page.push_str(&stages.html());
+    }
+    page.push_str("<h3>Method</h3>\n");
+    let command = escape::html(&record.command);
+    let (started, seed) = (escape::html(&record.started), record.seed);
+    let took = super::numbers::seconds(record.elapsed_s);
+    let _ = writeln!(
+        page,
+        "<p><code>{command}</code><br><span class=\"small soft\">{started}, {took}, seed {seed}</span></p>"
+    );
+    page.push_str(&table::contenders(record).html());
+    list(page, &record.notes);
+    let everything = table::everything(record).html();
+    let _ = writeln!(
+        page,
+        "<details class=\"raw\"><summary>Every figure, with quartiles</summary>\n{everything}</details>"
+    );
+    let (file, json) = (escape::html(&entry.file), escape::json_block(entry.text.trim()));
+    let _ = writeln!(
+        page,
+        "<p class=\"small soft\">The whole record, with every sample, is in this page as JSON: \
+         <code>script#record-{number}</code>, made from {file}.</p>\n\
+         <script type=\"application/json\" id=\"record-{number}\">\n{json}\n</script>\n</section>"
+    );
+}
+
+fn list(page: &mut String, lines: &[String]) {
+    if lines.is_empty() {
+        return;
+    }
+    page.push_str("<ul class=\"small\">\n");
+    for line in lines {
+        let _ = writeln!(page, "<li>{}</li>", escape::html(line));
+    }
+    page.push_str("</ul>\n");
+}
+
+fn charts(page: &mut String, number: usize, record: &Record) {
+    let chart = match record.chart.kind.as_str() {
+        "cdf" => chart::cumulative(record),
+        _ => chart::of(record),
+    };
+    let drawn: Vec<String> = chart
+        .panels
+        .iter()
+        .enumerate()
+        .filter_map(|(index, panel)| figure(record, &chart, panel, &format!("e{number}p{index}")))
+        .collect();
+    if drawn.is_empty() {
+        page.push_str("<p class=\"soft\">There is nothing to draw: no row has this figure.</p>\n");
+        return;
+    }
+    let many = if drawn.len() > 1 { " many" } else { "" };
+    let _ = writeln!(page, "<div class=\"panels{many}\">\n{}</div>", drawn.concat());
+    if chart.left_out > 0 {
+        let count = chart.left_out;
+        let _ = writeln!(page, "<p class=\"soft\">{count} more panels are in the table only.</p>");
+    }
+}
+
+fn figure(record: &Record, chart: &Chart, panel: &Panel, id: &str) -> Option<String> {
+    let title = match panel.title.as_str() {
+        "" => record.title.clone(),
+        panel => format!("{}: {panel}", record.title),
+    };
+    let by_width = |draw: &dyn Fn(super::canvas::Width) -> Option<String>| {
+        let pictures = both(|width| draw(width).unwrap_or_default());
+        (!pictures.is_empty()).then_some(pictures)
+    };
+    let picture = match record.chart.kind.as_str() {
+        "bars" => by_width(&|width| {
+            bars::panel(chart, panel, width, &format!("{id}{}", width.class()), &title)
+        }),
+        "heat" => heat::draw(chart, panel, id, &title),
+        kind => by_width(&|width| {
+            let vertical = if kind == "cdf" { Vertical::Shares } else { Vertical::Amounts };
+            lines::draw(chart, panel, vertical, width, &format!("{id}{}", width.class()), &title)
+        }),
+    }?;
+    let caption = match panel.title.as_str() {
+        "" => format!("{} by {}", chart.axes.y_label, chart.axes.x_label),
+        panel => panel.to_owned(),
+    };
+    let caption = escape::html(&caption);
+    Some(format!("<figure><figcaption>{caption}</figcaption>\n{picture}</figure>\n"))
+}
+
+/// rho by contender, its stages end to end.
+fn stage_chart(page: &mut String, number: usize, record: &Record) {
+    let rows = || record.rows.iter().filter(|row| !row.stages.is_empty());
+    let names = select::distinct(rows().flat_map(|r| r.stages.iter().map(|s| s.name.as_str())));
+    if names.is_empty() {
+        return;
+    }
+    let parts: Vec<(Look, &str)> =
+        names.iter().enumerate().map(|(index, name)| (Look::series(index), *name)).collect();
+    let keys = select::varying(record, &[select::CONTENDER]);
+    let mut groups: Vec<Group> = Vec::new();
+    for row in rows() {
+        let title = select::described(row, &keys);
+        let looks = row.stages.iter().filter_map(|stage| {
+            let (look, _) = parts.iter().find(|(_, name)| *name == stage.name)?;
+            stage.rho.is_finite().then_some((*look, stage.rho.max(0.0)))
+        });
+        let kind = if row.status == Status::Model { Kind::Model } else { Kind::Measured };
+        let (label, spread) = (row.contender.clone(), None);
+        let bar = Bar { label, parts: looks.collect(), spread, kind };
+        match groups.iter_mut().find(|group| group.title == title) {
+            Some(group) => group.bars.push(bar),
+            None => groups.push(Group { title, bars: vec![bar] }),
+        }
+    }
+    let count: usize = groups.iter().map(|group| group.bars.len()).sum();
+    let is_short = count > STAGE_BARS_MAX && groups.len() > 2;
+    if is_short {
+        let last = groups.pop();
+        groups.truncate(1);
+        groups.extend(last);
+    }
+    let axis = "rho, % of a core per Gbit/s (line)";
+    let title = format!("{}: rho by stage", record.title);
+    let description = format!("{axis}, by contender; the table of stages has the values.");
+    let words = Words { axis, parts: &parts, title: &title, description: &description };
+    let picture = both(|width| {
+        let id = format!("e{number}s{}", width.class());
+        bars::draw(&groups, &words, width, &id).unwrap_or_default()
+    });
+    if picture.is_empty() {
+        return;
+    }
+    let which = if is_short { ", at the first and the last point" } else { "" };
+    let _ =
+        writeln!(page, "<figure><figcaption>rho by stage{which}</figcaption>\n{picture}</figure>");
+}

@@ -1,0 +1,56 @@
+//! Reports: records as one page for people, and as tables for other programs.
+//!
+//! ```text
+//!   folder of *.json -- collect --> Collection --> html      one file: summary, charts, tables, JSON
+//!                                       |    |
+//!                                       |    +---> markdown, csv
+//!                                       v
+//!              select: what varies, medians   chart: what is drawn   table: what is listed
+//!                                                  |
+//!                                 lines, bars, heat (axes, canvas, svg, style)
+//! ```
+//!
+//! A report is made of records and of nothing else: no clock, no machine it is made on. The same
+//! records make the same report, byte for byte, today and on another machine.
+//!
+//! Invariants:
+//! - P1: whatever comes from a record is escaped for where it is put; the page runs no script and
+//!   fetches nothing, and says so to the browser.
+//! - P2: medians are made anew from the samples; a figure without samples is shown as recorded.
+//! - P3: no record makes it panic. What cannot be read is named in a line, what cannot be drawn is
+//!   said in words.
+
+mod axes;
+mod bars;
+mod canvas;
+mod chart;
+mod collect;
+mod csv;
+mod escape;
+mod heat;
+mod html;
+mod lines;
+mod markdown;
+mod numbers;
+mod select;
+mod style;
+mod summary;
+mod svg;
+mod table;
+
+pub use collect::{Collection, Entry, ReportError};
+
+/// The report as one HTML file.
+pub fn html(collection: &Collection) -> String {
+    html::page(collection)
+}
+
+/// The report in Markdown, without charts.
+pub fn markdown(collection: &Collection) -> String {
+    markdown::page(collection)
+}
+
+/// All figures as CSV, with a header line.
+pub fn csv(collection: &Collection) -> String {
+    csv::table(collection)
+}

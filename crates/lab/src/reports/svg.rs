@@ -1,0 +1,146 @@
+//! Pictures as text: the few elements of SVG that charts are made of.
+//!
+//! Colours, fonts and strokes come from the page's style sheet by class, so one picture serves
+//! light, dark and print. Every text is escaped here.
+
+use std::fmt::Write;
+
+use super::escape;
+use super::style::Look;
+
+/// Where a text is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hold {
+    Start,
+    Middle,
+    End,
+}
+
+/// A picture in the making. Coordinates are in pixels of the picture, from its upper left.
+#[derive(Debug)]
+pub(super) struct Svg {
+    width: f64,
+    height: f64,
+    body: String,
+}
+
+// Writing to a string does not fail, which is why its results are dropped here.
+impl Svg {
+    /// An empty picture.
+    pub(super) fn new(width: f64, height: f64) -> Self {
+        Self { width, height, body: String::new() }
+    }
+
+    /// A straight line.
+    pub(super) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+        let ((x1, y1), (x2, y2)) = (from, to);
+        let _ = writeln!(
+            self.body,
+            r#"<line class="{class}" x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}"/>"#
+        );
+    }
+
+    /// A line through points, in the look of its series.
+    pub(super) fn path(&mut self, look: Look, points: &[(f64, f64)]) {
+        let mut way = String::new();
+        for (index, (x, y)) in points.iter().enumerate() {
+            let letter = if index == 0 { 'M' } else { 'L' };
+            let _ = write!(way, "{letter}{x:.1} {y:.1}");
+        }
+        let class = look.line_class();
+        let _ = writeln!(self.body, r#"<path class="{class}" d="{way}"/>"#);
+    }
+
+    /// A box. `opacity` is of its filling, in `[0, 1]`.
+    pub(super) fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64), opacity: f64) {
+        let ((x, y), (width, height)) = (at, size);
+        let _ = writeln!(
+            self.body,
+            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" \
+             height=\"{height:.1}\" fill-opacity=\"{opacity:.2}\"/>"
+        );
+    }
+
+    /// One line of text with its baseline at `at`.
+    pub(super) fn text(&mut self, class: &str, at: (f64, f64), hold: Hold, text: &str) {
+        let anchor = match hold {
+            Hold::Start => "start",
+            Hold::Middle => "middle",
+            Hold::End => "end",
+        };
+        let ((x, y), text) = (at, escape::html(text));
+        let _ = writeln!(
+            self.body,
+            r#"<text class="{class}" x="{x:.1}" y="{y:.1}" text-anchor="{anchor}">{text}</text>"#
+        );
+    }
+
+    /// The sign of a series, whose shape tells it from others where colours do not.
+    pub(super) fn marker(&mut self, look: Look, (x, y): (f64, f64), says: &str) {
+        let (class, way) = (look.marker_class(), look.marker_way());
+        let says = escape::html(says);
+        let _ = writeln!(
+            self.body,
+            r#"<path class="{class}" transform="translate({x:.1} {y:.1})" d="{way}"><title>{says}</title></path>"#
+        );
+    }
+
+    /// The whole element. `title` and `description` are for those who cannot see it.
+    pub(super) fn finish(self, id: &str, class: &str, title: &str, description: &str) -> String {
+        let Self { width, height, body } = self;
+        let (title, description) = (escape::html(title), escape::html(description));
+        format!(
+            "<svg class=\"{class}\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" \
+             aria-labelledby=\"{id}-t {id}-d\" xmlns=\"http://www.w3.org/2000/svg\">\n\
+             <title id=\"{id}-t\">{title}</title>\n<desc id=\"{id}-d\">{description}</desc>\n\
+             {body}</svg>\n"
+        )
+    }
+}
+
+/// How wide a text is, roughly: what the font is, only the reader's machine knows.
+pub(super) fn text_width(text: &str) -> f64 {
+    const LETTER_PX: f64 = 6.6;
+    text.chars().count() as f64 * LETTER_PX
+}
+
+/// The text, cut so that it fits into `width`, and with a sign that it was.
+pub(super) fn fitted(text: &str, width: f64) -> String {
+    if text_width(text) <= width {
+        return text.to_owned();
+    }
+    let letters = (width / text_width("x")) as usize;
+    let kept: String = text.chars().take(letters.saturating_sub(1).max(1)).collect();
+    format!("{kept}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_carry_coordinates_and_escaped_text() {
+        let mut svg = Svg::new(100.0, 50.0);
+        svg.line("axis", (0.0, 1.0), (2.0, 3.25));
+        svg.text("label", (5.0, 6.0), Hold::End, "<a>");
+        svg.path(Look::series(1), &[(1.0, 2.0), (3.0, 4.0)]);
+        let text = svg.finish("p1", "wide", "t & u", "d");
+        for wanted in [
+            "viewBox=\"0 0 100 50\"",
+            "x1=\"0.0\" y1=\"1.0\" x2=\"2.0\" y2=\"3.2\"",
+            "text-anchor=\"end\">&lt;a&gt;</text>",
+            "d=\"M1.0 2.0L3.0 4.0\"",
+            "<title id=\"p1-t\">t &amp; u</title>",
+        ] {
+            assert!(text.contains(wanted), "{wanted} in {text}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_does_not_fit_is_cut_and_says_so() {
+        assert_eq!(fitted("short", 100.0), "short");
+        let cut = fitted("a name that is rather long", 60.0);
+        assert!(cut.ends_with('…') && text_width(&cut) <= 66.0, "{cut}");
+        assert_eq!(fitted("ab", 1.0), "a…");
+    }
+}

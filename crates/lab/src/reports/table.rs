@@ -1,0 +1,313 @@
+//! Tables of a record: its figures with the document's beside them, stages, and every sample's
+//! summary. A table is words; `html` and `markdown` write it down.
+
+use std::fmt::Write;
+
+use crate::record::{Metric, Record, Row, Status};
+use crate::statistics::Quartiles;
+
+use super::escape;
+use super::numbers;
+use super::select::{self, CONTENDER};
+
+/// Metrics beside the chart's own that come first, if a record has them.
+const PREFERRED: [&str; 7] =
+    ["mpps", "line_gbps", "line_percent", "rho", "cpu_ns", "lost", "lost_percent"];
+/// Metrics in the first table, at most: the document's are always there.
+const METRICS_MAX: usize = 6;
+/// Rows of a table, at most: a curve of every length is for the chart and the CSV.
+const ROWS_MAX: usize = 80;
+
+/// A table.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    /// What it is of.
+    pub(super) caption: String,
+    /// Column heads.
+    pub(super) head: Vec<Column>,
+    /// As many cells a row as there are columns. The first is the row's head.
+    pub(super) rows: Vec<Vec<Cell>>,
+}
+
+/// A column's head.
+#[derive(Debug)]
+pub(super) struct Column {
+    text: String,
+    is_word: bool,
+}
+
+/// A cell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cell {
+    text: String,
+    small: String,
+    is_said: bool,
+}
+
+impl Column {
+    /// Of words: to the left.
+    pub(super) fn words(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_word: true }
+    }
+
+    /// Of numbers: to the right.
+    pub(super) fn numbers(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_word: false }
+    }
+}
+
+impl Cell {
+    /// A plain one.
+    pub(super) fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+
+    /// One with a second, smaller line.
+    pub(super) fn with_small(text: String, small: String) -> Self {
+        Self { text, small, is_said: false }
+    }
+
+    /// What a document says.
+    fn said(value: Option<f64>) -> Self {
+        let text = value.map_or_else(String::new, numbers::value);
+        Self { text, is_said: true, ..Self::default() }
+    }
+
+    /// A metric: its median, below it the range of its samples.
+    fn measured(metric: &Metric) -> Self {
+        let range = |(least, most): (f64, f64)| {
+            let [least, most] = [least, most].map(numbers::value);
+            (least != most).then(|| format!("{least} to {most}"))
+        };
+        let small = select::spread(metric).and_then(range).unwrap_or_default();
+        Self::with_small(numbers::value(select::median(metric)), small)
+    }
+}
+
+impl Table {
+    /// As an element, in a box that can be scrolled where the screen is too narrow.
+    pub(super) fn html(&self) -> String {
+        let caption = escape::html(&self.caption);
+        let mut text = format!(
+            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\">\n\
+             <table><thead><tr>"
+        );
+        for column in &self.head {
+            let class = if column.is_word { " class=\"word\"" } else { "" };
+            let head = escape::html(&column.text);
+            // Writing to a string does not fail, here and below.
+            let _ = write!(text, "<th scope=\"col\"{class}>{head}</th>");
+        }
+        text.push_str("</tr></thead>\n<tbody>\n");
+        for row in &self.rows {
+            text.push_str("<tr>");
+            for (index, cell) in row.iter().enumerate() {
+                let is_word = self.head.get(index).is_some_and(|column| column.is_word);
+                cell.write_html(&mut text, index == 0, is_word);
+            }
+            text.push_str("</tr>\n");
+        }
+        text.push_str("</tbody></table></div>\n");
+        text
+    }
+
+    /// As a table of Markdown.
+    pub(super) fn markdown(&self) -> String {
+        let heads = self.head.iter().map(|column| escape::markdown(&column.text));
+        let mut text = line_of(heads);
+        let rules = self.head.iter().map(|column| if column.is_word { "---" } else { "---:" });
+        text += &line_of(rules.map(str::to_owned));
+        for row in &self.rows {
+            text += &line_of(row.iter().map(|cell| match cell.small.as_str() {
+                "" => escape::markdown(&cell.text),
+                small => escape::markdown(&format!("{} ({small})", cell.text)),
+            }));
+        }
+        text
+    }
+}
+
+impl Cell {
+    fn write_html(&self, text: &mut String, is_first: bool, is_word: bool) {
+        let content = escape::html(&self.text);
+        let small = match self.small.as_str() {
+            "" => String::new(),
+            small => format!("<small>{}</small>", escape::html(small)),
+        };
+        let _ = match (is_first, self.is_said, is_word) {
+            (true, ..) => write!(text, "<th scope=\"row\">{content}{small}</th>"),
+            (_, true, _) => write!(text, "<td class=\"said\">{content}{small}</td>"),
+            (_, _, true) => write!(text, "<td class=\"word\">{content}{small}</td>"),
+            _ => write!(text, "<td>{content}{small}</td>"),
+        };
+    }
+}
+
+fn line_of(cells: impl Iterator<Item = String>) -> String {
+    let cells: Vec<String> = cells.collect();
+    format!("| {} |\n", cells.join(" | "))
+}
+
+/// The main figures: the chart's metric, those the document has, and the usual ones.
+pub(super) fn figures(record: &Record) -> Table {
+    let keys = select::keys(record);
+    let metrics = main_metrics(record);
+    let document = record.document.as_deref().unwrap_or("document");
+    let has_losses = record.rows.iter().any(|row| !row.losses.is_empty());
+    let mut head = vec![Column::words(CONTENDER)];
+    let is_numeric = |key: &&str| record.rows.iter().all(|r| select::number(r, key).is_some());
+    for key in &keys {
+        let text = select::plain(key);
+        head.push(if is_numeric(key) { Column::numbers(text) } else { Column::words(text) });
+    }
+    for (metric, is_said) in &metrics {
+        head.push(Column::numbers(select::titled(record, metric)));
+        if *is_said {
+            head.push(Column::numbers(format!("{} in {document}", select::plain(metric))));
+        }
+    }
+    if has_losses {
+        head.push(Column::words("lost, by place"));
+    }
+    let row = |row: &Row| {
+        let mut cells = vec![Cell::new(row.contender.as_str())];
+        cells.extend(keys.iter().map(|key| Cell::new(select::word(row, key))));
+        for (metric, is_said) in &metrics {
+            cells.push(figure(row, metric, metric == &record.chart.y));
+            if *is_said {
+                cells.push(Cell::said(select::documented(row, metric)));
+            }
+        }
+        if has_losses {
+            cells.push(Cell::new(losses(row)));
+        }
+        cells
+    };
+    let (rows, left_out) = thinned(&record.rows);
+    let mut caption = format!("{}: medians, below them the smallest and the largest", record.title);
+    if left_out > 0 {
+        let _ = write!(caption, "; {left_out} more rows are in the record");
+    }
+    Table { caption, head, rows: rows.into_iter().map(row).collect() }
+}
+
+/// Where the time went, if rows say so: rho of each stage, below it its share of a core.
+pub(super) fn stages(record: &Record) -> Option<Table> {
+    let keys = select::varying(record, &[CONTENDER]);
+    let staged: Vec<&Row> = record.rows.iter().filter(|row| !row.stages.is_empty()).collect();
+    let names = staged.iter().flat_map(|row| row.stages.iter().map(|stage| stage.name.as_str()));
+    let names = select::distinct(names);
+    let row = |row: &&Row| {
+        let at = select::described(row, &keys);
+        let mut cells = vec![Cell::new(row.contender.as_str()), Cell::new(at)];
+        cells.extend(names.iter().map(|name| {
+            let stage = row.stages.iter().find(|stage| stage.name == *name);
+            stage.map_or_else(Cell::default, |stage| {
+                let share = format!("{} %", numbers::value(stage.cpu_percent));
+                Cell::with_small(numbers::value(stage.rho), share)
+            })
+        }));
+        cells
+    };
+    let rows: Vec<Vec<Cell>> = staged.iter().take(ROWS_MAX).map(row).collect();
+    let words = [CONTENDER, "at"].map(Column::words).into_iter();
+    let head = words.chain(names.iter().map(|name| Column::numbers(*name))).collect();
+    let caption = format!("{}: rho of each stage, below it per cent of a core", record.title);
+    (!rows.is_empty()).then_some(Table { caption, head, rows })
+}
+
+/// Every metric of every row, with quartiles and how many samples there are.
+pub(super) fn everything(record: &Record) -> Table {
+    let keys = select::keys(record);
+    let mut rows = Vec::new();
+    for row in thinned(&record.rows).0 {
+        for (name, metric) in &row.metrics {
+            let samples = select::finite(metric);
+            let quartiles = (!samples.is_empty()).then(|| Quartiles::of(&samples));
+            let value = |value: Option<f64>| Cell::new(value.map_or(String::new(), numbers::value));
+            rows.push(vec![
+                Cell::new(row.contender.as_str()),
+                Cell::new(select::described(row, &keys)),
+                Cell::new(select::plain(name)),
+                Cell::new(select::unit(record, name)),
+                value(quartiles.map(|quartiles| quartiles.first)),
+                value(Some(select::median(metric))),
+                value(quartiles.map(|quartiles| quartiles.third)),
+                Cell::new(samples.len().to_string()),
+            ]);
+        }
+    }
+    let words = [CONTENDER, "at", "figure", "unit"].map(Column::words);
+    let numbers = ["first quartile", "median", "third quartile", "samples"].map(Column::numbers);
+    let head = words.into_iter().chain(numbers).collect();
+    Table { caption: format!("{}: every figure", record.title), head, rows }
+}
+
+/// Who took part, with what command.
+pub(super) fn contenders(record: &Record) -> Table {
+    let row = |contender: &crate::record::ContenderInfo| {
+        let command = match &contender.not_run {
+            Some(why) => format!("not run: {why}"),
+            None => contender.command.clone(),
+        };
+        let words = [contender.name.clone(), contender.version.clone(), command];
+        words.map(Cell::new).to_vec()
+    };
+    let head = [CONTENDER, "version", "command"].map(Column::words).into_iter().collect();
+    let caption = format!("{}: who took part", record.title);
+    Table { caption, head, rows: record.contenders.iter().map(row).collect() }
+}
+
+/// Why rows have no figures, each reason once.
+pub(super) fn reasons(record: &Record) -> Vec<String> {
+    let of_row = |row: &Row| {
+        let why = select::not_run(row)?;
+        Some(format!("{}: not run because {why}", row.contender))
+    };
+    select::distinct(record.rows.iter().filter_map(of_row))
+}
+
+/// The metrics of the first table, and whether the document says something of them.
+fn main_metrics(record: &Record) -> Vec<(String, bool)> {
+    let said = record.rows.iter().filter_map(|row| row.document.as_ref());
+    let said = select::distinct(said.flat_map(|figures| figures.keys().map(String::as_str)));
+    let all = select::metrics(record);
+    let mut chosen: Vec<&str> = vec![&record.chart.y];
+    chosen.extend(&said);
+    let usual = PREFERRED.iter().copied().chain(all.iter().copied());
+    for metric in usual.filter(|metric| all.contains(metric)) {
+        if select::distinct(chosen.iter()).len() >= METRICS_MAX {
+            break;
+        }
+        chosen.push(metric);
+    }
+    let chosen = select::distinct(chosen.into_iter());
+    let chosen = chosen.into_iter().filter(|m| all.contains(m) || said.contains(m));
+    chosen.map(|metric| (metric.to_owned(), said.contains(&metric))).collect()
+}
+
+fn figure(row: &Row, metric: &str, is_main: bool) -> Cell {
+    match (row.metrics.get(metric), &row.status) {
+        (Some(metric), Status::Model) => {
+            let cell = Cell::measured(metric);
+            Cell { small: "model".to_owned(), ..cell }
+        }
+        (Some(metric), _) => Cell::measured(metric),
+        (None, Status::NotRun(_)) if is_main => Cell::new("not run"),
+        (None, _) => Cell::default(),
+    }
+}
+
+fn losses(row: &Row) -> String {
+    let place =
+        |(name, count): (&String, &u64)| format!("{name} {}", numbers::value(*count as f64));
+    row.losses.iter().map(place).collect::<Vec<_>>().join(", ")
+}
+
+/// At most [`ROWS_MAX`] rows, evenly out of all, and how many that leaves out.
+fn thinned(rows: &[Row]) -> (Vec<&Row>, usize) {
+    let every = rows.len().div_ceil(ROWS_MAX).max(1);
+    let kept: Vec<&Row> = rows.iter().step_by(every).collect();
+    let left_out = rows.len() - kept.len();
+    (kept, left_out)
+}

@@ -1,0 +1,174 @@
+//! Two records beside each other: ratios, and whether they mean anything.
+
+use serde_json::{Map, Value, json};
+
+use super::points::words;
+use crate::record::{Metric, Record, Row};
+
+/// Two records beside each other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// Names of the scenarios: of the first record and of the second.
+    pub names: [String; 2],
+    /// The figure that is compared.
+    pub metric: String,
+    /// Its unit.
+    pub unit: String,
+    /// Contenders and points that both have.
+    pub ratios: Vec<Ratio>,
+    /// Rows that one of them has alone, in words.
+    pub alone: Vec<String>,
+}
+
+/// One contender at one point in both.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ratio {
+    /// The contender.
+    pub contender: String,
+    /// What varies.
+    pub point: Map<String, Value>,
+    /// Medians: of the first and of the second.
+    pub medians: [f64; 2],
+    /// The second by the first.
+    pub ratio: f64,
+    /// The smallest ratio and the largest that samples of both give.
+    pub range: [f64; 2],
+    /// Whether samples of one lie among those of the other: then the ratio says little.
+    pub overlaps: bool,
+}
+
+/// Compares the second with the first, by `metric` or by the figure that the first is shown by.
+///
+/// # Errors
+/// They have no row in common that has the figure.
+pub fn compare(a: &Record, b: &Record, metric: Option<&str>) -> Result<Comparison, String> {
+    let name = metric.unwrap_or(&a.chart.y);
+    let of = |record: &Record, row: &Row| {
+        let is_same = |other: &&Row| other.contender == row.contender && other.point == row.point;
+        record.rows.iter().find(is_same).and_then(|row| row.metrics.get(name).cloned())
+    };
+    let (mut ratios, mut alone, mut unit) = (Vec::new(), Vec::new(), String::new());
+    for row in &a.rows {
+        let Some(first) = row.metrics.get(name) else { continue };
+        match of(b, row) {
+            Some(second) => {
+                unit.clone_from(&first.unit);
+                ratios.push(ratio(row, first, &second));
+            }
+            None => alone.push(format!("{} only: {}", a.scenario, title(row))),
+        }
+    }
+    let others = b.rows.iter().filter(|row| row.metrics.contains_key(name) && of(a, row).is_none());
+    alone.extend(others.map(|row| format!("{} only: {}", b.scenario, title(row))));
+    if ratios.is_empty() {
+        return Err(format!(
+            "{} and {} have no contender at the same point with `{name}`",
+            a.scenario, b.scenario
+        ));
+    }
+    let names = [a.scenario.clone(), b.scenario.clone()];
+    Ok(Comparison { names, metric: name.to_owned(), unit, ratios, alone })
+}
+
+fn ratio(row: &Row, first: &Metric, second: &Metric) -> Ratio {
+    let ends = |metric: &Metric| {
+        let low = metric.samples.iter().copied().fold(f64::INFINITY, f64::min);
+        (low, metric.samples.iter().copied().fold(f64::NEG_INFINITY, f64::max))
+    };
+    let ((low, high), (second_low, second_high)) = (ends(first), ends(second));
+    Ratio {
+        contender: row.contender.clone(),
+        point: row.point.clone(),
+        medians: [first.median, second.median],
+        ratio: second.median / first.median,
+        range: [second_low / high, second_high / low],
+        overlaps: second_low <= high && low <= second_high,
+    }
+}
+
+fn title(row: &Row) -> String {
+    format!("{} at {}", row.contender, words(&row.point))
+}
+
+impl Comparison {
+    /// A table, and below it what is in one of them alone.
+    pub fn to_text(&self) -> String {
+        let [a, b] = &self.names;
+        let mut lines = vec![
+            format!("{} ({}), {b} by {a}; ~ samples overlap", self.metric, self.unit),
+            format!(
+                "{:<22} {:<28} {:>10} {:>10} {:>7} {:>16}",
+                "contender", "point", a, b, "ratio", "from samples"
+            ),
+        ];
+        for ratio in &self.ratios {
+            let [low, high] = ratio.range;
+            let [first, second] = ratio.medians;
+            let mark = if ratio.overlaps { "~" } else { " " };
+            lines.push(format!(
+                "{:<22} {:<28} {first:>10.4} {second:>10.4} {mark}{:>6.3} {low:>7.3} to {high:.3}",
+                ratio.contender,
+                words(&ratio.point),
+                ratio.ratio
+            ));
+        }
+        lines.extend(self.alone.iter().cloned());
+        lines.join("\n") + "\n"
+    }
+
+    /// The same as JSON.
+    pub fn to_json(&self) -> Value {
+        let ratios = self.ratios.iter().map(|ratio| {
+            json!({
+                "contender": ratio.contender, "point": ratio.point, "medians": ratio.medians,
+                "ratio": ratio.ratio, "range": ratio.range, "overlaps": ratio.overlaps,
+            })
+        });
+        json!({
+            "command": "lab compare", "names": self.names, "metric": self.metric,
+            "unit": self.unit, "ratios": ratios.collect::<Vec<_>>(), "alone": self.alone,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> Record {
+        Record::parse(include_str!("../../tests/data/numa-rtc.json")).unwrap()
+    }
+
+    fn set(record: &mut Record, row: usize, samples: &[f64]) {
+        let metric = Metric::new("Mpps", samples.to_vec());
+        record.rows[row].metrics.insert("mpps".to_owned(), metric);
+    }
+
+    #[test]
+    fn ratios_have_ranges_and_overlaps_are_marked() {
+        let (mut a, mut b) = (record(), record());
+        set(&mut a, 0, &[2.0, 2.0, 2.5]);
+        set(&mut b, 0, &[1.0, 0.5, 1.5]);
+        set(&mut b, 1, &[0.75, 0.7, 5.0]);
+        let comparison = compare(&a, &b, None).unwrap();
+        let first = &comparison.ratios[0];
+        assert_eq!((first.ratio, first.range, first.overlaps), (0.5, [0.2, 0.75], false));
+        assert!(comparison.ratios[1].overlaps);
+        let text = comparison.to_text();
+        assert!(text.lines().next().unwrap().starts_with("mpps (Mpps)"), "{text}");
+        assert!(text.lines().nth(2).unwrap().contains("  0.500"), "{text}");
+        assert!(text.lines().nth(3).unwrap().contains(" ~"), "{text}");
+        assert_eq!(comparison.to_json()["ratios"][0]["ratio"], 0.5);
+    }
+
+    #[test]
+    fn what_one_has_alone_is_named() {
+        let (a, mut b) = (record(), record());
+        b.rows.remove(0);
+        b.scenario = "other".to_owned();
+        let comparison = compare(&a, &b, Some("rho")).unwrap();
+        assert_eq!(comparison.alone.len(), 1);
+        assert!(comparison.alone[0].starts_with("numa-rtc only: burstline-xdp at size_bytes 64"));
+        assert!(compare(&a, &b, Some("nothing")).unwrap_err().contains("`nothing`"));
+    }
+}

@@ -1,0 +1,205 @@
+//! What speaks against figures: what the machine did besides, and how the samples lie.
+
+use std::fs;
+
+use super::points::words;
+use super::{Rate, Scenario};
+use crate::conditions;
+use crate::record::{Doubt, Machine, Metric, Row};
+
+/// Cores busy with other programs, from which on it is said.
+const NOISY_CORES: f64 = 0.1;
+/// Time that the host took, in per cent of all cores'.
+const STOLEN_PERCENT: f64 = 1.0;
+/// How far frequencies at start and end may differ, in per cent.
+const FREQUENCY_PERCENT: f64 = 5.0;
+/// How far samples of a row may lie apart, in per cent of their median.
+const SPREAD_PERCENT: f64 = 5.0;
+/// Samples of a row that are enough to see how they lie.
+const SAMPLES: usize = 3;
+/// What a generator has to reach of what it was asked for.
+const OFFERED_PERCENT: f64 = 99.0;
+
+/// Watches the machine while contenders run.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    start: Option<Load>,
+    frequencies: Vec<f64>,
+}
+
+/// Ticks since the start of the machine, of all cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Load {
+    /// In programs and in the kernel on their behalf.
+    programs: u64,
+    /// Of those, in this process, the programs it ran, and those that it is running.
+    own: u64,
+    /// Taken by the host.
+    stolen: u64,
+    /// All, idle ones included.
+    all: u64,
+    cores: u64,
+}
+
+impl Watch {
+    /// Begins.
+    pub fn start() -> Self {
+        Self { start: Load::now(), frequencies: frequencies() }
+    }
+
+    /// What happened since.
+    pub fn doubts(&self) -> Vec<Doubt> {
+        let mut doubts = match self.start.zip(Load::now()) {
+            Some((start, now)) => Load::doubts(start, now),
+            None => vec![Doubt::new("noisy-neighbour", "unknown: /proc/stat is unreadable")],
+        };
+        let changed = self.frequencies.iter().zip(frequencies()).enumerate();
+        doubts.extend(changed.filter_map(|(core, (&start, end))| {
+            let percent = 100.0 * (end - start).abs() / start.max(1.0);
+            (percent > FREQUENCY_PERCENT).then(|| {
+                let text = format!("core {core} ran at {start:.0} MHz, then at {end:.0} MHz");
+                Doubt::new("frequency-change", text)
+            })
+        }));
+        doubts
+    }
+}
+
+impl Load {
+    fn now() -> Option<Self> {
+        let machine = fs::read_to_string("/proc/stat").ok()?;
+        Self::parse(&machine, conditions::own_ticks()?)
+    }
+
+    /// Source: proc_stat(5): user nice system idle iowait irq softirq steal.
+    fn parse(machine: &str, own: u64) -> Option<Self> {
+        let total = machine.lines().find_map(|line| line.strip_prefix("cpu "))?;
+        let fields = total.split_whitespace().take(8).map(str::parse);
+        let fields: Vec<u64> = fields.collect::<Result<_, _>>().ok()?;
+        let is_core = |line: &&str| line.starts_with("cpu") && !line.starts_with("cpu ");
+        Some(Self {
+            programs: fields.get(..3)?.iter().sum(),
+            own,
+            stolen: *fields.get(7)?,
+            all: fields.iter().sum(),
+            cores: machine.lines().filter(is_core).count() as u64,
+        })
+    }
+
+    fn doubts(start: Self, now: Self) -> Vec<Doubt> {
+        let all = now.all.saturating_sub(start.all) as f64;
+        if all == 0.0 {
+            return Vec::new();
+        }
+        let (programs, own) = (now.programs - start.programs, now.own.saturating_sub(start.own));
+        let others = programs.saturating_sub(own) as f64 * now.cores as f64 / all;
+        let stolen = 100.0 * now.stolen.saturating_sub(start.stolen) as f64 / all;
+        let mut doubts = Vec::new();
+        if others >= NOISY_CORES {
+            let text = format!("{others:.2} cores were busy with other programs");
+            doubts.push(Doubt::new("noisy-neighbour", text));
+        }
+        if stolen >= STOLEN_PERCENT {
+            let text = format!("the host took {stolen:.1} % of the cores' time");
+            doubts.push(Doubt::new("steal-time", text));
+        }
+        doubts
+    }
+}
+
+/// In MHz, of each core, as far as the kernel tells.
+fn frequencies() -> Vec<f64> {
+    let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let lines = processor.lines().filter_map(|line| line.split_once(':'));
+    let lines = lines.filter(|(name, _)| name.trim() == "cpu MHz");
+    lines.filter_map(|(_, value)| value.trim().parse().ok()).collect()
+}
+
+/// Doubts that come of the rows, and of what the machine cannot count.
+pub fn of_rows(scenario: &Scenario, machine: &Machine, rows: &[Row]) -> Vec<Doubt> {
+    let mut doubts = Vec::new();
+    let mut say = |name, found: Option<String>| {
+        doubts.extend(found.map(|text| Doubt::new(name, text)));
+    };
+    let is_live = scenario.work.is_live();
+    let few = |row: &Row| {
+        let samples = samples(row, &scenario.chart.y)?;
+        (samples.len() < SAMPLES).then(|| format!("{} of {SAMPLES} samples", samples.len()))
+    };
+    let is_run = |row: &&Row| row.status == crate::record::Status::Run;
+    let rows: Vec<&Row> = rows.iter().filter(is_run).collect();
+    say("too-few-samples", together(&rows, few));
+    say("wide-spread", widest(&rows, &scenario.chart.y));
+    say("generator-limited", together(&rows, |row| generator(row, scenario)));
+    let above = |row: &Row| {
+        let percent = row.metrics.get("line_percent")?.median;
+        (percent > 100.0)
+            .then(|| format!("{percent:.0} % of {} Gbit/s: no line is between", scenario.link_gbps))
+    };
+    say("above-line-rate", together(&rows, above));
+    if is_live && machine.counters.starts_with("none") {
+        let text = format!("no hardware counters, {}", machine.counters);
+        doubts.push(Doubt::new("missing-counters", text));
+    }
+    doubts
+}
+
+fn samples<'a>(row: &'a Row, name: &str) -> Option<&'a [f64]> {
+    row.metrics.get(name).map(|metric| metric.samples.as_slice())
+}
+
+/// Whether it was the generator that was too slow.
+fn generator(row: &Row, scenario: &Scenario) -> Option<String> {
+    let (offered, lost) =
+        (row.metrics.get("offered_mpps")?.median, row.metrics.get("lost")?.median);
+    let asked = match row.point.get("rate_pps") {
+        Some(rate) => rate.as_u64().map(|packets| packets as f64 / 1e6),
+        None => scenario.rates.iter().find_map(|rate| match rate {
+            Rate::PerSecond(packets) => Some(*packets as f64 / 1e6),
+            Rate::Max => None,
+        }),
+    };
+    match asked {
+        _ if lost > 0.0 => None,
+        Some(asked) if offered < asked * OFFERED_PERCENT / 100.0 => {
+            Some(format!("{offered:.3} of {asked:.3} Mpps were offered, and nothing was lost"))
+        }
+        Some(_) => None,
+        None => Some(format!("{offered:.3} Mpps is what the generator makes; nothing was lost")),
+    }
+}
+
+/// One sentence for all rows that have something to be said of: the first, and how many more.
+fn together(rows: &[&Row], say: impl Fn(&Row) -> Option<String>) -> Option<String> {
+    let mut said = rows.iter().filter_map(|row| Some(format!("{}: {}", title(row), say(row)?)));
+    let first = said.next()?;
+    match said.count() {
+        0 => Some(first),
+        more => Some(format!("{first}; and {more} more of {} rows", rows.len())),
+    }
+}
+
+fn widest(rows: &[&Row], name: &str) -> Option<String> {
+    let spreads = rows.iter().filter_map(|row| {
+        let metric: &Metric = row.metrics.get(name)?;
+        let spread = metric.spread_percent();
+        (spread > SPREAD_PERCENT).then_some((spread, metric.samples.len(), *row))
+    });
+    let mut spreads: Vec<_> = spreads.collect();
+    spreads.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let &(spread, repeats, row) = spreads.first()?;
+    Some(format!(
+        "{name} lies more than {SPREAD_PERCENT} % apart in {} of {} rows, most in {}: {spread:.1} \
+         % in {repeats} repeats",
+        spreads.len(),
+        rows.len(),
+        title(row)
+    ))
+}
+
+fn title(row: &Row) -> String {
+    format!("{} at {}", row.contender, words(&row.point))
+}
+
+#[cfg(test)]
+mod tests;

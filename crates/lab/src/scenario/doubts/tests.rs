@@ -1,0 +1,92 @@
+use serde_json::Map;
+
+use super::*;
+use crate::record::Status;
+use crate::scenario::parse;
+
+fn scenario(more: &str) -> Scenario {
+    let text = "name = \"a\"\ntitle = \"t\"\nabout = \"x\"\nwork = \"count\"\n\
+                contenders = [\"recvmmsg\"]\nsizes = [64]\n";
+    parse(&format!("{text}{more}")).unwrap()
+}
+
+fn row(metrics: &[(&str, &[f64])]) -> Row {
+    let mut point = Map::new();
+    point.insert("size_bytes".to_owned(), 64.into());
+    let metric =
+        |&(name, samples): &(&str, &[f64])| (name.to_owned(), Metric::new("x", samples.to_vec()));
+    Row {
+        contender: "recvmmsg".to_owned(),
+        point,
+        status: Status::Run,
+        metrics: metrics.iter().map(metric).collect(),
+        stages: Vec::new(),
+        losses: std::collections::BTreeMap::new(),
+        document: None,
+    }
+}
+
+fn of(scenario: &Scenario, rows: &[Row]) -> Vec<(String, String)> {
+    let machine = Machine { counters: "cycles".to_owned(), ..Machine::default() };
+    let doubts = of_rows(scenario, &machine, rows);
+    doubts.into_iter().map(|doubt| (doubt.name, doubt.text)).collect()
+}
+
+#[test]
+fn good_rows_give_no_doubt() {
+    let fine: &[(&str, &[f64])] = &[("mpps", &[1.0, 1.01, 1.02]), ("line_percent", &[7.0; 3])];
+    let lossy: &[(&str, &[f64])] =
+        &[("mpps", &[1.0; 3]), ("offered_mpps", &[2.0; 3]), ("lost", &[9.0; 3])];
+    assert_eq!(of(&scenario(""), &[row(fine), row(lossy)]), []);
+}
+
+#[test]
+fn each_doubt_has_its_number() {
+    let rows = [
+        row(&[("mpps", &[1.0, 1.2])]),
+        row(&[("mpps", &[1.0, 1.0, 1.0]), ("line_percent", &[120.0; 3])]),
+        row(&[("mpps", &[1.0; 3]), ("offered_mpps", &[1.0; 3]), ("lost", &[0.0; 3])]),
+    ];
+    let doubts = of(&scenario(""), &rows);
+    let text = |name: &str| &doubts.iter().find(|doubt| doubt.0 == name).unwrap().1;
+    assert_eq!(text("too-few-samples"), "recvmmsg at size_bytes 64: 2 of 3 samples");
+    assert!(text("wide-spread").contains("1 of 3 rows"), "{doubts:?}");
+    assert!(text("wide-spread").ends_with("18.2 % in 2 repeats"), "{doubts:?}");
+    assert!(text("above-line-rate").contains("120 % of 10 Gbit/s"), "{doubts:?}");
+    assert!(text("generator-limited").contains("1.000 Mpps is what the generator makes"));
+    assert_eq!(doubts.len(), 4);
+}
+
+#[test]
+fn a_generator_that_does_not_reach_its_rate_is_said_unless_packets_were_lost() {
+    let paced = scenario("rates = [2000000]\n");
+    let row = |offered: f64, lost: f64| {
+        let mut row = row(&[("mpps", &[1.0; 3])]);
+        row.point.insert("rate_pps".to_owned(), 2_000_000.into());
+        row.metrics.insert("offered_mpps".to_owned(), Metric::new("Mpps", vec![offered; 3]));
+        row.metrics.insert("lost".to_owned(), Metric::new("packets", vec![lost; 3]));
+        row
+    };
+    assert_eq!(of(&paced, &[row(1.99, 0.0), row(1.5, 3.0)]), []);
+    let doubts = of(&paced, &[row(1.5, 0.0)]);
+    assert!(doubts[0].1.contains("1.500 of 2.000 Mpps were offered"), "{doubts:?}");
+}
+
+#[test]
+fn other_programs_and_the_host_are_told_from_our_own_work() {
+    let stat = |user: u64, idle: u64, steal: u64| {
+        format!("cpu  {user} 0 0 {idle} 0 0 0 {steal}\ncpu0 1\ncpu1 1\n")
+    };
+    let load = |text: &str, own| Load::parse(text, own).unwrap();
+    let start = load(&stat(100, 100, 0), 50);
+    // 200 ticks of two cores: 100 in programs, of which 90 are ours.
+    assert_eq!(
+        Load::doubts(start, load(&stat(200, 200, 0), 140)),
+        [Doubt::new("noisy-neighbour", "0.10 cores were busy with other programs")]
+    );
+    assert_eq!(Load::doubts(start, load(&stat(200, 200, 0), 150)), []);
+    let stolen = Load::doubts(start, load(&stat(100, 290, 10), 50));
+    assert_eq!(stolen, [Doubt::new("steal-time", "the host took 5.0 % of the cores' time")]);
+    assert_eq!(Load::doubts(start, start), []);
+    assert_eq!(Load::parse("intr 5\n", 0), None);
+}

@@ -1,0 +1,92 @@
+//! What there is to say of the machine.
+
+use std::fs;
+use std::process::Command;
+
+use burstline_sys::affinity::{CoreId, allowed_cores};
+use burstline_sys::counters::{Counter, Event};
+use burstline_sys::topology::Topology;
+
+use crate::record::Machine;
+
+/// Looks. What is not known is empty, or 0.
+pub fn examine() -> Machine {
+    let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let kibibytes = value(&memory, "MemTotal", ':').and_then(|text| {
+        text.split_whitespace().next().and_then(|number| number.parse::<f64>().ok())
+    });
+    let governor = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
+    let governor = fs::read_to_string(governor).ok().map(|text| text.trim().to_owned());
+    let flags = value(&processor, "flags", ':').unwrap_or_default();
+    Machine {
+        cpu: value(&processor, "model name", ':').unwrap_or_default(),
+        cores: allowed_cores().map_or(1, |cores| cores.len()),
+        nodes: Topology::read().map_or(1, |topology| topology.nodes.len()),
+        memory_gib: (kibibytes.unwrap_or(0.0) / 1024.0 / 1024.0 * 10.0).round() / 10.0,
+        kernel: first_line("/proc/sys/kernel/osrelease"),
+        os: value(&release, "PRETTY_NAME", '=').unwrap_or_default().trim_matches('"').to_owned(),
+        governor,
+        is_virtual: flags.split_whitespace().any(|flag| flag == "hypervisor"),
+        counters: counters(),
+    }
+}
+
+/// Of the sources that the current folder is in, if they are this program's.
+pub fn commit() -> Option<String> {
+    let ask = |arguments: &[&str]| {
+        let output = Command::new("git").args(arguments).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        output.status.success().then(|| text.trim().to_owned())
+    };
+    let root = ask(&["rev-parse", "--show-toplevel"])?;
+    let is_ours = fs::exists(format!("{root}/crates/lab/scenarios/numa-rtc.toml")).ok()?;
+    let commit = ask(&["rev-parse", "--short=12", "HEAD"])?;
+    let is_changed = !ask(&["status", "--porcelain", "--untracked-files=no"])?.is_empty();
+    is_ours.then(|| if is_changed { commit + " and changes" } else { commit })
+}
+
+/// Which hardware counters there are.
+fn counters() -> String {
+    let core = allowed_cores().ok().and_then(|cores| cores.first().copied()).unwrap_or(CoreId(0));
+    let (mut there, mut why) = (Vec::new(), String::new());
+    for event in Event::HARDWARE {
+        match Counter::on_core(event, core) {
+            Ok(_) => there.push(event.name()),
+            Err(error) if why.is_empty() => why = format!("{}: {error}", event.name()),
+            Err(_) => {}
+        }
+    }
+    if there.is_empty() { format!("none: {why}") } else { there.join(", ") }
+}
+
+/// The value of the first line with this key.
+fn value(text: &str, key: &str, separator: char) -> Option<String> {
+    let mut lines = text.lines().filter_map(|line| line.split_once(separator));
+    lines.find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim().to_owned())
+}
+
+fn first_line(path: &str) -> String {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_cores_memory_and_a_kernel() {
+        let machine = examine();
+        assert!(machine.cores >= 1 && machine.nodes >= 1 && machine.memory_gib > 0.0);
+        assert!(machine.kernel.contains('.') && !machine.counters.is_empty(), "{machine:?}");
+    }
+
+    #[test]
+    fn values_are_found_by_their_whole_key() {
+        let text = "model\t\t: 1\nmodel name\t: A: B\nmodel name\t: C\n";
+        assert_eq!(value(text, "model name", ':').as_deref(), Some("A: B"));
+        assert_eq!(value(text, "name", ':'), None);
+    }
+}

@@ -1,0 +1,88 @@
+//! What varies in a scenario.
+
+use serde_json::{Map, Value};
+
+use super::{Placement, Rate, Scenario};
+
+/// One combination of what varies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// The frame size, FCS included, where it means something.
+    pub size_bytes: Option<u32>,
+    /// The rate.
+    pub rate: Rate,
+    /// Who goes where.
+    pub placement: Placement,
+    /// The kind of traffic.
+    pub case: Option<String>,
+    /// As it is in records: what the scenario has one of only is left out, except for the size.
+    pub keys: Map<String, Value>,
+}
+
+impl Point {
+    /// All of them, in the order in which they are measured.
+    pub fn all(scenario: &Scenario) -> Vec<Self> {
+        let placements = match scenario.placements.as_slice() {
+            [] => vec![Placement::Auto],
+            some => some.to_vec(),
+        };
+        let mut points = Vec::new();
+        for placement in &placements {
+            for &rate in &scenario.rates {
+                for case in optional(&scenario.cases) {
+                    for size_bytes in optional(&scenario.sizes) {
+                        let mut point = Self {
+                            size_bytes,
+                            rate,
+                            placement: placement.clone(),
+                            case: case.clone(),
+                            keys: Map::new(),
+                        };
+                        point.keys = point.make_keys(scenario);
+                        points.push(point);
+                    }
+                }
+            }
+        }
+        points
+    }
+
+    fn make_keys(&self, scenario: &Scenario) -> Map<String, Value> {
+        let mut keys = Map::new();
+        if let Some(size_bytes) = self.size_bytes {
+            keys.insert("size_bytes".to_owned(), size_bytes.into());
+        }
+        if scenario.rates != [Rate::Max] {
+            let rate = match self.rate {
+                Rate::Max => Value::from("max"),
+                Rate::PerSecond(packets) => packets.into(),
+            };
+            keys.insert("rate_pps".to_owned(), rate);
+        }
+        if !scenario.placements.is_empty() {
+            keys.insert("placement".to_owned(), self.placement.to_string().into());
+        }
+        if let Some(case) = &self.case {
+            keys.insert("case".to_owned(), case.as_str().into());
+        }
+        keys
+    }
+}
+
+/// Each of them, or once nothing.
+fn optional<T: Clone>(values: &[T]) -> Vec<Option<T>> {
+    match values {
+        [] => vec![None],
+        some => some.iter().cloned().map(Some).collect(),
+    }
+}
+
+/// A point in a few words: `size_bytes 64, rate_pps max`.
+pub(super) fn words(keys: &Map<String, Value>) -> String {
+    let word = |(key, value): (&String, &Value)| match value {
+        Value::String(text) => format!("{key} {text}"),
+        other => format!("{key} {other}"),
+    };
+    let words: Vec<String> = keys.iter().map(word).collect();
+    if words.is_empty() { "all of it".to_owned() } else { words.join(", ") }
+}

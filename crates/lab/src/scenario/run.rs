@@ -1,0 +1,340 @@
+//! A scenario run: contenders in turns, point after point.
+
+mod rows;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::doubts::{self, Watch};
+use super::points::{Point, words};
+use super::{Places, Scenario, machine, time};
+use crate::contenders::{self, Adapter, Job, Sample};
+use crate::record::{ContenderInfo, Doubt, Record, SCHEMA};
+
+/// What the user may change of a scenario, and what a run has to know.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Turns, in place of the scenario's.
+    pub repeats: Option<usize>,
+    /// Packets of a turn, in place of the scenario's time.
+    pub packets: Option<u64>,
+    /// Frame sizes, in place of the scenario's if it has some.
+    pub sizes: Vec<u32>,
+    /// What the order of turns is drawn with.
+    pub seed: u64,
+    /// Whether it is to be short.
+    pub is_quick: bool,
+    /// The program `burstline`.
+    pub program: PathBuf,
+    /// What was typed.
+    pub command: String,
+    /// Raised when the user wants an end.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// How far a run is.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Turns that are done.
+    pub done: usize,
+    /// Of so many.
+    pub total: usize,
+    /// By the time that turns took so far.
+    pub left: Option<Duration>,
+    /// The turn that begins.
+    pub what: String,
+}
+
+/// A contender that was asked for.
+struct Entrant {
+    adapter: &'static dyn Adapter,
+    /// Why it does not take part: what follows "because".
+    not_run: Option<String>,
+    command: String,
+}
+
+/// What came of a contender at a point.
+#[derive(Default)]
+struct Cell {
+    samples: Vec<Sample>,
+    /// Why there are no more: what follows "because".
+    failed: Option<String>,
+}
+
+/// Runs a scenario to its end, or until the user wants one: what is done is in the record.
+pub fn run(scenario: &Scenario, options: &Options, tell: &mut dyn FnMut(&Progress)) -> Record {
+    let (started, began) = (time::now(), Instant::now());
+    let scenario = adjusted(scenario, options);
+    let machine = machine::examine();
+    let mut run = Run::new(&scenario, options);
+    let watch = Watch::start();
+    run.all(tell);
+    let mut doubts = watch.doubts();
+    let rows = run.rows();
+    doubts.extend(doubts::of_rows(&scenario, &machine, &rows));
+    doubts.extend(run.doubts);
+    let info = |entrant: &Entrant| ContenderInfo {
+        name: entrant.adapter.name().to_owned(),
+        version: match entrant.not_run {
+            None => entrant.adapter.version(),
+            Some(_) => String::new(),
+        },
+        command: entrant.command.clone(),
+        not_run: entrant.not_run.as_ref().map(|why| format!("because {why}")),
+    };
+    Record {
+        schema: SCHEMA.to_owned(),
+        scenario: scenario.name.clone(),
+        title: scenario.title.clone(),
+        document: scenario.document.clone(),
+        about: scenario.about.clone(),
+        command: options.command.clone(),
+        started,
+        elapsed_s: began.elapsed().as_secs_f64(),
+        seed: options.seed,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: machine::commit(),
+        is_quick: options.is_quick,
+        machine,
+        contenders: run.entrants.iter().map(info).collect(),
+        chart: scenario.chart.clone(),
+        rows,
+        doubts,
+        notes: [scenario.notes.clone(), run.notes].concat(),
+    }
+}
+
+/// The scenario as the user wants it.
+fn adjusted(scenario: &Scenario, options: &Options) -> Scenario {
+    let mut scenario = scenario.clone();
+    if options.is_quick {
+        scenario = scenario.quickly();
+    }
+    if !scenario.sizes.is_empty() && !options.sizes.is_empty() {
+        scenario.sizes.clone_from(&options.sizes);
+    }
+    scenario.amounts.repeats = options.repeats.unwrap_or(scenario.amounts.repeats);
+    scenario.amounts.packets = options.packets.or(scenario.amounts.packets);
+    scenario
+}
+
+/// Turns at one point, for those contenders that can.
+struct Run<'a> {
+    scenario: &'a Scenario,
+    options: &'a Options,
+    points: Vec<Point>,
+    /// Where each point's threads go, or why nowhere.
+    places: Vec<Result<Places, String>>,
+    entrants: Vec<Entrant>,
+    /// By point, then by entrant.
+    cells: Vec<Vec<Cell>>,
+    doubts: Vec<Doubt>,
+    notes: Vec<String>,
+    began: Instant,
+    done: usize,
+}
+
+impl<'a> Run<'a> {
+    fn new(scenario: &'a Scenario, options: &'a Options) -> Self {
+        let points = Point::all(scenario);
+        let find = |point: &Point| point.placement.find(scenario.workers);
+        let places: Vec<_> = points.iter().map(find).collect();
+        let adapters = scenario.contenders.iter().filter_map(|name| contenders::named(name));
+        let entrants = adapters.map(|adapter| Entrant {
+            adapter,
+            not_run: contenders::can_do(adapter, scenario.work).err(),
+            command: String::new(),
+        });
+        let entrants: Vec<_> = entrants.collect();
+        let cells = points.iter().map(|_| entrants.iter().map(|_| Cell::default()).collect());
+        Self {
+            scenario,
+            options,
+            cells: cells.collect(),
+            points,
+            places,
+            entrants,
+            doubts: Vec::new(),
+            notes: Vec::new(),
+            began: Instant::now(),
+            done: 0,
+        }
+    }
+
+    fn all(&mut self, tell: &mut dyn FnMut(&Progress)) {
+        self.began = Instant::now();
+        self.note_places();
+        let mut order = Shuffle(self.options.seed);
+        for at in 0..self.points.len() {
+            let is_over = match (self.places[at].clone(), &self.points[at].case) {
+                (Err(_), _) => false,
+                (Ok(places), Some(_)) => self.together(at, &places, tell),
+                (Ok(places), None) => self.in_turns(at, &places, &mut order, tell),
+            };
+            if is_over {
+                let (done, all) = (self.done, self.turns());
+                let text = format!("the user wanted an end after {done} of {all} turns");
+                self.doubts.push(Doubt::new("interrupted", text));
+                return;
+            }
+        }
+    }
+
+    /// All turns at a point. True: the user wants an end.
+    fn in_turns(
+        &mut self,
+        at: usize,
+        places: &Places,
+        order: &mut Shuffle,
+        tell: &mut dyn FnMut(&Progress),
+    ) -> bool {
+        for _ in 0..self.scenario.amounts.repeats {
+            for number in order.of(self.entrants.len()) {
+                let is_out = self.cells[at][number].failed.is_some();
+                if self.entrants[number].not_run.is_some() || is_out {
+                    continue;
+                }
+                // The flag carries no memory, here and below.
+                if self.options.stop.load(Relaxed) {
+                    return true;
+                }
+                self.tell(at, self.entrants[number].adapter.name(), tell);
+                self.turn(at, number, places);
+                self.done += 1;
+            }
+        }
+        false
+    }
+
+    fn turn(&mut self, at: usize, number: usize, places: &Places) {
+        let job = self.job(at, places);
+        let adapter = self.entrants[number].adapter;
+        let measured = match job.work.is_live() {
+            true => adapter.measure(&job),
+            // It pins the thread that it runs on.
+            false => thread::scope(|scope| {
+                let thread = scope.spawn(|| adapter.measure(&job));
+                thread.join().unwrap_or_else(|_| Err("it panicked".to_owned()))
+            }),
+        };
+        if self.entrants[number].command.is_empty() {
+            self.entrants[number].command = adapter.command(&job);
+        }
+        let cell = &mut self.cells[at][number];
+        match measured {
+            Ok(sample) => cell.samples.push(sample),
+            Err(_) if self.options.stop.load(Relaxed) => {}
+            Err(why) => cell.failed = Some(format!("it failed: {}", one_line(&why))),
+        }
+    }
+
+    /// A point whose contenders are measured by one figure of the bench's. True: the user wants
+    /// an end.
+    fn together(&mut self, at: usize, places: &Places, tell: &mut dyn FnMut(&Progress)) -> bool {
+        let repeats = self.scenario.amounts.repeats;
+        let case = self.points[at].case.clone().unwrap_or_default();
+        self.tell(at, "both sides", tell);
+        let job = self.job(at, places);
+        let compared = contenders::merge_compare(&job, &case, repeats);
+        self.done += repeats * self.takers();
+        for (number, entrant) in self.entrants.iter_mut().enumerate() {
+            if entrant.not_run.is_some() {
+                continue;
+            }
+            entrant.command = entrant.adapter.command(&job);
+            let cell = &mut self.cells[at][number];
+            match &compared {
+                Ok((ours, peer, _)) => {
+                    let is_ours = entrant.adapter.name().starts_with("burstline");
+                    cell.samples.clone_from(if is_ours { ours } else { peer });
+                }
+                Err(why) => cell.failed = Some(format!("it failed: {}", one_line(why))),
+            }
+        }
+        if let Ok((_, _, details)) = compared {
+            self.notes.extend(details.into_iter().map(|detail| format!("{case}: {detail}")));
+        }
+        self.options.stop.load(Relaxed)
+    }
+
+    fn job(&self, at: usize, places: &Places) -> Job<'a> {
+        let (scenario, point) = (self.scenario, &self.points[at]);
+        Job {
+            work: scenario.work,
+            size_bytes: point.size_bytes.unwrap_or(64),
+            rate: point.rate,
+            places: places.clone(),
+            workers: scenario.workers,
+            time: scenario.amounts.time,
+            packets: scenario.amounts.packets,
+            link_gbps: scenario.link_gbps,
+            program: &self.options.program,
+            stop: &self.options.stop,
+        }
+    }
+
+    /// Contenders that can.
+    fn takers(&self) -> usize {
+        self.entrants.iter().filter(|entrant| entrant.not_run.is_none()).count()
+    }
+
+    fn turns(&self) -> usize {
+        let points = self.places.iter().filter(|places| places.is_ok()).count();
+        points * self.takers() * self.scenario.amounts.repeats
+    }
+
+    fn tell(&self, at: usize, who: &str, tell: &mut dyn FnMut(&Progress)) {
+        let (done, total) = (self.done, self.turns());
+        let each = (done > 0).then(|| self.began.elapsed() / done as u32);
+        let left = each.map(|each| each * total.saturating_sub(done) as u32);
+        let what = format!("{who}, {}", words(&self.points[at].keys));
+        tell(&Progress { done, total, left, what });
+    }
+
+    /// What has to be said of cores that are shared.
+    fn note_places(&mut self) {
+        let wanted = 1 + self.scenario.workers;
+        let places: Vec<&Places> = self.places.iter().flatten().collect();
+        if let Some(few) = places.iter().find(|places| places.contender.len() < wanted) {
+            let text = format!(
+                "{wanted} threads of a contender have {} of the {} cores that may be used",
+                few.contender.len(),
+                machine::examine().cores
+            );
+            self.doubts.push(Doubt::new("few-cores", text));
+        }
+        if places.iter().any(|places| places.contender.contains(&places.generator)) {
+            let text = "generator and contender share a core";
+            self.doubts.push(Doubt::new("few-cores", text));
+        }
+    }
+}
+
+fn one_line(text: &str) -> String {
+    /// What a reader may want of what a program has printed.
+    const MOST: usize = 300;
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().take(MOST).collect()
+}
+
+/// An order of turns that a seed gives. Source: Fisher and Yates; Knuth's MMIX for the numbers.
+struct Shuffle(u64);
+
+impl Shuffle {
+    fn of(&mut self, count: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..count).collect();
+        for at in (1..count).rev() {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let other = ((self.0 >> 33) % (at as u64 + 1)) as usize;
+            order.swap(at, other);
+        }
+        order
+    }
+}
+
+#[cfg(test)]
+mod tests;

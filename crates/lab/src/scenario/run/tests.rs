@@ -1,0 +1,122 @@
+use std::sync::atomic::AtomicBool;
+
+use burstline_testbed::Bed;
+
+use super::*;
+use crate::record::{Row, Status};
+use crate::scenario::parse;
+
+fn options() -> Options {
+    Options {
+        repeats: None,
+        packets: None,
+        sizes: Vec::new(),
+        seed: 1,
+        is_quick: false,
+        program: PathBuf::from("burstline"),
+        command: "a test".to_owned(),
+        stop: Arc::new(AtomicBool::new(false)),
+    }
+}
+
+fn scenario(work: &str, contenders: &str, more: &str) -> Scenario {
+    let text = format!(
+        "name = \"tiny\"\ntitle = \"t\"\nabout = \"x\"\nwork = \"{work}\"\ncontenders = \
+         [{contenders}]\nseconds = 0.05\nrepeats = 3\n{more}"
+    );
+    parse(&text).unwrap()
+}
+
+#[test]
+fn contenders_take_turns_and_keep_their_samples() {
+    let scenario = scenario("copy", "\"copy-warm\", \"testpmd\"", "sizes = [64, 1518]\n");
+    let mut said = Vec::new();
+    let record = run(&scenario, &options(), &mut |progress| said.push(progress.clone()));
+    assert_eq!(said.len(), 6);
+    assert_eq!((said[0].done, said[5].done, said[5].total), (0, 5, 6));
+    assert!(said[0].left.is_none() && said[5].left.is_some());
+    let short = &record.rows[0];
+    assert_eq!((short.status.clone(), short.metrics["cycles"].samples.len()), (Status::Run, 3));
+    let not_run =
+        Status::NotRun("testpmd does no copy: count, bounce, switch, generate".to_owned());
+    assert_eq!((record.rows.len(), &record.rows[1].status), (4, &not_run));
+    assert!(record.rows[1].metrics.is_empty());
+    // Of 64 bytes and of 1,514 in the first cache: each takes some time, the longer more.
+    let cycles = |row: &Row| row.metrics["cycles"].median;
+    assert!(cycles(short) > 0.0 && cycles(&record.rows[2]) > cycles(short));
+    assert_eq!(Record::parse(&record.to_text()).unwrap(), record);
+}
+
+#[test]
+fn an_end_that_the_user_wants_is_in_the_record() {
+    let (scenario, options) =
+        (scenario("copy", "\"copy-warm\"", "sizes = [64, 1518]\n"), options());
+    let stop = Arc::clone(&options.stop);
+    let record = run(&scenario, &options, &mut |progress| {
+        // Raised during the second turn, which is still finished.
+        stop.store(progress.done == 1, Relaxed);
+    });
+    assert_eq!(record.rows[0].metrics["cycles"].samples.len(), 2);
+    assert!(matches!(record.rows[1].status, Status::NotRun(_)));
+    let interrupted = record.doubts.iter().find(|doubt| doubt.name == "interrupted").unwrap();
+    assert_eq!(interrupted.text, "the user wanted an end after 2 of 6 turns");
+}
+
+#[test]
+fn what_the_user_asks_for_replaces_what_the_file_says() {
+    let scenario = scenario("model", "\"dma-inline\"", "sizes = [64, 1518]\n");
+    let options = Options { sizes: vec![64], repeats: Some(1), ..options() };
+    let record = run(&scenario, &options, &mut |_| {});
+    assert_eq!((record.rows.len(), &record.rows[0].status), (1, &Status::Model));
+    // The paper's figure.
+    assert_eq!(record.rows[0].metrics["bus_bytes"].samples, [128.0]);
+}
+
+#[test]
+fn a_placement_that_is_not_there_is_a_reason() {
+    let more = "sizes = [64]\nplacements = [\"0>900\"]\n";
+    let record = run(&scenario("copy", "\"copy-warm\"", more), &options(), &mut |_| {});
+    let not_run = Status::NotRun("core 900 may not be used here".to_owned());
+    assert_eq!(record.rows[0].status, not_run);
+}
+
+#[test]
+fn the_order_of_turns_is_that_of_the_seed() {
+    let orders = |seed| {
+        (0..8)
+            .map({
+                let mut shuffle = Shuffle(seed);
+                move |_| shuffle.of(4)
+            })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(orders(7), orders(7));
+    assert_ne!(orders(7), orders(8));
+    for mut order in orders(7) {
+        order.sort_unstable();
+        assert_eq!(order, [0, 1, 2, 3]);
+    }
+}
+
+#[test]
+fn packets_are_counted_in_a_namespace() {
+    let test = "packets_are_counted_in_a_namespace";
+    if Bed::or_skip(test).is_none() {
+        return;
+    }
+    let more = "sizes = [64]\nrates = [20000]\npackets = 2000\n";
+    let scenario = scenario("count", "\"recvmmsg\", \"netmap\"", more);
+    let record = run(&scenario, &Options { repeats: Some(1), ..options() }, &mut |_| {});
+    let row = &record.rows[0];
+    if let Status::NotRun(why) = &row.status {
+        // Injecting is for root in the first user namespace only.
+        assert!(why.contains("BPF") || why.contains("permitted"), "{why}");
+        return eprintln!("skipped: {test}: {why}");
+    }
+    assert_eq!((row.metrics["lost"].samples.as_slice(), row.losses.len()), (&[0.0][..], 0));
+    assert!(row.metrics["mpps"].median > 0.0 && row.metrics["rho"].median >= 0.0);
+    let line = row.metrics["line_gbps"].median / row.metrics["l2_gbps"].median;
+    assert!((line - 84.0 / 60.0).abs() < 1e-9, "{line}");
+    assert!(matches!(&record.rows[1].status, Status::NotRun(why) if why.contains("netmap")));
+    assert!(record.contenders[0].command.contains("recvmmsg of 64"));
+}

@@ -1,0 +1,40 @@
+//! Points in time as text.
+
+use burstline_sys::clock;
+
+/// Now, as RFC 3339 has it, in UTC: `2026-11-22T13:30:00Z`.
+pub(super) fn now() -> String {
+    text(clock::realtime_ns() / 1_000_000_000)
+}
+
+/// Seconds since 1970 as text.
+fn text(seconds: u64) -> String {
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Years that begin in March have their odd day at the end, and 400 of them 146,097 days.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let year = era * 400 + year + next;
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        // By date(1): date -u -d @N +%FT%TZ.
+        assert_eq!(text(0), "1970-01-01T00:00:00Z");
+        assert_eq!(text(951_782_399), "2000-02-28T23:59:59Z");
+        assert_eq!(text(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(text(1_709_210_096), "2024-02-29T12:34:56Z");
+        assert_eq!(text(4_107_542_400), "2100-03-01T00:00:00Z");
+        assert_eq!(text(1_798_761_599), "2026-12-31T23:59:59Z");
+    }
+}

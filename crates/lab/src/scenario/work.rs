@@ -1,0 +1,85 @@
+//! What a scenario has its contenders do.
+
+use std::fmt;
+
+/// A kind of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Take packets from an interface and count them.
+    Count,
+    /// Read a part of each packet, in memory.
+    Touch,
+    /// Copy packets, in memory.
+    Copy,
+    /// Out by another interface what comes in by one.
+    Bounce,
+    /// Spread packets over workers by flow.
+    Balance,
+    /// Pass packets through a chain of threads.
+    Pipeline,
+    /// Many ports' packets into one queue, in order of time, in memory.
+    Merge,
+    /// Write packets to a file.
+    Record,
+    /// Pass packets on between two interfaces, as a switch does.
+    Switch,
+    /// Send packets by an interface.
+    Generate,
+    /// Work out what the bus carries.
+    Model,
+}
+
+impl Work {
+    /// All kinds.
+    pub const ALL: [Self; 11] = [
+        Self::Count,
+        Self::Touch,
+        Self::Copy,
+        Self::Bounce,
+        Self::Balance,
+        Self::Pipeline,
+        Self::Merge,
+        Self::Record,
+        Self::Switch,
+        Self::Generate,
+        Self::Model,
+    ];
+
+    /// The word in scenario files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Count => "count",
+            Self::Touch => "touch",
+            Self::Copy => "copy",
+            Self::Bounce => "bounce",
+            Self::Balance => "balance",
+            Self::Pipeline => "pipeline",
+            Self::Merge => "merge",
+            Self::Record => "record",
+            Self::Switch => "switch",
+            Self::Generate => "generate",
+            Self::Model => "model",
+        }
+    }
+
+    /// The work of that word.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|work| work.name() == name)
+    }
+
+    /// Whether it takes interfaces, and so a network namespace.
+    pub fn is_live(self) -> bool {
+        !matches!(self, Self::Touch | Self::Copy | Self::Merge | Self::Model)
+    }
+
+    /// Whether packets come out by a second interface, where they are counted.
+    pub fn comes_out(self) -> bool {
+        matches!(self, Self::Bounce | Self::Switch)
+    }
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

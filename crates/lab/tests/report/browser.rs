@@ -1,0 +1,118 @@
+//! The page in a browser: nothing is wider than a phone, and nothing is fetched.
+//!
+//! Chromium is asked for the page's own sizes. It is skipped, loudly, where it is not installed:
+//! `scripts/setup report`.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use burstline_lab::reports;
+
+use crate::fixtures::{Folder, all, collection};
+
+const CHROMIUM: &str = "chromium";
+
+/// What a phone has, in CSS pixels.
+const PHONE_PX: u32 = 390;
+
+/// Puts the page into a frame as wide as a phone (a window of Chromium's cannot be that narrow),
+/// and writes down what is wider than it.
+const HARNESS: &str = r#"<!doctype html><meta charset="utf-8"><body style="margin:0">
+<iframe id="frame" style="border:0;width:WIDTHpx;height:900px" srcdoc="PAGE"></iframe>
+<pre id="found">not measured</pre>
+<script>
+addEventListener("load", () => {
+  const page = document.getElementById("frame").contentDocument;
+  const wide = [...page.body.querySelectorAll("*")].filter(e =>
+    !e.closest(".scroll") && e.getBoundingClientRect().right > WIDTH + 0.5);
+  const small = [...page.querySelectorAll("svg")].filter(e => e.clientWidth > 0 &&
+    e.clientWidth < 0.9 * e.viewBox.baseVal.width);
+  const seen = [...page.querySelectorAll("svg")].filter(e => e.clientWidth > 0);
+  document.getElementById("found").textContent = [
+    "width " + page.scrollingElement.scrollWidth,
+    "beyond " + wide.map(e => e.tagName + "." + e.getAttribute("class")).join(" "),
+    "shrunk " + small.length, "pictures " + seen.length + " of " + page.querySelectorAll("svg").length,
+    "end"].join("\n");
+});
+</script>"#;
+
+fn is_installed() -> bool {
+    let version = Command::new(CHROMIUM).arg("--version").stdout(Stdio::null()).status();
+    version.is_ok_and(|status| status.success())
+}
+
+/// Runs Chromium on a file, with a profile of its own, offline.
+fn chromium(folder: &Folder, page: &Path, flags: &[&str]) -> String {
+    let profile = folder.path().join("profile");
+    let output = Command::new(CHROMIUM)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        .args(["--disable-dev-shm-usage", "--hide-scrollbars", "--timeout=20000"])
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .args(flags)
+        .arg(format!("file://{}", page.display()))
+        .stderr(Stdio::null())
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn measured(width: u32) -> Option<Vec<String>> {
+    if !is_installed() {
+        eprintln!(
+            "skipped: the report in a browser: chromium is not installed: scripts/setup report"
+        );
+        return None;
+    }
+    let folder = Folder::new(&format!("browser-{width}"));
+    let page = reports::html(&collection(&format!("browser-page-{width}"), &all()));
+    let page = page.replace('&', "&amp;").replace('"', "&quot;");
+    let harness = HARNESS.replace("WIDTH", &width.to_string()).replace("PAGE", &page);
+    let file = folder.write("harness.html", harness);
+    let dom = chromium(&folder, &file, &["--dump-dom", "--window-size=1400,1000"]);
+    let from = dom.find("<pre id=\"found\">").expect("chromium printed the page") + 16;
+    let found = &dom[from..from + dom[from..].find("</pre>").unwrap()];
+    Some(found.lines().map(str::to_owned).collect())
+}
+
+#[test]
+fn nothing_is_wider_than_a_phone_and_letters_are_not_shrunk() {
+    let Some(found) = measured(PHONE_PX) else { return };
+    assert_eq!(found[0], format!("width {PHONE_PX}"), "{found:?}");
+    assert_eq!(found[1].trim(), "beyond", "{found:?}");
+    assert_eq!(found[2], "shrunk 0", "{found:?}");
+    let pictures: Vec<u32> = found[3].split(' ').filter_map(|word| word.parse().ok()).collect();
+    assert_eq!(pictures[0] * 2, pictures[1], "one of two is seen: {found:?}");
+}
+
+#[test]
+fn on_a_desktop_the_wide_pictures_are_seen() {
+    let Some(found) = measured(1280) else { return };
+    assert_eq!(found[0], "width 1280", "{found:?}");
+    let pictures: Vec<u32> = found[3].split(' ').filter_map(|word| word.parse().ok()).collect();
+    assert_eq!((pictures[0] * 2, pictures[0] > 0), (pictures[1], true), "{found:?}");
+}
+
+/// For the eye: `REPORT_PICTURES=folder cargo test -p burstline-lab --test report -- pictures`.
+#[test]
+fn pictures_are_taken_where_they_are_asked_for() {
+    let Some(into) = std::env::var_os("REPORT_PICTURES") else { return };
+    let into = Path::new(&into);
+    fs::create_dir_all(into).unwrap();
+    let folder = Folder::new("pictures");
+    let page = folder.write("report.html", reports::html(&collection("pictured", &all())));
+    fs::copy(&page, into.join("report.html")).unwrap();
+    let shot = |name: &str| format!("--screenshot={}", into.join(name).display());
+    let (desktop, dark) = (shot("desktop.png"), shot("dark.png"));
+    chromium(&folder, &page, &[&desktop, "--window-size=1280,9000"]);
+    let forced = "--blink-settings=preferredColorScheme=0";
+    chromium(&folder, &page, &[&dark, "--window-size=1280,9000", forced]);
+    let print = format!("--print-to-pdf={}", into.join("print.pdf").display());
+    chromium(&folder, &page, &[&print, "--no-pdf-header-footer"]);
+    let text = fs::read_to_string(&page).unwrap().replace('&', "&amp;").replace('"', "&quot;");
+    let frame = HARNESS.replace("height:900px", "height:16000px");
+    let frame = frame.replace("WIDTH", &PHONE_PX.to_string()).replace("PAGE", &text);
+    let frame = folder.write("phone.html", frame);
+    chromium(&folder, &frame, &[&shot("phone.png"), "--window-size=500,16000"]);
+}

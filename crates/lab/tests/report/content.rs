@@ -1,0 +1,178 @@
+//! What a report says.
+
+use burstline_lab::record::{Record, Status};
+use burstline_lab::reports;
+
+use crate::fixtures::{all, collection, dma, metric, receive, record, row, size};
+
+/// The text between the first `from` and the next `to` behind it.
+fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
+    let start = text.find(from).unwrap_or_else(|| panic!("no {from}")) + from.len();
+    &text[start..start + text[start..].find(to).unwrap()]
+}
+
+/// Fields of CSV, as RFC 4180 has them.
+fn fields(table: &str) -> Vec<Vec<String>> {
+    let (mut rows, mut row, mut field) = (Vec::new(), Vec::new(), String::new());
+    let mut letters = table.chars().peekable();
+    let mut is_quoted = false;
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' if is_quoted && letters.peek() == Some(&'"') => field.extend(letters.next()),
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => row.push(std::mem::take(&mut field)),
+            '\n' if !is_quoted => {
+                row.push(std::mem::take(&mut field));
+                rows.push(std::mem::take(&mut row));
+            }
+            _ => field.push(letter),
+        }
+    }
+    assert!(field.is_empty() && row.is_empty(), "the last line ends");
+    rows
+}
+
+#[test]
+fn the_page_has_each_experiment_its_chart_and_its_record() {
+    let collection = collection("whole", &all());
+    let page = reports::html(&collection);
+    assert!(page.starts_with("<!doctype html>\n<html lang=\"en\">"));
+    assert!(page.contains("default-src 'none'") && !page.contains("src=\""), "it fetches nothing");
+    for (index, entry) in collection.entries.iter().enumerate() {
+        let record = &entry.record;
+        let section = between(&page, &format!("<section id=\"e{}\"", index + 1), "</section>");
+        assert!(section.contains(&record.title) && section.contains(&record.command));
+        for width in ["wide", "narrow"] {
+            assert!(section.contains(&format!("<svg class=\"{width}\"")), "{}", record.scenario);
+        }
+        let mark = format!("id=\"record-{}\">", index + 1);
+        let json = between(section, &mark, "</script>");
+        assert_eq!(Record::parse(json).unwrap(), *record, "the record is in the page as it is");
+        for doubt in &record.doubts {
+            // In the summary and in the section.
+            assert_eq!(section.matches(&doubt.text).count(), 2, "and in the record");
+            assert!(between(&page, "aria-label=\"Summary\"", "</section>").contains(&doubt.text));
+        }
+    }
+    assert_eq!(page.matches("<svg").count(), page.matches("<desc id=").count());
+    assert_eq!(page.matches("<script").count(), collection.entries.len(), "data only");
+}
+
+#[test]
+fn ids_are_unique_and_tables_have_heads() {
+    let page = reports::html(&collection("ids", &all()));
+    let mut ids: Vec<&str> =
+        page.match_indices(" id=\"").map(|(at, _)| between(&page[at..], " id=\"", "\"")).collect();
+    let count = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), count, "an id is there twice");
+    for table in page.split("<table>").skip(1) {
+        let table = between(table, "", "</table>");
+        let columns = table.matches("<th scope=\"col\"").count();
+        for line in between(table, "<tbody>\n", "</tbody>").lines() {
+            let cells = line.matches("<td").count() + line.matches("<th scope=\"row\"").count();
+            assert_eq!(cells, columns, "{line}");
+        }
+    }
+}
+
+#[test]
+fn the_documents_figures_stand_beside_ours_even_where_nothing_ran() {
+    let page = reports::html(&collection("beside", &[receive()]));
+    let figures = between(&page, "<h3>Figures</h3>", "</table>");
+    assert!(figures.contains("<th scope=\"col\">mpps in D0</th>"), "{figures}");
+    let testpmd = figures.lines().find(|line| line.contains(">testpmd<")).unwrap();
+    assert!(testpmd.contains("<td class=\"said\">11.62</td>"), "{testpmd}");
+    let zc = figures.lines().find(|line| line.contains(">pf_ring-zc<")).unwrap();
+    assert!(zc.contains("<td>not run</td><td class=\"said\">14.03</td>"), "{zc}");
+    let why = "pf_ring-zc: not run because PF_RING ZC needs the kernel module";
+    assert_eq!(page.matches(why).count(), 1, "each reason is told once");
+    assert!(page.contains("testpmd in D0: 11.62"), "and are in the chart");
+}
+
+#[test]
+fn ratios_are_of_equal_points_and_the_better_side_is_above_one() {
+    let page = reports::markdown(&collection("ratios", &[receive()]));
+    let ratios = between(&page, "## Ours against others", "##");
+    // 3.9 / 3.4 at each of the eight sizes.
+    let wanted = "| numa-rtc | 1.15 | burstline-xdp | testpmd | Mpps | 8 |";
+    assert!(ratios.contains(wanted), "{ratios}");
+    assert!(!ratios.contains("pf\\_ring"), "what did not run is not compared");
+    let mut cheaper = record("cost", "Cost", None);
+    cheaper.chart.y = "cpu_ns".to_owned();
+    for (name, cost) in [("burstline-xdp", 50.0), ("tcpdump", 200.0)] {
+        let mut row = row(name, &[size(64)]);
+        row.metrics.insert("cpu_ns".into(), metric("ns", None, cost, 0.0));
+        cheaper.rows.push(row);
+    }
+    let page = reports::markdown(&collection("cheaper", &[cheaper]));
+    assert!(
+        page.contains("| cost | 4.00 | burstline-xdp | tcpdump | cpu (ns) | 1 |"),
+        "less time is better: {page}"
+    );
+}
+
+#[test]
+fn medians_are_made_anew_from_the_samples() {
+    let mut edited = record("edited", "Edited", None);
+    let mut row = row("burstline-xdp", &[size(64)]);
+    let mut metric = metric("Mpps", None, 4.0, 0.0);
+    metric.samples = vec![1.0, 3.0, 2.0];
+    row.metrics.insert("mpps".into(), metric);
+    edited.rows.push(row);
+    let collection = collection("anew", &[edited]);
+    let page = reports::html(&collection);
+    let figures = between(&page, "<h3>Figures</h3>", "</table>");
+    assert!(figures.contains("<td>2<small>1 to 3</small></td>"), "{figures}");
+    assert!(reports::csv(&collection).contains(",2,,1 3 2\n"));
+}
+
+#[test]
+fn the_same_records_make_the_same_report() {
+    let (one, two) = (collection("same-1", &all()), collection("same-2", &all()));
+    assert_eq!(reports::html(&one), reports::html(&two));
+    assert_eq!(reports::markdown(&one), reports::markdown(&two));
+    assert_eq!(reports::csv(&one), reports::csv(&two));
+}
+
+#[test]
+fn csv_has_every_sample_and_can_be_read_again() {
+    let collection = collection("csv", &all());
+    let rows = fields(&reports::csv(&collection));
+    assert_eq!(
+        rows[0].join(","),
+        "scenario,contender,point,status,metric,unit,basis,median,document,samples"
+    );
+    assert!(rows.iter().all(|row| row.len() == rows[0].len()));
+    let mut lines = rows.iter().skip(1);
+    for record in collection.entries.iter().map(|entry| &entry.record) {
+        for row in &record.rows {
+            for (name, metric) in &row.metrics {
+                let line = lines.next().unwrap();
+                let words = [&line[0], &line[1], &line[4], &line[5]];
+                assert_eq!(words, [&record.scenario, &row.contender, name, &metric.unit]);
+                let samples = line[9].split(' ').map(|sample| sample.parse::<f64>().unwrap());
+                assert_eq!(samples.collect::<Vec<_>>(), metric.samples);
+                // Made anew from samples, which JSON rounded at the last digit.
+                let median: f64 = line[7].parse().unwrap();
+                assert!((median - metric.median).abs() <= 1e-12 * median.abs(), "{line:?}");
+            }
+            if matches!(row.status, Status::NotRun(_)) {
+                let line = lines.next().unwrap();
+                assert!(line[3].starts_with("not run because ") && line[9].is_empty(), "{line:?}");
+            }
+        }
+    }
+    assert!(lines.next().is_none());
+}
+
+#[test]
+fn a_curve_of_thousands_of_points_makes_a_short_table_that_says_so() {
+    let page = reports::markdown(&collection("curve", &[dma()]));
+    let lines = page.lines().filter(|line| line.contains("| model") || line.contains("(model)"));
+    let count = lines.count();
+    assert!((40..=80).contains(&count), "{count} of {} rows", dma().rows.len());
+    let page = reports::html(&collection("curve-page", &[dma()]));
+    assert!(page.contains("more rows are in the record"));
+}

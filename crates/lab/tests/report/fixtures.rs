@@ -1,0 +1,279 @@
+//! Records of every kind of chart, with figures that are made up but look like figures.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use burstline_lab::record::{
+    Chart, ContenderInfo, Doubt, Machine, Metric, Record, Row, SCHEMA, Stage, Status,
+};
+use burstline_lab::reports::Collection;
+use serde_json::{Map, Value, json};
+
+/// A folder that goes when it is dropped.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("burstline-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let file = self.0.join(name);
+        fs::write(&file, text).unwrap();
+        file
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// These records, written and read again.
+pub(crate) fn collection(name: &str, records: &[Record]) -> Collection {
+    let folder = Folder::new(name);
+    for record in records {
+        folder.write(&format!("{}.json", record.scenario), record.to_text());
+    }
+    Collection::read(folder.path()).unwrap()
+}
+
+/// One of each kind, in the order of a report: by document, then by name.
+pub(crate) fn all() -> Vec<Record> {
+    vec![pipeline(), placement(), receive(), bounce(), dma(), switch()]
+}
+
+const SIZES: [u32; 8] = [64, 128, 256, 512, 768, 1024, 1280, 1500];
+
+/// Lines, with a document's figures beside, and a contender that did not run.
+pub(crate) fn receive() -> Record {
+    let mut record = record("numa-rtc", "Receive and count, one core", Some("D0"));
+    record.chart = chart("lines", "size_bytes", "mpps", CONTENDER);
+    record.chart.x_label = "frame size, bytes with FCS".to_owned();
+    for size in SIZES {
+        for (name, base) in [("burstline-xdp", 3.9), ("burstline-afpacket", 1.6), ("testpmd", 3.4)]
+        {
+            let rate = base / (1.0 + f64::from(size) / 900.0);
+            let mut row = row(name, &[("size_bytes", size.into())]);
+            row.metrics.insert("mpps".into(), metric("Mpps", None, rate, 0.06));
+            let line_gbps = rate * f64::from(size + 20) * 8.0 / 1e3;
+            row.metrics.insert("line_gbps".into(), metric("Gbit/s", Some("line"), line_gbps, 0.06));
+            row.metrics.insert("rho".into(), metric("% per Gbit/s", None, 98.0 / line_gbps, 0.05));
+            row.metrics.insert("lost_percent".into(), metric("%", None, 1.7, 0.9));
+            row.stages = stages(&[("poll", 0.5), ("copy", 0.2), ("idle_poll", 0.1)], line_gbps);
+            row.losses.insert("rx_ring_full".into(), 120 * u64::from(size));
+            if name == "testpmd" {
+                row.document = said(&[("mpps", if size == 64 { 11.62 } else { line(size) })]);
+            }
+            record.rows.push(row);
+        }
+        let why = "PF_RING ZC needs the kernel module pf_ring and a licence: https://www.ntop.org";
+        let mut row = row("pf_ring-zc", &[("size_bytes", size.into())]);
+        row.status = Status::NotRun(why.to_owned());
+        row.document = said(&[("mpps", if size == 64 { 14.03 } else { line(size) })]);
+        record.rows.push(row);
+    }
+    record.doubts.push(Doubt::new("wide-spread", "testpmd at 64 bytes: 31 % apart in 5 repeats"));
+    record
+}
+
+/// Bars of rho by placement, and stages.
+pub(crate) fn pipeline() -> Record {
+    let mut record = record("numa-pipeline", "A receiver and two workers", Some("D0"));
+    record.chart = chart("bars", "placement", "rho", CONTENDER);
+    record.chart.y_label = "rho".to_owned();
+    for (index, placement) in ["one core", "two cores"].into_iter().enumerate() {
+        for (name, base) in [("burstline-balance", 41.0), ("scattered-pool", 63.0)] {
+            let rho = base * (1.0 + 0.4 * index as f64);
+            let mut row = row(name, &[("placement", placement.into())]);
+            row.metrics.insert("rho".into(), metric("% per Gbit/s", Some("line"), rho, 0.1));
+            row.metrics.insert("mpps".into(), metric("Mpps", None, 300.0 / rho, 0.1));
+            row.stages =
+                stages(&[("poll", 0.4), ("hash", 0.1), ("copy", 0.3), ("free", 0.1)], 100.0 / rho);
+            if index == 0 && name == "scattered-pool" {
+                row.document = said(&[("rho", 15.07)]);
+            }
+            record.rows.push(row);
+        }
+    }
+    record
+}
+
+/// A heat map for each contender, a model, and cells that were not run.
+pub(crate) fn placement() -> Record {
+    let title = "Twelve placements over two nodes";
+    let mut record = record("numa-placement", title, Some("D0"));
+    record.chart = chart("heat", "placement", "mpps", "receiver_node");
+    for name in ["burstline-copy", "burstline-share", "testpmd"] {
+        for (column, placement) in ["A_AA", "A_AB", "A_BB"].into_iter().enumerate() {
+            for node in 0..2 {
+                let point = [("placement", placement.into()), ("receiver_node", node.into())];
+                let mut row = row(name, &point);
+                if name == "testpmd" && column == 2 {
+                    let why = "it takes two nodes, and this machine has one";
+                    row.status = Status::NotRun(why.to_owned());
+                } else {
+                    let rate = 12.0 - 2.5 * column as f64 - f64::from(node);
+                    row.metrics.insert("mpps".into(), metric("Mpps", None, rate, 0.0));
+                    row.status = if column == 0 { Status::Run } else { Status::Model };
+                }
+                record.rows.push(row);
+            }
+        }
+    }
+    record
+}
+
+/// A cumulative distribution of latencies.
+pub(crate) fn bounce() -> Record {
+    let mut record = record("dna-bounce", "In by one port, out by another", Some("D1"));
+    record.chart = chart("cdf", "latency_us", "latency_us", CONTENDER);
+    record.chart.x_label = "latency".to_owned();
+    for (index, name) in ["burstline-bounce", "testpmd", "bridge"].into_iter().enumerate() {
+        let sample = |rank: u32| {
+            let share = (f64::from(rank) + 0.5) / 600.0;
+            (18.0 + 9.0 * index as f64) * (1.0 - (1.0 - share).ln())
+        };
+        let mut row = row(name, &[("size_bytes", 64.into())]);
+        let metric = Metric::new("us", (0..600).map(sample).collect());
+        row.metrics.insert("latency_us".into(), metric);
+        record.rows.push(row);
+    }
+    record
+}
+
+/// A curve of every length, worked out.
+pub(crate) fn dma() -> Record {
+    let mut record = record("modma", "Bytes on the bus in three modes of DMA", Some("D2"));
+    record.chart = chart("curve", "length", "bus_bytes", CONTENDER);
+    record.chart.x_label = "length of a packet without FCS, bytes".to_owned();
+    for length in (60..=1514).step_by(2) {
+        let tlps = (f64::from(length) / 256.0).ceil();
+        let filled = ((f64::from(length) + 20.0 * tlps) / 64.0).ceil() * 64.0;
+        let contiguous = f64::from(length) * 1.1;
+        for (name, bytes) in
+            [("writeback", filled + 64.0), ("inline", filled), ("contiguous", contiguous)]
+        {
+            let mut row = row(name, &[("length", length.into())]);
+            row.status = Status::Model;
+            row.metrics.insert("bus_bytes".into(), Metric::new("bytes a packet", vec![bytes]));
+            record.rows.push(row);
+        }
+    }
+    record
+}
+
+/// Bars without series, payload, very unlike each other.
+pub(crate) fn switch() -> Record {
+    let mut record = record("ovs-architect", "Three switches between two hosts", Some("D4"));
+    record.chart = chart("bars", CONTENDER, "payload_gbps", CONTENDER);
+    for (name, rate) in [("bridge", 21.4), ("ovs-userspace", 0.31), ("ovs-dpdk", 6.2)] {
+        let mut row = row(name, &[]);
+        let metric = metric("Gbit/s", Some("payload"), rate, 0.05);
+        row.metrics.insert("payload_gbps".into(), metric);
+        record.rows.push(row);
+    }
+    record.notes.push("namespaces in place of virtual machines".to_owned());
+    record
+}
+
+const CONTENDER: &str = "contender";
+
+/// Packets a second of that size that fill 10 Gbit/s, in millions.
+fn line(size: u32) -> f64 {
+    10_000.0 / f64::from((size + 24) * 8)
+}
+
+/// A record without rows.
+pub(crate) fn record(scenario: &str, title: &str, document: Option<&str>) -> Record {
+    Record {
+        schema: SCHEMA.to_owned(),
+        scenario: scenario.to_owned(),
+        title: title.to_owned(),
+        document: document.map(str::to_owned),
+        about: "Numbered frames are injected into a veth interface of a network namespace, and \
+                taken by each contender in turn, on one core. The injector has the other core."
+            .to_owned(),
+        command: format!("burstline lab run {scenario} --quick"),
+        started: "2026-11-22T14:00:00Z".to_owned(),
+        elapsed_s: 61.5,
+        seed: 1,
+        version: "0.1.0".to_owned(),
+        commit: Some("b69196b".to_owned()),
+        is_quick: true,
+        machine: Machine {
+            cpu: "AMD EPYC 7B13".to_owned(),
+            cores: 2,
+            nodes: 1,
+            memory_gib: 23.5,
+            kernel: "6.18.5".to_owned(),
+            os: "Debian GNU/Linux 12 (bookworm)".to_owned(),
+            governor: None,
+            is_virtual: true,
+            counters: "none: cycles: Operation not supported".to_owned(),
+        },
+        contenders: vec![ContenderInfo {
+            name: "burstline-xdp".to_owned(),
+            version: "burstline 0.1.0".to_owned(),
+            command: "burstline count xdp:v1 --poll busy --cores 1 --json".to_owned(),
+            not_run: None,
+        }],
+        chart: chart("lines", "size_bytes", "mpps", CONTENDER),
+        rows: Vec::new(),
+        doubts: vec![Doubt::new("missing-counters", "no hardware counters on this machine")],
+        notes: Vec::new(),
+    }
+}
+
+/// A row that ran, without figures.
+pub(crate) fn row(contender: &str, point: &[(&str, Value)]) -> Row {
+    let point: Map<String, Value> =
+        point.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+    Row {
+        contender: contender.to_owned(),
+        point,
+        status: Status::Run,
+        metrics: BTreeMap::new(),
+        stages: Vec::new(),
+        losses: BTreeMap::new(),
+        document: None,
+    }
+}
+
+/// Five samples around a value, none of them further away than `spread` of it.
+pub(crate) fn metric(unit: &str, basis: Option<&str>, value: f64, spread: f64) -> Metric {
+    let samples = [0.0, -1.0, 0.4, 1.0, -0.3].map(|share| value * (1.0 + share * spread));
+    let metric = Metric::new(unit, samples.to_vec());
+    basis.map_or(metric.clone(), |basis| metric.on(basis))
+}
+
+pub(crate) fn chart(kind: &str, x: &str, y: &str, series: &str) -> Chart {
+    let words = [kind, x, y, series, "", ""].map(str::to_owned);
+    let [kind, x, y, series, y_label, x_label] = words;
+    Chart { kind, x, y, series, y_label, x_label }
+}
+
+fn stages(shares: &[(&str, f64)], line_gbps: f64) -> Vec<Stage> {
+    let stage = |(name, share): &(&str, f64)| {
+        let cpu_percent = share * 100.0;
+        Stage { name: (*name).to_owned(), cpu_percent, rho: cpu_percent / line_gbps }
+    };
+    shares.iter().map(stage).collect()
+}
+
+fn said(figures: &[(&str, f64)]) -> Option<BTreeMap<String, f64>> {
+    Some(figures.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect())
+}
+
+/// A point, as JSON.
+pub(crate) fn size(bytes: u32) -> (&'static str, Value) {
+    ("size_bytes", json!(bytes))
+}

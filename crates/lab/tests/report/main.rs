@@ -1,0 +1,6 @@
+//! Reports of records made up here: what they say, what they do with the odd, how they look.
+
+mod browser;
+mod content;
+mod fixtures;
+mod odd;
