@@ -10,6 +10,7 @@ mod demo;
 mod doctor;
 mod generate;
 mod lab;
+mod lab_dma;
 mod lab_pcie;
 mod log;
 mod merge;
@@ -29,6 +30,7 @@ pub(crate) use doctor::{
 };
 pub(crate) use generate::GenerateArgs;
 pub(crate) use lab::{Device, Lab, LabArgs, Rfc2544Args, Test};
+pub(crate) use lab_dma::{DmaArgs, RetentionArgs};
 pub(crate) use lab_pcie::PcieArgs;
 pub(crate) use log::LogArgs;
 pub(crate) use merge::{MergeArgs, Offset};

@@ -71,4 +71,4 @@ pub use reader::{HeldBurst, Reader, ReaderStatistics};
 pub use scratch::{SCRATCH_PACKETS, Scratch};
 pub use seat::Policy;
 pub use untrusted::{HeldCopy, UntrustedReader};
-pub use writer::{Appended, Meta, Slot, Writer, WriterStatistics};
+pub use writer::{Appended, Foreign, HandedOut, Meta, Slot, Writer, WriterStatistics};

@@ -4,6 +4,7 @@ use burstline_engine::PollMode;
 use burstline_port::{Address, Rate};
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::lab_dma::{DmaArgs, RetentionArgs};
 use super::lab_pcie::PcieArgs;
 use super::values::{self, Cores};
 
@@ -31,6 +32,8 @@ pub(crate) struct LabArgs {
 pub(crate) enum Lab {
     Rfc2544(Box<Rfc2544Args>),
     Pcie(Box<PcieArgs>),
+    Dma(Box<DmaArgs>),
+    Retention(Box<RetentionArgs>),
 }
 
 const EXAMPLES: &str = "\

@@ -1,5 +1,6 @@
 //! `burstline lab`: devices measured.
 
+mod dma;
 mod measure;
 mod pcie;
 mod rfc2544;
@@ -14,6 +15,7 @@ use burstline_port::Address;
 use crate::args::{Device, Lab, LabArgs};
 use crate::failure::Failure;
 
+pub(crate) use dma::{DmaRow, RetentionRow};
 pub(crate) use search::{Burst, Step, Throughput};
 pub(crate) use tester::Trial;
 
@@ -77,6 +79,8 @@ impl Measured {
 pub(crate) fn lab(args: &LabArgs) -> Result<ExitCode, Failure> {
     match &args.what {
         Lab::Pcie(args) => pcie::pcie(args),
+        Lab::Dma(args) => dma::dma(args),
+        Lab::Retention(args) => dma::retention(args),
         Lab::Rfc2544(args) => rfc2544::rfc2544(args),
     }
 }
