@@ -38,7 +38,7 @@ use crate::watermark::Watermark;
 mod adopt;
 mod slot;
 
-pub use adopt::{Foreign, HandedOut};
+pub use adopt::{Adopted, HandedOut};
 pub use slot::Slot;
 
 const DESC_BYTES: usize = size_of::<Desc>();

@@ -38,7 +38,6 @@ mod device;
 mod driver;
 pub mod experiment;
 mod fifo;
-mod header;
 mod line;
 mod memory;
 mod meter;

@@ -145,20 +145,6 @@ impl HostMemory {
         unsafe { std::slice::from_raw_parts(start.as_ptr(), length) }
     }
 
-    /// The two words at `at`, a multiple of 8.
-    ///
-    /// # Safety
-    /// As [`bytes`](Self::bytes), of 16 bytes.
-    ///
-    /// # Panics
-    /// If they lie outside.
-    #[inline(always)]
-    pub(crate) unsafe fn words(&self, at: u64) -> [u64; 2] {
-        let start = self.at(at, 16).cast::<[u64; 2]>();
-        // SAFETY: inside, mapped and once zeroed; the caller's word. (It need not be aligned.)
-        unsafe { start.read_unaligned() }
-    }
-
     /// As [`bytes`](Self::bytes), to be written.
     ///
     /// # Safety

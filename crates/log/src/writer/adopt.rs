@@ -13,7 +13,8 @@
 use burstline_sys::prefetch;
 
 use super::{DESC_BYTES, Meta, PREFETCH_DESC_BYTES, Writer};
-use crate::desc::{Desc, FACTS_BYTES, Flags, MAX_PACKET_BYTES, PACKET_ALIGNMENT, align_up};
+use crate::desc::{Desc, FACTS_BYTES, Flags, align_up};
+use crate::head::{HEAD_BYTES, Head, RARE};
 
 /// A segment that was handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,15 +25,15 @@ pub struct HandedOut {
     pub bytes: usize,
 }
 
-/// A packet that somebody else has written.
-#[derive(Clone, Copy, Debug)]
-pub struct Foreign {
-    /// Where it begins, from the start of the segment: a multiple of 16.
-    pub offset: usize,
-    /// Its bytes.
-    pub length: usize,
-    /// What is known of it.
-    pub meta: Meta,
+/// What was adopted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Adopted {
+    /// How many packets.
+    pub packets: u64,
+    /// Where the next head is, from the start of the segment.
+    pub end: usize,
+    /// Whether the device goes on in the next segment.
+    pub is_over: bool,
 }
 
 impl Writer {
@@ -56,55 +57,100 @@ impl Writer {
         self.ahead.is_some() && self.roll()
     }
 
-    /// Makes descs of packets in the open segment, which was handed out, as `next` tells of them, up
-    /// to the first `None`. Readers see them after [`publish`](Self::publish). A packet whose time
-    /// is not within 2^32 ns after the segment's first, or which is not whole, has
-    /// [`FACTS_BYTES`] free behind it, for the writer to fill.
+    /// Makes descs of up to `most` packets in the open segment, which was handed out: of those that
+    /// have their [heads](Head) from `from` on and before `limit`, or before the head that ends the
+    /// segment. All get the port. Readers see them after [`publish`](Self::publish).
     ///
-    /// Cost: a store of 16 bytes a packet, and what `next` does.
+    /// Cost: some 25 instructions a packet, of which nothing is read but the head.
     ///
     /// # Safety
-    /// The bytes of each packet are written, and, with those behind it that are for facts, nobody
-    /// writes or has references to them from now on but by this log. Nobody but this writer has
-    /// anything to do with the end of the segment, from 16 bytes for each packet so far on.
+    /// From `from` up to `limit`, or up to a head that ends it, the segment is heads, each with its
+    /// packet and what else is behind it, back to back. All that is written, and nobody writes to
+    /// it from now on but by this log. Nobody but this writer has anything to do with the end of
+    /// the segment, from 16 bytes for each packet on.
     ///
     /// # Panics
-    /// If a packet is not behind the one before it and in front of the descs, at a multiple of 16.
-    #[inline(always)] // `next` is a handful of instructions
-    pub unsafe fn adopt(&mut self, mut next: impl FnMut() -> Option<Foreign>) -> u64 {
-        let mut packets = 0;
-        // In registers: a desc is written through a pointer that might point to this writer.
-        let (mut low, mut high, mut bytes) = (self.low, self.high, self.bytes);
-        while let Some(Foreign { offset, length, meta }) = next() {
-            let end = offset + align_up(length);
-            let is_there = low <= offset && offset < self.top && end + DESC_BYTES <= high;
-            let is_right = length <= MAX_PACKET_BYTES && offset.is_multiple_of(PACKET_ALIGNMENT);
-            assert!(is_there && is_right, "{length} bytes at {offset}, after {low}, below {high}");
-            packets += 1;
-            let delta = meta.time_ns.wrapping_sub(self.base_time_ns);
-            if delta > u64::from(u32::MAX) || !meta.is_plain(length as u32) {
-                assert!(end + FACTS_BYTES + DESC_BYTES <= high, "no room for facts at {end}");
-                (self.low, self.high, self.bytes) = (offset, high, bytes);
-                self.commit_slowly(length, meta);
-                (low, high, bytes) = (self.low, self.high, self.bytes);
-                continue;
+    /// If a packet is not behind those adopted before and in front of the descs.
+    #[inline]
+    pub unsafe fn adopt(&mut self, from: usize, limit: usize, most: u64, port: u8) -> Adopted {
+        assert!(self.low <= from && from.is_multiple_of(HEAD_BYTES), "heads from {from} on");
+        let mut adopted = Adopted { packets: 0, end: from, is_over: false };
+        loop {
+            // SAFETY: the caller's word, here and below; all before `end` is done with.
+            unsafe { self.adopt_near(&mut adopted, limit, most, port) };
+            let is_done = adopted.end >= limit.min(self.high) || adopted.packets == most;
+            // SAFETY: as above.
+            if is_done || !unsafe { self.adopt_rare(&mut adopted, port) } {
+                return adopted;
             }
-            let flags = meta.flags.without(Flags::FACTS);
-            let desc = Desc::new(offset as u32, length as u32, meta.port, flags);
-            high -= DESC_BYTES;
-            // SAFETY: as just checked, these 16 bytes are above all packets and below the other
-            // descs, where by the caller's word only this writer writes (W2); `base` is aligned to
-            // a segment and `high` to 16.
-            unsafe {
-                let at = self.base.add(high).cast::<Desc>();
-                at.write(desc.with(meta.hash, delta as u32));
-            }
-            let ahead = self.base.as_ptr().wrapping_add(high).wrapping_sub(PREFETCH_DESC_BYTES);
-            prefetch::to_write(ahead);
-            (low, bytes) = (end, bytes + length as u64);
         }
-        (self.low, self.high, self.bytes) = (low, high, bytes);
-        packets
+    }
+
+    /// As `adopt`, up to the first head that says more than a time within the segment, length and
+    /// hash.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    unsafe fn adopt_near(&mut self, adopted: &mut Adopted, limit: usize, most: u64, port: u8) {
+        let limit = limit.min(self.high);
+        let (base, base_time_ns) = (self.base.as_ptr(), self.base_time_ns);
+        // In registers: a desc is written through a pointer that might point to this writer.
+        let (mut at, mut high, mut bytes) = (adopted.end, self.high, self.bytes);
+        let mut left = most - adopted.packets;
+        while at < limit && left > 0 {
+            // SAFETY: `at` is a multiple of 16 below `limit`, which is in the segment, and a head is
+            // written there.
+            let [time_ns, second] = unsafe { base.add(at).cast::<[u64; 2]>().read() };
+            let delta = time_ns.wrapping_sub(base_time_ns);
+            if second & RARE != 0 || delta > u64::from(u32::MAX) {
+                break;
+            }
+            let length = second & 0xffff;
+            let offset = at + HEAD_BYTES;
+            at = offset + align_up(length as usize);
+            high -= DESC_BYTES;
+            assert!(at <= high, "a packet of {length} bytes at {offset} ends behind {high}");
+            let desc = Desc::new(offset as u32, length as u32, port, Flags::NONE);
+            // SAFETY: these 16 bytes are above all packets and below the other descs, where only
+            // this writer writes (W2); `base` is aligned to a segment, and `high` to 16.
+            unsafe {
+                let place = base.add(high).cast::<Desc>();
+                place.write(desc.with((second >> 32) as u32, delta as u32));
+            }
+            prefetch::to_write(base.wrapping_add(high).wrapping_sub(PREFETCH_DESC_BYTES));
+            bytes += length;
+            left -= 1;
+        }
+        (self.low, self.high, self.bytes) = (at, high, bytes);
+        (adopted.end, adopted.packets) = (at, most - left);
+    }
+
+    /// As `adopt`, for one head of any kind. False: it ends the segment.
+    ///
+    /// # Safety
+    /// As there.
+    #[cold]
+    #[inline(never)]
+    unsafe fn adopt_rare(&mut self, adopted: &mut Adopted, port: u8) -> bool {
+        let from = adopted.end;
+        // SAFETY: as in `adopt_near`.
+        let words = unsafe { self.base.as_ptr().add(from).cast::<[u64; 2]>().read() };
+        let Some(head) = Head::read(words) else {
+            (adopted.end, adopted.is_over) = (from + HEAD_BYTES, true);
+            return false;
+        };
+        let (offset, length) = (from + HEAD_BYTES, usize::from(head.length));
+        let room = offset + align_up(length) + FACTS_BYTES + DESC_BYTES;
+        assert!(room <= self.high, "{length} bytes at {offset} have no room for facts");
+        self.low = offset;
+        let meta = Meta { hash: head.hash, ..Meta::new(head.time_ns, head.length.into(), port) };
+        self.commit_slowly(length, meta);
+        let end = from + head.stride();
+        assert!(self.low <= end, "a packet of {} ns has no room to say so", head.time_ns);
+        self.low = end;
+        (adopted.end, adopted.packets) = (end, adopted.packets + 1);
+        true
     }
 }
 
@@ -137,36 +183,48 @@ mod tests {
             let place = writer.hand_out().unwrap();
             assert!(place.bytes == 4096 && writer.hand_out().is_none(), "one ahead");
             assert!(writer.turn() && !writer.turn());
-            // The third is five seconds late, and has facts behind it.
-            let times = [7, 8, 5_000_000_008, 9];
-            let offsets = [16, 96, 176, 304];
-            for offset in offsets {
-                device_writes(&log, place.at + offset, &[round + offset as u8; 60]);
+            // The third is five seconds late, and has room for facts behind it.
+            let (mut at, times) = (0, [7, 8, 5_000_000_008, 9]);
+            for (number, time_ns) in times.into_iter().enumerate() {
+                let head = Head { time_ns, hash: 77, length: 60, is_far: number == 2 };
+                let words = head.words();
+                let words = [words[0].to_ne_bytes(), words[1].to_ne_bytes()].concat();
+                device_writes(&log, place.at + at, &words);
+                device_writes(&log, place.at + at + HEAD_BYTES, &[round + number as u8; 60]);
+                at += head.stride();
             }
-            let mut packets = offsets.into_iter().zip(times).map(|(offset, time_ns)| {
-                let meta = Meta { hash: 77, ..Meta::new(time_ns, 60, 3) };
-                Foreign { offset, length: 60, meta }
-            });
+            let end = [Head::END[0].to_ne_bytes(), Head::END[1].to_ne_bytes()].concat();
+            device_writes(&log, place.at + at, &end);
             // SAFETY: they are written, and left alone until the segment is handed out again.
-            assert_eq!(unsafe { writer.adopt(|| packets.next()) }, 4);
+            let adopted =
+                unsafe { [writer.adopt(0, at + 16, 1, 3), writer.adopt(80, at + 16, 9, 3)] };
+            let first = Adopted { packets: 1, end: 80, is_over: false };
+            assert_eq!(adopted, [first, Adopted { packets: 3, end: at + 16, is_over: true }]);
             writer.publish();
             let burst = reader.next_burst().unwrap();
             assert_eq!(burst.first_packet(), u64::from(round) * 4);
-            for ((packet, offset), time_ns) in burst.packets().zip(offsets).zip(times) {
-                assert_eq!(packet.bytes(), [round + offset as u8; 60]);
+            for ((packet, number), time_ns) in burst.packets().zip(round..).zip(times) {
+                assert_eq!(packet.bytes(), [number; 60]);
                 assert_eq!((packet.time_ns(), packet.desc().hash()), (time_ns, 77));
+                assert_eq!(packet.port(), 3);
             }
         }
         assert_eq!(writer.statistics().bytes, 20 * 4 * 60);
     }
 
     #[test]
-    #[should_panic(expected = "16 bytes at 4080")]
+    #[should_panic(expected = "ends behind")]
     fn a_packet_in_the_worklist_is_refused() {
-        let (_log, mut writer) = log();
-        assert!(writer.hand_out().is_some() && writer.turn());
-        let foreign = Foreign { offset: 4080, length: 16, meta: Meta::new(0, 16, 0) };
+        let (log, mut writer) = log();
+        let place = writer.hand_out().unwrap();
+        assert!(writer.turn());
+        for (at, length) in [(0, 60), (80, 4090)] {
+            let head = Head { time_ns: 1, hash: 0, length, is_far: false };
+            let words = head.words();
+            let words = [words[0].to_ne_bytes(), words[1].to_ne_bytes()].concat();
+            device_writes(&log, place.at + at, &words);
+        }
         // SAFETY: it is refused.
-        unsafe { writer.adopt(|| Some(foreign)) };
+        unsafe { writer.adopt(0, 96, 2, 0) };
     }
 }

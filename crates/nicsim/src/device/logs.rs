@@ -1,4 +1,4 @@
-//! Back to back into a large buffer, a header in front of each packet: the article's card.
+//! Back to back into a large buffer, a head in front of each packet: the article's card.
 //!
 //! ```text
 //!   buffer:  | head | packet | head | packet | head | packet | end |  free  |  descs to be  |
@@ -12,19 +12,18 @@
 
 use std::sync::Arc;
 
-use burstline_log::FACTS_BYTES;
+use burstline_log::{FACTS_BYTES, HEAD_BYTES, Head};
 
 use super::Frame;
 use crate::descriptor::buffer_of;
-use crate::header::{HEADER_BYTES, Header};
 use crate::memory::HostMemory;
 use crate::meter::Meter;
 use crate::ring::Ring;
 use crate::trace::{Trace, Who};
 
-/// What has to be free for a packet beside its bytes: two headers, its own and the one that ends
+/// What has to be free for a packet beside its bytes: two heads, its own and the one that ends
 /// the buffer, its desc, and the driver's facts.
-const BESIDE: usize = 3 * HEADER_BYTES + FACTS_BYTES;
+const BESIDE: usize = 3 * HEAD_BYTES + FACTS_BYTES;
 
 /// The device's side of one queue.
 pub(crate) struct Logs {
@@ -111,16 +110,16 @@ impl Logs {
         }
         let is_far = frame.time_ns.wrapping_sub(self.base_time_ns) > u64::from(u32::MAX);
         let (hash, time_ns, length) = (frame.hash, frame.time_ns, length as u16);
-        let words = Header { time_ns, hash, length, is_far }.words();
+        let words = Head { time_ns, hash, length, is_far }.words();
         // SAFETY: the buffer is the device's since `turn` saw the tail, in `[low, top)` (D6); the
         // pointer that says so to the driver comes later.
         unsafe { self.memory.write_behind(buffer + self.low as u64, words, frame.bytes) };
-        let taken = HEADER_BYTES + aligned + if is_far { FACTS_BYTES } else { 0 };
+        let taken = HEAD_BYTES + aligned + if is_far { FACTS_BYTES } else { 0 };
         if let Some(trace) = trace.take() {
             self.tell(frame, buffer, &trace);
         }
         self.advance(taken);
-        self.top -= HEADER_BYTES;
+        self.top -= HEAD_BYTES;
         self.packets += 1;
         true
     }
@@ -129,7 +128,7 @@ impl Logs {
     fn advance(&mut self, bytes: usize) {
         self.low += bytes;
         self.bytes += bytes as u64;
-        self.written = self.written.wrapping_add((bytes / HEADER_BYTES) as u32);
+        self.written = self.written.wrapping_add((bytes / HEAD_BYTES) as u32);
     }
 
     /// Ends the buffer, and goes on in the next one. False: there is none.
@@ -137,8 +136,8 @@ impl Logs {
     fn turn(&mut self, meter: &mut Meter) -> bool {
         if let Some(buffer) = self.buffer.take() {
             // SAFETY: as in `deliver`, which has always left room for this.
-            unsafe { self.memory.write_behind(buffer + self.low as u64, Header::END, &[]) };
-            self.advance(HEADER_BYTES);
+            unsafe { self.memory.write_behind(buffer + self.low as u64, Head::END, &[]) };
+            self.advance(HEAD_BYTES);
         }
         // E1: descriptors below the tail are written, and their buffers the device's.
         if self.is_restarting || self.ring.tail.read() == self.next {
@@ -171,10 +170,10 @@ impl Logs {
             "4.1.2",
             format_args!("a buffer of {bytes} bytes at {buffer:#x} was fetched: one descriptor"),
         );
-        step("4.1.3", format_args!("header: length {length}, hash {hash:08x}, time {time_ns} ns"));
+        step("4.1.3", format_args!("head: length {length}, hash {hash:08x}, time {time_ns} ns"));
         step(
             "4.1.4",
-            format_args!("header and packet go up behind what came before, {low} bytes into it"),
+            format_args!("head and packet go up behind what came before, {low} bytes into it"),
         );
         step("4.1.4", format_args!("a pointer of 8 bytes goes up, once for a batch"));
     }

@@ -6,24 +6,23 @@
 //!             '-- the device's ----------------->             <-- the driver's --'
 //! ```
 //!
-//! The driver polls the pointer. Of each header below it, it makes a desc; it publishes these as
+//! The driver polls the pointer. Of each head below it, it makes a desc; it publishes these as
 //! any writer of a log does, and lends them by a reader of its own. So others can read along, and a
 //! second card can send from the same segment.
 //!
 //! Invariants:
 //! - C1. A segment is posted once, when it is taken from the log, and the device has done with it
-//!   when it has written the header that ends it, or has restarted.
+//!   when it has written the head that ends it, or has restarted.
 //! - C2. The writer appends nothing: what lies in a segment was written by the device.
 
 use std::sync::Arc;
 
 use burstline_log::{
-    Burst, Foreign, HeldBurst, Meta, Packet, Reader, SCRATCH_PACKETS, Scratch, Writer,
+    Adopted, Burst, HEAD_BYTES, HeldBurst, Meta, Packet, Reader, SCRATCH_PACKETS, Scratch, Writer,
 };
 
 use crate::descriptor::receive_read;
 use crate::device::Control;
-use crate::header::{HEADER_BYTES, Header};
 use crate::memory::HostMemory;
 use crate::ring::Ring;
 use crate::trace::{Trace, Who};
@@ -42,7 +41,7 @@ pub(crate) struct Contiguous {
     /// Where the open segment begins, and the next one.
     open: Option<usize>,
     ahead: Option<usize>,
-    /// Where the next header is in the open one.
+    /// Where the next head is in the open one.
     low: usize,
     /// Units of 16 bytes that were looked at, of those that the device counts.
     looked_at: u32,
@@ -140,9 +139,9 @@ impl Contiguous {
                 self.look(written);
                 break;
             }
-            let (packets, is_at_end) = self.adopt_run(written, most - adopted);
-            adopted += packets;
-            if !is_at_end {
+            let Some(run) = self.adopt_run(written, most - adopted) else { break };
+            adopted += run.packets;
+            if !run.is_over {
                 break;
             }
             self.open = None;
@@ -152,40 +151,21 @@ impl Contiguous {
         adopted
     }
 
-    /// Of the open segment. Returns how many, and whether it ends there.
+    /// Of the open segment, up to the pointer.
     #[inline]
-    fn adopt_run(&mut self, written: u32, most: u64) -> (u64, bool) {
-        let Self { memory, writer, port, .. } = self;
-        let Some(open) = self.open else { return (0, false) };
-        let (start, mut low, mut left, mut is_at_end) = (open as u64, self.low, most, false);
-        let ready = written.wrapping_sub(self.looked_at) as usize * HEADER_BYTES;
-        // The pointer may be in the next segment: this one's end comes first.
-        let limit = low + ready;
-        let next = || {
-            if low >= limit || left == 0 {
-                return None;
-            }
-            // SAFETY: below the pointer, so written, and not by the device any more (D6).
-            let words = unsafe { memory.words(start + low as u64) };
-            let Some(header) = Header::read(words) else {
-                is_at_end = true;
-                low += HEADER_BYTES;
-                return None;
-            };
-            let (offset, length) = (low + HEADER_BYTES, usize::from(header.length));
-            let mut meta = Meta::new(header.time_ns, header.length.into(), *port);
-            meta.hash = header.hash;
-            low += header.stride();
-            left -= 1;
-            Some(Foreign { offset, length, meta })
-        };
-        // SAFETY: the packets are below the pointer, so written, and the device goes on behind them
-        // (D6); of the segment's end it leaves 16 bytes for each. No reader has seen them yet.
-        let packets = unsafe { writer.adopt(next) };
-        let passed = (low - self.low) / HEADER_BYTES;
+    fn adopt_run(&mut self, written: u32, most: u64) -> Option<Adopted> {
+        self.open?;
+        let ready = written.wrapping_sub(self.looked_at) as usize * HEAD_BYTES;
+        // The pointer may be in the next segment: a head that ends this one comes first.
+        let limit = self.low + ready;
+        // SAFETY: below the pointer heads and packets are written, back to back, and the device
+        // goes on behind them (D6); of the segment's end it leaves 16 bytes for each packet. No
+        // reader has seen them yet.
+        let adopted = unsafe { self.writer.adopt(self.low, limit, most, self.port) };
+        let passed = (adopted.end - self.low) / HEAD_BYTES;
         self.looked_at = self.looked_at.wrapping_add(passed as u32);
-        self.low = low;
-        (packets, is_at_end)
+        self.low = adopted.end;
+        Some(adopted)
     }
 
     /// Opens the next segment, where none is open, and posts others, as far as they are to be had.
