@@ -10,9 +10,7 @@
 //! device says is written the writer makes descs, and publishes those as any others. What lies
 //! between packets is nobody's business: a desc may point anywhere in its segment.
 
-use burstline_sys::prefetch;
-
-use super::{DESC_BYTES, Meta, PREFETCH_DESC_BYTES, Writer};
+use super::{DESC_BYTES, Meta, Writer};
 use crate::desc::{Desc, FACTS_BYTES, Flags, align_up};
 use crate::head::{HEAD_BYTES, Head, RARE};
 
@@ -61,7 +59,8 @@ impl Writer {
     /// have their [heads](Head) from `from` on and before `limit`, or before the head that ends the
     /// segment. All get the port. Readers see them after [`publish`](Self::publish).
     ///
-    /// Cost: some 25 instructions a packet, of which nothing is read but the head.
+    /// Cost: some 25 instructions a packet, of which nothing is read but the head. Nothing is asked
+    /// for ahead: descs go to lines that this core has written and read last.
     ///
     /// # Safety
     /// From `from` up to `limit`, or up to a head that ends it, the segment is heads, each with its
@@ -93,37 +92,38 @@ impl Writer {
     /// As there.
     #[inline(always)]
     unsafe fn adopt_near(&mut self, adopted: &mut Adopted, limit: usize, most: u64, port: u8) {
-        let limit = limit.min(self.high);
+        // The first packet of a segment starts its clock.
+        let is_first = self.high == self.top;
+        let limit = if is_first { 0 } else { limit.min(self.high) };
         let (base, base_time_ns) = (self.base.as_ptr(), self.base_time_ns);
         // In registers: a desc is written through a pointer that might point to this writer.
         let (mut at, mut high, mut bytes) = (adopted.end, self.high, self.bytes);
-        let mut left = most - adopted.packets;
-        while at < limit && left > 0 {
+        let first = Desc::new(HEAD_BYTES as u32, 0, port, Flags::NONE);
+        let floor = high.saturating_sub((most - adopted.packets) as usize * DESC_BYTES);
+        while at < limit && high > floor {
             // SAFETY: `at` is a multiple of 16 below `limit`, which is in the segment, and a head is
             // written there.
             let [time_ns, second] = unsafe { base.add(at).cast::<[u64; 2]>().read() };
-            let delta = time_ns.wrapping_sub(base_time_ns);
-            if second & RARE != 0 || delta > u64::from(u32::MAX) {
+            if second & RARE != 0 {
                 break;
             }
             let length = second & 0xffff;
-            let offset = at + HEAD_BYTES;
-            at = offset + align_up(length as usize);
+            let desc = first.moved(at, length);
+            at += HEAD_BYTES + align_up(length as usize);
             high -= DESC_BYTES;
-            assert!(at <= high, "a packet of {length} bytes at {offset} ends behind {high}");
-            let desc = Desc::new(offset as u32, length as u32, port, Flags::NONE);
-            // SAFETY: these 16 bytes are above all packets and below the other descs, where only
-            // this writer writes (W2); `base` is aligned to a segment, and `high` to 16.
-            unsafe {
-                let place = base.add(high).cast::<Desc>();
-                place.write(desc.with((second >> 32) as u32, delta as u32));
-            }
-            prefetch::to_write(base.wrapping_add(high).wrapping_sub(PREFETCH_DESC_BYTES));
+            let delta = time_ns.wrapping_sub(base_time_ns) as u32; // it is not far
+            // SAFETY: above `floor`, and above all heads that were read, as a packet takes as many
+            // bytes at least below; so these 16 bytes are in the segment, above what was published,
+            // and the writer's (W2). `base` is aligned to a segment, and `high` to 16.
+            unsafe { base.add(high).cast::<Desc>().write(desc.with((second >> 32) as u32, delta)) };
             bytes += length;
-            left -= 1;
         }
+        if at > high {
+            misplaced(at, high);
+        }
+        adopted.packets += ((self.high - high) / DESC_BYTES) as u64;
+        adopted.end = at;
         (self.low, self.high, self.bytes) = (at, high, bytes);
-        (adopted.end, adopted.packets) = (at, most - left);
     }
 
     /// As `adopt`, for one head of any kind. False: it ends the segment.
@@ -152,6 +152,13 @@ impl Writer {
         (adopted.end, adopted.packets) = (end, adopted.packets + 1);
         true
     }
+}
+
+/// Apart, so that both are in registers until then.
+#[cold]
+#[inline(never)]
+fn misplaced(at: usize, high: usize) -> ! {
+    panic!("packets up to {at} are in the worklist from {high} on");
 }
 
 #[cfg(test)]
@@ -213,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "ends behind")]
+    #[should_panic(expected = "are in the worklist")]
     fn a_packet_in_the_worklist_is_refused() {
         let (log, mut writer) = log();
         let place = writer.hand_out().unwrap();
