@@ -177,7 +177,7 @@ fn log(settings: &Settings, number: usize) -> Result<(Log, Writer, Reader), Card
 /// Who must not miss a packet: the device waits, and its FIFO overflows.
 fn every_packet(window: usize) -> ReaderConfig {
     let (policy, start) = (Policy::Lossless, Start::Segment);
-    ReaderConfig { policy, start, window, ..ReaderConfig::default() }
+    ReaderConfig { policy, start, window }
 }
 
 /// What a card sends.
@@ -292,7 +292,7 @@ impl Parts<'_> {
         let start = (self.settings.area_bytes() * number as u64) as u32;
         let ring = Arc::new(Ring::new(ring));
         let rings = Rings::new(mode, Arc::clone(&ring), Arc::clone(memory), buffer);
-        let way = DeviceWay::Rings(rings);
+        let way = DeviceWay::Rings(Box::new(rings));
         let (queue, shown) = ReceiveQueue::new(way, (self.fifo(), longest), trace.clone());
         let control = Arc::clone(self.control);
         let shared = (ring, Arc::clone(memory));
@@ -311,11 +311,11 @@ impl Parts<'_> {
         let trace = self.trace.filter(|_| number == 0).cloned();
         let memory = Arc::new(HostMemory::of_log(log));
         let ring = Arc::new(Ring::new(BUFFERS));
-        let way =
-            DeviceWay::Logs(Box::new(Logs::new(Arc::clone(&ring), Arc::clone(&memory), segment)));
+        let logs = Logs::new(Arc::clone(&ring), memory, segment);
+        let way = DeviceWay::Logs(Box::new(logs));
         let (queue, shown) = ReceiveQueue::new(way, (self.fifo(), longest), trace.clone());
         let (ends, control) = ((writer, reader), Arc::clone(self.control));
-        let driver = Contiguous::new((ring, memory), ends, Arc::clone(&control), port, trace);
+        let driver = Contiguous::new(ring, ends, Arc::clone(&control), port, trace);
         (queue, Receiver::new(Way::Contiguous(Box::new(driver)), shown, control, port))
     }
 

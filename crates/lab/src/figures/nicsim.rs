@@ -63,7 +63,7 @@ pub(super) fn bounce(context: &Context, name: &str) -> Result<Outcome, String> {
         }))
     };
     compare(context, name, Mode::Inline, step, || {
-        let contiguous = ns_a_packet(&step, Mode::Contiguous, steps(context))?;
+        let contiguous = ns_a_packet(step, Mode::Contiguous, steps(context))?;
         let mut details = vec![format!("contiguous, by log: {contiguous:.2} ns a packet")];
         for mode in Mode::ALL {
             details.push(sustained(context, mode, 10e9, true)?);

@@ -220,11 +220,10 @@ impl Device {
     fn drain(&mut self) -> bool {
         let Self { queues, spreader, meter, is_hashing, .. } = self;
         let has_metadata = queues.iter().any(ReceiveQueue::has_metadata);
-        let mut describe = |bytes: &[u8]| spreader.describe(bytes, *is_hashing, has_metadata);
         let mut is_busy = false;
         for queue in queues {
             queue.look();
-            is_busy |= queue.drain(&mut describe, meter);
+            is_busy |= queue.drain(spreader, (*is_hashing, has_metadata), meter);
         }
         is_busy
     }

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use burstline_wire::headers::Headers;
-
 use super::Frame;
 use super::logs::Logs;
 use super::rings::Rings;
 use crate::counters::{ReceiveCounts, Shown};
 use crate::fifo::Fifo;
 use crate::meter::Meter;
+use crate::rss::Spreader;
 use crate::trace::Trace;
 
 /// One queue.
@@ -25,7 +24,7 @@ pub(crate) struct ReceiveQueue {
 /// How its packets come to memory.
 pub(crate) enum Way {
     /// Into scattered buffers.
-    Rings(Rings),
+    Rings(Box<Rings>),
     /// Back to back.
     Logs(Box<Logs>),
 }
@@ -76,12 +75,13 @@ impl ReceiveQueue {
     /// Moves frames from the FIFO to memory. Returns whether it moved any.
     pub(super) fn drain(
         &mut self,
-        describe: &mut dyn FnMut(&[u8]) -> (Option<Headers>, u32),
+        spreader: &mut Spreader,
+        (is_hashing, has_metadata): (bool, bool),
         meter: &mut Meter,
     ) -> bool {
         let before = self.counts.delivered;
         while let Some((bytes, time_ns)) = self.fifo.front() {
-            let (headers, hash) = describe(bytes);
+            let (headers, hash) = spreader.describe(bytes, is_hashing, has_metadata);
             let frame = Frame { bytes, headers, hash, time_ns };
             if !self.way.deliver(&frame, meter, &mut self.trace) {
                 break;

@@ -23,7 +23,6 @@ use burstline_log::{
 
 use crate::descriptor::receive_read;
 use crate::device::Control;
-use crate::memory::HostMemory;
 use crate::ring::Ring;
 use crate::trace::{Trace, Who};
 
@@ -33,7 +32,6 @@ pub(crate) const BUFFERS: u32 = 2;
 /// The driver's side of a queue whose packets come into a log.
 pub(crate) struct Contiguous {
     ring: Arc<Ring>,
-    memory: Arc<HostMemory>,
     control: Arc<Control>,
     writer: Writer,
     reader: Reader,
@@ -54,7 +52,7 @@ pub(crate) struct Contiguous {
 
 impl Contiguous {
     pub(crate) fn new(
-        (ring, memory): (Arc<Ring>, Arc<HostMemory>),
+        ring: Arc<Ring>,
         (writer, reader): (Writer, Reader),
         control: Arc<Control>,
         port: u8,
@@ -62,7 +60,6 @@ impl Contiguous {
     ) -> Self {
         let mut this = Self {
             ring,
-            memory,
             control,
             writer,
             reader,
