@@ -10,6 +10,7 @@ mod demo;
 mod doctor;
 mod generate;
 mod lab;
+mod lab_dma;
 mod lab_pcie;
 mod lab_report;
 mod lab_run;
@@ -31,6 +32,7 @@ pub(crate) use doctor::{
 };
 pub(crate) use generate::GenerateArgs;
 pub(crate) use lab::{Device, Lab, LabArgs, Rfc2544Args, Test};
+pub(crate) use lab_dma::{DmaArgs, RetentionArgs};
 pub(crate) use lab_pcie::PcieArgs;
 pub(crate) use lab_report::{DocumentsArgs, ReportArgs};
 pub(crate) use lab_run::{CompareArgs, ListArgs, RunArgs};

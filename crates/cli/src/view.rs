@@ -2,6 +2,7 @@
 
 mod balance;
 mod bounce;
+pub(crate) mod dma;
 pub(crate) mod doctor;
 mod json;
 mod ledger;

@@ -39,6 +39,7 @@ mod control;
 mod copy;
 mod desc;
 mod error;
+mod head;
 mod history;
 mod log;
 mod names;
@@ -62,6 +63,7 @@ pub use burst::{Burst, Packet, Packets, PlainPacket, PlainTotals};
 pub use control::{BUCKETS, Ending, MAX_READERS, MAX_WINDOW};
 pub use desc::{Desc, FACTS_BYTES, Facts, Flags, MAX_PACKET_BYTES, PACKET_ALIGNMENT};
 pub use error::{AttachError, CreateError};
+pub use head::{HEAD_BYTES, Head};
 pub use history::History;
 pub use log::{
     Log, LogConfig, MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, MIN_SEGMENTS, ReaderConfig, RemoteSeat,
@@ -71,4 +73,4 @@ pub use reader::{GATHER_NS, HeldBurst, Reader, ReaderStatistics};
 pub use scratch::{SCRATCH_PACKETS, Scratch};
 pub use seat::Policy;
 pub use untrusted::{HeldCopy, UntrustedReader};
-pub use writer::{Appended, Meta, Slot, Writer, WriterStatistics};
+pub use writer::{Adopted, Appended, HandedOut, Meta, Slot, Writer, WriterStatistics};

@@ -265,6 +265,13 @@ impl Log {
         }
     }
 
+    /// Where segments lie, and how many bytes they are together: for a device that writes into
+    /// segments that the writer has [handed out](Writer::hand_out). Mapped as long as this log, a
+    /// clone of it, its writer or a reader lives.
+    pub fn packet_memory(&self) -> (NonNull<u8>, usize) {
+        (self.shared.memory.packets, self.shared.config.bytes)
+    }
+
     /// The shape it was made with.
     pub fn config(&self) -> &LogConfig {
         &self.shared.config

@@ -11,7 +11,8 @@
 //!   or only in pins taken since, whose readers stay below the published count.
 //! - W2: bytes of the open segment at and above `low`, and below `high`, are the writer's alone;
 //!   `low <= high <= top`, all within `[0, S]`, all multiples of 16. So are the bytes of the
-//!   column that belong to unpublished packets.
+//!   column that belong to unpublished packets. Of a segment that was [handed
+//!   out](Writer::hand_out) those below the descs are a device's until they are adopted.
 //! - W3: what is published is never written again until the segment is taken anew.
 //!
 //! The writer never makes a reference to packet memory: it copies through raw pointers, because
@@ -34,8 +35,10 @@ use crate::seat::SeatEntry;
 use crate::wake::Waker;
 use crate::watermark::Watermark;
 
+mod adopt;
 mod slot;
 
+pub use adopt::{Adopted, HandedOut};
 pub use slot::Slot;
 
 const DESC_BYTES: usize = size_of::<Desc>();
@@ -137,6 +140,8 @@ pub struct Writer {
     pub(crate) segment_bytes: usize,
     pub(crate) top: usize,
     open: Option<Open>,
+    /// The segment to open next, where it was taken before, and when that was.
+    ahead: Option<(u32, u64)>,
     reuse: Reuse,
     waker: Waker,
     blocked_since_ns: Option<u64>,
@@ -165,6 +170,7 @@ impl Writer {
             segment_bytes: geometry.segment_bytes,
             top: geometry.top(),
             open: None,
+            ahead: None,
             reuse: Reuse::new(geometry.segment_count).keeping(shared.config.keep_ns),
             waker: Waker::new(),
             blocked_since_ns: None,
@@ -386,6 +392,17 @@ impl Writer {
     #[cold]
     fn roll(&mut self) -> bool {
         self.seal();
+        let taken = self.ahead.take().or_else(|| self.take_segment());
+        // The lock is gone by now. That is sound because the newest segment is never retired
+        // (`Reuse`, I3): whoever attaches in between starts at the one before.
+        if let Some((segment, now_ns)) = taken {
+            self.start_segment(segment, now_ns);
+        }
+        taken.is_some()
+    }
+
+    /// A segment that nobody needs any more, and when it was taken.
+    fn take_segment(&mut self) -> Option<(u32, u64)> {
         let shared = Arc::clone(&self.shared);
         let seats = shared.lock();
         let control = &shared.memory.control;
@@ -405,12 +422,10 @@ impl Writer {
         control.oldest().store(self.reuse.oldest(), Relaxed); // a hint; exact under the lock
         drop(seats);
         match taken {
-            // The lock is gone by now. That is sound because the newest segment is never retired
-            // (`Reuse`, I3): whoever attaches in between starts at the one before.
-            Some(segment) => self.start_segment(segment, now_ns),
+            Some(_) => self.blocked_since_ns = None,
             None => self.statistics.full += 1,
         }
-        taken.is_some()
+        taken.map(|segment| (segment, now_ns))
     }
 
     fn start_segment(&mut self, segment: u32, now_ns: u64) {
@@ -433,7 +448,6 @@ impl Writer {
         self.open = Some(Open { segment, mark: Watermark::open(sequence) });
         (self.low, self.high) = (0, self.top);
         self.statistics.segments += 1;
-        self.blocked_since_ns = None;
     }
 
     fn seal(&mut self) {

@@ -7,12 +7,14 @@
 //! ```
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::thread::{self, JoinHandle};
 
 use burstline_log::{
-    AttachError, CreateError, Log, LogConfig, Policy, Reader, ReaderConfig, Start, Writer,
+    AttachError, CreateError, Log, LogConfig, MAX_WINDOW, Policy, Reader, ReaderConfig, Start,
+    Writer,
 };
 use burstline_sys::memory::MemoryError;
 
@@ -20,8 +22,8 @@ use crate::device::logs::Logs;
 use crate::device::queue::{ReceiveQueue, Way as DeviceWay};
 use crate::device::rings::Rings;
 use crate::device::send::{Pointers, Sender};
-use crate::device::{Control, Device};
-use crate::driver::{LogTransmitter, Receiver, Scattered, Transmitter, Way};
+use crate::device::{Control, Device, raise};
+use crate::driver::{BUFFERS, Contiguous, LogTransmitter, Receiver, Scattered, Transmitter, Way};
 use crate::memory::HostMemory;
 use crate::meter::BusAccount;
 use crate::pcie::Bus;
@@ -73,9 +75,12 @@ impl Settings {
         let ring = powers(1, 32_768)(self.ring.into());
         let buffer = powers(256, 16_384)(self.buffer.into());
         let line = self.line_bits_per_s.unwrap_or(1e9);
+        let windows = 1..=MAX_WINDOW;
         let rows = [
             ("queues", self.queues as u64, (1..=16).contains(&self.queues), "1 to 16"),
             ("ring", self.ring.into(), ring, "a power of two from 1 to 32768"),
+            ("spare", self.spare().into(), self.spare() <= 1 << 20, "up to 1048576"),
+            ("window", self.window as u64, windows.contains(&self.window), "1 to 8"),
             ("buffer", self.buffer.into(), buffer, "a power of two from 256 to 16384"),
             ("mtu", self.longest as u64, (60..=16_128).contains(&self.longest), "60 to 16128"),
             ("rate", line as u64, (1e3..=1e12).contains(&line), "1 kbit/s to 1 Tbit/s"),
@@ -93,8 +98,9 @@ impl Settings {
     }
 }
 
-/// The memory that a card's packets come to.
+/// The memory that a card's packets come to, laid out as its settings say.
 pub struct Room {
+    settings: Settings,
     memory: Option<Arc<HostMemory>>,
     logs: Vec<(Log, Writer, Reader)>,
     own_send: Option<u32>,
@@ -114,23 +120,31 @@ impl Room {
     ) -> Result<Self, CardError> {
         settings.check()?;
         let queues = if receives { settings.queues } else { 0 };
+        let mut room = Self {
+            settings: settings.clone(),
+            memory: None,
+            logs: Vec::new(),
+            own_send: None,
+            receives,
+        };
         if settings.mode == Mode::Contiguous {
             let count = queues + usize::from(copies_to_send);
-            let logs = (0..count).map(|number| log(settings, number)).collect::<Result<_, _>>()?;
-            return Ok(Self { memory: None, logs, own_send: None, receives });
+            let logs = (0..count).map(|number| log(settings, number));
+            room.logs = logs.collect::<Result<_, _>>()?;
+            return Ok(room);
         }
-        let area = Scattered::area_bytes(settings.ring, settings.buffer);
-        let receiving = area * queues as u64;
+        let receiving = settings.area_bytes() * queues as u64;
         let sending = u64::from(settings.ring) * u64::from(settings.buffer);
         let bytes = receiving + if copies_to_send { sending } else { 0 };
         let most = u64::from(u32::MAX);
         if bytes > most {
-            let allowed = "all buffers of all queues, twice, in 4 GiB";
+            let allowed = "all buffers of all queues, with those to spare, in 4 GiB";
             return Err(CardError::Setting { what: "buffers", value: bytes, allowed });
         }
-        let memory = Arc::new(HostMemory::create(&settings.name, (bytes as usize).max(1))?);
-        let own_send = copies_to_send.then_some(receiving as u32);
-        Ok(Self { memory: Some(memory), logs: Vec::new(), own_send, receives })
+        let memory = HostMemory::create(&settings.name, (bytes as usize).max(1))?;
+        room.memory = Some(Arc::new(memory));
+        room.own_send = copies_to_send.then_some(receiving as u32);
+        Ok(room)
     }
 
     /// The scattered buffers.
@@ -143,12 +157,7 @@ impl Room {
     /// # Errors
     /// There is no seat at the log.
     pub fn reader(&self) -> Option<Result<Reader, AttachError>> {
-        self.logs.first().map(|(log, ..)| log.attach(every_packet()))
-    }
-
-    /// The log of queue 0, for somebody to look on.
-    pub fn log(&self) -> Option<Log> {
-        self.logs.first().map(|(log, ..)| log.clone())
+        self.logs.first().map(|(log, ..)| log.attach(every_packet(1)))
     }
 }
 
@@ -161,13 +170,14 @@ fn log(settings: &Settings, number: usize) -> Result<(Log, Writer, Reader), Card
         ..LogConfig::default()
     };
     let (log, writer) = Log::create(config)?;
-    let reader = log.attach(every_packet())?;
+    let reader = log.attach(every_packet(settings.window))?;
     Ok((log, writer, reader))
 }
 
 /// Who must not miss a packet: the device waits, and its FIFO overflows.
-fn every_packet() -> ReaderConfig {
-    ReaderConfig { policy: Policy::Lossless, start: Start::Segment, ..ReaderConfig::default() }
+fn every_packet(window: usize) -> ReaderConfig {
+    let (policy, start) = (Policy::Lossless, Start::Segment);
+    ReaderConfig { policy, start, window }
 }
 
 /// What a card sends.
@@ -206,21 +216,21 @@ pub struct Assembly {
 }
 
 impl Assembly {
-    /// Puts a card together. Its packets are of the interfaces `ports`, a queue each.
+    /// Puts a card together, with the settings of its room. Its packets are of the interface
+    /// `port`, on all queues.
     pub fn new(
-        settings: &Settings,
         room: Room,
         (wire, sending): (Box<dyn Wire>, Sending),
         port: u8,
         trace: Option<&Trace>,
     ) -> Self {
         let control = Arc::new(Control::default());
-        let Room { memory, mut logs, own_send, receives } = room;
+        let Room { settings, memory, mut logs, own_send, receives } = room;
         let copies = match sending {
             Sending::Copies => logs.pop(),
             _ => None,
         };
-        let part = Parts { settings, control: &control, trace };
+        let part = Parts { settings: &settings, control: &control, trace };
         let (transmit, sender) = part.sending(sending, (memory.as_ref(), own_send), copies);
         let (mut queues, mut receivers) = (Vec::new(), Vec::new());
         if let Some(memory) = memory.filter(|_| receives) {
@@ -230,13 +240,13 @@ impl Assembly {
                 receivers.push(receiver);
             }
         }
-        for (_, writer, reader) in logs {
-            let (queue, receiver) = part.log(writer, reader, port);
+        for (number, log) in logs.into_iter().enumerate() {
+            let (queue, receiver) = part.log(log, number, port);
             queues.push(queue);
             receivers.push(receiver);
         }
-        let device = Device::new(settings, wire, queues, sender, Arc::clone(&control));
-        let (bus, name) = (settings.bus, settings.name.clone());
+        let device = Device::new(&settings, wire, queues, sender, Arc::clone(&control));
+        let (bus, name) = (settings.bus, settings.name);
         Self { device, receivers, transmit, control, bus, name }
     }
 
@@ -245,9 +255,17 @@ impl Assembly {
     /// # Errors
     /// [`CardError::Thread`].
     pub fn start(self) -> Result<(Card, Vec<Receiver>, Transmit), CardError> {
-        let Self { device, receivers, transmit, control, bus, name } = self;
+        let Self { mut device, receivers, transmit, control, bus, name } = self;
         let builder = thread::Builder::new().name(name);
-        let thread = builder.spawn(move || device.run()).map_err(CardError::Thread)?;
+        let seen = Arc::clone(&control);
+        let live = move || {
+            // What a panic has left half done is given up: nothing but counts is looked at again.
+            if catch_unwind(AssertUnwindSafe(|| device.run())).is_err() {
+                let _ = catch_unwind(AssertUnwindSafe(|| device.give_up()));
+                raise(&seen.is_dead);
+            }
+        };
+        let thread = builder.spawn(live).map_err(CardError::Thread)?;
         Ok((Card { control, bus, thread: Some(thread) }, receivers, transmit))
     }
 
@@ -269,24 +287,36 @@ impl Parts<'_> {
     }
 
     fn rings(&self, memory: &Arc<HostMemory>, number: usize, port: u8) -> (ReceiveQueue, Receiver) {
-        let Settings { mode, ring, buffer, .. } = *self.settings;
+        let Settings { mode, ring, buffer, longest, .. } = *self.settings;
         let trace = self.trace.filter(|_| number == 0).cloned();
-        let start = (Scattered::area_bytes(ring, buffer) * number as u64) as u32;
+        let start = (self.settings.area_bytes() * number as u64) as u32;
         let ring = Arc::new(Ring::new(ring));
         let rings = Rings::new(mode, Arc::clone(&ring), Arc::clone(memory), buffer);
-        let way = DeviceWay::Rings(rings);
-        let (queue, shown) = ReceiveQueue::new(way, self.fifo(), trace.clone());
+        let way = DeviceWay::Rings(Box::new(rings));
+        let (queue, shown) = ReceiveQueue::new(way, (self.fifo(), longest), trace.clone());
         let control = Arc::clone(self.control);
         let shared = (ring, Arc::clone(memory));
-        let driver = Scattered::new(mode, shared, (start, buffer), Arc::clone(&control), trace);
-        (queue, Receiver::new(Way::Scattered(driver), shown, control, port, None))
+        let area = (start, buffer, self.settings.spare());
+        let driver = Scattered::new(mode, shared, area, Arc::clone(&control), trace);
+        (queue, Receiver::new(Way::Scattered(Box::new(driver)), shown, control, port))
     }
 
-    fn log(&self, writer: Writer, reader: Reader, port: u8) -> (ReceiveQueue, Receiver) {
-        let way = DeviceWay::Logs(Logs::new(writer, port));
-        let (queue, shown) = ReceiveQueue::new(way, self.fifo(), self.trace.cloned());
-        let (way, control) = (Way::Log(Box::new(reader)), Arc::clone(self.control));
-        (queue, Receiver::new(way, shown, control, port, self.trace.cloned()))
+    fn log(
+        &self,
+        (log, writer, reader): (Log, Writer, Reader),
+        number: usize,
+        port: u8,
+    ) -> (ReceiveQueue, Receiver) {
+        let Settings { segment, longest, .. } = *self.settings;
+        let trace = self.trace.filter(|_| number == 0).cloned();
+        let memory = Arc::new(HostMemory::of_log(log));
+        let ring = Arc::new(Ring::new(BUFFERS));
+        let logs = Logs::new(Arc::clone(&ring), memory, segment);
+        let way = DeviceWay::Logs(Box::new(logs));
+        let (queue, shown) = ReceiveQueue::new(way, (self.fifo(), longest), trace.clone());
+        let (ends, control) = ((writer, reader), Arc::clone(self.control));
+        let driver = Contiguous::new(ring, ends, Arc::clone(&control), port, trace);
+        (queue, Receiver::new(Way::Contiguous(Box::new(driver)), shown, control, port))
     }
 
     fn sending(
@@ -351,13 +381,19 @@ impl Card {
     pub fn bus(&self) -> &Bus {
         &self.bus
     }
+
+    /// Whether the device has died: its thread has panicked. What it had is lost by name, and
+    /// nothing comes or goes any more.
+    pub fn is_dead(&self) -> bool {
+        self.control.is_dead.load(Acquire)
+    }
 }
 
 impl Drop for Card {
     fn drop(&mut self) {
         self.control.is_over.store(true, Relaxed); // the join orders everything
         if let Some(thread) = self.thread.take() {
-            // A device that panicked has said so; what it had is lost by nobody's name.
+            // It catches its panics.
             let _ = thread.join();
         }
     }

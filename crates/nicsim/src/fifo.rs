@@ -9,20 +9,31 @@ use std::collections::VecDeque;
 /// What a frame takes beside its bytes.
 const OVERHEAD_BYTES: usize = 16;
 
+/// A frame that waits.
+struct Waiting {
+    at: usize,
+    length: usize,
+    time_ns: u64,
+}
+
 /// Frames, first in, first out, in so many bytes.
+///
+/// A frame lies in one piece. The circle is a longest frame larger than its capacity, so that what
+/// is left over at its end, where a frame did not fit in one piece, takes no room away.
 pub(crate) struct Fifo {
-    bytes: VecDeque<u8>,
-    frames: VecDeque<(u32, u64)>,
+    circle: Box<[u8]>,
+    /// Where the next frame goes, unless it has to go to the start.
+    end: usize,
+    frames: VecDeque<Waiting>,
+    held: usize,
     capacity: usize,
-    /// The frame at the front, in one piece.
-    front: Vec<u8>,
-    is_front_taken: bool,
 }
 
 impl Fifo {
-    pub(crate) fn new(capacity: usize) -> Self {
-        let (bytes, frames, front) = Default::default();
-        Self { bytes, frames, capacity, front, is_front_taken: false }
+    /// Of frames of up to `longest` bytes.
+    pub(crate) fn new(capacity: usize, longest: usize) -> Self {
+        let circle = vec![0; capacity + longest].into();
+        Self { circle, end: 0, frames: VecDeque::new(), held: 0, capacity }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -35,9 +46,7 @@ impl Fifo {
 
     /// Bytes that are free.
     pub(crate) fn room(&self) -> usize {
-        let held = self.bytes.len() + self.frames.len() * OVERHEAD_BYTES;
-        let front = if self.is_front_taken { self.front.len() } else { 0 };
-        self.capacity.saturating_sub(held + front)
+        self.capacity - self.held
     }
 
     /// Room that a frame takes.
@@ -45,39 +54,40 @@ impl Fifo {
         length + OVERHEAD_BYTES
     }
 
-    /// Takes a frame in. False: there is no room.
+    /// Takes a frame in. False: there is no room, or it is longer than any may be.
     pub(crate) fn push(&mut self, frame: &[u8], time_ns: u64) -> bool {
-        if self.room() < Self::takes(frame.len()) {
+        let length = frame.len();
+        if self.room() < Self::takes(length) || length > self.circle.len() - self.capacity {
             return false;
         }
-        self.bytes.extend(frame);
-        self.frames.push_back((frame.len() as u32, time_ns));
+        // There is room in one piece: all that waits, what the end has left over and this frame
+        // are less than the circle.
+        let at = if self.end + length <= self.circle.len() { self.end } else { 0 };
+        self.circle[at..at + length].copy_from_slice(frame);
+        self.end = at + length;
+        self.held += Self::takes(length);
+        self.frames.push_back(Waiting { at, length, time_ns });
         true
     }
 
     /// The frame that came first, and when.
-    pub(crate) fn front(&mut self) -> Option<(&[u8], u64)> {
-        let &(length, time_ns) = self.frames.front()?;
-        if !self.is_front_taken {
-            self.front.clear();
-            self.front.extend(self.bytes.drain(..length as usize));
-            self.is_front_taken = true;
-        }
-        Some((&self.front, time_ns))
+    pub(crate) fn front(&self) -> Option<(&[u8], u64)> {
+        let first = self.frames.front()?;
+        Some((&self.circle[first.at..first.at + first.length], first.time_ns))
     }
 
     /// Forgets the frame at the front, which `front` has shown.
     pub(crate) fn pop(&mut self) {
-        self.frames.pop_front();
-        self.is_front_taken = false;
+        if let Some(first) = self.frames.pop_front() {
+            self.held -= Self::takes(first.length);
+        }
     }
 
     /// Forgets all, and returns how many there were.
     pub(crate) fn clear(&mut self) -> u64 {
         let frames = self.len();
-        self.bytes.clear();
         self.frames.clear();
-        self.is_front_taken = false;
+        (self.end, self.held) = (0, 0);
         frames
     }
 }
@@ -88,7 +98,7 @@ mod tests {
 
     #[test]
     fn frames_come_out_as_they_went_in_and_room_is_kept() {
-        let mut fifo = Fifo::new(1000);
+        let mut fifo = Fifo::new(1000, 984);
         let frame = |number: u8| vec![number; 60 + usize::from(number)];
         let (mut pushed, mut popped) = (0_u8, 0_u8);
         while popped < 100 {

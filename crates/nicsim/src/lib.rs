@@ -6,16 +6,18 @@
 //!                 ^---------- DD --------------------'                      are two writes
 //!  inline       | d | d | d |  ring      buffers  [ m packet ] [ m packet ] one write: metadata in
 //!                                                                           front, ring untouched
-//!  contiguous   a segment of a log       [packet|packet|packet ... |d|d|d]  one write for many
+//!  contiguous   a segment of a log       [m packet|m packet ... |desc|desc] one write for many,
+//!                                                                           descs by the driver
 //! ```
 //!
 //! Nobody can buy all three and compare. The device is a thread that masters memory as a card does,
 //! so what the driver costs the host is *measured*; what the bus carries is *computed*, transaction
 //! by transaction, from what the device really does ([`pcie`]).
 //!
-//! Who owns what when: a buffer is the driver's or the device's, and goes to and fro by the four
-//! edges of `ring`; a segment is the log's business. `memory` is the one module with `unsafe`, and
-//! its users argue by those edges. `tests/loom.rs` models them.
+//! Who owns what when: a buffer, or a segment of a log, is the driver's or the device's, and goes
+//! to and fro by the five edges of `ring`. A buffer that a driver hands on or keeps is a value
+//! ([`Part`], [`Kept`]) that cannot be copied. `memory` is the one module that writes by pointers,
+//! and its users argue by those edges. `tests/loom.rs` models them.
 //!
 //! What is not as in a card: positions count up for ever (so a ring of one descriptor works); a
 //! VLAN tag stays in the packet and is told of besides; there are no interrupts; time on the wire
@@ -25,7 +27,8 @@
 //!
 //! Invariants of the whole:
 //! - N1: arrived = taken by the driver + every named loss + in the FIFO + in memory and not taken.
-//! - N2: nothing that the wire brings, and no setting that [`Settings::check`] lets pass, panics.
+//! - N2: nothing that the wire brings, and no setting that [`Settings::check`] lets pass, panics. A
+//!   device whose wire panics dies, and says so: N1 holds, and drivers wait for nothing.
 
 mod card;
 mod carousel;
@@ -33,6 +36,7 @@ mod counters;
 pub mod descriptor;
 mod device;
 mod driver;
+pub mod experiment;
 mod fifo;
 mod line;
 mod memory;
@@ -49,7 +53,7 @@ pub use card::{Assembly, Card, CardError, Room, Sending, Transmit};
 pub use carousel::Carousel;
 pub use counters::ReceiveCounts;
 pub use device::Device;
-pub use driver::{LogTransmitter, Part, Receiver, Scattered, Transmitter};
+pub use driver::{Kept, LogTransmitter, Part, Receiver, Scattered, Transmitter};
 pub use memory::HostMemory;
 pub use meter::BusAccount;
 pub use settings::{Mode, Settings};

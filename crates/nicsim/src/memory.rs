@@ -19,21 +19,45 @@
 //!   references outlives its ownership.
 //! - D4. The two words in front of a packet in inline mode are accessed as atomics while the
 //!   buffer is the device's.
+//! - D5. Rings are private to one device and one driver, and addresses come into a receive ring from
+//!   that driver only: starts of buffers of its own area, multiples of 256 inside of the memory.
+//! - D6. In contiguous mode the memory is a log's. Of the segment that the log's writer has handed
+//!   out, the device writes `[low, top)` but for the descs of its packets; what lies below the
+//!   pointer is written, and from then on nobody's but the writer's.
 
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
-use burstline_log::{Burst, Scratch};
-use burstline_sys::memory::{MemoryError, PageChoice, Placement, Region, RegionRequest};
+use burstline_log::{Burst, Log, Scratch};
+use burstline_sys::memory::{MemoryError, PageChoice, Region, RegionRequest};
 
 /// Memory that devices reach.
 ///
 /// # Invariants
-/// M1. `[start, start + bytes)` is `region`'s, mapped as long as that lives, `start` on a page.
+/// M1. `[start, start + bytes)` is `keep`'s, mapped as long as that lives, `start` on a page.
 pub struct HostMemory {
     start: NonNull<u8>,
     bytes: usize,
-    region: Region,
+    number: u32,
+    _keep: Keep,
+}
+
+/// Whose the mapping is.
+enum Keep {
+    Region(#[allow(dead_code, reason = "it is kept, not looked at")] Region),
+    Log(#[allow(dead_code, reason = "it is kept, not looked at")] Log),
+}
+
+/// A number that nothing else has: of a memory, or of a driver.
+///
+/// # Panics
+/// After 2^32 of them.
+pub(crate) fn unique() -> u32 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let number = NEXT.fetch_add(1, Relaxed); // a count, which carries no memory
+    assert!(number <= u32::MAX.into(), "2^32 memories and drivers");
+    number as u32
 }
 
 // SAFETY: by M1 it is an address range of the process; who may touch which bytes is D1 to D4.
@@ -53,12 +77,20 @@ impl HostMemory {
         let name = format!("burstline-nicsim-{name}");
         let request = RegionRequest { name, bytes, pages: PageChoice::Auto, node: None };
         let region = Region::create(&request)?;
-        Ok(Self { start: region.as_ptr(), bytes: region.bytes(), region })
+        let (start, bytes) = (region.as_ptr(), region.bytes());
+        Ok(Self { start, bytes, number: unique(), _keep: Keep::Region(region) })
     }
 
-    /// Where its pages are.
-    pub fn placement(&self) -> &Placement {
-        self.region.placement()
+    /// The packet memory of a log.
+    pub(crate) fn of_log(log: Log) -> Self {
+        let (start, bytes) = log.packet_memory();
+        Self { start, bytes, number: unique(), _keep: Keep::Log(log) }
+    }
+
+    /// Which memory this is.
+    #[inline]
+    pub(crate) fn number(&self) -> u32 {
+        self.number
     }
 
     /// Whether `[at, at + length)` lies inside.
@@ -79,7 +111,24 @@ impl HostMemory {
         let to = self.at(at, bytes.len());
         // SAFETY: inside of the region, as just checked; by the caller's word nobody else touches
         // it, so `bytes` does not lie there.
-        unsafe { to.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
+        unsafe { copy(bytes, to) };
+    }
+
+    /// Copies two words to `at`, and bytes behind them.
+    ///
+    /// # Safety
+    /// As [`write`](Self::write), of 16 bytes more.
+    ///
+    /// # Panics
+    /// If it lies outside.
+    #[inline]
+    pub(crate) unsafe fn write_behind(&self, at: u64, words: [u64; 2], bytes: &[u8]) {
+        let to = self.at(at, 16 + bytes.len());
+        // SAFETY: as in `write`; the words need not be aligned.
+        unsafe {
+            to.cast::<[u64; 2]>().write_unaligned(words);
+            copy(bytes, to.add(16));
+        }
     }
 
     /// The bytes at `[at, at + length)`.
@@ -134,5 +183,28 @@ impl HostMemory {
         assert!(self.has(at, length), "{length} bytes at {at}");
         // SAFETY: just checked.
         unsafe { self.start.add(at as usize) }
+    }
+}
+
+/// Copies bytes; those of the shortest frames without a call.
+///
+/// # Safety
+/// As many bytes from `to` on can be written, and `bytes` does not lie there.
+#[inline(always)]
+unsafe fn copy(bytes: &[u8], to: NonNull<u8>) {
+    const HALF: usize = 32;
+    let length = bytes.len();
+    if !(HALF..=2 * HALF).contains(&length) {
+        // SAFETY: the caller's word.
+        return unsafe { to.copy_from_nonoverlapping(NonNull::from(bytes).cast(), length) };
+    }
+    let (from, to, rest) = (bytes.as_ptr(), to.as_ptr(), length - HALF);
+    // SAFETY: the first 32 bytes and the last 32 are all of them, and inside; arrays of bytes need
+    // no alignment.
+    unsafe {
+        let first = from.cast::<[u8; HALF]>().read();
+        let last = from.add(rest).cast::<[u8; HALF]>().read();
+        to.cast::<[u8; HALF]>().write(first);
+        to.add(rest).cast::<[u8; HALF]>().write(last);
     }
 }

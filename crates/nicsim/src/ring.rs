@@ -14,6 +14,8 @@
 //!   driver: the buffer is written, and the driver's.
 //! - E3, `head`: device to driver: packets of transmit descriptors below it are read.
 //! - E4, `epoch` and `acknowledged`: a device that restarts, and the driver that has begun anew.
+//! - E5, `head` of a contiguous receive ring, in units of 16 bytes: device to driver: headers and
+//!   packets below it are written, and the buffer is the driver's where its last header is.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, AtomicU64};
@@ -71,13 +73,13 @@ impl Register {
     /// What it holds, and all that was written before that.
     #[inline]
     pub fn read(&self) -> u32 {
-        self.0.load(Acquire) // E1, E3 or E4
+        self.0.load(Acquire) // E1, E3, E4 or E5
     }
 
     /// Shows `value`, and all that was written before.
     #[inline]
     pub fn write(&self, value: u32) {
-        self.0.store(value, Release); // E1, E3 or E4
+        self.0.store(value, Release); // E1, E3, E4 or E5
     }
 }
 

@@ -3,7 +3,7 @@
 //! Source: Microsoft, "RSS Hashing Functions"; Intel 82599 Datasheet, 7.1.2.8.
 
 use burstline_wire::hash::{FlowHasher, HashKind};
-use burstline_wire::headers::{Headers, LinkType};
+use burstline_wire::headers::{Headers, LinkType, parse};
 
 /// Entries of the table.
 pub const INDIRECTION_ENTRIES: usize = 128;
@@ -22,9 +22,20 @@ impl Spreader {
         Self { hasher: FlowHasher::new(HashKind::Rss), table }
     }
 
-    /// Replaces the table.
-    pub fn set_table(&mut self, table: [u8; INDIRECTION_ENTRIES]) {
-        self.table = table;
+    /// What is known of a packet: its headers where they are wanted, and its hash, or 0.
+    #[inline]
+    pub(crate) fn describe(
+        &mut self,
+        packet: &[u8],
+        is_hashing: bool,
+        has_metadata: bool,
+    ) -> (Option<Headers>, u32) {
+        if !is_hashing && !has_metadata {
+            return (None, 0);
+        }
+        let headers = parse(LinkType::ETHERNET, packet);
+        let hash = if is_hashing { self.hash(&headers, packet) } else { 0 };
+        (Some(headers), hash)
     }
 
     /// The hash of a packet, with Microsoft's key. Cost: some ns, and a lookup a byte hashed.
@@ -43,8 +54,6 @@ impl Spreader {
 
 #[cfg(test)]
 mod tests {
-    use burstline_wire::headers::parse;
-
     use super::*;
 
     type Vector = ([u8; 4], u16, [u8; 4], u16, u32);
@@ -73,9 +82,5 @@ mod tests {
             assert_eq!(spreader.hash(&headers, &frame), hash);
             assert_eq!(spreader.queue(hash), (hash % 128 % 4) as usize);
         }
-        let mut table = [0; INDIRECTION_ENTRIES];
-        table[0x78] = 3;
-        spreader.set_table(table);
-        assert_eq!((spreader.queue(0x51cc_c178), spreader.queue(0xc626_b0ea)), (3, 0));
     }
 }

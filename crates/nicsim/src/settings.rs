@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
+use crate::driver::Scattered;
 use crate::pcie::Bus;
 
 /// How the device brings packets to memory.
@@ -20,6 +21,12 @@ pub enum Mode {
 impl Mode {
     /// All three.
     pub const ALL: [Self; 3] = [Self::Writeback, Self::Inline, Self::Contiguous];
+
+    /// The mode of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.name() == name)
+    }
 
     /// The name in addresses and reports.
     #[must_use]
@@ -51,6 +58,11 @@ pub struct Settings {
     pub ring: u32,
     /// Bytes of a buffer: a power of two in `[256, 16384]`.
     pub buffer: u32,
+    /// Buffers of a queue's pool beside those of its ring, up to 1048576; as many as those if
+    /// `None`. So many packets can be kept.
+    pub spare: Option<u32>,
+    /// Segments that a driver can hold at once in contiguous mode, in `[1, 8]`.
+    pub window: usize,
     /// Bytes of the packet buffer on the chip, shared out among the queues.
     pub fifo: usize,
     /// The longest frame, in bytes without FCS, in `[60, 16128]`.
@@ -82,6 +94,8 @@ impl Settings {
             queues: 1,
             ring: 512,
             buffer: 2048,
+            spare: None,
+            window: 1,
             fifo: 512 << 10,
             longest: 1514,
             line_bits_per_s: None,
@@ -92,6 +106,16 @@ impl Settings {
             restart_after: None,
             link_down: 0..0,
         }
+    }
+
+    /// Buffers of a pool.
+    pub(crate) fn spare(&self) -> u32 {
+        self.spare.unwrap_or(self.ring)
+    }
+
+    /// Bytes of memory for a queue's buffers.
+    pub(crate) fn area_bytes(&self) -> u64 {
+        Scattered::area_bytes(self.ring, self.spare(), self.buffer)
     }
 
     /// Whether packets are hashed.

@@ -1,4 +1,4 @@
-//! Loom models of the four edges of `ring`, over its production code: who may touch a buffer when.
+//! Loom models of the five edges of `ring`, over its production code: who may touch a buffer when.
 //!
 //! Run with `make loom`. Each model has a twin that breaks the rule and must fail: a model that
 //! cannot fail proves nothing.
@@ -162,4 +162,43 @@ fn a_ring_is_laid_out_anew_before_the_device_goes_on() {
         shared.ring.acknowledged.write(1);
         thread.join().unwrap();
     });
+}
+
+/// E5: packets back to back, in two buffers: the pointer hands each packet over, and the driver
+/// posts the next buffer when it has looked at all of one.
+fn contiguous(is_too_early: bool) {
+    loom::model(move || {
+        let shared = Shared::new();
+        let device = Arc::clone(&shared);
+        let thread = thread::spawn(move || {
+            for units in 1..3 {
+                // The second packet fills the same buffer anew, which was posted again.
+                wait(|| device.ring.tail.read() >= units);
+                assert_eq!(buffer_of(device.ring.slot(units - 1).words()), 64);
+                if is_too_early {
+                    device.ring.head.write(units);
+                }
+                device.set(7 + units);
+                device.ring.head.write(units);
+            }
+        });
+        for units in 1..3 {
+            shared.ring.slot(units - 1).store(receive_read(64));
+            shared.ring.tail.write(units);
+            wait(|| shared.ring.head.read() >= units);
+            assert_eq!(shared.get(), 7 + units);
+        }
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn what_lies_below_the_pointer_is_the_drivers() {
+    contiguous(false);
+}
+
+#[test]
+#[should_panic]
+fn a_pointer_that_runs_ahead_is_caught() {
+    contiguous(true);
 }

@@ -161,6 +161,12 @@ pub enum PortError {
         #[source]
         error: burstline_nicsim::CardError,
     },
+    /// The device of a simulated card has stopped in mid-run.
+    #[error("{port}: the simulated card has died: its thread panicked, and what it had is lost")]
+    CardDied {
+        /// Its address.
+        port: String,
+    },
     /// The log that a sink publishes could not be made.
     #[error(transparent)]
     LogMemory(#[from] burstline_log::CreateError),

@@ -4,6 +4,7 @@ use burstline_engine::PollMode;
 use burstline_port::{Address, Rate};
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::lab_dma::{DmaArgs, RetentionArgs};
 use super::lab_pcie::PcieArgs;
 use super::lab_report::{DocumentsArgs, ReportArgs};
 use super::lab_run::{CompareArgs, ListArgs, RunArgs};
@@ -38,6 +39,8 @@ pub(crate) enum Lab {
     Pcie(Box<PcieArgs>),
     Report(ReportArgs),
     Documents(DocumentsArgs),
+    Dma(Box<DmaArgs>),
+    Retention(Box<RetentionArgs>),
 }
 
 const EXAMPLES: &str = "\

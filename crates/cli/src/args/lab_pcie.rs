@@ -80,6 +80,6 @@ impl WorkArg {
     }
 }
 
-fn link(text: &str) -> Result<Link, &'static str> {
+pub(super) fn link(text: &str) -> Result<Link, &'static str> {
     text.parse()
 }

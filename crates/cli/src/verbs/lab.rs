@@ -1,6 +1,7 @@
 //! `burstline lab`: experiments with contenders, and devices measured.
 
 mod documents;
+mod dma;
 mod measure;
 mod pcie;
 mod report;
@@ -17,6 +18,7 @@ use burstline_port::Address;
 use crate::args::{Device, Lab, LabArgs};
 use crate::failure::Failure;
 
+pub(crate) use dma::{DmaRow, RetentionRow};
 pub(crate) use search::{Burst, Step, Throughput};
 pub(crate) use tester::Trial;
 
@@ -85,6 +87,8 @@ pub(crate) fn lab(args: &LabArgs) -> Result<ExitCode, Failure> {
         Lab::Compare(args) => scenarios::compare(args),
         Lab::Pcie(args) => pcie::pcie(args),
         Lab::Report(args) => report::report(args),
+        Lab::Dma(args) => dma::dma(args),
+        Lab::Retention(args) => dma::retention(args),
         Lab::Rfc2544(args) => rfc2544::rfc2544(args),
     }
 }

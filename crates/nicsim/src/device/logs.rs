@@ -1,69 +1,180 @@
-//! Back to back into a segment of a log, and a desc beside it: the article's card.
+//! Back to back into a large buffer, a head in front of each packet: the article's card.
 //!
-//! What the article's card writes in front of each packet (time, length) is the log's desc here:
-//! the same 16 bytes, at the other end of the segment. So the driver finds a worklist, and writes
-//! none.
+//! ```text
+//!   buffer:  | head | packet | head | packet | head | packet | end |  free  |  descs to be  |
+//!            16 bytes                                              ^ low    ^ top
+//! ```
+//!
+//! The buffer is a segment of a log, which the driver has posted as a whole. What the device knows
+//! of a packet stands in the 16 bytes before it; the driver makes a desc of that, at the segment's
+//! other end, for which the device leaves 16 bytes a packet. Once a batch it writes how far it is:
+//! a pointer, in units of 16 bytes, that counts on from buffer to buffer.
 
-use burstline_log::{Appended, Meta, Writer};
+use std::sync::Arc;
+
+use burstline_log::{FACTS_BYTES, HEAD_BYTES, Head};
 
 use super::Frame;
+use crate::descriptor::buffer_of;
+use crate::memory::HostMemory;
 use crate::meter::Meter;
-use crate::pcie::stride;
+use crate::ring::Ring;
 use crate::trace::{Trace, Who};
 
-/// The log of one queue.
+/// What has to be free for a packet beside its bytes: two heads, its own and the one that ends
+/// the buffer, its desc, and the driver's facts.
+const BESIDE: usize = 3 * HEAD_BYTES + FACTS_BYTES;
+
+/// The device's side of one queue.
 pub(crate) struct Logs {
-    writer: Writer,
-    port: u8,
-    /// Packets, and bytes with descs, since the last time that they were told of.
-    unpublished: u64,
+    ring: Arc<Ring>,
+    memory: Arc<HostMemory>,
+    /// Of each buffer.
+    buffer_bytes: usize,
+    /// Descriptors taken.
+    next: u32,
+    /// Where the buffer begins; what is free of it is `[low, top)`.
+    buffer: Option<u64>,
+    low: usize,
+    top: usize,
+    /// The time of its first packet.
+    base_time_ns: u64,
+    /// Units of 16 bytes written since the start.
+    written: u32,
+    /// Packets, and bytes, that the account has yet to be told of.
+    packets: u64,
     bytes: u64,
+    epoch: u32,
+    pub(super) is_restarting: bool,
 }
 
 impl Logs {
-    pub(crate) fn new(writer: Writer, port: u8) -> Self {
-        Self { writer, port, unpublished: 0, bytes: 0 }
-    }
-
-    pub(super) fn can_take(&self, length: usize) -> bool {
-        length <= self.writer.max_packet_bytes()
+    pub(crate) fn new(ring: Arc<Ring>, memory: Arc<HostMemory>, buffer_bytes: usize) -> Self {
+        let (next, buffer, low, top, base_time_ns, written) = (0, None, 0, 0, 0, 0);
+        let (packets, bytes, epoch, is_restarting) = (0, 0, 0, false);
+        Self {
+            ring,
+            memory,
+            buffer_bytes,
+            next,
+            buffer,
+            low,
+            top,
+            base_time_ns,
+            written,
+            packets,
+            bytes,
+            epoch,
+            is_restarting,
+        }
     }
 
     #[inline]
-    pub(super) fn deliver(&mut self, frame: &Frame<'_>, trace: &mut Option<Trace>) -> bool {
-        let mut meta = Meta::new(frame.time_ns, frame.bytes.len() as u32, self.port);
-        meta.hash = frame.hash;
-        if self.writer.append(frame.bytes, &meta) == Appended::Full {
+    pub(super) fn can_take(&self, length: usize) -> bool {
+        length.next_multiple_of(16) + BESIDE <= self.buffer_bytes
+    }
+
+    /// Forgets its buffers, until the driver has begun anew.
+    pub(super) fn restart(&mut self) {
+        self.ring.head.write(self.written); // E5
+        self.buffer = None;
+        self.epoch += 1;
+        self.is_restarting = true;
+        self.ring.epoch.write(self.epoch); // E4: what was delivered before is there
+    }
+
+    pub(super) fn look(&mut self) {
+        // E4: the ring is as the driver has laid it out anew, from position 0.
+        if self.is_restarting && self.ring.acknowledged.read() == self.epoch {
+            (self.next, self.is_restarting) = (0, false);
+        }
+    }
+
+    /// Writes a frame to memory, if there is a buffer for it.
+    #[inline]
+    pub(super) fn deliver(
+        &mut self,
+        frame: &Frame<'_>,
+        meter: &mut Meter,
+        trace: &mut Option<Trace>,
+    ) -> bool {
+        let length = frame.bytes.len();
+        let aligned = (length + 15) & !15;
+        let is_there = self.buffer.is_some() && self.low + aligned + BESIDE <= self.top;
+        if !is_there && !self.turn(meter) {
             return false;
         }
-        self.unpublished += 1;
-        self.bytes += stride(frame.bytes.len() as u64);
-        if let Some(trace) = trace.take() {
-            self.tell(frame, &trace);
+        let Some(buffer) = self.buffer else { return false };
+        if self.low == 0 {
+            self.base_time_ns = frame.time_ns;
         }
+        let is_far = frame.time_ns.wrapping_sub(self.base_time_ns) > u64::from(u32::MAX);
+        let (hash, time_ns, length) = (frame.hash, frame.time_ns, length as u16);
+        let words = Head { time_ns, hash, length, is_far }.words();
+        // SAFETY: the buffer is the device's since `turn` saw the tail, in `[low, top)` (D6); the
+        // pointer that says so to the driver comes later.
+        unsafe { self.memory.write_behind(buffer + self.low as u64, words, frame.bytes) };
+        let taken = HEAD_BYTES + aligned + if is_far { FACTS_BYTES } else { 0 };
+        if let Some(trace) = trace.take() {
+            self.tell(frame, buffer, &trace);
+        }
+        self.advance(taken);
+        self.top -= HEAD_BYTES;
+        self.packets += 1;
         true
     }
 
-    /// Lets readers see what was written.
+    #[inline]
+    fn advance(&mut self, bytes: usize) {
+        self.low += bytes;
+        self.bytes += bytes as u64;
+        self.written = self.written.wrapping_add((bytes / HEAD_BYTES) as u32);
+    }
+
+    /// Ends the buffer, and goes on in the next one. False: there is none.
+    #[cold]
+    fn turn(&mut self, meter: &mut Meter) -> bool {
+        if let Some(buffer) = self.buffer.take() {
+            // SAFETY: as in `deliver`, which has always left room for this.
+            unsafe { self.memory.write_behind(buffer + self.low as u64, Head::END, &[]) };
+            self.advance(HEAD_BYTES);
+        }
+        // E1: descriptors below the tail are written, and their buffers the device's.
+        if self.is_restarting || self.ring.tail.read() == self.next {
+            return false;
+        }
+        let address = buffer_of(self.ring.slot(self.next).words());
+        self.next = self.next.wrapping_add(1);
+        meter.fetched(1);
+        self.buffer = Some(address);
+        (self.low, self.top) = (0, self.buffer_bytes);
+        true
+    }
+
+    /// Says how far it is.
     pub(super) fn publish(&mut self, meter: &mut Meter) {
-        if self.unpublished > 0 {
-            self.writer.publish();
-            meter.run_up(self.unpublished, self.bytes);
-            (self.unpublished, self.bytes) = (0, 0);
+        if self.bytes > 0 {
+            self.ring.head.write(self.written); // E5
+            meter.run_up(self.packets, self.bytes);
+            (self.packets, self.bytes) = (0, 0);
         }
     }
 
     #[cold]
-    fn tell(&self, frame: &Frame<'_>, trace: &Trace) {
+    fn tell(&self, frame: &Frame<'_>, buffer: u64, trace: &Trace) {
         let (length, hash, time_ns) = (frame.bytes.len(), frame.hash, frame.time_ns);
+        let (low, bytes) = (self.low, self.buffer_bytes);
         let step = |step: &str, what: std::fmt::Arguments<'_>| trace.step(step, Who::Device, what);
+        step("4.1.1", format_args!("a frame of {length} bytes has come in"));
         step(
-            "4.1.1",
-            format_args!("a frame of {length} bytes has come in; no descriptor is needed"),
+            "4.1.2",
+            format_args!("a buffer of {bytes} bytes at {buffer:#x} was fetched: one descriptor"),
         );
-        step("4.1.2", format_args!("none is fetched: the open segment has room"));
-        step("4.1.3", format_args!("desc: length {length}, hash {hash:08x}, time {time_ns} ns"));
-        let bytes = stride(length as u64);
-        step("4.1.4", format_args!("{bytes} bytes go up behind the packet before, desc included"));
+        step("4.1.3", format_args!("head: length {length}, hash {hash:08x}, time {time_ns} ns"));
+        step(
+            "4.1.4",
+            format_args!("head and packet go up behind what came before, {low} bytes into it"),
+        );
+        step("4.1.4", format_args!("a pointer of 8 bytes goes up, once for a batch"));
     }
 }

@@ -11,7 +11,7 @@
 //!
 //! Invariants:
 //! - V1: arrived = delivered + overflowed + reset + link down + too long + in the FIFO, for each
-//!   queue, at every moment that its counts are shown.
+//!   queue, at every moment that its counts are shown, also by a device that has died.
 //! - V2: frames of a queue are delivered in the order in which they arrived.
 //! - V3: where the wire can wait and the line has no rate, no frame is taken that the FIFO may have
 //!   no room for: nothing overflows.
@@ -78,6 +78,8 @@ pub(crate) struct Control {
     pub(crate) is_stopped: AtomicBool,
     /// The thread shall end.
     pub(crate) is_over: AtomicBool,
+    /// The thread has panicked.
+    pub(crate) is_dead: AtomicBool,
     /// Doorbells that drivers have rung.
     pub(crate) doorbells: AtomicU64,
     /// Head registers that drivers have read.
@@ -190,7 +192,7 @@ impl Device {
     }
 
     /// Steps until the card is dropped.
-    pub(crate) fn run(mut self) {
+    pub(crate) fn run(&mut self) {
         let (mut idle, mut was_stopped) = (0_u32, false);
         while !self.control.is_over.load(Relaxed) {
             let is_stopped = self.control.is_stopped.load(Acquire);
@@ -207,15 +209,21 @@ impl Device {
         self.wire.stop();
     }
 
+    /// Says that it is over, after it has panicked: what it had is lost by name.
+    pub(crate) fn give_up(&mut self) {
+        for queue in &mut self.queues {
+            queue.give_up(&mut self.meter);
+        }
+        *self.control.bus.lock().unwrap_or_else(PoisonError::into_inner) = self.meter.account;
+    }
+
     fn drain(&mut self) -> bool {
         let Self { queues, spreader, meter, is_hashing, .. } = self;
-        let mut hash_of = |headers: &Headers, bytes: &[u8]| {
-            if *is_hashing { spreader.hash(headers, bytes) } else { 0 }
-        };
+        let has_metadata = queues.iter().any(ReceiveQueue::has_metadata);
         let mut is_busy = false;
         for queue in queues {
             queue.look();
-            is_busy |= queue.drain(&mut hash_of, meter);
+            is_busy |= queue.drain(spreader, (*is_hashing, has_metadata), meter);
         }
         is_busy
     }
@@ -249,11 +257,7 @@ impl Device {
         let has_metadata = queues.iter().any(ReceiveQueue::has_metadata);
         for (packet, number) in arrived.frames.packets().zip(number..) {
             let bytes = packet.bytes();
-            let headers = (is_hashing || has_metadata).then(|| parse(LinkType::ETHERNET, bytes));
-            let hash = match &headers {
-                Some(headers) if is_hashing => spreader.hash(headers, bytes),
-                _ => 0,
-            };
+            let (headers, hash) = spreader.describe(bytes, is_hashing, has_metadata);
             let queue = &mut queues[spreader.queue(hash)];
             queue.counts.arrived += 1;
             line.advance(bytes.len());

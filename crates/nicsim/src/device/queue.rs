@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use burstline_wire::headers::{Headers, LinkType, parse};
-
 use super::Frame;
 use super::logs::Logs;
 use super::rings::Rings;
 use crate::counters::{ReceiveCounts, Shown};
 use crate::fifo::Fifo;
 use crate::meter::Meter;
+use crate::rss::Spreader;
 use crate::trace::Trace;
 
 /// One queue.
@@ -25,16 +24,20 @@ pub(crate) struct ReceiveQueue {
 /// How its packets come to memory.
 pub(crate) enum Way {
     /// Into scattered buffers.
-    Rings(Rings),
+    Rings(Box<Rings>),
     /// Back to back.
-    Logs(Logs),
+    Logs(Box<Logs>),
 }
 
 impl ReceiveQueue {
-    /// A queue with so many bytes of the FIFO, and where it shows its counts.
-    pub(crate) fn new(way: Way, fifo: usize, trace: Option<Trace>) -> (Self, Arc<Shown>) {
+    /// A queue with so many bytes of the FIFO, for frames of up to so many, and where it shows its counts.
+    pub(crate) fn new(
+        way: Way,
+        (fifo, longest): (usize, usize),
+        trace: Option<Trace>,
+    ) -> (Self, Arc<Shown>) {
         let shown = Arc::new(Shown::default());
-        let (fifo, counts) = (Fifo::new(fifo), ReceiveCounts::default());
+        let (fifo, counts) = (Fifo::new(fifo, longest), ReceiveCounts::default());
         (Self { way, fifo, counts, shown: Arc::clone(&shown), trace }, shown)
     }
 
@@ -72,14 +75,14 @@ impl ReceiveQueue {
     /// Moves frames from the FIFO to memory. Returns whether it moved any.
     pub(super) fn drain(
         &mut self,
-        hash_of: &mut dyn FnMut(&Headers, &[u8]) -> u32,
+        spreader: &mut Spreader,
+        (is_hashing, has_metadata): (bool, bool),
         meter: &mut Meter,
     ) -> bool {
         let before = self.counts.delivered;
         while let Some((bytes, time_ns)) = self.fifo.front() {
-            let headers = parse(LinkType::ETHERNET, bytes);
-            let hash = hash_of(&headers, bytes);
-            let frame = Frame { bytes, headers: Some(headers), hash, time_ns };
+            let (headers, hash) = spreader.describe(bytes, is_hashing, has_metadata);
+            let frame = Frame { bytes, headers, hash, time_ns };
             if !self.way.deliver(&frame, meter, &mut self.trace) {
                 break;
             }
@@ -98,26 +101,41 @@ impl ReceiveQueue {
         self.shown.show(&self.counts);
     }
 
-    /// Loses what is on the chip. In rings, the driver has to begin anew.
+    /// Loses what is on the chip. The driver has to begin anew.
     pub(super) fn restart(&mut self) {
         self.counts.reset += self.fifo.clear();
         self.counts.in_fifo = 0;
-        if let Way::Rings(rings) = &mut self.way {
-            rings.restart();
+        match &mut self.way {
+            Way::Rings(rings) => rings.restart(),
+            Way::Logs(logs) => logs.restart(),
         }
+    }
+
+    /// The device has died: what it had, and the frame in its hands, is lost with it.
+    pub(super) fn give_up(&mut self, meter: &mut Meter) {
+        self.fifo.clear();
+        let ReceiveCounts { arrived, overflowed, link_down, too_long, delivered, .. } = self.counts;
+        let told = delivered + overflowed + link_down + too_long;
+        self.counts.reset = arrived.saturating_sub(told);
+        (self.counts.in_fifo, self.counts.is_over) = (0, 1);
+        self.publish(meter);
     }
 
     /// Looks whether the driver has begun anew.
     pub(super) fn look(&mut self) {
-        if let Way::Rings(rings) = &mut self.way {
-            rings.look();
+        match &mut self.way {
+            Way::Rings(rings) => rings.look(),
+            Way::Logs(logs) => logs.look(),
         }
     }
 
     /// Whether the driver has yet to begin anew.
     #[inline]
     pub(super) fn is_restarting(&self) -> bool {
-        matches!(&self.way, Way::Rings(rings) if rings.is_restarting)
+        match &self.way {
+            Way::Rings(rings) => rings.is_restarting,
+            Way::Logs(logs) => logs.is_restarting,
+        }
     }
 }
 
@@ -135,7 +153,7 @@ impl Way {
     fn deliver(&mut self, frame: &Frame<'_>, meter: &mut Meter, trace: &mut Option<Trace>) -> bool {
         match self {
             Self::Rings(rings) => rings.deliver(frame, meter, trace),
-            Self::Logs(logs) => logs.deliver(frame, trace),
+            Self::Logs(logs) => logs.deliver(frame, meter, trace),
         }
     }
 }

@@ -14,19 +14,26 @@
 //! descriptor is written for another.
 //!
 //! Invariants:
-//! - S1. A buffer is in one place: posted (the device's), taken (lent, or handed on), kept, or in
-//!   the pool.
+//! - S1. A buffer is in one place: posted (the device's), lent, handed on (a [`Part`]), kept (a
+//!   [`Kept`]), or in the pool. What is lent stays lent until all of it is given back; a buffer
+//!   that was kept of it and let go is lent again until then.
 //! - S2. In inline mode at most half of the ring is lent, so that the device has the rest.
+//! - S3. Packets are lent or handed on, not both: what is lent is given back before a part is handed
+//!   on, and in inline mode nothing is lent while parts are out.
+//! - S4. What `own` and `chosen` describe is lent, or in the joining area below `joined`.
 
 mod lend;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
+use burstline_log::Scratch;
+
+use super::Part;
 use crate::Mode;
 use crate::descriptor::{DONE, END_OF_PACKET, Metadata, receive_read};
 use crate::device::Control;
-use crate::memory::HostMemory;
+use crate::memory::{HostMemory, unique};
 use crate::pcie::DESCRIPTOR_BYTES;
 use crate::ring::Ring;
 use crate::trace::Trace;
@@ -40,22 +47,8 @@ const JOINING_BYTES: u32 = 128 << 10;
 /// Descriptors that are posted at a time, at least, while packets come.
 const POSTED: u32 = 32;
 
-/// One buffer's part of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// Where its bytes begin.
-    pub at: u32,
-    /// How many they are.
-    pub length: u16,
-    /// Whether the packet ends here.
-    pub is_last: bool,
-    /// The flow hash.
-    pub hash: u32,
-    /// Whether the device found something wrong.
-    pub is_damaged: bool,
-    /// Its buffer.
-    buffer: u32,
-}
+/// No buffer begins here.
+const NONE: u32 = u32::MAX;
 
 /// The driver's side of a receive ring.
 pub struct Scattered {
@@ -71,8 +64,17 @@ pub struct Scattered {
     buffers: Box<[u32]>,
     /// The pool.
     free: Vec<u32>,
-    /// Write-back: buffers that are lent.
+    /// Buffers that are lent and not in the ring: in write-back all, in inline mode those that were
+    /// kept and let go. [`NONE`] stands for one that was kept.
     held: Vec<u32>,
+    /// Whether the ring's packets, taken and not given back, are lent, and not handed on.
+    is_lent: bool,
+    /// Whether something of what is lent was kept.
+    has_kept: bool,
+    /// What is lent, described, and what was chosen of it, if something was.
+    own: Scratch,
+    chosen: Scratch,
+    is_chosen: bool,
     /// Inline: descriptors `[given_back, next)` are taken.
     given_back: u32,
     /// Where the next packet is looked for, and up to where descriptors are posted.
@@ -81,28 +83,38 @@ pub struct Scattered {
     /// Inline: bytes of the packet in front of `next` that are still to be taken.
     left: u32,
     epoch: u32,
+    /// Which driver this is.
+    number: u32,
     /// Bytes copied to join packets.
     bytes_joined: u64,
     trace: Option<Trace>,
 }
 
 impl Scattered {
-    /// Bytes of memory for a ring of so many descriptors, and as many buffers in the pool.
-    pub(crate) fn area_bytes(ring: u32, buffer_bytes: u32) -> u64 {
-        u64::from(ring) * 2 * u64::from(buffer_bytes) + u64::from(JOINING_BYTES)
+    /// Bytes of memory for a ring of so many descriptors, and `spare` buffers in the pool.
+    pub(crate) fn area_bytes(ring: u32, spare: u32, buffer_bytes: u32) -> u64 {
+        (u64::from(ring) + u64::from(spare)) * u64::from(buffer_bytes) + u64::from(JOINING_BYTES)
     }
 
-    /// The driver of a ring with its area of memory at `start`.
+    /// The driver of a ring with its area of memory at `start`: with so many bytes a buffer, and so
+    /// many buffers beside those of the ring.
+    ///
+    /// # Panics
+    /// If the area is not inside of the memory, or does not begin at a multiple of a buffer.
     pub(crate) fn new(
         mode: Mode,
         (ring, memory): (Arc<Ring>, Arc<HostMemory>),
-        (start, buffer_bytes): (u32, u32),
+        (start, buffer_bytes, spare): (u32, u32, u32),
         control: Arc<Control>,
         trace: Option<Trace>,
     ) -> Self {
         let descriptors = ring.len();
+        let bytes = Self::area_bytes(descriptors, spare, buffer_bytes);
+        assert!(buffer_bytes.is_multiple_of(256) && start.is_multiple_of(buffer_bytes)); // D5
+        assert!(memory.has(start.into(), bytes as usize), "{bytes} bytes at {start}");
+        let buffers = descriptors + spare;
         let at = |number: u32| start + number * buffer_bytes;
-        let joining = at(2 * descriptors);
+        let joining = at(buffers);
         let mut this = Self {
             mode,
             ring,
@@ -112,13 +124,19 @@ impl Scattered {
             joining,
             joined: joining,
             buffers: (0..descriptors).map(at).collect(),
-            free: (descriptors..2 * descriptors).rev().map(at).collect(),
-            held: Vec::with_capacity(2 * descriptors as usize),
+            free: (descriptors..buffers).rev().map(at).collect(),
+            held: Vec::with_capacity(buffers as usize),
+            is_lent: false,
+            has_kept: false,
+            own: Scratch::new(),
+            chosen: Scratch::new(),
+            is_chosen: false,
             given_back: 0,
             next: 0,
             tail: 0,
             left: 0,
             epoch: 0,
+            number: unique(),
             bytes_joined: 0,
             trace,
         };
@@ -136,31 +154,45 @@ impl Scattered {
         self.bytes_joined
     }
 
-    /// The next part of a packet, if one has arrived: for a driver that hands it on. Each is given
-    /// back by [`return_part`](Self::return_part), in the same order.
+    /// The next part of a packet, if one has arrived: for a driver that hands it on. What was lent
+    /// is given back. Parts are returned by [`return_part`](Self::return_part), in the same order.
     #[inline]
     pub fn next_part(&mut self) -> Option<Part> {
+        if self.is_lent {
+            self.give_back();
+        }
         match self.mode {
             Mode::Writeback => self.take::<false>(),
             Mode::Inline | Mode::Contiguous => self.take::<true>(),
         }
     }
 
-    /// The bytes of a part that was taken, to be read and written.
+    /// The bytes of a part, to be read and written.
+    ///
+    /// # Panics
+    /// If it is of another memory.
     #[inline]
-    pub fn bytes_mut(&mut self, part: &Part) -> &mut [u8] {
-        // SAFETY: D1: the part was taken and is not given back yet; `&mut self` excludes other
-        // references by this driver, and the device has none to buffers of the driver.
+    pub fn bytes_mut<'a>(&'a self, part: &'a mut Part) -> &'a mut [u8] {
+        assert_eq!(part.memory, self.memory.number(), "a part of another memory");
+        // SAFETY: D1: the part was taken, so the device has nothing to do with it; it is the only
+        // one for its buffer (S1), borrowed for as long as the reference lives.
         unsafe { self.memory.bytes_mut(part.at.into(), part.length.into()) }
     }
 
     /// Gives a part's buffer back: the device can have it after [`post`](Self::post).
+    ///
+    /// # Panics
+    /// If it is of another memory, or, in inline mode, not the oldest that was not returned.
     #[inline]
-    pub fn return_part(&mut self, part: &Part) {
-        match self.mode {
-            Mode::Writeback => self.free.push(part.buffer),
-            Mode::Inline | Mode::Contiguous => self.clear_next(),
+    pub fn return_part(&mut self, part: Part) {
+        assert_eq!(part.memory, self.memory.number(), "a part of another memory");
+        if self.mode == Mode::Writeback {
+            return self.free.push(part.buffer);
         }
+        let is_next =
+            self.given_back != self.next && self.buffer_of(self.given_back) == part.buffer;
+        assert!(is_next && !self.is_lent, "the buffer at {} is not the next one", part.buffer);
+        self.clear_next();
     }
 
     /// Posts what was given back, if it is at least so many descriptors.
@@ -182,6 +214,10 @@ impl Scattered {
     pub fn look(&mut self) -> bool {
         let epoch = self.ring.epoch.read(); // E4: what was delivered before can be seen
         if epoch == self.epoch || self.is_there() {
+            return false;
+        }
+        // Inline: what is lent or handed on is in the ring, and has to come back first.
+        if self.mode != Mode::Writeback && self.given_back != self.next {
             return false;
         }
         self.epoch = epoch;
@@ -228,6 +264,7 @@ impl Scattered {
             hash: metadata.hash,
             is_damaged: metadata.is_damaged(),
             buffer,
+            memory: self.memory.number(),
         })
     }
 
@@ -238,7 +275,7 @@ impl Scattered {
             return Some(self.go_on(buffer));
         }
         // SAFETY: D4: both sides access these words as atomics while the device has the buffer;
-        // `buffers` are of this driver's area, at multiples of their size.
+        // D5: `buffers` are of this driver's area, at multiples of their size.
         let [low, high] = unsafe { self.memory.front(buffer.into()) };
         let second = high.load(Acquire); // E2
         if second == 0 {
@@ -256,6 +293,7 @@ impl Scattered {
             hash: metadata.hash,
             is_damaged: metadata.is_damaged(),
             buffer,
+            memory: self.memory.number(),
         })
     }
 
@@ -265,12 +303,16 @@ impl Scattered {
         let length = self.left.min(self.buffer_bytes);
         self.left -= length;
         let (hash, is_damaged, is_last) = (0, false, self.left == 0);
-        Part { at: buffer, length: length as u16, is_last, hash, is_damaged, buffer }
+        let (length, memory) = (length as u16, self.memory.number());
+        Part { at: buffer, length, is_last, is_damaged, hash, buffer, memory }
     }
 
     /// Whether the next packet's first part is there.
     fn is_there(&mut self) -> bool {
-        let part = self.next_part();
+        let part = match self.mode {
+            Mode::Writeback => self.take::<false>(),
+            Mode::Inline | Mode::Contiguous => self.take::<true>(),
+        };
         if part.is_some() {
             self.untake(1);
         }

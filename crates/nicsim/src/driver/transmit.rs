@@ -4,9 +4,14 @@
 //!   ring:  | . . | d d d d | . . |    [done, tail) is the device's; DD in each descriptor, or the
 //!                ^ done    ^ tail     head register, says how far it is
 //! ```
+//!
+//! Parts of another card's packets are this driver's from [`put`](Transmitter::put) until they are
+//! [taken back](Transmitter::take_back): so nobody writes what the device has yet to read.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::Part;
 use crate::Mode;
 use crate::descriptor::{Outgoing, is_sent};
 use crate::device::Control;
@@ -22,19 +27,27 @@ pub struct Transmitter {
     control: Arc<Control>,
     /// Buffers of its own, one a descriptor; `None` where packets lie elsewhere.
     own: Option<(u32, u32)>,
+    /// Parts that lie elsewhere, oldest first, and how many of their descriptors came back.
+    parts: VecDeque<Waiting>,
+    taken_back: u32,
     /// Which descriptors are a packet's last, and how many packets were written and passed.
     lasts: Box<[bool]>,
     written: u64,
     passed: u64,
     /// Descriptors that the device has passed.
     done: u32,
-    /// Of those, told of by `reap`.
-    reaped: u32,
     /// Descriptors written.
     next: u32,
     /// Of those, told of.
     tail: u32,
     trace: Option<Trace>,
+}
+
+/// A part that comes back in its turn.
+struct Waiting {
+    part: Part,
+    /// Whether it has a descriptor.
+    is_sent: bool,
 }
 
 impl Transmitter {
@@ -47,19 +60,22 @@ impl Transmitter {
         trace: Option<Trace>,
     ) -> Self {
         let lasts = vec![false; ring.len() as usize].into();
+        let (parts, taken_back) = (VecDeque::new(), 0);
+        let (written, passed, done, next, tail) = (0, 0, 0, 0, 0);
         Self {
             mode,
             ring,
             memory,
             control,
             own,
+            parts,
+            taken_back,
             lasts,
-            written: 0,
-            passed: 0,
-            done: 0,
-            reaped: 0,
-            next: 0,
-            tail: 0,
+            written,
+            passed,
+            done,
+            next,
+            tail,
             trace,
         }
     }
@@ -69,20 +85,13 @@ impl Transmitter {
     pub fn room(&mut self, wanted: u32) -> u32 {
         let free = |this: &Self| this.ring.len() - this.next.wrapping_sub(this.done);
         if free(self) < wanted {
-            self.look();
+            self.reap();
         }
         free(self)
     }
 
-    /// Looks how far the device is. Returns how many descriptors it has passed since the last call
-    /// of this, whatever [`room`](Self::room) has seen meanwhile.
-    pub fn reap(&mut self) -> u32 {
-        self.look();
-        let before = std::mem::replace(&mut self.reaped, self.done);
-        self.done.wrapping_sub(before)
-    }
-
-    fn look(&mut self) {
+    /// Looks how far the device is.
+    pub fn reap(&mut self) {
         let before = self.done;
         match self.mode {
             Mode::Writeback => {
@@ -97,9 +106,22 @@ impl Transmitter {
             }
             Mode::Inline | Mode::Contiguous => {}
         }
-        for more in 0..self.done.wrapping_sub(before) {
+        let done = self.done.wrapping_sub(before);
+        for more in 0..done {
             self.passed += u64::from(self.lasts[self.place(before.wrapping_add(more))]);
         }
+    }
+
+    /// The oldest part that the device has passed, by the last look, with whether it was sent.
+    #[inline]
+    pub fn take_back(&mut self) -> Option<(Part, bool)> {
+        if self.parts.front()?.is_sent {
+            if self.taken_back == self.done {
+                return None;
+            }
+            self.taken_back = self.taken_back.wrapping_add(1);
+        }
+        self.parts.pop_front().map(|waiting| (waiting.part, waiting.is_sent))
     }
 
     /// Packets that the device had yet to send when it was looked at last.
@@ -130,8 +152,13 @@ impl Transmitter {
         (wanted <= self.ring.len() && length <= usize::from(u16::MAX)).then_some(wanted)
     }
 
-    /// Copies a packet and writes its descriptors, for which there is room.
+    /// Copies a packet and writes its descriptors.
+    ///
+    /// # Panics
+    /// If there is no [room](Self::room) for them, or it has no buffers of its own.
     pub fn copy(&mut self, packet: &[u8]) {
+        let wanted = self.descriptors(packet.len()).unwrap_or(u32::MAX);
+        assert!(self.room(wanted) >= wanted, "no room for {} bytes", packet.len());
         let Some((start, buffer)) = self.own else { return };
         let pieces = packet.len().div_ceil(buffer as usize).max(1);
         for number in 0..pieces {
@@ -142,14 +169,30 @@ impl Transmitter {
             // SAFETY: D1: the buffer goes with the descriptor, which the device has passed.
             unsafe { self.memory.write(address, piece) };
             let total = packet.len() as u32;
-            self.put(address as u32, piece.len() as u16, (number + 1 == pieces, total));
+            self.write(address as u32, piece.len() as u16, (number + 1 == pieces, total));
         }
     }
 
-    /// Writes a descriptor for bytes where they lie; there is room. They are the device's from
-    /// [`ring`](Self::ring) until it has passed the descriptor.
+    /// Writes a descriptor for a part where it lies, of a packet of so many bytes. It is the
+    /// device's from [`ring`](Self::ring) on.
+    ///
+    /// # Panics
+    /// If there is no [room](Self::room), or the part is of another memory.
     #[inline]
-    pub fn put(&mut self, at: u32, length: u16, (is_last, packet_bytes): (bool, u32)) {
+    pub fn put(&mut self, part: Part, packet_bytes: u32) {
+        assert!(self.own.is_none() && part.memory == self.memory.number(), "of another memory");
+        assert!(self.in_flight() < self.ring.len(), "no room in a ring of {}", self.ring.len());
+        self.write(part.at, part.length, (part.is_last, packet_bytes));
+        self.parts.push_back(Waiting { part, is_sent: true });
+    }
+
+    /// Takes a part that is not to be sent, so that it comes back behind those before it.
+    pub fn pass_over(&mut self, part: Part) {
+        self.parts.push_back(Waiting { part, is_sent: false });
+    }
+
+    #[inline]
+    fn write(&mut self, at: u32, length: u16, (is_last, packet_bytes): (bool, u32)) {
         let reports = self.mode == Mode::Writeback;
         let piece = Outgoing { address: at.into(), length, is_last, reports };
         self.ring.slot(self.next).store(piece.words(packet_bytes));

@@ -8,10 +8,8 @@
 //! Nothing is copied in any mode. What B takes late waits in A's ring or log, and then in A's FIFO;
 //! beyond that it is A's loss.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use burstline_log::Scratch;
 use burstline_nicsim::pcie::DESCRIPTOR_BYTES;
 use burstline_nicsim::{
     Assembly, Card, LogTransmitter, Mode, Part, Receiver, Room, Sending, Transmit, Transmitter,
@@ -80,7 +78,7 @@ pub fn open_crossings(
         };
         let trace = plug.trace()?;
         let end = (Box::new(cable) as Box<_>, sending);
-        let assembly = Assembly::new(&plug.settings, room, end, port, trace.as_ref());
+        let assembly = Assembly::new(room, end, port, trace.as_ref());
         let (card, receivers, transmit) =
             assembly.start().map_err(|error| plug.failed(address, error))?;
         let card = Plugged { card: Arc::new(card), far };
@@ -186,12 +184,6 @@ impl Way {
     }
 }
 
-/// A part of a packet that the exit has, or that was dropped behind others that it has.
-struct OnItsWay {
-    part: Part,
-    is_dropped: bool,
-}
-
 /// One direction.
 struct CardCrossing {
     info: PortInfo,
@@ -203,11 +195,8 @@ struct CardCrossing {
     bus: Vec<String>,
     fars: Vec<Arc<FarEnd>>,
     treatment: Treatment,
-    scratch: Scratch,
     /// Parts of a packet that is not whole yet.
     parts: Vec<Part>,
-    /// What the exit has, oldest first.
-    on_their_way: VecDeque<OnItsWay>,
     /// Packets given to the exit, and their bytes; of rings, those that it has sent.
     given: u64,
     sent: u64,
@@ -236,9 +225,7 @@ impl CardCrossing {
             bus: Vec::new(),
             fars,
             treatment: *treatment,
-            scratch: Scratch::new(),
             parts: Vec::new(),
-            on_their_way: VecDeque::new(),
             given: 0,
             sent: 0,
             bytes: 0,
@@ -249,8 +236,8 @@ impl CardCrossing {
 
     /// By log: lets the exit send what has arrived.
     fn pass_log(&mut self, budget: u64) -> u64 {
-        let Self { receiver, way, treatment, scratch, .. } = self;
-        let burst = receiver.lend(scratch, budget.min(BATCH));
+        let Self { receiver, way, treatment, .. } = self;
+        let burst = receiver.lend(budget.min(BATCH));
         let packets = burst.len() as u64;
         for packet in burst.packets() {
             treatment.read(packet.bytes());
@@ -267,27 +254,27 @@ impl CardCrossing {
     /// By rings: what the exit has sent goes back, what has arrived goes on.
     fn pass_ring(&mut self, budget: u64) -> u64 {
         self.take_back();
-        let Self { receiver, way, treatment, parts, on_their_way, .. } = self;
+        let Self { receiver, way, treatment, parts, .. } = self;
         let (Way::Ring(exit), Some(entry)) = (way, receiver.scattered()) else { return 0 };
         let (mut packets, mut too_short) = (0, 0);
         while packets < budget.min(BATCH) {
-            while parts.last().is_none_or(|part| !part.is_last) {
+            while parts.last().is_none_or(|part| !part.is_last()) {
                 let Some(part) = entry.next_part() else { break };
                 parts.push(part);
             }
-            let is_whole = parts.last().is_some_and(|part| part.is_last);
+            let is_whole = parts.last().is_some_and(Part::is_last);
             let wanted = parts.len() as u32;
             if !is_whole || exit.room(wanted) < wanted {
                 break;
             }
-            let is_dropped = treatment.apply(entry.bytes_mut(&parts[0])).is_err();
+            let is_dropped = treatment.apply(entry.bytes_mut(&mut parts[0])).is_err();
             too_short += u64::from(is_dropped);
-            let total = parts.iter().map(|part| u32::from(part.length)).sum();
+            let total = parts.iter().map(|part| u32::from(part.length())).sum();
             for part in parts.drain(..) {
-                if !is_dropped {
-                    exit.put(part.at, part.length, (part.is_last, total));
+                match is_dropped {
+                    true => exit.pass_over(part),
+                    false => exit.put(part, total),
                 }
-                on_their_way.push_back(OnItsWay { part, is_dropped });
             }
             self.given += u64::from(!is_dropped);
             packets += 1;
@@ -302,21 +289,26 @@ impl CardCrossing {
 
     /// Gives buffers that the exit has sent back to the entry.
     fn take_back(&mut self) {
-        let Self { receiver, way, on_their_way, .. } = self;
+        let Self { receiver, way, .. } = self;
         let (Way::Ring(exit), Some(entry)) = (way, receiver.scattered()) else { return };
-        let mut done = exit.reap();
-        while let Some(first) = on_their_way.front()
-            && (first.is_dropped || done > 0)
-        {
-            done -= u32::from(!first.is_dropped);
-            entry.return_part(&first.part);
-            if !first.is_dropped {
-                self.bytes += u64::from(first.part.length);
-                self.sent += u64::from(first.part.is_last);
+        exit.reap();
+        while let Some((part, was_sent)) = exit.take_back() {
+            if was_sent {
+                self.bytes += u64::from(part.length());
+                self.sent += u64::from(part.is_last());
             }
-            on_their_way.pop_front();
+            entry.return_part(part);
         }
         entry.post(POSTED);
+    }
+
+    /// Fails if one of the cards has died: nothing comes by it, or nothing leaves.
+    fn check(&self) -> Result<(), PortError> {
+        let Some(cards) = &self.cards else { return Ok(()) };
+        match cards.iter().any(|card| card.is_dead()) {
+            true => Err(PortError::CardDied { port: self.info.name.clone() }),
+            false => Ok(()),
+        }
     }
 
     #[cold]
@@ -378,7 +370,14 @@ impl Crossing for CardCrossing {
             Mode::Contiguous => self.pass_log(budget),
             Mode::Writeback | Mode::Inline => self.pass_ring(budget),
         };
-        let state = if packets == 0 { self.state_when_empty() } else { PortState::Busy };
+        if packets > 0 {
+            return Ok(Received { packets, state: PortState::Busy });
+        }
+        let state = self.state_when_empty();
+        // What is dead can have work that will not be done, or none that was.
+        if state != PortState::Idle || self.receiver.is_over() {
+            self.check()?;
+        }
         Ok(Received { packets, state })
     }
 

@@ -46,7 +46,7 @@ pub(crate) fn open_sources(
     let mut far = Some(far);
     let trace = plug.trace()?;
     let end = (Box::new(cable) as Box<_>, Sending::Nothing);
-    let assembly = Assembly::new(&plug.settings, room, end, port, trace.as_ref());
+    let assembly = Assembly::new(room, end, port, trace.as_ref());
     let (card, receivers, _) = assembly.start().map_err(failed)?;
     let card = Arc::new(card);
     let count = receivers.len();
@@ -70,7 +70,7 @@ pub(crate) fn open_sink(
     let cable = Cable::sending(&plug, options)?;
     let trace = plug.trace()?;
     let end = (Box::new(cable.0) as Box<_>, Sending::Copies);
-    let assembly = Assembly::new(&plug.settings, room, end, 0, trace.as_ref());
+    let assembly = Assembly::new(room, end, 0, trace.as_ref());
     let (card, _, transmit) = assembly.start().map_err(failed)?;
     Ok(Box::new(sink::Sink::new(address, &plug, transmit, card, cable.1)))
 }

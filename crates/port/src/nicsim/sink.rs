@@ -23,6 +23,8 @@ pub(super) struct Sink {
     card: Option<Card>,
     far: Arc<FarEnd>,
     account: PortAccount,
+    /// Packets that the device had taken on and did not send: they were given up.
+    given_up: u64,
     /// The card's account, once it is gone.
     bus: Vec<String>,
 }
@@ -40,7 +42,24 @@ impl Sink {
         let info = PortInfo { name: address.to_string(), capabilities, timestamps };
         let (account, bus) = (PortAccount::default(), Vec::new());
         let mode = plug.settings.mode;
-        Self { info, mode, transmit, card: Some(card), far, account, bus }
+        Self { info, mode, transmit, card: Some(card), far, account, given_up: 0, bus }
+    }
+
+    /// Packets that the device has yet to send, by the last look.
+    fn unsent(&self) -> u64 {
+        match &self.transmit {
+            Transmit::Nothing => 0,
+            Transmit::Ring(ring) => ring.packets_in_flight(),
+            Transmit::Log(log) => log.in_flight(),
+        }
+    }
+
+    /// Fails if the device has died.
+    fn check(&self) -> Result<(), PortError> {
+        match self.card.as_ref().is_some_and(Card::is_dead) {
+            true => Err(PortError::CardDied { port: self.info.name.clone() }),
+            false => Ok(()),
+        }
     }
 
     /// Packets, or descriptors, that the device has yet to send.
@@ -93,6 +112,7 @@ impl Port for Sink {
 
     /// One copy. Waits for the device, as long as that moves.
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
+        self.check()?;
         self.account.offered += burst.len() as u64;
         let (mut taken, mut lost, mut rest, longest) = (0, 0, *burst, self.longest());
         while !rest.is_empty() {
@@ -122,34 +142,37 @@ impl Port for Sink {
         Ok(taken)
     }
 
-    /// Waits until the device has sent all.
+    /// Waits until the device has sent all. What one that stands still has not sent is lost.
     fn flush(&mut self) -> Result<(), PortError> {
         let mut wait = Wait::new(WAIT_NS);
         loop {
             let left = self.in_flight();
-            if left == 0 || !wait.pause(left, clock::monotonic_ns()) {
-                return Ok(());
+            let is_dead = self.card.as_ref().is_none_or(Card::is_dead);
+            if left > 0 && !is_dead && wait.pause(left, clock::monotonic_ns()) {
+                continue;
             }
+            let missing = self.unsent().saturating_sub(self.given_up);
+            if missing > 0 {
+                self.account.lost.add(Loss::TxRingFull, missing);
+                self.given_up += missing;
+            }
+            return self.check();
         }
     }
 
     fn finish(&mut self) -> Result<(), PortError> {
-        self.flush()?;
+        let flushed = self.flush();
         if let Some(card) = &self.card {
             self.bus = bus_notes(&card.bus_account(), card.bus(), self.mode);
         }
         // Its thread ends, and with it what is plugged in.
         self.card = None;
-        Ok(())
+        flushed
     }
 
     fn account(&self) -> PortAccount {
         let mut account = self.account.clone();
-        account.in_flight = match &self.transmit {
-            Transmit::Nothing => 0,
-            Transmit::Ring(ring) => ring.packets_in_flight(),
-            Transmit::Log(log) => log.in_flight(),
-        };
+        account.in_flight = self.unsent().saturating_sub(self.given_up);
         self.far.enter_into(&mut account);
         let now = self.card.as_ref();
         let now = now.map(|card| bus_notes(&card.bus_account(), card.bus(), self.mode));

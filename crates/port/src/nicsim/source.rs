@@ -30,9 +30,6 @@ pub(super) struct Source {
     /// What came of the cable, where it is this queue that tells it.
     far: Option<Arc<FarEnd>>,
     judge: Judge,
-    /// What the driver has lent, described; and what of it is wanted, where that is not all.
-    own: Scratch,
-    chosen: Scratch,
     /// Of what is lent or chosen, what was not delivered yet.
     left: Range<usize>,
     /// Of it, what was delivered last.
@@ -97,8 +94,6 @@ impl Source {
             card,
             far,
             judge,
-            own: Scratch::new(),
-            chosen: Scratch::new(),
             left: 0..0,
             last: 0..0,
             delivered: 0,
@@ -106,42 +101,37 @@ impl Source {
         })
     }
 
-    /// What the driver lends now, or what was chosen of it.
-    ///
-    /// What was chosen of scattered buffers is described as those are, from the start of the card's
-    /// memory: the driver lends it as it lends its own. A log lends its segment, to choose from.
-    #[inline]
-    fn current<'a>(&'a self) -> Burst<'a> {
-        if self.judge.is_indifferent() {
-            return self.receiver.lent(&self.own);
-        }
-        match self.mode {
-            Mode::Writeback | Mode::Inline => self.receiver.lent(&self.chosen),
-            Mode::Contiguous => self.chosen.selected(&self.receiver.lent(&self.own)),
-        }
-    }
-
     /// Takes more packets from the driver, if none are left. Returns what to say where none came.
     #[inline]
-    fn fetch(&mut self, budget: u64) -> PortState {
+    fn fetch(&mut self, budget: u64) -> Result<PortState, PortError> {
         if !self.left.is_empty() {
-            return PortState::Busy;
+            return Ok(PortState::Busy);
         }
-        let lent = self.receiver.lend(&mut self.own, budget).len();
+        let lent = self.receiver.lend(budget).len();
         self.left = 0..lent;
         if lent == 0 {
-            return if self.receiver.is_over() { PortState::Ended } else { PortState::Idle };
+            return self.state_when_empty();
         }
         if !self.judge.is_indifferent() {
             self.choose();
         }
-        PortState::Busy
+        Ok(PortState::Busy)
+    }
+
+    #[cold]
+    fn state_when_empty(&self) -> Result<PortState, PortError> {
+        match self.receiver.is_over() {
+            true if self.receiver.is_dead() => {
+                Err(PortError::CardDied { port: self.info.name.clone() })
+            }
+            true => Ok(PortState::Ended),
+            false => Ok(PortState::Idle),
+        }
     }
 
     fn choose(&mut self) {
-        let Self { receiver, own, chosen, judge, .. } = self;
-        let lent = receiver.lent(own);
-        let burst = chosen.select(&lent, 0, |packet| {
+        let Self { receiver, judge, .. } = self;
+        let burst = receiver.choose(|packet| {
             let is_wanted = match &judge.filter {
                 Some(program) => program.run(packet.bytes(), packet.length() as u32) > 0,
                 None => true,
@@ -166,7 +156,7 @@ impl Source {
 pub(super) fn counts(receiver: &Receiver) -> ReceiveCounts {
     loop {
         let counts = receiver.counts();
-        if counts.in_fifo + counts.delivered >= receiver.taken() {
+        if counts.in_fifo + counts.delivered >= receiver.taken() || receiver.is_dead() {
             return counts;
         }
         std::thread::yield_now();
@@ -198,7 +188,11 @@ impl Port for Source {
         }
         let (mut packets, filtered) = (0, self.judge.filtered);
         while packets < budget && self.judge.filtered - filtered <= UNWANTED_MOST {
-            let state = self.fetch((budget - packets).min(CHUNK));
+            let state = match self.fetch((budget - packets).min(CHUNK)) {
+                // What was appended counts; the next call fails again.
+                Err(_) if packets > 0 => PortState::Idle,
+                state => state?,
+            };
             if state != PortState::Busy {
                 let is_empty = packets == 0 && self.judge.filtered == filtered;
                 let state = if is_empty { state } else { PortState::Busy };
@@ -208,7 +202,7 @@ impl Port for Source {
             let wanted = (left.len() as u64).min(budget - packets) as usize;
             // It is lent apart from the packets, which are this port's, too.
             let mut account = std::mem::take(&mut self.account);
-            let burst = self.current().split_at(left.start).1.split_at(wanted).0;
+            let burst = self.receiver.lent().split_at(left.start).1.split_at(wanted).0;
             let mut taken = 0;
             for packet in burst.packets() {
                 let (bytes, meta) = (packet.bytes(), packet.meta());
@@ -237,7 +231,7 @@ impl Port for Source {
     ) -> Result<Lent<'a>, PortError> {
         scratch.clear();
         let first_packet = self.delivered;
-        let state = if budget == 0 { PortState::Blocked } else { self.fetch(budget) };
+        let state = if budget == 0 { PortState::Blocked } else { self.fetch(budget)? };
         let count = self.left.len().min(usize::try_from(budget).unwrap_or(usize::MAX));
         self.last = self.left.start..self.left.start + count;
         self.left.start += count;
@@ -245,12 +239,12 @@ impl Port for Source {
         if count == 0 {
             return Ok(Lent { burst: scratch.burst(&[], first_packet), state });
         }
-        let burst = self.current().split_at(self.last.start).1.split_at(count).0;
+        let burst = self.receiver.lent().split_at(self.last.start).1.split_at(count).0;
         Ok(Lent { burst: burst.numbered(first_packet), state })
     }
 
     fn lent<'a>(&'a self, _scratch: &'a mut Scratch) -> Option<Burst<'a>> {
-        Some(self.current().split_at(self.last.start).1.split_at(self.last.len()).0)
+        Some(self.receiver.lent().split_at(self.last.start).1.split_at(self.last.len()).0)
     }
 
     /// The device takes no more frames from its wire, on any queue; what it has may still be

@@ -2,108 +2,134 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use burstline_log::{Burst, Flags, Meta, SCRATCH_PACKETS, Scratch};
+use burstline_log::{Burst, Flags, Meta, Packet, SCRATCH_PACKETS, Scratch};
 
-use super::{FRONT, JOINING_BYTES, POSTED, Scattered};
+use super::super::Kept;
+use super::{FRONT, JOINING_BYTES, NONE, POSTED, Scattered};
 use crate::Mode;
 use crate::descriptor::{DONE, END_OF_PACKET, receive_read};
-use crate::trace::Who;
+use crate::trace::{Trace, Who};
 
 impl Scattered {
-    /// Gives back what was lent, and takes up to `budget` packets that have arrived: `scratch` is
-    /// cleared and describes them. All get the time and the port.
+    /// Gives back what was lent, and takes up to `budget` packets that have arrived. All get the
+    /// time and the port. Returns how many: [`lent`](Self::lent) lends them. In inline mode none,
+    /// while parts are out.
     ///
     /// Cost: no system call; instructions are the figure `nicsim-rx-64`.
-    pub fn receive(&mut self, scratch: &mut Scratch, budget: u64, (time_ns, port): (u64, u8)) {
-        scratch.clear();
+    pub(in crate::driver) fn receive(&mut self, budget: u64, (time_ns, port): (u64, u8)) -> u64 {
         self.give_back();
-        let most = budget.min(SCRATCH_PACKETS as u64) as u32;
-        match self.mode {
-            Mode::Writeback => self.take_all::<false>(scratch, most, time_ns, port),
-            Mode::Inline | Mode::Contiguous => {
-                self.take_all::<true>(scratch, most, time_ns, port);
-            }
+        if self.mode != Mode::Writeback && self.given_back != self.next {
+            return 0;
         }
-        if scratch.is_empty() && most > 0 {
+        let most = budget.min(SCRATCH_PACKETS as u64) as u32;
+        self.is_lent = true;
+        match self.mode {
+            Mode::Writeback => self.take_all::<false>(most, time_ns, port),
+            Mode::Inline | Mode::Contiguous => self.take_all::<true>(most, time_ns, port),
+        }
+        let packets = self.own.len();
+        if packets == 0 && most > 0 {
             self.post(1);
             self.look();
-        } else if let Some(trace) = self.trace.take_if(|_| !scratch.is_empty()) {
-            let step = |step: &str, what: std::fmt::Arguments<'_>| {
-                trace.step(step, Who::Driver, what);
-            };
-            let place = match self.mode {
-                Mode::Writeback => "DD in the descriptor is read",
-                Mode::Inline | Mode::Contiguous => "the length word in front of the packet is read",
-            };
-            let packets = scratch.len();
-            step("4.1.5", format_args!("{place}: it is set; no register is read"));
-            step("4.1.6", format_args!("length > 0: {packets} packets are lent where they lie"));
-            step(
-                "4.1.6",
-                format_args!("at the next call their descriptors go back, by one doorbell"),
-            );
+        } else if let Some(trace) = self.trace.take_if(|_| packets > 0) {
+            tell(self.mode, packets, &trace);
         }
+        packets as u64
     }
 
-    /// The packets that `receive` has described.
-    pub fn lent<'a>(&'a self, scratch: &'a Scratch, first_packet: u64) -> Burst<'a> {
-        // SAFETY: D1: `receive` has described taken buffers and the joining area only. They are
-        // given back by methods that take `&mut self`, so not while `'a` lasts. (A scratch that
-        // somebody else has filled is that one's mistake, and checked against the memory's end.)
-        unsafe { self.memory.burst(scratch, first_packet) }
-    }
-
-    /// Makes the buffer of a lent packet, which begins at `at`, the caller's until
-    /// [`let_go`](Self::let_go), and returns it. `None`: the pool is empty, or the packet lies in
-    /// several buffers.
-    pub fn keep(&mut self, at: u32) -> Option<u32> {
-        if self.mode == Mode::Writeback {
-            let place = self.held.iter().position(|&held| held == at)?;
-            return Some(self.held.swap_remove(place));
-        }
-        let taken = self.next.wrapping_sub(self.given_back);
-        let mut positions = (0..taken).map(|more| self.given_back.wrapping_add(more));
-        let position = positions.find(|&position| {
-            let buffer = self.buffer_of(position);
-            (buffer..buffer + self.buffer_bytes).contains(&at)
-        })?;
-        let (kept, other) = (self.buffer_of(position), self.free.pop()?);
-        let place = position as usize & (self.buffers.len() - 1);
-        self.buffers[place] = other;
-        // SAFETY: D4: it comes from the pool, and the device does not know of it.
-        unsafe { &self.memory.front(other.into())[1] }.store(0, Relaxed); // before the tail
-        self.ring.slot(position).store(receive_read(other.into()));
-        Some(kept)
-    }
-
-    /// Gives a kept buffer to the pool.
-    pub fn let_go(&mut self, buffer: u32) {
-        self.free.push(buffer);
-    }
-
-    /// Gives back all that is lent.
+    /// What `receive` has taken, or what was chosen of it.
     #[inline]
-    fn give_back(&mut self) {
-        self.joined = self.joining;
+    pub(in crate::driver) fn lent(&self) -> Burst<'_> {
+        let scratch = if self.is_chosen { &self.chosen } else { &self.own };
+        // SAFETY: S4, D1: it describes taken buffers and the joining area only, none before
+        // `receive`. They are given back by methods that take `&mut self`, and forget this.
+        unsafe { self.memory.burst(scratch, 0) }
+    }
+
+    /// Lends only those of the packets for which `pick` says what is true of them, and how much of
+    /// them to lend.
+    pub(in crate::driver) fn choose(
+        &mut self,
+        pick: impl FnMut(&Packet<'_>) -> Option<(u32, Meta)>,
+    ) {
+        // SAFETY: as in `lent`; what is chosen is described as it is here, or shorter.
+        let burst = unsafe { self.memory.burst(&self.own, 0) };
+        self.chosen.select(&burst, 0, pick);
+        self.is_chosen = true;
+    }
+
+    /// Makes the buffer of lent packet `index` the caller's until [`let_go`](Self::let_go). `None`:
+    /// it was kept already; or joined from several buffers; or, in inline mode, there is no other
+    /// buffer for its place in the ring. Cost: where packets were joined or chosen, a search.
+    pub fn keep(&mut self, index: usize) -> Option<Kept> {
+        let burst = self.lent();
+        let desc = (index < burst.len()).then(|| burst.packet(index).desc())?;
+        let (at, length) = (desc.offset(), desc.length());
+        let buffer = (at < self.joining).then_some(at & !(self.buffer_bytes - 1))?;
         if self.mode == Mode::Writeback {
-            self.free.append(&mut self.held);
+            // A packet has one buffer at least, so that it is not before its own index.
+            let place = (index..self.held.len()).find(|&place| self.held[place] == buffer)?;
+            self.held[place] = NONE;
+            self.has_kept = true;
         } else {
+            let taken = self.next.wrapping_sub(self.given_back);
+            let mut positions =
+                (index as u32..taken).map(|more| self.given_back.wrapping_add(more));
+            let position = positions.find(|&position| self.buffer_of(position) == buffer)?;
+            let other = self.free.pop()?;
+            let place = position as usize & (self.buffers.len() - 1);
+            self.buffers[place] = other;
+            // SAFETY: D4: it comes from the pool, and the device does not know of it; D5.
+            unsafe { &self.memory.front(other.into())[1] }.store(0, Relaxed); // before the tail
+            self.ring.slot(position).store(receive_read(other.into()));
+        }
+        Some(Kept { at, length, buffer, owner: self.number })
+    }
+
+    /// The bytes of a kept packet.
+    ///
+    /// # Panics
+    /// If it was another driver that lent it.
+    pub fn kept<'a>(&'a self, kept: &'a Kept) -> &'a [u8] {
+        assert_eq!(kept.owner, self.number, "another driver's buffer");
+        // SAFETY: S1: a kept buffer is in no ring, and nobody writes it.
+        unsafe { self.memory.bytes(kept.at.into(), kept.length as usize) }
+    }
+
+    /// Gives a kept buffer back.
+    ///
+    /// # Panics
+    /// If it was another driver that lent it.
+    pub fn let_go(&mut self, kept: Kept) {
+        assert_eq!(kept.owner, self.number, "another driver's buffer");
+        // It may be among what is lent still (S1).
+        let to = if self.is_lent { &mut self.held } else { &mut self.free };
+        to.push(kept.buffer);
+    }
+
+    /// Gives back all that is lent, and forgets what it was.
+    #[inline]
+    pub(super) fn give_back(&mut self) {
+        self.own.clear();
+        self.is_chosen = false;
+        self.joined = self.joining;
+        if self.has_kept {
+            self.held.retain(|&buffer| buffer != NONE);
+            self.has_kept = false;
+        }
+        self.free.append(&mut self.held);
+        if self.is_lent && self.mode != Mode::Writeback {
             while self.given_back != self.next {
                 self.clear_next();
             }
         }
+        self.is_lent = false;
         self.post(POSTED.min(self.ring.len() / 4));
     }
 
     /// The loop over what has arrived: of a packet in one buffer, two words say all.
     #[inline(always)]
-    fn take_all<const INLINE: bool>(
-        &mut self,
-        scratch: &mut Scratch,
-        most: u32,
-        time_ns: u64,
-        port: u8,
-    ) {
+    fn take_all<const INLINE: bool>(&mut self, most: u32, time_ns: u64, port: u8) {
         let mut left = self.tail.wrapping_sub(self.next).min(most);
         if INLINE {
             let lent = self.next.wrapping_sub(self.given_back);
@@ -124,7 +150,7 @@ impl Scattered {
             let length = (second >> 32) as u32 & 0xffff;
             let is_one = if INLINE { length <= room } else { second & END_OF_PACKET != 0 };
             if !is_one {
-                let Some(parts) = self.join::<INLINE>(scratch, (time_ns, port)) else { break };
+                let Some(parts) = self.join::<INLINE>((time_ns, port)) else { break };
                 left = left.saturating_sub(parts);
                 continue;
             }
@@ -136,21 +162,17 @@ impl Scattered {
             }
             let at = if INLINE { buffer + FRONT } else { buffer };
             let is_damaged = second as u32 >> 20 != 0;
-            push(scratch, (at, length), (hash, is_damaged), (time_ns, port));
+            push(&mut self.own, (at, length), (hash, is_damaged), (time_ns, port));
         }
     }
 
     /// Joins a packet of several parts, and returns how many. `None`: it is not whole yet, or there
     /// is no room to join it, and it was left.
     #[cold]
-    fn join<const INLINE: bool>(
-        &mut self,
-        scratch: &mut Scratch,
-        (time_ns, port): (u64, u8),
-    ) -> Option<u32> {
-        let first = self.take::<INLINE>()?;
+    fn join<const INLINE: bool>(&mut self, (time_ns, port): (u64, u8)) -> Option<u32> {
+        let mut part = self.take::<INLINE>()?;
+        let known = (part.hash, part.is_damaged);
         let (at, mut end, mut parts) = (self.joined, self.joined, 0);
-        let mut part = first;
         loop {
             parts += 1;
             let length = u32::from(part.length);
@@ -181,10 +203,21 @@ impl Scattered {
         }
         self.joined = end.next_multiple_of(16);
         self.bytes_joined += u64::from(end - at);
-        let known = (first.hash, first.is_damaged);
-        push(scratch, (at, end - at), known, (time_ns, port));
+        push(&mut self.own, (at, end - at), known, (time_ns, port));
         Some(parts)
     }
+}
+
+#[cold]
+fn tell(mode: Mode, packets: usize, trace: &Trace) {
+    let step = |step: &str, what: std::fmt::Arguments<'_>| trace.step(step, Who::Driver, what);
+    let place = match mode {
+        Mode::Writeback => "DD in the descriptor is read",
+        Mode::Inline | Mode::Contiguous => "the length word in front of the packet is read",
+    };
+    step("4.1.5", format_args!("{place}: it is set; no register is read"));
+    step("4.1.6", format_args!("length > 0: {packets} packets are lent where they lie"));
+    step("4.1.6", format_args!("at the next call their descriptors go back, by one doorbell"));
 }
 
 /// Describes a packet.
