@@ -75,6 +75,14 @@ pub(crate) fn start(wanted: &EalOptions, device: &str) -> Result<(), DpdkError> 
     Ok(())
 }
 
+/// Starts EAL, unless it runs, for who has no device yet.
+///
+/// # Errors
+/// As for a device.
+pub fn start_eal(options: &EalOptions) -> Result<(), DpdkError> {
+    start(options, "a program of its own")
+}
+
 /// Has `work` done by EAL's thread, and waits for it. EAL runs.
 pub(crate) fn on_control<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let calls = match &*state() {

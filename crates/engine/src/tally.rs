@@ -1,6 +1,6 @@
 //! What is counted of each packet: one pass over a worklist, the bytes are not touched.
 
-use burstline_log::{Burst, WriterStatistics};
+use burstline_log::{Burst, PlainSum, WriterStatistics};
 
 /// Counts of a run of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,9 +62,16 @@ impl Span {
     }
 }
 
-/// Counts the packets of a burst. Cost: some ten instructions a packet.
+/// Counts the packets of a burst. Cost: some ten instructions a packet, half of that where all have
+/// the same time.
 pub(crate) fn tally(burst: &Burst<'_>, span: &mut Span) -> Tally {
-    let mut sum = Tally { packets: burst.len() as u64, ..Tally::default() };
+    let packets = burst.len() as u64;
+    if let Some(PlainSum { bytes, first_ns, last_ns }) = burst.plain_sum() {
+        span.see(first_ns);
+        span.see(last_ns);
+        return Tally { packets, bytes, wire_bytes: bytes };
+    }
+    let mut sum = Tally { packets, ..Tally::default() };
     let mut rest = *burst;
     while !rest.is_empty() {
         let mut plain = 0;

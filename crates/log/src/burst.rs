@@ -204,6 +204,31 @@ impl<'a> Burst<'a> {
         })
     }
 
+    /// What its packets add up to, if there are some and none has [`Facts`]. Cost: some five
+    /// instructions a packet where all have the same time, else ten.
+    pub fn plain_sum(&self) -> Option<PlainSum> {
+        let (mut any, mut bytes, mut late) = (0, 0, 0);
+        for desc in self.worklist {
+            let [place, flow] = desc.words();
+            any |= place;
+            late |= flow;
+            bytes += u64::from(desc.length());
+        }
+        let has_facts = Desc::from_words([any, 0]).flags().contains(Flags::FACTS);
+        if has_facts || self.is_empty() {
+            return None;
+        }
+        let (mut first, mut last) = (0, 0);
+        if Desc::from_words([0, late]).time_delta_ns() != 0 {
+            let deltas = self.worklist.iter().map(Desc::time_delta_ns);
+            (first, last) = deltas.fold((u32::MAX, 0), |(first, last), delta| {
+                (first.min(delta), last.max(delta))
+            });
+        }
+        let at = |delta: u32| self.base_time_ns.wrapping_add(delta.into());
+        Some(PlainSum { bytes, first_ns: at(first), last_ns: at(last) })
+    }
+
     /// Splits into the first `count` packets, in `[0, len]`, and the rest.
     pub fn split_at(&self, count: usize) -> (Self, Self) {
         let (rest, first) = self.worklist.split_at(self.worklist.len() - count);
@@ -234,6 +259,17 @@ impl<'a> Burst<'a> {
             }
         }
     }
+}
+
+/// What plain packets add up to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlainSum {
+    /// Bytes of all of them, which are those on the wire, without FCS.
+    pub bytes: u64,
+    /// The earliest time, in ns since 1970.
+    pub first_ns: u64,
+    /// The latest time.
+    pub last_ns: u64,
 }
 
 /// A packet that has no [`Facts`]: it is whole, and no packets were lost just before it.
