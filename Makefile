@@ -10,8 +10,10 @@ ifneq ($(TOOLCHAIN),)
 export RUSTUP_TOOLCHAIN := $(TOOLCHAIN)
 endif
 
-# The port dpdk: is built and tested where libdpdk is.
-DPDK := $(shell pkg-config --exists libdpdk 2>/dev/null && echo --features burstline/dpdk)
+# The port dpdk: is built and tested where libdpdk is, and DPDK is among the rivals.
+HAS_DPDK := $(shell pkg-config --exists libdpdk 2>/dev/null && echo yes)
+DPDK := $(if $(HAS_DPDK),--features burstline/dpdk --features burstline-lab/dpdk)
+LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 
 .DEFAULT_GOAL := help
 .PHONY: help run dpdk test bench bench-smoke lint loom miri fuzz-smoke guest install install-c \
@@ -34,12 +36,12 @@ test: ## All tests; other programs' tools judge our files in some of them
 
 bench: ## Our figures beside our rivals': make bench [FIGURE=glob] [RUNS=n] [FULL=1: long ones]
 	@scripts/setup rust
-	@cargo run --quiet --release --locked -p burstline-lab --bin bench -- \
+	@cargo run --quiet --release --locked -p burstline-lab $(LAB_DPDK) --bin bench -- \
 	  $(if $(FIGURE),'$(FIGURE)') $(if $(RUNS),--runs $(RUNS)) $(if $(FULL),--full)
 
 bench-smoke: ## Do the benchmarks still run? Tiny sizes, figures that mean nothing
 	@scripts/setup rust
-	@cargo run --quiet --release --locked -p burstline-lab --bin bench -- --smoke
+	@cargo run --quiet --release --locked -p burstline-lab $(LAB_DPDK) --bin bench -- --smoke
 
 lint: ## Format, clippy, documentation, house rules
 	@scripts/setup rust
@@ -47,7 +49,8 @@ lint: ## Format, clippy, documentation, house rules
 	@cargo fmt --manifest-path fuzz/Cargo.toml --check
 	@cargo clippy --quiet --workspace --all-targets --locked --keep-going $(DPDK) -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --locked $(DPDK)
-	@$(if $(DPDK),cargo clippy --quiet -p burstline --locked -- -D warnings)
+	@$(if $(DPDK),cargo clippy --quiet -p burstline -p burstline-lab --locked \
+	  -- -D warnings)
 	@cargo run --quiet --locked -p xtask -- check
 
 loom: ## Every interleaving of the edges of log and card, within loom's bounds

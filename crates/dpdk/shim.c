@@ -409,6 +409,22 @@ uint32_t shim_pool_missing(const struct rte_mempool *pool)
     return rte_mempool_in_use_count(pool);
 }
 
+static void widen(struct rte_mempool *pool, void *opaque, struct rte_mempool_memhdr *part,
+                  unsigned index)
+{
+    struct shim_home *home = opaque;
+    uint64_t start = (uintptr_t)part->addr, end = start + part->len;
+    (void)pool, (void)index;
+    home->start = start < home->start ? start : home->start;
+    home->end = end > home->end ? end : home->end;
+}
+
+void shim_pool_home(struct rte_mempool *pool, struct shim_home *home)
+{
+    *home = (struct shim_home){pool, UINT64_MAX, 0};
+    rte_mempool_mem_iter(pool, widen, home);
+}
+
 /* ---- Packets. ---- */
 
 static uint32_t marks_of(const struct rte_mbuf *mbuf)
@@ -428,14 +444,18 @@ static uint32_t marks_of(const struct rte_mbuf *mbuf)
     return marks;
 }
 
-void shim_receive(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs,
-                  struct shim_packet *packets, uint16_t most, struct shim_batch *batch)
+uint16_t shim_take(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t most)
 {
-    uint16_t count = rte_eth_rx_burst(port, queue, mbufs, most);
+    return rte_eth_rx_burst(port, queue, mbufs, most);
+}
+
+void shim_look(struct rte_mbuf *const *mbufs, uint32_t count, struct shim_packet *packets,
+               struct shim_batch *batch)
+{
     uint64_t lowest = UINT64_MAX, highest = 0;
     uint32_t marks = 0;
-    for (uint16_t index = 0; index < count; index++) {
-        struct rte_mbuf *mbuf = mbufs[index];
+    for (uint32_t index = 0; index < count; index++) {
+        const struct rte_mbuf *mbuf = mbufs[index];
         const uint8_t *data = rte_pktmbuf_mtod(mbuf, const uint8_t *);
         uint64_t start = (uintptr_t)data, end = start + mbuf->data_len;
         struct shim_packet packet = {data, mbuf->pkt_len, marks_of(mbuf)};
@@ -444,7 +464,36 @@ void shim_receive(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs,
         lowest = start < lowest ? start : lowest;
         highest = end > highest ? end : highest;
     }
-    *batch = (struct shim_batch){lowest, highest, count, marks};
+    *batch = (struct shim_batch){lowest, highest, marks};
+}
+
+/* What makes an mbuf one that cannot be described by a desc alone, or not go back as it is. */
+#define NOT_PLAIN                                                                                  \
+    (RTE_MBUF_F_RX_L4_CKSUM_BAD | RTE_MBUF_F_RX_IP_CKSUM_BAD | RTE_MBUF_F_RX_LRO |                 \
+     RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL)
+
+/* One pass, and no branch on a packet: what is odd of any is or-ed together. All that is read is
+ * in an mbuf's first cache line, which the driver has just written. */
+bool shim_describe(struct rte_mbuf *const *mbufs, uint32_t count, const struct shim_home *home,
+                   uint32_t interface, struct shim_desc *descs)
+{
+    /* Offset in the low half; above it interface and, 13 bits further, length: crates/log, desc. */
+    const uint64_t constant = ((uint64_t)interface << 32) - home->start;
+    uint64_t odd = 0, flags = 0;
+    uint32_t lengths = 0;
+    struct shim_desc *desc = descs + count;
+    for (uint32_t index = 0; index < count; index++) {
+        const struct rte_mbuf *mbuf = mbufs[index];
+        uint64_t length = mbuf->pkt_len;
+        odd |= (uint64_t)(rte_mbuf_refcnt_read(mbuf) ^ 1) | (uint64_t)(mbuf->nb_segs ^ 1);
+        odd |= (uintptr_t)mbuf->pool ^ (uintptr_t)home->pool;
+        flags |= mbuf->ol_flags;
+        lengths |= length;
+        desc--;
+        desc->place = (uintptr_t)mbuf->buf_addr + mbuf->data_off + constant + (length << 45);
+        desc->flow = 0;
+    }
+    return odd == 0 && (flags & NOT_PLAIN) == 0 && lengths < 1 << 19;
 }
 
 uint16_t shim_send(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
@@ -455,6 +504,20 @@ uint16_t shim_send(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint1
 void shim_free(struct rte_mbuf **mbufs, uint32_t count)
 {
     rte_pktmbuf_free_bulk(mbufs, count);
+}
+
+/* As rte_mbuf_raw_free wants them, all at once: one reference, one segment, nothing attached. */
+void shim_free_plain(struct rte_mempool *pool, struct rte_mbuf **mbufs, uint32_t count)
+{
+    rte_mempool_put_bulk(pool, (void **)mbufs, count);
+}
+
+uint64_t shim_bytes(struct rte_mbuf *const *mbufs, uint32_t count)
+{
+    uint64_t bytes = 0;
+    for (uint32_t index = 0; index < count; index++)
+        bytes += mbufs[index]->pkt_len;
+    return bytes;
 }
 
 uint32_t shim_first_length(const struct rte_mbuf *mbuf)

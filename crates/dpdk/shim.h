@@ -32,8 +32,20 @@ enum {
 struct shim_batch {
     uint64_t lowest;  /* address of the first byte of the lowest first segment */
     uint64_t highest; /* address behind the last byte of the highest one */
-    uint32_t count;
     uint32_t marks;   /* of all packets, or-ed */
+};
+
+/* A pool, and the addresses that all of its mbufs are within. */
+struct shim_home {
+    struct rte_mempool *pool;
+    uint64_t start;
+    uint64_t end;
+};
+
+/* An entry of a worklist: crates/log/src/desc.rs. */
+struct shim_desc {
+    uint64_t place;
+    uint64_t flow;
 };
 
 struct shim_device {
@@ -87,14 +99,22 @@ struct rte_mempool *shim_pool(const char *name, uint32_t mbufs, uint32_t cache, 
                               int32_t node);
 void shim_pool_free(struct rte_mempool *pool);
 uint32_t shim_pool_missing(const struct rte_mempool *pool);
+void shim_pool_home(struct rte_mempool *pool, struct shim_home *home);
 
 int shim_thread_enter(void);
 void shim_thread_leave(void);
 
-void shim_receive(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs,
-                  struct shim_packet *packets, uint16_t most, struct shim_batch *batch);
+uint16_t shim_take(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t most);
+void shim_look(struct rte_mbuf *const *mbufs, uint32_t count, struct shim_packet *packets,
+               struct shim_batch *batch);
+/* Writes `count` descs, the first packet's last. True: all are whole, in `home`, unmarked, and may
+ * go back by shim_free_plain; else the descs mean nothing. */
+bool shim_describe(struct rte_mbuf *const *mbufs, uint32_t count, const struct shim_home *home,
+                   uint32_t interface, struct shim_desc *descs);
 uint16_t shim_send(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
 void shim_free(struct rte_mbuf **mbufs, uint32_t count);
+void shim_free_plain(struct rte_mempool *pool, struct rte_mbuf **mbufs, uint32_t count);
+uint64_t shim_bytes(struct rte_mbuf *const *mbufs, uint32_t count);
 uint32_t shim_first_length(const struct rte_mbuf *mbuf);
 uint32_t shim_read(const struct rte_mbuf *mbuf, uint8_t *bytes, uint32_t room);
 bool shim_allocate(struct rte_mempool *pool, struct rte_mbuf **mbufs, uint32_t count);

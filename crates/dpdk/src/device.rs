@@ -331,6 +331,11 @@ impl Device {
         self.raw.port
     }
 
+    /// Where the mbufs are that it receives into.
+    pub(crate) fn home(&self) -> ffi::Home {
+        lock(&self.pools).first().expect("a device has its pool, until it is dropped").home()
+    }
+
     pub(crate) fn exits(&self) -> u16 {
         self.exits
     }

@@ -88,6 +88,14 @@ struct Machine {
     takes_physical: bool,
 }
 
+/// Starts EAL, unless it runs, for who has no device yet.
+///
+/// # Errors
+/// As for a device.
+pub fn start_eal(options: &EalOptions) -> Result<(), DpdkError> {
+    start(options, "a program of its own")
+}
+
 /// Has `work` done by EAL's thread, and waits for it. EAL runs.
 pub(crate) fn on_control<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let calls = match &*state() {

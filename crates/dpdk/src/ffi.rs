@@ -2,6 +2,8 @@
 
 use std::ffi::{c_char, c_int};
 
+use burstline_log::Desc;
+
 /// A DPDK mbuf; only C looks into it.
 #[repr(C)]
 pub(crate) struct Mbuf {
@@ -29,14 +31,22 @@ pub(crate) const PARTIAL_CHECKSUM: u32 = 2;
 pub(crate) const MERGED: u32 = 4;
 pub(crate) const BAD_CHECKSUM: u32 = 8;
 
-/// What is true of all the packets of a call of [`shim_receive`].
+/// What is true of all the packets of a call of [`shim_look`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Batch {
     pub(crate) lowest: u64,
     pub(crate) highest: u64,
-    pub(crate) count: u32,
     pub(crate) marks: u32,
+}
+
+/// A pool, and the addresses that all of its mbufs are within.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Home {
+    pub(crate) pool: *mut Mempool,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
 }
 
 #[repr(C)]
@@ -110,20 +120,29 @@ unsafe extern "C" {
     ) -> *mut Mempool;
     pub(crate) fn shim_pool_free(pool: *mut Mempool);
     pub(crate) fn shim_pool_missing(pool: *const Mempool) -> u32;
+    pub(crate) fn shim_pool_home(pool: *mut Mempool, home: *mut Home);
 
     pub(crate) fn shim_thread_enter() -> c_int;
     pub(crate) fn shim_thread_leave();
 
-    pub(crate) fn shim_receive(
-        port: u16,
-        queue: u16,
-        mbufs: *mut *mut Mbuf,
+    pub(crate) fn shim_take(port: u16, queue: u16, mbufs: *mut *mut Mbuf, most: u16) -> u16;
+    pub(crate) fn shim_look(
+        mbufs: *const *mut Mbuf,
+        count: u32,
         packets: *mut Packet,
-        most: u16,
         batch: *mut Batch,
     );
+    pub(crate) fn shim_describe(
+        mbufs: *const *mut Mbuf,
+        count: u32,
+        home: *const Home,
+        interface: u32,
+        descs: *mut Desc,
+    ) -> bool;
     pub(crate) fn shim_send(port: u16, queue: u16, mbufs: *mut *mut Mbuf, count: u16) -> u16;
     pub(crate) fn shim_free(mbufs: *mut *mut Mbuf, count: u32);
+    pub(crate) fn shim_free_plain(pool: *mut Mempool, mbufs: *mut *mut Mbuf, count: u32);
+    pub(crate) fn shim_bytes(mbufs: *const *mut Mbuf, count: u32) -> u64;
     pub(crate) fn shim_first_length(mbuf: *const Mbuf) -> u32;
     pub(crate) fn shim_read(mbuf: *const Mbuf, bytes: *mut u8, room: u32) -> u32;
     pub(crate) fn shim_allocate(pool: *mut Mempool, mbufs: *mut *mut Mbuf, count: u32) -> bool;

@@ -42,8 +42,8 @@ mod sender;
 mod thread;
 
 pub use device::{Device, DeviceFacts, DeviceOptions, Statistics};
-pub use eal::EalOptions;
+pub use eal::{EalOptions, start_eal};
 pub use error::DpdkError;
 pub use pool::leaked_mbufs;
-pub use receiver::{BURST_MOST, Marks, Receiver};
+pub use receiver::{BURST_MOST, Marks, Plain, Receiver};
 pub use sender::{Exit, SENT_AT_ONCE, Sender};

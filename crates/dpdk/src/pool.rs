@@ -73,6 +73,15 @@ impl Pool {
         self.pool.as_ptr()
     }
 
+    /// Where its mbufs are.
+    pub(crate) fn home(&self) -> ffi::Home {
+        let pool = self.as_ptr();
+        let mut home = ffi::Home { pool, start: 0, end: 0 };
+        // SAFETY: the pool is alive, and `home` is written for the call's time only.
+        unsafe { ffi::shim_pool_home(pool, &mut home) };
+        home
+    }
+
     /// The driver may keep so many mbufs.
     pub(crate) fn allow(&mut self, kept: u64) {
         self.kept = kept;

@@ -41,15 +41,17 @@ impl Exit {
     /// how many packets and bytes that were.
     #[inline]
     pub fn forward(&mut self, from: &mut Receiver) -> (u64, u64) {
-        let (mbufs, packets) = from.undelivered_parts();
+        let mbufs = from.undelivered_mbufs();
         if mbufs.is_empty() {
             return (0, 0);
         }
         thread::enter();
+        // Those that are sent may be gone at once.
+        let bytes = bytes_of(mbufs);
         let sent = self.send(mbufs);
-        let bytes = packets[..sent].iter().map(|packet| u64::from(packet.length)).sum();
+        let unsent = bytes_of(&mbufs[sent..]);
         from.hand_over(sent);
-        (sent as u64, bytes)
+        (sent as u64, bytes - unsent)
     }
 
     /// Has the driver give back mbufs that it has sent. Returns whether it can do that.
@@ -67,6 +69,13 @@ impl Exit {
         let sent = unsafe { ffi::shim_send(port, self.queue, mbufs.as_mut_ptr(), count) };
         usize::from(sent).min(mbufs.len())
     }
+}
+
+/// Bytes of all packets.
+#[inline]
+fn bytes_of(mbufs: &[*mut ffi::Mbuf]) -> u64 {
+    // SAFETY: the mbufs are the caller's, and live.
+    unsafe { ffi::shim_bytes(mbufs.as_ptr(), mbufs.len() as u32) }
 }
 
 impl Drop for Exit {

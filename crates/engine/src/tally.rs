@@ -1,6 +1,6 @@
 //! What is counted of each packet: one pass over a worklist, the bytes are not touched.
 
-use burstline_log::{Burst, WriterStatistics};
+use burstline_log::{Burst, PlainSum, WriterStatistics};
 
 /// Counts of a run of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,18 +62,26 @@ impl Span {
     }
 }
 
-/// Counts the packets of a burst. Cost: some ten instructions a packet.
+/// Counts the packets of a burst. Cost: some ten instructions a packet, half of that where all have
+/// the same time.
 pub(crate) fn tally(burst: &Burst<'_>, span: &mut Span) -> Tally {
-    let mut sum = Tally { packets: burst.len() as u64, ..Tally::default() };
+    let packets = burst.len() as u64;
+    if let Some(PlainSum { bytes, first_ns, last_ns }) = burst.plain_sum() {
+        span.see(first_ns);
+        span.see(last_ns);
+        return Tally { packets, bytes, wire_bytes: bytes };
+    }
+    let mut sum = Tally { packets, ..Tally::default() };
     let mut rest = *burst;
     while !rest.is_empty() {
-        let plain = rest.plain_totals();
-        if plain.packets > 0 {
-            (sum.bytes, sum.wire_bytes) = (sum.bytes + plain.bytes, sum.wire_bytes + plain.bytes);
-            span.see(plain.first_ns);
-            span.see(plain.last_ns);
-            rest = rest.split_at(plain.packets).1;
+        let mut plain = 0;
+        for packet in rest.plain_packets() {
+            let bytes = u64::from(packet.desc.length());
+            (sum.bytes, sum.wire_bytes) = (sum.bytes + bytes, sum.wire_bytes + bytes);
+            span.see(packet.time_ns);
+            plain += 1;
         }
+        rest = rest.split_at(plain).1;
         let Some(packet) = rest.packets().next() else { break };
         sum.bytes += packet.length() as u64;
         sum.wire_bytes += packet.original_length() as u64;

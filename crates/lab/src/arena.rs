@@ -23,6 +23,8 @@ pub unsafe trait Plain: Copy {}
 unsafe impl<T> Plain for *mut T {}
 // SAFETY: any bits are a number.
 unsafe impl Plain for u64 {}
+// SAFETY: any bits are numbers.
+unsafe impl<const N: usize> Plain for [u64; N] {}
 
 impl Arena {
     /// Makes one of at least `bytes` bytes.

@@ -80,6 +80,11 @@ impl Line {
         (at * STRIDE_BYTES, round * ROUND_NS + self.times_ns[at])
     }
 
+    /// When each packet comes within a round, in ns.
+    pub fn times_ns(&self) -> &[u64] {
+        &self.times_ns
+    }
+
     /// The line's memory.
     #[inline(always)]
     pub fn bytes(&self) -> &[u8] {

@@ -67,6 +67,15 @@ impl Ours {
     }
 }
 
+/// Both sides in turns on this thread, a burst each. Returns the sum.
+pub fn take_turns(ours: &mut Ours, traffic: &Traffic, packets: u64) -> u64 {
+    let (writer, reader) = ours.ends();
+    (0..packets / BURST as u64).fold(0, |sum: u64, _| {
+        produce(writer, traffic, BURST as u64);
+        sum.wrapping_add(consume(reader, BURST as u64))
+    })
+}
+
 /// Writes and publishes `packets` packets, a multiple of [`BURST`], each made in place.
 pub(crate) fn produce(writer: &mut Writer, traffic: &Traffic, packets: u64) {
     produce_by(writer, traffic.length(), packets, |at, counter| {
@@ -105,7 +114,7 @@ fn produce_by(writer: &mut Writer, length: usize, packets: u64, fill: impl Fn(*m
     }
 }
 
-fn consume(reader: &mut Reader, packets: u64) -> u64 {
+pub(crate) fn consume(reader: &mut Reader, packets: u64) -> u64 {
     let (mut sum, mut seen) = (0_u64, 0_u64);
     while seen < packets {
         let Some(burst) = reader.next_burst() else {

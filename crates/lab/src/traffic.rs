@@ -56,6 +56,11 @@ impl Traffic {
         self.length
     }
 
+    /// What every packet is but for its counter.
+    pub fn template(&self) -> &[u8] {
+        &self.template.0[..self.length]
+    }
+
     /// Makes packet `counter` in place.
     ///
     /// # Safety

@@ -67,6 +67,12 @@ impl Desc {
         Self { place, flow }
     }
 
+    /// The two words in memory.
+    #[inline]
+    pub(crate) fn words(&self) -> [u64; 2] {
+        [self.place, self.flow]
+    }
+
     /// Where the packet's first byte is, from the burst's base.
     #[inline]
     pub fn offset(&self) -> u32 {

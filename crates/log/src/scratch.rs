@@ -138,6 +138,25 @@ impl Scratch {
         taken
     }
 
+    /// Describes `count` packets at once, at most [`SCRATCH_PACKETS`], instead of those before.
+    /// `fill` gets as many descs to write, the first packet's last, without facts and with times
+    /// after `base_time_ns`; if it says that it cannot, no packet is described. Returns whether it
+    /// could.
+    #[inline]
+    pub fn describe(
+        &mut self,
+        count: usize,
+        base_time_ns: u64,
+        fill: impl FnOnce(&mut [Desc]) -> bool,
+    ) -> bool {
+        self.clear();
+        let is_filled = fill(&mut self.worklist[SCRATCH_PACKETS - count..]);
+        if is_filled {
+            (self.len, self.base_time_ns) = (count, base_time_ns);
+        }
+        is_filled
+    }
+
     #[cold]
     fn push_facts(&mut self, meta: &Meta) -> Flags {
         self.facts.push((self.len as u32, meta.facts()));
@@ -260,6 +279,7 @@ impl Scratch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::burst::PlainSum;
 
     /// Twenty packets of ten bytes, each of its own number, from `start` on.
     fn packets(start: u8) -> (Vec<u8>, Scratch) {
@@ -295,6 +315,22 @@ mod tests {
             assert!(choice.selected(&other).is_empty(), "it is another one");
         }
         assert!(Scratch::new().selected(&burst).is_empty());
+    }
+
+    #[test]
+    fn packets_are_described_at_once_or_not_at_all() {
+        let (bytes, mut scratch) = packets(0);
+        assert!(!scratch.describe(3, 7, |_| false) && scratch.is_empty());
+        let fill = |descs: &mut [Desc]| {
+            for (index, desc) in descs.iter_mut().rev().enumerate() {
+                *desc = Desc::new(index as u32 * 10, 10, 1, Flags::default());
+            }
+            true
+        };
+        assert!(scratch.describe(3, 7, fill));
+        let burst = scratch.burst(&bytes, 0);
+        assert_eq!((firsts(&burst), burst.packet(2).time_ns()), (vec![0, 1, 2], 7));
+        assert_eq!(burst.plain_sum(), Some(PlainSum { bytes: 30, first_ns: 7, last_ns: 7 }));
     }
 
     #[test]

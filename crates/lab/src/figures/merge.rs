@@ -37,7 +37,7 @@ use crate::rivals::staged::{self, Staged};
 use crate::threads::Cores;
 use memory::{MemoryPort, OrderSink};
 
-const LOG_BYTES: usize = 2 << 20;
+pub(super) const LOG_BYTES: usize = 2 << 20;
 /// The largest pool, the rings and the output.
 const ARENA_BYTES: usize = 24 << 20;
 /// Objects of the rival's pool, and of each core's cache.
@@ -45,32 +45,32 @@ const SHAPES: [(usize, usize); 4] = [(1023, 256), (2047, 256), (4095, 512), (819
 
 /// A run of either side.
 #[derive(Clone, Copy, Debug)]
-struct Run {
-    packets: u64,
-    cpu_s: f64,
+pub(super) struct Run {
+    pub(super) packets: u64,
+    pub(super) cpu_s: f64,
     /// Cores that all threads used, those included that only read.
-    cores: f64,
-    violations: u64,
+    pub(super) cores: f64,
+    pub(super) violations: u64,
 }
 
 /// The work.
-struct Work {
-    lines: [Option<Line>; LINES],
+pub(super) struct Work {
+    pub(super) lines: [Option<Line>; LINES],
     /// Packets of each line that is not idle.
-    most: u64,
-    context: Cores,
+    pub(super) most: u64,
+    pub(super) context: Cores,
     /// Whether what reads our log, and the rival's later stages, have a core of their own.
-    are_two: bool,
-    pages: PageChoice,
+    pub(super) are_two: bool,
+    pub(super) pages: PageChoice,
 }
 
 impl Work {
-    fn all(&self) -> u64 {
+    pub(super) fn all(&self) -> u64 {
         self.lines.iter().flatten().count() as u64 * self.most
     }
 
     /// Our merge. Its stage's time is what counts; with `is_checking` the sink looks at all times.
-    fn ours(&self, is_checking: bool) -> Result<Run, String> {
+    pub(super) fn ours(&self, is_checking: bool) -> Result<Run, String> {
         let ports = OpenOptions::default();
         let (now_ns, lent) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let mut sources = Vec::new();
@@ -144,12 +144,12 @@ impl Work {
 }
 
 /// Mpps for each second of processor time.
-fn rate(run: Run) -> f64 {
+pub(super) fn rate(run: Run) -> f64 {
     run.packets as f64 / run.cpu_s / 1e6
 }
 
 /// Gbit/s on the line, of 64-byte frames, for each core.
-fn gigabits(rate: f64) -> f64 {
+pub(super) fn gigabits(rate: f64) -> f64 {
     rate * 84.0 * 8.0 / 1e3
 }
 

@@ -5,6 +5,7 @@ mod bounce;
 mod capture_file;
 mod capture_live;
 mod count_file;
+mod dpdk;
 mod generate;
 mod handoff;
 mod hash;
@@ -58,7 +59,7 @@ pub struct Entry {
 
 /// All of them, in the order in which they are measured.
 pub fn all() -> Vec<Entry> {
-    vec![
+    let mut all = vec![
         Entry { name: "handoff-60", measure: handoff::against_pool::<60> },
         Entry { name: "handoff-1514", measure: handoff::against_pool::<1514> },
         Entry { name: "handoff-60-lean", measure: handoff::against_lean::<60> },
@@ -115,7 +116,9 @@ pub fn all() -> Vec<Entry> {
             name: "startup-loss-busy",
             measure: |context, name| startup::measure(context, name, "busy"),
         },
-    ]
+    ];
+    all.extend(dpdk::FIGURES);
+    all
 }
 
 /// Does a piece of a figure's work so many times over and nothing else, for
@@ -129,7 +132,8 @@ pub fn do_rounds(piece: &str, rounds: u64) -> Result<(), String> {
         "spread" => hash::do_rounds(true, rounds),
         "balance-copy-64" => balance::do_rounds(Mode::Copy, rounds),
         "balance-share-64" => balance::do_rounds(Mode::Share, rounds),
-        _ => Err(format!("no piece of work is called `{piece}`")),
+        _ => dpdk::do_rounds(piece, rounds)
+            .unwrap_or_else(|| Err(format!("no piece of work is called `{piece}`"))),
     }
 }
 
@@ -152,7 +156,9 @@ mod tests {
                 "stalled",
                 "nicsim",
             ];
+            let is_dpdk = ["dpdk-pipeline", "dpdk-merge"].iter().any(|k| entry.name.starts_with(k));
             kinds.iter().any(|kind| entry.name.starts_with(kind))
+                || cfg!(feature = "dpdk") && is_dpdk
         };
         for entry in all().into_iter().filter(is_in_process) {
             let outcome = (entry.measure)(&context, entry.name);

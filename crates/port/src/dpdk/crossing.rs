@@ -85,9 +85,24 @@ impl DpdkCrossing {
         }
     }
 
-    fn look(&mut self, now_ns: u64) -> Result<(), PortError> {
+    fn look(&mut self) -> Result<(), PortError> {
+        let now_ns = clock::monotonic_ns();
         self.entry_watch.look(now_ns, &mut self.account);
         self.exit_watch.look(now_ns, &mut self.account);
+        self.tell_if_gone()
+    }
+
+    /// As `look`, after a burst.
+    #[inline]
+    fn look_at_times(&mut self) -> Result<(), PortError> {
+        self.entry_watch.look_at_times(&mut self.account);
+        self.exit_watch.look_at_times(&mut self.account);
+        self.tell_if_gone()
+    }
+
+    /// Tells once that the exit is gone.
+    #[inline]
+    fn tell_if_gone(&mut self) -> Result<(), PortError> {
         match self.exit_watch.is_gone() && !std::mem::replace(&mut self.is_lost, true) {
             true => Err(self.exit_watch.gone()),
             false => Ok(()),
@@ -118,9 +133,9 @@ impl DpdkCrossing {
 
     /// The exit has no room: pauses, or gives up what waits for it.
     #[cold]
-    fn wait_for_room(&mut self, now_ns: u64) {
+    fn wait_for_room(&mut self) {
         self.exit.reclaim();
-        if !self.wait.pause(self.given.accepted, now_ns) {
+        if !self.wait.pause(self.given.accepted, clock::monotonic_ns()) {
             let discarded = self.intake.receiver.discard();
             self.lose(held_up_by(self.exit_watch.is_up()), discarded);
         }
@@ -164,22 +179,25 @@ impl Port for DpdkCrossing {
 }
 
 impl Crossing for DpdkCrossing {
-    /// No system call but the drivers'; every 50 ms a few, to look at the devices.
+    /// No system call but the drivers'; every 50 ms a few, to look at the devices. While packets
+    /// go through, no look at the clock, nor at a packet but its length.
     fn pass(&mut self, budget: u64) -> Result<Received, PortError> {
-        let now_ns = clock::monotonic_ns();
-        self.look(now_ns)?;
         let mut packets = 0;
-        if self.intake.receiver.undelivered() == 0 && budget > 0 {
+        if self.intake.receiver.undelivered() > 0 || budget == 0 {
+            self.look()?;
+        } else {
             packets = self.intake.poll(self.burst.min(budget as usize));
             if packets == 0 {
+                self.look()?;
                 let state = self.state_when_empty()?;
                 return Ok(Received { packets: 0, state });
             }
             self.treat();
+            self.look_at_times()?;
         }
         let mut state = if budget == 0 { PortState::Blocked } else { PortState::Busy };
         if self.hand_on() {
-            self.wait_for_room(now_ns);
+            self.wait_for_room();
             state = PortState::Blocked;
         }
         Ok(Received { packets: packets as u64, state })
@@ -187,7 +205,7 @@ impl Crossing for DpdkCrossing {
 
     fn close(&mut self) -> Result<(), PortError> {
         while self.intake.receiver.undelivered() > 0 && self.hand_on() {
-            self.wait_for_room(clock::monotonic_ns());
+            self.wait_for_room();
         }
         loop {
             self.exit.reclaim();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use burstline_dpdk::{Device, Marks, Receiver};
+use burstline_dpdk::{Device, Marks, Plain, Receiver};
 use burstline_log::{Burst, Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_sys::clock;
 use burstline_wire::filter::Program;
@@ -37,6 +37,7 @@ struct Describer {
     is_hashing: bool,
     filter: Option<Program>,
     port: u8,
+    /// Packets of which more bytes are there than this are cut.
     snapshot_bytes: u32,
     /// When this poll began, in ns since 1970.
     time_ns: u64,
@@ -148,6 +149,15 @@ impl DpdkSource {
 }
 
 impl Describer {
+    /// What is true of every packet that nothing is marked of, if all of each is wanted as it is.
+    #[inline]
+    fn plain(&self) -> Option<Plain> {
+        let is_whole = self.snapshot_bytes >= MAX_PACKET_BYTES as u32;
+        let is_plain = self.filter.is_none() && !self.is_hashing && self.pending.is_none();
+        let plain = Plain { port: self.port, time_ns: self.time_ns };
+        (is_whole && is_plain).then_some(plain)
+    }
+
     #[inline]
     fn describe(&mut self, bytes: &[u8], marks: Marks) -> Option<(u32, Meta)> {
         if self.pending.is_some() {
@@ -234,23 +244,28 @@ impl Port for DpdkSource {
     }
 
     /// As `receive`; the packets stay in their mbufs, and a burst is one of the device. One that
-    /// lies in several mbufs is a burst of its own, and put together.
+    /// lies in several mbufs is a burst of its own, and put together. Cost: one look at the clock
+    /// a burst.
     fn lend<'a>(
         &'a mut self,
         scratch: &'a mut Scratch,
         budget: u64,
     ) -> Result<Lent<'a>, PortError> {
-        self.look();
         self.intake.receiver.release();
-        let state = match budget {
-            0 => PortState::Blocked,
-            _ if self.poll() > 0 => PortState::Busy,
-            _ => self.state_when_empty()?,
+        let state = if budget == 0 {
+            PortState::Blocked
+        } else if self.poll() > 0 {
+            self.watch.look_at_times(&mut self.account);
+            PortState::Busy
+        } else {
+            self.look();
+            self.state_when_empty()?
         };
         let Self { intake, describer, delivered, .. } = self;
         let most = budget.min(SCRATCH_PACKETS as u64) as usize;
+        let plain = describer.plain();
         let describe = |bytes: &[u8], marks| describer.describe(bytes, marks);
-        let burst = intake.receiver.lend(scratch, most, *delivered, describe);
+        let burst = intake.receiver.lend(scratch, most, *delivered, plain, describe);
         *delivered += burst.len() as u64;
         Ok(Lent { burst, state })
     }

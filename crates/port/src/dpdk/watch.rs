@@ -3,11 +3,15 @@
 use std::sync::Arc;
 
 use burstline_dpdk::Device;
+use burstline_sys::clock;
 
 use crate::{PortAccount, PortError};
 
 /// Between two looks, in ns. A look is a system call or a read over the bus.
 const INTERVAL_NS: u64 = 50_000_000;
+
+/// Bursts between two looks at the clock, where packets come: a device that brings some is there.
+const BURSTS: u32 = 64;
 
 /// Remembers how the device was.
 pub(super) struct DeviceWatch {
@@ -15,12 +19,14 @@ pub(super) struct DeviceWatch {
     is_up: bool,
     is_gone: bool,
     due_ns: u64,
+    /// Bursts since the last look at the clock.
+    bursts: u32,
 }
 
 impl DeviceWatch {
     pub(super) fn new(device: &Arc<Device>) -> Self {
         // One that is down from the start is worth a note, too.
-        Self { device: Arc::clone(device), is_up: true, is_gone: false, due_ns: 0 }
+        Self { device: Arc::clone(device), is_up: true, is_gone: false, due_ns: 0, bursts: 0 }
     }
 
     pub(super) fn is_up(&self) -> bool {
@@ -41,6 +47,16 @@ impl DeviceWatch {
         if now_ns >= self.due_ns && !self.is_gone {
             self.due_ns = now_ns + INTERVAL_NS;
             self.compare(account);
+        }
+    }
+
+    /// As `look`, after a burst; not even at the clock each time.
+    #[inline]
+    pub(super) fn look_at_times(&mut self, account: &mut PortAccount) {
+        self.bursts += 1;
+        if self.bursts >= BURSTS {
+            self.bursts = 0;
+            self.look(clock::monotonic_ns(), account);
         }
     }
 

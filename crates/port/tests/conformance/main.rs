@@ -6,6 +6,8 @@ mod common;
 mod backends;
 #[cfg(feature = "dpdk")]
 mod devices;
+#[cfg(feature = "dpdk")]
+mod fed;
 mod live_sinks;
 mod logs;
 mod restarts;

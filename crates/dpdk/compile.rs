@@ -1,0 +1,71 @@
+//! Compiles C over DPDK's inline functions and links with it and with libdpdk, for build scripts.
+//!
+//! The compiler and its flags are what pkg-config says of libdpdk; no crate is needed for a few
+//! files of C.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+/// What the C files call; the drivers are loaded by EAL.
+const LIBRARIES: [&str; 5] = ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_eal"];
+
+/// Makes the static library `library` of `sources`, which are in the crate's folder, if the crate
+/// has the feature whose variable is `feature`.
+pub(crate) fn run(feature: &str, library: &str, sources: &[&str], others: &[&str]) -> ExitCode {
+    for file in sources.iter().chain(others) {
+        println!("cargo::rerun-if-changed={file}");
+    }
+    if env::var_os(feature).is_none() {
+        return ExitCode::SUCCESS;
+    }
+    match build(library, sources) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(what) => {
+            eprintln!("{library}: {what}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn build(library: &str, sources: &[&str]) -> Result<(), String> {
+    let folder = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo sets no OUT_DIR")?);
+    let archive = folder.join(format!("lib{library}.a"));
+    let mut archiver = Command::new("ar");
+    // What an earlier build has put there is replaced.
+    archiver.arg("crs").arg(&archive);
+    for source in sources {
+        let object = folder.join(source.replace(['/', '.'], "-")).with_extension("o");
+        let mut compile = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()));
+        compile.args(pkg_config("--cflags")?);
+        compile.args(["-std=gnu11", "-O3", "-fPIC", "-Wall", "-Wextra", "-Werror=implicit", "-c"]);
+        check(compile.arg(source).arg("-o").arg(&object))?;
+        archiver.arg(&object);
+    }
+    check(&mut archiver)?;
+    println!("cargo::rustc-link-search=native={}", folder.display());
+    println!("cargo::rustc-link-lib=static={library}");
+    for flag in pkg_config("--libs-only-L")? {
+        let path = flag.strip_prefix("-L").unwrap_or(&flag);
+        println!("cargo::rustc-link-search=native={path}");
+    }
+    for library in LIBRARIES {
+        println!("cargo::rustc-link-lib=dylib={library}");
+    }
+    Ok(())
+}
+
+fn pkg_config(what: &str) -> Result<Vec<String>, String> {
+    let output = Command::new("pkg-config").args([what, "libdpdk"]).output();
+    let output = output.ok().filter(|output| output.status.success());
+    let output = output.ok_or("pkg-config does not know libdpdk: scripts/setup dpdk")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.split_whitespace().map(str::to_owned).collect())
+}
+
+fn check(command: &mut Command) -> Result<(), String> {
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        other => Err(format!("{command:?}: {other:?}")),
+    }
+}

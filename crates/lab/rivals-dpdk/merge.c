@@ -1,0 +1,322 @@
+/*
+ * Four ports into one shared memory, by the stages of the article.
+ *
+ *   receive   a port: alloc bulk of 32 -> fill -> stamp the burst -> a ring for each port
+ *   merge     the oldest burst of those at the rings' ends -> one ring
+ *   copy      rte_memcpy into shared memory, back to back, with a worklist; free bulk of 32
+ *
+ * Receiving has a core, merging and copying have the other; the same four lines in memory as ours.
+ * A variant merges packet by packet, in order of their times, which the article's design does not.
+ */
+#include "rivals.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_cycles.h>
+#include <rte_mbuf_dyn.h>
+#include <rte_memcpy.h>
+
+/* crates/lab/src/lines.rs */
+#define LINES 4
+#define PACKET_BYTES 60
+#define STRIDE_BYTES 64
+#define PACKETS 2048
+#define ROUND_NS (UINT64_C(67) * PACKETS)
+
+/* An entry of the worklist that goes with the packets. */
+struct entry {
+    uint32_t offset;
+    uint32_t shape;
+    uint64_t time_ns;
+};
+
+struct head {
+    struct rte_mbuf *mbufs[BURST];
+    uint64_t time_ns; /* of the next */
+    uint32_t next;
+    uint32_t count;
+    uint64_t taken;
+};
+
+struct rival_merge {
+    struct rte_mempool *pool;
+    struct rte_ring *rings[LINES];
+    struct rte_ring *between;
+    struct rival_line lines[LINES];
+    uint64_t received[LINES];
+    int turn; /* the line that receives next */
+    uint64_t most;
+    uint64_t all;
+    int timestamp;
+    int stamp;
+    uint8_t *output;
+    struct entry *worklist;
+    uint32_t rooms;
+    uint64_t copied;
+    uint64_t newest_ns;
+    struct head heads[LINES];
+};
+
+struct rival_merge *rival_merge_create(const struct rival_shape *shape,
+                                       const struct rival_line lines[4], uint64_t most,
+                                       uint8_t *output, void *worklist, uint32_t rooms,
+                                       bool *is_huge)
+{
+    static const struct rte_mbuf_dynfield stamp = {
+        .name = "rival_stamp", .size = sizeof(uint64_t), .align = __alignof__(uint64_t)};
+    struct rival_merge *merge = calloc(1, sizeof(*merge));
+    if (merge == NULL)
+        return NULL;
+    merge->timestamp = rival_timestamp();
+    merge->stamp = rte_mbuf_dynfield_register(&stamp);
+    merge->pool = rival_pool(shape, is_huge);
+    merge->between = rival_ring(shape);
+    bool is_whole = merge->timestamp >= 0 && merge->stamp >= 0;
+    is_whole = is_whole && merge->pool != NULL && merge->between != NULL;
+    for (int line = 0; line < LINES; line++) {
+        merge->lines[line] = lines[line];
+        merge->all += lines[line].bytes != NULL ? most : 0;
+        merge->rings[line] = rival_ring(shape);
+        is_whole = is_whole && merge->rings[line] != NULL;
+    }
+    merge->most = most;
+    merge->output = output;
+    merge->worklist = worklist;
+    merge->rooms = rooms;
+    if (is_whole)
+        return merge;
+    rival_merge_destroy(merge);
+    return NULL;
+}
+
+uint32_t rival_merge_destroy(struct rival_merge *merge)
+{
+    uint32_t missing = merge->pool != NULL ? rte_mempool_in_use_count(merge->pool) : 0;
+    rte_mempool_free(merge->pool);
+    rte_ring_free(merge->between);
+    for (int line = 0; line < LINES; line++)
+        rte_ring_free(merge->rings[line]);
+    free(merge);
+    return missing;
+}
+
+static inline uint64_t *stamp_of(const struct rival_merge *merge, struct rte_mbuf *mbuf)
+{
+    return RTE_MBUF_DYNFIELD(mbuf, merge->stamp, uint64_t *);
+}
+
+static inline uint64_t time_of(const struct rival_merge *merge, struct rte_mbuf *mbuf)
+{
+    return *RTE_MBUF_DYNFIELD(mbuf, merge->timestamp, rte_mbuf_timestamp_t *);
+}
+
+/* ---- Receive: as a driver does, with a copy in place of the card's. ---- */
+
+static inline void fill(const struct rival_merge *merge, struct rte_mbuf *mbuf, int line,
+                        uint64_t packet)
+{
+    uint64_t round = packet / PACKETS, at = packet % PACKETS;
+    mbuf->data_len = PACKET_BYTES;
+    mbuf->pkt_len = PACKET_BYTES;
+    mbuf->port = line;
+    *RTE_MBUF_DYNFIELD(mbuf, merge->timestamp, rte_mbuf_timestamp_t *) =
+        round * ROUND_NS + merge->lines[line].times_ns[at];
+    rte_memcpy(rte_pktmbuf_mtod(mbuf, void *), merge->lines[line].bytes + at * STRIDE_BYTES,
+               PACKET_BYTES);
+}
+
+/* A burst of each port, in turn. False: all have received everything. Where the pool has no more,
+ * the port whose turn it is goes on with it: else the first would have them all, and the merge by
+ * packet wait for the last. */
+static inline bool receive_turn(struct rival_merge *merge)
+{
+    bool is_open = false;
+    for (int step = 0; step < LINES; step++) {
+        struct rte_mbuf *mbufs[BURST];
+        int line = merge->turn;
+        bool is_over = merge->lines[line].bytes == NULL || merge->received[line] == merge->most;
+        if (!is_over && rte_ring_free_count(merge->rings[line]) >= BURST) {
+            if (rte_pktmbuf_alloc_bulk(merge->pool, mbufs, BURST) != 0)
+                return true;
+            for (int index = 0; index < BURST; index++)
+                fill(merge, mbufs[index], line, merge->received[line] + index);
+            merge->received[line] += BURST;
+            *stamp_of(merge, mbufs[0]) = rte_rdtsc();
+            rte_ring_enqueue_bulk(merge->rings[line], (void **)mbufs, BURST, NULL);
+        }
+        is_open = is_open || !is_over;
+        merge->turn = (line + 1) % LINES;
+    }
+    return is_open;
+}
+
+void rival_merge_receive(struct rival_merge *merge)
+{
+    rival_enter();
+    while (receive_turn(merge))
+        ;
+    rival_leave();
+}
+
+/* ---- Merge. ---- */
+
+static inline bool refill(struct rival_merge *merge, int line, enum hint hint)
+{
+    struct head *head = &merge->heads[line];
+    if (head->next < head->count)
+        return true;
+    head->next = 0;
+    head->count = rte_ring_dequeue_bulk(merge->rings[line], (void **)head->mbufs, BURST, NULL);
+    if (head->count == 0)
+        return false;
+    head->taken += head->count;
+    for (int index = 0; index < AHEAD; index++)
+        ahead(head->mbufs[index], hint);
+    head->time_ns = time_of(merge, head->mbufs[0]);
+    return true;
+}
+
+/* The oldest burst there is goes on. */
+static inline bool merge_burst(struct rival_merge *merge, enum hint hint)
+{
+    struct head *oldest = NULL;
+    uint64_t oldest_stamp = UINT64_MAX;
+    for (int line = 0; line < LINES; line++) {
+        struct head *head = &merge->heads[line];
+        if (merge->lines[line].bytes == NULL || !refill(merge, line, hint))
+            continue;
+        uint64_t stamp = *stamp_of(merge, head->mbufs[0]);
+        if (stamp < oldest_stamp) {
+            oldest = head;
+            oldest_stamp = stamp;
+        }
+    }
+    if (oldest == NULL)
+        return false;
+    rte_ring_enqueue_bulk(merge->between, (void **)oldest->mbufs, BURST, NULL);
+    oldest->next = oldest->count;
+    return true;
+}
+
+/* The next 32 packets by their times go on: of each line that has more to bring, one must be there.
+ * What is there of a burst when that ends stays for the next time. */
+static inline bool merge_packets(struct rival_merge *merge, enum hint hint)
+{
+    struct rte_mbuf *burst[BURST];
+    uint32_t count = 0;
+    while (count < BURST) {
+        struct head *oldest = NULL;
+        bool is_waiting = false;
+        for (int line = 0; line < LINES; line++) {
+            struct head *head = &merge->heads[line];
+            if (head->next == head->count) {
+                if (merge->lines[line].bytes == NULL || head->taken == merge->most)
+                    continue;
+                if (!refill(merge, line, hint)) {
+                    is_waiting = true;
+                    break;
+                }
+            }
+            if (oldest == NULL || head->time_ns < oldest->time_ns)
+                oldest = head;
+        }
+        if (is_waiting || oldest == NULL)
+            break;
+        burst[count++] = oldest->mbufs[oldest->next++];
+        if (oldest->next + AHEAD < oldest->count)
+            ahead(oldest->mbufs[oldest->next + AHEAD], hint);
+        if (oldest->next < oldest->count)
+            oldest->time_ns = time_of(merge, oldest->mbufs[oldest->next]);
+    }
+    if (count != 0)
+        rte_ring_enqueue_bulk(merge->between, (void **)burst, count, NULL);
+    return count != 0;
+}
+
+/* ---- Copy. ---- */
+
+static inline __attribute__((always_inline)) void copy_packet(struct rival_merge *merge,
+                                                              struct rte_mbuf *mbuf, bool is_whole)
+{
+    uint32_t stride = is_whole ? RTE_MBUF_DEFAULT_DATAROOM : STRIDE_BYTES;
+    uint32_t rooms = is_whole ? merge->rooms * STRIDE_BYTES / RTE_MBUF_DEFAULT_DATAROOM
+                              : merge->rooms;
+    uint32_t at = merge->copied++ % rooms;
+    const void *data = rte_pktmbuf_mtod(mbuf, const void *);
+    /* A whole segment is what one copies who does not ask how long its packet is. */
+    if (is_whole)
+        rte_memcpy(merge->output + (size_t)at * stride, data, RTE_MBUF_DEFAULT_DATAROOM);
+    else
+        rte_memcpy(merge->output + (size_t)at * stride, data, mbuf->data_len);
+    merge->worklist[at] = (struct entry){at * stride, mbuf->data_len << 8 | mbuf->port,
+                                         time_of(merge, mbuf)};
+}
+
+static inline __attribute__((always_inline)) uint64_t
+copy_burst(struct rival_merge *merge, enum hint hint, bool is_whole, bool is_checking)
+{
+    struct rte_mbuf *mbufs[BURST];
+    uint64_t violations = 0;
+    uint32_t count = rte_ring_dequeue_burst(merge->between, (void **)mbufs, BURST, NULL);
+    for (uint32_t index = 0; index < AHEAD && index < count; index++)
+        ahead(mbufs[index], hint);
+    for (uint32_t index = 0; index < count; index++) {
+        if (index + AHEAD < count)
+            ahead(mbufs[index + AHEAD], hint);
+        copy_packet(merge, mbufs[index], is_whole);
+        if (is_checking) {
+            uint64_t time_ns = time_of(merge, mbufs[index]);
+            violations += time_ns < merge->newest_ns;
+            merge->newest_ns = time_ns > merge->newest_ns ? time_ns : merge->newest_ns;
+        }
+    }
+    rte_pktmbuf_free_bulk(mbufs, count);
+    return violations;
+}
+
+/* Everything, in one of the manners; with `is_alone` receiving takes its turns here. */
+static inline __attribute__((always_inline)) uint64_t
+merge_and_copy(struct rival_merge *merge, bool is_ordered, bool is_whole, enum hint hint,
+               bool is_checking, bool is_alone)
+{
+    uint64_t violations = 0;
+    while (merge->copied < merge->all) {
+        if (is_alone)
+            receive_turn(merge);
+        bool is_merged = is_ordered ? merge_packets(merge, hint) : merge_burst(merge, hint);
+        if (is_merged)
+            violations += copy_burst(merge, hint, is_whole, is_checking);
+        else if (!is_alone)
+            rte_pause();
+    }
+    return violations;
+}
+
+uint64_t rival_merge_copy(struct rival_merge *merge, const struct rival_manner *manner,
+                          uint64_t *violations)
+{
+    rival_enter();
+    if (manner->is_checking)
+        *violations = merge_and_copy(merge, manner->is_ordered, false, HINT_T0, true, false);
+    else if (manner->is_ordered)
+        merge_and_copy(merge, true, false, HINT_T0, false, false);
+    else if (manner->is_whole)
+        merge_and_copy(merge, false, true, HINT_T0, false, false);
+    else if (manner->hint == HINT_T0)
+        merge_and_copy(merge, false, false, HINT_T0, false, false);
+    else if (manner->hint == HINT_T1)
+        merge_and_copy(merge, false, false, HINT_T1, false, false);
+    else
+        merge_and_copy(merge, false, false, HINT_NONE, false, false);
+    rival_leave();
+    return merge->copied;
+}
+
+uint64_t rival_merge_turns(struct rival_merge *merge, const struct rival_manner *manner)
+{
+    rival_enter();
+    merge_and_copy(merge, manner->is_ordered, false, HINT_T0, false, true);
+    rival_leave();
+    return merge->copied;
+}

@@ -1,0 +1,99 @@
+/*
+ * The rivals on DPDK's own API. ../src/rivals/dpdk.rs declares the same; both are to be changed
+ * together. Nothing here is inlined into Rust but whole loops: a call costs nothing of a packet.
+ *
+ * Every thread that calls a loop registers with EAL for its time, so that pools have a cache for it.
+ */
+#ifndef BURSTLINE_RIVALS_H
+#define BURSTLINE_RIVALS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+#include <rte_ring.h>
+
+/* Packets of a burst, as in DPDK's examples (MAX_PKT_BURST). */
+#define BURST 32
+/* Packets ahead that are prefetched (PREFETCH_OFFSET is 3 in l3fwd, 4 here as in our own rivals). */
+#define AHEAD 4
+
+enum hint { HINT_NONE, HINT_T0, HINT_T1 };
+
+/* What the search goes over. */
+struct rival_shape {
+    uint32_t objects; /* of the pool */
+    uint32_t cache;   /* of each core, in objects */
+    uint32_t slots;   /* of each pointer ring */
+    uint8_t is_single; /* SP/SC rings, of pointers and of free objects; else MP/MC */
+};
+
+/* Where the packets of a line are: crates/lab/src/lines.rs. */
+struct rival_line {
+    const uint8_t *bytes; /* NULL: this line is idle */
+    const uint64_t *times_ns;
+};
+
+struct rival;
+struct rival_merge;
+
+struct rte_mempool *rival_pool(const struct rival_shape *shape, bool *is_huge);
+struct rte_ring *rival_ring(const struct rival_shape *shape);
+int rival_timestamp(void); /* where an mbuf's time is; below 0: nowhere */
+void rival_enter(void);
+void rival_leave(void);
+
+/* One thread fills, another reads. NULL: there is no memory. */
+struct rival *rival_create(const struct rival_shape *shape, bool *is_huge);
+/* Returns how many mbufs did not come back. */
+uint32_t rival_destroy(struct rival *rival);
+void rival_produce(struct rival *rival, const uint8_t *packet, uint32_t length, uint64_t packets);
+uint64_t rival_consume(struct rival *rival, uint64_t packets, uint32_t hint);
+/* Both in turns on one thread, a burst each. */
+uint64_t rival_turns(struct rival *rival, const uint8_t *packet, uint32_t length, uint64_t packets,
+                     uint32_t hint);
+/* A device of a driver's instead of filling: 0 or a negative errno. */
+int rival_open(struct rival *rival, const char *devargs);
+void rival_receive(struct rival *rival, uint64_t packets);
+/* Run to completion: receives, reads, gives back, on one thread. */
+uint64_t rival_run(struct rival *rival, uint64_t packets, uint32_t hint);
+
+/* Four ports into one memory. `output` has room for `rooms` packets of 64 bytes, `worklist` as many
+ * entries of 16 bytes. */
+struct rival_merge *rival_merge_create(const struct rival_shape *shape,
+                                       const struct rival_line lines[4], uint64_t most,
+                                       uint8_t *output, void *worklist, uint32_t rooms,
+                                       bool *is_huge);
+uint32_t rival_merge_destroy(struct rival_merge *merge);
+/* Receives all packets of all lines. */
+void rival_merge_receive(struct rival_merge *merge);
+/* How the others merge and copy. */
+struct rival_manner {
+    uint8_t is_ordered;    /* by packet; else by burst, by the stamp of its first */
+    uint8_t is_whole;      /* copies the whole data room of a segment; else the packet */
+    uint8_t hint;
+    uint8_t is_checking;   /* counts packets older than one before them */
+};
+/* Returns how many packets were copied; `violations` is set where it is checking. */
+uint64_t rival_merge_copy(struct rival_merge *merge, const struct rival_manner *manner,
+                          uint64_t *violations);
+/* All of it on one thread. */
+uint64_t rival_merge_turns(struct rival_merge *merge, const struct rival_manner *manner);
+
+static inline __attribute__((always_inline)) void ahead(struct rte_mbuf *mbuf, enum hint hint)
+{
+    /* The packet lies behind the mbuf and the headroom, wherever nobody has moved it. */
+    char *data = (char *)mbuf + sizeof(struct rte_mbuf) + RTE_PKTMBUF_HEADROOM;
+    if (hint == HINT_T0) {
+        rte_prefetch0(mbuf);
+        rte_prefetch0((char *)mbuf + RTE_CACHE_LINE_SIZE);
+        rte_prefetch0(data);
+    } else if (hint == HINT_T1) {
+        rte_prefetch1(mbuf);
+        rte_prefetch1((char *)mbuf + RTE_CACHE_LINE_SIZE);
+        rte_prefetch1(data);
+    }
+}
+
+#endif

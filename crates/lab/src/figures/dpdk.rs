@@ -1,0 +1,59 @@
+//! DPDK itself beside us, with the feature `dpdk`: its mbufs, mempools and rings in this process,
+//! and its own program, testpmd.
+//!
+//! | figure | ours | peer |
+//! |---|---|---|
+//! | `dpdk-pipeline-N` | the log, filled in place | mbufs filled in place, a pointer ring |
+//! | `dpdk-pipeline-N-pmd` | `dpdk:net_null` received into the log | net_null, the same ring |
+//! | `dpdk-rtc-64` | `burstline count dpdk:net_null0` | `dpdk-testpmd` rxonly |
+//! | `dpdk-bounce-64` | `burstline bounce dpdk:net_null0 dpdk:net_null1` | `dpdk-testpmd` io |
+//! | `dpdk-merge-4x64` | the merge by packet | the article's stages on mbufs, by burst |
+//!
+//! Neither side has reserved huge pages; in this process both lie in transparent ones.
+
+#[cfg(feature = "dpdk")]
+mod merge;
+#[cfg(feature = "dpdk")]
+mod pipeline;
+#[cfg(feature = "dpdk")]
+mod programs;
+
+use super::{Context, Entry};
+use crate::report::Outcome;
+
+/// All of them.
+pub(super) const FIGURES: [Entry; 7] = [
+    Entry { name: "dpdk-pipeline-60", measure },
+    Entry { name: "dpdk-pipeline-1514", measure },
+    Entry { name: "dpdk-pipeline-60-pmd", measure },
+    Entry { name: "dpdk-pipeline-1514-pmd", measure },
+    Entry { name: "dpdk-rtc-64", measure },
+    Entry { name: "dpdk-bounce-64", measure },
+    Entry { name: "dpdk-merge-4x64", measure },
+];
+
+#[cfg(feature = "dpdk")]
+fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
+    match name {
+        "dpdk-rtc-64" => programs::run_to_completion(context, name),
+        "dpdk-bounce-64" => programs::bounce(context, name),
+        "dpdk-merge-4x64" => merge::measure(context, name),
+        _ => pipeline::measure(context, name),
+    }
+}
+
+#[cfg(not(feature = "dpdk"))]
+fn measure(_: &Context, _: &str) -> Result<Outcome, String> {
+    Ok(Outcome::NotHere("libdpdk is missing: make dpdk".to_owned()))
+}
+
+/// A piece of a figure's work; `None`: no figure here has it.
+pub(super) fn do_rounds(piece: &str, rounds: u64) -> Option<Result<(), String>> {
+    #[cfg(feature = "dpdk")]
+    return pipeline::do_rounds(piece, rounds);
+    #[cfg(not(feature = "dpdk"))]
+    {
+        let _ = (piece, rounds);
+        None
+    }
+}

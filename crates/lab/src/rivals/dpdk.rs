@@ -1,0 +1,355 @@
+//! DPDK itself: mbufs, mempools, rings and bursts, in C on its own API.
+//!
+//! ```text
+//! ../../rivals-dpdk/pipeline.c   run to completion, and producer -> ring -> consumer
+//! ../../rivals-dpdk/merge.c      four ports -> merger -> memcpy into one memory
+//! ```
+//!
+//! EAL runs without reserved huge pages; a pool's memory is made transparent huge pages of, as far
+//! as the kernel can, so that both sides have the same. Loops are whole in C: a call from here
+//! costs nothing of a packet.
+
+use std::cell::UnsafeCell;
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::ptr::NonNull;
+
+use burstline_dpdk::{EalOptions, start_eal};
+
+use super::staged::cpu_ns;
+use super::{BURST, Run};
+use crate::arena::Arena;
+use crate::lines::{LINES, Line};
+use crate::threads::{Cores, run_together};
+use crate::traffic::Traffic;
+
+/// Slots of each pointer ring, DPDK's usual number.
+pub const SLOTS: u32 = 1024;
+
+/// MiB of EAL's memory: more than the largest pool.
+const MEMORY_MIB: u32 = 256;
+
+/// Bytes of the memory that packets are merged into: as large as our log.
+pub const OUTPUT_BYTES: usize = 2 << 20;
+const OUTPUT_STRIDE: usize = 64;
+
+/// A shape of pool and rings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Shape {
+    /// Mbufs of the pool.
+    pub objects: u32,
+    /// Mbufs of each core's cache.
+    pub cache: u32,
+    /// Slots of each ring.
+    pub slots: u32,
+    /// Rings for one producer and one consumer, of pointers and of free mbufs: not 0.
+    pub is_single: u8,
+}
+
+/// How the consumer prefetches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Hint {
+    /// Not at all.
+    None,
+    /// `rte_prefetch0`: into all levels of the cache.
+    T0,
+    /// `rte_prefetch1`: not into the first.
+    T1,
+}
+
+/// How a merge is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Manner {
+    /// By packet, in order of time: not 0. Else by burst.
+    pub is_ordered: u8,
+    /// Copies whole segments of 2,048 bytes: not 0. Else packets.
+    pub is_whole: u8,
+    /// Prefetch.
+    pub hint: Hint,
+    /// Counts packets that are out of order: not 0.
+    pub is_checking: u8,
+}
+
+impl Manner {
+    /// The article's: by burst, by packet's length, `prefetcht0`.
+    pub const PLAIN: Self = Self { is_ordered: 0, is_whole: 0, hint: Hint::T0, is_checking: 0 };
+}
+
+#[repr(C)]
+struct Lane {
+    bytes: *const u8,
+    times_ns: *const u64,
+}
+
+#[repr(C)]
+struct Raw {
+    opaque: [u8; 0],
+}
+
+#[repr(C)]
+struct RawMerge {
+    opaque: [u8; 0],
+}
+
+unsafe extern "C" {
+    fn rival_create(shape: *const Shape, is_huge: *mut bool) -> *mut Raw;
+    fn rival_destroy(rival: *mut Raw) -> u32;
+    fn rival_produce(rival: *mut Raw, packet: *const u8, length: u32, packets: u64);
+    fn rival_consume(rival: *mut Raw, packets: u64, hint: u32) -> u64;
+    fn rival_turns(rival: *mut Raw, packet: *const u8, length: u32, packets: u64, hint: u32)
+    -> u64;
+    fn rival_open(rival: *mut Raw, devargs: *const c_char) -> c_int;
+    fn rival_receive(rival: *mut Raw, packets: u64);
+    fn rival_run(rival: *mut Raw, packets: u64, hint: u32) -> u64;
+    fn rival_merge_create(
+        shape: *const Shape,
+        lines: *const Lane,
+        most: u64,
+        output: *mut u8,
+        worklist: *mut c_void,
+        rooms: u32,
+        is_huge: *mut bool,
+    ) -> *mut RawMerge;
+    fn rival_merge_destroy(merge: *mut RawMerge) -> u32;
+    fn rival_merge_receive(merge: *mut RawMerge);
+    fn rival_merge_copy(merge: *mut RawMerge, manner: *const Manner, violations: *mut u64) -> u64;
+    fn rival_merge_turns(merge: *mut RawMerge, manner: *const Manner) -> u64;
+}
+
+/// Starts EAL, unless it runs.
+///
+/// # Errors
+/// As a sentence.
+pub fn start() -> Result<(), String> {
+    let (huge, memory_mib) = (Some(false), Some(MEMORY_MIB));
+    let options = EalOptions { huge, memory_mib, ..EalOptions::default() };
+    start_eal(&options).map_err(|error| error.to_string())
+}
+
+/// A pool of mbufs and a pointer ring.
+#[derive(Debug)]
+pub struct Pipeline {
+    raw: NonNull<Raw>,
+    is_huge: bool,
+}
+
+// SAFETY: one thread produces and one consumes, which is what pool and ring are made for; both
+// are known to EAL while they do.
+unsafe impl Sync for Pipeline {}
+
+impl Pipeline {
+    /// Makes them. EAL runs.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn new(shape: Shape) -> Result<Self, String> {
+        let mut is_huge = false;
+        // SAFETY: EAL runs; both are read and written for the call's time.
+        let raw = unsafe { rival_create(&shape, &mut is_huge) };
+        let raw = NonNull::new(raw).ok_or_else(|| format!("DPDK has no memory for {shape:?}"))?;
+        Ok(Self { raw, is_huge })
+    }
+
+    /// Whether its pool is in huge pages.
+    pub fn is_huge(&self) -> bool {
+        self.is_huge
+    }
+
+    /// Hands `packets` packets over, a multiple of [`BURST`].
+    pub fn hand_off(&self, cores: Cores, traffic: &Traffic, packets: u64, hint: Hint) -> Run {
+        let (packet, length) = (traffic.template(), traffic.length() as u32);
+        let done = run_together(
+            cores,
+            // SAFETY: the template has `length` bytes; the only producer.
+            || unsafe { rival_produce(self.raw(), packet.as_ptr(), length, packets) },
+            || self.consume(packets, hint),
+        );
+        Run { seconds: done.seconds, sum: done.consumer }
+    }
+
+    fn consume(&self, packets: u64, hint: Hint) -> u64 {
+        // SAFETY: both callers have one consumer.
+        unsafe { rival_consume(self.raw(), packets, hint as u32) }
+    }
+
+    fn raw(&self) -> *mut Raw {
+        self.raw.as_ptr()
+    }
+
+    /// As [`hand_off`](Self::hand_off), both sides in turns on this thread. Returns the sum.
+    pub fn take_turns(&mut self, traffic: &Traffic, packets: u64, hint: Hint) -> u64 {
+        let (packet, length) = (traffic.template(), traffic.length() as u32);
+        // SAFETY: the template has `length` bytes; nobody else produces or consumes.
+        unsafe { rival_turns(self.raw(), packet.as_ptr(), length, packets, hint as u32) }
+    }
+
+    /// Opens a device to receive from, once.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn open(&mut self, devargs: &str) -> Result<(), String> {
+        let text = CString::new(devargs).map_err(|error| error.to_string())?;
+        // SAFETY: the string ends with a 0.
+        match unsafe { rival_open(self.raw(), text.as_ptr()) } {
+            0 => Ok(()),
+            code => Err(format!("DPDK does not open {devargs}: {code}")),
+        }
+    }
+
+    /// Hands over what the device brings, a multiple of [`BURST`].
+    pub fn hand_on(&self, cores: Cores, packets: u64, hint: Hint) -> Run {
+        let done = run_together(
+            cores,
+            // SAFETY: the only thread that receives.
+            || unsafe { rival_receive(self.raw(), packets) },
+            || self.consume(packets, hint),
+        );
+        Run { seconds: done.seconds, sum: done.consumer }
+    }
+
+    /// Receives and reads on this thread, to completion. Returns the sum.
+    pub fn run_to_completion(&mut self, packets: u64, hint: Hint) -> u64 {
+        // SAFETY: nobody else receives or reads.
+        unsafe { rival_run(self.raw(), packets, hint as u32) }
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// Mbufs are missing.
+    pub fn end(self) -> Result<(), String> {
+        let raw = self.raw;
+        std::mem::forget(self);
+        // SAFETY: the last use.
+        whole(unsafe { rival_destroy(raw.as_ptr()) })
+    }
+}
+
+impl Drop for Pipeline {
+    fn drop(&mut self) {
+        // SAFETY: the last use.
+        unsafe { rival_destroy(self.raw.as_ptr()) };
+    }
+}
+
+fn whole(missing: u32) -> Result<(), String> {
+    match missing {
+        0 => Ok(()),
+        _ => Err(format!("the rival has lost {missing} mbufs")),
+    }
+}
+
+/// A merge that took place.
+#[derive(Clone, Copy, Debug)]
+pub struct Merged {
+    /// Packets copied.
+    pub packets: u64,
+    /// Processor time of both threads, in s.
+    pub cpu_s: f64,
+    /// Packets out of order, where that was asked for.
+    pub violations: u64,
+    /// Whether the pool is in huge pages.
+    pub is_huge: bool,
+}
+
+/// The four ports, the rings and the output of one run.
+struct Merge<'a> {
+    raw: NonNull<RawMerge>,
+    lines: std::marker::PhantomData<&'a Line>,
+    is_huge: bool,
+}
+
+// SAFETY: one thread receives, and one merges and copies: the rings are between them.
+unsafe impl Sync for Merge<'_> {}
+
+impl<'a> Merge<'a> {
+    fn new(
+        arena: &'a Arena,
+        worklist: &'a [UnsafeCell<[u64; 2]>],
+        lines: &'a [Option<Line>; LINES],
+        shape: Shape,
+        most: u64,
+    ) -> Result<Self, String> {
+        let lanes = lines.each_ref().map(|line| match line {
+            Some(line) => Lane { bytes: line.bytes().as_ptr(), times_ns: line.times_ns().as_ptr() },
+            None => Lane { bytes: std::ptr::null(), times_ns: std::ptr::null() },
+        });
+        let output = arena.piece(OUTPUT_BYTES).as_ptr();
+        let (entries, mut is_huge) = (worklist.as_ptr().cast_mut().cast(), false);
+        let rooms = worklist.len() as u32;
+        // SAFETY: EAL runs; the lines, the output and the worklist live as long as `'a`.
+        let raw = unsafe {
+            rival_merge_create(&shape, lanes.as_ptr(), most, output, entries, rooms, &mut is_huge)
+        };
+        let raw = NonNull::new(raw).ok_or_else(|| format!("DPDK has no memory for {shape:?}"))?;
+        Ok(Self { raw, lines: std::marker::PhantomData, is_huge })
+    }
+}
+
+impl Merge<'_> {
+    fn raw(&self) -> *mut RawMerge {
+        self.raw.as_ptr()
+    }
+}
+
+impl Drop for Merge<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the last use, and EAL has no thread there.
+        unsafe { rival_merge_destroy(self.raw.as_ptr()) };
+    }
+}
+
+/// Merges `most` packets of each line, a multiple of [`BURST`], on both cores.
+///
+/// # Errors
+/// There is no memory; packets or mbufs are missing.
+pub fn merge(
+    arena: &mut Arena,
+    lines: &[Option<Line>; LINES],
+    (shape, manner): (Shape, Manner),
+    most: u64,
+    cores: Cores,
+) -> Result<Merged, String> {
+    assert!(most.is_multiple_of(BURST as u64), "{most} packets are no bursts");
+    arena.clear();
+    let worklist = arena.cells::<[u64; 2]>(OUTPUT_BYTES / OUTPUT_STRIDE);
+    let merge = Merge::new(arena, worklist, lines, shape, most)?;
+    let mut violations = 0;
+    let done = run_together(
+        cores,
+        // SAFETY: the only thread that receives.
+        || cpu_ns(|| unsafe { rival_merge_receive(merge.raw()) }),
+        || {
+            let mut packets = 0;
+            // SAFETY: the only thread that merges and copies.
+            let copy = || unsafe { rival_merge_copy(merge.raw(), &manner, &mut violations) };
+            (cpu_ns(|| packets = copy()), packets)
+        },
+    );
+    let is_huge = merge.is_huge;
+    let raw = merge.raw;
+    std::mem::forget(merge);
+    // SAFETY: the last use.
+    whole(unsafe { rival_merge_destroy(raw.as_ptr()) })?;
+    let cpu_s = (done.producer + done.consumer.0) as f64 / 1e9;
+    Ok(Merged { packets: done.consumer.1, cpu_s, violations, is_huge })
+}
+
+/// As [`merge`], all of it on this thread. Returns how many packets were copied.
+///
+/// # Errors
+/// As there.
+pub fn merge_in_turns(
+    arena: &mut Arena,
+    lines: &[Option<Line>; LINES],
+    (shape, manner): (Shape, Manner),
+    most: u64,
+) -> Result<u64, String> {
+    arena.clear();
+    let worklist = arena.cells::<[u64; 2]>(OUTPUT_BYTES / OUTPUT_STRIDE);
+    let merge = Merge::new(arena, worklist, lines, shape, most)?;
+    // SAFETY: nobody else has it.
+    Ok(unsafe { rival_merge_turns(merge.raw(), &manner) })
+}

@@ -1,0 +1,124 @@
+//! A device with another at its far end, which sends it some packets before each call: so a ring
+//! of any size brings them all, and the suite can be held against drivers that have no file.
+
+use std::time::{Duration, Instant};
+
+use burstline_log::{Burst, Meta, Scratch, Writer};
+use burstline_port::{Lent, Port, PortAccount, PortError, PortInfo, Received, leaked_mbufs};
+
+use crate::backends::PACKETS;
+use crate::common::live::PATIENCE;
+
+/// Packets that are on their way at most: fewer than the smallest ring has room for.
+const AHEAD: u64 = 100;
+
+/// A port, and who sends to it.
+pub(crate) struct Fed {
+    from: Box<dyn Port>,
+    to: Box<dyn Port>,
+    sent: u64,
+    delivered: u64,
+    is_finished: bool,
+    last: Instant,
+}
+
+/// Bytes of packet `number`: of many lengths, no two alike.
+fn packet(number: u64) -> Vec<u8> {
+    let length = [60, 61, 64, 350, 999, 1514, 15][number as usize % 7];
+    let mut bytes: Vec<u8> = (0..length).map(|at| (at * 7 + number) as u8).collect();
+    let to = [2, 0, 0, 0, 0, 1];
+    bytes[..6].copy_from_slice(&to);
+    // An EtherType of nobody's: no kernel on the way has an answer to it.
+    bytes[12..14].copy_from_slice(&[0x88, 0xb5]);
+    bytes
+}
+
+impl Fed {
+    /// `from` gets [`PACKETS`] of what `to` sends.
+    pub(crate) fn new(from: Box<dyn Port>, to: Box<dyn Port>) -> Self {
+        let last = Instant::now();
+        Self { from, to, sent: 0, delivered: 0, is_finished: false, last }
+    }
+
+    /// Sends as much as may be on its way; ends when all has come.
+    fn feed(&mut self) -> Result<(), PortError> {
+        let most = PACKETS.min(self.delivered + AHEAD);
+        let (mut scratch, mut bytes) = (Scratch::new(), Vec::new());
+        for number in self.sent..most {
+            let packet = packet(number);
+            let length = packet.len() as u32;
+            scratch.push(bytes.len() as u32, length, &Meta::new(0, length, 0));
+            bytes.extend(packet);
+        }
+        if most > self.sent {
+            let taken = self.to.transmit(&scratch.burst(&bytes, 0))?;
+            self.to.flush()?;
+            self.sent += taken;
+            if taken == 0 {
+                // The other end is not there yet: other threads make the connection.
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        if self.delivered == PACKETS && !self.is_finished {
+            self.is_finished = true;
+            self.from.finish()?;
+        }
+        let (sent, delivered) = (self.sent, self.delivered);
+        let is_patient = self.is_finished || self.last.elapsed() < PATIENCE;
+        assert!(is_patient, "{}: {sent} sent, {delivered} came", self.from.info().name);
+        Ok(())
+    }
+
+}
+
+fn note(delivered: &mut u64, last: &mut Instant, packets: u64) {
+    *delivered += packets;
+    if packets > 0 {
+        *last = Instant::now();
+    }
+}
+
+impl Drop for Fed {
+    fn drop(&mut self) {
+        // Of the devices closed before; this one's are known when it is.
+        assert!(leaked_mbufs() == 0 || std::thread::panicking(), "mbufs are missing");
+    }
+}
+
+impl Port for Fed {
+    fn info(&self) -> &PortInfo {
+        self.from.info()
+    }
+
+    fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
+        self.feed()?;
+        let received = self.from.receive(writer, budget)?;
+        note(&mut self.delivered, &mut self.last, received.packets);
+        Ok(received)
+    }
+
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
+        self.feed()?;
+        let Self { from, delivered, last, .. } = self;
+        let lent = from.lend(scratch, budget)?;
+        note(delivered, last, lent.burst.len() as u64);
+        Ok(lent)
+    }
+
+    fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {
+        self.from.lent(scratch)
+    }
+
+    fn finish(&mut self) -> Result<(), PortError> {
+        self.is_finished = true;
+        self.from.finish()
+    }
+
+    fn account(&self) -> PortAccount {
+        self.from.account()
+    }
+}
