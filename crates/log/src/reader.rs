@@ -22,7 +22,7 @@ mod portion;
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::AtomicU16;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::thread;
 use std::time::Duration;
@@ -109,8 +109,8 @@ pub struct Reader {
     pub(crate) last: u32,
     is_finished: bool,
     statistics: ReaderStatistics,
-    /// Packets lent or missed by the last wait.
-    seen_at_rest: AtomicU64,
+    /// Packets lent or missed by the last wait; the low bits, which say whether there were more.
+    seen_at_rest: AtomicU16,
     /// Where it reads a part of the log: what it knows of that.
     pub(crate) part: Option<Box<Part>>,
 }
@@ -135,7 +135,7 @@ impl Reader {
             last: 0,
             is_finished: false,
             statistics: ReaderStatistics::default(),
-            seen_at_rest: AtomicU64::new(0),
+            seen_at_rest: AtomicU16::new(0),
             part: buckets.map(|buckets| Box::new(Part::new(buckets))),
         };
         reader.settle();
@@ -251,7 +251,7 @@ impl Reader {
             thread::sleep(Duration::from_nanos(timeout_ns.min(WAKE_WINDOW_NS)));
             return;
         }
-        let seen = self.statistics().seen();
+        let seen = self.statistics().seen() as u16;
         // Only this reader's own memory: relaxed.
         if self.seen_at_rest.swap(seen, Relaxed) != seen {
             if !self.has_news() {
