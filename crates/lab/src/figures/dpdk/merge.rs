@@ -106,9 +106,9 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     let (name, better, unit) = (name.to_owned(), Better::Higher, "Mpps per CPU");
     let mut figure = Figure { name, unit, better, rounds, details: Vec::new() };
     let (our_rate, their_rate) = figure.medians();
-    let shapes = tried.iter().map(|(Shape { objects, cache, .. }, rate)| {
-        format!("{objects}/{cache}: {rate:.2}")
-    });
+    let shapes = tried
+        .iter()
+        .map(|(Shape { objects, cache, .. }, rate)| format!("{objects}/{cache}: {rate:.2}"));
     // Of a core's time, by the rate for a second of it.
     let rho = |rate: f64| 100.0 / gigabits(rate);
     figure.details = vec![
