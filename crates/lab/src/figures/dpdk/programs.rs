@@ -80,13 +80,11 @@ fn compare(context: &Context, name: &str, pair: &Pair) -> Result<Outcome, String
     // One core is busy all the time, on both sides.
     let rho = |rate: f64| 100.0 / (rate * BYTES as f64 * 8.0 / 1e3);
     figure.details = vec![
-        format!(
-            "net_null, packets of {BYTES} bytes that it does not fill, for {seconds} s; one core"
-        ),
+        format!("net_null, {BYTES} bytes that it does not fill, for {seconds} s; one core"),
         format!("ours: burstline {}, bursts of 64, one thread", pair.ours),
         format!(
-            "peer: dpdk-testpmd {}, bursts of 32, its default; one run with bursts of 64: {larger:.1} \
-             Mpps; both without huge pages",
+            "peer: dpdk-testpmd {}, bursts of 32, its default; one run with bursts of 64: \
+             {larger:.1} Mpps; both without huge pages",
             pair.mode
         ),
         format!("rho, CPU % per Gbit/s: ours {:.3}, peer {:.3}", rho(our_rate), rho(their_rate)),
