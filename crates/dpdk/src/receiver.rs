@@ -467,11 +467,9 @@ impl Held {
                 &fresh[first..next]
             }
         };
-        packets.iter().rev().map(move |packet| {
-            match Marks(packet.marks).is_chained() {
-                true => (0, packet.length),
-                false => (packet.data.addr().wrapping_sub(base), packet.length),
-            }
+        packets.iter().rev().map(move |packet| match Marks(packet.marks).is_chained() {
+            true => (0, packet.length),
+            false => (packet.data.addr().wrapping_sub(base), packet.length),
         })
     }
 }

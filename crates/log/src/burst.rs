@@ -221,9 +221,8 @@ impl<'a> Burst<'a> {
         let (mut first, mut last) = (0, 0);
         if Desc::from_words([0, late]).time_delta_ns() != 0 {
             let deltas = self.worklist.iter().map(Desc::time_delta_ns);
-            (first, last) = deltas.fold((u32::MAX, 0), |(first, last), delta| {
-                (first.min(delta), last.max(delta))
-            });
+            (first, last) = deltas
+                .fold((u32::MAX, 0), |(first, last), delta| (first.min(delta), last.max(delta)));
         }
         let at = |delta: u32| self.base_time_ns.wrapping_add(delta.into());
         Some(PlainSum { bytes, first_ns: at(first), last_ns: at(last) })

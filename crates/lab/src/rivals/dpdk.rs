@@ -324,7 +324,7 @@ pub fn merge(
         || {
             let mut packets = 0;
             // SAFETY: the only thread that merges and copies.
-            let copy = || unsafe { rival_merge_copy(merge.raw(), &manner, &mut violations) };
+            let mut copy = || unsafe { rival_merge_copy(merge.raw(), &manner, &mut violations) };
             (cpu_ns(|| packets = copy()), packets)
         },
     );

@@ -68,7 +68,6 @@ impl Fed {
         assert!(is_patient, "{}: {sent} sent, {delivered} came", self.from.info().name);
         Ok(())
     }
-
 }
 
 fn note(delivered: &mut u64, last: &mut Instant, packets: u64) {

@@ -101,17 +101,33 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
-    let bench = bench.into_inner();
-    let all = bench.work.all();
     let (name, better, unit) = (name.to_owned(), Better::Higher, "Mpps per CPU");
     let mut figure = Figure { name, unit, better, rounds, details: Vec::new() };
+    let found = Found { best, tried, variants, violations: [ours.violations, violations[0]] };
+    figure.details = describe(&bench.into_inner(), &figure, &found, cores.get());
+    figure.details.extend(conditions.report());
+    Ok(Outcome::Measured(figure))
+}
+
+/// What was found out beside the rates.
+struct Found {
+    best: Shape,
+    tried: Vec<(Shape, f64)>,
+    variants: Vec<String>,
+    /// Ours, and the rival's by burst.
+    violations: [u64; 2],
+}
+
+fn describe(bench: &Bench<'_>, figure: &Figure, found: &Found, cores: f64) -> Vec<String> {
+    let Found { best, tried, variants, violations } = found;
+    let all = bench.work.all();
     let (our_rate, their_rate) = figure.medians();
-    let shapes = tried.iter().map(|(Shape { objects, cache, .. }, rate)| {
-        format!("{objects}/{cache}: {rate:.2}")
-    });
+    let shapes = tried
+        .iter()
+        .map(|(Shape { objects, cache, .. }, rate)| format!("{objects}/{cache}: {rate:.2}"));
     // Of a core's time, by the rate for a second of it.
     let rho = |rate: f64| 100.0 / gigabits(rate);
-    figure.details = vec![
+    vec![
         format!("four lines, uniform: {all} packets a run, memory to memory"),
         format!(
             "peer: receive on a core, merge and memcpy on the other; pool {}, cache {}, SP/SC \
@@ -119,8 +135,8 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
             best.objects, best.cache
         ),
         format!(
-            "order violations: ours {}, peer {} of {all}, peer ordered by packet {}",
-            ours.violations, violations[0], violations[1]
+            "order violations: ours {}, peer {} of {all}, peer ordered by packet 0",
+            violations[0], violations[1]
         ),
         format!("peer's variants, best of {TRIES}, Mpps per CPU: {}", variants.join(", ")),
         format!("peer: best of pool/cache {}", shapes.collect::<Vec<_>>().join(", ")),
@@ -134,7 +150,7 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         ),
         format!(
             "cores used: ours {:.2}, of which what reads the log is not in the figure; peer 2",
-            cores.get()
+            cores
         ),
         format!(
             "log {} KiB, pages {}; peer's pool {}",
@@ -142,7 +158,5 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
             bench.arena.page(),
             if bench.is_huge { "in transparent huge pages" } else { "in small pages, in part" }
         ),
-    ];
-    figure.details.extend(conditions.report());
-    Ok(Outcome::Measured(figure))
+    ]
 }

@@ -150,12 +150,16 @@ fn describe(work: &Work<'_>, best: Shape, rounds: &Rounds) -> Vec<String> {
         format!(
             "peer: mbufs of {} bytes of room, pool of {}, cache {}, {} rings of {SLOTS} pointers, \
              bursts of {BURST}, bulk calls, prefetch0 4 ahead, rte_memcpy",
-            2048, best.objects, best.cache, ring(best.is_single)
+            2048,
+            best.objects,
+            best.cache,
+            ring(best.is_single)
         ),
         format!("rho, CPU % per Gbit/s: ours {:.2}, peer {:.2}", rho(ours), rho(peer)),
     ];
     if !work.is_by_driver && !work.context.smoke {
-        let of = |piece| Some(instructions::of_a_round(&format!("{piece}-{length}"))? / ROUND as f64);
+        let of =
+            |piece| Some(instructions::of_a_round(&format!("{piece}-{length}"))? / ROUND as f64);
         details.push(match (of("log-turns"), of("mbuf-turns")) {
             (Some(ours), Some(peer)) => format!(
                 "instructions a packet, both ends, in turns on one core: ours {ours:.0}, peer \

@@ -80,11 +80,11 @@ fn compare(context: &Context, name: &str, pair: &Pair) -> Result<Outcome, String
     // One core is busy all the time, on both sides.
     let rho = |rate: f64| 100.0 / (rate * BYTES as f64 * 8.0 / 1e3);
     figure.details = vec![
-        format!("net_null, packets of {BYTES} bytes that it does not fill, for {seconds} s; one core"),
+        format!("net_null, {BYTES} bytes that it does not fill, for {seconds} s; one core"),
         format!("ours: burstline {}, bursts of 64, one thread", pair.ours),
         format!(
-            "peer: dpdk-testpmd {}, bursts of 32, its default; one run with bursts of 64: {larger:.1} \
-             Mpps; both without huge pages",
+            "peer: dpdk-testpmd {}, bursts of 32, its default; one run with bursts of 64: \
+             {larger:.1} Mpps; both without huge pages",
             pair.mode
         ),
         format!("rho, CPU % per Gbit/s: ours {:.3}, peer {:.3}", rho(our_rate), rho(their_rate)),
@@ -141,7 +141,8 @@ fn their_rate(said: &str) -> Result<f64, String> {
     let mut rates = Vec::new();
     for shown in said.split("Port statistics").skip(1) {
         let of_port = shown.split("Rx-pps:").skip(1);
-        let of_port = of_port.filter_map(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
+        let of_port =
+            of_port.filter_map(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
         rates.push(of_port.sum::<f64>());
     }
     // The last may be cut short, the first is of the start.
