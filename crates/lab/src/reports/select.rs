@@ -144,6 +144,7 @@ pub(super) fn titled(record: &Record, metric: &str) -> String {
     };
     let words: Vec<&str> = metric.split('_').filter(|word| !same(word)).collect();
     match (words.is_empty(), unit.is_empty()) {
+        (true, _) if plain_unit == "%" && !basis.is_empty() => format!("{basis} (%)"),
         (true, _) => unit,
         (_, true) => words.join(" "),
         _ => format!("{} ({unit})", words.join(" ")),
