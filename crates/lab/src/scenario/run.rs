@@ -314,11 +314,16 @@ impl<'a> Run<'a> {
     }
 }
 
+/// A text in one line: of a long one, beginning and end, where programs say what is wrong.
 fn one_line(text: &str) -> String {
-    /// What a reader may want of what a program has printed.
-    const MOST: usize = 300;
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    line.chars().take(MOST).collect()
+    const END: usize = 150;
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let letters: Vec<char> = words.chars().collect();
+    if letters.len() <= 2 * END {
+        return words;
+    }
+    let (start, end) = (&letters[..END], &letters[letters.len() - END..]);
+    format!("{} ... {}", String::from_iter(start), String::from_iter(end))
 }
 
 /// An order of turns that a seed gives. Source: Fisher and Yates; Knuth's MMIX for the numbers.
