@@ -71,14 +71,17 @@ fn summary(page: &mut String, collection: &Collection) {
         let number = index + 1;
         let _ = writeln!(
             page,
-            "<li><a href=\"#e{number}\">{title}</a> <span class=\"soft\">{scenario}: {state}{doubts}\
-             </span></li>"
+            "<li><a href=\"#e{number}\">{title}</a> \
+             <span class=\"soft\">{scenario}: {state}{doubts}</span></li>"
         );
     }
     page.push_str("</ul>\n");
     if let Some(ratios) = summary::ratio_table(collection) {
-        page.push_str("<h2>Ours against others</h2>\n<p class=\"small\">Medians over the points of an \
-             experiment; above 1 ours is better. Below them the least and the most of a point.</p>\n");
+        page.push_str(
+            "<h2>Ours against others</h2>\n<p class=\"small\">Medians over the points of an \
+             experiment; above 1 ours is better. Below them the least and the most of a \
+             point.</p>\n",
+        );
         page.push_str(&ratios.html());
     }
     let line = |doubt: &summary::SharedDoubt| {
@@ -92,8 +95,8 @@ fn summary(page: &mut String, collection: &Collection) {
     doubts_box(page, "What speaks against these figures", &lines);
     page.push_str(
         "<p class=\"small soft\">Bases of rates: l2 counts a frame without FCS; line counts FCS, \
-         preamble and gap, too; payload only what an application sends. rho is per cent of a core for \
-         each Gbit/s of line rate. Figures are medians; thin lines reach from the smallest to the \
+         preamble and gap, too; payload only what an application sends. rho is per cent of a core \
+         for each Gbit/s of line rate. Figures are medians; thin lines reach from the smallest to the \
          largest sample.</p>\n</section>\n",
     );
 }
@@ -158,14 +161,16 @@ fn experiment(page: &mut String, number: usize, entry: &Entry) {
     let took = super::numbers::seconds(record.elapsed_s);
     let _ = writeln!(
         page,
-        "<p><code>{command}</code><br><span class=\"small soft\">{started}, {took}, seed {seed}</span></p>"
+        "<p><code>{command}</code><br>\
+         <span class=\"small soft\">{started}, {took}, seed {seed}</span></p>"
     );
     page.push_str(&table::contenders(record).html());
     list(page, &record.notes);
     let everything = table::everything(record).html();
     let _ = writeln!(
         page,
-        "<details class=\"raw\"><summary>Every figure, with quartiles</summary>\n{everything}</details>"
+        "<details class=\"raw\"><summary>Every figure, with quartiles</summary>\n\
+         {everything}</details>"
     );
     let (file, json) = (escape::html(&entry.file), escape::json_block(entry.text.trim()));
     let _ = writeln!(

@@ -131,7 +131,7 @@ pub(super) fn unit(record: &Record, metric: &str) -> String {
     }
 }
 
-/// A metric with its unit, for heads and axes: the words of the key that the unit says are left out.
+/// A metric with its unit, for heads and axes: words of the key that the unit says are left out.
 /// `mpps` in Mpps is `Mpps`, `cpu_ns` in ns is `cpu (ns)`.
 pub(super) fn titled(record: &Record, metric: &str) -> String {
     let unit = unit(record, metric);
