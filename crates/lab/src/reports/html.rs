@@ -97,8 +97,7 @@ fn summary(page: &mut String, collection: &Collection) {
         "<p class=\"small soft\">Bases of rates: l2 counts a frame without FCS; line counts FCS, \
          preamble and gap, too; payload only what an application sends. rho is per cent of a core \
          for each Gbit/s of line rate. Figures are medians; thin lines reach from the \
-         smallest to the \
-         largest sample.</p>\n</section>\n",
+         smallest to the largest sample.</p>\n</section>\n",
     );
 }
 
