@@ -248,15 +248,17 @@ impl<'a> Run<'a> {
             entrant.command = entrant.adapter.command(&job);
             let cell = &mut self.cells[at][number];
             match &compared {
-                Ok((ours, peer, _)) => {
+                Ok(compared) => {
                     let is_ours = entrant.adapter.name().starts_with("burstline");
-                    cell.samples.clone_from(if is_ours { ours } else { peer });
+                    let samples = if is_ours { &compared.ours } else { &compared.peer };
+                    cell.samples.clone_from(samples);
                 }
                 Err(why) => cell.failed = Some(format!("it failed: {}", one_line(why))),
             }
         }
-        if let Ok((_, _, details)) = compared {
-            self.notes.extend(details.into_iter().map(|detail| format!("{case}: {detail}")));
+        if let Ok(compared) = compared {
+            self.notes
+                .extend(compared.details.into_iter().map(|detail| format!("{case}: {detail}")));
         }
         self.options.stop.load(Relaxed)
     }
