@@ -55,9 +55,8 @@ fn a_model_is_run_written_and_compared() {
     let same = ["lab", "compare", "modma", "modma", "--dir", &out, "--metric", "bus_bytes"];
     let compared = run_json(&same, 0);
     assert_eq!(compared["ratios"].as_array().unwrap().len(), 6);
-    assert_eq!((&compared["ratios"][0]["ratio"], &compared["ratios"][0]["overlaps"]), {
-        (&1.0.into(), &true.into())
-    });
+    assert_eq!(compared["ratios"][0]["ratio"], 1.0);
+    assert_eq!(compared["ratios"][0]["overlaps"], true);
     assert!(run(&same).stdout.starts_with("bus_bytes (bytes per packet"));
 }
 

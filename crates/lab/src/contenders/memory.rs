@@ -111,7 +111,7 @@ impl Order {
     pub(super) fn next(&mut self) -> usize {
         // Source: Knuth's MMIX; the high bits are the random ones.
         self.at = self.at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        ((self.at >> 32) * self.places >> 32) as usize
+        (((self.at >> 32) * self.places) >> 32) as usize
     }
 }
 

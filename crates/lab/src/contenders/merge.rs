@@ -43,15 +43,21 @@ impl Adapter for Side {
     }
 }
 
-/// Both sides in turns: samples of ours and of the rival's, and what is to be said of them.
+/// What came of both sides.
+pub(crate) struct Compared {
+    /// Of ours.
+    pub(crate) ours: Vec<Sample>,
+    /// Of the rival's.
+    pub(crate) peer: Vec<Sample>,
+    /// What is to be said of them, one a line.
+    pub(crate) details: Vec<String>,
+}
+
+/// Both sides in turns.
 ///
 /// # Errors
 /// The figure's.
-pub(crate) fn compare(
-    job: &Job<'_>,
-    case: &str,
-    repeats: usize,
-) -> Result<(Vec<Sample>, Vec<Sample>, Vec<String>), String> {
+pub(crate) fn compare(job: &Job<'_>, case: &str, repeats: usize) -> Result<Compared, String> {
     let name = match case {
         "uniform" => "merge-4x64".to_owned(),
         other => format!("merge-4x64-{other}"),
@@ -72,7 +78,11 @@ pub(crate) fn compare(
         Outcome::NotHere(why) => return Err(why),
     };
     let samples = |values: &[f64]| values.iter().map(|&mpps| sample(mpps)).collect();
-    Ok((samples(&figure.rounds.ours), samples(&figure.rounds.peer), figure.details))
+    Ok(Compared {
+        ours: samples(&figure.rounds.ours),
+        peer: samples(&figure.rounds.peer),
+        details: figure.details,
+    })
 }
 
 /// Of frames of 64 bytes.

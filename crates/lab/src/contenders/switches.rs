@@ -21,9 +21,10 @@ const DRAIN: Duration = Duration::from_millis(200);
 /// The kernel's bridge.
 pub(super) struct Bridge;
 
-/// What makes it.
-const BRIDGE: &str = "ip link add br0 type bridge && ip link set v1 master br0 && ip link set w1 \
-                      master br0 && ip link set br0 up";
+/// What makes it. Its ports get addresses that no frame is for: a bridge keeps what is for itself.
+const BRIDGE: &str = "ip link set v1 address 02:42:55:00:01:01 && ip link set w1 address \
+                      02:42:55:00:01:02 && ip link add br0 type bridge && ip link set v1 master \
+                      br0 && ip link set w1 master br0 && ip link set br0 up";
 
 impl Live for Bridge {
     fn name(&self) -> &'static str {

@@ -9,8 +9,8 @@
 //!
 //! A document was measured on machines that are not here, so a claim is never "confirmed": it has a
 //! command that does the same work here, and the record or figure in which the result stands. What
-//! cannot be run says why. What a document cannot have measured as printed is marked, so that nobody
-//! sets out to reach a misprint.
+//! cannot be run says why. What a document cannot have measured as printed is marked, so that
+//! nobody sets out to reach a misprint.
 //!
 //! Invariants:
 //! - T1: each claim has a name of its own and a status; one that has `run` or `model` has a command

@@ -14,9 +14,9 @@ What the documents that Burstline began with claim, and where each claim is show
 `burstline lab documents --markdown` from `crates/lab/documents`; a test fails where this page is
 not up to date, and where a row has no status or names what does not exist.
 
-- *run*: the command does that work here, on this project's machines; its result stands where *ours*
-  says: a record of `burstline lab run NAME` (*scenario*), a line of `make bench` (*figure*), what the
-  command prints (*printed*), or a test (*file*).
+- *run*: the command does that work here, on this project's machines; its result stands where
+  *ours* says: a record of `burstline lab run NAME` (*scenario*), a line of `make bench` (*figure*),
+  what the command prints (*printed*), or a test (*file*).
 - *model*: it is worked out or simulated.
 - *not run because ...*: it is not, and why.
 

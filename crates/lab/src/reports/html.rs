@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use crate::record::{Record, Status};
+use crate::record::{Record, Row, Status};
 
 use super::bars::{self, Bar, Group, Kind, Words};
 use super::canvas::both;
@@ -21,6 +21,9 @@ use super::table;
 
 /// Bars of a picture of stages, at most: then only the first and the last points are shown.
 const STAGE_BARS_MAX: usize = 16;
+
+/// Stages that are the kernel's account of a core.
+const KERNEL_STAGES: [&str; 3] = ["user", "system", "interrupts"];
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
@@ -68,14 +71,17 @@ fn summary(page: &mut String, collection: &Collection) {
         let number = index + 1;
         let _ = writeln!(
             page,
-            "<li><a href=\"#e{number}\">{title}</a> <span class=\"soft\">{scenario}: {state}{doubts}\
-             </span></li>"
+            "<li><a href=\"#e{number}\">{title}</a> \
+             <span class=\"soft\">{scenario}: {state}{doubts}</span></li>"
         );
     }
     page.push_str("</ul>\n");
     if let Some(ratios) = summary::ratio_table(collection) {
-        page.push_str("<h2>Ours against others</h2>\n<p class=\"small\">Medians over the points of an \
-             experiment; above 1 ours is better. Below them the least and the most of a point.</p>\n");
+        page.push_str(
+            "<h2>Ours against others</h2>\n<p class=\"small\">Medians over the points of an \
+             experiment; above 1 ours is better. Below them the least and the most of a \
+             point.</p>\n",
+        );
         page.push_str(&ratios.html());
     }
     let line = |doubt: &summary::SharedDoubt| {
@@ -89,9 +95,9 @@ fn summary(page: &mut String, collection: &Collection) {
     doubts_box(page, "What speaks against these figures", &lines);
     page.push_str(
         "<p class=\"small soft\">Bases of rates: l2 counts a frame without FCS; line counts FCS, \
-         preamble and gap, too; payload only what an application sends. rho is per cent of a core for \
-         each Gbit/s of line rate. Figures are medians; thin lines reach from the smallest to the \
-         largest sample.</p>\n</section>\n",
+         preamble and gap, too; payload only what an application sends. rho is per cent of a core \
+         for each Gbit/s of line rate. Figures are medians; thin lines reach from the \
+         smallest to the largest sample.</p>\n</section>\n",
     );
 }
 
@@ -133,7 +139,7 @@ fn experiment(page: &mut String, number: usize, entry: &Entry) {
         .collect();
     let _ = writeln!(page, "<p>{}</p>\n<p>{}</p>", tags.join(" "), escape::html(&record.about));
     charts(page, number, record);
-    stage_chart(page, number, record);
+    stage_charts(page, number, record);
     let line = |doubt: &crate::record::Doubt| {
         format!("<b>{}</b>: {}", escape::html(&doubt.name), escape::html(&doubt.text))
     };
@@ -155,14 +161,16 @@ fn experiment(page: &mut String, number: usize, entry: &Entry) {
     let took = super::numbers::seconds(record.elapsed_s);
     let _ = writeln!(
         page,
-        "<p><code>{command}</code><br><span class=\"small soft\">{started}, {took}, seed {seed}</span></p>"
+        "<p><code>{command}</code><br>\
+         <span class=\"small soft\">{started}, {took}, seed {seed}</span></p>"
     );
     page.push_str(&table::contenders(record).html());
     list(page, &record.notes);
     let everything = table::everything(record).html();
     let _ = writeln!(
         page,
-        "<details class=\"raw\"><summary>Every figure, with quartiles</summary>\n{everything}</details>"
+        "<details class=\"raw\"><summary>Every figure, with quartiles</summary>\n\
+         {everything}</details>"
     );
     let (file, json) = (escape::html(&entry.file), escape::json_block(entry.text.trim()));
     let _ = writeln!(
@@ -234,10 +242,25 @@ fn figure(record: &Record, chart: &Chart, panel: &Panel, id: &str) -> Option<Str
     Some(format!("<figure><figcaption>{caption}</figcaption>\n{picture}</figure>\n"))
 }
 
-/// rho by contender, its stages end to end.
-fn stage_chart(page: &mut String, number: usize, record: &Record) {
-    let rows = || record.rows.iter().filter(|row| !row.stages.is_empty());
-    let names = select::distinct(rows().flat_map(|r| r.stages.iter().map(|s| s.name.as_str())));
+/// rho by contender, its stages end to end: once as the kernel accounts for the core's time, and
+/// once as contenders do for their own, since these are two views of the same time.
+fn stage_charts(page: &mut String, number: usize, record: &Record) {
+    let all = record.rows.iter().flat_map(|row| row.stages.iter().map(|s| s.name.as_str()));
+    let all = select::distinct(all);
+    let (kernel, own): (Vec<&str>, Vec<&str>) =
+        all.into_iter().partition(|name| KERNEL_STAGES.contains(name));
+    let said = match (kernel.is_empty(), own.is_empty()) {
+        (false, false) => ["rho by the kernel's account", "rho by contenders' own account"],
+        _ => ["rho by stage"; 2],
+    };
+    stage_chart(page, &format!("e{number}k"), record, &kernel, said[0]);
+    stage_chart(page, &format!("e{number}s"), record, &own, said[1]);
+}
+
+/// Those stages end to end.
+fn stage_chart(page: &mut String, id: &str, record: &Record, names: &[&str], said: &str) {
+    let is_shown = |row: &&Row| row.stages.iter().any(|s| names.contains(&s.name.as_str()));
+    let rows = || record.rows.iter().filter(is_shown);
     if names.is_empty() {
         return;
     }
@@ -267,17 +290,16 @@ fn stage_chart(page: &mut String, number: usize, record: &Record) {
         groups.extend(last);
     }
     let axis = "rho, % of a core per Gbit/s (line)";
-    let title = format!("{}: rho by stage", record.title);
+    let title = format!("{}: {said}", record.title);
     let description = format!("{axis}, by contender; the table of stages has the values.");
     let words = Words { axis, parts: &parts, title: &title, description: &description };
     let picture = both(|width| {
-        let id = format!("e{number}s{}", width.class());
+        let id = format!("{id}{}", width.class());
         bars::draw(&groups, &words, width, &id).unwrap_or_default()
     });
     if picture.is_empty() {
         return;
     }
     let which = if is_short { ", at the first and the last point" } else { "" };
-    let _ =
-        writeln!(page, "<figure><figcaption>rho by stage{which}</figcaption>\n{picture}</figure>");
+    let _ = writeln!(page, "<figure><figcaption>{said}{which}</figcaption>\n{picture}</figure>");
 }

@@ -155,8 +155,8 @@ fn name_lines(svg: &mut Svg, panel: &Panel, plot: Plot, y_axis: &Axis) {
     }
 }
 
-/// Heights at least [`NAME_GAP_PX`] apart, in order, near to those wanted and inside the box as long
-/// as they fit.
+/// Heights at least [`NAME_GAP_PX`] apart, in order, near to those wanted and inside the box as
+/// long as they fit.
 fn apart(wanted: &[f64], top: f64, bottom: f64) -> Vec<f64> {
     let mut placed: Vec<f64> = Vec::new();
     for &y in wanted {

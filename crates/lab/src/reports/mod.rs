@@ -1,7 +1,7 @@
 //! Reports: records as one page for people, and as tables for other programs.
 //!
 //! ```text
-//!   folder of *.json -- collect --> Collection --> html      one file: summary, charts, tables, JSON
+//!   folder of *.json -- collect --> Collection --> html      one file: summary, charts, tables
 //!                                       |    |
 //!                                       |    +---> markdown, csv
 //!                                       v

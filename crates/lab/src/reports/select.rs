@@ -131,7 +131,7 @@ pub(super) fn unit(record: &Record, metric: &str) -> String {
     }
 }
 
-/// A metric with its unit, for heads and axes: the words of the key that the unit says are left out.
+/// A metric with its unit, for heads and axes: words of the key that the unit says are left out.
 /// `mpps` in Mpps is `Mpps`, `cpu_ns` in ns is `cpu (ns)`.
 pub(super) fn titled(record: &Record, metric: &str) -> String {
     let unit = unit(record, metric);
@@ -144,6 +144,7 @@ pub(super) fn titled(record: &Record, metric: &str) -> String {
     };
     let words: Vec<&str> = metric.split('_').filter(|word| !same(word)).collect();
     match (words.is_empty(), unit.is_empty()) {
+        (true, _) if plain_unit == "%" && !basis.is_empty() => format!("{basis} (%)"),
         (true, _) => unit,
         (_, true) => words.join(" "),
         _ => format!("{} ({unit})", words.join(" ")),

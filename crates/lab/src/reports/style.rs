@@ -58,7 +58,8 @@ impl Look {
 
 /// The style sheet of a report.
 pub(super) const CSS: &str = "
-:root{color-scheme:light dark;--page:#fff;--ink:#1b1f24;--soft:#57606a;--rule:#d0d7de;--band:#f3f5f7;
+:root{color-scheme:light dark;--page:#fff;--ink:#1b1f24;--soft:#57606a;--rule:#d0d7de;
+--band:#f3f5f7;
 --warn:#fff3d6;--link:#0058a3;
 --c0:#0072b2;--c1:#d55e00;--c2:#008f68;--c3:#b3528b;--c4:#a87400;--c5:#3b93c9;--c6:#555}
 @media(prefers-color-scheme:dark){:root{--page:#14171a;--ink:#e6e9ec;--soft:#a3adb7;--rule:#3a424a;
@@ -67,15 +68,18 @@ pub(super) const CSS: &str = "
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%;text-size-adjust:100%}
 body{margin:0 auto;padding:16px;max-width:1020px;background:var(--page);color:var(--ink);
-font:16px/1.5 system-ui,-apple-system,\"Segoe UI\",Roboto,\"DejaVu Sans\",sans-serif;overflow-wrap:anywhere}
+font:16px/1.5 system-ui,-apple-system,\"Segoe UI\",Roboto,\"DejaVu Sans\",sans-serif;
+overflow-wrap:anywhere}
 h1{font-size:1.7rem;line-height:1.2;margin:.3em 0}
-h2{font-size:1.3rem;line-height:1.25;margin:2.2em 0 .4em;padding-top:.8em;border-top:2px solid var(--rule)}
+h2{font-size:1.3rem;line-height:1.25;margin:2.2em 0 .4em;padding-top:.8em;
+border-top:2px solid var(--rule)}
 h3{font-size:1rem;margin:1.4em 0 .3em}
 p,ul,dl{margin:.5em 0}ul{padding-left:1.2em}
 a{color:var(--link)}
 code{font:.9em ui-monospace,\"DejaVu Sans Mono\",Menlo,Consolas,monospace}
 .soft{color:var(--soft)}.small{font-size:.875rem}
-.tag{display:inline-block;border:1px solid var(--soft);border-radius:4px;padding:0 .4em;font-size:.8rem;
+.tag{display:inline-block;border:1px solid var(--soft);border-radius:4px;padding:0 .4em;
+font-size:.8rem;
 white-space:nowrap}
 .doubts{background:var(--warn);border-left:4px solid var(--c4);padding:.4em .8em;margin:.8em 0}
 .doubts ul{margin:.2em 0}
@@ -87,7 +91,8 @@ svg{display:block;width:100%;height:auto}
 svg.wide{max-width:860px}svg.narrow{display:none}
 .scroll{overflow-x:auto;margin:.8em 0}
 .scroll:focus-visible{outline:2px solid var(--link)}
-table{border-collapse:collapse;font-size:.875rem;font-variant-numeric:tabular-nums;overflow-wrap:normal}
+table{border-collapse:collapse;font-size:.875rem;font-variant-numeric:tabular-nums;
+overflow-wrap:normal}
 th,td{padding:.25em .6em;text-align:right;border-bottom:1px solid var(--rule);vertical-align:top}
 thead th{border-bottom:2px solid var(--soft);vertical-align:bottom}
 th[scope=row]{white-space:nowrap}
@@ -97,7 +102,8 @@ tbody tr:nth-child(even){background:var(--band)}
 td small{display:block;color:var(--soft);white-space:nowrap}
 td.said{color:var(--soft);font-style:italic}
 details{margin:.8em 0}summary{cursor:pointer}
-svg text{fill:var(--ink);font:12px system-ui,-apple-system,\"Segoe UI\",Roboto,\"DejaVu Sans\",sans-serif}
+svg text{fill:var(--ink);
+font:12px system-ui,-apple-system,\"Segoe UI\",Roboto,\"DejaVu Sans\",sans-serif}
 svg text.soft{fill:var(--soft)}svg text.head{font-weight:600}
 svg .grid{stroke:var(--rule);stroke-width:1}svg .axis{stroke:var(--soft);stroke-width:1}
 svg .spread{stroke:var(--soft);stroke-width:1.2}
@@ -116,7 +122,8 @@ svg .given{stroke:var(--ink);stroke-width:2.5}
 .d4{stroke-dasharray:14 4}.d5{stroke-dasharray:5 2 2 2 2 2}.d6{stroke-dasharray:3 5}
 @media(max-width:640px){svg.wide{display:none}svg.narrow{display:block}
 dl.facts{display:block}dl.facts dt{margin-top:.4em}h1{font-size:1.45rem}}
-@media(min-width:900px){.panels.many{grid-template-columns:1fr 1fr}.panels.many svg.wide{display:none}
+@media(min-width:900px){.panels.many{grid-template-columns:1fr 1fr}.panels.many svg.wide{
+display:none}
 .panels.many svg.narrow{display:block;max-width:470px}}
 @media print{:root{color-scheme:light;--page:#fff;--ink:#000;--soft:#444;--rule:#bbb;--band:#f5f5f5;
 --warn:#fff;--link:#000;

@@ -81,7 +81,8 @@ impl Svg {
         let says = escape::html(says);
         let _ = writeln!(
             self.body,
-            r#"<path class="{class}" transform="translate({x:.1} {y:.1})" d="{way}"><title>{says}</title></path>"#
+            "<path class=\"{class}\" transform=\"translate({x:.1} {y:.1})\" d=\"{way}\">\
+             <title>{says}</title></path>"
         );
     }
 

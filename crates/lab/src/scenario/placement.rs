@@ -6,8 +6,8 @@ use burstline_sys::affinity::{CoreId, allowed_cores};
 use burstline_sys::topology::Topology;
 
 /// What a placement may be.
-pub(super) const WANTED: &str = "\"auto\", cores as \"0>1\" or \"0>1,2\" (the generator's, then the \
-                          contender's), or nodes as \"A_AB\" (receiver, then workers)";
+pub(super) const WANTED: &str = "\"auto\", cores as \"0>1\" or \"0>1,2\" (the generator's, then \
+                                 the contender's), or nodes as \"A_AB\" (receiver, then workers)";
 
 /// Who goes where.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -248,15 +248,17 @@ impl<'a> Run<'a> {
             entrant.command = entrant.adapter.command(&job);
             let cell = &mut self.cells[at][number];
             match &compared {
-                Ok((ours, peer, _)) => {
+                Ok(compared) => {
                     let is_ours = entrant.adapter.name().starts_with("burstline");
-                    cell.samples.clone_from(if is_ours { ours } else { peer });
+                    let samples = if is_ours { &compared.ours } else { &compared.peer };
+                    cell.samples.clone_from(samples);
                 }
                 Err(why) => cell.failed = Some(format!("it failed: {}", one_line(why))),
             }
         }
-        if let Ok((_, _, details)) = compared {
-            self.notes.extend(details.into_iter().map(|detail| format!("{case}: {detail}")));
+        if let Ok(compared) = compared {
+            self.notes
+                .extend(compared.details.into_iter().map(|detail| format!("{case}: {detail}")));
         }
         self.options.stop.load(Relaxed)
     }
@@ -314,11 +316,16 @@ impl<'a> Run<'a> {
     }
 }
 
+/// A text in one line: of a long one, beginning and end, where programs say what is wrong.
 fn one_line(text: &str) -> String {
-    /// What a reader may want of what a program has printed.
-    const MOST: usize = 300;
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    line.chars().take(MOST).collect()
+    const END: usize = 150;
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let letters: Vec<char> = words.chars().collect();
+    if letters.len() <= 2 * END {
+        return words;
+    }
+    let (start, end) = (&letters[..END], &letters[letters.len() - END..]);
+    format!("{} ... {}", String::from_iter(start), String::from_iter(end))
 }
 
 /// An order of turns that a seed gives. Source: Fisher and Yates; Knuth's MMIX for the numbers.

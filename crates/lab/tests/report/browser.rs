@@ -32,7 +32,8 @@ addEventListener("load", () => {
   document.getElementById("found").textContent = [
     "width " + page.scrollingElement.scrollWidth,
     "beyond " + wide.map(e => e.tagName + "." + e.getAttribute("class")).join(" "),
-    "shrunk " + small.length, "pictures " + seen.length + " of " + page.querySelectorAll("svg").length,
+    "shrunk " + small.length,
+    "pictures " + seen.length + " of " + page.querySelectorAll("svg").length,
     "end"].join("\n");
 });
 </script>"#;

@@ -1,6 +1,6 @@
 //! What a report says.
 
-use burstline_lab::record::{Record, Status};
+use burstline_lab::record::{Record, Stage, Status};
 use burstline_lab::reports;
 
 use crate::fixtures::{all, collection, dma, metric, receive, record, row, size};
@@ -175,4 +175,18 @@ fn a_curve_of_thousands_of_points_makes_a_short_table_that_says_so() {
     assert!((40..=80).contains(&count), "{count} of {} rows", dma().rows.len());
     let page = reports::html(&collection("curve-page", &[dma()]));
     assert!(page.contains("more rows are in the record"));
+}
+
+#[test]
+fn two_views_of_the_same_time_are_not_added_up() {
+    let mut both = record("views", "Views", None);
+    let mut row = row("burstline-xdp", &[size(64)]);
+    row.metrics.insert("mpps".into(), metric("Mpps", None, 1.0, 0.0));
+    let stage = |name: &str, rho| Stage { name: name.to_owned(), cpu_percent: rho, rho };
+    row.stages = vec![stage("user", 70.0), stage("system", 7.0), stage("poll", 33.0)];
+    both.rows.push(row);
+    let page = reports::html(&collection("views", &[both]));
+    let kernel = between(&page, "rho by the kernel's account", "</svg>");
+    assert!(kernel.contains(">77</text>") && !kernel.contains(">110</text>"), "{kernel}");
+    assert!(between(&page, "rho by contenders' own account", "</svg>").contains(">33</text>"));
 }
