@@ -386,9 +386,9 @@ uint32_t shim_waiting(uint16_t port, uint16_t queue)
     return count > 0 ? count : 0;
 }
 
-bool shim_reclaim(uint16_t port, uint16_t queue)
+void shim_reclaim(uint16_t port, uint16_t queue)
 {
-    return rte_eth_tx_done_cleanup(port, queue, 0) >= 0;
+    rte_eth_tx_done_cleanup(port, queue, 0);
 }
 
 /* ---- Pools. ---- */

@@ -93,7 +93,7 @@ size_t shim_xstats(uint16_t port, char *text, size_t room);
 int shim_link(uint16_t port);
 bool shim_is_gone(uint16_t port, uint32_t interface);
 uint32_t shim_waiting(uint16_t port, uint16_t queue);
-bool shim_reclaim(uint16_t port, uint16_t queue);
+void shim_reclaim(uint16_t port, uint16_t queue);
 
 struct rte_mempool *shim_pool(const char *name, uint32_t mbufs, uint32_t cache, uint16_t room,
                               int32_t node);

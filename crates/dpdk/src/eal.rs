@@ -66,6 +66,7 @@ pub(crate) fn start(wanted: &EalOptions, device: &str) -> Result<(), DpdkError> 
         }
         State::Idle => {}
     }
+    machine.check(wanted)?;
     let arguments = arguments_of(wanted, machine);
     *state = match begin(&arguments) {
         Ok(calls) => {
@@ -86,6 +87,22 @@ struct Machine {
     has_huge_pages: bool,
     /// Whether the first device is told physical addresses.
     takes_physical: bool,
+}
+
+impl Machine {
+    fn is_huge(self, options: &EalOptions) -> bool {
+        options.huge.unwrap_or(self.has_huge_pages)
+    }
+
+    /// Other memory than huge pages may move: EAL does not tell physical addresses of it.
+    fn check(self, options: &EalOptions) -> Result<(), DpdkError> {
+        if self.takes_physical && !self.is_huge(options) {
+            let reason = "behind uio a device needs memory in huge pages".to_owned();
+            let mend = "sysctl vm.nr_hugepages=1024 and huge=yes; or bind it to vfio-pci";
+            return Err(DpdkError::Eal { reason, mend });
+        }
+        Ok(())
+    }
 }
 
 /// Starts EAL, unless it runs, for who has no device yet.
@@ -169,12 +186,7 @@ fn initialise(strings: Vec<CString>) -> Result<(), String> {
 }
 
 fn mend(arguments: &[String]) -> &'static str {
-    let is_told = |wanted: &str| arguments.iter().any(|argument| argument == wanted);
-    match is_told("--no-huge") {
-        true if is_told(PHYSICAL) => {
-            "behind uio a device needs huge pages: sysctl vm.nr_hugepages=1024 and huge=yes; or \
-             bind it to vfio-pci"
-        }
+    match arguments.iter().any(|argument| argument == "--no-huge") {
         true => "less with memory=MIB, other arguments with eal=",
         false => "huge=no does without huge pages; or sysctl vm.nr_hugepages=1024",
     }
@@ -198,7 +210,7 @@ fn arguments_of(options: &EalOptions, machine: Machine) -> Vec<String> {
     if machine.takes_physical {
         arguments.push(PHYSICAL.to_owned());
     }
-    if options.huge.unwrap_or(machine.has_huge_pages) {
+    if machine.is_huge(options) {
         arguments.extend(["--in-memory", "--single-file-segments"].map(str::to_owned));
         arguments.extend(options.memory_mib.map(|mib| format!("-m{mib}")));
     } else {
@@ -258,7 +270,9 @@ mod tests {
         // What was asked for comes last, and EAL goes by that.
         assert!(arguments.contains(&PHYSICAL.to_owned()));
         assert_eq!(arguments.last().unwrap(), "--iova-mode=va");
-        assert!(mend(&arguments).contains("huge=yes"));
+        let refused = machine.check(&options).unwrap_err().to_string();
+        assert!(refused.contains("huge=yes"), "{refused}");
+        assert_eq!(machine.check(&EalOptions::default()), Ok(()));
         assert!(!takes_physical("net_null0,size=64") && !takes_physical("00:99.0"));
     }
 }

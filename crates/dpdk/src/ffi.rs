@@ -109,7 +109,7 @@ unsafe extern "C" {
     pub(crate) fn shim_link(port: u16) -> c_int;
     pub(crate) fn shim_is_gone(port: u16, interface: u32) -> bool;
     pub(crate) fn shim_waiting(port: u16, queue: u16) -> u32;
-    pub(crate) fn shim_reclaim(port: u16, queue: u16) -> bool;
+    pub(crate) fn shim_reclaim(port: u16, queue: u16);
 
     pub(crate) fn shim_pool(
         name: *const c_char,

@@ -54,8 +54,8 @@ impl Exit {
         (sent as u64, bytes - unsent)
     }
 
-    /// Has the driver give back mbufs that it has sent. Returns whether it can do that.
-    pub fn reclaim(&mut self) -> bool {
+    /// Has the driver give back mbufs that it has sent, where it can do that by itself.
+    pub fn reclaim(&mut self) {
         thread::enter();
         // SAFETY: the device is open, and the queue is ours.
         unsafe { ffi::shim_reclaim(self.device.port(), self.queue) }
@@ -94,8 +94,6 @@ impl Drop for Exit {
 pub struct Sender {
     mbufs: Fresh,
     exit: Exit,
-    /// The driver gives back what it has sent when it is asked to.
-    can_reclaim: bool,
 }
 
 /// # Invariants
@@ -119,12 +117,10 @@ impl Sender {
     /// # Errors
     /// [`DpdkError::Taken`]; [`DpdkError::NoPool`].
     pub fn new(device: &Arc<Device>) -> Result<Self, DpdkError> {
-        let mut exit = Exit::new(device)?;
-        let can_reclaim = exit.reclaim();
+        let exit = Exit::new(device)?;
         let pool = device.pool_to_send()?;
         let mbufs = Box::new([std::ptr::null_mut(); SENT_AT_ONCE]);
-        let mbufs = Fresh { mbufs, pool, sent: 0, filled: 0, fresh: 0 };
-        Ok(Self { mbufs, exit, can_reclaim })
+        Ok(Self { mbufs: Fresh { mbufs, pool, sent: 0, filled: 0, fresh: 0 }, exit })
     }
 
     /// The device.
@@ -177,16 +173,6 @@ impl Sender {
     /// Has the driver give back mbufs that it has sent, where it can do that by itself.
     pub fn reclaim(&mut self) {
         self.exit.reclaim();
-    }
-
-    /// Mbufs that the device has not given back, at most so many packets are still in its ring;
-    /// after [`reclaim`](Self::reclaim), just those. `None`: the driver gives back mbufs only when
-    /// it needs room. Cost: a walk over EAL's threads.
-    pub fn held(&self) -> Option<u64> {
-        // SAFETY: the pool lives as long as the device.
-        let missing = unsafe { ffi::shim_pool_missing(self.mbufs.pool) };
-        let ours = self.mbufs.fresh - self.mbufs.sent;
-        self.can_reclaim.then(|| u64::from(missing).saturating_sub(ours as u64))
     }
 
     /// Packets that were pushed and not sent.

@@ -1,12 +1,13 @@
 //! The far end of an emulated card's cable: packets of a pcap stream, a datagram each.
 //!
 //! ```text
-//!   burstline generate -o 'file:-?format=pcap' | wire send CARD               to the guest
+//!   burstline generate -o 'file:-?format=pcap' | wire send CARD          to the guest
 //!   wire receive CABLE 2000 | burstline count - --expect 2000            from the guest
 //! ```
 //!
-//! QEMU's `-netdev dgram` takes a datagram for a frame. CARD and CABLE are sockets of the Unix domain,
-//! QEMU's and ours: a sender waits while the other end has no room, so that nothing is lost between.
+//! QEMU's `-netdev dgram` takes a datagram for a frame. CARD and CABLE are sockets of the Unix
+//! domain, QEMU's and ours: a sender waits while the other end has no room, so that nothing is lost
+//! between.
 #![forbid(unsafe_code)]
 
 use std::error::Error;

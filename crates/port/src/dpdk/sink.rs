@@ -131,16 +131,9 @@ impl DpdkSink {
         self.send()
     }
 
-    /// Some drivers count what they put into a ring: not sent is what they hold.
     fn fate(&self) -> Fate {
         let counts = self.sender.device().statistics();
-        let accepted = self.given.accepted;
-        let confirmed = self.sender.confirmed(&counts);
-        let confirmed = match self.sender.held() {
-            Some(held) => Some(confirmed.unwrap_or(accepted).min(accepted.saturating_sub(held))),
-            None => confirmed,
-        };
-        self.given.fate(confirmed, &counts)
+        self.given.fate(self.sender.confirmed(&counts), &counts)
     }
 
     fn drain(&mut self) -> Result<(), PortError> {
