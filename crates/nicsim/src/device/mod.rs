@@ -184,9 +184,7 @@ impl Device {
             }
         }
         if self.is_unshown && (!is_busy || self.steps.is_multiple_of(SHOWN_EVERY)) {
-            self.meter.settle();
-            let mut shown = self.control.bus.lock().unwrap_or_else(PoisonError::into_inner);
-            *shown = self.meter.account;
+            self.show_bus();
             self.is_unshown = is_busy;
         }
         is_busy
@@ -215,6 +213,11 @@ impl Device {
         for queue in &mut self.queues {
             queue.give_up(&mut self.meter);
         }
+        self.show_bus();
+    }
+
+    /// Shows what the bus has carried so far.
+    pub(crate) fn show_bus(&mut self) {
         self.meter.settle();
         *self.control.bus.lock().unwrap_or_else(PoisonError::into_inner) = self.meter.account;
     }
