@@ -1,4 +1,4 @@
-//! `nicsim:` ports and `lab pcie`, by the program.
+//! `nicsim:` ports, `lab pcie`, `lab dma` and `lab retention`, by the program.
 
 mod support;
 
@@ -173,4 +173,49 @@ fn the_bus_is_worked_out_as_the_paper_and_the_article_have_it() {
     let text = run(&["lab", "pcie", "--work", "forward", "--line", "20Gbit"]);
     assert!(text.code == Some(0) && text.stdout.contains("2.0x8"), "{}", text.stdout);
     assert_eq!(run(&["lab", "pcie", "--payload", "100"]).code, Some(2));
+}
+
+#[test]
+fn the_papers_experiment_runs_and_says_what_binds() {
+    let job = ["lab", "dma", "--sizes", "64,random:64-1518", "--time", "20ms"];
+    let report = run_json(&job, 0);
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 6);
+    for row in rows {
+        assert_eq!(row["run"]["unaccounted"], 0, "{row}");
+        let bounds = ["link", "bus", "host"].map(|what| row[what]["pps"].as_f64().unwrap());
+        let least = bounds.into_iter().fold(f64::INFINITY, f64::min);
+        assert!(least > 0.0 && row["pps"].as_f64() == Some(least), "{row}");
+        let is_random = row["size"] != "64";
+        assert_eq!(row["paper_bits_per_s"], if is_random { 18.7e9 } else { 13.3e9 }, "{row}");
+    }
+    let paper: Vec<_> = rows[..2].iter().map(|row| &row["bus"]["paper_bytes"]).collect();
+    assert_eq!(paper, [192.0, 128.0], "{report}");
+    let text = run(&["lab", "dma", "--sizes", "64", "--time", "1ms"]);
+    assert!(text.code == Some(0) && text.stdout.contains("13.3"), "{}", text.stdout);
+    assert_eq!(run(&["lab", "dma", "--line", "5"]).code, Some(2));
+    assert_ne!(run(&["lab", "dma", "--sizes", "five"]).code, Some(0));
+}
+
+#[test]
+fn kept_packets_pin_buffers_segments_or_copies() {
+    let job = ["lab", "retention", "--every", "4,64", "--span", "2048", "--packets", "20000"];
+    let report = run_json(&job, 0);
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 8);
+    for row in rows {
+        let number = |what: &str| row[what].as_u64().unwrap();
+        assert!(number("kept") >= 2048 / number("every"), "{row}");
+        let each = match row["keeping"].as_str().unwrap() {
+            "writeback" | "inline" => 2048,
+            "contiguous, copied" => 60,
+            _ => {
+                assert_eq!(number("pinned_bytes") % (256 << 10), 0, "{row}");
+                continue;
+            }
+        };
+        assert_eq!(number("pinned_bytes"), number("kept") * each, "{row}");
+    }
+    let text = run(&["lab", "retention", "--every", "64", "--packets", "5000"]);
+    assert!(text.code == Some(0) && text.stdout.contains("pinned"), "{}", text.stdout);
 }

@@ -270,7 +270,8 @@ impl Assembly {
     }
 
     /// What the bus has carried, by a device that is stepped.
-    pub fn bus_account(&self) -> BusAccount {
+    pub fn bus_account(&mut self) -> BusAccount {
+        self.device.show_bus();
         self.control.bus(&self.bus)
     }
 }

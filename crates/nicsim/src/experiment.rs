@@ -126,7 +126,7 @@ impl Forwarding {
     }
 
     /// What both buses have carried.
-    pub fn bus_account(&self) -> BusAccount {
+    pub fn bus_account(&mut self) -> BusAccount {
         self.near.bus_account().and(&self.far.bus_account())
     }
 }

@@ -52,29 +52,47 @@ impl BusAccount {
 pub(crate) struct Meter {
     pub(crate) bus: Bus,
     rules: PaperRules,
+    /// Without the packets that `alike` counts.
     pub(crate) account: BusAccount,
+    /// Mode, length and descriptors of the last packet, and how many there were of these.
+    like: Option<(Mode, u64, u64)>,
+    alike: u64,
 }
 
 impl Meter {
     pub(crate) fn new(bus: Bus) -> Self {
         let rules = PaperRules { max_payload: bus.max_payload, ..PaperRules::default() };
-        Self { bus, rules, account: BusAccount::default() }
+        Self { bus, rules, account: BusAccount::default(), like: None, alike: 0 }
     }
 
-    /// A packet that went up, in a way of its own.
+    /// A packet that went up, in a way of its own. Those like the one before are only counted.
     #[inline]
     pub(crate) fn packet_up(&mut self, mode: Mode, length: usize, descriptors: u64) {
-        let length = length as u64;
+        let like = (mode, length as u64, descriptors);
+        if self.like != Some(like) {
+            self.settle();
+            self.like = Some(like);
+        }
+        self.alike += 1;
+    }
+
+    /// Brings the account up to date.
+    pub(crate) fn settle(&mut self) {
+        let count = std::mem::take(&mut self.alike);
+        let Some((mode, length, descriptors)) = self.like else { return };
         let account = &mut self.account;
-        account.received += 1;
+        account.received += count;
         if mode == Mode::Writeback {
-            account.add(Kind::PacketWrite, self.bus.write(length));
-            account.add(Kind::WriteBack, self.bus.write(DESCRIPTOR_BYTES).times(descriptors));
-            let written_back = self.rules.transfer(DESCRIPTOR_BYTES) * descriptors;
-            account.paper_bytes += self.rules.transfer(length) + written_back;
+            account.add(Kind::PacketWrite, self.bus.write(length).times(count));
+            let back = self.bus.write(DESCRIPTOR_BYTES).times(descriptors * count);
+            account.add(Kind::WriteBack, back);
+            let paper = self.rules.transfer(length);
+            let back = self.rules.transfer(DESCRIPTOR_BYTES) * descriptors;
+            account.paper_bytes += (paper + back) * count;
         } else {
-            account.add(Kind::PacketWrite, self.bus.write(DESCRIPTOR_BYTES + length));
-            account.paper_bytes += self.rules.transfer(DESCRIPTOR_BYTES + length);
+            let write = self.bus.write(DESCRIPTOR_BYTES + length);
+            account.add(Kind::PacketWrite, write.times(count));
+            account.paper_bytes += self.rules.transfer(DESCRIPTOR_BYTES + length) * count;
         }
     }
 

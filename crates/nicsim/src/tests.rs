@@ -179,8 +179,8 @@ fn frames_that_come_while_the_link_is_down_or_are_too_long_are_named() {
     }
 }
 
-/// All packets are kept: in write-back until the ring starves, inline until there is no other buffer
-/// for a kept one's place.
+/// All packets are kept: in write-back until the ring starves, inline until there is no other
+/// buffer for a kept one's place.
 #[test]
 fn kept_packets_stay_whole_until_the_buffers_are_used_up() {
     for mode in [Mode::Writeback, Mode::Inline] {
@@ -278,8 +278,8 @@ fn parts_are_values_and_come_back_to_where_they_are_from() {
     }
 }
 
-/// The exit's ring is shorter than the entry's, and its device slower: what it has passed comes back
-/// however it was noticed.
+/// The exit's ring is shorter than the entry's, and its device slower: what it has passed comes
+/// back however it was noticed.
 #[test]
 fn every_part_comes_back_from_a_ring_that_is_full() {
     for mode in [Mode::Writeback, Mode::Inline] {

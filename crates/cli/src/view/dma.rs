@@ -98,7 +98,7 @@ pub(crate) fn text(args: &DmaArgs, bus: &Bus, line_bits: f64, rows: &[DmaRow]) -
         );
     }
     text.push_str(
-        "host and run: measured here, of a packet and both ways; bus: counted from what the devices\n\
+        "host and run: measured here, of a packet and both ways; bus: counted from what devices\n\
          moved; link: computed. Gbit/s of line rate. The paper's card wrote metadata in front\n\
          (inline); whether its 13.3 and 18.7 are line rates, it does not say.\n",
     );

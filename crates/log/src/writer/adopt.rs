@@ -101,8 +101,8 @@ impl Writer {
         let first = Desc::new(HEAD_BYTES as u32, 0, port, Flags::NONE);
         let floor = high.saturating_sub((most - adopted.packets) as usize * DESC_BYTES);
         while at < limit && high > floor {
-            // SAFETY: `at` is a multiple of 16 below `limit`, which is in the segment, and a head is
-            // written there.
+            // SAFETY: `at` is a multiple of 16 below `limit`, which is in the segment, and a head
+            // is written there.
             let [time_ns, second] = unsafe { base.add(at).cast::<[u64; 2]>().read() };
             if second & RARE != 0 {
                 break;

@@ -184,8 +184,7 @@ impl Device {
             }
         }
         if self.is_unshown && (!is_busy || self.steps.is_multiple_of(SHOWN_EVERY)) {
-            let mut shown = self.control.bus.lock().unwrap_or_else(PoisonError::into_inner);
-            *shown = self.meter.account;
+            self.show_bus();
             self.is_unshown = is_busy;
         }
         is_busy
@@ -214,6 +213,12 @@ impl Device {
         for queue in &mut self.queues {
             queue.give_up(&mut self.meter);
         }
+        self.show_bus();
+    }
+
+    /// Shows what the bus has carried so far.
+    pub(crate) fn show_bus(&mut self) {
+        self.meter.settle();
         *self.control.bus.lock().unwrap_or_else(PoisonError::into_inner) = self.meter.account;
     }
 
@@ -257,7 +262,10 @@ impl Device {
         let has_metadata = queues.iter().any(ReceiveQueue::has_metadata);
         for (packet, number) in arrived.frames.packets().zip(number..) {
             let bytes = packet.bytes();
-            let (headers, hash) = spreader.describe(bytes, is_hashing, has_metadata);
+            let (headers, hash) = match is_hashing || has_metadata {
+                true => spreader.describe(bytes, is_hashing, has_metadata),
+                false => (None, 0),
+            };
             let queue = &mut queues[spreader.queue(hash)];
             queue.counts.arrived += 1;
             line.advance(bytes.len());

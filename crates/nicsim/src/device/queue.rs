@@ -30,7 +30,8 @@ pub(crate) enum Way {
 }
 
 impl ReceiveQueue {
-    /// A queue with so many bytes of the FIFO, for frames of up to so many, and where it shows its counts.
+    /// A queue with so many bytes of the FIFO, for frames of up to so many, and where it shows
+    /// its counts.
     pub(crate) fn new(
         way: Way,
         (fifo, longest): (usize, usize),

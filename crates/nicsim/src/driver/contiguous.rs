@@ -1,7 +1,7 @@
 //! Receiving what lies back to back: the driver writes a worklist beside it, and copies no packet.
 //!
 //! ```text
-//!  ring:     | d | d |          two large buffers posted: segments of a log, one ahead of the other
+//!  ring:     | d | d |          two large buffers posted: segments of a log, one ahead
 //!  segment:  | head | packet | head | packet | ...  free  ...  | desc 2 | desc 1 |
 //!             '-- the device's ----------------->             <-- the driver's --'
 //! ```

@@ -18,8 +18,8 @@
 //!   [`Kept`]), or in the pool. What is lent stays lent until all of it is given back; a buffer
 //!   that was kept of it and let go is lent again until then.
 //! - S2. In inline mode at most half of the ring is lent, so that the device has the rest.
-//! - S3. Packets are lent or handed on, not both: what is lent is given back before a part is handed
-//!   on, and in inline mode nothing is lent while parts are out.
+//! - S3. Packets are lent or handed on, not both: what is lent is given back before a part is
+//!   handed on, and in inline mode nothing is lent while parts are out.
 //! - S4. What `own` and `chosen` describe is lent, or in the joining area below `joined`.
 
 mod lend;

@@ -119,3 +119,6 @@ fn bus_notes(account: &BusAccount, bus: &pcie::Bus, mode: burstline_nicsim::Mode
     }
     notes
 }
+
+#[cfg(test)]
+mod tests;
