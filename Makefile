@@ -16,8 +16,8 @@ DPDK := $(if $(HAS_DPDK),--features burstline/dpdk --features burstline-lab/dpdk
 LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help run dpdk test bench bench-smoke lint loom miri fuzz-smoke guest install install-c \
-  header documents report-check setup
+.PHONY: help run dpdk test bench bench-smoke lint loom miri fuzz-smoke guest \
+  guest-cards install install-c header documents report-check setup
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -66,12 +66,16 @@ fuzz-smoke: ## Each fuzz target for FUZZ_SECONDS seconds (20)
 	@scripts/setup rust fuzz
 	@for target in $(FUZZ_TARGETS); do fuzz/run $$target $(FUZZ_SECONDS) || exit 1; done
 
-guest: ## Emulated machines: two NUMA nodes, is all where the plan says? Cards, does dpdk: drive them?
+guest: ## Two NUMA nodes in an emulated machine: is all where the plan says?
 	@scripts/setup rust guest
-	@cargo build --quiet --release --locked -p burstline $(DPDK)
+	@cargo build --quiet --release --locked -p burstline
 	@scripts/guest
-	@$(if $(DPDK),cargo build --quiet --release --locked -p burstline-testbed --example wire)
-	@$(if $(DPDK),scripts/guest-dpdk)
+
+guest-cards: ## Cards in an emulated machine: does dpdk: drive them? Some 8 minutes
+	@scripts/setup rust guest dpdk
+	@cargo build --quiet --release --locked -p burstline --features dpdk
+	@cargo build --quiet --release --locked -p burstline-testbed --example wire
+	@scripts/guest-dpdk
 
 install: ## Put the program burstline into cargo's bin folder
 	@scripts/setup rust

@@ -20,7 +20,8 @@
 //! - D4. The two words in front of a packet in inline mode are accessed as atomics while the
 //!   buffer is the device's.
 //! - D5. Rings are private to one device and one driver, and addresses come into a receive ring
-//!   from that driver only: starts of buffers of its own area, multiples of 256 inside of the memory.
+//!   from that driver only: starts of buffers of its own area, multiples of 256 inside of the
+//!   memory.
 //! - D6. In contiguous mode the memory is a log's. Of the segment that the log's writer has handed
 //!   out, the device writes `[low, top)` but for the descs of its packets; what lies below the
 //!   pointer is written, and from then on nobody's but the writer's.

@@ -1,7 +1,7 @@
 //! `burstline lab`: experiments with contenders, and devices measured.
 
-mod documents;
 mod dma;
+mod documents;
 mod measure;
 mod pcie;
 mod report;
