@@ -3,9 +3,9 @@
 //! The compiler and its flags are what pkg-config says of libdpdk; no crate is needed for a few
 //! files of C.
 
-use std::env;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
+use std::{env, fs, io};
 
 /// What the C files call; the drivers are loaded by EAL.
 const LIBRARIES: [&str; 5] = ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_eal"];
@@ -31,8 +31,14 @@ pub(crate) fn run(feature: &str, library: &str, sources: &[&str], others: &[&str
 fn build(library: &str, sources: &[&str]) -> Result<(), String> {
     let folder = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo sets no OUT_DIR")?);
     let archive = folder.join(format!("lib{library}.a"));
+    // An earlier build may have put there what is not made any more.
+    match fs::remove_file(&archive) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(format!("{}: {error}", archive.display()));
+        }
+        _ => {}
+    }
     let mut archiver = Command::new("ar");
-    // What an earlier build has put there is replaced.
     archiver.arg("crs").arg(&archive);
     for source in sources {
         let object = folder.join(source.replace(['/', '.'], "-")).with_extension("o");
