@@ -264,6 +264,8 @@ impl Receiver {
         self.held.next += sent;
         assert!(self.held.next <= self.held.count, "{sent} mbufs are more than there were");
         self.held.freed = self.held.next;
+        // What was lent before is not to be lent again.
+        self.held.lent.first = self.held.next;
     }
 
     /// Gives up what is to be delivered. Returns how many packets that were.
@@ -389,6 +391,8 @@ impl Held {
     #[cold]
     fn put_together(&mut self, index: usize) -> &[u8] {
         if self.side_of != Some(index) {
+            // What was lent there is overwritten.
+            self.lent.first = self.next;
             let length = self.packets[index].length as usize;
             self.side.resize(length, 0);
             // SAFETY: by H1 the mbuf is live; the shim writes no more than there is room for.

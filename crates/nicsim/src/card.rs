@@ -383,8 +383,8 @@ impl Card {
         &self.bus
     }
 
-    /// Whether the device has died: its thread has panicked. What it had is lost by name, and
-    /// nothing comes or goes any more.
+    /// Whether the device has died: its thread has panicked, where that does not end the program.
+    /// What it had is lost by name, and nothing comes or goes any more.
     pub fn is_dead(&self) -> bool {
         self.control.is_dead.load(Acquire)
     }

@@ -28,7 +28,8 @@
 //! Invariants of the whole:
 //! - N1: arrived = taken by the driver + every named loss + in the FIFO + in memory and not taken.
 //! - N2: nothing that the wire brings, and no setting that [`Settings::check`] lets pass, panics. A
-//!   device whose wire panics dies, and says so: N1 holds, and drivers wait for nothing.
+//!   device whose wire panics all the same dies, and says so: N1 holds, and drivers wait for
+//!   nothing. That is where panics unwind; the program as it is shipped ends by any panic.
 
 mod card;
 mod carousel;

@@ -186,7 +186,6 @@ impl<'a> Recorder<'a> {
             return;
         }
         self.sleeps.sleeps += 1;
-        let start_ns = clock::monotonic_ns();
         if !std::mem::replace(&mut self.has_napped, true) {
             thread::sleep(self.nap);
             return;
@@ -200,7 +199,8 @@ impl<'a> Recorder<'a> {
                 open.into_iter().for_each(|reader| reader.wait(patience_ns));
             }
         }
-        self.sleeps.wakes += u64::from(clock::monotonic_ns() - start_ns < patience_ns);
+        let has_news = self.readers.iter().any(|reader| reader.lag() > 0);
+        self.sleeps.wakes += u64::from(has_news);
     }
 
     fn flush_if_due(&mut self, now_ns: u64) {

@@ -12,6 +12,7 @@
 //! contender's.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -211,10 +212,18 @@ fn send(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, String> 
     thread::sleep(WARM_UP);
     let watch = Watch::start(&counted(job))?;
     let (start, before) = (Instant::now(), received());
-    thread::sleep(job.time);
+    while start.elapsed() < job.time {
+        thread::sleep(job.time.saturating_sub(start.elapsed()).min(Duration::from_millis(100)));
+        if job.stop.load(Relaxed) {
+            return Err("interrupted".to_owned());
+        }
+    }
     let (seconds, delivered) = (start.elapsed().as_secs_f64(), received() - before);
     let seen = watch.seen()?;
     running.end(0)?;
+    if delivered == 0 {
+        return Err("it stopped sending".to_owned());
+    }
     let own = Own { delivered, ..Own::default() };
     Ok(Measured { seconds, seen, own }.sample(job))
 }
@@ -247,7 +256,7 @@ impl Measured {
         sample.set("interrupts", "per million packets", self.seen.interrupts as f64 / millions);
         sample.set("softirqs", "per million packets", self.seen.softirqs as f64 / millions);
         self.events(delivered, &mut sample);
-        self.stages(&percent, line, &mut sample);
+        self.stages(&percent, (line, job.work.comes_out()), &mut sample);
         sample.losses.clone_from(&self.own.losses);
         sample.lost_each_second.clone_from(&self.own.lost_each_second);
         sample
@@ -274,7 +283,13 @@ impl Measured {
     }
 
     /// By the kernel's account, and, where the contender says so, by its own.
-    fn stages(&self, percent: &impl Fn(f64) -> f64, line: f64, sample: &mut Sample) {
+    /// Where the time of the generator's core is in it (`is_of_both`), what is left is not idle.
+    fn stages(
+        &self,
+        percent: &impl Fn(f64) -> f64,
+        (line, is_of_both): (f64, bool),
+        sample: &mut Sample,
+    ) {
         let time = self.seen.time;
         for (name, seconds) in
             [("user", time.user), ("system", time.system), ("interrupts", time.interrupts)]
@@ -287,8 +302,10 @@ impl Measured {
             sample.stages.push((name.clone(), percent(*seconds)));
         }
         if !self.own.busy.is_empty() {
-            let idle = (time.user + time.system + time.interrupts - busy).max(0.0);
-            sample.stages.push(("idle_poll".to_owned(), percent(idle)));
+            if !is_of_both {
+                let idle = (time.user + time.system + time.interrupts - busy).max(0.0);
+                sample.stages.push(("idle_poll".to_owned(), percent(idle)));
+            }
             let rho = percent(busy) / line.max(f64::MIN_POSITIVE);
             sample.set_on("rho_busy", "% per Gbit/s", "line", rho);
         }

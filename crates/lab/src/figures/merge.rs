@@ -176,6 +176,9 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         let runs = if context.smoke { 1 } else { 3 };
         let mut best = 0_f64;
         for _ in 0..runs {
+            if context.stop.load(Relaxed) {
+                return Err("interrupted".to_owned());
+            }
             best = best.max(rate(work.peer(&mut arena, shape, false)?));
         }
         tried.push((shape, best));

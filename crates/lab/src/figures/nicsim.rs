@@ -158,7 +158,7 @@ fn sustained(context: &Context, mode: Mode, line: f64, forwards: bool) -> Result
     for number in 1..=tries {
         let (counts, seconds) = keep_up(context, &settings(mode, Some(line))?, time, forwards)?;
         let rate = |packets: u64| packets as f64 / seconds / 1e6;
-        let lost = counts.arrived - counts.delivered - counts.in_fifo;
+        let lost = counts.overflowed + counts.reset + counts.link_down + counts.too_long;
         let one = format!("{:.2} Mpps, {lost} lost", rate(counts.delivered));
         if !context.smoke {
             let gigabits = line / 1e9;
@@ -213,9 +213,8 @@ fn keep_up(
     }
     let seconds = start.elapsed().as_secs_f64();
     let mut counts = receiver.counts();
-    counts.arrived -= before.arrived;
+    counts.overflowed -= before.overflowed;
     counts.delivered -= before.delivered;
-    counts.in_fifo = counts.in_fifo.saturating_sub(before.in_fifo);
     drop((card, far_card));
     let _ = affinity::pin_to(context.cores.producer);
     Ok((counts, seconds))

@@ -153,10 +153,15 @@ pub(super) fn titled(record: &Record, metric: &str) -> String {
 
 /// Whether more of the metric is better. Rates are; times, shares of a core and losses are not.
 pub(super) fn more_is_better(record: &Record, metric: &str) -> bool {
-    let unit = unit(record, metric).to_lowercase();
-    let is_per = unit.contains("per ") || unit.starts_with('%');
     let is_loss = metric.contains("lost") || metric.contains("loss");
-    !is_per && !is_loss && (unit.contains("pps") || unit.contains("bit/s") || unit.contains("b/s"))
+    !is_loss && is_rate(&unit(record, metric))
+}
+
+/// A rate for each core is a rate; processor time for each Gbit/s is not.
+fn is_rate(unit: &str) -> bool {
+    let rates = ["pps", "kpps", "mpps", "gpps", "bit/s", "kbit/s", "mbit/s", "gbit/s", "gb/s"];
+    let unit = unit.to_lowercase();
+    rates.iter().any(|rate| unit.split(' ').next() == Some(rate))
 }
 
 /// The first of each.
@@ -168,4 +173,19 @@ pub(super) fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_rate;
+
+    #[test]
+    fn more_of_a_rate_is_better_and_of_a_cost_is_not() {
+        for unit in ["Mpps", "Mpps per CPU", "Gbit/s", "Gbit/s per CPU", "GB/s"] {
+            assert!(is_rate(unit), "{unit}");
+        }
+        for unit in ["% per Gbit/s", "ns per packet", "% of a core", "per million packets", ""] {
+            assert!(!is_rate(unit), "{unit}");
+        }
+    }
 }

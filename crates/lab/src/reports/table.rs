@@ -167,7 +167,7 @@ pub(super) fn figures(record: &Record) -> Table {
         }
     }
     if has_losses {
-        head.push(Column::words("lost, by place"));
+        head.push(Column::words("lost in all turns, by place"));
     }
     let row = |row: &Row| {
         let mut cells = vec![Cell::new(row.contender.as_str())];

@@ -105,11 +105,15 @@ impl Comparison {
             let [low, high] = ratio.range;
             let [first, second] = ratio.medians;
             let mark = if ratio.overlaps { "~" } else { " " };
+            // Of nothing, such as no losses, there is no ratio.
+            let ratios = match [ratio.ratio, low, high].iter().all(|ratio| ratio.is_finite()) {
+                true => format!("{:>6.3} {low:>7.3} to {high:.3}", ratio.ratio),
+                false => format!("{:>6} {:>7}", "-", "-"),
+            };
             lines.push(format!(
-                "{:<22} {:<28} {first:>10.4} {second:>10.4} {mark}{:>6.3} {low:>7.3} to {high:.3}",
+                "{:<22} {:<28} {first:>10.4} {second:>10.4} {mark}{ratios}",
                 ratio.contender,
                 words(&ratio.point),
-                ratio.ratio
             ));
         }
         lines.extend(self.alone.iter().cloned());

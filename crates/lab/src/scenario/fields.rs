@@ -124,6 +124,16 @@ impl Fields {
         }
     }
 
+    /// A value that is fine by itself, and not beside others.
+    pub(super) fn refuse(
+        &self,
+        key: &'static str,
+        value: &str,
+        wanted: &str,
+    ) -> Result<(), ScenarioError> {
+        Err(self.wrong(key, &Value::String(value.to_owned()), wanted))
+    }
+
     /// What is left, whatever the keys are.
     pub(super) fn rest(self) -> (Table, String) {
         (self.table, self.place)

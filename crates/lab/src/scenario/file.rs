@@ -55,7 +55,10 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         fields.need("contenders", &wanted, |_| None::<()>)?;
     }
     let workers = fields.take("workers", "a number from 1 to 64", |value| number(value, 1..=64))?;
-    let link_gbps = fields.take("link_gbps", "a number above 0", positive)?.unwrap_or(LINK_GBPS);
+    let link_gbps = fields.take("link_gbps", "a number from 0.001 to 100000", |value| {
+        positive(value).filter(|gbps| (0.001..=100_000.0).contains(gbps))
+    })?;
+    let link_gbps = link_gbps.unwrap_or(LINK_GBPS);
     let axes = axes(&mut fields, work)?;
     let quick = fields.take("quick", "a table [quick]", |value| value.as_table().cloned())?;
     let chart = fields.take("chart", "a table [chart]", |value| value.as_table().cloned())?;
@@ -115,6 +118,18 @@ fn axes(fields: &mut Fields, work: Work) -> Result<Quick, ScenarioError> {
     let seconds = fields.take("seconds", "a number from 0.05 to 3600", |value| {
         positive(value).filter(|seconds| (0.05..=3600.0).contains(seconds))
     })?;
+    let is_merge = work == Work::Merge;
+    if !is_merge && !cases.is_empty() {
+        fields.refuse("cases", &cases.join(", "), "nothing: only work = \"merge\" has cases")?;
+    }
+    if is_merge && !sizes.is_empty() {
+        fields.refuse("sizes", &sizes[0].to_string(), "nothing: a merge has frames of 64 bytes")?;
+    }
+    let has_rates = rates.iter().any(|rate| *rate != Rate::Max);
+    if has_rates && (!work.is_live() || work == Work::Generate) {
+        let wanted = "\"max\": no contender can be held to a rate in this work";
+        fields.refuse("rates", "a number", wanted)?;
+    }
     let packets = fields.take("packets", "a number from 1 to 1000000000000", |value| {
         number(value, 1..=1_000_000_000_000)
     })?;
@@ -172,7 +187,7 @@ fn figure(table: Table) -> Result<Figure, ScenarioError> {
             continue;
         }
         let number = value.as_float().or_else(|| Some(value.as_integer()? as f64));
-        let Some(number) = number else {
+        let Some(number) = number.filter(|number| number.is_finite()) else {
             let wanted = format!("a number, as a metric; or a key of {}", POINT_KEYS.join(", "));
             return Err(ScenarioError::Value { place, key, value: shown(&value), wanted });
         };

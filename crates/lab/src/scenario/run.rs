@@ -226,6 +226,8 @@ impl<'a> Run<'a> {
         }
         let cell = &mut self.cells[at][number];
         match measured {
+            // The user's end may have ended the contender, too.
+            Ok(_) if job.work.is_live() && self.options.stop.load(Relaxed) => {}
             Ok(sample) => cell.samples.push(sample),
             Err(_) if self.options.stop.load(Relaxed) => {}
             Err(why) => cell.failed = Some(format!("it failed: {}", one_line(&why))),
@@ -253,6 +255,7 @@ impl<'a> Run<'a> {
                     let samples = if is_ours { &compared.ours } else { &compared.peer };
                     cell.samples.clone_from(samples);
                 }
+                Err(_) if self.options.stop.load(Relaxed) => {}
                 Err(why) => cell.failed = Some(format!("it failed: {}", one_line(why))),
             }
         }

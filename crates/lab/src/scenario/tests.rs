@@ -76,6 +76,16 @@ fn errors_name_key_value_and_what_is_allowed_in_one_line() {
             format!("{GOOD}[[figures]]\ncontender = \"x\"\nmpps = \"much\"\n"),
             "figures.mpps = \"much\": it takes a number",
         ),
+        (
+            format!("{GOOD}[[figures]]\ncontender = \"x\"\nmpps = nan\n"),
+            "figures.mpps = nan: it takes a number",
+        ),
+        (format!("{GOOD}link_gbps = 1e-9\n"), "link_gbps = 0.000000001: it takes a number from"),
+        (format!("{GOOD}cases = [\"idle\"]\n"), "cases = \"idle\": it takes nothing"),
+        (
+            format!("{}rates = [5]\n", replaced("\"count\"", "\"copy\"")),
+            "rates = \"a number\": it takes \"max\"",
+        ),
         (format!("{GOOD}sizes = [64]\n"), "line 7: duplicate key"),
         (format!("{GOOD}x = = 1\n"), "line 7: "),
         (String::new(), "name is missing: it takes lower-case letters"),

@@ -46,8 +46,16 @@ fn is_installed() -> bool {
 /// Runs Chromium on a file, with a profile of its own, offline.
 fn chromium(folder: &Folder, page: &Path, flags: &[&str]) -> String {
     let profile = folder.path().join("profile");
-    let output = Command::new(CHROMIUM)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
+    let output = Command::new("timeout")
+        .args([
+            "120",
+            CHROMIUM,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+        ])
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
         .args(["--disable-dev-shm-usage", "--hide-scrollbars", "--timeout=20000"])
         .arg(format!("--user-data-dir={}", profile.display()))

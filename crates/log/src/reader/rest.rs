@@ -15,7 +15,8 @@ use crate::wake::WAKE_WINDOW_NS;
 pub const GATHER_NS: u64 = 50_000;
 
 impl Reader {
-    /// Sleeps until there may be news, at most `timeout_ns`. Returns at once if there are some.
+    /// Sleeps until there may be news, at most `timeout_ns`; it may return earlier, with none.
+    /// Returns at once if there are some.
     ///
     /// A reader that has read something since the last call first sleeps for [`GATHER_NS`] without
     /// asking to be woken: the next packets of a stream come meanwhile, and a wake for each publish

@@ -229,6 +229,10 @@ impl Scattered {
             }
             (self.next, self.tail) = (0, 0);
             self.refill(1);
+            if self.tail == 0 {
+                // No buffer is free: what the device reads must not be the tail from before.
+                self.move_tail(0);
+            }
         } else {
             self.post_all();
         }

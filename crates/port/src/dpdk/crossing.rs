@@ -186,6 +186,7 @@ impl Crossing for DpdkCrossing {
         if self.intake.receiver.undelivered() > 0 || budget == 0 {
             self.look()?;
         } else {
+            self.look_at_times()?;
             packets = self.intake.poll(self.burst.min(budget as usize));
             if packets == 0 {
                 self.look()?;
@@ -193,7 +194,6 @@ impl Crossing for DpdkCrossing {
                 return Ok(Received { packets: 0, state });
             }
             self.treat();
-            self.look_at_times()?;
         }
         let mut state = if budget == 0 { PortState::Blocked } else { PortState::Busy };
         if self.hand_on() {

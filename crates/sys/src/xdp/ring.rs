@@ -153,17 +153,17 @@ impl<T: Entry> Ring<T> {
         }
     }
 
-    /// For a consumer: the entry that is `ahead` of the next, below [`known`](Self::known).
+    /// For a consumer with something to read: the next entry, which stays the next.
     #[inline]
-    pub(super) fn read_ahead(&self, ahead: u32) -> T {
+    pub(super) fn next(&self) -> T {
         // SAFETY: R1 and R2; the kernel writes no entry again before it is given back.
-        unsafe { self.entry(self.ours.wrapping_add(ahead)).read() }
+        unsafe { self.entry(self.ours).read() }
     }
 
-    /// For a consumer: takes the next `entries`, which it has read.
+    /// For a consumer: takes the next entry, which it has read.
     #[inline]
-    pub(super) fn skip(&mut self, entries: u32) {
-        self.ours = self.ours.wrapping_add(entries);
+    pub(super) fn skip(&mut self) {
+        self.ours = self.ours.wrapping_add(1);
     }
 
     /// Asks for the lines of the next `entries` entries, all at a time: another core has just
@@ -179,10 +179,8 @@ impl<T: Entry> Ring<T> {
     /// For a consumer with something to read: takes the next entry.
     #[inline]
     pub(super) fn pop(&mut self) -> T {
-        let place = self.entry(self.ours);
-        // SAFETY: R1 and R2; the kernel writes no entry again before it is given back.
-        let entry = unsafe { place.read() };
-        self.ours = self.ours.wrapping_add(1);
+        let entry = self.next();
+        self.skip();
         entry
     }
 

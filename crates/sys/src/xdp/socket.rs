@@ -234,17 +234,18 @@ impl Socket {
         let mut frames = self.umem.holder();
         let mut taken = 0;
         while taken < known {
-            let desc = self.rx.read_ahead(taken);
+            let desc = self.rx.next();
             if desc.options & libc::XDP_PKT_CONTD != 0 || desc.len > longest {
                 break;
             }
             // What cannot be is told by `take`.
             let Some(frame) = frames.hold(desc.addr, desc.len) else { break };
+            // Before `show`, which may panic: an entry is taken once.
+            self.rx.skip();
             self.taken.push(frame);
             show(desc.addr as u32, desc.len);
             taken += 1;
         }
-        self.rx.skip(taken);
         taken as usize
     }
 

@@ -103,7 +103,7 @@ fn packets_are_counted_in_a_namespace() {
     if Bed::or_skip(test).is_none() {
         return;
     }
-    let more = "sizes = [64]\nrates = [20000]\npackets = 2000\n";
+    let more = "sizes = [64]\nrates = [5000]\npackets = 500\n";
     let scenario = scenario("count", "\"recvmmsg\", \"netmap\"", more);
     let record = run(&scenario, &Options { repeats: Some(1), ..options() }, &mut |_| {});
     let row = &record.rows[0];
