@@ -153,6 +153,27 @@ pub(super) fn gigabits(rate: f64) -> f64 {
     rate * 84.0 * 8.0 / 1e3
 }
 
+/// The rival's rate by shape: the best of some runs.
+fn tried(
+    work: &Work,
+    arena: &mut Arena,
+    context: &Context,
+) -> Result<Vec<((usize, usize), f64)>, String> {
+    let mut tried = Vec::new();
+    for shape in SHAPES {
+        let runs = if context.smoke { 1 } else { 3 };
+        let mut best = 0_f64;
+        for _ in 0..runs {
+            if context.stop.load(Relaxed) {
+                return Err("interrupted".to_owned());
+            }
+            best = best.max(rate(work.peer(arena, shape, false)?));
+        }
+        tried.push((shape, best));
+    }
+    Ok(tried)
+}
+
 /// `merge-4x64`, and with other interleavings and with the rival on one core.
 pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
     let interleaving = match name {
@@ -171,18 +192,7 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     let lines = Line::all(interleaving);
     let work = Work { lines, most, context: context.cores, are_two, pages };
     let conditions = Conditions::watch(context.cores);
-    let (ours, mut tried) = (work.ours(true)?, Vec::new());
-    for shape in SHAPES {
-        let runs = if context.smoke { 1 } else { 3 };
-        let mut best = 0_f64;
-        for _ in 0..runs {
-            if context.stop.load(Relaxed) {
-                return Err("interrupted".to_owned());
-            }
-            best = best.max(rate(work.peer(&mut arena, shape, false)?));
-        }
-        tried.push((shape, best));
-    }
+    let (ours, tried) = (work.ours(true)?, tried(&work, &mut arena, context)?);
     let best = tried.iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("some were tried").0;
     let peer = work.peer(&mut arena, best, true)?;
     let cores = std::cell::Cell::new(0.0);
