@@ -153,12 +153,11 @@ pub(super) fn gigabits(rate: f64) -> f64 {
     rate * 84.0 * 8.0 / 1e3
 }
 
-/// The rival's rate by shape: the best of some runs.
-fn tried(
-    work: &Work,
-    arena: &mut Arena,
-    context: &Context,
-) -> Result<Vec<((usize, usize), f64)>, String> {
+/// A shape of the rival's, and the best rate of some runs.
+type Tried = ((usize, usize), f64);
+
+/// The rival's shapes.
+fn tried(work: &Work, arena: &mut Arena, context: &Context) -> Result<Vec<Tried>, String> {
     let mut tried = Vec::new();
     for shape in SHAPES {
         let runs = if context.smoke { 1 } else { 3 };
