@@ -7,6 +7,7 @@
 #include <net/if.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <rte_alarm.h>
 #include <rte_bus.h>
 #include <rte_dev.h>
 #include <rte_devargs.h>
@@ -310,19 +312,50 @@ static void empty(uint16_t port, uint16_t queues)
         rte_eth_tx_done_cleanup(port, queue, 0);
 }
 
+struct closing {
+    uint16_t port;
+    struct rte_device *device; /* NULL where it is not known */
+    sem_t done;
+};
+
+static void close_device(void *of)
+{
+    struct closing *closing = of;
+    rte_eth_dev_stop(closing->port);
+    rte_eth_dev_close(closing->port);
+    if (closing->device != NULL)
+        rte_dev_remove(closing->device);
+    sem_post(&closing->done);
+}
+
+/* net_memif takes a connection down in the thread of DPDK's interrupts when the peer hangs up,
+ * without a lock that close would take too (drivers/net/memif/memif_socket.c of 22.11,
+ * memif_disconnect): two ends that go together free it twice. An alarm runs in that very thread,
+ * so there the two come after each other. */
+static bool is_closed_by_interrupts(const struct rte_eth_dev_info *info)
+{
+    return info->driver_name != NULL && strcmp(info->driver_name, "net_memif") == 0;
+}
+
 void shim_close(uint16_t port, uint16_t queues)
 {
     struct rte_eth_dev_info info;
     bool is_known = rte_eth_dev_info_get(port, &info) == 0;
+    struct closing closing = {.port = port, .device = is_known ? info.device : NULL};
+    sem_init(&closing.done, 0, 0);
     struct muted muted;
     mute_from(&muted, 1); /* Lines of a report may go to standard output at this moment. */
     if (queues > 0)
         empty(port, queues);
-    rte_eth_dev_stop(port);
-    rte_eth_dev_close(port);
-    if (is_known && info.device != NULL)
-        rte_dev_remove(info.device);
+    bool is_due = is_known && is_closed_by_interrupts(&info)
+        && rte_eal_alarm_set(1, close_device, &closing) == 0;
+    if (!is_due)
+        close_device(&closing);
+    while (sem_wait(&closing.done) != 0) {
+        /* A signal came in between. */
+    }
     unmute(&muted);
+    sem_destroy(&closing.done);
 }
 
 int shim_counts(uint16_t port, struct shim_counts *counts)

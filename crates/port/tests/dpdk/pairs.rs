@@ -136,30 +136,6 @@ fn a_ring_gives_back_what_was_sent_to_it() {
 }
 
 #[test]
-fn shared_memory_of_two_devices_carries_packets_both_ways() {
-    let folder = Folder::new();
-    let socket = folder.path("memif").display().to_string();
-    let end = |number: u32, role: &str| {
-        let arguments = format!("role={role},id=0,socket={socket},socket-abstract=no");
-        format!("dpdk:net_memif{number},{arguments}?pool=2047&wait_ms=0")
-    };
-    pair(&end(10, "server"), &end(11, "client"), false);
-    pair(&end(12, "client"), &end(13, "server"), true);
-}
-
-#[test]
-fn a_guest_and_its_host_carry_packets_both_ways() {
-    let folder = Folder::new();
-    let socket = folder.path("vhost").display().to_string();
-    let host = |number: u32| format!("dpdk:net_vhost{number},iface={socket}?pool=2047&wait_ms=0");
-    let guest = |number: u32| {
-        format!("dpdk:net_virtio_user{number},path={socket},queue_size=256?pool=2047&wait_ms=0")
-    };
-    pair(&host(10), &guest(10), false);
-    pair(&guest(11), &host(11), true);
-}
-
-#[test]
 fn interfaces_carry_packets_both_ways() {
     let Some(bed) = Bed::or_skip("interfaces_carry_packets_both_ways") else { return };
     for (make, ends) in [

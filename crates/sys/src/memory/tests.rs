@@ -5,7 +5,9 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
 
 use rustix::fs::memfd_create;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate};
@@ -13,6 +15,7 @@ use rustix::io::{Errno, pwrite};
 
 use super::view::View;
 use super::*;
+use crate::direct::AlignedBuffer;
 
 const MIB: usize = 1 << 20;
 const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
@@ -349,4 +352,26 @@ fn a_killed_process_leaves_no_huge_page_behind() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(pool_number("free_hugepages"), before);
+}
+
+/// A thread that asks for huge pages in vain must not unmap what others have mapped meanwhile.
+#[test]
+fn pages_that_are_refused_take_no_memory_of_others() {
+    const TRIES: usize = 2_000;
+    let pages = pool_number("nr_hugepages") + 1;
+    let too_much = request(pages as usize * 2 * MIB, PageChoice::Size2M);
+    let is_over = AtomicBool::new(false);
+    let refused = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let mut buffer = AlignedBuffer::new(MIB).unwrap();
+                thread::yield_now();
+                buffer.fill(7);
+            }
+        });
+        let refused = (0..TRIES).filter(|_| Region::create(&too_much).is_err()).count();
+        is_over.store(true, Ordering::Relaxed);
+        refused
+    });
+    assert!(refused > 0, "{TRIES} regions of {pages} huge pages, one after another");
 }

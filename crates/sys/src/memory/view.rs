@@ -12,20 +12,14 @@ use super::PageKind;
 /// include/uapi/asm-generic/mman-common.h, Linux 6.1.
 const MADV_COLLAPSE: libc::c_int = 25;
 
-/// A shared mapping of a file inside a stretch of reserved addresses.
-///
-/// ```text
-///   reserved            start = a multiple of the page size
-///   |  no access        | file, bytes                       |  no access   |
-///   |<------------------------ reserved_bytes ---------------------------->|
-/// ```
+/// Times that another thread may take the addresses which were just found free.
+const TRIES: usize = 1000;
+
+/// A shared mapping of a file.
 ///
 /// # Invariants
-/// - V1. `[reserved, reserved + reserved_bytes)` is mapped by this View alone until it is dropped.
-/// - V2. `[start, start + bytes)` lies inside, and maps the file once `map` has returned.
+/// - V1. `[start, start + bytes)` maps the file, and is this View's alone until it is dropped.
 pub(crate) struct View {
-    reserved: NonNull<u8>,
-    reserved_bytes: usize,
     start: NonNull<u8>,
     bytes: usize,
     file: Option<OwnedFd>,
@@ -53,32 +47,26 @@ impl View {
             false => PageKind::Size4K.bytes(),
         };
         let align = page_bytes.checked_next_power_of_two().ok_or(Errno::INVAL)?.max(least);
-        let view = Self::reserve(bytes, align)?;
         let protection = match writable {
             true => ProtFlags::READ | ProtFlags::WRITE,
             false => ProtFlags::READ,
         };
-        let flags = MapFlags::SHARED | MapFlags::FIXED;
-        let address = view.start.as_ptr().cast();
-        // SAFETY: by V1 and V2 MAP_FIXED replaces only addresses that this View reserved, and
-        // nothing else has been told of them.
-        unsafe { mmap(address, bytes, protection, flags, file, 0) }?;
-        Ok(view)
-    }
-
-    /// Takes a stretch of addresses with room for `bytes` bytes at a multiple of `align`.
-    fn reserve(bytes: usize, align: usize) -> Result<Self> {
-        let reserved_bytes = bytes.checked_add(align).ok_or(Errno::NOMEM)?;
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        let nowhere = ptr::null_mut();
-        // SAFETY: a new mapping at an address of the kernel's choice disturbs no other memory.
-        let reserved =
-            unsafe { mmap_anonymous(nowhere, reserved_bytes, ProtFlags::empty(), flags) }?;
-        let reserved = NonNull::new(reserved.cast::<u8>()).ok_or(Errno::NOMEM)?;
-        let skip = reserved.as_ptr().align_offset(align);
-        // SAFETY: `skip` is below `align`, so the result is inside the mapping just made.
-        let start = unsafe { reserved.add(skip) };
-        Ok(Self { reserved, reserved_bytes, start, bytes, file: None })
+        // Never MAP_FIXED over addresses held in reserve: where a file refuses (a pool without huge
+        // pages does), what was there is gone all the same, and the hole belongs to the first
+        // thread that maps something. Source: mmap_region() in the kernel's mm/vma.c.
+        let flags = MapFlags::SHARED | MapFlags::FIXED_NOREPLACE;
+        for _ in 0..TRIES {
+            let address = free_addresses(bytes, align)?;
+            // SAFETY: with MAP_FIXED_NOREPLACE a new mapping disturbs no other memory.
+            match unsafe { mmap(address, bytes, protection, flags, file, 0) } {
+                Err(Errno::EXIST) => {}
+                mapped => {
+                    let start = NonNull::new(mapped?.cast::<u8>()).ok_or(Errno::NOMEM)?;
+                    return Ok(Self { start, bytes, file: None });
+                }
+            }
+        }
+        Err(Errno::EXIST)
     }
 
     /// Keeps the file open as long as the view lives.
@@ -101,7 +89,7 @@ impl View {
 
     /// Passes advice about all of the view. No advice that discards content may be given.
     pub(crate) fn advise(&self, advice: Advice) -> Result<()> {
-        // SAFETY: by V2 the range is ours and mapped; callers give populate and huge page advice
+        // SAFETY: by V1 the range is ours and mapped; callers give populate and huge page advice
         // only, which changes no byte.
         unsafe { madvise(self.start.as_ptr().cast(), self.bytes, advice) }
     }
@@ -110,7 +98,7 @@ impl View {
     pub(crate) fn populate_one_page_every(&self, step: usize) -> Result<()> {
         for offset in (0..self.bytes).step_by(step) {
             let page = self.start.as_ptr().wrapping_add(offset).cast();
-            // SAFETY: by V2 the page is ours and mapped: `bytes` is a multiple of 4 KiB, or the
+            // SAFETY: by V1 the page is ours and mapped: `bytes` is a multiple of 4 KiB, or the
             // mapping ends with a whole page all the same; populating changes no byte.
             unsafe { madvise(page, PageKind::Size4K.bytes(), Advice::LinuxPopulateWrite) }?;
         }
@@ -119,7 +107,7 @@ impl View {
 
     /// Gathers the view into transparent huge pages, as far as the kernel can.
     pub(crate) fn collapse(&self) -> std::io::Result<()> {
-        // SAFETY: by V2 the range is ours and mapped; collapsing moves pages and keeps content.
+        // SAFETY: by V1 the range is ours and mapped; collapsing moves pages and keeps content.
         let result =
             unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, MADV_COLLAPSE) };
         match result {
@@ -131,8 +119,19 @@ impl View {
 
 impl Drop for View {
     fn drop(&mut self) {
-        // SAFETY: by V1 the whole stretch is this View's, and with it ends every right to use it.
-        // The result is ignored: unmapping a whole valid stretch has no way to fail.
-        let _ = unsafe { munmap(self.reserved.as_ptr().cast(), self.reserved_bytes) };
+        // SAFETY: by V1 the mapping is this View's, and with it ends every right to use it. The
+        // result is ignored: unmapping a whole valid mapping has no way to fail.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
+}
+
+/// An address with `bytes` free bytes behind it, a multiple of `align`. Nobody holds it.
+fn free_addresses(bytes: usize, align: usize) -> Result<*mut libc::c_void> {
+    let with_room = bytes.checked_add(align).ok_or(Errno::NOMEM)?;
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    // SAFETY: a new mapping at an address of the kernel's choice disturbs no other memory.
+    let found = unsafe { mmap_anonymous(ptr::null_mut(), with_room, ProtFlags::empty(), flags) }?;
+    // SAFETY: the mapping was made a line above, and nobody has been told of it.
+    unsafe { munmap(found, with_room) }?;
+    Ok(found.wrapping_byte_add(found.cast::<u8>().align_offset(align)))
 }
