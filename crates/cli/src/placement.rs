@@ -1,9 +1,10 @@
 //! From flags to a plan, and from a plan to what the engine takes.
 //!
 //! A plan is followed where it can do better than the kernel: on machines of several nodes, where
-//! cores are isolated for such work, and where it was asked for (`--node N`, `--cores auto`).
-//! Elsewhere the kernel moves threads out of each other's way, and is left to it. `--cores LIST` is
-//! the user's own plan.
+//! cores are isolated for such work, and where it was asked for (`--node N`, `--cores auto`,
+//! `--placement`, `--pool-node`, `--stack-node`). Elsewhere the kernel moves threads out of each
+//! other's way, and is left to it. `--cores LIST` is the user's own plan; with one of the last
+//! three it is the cores of ours.
 
 use burstline_engine::{LogHome, Threads};
 use burstline_port::Address;
@@ -82,7 +83,13 @@ impl JobArgs {
         };
         let failed = |error: &dyn std::fmt::Display| Failure::new(error.to_string());
         let inventory = Inventory::read().map_err(|error| failed(&error))?;
-        if let Some(Cores::List(cores)) = &self.cores {
+        self.check_placement(workers)?;
+        let named = match &self.cores {
+            Some(Cores::List(cores)) => &cores[..],
+            _ => &[],
+        };
+        if !named.is_empty() && !self.forced.is_given() {
+            let cores = named;
             // What one core of several names is the worker's; without workers nobody looks.
             let receivers = cores.len().saturating_sub(workers.count).max(1);
             let last = cores.last().and_then(|core| Some(inventory.core(*core)?.node));
@@ -91,12 +98,13 @@ impl JobArgs {
             let node_of = |core: &CoreId| inventory.core(*core).map(|core| core.node);
             let core_nodes = cores.iter().map(node_of).collect::<Option<_>>();
             let core_nodes = core_nodes.filter(|_| is_each).unwrap_or_default();
-            let threads = Threads { cores: cores.clone(), receivers, ..threads };
+            let threads = Threads { cores: cores.to_vec(), receivers, ..threads };
             let (log_homes, is_flexible) = (Vec::new(), false);
             return Ok(Placed { threads, log_node, log_homes, core_nodes, is_flexible });
         }
         let has_isolated = inventory.cores.iter().any(|core| core.is_isolated && core.is_usable);
-        let is_asked = self.cores.is_some() || self.node != Node::Auto;
+        let is_asked =
+            self.cores.is_some() || self.node != Node::Auto || self.forced.is_given();
         let unplaced = |threads| {
             let (log_node, log_homes, core_nodes) = (self.node_number(), Vec::new(), Vec::new());
             Placed { threads, log_node, log_homes, core_nodes, is_flexible: true }
@@ -104,18 +112,7 @@ impl JobArgs {
         if !is_asked && inventory.nodes.len() == 1 && !has_isolated {
             return Ok(unplaced(threads));
         }
-        let request = PlanRequest {
-            sources: source_requests(ports, &inventory),
-            // Logs that nobody here reads are written by one thread, as others are.
-            receivers: (workers.log_bytes > 0).then_some(1),
-            workers: Some(workers.count),
-            worker_name: workers.name.to_owned(),
-            sharing: workers.sharing,
-            receive_node: self.node_number(),
-            pool_node: self.node_number().filter(|_| workers.count > 0),
-            log_bytes: workers.log_bytes as u64,
-            ..PlanRequest::default()
-        };
+        let request = self.request(ports, &inventory, workers, named);
         match plan(&inventory, &request) {
             Ok(plan) => Ok(Placed {
                 threads: followed(&plan, &inventory, threads),
@@ -124,15 +121,64 @@ impl JobArgs {
                     .or_else(|| plan.threads.first().map(|thread| thread.stack_node)),
                 log_homes: plan.logs.iter().map(|log| home_of(log, &plan)).collect(),
                 core_nodes: Vec::new(),
-                is_flexible: true,
+                is_flexible: !self.forced.is_given(),
             }),
             // More threads than cores: the kernel shares them out better than we would.
-            Err(error @ PlanError::TooFewCores { .. }) => {
+            Err(error @ PlanError::TooFewCores { .. }) if !self.forced.is_given() => {
                 let notes = vec![format!("threads are where the kernel puts them: {error}")];
                 Ok(unplaced(Threads { notes, ..threads }))
             }
             Err(error) => Err(Failure::usage(error.to_string())),
         }
+    }
+
+    /// What a plan is asked for. `cores` are those that the user named, one a thread.
+    fn request(
+        &self,
+        ports: &[Address],
+        inventory: &Inventory,
+        workers: &Workers,
+        cores: &[CoreId],
+    ) -> PlanRequest {
+        let has_log = workers.log_bytes > 0;
+        // Logs that nobody here reads are written by one thread, as others are.
+        let receivers = match (&self.forced.placement, cores.len()) {
+            (Some(_), _) => None,
+            (None, 0) => has_log.then_some(1),
+            (None, cores) => has_log.then_some(cores.saturating_sub(workers.count).max(1)),
+        };
+        let node = self.node_number();
+        PlanRequest {
+            sources: source_requests(ports, inventory),
+            receivers,
+            workers: Some(workers.count),
+            worker_name: workers.name.to_owned(),
+            sharing: workers.sharing,
+            placement: self.forced.placement.clone(),
+            receive_node: node.filter(|_| cores.is_empty()),
+            pool_node: self.forced.pool_node.or(node.filter(|_| workers.count > 0)),
+            stack_node: self.forced.stack_node,
+            cores: cores.to_vec(),
+            log_bytes: workers.log_bytes as u64,
+            ..PlanRequest::default()
+        }
+    }
+
+    /// Refuses a placement of other workers than this job has.
+    fn check_placement(&self, workers: &Workers) -> Result<(), Failure> {
+        let Some(placement) = &self.forced.placement else { return Ok(()) };
+        let (named, count) = (placement.workers.len(), workers.count);
+        if named == count {
+            return Ok(());
+        }
+        let what = match count {
+            0 => "no workers behind its receive threads".to_owned(),
+            1 => "one".to_owned(),
+            count => format!("{count}"),
+        };
+        Err(Failure::usage(format!(
+            "--placement {placement} names {named} workers, this job has {what}"
+        )))
     }
 
     fn node_number(&self) -> Option<NodeId> {

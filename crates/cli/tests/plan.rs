@@ -137,3 +137,32 @@ fn a_report_says_where_stacks_are() {
     let node = &thread["node"];
     assert!(text.contains(&format!("places   poll-0 on node {node}, stack on {node}")), "{text}");
 }
+
+#[test]
+fn a_job_takes_the_words_of_a_plan() {
+    let capture = ["capture", "gen:?packets=100", "-w", "null:"];
+    let balance = ["balance", "gen:?packets=100", "--workers", "2"];
+    let refused: [(&[&str], &str, &str); 4] = [
+        (&capture, "--placement=A_AB", "names 2 workers, this job has one"),
+        (&balance, "--placement=A_ABCDEFG", "names 7 workers, this job has 2"),
+        (&["count", "gen:?packets=100"], "--pool-node=0", "run to completion has no log"),
+        (&capture, "--stack-node=1023", "no node 1023"),
+    ];
+    for (job, flag, expected) in refused {
+        let run = run(&[job, &[flag]].concat());
+        assert_eq!(run.code, Some(2), "{flag}: {}", run.stdout);
+        assert!(run.stderr.contains(expected) && run.stderr.lines().count() == 1, "{}", run.stderr);
+    }
+    let flags = ["--placement=A_A", "--pool-node=0", "--stack-node=0", "--node=0", "--json"];
+    let run = run(&[&capture[..], &flags].concat());
+    if run.stderr.contains("physical cores") {
+        eprintln!("skipped: a_job_takes_the_words_of_a_plan: {}", run.stderr);
+        return;
+    }
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let placement = &last_object(&run.stdout)["placement"];
+    for thread in placement["threads"].as_array().unwrap() {
+        assert_eq!((&thread["node"], &thread["stack_node"]), (&Value::from(0), &Value::from(0)));
+        assert!(thread["core"].is_u64(), "{thread}");
+    }
+}

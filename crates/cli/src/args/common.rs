@@ -4,7 +4,9 @@ use std::ops::Deref;
 
 use burstline_engine::PollMode;
 use burstline_port::{Address, Filter};
+use burstline_sys::memory::NodeId;
 use burstline_sys::scheduling::SchedulingClass;
+use burstline_topo::Placement;
 use burstline_wire::hash::HashKind;
 use clap::Args;
 
@@ -34,6 +36,9 @@ pub(crate) struct JobArgs {
     #[arg(long, value_name = "N|auto", default_value = "auto", value_parser = values::node)]
     pub(crate) node: Node,
 
+    #[command(flatten)]
+    pub(crate) forced: PlacementArgs,
+
     /// Scheduling class of the threads: normal, fifo:1 to fifo:99, idle
     #[arg(long, value_name = "CLASS", default_value = "normal", value_parser = values::priority)]
     pub(crate) priority: SchedulingClass,
@@ -56,6 +61,29 @@ pub(crate) struct JobArgs {
     /// Print nothing but errors (and what --json prints)
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// What is asked of a plan in place of what it would choose.
+#[derive(Debug, Args)]
+pub(crate) struct PlacementArgs {
+    /// Force a placement: A_AA, A_AB, A_BB, AB_AABB; a letter a receive thread, a letter a worker
+    #[arg(long, value_name = "A_AB")]
+    pub(crate) placement: Option<Placement>,
+
+    /// The node of all logs [default: where each is read]
+    #[arg(long, value_name = "N", value_parser = values::node_number)]
+    pub(crate) pool_node: Option<NodeId>,
+
+    /// The node of all stacks [default: where each thread runs]
+    #[arg(long, value_name = "N", value_parser = values::node_number)]
+    pub(crate) stack_node: Option<NodeId>,
+}
+
+impl PlacementArgs {
+    /// Whether anything is asked for.
+    pub(crate) fn is_given(&self) -> bool {
+        self.placement.is_some() || self.pool_node.is_some() || self.stack_node.is_some()
+    }
 }
 
 /// What a job has that receives: sources, what to take of them, and their flow hash.

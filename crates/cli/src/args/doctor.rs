@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use burstline_port::Address;
 use burstline_sys::affinity::CoreId;
 use burstline_sys::memory::NodeId;
-use burstline_topo::Placement;
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::common::PlacementArgs;
 use super::values;
 
 const EXAMPLES: &str = "\
@@ -93,9 +93,8 @@ pub(crate) struct DoctorPlanArgs {
     #[arg(long, value_name = "N", value_parser = values::threads())]
     pub(crate) receivers: Option<u64>,
 
-    /// Force a placement: A_AA, A_AB, A_BB, AB_AABB
-    #[arg(long, value_name = "A_AB")]
-    pub(crate) placement: Option<Placement>,
+    #[command(flatten)]
+    pub(crate) forced: PlacementArgs,
 
     /// Whose a log is: each worker's own, or all workers'
     #[arg(long, value_enum, default_value_t = Mode::Copy)]
@@ -104,14 +103,6 @@ pub(crate) struct DoctorPlanArgs {
     /// The node that A stands for [default: the first network card's]
     #[arg(long, value_name = "N", value_parser = values::node_number)]
     pub(crate) node: Option<NodeId>,
-
-    /// The node of all logs [default: where each is read]
-    #[arg(long, value_name = "N", value_parser = values::node_number)]
-    pub(crate) pool_node: Option<NodeId>,
-
-    /// The node of all stacks [default: where each thread runs]
-    #[arg(long, value_name = "N", value_parser = values::node_number)]
-    pub(crate) stack_node: Option<NodeId>,
 
     /// These cores, one a thread: those that receive first, then the workers
     #[arg(long, value_name = "LIST", value_parser = values::core_list, conflicts_with = "node")]
