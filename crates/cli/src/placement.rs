@@ -103,8 +103,7 @@ impl JobArgs {
             return Ok(Placed { threads, log_node, log_homes, core_nodes, is_flexible });
         }
         let has_isolated = inventory.cores.iter().any(|core| core.is_isolated && core.is_usable);
-        let is_asked =
-            self.cores.is_some() || self.node != Node::Auto || self.forced.is_given();
+        let is_asked = self.cores.is_some() || self.node != Node::Auto || self.forced.is_given();
         let unplaced = |threads| {
             let (log_node, log_homes, core_nodes) = (self.node_number(), Vec::new(), Vec::new());
             Placed { threads, log_node, log_homes, core_nodes, is_flexible: true }

@@ -74,5 +74,5 @@ pub use report::{
     CpuReport, FlightFile, FlightReport, MemoryReport, PlacementReport, Report, StageReport,
     ThreadPlace, TimestampReport,
 };
-pub use verify::{FlowVerdict, Integrity, Latency, Verdict, Verifier, WINDOW};
+pub use verify::{FLOWS_MAX, FlowVerdict, Integrity, Latency, Verdict, Verifier, WINDOW};
 pub use waiting::PollMode;

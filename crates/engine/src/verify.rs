@@ -13,7 +13,8 @@
 //! one has to know how many were sent.
 //!
 //! Invariants:
-//! - V1: intact = unique + duplicates + too late; packets = intact + corrupted + unmarked + cut.
+//! - V1: intact = unique + duplicates + too late; packets = intact + corrupted + unmarked + cut +
+//!   beyond.
 //! - V2: for each flow, numbers up to the highest that came = unique + missing, as far as none
 //!   came too late to be told from a duplicate: more than [`WINDOW`] behind the highest.
 
@@ -38,6 +39,10 @@ pub use report::{FlowVerdict, Latency, Verdict};
 /// Significant decimal digits of latencies.
 const DIGITS: u8 = 3;
 
+/// Flows that have a place, so that whoever sends marks at will cannot take all memory: a flow takes
+/// some 700 bytes.
+pub const FLOWS_MAX: usize = 1 << 20;
+
 /// Flows whose latencies are kept apart, of those that came first: a histogram is some 10 KiB.
 const FLOWS_TIMED: usize = 256;
 
@@ -58,12 +63,14 @@ pub struct Verifier {
     integrity: Integrity,
     numbers: HashMap<Stream, usize>,
     flows: Vec<Flow>,
+    flows_max: usize,
     /// The flow of the last packet.
     newest: Option<(Stream, usize)>,
     packets: u64,
     corrupted: u64,
     unmarked: u64,
     cut: u64,
+    beyond: u64,
     clock_behind: u64,
     latency: Histogram<u64>,
 }
@@ -76,14 +83,22 @@ impl Verifier {
             integrity,
             numbers: HashMap::new(),
             flows: Vec::new(),
+            flows_max: FLOWS_MAX,
             newest: None,
             packets: 0,
             corrupted: 0,
             unmarked: 0,
             cut: 0,
+            beyond: 0,
             clock_behind: 0,
             latency: histogram(),
         }
+    }
+
+    /// Keeps book of the first `flows` flows only, in place of [`FLOWS_MAX`].
+    #[must_use]
+    pub fn flows_at_most(self, flows: usize) -> Self {
+        Self { flows_max: flows, ..self }
     }
 
     /// Looks at the packets of a burst, in order. Packets of one flow have to come here in the
@@ -122,9 +137,9 @@ impl Verifier {
             let flow = self.number(mark.stream);
             return self.corrupt(flow);
         }
-        let number = match self.number(mark.stream) {
-            Some(number) => number,
-            None => self.add(mark.stream),
+        let Some(number) = self.number(mark.stream).or_else(|| self.add(mark.stream)) else {
+            self.beyond += 1;
+            return;
         };
         self.newest = Some((mark.stream, number));
         if self.flows[number].see(mark.sequence) {
@@ -158,10 +173,11 @@ impl Verifier {
         }
     }
 
-    fn add(&mut self, stream: Stream) -> usize {
-        let number = self.flows.len();
+    /// A place for a new flow, if there is one.
+    fn add(&mut self, stream: Stream) -> Option<usize> {
+        let number = Some(self.flows.len()).filter(|&number| number < self.flows_max)?;
         self.numbers.insert(stream, number);
         self.flows.push(Flow::new(stream, number < FLOWS_TIMED));
-        number
+        Some(number)
     }
 }

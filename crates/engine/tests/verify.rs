@@ -13,6 +13,10 @@ const PACKETS: u64 = 60_000;
 
 /// What a verifier finds behind an impairment, and what that one did.
 fn run(query: &str, plan: ImpairmentPlan, integrity: Integrity) -> (Verdict, ImpairmentCounts) {
+    run_by(query, plan, Verifier::new(integrity))
+}
+
+fn run_by(query: &str, plan: ImpairmentPlan, verifier: Verifier) -> (Verdict, ImpairmentCounts) {
     let address = format!("gen:?packets={PACKETS}&start=1&{query}").parse().unwrap();
     let options = OpenOptions { hash: HashKind::FiveTuple, ..OpenOptions::default() };
     let mut tally = None;
@@ -21,7 +25,7 @@ fn run(query: &str, plan: ImpairmentPlan, integrity: Integrity) -> (Verdict, Imp
         tally = Some(impairer.tally());
         Box::new(impairer)
     });
-    let verifier = Mutex::new(Verifier::new(integrity));
+    let verifier = Mutex::new(verifier);
     let (stop, progress) = (AtomicBool::new(false), Progress::new(1));
     let (limits, threads) = (Limits::default(), Threads::default());
     let report =
@@ -94,4 +98,15 @@ fn what_has_no_room_for_a_mark_is_not_judged() {
     assert_eq!(verdict.unmarked + verdict.unique, PACKETS);
     let (verdict, _) = run("mark=no", plan, Integrity::Frame);
     assert_eq!((verdict.unmarked, verdict.is_good()), (PACKETS, false));
+}
+
+#[test]
+fn flows_without_a_place_are_counted_and_nothing_is_believed_of_them() {
+    let none = ImpairmentPlan { seed: 9, ..ImpairmentPlan::default() };
+    let verifier = Verifier::new(Integrity::Frame).flows_at_most(5);
+    let (verdict, _) = run_by("flows=8", none, verifier);
+    assert_eq!(verdict.flows.len(), 5);
+    assert!(verdict.flows.iter().all(|flow| flow.missing == 0 && flow.unique > 0));
+    assert!(verdict.beyond > 0 && !verdict.is_good());
+    assert_eq!((verdict.unique + verdict.beyond, verdict.lost), (PACKETS, 0));
 }

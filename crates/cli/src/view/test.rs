@@ -56,6 +56,7 @@ pub(super) fn add_to(report: &mut Value, findings: &Findings) {
             "corrupted": verdict.corrupted,
             "unmarked": verdict.unmarked,
             "cut": verdict.cut,
+            "beyond": verdict.beyond,
             "clock_behind": verdict.clock_behind,
             "latency_ns": latency(&verdict.latency),
             "flows": verdict.flows.iter().map(flow).collect::<Vec<_>>(),
@@ -102,6 +103,7 @@ fn verdict_text(text: &mut String, verdict: &Verdict) {
     let others = [
         (verdict.unmarked, "without a mark".to_owned()),
         (verdict.cut, "cut, so that nothing is known of them".to_owned()),
+        (verdict.beyond, format!("of flows beyond the first {}", n(verdict.flows.len() as u64))),
         (verdict.too_late, format!("more than {WINDOW} behind: late or duplicates")),
         (verdict.clock_behind, "here before they were due, by the two clocks".to_owned()),
     ];

@@ -87,6 +87,8 @@ pub struct Verdict {
     pub unmarked: u64,
     /// Packets without their end, where the mark is.
     pub cut: u64,
+    /// Packets of flows that had no place any more: nothing is known of them.
+    pub beyond: u64,
     /// Packets that came before they were due, by the clocks of sender and receiver.
     pub clock_behind: u64,
     /// How long packets took.
@@ -100,7 +102,7 @@ impl Verdict {
     #[must_use]
     pub fn is_good(&self) -> bool {
         let defects = [self.lost, self.duplicates, self.reordered, self.too_late, self.corrupted];
-        defects.iter().all(|count| *count == 0) && self.unique > 0 && self.cut == 0
+        defects.iter().all(|count| *count == 0) && self.unique > 0 && self.cut + self.beyond == 0
     }
 }
 
@@ -126,7 +128,7 @@ impl Verifier {
         let sum = |of: fn(&FlowVerdict) -> u64| flows.iter().map(of).sum::<u64>();
         let unique = sum(|flow| flow.unique);
         let missing = match sent {
-            Some(sent) => sent.saturating_sub(unique),
+            Some(sent) => sent.saturating_sub(unique + self.beyond),
             None => sum(|flow| flow.missing),
         };
         Verdict {
@@ -140,6 +142,7 @@ impl Verifier {
             corrupted: self.corrupted,
             unmarked: self.unmarked,
             cut: self.cut,
+            beyond: self.beyond,
             clock_behind: self.clock_behind,
             latency: Latency::of(&self.latency),
             flows,
