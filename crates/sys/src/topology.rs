@@ -144,7 +144,10 @@ pub(crate) fn huge_page_pool(node: Option<NodeId>, page_bytes: u64) -> PathBuf {
 /// Bytes that could be had without swapping, on a node or on the whole machine.
 ///
 /// For a node it is what is free or holds file pages, for nodes have no `MemAvailable`.
-pub(crate) fn available_bytes(node: Option<NodeId>) -> Result<u64, TopologyError> {
+///
+/// # Errors
+/// What the kernel tells cannot be read.
+pub fn available_bytes(node: Option<NodeId>) -> Result<u64, TopologyError> {
     let (path, fields): (PathBuf, &[&str]) = match node {
         Some(id) if node_directory(Path::new(SYS), id).exists() => (
             node_directory(Path::new(SYS), id).join("meminfo"),

@@ -22,15 +22,16 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use burstline_sys::mounts;
+use burstline_sys::{mounts, topology};
 
 use super::MEMORY;
 
 /// For a contender's buffers.
 const BUFFERS: u64 = 128 << 20;
 
-/// The most that is kept, and as much is free beside it: larger files end in colder memory.
-const KEPT_MOST: u64 = 5 << 30;
+/// For everybody else. Of the other memory half is kept and half is free, at most: what is larger
+/// ends in colder memory.
+const OTHERS: u64 = 2 << 30;
 
 /// Bytes of a large page of x86-64.
 const LARGE: u64 = 2 << 20;
@@ -38,6 +39,7 @@ const LARGE: u64 = 2 << 20;
 /// Memory in halves of large pages.
 pub struct Store {
     folder: PathBuf,
+    /// Bytes that are free in halves of pages.
     room: u64,
 }
 
@@ -55,6 +57,8 @@ impl Store {
             mounted.map_err(|error| format!("mounting memory over {MEMORY}: {error}"))
         };
         MOUNTED.get_or_init(mount).clone()?;
+        let available = topology::available_bytes(None).map_err(|error| error.to_string())?;
+        let room = (room + BUFFERS).min(available.saturating_sub(OTHERS) / 2);
         let this = Self { folder: Path::new(MEMORY).join("kept"), room };
         let told = |error| format!("{}: {error}", this.folder.display());
         fs::create_dir(&this.folder).map_err(told)?;
@@ -79,7 +83,7 @@ impl Store {
 
     fn keep_halves(&self) -> io::Result<()> {
         let large = vec![0; LARGE as usize];
-        let pages = (self.room + BUFFERS).min(KEPT_MOST).div_ceil(LARGE / 2);
+        let pages = self.room.div_ceil(LARGE / 2);
         let mut kept = Vec::new();
         for page in 0..pages {
             let path = self.folder.join(page.to_string());
