@@ -39,8 +39,8 @@ pub use report::{FlowVerdict, Latency, Verdict};
 /// Significant decimal digits of latencies.
 const DIGITS: u8 = 3;
 
-/// Flows that have a place, so that whoever sends marks at will cannot take all memory: a flow takes
-/// some 700 bytes.
+/// Flows that have a place, so that whoever sends marks at will cannot take all memory: a flow
+/// takes some 700 bytes.
 pub const FLOWS_MAX: usize = 1 << 20;
 
 /// Flows whose latencies are kept apart, of those that came first: a histogram is some 10 KiB.
