@@ -36,8 +36,8 @@ const SMOKE_FRAMES: u64 = 500;
 /// Receivers that sleep at a time.
 const TOGETHER: usize = 10;
 /// Room for 26 ms at 2.5 Mpps: more than the default, as for anybody who wants no loss. With 16,384
-/// frames a virtual machine whose cores are taken away for 9 ms lost packets in 14 of 100 starts, and
-/// in 9 of 100 without silence.
+/// frames a virtual machine whose cores are taken away for 9 ms lost packets in 14 of 100 starts,
+/// and in 9 of 100 without silence.
 const FRAMES: u32 = 65_536;
 
 /// `startup-loss-POLL`: per cent received of the first second, after silence as ours, without as
