@@ -147,6 +147,8 @@ impl JobArgs {
             (None, cores) => has_log.then_some(cores.saturating_sub(workers.count).max(1)),
         };
         let node = self.node_number();
+        // In a placement it is only where A is.
+        let takes_all = workers.count > 0 && self.forced.placement.is_none();
         PlanRequest {
             sources: source_requests(ports, inventory),
             receivers,
@@ -155,7 +157,7 @@ impl JobArgs {
             sharing: workers.sharing,
             placement: self.forced.placement.clone(),
             receive_node: node.filter(|_| cores.is_empty()),
-            pool_node: self.forced.pool_node.or(node.filter(|_| workers.count > 0)),
+            pool_node: self.forced.pool_node.or(node.filter(|_| takes_all)),
             stack_node: self.forced.stack_node,
             cores: cores.to_vec(),
             log_bytes: workers.log_bytes as u64,
