@@ -331,7 +331,8 @@ static void close_device(void *of)
 /* net_memif takes a connection down in the thread of DPDK's interrupts when the peer hangs up,
  * without a lock that close would take too (drivers/net/memif/memif_socket.c of 22.11,
  * memif_disconnect): two ends that go together free it twice. An alarm runs in that very thread,
- * so there the two come after each other. */
+ * so there the two come after each other. Other drivers stay here: they look for their interface
+ * in the network of the thread that closes them, and that is this one's. */
 static bool is_closed_by_interrupts(const struct rte_eth_dev_info *info)
 {
     return info->driver_name != NULL && strcmp(info->driver_name, "net_memif") == 0;

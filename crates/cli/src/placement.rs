@@ -84,12 +84,11 @@ impl JobArgs {
         let failed = |error: &dyn std::fmt::Display| Failure::new(error.to_string());
         let inventory = Inventory::read().map_err(|error| failed(&error))?;
         self.check_placement(workers)?;
-        let named = match &self.cores {
+        let cores = match &self.cores {
             Some(Cores::List(cores)) => &cores[..],
             _ => &[],
         };
-        if !named.is_empty() && !self.forced.is_given() {
-            let cores = named;
+        if !cores.is_empty() && !self.forced.is_given() {
             // What one core of several names is the worker's; without workers nobody looks.
             let receivers = cores.len().saturating_sub(workers.count).max(1);
             let last = cores.last().and_then(|core| Some(inventory.core(*core)?.node));
@@ -111,7 +110,7 @@ impl JobArgs {
         if !is_asked && inventory.nodes.len() == 1 && !has_isolated {
             return Ok(unplaced(threads));
         }
-        let request = self.request(ports, &inventory, workers, named);
+        let request = self.request(ports, &inventory, workers, cores);
         match plan(&inventory, &request) {
             Ok(plan) => Ok(Placed {
                 threads: followed(&plan, &inventory, threads),

@@ -51,6 +51,21 @@ fn read_ns(clock: libc::clockid_t) -> u64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
 }
 
+/// Year, month and day of a day counted from 1970-01-01. Years are counted from March, so that
+/// the leap day is the last of its year; 400 years are 146,097 days.
+pub fn date_of(days: u64) -> (u64, u64, u64) {
+    /// Days from 0000-03-01 to 1970-01-01.
+    const EPOCH: u64 = 719_468;
+    let days = days + EPOCH;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day_of_month = day_of_year - (153 * month + 2) / 5 + 1;
+    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (era * 400 + year + carry, month, day_of_month)
+}
+
 #[cfg(all(test, not(miri)))]
 mod tests {
     use std::time::{SystemTime, UNIX_EPOCH};
@@ -88,19 +103,4 @@ mod tests {
             }
         }
     }
-}
-
-/// Year, month and day of a day counted from 1970-01-01. Years are counted from March, so that
-/// the leap day is the last of its year; 400 years are 146,097 days.
-pub fn date_of(days: u64) -> (u64, u64, u64) {
-    /// Days from 0000-03-01 to 1970-01-01.
-    const EPOCH: u64 = 719_468;
-    let days = days + EPOCH;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day_of_year = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day_of_month = day_of_year - (153 * month + 2) / 5 + 1;
-    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (era * 400 + year + carry, month, day_of_month)
 }
