@@ -1,10 +1,14 @@
 //! The packet buffer on the chip: frames that wait for a descriptor.
 //!
 //! ```text
-//!   | length, time | bytes ... | length, time | bytes ... |     one circle of bytes
+//!   | bytes ... | bytes ... |      one circle of bytes, and beside it of each frame
+//!                                  where it is, and what is known of it
 //! ```
 
 use std::collections::VecDeque;
+
+use crate::descriptor::Metadata;
+use crate::device::Frame;
 
 /// What a frame takes beside its bytes.
 const OVERHEAD_BYTES: usize = 16;
@@ -13,6 +17,7 @@ const OVERHEAD_BYTES: usize = 16;
 struct Waiting {
     at: usize,
     length: usize,
+    metadata: Metadata,
     time_ns: u64,
 }
 
@@ -55,25 +60,26 @@ impl Fifo {
     }
 
     /// Takes a frame in. False: there is no room, or it is longer than any may be.
-    pub(crate) fn push(&mut self, frame: &[u8], time_ns: u64) -> bool {
-        let length = frame.len();
+    pub(crate) fn push(&mut self, frame: &Frame<'_>) -> bool {
+        let &Frame { bytes, metadata, time_ns } = frame;
+        let length = bytes.len();
         if self.room() < Self::takes(length) || length > self.circle.len() - self.capacity {
             return false;
         }
         // There is room in one piece: all that waits, what the end has left over and this frame
         // are less than the circle.
         let at = if self.end + length <= self.circle.len() { self.end } else { 0 };
-        self.circle[at..at + length].copy_from_slice(frame);
+        self.circle[at..at + length].copy_from_slice(bytes);
         self.end = at + length;
         self.held += Self::takes(length);
-        self.frames.push_back(Waiting { at, length, time_ns });
+        self.frames.push_back(Waiting { at, length, metadata, time_ns });
         true
     }
 
-    /// The frame that came first, and when.
-    pub(crate) fn front(&self) -> Option<(&[u8], u64)> {
-        let first = self.frames.front()?;
-        Some((&self.circle[first.at..first.at + first.length], first.time_ns))
+    /// The frame that came first.
+    pub(crate) fn front(&self) -> Option<Frame<'_>> {
+        let &Waiting { at, length, metadata, time_ns } = self.frames.front()?;
+        Some(Frame { bytes: &self.circle[at..at + length], metadata, time_ns })
     }
 
     /// Forgets the frame at the front, which `front` has shown.
@@ -96,25 +102,32 @@ impl Fifo {
 mod tests {
     use super::*;
 
+    fn push(fifo: &mut Fifo, bytes: &[u8], time_ns: u64) -> bool {
+        let metadata = Metadata { hash: time_ns as u32, ..Metadata::default() };
+        fifo.push(&Frame { bytes, metadata, time_ns })
+    }
+
     #[test]
     fn frames_come_out_as_they_went_in_and_room_is_kept() {
         let mut fifo = Fifo::new(1000, 984);
         let frame = |number: u8| vec![number; 60 + usize::from(number)];
         let (mut pushed, mut popped) = (0_u8, 0_u8);
         while popped < 100 {
-            while pushed < 200 && fifo.push(&frame(pushed), pushed.into()) {
+            while pushed < 200 && push(&mut fifo, &frame(pushed), pushed.into()) {
                 pushed += 1;
             }
             assert!(fifo.room() < Fifo::takes(260));
             let room = fifo.room();
-            let (bytes, time_ns) = fifo.front().unwrap();
-            assert_eq!((bytes, time_ns), (&frame(popped)[..], popped.into()));
+            let first = fifo.front().unwrap();
+            assert_eq!((first.bytes, first.time_ns), (&frame(popped)[..], popped.into()));
+            assert_eq!(first.metadata.hash, popped.into());
             assert_eq!(fifo.room(), room, "looking makes no room");
             fifo.pop();
             popped += 1;
         }
         let left = fifo.len();
         assert_eq!((fifo.clear(), fifo.is_empty(), fifo.room()), (left, true, 1000));
-        assert!(fifo.front().is_none() && !fifo.push(&[0; 985], 0) && fifo.push(&[0; 984], 0));
+        assert!(fifo.front().is_none());
+        assert!(!push(&mut fifo, &[0; 985], 0) && push(&mut fifo, &[0; 984], 0));
     }
 }

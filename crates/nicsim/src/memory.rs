@@ -32,6 +32,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_log::{Burst, Log, Scratch};
 use burstline_sys::memory::{MemoryError, PageChoice, Region, RegionRequest};
+use burstline_sys::prefetch;
+
+/// Bytes of a cache line.
+pub(crate) const LINE_BYTES: usize = 64;
 
 /// Memory that devices reach.
 ///
@@ -132,6 +136,18 @@ impl HostMemory {
         }
     }
 
+    /// Asks for the lines of `[at, at + length)`, to be written soon: the other core has them.
+    /// It changes nothing, wherever that is. Source of the gain: decision 0005.
+    #[inline]
+    pub(crate) fn ask(&self, at: u64, length: usize) {
+        let start = self.start.as_ptr().wrapping_add(at as usize);
+        let mut line = 0;
+        while line < length {
+            prefetch::to_write(start.wrapping_add(line));
+            line += LINE_BYTES;
+        }
+    }
+
     /// The bytes at `[at, at + length)`.
     ///
     /// # Safety
@@ -200,12 +216,13 @@ unsafe fn copy(bytes: &[u8], to: NonNull<u8>) {
         return unsafe { to.copy_from_nonoverlapping(NonNull::from(bytes).cast(), length) };
     }
     let (from, to, rest) = (bytes.as_ptr(), to.as_ptr(), length - HALF);
-    // SAFETY: the first 32 bytes and the last 32 are all of them, and inside; arrays of bytes need
-    // no alignment.
+    let quarters = [0, HALF / 2, rest, rest + HALF / 2];
+    // SAFETY: the first 32 bytes and the last 32 are all of them, and inside; neither side need be
+    // aligned. As numbers they are in registers between, and not on the stack.
     unsafe {
-        let first = from.cast::<[u8; HALF]>().read();
-        let last = from.add(rest).cast::<[u8; HALF]>().read();
-        to.cast::<[u8; HALF]>().write(first);
-        to.add(rest).cast::<[u8; HALF]>().write(last);
+        let words = quarters.map(|at| from.add(at).cast::<u128>().read_unaligned());
+        for (at, word) in quarters.into_iter().zip(words) {
+            to.add(at).cast::<u128>().write_unaligned(word);
+        }
     }
 }

@@ -3,10 +3,15 @@
 //! Source: Microsoft, "RSS Hashing Functions"; Intel 82599 Datasheet, 7.1.2.8.
 
 use burstline_wire::hash::{FlowHasher, HashKind};
-use burstline_wire::headers::{Headers, LinkType, parse};
+use burstline_wire::headers::{Headers, LinkType, ether_type, parse};
+
+use crate::descriptor::Metadata;
 
 /// Entries of the table.
 pub const INDIRECTION_ENTRIES: usize = 128;
+
+/// Up to here it is the length of a frame of 802.3. Source: IEEE 802.3, 3.2.6.
+const LENGTH_MAX: u16 = 1500;
 
 /// Hash and table.
 pub struct Spreader {
@@ -22,20 +27,25 @@ impl Spreader {
         Self { hasher: FlowHasher::new(HashKind::Rss), table }
     }
 
-    /// What is known of a packet: its headers where they are wanted, and its hash, or 0.
+    /// What is known of a packet but its length, as far as it is wanted; the hash, or 0.
     #[inline]
     pub(crate) fn describe(
         &mut self,
         packet: &[u8],
         is_hashing: bool,
         has_metadata: bool,
-    ) -> (Option<Headers>, u32) {
-        if !is_hashing && !has_metadata {
-            return (None, 0);
+    ) -> Metadata {
+        match (is_hashing, has_metadata) {
+            (false, false) => return Metadata::default(),
+            (false, true) => return unhashed(packet),
+            (true, _) => {}
         }
         let headers = parse(LinkType::ETHERNET, packet);
-        let hash = if is_hashing { self.hash(&headers, packet) } else { 0 };
-        (Some(headers), hash)
+        let hash = self.hash(&headers, packet);
+        let known = if has_metadata { Metadata::of(&headers) } else { Metadata::default() };
+        // A type of hash is told of a packet that has one.
+        let rss_type = if hash == 0 { 0 } else { known.rss_type };
+        Metadata { hash, rss_type, ..known }
     }
 
     /// The hash of a packet, with Microsoft's key. Cost: some ns, and a lookup a byte hashed.
@@ -50,6 +60,35 @@ impl Spreader {
     pub fn queue(&self, hash: u32) -> usize {
         usize::from(self.table[hash as usize % INDIRECTION_ENTRIES])
     }
+}
+
+/// What is known of a packet that is not hashed, but its length.
+#[inline]
+pub(crate) fn unhashed(packet: &[u8]) -> Metadata {
+    if is_opaque(packet) {
+        return Metadata::default();
+    }
+    let headers = parse(LinkType::ETHERNET, packet);
+    // A type of hash is told of a packet that has one.
+    Metadata { rss_type: 0, ..Metadata::of(&headers) }
+}
+
+/// Whether there is nothing to know of a frame: its EtherType is that of no IP, it has no tag, and
+/// it is no frame of 802.3, with a length there. A few instructions, where `parse` takes many.
+#[inline]
+fn is_opaque(frame: &[u8]) -> bool {
+    let Some(&[high, low]) = frame.get(12..).and_then(|rest| rest.first_chunk()) else {
+        return false;
+    };
+    let of_headers = [
+        ether_type::IPV4,
+        ether_type::IPV6,
+        ether_type::VLAN,
+        ether_type::SERVICE_VLAN,
+        ether_type::OLD_STACKED_VLAN,
+    ];
+    let number = u16::from_be_bytes([high, low]);
+    number > LENGTH_MAX && !of_headers.contains(&number)
 }
 
 #[cfg(test)]
@@ -82,5 +121,28 @@ mod tests {
             assert_eq!(spreader.hash(&headers, &frame), hash);
             assert_eq!(spreader.queue(hash), (hash % 128 % 4) as usize);
         }
+    }
+
+    /// What is left out is what `parse` would not have found, for every EtherType.
+    #[test]
+    fn a_frame_is_described_as_its_headers_say() {
+        let mut spreader = Spreader::new(1);
+        let mut opaque = 0_u32;
+        for number in 0..=u16::MAX {
+            let mut frame = [0; 60];
+            frame[12..14].copy_from_slice(&number.to_be_bytes());
+            frame[14..24].copy_from_slice(&[0x45, 0, 0, 40, 0, 0, 0, 0, 64, 17]);
+            let headers = parse(LinkType::ETHERNET, &frame);
+            let expected = Metadata { rss_type: 0, ..Metadata::of(&headers) };
+            assert_eq!(spreader.describe(&frame, false, true), expected, "{number:#x}");
+            assert_eq!(spreader.describe(&frame, false, false), Metadata::default());
+            let expected = Metadata { hash: spreader.hash(&headers, &frame), ..expected };
+            let hashed = spreader.describe(&frame, true, true);
+            assert_eq!(Metadata { rss_type: 0, ..hashed }, expected, "{number:#x}");
+            assert_eq!(hashed.rss_type != 0, hashed.hash != 0, "{number:#x}");
+            opaque += u32::from(is_opaque(&frame));
+        }
+        assert_eq!(opaque, 65_536 - 1501 - 5);
+        assert!((0..14).all(|length| !is_opaque(&vec![9; length])));
     }
 }

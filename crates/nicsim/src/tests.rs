@@ -165,6 +165,37 @@ fn a_device_that_restarts_loses_what_was_on_it_by_name() {
     }
 }
 
+/// All segments are held when the device restarts: one that is given back is enough to go on.
+#[test]
+fn a_device_that_restarts_without_a_free_segment_goes_on_with_one() {
+    let (log_bytes, segment, longest) = (5 << 12, 1 << 12, 200);
+    let settings =
+        Settings { window: 3, log_bytes, segment, longest, ..settings(Mode::Contiguous) };
+    let settings = Settings { restart_after: Some(2000), ..settings };
+    let mut card = card(&settings, frames((0..20_000).map(|_| 100)), false);
+    let (mut held, mut is_reset) = (Vec::new(), false);
+    for turn in 0.. {
+        card.device.step();
+        held.extend(std::iter::from_fn(|| card.receivers[0].hold()));
+        let before = std::mem::replace(&mut is_reset, check(&card, 0).reset > 256);
+        if before && is_reset {
+            break;
+        }
+        assert!(turn < 1000, "it restarts");
+    }
+    let delivered = check(&card, 0).delivered;
+    let segment_of = |held: &burstline_log::HeldBurst| held.burst().start();
+    let first = segment_of(&held[0]);
+    held.retain(|held| segment_of(held) != first);
+    assert!(held.len() > 1, "others are held");
+    for _ in 0..4 {
+        held.extend(std::iter::from_fn(|| card.receivers[0].hold()));
+        card.device.step();
+    }
+    let counts = check(&card, 0);
+    assert!(counts.delivered > delivered, "{counts:?}");
+}
+
 #[test]
 fn frames_that_come_while_the_link_is_down_or_are_too_long_are_named() {
     for mode in Mode::ALL {
@@ -558,5 +589,65 @@ fn absurd_settings_are_errors_with_their_numbers() {
     for settings in wrong {
         let error = Room::create(&settings, true, true).err();
         assert!(error.is_some_and(|error| !error.to_string().is_empty()), "{settings:?}");
+    }
+}
+
+#[test]
+fn a_transmit_ring_of_one_descriptor_sends_one_packet_after_another() {
+    let all = frames((0..300).map(|number| 60 + number));
+    for mode in [Mode::Writeback, Mode::Inline] {
+        let settings = Settings { ring: 1, longest: 16_128, ..settings(mode) };
+        let room = Room::create(&settings, false, true).unwrap();
+        let (wire, sent) = wire(Vec::new(), true);
+        let mut card = Assembly::new(room, (wire, Sending::Copies), 0, None);
+        let Transmit::Ring(ring) = &mut card.transmit else { panic!("it sends by descriptors") };
+        assert_eq!(ring.descriptors(2049), None, "{mode}: two buffers, and one descriptor");
+        for frame in &all {
+            while ring.room(1) < 1 {
+                assert!(card.device.step(), "{mode}: it goes on");
+            }
+            ring.copy(frame);
+            ring.ring();
+        }
+        while card.device.step() {}
+        ring.reap();
+        assert_eq!(ring.packets_in_flight(), 0, "{mode}");
+        assert!(*sent.lock().unwrap() == all, "{mode}");
+    }
+}
+
+#[test]
+fn segments_that_are_all_held_lose_to_the_fifo_and_nothing_else() {
+    let (fifo, log_bytes, segment, longest) = (8 << 10, 5 << 12, 1 << 12, 200);
+    let settings =
+        Settings { window: 3, fifo, log_bytes, segment, longest, ..settings(Mode::Contiguous) };
+    let mut card = card(&settings, frames((0..2000).map(|_| 100)), false);
+    let mut held = Vec::new();
+    while card.device.step() {
+        held.extend(std::iter::from_fn(|| card.receivers[0].hold()));
+        check(&card, 0);
+    }
+    let counts = check(&card, 0);
+    assert!(counts.overflowed > 1500 && counts.in_fifo > 30, "{counts:?}");
+    let kept: u64 = held.iter().map(|held| held.burst().len() as u64).sum();
+    drop(held);
+    let rest = run(&mut card, 1000).len() as u64;
+    assert_eq!(kept + rest + counts.overflowed, 2000);
+}
+
+#[test]
+fn all_queues_of_a_card_restart_together() {
+    for mode in Mode::ALL {
+        let (log_bytes, segment, longest) = (5 << 12, 1 << 12, 200);
+        let settings = Settings { queues: 4, ring: 32, log_bytes, segment, ..settings(mode) };
+        let settings = Settings { restart_after: Some(1000), longest, ..settings };
+        let mut card = card(&settings, frames((0..3000).map(|_| 100)), false);
+        let got = run(&mut card, 50).len() as u64;
+        let each: Vec<_> = (0..4).map(|at| check(&card, at)).collect();
+        let sum = |of: fn(&crate::ReceiveCounts) -> u64| each.iter().map(of).sum::<u64>();
+        assert_eq!((sum(|one| one.arrived), sum(|one| one.delivered)), (3000, got), "{mode}");
+        assert_eq!(sum(|one| one.reset + one.overflowed) + got, 3000, "{mode}: {each:?}");
+        assert!(sum(|one| one.reset) > 0, "{mode}: {each:?}");
+        assert!(each.iter().all(|one| one.delivered > 300), "{mode}: they go on: {each:?}");
     }
 }

@@ -12,11 +12,11 @@
 
 use std::sync::Arc;
 
-use burstline_log::{FACTS_BYTES, HEAD_BYTES, Head};
+use burstline_log::{Burst, FACTS_BYTES, HEAD_BYTES, Head};
 
 use super::Frame;
 use crate::descriptor::buffer_of;
-use crate::memory::HostMemory;
+use crate::memory::{HostMemory, LINE_BYTES};
 use crate::meter::Meter;
 use crate::ring::Ring;
 use crate::trace::{Trace, Who};
@@ -24,6 +24,19 @@ use crate::trace::{Trace, Who};
 /// What has to be free for a packet beside its bytes: two heads, its own and the one that ends
 /// the buffer, its desc, and the driver's facts.
 const BESIDE: usize = 3 * HEAD_BYTES + FACTS_BYTES;
+
+/// How far ahead the device asks for cache lines, in bytes.
+const ASKED_AHEAD: usize = 1024;
+
+/// Asks for the lines in front of `low` that were not asked for, and returns up to where.
+#[inline(always)]
+fn ask_ahead(memory: &HostMemory, buffer: u64, (low, mut asked): (usize, usize)) -> usize {
+    while asked < low + ASKED_AHEAD {
+        memory.ask(buffer + asked as u64, LINE_BYTES);
+        asked += LINE_BYTES;
+    }
+    asked
+}
 
 /// The device's side of one queue.
 pub(crate) struct Logs {
@@ -37,6 +50,8 @@ pub(crate) struct Logs {
     buffer: Option<u64>,
     low: usize,
     top: usize,
+    /// Up to where its lines were asked for.
+    asked: usize,
     /// The time of its first packet.
     base_time_ns: u64,
     /// Units of 16 bytes written since the start.
@@ -50,7 +65,7 @@ pub(crate) struct Logs {
 
 impl Logs {
     pub(crate) fn new(ring: Arc<Ring>, memory: Arc<HostMemory>, buffer_bytes: usize) -> Self {
-        let (next, buffer, low, top, base_time_ns, written) = (0, None, 0, 0, 0, 0);
+        let (next, buffer, low, top, asked, base_time_ns, written) = (0, None, 0, 0, 0, 0, 0);
         let (packets, bytes, epoch, is_restarting) = (0, 0, 0, false);
         Self {
             ring,
@@ -60,6 +75,7 @@ impl Logs {
             buffer,
             low,
             top,
+            asked,
             base_time_ns,
             written,
             packets,
@@ -109,8 +125,9 @@ impl Logs {
             self.base_time_ns = frame.time_ns;
         }
         let is_far = frame.time_ns.wrapping_sub(self.base_time_ns) > u64::from(u32::MAX);
-        let (hash, time_ns, length) = (frame.hash, frame.time_ns, length as u16);
+        let (hash, time_ns, length) = (frame.metadata.hash, frame.time_ns, length as u16);
         let words = Head { time_ns, hash, length, is_far }.words();
+        self.asked = ask_ahead(&self.memory, buffer, (self.low, self.asked));
         // SAFETY: the buffer is the device's since `turn` saw the tail, in `[low, top)` (D6); the
         // pointer that says so to the driver comes later.
         unsafe { self.memory.write_behind(buffer + self.low as u64, words, frame.bytes) };
@@ -122,6 +139,38 @@ impl Logs {
         self.top -= HEAD_BYTES;
         self.packets += 1;
         true
+    }
+
+    /// Writes frames that have no hash and nothing special, of up to `longest` bytes, behind a
+    /// first one in the open buffer, up to its end. Returns how many, and their bytes.
+    #[inline]
+    pub(super) fn deliver_run(&mut self, frames: &Burst<'_>, longest: usize) -> (usize, u64) {
+        let Some(buffer) = self.buffer.filter(|_| self.low > 0) else { return (0, 0) };
+        // In registers: what is written might be this.
+        let (memory, base_time_ns) = (&*self.memory, self.base_time_ns);
+        let (mut low, mut top, mut asked) = (self.low, self.top, self.asked);
+        let mut all_bytes = 0;
+        for frame in frames.plain_packets() {
+            let (bytes, time_ns) = (frame.bytes, frame.time_ns);
+            let aligned = (bytes.len() + 15) & !15;
+            let is_far = time_ns.wrapping_sub(base_time_ns) > u64::from(u32::MAX);
+            if is_far || bytes.len() > longest || low + aligned + BESIDE > top {
+                break;
+            }
+            asked = ask_ahead(memory, buffer, (low, asked));
+            let length = bytes.len() as u16;
+            let words = Head { time_ns, hash: 0, length, is_far: false }.words();
+            // SAFETY: as in `deliver`.
+            unsafe { memory.write_behind(buffer + low as u64, words, bytes) };
+            low += HEAD_BYTES + aligned;
+            top -= HEAD_BYTES;
+            all_bytes += bytes.len() as u64;
+        }
+        let packets = (self.top - top) / HEAD_BYTES;
+        self.advance(low - self.low);
+        self.packets += packets as u64;
+        (self.top, self.asked) = (top, asked);
+        (packets, all_bytes)
     }
 
     #[inline]
@@ -147,7 +196,7 @@ impl Logs {
         self.next = self.next.wrapping_add(1);
         meter.fetched(1);
         self.buffer = Some(address);
-        (self.low, self.top) = (0, self.buffer_bytes);
+        (self.low, self.top, self.asked) = (0, self.buffer_bytes, 0);
         true
     }
 
@@ -162,7 +211,7 @@ impl Logs {
 
     #[cold]
     fn tell(&self, frame: &Frame<'_>, buffer: u64, trace: &Trace) {
-        let (length, hash, time_ns) = (frame.bytes.len(), frame.hash, frame.time_ns);
+        let (length, hash, time_ns) = (frame.bytes.len(), frame.metadata.hash, frame.time_ns);
         let (low, bytes) = (self.low, self.buffer_bytes);
         let step = |step: &str, what: std::fmt::Arguments<'_>| trace.step(step, Who::Device, what);
         step("4.1.1", format_args!("a frame of {length} bytes has come in"));

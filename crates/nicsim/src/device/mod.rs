@@ -16,6 +16,7 @@
 //! - V3: where the wire can wait and the line has no rate, no frame is taken that the FIFO may have
 //!   no room for: nothing overflows.
 
+mod intake;
 pub(crate) mod logs;
 pub(crate) mod queue;
 pub(crate) mod rings;
@@ -28,7 +29,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, PoisonError};
 
 use burstline_sys::clock;
-use burstline_wire::headers::{Headers, LinkType, parse};
 
 use crate::descriptor::Metadata;
 use crate::line::Line;
@@ -36,6 +36,7 @@ use crate::meter::{BusAccount, Meter};
 use crate::rss::Spreader;
 use crate::wire::{Wire, WireState};
 use crate::{Settings, pcie};
+use intake::Intake;
 use queue::ReceiveQueue;
 use send::Sender;
 
@@ -48,27 +49,9 @@ const SHOWN_EVERY: u32 = 1024;
 /// A frame on its way in.
 pub(crate) struct Frame<'a> {
     pub(crate) bytes: &'a [u8],
-    /// Where they were needed.
-    pub(crate) headers: Option<Headers>,
-    pub(crate) hash: u32,
+    /// What the device knows of it, but its length; nothing where that goes nowhere.
+    pub(crate) metadata: Metadata,
     pub(crate) time_ns: u64,
-}
-
-impl Frame<'_> {
-    /// What the device knows of it, but its length.
-    #[inline]
-    pub(crate) fn metadata(&self) -> Metadata {
-        let headers = match &self.headers {
-            Some(headers) => *headers,
-            None => parse(LinkType::ETHERNET, self.bytes),
-        };
-        let mut metadata = Metadata::of(&headers);
-        metadata.hash = self.hash;
-        if self.hash == 0 {
-            metadata.rss_type = 0;
-        }
-        metadata
-    }
 }
 
 /// What others tell the device, and see of it.
@@ -223,12 +206,10 @@ impl Device {
     }
 
     fn drain(&mut self) -> bool {
-        let Self { queues, spreader, meter, is_hashing, .. } = self;
-        let has_metadata = queues.iter().any(ReceiveQueue::has_metadata);
         let mut is_busy = false;
-        for queue in queues {
+        for queue in &mut self.queues {
             queue.look();
-            is_busy |= queue.drain(spreader, (*is_hashing, has_metadata), meter);
+            is_busy |= queue.drain(&mut self.meter);
         }
         is_busy
     }
@@ -254,30 +235,17 @@ impl Device {
         if budget == 0 {
             return false;
         }
-        let Self { wire, queues, spreader, line, meter, .. } = self;
+        let Self { wire, queues, spreader, meter, .. } = self;
         let arrived = wire.arrive(budget);
         let (frames, number) = (arrived.frames.len() as u64, self.arrived);
         let has_faults = self.link_down.start < number + frames && number < self.link_down.end;
-        let is_hashing = self.is_hashing;
+        let link_down = if has_faults { self.link_down.clone() } else { 0..0 };
+        let (is_hashing, longest) = (self.is_hashing, self.longest);
         let has_metadata = queues.iter().any(ReceiveQueue::has_metadata);
-        for (packet, number) in arrived.frames.packets().zip(number..) {
-            let bytes = packet.bytes();
-            let (headers, hash) = match is_hashing || has_metadata {
-                true => spreader.describe(bytes, is_hashing, has_metadata),
-                false => (None, 0),
-            };
-            let queue = &mut queues[spreader.queue(hash)];
-            queue.counts.arrived += 1;
-            line.advance(bytes.len());
-            if has_faults && self.link_down.contains(&number) {
-                queue.counts.link_down += 1;
-            } else if bytes.len() > self.longest {
-                queue.counts.too_long += 1;
-            } else {
-                let time_ns = packet.time_ns();
-                queue.arrive(&Frame { bytes, headers, hash, time_ns }, meter);
-            }
-        }
+        let wishes = (is_hashing, has_metadata);
+        let mut intake = Intake { queues, spreader, meter, wishes, longest, link_down, number };
+        let bytes = intake.take(&arrived.frames);
+        self.line.advance(frames, bytes);
         self.is_unshown |= arrived.state == WireState::Ended && !self.is_ended;
         self.is_ended |= arrived.state == WireState::Ended;
         self.arrived += frames;

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use burstline_log::Burst;
+
 use super::Frame;
 use super::logs::Logs;
 use super::rings::Rings;
 use crate::counters::{ReceiveCounts, Shown};
 use crate::fifo::Fifo;
 use crate::meter::Meter;
-use crate::rss::Spreader;
 use crate::trace::Trace;
 
 /// One queue.
@@ -66,24 +67,38 @@ impl ReceiveQueue {
             self.counts.too_long += 1;
         } else if self.fifo.is_empty() && self.way.deliver(frame, meter, &mut self.trace) {
             self.counts.delivered += 1;
-        } else if self.fifo.push(frame.bytes, frame.time_ns) {
+        } else if self.fifo.push(frame) {
             self.counts.in_fifo += 1;
         } else {
             self.counts.overflowed += 1;
         }
     }
 
-    /// Moves frames from the FIFO to memory. Returns whether it moved any.
-    pub(super) fn drain(
+    /// Frames have come in that are not hashed: as many as go straight through, one after another,
+    /// and nothing is special about them. Returns how many, and their bytes.
+    #[inline]
+    pub(super) fn arrive_run(
         &mut self,
-        spreader: &mut Spreader,
-        (is_hashing, has_metadata): (bool, bool),
+        frames: &Burst<'_>,
+        longest: usize,
         meter: &mut Meter,
-    ) -> bool {
+    ) -> (usize, u64) {
+        if !self.fifo.is_empty() || self.trace.is_some() {
+            return (0, 0);
+        }
+        let (packets, bytes) = match &mut self.way {
+            Way::Rings(rings) => rings.deliver_run(frames, longest, meter),
+            Way::Logs(logs) => logs.deliver_run(frames, longest),
+        };
+        self.counts.arrived += packets as u64;
+        self.counts.delivered += packets as u64;
+        (packets, bytes)
+    }
+
+    /// Moves frames from the FIFO to memory. Returns whether it moved any.
+    pub(super) fn drain(&mut self, meter: &mut Meter) -> bool {
         let before = self.counts.delivered;
-        while let Some((bytes, time_ns)) = self.fifo.front() {
-            let (headers, hash) = spreader.describe(bytes, is_hashing, has_metadata);
-            let frame = Frame { bytes, headers, hash, time_ns };
+        while let Some(frame) = self.fifo.front() {
             if !self.way.deliver(&frame, meter, &mut self.trace) {
                 break;
             }
@@ -96,8 +111,9 @@ impl ReceiveQueue {
 
     /// Makes what was written visible, and the counts with it.
     pub(super) fn publish(&mut self, meter: &mut Meter) {
-        if let Way::Logs(logs) = &mut self.way {
-            logs.publish(meter);
+        match &mut self.way {
+            Way::Rings(rings) => rings.show(),
+            Way::Logs(logs) => logs.publish(meter),
         }
         self.shown.show(&self.counts);
     }

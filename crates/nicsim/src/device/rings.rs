@@ -1,7 +1,23 @@
 //! Into scattered buffers, by descriptors: as the 82599 does, or with the metadata in front.
+//!
+//! ```text
+//!   positions:   | ... given over | written | on the chip | ...  posted  ... |
+//!                                 ^ shown   ^ next        ^ fetched          ^ tail
+//! ```
+//!
+//! Packets are written at once. That they are there is shown for some of them together, and for all
+//! at the end of a step: a driver that looks at the next word all the time takes the line away that
+//! the device writes, and gives it back, once for each time that the device shows something. Cards
+//! gather descriptors as well, until they fill a line or a timer is up; the account has each one
+//! written by itself, as the paper counts.
+//! Source: Intel 82598EB Datasheet, 3.5.2.7 (Receive Descriptor Write-Back).
 
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use burstline_log::Burst;
+use burstline_sys::prefetch;
 
 use super::Frame;
 use crate::Mode;
@@ -10,12 +26,19 @@ use crate::memory::HostMemory;
 use crate::meter::Meter;
 use crate::pcie::DESCRIPTOR_BYTES;
 use crate::ring::Ring;
+use crate::rss::unhashed;
 use crate::trace::{Trace, Who};
 
 /// Descriptors that are fetched at a time.
 const FETCHED: u32 = 32;
 /// Descriptors that the chip holds: those of the longest frame, in the smallest buffers.
 const ON_CHIP: u32 = 64;
+/// Packets that are shown together at most: two lines of descriptors.
+const TOGETHER: u32 = 8;
+/// How many buffers ahead the device asks for cache lines, and for how many bytes of each: what is
+/// behind them the processor foresees.
+const ASKED_AHEAD: u32 = 8;
+const ASKED_BYTES: usize = 256;
 /// Bytes of the metadata in front of a packet.
 const FRONT: usize = DESCRIPTOR_BYTES as usize;
 
@@ -27,17 +50,35 @@ pub(crate) struct Rings {
     buffer: usize,
     /// Buffer addresses of descriptors `[next, fetched)`.
     addresses: [u64; ON_CHIP as usize],
+    /// What is to be shown of descriptors `[shown, next)`, each a packet in one buffer.
+    told: [Words; ON_CHIP as usize],
+    shown: u32,
     next: u32,
     fetched: u32,
+    /// Bytes of the last packet, in its first buffer: the next ones will be as long.
+    length: usize,
     epoch: u32,
     pub(super) is_restarting: bool,
 }
 
 impl Rings {
     pub(crate) fn new(mode: Mode, ring: Arc<Ring>, memory: Arc<HostMemory>, buffer: u32) -> Self {
-        let (next, fetched, epoch, is_restarting) = (0, 0, 0, false);
-        let (addresses, buffer) = ([0; ON_CHIP as usize], buffer as usize);
-        Self { mode, ring, memory, buffer, addresses, next, fetched, epoch, is_restarting }
+        let (shown, next, fetched, length, epoch, is_restarting) = (0, 0, 0, 0, 0, false);
+        let (addresses, told) = ([0; ON_CHIP as usize], [[0; 2]; ON_CHIP as usize]);
+        Self {
+            mode,
+            ring,
+            memory,
+            buffer: buffer as usize,
+            addresses,
+            told,
+            shown,
+            next,
+            fetched,
+            length,
+            epoch,
+            is_restarting,
+        }
     }
 
     #[inline]
@@ -47,6 +88,7 @@ impl Rings {
 
     /// Forgets its descriptors, until the driver has begun anew.
     pub(super) fn restart(&mut self) {
+        self.show();
         self.epoch += 1;
         self.is_restarting = true;
         self.ring.epoch.write(self.epoch); // E4: what was delivered before is there
@@ -55,7 +97,8 @@ impl Rings {
     pub(super) fn look(&mut self) {
         // E4: the ring is as the driver has laid it out anew, from position 0.
         if self.is_restarting && self.ring.acknowledged.read() == self.epoch {
-            (self.next, self.fetched, self.is_restarting) = (0, 0, false);
+            (self.shown, self.next, self.fetched) = (0, 0, 0);
+            self.is_restarting = false;
         }
     }
 
@@ -71,18 +114,74 @@ impl Rings {
         if self.is_restarting || !self.has_fetched(buffers, meter) {
             return false;
         }
-        let at = self.addresses[(self.next % ON_CHIP) as usize];
-        let metadata = frame.metadata();
-        match self.mode {
-            Mode::Writeback => self.write_back(frame.bytes, buffers, metadata),
-            Mode::Inline | Mode::Contiguous => self.write_in_front(frame.bytes, buffers, metadata),
-        }
         meter.packet_up(self.mode, frame.bytes.len(), buffers.into());
         if let Some(trace) = trace.take() {
-            self.tell(frame, (at, buffers), &metadata, &trace);
+            self.tell(frame, buffers, &trace);
         }
-        self.next = self.next.wrapping_add(buffers);
+        match buffers {
+            1 if self.mode == Mode::Writeback => {
+                self.write_whole::<0>(frame.bytes, frame.metadata);
+            }
+            1 => self.write_whole::<FRONT>(frame.bytes, frame.metadata),
+            _ => self.write_pieces(frame, buffers),
+        }
         true
+    }
+
+    /// Writes frames that are not hashed, of up to `longest` bytes and in one buffer each, as long
+    /// as there are descriptors and nothing is special about them. Returns how many, and their
+    /// bytes.
+    #[inline]
+    pub(super) fn deliver_run(
+        &mut self,
+        frames: &Burst<'_>,
+        longest: usize,
+        meter: &mut Meter,
+    ) -> (usize, u64) {
+        match self.mode {
+            _ if self.is_restarting => (0, 0),
+            Mode::Writeback => self.write_run::<0>(frames, longest, meter),
+            Mode::Inline | Mode::Contiguous => self.write_run::<FRONT>(frames, longest, meter),
+        }
+    }
+
+    #[inline(always)]
+    fn write_run<const IN_FRONT: usize>(
+        &mut self,
+        frames: &Burst<'_>,
+        longest: usize,
+        meter: &mut Meter,
+    ) -> (usize, u64) {
+        let longest = longest.min(self.buffer - IN_FRONT);
+        let (mut packets, mut bytes) = (0, 0);
+        for frame in frames.plain_packets() {
+            let length = frame.bytes.len();
+            if length > longest || !self.has_fetched(1, meter) {
+                break;
+            }
+            meter.packet_up(self.mode, length, 1);
+            self.write_whole::<IN_FRONT>(frame.bytes, unhashed(frame.bytes));
+            packets += 1;
+            bytes += length as u64;
+        }
+        (packets, bytes)
+    }
+
+    /// Shows the driver all packets that are written.
+    #[inline]
+    pub(super) fn show(&mut self) {
+        while self.shown != self.next {
+            let place = (self.shown % ON_CHIP) as usize;
+            let words = self.told[place];
+            match self.mode {
+                Mode::Writeback => self.ring.slot(self.shown).store(words), // E2
+                // SAFETY: the packet behind them was written, so they are in the memory; and D5.
+                Mode::Inline | Mode::Contiguous => unsafe {
+                    self.show_in_front(self.addresses[place], words);
+                },
+            }
+            self.shown = self.shown.wrapping_add(1);
+        }
     }
 
     /// How many buffers a frame takes.
@@ -102,6 +201,8 @@ impl Rings {
     }
 
     fn fetch(&mut self, wanted: u32, meter: &mut Meter) -> bool {
+        // Their places on the chip are taken now.
+        self.show();
         // E1: descriptors below the tail are written, and their buffers the device's.
         let posted = self.ring.tail.read().wrapping_sub(self.fetched).min(self.ring.len());
         let held = self.fetched.wrapping_sub(self.next);
@@ -109,25 +210,69 @@ impl Rings {
         if held + fetched < wanted {
             return false;
         }
-        for _ in 0..fetched {
-            let address = buffer_of(self.ring.slot(self.fetched).words());
-            self.addresses[(self.fetched % ON_CHIP) as usize] = address;
+        for number in 0..fetched {
+            let slot = self.ring.slot(self.fetched);
+            self.addresses[(self.fetched % ON_CHIP) as usize] = buffer_of(slot.words());
+            // A line has four, and the driver wrote them last.
+            if self.mode == Mode::Writeback && number.is_multiple_of(4) {
+                prefetch::to_write(ptr::from_ref(slot));
+            }
             self.fetched = self.fetched.wrapping_add(1);
+        }
+        for ahead in 0..ASKED_AHEAD.min(held + fetched) {
+            self.ask(self.next.wrapping_add(ahead));
         }
         meter.fetched(fetched.into());
         true
     }
 
-    /// Packet into buffers, what is known of it into their descriptors.
+    /// Asks for the lines of a descriptor's buffer that a packet will need.
     #[inline]
+    fn ask(&self, position: u32) {
+        self.memory.ask(self.addresses[(position % ON_CHIP) as usize], self.length);
+    }
+
+    /// Packet into one buffer, behind so many bytes for the metadata, which is shown soon.
+    #[inline(always)]
+    fn write_whole<const IN_FRONT: usize>(&mut self, bytes: &[u8], metadata: Metadata) {
+        let place = (self.next % ON_CHIP) as usize;
+        // SAFETY: the buffer is the device's since `fetch` saw the tail (D1), and the driver has no
+        // reference to it until it is shown, later.
+        unsafe { self.memory.write(self.addresses[place] + IN_FRONT as u64, bytes) };
+        let length = bytes.len();
+        self.told[place] = Metadata { length: length as u16, ..metadata }.write_back(true);
+        self.length = (IN_FRONT + length).min(ASKED_BYTES);
+        self.next = self.next.wrapping_add(1);
+        if self.fetched.wrapping_sub(self.next) >= ASKED_AHEAD {
+            self.ask(self.next.wrapping_add(ASKED_AHEAD - 1));
+        }
+        if self.next.wrapping_sub(self.shown) >= TOGETHER {
+            self.show();
+        }
+    }
+
+    /// Packet into several buffers, and shown at once.
+    #[cold]
+    fn write_pieces(&mut self, frame: &Frame<'_>, buffers: u32) {
+        self.show();
+        match self.mode {
+            Mode::Writeback => self.write_back(frame.bytes, buffers, frame.metadata),
+            Mode::Inline | Mode::Contiguous => {
+                self.write_in_front(frame.bytes, buffers, frame.metadata);
+            }
+        }
+        self.next = self.next.wrapping_add(buffers);
+        self.shown = self.next;
+    }
+
+    /// Packet into buffers, what is known of it into their descriptors.
     fn write_back(&self, bytes: &[u8], buffers: u32, mut metadata: Metadata) {
         for number in 0..buffers {
             let start = number as usize * self.buffer;
             let piece = &bytes[start..bytes.len().min(start + self.buffer)];
             let position = self.next.wrapping_add(number);
             let address = self.addresses[(position % ON_CHIP) as usize];
-            // SAFETY: the buffer is the device's since `fetch` saw the tail (D1), and the driver
-            // has no reference to it until DD is set, below.
+            // SAFETY: as in `write_whole`; DD is set below.
             unsafe { self.memory.write(address, piece) };
             metadata.length = piece.len() as u16;
             let words = metadata.write_back(number + 1 == buffers);
@@ -136,11 +281,10 @@ impl Rings {
     }
 
     /// What is known of a packet into the first 16 bytes of the first buffer, the packet behind.
-    #[inline]
     fn write_in_front(&self, bytes: &[u8], buffers: u32, mut metadata: Metadata) {
         let first = self.addresses[(self.next % ON_CHIP) as usize];
         let (head, mut rest) = bytes.split_at(bytes.len().min(self.buffer - FRONT));
-        // SAFETY: as in `write_back`; the word that says so to the driver comes last.
+        // SAFETY: as in `write_whole`; the word that says so to the driver comes last.
         unsafe { self.memory.write(first + FRONT as u64, head) };
         for number in 1..buffers {
             let (piece, more) = rest.split_at(rest.len().min(self.buffer));
@@ -151,26 +295,30 @@ impl Rings {
             rest = more;
         }
         metadata.length = bytes.len() as u16;
-        let words: Words = metadata.write_back(true);
-        // SAFETY: D4: both sides access these words as atomics while the buffer is the device's;
-        // the driver posts buffers of its area only, and `write` has checked the bytes behind.
-        let [low, high] = unsafe { self.memory.front(first) };
+        // SAFETY: `write` has checked the bytes behind; and D5.
+        unsafe { self.show_in_front(first, metadata.write_back(true)) };
+    }
+
+    /// Writes the two words in front of a packet.
+    ///
+    /// # Safety
+    /// `[at, at + 16)` lies inside of the memory, and `at` is a multiple of 16.
+    #[inline]
+    unsafe fn show_in_front(&self, at: u64, words: Words) {
+        // SAFETY: the caller's word; D4: both sides access these words as atomics while the buffer
+        // is the device's.
+        let [low, high] = unsafe { self.memory.front(at) };
         low.store(words[0], Relaxed); // before the release below
         high.store(words[1], Release); // E2
     }
 
     #[cold]
-    fn tell(
-        &self,
-        frame: &Frame<'_>,
-        (address, buffers): (u64, u32),
-        metadata: &Metadata,
-        trace: &Trace,
-    ) {
+    fn tell(&self, frame: &Frame<'_>, buffers: u32, trace: &Trace) {
         let step = |step: &str, what: std::fmt::Arguments<'_>| trace.step(step, Who::Device, what);
         let (length, position) = (frame.bytes.len(), self.next);
         let fetched = self.fetched.wrapping_sub(position);
-        let Metadata { hash, packet_type, rss_type, vlan, .. } = metadata;
+        let address = self.addresses[(position % ON_CHIP) as usize];
+        let Metadata { hash, packet_type, rss_type, vlan, .. } = frame.metadata;
         step(
             "4.1.1",
             format_args!("a frame of {length} bytes has come in; it needs {buffers} buffers"),

@@ -164,11 +164,11 @@ impl SendRing {
         }
         meter.account.sent += 1;
         if self.joined.is_empty() {
-            line.advance(bytes.len());
+            line.advance(1, bytes.len() as u64);
             return wire.depart(bytes);
         }
         self.joined.extend_from_slice(bytes);
-        line.advance(self.joined.len());
+        line.advance(1, self.joined.len() as u64);
         wire.depart(&self.joined);
         self.joined.clear();
     }
@@ -193,7 +193,7 @@ impl SendLog {
                 tell_of_log(packet.length(), packets, &trace);
             }
             bytes += stride(packet.length() as u64);
-            line.advance(packet.length());
+            line.advance(1, packet.length() as u64);
             wire.depart(packet.bytes());
         }
         self.sent += packets;

@@ -44,7 +44,10 @@ pub(crate) struct Contiguous {
     /// Units of 16 bytes that were looked at, of those that the device counts.
     looked_at: u32,
     tail: u32,
+    /// The restart that the device was told to go on after, and the one that the ring was laid out
+    /// anew for: the later one, while no segment is to be had.
     epoch: u32,
+    laid_out: u32,
     chosen: Scratch,
     is_chosen: bool,
     trace: Option<Trace>,
@@ -70,6 +73,7 @@ impl Contiguous {
             looked_at: 0,
             tail: 0,
             epoch: 0,
+            laid_out: 0,
             chosen: Scratch::new(),
             is_chosen: false,
             trace,
@@ -199,9 +203,12 @@ impl Contiguous {
         if epoch == self.epoch || self.ring.head.read() != written {
             return;
         }
-        (self.open, self.tail) = (None, 0);
-        if let Some(at) = self.ahead {
-            self.describe(at);
+        if epoch != self.laid_out {
+            self.laid_out = epoch;
+            (self.open, self.tail) = (None, 0);
+            if let Some(at) = self.ahead {
+                self.describe(at);
+            }
         }
         self.post();
         if self.open.is_some() {

@@ -15,8 +15,8 @@
 //!
 //! Invariants:
 //! - S1. A buffer is in one place: posted (the device's), lent, handed on (a [`Part`]), kept (a
-//!   [`Kept`]), or in the pool. What is lent stays lent until all of it is given back; a buffer
-//!   that was kept of it and let go is lent again until then.
+//!   [`Kept`](super::Kept)), or in the pool. What is lent stays lent until all of it is given
+//!   back; a buffer that was kept of it and let go is lent again until then.
 //! - S2. In inline mode at most half of the ring is lent, so that the device has the rest.
 //! - S3. Packets are lent or handed on, not both: what is lent is given back before a part is
 //!   handed on, and in inline mode nothing is lent while parts are out.

@@ -1,0 +1,65 @@
+//! Frames that the wire has brought, on their way to the queues.
+
+use std::ops::Range;
+
+use burstline_log::Burst;
+
+use super::Frame;
+use super::queue::ReceiveQueue;
+use crate::meter::Meter;
+use crate::rss::Spreader;
+
+/// What takes them in.
+pub(super) struct Intake<'a> {
+    /// At least one.
+    pub(super) queues: &'a mut [ReceiveQueue],
+    pub(super) spreader: &'a mut Spreader,
+    pub(super) meter: &'a mut Meter,
+    /// Whether frames are hashed, and whether more than that is told of them.
+    pub(super) wishes: (bool, bool),
+    pub(super) longest: usize,
+    /// Numbers of frames for which the link is down; empty if none of these is among them.
+    pub(super) link_down: Range<u64>,
+    /// The number of the first frame.
+    pub(super) number: u64,
+}
+
+impl Intake<'_> {
+    /// Takes all in, and returns how many bytes they have.
+    pub(super) fn take(&mut self, frames: &Burst<'_>) -> u64 {
+        // Where neither hash nor number of a frame matters, all go the same way.
+        if self.wishes.0 || !self.link_down.is_empty() {
+            return self.take_each(frames);
+        }
+        let (mut rest, mut all_bytes) = (*frames, 0);
+        while !rest.is_empty() {
+            let (packets, bytes) = self.queues[0].arrive_run(&rest, self.longest, self.meter);
+            // What has ended the run, if anything has, goes by itself: it may be the frame, or the
+            // buffer.
+            let left = rest.split_at(packets).1;
+            let (first, more) = left.split_at(left.len().min(1));
+            all_bytes += bytes + self.take_each(&first);
+            rest = more;
+        }
+        all_bytes
+    }
+
+    fn take_each(&mut self, frames: &Burst<'_>) -> u64 {
+        let (mut all_bytes, (is_hashing, has_metadata)) = (0, self.wishes);
+        for (packet, number) in frames.packets().zip(self.number..) {
+            let bytes = packet.bytes();
+            let metadata = self.spreader.describe(bytes, is_hashing, has_metadata);
+            let queue = &mut self.queues[self.spreader.queue(metadata.hash)];
+            queue.counts.arrived += 1;
+            all_bytes += bytes.len() as u64;
+            if self.link_down.contains(&number) {
+                queue.counts.link_down += 1;
+            } else if bytes.len() > self.longest {
+                queue.counts.too_long += 1;
+            } else {
+                queue.arrive(&Frame { bytes, metadata, time_ns: packet.time_ns() }, self.meter);
+            }
+        }
+        all_bytes
+    }
+}
