@@ -8,5 +8,6 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let others = ["build.rs", "compile.rs", "shim.h"];
-    compile::run("CARGO_FEATURE_LIBDPDK", "burstline_dpdk_shim", &["shim.c"], &others)
+    let sources = ["shim.c", "offloads.c", "untaken.c"];
+    compile::run("CARGO_FEATURE_LIBDPDK", "burstline_dpdk_shim", &sources, &others)
 }

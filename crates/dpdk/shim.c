@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -213,8 +214,10 @@ int shim_probe(const char *devargs, struct shim_device *device)
     device->node = rte_eth_dev_socket_id(device->port);
     device->interface = info.if_index;
     device->is_pci = is_pci(&info);
-    uint64_t checksum = RTE_ETH_RX_OFFLOAD_CHECKSUM;
-    device->has_checksum = (info.rx_offload_capa & checksum) == checksum;
+    uint64_t capable = info.rx_offload_capa;
+    device->checksums = ((capable & RTE_ETH_RX_OFFLOAD_IPV4_CKSUM) != 0 ? SHIM_SUM_IP : 0) |
+        ((capable & RTE_ETH_RX_OFFLOAD_UDP_CKSUM) != 0 ? SHIM_SUM_UDP : 0) |
+        ((capable & RTE_ETH_RX_OFFLOAD_TCP_CKSUM) != 0 ? SHIM_SUM_TCP : 0);
     device->has_scatter = (info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER) != 0;
     device->has_segments = (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
     snprintf(device->driver, sizeof(device->driver), "%s", info.driver_name);
@@ -233,16 +236,23 @@ int shim_configure(struct shim_device *device, const struct shim_plan *plan)
     if (plan->mtu != 0)
         conf.rxmode.mtu = plan->mtu;
     if (plan->checksum)
-        conf.rxmode.offloads |= RTE_ETH_RX_OFFLOAD_CHECKSUM;
+        conf.rxmode.offloads |= RTE_ETH_RX_OFFLOAD_CHECKSUM & info.rx_offload_capa;
     if (plan->scatter)
         conf.rxmode.offloads |= RTE_ETH_RX_OFFLOAD_SCATTER;
     if (device->has_segments)
         conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
-    uint64_t hashed = RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP;
-    hashed &= info.flow_type_rss_offloads;
-    if (plan->queues > 1 && hashed != 0) {
+    if (plan->times)
+        conf.rxmode.offloads |= RTE_ETH_RX_OFFLOAD_TIMESTAMP & info.rx_offload_capa;
+    if (plan->rss) {
+        uint64_t hashed = RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP;
         conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
-        conf.rx_adv_conf.rss_conf.rss_hf = hashed;
+        conf.rx_adv_conf.rss_conf.rss_hf = hashed & info.flow_type_rss_offloads;
+        if (plan->hash)
+            conf.rxmode.offloads |= RTE_ETH_RX_OFFLOAD_RSS_HASH;
+        if (plan->keyed != NULL) {
+            conf.rx_adv_conf.rss_conf.rss_key = shim_rss_keep(device->port, plan->keyed);
+            conf.rx_adv_conf.rss_conf.rss_key_len = plan->keyed->key_bytes;
+        }
     }
     if (*info.dev_flags & RTE_ETH_DEV_INTR_RMV)
         conf.intr_conf.rmv = 1;
@@ -406,12 +416,12 @@ int shim_link(uint16_t port)
     return done != 0 ? done : link.link_status == RTE_ETH_LINK_UP;
 }
 
-bool shim_is_gone(uint16_t port, uint32_t interface)
+bool shim_is_gone(uint16_t port, uint32_t interface, int socket)
 {
-    char name[IF_NAMESIZE];
     if (__atomic_load_n(&removed[port], __ATOMIC_ACQUIRE) || rte_eth_dev_is_removed(port) > 0)
         return true;
-    return interface != 0 && if_indextoname(interface, name) == NULL && errno == ENXIO;
+    struct ifreq request = {.ifr_ifindex = interface};
+    return interface != 0 && ioctl(socket, SIOCGIFNAME, &request) != 0 && errno == ENODEV;
 }
 
 uint32_t shim_waiting(uint16_t port, uint16_t queue)
@@ -492,7 +502,13 @@ void shim_look(struct rte_mbuf *const *mbufs, uint32_t count, struct shim_packet
         const struct rte_mbuf *mbuf = mbufs[index];
         const uint8_t *data = rte_pktmbuf_mtod(mbuf, const uint8_t *);
         uint64_t start = (uintptr_t)data, end = start + mbuf->data_len;
-        struct shim_packet packet = {data, mbuf->pkt_len, marks_of(mbuf)};
+        struct shim_packet packet = {data, mbuf->pkt_len, marks_of(mbuf), 0, 0};
+        if (mbuf->ol_flags != 0) {
+            struct shim_told told = shim_told(mbuf);
+            packet.marks |= told.marks;
+            packet.time = told.time;
+            packet.hash = told.hash;
+        }
         packets[index] = packet;
         marks |= packet.marks;
         lowest = start < lowest ? start : lowest;

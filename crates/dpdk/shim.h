@@ -19,6 +19,8 @@ struct shim_packet {
     const uint8_t *data;
     uint32_t length;
     uint32_t marks;
+    uint64_t time; /* as the device tells it; with SHIM_TIMED */
+    uint32_t hash; /* with SHIM_HASHED */
 };
 
 enum {
@@ -26,6 +28,8 @@ enum {
     SHIM_PARTIAL_CHECKSUM = 2, /* the transport checksum is left to a device */
     SHIM_MERGED = 4,           /* LRO: several packets of the wire in one */
     SHIM_BAD_CHECKSUM = 8,     /* the device has found a wrong IP or transport checksum */
+    SHIM_TIMED = 16,
+    SHIM_HASHED = 32, /* TCP or UDP, and its addresses and ports are hashed */
 };
 
 /* What is true of all the packets of a call. */
@@ -48,6 +52,9 @@ struct shim_desc {
     uint64_t flow;
 };
 
+/* Checksums that a device looks at: bits. */
+enum { SHIM_SUM_IP = 1, SHIM_SUM_UDP = 2, SHIM_SUM_TCP = 4 };
+
 struct shim_device {
     uint16_t port;
     uint16_t rx_queues_max;
@@ -59,10 +66,33 @@ struct shim_device {
     int32_t node;
     uint32_t interface;
     uint8_t is_pci;
-    uint8_t has_checksum;
+    uint8_t checksums; /* that it can look at */
     uint8_t has_scatter;
     uint8_t has_segments;
     char driver[32];
+};
+
+/* What packets are hashed by: the bits of `functions`. */
+enum {
+    SHIM_RSS_IP = 1,  /* the addresses of some that are neither TCP nor UDP */
+    SHIM_RSS_TCP = 2, /* addresses and ports of TCP, IPv4 and IPv6 */
+    SHIM_RSS_UDP = 4,
+};
+
+enum { SHIM_KEY_MOST = 128 };
+
+struct shim_rss {
+    uint32_t functions;
+    uint8_t key_bytes;
+    uint8_t key[SHIM_KEY_MOST];
+};
+
+/* What a device could do for us. */
+struct shim_offers {
+    uint32_t rss;
+    uint8_t key_bytes;
+    uint8_t has_hash;
+    uint8_t has_times;
 };
 
 struct shim_plan {
@@ -70,7 +100,11 @@ struct shim_plan {
     uint16_t mtu;      /* 0: as the device likes */
     uint8_t checksum;
     uint8_t scatter;
+    uint8_t rss;
+    uint8_t hash;      /* each packet's hash is to be told */
+    uint8_t times;
     int32_t node;
+    const struct shim_rss *keyed; /* NULL: the driver's key */
 };
 
 struct shim_counts {
@@ -87,13 +121,27 @@ int shim_probe(const char *devargs, struct shim_device *device);
 int shim_configure(struct shim_device *device, const struct shim_plan *plan);
 int shim_start(const struct shim_device *device, const struct shim_plan *plan,
                struct rte_mempool *pool);
+int shim_offers(uint16_t port, struct shim_offers *offers);
+/* The key, where it stays: drivers read what they were configured with when they start. */
+uint8_t *shim_rss_keep(uint16_t port, const struct shim_rss *rss);
+/* What the driver says; -ENOTSUP where it does not. `key_bytes` is asked for. */
+int shim_rss_told(uint16_t port, struct shim_rss *rss);
+/* Gives it another key. */
+int shim_rss_change(uint16_t port, const struct shim_rss *rss);
+/* Finds where times are; before it is called no packet has one. */
+int shim_times_start(void);
 void shim_close(uint16_t port, uint16_t queues);
 int shim_counts(uint16_t port, struct shim_counts *counts);
 size_t shim_xstats(uint16_t port, char *text, size_t room);
 int shim_link(uint16_t port);
-bool shim_is_gone(uint16_t port, uint32_t interface);
+/* Whether it was unplugged, or has lost its interface, if it has one: that is looked for in the
+ * network of the socket. */
+bool shim_is_gone(uint16_t port, uint32_t interface, int socket);
 uint32_t shim_waiting(uint16_t port, uint16_t queue);
 void shim_reclaim(uint16_t port, uint16_t queue);
+/* Packets that lie in a queue to send by, and that the other end has not taken yet; 0 also where
+ * that cannot be seen. No packet is being sent by this queue meanwhile. */
+uint32_t shim_untaken(uint16_t port, uint16_t queue);
 
 struct rte_mempool *shim_pool(const char *name, uint32_t mbufs, uint32_t cache, uint16_t room,
                               int32_t node);
@@ -111,6 +159,13 @@ void shim_look(struct rte_mbuf *const *mbufs, uint32_t count, struct shim_packet
  * go back by shim_free_plain; else the descs mean nothing. */
 bool shim_describe(struct rte_mbuf *const *mbufs, uint32_t count, const struct shim_home *home,
                    uint32_t interface, struct shim_desc *descs);
+/* What the device tells of a packet besides its bytes. Of a packet's look only: shim.c. */
+struct shim_told {
+    uint64_t time;
+    uint32_t hash;
+    uint32_t marks;
+};
+struct shim_told shim_told(const struct rte_mbuf *mbuf);
 uint16_t shim_send(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
 void shim_free(struct rte_mbuf **mbufs, uint32_t count);
 void shim_free_plain(struct rte_mempool *pool, struct rte_mbuf **mbufs, uint32_t count);

@@ -1,12 +1,15 @@
 //! A device: opened, started, counted, closed.
 
 use std::ffi::CString;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixDatagram;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::eal::{self, EalOptions, Network};
 use crate::error::DpdkError;
 use crate::ffi;
 use crate::log_text::{self, reason};
+use crate::offloads::{Asked, Offloads, Rss};
 use crate::pool::{self, HEADROOM, Pool};
 
 /// What a frame has besides the MTU: Ethernet header, two VLAN tags, FCS.
@@ -39,8 +42,12 @@ pub struct DeviceOptions {
     pub mtu: Option<u16>,
     /// Mbufs to receive into. `None`: enough for the rings, and for what is lent.
     pub mbufs: Option<u32>,
-    /// Whether the device looks at checksums.
+    /// Whether the device looks at checksums, at those that it can.
     pub checksums: bool,
+    /// Whether packets are spread over the queues by a hash.
+    pub rss: Rss,
+    /// Whether the device says when each packet came.
+    pub times: bool,
     /// The NUMA node of its pools. `None`: the device's own.
     pub node: Option<u32>,
 }
@@ -57,6 +64,8 @@ pub struct DeviceFacts {
     /// Whether packets are counted by the card, before they are in our memory; else the driver
     /// counts them when they are taken.
     pub is_hardware: bool,
+    /// What work it does for us.
+    pub offloads: Offloads,
 }
 
 /// A device's own counts since it was opened.
@@ -176,6 +185,8 @@ pub struct Device {
     node: i32,
     /// Where its interface is, if it has one.
     network: Arc<Network>,
+    /// Made in that network, and so sees its interfaces from any other.
+    in_network: Option<UnixDatagram>,
     exits: u16,
     before: Statistics,
     /// Held in a control call, of which a device takes one at a time. Source: rte_ethdev.h.
@@ -219,25 +230,31 @@ impl Device {
         network.enter();
         let raw = probe(&options)?;
         pool::device_opened();
-        Self::set_up(options, raw, network).inspect_err(|_| {
+        let mut unused = None;
+        Self::set_up(options, raw, network, &mut unused).inspect_err(|_| {
             // SAFETY: it was probed, and nobody else knows of it.
             unsafe { ffi::shim_close(raw.port, 0) };
+            unused.into_iter().for_each(pool::retire);
             pool::device_closed();
         })
     }
 
+    /// Where this fails with a pool already made, that is left in `unused`, for after the closing.
     fn set_up(
         options: DeviceOptions,
         mut raw: ffi::Device,
         network: Network,
+        unused: &mut Option<Pool>,
     ) -> Result<Self, DpdkError> {
         let failed = |action, code| DpdkError::Device {
             device: options.devargs.clone(),
             action,
             reason: reason(code),
         };
-        let plan = plan(&options, &raw)?;
-        // SAFETY: it was probed; both structures live for the call.
+        let asked = Asked::of(raw.port, &driver_name(&raw), &options)?;
+        let mut plan = plan(&options, &raw)?;
+        asked.enter_into(&mut plan);
+        // SAFETY: it was probed; the structures and the key live for the call.
         let code = unsafe { ffi::shim_configure(&mut raw, &plan) };
         if code != 0 {
             return Err(failed("configure", code));
@@ -253,16 +270,20 @@ impl Device {
         let before = Statistics::read(raw.port);
         // SAFETY: as above; the pool is retired only after the device was closed.
         let code = unsafe { ffi::shim_start(&raw, &plan, pool.as_ptr()) };
-        if code != 0 {
-            let error = failed("start", code);
-            pool::retire(pool);
-            return Err(error);
-        }
+        let started = if code == 0 { Ok(()) } else { Err(failed("start", code)) };
+        let offloads = match started.and_then(|()| asked.settle(&raw, &plan, &options)) {
+            Ok(offloads) => offloads,
+            Err(error) => {
+                *unused = Some(pool);
+                return Err(error);
+            }
+        };
         let facts = DeviceFacts {
             driver: driver_name(&raw),
             mtu: raw.mtu,
             rx_ring: raw.rx_ring,
             is_hardware: raw.is_pci != 0,
+            offloads,
         };
         let exits = plan.queues.min(raw.tx_queues_max);
         Ok(Self {
@@ -271,6 +292,7 @@ impl Device {
             raw,
             node: plan.node,
             network: Arc::new(network),
+            in_network: UnixDatagram::unbound().ok(),
             exits,
             before,
             control: Mutex::default(),
@@ -323,8 +345,16 @@ impl Device {
     /// Whether it was unplugged, or its interface was deleted.
     pub fn is_gone(&self) -> bool {
         let _one_call = lock(&self.control);
+        let socket = self.in_network.as_ref().map_or(-1, |socket| socket.as_raw_fd());
+        // SAFETY: the device is open; a descriptor that is none finds nothing out.
+        unsafe { ffi::shim_is_gone(self.raw.port, self.raw.interface, socket) }
+    }
+
+    /// What lies in a queue to send by, and was not taken yet.
+    pub(crate) fn untaken(&self, exit: u16) -> u64 {
+        let _one_call = lock(&self.control);
         // SAFETY: the device is open.
-        unsafe { ffi::shim_is_gone(self.raw.port, self.raw.interface) }
+        unsafe { ffi::shim_untaken(self.raw.port, exit) }.into()
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -417,7 +447,7 @@ fn plan(options: &DeviceOptions, raw: &ffi::Device) -> Result<ffi::Plan, DpdkErr
         let (wanted, most) = (options.queues, raw.rx_queues_max);
         return Err(DpdkError::TooManyQueues { device: device(), wanted, most });
     }
-    if options.checksums && raw.has_checksum == 0 {
+    if options.checksums && raw.checksums == 0 {
         let action = "look at checksums";
         let reason = format!("{} does not: without checksums=", driver_name(raw));
         return Err(DpdkError::Device { device: device(), action, reason });
@@ -430,7 +460,11 @@ fn plan(options: &DeviceOptions, raw: &ffi::Device) -> Result<ffi::Plan, DpdkErr
         mtu: options.mtu.unwrap_or(0),
         checksum: options.checksums.into(),
         scatter: u8::from(is_long && raw.has_scatter != 0),
+        rss: 0,
+        hash: 0,
+        times: 0,
         node,
+        keyed: std::ptr::null(),
     })
 }
 

@@ -149,7 +149,7 @@ impl Network {
 }
 
 fn begin(arguments: &[String]) -> Result<Sender<Call>, DpdkError> {
-    let refused = |reason| DpdkError::Eal { reason, mend: mend(arguments) };
+    let refused = |reason: String| DpdkError::Eal { mend: mend(arguments, &reason), reason };
     let strings = arguments.iter().map(|argument| CString::new(argument.as_str()));
     let strings: Result<Vec<CString>, _> = strings.collect();
     let strings = strings.map_err(|_| refused("an argument has a zero byte".to_owned()))?;
@@ -185,7 +185,11 @@ fn initialise(strings: Vec<CString>) -> Result<(), String> {
     }
 }
 
-fn mend(arguments: &[String]) -> &'static str {
+fn mend(arguments: &[String], reason: &str) -> &'static str {
+    // Its words for EALREADY, and the C library's.
+    if reason.contains("already called initialization") || reason.contains("already in progress") {
+        return "another part of this program runs DPDK: open dpdk: ports in a process of their own";
+    }
     match arguments.iter().any(|argument| argument == "--no-huge") {
         true => "less with memory=MIB, other arguments with eal=",
         false => "huge=no does without huge pages; or sysctl vm.nr_hugepages=1024",
@@ -249,6 +253,18 @@ fn has_huge_pages() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_finds_dpdk_running_that_is_not_ours_is_told() {
+        let options =
+            EalOptions { huge: Some(false), memory_mib: Some(128), ..EalOptions::default() };
+        start(&options, "a test").unwrap();
+        // As if somebody else had started it, and now we.
+        let name = CString::new("burstline").unwrap();
+        let reason = on_control(|| initialise(vec![name])).unwrap_err();
+        assert!(reason.contains("already") && !reason.contains('\n'), "{reason}");
+        assert!(mend(&[], &reason).starts_with("another part"), "{reason}");
+    }
 
     #[test]
     fn huge_pages_are_used_where_there_are_some_and_as_asked_for() {

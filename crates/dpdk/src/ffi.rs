@@ -24,12 +24,53 @@ pub(crate) struct Packet {
     /// Bytes of all segments.
     pub(crate) length: u32,
     pub(crate) marks: u32,
+    /// As the device tells it.
+    pub(crate) time: u64,
+    pub(crate) hash: u32,
 }
 
 pub(crate) const CHAINED: u32 = 1;
 pub(crate) const PARTIAL_CHECKSUM: u32 = 2;
 pub(crate) const MERGED: u32 = 4;
 pub(crate) const BAD_CHECKSUM: u32 = 8;
+pub(crate) const TIMED: u32 = 16;
+pub(crate) const HASHED: u32 = 32;
+
+pub(crate) const SUM_IP: u8 = 1;
+pub(crate) const SUM_UDP: u8 = 2;
+pub(crate) const SUM_TCP: u8 = 4;
+
+pub(crate) const RSS_IP: u32 = 1;
+pub(crate) const RSS_TCP: u32 = 2;
+pub(crate) const RSS_UDP: u32 = 4;
+
+/// Bytes of the longest key.
+pub(crate) const KEY_MOST: usize = 128;
+
+/// What packets are hashed by, and with which key.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Rss {
+    pub(crate) functions: u32,
+    pub(crate) key_bytes: u8,
+    pub(crate) key: [u8; KEY_MOST],
+}
+
+impl Default for Rss {
+    fn default() -> Self {
+        Self { functions: 0, key_bytes: 0, key: [0; KEY_MOST] }
+    }
+}
+
+/// What a device could do for us.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Offers {
+    pub(crate) rss: u32,
+    pub(crate) key_bytes: u8,
+    pub(crate) has_hash: u8,
+    pub(crate) has_times: u8,
+}
 
 /// What is true of all the packets of a call of [`shim_look`].
 #[repr(C)]
@@ -62,20 +103,25 @@ pub(crate) struct Device {
     pub(crate) node: i32,
     pub(crate) interface: u32,
     pub(crate) is_pci: u8,
-    pub(crate) has_checksum: u8,
+    /// Bits of those that it can look at.
+    pub(crate) checksums: u8,
     pub(crate) has_scatter: u8,
     pub(crate) has_segments: u8,
     pub(crate) driver: [u8; 32],
 }
 
 #[repr(C)]
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) queues: u16,
     pub(crate) mtu: u16,
     pub(crate) checksum: u8,
     pub(crate) scatter: u8,
+    pub(crate) rss: u8,
+    pub(crate) hash: u8,
+    pub(crate) times: u8,
     pub(crate) node: i32,
+    pub(crate) keyed: *const Rss,
 }
 
 #[repr(C)]
@@ -103,13 +149,18 @@ unsafe extern "C" {
     pub(crate) fn shim_configure(device: *mut Device, plan: *const Plan) -> c_int;
     pub(crate) fn shim_start(device: *const Device, plan: *const Plan, pool: *mut Mempool)
     -> c_int;
+    pub(crate) fn shim_offers(port: u16, offers: *mut Offers) -> c_int;
+    pub(crate) fn shim_rss_told(port: u16, rss: *mut Rss) -> c_int;
+    pub(crate) fn shim_rss_change(port: u16, rss: *const Rss) -> c_int;
+    pub(crate) fn shim_times_start() -> c_int;
     pub(crate) fn shim_close(port: u16, queues: u16);
     pub(crate) fn shim_counts(port: u16, counts: *mut Counts) -> c_int;
     pub(crate) fn shim_xstats(port: u16, text: *mut u8, room: usize) -> usize;
     pub(crate) fn shim_link(port: u16) -> c_int;
-    pub(crate) fn shim_is_gone(port: u16, interface: u32) -> bool;
+    pub(crate) fn shim_is_gone(port: u16, interface: u32, socket: c_int) -> bool;
     pub(crate) fn shim_waiting(port: u16, queue: u16) -> u32;
     pub(crate) fn shim_reclaim(port: u16, queue: u16);
+    pub(crate) fn shim_untaken(port: u16, queue: u16) -> u32;
 
     pub(crate) fn shim_pool(
         name: *const c_char,

@@ -12,6 +12,8 @@
 //!
 //! `unsafe` is allowed here, and the crate does nothing without its feature `libdpdk`. Most of
 //! DPDK's data path is inline functions of C; `shim.c` is the only place that calls them.
+//! `offloads.c` has what a device can do besides moving packets, and `untaken.c` looks into rings
+//! that drivers do not tell about.
 //!
 //! **EAL**, DPDK's environment, exists once a process and pins the thread that starts it. So it
 //! has a thread of its own, which starts devices and ends them; the threads that move packets are
@@ -36,6 +38,8 @@ mod eal;
 mod error;
 mod ffi;
 mod log_text;
+mod marks;
+mod offloads;
 mod pool;
 mod receiver;
 mod sender;
@@ -44,6 +48,8 @@ mod thread;
 pub use device::{Device, DeviceFacts, DeviceOptions, Statistics};
 pub use eal::{EalOptions, start_eal};
 pub use error::DpdkError;
+pub use marks::Marks;
+pub use offloads::{Offloads, RSS_KEY_BYTES, Rss, Spreading};
 pub use pool::leaked_mbufs;
-pub use receiver::{BURST_MOST, Marks, Plain, Receiver};
+pub use receiver::{BURST_MOST, Plain, Receiver};
 pub use sender::{Exit, SENT_AT_ONCE, Sender};

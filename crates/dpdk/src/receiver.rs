@@ -18,6 +18,8 @@
 //! more than 4 GiB, or a packet lies in several mbufs, that packet is a burst of its own, and in
 //! the second case it is put together in memory of ours: the one copy that lending can cost.
 
+mod copy;
+
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -25,37 +27,12 @@ use burstline_log::{Burst, Meta, Scratch};
 
 use crate::device::Device;
 use crate::error::DpdkError;
+use crate::marks::Marks;
 use crate::{ffi, thread};
 
 /// Packets of one burst at most: the usual 32 share the first cache with their headers; more
 /// make a call's fixed costs less.
 pub const BURST_MOST: usize = 256;
-
-/// What the device says of a packet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Marks(u32);
-
-impl Marks {
-    /// Whether the transport checksum is left to a device: virtual ones do that.
-    pub fn has_partial_checksum(self) -> bool {
-        self.0 & ffi::PARTIAL_CHECKSUM != 0
-    }
-
-    /// Whether it is several packets of the wire in one.
-    pub fn is_merged(self) -> bool {
-        self.0 & ffi::MERGED != 0
-    }
-
-    /// Whether the device has found a wrong checksum.
-    pub fn has_bad_checksum(self) -> bool {
-        self.0 & ffi::BAD_CHECKSUM != 0
-    }
-
-    /// Whether it came in several mbufs.
-    pub fn is_chained(self) -> bool {
-        self.0 & ffi::CHAINED != 0
-    }
-}
 
 /// One receive queue of a device.
 #[derive(Debug)]
@@ -91,7 +68,8 @@ struct Held {
 }
 
 /// No packet.
-const NOTHING: ffi::Packet = ffi::Packet { data: std::ptr::null(), length: 0, marks: 0 };
+const NOTHING: ffi::Packet =
+    ffi::Packet { data: std::ptr::null(), length: 0, marks: 0, time: 0, hash: 0 };
 
 /// What is true of each packet of a plain burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -380,7 +358,7 @@ impl Held {
         assert!((self.freed..self.count).contains(&index), "packet {index} is not held");
         self.look();
         let packet = self.packets[index];
-        let marks = Marks(packet.marks);
+        let marks = Marks::new(&packet);
         if marks.is_chained() {
             return (self.put_together(index), marks);
         }
@@ -410,7 +388,7 @@ impl Held {
         self.look();
         let packet = self.packets[index];
         let mut length = packet.length;
-        if Marks(packet.marks).is_chained() {
+        if Marks::new(&packet).is_chained() {
             // SAFETY: by H1 the mbuf is live.
             length = unsafe { ffi::shim_first_length(self.mbufs[index]) };
         }
@@ -440,7 +418,7 @@ impl Held {
     #[cold]
     fn begin_odd_run(&mut self, extent: u64) -> usize {
         let next = self.next;
-        let is_chained = |packet: &ffi::Packet| Marks(packet.marks).is_chained();
+        let is_chained = |packet: &ffi::Packet| Marks::new(packet).is_chained();
         if is_chained(&self.packets[next]) || extent > u64::from(u32::MAX) {
             let (bytes, _) = self.packet(next);
             self.lent = Lent { base: bytes.as_ptr(), extent: bytes.len(), first: next };
@@ -471,7 +449,7 @@ impl Held {
                 &fresh[first..next]
             }
         };
-        packets.iter().rev().map(move |packet| match Marks(packet.marks).is_chained() {
+        packets.iter().rev().map(move |packet| match Marks::new(packet).is_chained() {
             true => (0, packet.length),
             false => (packet.data.addr().wrapping_sub(base), packet.length),
         })
@@ -496,78 +474,4 @@ impl Drop for Held {
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::{Device, DeviceOptions, EalOptions, Exit, Receiver, Sender, leaked_mbufs};
-    use burstline_log::{Meta, Scratch};
-    use std::sync::Arc;
-
-    fn device(devargs: &str) -> Arc<Device> {
-        let options = DeviceOptions {
-            devargs: devargs.to_owned(),
-            queues: 1,
-            ring: 256,
-            mtu: None,
-            mbufs: Some(2047),
-            checksums: false,
-            node: None,
-        };
-        let eal = EalOptions { huge: Some(false), memory_mib: Some(128), ..EalOptions::default() };
-        Device::open(&options, &eal).unwrap()
-    }
-
-    fn send(sender: &mut Sender, packets: &[Vec<u8>]) {
-        for packet in packets {
-            assert!(sender.push(packet));
-            assert_eq!(sender.send(), 1);
-        }
-    }
-
-    /// One test, because EAL and the count of what was lost are the process's.
-    #[test]
-    fn mbufs_come_and_go_and_a_lost_one_is_noticed() {
-        let ring = device("net_ring0");
-        let mut sender = Sender::new(&ring).unwrap();
-        let mut receiver = Receiver::new(&ring, 0, 64).unwrap();
-        assert!(Receiver::new(&ring, 0, 64).is_err() && Exit::new(&ring).is_err());
-        // The third does not fit an mbuf: it is chained.
-        let packets: Vec<Vec<u8>> =
-            [60, 1514, 9000, 61, 62].iter().map(|&length| vec![length as u8; length]).collect();
-        send(&mut sender, &packets);
-        assert_eq!(receiver.poll(64), 5);
-        let mut scratch = Scratch::new();
-        let mut runs = Vec::new();
-        let mut got = Vec::new();
-        while receiver.undelivered() > 0 {
-            let burst = receiver.lend(&mut scratch, 64, 0, None, |bytes, _| {
-                Some((u32::MAX >> 13, Meta::new(0, bytes.len() as u32, 0)))
-            });
-            runs.push(burst.len());
-            got.extend(burst.packets().map(|packet| packet.bytes().to_vec()));
-            let again = receiver.lent(&mut scratch);
-            let again: Vec<_> = again.packets().map(|packet| packet.bytes().to_vec()).collect();
-            assert!(got.ends_with(&again) && again.len() == *runs.last().unwrap());
-        }
-        assert!(got == packets);
-        assert_eq!(runs, [2, 1, 2]);
-        // Descs of another burst point to nothing.
-        scratch.clear();
-        scratch.push(7, 100, &Meta::new(0, 100, 0));
-        assert!(receiver.lent(&mut scratch).packets().all(|packet| packet.bytes().is_empty()));
-
-        // Some are held, some wait in the ring and some are fresh when the device is closed.
-        send(&mut sender, &packets[..2]);
-        assert_eq!(receiver.poll(1), 1);
-        drop((sender, receiver, ring));
-        assert_eq!(leaked_mbufs(), 0);
-
-        let ring = device("net_ring1");
-        let mut sender = Sender::new(&ring).unwrap();
-        let mut receiver = Receiver::new(&ring, 0, 64).unwrap();
-        send(&mut sender, &packets[..2]);
-        assert_eq!(receiver.poll(64), 2);
-        // As if somebody else had it now, who has not.
-        receiver.hand_over(1);
-        drop((sender, receiver, ring));
-        assert_eq!(leaked_mbufs(), 1);
-    }
-}
+mod tests;

@@ -37,6 +37,13 @@ impl Exit {
         statistics.sent_by(self.queue, self.device.exits())
     }
 
+    /// Packets that the driver counts as sent and that the other end has not taken yet, of drivers
+    /// whose ring can be looked into: `net_ring`, and virtio's with split rings. Else 0. They are
+    /// gone when the device is closed. Cost: EAL's tables are searched.
+    pub fn untaken(&self) -> u64 {
+        self.device.untaken(self.queue)
+    }
+
     /// Sends what a receiver has to deliver, mbufs as they are, as far as there is room. Returns
     /// how many packets and bytes that were.
     #[inline]
@@ -128,9 +135,9 @@ impl Sender {
         &self.exit.device
     }
 
-    /// As [`Exit::confirmed`].
-    pub fn confirmed(&self, statistics: &Statistics) -> Option<u64> {
-        self.exit.confirmed(statistics)
+    /// The queue that it sends by.
+    pub fn exit(&self) -> &Exit {
+        &self.exit
     }
 
     /// Bytes of the longest packet, which fits the device's MTU.

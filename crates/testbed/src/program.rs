@@ -7,6 +7,7 @@
 
 use std::io::{self, Read};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 use std::{fs, process, thread};
 
 use crate::BedError;
@@ -19,6 +20,9 @@ const PACKAGES: [(&str, &str); 5] = [
     ("iperf3", "iperf3"),
     ("ethtool", "ethtool"),
 ];
+
+/// Between two looks whether a program has ended.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// What a shell returns when there is no such program. Source: POSIX.1-2017, sh, "EXIT STATUS".
 const NOT_FOUND: i32 = 127;
@@ -55,6 +59,22 @@ impl Program {
             output.read_to_string(&mut text)?;
         }
         Ok((self.0.wait()?.success(), text))
+    }
+
+    /// Waits until it ends, and no longer than `limit`. False if it has not. What it prints
+    /// meanwhile has to fit into a pipe.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn ends_within(&mut self, limit: Duration) -> io::Result<bool> {
+        let began = Instant::now();
+        while self.0.try_wait()?.is_none() {
+            if began.elapsed() >= limit {
+                return Ok(false);
+            }
+            thread::sleep(LOOK);
+        }
+        Ok(true)
     }
 
     /// Reads what it prints up to a line that has `text` in it. False if it ends before.

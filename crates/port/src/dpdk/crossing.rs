@@ -14,7 +14,7 @@ use burstline_sys::clock;
 
 use super::intake::Intake;
 use super::open;
-use super::outlet::{Fate, Given, held_up_by};
+use super::outlet::{Fate, Given, held_up_by, last_wait};
 use super::watch::DeviceWatch;
 use crate::live::Wait;
 use crate::{
@@ -32,6 +32,7 @@ struct DpdkCrossing {
     exit_watch: DeviceWatch,
     treatment: Treatment,
     wait: Wait,
+    wait_ns: u64,
     given: Given,
     given_bytes: u64,
     is_lost: bool,
@@ -59,6 +60,10 @@ pub(crate) fn open_crossings(
             let timestamps = TimestampSource::Poll;
             let mut account = PortAccount::default();
             account.note(|| "each packet stays in its mbuf: nothing is copied here".to_owned());
+            if queue == 0 {
+                let facts = entry.1.facts();
+                account.note(|| format!("offloads of {}: {}", facts.driver, facts.offloads));
+            }
             crossings.push(Box::new(DpdkCrossing {
                 info: PortInfo { name, capabilities, timestamps },
                 intake: Intake::new(receiver, queue),
@@ -68,6 +73,7 @@ pub(crate) fn open_crossings(
                 exit_watch: DeviceWatch::new(&exit.1),
                 treatment: *treatment,
                 wait: Wait::new(exit.0.wait_ns),
+                wait_ns: exit.0.wait_ns,
                 given: Given::default(),
                 given_bytes: 0,
                 is_lost: false,
@@ -154,8 +160,7 @@ impl DpdkCrossing {
     }
 
     fn fate(&self) -> Fate {
-        let counts = self.exit.device().statistics();
-        self.given.fate(self.exit.confirmed(&counts), &counts)
+        self.given.fate(&self.exit)
     }
 }
 
@@ -173,7 +178,7 @@ impl Port for DpdkCrossing {
     fn account(&self) -> PortAccount {
         let mut account = self.account.clone();
         self.intake.enter_into(&mut account);
-        self.given.enter_into(&self.fate(), &mut account);
+        self.given.enter_into(&self.fate(), self.exit_watch.is_up(), &mut account);
         account
     }
 }
@@ -207,6 +212,7 @@ impl Crossing for DpdkCrossing {
         while self.intake.receiver.undelivered() > 0 && self.hand_on() {
             self.wait_for_room();
         }
+        self.wait = last_wait(self.wait_ns);
         loop {
             self.exit.reclaim();
             let fate = self.fate();

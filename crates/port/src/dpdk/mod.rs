@@ -5,7 +5,8 @@
 //!     │ ipackets, imissed, ierrors, rx_nombuf        │
 //!     └ offered                                      └ given back at the next call
 //!
-//!   a log's packets ─► fresh mbufs ─► tx ring ─► device: opackets = delivered
+//!   a log's packets ─► fresh mbufs ─► tx ring ─► device: opackets, less what lies in the ring,
+//!                                                        = delivered
 //!   dpdk:A to dpdk:B:  rx ring of A ─► look, rewrite ─► tx ring of B, the mbuf as it is
 //! ```
 //!
@@ -14,14 +15,18 @@
 //! the row of its first queue. Virtual devices count a packet when it is taken from them, so for
 //! those the count is the driver's, and what waits at their other end is nobody's yet.
 //!
-//! A packet's time is that of the poll that found it. Devices can do better, in units of their
-//! own; that is not used.
+//! A packet's time is that of the poll that found it, or with `timestamps=device` the device's, of
+//! those whose unit is known. With `rss=on` a device hashes by Microsoft's key, with
+//! `rss=symmetric` by that of `--hash rss:symmetric`; where it tells the hash of a packet of TCP or
+//! UDP and the job wants that very hash, it is the packet's. What a device does for us is noted.
 //!
 //! Invariants:
 //! - D1: an mbuf is held from the burst that brought it to the call after it was delivered; all
 //!   are back in their pools when the last port has gone.
 //! - D2: after `finish` a source delivers what was received, of a card; of a virtual device, which
 //!   does not know, up to a ring of packets, until there are none for once.
+//! - D3: after `finish` nothing of a sink is in flight: what the other end has not taken out of a
+//!   ring that we can look into is `tx_ring_full`, what it never confirmed `unconfirmed`.
 
 mod crossing;
 mod intake;

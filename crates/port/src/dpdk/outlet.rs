@@ -1,13 +1,27 @@
 //! What became of packets that a device was given to send.
+//!
+//! ```text
+//!   accepted | untaken | missing                | sent
+//!            |         | refused | in flight    |
+//!            | ring    | errors  |              | opackets
+//! ```
+//!
+//! Drivers of rings that two share count a packet as sent when it is in the ring. Where we can
+//! look into that ring, what lies there is in flight, and nobody's when the device is closed.
 
-use burstline_dpdk::Statistics;
+use burstline_dpdk::Exit;
 
+use crate::live::Wait;
 use crate::{Loss, PortAccount};
+
+/// How long a device may stand still at the end, in ns, before what it has not taken is lost.
+/// Longer than an emulated or crowded machine sleeps.
+const LAST_NS: u64 = 1_000_000_000;
 
 /// Counts of one send queue.
 #[derive(Default)]
 pub(super) struct Given {
-    /// The device has them.
+    /// The driver has them.
     pub(super) accepted: u64,
     /// Of them, given up at the end.
     given_up: u64,
@@ -17,28 +31,44 @@ pub(super) struct Given {
 pub(super) struct Fate {
     pub(super) sent: u64,
     refused: u64,
+    /// In the ring; in flight, unless they were given up.
+    untaken: u64,
     pub(super) in_flight: u64,
 }
 
 impl Given {
-    /// By the device's counts; `confirmed` is of this queue. Drivers count among their errors also
-    /// what they did not accept, so that only those can be believed that are missing.
-    pub(super) fn fate(&self, confirmed: Option<u64>, counts: &Statistics) -> Fate {
-        let sent = confirmed.unwrap_or(self.accepted).min(self.accepted);
-        let missing = self.accepted - sent;
-        let refused = counts.send_errors.min(missing);
-        Fate { sent, refused, in_flight: (missing - refused).saturating_sub(self.given_up) }
+    /// By the device's counts and what lies in its ring.
+    pub(super) fn fate(&self, exit: &Exit) -> Fate {
+        let counts = exit.device().statistics();
+        self.fate_by(exit.confirmed(&counts), counts.send_errors, exit.untaken())
     }
 
-    /// Gives up what is in flight: the device took it and never said that it was sent.
+    /// `confirmed` is of this queue. Drivers count among their errors also what they did not
+    /// accept, so that only those can be believed that are missing.
+    fn fate_by(&self, confirmed: Option<u64>, errors: u64, untaken: u64) -> Fate {
+        let untaken = untaken.min(self.accepted);
+        let taken = self.accepted - untaken;
+        let sent = confirmed.unwrap_or(taken).min(taken);
+        let missing = taken - sent;
+        let refused = errors.min(missing);
+        let in_flight = (missing - refused + untaken).saturating_sub(self.given_up);
+        Fate { sent, refused, untaken, in_flight }
+    }
+
+    /// Gives up what is in flight: the device did not take it, or never said that it was sent.
     pub(super) fn give_up(&mut self, fate: &Fate) {
         self.given_up += fate.in_flight;
     }
 
-    pub(super) fn enter_into(&self, fate: &Fate, account: &mut PortAccount) {
-        let unconfirmed = self.accepted - fate.sent - fate.refused - fate.in_flight;
-        for (cause, packets) in [(Loss::TxRefused, fate.refused), (Loss::Unconfirmed, unconfirmed)]
-        {
+    /// `is_up` is the link of the device.
+    pub(super) fn enter_into(&self, fate: &Fate, is_up: bool, account: &mut PortAccount) {
+        let given_up = self.accepted - fate.sent - fate.refused - fate.in_flight;
+        let untaken = fate.untaken.min(given_up);
+        for (cause, packets) in [
+            (Loss::TxRefused, fate.refused),
+            (held_up_by(is_up), untaken),
+            (Loss::Unconfirmed, given_up - untaken),
+        ] {
             if packets > 0 {
                 account.lost.add(cause, packets);
             }
@@ -47,7 +77,49 @@ impl Given {
     }
 }
 
-/// What packets are lost to that a device had no room for.
+/// What packets are lost to that a device had no room for, or never took.
 pub(super) fn held_up_by(is_up: bool) -> Loss {
     if is_up { Loss::TxRingFull } else { Loss::LinkDown }
+}
+
+/// As long as the address says, and at least [`LAST_NS`]; but who says not to wait does not.
+pub(super) fn last_wait(wait_ns: u64) -> Wait {
+    Wait::new(if wait_ns == 0 { 0 } else { wait_ns.max(LAST_NS) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is in an account of these: refused, never taken, unconfirmed, in flight.
+    fn account(given: &Given, fate: &Fate) -> [u64; 4] {
+        let mut account = PortAccount::default();
+        given.enter_into(fate, true, &mut account);
+        let lost = [Loss::TxRefused, Loss::TxRingFull, Loss::Unconfirmed];
+        let [refused, untaken, unconfirmed] = lost.map(|cause| account.lost.of(cause));
+        assert_eq!(account.lost.total(), refused + untaken + unconfirmed);
+        assert_eq!(given.accepted, fate.sent + account.lost.total() + account.in_flight);
+        [refused, untaken, unconfirmed, account.in_flight]
+    }
+
+    #[test]
+    fn what_lies_in_the_ring_is_in_flight_and_never_sent() {
+        let mut given = Given { accepted: 100, given_up: 0 };
+        // Counted as sent by the driver, all of it; or not counted apart.
+        for confirmed in [Some(100), None] {
+            let fate = given.fate_by(confirmed, 7, 40);
+            assert_eq!((fate.sent, account(&given, &fate)), (60, [0, 0, 0, 40]));
+        }
+        // A device that counts by itself: 10 are nowhere, of which it says that 4 failed.
+        let fate = given.fate_by(Some(50), 4, 40);
+        assert_eq!((fate.sent, account(&given, &fate)), (50, [4, 0, 0, 46]));
+        given.give_up(&fate);
+        let fate = given.fate_by(Some(50), 4, 40);
+        assert_eq!((fate.sent, account(&given, &fate)), (50, [4, 40, 6, 0]));
+        // Some of it was taken after all.
+        let fate = given.fate_by(Some(85), 4, 15);
+        assert_eq!((fate.sent, account(&given, &fate)), (85, [0, 15, 0, 0]));
+        // What others have put there before is no more than what we have.
+        assert_eq!(given.fate_by(None, 0, 300).sent, 0);
+    }
 }

@@ -1,6 +1,7 @@
 //! From an address to the options of device and EAL.
 
-use burstline_dpdk::{BURST_MOST, DeviceOptions, EalOptions};
+use burstline_dpdk::{BURST_MOST, DeviceOptions, EalOptions, Rss};
+use burstline_wire::hash::{HashKind, MICROSOFT_KEY, SYMMETRIC_KEY};
 
 use crate::live::{WAIT_KEY, wait_ns};
 use crate::{Address, AddressError};
@@ -13,6 +14,8 @@ const KEYS: &[&str] = &[
     "pool",
     "node",
     "checksums",
+    "rss",
+    "timestamps",
     "huge",
     "memory",
     "eal",
@@ -25,6 +28,10 @@ const BURST: u16 = 64;
 
 /// Descriptors of a queue.
 const RING: u16 = 1024;
+
+/// The key of `rss=on`, and of `rss=symmetric`: those that the job's hash kinds go by.
+const ON: Rss = Rss::Keyed(MICROSOFT_KEY);
+const SYMMETRIC: Rss = Rss::Keyed(SYMMETRIC_KEY);
 
 /// What an address says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +50,8 @@ pub(super) fn parse(address: &Address) -> Result<Settings, AddressError> {
         return Err(address.bad_value("device", "", reason));
     }
     let switch = [("yes", true), ("no", false)];
+    let spreading = [("on", ON), ("symmetric", SYMMETRIC), ("off", Rss::Off)];
+    let clocks = [("device", true), ("poll", false)];
     let huge = address.parameter("huge").map(|_| address.choice("huge", &switch, true));
     let words = address.parameter("eal").unwrap_or_default().split_whitespace();
     Ok(Settings {
@@ -53,6 +62,8 @@ pub(super) fn parse(address: &Address) -> Result<Settings, AddressError> {
             mtu: given(address, "mtu", 68..=65_000)?,
             mbufs: given(address, "pool", 64..=8_388_607)?,
             checksums: address.choice("checksums", &switch, false)?,
+            rss: address.choice("rss", &spreading, Rss::default())?,
+            times: address.choice("timestamps", &clocks, false)?,
             node: given(address, "node", 0..=31)?,
         },
         eal: EalOptions {
@@ -63,6 +74,15 @@ pub(super) fn parse(address: &Address) -> Result<Settings, AddressError> {
         burst: within(address, "burst", BURST, 1..=BURST_MOST as u16)?,
         wait_ns: wait_ns(address)?,
     })
+}
+
+/// The kind of hash that a device computes which spreads packets so.
+pub(super) fn hash_kind(rss: Rss) -> Option<HashKind> {
+    match rss {
+        ON => Some(HashKind::Rss),
+        SYMMETRIC => Some(HashKind::RssSymmetric),
+        _ => None,
+    }
 }
 
 /// A number within a range, or `default` where none is given.
@@ -102,7 +122,8 @@ mod tests {
     #[test]
     fn every_key_has_its_effect() {
         let text = "dpdk:net_pcap0,rx_pcap=a.pcap?queues=2&burst=32&ring=512&mtu=9000&pool=4095\
-                    &node=1&checksums=yes&huge=no&memory=64&eal=--iova-mode=va -n 2&wait_ms=5";
+                    &node=1&checksums=yes&rss=symmetric&timestamps=device\
+                    &huge=no&memory=64&eal=--iova-mode=va -n 2&wait_ms=5";
         let expected = Settings {
             device: DeviceOptions {
                 devargs: "net_pcap0,rx_pcap=a.pcap".to_owned(),
@@ -111,6 +132,8 @@ mod tests {
                 mtu: Some(9000),
                 mbufs: Some(4095),
                 checksums: true,
+                rss: SYMMETRIC,
+                times: true,
                 node: Some(1),
             },
             eal: EalOptions {
@@ -125,6 +148,10 @@ mod tests {
         let card = parsed("dpdk:0000:00:05.0").unwrap();
         assert_eq!((card.device.devargs.as_str(), card.device.queues), ("0000:00:05.0", 1));
         assert_eq!(card.eal, EalOptions::default());
+        assert_eq!((card.device.rss, card.device.times), (Rss::AsItCan, false));
+        let rss = ["on", "symmetric", "off"].map(|rss| parsed(&format!("dpdk:a?rss={rss}")));
+        let kinds = rss.map(|settings| hash_kind(settings.unwrap().device.rss));
+        assert_eq!(kinds, [Some(HashKind::Rss), Some(HashKind::RssSymmetric), None]);
     }
 
     #[test]
@@ -136,6 +163,8 @@ mod tests {
             ("dpdk:net_null0?mtu=70000", "a number from 68 to 65000"),
             ("dpdk:net_null0?huge=2", "one of yes, no"),
             ("dpdk:net_null0?pool=x", "invalid digit"),
+            ("dpdk:net_null0?rss=yes", "one of on, symmetric, off"),
+            ("dpdk:net_null0?timestamps=kernel", "one of device, poll"),
             ("dpdk:net_null0?rings=1", "knows no 'rings'"),
         ] {
             let error = parsed(text).unwrap_err().to_string();

@@ -6,7 +6,7 @@ use burstline_dpdk::{Device, Sender};
 use burstline_log::{Burst, Packet};
 use burstline_sys::clock;
 
-use super::outlet::{Fate, Given, held_up_by};
+use super::outlet::{Fate, Given, held_up_by, last_wait};
 use super::settings::Settings;
 use super::watch::DeviceWatch;
 use crate::live::{SHORTEST, Wait};
@@ -22,6 +22,7 @@ pub(super) struct DpdkSink {
     longest: usize,
     watch: DeviceWatch,
     wait: Wait,
+    wait_ns: u64,
     given: Given,
     account: PortAccount,
 }
@@ -41,6 +42,7 @@ impl DpdkSink {
             sender,
             watch: DeviceWatch::new(device),
             wait: Wait::new(settings.wait_ns),
+            wait_ns: settings.wait_ns,
             given: Given::default(),
             account: PortAccount::default(),
         })
@@ -132,8 +134,7 @@ impl DpdkSink {
     }
 
     fn fate(&self) -> Fate {
-        let counts = self.sender.device().statistics();
-        self.given.fate(self.sender.confirmed(&counts), &counts)
+        self.given.fate(self.sender.exit())
     }
 
     fn drain(&mut self) -> Result<(), PortError> {
@@ -164,13 +165,15 @@ impl Port for DpdkSink {
         taken.map(|()| self.given.accepted - before)
     }
 
-    /// Waits until the device has confirmed what it was given, or stands still for `wait_ms`.
+    /// Waits until the device has taken and confirmed what it was given, or stands still for
+    /// `wait_ms`.
     fn flush(&mut self) -> Result<(), PortError> {
         self.drain()
     }
 
-    /// As `flush`; what is in flight after that is lost by name.
+    /// As `flush`, but waits for [`last_wait`]; what is in flight after that is lost by name.
     fn finish(&mut self) -> Result<(), PortError> {
+        self.wait = last_wait(self.wait_ns);
         let drained = self.drain();
         let fate = self.fate();
         self.given.give_up(&fate);
@@ -179,7 +182,7 @@ impl Port for DpdkSink {
 
     fn account(&self) -> PortAccount {
         let mut account = self.account.clone();
-        self.given.enter_into(&self.fate(), &mut account);
+        self.given.enter_into(&self.fate(), self.watch.is_up(), &mut account);
         account
     }
 }

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use burstline_dpdk::{Device, Marks, Plain, Receiver};
-use burstline_log::{Burst, Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
+use burstline_dpdk::{Device, Marks, Offloads, Plain, Receiver, Spreading};
+use burstline_log::{
+    Appended, Burst, Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer,
+};
 use burstline_sys::clock;
 use burstline_wire::filter::Program;
 use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::LinkType;
 
 use super::intake::Intake;
-use super::settings::Settings;
+use super::settings::{Settings, hash_kind};
 use super::watch::DeviceWatch;
 use crate::filter::UNWANTED_MOST;
 use crate::{
@@ -25,6 +27,8 @@ pub(super) struct DpdkSource {
     burst: usize,
     watch: DeviceWatch,
     describer: Describer,
+    /// For bursts that are copied whole.
+    scratch: Scratch,
     delivered: u64,
     /// The device is gone, and that was told.
     is_lost: bool,
@@ -35,6 +39,10 @@ pub(super) struct DpdkSource {
 struct Describer {
     hasher: FlowHasher,
     is_hashing: bool,
+    /// Whether a hash of the device's is the one that is wanted.
+    takes_hash: bool,
+    /// The device, where its times are wanted.
+    clock: Option<Offloads>,
     filter: Option<Program>,
     port: u8,
     /// Packets of which more bytes are there than this are cut.
@@ -53,6 +61,9 @@ struct Counts {
     partial_checksums: u64,
     bad_checksums: u64,
     merged: u64,
+    hashed_by_device: u64,
+    /// Their time is that of the poll, though the device's is wanted.
+    untimed: u64,
     /// Bytes of packets of several mbufs, which are put together.
     gathered_bytes: u64,
 }
@@ -81,15 +92,30 @@ impl DpdkSource {
             ..Capabilities::default()
         };
         let receiver = Receiver::new(device, queue, settings.burst)?;
+        let facts = device.facts();
+        let clock = facts.offloads.times.then(|| facts.offloads.clone());
+        let timestamps = match clock {
+            Some(_) if facts.is_hardware => TimestampSource::Hardware,
+            Some(_) => TimestampSource::Device,
+            None => TimestampSource::Poll,
+        };
+        let tells_hash = facts.offloads.rss.as_ref().is_some_and(Spreading::tells_our_hash);
+        let is_wanted = hash_kind(settings.device.rss) == Some(options.hash);
+        let mut account = PortAccount::default();
+        if queue == 0 {
+            account.note(|| format!("offloads of {}: {}", facts.driver, facts.offloads));
+        }
         let most = options.snapshot_bytes.unwrap_or(u32::MAX).min(MAX_PACKET_BYTES as u32);
         Ok(Self {
-            info: PortInfo { name, capabilities, timestamps: TimestampSource::Poll },
+            info: PortInfo { name, capabilities, timestamps },
             intake: Intake::new(receiver, queue),
             burst: usize::from(settings.burst),
             watch: DeviceWatch::new(device),
             describer: Describer {
                 hasher: FlowHasher::new(options.hash),
                 is_hashing: options.hash != HashKind::None,
+                takes_hash: tells_hash && is_wanted,
+                clock,
                 filter,
                 port,
                 snapshot_bytes: most,
@@ -97,9 +123,10 @@ impl DpdkSource {
                 pending: None,
                 counts: Counts::default(),
             },
+            scratch: Scratch::new(),
             delivered: 0,
             is_lost: false,
-            account: PortAccount::default(),
+            account,
         })
     }
 
@@ -129,8 +156,8 @@ impl DpdkSource {
 
     /// Copies packets that are there already, up to `budget`, or until the log is full.
     fn copy(&mut self, writer: &mut Writer, budget: u64) -> Received {
+        let mut packets = self.copy_plain(writer, budget);
         let Self { intake, describer, account, .. } = self;
-        let mut packets = 0;
         while packets < budget {
             let Some((bytes, marks)) = intake.receiver.peek() else { break };
             if let Some((kept, meta)) = describer.describe(bytes, marks) {
@@ -146,6 +173,26 @@ impl DpdkSource {
         }
         Received { packets, state: PortState::Busy }
     }
+
+    /// As [`copy`](Self::copy), of a fresh burst of which there is nothing to tell: else 0. What
+    /// the log has no room for is left.
+    #[inline]
+    fn copy_plain(&mut self, writer: &mut Writer, budget: u64) -> u64 {
+        let Self { intake, describer, account, scratch, .. } = self;
+        let Some(plain) = describer.plain() else { return 0 };
+        let (most_bytes, mut bytes_copied) = (writer.max_packet_bytes(), 0);
+        let most = budget.min(SCRATCH_PACKETS as u64) as usize;
+        let taken = intake.receiver.copy_plain(scratch, most, plain, |bytes| {
+            let length = bytes.len();
+            let meta = Meta::new(plain.time_ns, length as u32, plain.port);
+            // One that is too long for a segment is cut, and counted, by who looks at each.
+            let is_in = length <= most_bytes && writer.append(bytes, &meta) == Appended::Whole;
+            bytes_copied += if is_in { length as u64 } else { 0 };
+            is_in
+        });
+        account.bytes_copied += bytes_copied;
+        taken.unwrap_or(0) as u64
+    }
 }
 
 impl Describer {
@@ -153,7 +200,8 @@ impl Describer {
     #[inline]
     fn plain(&self) -> Option<Plain> {
         let is_whole = self.snapshot_bytes >= MAX_PACKET_BYTES as u32;
-        let is_plain = self.filter.is_none() && !self.is_hashing && self.pending.is_none();
+        let is_unmarked = !self.is_hashing && self.clock.is_none();
+        let is_plain = self.filter.is_none() && is_unmarked && self.pending.is_none();
         let plain = Plain { port: self.port, time_ns: self.time_ns };
         (is_whole && is_plain).then_some(plain)
     }
@@ -171,15 +219,34 @@ impl Describer {
             return None;
         }
         let kept = length.min(self.snapshot_bytes);
-        let mut meta = Meta::new(self.time_ns, length, self.port);
+        let mut meta = Meta::new(self.time_of(marks), length, self.port);
         self.counts.truncated += u64::from(kept < length);
-        if marks != Marks::default() {
+        if marks.is_odd() {
             self.mark(&mut meta, length, marks);
         }
         if self.is_hashing {
-            meta.hash = self.hasher.hash(LinkType::ETHERNET, &bytes[..kept as usize]);
+            meta.hash = self.hash_of(&bytes[..kept as usize], marks);
         }
         Some((kept, meta))
+    }
+
+    #[inline]
+    fn time_of(&mut self, marks: Marks) -> u64 {
+        let Some(clock) = &self.clock else { return self.time_ns };
+        let told = marks.time();
+        self.counts.untimed += u64::from(told.is_none());
+        told.map_or(self.time_ns, |time| clock.time_ns(time))
+    }
+
+    #[inline]
+    fn hash_of(&mut self, bytes: &[u8], marks: Marks) -> u32 {
+        match marks.hash() {
+            Some(hash) if self.takes_hash => {
+                self.counts.hashed_by_device += 1;
+                hash
+            }
+            _ => self.hasher.hash(LinkType::ETHERNET, bytes),
+        }
     }
 
     #[cold]
@@ -206,6 +273,8 @@ impl Counts {
             (self.partial_checksums, "packets whose checksum is left to a device"),
             (self.bad_checksums, "packets with a wrong checksum, says the device"),
             (self.merged, "packets are several of the wire in one"),
+            (self.hashed_by_device, "packets with the device's hash"),
+            (self.untimed, "packets without a time of the device's: it is that of the poll"),
         ] {
             if packets > 0 {
                 account.note(|| format!("{packets} {what}"));

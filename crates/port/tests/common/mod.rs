@@ -68,11 +68,23 @@ impl Drop for Folder {
     }
 }
 
+/// Has DPDK start without huge pages, if it is to: those of a machine come and go with others.
+pub(crate) fn prepare(address: &str) {
+    #[cfg(feature = "dpdk")]
+    if address.starts_with("dpdk:") {
+        use burstline_dpdk::{EalOptions, start_eal};
+        start_eal(&EalOptions { huge: Some(false), ..EalOptions::default() }).unwrap();
+    }
+    let _ = address;
+}
+
 pub(crate) fn source(address: &str, options: &OpenOptions) -> Result<Box<dyn Port>, PortError> {
+    prepare(address);
     open_source(&address.parse::<Address>()?, options)
 }
 
 pub(crate) fn sink(address: &str, options: &OpenOptions) -> Result<Box<dyn Port>, PortError> {
+    prepare(address);
     open_sink(&address.parse::<Address>()?, options)
 }
 

@@ -28,11 +28,13 @@ pub(crate) struct Backend {
     /// Whether packets come when they want: they are offered whatever the budget, and their times
     /// differ from one opening to the next.
     pub(crate) is_live: bool,
+    /// Whether it takes a second to open: not by every test, nor more often than needed.
+    pub(crate) is_slow: bool,
 }
 
 impl Backend {
     pub(crate) fn new(name: &str, open: impl Fn() -> Box<dyn Port> + 'static) -> Self {
-        Self { name: name.to_owned(), open: Box::new(open), is_live: false }
+        Self { name: name.to_owned(), open: Box::new(open), is_live: false, is_slow: false }
     }
 
     /// What is the same each time.

@@ -1,14 +1,51 @@
 //! Devices of DPDK's that have all their packets, or will have made them, when they are finished;
 //! and pairs of devices, of which one sends to the other.
 
+use std::cell::LazyCell;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use burstline_port::Port;
-use burstline_testbed::Bed;
+use burstline_testbed::{Bed, Host};
 
 use crate::backends::{Backend, PACKETS, options};
 use crate::common::{Folder, sink, source};
 use crate::fed::Fed;
+use crate::remote::{OtherEnd, Remote};
+
+/// Over interfaces: a source and who sends to it; whether they are the ends of a cable, or of an
+/// interface that the source makes. No two have one name: `#` is a number.
+const OVER_INTERFACES: [(&str, &str, bool); 3] = [
+    ("dpdk:net_af_packet1#,iface=b#?pool=2047", "dpdk:net_af_packet2#,iface=a#?pool=2047", true),
+    ("dpdk:net_af_xdp#,iface=b#?pool=4095", "afpacket:a#", true),
+    ("dpdk:net_tap#,iface=t#?pool=2047", "afpacket:t#", false),
+];
+
+/// Over a memory that two processes share: a source, who sends to it, and whether the source is the
+/// one that listens at `SOCKET`, and so comes first and goes first.
+const OVER_MEMORY: [(&str, &str, bool); 4] = [
+    (
+        "dpdk:net_memif#,role=server,id=0,socket=SOCKET,socket-abstract=no?pool=2047",
+        "dpdk:net_memif#,role=client,id=0,socket=SOCKET,socket-abstract=no?wait_ms=0",
+        true,
+    ),
+    (
+        "dpdk:net_memif#,role=client,id=0,socket=SOCKET,socket-abstract=no?pool=2047",
+        "dpdk:net_memif#,role=server,id=0,socket=SOCKET,socket-abstract=no?wait_ms=0",
+        false,
+    ),
+    (
+        "dpdk:net_vhost#,iface=SOCKET?pool=2047",
+        "dpdk:net_virtio_user#,path=SOCKET?ring=256&wait_ms=0",
+        true,
+    ),
+    (
+        "dpdk:net_virtio_user#,path=SOCKET?ring=256&pool=2047",
+        "dpdk:net_vhost#,iface=SOCKET?wait_ms=0",
+        false,
+    ),
+];
 
 /// EAL is one for all tests, so no two devices have one name.
 fn number() -> u32 {
@@ -23,28 +60,68 @@ fn finished(device: &str, ring: u64) -> Box<dyn Port> {
     port
 }
 
-/// A source and who sends to it; each address has a number in place of each `#`.
-fn fed(addresses: [&str; 2]) -> Fed {
-    let number = number();
-    let [from, to] = addresses.map(|address| address.replace('#', &number.to_string()));
-    let from = source(&from, &options()).unwrap_or_else(|error| panic!("{from}: {error}"));
-    let to = sink(&to, &options()).unwrap_or_else(|error| panic!("{to}: {error}"));
+fn open_source(address: &str) -> Box<dyn Port> {
+    source(address, &options()).unwrap_or_else(|error| panic!("{address}: {error}"))
+}
+
+/// A source and who sends to it.
+fn fed(from: &str, to: &str) -> Fed {
+    let from = open_source(from);
+    let to = sink(to, &options()).unwrap_or_else(|error| panic!("{to}: {error}"));
     Fed::new(from, to)
 }
 
-/// A pair over an interface. (A queue of net_af_xdp is taken for some time after it was closed, and
-/// net_tap is looked for in the network of who polls it: these two are in `tests/dpdk`. net_memif
-/// and vhost take their memory away in a thread of DPDK's when the other end goes, with which two
-/// ends in one process race: they have another program at the other end, in the tests of `cli`.)
-fn over_an_interface() -> Option<Backend> {
-    const PAIR: [&str; 2] =
-        ["dpdk:net_af_packet1#,iface=vb?pool=2047", "dpdk:net_af_packet2#,iface=va?pool=2047"];
-    let bed = Bed::or_skip("DPDK over an interface")?;
-    bed.near.command("ip", &["link", "add", "va", "type", "veth", "peer", "name", "vb"]).unwrap();
-    for end in ["va", "vb"] {
-        bed.near.command("ip", &["link", "set", end, "up"]).unwrap();
+/// As `fed`, in a network with a cable of their own, if they need one: net_af_xdp's queue is taken
+/// for some time after it was closed.
+fn fed_over_interface(host: &Host, [from, to]: [&str; 2], has_cable: bool) -> Fed {
+    let number = number().to_string();
+    if has_cable {
+        let [a, b] = ["a", "b"].map(|end| format!("{end}{number}"));
+        let make = ["link", "add", &a, "type", "veth", "peer", "name", &b];
+        host.command("ip", &make).unwrap();
+        for end in [&a, &b] {
+            host.command("ip", &["link", "set", end, "up"]).unwrap();
+        }
     }
-    Some(Backend::new(PAIR[0], move || Box::new(bed.near.run(|| fed(PAIR)))))
+    let [from, to] = [from, to].map(|address| address.replace('#', &number));
+    host.run(move || fed(&from, &to))
+}
+
+fn over_interfaces() -> Vec<Backend> {
+    let Some(bed) = Bed::or_skip("DPDK over interfaces").map(Rc::new) else { return Vec::new() };
+    let backends = OVER_INTERFACES.into_iter().map(|(from, to, has_cable)| {
+        let bed = Rc::clone(&bed);
+        let open = move || -> Box<dyn Port> {
+            Box::new(fed_over_interface(&bed.near, [from, to], has_cable))
+        };
+        Backend::new(from, open)
+    });
+    backends.collect()
+}
+
+/// Whose sender is in another process: two ends in one race in DPDK's threads. The source is closed
+/// first.
+fn fed_from(other: &Arc<OtherEnd>, socket: &str, addresses: [&str; 2], is_first: bool) -> Fed {
+    let number = number().to_string();
+    let socket = format!("{socket}{number}");
+    let [from, to] =
+        addresses.map(|address| address.replace('#', &number).replace("SOCKET", &socket));
+    let first = is_first.then(|| open_source(&from));
+    let to = Remote::open(other, &to);
+    Fed::new(first.unwrap_or_else(|| open_source(&from)), Box::new(to))
+}
+
+fn over_memory(folder: &Folder) -> impl Iterator<Item = Backend> {
+    let other = Rc::new(LazyCell::new(OtherEnd::start));
+    let socket = folder.path("socket").display().to_string();
+    OVER_MEMORY.into_iter().map(move |(from, to, is_first)| {
+        let (other, socket) = (Rc::clone(&other), socket.clone());
+        let open =
+            move || -> Box<dyn Port> { Box::new(fed_from(&other, &socket, [from, to], is_first)) };
+        // A server of vhost notices who connects once a second.
+        let is_slow = [from, to].iter().any(|address| address.contains("net_vhost"));
+        Backend { is_slow, ..Backend::new(from, open) }
+    })
 }
 
 /// Each of them; the folder must outlive them.
@@ -55,8 +132,11 @@ pub(crate) fn devices(folder: &Folder) -> Vec<Backend> {
     let pcap = Backend::new("dpdk:net_pcap", move || {
         finished(&format!("net_pcap{},rx_pcap={file}", number()), PACKETS)
     });
-    let ring = "dpdk:net_ring#?pool=2047&wait_ms=0";
-    let ring = Backend::new(ring, move || Box::new(fed([ring, ring])));
-    let all = [null, pcap, ring].into_iter().chain(over_an_interface());
+    let ring = Backend::new("dpdk:net_ring", move || {
+        let ring = format!("dpdk:net_ring{}?pool=2047&wait_ms=0", number());
+        Box::new(fed(&ring, &ring))
+    });
+    let alone = [null, pcap, ring].into_iter();
+    let all = alone.chain(over_interfaces()).chain(over_memory(folder));
     all.map(|backend| Backend { is_live: true, ..backend }).collect()
 }

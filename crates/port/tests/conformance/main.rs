@@ -10,6 +10,8 @@ mod devices;
 mod fed;
 mod live_sinks;
 mod logs;
+#[cfg(feature = "dpdk")]
+mod remote;
 mod restarts;
 mod sinks;
 mod sources;

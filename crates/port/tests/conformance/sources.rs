@@ -12,7 +12,8 @@ fn lending_and_receiving_deliver_the_same_whatever_the_budget() {
     for backend in sources(&folder) {
         let drained = |budget| drain_by_lending(&mut *(backend.open)(), budget);
         let reference = backend.comparable(drained(u64::MAX));
-        for budget in [1, 7, 1024] {
+        let budgets: &[u64] = if backend.is_slow { &[7] } else { &[1, 7, 1024] };
+        for &budget in budgets {
             // Chance of idling depends on the calls, and with it what is dropped.
             if backend.name == "idle" {
                 continue;

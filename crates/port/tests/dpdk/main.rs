@@ -6,6 +6,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod endings;
 mod faults;
+mod offloads;
 mod pairs;
 mod passing;

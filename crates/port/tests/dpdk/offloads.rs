@@ -1,0 +1,83 @@
+//! Work that a device does for us: it is asked for, refused where it cannot, and said.
+
+use burstline_port::{OpenOptions, TimestampSource, open_sources};
+
+use crate::common::{
+    Folder, Got, drain_by_lending, drain_by_receiving, open_file, pump, sink, source,
+};
+
+/// The ports of an address, and the first note of each.
+fn noted(address: &str) -> Vec<String> {
+    let ports = open_sources(&address.parse().unwrap(), &OpenOptions::default());
+    let ports = ports.unwrap_or_else(|error| panic!("{address}: {error}"));
+    ports.iter().map(|port| port.account().notes.first().cloned().unwrap_or_default()).collect()
+}
+
+#[test]
+fn how_packets_are_spread_is_what_was_asked_for_and_what_the_driver_says() {
+    for (address, said) in [
+        // This driver starts with Microsoft's key, and takes another when it is told so later.
+        ("dpdk:net_null60?rss=on", &["rss of ip tcp udp by our key"][..]),
+        ("dpdk:net_null61?queues=2&rss=symmetric", &["rss of ip tcp udp by our key", ""]),
+        ("dpdk:net_null62?queues=2", &["rss of ip tcp udp by the driver's key", ""]),
+        ("dpdk:net_null63?queues=2&rss=off", &["none", ""]),
+        ("dpdk:net_null64", &["none"]),
+        // Nor is one refused that cannot, unless it is asked for by name.
+        ("dpdk:net_ring65?queues=2", &["segmented send", ""]),
+    ] {
+        let (device, _) = address.strip_prefix("dpdk:").unwrap().split_at("net_null".len());
+        let expected = said.iter().map(|said| match *said {
+            "" => String::new(),
+            said => format!("offloads of {device}: {said}"),
+        });
+        let notes = noted(address);
+        assert!(notes.iter().cloned().eq(expected), "{address}: {notes:?}");
+    }
+}
+
+#[test]
+fn who_cannot_is_refused_in_a_line_with_the_mend() {
+    for (address, said) in [
+        ("dpdk:net_ring66?rss=on", "by a hash: net_ring does not: without rss="),
+        ("dpdk:net_ring66?queues=2&rss=symmetric", "without rss="),
+        ("dpdk:net_null66?timestamps=device", "net_null does not: without timestamps=device"),
+    ] {
+        let error = source(address, &OpenOptions::default()).err().unwrap().to_string();
+        assert!(error.contains(said) && !error.contains('\n'), "{address}: {error}");
+    }
+    // What was refused is closed: it opens in another way.
+    drop(source("dpdk:net_ring66", &OpenOptions::default()).unwrap());
+}
+
+#[test]
+fn the_pcap_driver_tells_when_packets_came() {
+    let (folder, options) = (Folder::new(), OpenOptions::default());
+    let file = folder.path("timed.pcap");
+    let mut to = sink(&format!("file:{}?format=pcap", file.display()), &options).unwrap();
+    // The first packets come at 5 s, those behind them some microseconds later.
+    let load = "gen:?packets=500&start=5000000000&rate=70000&pace=no&size=random:64-1518";
+    pump(&mut *source(load, &options).unwrap(), &mut *to).unwrap();
+    to.finish().unwrap();
+    drop(to);
+    let microseconds = |got: &Got| got.time_ns / 1_000 * 1_000;
+    let written: Vec<u64> =
+        drain_by_lending(&mut *open_file(&file), u64::MAX).iter().map(microseconds).collect();
+    assert!(written.len() == 500 && written[0] >= 5_000_000_000 && written[0] < written[499]);
+    for (number, clock, source_of_times, is_same) in
+        [(70, "device", TimestampSource::Device, true), (71, "poll", TimestampSource::Poll, false)]
+    {
+        for (offset, is_lent) in [(0, true), (10, false)] {
+            let device = format!("net_pcap{},rx_pcap={}", number + offset, file.display());
+            let address = format!("dpdk:{device}?pool=2047&timestamps={clock}");
+            let mut port = source(&address, &options).unwrap();
+            assert_eq!(port.info().timestamps, source_of_times);
+            port.finish().unwrap();
+            let got = match is_lent {
+                true => drain_by_lending(&mut *port, u64::MAX),
+                false => drain_by_receiving(&mut *port, 100, 64 << 10, 4),
+            };
+            let told = got.iter().map(|got| got.time_ns);
+            assert_eq!((told.eq(written.iter().copied()), got.len()), (is_same, 500), "{address}");
+        }
+    }
+}
