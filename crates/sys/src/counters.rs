@@ -96,18 +96,39 @@ impl Event {
 /// The first version of the struct that tells the kernel what to count.
 #[repr(C)]
 #[derive(Default)]
-struct Attributes {
-    kind: u32,
+pub(crate) struct Attributes {
+    pub(crate) kind: u32,
     bytes: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
+    pub(crate) config: u64,
+    /// A sample is taken when so many events have been; 0: never.
+    pub(crate) sample_period: u64,
+    /// Bits: what is in a sample.
+    pub(crate) sample_type: u64,
     read_format: u64,
     /// Bits; none set: it counts from now on, in user mode and in the kernel.
     flags: u64,
     wakeup: u32,
     breakpoint: u32,
     address: u64,
+}
+
+impl Attributes {
+    /// Begins, for a core and whoever runs there.
+    pub(crate) fn open(mut self, core: CoreId) -> io::Result<OwnedFd> {
+        /// The descriptor closes in programs that are started.
+        const CLOSE: libc::c_ulong = 8;
+        self.bytes = size_of::<Self>() as u32;
+        let (anybody, core, no_group) = (-1_i32, core.0 as i32, -1_i32);
+        let (call, place) = (libc::SYS_perf_event_open, &raw const self);
+        // SAFETY: `place` is a live struct that says how long it is, and which the call reads; the
+        // other arguments are numbers.
+        let fd = unsafe { libc::syscall(call, place, anybody, core, no_group, CLOSE) };
+        match i32::try_from(fd) {
+            // SAFETY: the descriptor is new, and nobody else knows it.
+            Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
 }
 
 /// A running count.
@@ -121,21 +142,8 @@ impl Counter {
     /// # Errors
     /// What the kernel says: `ENOENT` or `EOPNOTSUPP` where the processor does not count that.
     pub fn on_core(event: Event, core: CoreId) -> io::Result<Self> {
-        /// The descriptor closes in programs that are started.
-        const CLOSE: libc::c_ulong = 8;
         let (kind, config) = event.code();
-        let bytes = size_of::<Attributes>() as u32;
-        let attributes = Attributes { kind, bytes, config, ..Attributes::default() };
-        let (anybody, core, no_group) = (-1_i32, core.0 as i32, -1_i32);
-        let (call, place) = (libc::SYS_perf_event_open, &raw const attributes);
-        // SAFETY: `place` is a live struct that says how long it is, and which the call reads; the
-        // other arguments are numbers.
-        let fd = unsafe { libc::syscall(call, place, anybody, core, no_group, CLOSE) };
-        match i32::try_from(fd) {
-            // SAFETY: the descriptor is new, and nobody else knows it.
-            Ok(fd) if fd >= 0 => Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) })),
-            _ => Err(io::Error::last_os_error()),
-        }
+        Attributes { kind, config, ..Attributes::default() }.open(core).map(Self)
     }
 
     /// The count so far. Cost: a system call, and an interrupt of the core if it is another one.

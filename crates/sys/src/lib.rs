@@ -21,6 +21,7 @@
 //!   inode      a file that was found, whatever its name leads to later
 //!   users      who we are, and what others are called
 //!   counters   events on a core, counted by the kernel or the processor
+//!   sampling   what runs on a core, looked at a thousand times a second
 //!   ------------------------------------------------------------------
 //!   Linux 5.14 or later, on rustix and, where rustix has no call, on libc
 //! ```
@@ -58,6 +59,7 @@ pub mod pcap;
 pub mod prefetch;
 pub mod privileges;
 pub mod readiness;
+pub mod sampling;
 pub mod scheduling;
 pub mod seqpacket;
 #[cfg(not(miri))]

@@ -192,11 +192,14 @@ fn follow(name: &str, attached: &AtomicU64) -> Vec<Epoch> {
             next.is_some()
         });
         let Attachment { mut readers, link } = next.take().unwrap();
-        attached.store(link.epoch(), Release);
         let (reader, mut follower) = (&mut readers[0], Follower::default());
         loop {
             let is_gone = link.is_gone();
             follower.read(reader);
+            // Where it came after the last packet, it could not say how many there were.
+            if follower.next.is_some() {
+                attached.store(link.epoch(), Release);
+            }
             if reader.is_finished() || is_gone {
                 break;
             }
