@@ -17,7 +17,7 @@ LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 
 .DEFAULT_GOAL := help
 .PHONY: help run dpdk test bench bench-smoke lint loom miri fuzz-smoke guest \
-  guest-cards install install-c header documents report-check setup
+  guest-cards install install-c header documents report-check runs setup
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -112,6 +112,13 @@ documents: ## Write docs/documents.md anew, from crates/lab/documents
 report-check: ## Is a report of the lab readable on a phone? In Chromium, which it installs
 	@scripts/setup rust report
 	@cargo test --quiet --locked -p burstline-lab --test report
+
+RUN ?= runs/$(shell date +%F)
+runs: ## The quick experiments on this machine, with a report: make runs [RUN=runs/DATE]; as root
+	@scripts/setup rust
+	@cargo build --quiet --release --locked -p burstline
+	@$(TARGET_DIR)/release/burstline lab run all --quick --out '$(RUN)'
+	@$(TARGET_DIR)/release/burstline lab report '$(RUN)' --markdown '$(RUN)/report.md'
 
 setup: ## Everything that the targets above need
 	@scripts/setup rust test fuzz guest dpdk report

@@ -132,3 +132,30 @@ fn the_program_counts_as_its_own_contender() {
     let doubts = found["doubts"].as_array().unwrap();
     assert!(doubts.iter().any(|doubt| doubt["name"] == "too-few-samples"), "{doubts:?}");
 }
+
+#[test]
+fn packets_are_timed_through_a_contender() {
+    let test = "packets_are_timed_through_a_contender";
+    if Bed::or_skip(test).is_none() {
+        return;
+    }
+    let directory = Directory::new("lab-latency");
+    let more = "rates = [2000]\npackets = 200\nrepeats = 1\n";
+    let file = own(&directory, "latency", "\"linux-bridge\", \"burstline-xdp\"", more);
+    let out = directory.file("out");
+    let done = run(&["lab", "run", &file, "--out", &out, "--sizes", "64", "--json"]);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let found = last_object(&done.stdout);
+    for row in found["rows"].as_array().unwrap() {
+        let status = row["status"].as_str().unwrap();
+        if status.contains("BPF") || status.contains("not permitted") {
+            eprintln!("skipped: {test}: {status}");
+            continue;
+        }
+        let median = |name: &str| row["metrics"][name]["median"].as_f64().unwrap();
+        assert_eq!((status, median("packets"), median("lost")), ("run", 200.0, 0.0), "{row}");
+        let (half, most) = (median("latency_p50_us"), median("latency_max_us"));
+        assert!(0.0 < half && half <= median("latency_p99_us"), "{row}");
+        assert!(median("latency_p999_us") <= most * 1.01, "{row}");
+    }
+}

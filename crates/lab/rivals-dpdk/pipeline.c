@@ -11,21 +11,14 @@
  * rte_memcpy as the library's flags compile it. The work of the consumer and the packets are those
  * of crates/lab/src/traffic.rs, and so is the sum that tells whether a packet was lost or torn.
  */
-#include "rivals.h"
+#include "packets.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
 #include <rte_dev.h>
 #include <rte_ethdev.h>
-#include <rte_mbuf_dyn.h>
-#include <rte_memcpy.h>
-
-/* crates/lab/src/traffic.rs */
-#define COUNTER_AT 26
-#define TOUCHED_BYTES 55
-#define START_NS UINT64_C(1700000000000000000)
-#define HASH_FACTOR UINT32_C(2654435761)
 
 struct rival {
     struct rte_mempool *pool;
@@ -50,14 +43,35 @@ struct rival *rival_create(const struct rival_shape *shape, bool *is_huge)
     return rival;
 }
 
+/* The libraries below net_af_xdp write to standard error what they try. */
+static int mute(void)
+{
+    int stream = dup(STDERR_FILENO), nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (stream >= 0 && nowhere >= 0)
+        dup2(nowhere, STDERR_FILENO);
+    if (nowhere >= 0)
+        close(nowhere);
+    return stream;
+}
+
+static void unmute(int stream)
+{
+    if (stream < 0)
+        return;
+    dup2(stream, STDERR_FILENO);
+    close(stream);
+}
+
 uint32_t rival_destroy(struct rival *rival)
 {
     if (rival->is_open) {
+        int stream = mute();
         struct rte_eth_dev_info info;
         rte_eth_dev_info_get(rival->port, &info);
         rte_eth_dev_stop(rival->port);
         rte_eth_dev_close(rival->port);
         rte_dev_remove(info.device);
+        unmute(stream);
     }
     uint32_t missing = rival->pool != NULL ? rte_mempool_in_use_count(rival->pool) : 0;
     rte_mempool_free(rival->pool);
@@ -66,61 +80,18 @@ uint32_t rival_destroy(struct rival *rival)
     return missing;
 }
 
-static inline void fill(const struct rival *rival, struct rte_mbuf *mbuf, const uint8_t *packet,
-                        uint32_t length, uint32_t counter)
-{
-    uint8_t *data = rte_pktmbuf_mtod(mbuf, uint8_t *);
-    mbuf->data_len = length;
-    mbuf->pkt_len = length;
-    mbuf->hash.rss = counter * HASH_FACTOR;
-    *RTE_MBUF_DYNFIELD(mbuf, rival->timestamp, rte_mbuf_timestamp_t *) = START_NS + counter;
-    rte_memcpy(data, packet, length);
-    memcpy(data + COUNTER_AT, &counter, sizeof(counter));
-}
-
 static inline void produce_burst(const struct rival *rival, const uint8_t *packet, uint32_t length,
                                  uint32_t first)
 {
     struct rte_mbuf *mbufs[BURST];
     while (rte_pktmbuf_alloc_bulk(rival->pool, mbufs, BURST) != 0)
         rte_pause();
-    for (uint32_t index = 0; index < BURST; index++)
-        fill(rival, mbufs[index], packet, length, first + index);
+    for (uint32_t index = 0; index < BURST; index++) {
+        uint32_t counter = first + index;
+        fill(mbufs[index], packet, length, counter, counter * HASH_FACTOR, rival->timestamp);
+    }
     while (rte_ring_enqueue_bulk(rival->ring, (void **)mbufs, BURST, NULL) == 0)
         rte_pause();
-}
-
-static inline uint32_t word(const uint8_t *bytes)
-{
-    uint32_t value;
-    memcpy(&value, bytes, sizeof(value));
-    return value;
-}
-
-static inline uint64_t digest(const struct rival *rival, const struct rte_mbuf *mbuf)
-{
-    const uint8_t *data = rte_pktmbuf_mtod(mbuf, const uint8_t *);
-    uint64_t time_ns = *RTE_MBUF_DYNFIELD(mbuf, rival->timestamp, const rte_mbuf_timestamp_t *);
-    uint64_t known = mbuf->data_len + (uint64_t)mbuf->hash.rss + time_ns;
-    if (mbuf->data_len < TOUCHED_BYTES)
-        return known;
-    uint32_t words = word(data + 26) ^ word(data + 30) ^ word(data + 34);
-    return known + words + (uint8_t)(data[23] ^ data[54]);
-}
-
-static inline __attribute__((always_inline)) uint64_t
-read_burst(const struct rival *rival, struct rte_mbuf **mbufs, uint32_t count, enum hint hint)
-{
-    uint64_t sum = 0;
-    for (uint32_t index = 0; index < AHEAD && index < count; index++)
-        ahead(mbufs[index], hint);
-    for (uint32_t index = 0; index < count; index++) {
-        if (index + AHEAD < count)
-            ahead(mbufs[index + AHEAD], hint);
-        sum += digest(rival, mbufs[index]);
-    }
-    rte_pktmbuf_free_bulk(mbufs, count);
-    return sum;
 }
 
 static inline __attribute__((always_inline)) uint64_t consume_burst(const struct rival *rival,
@@ -129,7 +100,7 @@ static inline __attribute__((always_inline)) uint64_t consume_burst(const struct
     struct rte_mbuf *mbufs[BURST];
     while (rte_ring_dequeue_bulk(rival->ring, (void **)mbufs, BURST, NULL) == 0)
         rte_pause();
-    return read_burst(rival, mbufs, BURST, hint);
+    return read_burst(mbufs, BURST, hint, rival->timestamp);
 }
 
 /* A loop for each hint, so that none asks for it by packet. */
@@ -175,7 +146,7 @@ uint64_t rival_turns(struct rival *rival, const uint8_t *packet, uint32_t length
     return sum;
 }
 
-int rival_open(struct rival *rival, const char *devargs)
+static int open_device(struct rival *rival, const char *devargs)
 {
     char name[64];
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(devargs, ","), devargs);
@@ -187,10 +158,21 @@ int rival_open(struct rival *rival, const char *devargs)
     rival->is_open = true;
     struct rte_eth_conf conf;
     memset(&conf, 0, sizeof(conf));
-    done = rte_eth_dev_configure(rival->port, 1, 0, &conf);
+    /* Nothing is sent, but net_af_xdp has its queues in pairs only. */
+    done = rte_eth_dev_configure(rival->port, 1, 1, &conf);
     if (done == 0)
         done = rte_eth_rx_queue_setup(rival->port, 0, 1024, SOCKET_ID_ANY, NULL, rival->pool);
+    if (done == 0)
+        done = rte_eth_tx_queue_setup(rival->port, 0, 1024, SOCKET_ID_ANY, NULL);
     return done == 0 ? rte_eth_dev_start(rival->port) : done;
+}
+
+int rival_open(struct rival *rival, const char *devargs)
+{
+    int stream = mute();
+    int done = open_device(rival, devargs);
+    unmute(stream);
+    return done;
 }
 
 void rival_receive(struct rival *rival, uint64_t packets)
@@ -215,9 +197,33 @@ uint64_t rival_run(struct rival *rival, uint64_t packets, uint32_t hint)
         struct rte_mbuf *mbufs[BURST];                                                             \
         uint16_t count = rte_eth_rx_burst(rival->port, 0, mbufs, BURST);                           \
         taken += count;                                                                            \
-        sum += read_burst(rival, mbufs, count, by);                                                \
+        sum += read_burst(mbufs, count, by, rival->timestamp);                                                \
     }
     BY_HINT(hint, RUN)
     rival_leave();
     return sum;
+}
+
+uint64_t rival_live(struct rival *rival, const uint32_t *is_over, uint64_t *sum)
+{
+    uint64_t taken = 0;
+    rival_enter();
+    for (;;) {
+        struct rte_mbuf *mbufs[BURST];
+        bool is_last = __atomic_load_n(is_over, __ATOMIC_ACQUIRE) != 0; /* the caller's store */
+        uint16_t count = rte_eth_rx_burst(rival->port, 0, mbufs, BURST);
+        if (count == 0 && is_last)
+            break;
+        if (count == 0)
+            continue;
+        taken += count;
+        /* There is room: the ring is emptied in each turn. */
+        while (rte_ring_enqueue_bulk(rival->ring, (void **)mbufs, count, NULL) == 0)
+            rte_pause();
+        while (rte_ring_dequeue_bulk(rival->ring, (void **)mbufs, count, NULL) == 0)
+            rte_pause();
+        *sum += read_burst(mbufs, count, HINT_T0, rival->timestamp);
+    }
+    rival_leave();
+    return taken;
 }

@@ -58,6 +58,21 @@ int rival_open(struct rival *rival, const char *devargs);
 void rival_receive(struct rival *rival, uint64_t packets);
 /* Run to completion: receives, reads, gives back, on one thread. */
 uint64_t rival_run(struct rival *rival, uint64_t packets, uint32_t hint);
+/* Receives, hands over, reads and gives back, in turns on one thread, until `is_over` is not 0 and
+ * nothing comes. Returns how many packets that were. */
+uint64_t rival_live(struct rival *rival, const uint32_t *is_over, uint64_t *sum);
+
+/* One thread spreads packets over workers, another is all of them in turn. NULL: no memory. */
+enum interleaving { UNIFORM, BURSTS, ONE_IDLE };
+struct rival_balance;
+struct rival_balance *rival_balance_create(const struct rival_shape *shape, uint32_t workers,
+                                           bool *is_huge);
+/* Returns how many mbufs did not come back. */
+uint32_t rival_balance_destroy(struct rival_balance *balance);
+/* `packets` is a multiple of BURST. */
+void rival_balance_spread(struct rival_balance *balance, const uint8_t *packet, uint32_t length,
+                          uint64_t packets, uint32_t interleaving);
+uint64_t rival_balance_work(struct rival_balance *balance, uint64_t packets);
 
 /* Four ports into one memory. `output` has room for `rooms` packets of 64 bytes, `worklist` as many
  * entries of 16 bytes. */

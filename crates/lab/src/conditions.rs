@@ -1,8 +1,9 @@
 //! The conditions of a measurement, and the doubts that follow from them.
 
-use std::fs;
+use std::time::Duration;
+use std::{fs, thread};
 
-use burstline_sys::scheduling;
+use burstline_sys::{clock, scheduling};
 
 use crate::threads::Cores;
 
@@ -108,6 +109,22 @@ fn spent(stat: &str) -> Option<(u32, u64)> {
     let parent = fields.get(1)?.parse().ok()?;
     let spent = fields.get(11..15)?.iter().map(|ticks| ticks.parse::<u64>());
     Some((parent, spent.sum::<Result<u64, _>>().ok()?))
+}
+
+/// How fast the time stamp counter runs, in Hz. Cost: 50 ms.
+pub fn cycles_per_second() -> f64 {
+    let (start, start_ns) = (cycles_now(), clock::monotonic_ns());
+    thread::sleep(Duration::from_millis(50));
+    let (end, end_ns) = (cycles_now(), clock::monotonic_ns());
+    (end - start) as f64 * 1e9 / (end_ns - start_ns) as f64
+}
+
+/// The time stamp counter, or nanoseconds where there is none.
+fn cycles_now() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    return clock::cycles();
+    #[cfg(not(target_arch = "x86_64"))]
+    return clock::monotonic_ns();
 }
 
 #[cfg(test)]

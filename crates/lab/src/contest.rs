@@ -15,6 +15,15 @@ pub struct Rounds {
     pub peer: Vec<f64>,
 }
 
+/// That the user wants no end yet.
+///
+/// # Errors
+/// `stop` was raised.
+pub fn go_on(stop: &AtomicBool) -> Result<(), String> {
+    // The flag carries no memory.
+    if stop.load(Relaxed) { Err("interrupted".to_owned()) } else { Ok(()) }
+}
+
 /// Runs each side once to warm up and then `runs` times in turns; who goes first alternates too.
 ///
 /// # Errors
@@ -28,9 +37,7 @@ pub fn alternate(
     let mut rounds = Rounds::default();
     for round in 0..=runs {
         for turn in 0..2 {
-            if stop.load(Relaxed) {
-                return Err("interrupted".to_owned()); // the flag carries no memory
-            }
+            go_on(stop)?;
             let is_ours = (round + turn) % 2 == 0;
             let value = if is_ours { ours()? } else { peer()? };
             let side = if is_ours { &mut rounds.ours } else { &mut rounds.peer };

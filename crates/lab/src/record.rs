@@ -136,6 +136,9 @@ pub struct Row {
     pub metrics: BTreeMap<String, Metric>,
     /// Where the time went.
     pub stages: Vec<Stage>,
+    /// What ran on its cores, by samples: the functions and files that took most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub symbols: Vec<Stage>,
     /// Packets that did not come through, by name of the place.
     pub losses: BTreeMap<String, u64>,
     /// The document's own figures, keys as in `metrics`.
@@ -184,7 +187,8 @@ pub struct Stage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Doubt {
     /// `noisy-neighbour`, `steal-time`, `frequency-change`, `too-few-samples`, `wide-spread`,
-    /// `generator-limited`, `missing-counters`, `above-line-rate`, `few-cores`, `interrupted`.
+    /// `generator-limited`, `missing-counters`, `above-line-rate`, `few-cores`, `interrupted`,
+    /// `cut-short`, `failed`.
     pub name: String,
     /// A sentence with the numbers.
     pub text: String,

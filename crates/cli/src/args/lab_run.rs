@@ -42,7 +42,7 @@ pub(crate) struct RunArgs {
     #[arg(value_name = "SCENARIO", required = true)]
     pub(crate) scenarios: Vec<String>,
 
-    /// The short form of each
+    /// The short form of each, all within ten minutes: what there is no time for is left out
     #[arg(long)]
     pub(crate) quick: bool,
 

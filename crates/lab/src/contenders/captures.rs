@@ -2,8 +2,6 @@
 
 use std::process::Command;
 
-use burstline_testbed::Receiver;
-
 use super::Job;
 use super::live::{FILE, Live, Own};
 use crate::live;
@@ -57,10 +55,6 @@ impl Live for Capture {
 
     fn version(&self) -> String {
         first_line(self.name, &["--version"])
-    }
-
-    fn receiver(&self, _: Work) -> Receiver {
-        Receiver::Stack
     }
 
     fn command(&self, _: &Job<'_>) -> String {

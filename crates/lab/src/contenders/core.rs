@@ -1,16 +1,27 @@
-//! What happens on a core while a contender runs there, by the kernel's and the processor's counts.
+//! What happens on a core while a contender runs there, by the kernel's and the processor's counts,
+//! and by samples of what runs.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use burstline_sys::affinity::CoreId;
 use burstline_sys::counters::{Counter, Event};
+use burstline_sys::sampling::Sampler;
 
 use crate::live::CoreTime;
+use crate::symbols::Symbols;
+
+/// From sample to sample: some 1,000 a second, but not in step with what happens every ms.
+const PERIOD_NS: u64 = 1_009_000;
+
+/// Samples of a core that there is room for: more than a minute's.
+const SAMPLES: usize = 1 << 16;
 
 /// Counts of some cores together.
 pub(super) struct Watch {
     cores: Vec<CoreId>,
     counters: Vec<(Event, Counter)>,
+    samplers: Vec<Sampler>,
     start: Counts,
 }
 
@@ -27,12 +38,15 @@ struct Counts {
 pub(super) struct Seen {
     /// Processor time.
     pub(super) time: CoreTime,
-    /// Interrupts.
+    /// Interrupts, without those that took samples.
     pub(super) interrupts: u64,
     /// Softirqs.
     pub(super) softirqs: u64,
     /// What counters say, as far as they are there.
     pub(super) events: Vec<(Event, u64)>,
+    /// What ran, by function and file, in per cent of a core; most first. Empty where no samples
+    /// can be had.
+    pub(super) symbols: Vec<(String, f64)>,
 }
 
 impl Watch {
@@ -44,11 +58,13 @@ impl Watch {
                 counters.extend(Counter::on_core(event, core).ok().map(|counter| (event, counter)));
             }
         }
+        let sampler = |&core| Sampler::on_core(core, PERIOD_NS, SAMPLES).ok();
+        let samplers = cores.iter().filter_map(sampler).collect();
         let start = Counts::read(cores)?;
-        Ok(Self { cores: cores.to_vec(), counters, start })
+        Ok(Self { cores: cores.to_vec(), counters, samplers, start })
     }
 
-    /// What happened since.
+    /// What happened since. Whoever ran has to be alive, for names.
     pub(super) fn seen(&self) -> Result<Seen, String> {
         let now = Counts::read(&self.cores)?;
         let mut events: Vec<(Event, u64)> = Vec::new();
@@ -59,12 +75,30 @@ impl Watch {
                 None => events.push((*event, value)),
             }
         }
+        let (samples, symbols) = self.symbols();
+        let interrupts = now.interrupts.saturating_sub(self.start.interrupts);
         Ok(Seen {
             time: now.time.since(&self.start.time),
-            interrupts: now.interrupts.saturating_sub(self.start.interrupts),
+            interrupts: interrupts.saturating_sub(samples),
             softirqs: now.softirqs.saturating_sub(self.start.softirqs),
             events,
+            symbols,
         })
+    }
+
+    /// How many samples there are, and what they say.
+    fn symbols(&self) -> (u64, Vec<(String, f64)>) {
+        let (mut count, mut symbols) = (0, Symbols::default());
+        let mut percents: BTreeMap<String, f64> = BTreeMap::new();
+        for samples in self.samplers.iter().map(Sampler::samples) {
+            count += samples.len() as u64;
+            for (name, found) in symbols.count(&samples) {
+                *percents.entry(name).or_default() += 100.0 * found as f64 / samples.len() as f64;
+            }
+        }
+        let mut percents: Vec<_> = percents.into_iter().collect();
+        percents.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        (count, percents)
     }
 }
 
@@ -125,5 +159,9 @@ mod tests {
         let seen = watch.seen().unwrap();
         assert!(seen.time.busy() > 0.0, "{seen:?}");
         assert!(seen.interrupts > 0, "{seen:?}");
+        let own = std::env::current_exe().unwrap();
+        let own = own.file_name().unwrap().to_string_lossy().into_owned();
+        let is_seen = seen.symbols.iter().any(|(name, _)| name.starts_with(&own));
+        assert!(is_seen || watch.samplers.is_empty(), "{seen:?}");
     }
 }

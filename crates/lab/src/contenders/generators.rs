@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use burstline_testbed::{Frames, Receiver};
+use burstline_testbed::Frames;
 
 use super::Job;
 use super::captures::first_line;
 use super::live::{FILE, Live, Own, Running};
-use crate::live::{Contender, Road};
+use crate::live::{Contender, Road, with_all};
 use crate::scenario::Work;
 
 /// `trafgen` of the netsniff-ng tools: the same packet over and over.
@@ -16,7 +16,7 @@ pub(super) struct Trafgen;
 /// The same packet, from a file that it keeps in memory.
 pub(super) struct Tcpreplay;
 
-/// Starts a sender. Its end is that of several processes, to which timeout(1) passes a signal on.
+/// Starts a sender, which may be several processes.
 fn start<'a>(
     live: &'a impl Live,
     job: &Job<'_>,
@@ -48,28 +48,16 @@ impl Live for Trafgen {
     }
 
     fn programs(&self) -> &'static [(&'static str, &'static str)] {
-        &[("trafgen", "netsniff-ng"), ("timeout", "coreutils")]
+        &[("trafgen", "netsniff-ng"), ("unshare", "util-linux")]
     }
 
     fn version(&self) -> String {
         first_line("trafgen", &["--version"])
     }
 
-    fn receiver(&self, _: Work) -> Receiver {
-        Receiver::Stack
-    }
-
     /// It takes the first core, whatever it is told.
     fn command(&self, _: &Job<'_>) -> String {
-        format!("timeout -s INT 3600 trafgen -o v1 -i {FILE} -P 1")
-    }
-
-    fn ready(&self) -> &'static str {
-        ""
-    }
-
-    fn own(&self, _: &str, _: u64) -> Result<Own, String> {
-        Ok(Own::default())
+        with_all(&format!("trafgen -o v1 -i {FILE} -P 1"))
     }
 
     fn start<'a>(&'a self, job: &Job<'_>, road: &'a Road) -> Result<Box<dyn Running + 'a>, String> {
@@ -88,27 +76,15 @@ impl Live for Tcpreplay {
     }
 
     fn programs(&self) -> &'static [(&'static str, &'static str)] {
-        &[("tcpreplay", "tcpreplay"), ("timeout", "coreutils")]
+        &[("tcpreplay", "tcpreplay"), ("unshare", "util-linux")]
     }
 
     fn version(&self) -> String {
         first_line("tcpreplay", &["--version"])
     }
 
-    fn receiver(&self, _: Work) -> Receiver {
-        Receiver::Stack
-    }
-
     fn command(&self, _: &Job<'_>) -> String {
-        format!("timeout -s INT 3600 tcpreplay -i v1 --topspeed --preload-pcap --loop=0 {FILE}")
-    }
-
-    fn ready(&self) -> &'static str {
-        ""
-    }
-
-    fn own(&self, _: &str, _: u64) -> Result<Own, String> {
-        Ok(Own::default())
+        with_all(&format!("tcpreplay -i v1 --topspeed --preload-pcap --loop=0 {FILE}"))
     }
 
     fn start<'a>(&'a self, job: &Job<'_>, road: &'a Road) -> Result<Box<dyn Running + 'a>, String> {

@@ -4,6 +4,7 @@
 //!   receive:    injector --> v1: contender                      its own count
 //!   pass on:    injector --> v1: contender: w1 --> w0           the count of w0
 //!   send:                    v1: contender --> v0               the count of v0
+//!   time:       see `latency`
 //! ```
 //!
 //! The generator's core is the injector's. What the kernel does for a packet before a contender
@@ -12,7 +13,6 @@
 //! contender's.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,14 +21,15 @@ use burstline_sys::counters::Event;
 use burstline_testbed::{Amount, Receiver};
 
 use super::core::{Seen, Watch};
-use super::{Adapter, Job, Sample};
+use super::{Adapter, Job, Sample, latency};
+use crate::contest::go_on;
 use crate::live::{Contender, Load, Road, missing};
 use crate::scenario::{Rate, Work};
 use crate::threads::Cores;
 
 /// Bytes that a frame takes on the line beyond itself, FCS counted: preamble 8, gap 12.
 /// Source: IEEE 802.3, 3.1.1 and 4.4.2.
-const LINE_BYTES: u32 = 20;
+pub(super) const LINE_BYTES: u32 = 20;
 
 /// The MTU of the cables.
 const MTU: u32 = 1500;
@@ -49,13 +50,19 @@ pub trait Live: Sync {
     fn works(&self) -> &'static [Work];
 
     /// Programs that it takes, and the Debian packages that they are in.
-    fn programs(&self) -> &'static [(&'static str, &'static str)];
+    fn programs(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
 
     /// As [`Adapter::version`].
-    fn version(&self) -> String;
+    fn version(&self) -> String {
+        String::new()
+    }
 
     /// Whom the injector hands frames to.
-    fn receiver(&self, work: Work) -> Receiver;
+    fn receiver(&self, _: Work) -> Receiver {
+        Receiver::Stack
+    }
 
     /// The command, words separated by spaces. `$FILE` stands for a file in memory.
     fn command(&self, job: &Job<'_>) -> String;
@@ -65,14 +72,18 @@ pub trait Live: Sync {
         job.core_list()
     }
 
-    /// What it prints when it is ready.
-    fn ready(&self) -> &'static str;
+    /// What it prints when it is ready; empty: nothing that is waited for.
+    fn ready(&self) -> &'static str {
+        ""
+    }
 
-    /// What it counted, by what it printed, of so many frames.
+    /// What it counted, by what it printed, of so many frames; nothing, unless it says.
     ///
     /// # Errors
     /// It did not say.
-    fn own(&self, said: &str, offered: u64) -> Result<Own, String>;
+    fn own(&self, _: &str, _: u64) -> Result<Own, String> {
+        Ok(Own::default())
+    }
 
     /// Starts it, and waits until it is ready.
     ///
@@ -147,6 +158,7 @@ impl<L: Live> Adapter for OnRoad<L> {
         let road = road(job)?;
         match job.work {
             Work::Generate => send(&self.0, job, &road),
+            Work::Latency => latency::measure(&self.0, job, &road),
             _ => receive(&self.0, job, &road),
         }
     }
@@ -162,10 +174,10 @@ fn road(job: &Job<'_>) -> Result<Road, String> {
     Ok(road)
 }
 
-/// Cores whose time is counted.
-fn counted(job: &Job<'_>) -> Vec<CoreId> {
+/// Cores whose time is counted: not that of who times packets.
+pub(super) fn counted(job: &Job<'_>) -> Vec<CoreId> {
     let mut cores = job.places.contender.clone();
-    if job.work.comes_out() || job.work == Work::Generate {
+    if job.work != Work::Latency && (job.work.comes_out() || job.work == Work::Generate) {
         cores.push(job.places.generator);
     }
     cores.sort();
@@ -204,6 +216,7 @@ fn send(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, String> 
     let received = || road.bed().near.counts("v0").received;
     let began = Instant::now();
     while received() == 0 {
+        go_on(job.stop)?;
         if began.elapsed() > SENDS_WITHIN {
             return Err(format!("it sends nothing within {} s", SENDS_WITHIN.as_secs()));
         }
@@ -214,9 +227,7 @@ fn send(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, String> 
     let (start, before) = (Instant::now(), received());
     while start.elapsed() < job.time {
         thread::sleep(job.time.saturating_sub(start.elapsed()).min(Duration::from_millis(100)));
-        if job.stop.load(Relaxed) {
-            return Err("interrupted".to_owned());
-        }
+        go_on(job.stop)?;
     }
     let (seconds, delivered) = (start.elapsed().as_secs_f64(), received() - before);
     let seen = watch.seen()?;
@@ -226,6 +237,27 @@ fn send(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, String> 
     }
     let own = Own { delivered, ..Own::default() };
     Ok(Measured { seconds, seen, own }.sample(job))
+}
+
+/// What counters say, for so many packets.
+pub(super) fn events(seen: &Seen, delivered: f64, sample: &mut Sample) {
+    let of = |event| {
+        let found = seen.events.iter().find(|(known, _)| *known == event);
+        found.map(|&(_, count)| count as f64)
+    };
+    for event in Event::SOFTWARE {
+        if let Some(count) = of(event) {
+            sample.set(event.name(), "per million packets", count * 1e6 / delivered.max(1.0));
+        }
+    }
+    for event in Event::HARDWARE {
+        if let Some(count) = of(event) {
+            sample.set(event.name(), "per packet", count / delivered.max(1.0));
+        }
+    }
+    if let (Some(instructions), Some(cycles)) = (of(Event::Instructions), of(Event::Cycles)) {
+        sample.set("ipc", "instructions per cycle", instructions / cycles.max(1.0));
+    }
 }
 
 /// What one turn gave.
@@ -255,31 +287,12 @@ impl Measured {
         let millions = delivered.max(1.0) / 1e6;
         sample.set("interrupts", "per million packets", self.seen.interrupts as f64 / millions);
         sample.set("softirqs", "per million packets", self.seen.softirqs as f64 / millions);
-        self.events(delivered, &mut sample);
+        events(&self.seen, delivered, &mut sample);
         self.stages(&percent, (line, job.work.comes_out()), &mut sample);
+        sample.symbols.clone_from(&self.seen.symbols);
         sample.losses.clone_from(&self.own.losses);
         sample.lost_each_second.clone_from(&self.own.lost_each_second);
         sample
-    }
-
-    fn events(&self, delivered: f64, sample: &mut Sample) {
-        let of = |event| {
-            let found = self.seen.events.iter().find(|(known, _)| *known == event);
-            found.map(|&(_, count)| count as f64)
-        };
-        for event in Event::SOFTWARE {
-            if let Some(count) = of(event) {
-                sample.set(event.name(), "per million packets", count * 1e6 / delivered.max(1.0));
-            }
-        }
-        for event in Event::HARDWARE {
-            if let Some(count) = of(event) {
-                sample.set(event.name(), "per packet", count / delivered.max(1.0));
-            }
-        }
-        if let (Some(instructions), Some(cycles)) = (of(Event::Instructions), of(Event::Cycles)) {
-            sample.set("ipc", "instructions per cycle", instructions / cycles.max(1.0));
-        }
     }
 
     /// By the kernel's account, and, where the contender says so, by its own.

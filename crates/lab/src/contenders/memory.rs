@@ -7,6 +7,7 @@ use burstline_sys::{affinity, clock};
 
 use super::testpmd::clock_hz;
 use super::{Adapter, Job, Sample};
+use crate::contest::go_on;
 use crate::scenario::Work;
 
 /// Bytes that cold packets are spread over: more than most caches.
@@ -72,6 +73,7 @@ impl Adapter for Copies {
         let mut to = vec![0; slot];
         let (mut copies, mut spent_ns) = (0, 0);
         while spent_ns < job.time.as_nanos() as u64 {
+            go_on(job.stop)?;
             let start_ns = clock::monotonic_ns();
             for _ in 0..COPIES {
                 let at = order.next() * slot;

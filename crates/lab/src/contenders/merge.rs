@@ -2,20 +2,29 @@
 
 use std::sync::Arc;
 
+use super::live::LINE_BYTES;
 use super::{Adapter, Job, Sample};
 use crate::figures::{self, Context};
 use crate::report::Outcome;
 use crate::scenario::Work;
 use crate::threads::Cores;
 
-/// A side of the figure.
-pub(super) struct Side(&'static str, &'static str);
+/// A side of a figure: its name, what it is, and what it does.
+pub(super) struct Side(
+    pub(super) &'static str,
+    pub(super) &'static str,
+    pub(super) &'static [Work],
+);
 
 /// Our merge.
-pub(super) const OURS: Side = Side("burstline-merge", "engine::merge, ports that lend packets");
+pub(super) const OURS: Side =
+    Side("burstline-merge", "engine::merge, ports that lend packets", &[Work::Merge]);
 /// The DPDK design by stages, as well as we can write it.
-pub(super) const STAGED: Side =
-    Side("staged-merge", "receive, merge by burst, copy: objects of a pool, pointer rings");
+pub(super) const STAGED: Side = Side(
+    "staged-merge",
+    "receive, merge by burst, copy: objects of a pool, pointer rings",
+    &[Work::Merge],
+);
 
 impl Adapter for Side {
     fn name(&self) -> &'static str {
@@ -23,7 +32,7 @@ impl Adapter for Side {
     }
 
     fn works(&self) -> &'static [Work] {
-        &[Work::Merge]
+        self.2
     }
 
     fn version(&self) -> String {
@@ -43,12 +52,10 @@ impl Adapter for Side {
     }
 }
 
-/// What came of both sides.
+/// What came of all sides.
 pub(crate) struct Compared {
-    /// Of ours.
-    pub(crate) ours: Vec<Sample>,
-    /// Of the rival's.
-    pub(crate) peer: Vec<Sample>,
+    /// By name of the contender.
+    pub(crate) sides: Vec<(&'static str, Vec<Sample>)>,
     /// What is to be said of them, one a line.
     pub(crate) details: Vec<String>,
 }
@@ -57,39 +64,41 @@ pub(crate) struct Compared {
 ///
 /// # Errors
 /// The figure's.
-pub(crate) fn compare(job: &Job<'_>, case: &str, repeats: usize) -> Result<Compared, String> {
+pub(super) fn compare(job: &Job<'_>, case: &str, repeats: usize) -> Result<Compared, String> {
     let name = match case {
         "uniform" => "merge-4x64".to_owned(),
         other => format!("merge-4x64-{other}"),
     };
     let entry = figures::all().into_iter().find(|entry| entry.name == name);
     let entry = entry.ok_or_else(|| format!("there is no figure {name}"))?;
-    let consumer = *job.places.contender.first().ok_or("no core")?;
-    let context = Context {
-        smoke: false,
-        full: false,
-        runs: repeats,
-        cores: Cores { producer: job.places.generator, consumer },
-        stop: Arc::clone(job.stop),
-    };
+    let context = context(job, repeats)?;
     let figure = match (entry.measure)(&context, &name)? {
         Outcome::Measured(figure) => figure,
         Outcome::Smoke => return Err("it was a smoke run".to_owned()),
         Outcome::NotHere(why) => return Err(why),
     };
-    let samples = |values: &[f64]| values.iter().map(|&mpps| sample(mpps)).collect();
-    Ok(Compared {
-        ours: samples(&figure.rounds.ours),
-        peer: samples(&figure.rounds.peer),
-        details: figure.details,
+    let samples = |values: &[f64]| values.iter().map(|&mpps| sample(mpps, 64)).collect();
+    let (ours, peer) = (samples(&figure.rounds.ours), samples(&figure.rounds.peer));
+    Ok(Compared { sides: vec![(OURS.0, ours), (STAGED.0, peer)], details: figure.details })
+}
+
+/// What a figure of the bench's has to know.
+pub(super) fn context(job: &Job<'_>, repeats: usize) -> Result<Context, String> {
+    let consumer = *job.places.contender.first().ok_or("no core")?;
+    Ok(Context {
+        smoke: false,
+        full: false,
+        runs: repeats,
+        cores: Cores { producer: job.places.generator, consumer },
+        stop: Arc::clone(job.stop),
     })
 }
 
-/// Of frames of 64 bytes.
-fn sample(mpps: f64) -> Sample {
+/// Of millions of frames of so many bytes for each second of processor time.
+pub(super) fn sample(mpps: f64, size_bytes: u32) -> Sample {
     let mut sample = Sample::default();
     sample.set("mpps", "Mpps per CPU", mpps);
-    let line = mpps * 84.0 * 8.0 / 1e3;
+    let line = mpps * f64::from(size_bytes + LINE_BYTES) * 8.0 / 1e3;
     sample.set_on("line_gbps", "Gbit/s per CPU", "line", line);
     sample.set("cpu_ns", "ns per packet", 1e3 / mpps);
     sample.set_on("rho", "% per Gbit/s", "line", 100.0 / line);

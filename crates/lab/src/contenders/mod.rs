@@ -19,6 +19,8 @@ mod absent;
 mod captures;
 mod core;
 mod generators;
+mod latency;
+mod layouts;
 mod live;
 mod memory;
 mod merge;
@@ -26,6 +28,7 @@ mod model;
 mod ours;
 mod pages;
 mod socket;
+mod spread;
 mod switches;
 mod testpmd;
 
@@ -38,7 +41,6 @@ use std::time::Duration;
 use crate::scenario::{Places, Rate, Work};
 
 pub use live::{Live, OnRoad, Own, Running};
-pub(crate) use merge::compare as merge_compare;
 pub use switches::open_vswitch_commands;
 
 /// A contender.
@@ -77,6 +79,8 @@ pub struct Job<'a> {
     pub size_bytes: u32,
     /// The rate.
     pub rate: Rate,
+    /// The kind of traffic or of memory, where the work has several.
+    pub case: Option<&'a str>,
     /// Cores.
     pub places: Places,
     /// Workers, where the work has some.
@@ -119,6 +123,8 @@ pub struct Sample {
     pub figures: BTreeMap<&'static str, Value>,
     /// Parts of the work: name, and per cent of a core.
     pub stages: Vec<(String, f64)>,
+    /// What ran, by samples: function and file, and per cent of a core; most first.
+    pub symbols: Vec<(String, f64)>,
     /// Packets that did not come through, by name of the place.
     pub losses: BTreeMap<String, u64>,
     /// Packets lost in each second, where that is known.
@@ -159,10 +165,12 @@ impl Sample {
 }
 
 /// All of them.
-static ALL: [&dyn Adapter; 27] = [
+static ALL: [&dyn Adapter; 37] = [
     &OnRoad(ours::Ours::XDP),
     &OnRoad(ours::Ours::AFPACKET),
     &OnRoad(ours::Ours::XDP_SHARE),
+    &OnRoad(ours::Ours::XDP_HEADERS),
+    &OnRoad(ours::Ours::XDP_PAYLOAD),
     &OnRoad(testpmd::Testpmd),
     &OnRoad(socket::PlainSocket),
     &OnRoad(captures::TCPDUMP),
@@ -181,13 +189,33 @@ static ALL: [&dyn Adapter; 27] = [
     &pages::Pages::SMALL,
     &pages::Pages::TRANSPARENT,
     &pages::Pages::LARGE,
+    &layouts::Layout::CONTIGUOUS,
+    &layouts::Layout::SLOTS,
+    &layouts::Layout::SHUFFLED,
+    &layouts::Layout::SPREAD,
+    &layouts::Layout::PREFETCHED,
     &merge::OURS,
     &merge::STAGED,
+    &spread::COPY,
+    &spread::SHARE,
+    &spread::SCATTERED,
     &model::Model::WRITEBACK,
     &model::Model::INLINE,
     &model::Model::CONTIGUOUS,
     &absent::NTAPI,
 ];
+
+/// All contenders of a work that one figure of the bench's measures together, at a case.
+///
+/// # Errors
+/// The figure's.
+pub(crate) fn compare(job: &Job<'_>, repeats: usize) -> Result<merge::Compared, String> {
+    let case = job.case.unwrap_or_default();
+    match job.work {
+        Work::Spread => spread::compare(job, case, repeats),
+        _ => merge::compare(job, case, repeats),
+    }
+}
 
 /// All contenders.
 pub fn all() -> impl Iterator<Item = &'static dyn Adapter> {

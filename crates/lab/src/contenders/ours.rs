@@ -29,6 +29,7 @@ impl Ours {
             Work::Balance,
             Work::Record,
             Work::Switch,
+            Work::Latency,
             Work::Generate,
         ],
         flags: "",
@@ -49,6 +50,22 @@ impl Ours {
         works: &[Work::Balance],
         flags: " --mode share",
     };
+    /// By AF_XDP, reading each packet's headers before it goes out again.
+    pub(super) const XDP_HEADERS: Self = Self {
+        name: "burstline-xdp-headers",
+        scheme: "xdp",
+        receiver: Receiver::Program,
+        works: &[Work::Bounce],
+        flags: " --touch headers",
+    };
+    /// By AF_XDP, reading all of each packet.
+    pub(super) const XDP_PAYLOAD: Self = Self {
+        name: "burstline-xdp-payload",
+        scheme: "xdp",
+        receiver: Receiver::Program,
+        works: &[Work::Bounce],
+        flags: " --touch payload",
+    };
 }
 
 impl Live for Ours {
@@ -58,10 +75,6 @@ impl Live for Ours {
 
     fn works(&self) -> &'static [Work] {
         self.works
-    }
-
-    fn programs(&self) -> &'static [(&'static str, &'static str)] {
-        &[]
     }
 
     fn version(&self) -> String {
@@ -78,9 +91,11 @@ impl Live for Ours {
         let core = cores.split(',').next().unwrap_or_default();
         let report = "--json --stats 100ms";
         match job.work {
-            Work::Bounce | Work::Switch => {
+            Work::Bounce | Work::Switch | Work::Latency => {
                 let ports = format!("{scheme}:v1 {scheme}:w1");
-                format!("{program} bounce {ports} --both --poll busy --cores {core} {report}")
+                format!(
+                    "{program} bounce {ports} --both --poll busy{flags} --cores {core} {report}"
+                )
             }
             Work::Balance => {
                 // With a core for each thread they are pinned; otherwise they share what there is.
@@ -121,14 +136,26 @@ impl Live for Ours {
     }
 }
 
-/// The stages of a report, by the wall time of polls that found packets.
+/// The stages of a report, by the wall time of polls that found packets. Threads that do the same
+/// are one stage: `worker-0` and `worker-1` are `worker`.
 fn busy(report: &Value) -> Vec<(String, f64)> {
-    let stages = report["stages"].as_array().into_iter().flatten();
-    let stage = |stage: &Value| {
-        let name = stage["name"].as_str()?.to_owned();
-        Some((name, stage["busy_s"].as_f64()?)).filter(|&(_, seconds)| seconds > 0.0)
-    };
-    stages.filter_map(stage).collect()
+    let mut stages: Vec<(String, f64)> = Vec::new();
+    for stage in report["stages"].as_array().into_iter().flatten() {
+        let (Some(name), Some(seconds)) = (stage["name"].as_str(), stage["busy_s"].as_f64()) else {
+            continue;
+        };
+        let is_number = |number: &str| number.parse::<u32>().is_ok();
+        let name = match name.rsplit_once('-') {
+            Some((what, number)) if is_number(number) => what,
+            _ => name,
+        };
+        match stages.iter_mut().find(|(known, _)| known == name) {
+            Some((_, sum)) => *sum += seconds,
+            None => stages.push((name.to_owned(), seconds)),
+        }
+    }
+    stages.retain(|&(_, seconds)| seconds > 0.0);
+    stages
 }
 
 /// By the lines of intervals: packets lost until the end of each second, less those before.
@@ -167,11 +194,12 @@ mod tests {
     fn a_report_gives_losses_and_stages() {
         let said = "{\"command\":\"count\",\"elapsed_s\":2.0,\"errors\":[],\"total\":{\
              \"offered\":10,\"delivered\":7,\"lost\":{\"drop\":3,\"full\":0},\"unaccounted\":0},\
-             \"stages\":[{\"name\":\"rx\",\"busy_s\":0.5},{\"name\":\"worker\",\"busy_s\":0.0}],\
+             \"stages\":[{\"name\":\"rx\",\"busy_s\":0.5},{\"name\":\"worker-0\",\"busy_s\":0.25},\
+             {\"name\":\"idle\",\"busy_s\":0.0},{\"name\":\"worker-1\",\"busy_s\":0.5}],\
              \"cpu\":{\"user_s\":0.25,\"system_s\":0.5}}";
         let own = Ours::XDP.own(said, 10).unwrap();
         assert_eq!((own.delivered, own.losses), (7, [("drop".to_owned(), 3)].into()));
-        assert_eq!(own.busy, [("rx".to_owned(), 0.5)]);
+        assert_eq!(own.busy, [("rx".to_owned(), 0.5), ("worker".to_owned(), 0.75)]);
         assert!(Ours::XDP.own(said, 11).unwrap_err().contains("saw 10 of 11"));
     }
 }

@@ -9,6 +9,7 @@ use burstline_sys::memory::{PageChoice, PageKind};
 use super::memory::Order;
 use super::{Adapter, Job, Sample};
 use crate::arena::Arena;
+use crate::contest::go_on;
 use crate::pages::Reservation;
 use crate::scenario::Work;
 
@@ -81,6 +82,7 @@ impl Adapter for Pages {
         black_box((0..BYTES / 8).step_by(512).fold(0, |sum, word| sum ^ touch(word)));
         let (mut touches, mut spent_ns, mut sum) = (0, 0, 0_u64);
         while spent_ns < job.time.as_nanos() as u64 {
+            go_on(job.stop)?;
             let start_ns = clock::monotonic_ns();
             for _ in 0..TOUCHES {
                 sum = sum.wrapping_add(touch(order.next() * frame_words));

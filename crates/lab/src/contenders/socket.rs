@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use burstline_sys::affinity;
 use burstline_sys::afpacket::{MESSAGES, PlainReceiver};
-use burstline_testbed::Receiver;
 
 use super::Job;
 use super::live::{Live, Own, Running};
@@ -32,18 +31,6 @@ impl Live for PlainSocket {
         &[Work::Count]
     }
 
-    fn programs(&self) -> &'static [(&'static str, &'static str)] {
-        &[]
-    }
-
-    fn version(&self) -> String {
-        String::new()
-    }
-
-    fn receiver(&self, _: Work) -> Receiver {
-        Receiver::Stack
-    }
-
     fn command(&self, job: &Job<'_>) -> String {
         format!(
             "a thread on core {}: recvmmsg of {MESSAGES} from a packet socket with a buffer of {} \
@@ -51,14 +38,6 @@ impl Live for PlainSocket {
             job.core_list(),
             BUFFER_BYTES >> 20
         )
-    }
-
-    fn ready(&self) -> &'static str {
-        ""
-    }
-
-    fn own(&self, _: &str, _: u64) -> Result<Own, String> {
-        Err("it prints nothing".to_owned())
     }
 
     fn start<'a>(&'a self, job: &Job<'_>, road: &'a Road) -> Result<Box<dyn Running + 'a>, String> {

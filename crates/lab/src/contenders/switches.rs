@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::Duration;
 
-use burstline_testbed::{Program, Receiver};
+use burstline_testbed::Program;
 
 use super::Job;
 use super::captures::first_line;
@@ -32,7 +32,7 @@ impl Live for Bridge {
     }
 
     fn works(&self) -> &'static [Work] {
-        &[Work::Switch]
+        &[Work::Switch, Work::Latency]
     }
 
     fn programs(&self) -> &'static [(&'static str, &'static str)] {
@@ -43,20 +43,8 @@ impl Live for Bridge {
         first_line("uname", &["-sr"])
     }
 
-    fn receiver(&self, _: Work) -> Receiver {
-        Receiver::Stack
-    }
-
     fn command(&self, _: &Job<'_>) -> String {
         BRIDGE.to_owned()
-    }
-
-    fn ready(&self) -> &'static str {
-        ""
-    }
-
-    fn own(&self, _: &str, _: u64) -> Result<Own, String> {
-        Ok(Own::default())
     }
 
     fn start<'a>(&'a self, _: &Job<'_>, road: &'a Road) -> Result<Box<dyn Running + 'a>, String> {
@@ -96,7 +84,7 @@ impl Live for OpenVSwitch {
     }
 
     fn works(&self) -> &'static [Work] {
-        &[Work::Switch]
+        &[Work::Switch, Work::Latency]
     }
 
     fn programs(&self) -> &'static [(&'static str, &'static str)] {
@@ -107,20 +95,8 @@ impl Live for OpenVSwitch {
         first_line("ovs-vswitchd", &["--version"])
     }
 
-    fn receiver(&self, _: Work) -> Receiver {
-        Receiver::Stack
-    }
-
     fn command(&self, job: &Job<'_>) -> String {
         open_vswitch_commands("FOLDER", &job.core_list()).join("; ")
-    }
-
-    fn ready(&self) -> &'static str {
-        ""
-    }
-
-    fn own(&self, _: &str, _: u64) -> Result<Own, String> {
-        Ok(Own::default())
     }
 
     fn start<'a>(&'a self, job: &Job<'_>, road: &'a Road) -> Result<Box<dyn Running + 'a>, String> {

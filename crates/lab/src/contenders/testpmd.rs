@@ -17,7 +17,7 @@ impl Live for Testpmd {
     }
 
     fn works(&self) -> &'static [Work] {
-        &[Work::Count, Work::Bounce, Work::Switch, Work::Generate]
+        &[Work::Count, Work::Bounce, Work::Switch, Work::Latency, Work::Generate]
     }
 
     fn programs(&self) -> &'static [(&'static str, &'static str)] {
@@ -47,7 +47,9 @@ impl Live for Testpmd {
             )
         };
         let mode = match job.work {
-            Work::Bounce | Work::Switch => format!("{} -- --forward-mode=io", device(1, "w1")),
+            Work::Bounce | Work::Switch | Work::Latency => {
+                format!("{} -- --forward-mode=io", device(1, "w1"))
+            }
             Work::Generate => format!("-- --forward-mode=txonly --txpkts={}", job.frame_bytes()),
             _ => "-- --forward-mode=rxonly --record-core-cycles --record-burst-stats".to_owned(),
         };

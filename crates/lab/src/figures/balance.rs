@@ -4,7 +4,7 @@
 //! into an object of its pool. See `sides`.
 
 mod crossover;
-mod sides;
+pub(super) mod sides;
 
 use std::cell::RefCell;
 
@@ -23,6 +23,7 @@ use crate::rivals::balancer::Flows;
 use crate::rivals::{BURST, pool};
 use crate::statistics::Quartiles;
 use crate::traffic::{self, Traffic};
+pub(crate) use crossover::compare as copy_and_share;
 pub(super) use crossover::measure as crossover;
 use sides::{
     ARENA_BYTES, INTERLEAVINGS, LOG_BYTES, Ours, POINTERS, Peer, SEGMENT_BYTES, append, best_shape,

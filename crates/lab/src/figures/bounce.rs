@@ -19,7 +19,7 @@ use burstline_testbed::{Amount, Receiver};
 
 use super::Context;
 use super::count_file::our_program;
-use crate::conditions::Conditions;
+use crate::conditions::{Conditions, cycles_per_second};
 use crate::contest::alternate;
 use crate::live::{Contender, CoreTime, Load, Road, missing};
 use crate::report::{Better, Figure, Outcome};
@@ -87,8 +87,9 @@ pub(super) fn against_testpmd<const BYTES: usize>(
         "busy: the contender's core, /proc/stat: program, system calls and softirqs of that core"
             .to_owned(),
     ];
+    let hz = cycles_per_second();
     for (side, runs) in ["ours", "peer"].into_iter().zip(runs) {
-        details.push(summary(side, &runs.into_inner()));
+        details.push(summary(side, &runs.into_inner(), hz));
     }
     details.extend(conditions.report());
     let (name, unit, better) = (name.to_owned(), "M/busy s", Better::Higher);
@@ -118,7 +119,7 @@ fn run(context: &Context, command: &str, ready: &str, bytes: usize) -> Result<Ru
     Ok(Run { offered: injected.offered, bounced, core, memory_bytes })
 }
 
-fn summary(side: &str, runs: &[Run]) -> String {
+fn summary(side: &str, runs: &[Run], hz: f64) -> String {
     let median = |value: fn(&Run) -> f64| {
         Quartiles::of(&runs.iter().skip(1).map(value).collect::<Vec<_>>()).median
     };
@@ -132,8 +133,11 @@ fn summary(side: &str, runs: &[Run]) -> String {
     let (user, system, interrupts) =
         (each(|core| core.user), each(|core| core.system), each(|core| core.interrupts));
     let memory = median(|run| run.memory_bytes as f64) / (1 << 20) as f64;
+    let cycles = user * hz / 1e9;
     format!(
-        "{side}: {rate:.3} Mpps of {offered:.3} offered; a packet {user:.0} ns user, {system:.0} \
-         system, {interrupts:.0} softirq; {memory:.1} MiB resident, huge pages included"
+        "{side}: {rate:.3} Mpps of {offered:.3} offered; a packet {user:.0} ns user ({cycles:.0} \
+         cycles at {:.0} MHz), {system:.0} system, {interrupts:.0} softirq; {memory:.1} MiB \
+         resident, huge pages included",
+        hz / 1e6
     )
 }

@@ -5,12 +5,18 @@
 //! |---|---|---|
 //! | `dpdk-pipeline-N` | the log, filled in place | mbufs filled in place, a pointer ring |
 //! | `dpdk-pipeline-N-pmd` | `dpdk:net_null` received into the log | net_null, the same ring |
+//! | `dpdk-pipeline-live` | `xdp:` received into the log, live frames | net_af_xdp, the same ring |
 //! | `dpdk-rtc-64` | `burstline count dpdk:net_null0` | `dpdk-testpmd` rxonly |
 //! | `dpdk-bounce-64` | `burstline bounce dpdk:net_null0 dpdk:net_null1` | `dpdk-testpmd` io |
+//! | `dpdk-balance-MODE-64` | the balancer's logs | the NUMA document's balancer on mbufs |
 //! | `dpdk-merge-4x64` | the merge by packet | the article's stages on mbufs, by burst |
 //!
 //! Neither side has reserved huge pages; in this process both lie in transparent ones.
 
+#[cfg(feature = "dpdk")]
+mod balance;
+#[cfg(feature = "dpdk")]
+mod live;
 #[cfg(feature = "dpdk")]
 mod merge;
 #[cfg(feature = "dpdk")]
@@ -22,21 +28,26 @@ use super::{Context, Entry};
 use crate::report::Outcome;
 
 /// All of them.
-pub(super) const FIGURES: [Entry; 7] = [
+pub(super) const FIGURES: [Entry; 10] = [
     Entry { name: "dpdk-pipeline-60", measure },
     Entry { name: "dpdk-pipeline-1514", measure },
     Entry { name: "dpdk-pipeline-60-pmd", measure },
     Entry { name: "dpdk-pipeline-1514-pmd", measure },
+    Entry { name: "dpdk-pipeline-live", measure },
     Entry { name: "dpdk-rtc-64", measure },
     Entry { name: "dpdk-bounce-64", measure },
     Entry { name: "dpdk-merge-4x64", measure },
+    Entry { name: "dpdk-balance-copy-64", measure },
+    Entry { name: "dpdk-balance-share-64", measure },
 ];
 
 #[cfg(feature = "dpdk")]
 fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
     match name {
+        "dpdk-pipeline-live" => live::measure(context, name),
         "dpdk-rtc-64" => programs::run_to_completion(context, name),
         "dpdk-bounce-64" => programs::bounce(context, name),
+        "dpdk-balance-copy-64" | "dpdk-balance-share-64" => balance::measure(context, name),
         "dpdk-merge-4x64" => merge::measure(context, name),
         _ => pipeline::measure(context, name),
     }

@@ -28,7 +28,7 @@ use burstline_sys::memory::PageChoice;
 use super::Context;
 use crate::arena::Arena;
 use crate::conditions::Conditions;
-use crate::contest::alternate;
+use crate::contest::{alternate, go_on};
 use crate::lines::{Interleaving, LINES, Line};
 use crate::ours::SEGMENT_BYTES;
 use crate::pages::{self, Reservation};
@@ -160,12 +160,9 @@ type Tried = ((usize, usize), f64);
 fn tried(work: &Work, arena: &mut Arena, context: &Context) -> Result<Vec<Tried>, String> {
     let mut tried = Vec::new();
     for shape in SHAPES {
-        let runs = if context.smoke { 1 } else { 3 };
         let mut best = 0_f64;
-        for _ in 0..runs {
-            if context.stop.load(Relaxed) {
-                return Err("interrupted".to_owned());
-            }
+        for _ in 0..context.tries() {
+            go_on(&context.stop)?;
             best = best.max(rate(work.peer(arena, shape, false)?));
         }
         tried.push((shape, best));
@@ -191,8 +188,10 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     let lines = Line::all(interleaving);
     let work = Work { lines, most, context: context.cores, are_two, pages };
     let conditions = Conditions::watch(context.cores);
+    go_on(&context.stop)?;
     let (ours, tried) = (work.ours(true)?, tried(&work, &mut arena, context)?);
     let best = tried.iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("some were tried").0;
+    go_on(&context.stop)?;
     let peer = work.peer(&mut arena, best, true)?;
     let cores = std::cell::Cell::new(0.0);
     let rounds = alternate(

@@ -15,6 +15,7 @@ use burstline_nicsim::{Assembly, Carousel, Mode, ReceiveCounts, Room, Sending, S
 use burstline_sys::affinity;
 
 use super::Context;
+use super::kept_up::{KeptUp, lost};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::report::{Better, Figure, Outcome};
@@ -156,10 +157,10 @@ fn sustained(context: &Context, mode: Mode, line: f64, forwards: bool) -> Result
     let due = line / (LINE_BYTES * 8) as f64 / 1e6;
     let mut said = Vec::new();
     for number in 1..=tries {
-        let (counts, seconds) = keep_up(context, &settings(mode, Some(line))?, time, forwards)?;
-        let rate = |packets: u64| packets as f64 / seconds / 1e6;
-        let lost = counts.overflowed + counts.reset + counts.link_down + counts.too_long;
-        let one = format!("{:.2} Mpps, {lost} lost", rate(counts.delivered));
+        let settings = settings(mode, Some(line))?;
+        let (counts, seconds, kept_up) = keep_up(context, &settings, time, forwards)?;
+        let (rate, lost) = (counts.delivered as f64 / seconds / 1e6, lost(&counts));
+        let one = format!("{rate:.2} Mpps, {lost} lost, {kept_up}");
         if !context.smoke {
             let gigabits = line / 1e9;
             eprintln!("nicsim: {mode}, {gigabits} Gbit/s, {number} of {tries}: {one}");
@@ -177,7 +178,7 @@ fn keep_up(
     settings: &Settings,
     time: Duration,
     forwards: bool,
-) -> Result<(ReceiveCounts, f64), String> {
+) -> Result<(ReceiveCounts, f64, String), String> {
     let failed = |error: burstline_nicsim::CardError| error.to_string();
     let room = Room::create(settings, true, false).map_err(failed)?;
     let sending = match (room.memory(), room.reader()) {
@@ -199,6 +200,8 @@ fn keep_up(
     let _ = affinity::pin_to(context.cores.consumer);
     let (receiver, start) = (&mut receivers[0], Instant::now());
     let before = receiver.counts();
+    let line = settings.line_bits_per_s.unwrap_or(0.0);
+    let mut kept_up = KeptUp::new(line / (LINE_BYTES * 8) as f64, before);
     while start.elapsed() < time {
         for _ in 0..16 {
             match &mut exit {
@@ -210,6 +213,7 @@ fn keep_up(
                 }
             }
         }
+        kept_up.look(start.elapsed(), || receiver.counts());
     }
     let seconds = start.elapsed().as_secs_f64();
     let mut counts = receiver.counts();
@@ -217,5 +221,5 @@ fn keep_up(
     counts.delivered -= before.delivered;
     drop((card, far_card));
     let _ = affinity::pin_to(context.cores.producer);
-    Ok((counts, seconds))
+    Ok((counts, seconds, kept_up.said()))
 }

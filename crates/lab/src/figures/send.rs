@@ -14,7 +14,7 @@ use super::Context;
 use super::count_file::our_program;
 use crate::conditions::Conditions;
 use crate::contest::alternate;
-use crate::live::{Contender, CoreTime, Road, missing};
+use crate::live::{Contender, CoreTime, Road, missing, with_all};
 use crate::report::{Better, Figure, Outcome};
 use crate::statistics::Quartiles;
 
@@ -60,9 +60,8 @@ pub(super) fn afpacket(context: &Context, name: &str) -> Result<Outcome, String>
     if let Some(why) = missing(&[("trafgen", "netsniff-ng")]) {
         return Ok(Outcome::NotHere(why));
     }
-    // It takes the first core, whatever it is told. Its end is that of two processes, to which
-    // timeout(1) passes a signal on.
-    let command = "timeout -s INT 60 trafgen -o v1 -i $FOLDER/packet -P 1".to_owned();
+    // It takes the first core, whatever it is told.
+    let command = with_all("trafgen -o v1 -i $FOLDER/packet -P 1");
     let prepare =
         |road: &Road| fs::write(road.file("packet"), TRAFGEN).map_err(|error| error.to_string());
     measure(context, name, "afpacket:v1", prepare, &Side { command, ready: "" })

@@ -9,12 +9,11 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use burstline_sys::clock;
 use burstline_testbed::{Amount, Receiver};
 
 use super::Context;
 use super::count_file::our_program;
-use crate::conditions::Conditions;
+use crate::conditions::{Conditions, cycles_per_second};
 use crate::contest::alternate;
 use crate::live::{Contender, Load, Ours, Road, Testpmd, missing};
 use crate::report::{Better, Figure, Outcome};
@@ -173,20 +172,4 @@ fn summary(name: &str, runs: &[Run]) -> String {
         "{name}: {offered:.3} Mpps offered, {received:.3} received, {lost:.3} % lost, \
          {cycles:.1} busy cycles a packet"
     )
-}
-
-/// How fast the time stamp counter runs.
-fn cycles_per_second() -> f64 {
-    let (start, start_ns) = (cycles_now(), clock::monotonic_ns());
-    std::thread::sleep(Duration::from_millis(50));
-    let (end, end_ns) = (cycles_now(), clock::monotonic_ns());
-    (end - start) as f64 * 1e9 / (end_ns - start_ns) as f64
-}
-
-/// The time stamp counter, or nanoseconds where there is none.
-fn cycles_now() -> u64 {
-    #[cfg(target_arch = "x86_64")]
-    return clock::cycles();
-    #[cfg(not(target_arch = "x86_64"))]
-    return clock::monotonic_ns();
 }

@@ -1,15 +1,16 @@
 //! A program that receives what is injected.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use burstline_sys::usage::{self, CpuUsage};
-use burstline_testbed::Program;
+use burstline_testbed::{Host, Program};
 
 use super::Road;
+use crate::contest::go_on;
 use crate::pages::Reservation;
 
 /// Within this time every contender is ready, or something is wrong.
@@ -18,15 +19,33 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 /// How long a contender may take for what is in its ring, after the last frame.
 const SETTLE: Duration = Duration::from_millis(200);
 
+/// Within this time every contender has ended after SIGINT, or it does not want to.
+const ENDS_WITHIN: Duration = Duration::from_secs(20);
+
+/// Has a command, and all that it starts, in a process namespace of its own. See [`with_all`].
+const WITH_ALL: &str = "unshare --pid --fork --kill-child timeout -s INT 3600";
+
+/// How often it is looked whether an end is wanted.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// Huge pages of 2 MiB, enough for either side's frames: DPDK is told to take 512 MiB.
 const PAGES: u64 = 320;
 
 /// A running contender. Dropping it kills it.
 pub struct Contender<'a> {
     road: &'a Road,
+    command: String,
     program: Program,
     output: PathBuf,
     before: CpuUsage,
+}
+
+/// A command for [`Contender::start`] whose program starts others. They get the signal that ends
+/// it, by timeout(1); and whatever happens to it or to this process, the kernel kills them with the
+/// first process of their namespace, which dies with its parent.
+/// Source: pid_namespaces(7), "The namespace init process"; unshare(1), `--kill-child`.
+pub fn with_all(command: &str) -> String {
+    format!("{WITH_ALL} {command}")
 }
 
 impl<'a> Contender<'a> {
@@ -42,22 +61,51 @@ impl<'a> Contender<'a> {
         ready: &str,
         stop: &AtomicBool,
     ) -> Result<Self, String> {
-        let pages = Reservation::take(PAGES);
-        let output = PathBuf::from(road.file("output"));
+        let _pages = Reservation::take(PAGES);
+        Self::start_on(road, &road.bed.far, (cores, command), ready, stop)
+    }
+
+    /// As [`start`](Self::start), on the near host: a program that sends to the contender, or
+    /// looks at what it passes on. It gets no huge pages.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_near(
+        road: &'a Road,
+        cores: &str,
+        command: &str,
+        ready: &str,
+        stop: &AtomicBool,
+    ) -> Result<Self, String> {
+        Self::start_on(road, &road.bed.near, (cores, command), ready, stop)
+    }
+
+    fn start_on(
+        road: &'a Road,
+        host: &Host,
+        (cores, command): (&str, &str),
+        ready: &str,
+        stop: &AtomicBool,
+    ) -> Result<Self, String> {
+        static OUTPUTS: AtomicU32 = AtomicU32::new(0);
+        let number = OUTPUTS.fetch_add(1, Relaxed); // only to differ
+        let output = road.file(&format!("output-{number}"));
         let script = format!("exec stdbuf -oL taskset -c {cores} {command} > \"$0\" 2>&1");
         let before = usage::children();
-        let program = road.bed.far.start("sh", &["-c", &script, &road.file("output")], &[]);
+        let program = host.start("sh", &["-c", &script, &output], &[]);
+        let output = PathBuf::from(output);
         let program = program.map_err(|error| error.to_string())?;
-        let this = Self { road, program, output, before };
+        let command = command.to_owned();
+        let this = Self { road, command, program, output, before };
         let began = Instant::now();
         while !this.printed().contains(ready) {
             // The flag carries no memory.
             if stop.load(Relaxed) || began.elapsed() > READY_WITHIN {
-                return Err(format!("`{command}` was not ready: {}", this.printed().trim()));
+                let said = this.printed();
+                return Err(format!("`{}` was not ready: {}", this.command, said.trim()));
             }
             thread::sleep(Duration::from_millis(10));
         }
-        drop(pages);
         // It says so a moment before.
         thread::sleep(SETTLE);
         Ok(this)
@@ -85,15 +133,57 @@ impl<'a> Contender<'a> {
     /// printed and what it has cost, start and end included.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// What the kernel says; that it did not end within 20 s of SIGINT, and was killed.
     pub fn end(self) -> Result<(String, CpuUsage), String> {
+        self.end_within(ENDS_WITHIN)
+    }
+
+    /// As [`end`](Self::end), with a limit of one's own.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn end_within(mut self, limit: Duration) -> Result<(String, CpuUsage), String> {
         thread::sleep(SETTLE);
-        let process = self.program.process_id().to_string();
+        let process = self.first_process().to_string();
         let interrupt = self.road.bed.far.command("kill", &["-INT", &process]);
         interrupt.map_err(|error| format!("{error}: {}", self.printed()))?;
-        self.program.finish().map_err(|error| error.to_string())?;
+        if !self.program.ends_within(limit).map_err(|error| error.to_string())? {
+            self.program.kill();
+            let (command, seconds) = (&self.command, limit.as_secs_f64());
+            let said = self.printed();
+            return Err(format!(
+                "`{command}` ignored SIGINT for {seconds} s and was killed: {}",
+                said.trim()
+            ));
+        }
         let bytes = fs::read(&self.output).map_err(|error| error.to_string())?;
         let used = usage::children().since(&self.before);
         Ok((String::from_utf8_lossy(&bytes).into_owned(), used))
+    }
+
+    /// Waits until it ends by itself.
+    ///
+    /// # Errors
+    /// What the kernel says; that it did not end within `limit`, or `stop` was raised.
+    pub fn wait(mut self, limit: Duration, stop: &AtomicBool) -> Result<String, String> {
+        let began = Instant::now();
+        while !self.program.ends_within(LOOK).map_err(|error| error.to_string())? {
+            go_on(stop)?;
+            if began.elapsed() > limit {
+                return Err(format!("`{}` did not end: {}", self.command, self.printed().trim()));
+            }
+        }
+        Ok(self.printed())
+    }
+
+    /// Whom a signal is for: the program, or the first of those that are in a namespace of their
+    /// own. unshare(1) only waits for it.
+    fn first_process(&self) -> u32 {
+        let own = self.program.process_id();
+        let read = |file: &str| fs::read_to_string(format!("/proc/{own}/{file}"));
+        let is_parent = read("comm").is_ok_and(|name| name.trim() == "unshare");
+        let children = read(&format!("task/{own}/children")).unwrap_or_default();
+        let first = children.split_whitespace().next().and_then(|child| child.parse().ok());
+        first.filter(|_| is_parent).unwrap_or(own)
     }
 }

@@ -15,21 +15,23 @@
 //!   it is asked for its counts.
 //! - L2: a contender and its files go with the [`Contender`] and the [`Road`], its huge pages with
 //!   its process: the reservation is taken back as soon as it is ready.
+//! - L3: where this process is killed, the kernel kills contenders with all that they have started,
+//!   and the next [`Road`], of any process, takes the files away.
 
 mod contender;
 mod core_time;
 mod said;
 mod store;
 
-pub use contender::Contender;
+pub use contender::{Contender, with_all};
 pub use core_time::CoreTime;
 pub use said::{Dumpcap, Ours, Tcpdump, Testpmd};
 pub use store::Store;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use std::{env, fs};
 
@@ -39,6 +41,7 @@ use burstline_testbed::{
     Receiver,
 };
 
+use crate::held::{self, Held};
 use crate::threads::Cores;
 
 /// Bytes of a frame without FCS: the shortest there is.
@@ -46,6 +49,9 @@ pub const FRAME_BYTES: usize = 60;
 
 /// Where a file system in memory is, on most machines.
 const MEMORY: &str = "/dev/shm";
+
+/// What the names of folders there begin with.
+const FOLDER: &str = "burstline-bench-";
 
 /// How often the injector looks whether the user wants an end.
 const SLICE: Duration = Duration::from_millis(500);
@@ -64,7 +70,7 @@ pub struct Load {
 pub struct Road {
     bed: Bed,
     cores: Cores,
-    folder: PathBuf,
+    folder: Held,
 }
 
 /// Why live figures cannot be measured here: what is missing, and the mend. `None`: they can.
@@ -85,15 +91,14 @@ impl Road {
     /// # Errors
     /// What the bed or the file system says.
     pub fn new(cores: Cores) -> Result<Self, String> {
-        static ROADS: AtomicU32 = AtomicU32::new(0);
         let bed = Bed::new().map_err(|error: BedError| error.to_string())?;
         bed.far.run(move || affinity::pin_to(cores.producer)).map_err(|error| error.to_string())?;
         // In memory, so that a disk is not what is measured.
         let memory = Path::new(MEMORY);
         let place = if memory.is_dir() { memory.to_owned() } else { env::temp_dir() };
-        let number = ROADS.fetch_add(1, Relaxed); // only to differ
-        let folder = place.join(format!("burstline-bench-{}-{number}", std::process::id()));
-        fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        held::left(&place, FOLDER).for_each(|(path, _)| held::take_away(&path));
+        let folder = Held::create(&place, FOLDER, |path| fs::create_dir(path));
+        let folder = folder.map_err(|error| format!("{}: {error}", place.display()))?;
         Ok(Self { bed, cores, folder })
     }
 
@@ -114,7 +119,7 @@ impl Road {
 
     /// A file in the road's folder.
     pub fn file(&self, name: &str) -> String {
-        self.folder.join(name).display().to_string()
+        self.folder.path().join(name).display().to_string()
     }
 
     /// Injects numbered frames of [`FRAME_BYTES`], the first number 0.
@@ -149,12 +154,6 @@ impl Road {
         });
         let injected = injected.map_err(|error| error.to_string())?;
         injected.ok_or_else(|| "interrupted".to_owned())
-    }
-}
-
-impl Drop for Road {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder); // gone already: all the better
     }
 }
 

@@ -84,14 +84,11 @@ fn summary(page: &mut String, collection: &Collection) {
         );
         page.push_str(&ratios.html());
     }
-    let line = |doubt: &summary::SharedDoubt| {
-        let scenarios = doubt.scenarios.join(", ");
-        let words = [&doubt.name, &doubt.text, &scenarios].map(|word| escape::html(word));
-        format!("<b>{}</b>: {} <span class=\"soft\">({})</span>", words[0], words[1], words[2])
-    };
     let mut lines: Vec<String> =
         collection.problems.iter().map(|problem| escape::html(problem)).collect();
-    lines.extend(summary::doubts(collection).iter().map(line));
+    let doubts = summary::doubts(collection);
+    let names = select::distinct(doubts.iter().map(|doubt| doubt.name.as_str()));
+    lines.extend(names.into_iter().map(|name| doubt_line(name, &doubts)));
     doubts_box(page, "What speaks against these figures", &lines);
     page.push_str(
         "<p class=\"small soft\">Bases of rates: l2 counts a frame without FCS; line counts FCS, \
@@ -99,6 +96,27 @@ fn summary(page: &mut String, collection: &Collection) {
          for each Gbit/s of line rate. Figures are medians; thin lines reach from the \
          smallest to the largest sample.</p>\n</section>\n",
     );
+}
+
+/// All doubts of a name: one as a line, several behind a click, as each stands with its experiment.
+fn doubt_line(name: &str, doubts: &[summary::SharedDoubt]) -> String {
+    let doubts: Vec<_> = doubts.iter().filter(|doubt| doubt.name == name).collect();
+    let line = |doubt: &&summary::SharedDoubt| {
+        let scenarios = doubt.scenarios.join(", ");
+        let words = [&doubt.text, &scenarios].map(|word| escape::html(word));
+        format!("{} <span class=\"soft\">({})</span>", words[0], words[1])
+    };
+    let name = escape::html(name);
+    if let [doubt] = doubts[..] {
+        return format!("<b>{name}</b>: {}", line(&doubt));
+    }
+    let count: usize = doubts.iter().map(|doubt| doubt.scenarios.len()).sum();
+    let lines: Vec<String> =
+        doubts.iter().map(|doubt| format!("<li>{}</li>", line(doubt))).collect();
+    format!(
+        "<details><summary><b>{name}</b>: in {count} experiments</summary>\n<ul>{}</ul></details>",
+        lines.join("\n")
+    )
 }
 
 fn facts(page: &mut String, facts: &[(&str, String)]) {
@@ -155,6 +173,7 @@ fn experiment(page: &mut String, number: usize, entry: &Entry) {
         );
         page.push_str(&stages.html());
     }
+    symbols(page, record);
     page.push_str("<h3>Method</h3>\n");
     let command = escape::html(&record.command);
     let (started, seed) = (escape::html(&record.started), record.seed);
@@ -178,6 +197,17 @@ fn experiment(page: &mut String, number: usize, entry: &Entry) {
         "<p class=\"small soft\">The whole record, with every sample, is in this page as JSON: \
          <code>script#record-{number}</code>, made from {file}.</p>\n\
          <script type=\"application/json\" id=\"record-{number}\">\n{json}\n</script>\n</section>"
+    );
+}
+
+fn symbols(page: &mut String, record: &Record) {
+    let Some(symbols) = table::symbols(record) else { return };
+    let _ = writeln!(
+        page,
+        "<details class=\"raw\"><summary>What ran, by samples</summary>\n\
+         <p class=\"small\">Functions as programs name them; of those that do not, the file.</p>\n\
+         {}</details>",
+        symbols.html()
     );
 }
 

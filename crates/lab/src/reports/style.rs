@@ -101,7 +101,7 @@ td.word{min-width:8em;max-width:24em}
 tbody tr:nth-child(even){background:var(--band)}
 td small{display:block;color:var(--soft);white-space:nowrap}
 td.said{color:var(--soft);font-style:italic}
-details{margin:.8em 0}summary{cursor:pointer}
+details{margin:.8em 0}.doubts details{margin:0}summary{cursor:pointer}
 svg text{fill:var(--ink);
 font:12px system-ui,-apple-system,\"Segoe UI\",Roboto,\"DejaVu Sans\",sans-serif}
 svg text.soft{fill:var(--soft)}svg text.head{font-weight:600}

@@ -129,7 +129,7 @@ pub(super) fn origin(collection: &Collection) -> Vec<(&'static str, String)> {
     started.sort_unstable();
     let version = |record: &Record| match &record.commit {
         Some(commit) => format!("burstline {} ({commit})", record.version),
-        None => format!("burstline {}", record.version),
+        None => format!("burstline {} (commit unknown)", record.version),
     };
     let versions = select::distinct(records().map(version)).join(", ");
     let elapsed_s: f64 = records().map(|record| record.elapsed_s.max(0.0)).sum();

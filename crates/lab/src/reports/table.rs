@@ -18,6 +18,9 @@ const METRICS_MAX: usize = 6;
 /// Rows of a table, at most: a curve of every length is for the chart and the CSV.
 const ROWS_MAX: usize = 80;
 
+/// Functions of a row that are shown.
+const SYMBOLS_MAX: usize = 5;
+
 /// A table.
 #[derive(Debug, Default)]
 pub(super) struct Table {
@@ -213,6 +216,33 @@ pub(super) fn stages(record: &Record) -> Option<Table> {
     let words = [CONTENDER, "at"].map(Column::words).into_iter();
     let head = words.chain(names.iter().map(|name| Column::numbers(*name))).collect();
     let caption = format!("{}: rho of each stage, below it per cent of a core", record.title);
+    (!rows.is_empty()).then_some(Table { caption, head, rows })
+}
+
+/// What ran, by samples: the functions that took most.
+pub(super) fn symbols(record: &Record) -> Option<Table> {
+    let keys = select::varying(record, &[CONTENDER]);
+    let mut rows = Vec::new();
+    for row in &record.rows {
+        for (index, symbol) in row.symbols.iter().take(SYMBOLS_MAX).enumerate() {
+            let mut cells = vec![Cell::default(), Cell::default()];
+            if index == 0 {
+                let at = select::described(row, &keys);
+                cells = vec![Cell::new(row.contender.as_str()), Cell::new(at)];
+            }
+            cells.push(Cell::new(numbers::value(symbol.cpu_percent)));
+            cells.push(Cell::new(symbol.name.as_str()));
+            rows.push(cells);
+        }
+    }
+    rows.truncate(ROWS_MAX);
+    let head = vec![
+        Column::words(CONTENDER),
+        Column::words("at"),
+        Column::numbers("% of a core"),
+        Column::words("function"),
+    ];
+    let caption = format!("{}: what ran, by samples", record.title);
     (!rows.is_empty()).then_some(Table { caption, head, rows })
 }
 

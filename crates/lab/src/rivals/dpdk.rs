@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! ../../rivals-dpdk/pipeline.c   run to completion, and producer -> ring -> consumer
+//! ../../rivals-dpdk/balance.c    a pointer ring for each worker
 //! ../../rivals-dpdk/merge.c      four ports -> merger -> memcpy into one memory
 //! ```
 //!
@@ -9,9 +10,12 @@
 //! as the kernel can, so that both sides have the same. Loops are whole in C: a call from here
 //! costs nothing of a packet.
 
+pub mod balance;
+
 use std::cell::UnsafeCell;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicU32;
 
 use burstline_dpdk::{EalOptions, start_eal};
 
@@ -103,6 +107,7 @@ unsafe extern "C" {
     fn rival_open(rival: *mut Raw, devargs: *const c_char) -> c_int;
     fn rival_receive(rival: *mut Raw, packets: u64);
     fn rival_run(rival: *mut Raw, packets: u64, hint: u32) -> u64;
+    fn rival_live(rival: *mut Raw, is_over: *const AtomicU32, sum: *mut u64) -> u64;
     fn rival_merge_create(
         shape: *const Shape,
         lines: *const Lane,
@@ -138,6 +143,8 @@ pub struct Pipeline {
 // SAFETY: one thread produces and one consumes, which is what pool and ring are made for; both
 // are known to EAL while they do.
 unsafe impl Sync for Pipeline {}
+// SAFETY: as above; nothing of it belongs to a thread.
+unsafe impl Send for Pipeline {}
 
 impl Pipeline {
     /// Makes them. EAL runs.
@@ -213,6 +220,17 @@ impl Pipeline {
     pub fn run_to_completion(&mut self, packets: u64, hint: Hint) -> u64 {
         // SAFETY: nobody else receives or reads.
         unsafe { rival_run(self.raw(), packets, hint as u32) }
+    }
+
+    /// Receives, hands over and reads on this thread, a burst each, until `is_over` is not 0 and
+    /// nothing comes. Returns how many packets that were.
+    pub fn take_turns_live(&mut self, is_over: &AtomicU32) -> u64 {
+        let mut sum = 0;
+        // SAFETY: nobody else receives or reads; both are there for the call's time, and C reads
+        // the flag by an atomic load.
+        let taken = unsafe { rival_live(self.raw(), is_over, &mut sum) };
+        std::hint::black_box(sum);
+        taken
     }
 
     /// Ends it.

@@ -138,7 +138,8 @@ pub fn of_rows(scenario: &Scenario, machine: &Machine, rows: &[Row]) -> Vec<Doub
     };
     say("above-line-rate", together(&rows, above));
     if is_live && machine.counters.starts_with("none") {
-        let text = format!("no hardware counters, {}", machine.counters);
+        let why = machine.counters.trim_start_matches("none");
+        let text = format!("no hardware counters{why}");
         doubts.push(Doubt::new("missing-counters", text));
     }
     doubts

@@ -106,7 +106,8 @@ impl Fields {
         })
     }
 
-    /// A list, each value of which `convert` makes; empty where the key is not there.
+    /// A list, each value of which `convert` makes and no two of which are the same; empty where
+    /// the key is not there.
     pub(super) fn list<T>(
         &mut self,
         key: &'static str,
@@ -117,6 +118,10 @@ impl Fields {
         match self.table.remove(key) {
             None => Ok(Vec::new()),
             Some(Value::Array(values)) if !values.is_empty() => {
+                let is_again = |at: &usize| values[..*at].contains(&values[*at]);
+                if let Some(at) = (0..values.len()).find(is_again) {
+                    return Err(self.wrong(key, &values[at], "each value once"));
+                }
                 let one = |value| convert(value).ok_or_else(|| self.wrong(key, value, wanted));
                 values.iter().map(one).collect()
             }

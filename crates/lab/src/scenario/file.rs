@@ -19,9 +19,6 @@ const MEMORY_SIZES: std::ops::RangeInclusive<i64> = 64..=65_536;
 /// Keys of a document's figure that say of which row it is; every other key is a metric.
 const POINT_KEYS: [&str; 4] = ["size_bytes", "rate_pps", "placement", "case"];
 
-/// How a merge's lines follow each other.
-const CASES: [&str; 4] = ["uniform", "bursts", "idle", "one-core"];
-
 /// Unless the file says otherwise.
 const REPEATS: usize = 5;
 const SECONDS: f64 = 2.0;
@@ -110,19 +107,20 @@ fn axes(fields: &mut Fields, work: Work) -> Result<Quick, ScenarioError> {
     let rates = fields.list("rates", "\"max\" or packets a second from 1 to 1000000000", rate)?;
     let placements =
         fields.list("placements", placement::WANTED, |value| Placement::parse(value.as_str()?))?;
-    let cases = fields.list("cases", &format!("one of {}", CASES.join(", ")), |value| {
-        value.as_str().filter(|case| CASES.contains(case)).map(String::from)
+    let known = work.cases();
+    let wanted = match known {
+        [] => "nothing: this work has no cases".to_owned(),
+        known => format!("one of {}", known.join(", ")),
+    };
+    let cases = fields.list("cases", &wanted, |value| {
+        value.as_str().filter(|case| known.contains(case)).map(String::from)
     })?;
     let repeats =
         fields.take("repeats", "a number from 1 to 1000", |value| number(value, 1..=1000))?;
     let seconds = fields.take("seconds", "a number from 0.05 to 3600", |value| {
         positive(value).filter(|seconds| (0.05..=3600.0).contains(seconds))
     })?;
-    let is_merge = work == Work::Merge;
-    if !is_merge && !cases.is_empty() {
-        fields.refuse("cases", &cases.join(", "), "nothing: only work = \"merge\" has cases")?;
-    }
-    if is_merge && !sizes.is_empty() {
+    if work == Work::Merge && !sizes.is_empty() {
         fields.refuse("sizes", &sizes[0].to_string(), "nothing: a merge has frames of 64 bytes")?;
     }
     let has_rates = rates.iter().any(|rate| *rate != Rate::Max);

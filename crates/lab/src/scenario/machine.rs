@@ -1,7 +1,6 @@
 //! What there is to say of the machine.
 
 use std::fs;
-use std::process::Command;
 
 use burstline_sys::affinity::{CoreId, allowed_cores};
 use burstline_sys::counters::{Counter, Event};
@@ -33,18 +32,10 @@ pub fn examine() -> Machine {
     }
 }
 
-/// Of the sources that the current folder is in, if they are this program's.
+/// Of the sources that the program was built of, if that was an optimised build in a git
+/// repository: `build.rs` asks.
 pub fn commit() -> Option<String> {
-    let ask = |arguments: &[&str]| {
-        let output = Command::new("git").args(arguments).output().ok()?;
-        let text = String::from_utf8(output.stdout).ok()?;
-        output.status.success().then(|| text.trim().to_owned())
-    };
-    let root = ask(&["rev-parse", "--show-toplevel"])?;
-    let is_ours = fs::exists(format!("{root}/crates/lab/scenarios/numa-rtc.toml")).ok()?;
-    let commit = ask(&["rev-parse", "--short=12", "HEAD"])?;
-    let is_changed = !ask(&["status", "--porcelain", "--untracked-files=no"])?.is_empty();
-    is_ours.then(|| if is_changed { commit + " and changes" } else { commit })
+    option_env!("BURSTLINE_COMMIT").map(str::to_owned)
 }
 
 /// Which hardware counters there are.

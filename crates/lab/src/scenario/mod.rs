@@ -15,6 +15,7 @@
 //! - S2: what cannot be run is in the record, with the reason; nothing is estimated.
 //! - S3: raw samples are kept, in the order in which they were taken.
 
+pub mod budget;
 pub mod compare;
 pub mod doubts;
 mod fields;
@@ -63,7 +64,7 @@ pub struct Scenario {
     pub rates: Vec<Rate>,
     /// Placements; none: as [`Placement::Auto`].
     pub placements: Vec<Placement>,
-    /// Kinds of traffic of [`Work::Merge`].
+    /// Words of [`Work::cases`].
     pub cases: Vec<String>,
     /// How often and how long.
     pub amounts: Amounts,
@@ -106,7 +107,7 @@ pub struct Quick {
     pub rates: Vec<Rate>,
     /// Placements.
     pub placements: Vec<Placement>,
-    /// Kinds of traffic.
+    /// Words of [`Work::cases`].
     pub cases: Vec<String>,
     /// Turns.
     pub repeats: Option<usize>,
@@ -128,7 +129,7 @@ pub struct Figure {
 }
 
 /// The files of those that are part of the program.
-const BUILT_IN: [&str; 11] = [
+const BUILT_IN: [&str; 16] = [
     include_str!("../../scenarios/numa-rtc.toml"),
     include_str!("../../scenarios/numa-pipeline.toml"),
     include_str!("../../scenarios/numa-placement.toml"),
@@ -140,6 +141,11 @@ const BUILT_IN: [&str; 11] = [
     include_str!("../../scenarios/record-rate.toml"),
     include_str!("../../scenarios/copy-cost.toml"),
     include_str!("../../scenarios/page-sizes.toml"),
+    include_str!("../../scenarios/layout.toml"),
+    include_str!("../../scenarios/work-per-packet.toml"),
+    include_str!("../../scenarios/copy-or-share.toml"),
+    include_str!("../../scenarios/interrupts.toml"),
+    include_str!("../../scenarios/latency.toml"),
 ];
 
 /// The scenarios that are part of the program.

@@ -13,7 +13,7 @@ pub struct Point {
     pub rate: Rate,
     /// Who goes where.
     pub placement: Placement,
-    /// The kind of traffic.
+    /// The kind of traffic or of memory.
     pub case: Option<String>,
     /// As it is in records: what the scenario has one of only is left out, except for the size.
     pub keys: Map<String, Value>,

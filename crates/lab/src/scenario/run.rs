@@ -1,5 +1,6 @@
 //! A scenario run: contenders in turns, point after point.
 
+mod limit;
 mod rows;
 
 use std::path::PathBuf;
@@ -8,6 +9,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use limit::Limit;
 
 use super::doubts::{self, Watch};
 use super::points::{Point, words};
@@ -32,6 +35,9 @@ pub struct Options {
     pub program: PathBuf,
     /// What was typed.
     pub command: String,
+    /// How long a run may take; turns for which there is no time are left out. `None`: as long
+    /// as it takes.
+    pub budget: Option<Duration>,
     /// Raised when the user wants an end.
     pub stop: Arc<AtomicBool>,
 }
@@ -65,12 +71,14 @@ struct Cell {
     failed: Option<String>,
 }
 
-/// Runs a scenario to its end, or until the user wants one: what is done is in the record.
+/// Runs a scenario to its end, or until the user wants one or its time is over: what is done is in
+/// the record.
 pub fn run(scenario: &Scenario, options: &Options, tell: &mut dyn FnMut(&Progress)) -> Record {
     let (started, began) = (time::now(), Instant::now());
+    let limit = Limit::new(&options.stop, options.budget);
     let scenario = adjusted(scenario, options);
     let machine = machine::examine();
-    let mut run = Run::new(&scenario, options);
+    let mut run = Run::new(&scenario, options, &limit);
     let watch = Watch::start();
     run.all(tell);
     let mut doubts = watch.doubts();
@@ -109,7 +117,7 @@ pub fn run(scenario: &Scenario, options: &Options, tell: &mut dyn FnMut(&Progres
 }
 
 /// The scenario as the user wants it.
-fn adjusted(scenario: &Scenario, options: &Options) -> Scenario {
+pub fn adjusted(scenario: &Scenario, options: &Options) -> Scenario {
     let mut scenario = scenario.clone();
     if options.is_quick {
         scenario = scenario.quickly();
@@ -134,12 +142,17 @@ struct Run<'a> {
     cells: Vec<Vec<Cell>>,
     doubts: Vec<Doubt>,
     notes: Vec<String>,
+    limit: &'a Limit,
+    /// Why it ended before its end.
+    ended: Option<String>,
     began: Instant,
     done: usize,
+    /// Turns that were left out, so that there is time for other points.
+    skipped: usize,
 }
 
 impl<'a> Run<'a> {
-    fn new(scenario: &'a Scenario, options: &'a Options) -> Self {
+    fn new(scenario: &'a Scenario, options: &'a Options, limit: &'a Limit) -> Self {
         let points = Point::all(scenario);
         let find = |point: &Point| point.placement.find(scenario.workers);
         let places: Vec<_> = points.iter().map(find).collect();
@@ -160,8 +173,11 @@ impl<'a> Run<'a> {
             entrants,
             doubts: Vec::new(),
             notes: Vec::new(),
+            limit,
+            ended: None,
             began: Instant::now(),
             done: 0,
+            skipped: 0,
         }
     }
 
@@ -170,47 +186,67 @@ impl<'a> Run<'a> {
         self.note_places();
         let mut order = Shuffle(self.options.seed);
         for at in 0..self.points.len() {
-            let is_over = match (self.places[at].clone(), &self.points[at].case) {
-                (Err(_), _) => false,
-                (Ok(places), Some(_)) => self.together(at, &places, tell),
-                (Ok(places), None) => self.in_turns(at, &places, &mut order, tell),
-            };
-            if is_over {
-                let (done, all) = (self.done, self.turns());
-                let text = format!("the user wanted an end after {done} of {all} turns");
-                self.doubts.push(Doubt::new("interrupted", text));
-                return;
+            match self.places[at].clone() {
+                Err(_) => {}
+                Ok(places) if self.is_together(at) => self.together(at, &places, tell),
+                Ok(places) => self.in_turns(at, &places, &mut order, tell),
+            }
+            if self.done + self.skipped < self.turns()
+                && let Some((doubt, why)) = self.limit.reached()
+            {
+                let text = format!("{why} after {} of {} turns", self.done, self.turns());
+                self.doubts.push(Doubt::new(doubt, text));
+                self.ended = Some(why);
+                break;
             }
         }
+        if self.skipped > 0 && self.ended.is_none() {
+            let (skipped, all) = (self.skipped, self.turns());
+            let why = "there was no time for them";
+            let text = format!("{skipped} of {all} turns were left out: {why}");
+            self.doubts.push(Doubt::new("cut-short", text));
+        }
+        self.note_failures();
     }
 
-    /// All turns at a point. True: the user wants an end.
+    /// Turns at a point, until all are done, an end is wanted, or other points need the time.
     fn in_turns(
         &mut self,
         at: usize,
         places: &Places,
         order: &mut Shuffle,
         tell: &mut dyn FnMut(&Progress),
-    ) -> bool {
-        for _ in 0..self.scenario.amounts.repeats {
+    ) {
+        let points = self.places[at..].iter().flatten().count();
+        let (began, time) = (Instant::now(), self.limit.part(points));
+        let repeats = self.scenario.amounts.repeats;
+        for round in 0..repeats {
+            let spent = began.elapsed();
+            // Each contender has a turn at each point before there are more at any.
+            if round > 0 && time.is_some_and(|time| spent + spent / round as u32 > time) {
+                self.skipped += (repeats - round) * self.takers();
+                return;
+            }
             for number in order.of(self.entrants.len()) {
-                let is_out = self.cells[at][number].failed.is_some();
-                if self.entrants[number].not_run.is_some() || is_out {
+                if self.entrants[number].not_run.is_some() {
                     continue;
                 }
-                // The flag carries no memory, here and below.
-                if self.options.stop.load(Relaxed) {
-                    return true;
+                if self.limit.reached().is_some() {
+                    return;
                 }
-                self.tell(at, self.entrants[number].adapter.name(), tell);
-                self.turn(at, number, places);
+                if self.cells[at][number].failed.is_none() {
+                    self.tell(at, self.entrants[number].adapter.name(), tell);
+                    if !self.turn(at, number, places) {
+                        return;
+                    }
+                }
                 self.done += 1;
             }
         }
-        false
     }
 
-    fn turn(&mut self, at: usize, number: usize, places: &Places) {
+    /// False: an end was wanted meanwhile, and nothing came of it.
+    fn turn(&mut self, at: usize, number: usize, places: &Places) -> bool {
         let job = self.job(at, places);
         let adapter = self.entrants[number].adapter;
         let measured = match job.work.is_live() {
@@ -225,24 +261,31 @@ impl<'a> Run<'a> {
             self.entrants[number].command = adapter.command(&job);
         }
         let cell = &mut self.cells[at][number];
+        // The flag carries no memory, here and below.
+        let is_over = job.stop.load(Relaxed);
         match measured {
             // The user's end may have ended the contender, too.
-            Ok(_) if job.work.is_live() && self.options.stop.load(Relaxed) => {}
+            Ok(_) if job.work.is_live() && is_over => return false,
             Ok(sample) => cell.samples.push(sample),
-            Err(_) if self.options.stop.load(Relaxed) => {}
+            Err(_) if is_over => return false,
             Err(why) => cell.failed = Some(format!("it failed: {}", one_line(&why))),
         }
+        true
     }
 
-    /// A point whose contenders are measured by one figure of the bench's. True: the user wants
-    /// an end.
-    fn together(&mut self, at: usize, places: &Places, tell: &mut dyn FnMut(&Progress)) -> bool {
+    /// A point whose contenders are measured by one figure of the bench's.
+    fn together(&mut self, at: usize, places: &Places, tell: &mut dyn FnMut(&Progress)) {
+        if self.limit.reached().is_some() {
+            return;
+        }
         let repeats = self.scenario.amounts.repeats;
-        let case = self.points[at].case.clone().unwrap_or_default();
-        self.tell(at, "both sides", tell);
+        self.tell(at, "all sides", tell);
         let job = self.job(at, places);
-        let compared = contenders::merge_compare(&job, &case, repeats);
-        self.done += repeats * self.takers();
+        let compared = contenders::compare(&job, repeats);
+        let is_over = compared.is_err() && job.stop.load(Relaxed);
+        if !is_over {
+            self.done += repeats * self.takers();
+        }
         for (number, entrant) in self.entrants.iter_mut().enumerate() {
             if entrant.not_run.is_some() {
                 continue;
@@ -251,34 +294,41 @@ impl<'a> Run<'a> {
             let cell = &mut self.cells[at][number];
             match &compared {
                 Ok(compared) => {
-                    let is_ours = entrant.adapter.name().starts_with("burstline");
-                    let samples = if is_ours { &compared.ours } else { &compared.peer };
-                    cell.samples.clone_from(samples);
+                    let name = entrant.adapter.name();
+                    let side = compared.sides.iter().find(|(side, _)| *side == name);
+                    cell.samples = side.map_or_else(Vec::new, |(_, samples)| samples.clone());
                 }
-                Err(_) if self.options.stop.load(Relaxed) => {}
+                Err(_) if is_over => {}
                 Err(why) => cell.failed = Some(format!("it failed: {}", one_line(why))),
             }
         }
         if let Ok(compared) = compared {
-            self.notes
-                .extend(compared.details.into_iter().map(|detail| format!("{case}: {detail}")));
+            let point = words(&self.points[at].keys);
+            let note = |detail| format!("{point}: {detail}");
+            self.notes.extend(compared.details.into_iter().map(note));
         }
-        self.options.stop.load(Relaxed)
+    }
+
+    /// Whether one figure of the bench's measures all contenders at a point.
+    fn is_together(&self, at: usize) -> bool {
+        self.scenario.work.is_together() && self.points[at].case.is_some()
     }
 
     fn job(&self, at: usize, places: &Places) -> Job<'a> {
         let (scenario, point) = (self.scenario, &self.points[at]);
+        let case = scenario.cases.iter().find(|case| point.case.as_ref() == Some(case));
         Job {
             work: scenario.work,
             size_bytes: point.size_bytes.unwrap_or(64),
             rate: point.rate,
+            case: case.map(String::as_str),
             places: places.clone(),
             workers: scenario.workers,
             time: scenario.amounts.time,
             packets: scenario.amounts.packets,
             link_gbps: scenario.link_gbps,
             program: &self.options.program,
-            stop: &self.options.stop,
+            stop: self.limit.stop(),
         }
     }
 
@@ -293,11 +343,25 @@ impl<'a> Run<'a> {
     }
 
     fn tell(&self, at: usize, who: &str, tell: &mut dyn FnMut(&Progress)) {
-        let (done, total) = (self.done, self.turns());
+        let (done, total) = (self.done, self.turns().saturating_sub(self.skipped));
         let each = (done > 0).then(|| self.began.elapsed() / done as u32);
         let left = each.map(|each| each * total.saturating_sub(done) as u32);
         let what = format!("{who}, {}", words(&self.points[at].keys));
         tell(&Progress { done, total, left, what });
+    }
+
+    /// What has to be said of contenders that failed after they had run.
+    fn note_failures(&mut self) {
+        for (at, cells) in self.cells.iter().enumerate() {
+            for (entrant, cell) in self.entrants.iter().zip(cells) {
+                let Some(why) = cell.failed.as_ref().filter(|_| !cell.samples.is_empty()) else {
+                    continue;
+                };
+                let (name, point) = (entrant.adapter.name(), words(&self.points[at].keys));
+                let text = format!("{name} at {point}, turn {}: {why}", cell.samples.len() + 1);
+                self.doubts.push(Doubt::new("failed", text));
+            }
+        }
     }
 
     /// What has to be said of cores that are shared.

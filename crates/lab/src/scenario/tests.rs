@@ -65,6 +65,11 @@ fn errors_name_key_value_and_what_is_allowed_in_one_line() {
             replaced("\"recvmmsg\"", "\"snort\""),
             "contenders = \"snort\": it takes one of burstline",
         ),
+        (
+            replaced("\"recvmmsg\"", "\"recvmmsg\", \"netmap\", \"recvmmsg\""),
+            "contenders = \"recvmmsg\": it takes each value once",
+        ),
+        (replaced("[64, 128]", "[64, 128, 64]"), "sizes = 64: it takes each value once"),
         (replaced("\"a-1\"", "\"A 1\""), "name = \"A 1\": it takes lower-case letters"),
         (format!("{GOOD}size = 64\n"), "size = 64: no such key; there are name, title, about"),
         (format!("{GOOD}[quick]\nrate = 1\n"), "quick.rate = 1: no such key; there are sizes"),

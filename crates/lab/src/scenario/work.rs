@@ -19,10 +19,14 @@ pub enum Work {
     Pipeline,
     /// Many ports' packets into one queue, in order of time, in memory.
     Merge,
+    /// Spread packets over workers by flow, in memory.
+    Spread,
     /// Write packets to a file.
     Record,
     /// Pass packets on between two interfaces, as a switch does.
     Switch,
+    /// Pass packets on between two interfaces, timed.
+    Latency,
     /// Send packets by an interface.
     Generate,
     /// Work out what the bus carries.
@@ -31,7 +35,7 @@ pub enum Work {
 
 impl Work {
     /// All kinds.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Count,
         Self::Touch,
         Self::Copy,
@@ -39,8 +43,10 @@ impl Work {
         Self::Balance,
         Self::Pipeline,
         Self::Merge,
+        Self::Spread,
         Self::Record,
         Self::Switch,
+        Self::Latency,
         Self::Generate,
         Self::Model,
     ];
@@ -55,8 +61,10 @@ impl Work {
             Self::Balance => "balance",
             Self::Pipeline => "pipeline",
             Self::Merge => "merge",
+            Self::Spread => "spread",
             Self::Record => "record",
             Self::Switch => "switch",
+            Self::Latency => "latency",
             Self::Generate => "generate",
             Self::Model => "model",
         }
@@ -67,14 +75,30 @@ impl Work {
         Self::ALL.into_iter().find(|work| work.name() == name)
     }
 
+    /// The words that `cases` of a scenario may have: how a merge's lines follow each other; how
+    /// many workers packets are spread over; how many packets are held in memory.
+    pub fn cases(self) -> &'static [&'static str] {
+        match self {
+            Self::Merge => &["uniform", "bursts", "idle", "one-core"],
+            Self::Spread => &["1", "2", "4"],
+            Self::Touch => &["256", "4096", "65536"],
+            _ => &[],
+        }
+    }
+
     /// Whether it takes interfaces, and so a network namespace.
     pub fn is_live(self) -> bool {
-        !matches!(self, Self::Touch | Self::Copy | Self::Merge | Self::Model)
+        !matches!(self, Self::Touch | Self::Copy | Self::Merge | Self::Spread | Self::Model)
+    }
+
+    /// Whether one figure of the bench's measures all contenders of a case.
+    pub fn is_together(self) -> bool {
+        matches!(self, Self::Merge | Self::Spread)
     }
 
     /// Whether packets come out by a second interface, where they are counted.
     pub fn comes_out(self) -> bool {
-        matches!(self, Self::Bounce | Self::Switch)
+        matches!(self, Self::Bounce | Self::Switch | Self::Latency)
     }
 }
 

@@ -190,3 +190,15 @@ fn two_views_of_the_same_time_are_not_added_up() {
     assert!(kernel.contains(">77</text>") && !kernel.contains(">110</text>"), "{kernel}");
     assert!(between(&page, "rho by contenders' own account", "</svg>").contains(">33</text>"));
 }
+
+#[test]
+fn functions_that_ran_stand_beside_who_ran_them() {
+    let mut record = receive();
+    let symbol = |name: &str| Stage { name: name.to_owned(), cpu_percent: 42.5, rho: 0.0 };
+    record.rows[0].symbols = vec![symbol("kernel: napi<poll>"), symbol("libc.so.6")];
+    let page = reports::html(&collection("symbols", &[record]));
+    let table = between(&page, "What ran, by samples", "</details>");
+    assert!(table.contains("kernel: napi&lt;poll&gt;") && table.contains("42.5"), "{table}");
+    let without = reports::html(&collection("symbols-none", &[receive()]));
+    assert!(!without.contains("What ran, by samples"));
+}

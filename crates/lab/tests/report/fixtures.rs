@@ -243,6 +243,7 @@ pub(crate) fn row(contender: &str, point: &[(&str, Value)]) -> Row {
         status: Status::Run,
         metrics: BTreeMap::new(),
         stages: Vec::new(),
+        symbols: Vec::new(),
         losses: BTreeMap::new(),
         document: None,
     }

@@ -4,13 +4,13 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{env, fs, process};
 
 use burstline_lab::record::Record;
 use burstline_lab::scenario::compare::compare as compare_records;
-use burstline_lab::scenario::run::{Options, Progress, run as run_scenario};
-use burstline_lab::scenario::{Scenario, built_in, parse};
+use burstline_lab::scenario::run::{Options, Progress, adjusted, run as run_scenario};
+use burstline_lab::scenario::{Scenario, budget, built_in, parse};
 
 use crate::args::{CompareArgs, ListArgs, RunArgs};
 use crate::failure::{FAILED, Failure, complain};
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     fs::create_dir_all(&args.out)
         .map_err(|error| Failure::new(format!("{}: {error}", args.out.display())))?;
     let program = env::current_exe().map_err(|error| Failure::new(error.to_string()))?;
-    let options = Options {
+    let mut options = Options {
         repeats: args.repeats.map(usize::from),
         packets: args.packets,
         sizes: args.sizes.clone().unwrap_or_default().into_vec(),
@@ -45,10 +45,14 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         is_quick: args.quick,
         program,
         command: typed(),
+        budget: None,
         stop: signals::stop_flag()?,
     };
     let mut is_whole = true;
-    let count = scenarios.len();
+    let (began, count) = (Instant::now(), scenarios.len());
+    let estimate = |scenario: &Scenario| budget::estimate(&adjusted(scenario, &options));
+    let estimates: Option<Vec<Duration>> =
+        args.quick.then(|| scenarios.iter().map(estimate).collect());
     for (number, scenario) in (1..).zip(&scenarios) {
         // The flag carries no memory.
         if options.stop.load(Relaxed) {
@@ -56,6 +60,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
             is_whole = false;
             break;
         }
+        options.budget = estimates.as_ref().map(|estimates| {
+            let left = budget::QUICK.saturating_sub(began.elapsed());
+            budget::part(left, &estimates[number - 1..])
+        });
         let mut line = Line::new(args.quiet, format!("{number}/{count} {}", scenario.name));
         let record = run_scenario(scenario, &options, &mut |progress| line.show(progress));
         line.end();

@@ -20,10 +20,12 @@ const WORKERS: [usize; 3] = [1, 2, 4];
 /// Bytes of a run, so that each takes about as long.
 const RUN_BYTES: usize = 64 << 20;
 
-/// One line of the table.
-struct Line {
-    copy: Rounds,
-    share: Rounds,
+/// One line of the table, in Mpackets for each second of processor time.
+pub(crate) struct Line {
+    /// *Copy* against the balancer.
+    pub(crate) copy: Rounds,
+    /// *Share* against the balancer.
+    pub(crate) share: Rounds,
 }
 
 /// Measures the table; the figure itself is *share* at the shortest packets and the most workers.
@@ -52,7 +54,11 @@ pub(in crate::figures) fn measure(context: &Context, name: &str) -> Result<Outco
     outcome(name, "Mpackets/CPU-s", first, details, &conditions)
 }
 
-fn compare(context: &Context, length: usize, workers: usize) -> Result<Line, String> {
+/// Packets of `length` bytes to so many workers: each mode in turns with the balancer.
+///
+/// # Errors
+/// A wrong sum, no memory, or the user wants an end.
+pub(crate) fn compare(context: &Context, length: usize, workers: usize) -> Result<Line, String> {
     let packets = if context.smoke { 512 } else { (RUN_BYTES / length) as u64 / 32 * 32 };
     let traffic = Traffic::new(length);
     let (mut copy, mut share, mut arena) =

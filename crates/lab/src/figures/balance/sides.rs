@@ -25,21 +25,23 @@ use crate::traffic::{self, Traffic};
 
 /// Packet memory of all logs together: as in the hand-off figures, so that what is in flight stays
 /// in the cache.
-pub(super) const LOG_BYTES: usize = 2 << 20;
+pub(in crate::figures) const LOG_BYTES: usize = 2 << 20;
 /// As small as to leave each of four logs eight segments.
-pub(super) const SEGMENT_BYTES: usize = 64 << 10;
+pub(in crate::figures) const SEGMENT_BYTES: usize = 64 << 10;
 /// What the rival needs at most.
 pub(super) const ARENA_BYTES: usize = 40 << 20;
 /// Slots of each ring of the rival.
 pub(super) const POINTERS: usize = 1024;
+/// The most workers of a figure.
+const WORKERS_MAX: usize = 4;
 const POOLS: [usize; 4] = [1023, 2047, 4095, 8191];
 const CACHES: [usize; 2] = [256, 512];
 
 /// The hash and the worker of a packet, by its number and the number of workers.
-pub(super) type Interleaving = fn(u32, usize) -> (u32, usize);
+pub(in crate::figures) type Interleaving = fn(u32, usize) -> (u32, usize);
 
 /// How flows follow each other.
-pub(super) const INTERLEAVINGS: [(&str, Interleaving); 3] = [
+pub(in crate::figures) const INTERLEAVINGS: [(&str, Interleaving); 3] = [
     ("uniform", |counter, workers| with_worker(hash_of(counter), workers)),
     ("bursts of 32", |counter, workers| with_worker(hash_of(counter / 32), workers)),
     // The flows of the last worker's part are those of a silent port.
@@ -65,15 +67,19 @@ fn with_worker(hash: u32, workers: usize) -> (u32, usize) {
 }
 
 /// Our side: a log for each worker, or one for all.
-pub(super) struct Ours {
+pub(in crate::figures) struct Ours {
     pub(super) writers: Vec<Writer>,
     /// By worker: those that have a reader.
     pub(super) readers: Vec<Reader>,
-    pub(super) page: PageKind,
+    pub(in crate::figures) page: PageKind,
 }
 
 impl Ours {
-    pub(super) fn create(mode: Mode, workers: usize, pages: PageChoice) -> Result<Self, String> {
+    pub(in crate::figures) fn create(
+        mode: Mode,
+        workers: usize,
+        pages: PageChoice,
+    ) -> Result<Self, String> {
         let (mut writers, mut readers, mut page) = (Vec::new(), Vec::new(), None);
         let seat = ReaderConfig { policy: Policy::Lossless, window: 1, start: Start::Now };
         let is_shared = mode == Mode::Share;
@@ -101,7 +107,7 @@ impl Ours {
     }
 
     /// Spreads `packets` packets; the workers see `seen` of them.
-    pub(super) fn balance(
+    pub(in crate::figures) fn balance(
         &mut self,
         cores: Cores,
         (traffic, flows): (&Traffic, &Flows),
@@ -157,19 +163,24 @@ fn write(writer: &mut Writer, (traffic, flows): (&Traffic, &Flows), packets: Ran
     }
 }
 
+/// A worker's packets are shown to it when [`BURST`] wait, as the rival's pointers are.
 fn spread(writers: &mut [Writer], (traffic, flows): (&Traffic, &Flows), packets: Range<u32>) {
-    for first in packets.step_by(BURST) {
-        for counter in first..first + BURST as u32 {
-            let (hash, worker) = flows(counter);
-            let meta = meta_of(traffic, counter, hash);
-            while !append(&mut writers[worker], traffic, counter, &meta) {
-                // Its reader may wait for what the others have.
-                writers.iter_mut().for_each(Writer::publish);
-                spin_loop();
-            }
+    let mut waiting = [0; WORKERS_MAX];
+    for counter in packets {
+        let (hash, worker) = flows(counter);
+        let meta = meta_of(traffic, counter, hash);
+        while !append(&mut writers[worker], traffic, counter, &meta) {
+            // Its reader may wait for what the others have.
+            writers.iter_mut().for_each(Writer::publish);
+            spin_loop();
         }
-        writers.iter_mut().for_each(Writer::publish);
+        waiting[worker] += 1;
+        if waiting[worker] == BURST {
+            writers[worker].publish();
+            waiting[worker] = 0;
+        }
     }
+    writers.iter_mut().for_each(Writer::publish);
 }
 
 #[inline]
@@ -201,7 +212,7 @@ fn drain(readers: &mut [Reader], packets: u64) -> u64 {
 
 /// What packets `[0, packets)` of these flows add up to, and how many go to workers below
 /// `workers`.
-pub(super) fn expected(
+pub(in crate::figures) fn expected(
     traffic: &Traffic,
     flows: &Flows,
     packets: u64,
@@ -222,7 +233,12 @@ pub(super) fn expected(
 }
 
 /// Millions of packets for each second of processor time, if the sum is right.
-pub(super) fn rate(side: &str, run: Run, packets: u64, expected: u64) -> Result<f64, String> {
+pub(in crate::figures) fn rate(
+    side: &str,
+    run: Run,
+    packets: u64,
+    expected: u64,
+) -> Result<f64, String> {
     if run.sum != expected {
         return Err(format!("{side} summed up {:#x}, not {expected:#x}", run.sum));
     }

@@ -8,7 +8,7 @@ use super::super::Context;
 use super::super::merge::{LOG_BYTES, Run, Work, gigabits, rate};
 use crate::arena::Arena;
 use crate::conditions::Conditions;
-use crate::contest::alternate;
+use crate::contest::{alternate, go_on};
 use crate::lines::{Interleaving, Line};
 use crate::report::{Better, Figure, Outcome};
 use crate::rivals::BURST;
@@ -17,7 +17,6 @@ use crate::rivals::dpdk::{self, Hint, Manner, OUTPUT_BYTES, SLOTS, Shape};
 /// Mbufs of the pool, and of each core's cache.
 const SHAPES: [(u32, u32); 5] = [(2047, 256), (4095, 256), (4095, 512), (8191, 512), (16_383, 512)];
 const ARENA_BYTES: usize = OUTPUT_BYTES + (1 << 20);
-const TRIES: usize = 3;
 
 /// What is tried besides the article's design.
 const VARIANTS: [(&str, Manner); 5] = [
@@ -38,6 +37,7 @@ struct Bench<'c> {
 
 impl Bench<'_> {
     fn peer(&mut self, shape: Shape, manner: Manner) -> Result<Run, String> {
+        go_on(&self.context.stop)?;
         let (lines, most) = (&self.work.lines, self.work.most);
         let how = (shape, manner);
         let merged = dpdk::merge(&mut self.arena, lines, how, most, self.context.cores)?;
@@ -50,7 +50,7 @@ impl Bench<'_> {
     }
 
     fn best(&mut self, shape: Shape, manner: Manner) -> Result<f64, String> {
-        let tries = if self.context.smoke { 1 } else { TRIES };
+        let tries = self.context.tries();
         (0..tries).try_fold(0_f64, |best, _| Ok(best.max(rate(self.peer(shape, manner)?))))
     }
 
@@ -138,7 +138,11 @@ fn describe(bench: &Bench<'_>, figure: &Figure, found: &Found, cores: f64) -> Ve
             "order violations: ours {}, peer {} of {all}, peer ordered by packet 0",
             violations[0], violations[1]
         ),
-        format!("peer's variants, best of {TRIES}, Mpps per CPU: {}", variants.join(", ")),
+        format!(
+            "peer's variants, best of {}, Mpps per CPU: {}",
+            bench.context.tries(),
+            variants.join(", ")
+        ),
         format!("peer: best of pool/cache {}", shapes.collect::<Vec<_>>().join(", ")),
         format!(
             "line rate per core: ours {:.1} Gbit/s, peer {:.1}; rho, CPU % per Gbit/s of it: ours \

@@ -17,7 +17,8 @@ use crate::rivals::{BURST, Run};
 use crate::threads::{Cores, run_together};
 use crate::traffic::Traffic;
 
-const LOG_BYTES: usize = 2 << 20;
+/// Bytes of the log of each of these figures.
+pub(super) const LOG_BYTES: usize = 2 << 20;
 const POOLS: [u32; 4] = [2047, 4095, 8191, 16_383];
 const CACHES: [u32; 3] = [0, 256, 512];
 /// Of a shape in the search, and of a variant.

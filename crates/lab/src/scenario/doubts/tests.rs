@@ -21,6 +21,7 @@ fn row(metrics: &[(&str, &[f64])]) -> Row {
         status: Status::Run,
         metrics: metrics.iter().map(metric).collect(),
         stages: Vec::new(),
+        symbols: Vec::new(),
         losses: std::collections::BTreeMap::new(),
         document: None,
     }

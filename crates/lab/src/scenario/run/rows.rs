@@ -7,6 +7,9 @@ use crate::contenders::Sample;
 use crate::record::{Metric, Row, Stage, Status};
 use crate::statistics::Quartiles;
 
+/// Names that a row has at most.
+const SYMBOLS: usize = 10;
+
 impl Run<'_> {
     /// One for each contender at each point, also for those that did not run.
     pub(super) fn rows(&self) -> Vec<Row> {
@@ -20,6 +23,7 @@ impl Run<'_> {
                     status: self.status(at, number),
                     metrics: metrics(&cell.samples),
                     stages: stages(&cell.samples),
+                    symbols: symbols(&cell.samples),
                     losses: losses(&cell.samples),
                     document: self.scenario.figures_of(name, &point.keys),
                 });
@@ -34,11 +38,13 @@ impl Run<'_> {
             (Some(why), _, _) | (None, Err(why), _) => why.clone(),
             (None, Ok(_), Some(sample)) if sample.is_model => return Status::Model,
             (None, Ok(_), Some(_)) => return Status::Run,
-            (None, Ok(_), None) => {
-                failed.clone().unwrap_or_else(|| "the user wanted an end before".to_owned())
-            }
+            (None, Ok(_), None) => failed.clone().unwrap_or_else(|| self.why_ended()),
         };
         Status::NotRun(why)
+    }
+
+    fn why_ended(&self) -> String {
+        self.ended.as_ref().map_or("it had no turn".to_owned(), |why| format!("{why} before"))
     }
 }
 
@@ -61,12 +67,35 @@ fn metrics(samples: &[Sample]) -> BTreeMap<String, Metric> {
     metrics
 }
 
+/// The names that took most, by means over all samples: a median of what is rare is nothing.
+fn symbols(samples: &[Sample]) -> Vec<Stage> {
+    let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
+    for (name, percent) in samples.iter().flat_map(|sample| &sample.symbols) {
+        *sums.entry(name).or_default() += percent;
+    }
+    let mut sums: Vec<_> = sums.into_iter().collect();
+    sums.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+    let line = line_gbps(samples);
+    let stage = |(name, sum): (&str, f64)| {
+        let cpu_percent = sum / samples.len() as f64;
+        let rho = if line > 0.0 { cpu_percent / line } else { 0.0 };
+        Stage { name: name.to_owned(), cpu_percent, rho }
+    };
+    sums.into_iter().take(SYMBOLS).map(stage).collect()
+}
+
+/// The median.
+fn line_gbps(samples: &[Sample]) -> f64 {
+    let line = |sample: &Sample| sample.figures.get("line_gbps").map_or(0.0, |line| line.value);
+    let lines: Vec<f64> = samples.iter().map(line).collect();
+    if lines.is_empty() { 0.0 } else { Quartiles::of(&lines).median }
+}
+
 /// Medians, of stages that all samples have.
 fn stages(samples: &[Sample]) -> Vec<Stage> {
     let Some(first) = samples.first() else { return Vec::new() };
     let median = |values: Vec<f64>| Quartiles::of(&values).median;
-    let line = |sample: &Sample| sample.figures.get("line_gbps").map_or(0.0, |line| line.value);
-    let line = median(samples.iter().map(line).collect());
+    let line = line_gbps(samples);
     let stage = |(name, _): &(String, f64)| {
         let percent = |sample: &Sample| {
             sample.stages.iter().find(|(known, _)| known == name).map(|&(_, percent)| percent)

@@ -13,6 +13,7 @@ fn options() -> Options {
         sizes: Vec::new(),
         seed: 1,
         is_quick: false,
+        budget: None,
         program: PathBuf::from("burstline"),
         command: "a test".to_owned(),
         stop: Arc::new(AtomicBool::new(false)),
@@ -38,7 +39,7 @@ fn contenders_take_turns_and_keep_their_samples() {
     let short = &record.rows[0];
     assert_eq!((short.status.clone(), short.metrics["cycles"].samples.len()), (Status::Run, 3));
     let not_run =
-        Status::NotRun("testpmd does no copy: count, bounce, switch, generate".to_owned());
+        Status::NotRun("testpmd does no copy: count, bounce, switch, latency, generate".to_owned());
     assert_eq!((record.rows.len(), &record.rows[1].status), (4, &not_run));
     assert!(record.rows[1].metrics.is_empty());
     assert!(short.metrics["cycles"].median > 0.0);
@@ -52,13 +53,40 @@ fn an_end_that_the_user_wants_is_in_the_record() {
         (scenario("copy", "\"copy-warm\"", "sizes = [64, 1518]\n"), options());
     let stop = Arc::clone(&options.stop);
     let record = run(&scenario, &options, &mut |progress| {
-        // Raised during the second turn, which is still finished.
+        // Raised before the second turn, which looks at it.
         stop.store(progress.done == 1, Relaxed);
     });
-    assert_eq!(record.rows[0].metrics["cycles"].samples.len(), 2);
-    assert!(matches!(record.rows[1].status, Status::NotRun(_)));
+    assert_eq!(record.rows[0].metrics["cycles"].samples.len(), 1);
+    assert_eq!(record.rows[1].status, Status::NotRun("the user wanted an end before".to_owned()));
     let interrupted = record.doubts.iter().find(|doubt| doubt.name == "interrupted").unwrap();
-    assert_eq!(interrupted.text, "the user wanted an end after 2 of 6 turns");
+    assert_eq!(interrupted.text, "the user wanted an end after 1 of 6 turns");
+}
+
+#[test]
+fn a_run_whose_time_is_over_says_so() {
+    let scenario = scenario("copy", "\"copy-warm\", \"copy-cold\"", "sizes = [64, 1518]\n");
+    let options = Options { budget: Some(Duration::ZERO), ..options() };
+    let record = run(&scenario, &options, &mut |_| {});
+    let not_run = Status::NotRun("its 0 s were over before".to_owned());
+    assert!(record.rows.iter().all(|row| row.status == not_run), "{:?}", record.rows);
+    let doubt = record.doubts.iter().find(|doubt| doubt.name == "cut-short").unwrap();
+    assert_eq!(doubt.text, "its 0 s were over after 0 of 12 turns");
+}
+
+#[test]
+fn where_time_is_short_each_point_has_its_part() {
+    let scenario = scenario("copy", "\"copy-warm\"", "sizes = [64, 1518]\n");
+    // Of 0.05 s and more each.
+    let options =
+        Options { repeats: Some(1000), budget: Some(Duration::from_secs(1)), ..options() };
+    let record = run(&scenario, &options, &mut |_| {});
+    let doubt = record.doubts.iter().find(|doubt| doubt.name == "cut-short").unwrap();
+    // A machine that stood still for a second leaves no turn to the second point.
+    if !doubt.text.starts_with("its 1 s were over") {
+        assert!(doubt.text.ends_with("left out: there was no time for them"), "{doubt:?}");
+        let turns = record.rows.iter().map(|row| row.metrics["cycles"].samples.len());
+        assert!(turns.clone().all(|turns| (1..20).contains(&turns)), "{:?}", record.rows);
+    }
 }
 
 #[test]

@@ -1,0 +1,203 @@
+//! The pipeline end to end: live frames through a driver, a hand-over and a reader, on one core,
+//! while the other core injects.
+//!
+//! ```text
+//!   injector ─► veth, native XDP ─► `xdp:`      ─► the log       ─► read      ours
+//!    core 0                     └► net_af_xdp ─► mbufs, ring ─► read, free  peer     core 1
+//! ```
+//!
+//! Both ends of the hand-over take turns on one thread, a burst each: of two cores the injector
+//! has one. What is handed over is what the driver brought, so that the difference to the figures
+//! in memory is what the kernel and its rings cost both sides alike.
+
+use std::cell::RefCell;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::thread;
+use std::time::Duration;
+
+use burstline_log::{Reader, Writer};
+use burstline_port::{OpenOptions, Port, open_source};
+use burstline_sys::affinity;
+use burstline_sys::memory::PageChoice;
+use burstline_testbed::{Amount, Receiver};
+
+use super::super::Context;
+use super::pipeline::LOG_BYTES;
+use crate::conditions::Conditions;
+use crate::contest::alternate;
+use crate::live::{FRAME_BYTES, Load, Road, missing};
+use crate::ours::Ours;
+use crate::report::{Better, Figure, Outcome};
+use crate::rivals::BURST;
+use crate::rivals::dpdk::{self, Pipeline, SLOTS, Shape};
+use crate::statistics::Quartiles;
+use crate::traffic;
+
+const SECONDS: Duration = Duration::from_secs(2);
+const SMOKE_FRAMES: u64 = 500;
+
+/// How long a side may take for what is in its ring, after the last frame.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// Enough for what the driver puts into its fill ring, and for the ring between the ends.
+const SHAPE: Shape = Shape { objects: 16_383, cache: 256, slots: SLOTS, is_single: 1 };
+
+/// One side's run.
+struct Run {
+    offered: u64,
+    taken: u64,
+    /// Of injection.
+    seconds: f64,
+}
+
+impl Run {
+    fn mpps(&self) -> f64 {
+        self.taken as f64 / self.seconds / 1e6
+    }
+}
+
+/// `dpdk-pipeline-live`: packets a second, of an injector at its top speed.
+pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
+    if let Some(why) = missing(&[]) {
+        return Ok(Outcome::NotHere(why));
+    }
+    dpdk::start()?;
+    let conditions = Conditions::watch(context.cores);
+    let sides = [const { RefCell::new(Vec::new()) }; 2];
+    let keep = |side: usize, run: Run| {
+        let value = run.mpps();
+        sides[side].borrow_mut().push(run);
+        value
+    };
+    let rounds = alternate(
+        context.process_runs(),
+        &context.stop,
+        || Ok(keep(0, our_run(context)?)),
+        || Ok(keep(1, peer_run(context)?)),
+    )?;
+    if context.smoke {
+        return Ok(Outcome::Smoke);
+    }
+    let mut details = vec![
+        format!(
+            "numbered frames of {FRAME_BYTES} bytes for {} s at top speed, native XDP on a veth, \
+             copy mode",
+            SECONDS.as_secs()
+        ),
+        format!(
+            "ours: xdp:v1?timestamps=poll copied into a log of {} KiB, read there; peer: \
+             net_af_xdp, busy_budget=0, pool of {}, cache {}, an SP/SC ring of {SLOTS} pointers, \
+             read, freed; bursts of {BURST}, both ends in turns on one core, this process",
+            LOG_BYTES >> 10,
+            SHAPE.objects,
+            SHAPE.cache
+        ),
+    ];
+    for (name, runs) in ["ours", "peer"].into_iter().zip(sides) {
+        details.push(summary(name, &runs.into_inner()));
+    }
+    details.extend(conditions.report());
+    let (name, unit, better) = (name.to_owned(), "Mpps", Better::Higher);
+    Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
+}
+
+fn our_run(context: &Context) -> Result<Run, String> {
+    let road = Road::new(context.cores)?;
+    let mut log = Ours::create(LOG_BYTES, PageChoice::Transparent)?;
+    let mut port = road.bed().far.run(open)?;
+    let run = {
+        let (writer, reader) = log.ends();
+        under_load(context, &road, |is_over| take(&mut *port, writer, reader, is_over))?
+    };
+    // In the network where it was opened.
+    road.bed().far.run(move || drop(port));
+    Ok(run)
+}
+
+fn open() -> Result<Box<dyn Port>, String> {
+    let address = "xdp:v1?timestamps=poll".parse().map_err(|error| format!("{error}"))?;
+    open_source(&address, &OpenOptions::default()).map_err(|error| error.to_string())
+}
+
+/// Receives into the log and reads it, in turns, until `is_over` and nothing comes.
+fn take(
+    port: &mut dyn Port,
+    writer: &mut Writer,
+    reader: &mut Reader,
+    is_over: &AtomicU32,
+) -> Result<u64, String> {
+    let (mut taken, mut sum) = (0, 0_u64);
+    loop {
+        // Pairs with the store in `under_load`.
+        let is_last = is_over.load(Acquire) != 0;
+        let received = port.receive(writer, BURST as u64).map_err(|error| error.to_string())?;
+        if received.packets == 0 && is_last {
+            std::hint::black_box(sum);
+            return Ok(taken);
+        }
+        writer.publish();
+        taken += received.packets;
+        while let Some(burst) = reader.next_burst() {
+            sum = sum.wrapping_add(traffic::digest_of(&burst));
+        }
+    }
+}
+
+fn peer_run(context: &Context) -> Result<Run, String> {
+    let road = Road::new(context.cores)?;
+    let mut rival = Pipeline::new(SHAPE)?;
+    let mut rival = road.bed().far.run(move || {
+        rival.open("net_af_xdp7,iface=v1,start_queue=0,queue_count=1,busy_budget=0")?;
+        Ok::<Pipeline, String>(rival)
+    })?;
+    let run = under_load(context, &road, |is_over| Ok(rival.take_turns_live(is_over)))?;
+    // The driver keeps mbufs of its fill ring for good: none is counted.
+    road.bed().far.run(move || drop(rival));
+    Ok(run)
+}
+
+/// Has `side` take frames on its core, while the other injects them.
+fn under_load(
+    context: &Context,
+    road: &Road,
+    side: impl FnOnce(&AtomicU32) -> Result<u64, String> + Send,
+) -> Result<Run, String> {
+    let amount = match context.smoke {
+        true => Amount::Frames(SMOKE_FRAMES),
+        false => Amount::Time(SECONDS),
+    };
+    let load = Load { amount, rate_pps: None };
+    let is_over = AtomicU32::new(0);
+    let core = context.cores.consumer;
+    thread::scope(|scope| {
+        let side = scope.spawn(|| {
+            // Where the core cannot be had, the kernel chooses.
+            let _ = affinity::pin_to(core);
+            side(&is_over)
+        });
+        let injected = road.inject(Receiver::Program, load, &context.stop);
+        thread::sleep(SETTLE);
+        is_over.store(1, Release); // pairs with the loads of either side
+        let taken = side.join().expect("a side does not panic")?;
+        let injected = injected?;
+        if taken > injected.offered {
+            return Err(format!("{taken} frames were taken, of {}", injected.offered));
+        }
+        let seconds = injected.elapsed.as_secs_f64();
+        Ok(Run { offered: injected.offered, taken, seconds })
+    })
+}
+
+fn summary(name: &str, runs: &[Run]) -> String {
+    let median = |value: fn(&Run) -> f64| {
+        Quartiles::of(&runs.iter().skip(1).map(value).collect::<Vec<_>>()).median
+    };
+    let offered = median(|run| run.offered as f64 / run.seconds / 1e6);
+    let lost = median(|run| 100.0 * (run.offered - run.taken) as f64 / run.offered as f64);
+    let gbits = median(Run::mpps) * FRAME_BYTES as f64 * 8.0 / 1e3;
+    format!(
+        "{name}: {offered:.3} Mpps offered, {lost:.3} % lost; rho, CPU % per Gbit/s: {:.1}",
+        100.0 / gbits
+    )
+}

@@ -1,0 +1,97 @@
+//! Files and folders that do not outlive their maker for long.
+//!
+//! ```text
+//!   .NAME-7-0 --lock it--> .. --rename--> NAME-7-0 --drop--> nothing
+//!                                            | killed: the lock is gone, the file stays
+//!                                            `--the next one finds it among what is left
+//! ```
+//!
+//! Who is killed takes nothing away. But its lock is gone with it, so that whoever makes another
+//! one in the same place can tell what nobody holds any more, in whatever process namespace that
+//! was. Nobody sees a file by its last name before it has its lock.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// A file or a folder. It goes when it is dropped.
+pub(crate) struct Held {
+    path: PathBuf,
+    /// Locked as long as it is open.
+    _lock: File,
+}
+
+impl Held {
+    /// Has `make` make one, and gives it a name in `place` that begins with `prefix`.
+    pub(crate) fn create(
+        place: &Path,
+        prefix: &str,
+        make: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> io::Result<Self> {
+        static NUMBERS: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBERS.fetch_add(1, Relaxed); // only to differ
+        let name = format!("{prefix}{}-{number}", std::process::id());
+        let (path, hidden) = (place.join(&name), place.join(format!(".{name}")));
+        make(&hidden)?;
+        let lock = File::open(&hidden)?;
+        lock.lock()?;
+        fs::rename(&hidden, &path)?;
+        Ok(Self { path, _lock: lock })
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        take_away(&self.path);
+    }
+}
+
+/// What has a name in `place` that begins with `prefix`, and nobody holds. As long as an item
+/// lives, nobody else finds it.
+pub(crate) fn left(place: &Path, prefix: &str) -> impl Iterator<Item = (PathBuf, File)> {
+    let entries = fs::read_dir(place).into_iter().flatten().flatten();
+    entries.filter_map(move |entry| {
+        let is_one = entry.file_name().to_string_lossy().starts_with(prefix);
+        // What cannot be opened is another user's, or another one was faster.
+        let lock = File::open(entry.path()).ok().filter(|_| is_one)?;
+        lock.try_lock().is_ok().then(|| (entry.path(), lock))
+    })
+}
+
+/// Removes a file or a folder with all that is in it. Gone already: all the better.
+pub(crate) fn take_away(path: &Path) {
+    let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_holds_is_left_and_nothing_else() {
+        let place = std::env::temp_dir().join(format!("held-{}", std::process::id()));
+        fs::create_dir_all(place.join("a-0-0/deep")).unwrap();
+        fs::create_dir(place.join("another's")).unwrap();
+        let folder = Held::create(&place, "a-", |path| fs::create_dir(path)).unwrap();
+        let file = Held::create(&place, "a-", |path| fs::write(path, "x")).unwrap();
+        assert_eq!(fs::read(file.path()).unwrap(), b"x");
+        let names = || left(&place, "a-").map(|(path, _)| path).collect::<Vec<_>>();
+        assert_eq!(names(), [place.join("a-0-0")]);
+        // Who has found it has it.
+        let found: Vec<_> = left(&place, "a-").collect();
+        assert!(names().is_empty());
+        found.iter().for_each(|(path, _)| take_away(path));
+        let (folder_path, file_path) = (folder.path().to_owned(), file.path().to_owned());
+        assert!(folder_path.is_dir() && file_path.is_file() && folder_path != file_path);
+        drop((folder, file));
+        assert!(!folder_path.exists() && !file_path.exists());
+        assert!(place.join("another's").exists() && !place.join("a-0-0").exists());
+        fs::remove_dir_all(place).unwrap();
+    }
+}

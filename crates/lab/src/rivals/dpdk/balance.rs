@@ -1,0 +1,86 @@
+//! The balancer of `../../../rivals-dpdk/balance.c`.
+
+use std::ptr::NonNull;
+
+use super::{Raw, Shape, whole};
+use crate::rivals::Run;
+use crate::threads::{Cores, run_together};
+use crate::traffic::Traffic;
+
+unsafe extern "C" {
+    fn rival_balance_create(shape: *const Shape, workers: u32, is_huge: *mut bool) -> *mut Raw;
+    fn rival_balance_destroy(balance: *mut Raw) -> u32;
+    fn rival_balance_spread(
+        balance: *mut Raw,
+        packet: *const u8,
+        length: u32,
+        packets: u64,
+        interleaving: u32,
+    );
+    fn rival_balance_work(balance: *mut Raw, packets: u64) -> u64;
+}
+
+/// A pool of mbufs and a pointer ring for each worker.
+#[derive(Debug)]
+pub struct Balance {
+    raw: NonNull<Raw>,
+    is_huge: bool,
+}
+
+// SAFETY: one thread spreads and one is all workers, which is what pool and rings are made for;
+// both are known to EAL while they do.
+unsafe impl Sync for Balance {}
+
+impl Balance {
+    /// Makes them, for up to eight workers. EAL runs.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn new(shape: Shape, workers: u32) -> Result<Self, String> {
+        let mut is_huge = false;
+        // SAFETY: EAL runs; both are read and written for the call's time.
+        let raw = unsafe { rival_balance_create(&shape, workers, &mut is_huge) };
+        let raw = NonNull::new(raw).ok_or_else(|| format!("DPDK has no memory for {shape:?}"))?;
+        Ok(Self { raw, is_huge })
+    }
+
+    /// Whether its pool is in huge pages.
+    pub fn is_huge(&self) -> bool {
+        self.is_huge
+    }
+
+    /// Spreads `packets` packets, a multiple of [`BURST`](crate::rivals::BURST), whose flows follow
+    /// each other in the way of this number: see `rivals.h`.
+    pub fn balance(&self, cores: Cores, traffic: &Traffic, packets: u64, interleaving: u32) -> Run {
+        let (packet, length) = (traffic.template(), traffic.length() as u32);
+        let raw = || self.raw.as_ptr();
+        let done = run_together(
+            cores,
+            // SAFETY: the template has `length` bytes; the only thread that spreads.
+            || unsafe {
+                rival_balance_spread(raw(), packet.as_ptr(), length, packets, interleaving);
+            },
+            // SAFETY: the only thread that reads.
+            || unsafe { rival_balance_work(raw(), packets) },
+        );
+        Run { seconds: done.seconds, sum: done.consumer }
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// Mbufs are missing.
+    pub fn end(self) -> Result<(), String> {
+        let raw = self.raw;
+        std::mem::forget(self);
+        // SAFETY: the last use.
+        whole(unsafe { rival_balance_destroy(raw.as_ptr()) })
+    }
+}
+
+impl Drop for Balance {
+    fn drop(&mut self) {
+        // SAFETY: the last use.
+        unsafe { rival_balance_destroy(self.raw.as_ptr()) };
+    }
+}

@@ -1,0 +1,91 @@
+//! How the time of a short run is divided among scenarios.
+//!
+//! Each gets its part of what is left, by an estimate of it and of those that follow. What one does
+//! not use is for the others.
+
+use std::time::Duration;
+
+use super::{Point, Scenario, Work};
+use crate::contenders;
+
+/// What short forms take together, at most: less than ten minutes, with their last turns.
+pub const QUICK: Duration = Duration::from_secs(540);
+
+/// What a turn takes beside its time: a network namespace, start, warm-up and end of a program.
+const LIVE_EXTRA: Duration = Duration::from_secs(2);
+
+/// The same in memory.
+const MEMORY_EXTRA: Duration = Duration::from_millis(250);
+
+/// What a scenario takes beside its turns.
+const EXTRA: Duration = Duration::from_secs(2);
+
+/// Packets a second that generators make, about.
+const PACKETS_PER_S: f64 = 1e6;
+
+/// One run of a side of a merge, and runs before its contenders take turns.
+const MERGE_RUN: Duration = Duration::from_millis(1500);
+const MERGE_BEFORE: usize = 8;
+
+/// The same of packets that are spread, by either of two sides and a rival each time.
+const SPREAD_RUN: Duration = Duration::from_millis(300);
+
+/// About how long a scenario takes here where nothing else runs.
+pub fn estimate(scenario: &Scenario) -> Duration {
+    let is_there = |point: &Point| point.placement.find(scenario.workers).is_ok();
+    let points = Point::all(scenario).iter().filter(|&point| is_there(point)).count();
+    let adapters = scenario.contenders.iter().filter_map(|name| contenders::named(name));
+    let takers =
+        adapters.filter(|&adapter| contenders::can_do(adapter, scenario.work).is_ok()).count();
+    let amounts = &scenario.amounts;
+    let time = match amounts.packets {
+        Some(packets) => Duration::from_secs_f64(packets as f64 / PACKETS_PER_S),
+        None => amounts.time,
+    };
+    let turns = points * takers * amounts.repeats;
+    let all = match scenario.work {
+        Work::Model => Duration::ZERO,
+        Work::Merge => times(MERGE_RUN, points * (MERGE_BEFORE + 2 * amounts.repeats)),
+        Work::Spread => times(SPREAD_RUN, points * (MERGE_BEFORE + 4 * amounts.repeats)),
+        work if work.is_live() => times(time + LIVE_EXTRA, turns),
+        _ => times(time + MEMORY_EXTRA, turns),
+    };
+    EXTRA + all
+}
+
+/// The first one's part of `left`, by the estimates of it and of those that follow it.
+pub fn part(left: Duration, estimates: &[Duration]) -> Duration {
+    let all: Duration = estimates.iter().sum();
+    let Some(first) = estimates.first().filter(|_| !all.is_zero()) else { return left };
+    left.mul_f64(first.as_secs_f64() / all.as_secs_f64())
+}
+
+fn times(time: Duration, count: usize) -> Duration {
+    time.mul_f64(count as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::built_in;
+
+    #[test]
+    fn parts_are_by_estimates_and_the_last_one_gets_what_is_left() {
+        let seconds = Duration::from_secs;
+        assert_eq!(part(seconds(100), &[seconds(10), seconds(30)]), seconds(25));
+        assert_eq!(part(seconds(90), &[seconds(30)]), seconds(90));
+        assert_eq!(part(Duration::ZERO, &[seconds(30), seconds(1)]), Duration::ZERO);
+    }
+
+    #[test]
+    fn an_estimate_is_of_points_contenders_and_turns() {
+        let find = |name: &str| built_in().into_iter().find(|scenario| scenario.name == name);
+        let mut copy = find("copy-cost").unwrap().quickly();
+        let turns = copy.sizes.len() * 2 * copy.amounts.repeats;
+        let turn = copy.amounts.time + MEMORY_EXTRA;
+        assert_eq!(estimate(&copy), EXTRA + times(turn, turns));
+        copy.placements = vec![crate::scenario::Placement::parse("0>900").unwrap()];
+        assert_eq!(estimate(&copy), EXTRA);
+        assert_eq!(estimate(&find("modma").unwrap()), EXTRA);
+    }
+}

@@ -1,0 +1,117 @@
+//! When a run has to end: when the user wants it, or when its time is over.
+//!
+//! Contenders look at one flag. Where time is limited, a thread of the run's own raises it, for
+//! either reason.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// How often the user's flag and the clock are looked at: too seldom to be seen in a figure.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The end of a run. Dropping it ends its thread.
+pub(super) struct Limit {
+    budget: Option<Duration>,
+    began: Instant,
+    user: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
+    /// What keeps the thread going, and the thread.
+    watcher: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+impl Limit {
+    /// Of a run that begins now.
+    pub(super) fn new(user: &Arc<AtomicBool>, budget: Option<Duration>) -> Self {
+        let (began, user) = (Instant::now(), Arc::clone(user));
+        let Some(time) = budget else {
+            let stop = Arc::clone(&user);
+            return Self { budget, began, user, stop, watcher: None };
+        };
+        let stop = Arc::new(AtomicBool::new(false));
+        let (alive, is_over) = mpsc::channel();
+        let (raised, wanted) = (Arc::clone(&stop), Arc::clone(&user));
+        let thread = thread::spawn(move || {
+            loop {
+                // The flags carry no memory, here and below.
+                if wanted.load(Relaxed) || began.elapsed() >= time {
+                    raised.store(true, Relaxed);
+                    return;
+                }
+                let left = time.saturating_sub(began.elapsed()).min(LOOK);
+                if is_over.recv_timeout(left) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
+            }
+        });
+        Self { budget, began, user, stop, watcher: Some((alive, thread)) }
+    }
+
+    /// The flag for contenders.
+    pub(super) fn stop(&self) -> &Arc<AtomicBool> {
+        &self.stop
+    }
+
+    /// Whether the run has to end: the name of the doubt, and why.
+    pub(super) fn reached(&self) -> Option<(&'static str, String)> {
+        if self.user.load(Relaxed) {
+            return Some(("interrupted", "the user wanted an end".to_owned()));
+        }
+        let budget = self.budget?;
+        let is_over = self.stop.load(Relaxed) || self.began.elapsed() >= budget;
+        is_over.then(|| ("cut-short", format!("its {:.0} s were over", budget.as_secs_f64())))
+    }
+
+    /// The time that is left for one of so many parts; `None`: as long as it takes.
+    pub(super) fn part(&self, parts: usize) -> Option<Duration> {
+        let left = self.budget?.saturating_sub(self.began.elapsed());
+        Some(left / parts.max(1) as u32)
+    }
+}
+
+impl Drop for Limit {
+    fn drop(&mut self) {
+        if let Some((alive, thread)) = self.watcher.take() {
+            drop(alive);
+            let _ = thread.join(); // it cannot panic
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wait_for(flag: &AtomicBool) {
+        while !flag.load(Relaxed) {
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn the_flag_is_raised_by_the_clock_and_by_the_user() {
+        let user = Arc::new(AtomicBool::new(false));
+        let limit = Limit::new(&user, Some(Duration::from_millis(1)));
+        wait_for(limit.stop());
+        let reached = limit.reached().unwrap();
+        assert_eq!(reached, ("cut-short", "its 0 s were over".to_owned()));
+        assert_eq!(limit.part(3), Some(Duration::ZERO));
+        let limit = Limit::new(&user, Some(Duration::from_secs(3600)));
+        assert!(limit.reached().is_none());
+        assert!(limit.part(2).unwrap() <= Duration::from_secs(1800));
+        user.store(true, Relaxed);
+        wait_for(limit.stop());
+        assert_eq!(limit.reached().unwrap().0, "interrupted");
+    }
+
+    #[test]
+    fn without_a_budget_there_is_the_user_only() {
+        let user = Arc::new(AtomicBool::new(false));
+        let limit = Limit::new(&user, None);
+        assert_eq!((limit.reached(), limit.part(2)), (None, None));
+        user.store(true, Relaxed);
+        assert!(limit.stop().load(Relaxed) && limit.reached().is_some());
+    }
+}

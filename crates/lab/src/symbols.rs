@@ -1,0 +1,159 @@
+//! Whose code an address is: function and file, for any program and for the kernel.
+//!
+//! ```text
+//!   address --kernel--> /proc/kallsyms --------------------------> "kernel: napi_poll"
+//!           --process-> /proc/N/maps --> file --> its symbols ---> "burstline: poll_burst"
+//!                                             \-> none there ----> "librte_net_af_xdp.so.23"
+//! ```
+//!
+//! Programs of distributions come without the names of their inner functions: then the file's name
+//! is all that there is. What a compiler has put into its caller is the caller's.
+
+mod elf;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use burstline_sys::sampling::Sampled;
+
+use elf::Functions;
+
+/// What kernel functions that wait for something to do have in their names.
+const IDLE: [&str; 4] = ["idle", "halt", "mwait", "cpu_relax"];
+
+/// A part of a process' memory that is a file's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mapped {
+    start: u64,
+    end: u64,
+    /// Where in the file it begins.
+    offset: u64,
+    file: PathBuf,
+}
+
+/// Finds names. Processes have to be alive when one of their addresses comes first.
+#[derive(Default)]
+pub struct Symbols {
+    processes: BTreeMap<u32, Vec<Mapped>>,
+}
+
+impl Symbols {
+    /// How many samples fell on each name, most first. Those of an idle core are left out.
+    pub fn count(&mut self, samples: &[Sampled]) -> Vec<(String, usize)> {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for sampled in samples {
+            if let Some(name) = self.name(sampled) {
+                *counts.entry(name).or_default() += 1;
+            }
+        }
+        let mut counts: Vec<_> = counts.into_iter().collect();
+        counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        counts
+    }
+
+    /// `None`: the core was idle.
+    fn name(&mut self, sampled: &Sampled) -> Option<String> {
+        if !sampled.is_kernel {
+            return Some(self.name_in_process(sampled));
+        }
+        let function = kernel().name(sampled.address);
+        let is_idle = |name: &str| IDLE.iter().any(|word| name.contains(word));
+        match function {
+            Some(name) if sampled.process == 0 && is_idle(name) => None,
+            Some(name) => Some(format!("kernel: {name}")),
+            None => Some("kernel".to_owned()),
+        }
+    }
+
+    fn name_in_process(&mut self, sampled: &Sampled) -> String {
+        let process = sampled.process;
+        let maps = self.processes.entry(process).or_insert_with(|| {
+            let text = fs::read_to_string(format!("/proc/{process}/maps"));
+            text.unwrap_or_default().lines().filter_map(parse).collect()
+        });
+        let is_in = |part: &&Mapped| (part.start..part.end).contains(&sampled.address);
+        let Some(part) = maps.iter().find(is_in) else { return "unknown".to_owned() };
+        let file = part.file.file_name().unwrap_or(part.file.as_os_str()).to_string_lossy();
+        let place = sampled.address - part.start + part.offset;
+        match functions(&part.file).name(place) {
+            Some(name) => format!("{file}: {name}"),
+            None => file.into_owned(),
+        }
+    }
+}
+
+/// A line of `/proc/N/maps`. Source: proc_pid_maps(5): start-end, rights, offset, device, inode,
+/// file.
+fn parse(line: &str) -> Option<Mapped> {
+    let mut words = line.split_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    let offset = number(words.nth(1)?)?;
+    let file = words.nth(2)?;
+    Some(Mapped { start: number(start)?, end: number(end)?, offset, file: file.into() })
+}
+
+/// The kernel's functions; none where it does not tell.
+fn kernel() -> &'static Functions {
+    static KERNEL: OnceLock<Functions> = OnceLock::new();
+    KERNEL.get_or_init(|| {
+        let text = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+        Functions::of_kernel(&text)
+    })
+}
+
+/// A file's functions, by their places in it. Files are read once.
+fn functions(file: &PathBuf) -> Arc<Functions> {
+    static FILES: Mutex<BTreeMap<PathBuf, Arc<Functions>>> = Mutex::new(BTreeMap::new());
+    let Ok(mut files) = FILES.lock() else { return Arc::default() };
+    let read = || Arc::new(Functions::of_file(&fs::read(file).unwrap_or_default()));
+    Arc::clone(files.entry(file.clone()).or_insert_with(read))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hint::black_box;
+
+    use super::*;
+
+    /// A function that is there to be found.
+    #[inline(never)]
+    fn looked_for(by: u64) -> u64 {
+        black_box(by).wrapping_mul(3)
+    }
+
+    #[test]
+    fn a_function_of_this_process_is_found_by_its_address() {
+        black_box(looked_for(1));
+        let process = std::process::id();
+        let address = looked_for as fn(u64) -> u64 as usize as u64 + 1;
+        let here = Sampled { address, process, is_kernel: false };
+        let nowhere = Sampled { address: 1, ..here };
+        let counts = Symbols::default().count(&[here, nowhere, here]);
+        assert_eq!(counts.len(), 2, "{counts:?}");
+        let (name, count) = &counts[0];
+        assert!(name.contains("looked_for"), "{name}");
+        assert_eq!((*count, &counts[1]), (2, &("unknown".to_owned(), 1)));
+    }
+
+    #[test]
+    fn an_idle_core_is_no_stage() {
+        let idle = Sampled { address: u64::MAX, process: 0, is_kernel: true };
+        let kernel = Functions::of_kernel("ffffffff00000000 T default_idle\n");
+        assert_eq!(kernel.name(0xffff_ffff_0000_0001), Some("default_idle"));
+        // Behind the last symbol there is no name; it is not idle either.
+        let count = Symbols::default().count(&[idle]);
+        assert!(count.iter().all(|(name, count)| name.starts_with("kernel") && *count == 1));
+    }
+
+    #[test]
+    fn maps_are_read_and_what_has_no_file_is_left_out() {
+        let line = "7f00-8000 r-xp 00001000 fe:00 12 /usr/bin/x";
+        let expected =
+            Mapped { start: 0x7f00, end: 0x8000, offset: 0x1000, file: "/usr/bin/x".into() };
+        assert_eq!(parse(line), Some(expected));
+        assert_eq!(parse("7f00-8000 rw-p 00000000 00:00 0"), None);
+    }
+}

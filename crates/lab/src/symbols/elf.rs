@@ -1,0 +1,192 @@
+//! The functions of a program file, by their places in it.
+//!
+//! Source: System V Application Binary Interface, chapters 4 and 5, ELF64, little-endian.
+
+/// The parts of the file that are used: section headers, symbols, program headers.
+const SECTION_BYTES: usize = 64;
+const SYMBOL_BYTES: usize = 24;
+const SEGMENT_BYTES: usize = 56;
+
+/// Types of sections, segments and symbols. Source: SHT_SYMTAB, SHT_DYNSYM, PT_LOAD, STT_FUNC.
+const SYMBOLS: u32 = 2;
+const DYNAMIC_SYMBOLS: u32 = 11;
+const LOADED: u32 = 1;
+const FUNCTION: u8 = 2;
+
+/// Functions in order of their first bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Functions(Vec<Function>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Function {
+    start: u64,
+    end: u64,
+    name: String,
+}
+
+impl Functions {
+    /// The function that has this place, if one has.
+    pub(super) fn name(&self, place: u64) -> Option<&str> {
+        let behind = self.0.partition_point(|function| function.start <= place);
+        let function = self.0[..behind].last()?;
+        (place < function.end).then_some(&function.name)
+    }
+
+    /// Those of a program file. Empty where it is none, or cut.
+    pub(super) fn of_file(file: &[u8]) -> Self {
+        let mut found = Self(read(file).unwrap_or_default());
+        found.0.sort_by_key(|function| function.start);
+        found
+    }
+
+    /// Those of the kernel. Source: /proc/kallsyms: address, type, name; each goes on to the next.
+    pub(super) fn of_kernel(text: &str) -> Self {
+        let line = |line: &str| {
+            let mut words = line.split_whitespace();
+            let start = u64::from_str_radix(words.next()?, 16).ok()?;
+            let is_code = words.next()?.eq_ignore_ascii_case("t");
+            is_code.then(|| (start, words.next().unwrap_or_default().to_owned()))
+        };
+        let mut starts: Vec<(u64, String)> = text.lines().filter_map(line).collect();
+        // Without rights all addresses are 0.
+        starts.retain(|(start, _)| *start != 0);
+        starts.sort();
+        let ends: Vec<u64> = starts.iter().skip(1).map(|(start, _)| *start).collect();
+        let ends = ends.into_iter().chain([u64::MAX]);
+        let functions = starts.into_iter().zip(ends);
+        Self(functions.map(|((start, name), end)| Function { start, end, name }).collect())
+    }
+}
+
+fn read(file: &[u8]) -> Option<Vec<Function>> {
+    if file.get(..6)? != b"\x7fELF\x02\x01" {
+        return None;
+    }
+    let segments = segments(file)?;
+    let sections = |at: usize| file.get(at..at.checked_add(SECTION_BYTES)?);
+    let (first, count) = (number(file, 40, 8)?, number(file, 60, 2)?);
+    let section = |index: usize| sections(first.checked_add(index.checked_mul(SECTION_BYTES)?)?);
+    let mut functions = Vec::new();
+    for header in (0..count).map_while(section) {
+        let kind = number(header, 4, 4)? as u32;
+        if kind != SYMBOLS && kind != DYNAMIC_SYMBOLS {
+            continue;
+        }
+        let bytes = contents(file, header)?;
+        let names = contents(file, section(number(header, 40, 4)?)?)?;
+        for symbol in bytes.chunks_exact(SYMBOL_BYTES) {
+            functions.extend(function(symbol, names, &segments));
+        }
+    }
+    Some(functions)
+}
+
+/// Where loaded parts are in memory, how long they are, and where in the file.
+fn segments(file: &[u8]) -> Option<Vec<(u64, u64, u64)>> {
+    let (first, count) = (number(file, 32, 8)?, number(file, 56, 2)?);
+    let mut segments = Vec::new();
+    for index in 0..count {
+        let at = first.checked_add(index * SEGMENT_BYTES)?;
+        let header = file.get(at..at.checked_add(SEGMENT_BYTES)?)?;
+        if number(header, 0, 4)? as u32 == LOADED {
+            let field = |at| number(header, at, 8).map(|value| value as u64);
+            segments.push((field(16)?, field(32)?, field(8)?));
+        }
+    }
+    Some(segments)
+}
+
+fn contents<'a>(file: &'a [u8], header: &[u8]) -> Option<&'a [u8]> {
+    let (offset, bytes) = (number(header, 24, 8)?, number(header, 32, 8)?);
+    file.get(offset..offset.checked_add(bytes)?)
+}
+
+fn function(symbol: &[u8], names: &[u8], segments: &[(u64, u64, u64)]) -> Option<Function> {
+    let (address, bytes) = (number(symbol, 8, 8)? as u64, number(symbol, 16, 8)? as u64);
+    if symbol[4] & 15 != FUNCTION || bytes == 0 {
+        return None;
+    }
+    let is_in = |&&(start, length, _): &&(u64, u64, u64)| {
+        address.checked_sub(start).is_some_and(|into| into < length)
+    };
+    let (start, _, offset) = segments.iter().find(is_in)?;
+    let place = (address - start).checked_add(*offset)?;
+    let name = names.get(number(symbol, 0, 4)?..)?;
+    let name = String::from_utf8_lossy(name.split(|byte| *byte == 0).next()?);
+    Some(Function { start: place, end: place.checked_add(bytes)?, name: readable(&name) })
+}
+
+/// A number of so many bytes.
+fn number(bytes: &[u8], at: usize, size: usize) -> Option<usize> {
+    let bytes = bytes.get(at..at.checked_add(size)?)?;
+    let value = bytes.iter().rev().fold(0_u64, |value, byte| value << 8 | u64::from(*byte));
+    usize::try_from(value).ok()
+}
+
+/// A Rust name as it is written: parts with their lengths in front, a hash at the end. Others stay.
+/// Source: rustc's legacy mangling, `_ZN` length part ... `17h` hash `E`.
+fn readable(name: &str) -> String {
+    parts(name).unwrap_or_else(|| name.to_owned())
+}
+
+fn parts(name: &str) -> Option<String> {
+    let mut rest = name.strip_prefix("_ZN")?;
+    let mut parts: Vec<&str> = Vec::new();
+    while !rest.starts_with('E') {
+        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+        let (length, from) = (rest[..digits].parse::<usize>().ok()?, &rest[digits..]);
+        parts.push(from.get(..length)?);
+        rest = from.get(length..)?;
+    }
+    if parts.last().is_some_and(|part| part.len() == 17 && part.starts_with('h')) {
+        parts.pop();
+    }
+    let marks = [("_$LT$", "<"), ("$LT$", "<"), ("$GT$", ">"), ("$u20$", " "), ("$RF$", "&")];
+    let text = parts.join("::");
+    Some(marks.iter().fold(text, |text, (mark, by)| text.replace(mark, by)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_places_and_gaps_have_none() {
+        let function = |start, end, name: &str| Function { start, end, name: name.to_owned() };
+        let functions = Functions(vec![function(10, 20, "a"), function(30, 40, "b")]);
+        let names = [9, 10, 19, 20, 35, 40].map(|place| functions.name(place));
+        assert_eq!(names, [None, Some("a"), Some("a"), None, Some("b"), None]);
+    }
+
+    #[test]
+    fn nothing_that_is_no_program_has_functions() {
+        let program = std::fs::read("/proc/self/exe").unwrap();
+        let whole = Functions::of_file(&program);
+        assert!(whole.0.len() > 100, "{}", whole.0.len());
+        for cut in [0, 5, 6, 63, 64, 100, 1000, program.len() / 2, program.len() - 1] {
+            let cut = Functions::of_file(&program[..cut]);
+            assert!(cut.0.len() <= whole.0.len());
+        }
+        let mut wrong = program;
+        wrong[32..64].fill(0xff);
+        assert_eq!(Functions::of_file(&wrong), Functions::default());
+    }
+
+    #[test]
+    fn rust_names_are_readable_and_others_stay() {
+        let name = "_ZN4core3fmt9Formatter3pad17h0123456789abcdefE";
+        assert_eq!(readable(name), "core::fmt::Formatter::pad");
+        assert_eq!(readable("_ZN23_$LT$A$u20$as$u20$B$GT$1fE"), "<A as B>::f");
+        for other in ["main", "_ZN99xE", "_ZN3abc", "_ZNxE"] {
+            assert_eq!(readable(other), other);
+        }
+    }
+
+    #[test]
+    fn the_kernels_functions_go_on_to_the_next() {
+        let text = "ffff0010 T b\nffff0000 t a\nffff0008 D data\n0 T hidden\n";
+        let kernel = Functions::of_kernel(text);
+        let names = [0xffff_0000, 0xffff_000f, 0xffff_0011].map(|place| kernel.name(place));
+        assert_eq!(names, [Some("a"), Some("a"), Some("b")]);
+    }
+}
