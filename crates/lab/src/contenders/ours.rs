@@ -120,15 +120,16 @@ impl Live for Ours {
     fn own(&self, said: &str, offered: u64) -> Result<Own, String> {
         let last = said.lines().next_back().unwrap_or_default();
         let report: Value = serde_json::from_str(last).map_err(|_| format!("no report: {said}"))?;
-        if offered == 0 || report["command"] == "bounce" {
-            // What was sent is counted where it comes out.
+        if offered == 0 {
             return Ok(Own { busy: busy(&report), ..Own::default() });
         }
-        let ours = live::Ours::parse(said, offered)?;
+        // What was bounced is counted where it comes out.
+        let is_bounce = report["command"] == "bounce";
+        let delivered = if is_bounce { 0 } else { live::Ours::parse(said, offered)?.delivered };
         let losses = report["total"]["lost"].as_object().into_iter().flatten();
         let losses = losses.filter_map(|(name, packets)| Some((name.clone(), packets.as_u64()?)));
         Ok(Own {
-            delivered: ours.delivered,
+            delivered,
             losses: losses.filter(|&(_, packets)| packets > 0).collect(),
             busy: busy(&report),
             lost_each_second: lost_each_second(said),
