@@ -31,9 +31,11 @@ use sides::{
 };
 
 /// Workers of every figure but the table.
-const WORKERS: usize = 4;
+pub(super) const WORKERS: usize = 4;
 /// A 64-byte frame without its FCS.
-const PACKET_BYTES: usize = 60;
+pub(super) const PACKET_BYTES: usize = 60;
+/// Millions of packets a second of processor time.
+pub(super) const PER_CPU: &str = "Mpackets/CPU-s";
 
 /// Packets whose instructions are counted together.
 const ROUND_PACKETS: u64 = 32 * BURST as u64;
@@ -90,11 +92,7 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         ),
         tried,
     ];
-    for ((interleaving, _), rounds) in INTERLEAVINGS.iter().zip(&all) {
-        let (ours, peer) = (Quartiles::of(&rounds.ours).median, Quartiles::of(&rounds.peer).median);
-        let ratio = ours / peer;
-        details.push(format!("{interleaving}: ours {ours:.1}, peer {peer:.1}, ratio {ratio:.2}"));
-    }
+    details.extend(by_interleaving(&all));
     details.push(match instructions::of_a_round(name) {
         Some(count) => format!(
             "ours on one core, {BURST} written and read in turn: {:.1} instructions a packet",
@@ -103,9 +101,8 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         None => "instructions are not counted: valgrind is not installed".to_owned(),
     });
     let (page, theirs) = (ours.page, arena.page());
-    details.push(format!("pages: ours {page}, peer {theirs}; the figure is that of `uniform`"));
-    let rounds = all.swap_remove(0);
-    outcome(name, "Mpackets/CPU-s", rounds, details, &conditions)
+    details.push(format!("pages: ours {page}, peer {theirs}"));
+    outcome(name, PER_CPU, all.swap_remove(0), details, &conditions)
 }
 
 /// Ours on one core, uniform traffic, [`ROUND_PACKETS`] packets a round.
@@ -117,7 +114,20 @@ pub(super) fn do_rounds(mode: Mode, rounds: u64) -> Result<(), String> {
     Ok(())
 }
 
-fn outcome(
+/// A line for each way in which flows follow each other.
+pub(super) fn by_interleaving(all: &[Rounds]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for ((interleaving, _), rounds) in INTERLEAVINGS.iter().zip(all) {
+        let (ours, peer) = (Quartiles::of(&rounds.ours).median, Quartiles::of(&rounds.peer).median);
+        let ratio = ours / peer;
+        lines.push(format!("{interleaving}: ours {ours:.1}, peer {peer:.1}, ratio {ratio:.2}"));
+    }
+    lines.push("the figure is that of `uniform`".to_owned());
+    lines
+}
+
+/// The figure, with what the machine did meanwhile.
+pub(super) fn outcome(
     name: &str,
     unit: &'static str,
     rounds: Rounds,

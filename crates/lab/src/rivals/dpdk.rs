@@ -50,6 +50,18 @@ pub struct Shape {
     pub is_single: u8,
 }
 
+impl Shape {
+    /// Its rings, as DPDK calls them.
+    pub fn rings(self) -> &'static str {
+        if self.is_single != 0 { "SP/SC" } else { "MP/MC" }
+    }
+}
+
+/// Where a pool is, for a report.
+pub fn pages_of_pool(is_huge: bool) -> &'static str {
+    if is_huge { "in transparent huge pages" } else { "in small pages, at least in part" }
+}
+
 /// How the consumer prefetches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

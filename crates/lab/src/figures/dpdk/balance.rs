@@ -12,16 +12,13 @@ use crate::figures::Context;
 use crate::figures::balance::sides::{
     INTERLEAVINGS, LOG_BYTES, Ours, SEGMENT_BYTES, expected, rate,
 };
-use crate::report::{Better, Figure, Outcome};
+use crate::figures::balance::{PACKET_BYTES, PER_CPU, WORKERS, by_interleaving, outcome};
+use crate::report::Outcome;
 use crate::rivals::BURST;
 use crate::rivals::dpdk::balance::Balance;
 use crate::rivals::dpdk::{self, SLOTS, Shape};
-use crate::statistics::Quartiles;
 use crate::traffic::Traffic;
 
-const WORKERS: usize = 4;
-/// A 64-byte frame without its FCS.
-const PACKET_BYTES: usize = 60;
 const POOLS: [u32; 4] = [2047, 4095, 8191, 16_383];
 const CACHES: [u32; 2] = [256, 512];
 /// Runs of a shape in the search.
@@ -75,20 +72,13 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
              {SLOTS} pointers, bursts of {BURST}, bulk calls, prefetch0 4 ahead; pool {}",
             shape.objects,
             shape.cache,
-            if shape.is_single != 0 { "SP/SC" } else { "MP/MC" },
-            if is_huge { "in transparent huge pages" } else { "in small pages, at least in part" }
+            shape.rings(),
+            dpdk::pages_of_pool(is_huge)
         ),
         tried,
     ];
-    for ((interleaving, _), rounds) in INTERLEAVINGS.iter().zip(&all) {
-        let (ours, peer) = (Quartiles::of(&rounds.ours).median, Quartiles::of(&rounds.peer).median);
-        let ratio = ours / peer;
-        details.push(format!("{interleaving}: ours {ours:.1}, peer {peer:.1}, ratio {ratio:.2}"));
-    }
-    details.push("the figure is that of `uniform`".to_owned());
-    details.extend(conditions.report());
-    let (name, unit, better) = (name.to_owned(), "Mpackets/CPU-s", Better::Higher);
-    Ok(Outcome::Measured(Figure { name, unit, better, rounds: all.swap_remove(0), details }))
+    details.extend(by_interleaving(&all));
+    outcome(name, PER_CPU, all.swap_remove(0), details, &conditions)
 }
 
 /// Tries every shape with uniform traffic, and keeps the one with the best run.
@@ -114,8 +104,7 @@ fn search(context: &Context, traffic: &Traffic, packets: u64) -> Result<(Shape, 
     }
     let best = found.iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("there are shapes").0;
     let rates = found.iter().map(|(shape, rate)| {
-        let ring = if shape.is_single != 0 { "SP/SC" } else { "MP/MC" };
-        format!("{}/{}/{ring}: {rate:.1}", shape.objects, shape.cache)
+        format!("{}/{}/{}: {rate:.1}", shape.objects, shape.cache, shape.rings())
     });
     let rates: Vec<_> = rates.collect();
     Ok((best, format!("tried, by pool, cache and rings: {}", rates.join(", "))))

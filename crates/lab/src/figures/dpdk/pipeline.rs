@@ -130,7 +130,7 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         SEGMENT_BYTES >> 10,
         full.get(),
         log.page(),
-        if is_huge { "in transparent huge pages" } else { "in small pages, at least in part" }
+        dpdk::pages_of_pool(is_huge)
     ));
     details.extend(conditions.report());
     Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
@@ -154,7 +154,7 @@ fn describe(work: &Work<'_>, best: Shape, rounds: &Rounds) -> Vec<String> {
             2048,
             best.objects,
             best.cache,
-            ring(best.is_single)
+            best.rings()
         ),
         format!("rho, CPU % per Gbit/s: ours {:.2}, peer {:.2}", rho(ours), rho(peer)),
     ];
@@ -172,10 +172,6 @@ fn describe(work: &Work<'_>, best: Shape, rounds: &Rounds) -> Vec<String> {
     details
 }
 
-fn ring(is_single: u8) -> &'static str {
-    if is_single != 0 { "SP/SC" } else { "MP/MC" }
-}
-
 /// Tries every shape, and says which is best.
 fn search(work: &Work<'_>) -> Result<(Shape, Vec<String>), String> {
     let mut found: Vec<(Shape, f64)> = Vec::new();
@@ -184,16 +180,17 @@ fn search(work: &Work<'_>) -> Result<(Shape, Vec<String>), String> {
         for cache in CACHES {
             let pools = POOLS.into_iter().filter(|objects| cache * 3 / 2 <= *objects);
             let mut rates = Vec::new();
+            let shape_of = |objects| Shape { objects, cache, slots: SLOTS, is_single };
             for objects in pools {
-                let shape = Shape { objects, cache, slots: SLOTS, is_single };
+                let shape = shape_of(objects);
                 let rival = work.rival(shape)?;
                 let rate = work.best(&rival, Hint::T0)?;
                 rival.end()?;
                 rates.push(format!("{objects}: {rate:.1}"));
                 found.push((shape, rate));
             }
-            let ring = ring(is_single);
-            lines.push(format!("tried {ring}, cache {cache}, Mpps by pool {}", rates.join(", ")));
+            let rings = shape_of(0).rings();
+            lines.push(format!("tried {rings}, cache {cache}, Mpps by pool {}", rates.join(", ")));
         }
     }
     let best = found.iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("there are shapes").0;
