@@ -167,8 +167,10 @@ pub(crate) enum Device {
     Bridge,
     /// dpdk-testpmd in io mode over net_af_xdp
     Testpmd,
-    /// Open vSwitch, its datapath in user space
+    /// Open vSwitch, its datapath in user space over packet sockets
     Ovs,
+    /// Open vSwitch, its datapath on DPDK over net_af_xdp
+    OvsDpdk,
 }
 
 impl Device {
@@ -179,6 +181,7 @@ impl Device {
             Self::Bridge => "bridge",
             Self::Testpmd => "testpmd",
             Self::Ovs => "ovs",
+            Self::OvsDpdk => "ovs-dpdk",
         }
     }
 }

@@ -25,6 +25,7 @@ mod live;
 mod memory;
 mod merge;
 mod model;
+mod open_vswitch;
 mod ours;
 mod pages;
 mod socket;
@@ -41,7 +42,7 @@ use std::time::Duration;
 use crate::scenario::{Places, Rate, Work};
 
 pub use live::{Live, OnRoad, Own, Running};
-pub use switches::open_vswitch_commands;
+pub use open_vswitch::{Datapath, SwitchCommands};
 
 /// A contender.
 pub trait Adapter: Sync {
@@ -179,8 +180,8 @@ static ALL: [&dyn Adapter; 37] = [
     &OnRoad(generators::Trafgen),
     &OnRoad(generators::Tcpreplay),
     &OnRoad(switches::Bridge),
-    &OnRoad(switches::OpenVSwitch),
-    &absent::OVS_DPDK,
+    &OnRoad(open_vswitch::OpenVSwitch(Datapath::Sockets)),
+    &OnRoad(open_vswitch::OpenVSwitch(Datapath::Dpdk)),
     &absent::PF_RING,
     &absent::PF_RING_ZC,
     &absent::NETMAP,

@@ -24,7 +24,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{env, fs, process, thread};
 
-use burstline_lab::contenders::open_vswitch_commands;
+use burstline_lab::contenders::Datapath;
 use burstline_sys::affinity::CoreId;
 use burstline_testbed::{Bed, BedError, FAR, Host, Program};
 
@@ -45,6 +45,10 @@ const SETTLE: Duration = Duration::from_millis(300);
 /// Where the kernel says how many reserved pages of 2 MiB are free, and how many testpmd takes.
 const FREE_PAGES: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
 const TESTPMD_PAGES: u64 = 256;
+
+/// Programs, and the Debian packages that they are in.
+const OVS_DATABASE: (&str, &str) = ("ovsdb-server", "openvswitch-switch");
+const TASKSET: (&str, &str) = ("taskset", "util-linux");
 
 /// Bytes of an Ethernet header and the FCS: what a frame has beyond the MTU.
 const FRAME_OVERHEAD: u32 = 18;
@@ -112,7 +116,8 @@ impl Rig {
             Device::Bounce => rig.bounce(places),
             Device::Bridge => rig.bridge(),
             Device::Testpmd => rig.testpmd(places),
-            Device::Ovs => rig.open_vswitch(places),
+            Device::Ovs => rig.open_vswitch(places, Datapath::Sockets),
+            Device::OvsDpdk => rig.open_vswitch(places, Datapath::Dpdk),
         }?;
         thread::sleep(SETTLE);
         Ok(rig)
@@ -184,18 +189,19 @@ impl Rig {
     }
 
     /// A database and a switch of our own, in the rig's folder.
-    fn open_vswitch(&mut self, places: Places) -> Result<(), String> {
+    fn open_vswitch(&mut self, places: Places, datapath: Datapath) -> Result<(), String> {
         let core = places.device;
-        self.note =
-            format!("Open vSwitch, datapath_type=netdev, packet sockets, NORMAL, on core {core}");
-        let folder = self.folder.0.display().to_string();
-        let [create, server, init, switch, ports] =
-            open_vswitch_commands(&folder, &core.to_string());
-        self.shell(&create)?;
-        self.start(&server, "")?;
-        self.shell(&init)?;
-        self.start(&switch, "")?;
-        self.shell(&ports)
+        let by = match datapath {
+            Datapath::Sockets => "packet sockets",
+            Datapath::Dpdk => "DPDK's net_af_xdp, 4 KiB pages",
+        };
+        self.note = format!("Open vSwitch, datapath_type=netdev, {by}, NORMAL, on core {core}");
+        let commands = datapath.commands(&self.folder.0.display().to_string(), &[core]);
+        self.shell(&commands.create)?;
+        self.start(&commands.server, "")?;
+        self.shell(&commands.settings)?;
+        self.start(&commands.switch, "")?;
+        self.shell(&commands.ports)
     }
 
     /// Runs a command of the shell's on the far host, to its end.
@@ -236,11 +242,8 @@ fn missing(device: Device) -> Option<String> {
     let programs: &[(&str, &str)] = match device {
         Device::Bounce | Device::Bridge => &[],
         Device::Testpmd => &[("dpdk-testpmd", "dpdk"), ("stdbuf", "coreutils")],
-        Device::Ovs => &[
-            ("ovsdb-server", "openvswitch-switch"),
-            ("ovs-vswitchd", "openvswitch-switch"),
-            ("taskset", "util-linux"),
-        ],
+        Device::Ovs => &[OVS_DATABASE, const { Datapath::Sockets.program() }, TASKSET],
+        Device::OvsDpdk => &[OVS_DATABASE, const { Datapath::Dpdk.program() }, TASKSET],
     };
     let is_there = |program: &str| {
         let script = format!("command -v {program} > /dev/null");

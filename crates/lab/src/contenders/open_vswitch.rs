@@ -1,0 +1,198 @@
+//! Open vSwitch with its datapath in user space, by packet sockets and by DPDK.
+//!
+//! Each turn has a database and a switch of its own, in a folder that goes with it; none of the
+//! machine's is touched.
+
+use std::fmt;
+use std::thread;
+
+use burstline_sys::affinity::CoreId;
+use burstline_testbed::Receiver;
+
+use super::Job;
+use super::captures::first_line;
+use super::live::{Live, Running};
+use super::switches::{Passing, SETTLE, shell};
+use crate::live::Road;
+use crate::scenario::Work;
+
+/// MiB of DPDK's memory, in small pages: Open vSwitch takes 262,144 mbufs, or half as many until
+/// they fit. Source: lib/netdev-dpdk.c of Open vSwitch 3.1, MAX_NB_MBUF and MIN_NB_MBUF.
+const MEMORY_MIB: u32 = 1024;
+
+/// What moves packets between the switch and its interfaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Datapath {
+    /// Packet sockets.
+    Sockets,
+    /// DPDK's net_af_xdp, polled by a thread of the switch's own.
+    Dpdk,
+}
+
+/// What has an Open vSwitch of our own pass on between v1 and w1: commands of the shell's.
+#[derive(Clone, Debug)]
+pub struct SwitchCommands {
+    /// Makes the database.
+    pub create: String,
+    /// The database's program, which stays.
+    pub server: String,
+    /// Tells the database what the switch is to be.
+    pub settings: String,
+    /// The switch, which stays.
+    pub switch: String,
+    /// Makes the bridge and its ports, and fails with what the switch has against them.
+    pub ports: String,
+}
+
+impl Datapath {
+    /// The switch's program, and the Debian package that it is in.
+    pub const fn program(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Sockets => ("ovs-vswitchd", "openvswitch-switch"),
+            Self::Dpdk => {
+                ("/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk", "openvswitch-switch-dpdk")
+            }
+        }
+    }
+
+    /// With all files in `folder`, and the switch on these cores, which are not none.
+    pub fn commands(self, folder: &str, cores: &[CoreId]) -> SwitchCommands {
+        let homes = ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"];
+        // DPDK puts its sockets and locks into this one.
+        let homes = homes.into_iter().chain(["RUNTIME_DIRECTORY"]);
+        let homes: Vec<_> = homes.map(|home| format!("{home}='{folder}'")).collect();
+        let homes = homes.join(" ");
+        let (database, socket) = (format!("'{folder}/conf.db'"), format!("'{folder}/db.sock'"));
+        let schema = "/usr/share/openvswitch/vswitch.ovsschema";
+        let control = format!("{homes} ovs-vsctl --retry --timeout=20 --db=unix:{socket}");
+        let words: Vec<_> = cores.iter().map(CoreId::to_string).collect();
+        let (program, words) = (self.program().0, words.join(","));
+        let [first, second] = ["v1", "w1"].map(|interface| self.port(interface));
+        let errors = "get interface v1 error -- get interface w1 error";
+        SwitchCommands {
+            create: format!("{homes} ovsdb-tool create {database} {schema}"),
+            server: format!("env {homes} ovsdb-server {database} --remote=punix:{socket}"),
+            settings: format!("{control} --no-wait init{}", self.settings(cores)),
+            switch: format!("env {homes} taskset -c {words} {program} unix:{socket}"),
+            ports: format!(
+                "{control} add-br br0 -- set bridge br0 datapath_type=netdev{first}{second} && \
+                 ! {control} {errors} | grep -v '^\\[\\]$' >&2"
+            ),
+        }
+    }
+
+    /// What follows the command that begins a database.
+    fn settings(self, cores: &[CoreId]) -> String {
+        if self == Self::Sockets {
+            return String::new();
+        }
+        let mask = mask(cores);
+        // Memory in small pages is had everywhere; without --legacy-mem the switch would add
+        // --in-memory, which does not go with them.
+        format!(
+            " -- set Open_vSwitch . other_config:dpdk-init=true \
+             other_config:pmd-cpu-mask={mask} other_config:dpdk-lcore-mask={mask} \
+             other_config:dpdk-extra='--no-pci --no-telemetry --no-huge --legacy-mem -m {MEMORY_MIB}'"
+        )
+    }
+
+    fn port(self, interface: &str) -> String {
+        let port = format!(" -- add-port br0 {interface}");
+        match self {
+            Self::Sockets => port,
+            Self::Dpdk => format!(
+                "{port} -- set interface {interface} type=dpdk \
+                 'options:dpdk-devargs=\"net_af_xdp_{interface},iface={interface},busy_budget=0\"'"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for SwitchCommands {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { create, server, settings, switch, ports } = self;
+        write!(formatter, "{create}; {server}; {settings}; {switch}; {ports}")
+    }
+}
+
+/// A switch.
+pub(super) struct OpenVSwitch(pub(super) Datapath);
+
+impl Live for OpenVSwitch {
+    fn name(&self) -> &'static str {
+        match self.0 {
+            Datapath::Sockets => "ovs-userspace",
+            Datapath::Dpdk => "ovs-dpdk",
+        }
+    }
+
+    fn works(&self) -> &'static [Work] {
+        &[Work::Switch, Work::Latency]
+    }
+
+    fn programs(&self) -> &'static [(&'static str, &'static str)] {
+        match self.0 {
+            Datapath::Sockets => {
+                const { &[("ovsdb-server", "openvswitch-switch"), Datapath::Sockets.program()] }
+            }
+            Datapath::Dpdk => {
+                const { &[("ovsdb-server", "openvswitch-switch"), Datapath::Dpdk.program()] }
+            }
+        }
+    }
+
+    fn version(&self) -> String {
+        first_line(self.0.program().0, &["--version"])
+    }
+
+    fn receiver(&self, _: Work) -> Receiver {
+        match self.0 {
+            Datapath::Sockets => Receiver::Stack,
+            Datapath::Dpdk => Receiver::Program,
+        }
+    }
+
+    fn command(&self, job: &Job<'_>) -> String {
+        self.0.commands("FOLDER", &job.places.contender).to_string()
+    }
+
+    fn start<'a>(&'a self, job: &Job<'_>, road: &'a Road) -> Result<Box<dyn Running + 'a>, String> {
+        let folder = road.file("");
+        let commands = self.0.commands(folder.trim_end_matches('/'), &job.places.contender);
+        let start = |script: &str| {
+            let script = format!("exec {script} > /dev/null 2>&1");
+            let program = road.bed().far.start("sh", &["-c", &script], &[]);
+            program.map_err(|error| error.to_string())
+        };
+        shell(road, &commands.create)?;
+        let mut programs = vec![start(&commands.server)?];
+        shell(road, &commands.settings)?;
+        programs.push(start(&commands.switch)?);
+        shell(road, &commands.ports)?;
+        thread::sleep(SETTLE);
+        Ok(Box::new(Passing { programs }))
+    }
+}
+
+/// A bit for each core, as a hexadecimal number of any length.
+fn mask(cores: &[CoreId]) -> String {
+    let highest = cores.iter().map(|core| core.0).max().unwrap_or(0);
+    let digit = |digit: u32| {
+        let bits = cores.iter().filter(|core| core.0 / 4 == digit).map(|core| 1 << (core.0 % 4));
+        char::from_digit(bits.fold(0, |all, bit: u32| all | bit), 16).unwrap_or('0')
+    };
+    let digits = (0..=highest / 4).rev().map(digit);
+    format!("0x{}", digits.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_has_a_bit_for_each_core() {
+        assert_eq!(mask(&[CoreId(0)]), "0x1");
+        assert_eq!(mask(&[CoreId(1), CoreId(7), CoreId(4)]), "0x92");
+        assert_eq!(mask(&[CoreId(130)]), format!("0x4{}", "0".repeat(32)));
+    }
+}
