@@ -19,6 +19,7 @@ pub mod arena;
 pub mod conditions;
 pub mod contenders;
 pub mod contest;
+pub mod distribution;
 pub mod documents;
 pub mod figures;
 pub mod glob;

@@ -21,6 +21,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::distribution::Distribution;
 use crate::statistics::Quartiles;
 
 /// What [`Record::schema`] says.
@@ -134,6 +135,9 @@ pub struct Row {
     pub status: Status,
     /// The figures by name.
     pub metrics: BTreeMap<String, Metric>,
+    /// How values are distributed that there are too many of for samples: of all repeats.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub distributions: BTreeMap<String, Distribution>,
     /// Where the time went.
     pub stages: Vec<Stage>,
     /// What ran on its cores, by samples: the functions and files that took most.

@@ -44,6 +44,8 @@ pub(super) fn add_to(report: &mut Value, findings: &Findings) {
         });
     }
     if let Some(verdict) = &findings.verdict {
+        let mut latency_ns = latency(&verdict.latency);
+        latency_ns["buckets"] = json!(verdict.latency.buckets);
         report["verify"] = json!({
             "good": verdict.is_good(),
             "packets": verdict.packets,
@@ -58,7 +60,7 @@ pub(super) fn add_to(report: &mut Value, findings: &Findings) {
             "cut": verdict.cut,
             "beyond": verdict.beyond,
             "clock_behind": verdict.clock_behind,
-            "latency_ns": latency(&verdict.latency),
+            "latency_ns": latency_ns,
             "flows": verdict.flows.iter().map(flow).collect::<Vec<_>>(),
         });
     }

@@ -21,6 +21,9 @@ pub struct Latency {
     /// A histogram: up to how many ns, and how many packets were there that are in no step before,
     /// to three digits of the time. Steps without packets are left out; the last has no end.
     pub steps: Vec<(Option<u64>, u64)>,
+    /// The same finer, for curves: up to how many ns, and how many packets were there that are in
+    /// no bucket before. Buckets without packets are left out; of 2,000 there are at most.
+    pub buckets: Vec<(u64, u64)>,
 }
 
 /// Where the steps of such a histogram end, in ns.
@@ -39,6 +42,10 @@ const STEPS_NS: [u64; 13] = [
     100_000_000,
     1_000_000_000,
 ];
+
+/// A doubling of time has two to the power of so many buckets: none is wider than a 32nd of the
+/// times in it. They are unions of what the histogram tells apart, so that their counts are exact.
+const BUCKET_BITS: u32 = 5;
 
 /// One flow.
 #[derive(Clone, Debug, PartialEq)]
@@ -161,6 +168,7 @@ impl Latency {
             most_ns: histogram.max(),
             percentiles: percents.into_iter().map(at).collect(),
             steps: steps(histogram),
+            buckets: buckets(histogram),
         }
     }
 
@@ -189,9 +197,66 @@ fn steps(histogram: &Histogram<u64>) -> Vec<(Option<u64>, u64)> {
     steps
 }
 
+/// How many values each bucket has.
+fn buckets(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
+    let mut buckets: Vec<(u64, u64)> = Vec::new();
+    for value in histogram.iter_recorded() {
+        let end_ns = bucket_end_ns(value.value_iterated_to());
+        match buckets.last_mut() {
+            Some((last_ns, packets)) if *last_ns == end_ns => *packets += value.count_at_value(),
+            _ => buckets.push((end_ns, value.count_at_value())),
+        }
+    }
+    buckets
+}
+
+/// The largest time in the bucket of this one.
+fn bucket_end_ns(time_ns: u64) -> u64 {
+    let told_apart_bits = time_ns.max(1).ilog2().saturating_sub(BUCKET_BITS);
+    time_ns | ((1 << told_apart_bits) - 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn buckets_are_narrow_and_agree_with_percentiles() {
+        let mut histogram = crate::verify::histogram();
+        let mut times_ns: Vec<u64> = (0..20_000_u64).map(|n| 9_000 + n * n / 7).collect();
+        times_ns.extend([0, 1, 31, 32, 63, 64, u64::from(u32::MAX), 3_600_000_000_000]);
+        times_ns.iter().for_each(|&time_ns| crate::verify::record(&mut histogram, time_ns));
+        let latency = Latency::of(&histogram);
+        let up_to = |end_ns| times_ns.iter().filter(|time_ns| **time_ns <= end_ns).count() as u64;
+        let mut sum = 0;
+        for (end_ns, packets) in &latency.buckets {
+            sum += packets;
+            assert_eq!(sum, up_to(*end_ns), "up to {end_ns} ns");
+            assert!(*packets > 0, "up to {end_ns} ns");
+        }
+        assert_eq!(sum, latency.packets);
+        for (percent, time_ns) in latency.percentiles {
+            let wanted = (percent / 100.0 * sum as f64).ceil() as u64;
+            let mut so_far = 0;
+            let is_there = |(_, packets): &&(u64, u64)| {
+                so_far += packets;
+                so_far >= wanted
+            };
+            let (end_ns, _) = latency.buckets.iter().find(is_there).unwrap();
+            assert_eq!(*end_ns, bucket_end_ns(time_ns), "p{percent}");
+        }
+    }
+
+    #[test]
+    fn a_doubling_has_32_buckets() {
+        for first_ns in [32, 1 << 20, 1 << 40] {
+            let mut ends: Vec<u64> =
+                (0..4096).map(|part| bucket_end_ns(first_ns + first_ns * part / 4096)).collect();
+            ends.dedup();
+            assert_eq!((ends.len(), ends[31]), (32, 2 * first_ns - 1), "from {first_ns} ns");
+        }
+        assert_eq!((bucket_end_ns(0), bucket_end_ns(u64::MAX)), (0, u64::MAX));
+    }
 
     #[test]
     fn each_value_is_in_one_step() {

@@ -16,6 +16,7 @@ use serde_json::Value;
 use super::core::Watch;
 use super::live::{Live, counted, events};
 use super::{Job, Sample};
+use crate::distribution::Distribution;
 use crate::live::{Contender, Road};
 use crate::scenario::Rate;
 
@@ -88,6 +89,10 @@ fn sample(sent: &Value, had: &Value) -> Result<Sample, String> {
         sample.set(name, "us", number(&latency["percentiles"][percentile]) / 1e3);
     }
     sample.set("latency_max_us", "us", number(&latency["max"]) / 1e3);
+    let buckets = latency["buckets"].as_array().into_iter().flatten();
+    let bucket = |bucket: &Value| Some((bucket[0].as_f64()? / 1e3, bucket[1].as_u64()?));
+    let distribution = Distribution::new("us", buckets.filter_map(bucket));
+    sample.distributions.insert("latency_us", distribution);
     sample.set("packets", "packets", unique);
     sample.set("lost", "packets", (sent_packets - unique).max(0.0));
     for key in ["duplicates", "reordered", "corrupted"] {
@@ -110,13 +115,16 @@ mod tests {
             {\"reached_pps\":1e4}}";
         let had = "{\"verify\":{\"unique\":98,\"duplicates\":0,\"reordered\":3,\"latency_ns\":\
             {\"max\":9000,\"percentiles\":\
-            {\"p50\":1500,\"p90\":2000,\"p99\":3000,\"p99.9\":4000}}}}";
+            {\"p50\":1500,\"p90\":2000,\"p99\":3000,\"p99.9\":4000},\
+            \"buckets\":[[1503,60],[2047,30],[9215,8]]}}}";
         let sample = sample(&report(sent).unwrap(), &report(had).unwrap()).unwrap();
         let value = |name: &str| sample.figures[name].value;
         assert_eq!((value("latency_p50_us"), value("latency_p999_us")), (1.5, 4.0));
         assert_eq!((value("latency_max_us"), value("packets"), value("lost")), (9.0, 98.0, 2.0));
         assert_eq!(sample.losses, [("reordered".to_owned(), 3)].into());
         assert_eq!(sample.offered_pps, Some(1e4));
+        let latency = &sample.distributions["latency_us"];
+        assert_eq!((latency.count(), latency.at(0.5)), (98, Some(1.503)));
     }
 
     #[test]

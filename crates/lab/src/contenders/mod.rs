@@ -39,6 +39,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use crate::distribution::Distribution;
 use crate::scenario::{Places, Rate, Work};
 
 pub use live::{Live, OnRoad, Own, Running};
@@ -122,6 +123,8 @@ impl Job<'_> {
 pub struct Sample {
     /// Figures by name.
     pub figures: BTreeMap<&'static str, Value>,
+    /// Distributions by name, of values that there are many of.
+    pub distributions: BTreeMap<&'static str, Distribution>,
     /// Parts of the work: name, and per cent of a core.
     pub stages: Vec<(String, f64)>,
     /// What ran, by samples: function and file, and per cent of a core; most first.

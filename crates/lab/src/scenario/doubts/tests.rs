@@ -20,6 +20,7 @@ fn row(metrics: &[(&str, &[f64])]) -> Row {
         point,
         status: Status::Run,
         metrics: metrics.iter().map(metric).collect(),
+        distributions: [].into(),
         stages: Vec::new(),
         symbols: Vec::new(),
         losses: std::collections::BTreeMap::new(),

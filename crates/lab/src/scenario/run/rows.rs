@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Cell, Run};
 use crate::contenders::Sample;
+use crate::distribution::Distribution;
 use crate::record::{Metric, Row, Stage, Status};
 use crate::statistics::Quartiles;
 
@@ -22,6 +23,7 @@ impl Run<'_> {
                     point: point.keys.clone(),
                     status: self.status(at, number),
                     metrics: metrics(&cell.samples),
+                    distributions: distributions(&cell.samples),
                     stages: stages(&cell.samples),
                     symbols: symbols(&cell.samples),
                     losses: losses(&cell.samples),
@@ -65,6 +67,15 @@ fn metrics(samples: &[Sample]) -> BTreeMap<String, Metric> {
         metrics.insert("lost_each_second".to_owned(), Metric::new("packets", seconds));
     }
     metrics
+}
+
+/// All samples together.
+fn distributions(samples: &[Sample]) -> BTreeMap<String, Distribution> {
+    let mut all: BTreeMap<String, Distribution> = BTreeMap::new();
+    for (name, distribution) in samples.iter().flat_map(|sample| &sample.distributions) {
+        all.entry((*name).to_owned()).or_default().add(distribution);
+    }
+    all
 }
 
 /// The names that took most, by means over all samples: a median of what is rare is nothing.
