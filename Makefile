@@ -113,12 +113,15 @@ report-check: ## Is a report of the lab readable on a phone? In Chromium, which 
 	@scripts/setup rust report
 	@cargo test --quiet --locked -p burstline-lab --test report
 
-RUN ?= runs/$(shell date +%F)
-runs: ## The quick experiments on this machine, with a report: make runs [RUN=runs/DATE]; as root
+# Records of an older run would stand in the report beside those of this one.
+RUN ?= runs/latest
+runs: ## The quick experiments on this machine, report and charts: make runs [RUN=runs/latest]; as root
 	@scripts/setup rust
-	@cargo build --quiet --release --locked -p burstline
+	@cargo build --quiet --release --locked -p burstline $(DPDK)
+	@rm -f '$(RUN)'/*.json '$(RUN)'/*.svg
 	@$(TARGET_DIR)/release/burstline lab run all --quick --out '$(RUN)'
-	@$(TARGET_DIR)/release/burstline lab report '$(RUN)' --markdown '$(RUN)/report.md'
+	@$(TARGET_DIR)/release/burstline lab report '$(RUN)' --markdown '$(RUN)/report.md' \
+	  --charts '$(RUN)'
 
 setup: ## Everything that the targets above need
 	@scripts/setup rust test fuzz guest dpdk report

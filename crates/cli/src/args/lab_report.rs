@@ -9,6 +9,7 @@ Examples:
   burstline lab report runs/today                        runs/today/report.html
   burstline lab report runs/today -o - > page.html       to standard output
   burstline lab report runs/today --csv figures.csv --markdown report.md
+  burstline lab report runs/today --charts pictures      pictures/numa-rtc.svg ..., for a README
 
 The page is one file: it fetches nothing and runs no script, is as readable on a phone as on paper,
 and carries the records it was made of. Medians are made anew from the raw samples; nothing else
@@ -42,6 +43,10 @@ pub(crate) struct ReportArgs {
     /// The same in Markdown, without charts
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
+
+    /// A folder for charts, each an SVG file of its own: DIR/NAME.svg; made if it is not there
+    #[arg(long, value_name = "DIR")]
+    pub(crate) charts: Option<PathBuf>,
 
     /// Every figure with its samples, a line each
     #[arg(long, value_name = "FILE")]

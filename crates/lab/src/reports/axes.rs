@@ -13,6 +13,10 @@ use super::svg::text_width;
 const WIDE: f64 = 100.0;
 /// Larger values are not drawn: differences would no longer be finite.
 const DRAWABLE: f64 = 1e300;
+/// More nines of a share are not drawn: nobody has so many samples.
+const NINES_MAX: f64 = 6.0;
+/// Up to so many nines a tick at a half has room below the one at 90 %.
+const HALF_UP_TO_NINES: f64 = 5.0;
 /// Pixels between the labels of two ticks, at least.
 const GAP_PX: f64 = 8.0;
 
@@ -23,6 +27,8 @@ pub(super) enum Scale {
     Linear,
     /// Same ratios have same lengths; values are above 0.
     Logarithmic,
+    /// Shares of all: each tenth of what is left has the same length.
+    Nines,
 }
 
 /// A scale with its place in the picture and its ticks.
@@ -70,9 +76,21 @@ impl Axis {
         Some(Self { scale, low, high, from_px, to_px })
     }
 
-    /// For a share of all: 0 to 1.
-    pub(super) fn of_shares(from_px: f64, to_px: f64) -> Self {
-        Self { scale: Scale::Linear, low: 0.0, high: 1.0, from_px, to_px }
+    /// For values that are distributed: always logarithmic if they are all above 0.
+    pub(super) fn of_values(values: &[f64], from_px: f64, to_px: f64) -> Option<Self> {
+        let (least, most) = range(values)?;
+        let (low, high) = (round_below(least), round_above(most));
+        if !(low > 0.0 && low < high && high.is_finite()) {
+            return Self::of_amounts(values, from_px, to_px);
+        }
+        Some(Self { scale: Scale::Logarithmic, low, high, from_px, to_px })
+    }
+
+    /// For shares of all, in `[0, 1]`: as many nines as the largest below 1 has, and 1 at the top.
+    pub(super) fn of_shares(shares: &[f64], from_px: f64, to_px: f64) -> Self {
+        let most = shares.iter().copied().filter(|share| *share < 1.0).fold(0.0, f64::max);
+        let high = nines(most).ceil().clamp(2.0, NINES_MAX);
+        Self { scale: Scale::Nines, low: 0.0, high, from_px, to_px }
     }
 
     /// The kind of scale.
@@ -83,6 +101,7 @@ impl Axis {
     /// Where a value is in the picture. Values beyond the ends are put at the ends.
     pub(super) fn place(&self, value: f64) -> f64 {
         let share = match self.scale {
+            Scale::Nines => nines(value).min(self.high) / self.high,
             Scale::Linear => (value - self.low) / (self.high - self.low),
             Scale::Logarithmic => {
                 (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
@@ -102,6 +121,7 @@ impl Axis {
                 (first..=last).map(|index| index as f64 * step).collect()
             }
             Scale::Logarithmic => self.decades(),
+            Scale::Nines => return self.nines_ticks(),
         };
         values.into_iter().map(|value| (self.place(value), numbers::tick(value))).collect()
     }
@@ -113,6 +133,14 @@ impl Axis {
         sorted.dedup();
         let all: Vec<_> = sorted.iter().map(|&v| (self.place(v), numbers::tick(v))).collect();
         without_overlaps(all)
+    }
+
+    /// A half where there is room for it, then 90 %, 99 % and so on.
+    fn nines_ticks(&self) -> Vec<(f64, String)> {
+        let tick = |share: f64| (self.place(share), format!("{} %", numbers::tick(100.0 * share)));
+        let half = (self.high <= HALF_UP_TO_NINES).then(|| tick(0.5));
+        let nines = (1..=self.high as i32).map(|count| tick(1.0 - 10f64.powi(-count)));
+        half.into_iter().chain(nines).collect()
     }
 
     /// 1, 2, 5 times powers of ten; only the powers where there are many of them.
@@ -165,6 +193,25 @@ fn step(span: f64, wanted: usize) -> f64 {
     }
 }
 
+/// How many nines a share has: 0.9 has one, 0.99 two, 0.5 a third of one.
+fn nines(share: f64) -> f64 {
+    -(1.0 - share.clamp(0.0, 1.0)).log10()
+}
+
+/// The nearest 1, 2 or 5 times a power of ten that is not above.
+fn round_below(value: f64) -> f64 {
+    let power = decade(value, f64::floor);
+    let is_below = |round: &f64| *round <= value * (1.0 + 1e-9);
+    [5.0, 2.0, 1.0].map(|factor| factor * power).into_iter().find(is_below).unwrap_or(power)
+}
+
+/// The nearest 1, 2 or 5 times a power of ten that is not below.
+fn round_above(value: f64) -> f64 {
+    let power = decade(value, f64::floor);
+    let is_above = |round: &f64| *round >= value * (1.0 - 1e-9);
+    [1.0, 2.0, 5.0].map(|factor| factor * power).into_iter().find(is_above).unwrap_or(10.0 * power)
+}
+
 /// The power of ten below or above.
 fn decade(value: f64, round: fn(f64) -> f64) -> f64 {
     10f64.powf(round(value.log10()))
@@ -215,10 +262,25 @@ mod tests {
     }
 
     #[test]
+    fn values_lie_between_round_ends_and_shares_by_their_nines() {
+        let axis = Axis::of_values(&[12.3, 480.0], 0.0, 100.0).unwrap();
+        assert_eq!((axis.scale(), axis.low, axis.high), (Scale::Logarithmic, 10.0, 500.0));
+        assert_eq!(labels(&axis.ticks(5)), ["10", "20", "50", "100", "200", "500"]);
+        assert_eq!(Axis::of_values(&[0.0, 5.0], 0.0, 1.0).unwrap().scale(), Scale::Linear);
+        let axis = Axis::of_shares(&[0.25, 0.9995, 1.0], 400.0, 0.0);
+        let places = [0.0, 0.9, 0.99, 0.9999, 1.0].map(|share| axis.place(share).round());
+        assert_eq!(places, [400.0, 300.0, 200.0, 0.0, 0.0]);
+        assert_eq!(labels(&axis.ticks(5)), ["50 %", "90 %", "99 %", "99.9 %", "99.99 %"]);
+        assert_eq!(Axis::of_shares(&[], 0.0, 1.0).place(1.0), 1.0);
+    }
+
+    #[test]
     fn nothing_and_the_absurd_do_not_break_it() {
         assert!(Axis::of_amounts(&[], 0.0, 1.0).is_none());
         assert!(Axis::of_amounts(&[f64::NAN, f64::INFINITY, 1e305], 0.0, 1.0).is_none());
         for values in [&[0.0][..], &[1e299, -1e299], &[5e-324], &[1e-300, 1e299], &[7.0, 7.0]] {
+            let distributed = Axis::of_values(values, 10.0, 90.0).unwrap();
+            assert!((10.0..=90.0).contains(&distributed.place(values[0])), "{values:?}");
             let axis = Axis::of_amounts(values, 10.0, 90.0).unwrap();
             let ticks = axis.ticks(5);
             assert!(ticks.len() < 60, "{values:?}: {}", ticks.len());

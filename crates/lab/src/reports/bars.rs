@@ -8,7 +8,7 @@ use super::canvas::{self, LEGEND_LINE_PX, Plot, Sign, Width};
 use super::chart::{self, Chart, Panel};
 use super::numbers;
 use super::style::Look;
-use super::svg::{Hold, Svg, fitted};
+use super::svg::{Hold, Picture, Svg, fitted};
 
 /// Room for values at the ends of bars.
 const VALUES_PX: f64 = 64.0;
@@ -96,7 +96,7 @@ pub(super) fn groups(chart: &Chart, panel: &Panel) -> Vec<Group> {
 }
 
 /// Draws groups of bars, one below the other. `None` if there is nothing that can be drawn.
-pub(super) fn draw(groups: &[Group], words: &Words, width: Width, id: &str) -> Option<String> {
+pub(super) fn draw(groups: &[Group], words: &Words, width: Width, id: &str) -> Option<Picture> {
     let bars = || groups.iter().flat_map(|group| &group.bars);
     let highs = bars().filter_map(|bar| bar.spread.map(|spread| spread.1));
     let lengths: Vec<f64> = bars().map(Bar::length).chain(highs).collect();
@@ -131,7 +131,8 @@ pub(super) fn draw(groups: &[Group], words: &Words, width: Width, id: &str) -> O
             y += line;
         }
     }
-    canvas::horizontal(&mut svg, plot, &ticks, words.axis);
+    let label = canvas::axis_label(words.axis, None, width);
+    canvas::horizontal(&mut svg, plot, &ticks, &label);
     Some(svg.finish(id, width.class(), words.title, words.description))
 }
 
@@ -173,7 +174,7 @@ pub(super) fn panel(
     width: Width,
     id: &str,
     title: &str,
-) -> Option<String> {
+) -> Option<Picture> {
     let description = chart::in_words(&chart.axes, panel);
     let axis = &chart.axes.y_label;
     draw(
@@ -200,7 +201,7 @@ mod tests {
     fn a_bar_begins_at_zero_and_is_as_long_as_its_value() {
         let bars = vec![bar("a", &[20.0], Kind::Measured), bar("b", &[5.0], Kind::Document)];
         let groups = [Group { title: String::new(), bars }];
-        let text = draw(&groups, &WORDS, Width::Wide, "i").unwrap();
+        let text = draw(&groups, &WORDS, Width::Wide, "i").unwrap().html();
         // From 190 to 656: 466 pixels are 20.
         assert!(text.contains("x=\"190.0\" y=\"11.0\" width=\"466.0\""), "{text}");
         assert!(
@@ -216,7 +217,7 @@ mod tests {
         let parts = [(Look::series(0), "poll"), (Look::series(1), "copy")];
         let words = Words { parts: &parts, ..WORDS };
         let groups = [Group { title: "64 bytes".to_owned(), bars }];
-        let text = draw(&groups, &words, Width::Narrow, "i").unwrap();
+        let text = draw(&groups, &words, Width::Narrow, "i").unwrap().html();
         // From 6 to 294: 288 pixels are 40.
         assert!(
             text.contains("class=\"area c0\" x=\"6.0\"") && text.contains("width=\"216.0\""),

@@ -5,7 +5,7 @@
 
 use super::axes::{Axis, Scale};
 use super::style::Look;
-use super::svg::{Hold, Svg, fitted, text_width};
+use super::svg::{Hold, Picture, Svg, fitted, text_width};
 
 /// How wide a picture is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,9 +34,9 @@ impl Width {
     }
 }
 
-/// Both pictures, drawn by `draw`.
-pub(super) fn both(draw: impl Fn(Width) -> String) -> String {
-    draw(Width::Wide) + &draw(Width::Narrow)
+/// Both pictures, drawn by `draw`; empty if there is nothing that can be drawn.
+pub(super) fn both(draw: impl Fn(Width) -> Option<Picture>) -> String {
+    [Width::Wide, Width::Narrow].into_iter().filter_map(draw).map(|p| p.html()).collect()
 }
 
 /// The box that data are drawn in.
@@ -48,12 +48,14 @@ pub(super) struct Plot {
     pub(super) bottom: f64,
 }
 
-/// The label of an axis, with a word on its scale where that is no matter of course.
-pub(super) fn axis_label(label: &str, axis: Option<&Axis>) -> String {
-    match axis.map(Axis::scale) {
-        Some(Scale::Logarithmic) => format!("{label}, logarithmic"),
-        _ => label.to_owned(),
-    }
+/// The label of an axis, as far as it fits, with a word on its scale where that is no matter of
+/// course.
+pub(super) fn axis_label(label: &str, axis: Option<&Axis>, width: Width) -> String {
+    let scale = match axis.map(Axis::scale) {
+        Some(Scale::Logarithmic) => ", logarithmic",
+        _ => "",
+    };
+    fitted(label, width.px() - text_width(scale) - 12.0) + scale
 }
 
 /// The vertical axis: a line across at each tick, the label above them.
@@ -70,9 +72,14 @@ pub(super) fn horizontal(svg: &mut Svg, plot: Plot, ticks: &[(f64, String)], lab
     svg.line("axis", (plot.left, plot.bottom), (plot.right, plot.bottom));
     for (x, text) in ticks {
         svg.line("axis", (*x, plot.bottom), (*x, plot.bottom + 4.0));
-        svg.text("soft", (*x, plot.bottom + 18.0), Hold::Middle, text);
+        // The last label may be wider than what is right of the box.
+        let middle = x.min(svg.width() - text_width(text) / 2.0 - 2.0);
+        svg.text("soft", (middle, plot.bottom + 18.0), Hold::Middle, text);
     }
-    let middle = f64::midpoint(plot.left, plot.right);
+    // A long label stands below the box as far as it can, and inside the picture always.
+    let half = text_width(label) / 2.0 + 2.0;
+    let most = (svg.width() - half).max(half);
+    let middle = f64::midpoint(plot.left, plot.right).clamp(half, most);
     svg.text("soft", (middle, plot.bottom + 36.0), Hold::Middle, label);
 }
 
@@ -143,7 +150,7 @@ mod tests {
         assert_eq!((lines(Width::Wide), lines(Width::Narrow)), (1, 2));
         let mut svg = Svg::new(358.0, 60.0);
         legend(Some(&mut svg), Width::Narrow, 10.0, &names, Sign::Line);
-        let text = svg.finish("i", "narrow", "", "");
+        let text = svg.finish("i", "narrow", "", "").html();
         assert_eq!(text.matches("burstline-afpacket</text>").count(), 4);
         assert!(text.contains("y=\"33.0\""), "the second line is {LEGEND_LINE_PX} lower: {text}");
     }

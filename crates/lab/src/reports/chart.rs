@@ -31,6 +31,19 @@ pub(super) struct Axes {
     pub(super) words: Vec<String>,
 }
 
+/// How a chart is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Amounts over numbers or words.
+    Lines,
+    /// Amounts by name.
+    Bars,
+    /// Amounts by two names.
+    Heat,
+    /// Shares of all over amounts.
+    Cumulative,
+}
+
 /// One picture: rows that differ in what the axes show, and in nothing else.
 #[derive(Debug)]
 pub(super) struct Panel {
@@ -66,14 +79,28 @@ pub(super) struct Point {
     pub(super) is_model: bool,
 }
 
+/// How the record's own chart is drawn. Lines over a single number would be points above each
+/// other: they are bars.
+pub(super) fn kind(record: &Record) -> Kind {
+    match record.chart.kind.as_str() {
+        "bars" => Kind::Bars,
+        "heat" => Kind::Heat,
+        "cdf" => Kind::Cumulative,
+        _ if select::words(record, &record.chart.x).len() == 1 => Kind::Bars,
+        _ => Kind::Lines,
+    }
+}
+
 /// The chart that the record asks for: medians of a metric over a key. Without anything to draw it
 /// has no panels.
 pub(super) fn of(record: &Record) -> Chart {
     let asked = &record.chart;
     let is_numeric = record.rows.iter().all(|row| select::number(row, &asked.x).is_some());
-    let words = match is_numeric && asked.kind != "bars" && asked.kind != "heat" {
-        true => Vec::new(),
-        false => select::words(record, &asked.x),
+    let words = match kind(record) {
+        Kind::Lines if is_numeric => Vec::new(),
+        // Above bars a number alone would not say what it is of.
+        Kind::Bars => select::distinct(record.rows.iter().map(|r| select::named(r, &asked.x))),
+        _ => select::words(record, &asked.x),
     };
     let axes = Axes {
         x_label: match asked.x_label.as_str() {
@@ -90,17 +117,13 @@ pub(super) fn of(record: &Record) -> Chart {
 
 /// How many of the samples are at most so large, for each contender and point.
 pub(super) fn cumulative(record: &Record) -> Chart {
-    let metric = match record.rows.iter().any(|row| row.metrics.contains_key(&record.chart.x)) {
-        true => record.chart.x.as_str(),
-        false => record.chart.y.as_str(),
+    let counted = record.rows.iter().find_map(|row| row.distributions.first_key_value());
+    let (metric, x_label) = match counted {
+        Some((name, distribution)) => (name.as_str(), select::titled_in(name, &distribution.unit)),
+        None => sampled(record),
     };
-    let given =
-        if metric == record.chart.x { &record.chart.x_label } else { &record.chart.y_label };
-    let axes = Axes {
-        x_label: metric_label(record, given, metric),
-        y_label: "share of samples up to there".to_owned(),
-        words: Vec::new(),
-    };
+    let y_label = "share of all up to there".to_owned();
+    let axes = Axes { x_label, y_label, words: Vec::new() };
     let names = select::words(record, &record.chart.series);
     let series = |rows: &[&Row]| {
         let of_row = |row: &&Row| {
@@ -114,6 +137,16 @@ pub(super) fn cumulative(record: &Record) -> Chart {
     };
     let (panels, left_out) = panels(record, &[record.chart.series.as_str()], &series);
     Chart { axes, panels, left_out }
+}
+
+/// The metric whose samples are distributed, where nothing was counted, and its axis.
+fn sampled(record: &Record) -> (&str, String) {
+    let asked = &record.chart;
+    let (metric, given) = match record.rows.iter().any(|row| row.metrics.contains_key(&asked.x)) {
+        true => (&asked.x, &asked.x_label),
+        false => (&asked.y, &asked.y_label),
+    };
+    (metric, metric_label(record, given, metric))
 }
 
 /// Panels by what varies besides `but`, those without series left out, and how many there are too
@@ -184,8 +217,9 @@ fn place(row: &Row, record: &Record, words: &[String]) -> Option<f64> {
     if words.is_empty() {
         return select::number(row, &record.chart.x);
     }
-    let word = select::word(row, &record.chart.x);
-    words.iter().position(|other| *other == word).map(|index| index as f64)
+    let key = &record.chart.x;
+    let names = [select::word(row, key), select::named(row, key)];
+    words.iter().position(|other| names.contains(other)).map(|index| index as f64)
 }
 
 fn sorted(mut points: Vec<Point>) -> Vec<Point> {
@@ -197,13 +231,18 @@ fn is_model(row: &Row) -> bool {
     row.status == Status::Model
 }
 
-/// The distribution of a metric's samples. A handful of samples is the median of each repeat, and
-/// no distribution; then percentiles are taken, if the row has metrics of such names.
-fn shares(row: &Row, metric: &str) -> Vec<Point> {
+/// The distribution as it was counted. Without one that of a metric's samples: a handful of samples
+/// is the median of each repeat, and no distribution; then percentiles are taken, if the row has
+/// metrics of such names.
+fn shares(row: &Row, name: &str) -> Vec<Point> {
     let point = |x: f64, y: f64| Point { x, y, spread: None, is_model: is_model(row) };
+    if let Some(distribution) = row.distributions.get(name) {
+        let shares = distribution.shares().into_iter().map(|(end, share)| point(end, share));
+        return sorted(shares.filter(|point| point.x.is_finite()).collect());
+    }
     let mut named: Vec<Point> = Vec::new();
-    for (name, metric) in &row.metrics {
-        if let Some(share) = percentile(name) {
+    for (known, metric) in &row.metrics {
+        if let Some(share) = percentile(known) {
             named.push(point(select::median(metric), share));
         }
     }
@@ -211,7 +250,7 @@ fn shares(row: &Row, metric: &str) -> Vec<Point> {
         named.sort_by(|a, b| a.y.total_cmp(&b.y));
         return named;
     }
-    let Some(metric) = row.metrics.get(metric) else { return Vec::new() };
+    let Some(metric) = row.metrics.get(name) else { return Vec::new() };
     let mut samples = select::finite(metric);
     samples.sort_by(f64::total_cmp);
     let count = samples.len() as f64;
@@ -241,7 +280,7 @@ fn metric_label(record: &Record, given: &str, metric: &str) -> String {
     }
     let unit = select::unit(record, metric);
     let (plain, basis) = unit.split_once(", ").unwrap_or((unit.as_str(), ""));
-    let has = |word: &str| word.is_empty() || given.contains(word);
+    let has = |words: &str| words.split(' ').all(|word| given.contains(word));
     match (has(plain), has(basis)) {
         (true, true) => given.to_owned(),
         (true, false) => format!("{given} ({basis})"),
@@ -268,4 +307,18 @@ pub(super) fn in_words(axes: &Axes, panel: &Panel) -> String {
     };
     let lines: Vec<String> = panel.series.iter().filter_map(end).collect();
     format!("{} over {}. {}.", axes.y_label, axes.x_label, lines.join("; "))
+}
+
+/// The same of shares of all.
+pub(super) fn shares_in_words(axes: &Axes, panel: &Panel) -> String {
+    let up_to = |series: &Series, share: f64| {
+        let point = series.points.iter().find(|point| point.y >= share);
+        point.map_or("n/a".to_owned(), |point| numbers::value(point.x))
+    };
+    let line = |series: &Series| {
+        let [half, most, all] = [0.5, 0.99, 1.0].map(|share| up_to(series, share));
+        format!("{}: 50 % up to {half}, 99 % up to {most}, all up to {all}", series.name)
+    };
+    let lines: Vec<String> = panel.series.iter().map(line).collect();
+    format!("{} of {}. {}.", axes.y_label, axes.x_label, lines.join("; "))
 }

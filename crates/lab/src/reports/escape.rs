@@ -4,7 +4,8 @@
 
 /// Text for HTML and SVG, inside elements and inside double-quoted attributes.
 ///
-/// Control characters, and those that turn the direction of what follows, become U+FFFD.
+/// Control characters, those that turn the direction of what follows, and those that XML does not
+/// know become U+FFFD.
 pub(super) fn html(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -62,7 +63,8 @@ pub(super) fn csv(text: &str) -> String {
 fn printable(letter: char) -> char {
     let turns = matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let is_control = letter.is_control() && !matches!(letter, '\n' | '\t');
-    if turns || is_control { '\u{fffd}' } else { letter }
+    let is_none = matches!(letter, '\u{fffe}' | '\u{ffff}');
+    if turns || is_control || is_none { '\u{fffd}' } else { letter }
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 //!
 //! One hue, and the value stands in each cell: nothing depends on telling colours apart.
 
-use super::canvas::{Width, both};
+use super::canvas::Width;
 use super::chart::{self, Chart, Panel, Point, Series};
 use super::numbers;
-use super::svg::{Hold, Svg, fitted, text_width};
+use super::svg::{Hold, Picture, Svg, fitted, text_width};
 
 /// How much the smallest and the largest value are filled.
 const FAINT: f64 = 0.06;
@@ -13,15 +13,20 @@ const STRONG: f64 = 0.6;
 
 const CELL_HEIGHT_PX: f64 = 40.0;
 
-/// One panel in both widths. `None` if there is nothing that can be drawn.
-pub(super) fn draw(chart: &Chart, panel: &Panel, id: &str, title: &str) -> Option<String> {
+/// One panel. `None` if there is nothing that can be drawn.
+pub(super) fn draw(
+    chart: &Chart,
+    panel: &Panel,
+    width: Width,
+    id: &str,
+    title: &str,
+) -> Option<Picture> {
     let measured = || chart.panels.iter().flat_map(|p| &p.series).filter(|s| !s.is_document);
     let values = measured().flat_map(|series| &series.points).map(|point| point.y);
     let values: Vec<f64> = values.filter(|value| value.abs() < 1e300).collect();
     let least = values.iter().copied().reduce(f64::min)?;
     let most = values.iter().copied().reduce(f64::max)?;
-    let map = Map { chart, panel, least, most, title };
-    Some(both(|width| map.draw(width, &format!("{id}{}", width.class()))))
+    Some(Map { chart, panel, least, most, title }.draw(width, id))
 }
 
 struct Map<'a> {
@@ -33,7 +38,7 @@ struct Map<'a> {
 }
 
 impl Map<'_> {
-    fn draw(&self, width: Width, id: &str) -> String {
+    fn draw(&self, width: Width, id: &str) -> Picture {
         let words: Vec<&str> = self.chart.axes.words.iter().map(String::as_str).collect();
         let lines = lines(self.panel);
         let names: Vec<&str> = lines.iter().map(|line| line.name).collect();
@@ -140,13 +145,17 @@ mod tests {
         Chart { axes, panels, left_out: 0 }
     }
 
+    fn drawn(chart: &Chart, width: Width) -> String {
+        draw(chart, &chart.panels[0], width, "i", "t").unwrap().html()
+    }
+
     #[test]
     fn the_largest_is_fullest_and_each_says_its_value() {
         let chart = chart(&["A_AA", "A_AB", "A_BB"], &[&[12.0, 9.0, 6.0], &[6.0, 6.0]]);
-        let text = draw(&chart, &chart.panels[0], "i", "t").unwrap();
-        assert_eq!(text.matches("fill-opacity=\"0.60\"").count(), 2, "one in each width");
-        assert_eq!(text.matches("fill-opacity=\"0.06\"").count(), 6);
-        assert_eq!(text.matches("class=\"none\"").count(), 2, "one was not run");
+        let text = drawn(&chart, Width::Narrow);
+        assert_eq!(text.matches("fill-opacity=\"0.60\"").count(), 1);
+        assert_eq!(text.matches("fill-opacity=\"0.06\"").count(), 3);
+        assert_eq!(text.matches("class=\"none\"").count(), 1, "one was not run");
         assert!(text.contains(">12</text>") && text.contains("faintest 6, fullest 12"), "{text}");
     }
 
@@ -154,11 +163,8 @@ mod tests {
     fn many_columns_are_lines_on_a_phone() {
         let words = ["1", "2", "3", "4", "5", "6"];
         let chart = chart(&words, &[&[1.0; 6]]);
-        let text = draw(&chart, &chart.panels[0], "i", "t").unwrap();
         // Two header lines, six cells below each other, a line on the scale.
-        assert!(
-            text.contains("viewBox=\"0 0 358 312\"") && text.contains("viewBox=\"0 0 720 112\""),
-            "{text}"
-        );
+        assert!(drawn(&chart, Width::Narrow).contains("viewBox=\"0 0 358 312\""));
+        assert!(drawn(&chart, Width::Wide).contains("viewBox=\"0 0 720 112\""));
     }
 }

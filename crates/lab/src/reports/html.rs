@@ -5,25 +5,16 @@
 
 use std::fmt::Write;
 
-use crate::record::{Record, Row, Status};
+use crate::record::{Record, Status};
 
-use super::bars::{self, Bar, Group, Kind, Words};
 use super::canvas::both;
-use super::chart::{self, Chart, Panel};
 use super::collect::{Collection, Entry};
+use super::drawn;
 use super::escape;
-use super::heat;
-use super::lines::{self, Vertical};
 use super::select;
-use super::style::{CSS, Look};
+use super::style;
 use super::summary;
 use super::table;
-
-/// Bars of a picture of stages, at most: then only the first and the last points are shown.
-const STAGE_BARS_MAX: usize = 16;
-
-/// Stages that are the kernel's account of a core.
-const KERNEL_STAGES: [&str; 3] = ["user", "system", "interrupts"];
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
@@ -33,8 +24,9 @@ pub(super) fn page(collection: &Collection) -> String {
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-         <title>Burstline lab report</title>\n<style>{CSS}</style>\n</head>\n<body>\n\
-         <header><h1>Burstline lab report</h1></header>\n<main>\n"
+         <title>Burstline lab report</title>\n<style>{}</style>\n</head>\n<body>\n\
+         <header><h1>Burstline lab report</h1></header>\n<main>\n",
+        style::page()
     );
     summary(&mut page, collection);
     for (index, entry) in collection.entries.iter().enumerate() {
@@ -157,7 +149,6 @@ fn experiment(page: &mut String, number: usize, entry: &Entry) {
         .collect();
     let _ = writeln!(page, "<p>{}</p>\n<p>{}</p>", tags.join(" "), escape::html(&record.about));
     charts(page, number, record);
-    stage_charts(page, number, record);
     let line = |doubt: &crate::record::Doubt| {
         format!("<b>{}</b>: {}", escape::html(&doubt.name), escape::html(&doubt.text))
     };
@@ -222,114 +213,30 @@ fn list(page: &mut String, lines: &[String]) {
     page.push_str("</ul>\n");
 }
 
+/// The pictures of the record, and a word where there is none of its own chart.
 fn charts(page: &mut String, number: usize, record: &Record) {
-    let chart = match record.chart.kind.as_str() {
-        "cdf" => chart::cumulative(record),
-        _ => chart::of(record),
-    };
-    let drawn: Vec<String> = chart
-        .panels
-        .iter()
-        .enumerate()
-        .filter_map(|(index, panel)| figure(record, &chart, panel, &format!("e{number}p{index}")))
-        .collect();
-    if drawn.is_empty() {
+    let sets = drawn::sets(record);
+    if !sets.iter().any(|set| set.suffix.is_empty()) {
         page.push_str("<p class=\"soft\">There is nothing to draw: no row has this figure.</p>\n");
-        return;
     }
-    let many = if drawn.len() > 1 { " many" } else { "" };
-    let _ = writeln!(page, "<div class=\"panels{many}\">\n{}</div>", drawn.concat());
-    if chart.left_out > 0 {
-        let count = chart.left_out;
-        let _ = writeln!(page, "<p class=\"soft\">{count} more panels are in the table only.</p>");
-    }
-}
-
-fn figure(record: &Record, chart: &Chart, panel: &Panel, id: &str) -> Option<String> {
-    let title = match panel.title.as_str() {
-        "" => record.title.clone(),
-        panel => format!("{}: {panel}", record.title),
-    };
-    let by_width = |draw: &dyn Fn(super::canvas::Width) -> Option<String>| {
-        let pictures = both(|width| draw(width).unwrap_or_default());
-        (!pictures.is_empty()).then_some(pictures)
-    };
-    let picture = match record.chart.kind.as_str() {
-        "bars" => by_width(&|width| {
-            bars::panel(chart, panel, width, &format!("{id}{}", width.class()), &title)
-        }),
-        "heat" => heat::draw(chart, panel, id, &title),
-        kind => by_width(&|width| {
-            let vertical = if kind == "cdf" { Vertical::Shares } else { Vertical::Amounts };
-            lines::draw(chart, panel, vertical, width, &format!("{id}{}", width.class()), &title)
-        }),
-    }?;
-    let caption = match panel.title.as_str() {
-        "" => format!("{} by {}", chart.axes.y_label, chart.axes.x_label),
-        panel => panel.to_owned(),
-    };
-    let caption = escape::html(&caption);
-    Some(format!("<figure><figcaption>{caption}</figcaption>\n{picture}</figure>\n"))
-}
-
-/// rho by contender, its stages end to end: once as the kernel accounts for the core's time, and
-/// once as contenders do for their own, since these are two views of the same time.
-fn stage_charts(page: &mut String, number: usize, record: &Record) {
-    let all = record.rows.iter().flat_map(|row| row.stages.iter().map(|s| s.name.as_str()));
-    let all = select::distinct(all);
-    let (kernel, own): (Vec<&str>, Vec<&str>) =
-        all.into_iter().partition(|name| KERNEL_STAGES.contains(name));
-    let said = match (kernel.is_empty(), own.is_empty()) {
-        (false, false) => ["rho by the kernel's account", "rho by contenders' own account"],
-        _ => ["rho by stage"; 2],
-    };
-    stage_chart(page, &format!("e{number}k"), record, &kernel, said[0]);
-    stage_chart(page, &format!("e{number}s"), record, &own, said[1]);
-}
-
-/// Those stages end to end.
-fn stage_chart(page: &mut String, id: &str, record: &Record, names: &[&str], said: &str) {
-    let is_shown = |row: &&Row| row.stages.iter().any(|s| names.contains(&s.name.as_str()));
-    let rows = || record.rows.iter().filter(is_shown);
-    if names.is_empty() {
-        return;
-    }
-    let parts: Vec<(Look, &str)> =
-        names.iter().enumerate().map(|(index, name)| (Look::series(index), *name)).collect();
-    let keys = select::varying(record, &[select::CONTENDER]);
-    let mut groups: Vec<Group> = Vec::new();
-    for row in rows() {
-        let title = select::described(row, &keys);
-        let looks = row.stages.iter().filter_map(|stage| {
-            let (look, _) = parts.iter().find(|(_, name)| *name == stage.name)?;
-            stage.rho.is_finite().then_some((*look, stage.rho.max(0.0)))
-        });
-        let kind = if row.status == Status::Model { Kind::Model } else { Kind::Measured };
-        let (label, spread) = (row.contender.clone(), None);
-        let bar = Bar { label, parts: looks.collect(), spread, kind };
-        match groups.iter_mut().find(|group| group.title == title) {
-            Some(group) => group.bars.push(bar),
-            None => groups.push(Group { title, bars: vec![bar] }),
+    for set in &sets {
+        let pictures: Vec<String> = set
+            .figures
+            .iter()
+            .enumerate()
+            .map(|(index, figure)| {
+                let id = format!("e{number}{}p{index}", set.suffix);
+                let caption = escape::html(&figure.caption);
+                let picture = both(|width| figure.draw(width, &format!("{id}{}", width.class())));
+                format!("<figure><figcaption>{caption}</figcaption>\n{picture}</figure>\n")
+            })
+            .collect();
+        let many = if pictures.len() > 1 { " many" } else { "" };
+        let _ = writeln!(page, "<div class=\"panels{many}\">\n{}</div>", pictures.concat());
+        if set.left_out > 0 {
+            let count = set.left_out;
+            let _ =
+                writeln!(page, "<p class=\"soft\">{count} more panels are in the table only.</p>");
         }
     }
-    let count: usize = groups.iter().map(|group| group.bars.len()).sum();
-    let is_short = count > STAGE_BARS_MAX && groups.len() > 2;
-    if is_short {
-        let last = groups.pop();
-        groups.truncate(1);
-        groups.extend(last);
-    }
-    let axis = "rho, % of a core per Gbit/s (line)";
-    let title = format!("{}: {said}", record.title);
-    let description = format!("{axis}, by contender; the table of stages has the values.");
-    let words = Words { axis, parts: &parts, title: &title, description: &description };
-    let picture = both(|width| {
-        let id = format!("{id}{}", width.class());
-        bars::draw(&groups, &words, width, &id).unwrap_or_default()
-    });
-    if picture.is_empty() {
-        return;
-    }
-    let which = if is_short { ", at the first and the last point" } else { "" };
-    let _ = writeln!(page, "<figure><figcaption>{said}{which}</figcaption>\n{picture}</figure>");
 }

@@ -4,7 +4,7 @@ use super::axes::Axis;
 use super::canvas::{self, LEGEND_LINE_PX, Plot, Sign, Width};
 use super::chart::{self, Chart, Panel, Point, Series};
 use super::numbers;
-use super::svg::{Hold, Svg, fitted};
+use super::svg::{Hold, Picture, Svg, fitted, text_width};
 
 /// From so many points on, signs and spreads would cover the line.
 const MARKED_POINTS_MAX: usize = 40;
@@ -22,7 +22,7 @@ const NAME_GAP_PX: f64 = 17.0;
 pub(super) enum Vertical {
     /// Amounts.
     Amounts,
-    /// Shares of all.
+    /// Shares of all, by how few are left: 90 %, 99 %, 99.9 %.
     Shares,
 }
 
@@ -34,7 +34,7 @@ pub(super) fn draw(
     width: Width,
     id: &str,
     title: &str,
-) -> Option<String> {
+) -> Option<Picture> {
     let names: Vec<_> =
         panel.series.iter().map(|series| (series.look, series.name.as_str())).collect();
     let legend_lines = match width {
@@ -48,15 +48,16 @@ pub(super) fn draw(
     };
     let top = 28.0 + legend_px;
     let plot = Plot { left, right, top, bottom: top + PLOT_HEIGHT_PX };
+    let plot = Plot { left: left.max(labels_px(&axes(chart, vertical, plot)?.1)), ..plot };
     let (x_axis, y_axis) = axes(chart, vertical, plot)?;
     let mut svg = Svg::new(width.px(), plot.bottom + 44.0);
     if width == Width::Narrow {
         canvas::legend(Some(&mut svg), width, 10.0, &names, Sign::Line);
     }
-    let y_label = canvas::axis_label(&chart.axes.y_label, Some(&y_axis));
+    let y_label = canvas::axis_label(&chart.axes.y_label, Some(&y_axis), width);
     canvas::vertical(&mut svg, plot, &y_axis, &y_label);
     let (ticks, place) = x_places(chart, x_axis.as_ref(), plot);
-    let x_label = canvas::axis_label(&chart.axes.x_label, x_axis.as_ref());
+    let x_label = canvas::axis_label(&chart.axes.x_label, x_axis.as_ref(), width);
     canvas::horizontal(&mut svg, plot, &ticks, &x_label);
     // What documents say lies below what was measured.
     let (said, measured): (Vec<_>, Vec<_>) = panel.series.iter().partition(|s| s.is_document);
@@ -66,7 +67,10 @@ pub(super) fn draw(
     if width == Width::Wide {
         name_lines(&mut svg, panel, plot, &y_axis);
     }
-    let description = chart::in_words(&chart.axes, panel);
+    let description = match vertical {
+        Vertical::Amounts => chart::in_words(&chart.axes, panel),
+        Vertical::Shares => chart::shares_in_words(&chart.axes, panel),
+    };
     Some(svg.finish(id, width.class(), title, &description))
 }
 
@@ -80,14 +84,19 @@ fn axes(chart: &Chart, vertical: Vertical, plot: Plot) -> Option<(Option<Axis>, 
         .collect();
     let y_axis = match vertical {
         Vertical::Amounts => Axis::of_amounts(&y_values, plot.bottom, plot.top)?,
-        Vertical::Shares => Axis::of_shares(plot.bottom, plot.top),
+        Vertical::Shares => Axis::of_shares(&y_values, plot.bottom, plot.top),
     };
     let x_axis = match vertical {
         _ if !chart.axes.words.is_empty() => None,
         Vertical::Amounts => Some(Axis::of_places(&x_values, plot.left, plot.right)?),
-        Vertical::Shares => Some(Axis::of_amounts(&x_values, plot.left, plot.right)?),
+        Vertical::Shares => Some(Axis::of_values(&x_values, plot.left, plot.right)?),
     };
     Some((x_axis, y_axis))
+}
+
+/// Room for the labels of the vertical axis.
+fn labels_px(axis: &Axis) -> f64 {
+    axis.ticks(5).iter().map(|(_, label)| text_width(label)).fold(0.0, f64::max) + 12.0
 }
 
 /// Ticks of the horizontal axis, and the way from a point's x to its place.
@@ -187,7 +196,7 @@ mod tests {
     }
 
     fn drawn(chart: &Chart, vertical: Vertical, width: Width) -> String {
-        draw(chart, &chart.panels[0], vertical, width, "i", "t").unwrap()
+        draw(chart, &chart.panels[0], vertical, width, "i", "t").unwrap().html()
     }
 
     #[test]
@@ -208,10 +217,14 @@ mod tests {
 
     #[test]
     fn a_narrow_one_has_its_legend_above_and_a_distribution_ends_at_one() {
-        let text = drawn(&chart(&[(0.0, 0.5), (10.0, 1.0)]), Vertical::Shares, Width::Narrow);
-        // The box is 50 to 342 by 47 to 267.
-        assert!(text.contains("d=\"M50.0 157.0L342.0 47.0\""), "{text}");
-        assert!(text.contains("class=\"narrow\""));
+        let points = [(10.0, 0.0), (50.0, 0.9), (100.0, 0.99), (100.0, 1.0)];
+        let text = drawn(&chart(&points), Vertical::Shares, Width::Narrow);
+        // The box is 50 to 342 by 47 to 267, and two nines high; a tenth is all the way.
+        assert!(text.contains("d=\"M50.0 267.0L254.1 157.0L342.0 47.0L342.0 47.0\""), "{text}");
+        for part in ["class=\"narrow\"", ">90 %<", ">99 %<", "ours: 50 % up to 50, 99 % up to 100"]
+        {
+            assert!(text.contains(part), "{part} in {text}");
+        }
     }
 
     #[test]

@@ -3,9 +3,11 @@
 //! ```text
 //!   folder of *.json -- collect --> Collection --> html      one file: summary, charts, tables
 //!                                       |    |
-//!                                       |    +---> markdown, csv
+//!                                       |    +---> markdown, csv, files (a chart each)
 //!                                       v
-//!              select: what varies, medians   chart: what is drawn   table: what is listed
+//!              select: what varies, medians   drawn: which pictures   table: what is listed
+//!                                                  |
+//!                                 chart: what they show, worked out once
 //!                                                  |
 //!                                 lines, bars, heat (axes, canvas, svg, style)
 //! ```
@@ -26,7 +28,9 @@ mod canvas;
 mod chart;
 mod collect;
 mod csv;
+mod drawn;
 mod escape;
+mod files;
 mod heat;
 mod html;
 mod lines;
@@ -39,6 +43,7 @@ mod svg;
 mod table;
 
 pub use collect::{Collection, Entry, ReportError};
+pub use files::ChartFile;
 
 /// The report as one HTML file.
 pub fn html(collection: &Collection) -> String {
@@ -53,4 +58,9 @@ pub fn markdown(collection: &Collection) -> String {
 /// All figures as CSV, with a header line.
 pub fn csv(collection: &Collection) -> String {
     csv::table(collection)
+}
+
+/// Each chart as a file of its own.
+pub fn charts(collection: &Collection) -> Vec<ChartFile> {
+    files::all(collection)
 }

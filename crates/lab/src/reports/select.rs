@@ -72,6 +72,7 @@ pub(super) fn named(row: &Row, key: &str) -> String {
     match (number(row, key), key) {
         (None, _) => word,
         (Some(_), "size_bytes") => format!("{word} bytes"),
+        (Some(_), "rate_pps") => format!("{word} packets a second"),
         (Some(_), key) => format!("{} {word}", plain(key)),
     }
 }
@@ -134,8 +135,12 @@ pub(super) fn unit(record: &Record, metric: &str) -> String {
 /// A metric with its unit, for heads and axes: words of the key that the unit says are left out.
 /// `mpps` in Mpps is `Mpps`, `cpu_ns` in ns is `cpu (ns)`.
 pub(super) fn titled(record: &Record, metric: &str) -> String {
-    let unit = unit(record, metric);
-    let (plain_unit, basis) = unit.split_once(", ").unwrap_or((unit.as_str(), ""));
+    titled_in(metric, &unit(record, metric))
+}
+
+/// The same of a figure in that unit.
+pub(super) fn titled_in(metric: &str, unit: &str) -> String {
+    let (plain_unit, basis) = unit.split_once(", ").unwrap_or((unit, ""));
     let same = |word: &str| match word {
         "mpps" => plain_unit == "Mpps",
         "gbps" => plain_unit == "Gbit/s",
@@ -145,7 +150,7 @@ pub(super) fn titled(record: &Record, metric: &str) -> String {
     let words: Vec<&str> = metric.split('_').filter(|word| !same(word)).collect();
     match (words.is_empty(), unit.is_empty()) {
         (true, _) if plain_unit == "%" && !basis.is_empty() => format!("{basis} (%)"),
-        (true, _) => unit,
+        (true, _) => unit.to_owned(),
         (_, true) => words.join(" "),
         _ => format!("{} ({unit})", words.join(" ")),
     }

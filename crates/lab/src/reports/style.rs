@@ -57,7 +57,22 @@ impl Look {
 }
 
 /// The style sheet of a report.
-pub(super) const CSS: &str = "
+pub(super) fn page() -> String {
+    [PALETTE, PAGE, PICTURE, FITTING].concat()
+}
+
+/// The style sheet of a picture that is a file of its own.
+pub(super) fn picture() -> String {
+    [
+        PALETTE,
+        "svg .page{fill:var(--page)}svg text.title{font-size:14px;font-weight:600}\n",
+        PICTURE,
+    ]
+    .concat()
+}
+
+/// Colours in light and dark.
+const PALETTE: &str = "
 :root{color-scheme:light dark;--page:#fff;--ink:#1b1f24;--soft:#57606a;--rule:#d0d7de;
 --band:#f3f5f7;
 --warn:#fff3d6;--link:#0058a3;
@@ -65,6 +80,10 @@ pub(super) const CSS: &str = "
 @media(prefers-color-scheme:dark){:root{--page:#14171a;--ink:#e6e9ec;--soft:#a3adb7;--rule:#3a424a;
 --band:#1d2227;--warn:#3a2f12;--link:#7fc1ff;
 --c0:#56b4e9;--c1:#f08038;--c2:#2fc79a;--c3:#e093bd;--c4:#e6b32e;--c5:#8fd0f5;--c6:#c0c0c0}}
+";
+
+/// All but pictures.
+const PAGE: &str = "\
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%;text-size-adjust:100%}
 body{margin:0 auto;padding:16px;max-width:1020px;background:var(--page);color:var(--ink);
@@ -98,10 +117,16 @@ thead th{border-bottom:2px solid var(--soft);vertical-align:bottom}
 th[scope=row]{white-space:nowrap}
 th[scope=row],th.word,td.word{text-align:left}
 td.word{min-width:8em;max-width:24em}
-tbody tr:nth-child(even){background:var(--band)}
+tbody tr:nth-child(even),tbody tr:nth-child(even) th{background:var(--band)}
+.scroll th:first-child{position:sticky;left:0}.scroll tr:nth-child(odd) th:first-child{
+background:var(--page)}
 td small{display:block;color:var(--soft);white-space:nowrap}
 td.said{color:var(--soft);font-style:italic}
 details{margin:.8em 0}.doubts details{margin:0}summary{cursor:pointer}
+";
+
+/// What pictures are made of.
+const PICTURE: &str = "\
 svg text{fill:var(--ink);
 font:12px system-ui,-apple-system,\"Segoe UI\",Roboto,\"DejaVu Sans\",sans-serif}
 svg text.soft{fill:var(--soft)}svg text.head{font-weight:600}
@@ -120,6 +145,10 @@ svg .given{stroke:var(--ink);stroke-width:2.5}
 .c5{--c:var(--c5)}.c6{--c:var(--c6)}
 .d1{stroke-dasharray:7 3}.d2{stroke-dasharray:2.5 2.5}.d3{stroke-dasharray:9 3 2 3}
 .d4{stroke-dasharray:14 4}.d5{stroke-dasharray:5 2 2 2 2 2}.d6{stroke-dasharray:3 5}
+";
+
+/// Phones, large screens, paper.
+const FITTING: &str = "\
 @media(max-width:640px){svg.wide{display:none}svg.narrow{display:block}
 dl.facts{display:block}dl.facts dt{margin-top:.4em}h1{font-size:1.45rem}}
 @media(min-width:900px){.panels.many{grid-template-columns:1fr 1fr}.panels.many svg.wide{
@@ -146,8 +175,8 @@ mod tests {
         let ways: Vec<_> = (0..LOOKS).map(|index| Look::series(index).marker_way()).collect();
         for (index, way) in ways.iter().enumerate() {
             assert!(!ways[..index].contains(way), "{index}");
-            assert!(CSS.contains(&format!(".c{index}{{")), "{index}");
-            assert!(index == 0 || CSS.contains(&format!(".d{index}{{")), "{index}");
+            assert!(PICTURE.contains(&format!(".c{index}{{")), "{index}");
+            assert!(index == 0 || PICTURE.contains(&format!(".d{index}{{")), "{index}");
         }
         assert_eq!(Look::series(LOOKS), Look::series(0));
         assert_ne!(Look::series(1), Look::series(1).of_document());
@@ -156,7 +185,7 @@ mod tests {
     #[test]
     fn the_style_sheet_fetches_nothing() {
         for word in ["url(", "@import", "http", "<"] {
-            assert!(!CSS.contains(word), "{word}");
+            assert!(!page().contains(word) && !picture().contains(word), "{word}");
         }
     }
 }

@@ -24,11 +24,56 @@ pub(super) struct Svg {
     body: String,
 }
 
+/// A picture that is done, with what names it.
+#[derive(Debug)]
+pub(super) struct Picture {
+    /// In pixels.
+    pub(super) height: f64,
+    /// In words what is to be seen.
+    pub(super) description: String,
+    width: f64,
+    body: String,
+    id: String,
+    class: &'static str,
+    title: String,
+}
+
+impl Picture {
+    /// A file of its own, with a style sheet in it.
+    pub(super) fn alone(&self, style: &str) -> String {
+        let Self { width, height, body, .. } = self;
+        let [title, description] = [&self.title, &self.description].map(|text| escape::html(text));
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" \
+             height=\"{height:.0}\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\">\n\
+             <title>{title}</title>\n<desc>{description}</desc>\n<style>{style}</style>\n\
+             {body}</svg>\n"
+        )
+    }
+
+    /// The element for a page whose style sheet has the classes.
+    pub(super) fn html(&self) -> String {
+        let Self { width, height, body, id, class, .. } = self;
+        let [title, description] = [&self.title, &self.description].map(|text| escape::html(text));
+        format!(
+            "<svg class=\"{class}\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" \
+             aria-labelledby=\"{id}-t {id}-d\" xmlns=\"http://www.w3.org/2000/svg\">\n\
+             <title id=\"{id}-t\">{title}</title>\n<desc id=\"{id}-d\">{description}</desc>\n\
+             {body}</svg>\n"
+        )
+    }
+}
+
 // Writing to a string does not fail, which is why its results are dropped here.
 impl Svg {
     /// An empty picture.
     pub(super) fn new(width: f64, height: f64) -> Self {
         Self { width, height, body: String::new() }
+    }
+
+    /// In pixels.
+    pub(super) fn width(&self) -> f64 {
+        self.width
     }
 
     /// A straight line.
@@ -40,12 +85,23 @@ impl Svg {
         );
     }
 
-    /// A line through points, in the look of its series.
+    /// A line through points, in the look of its series. Points are left out that nobody can tell
+    /// from the one before.
     pub(super) fn path(&mut self, look: Look, points: &[(f64, f64)]) {
+        const TOLD_APART_PX: f64 = 0.5;
         let mut way = String::new();
-        for (index, (x, y)) in points.iter().enumerate() {
-            let letter = if index == 0 { 'M' } else { 'L' };
+        let mut last: Option<(f64, f64)> = None;
+        for (index, &(x, y)) in points.iter().enumerate() {
+            let is_end = index + 1 == points.len();
+            let is_near = last.is_some_and(|last| {
+                (x - last.0).abs() < TOLD_APART_PX && (y - last.1).abs() < TOLD_APART_PX
+            });
+            if is_near && !is_end {
+                continue;
+            }
+            let letter = if last.is_none() { 'M' } else { 'L' };
             let _ = write!(way, "{letter}{x:.1} {y:.1}");
+            last = Some((x, y));
         }
         let class = look.line_class();
         let _ = writeln!(self.body, r#"<path class="{class}" d="{way}"/>"#);
@@ -86,16 +142,23 @@ impl Svg {
         );
     }
 
-    /// The whole element. `title` and `description` are for those who cannot see it.
-    pub(super) fn finish(self, id: &str, class: &str, title: &str, description: &str) -> String {
+    /// Another picture as it is, moved so that its upper left is at `at`.
+    pub(super) fn inside(&mut self, at: (f64, f64), picture: &Picture) {
+        let ((x, y), body) = (at, &picture.body);
+        let _ = writeln!(self.body, "<g transform=\"translate({x:.1} {y:.1})\">\n{body}</g>");
+    }
+
+    /// It is done. `title` and `description` are for those who cannot see it.
+    pub(super) fn finish(
+        self,
+        id: &str,
+        class: &'static str,
+        title: &str,
+        description: &str,
+    ) -> Picture {
         let Self { width, height, body } = self;
-        let (title, description) = (escape::html(title), escape::html(description));
-        format!(
-            "<svg class=\"{class}\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" \
-             aria-labelledby=\"{id}-t {id}-d\" xmlns=\"http://www.w3.org/2000/svg\">\n\
-             <title id=\"{id}-t\">{title}</title>\n<desc id=\"{id}-d\">{description}</desc>\n\
-             {body}</svg>\n"
-        )
+        let [id, title, description] = [id, title, description].map(str::to_owned);
+        Picture { height, description, width, body, id, class, title }
     }
 }
 
@@ -125,7 +188,7 @@ mod tests {
         svg.line("axis", (0.0, 1.0), (2.0, 3.25));
         svg.text("label", (5.0, 6.0), Hold::End, "<a>");
         svg.path(Look::series(1), &[(1.0, 2.0), (3.0, 4.0)]);
-        let text = svg.finish("p1", "wide", "t & u", "d");
+        let text = svg.finish("p1", "wide", "t & u", "d").html();
         for wanted in [
             "viewBox=\"0 0 100 50\"",
             "x1=\"0.0\" y1=\"1.0\" x2=\"2.0\" y2=\"3.2\"",
@@ -135,6 +198,14 @@ mod tests {
         ] {
             assert!(text.contains(wanted), "{wanted} in {text}");
         }
+    }
+
+    #[test]
+    fn a_line_has_its_ends_and_what_can_be_told_apart() {
+        let mut svg = Svg::new(100.0, 50.0);
+        svg.path(Look::series(0), &[(1.0, 2.0), (1.3, 2.2), (1.6, 2.2), (5.0, 2.0), (5.1, 2.0)]);
+        let text = svg.finish("p", "wide", "", "").html();
+        assert!(text.contains("d=\"M1.0 2.0L1.6 2.2L5.0 2.0L5.1 2.0\""), "{text}");
     }
 
     #[test]

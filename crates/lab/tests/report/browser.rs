@@ -25,7 +25,14 @@ const HARNESS: &str = r#"<!doctype html><meta charset="utf-8"><body style="margi
 addEventListener("load", () => {
   const page = document.getElementById("frame").contentDocument;
   const wide = [...page.body.querySelectorAll("*")].filter(e =>
-    !e.closest(".scroll") && e.getBoundingClientRect().right > WIDTH + 0.5);
+    !e.closest(".scroll") && (e.getBoundingClientRect().right > WIDTH + 0.5 ||
+      e.getBoundingClientRect().left < -0.5));
+  const cut = [...page.querySelectorAll("svg text")].filter(e => {
+    const text = e.getBoundingClientRect(), box = e.closest("svg").getBoundingClientRect();
+    return text.left < box.left - 1 || text.right > box.right + 1 || text.bottom > box.bottom + 1;
+  });
+  const open = [...page.querySelectorAll(".scroll")].filter(e =>
+    e.getBoundingClientRect().right > WIDTH + 0.5);
   const small = [...page.querySelectorAll("svg")].filter(e => e.clientWidth > 0 &&
     e.clientWidth < 0.9 * e.viewBox.baseVal.width);
   const seen = [...page.querySelectorAll("svg")].filter(e => e.clientWidth > 0);
@@ -34,6 +41,8 @@ addEventListener("load", () => {
     "beyond " + wide.map(e => e.tagName + "." + e.getAttribute("class")).join(" "),
     "shrunk " + small.length,
     "pictures " + seen.length + " of " + page.querySelectorAll("svg").length,
+    "cut " + cut.map(e => e.textContent).join("; "),
+    "open " + open.length,
     "end"].join("\n");
 });
 </script>"#;
@@ -80,9 +89,14 @@ fn measured(width: u32) -> Option<Vec<String>> {
     let harness = HARNESS.replace("WIDTH", &width.to_string()).replace("PAGE", &page);
     let file = folder.write("harness.html", harness);
     let dom = chromium(&folder, &file, &["--dump-dom", "--window-size=1400,1000"]);
+    Some(found(&dom))
+}
+
+/// The lines that a harness wrote down.
+fn found(dom: &str) -> Vec<String> {
     let from = dom.find("<pre id=\"found\">").expect("chromium printed the page") + 16;
     let found = &dom[from..from + dom[from..].find("</pre>").unwrap()];
-    Some(found.lines().map(str::to_owned).collect())
+    found.lines().map(str::to_owned).collect()
 }
 
 #[test]
@@ -93,6 +107,8 @@ fn nothing_is_wider_than_a_phone_and_letters_are_not_shrunk() {
     assert_eq!(found[2], "shrunk 0", "{found:?}");
     let pictures: Vec<u32> = found[3].split(' ').filter_map(|word| word.parse().ok()).collect();
     assert_eq!(pictures[0] * 2, pictures[1], "one of two is seen: {found:?}");
+    assert_eq!(found[4].trim(), "cut", "words end inside their pictures: {found:?}");
+    assert_eq!(found[5], "open 0", "what scrolls is itself no wider than the phone: {found:?}");
 }
 
 #[test]
@@ -101,6 +117,41 @@ fn on_a_desktop_the_wide_pictures_are_seen() {
     assert_eq!(found[0], "width 1280", "{found:?}");
     let pictures: Vec<u32> = found[3].split(' ').filter_map(|word| word.parse().ok()).collect();
     assert_eq!((pictures[0] * 2, pictures[0] > 0), (pictures[1], true), "{found:?}");
+    assert_eq!((found[1].trim(), found[4].trim(), found[5].as_str()), ("beyond", "cut", "open 0"));
+}
+
+/// As a page shows them that is not ours: images as wide as a phone's column.
+const CHARTS: &str = r#"<!doctype html><meta charset="utf-8"><body>
+IMAGES
+<pre id="found">not measured</pre>
+<script>
+addEventListener("load", () => {
+  const said = [...document.images].map(e => e.alt + " " + e.naturalWidth + " " + e.width);
+  document.getElementById("found").textContent = said.join("\n");
+});
+</script>"#;
+
+#[test]
+fn charts_of_their_own_are_pictures_that_a_phone_shows_as_large_as_they_are() {
+    if !is_installed() {
+        eprintln!("skipped: charts in a browser: chromium is not installed: scripts/setup report");
+        return;
+    }
+    let folder = Folder::new("charts");
+    let charts = reports::charts(&collection("charts-page", &all()));
+    let image =
+        |name: &str| format!("<img style=\"max-width:100%\" src=\"{name}\" alt=\"{name}\">");
+    let images: String = charts.iter().map(|chart| image(&chart.name)).collect();
+    for chart in &charts {
+        folder.write(&chart.name, &chart.text);
+    }
+    let page = folder.write("page.html", CHARTS.replace("IMAGES", &images));
+    let dom = chromium(&folder, &page, &["--dump-dom", "--window-size=500,1000"]);
+    let found = found(&dom);
+    assert_eq!(found.len(), charts.len(), "{found:?}");
+    for (line, chart) in found.iter().zip(&charts) {
+        assert_eq!(*line, format!("{} 374 374", chart.name), "it is read, and not shrunk");
+    }
 }
 
 /// For the eye: `REPORT_PICTURES=folder cargo test -p burstline-lab --test report -- pictures`.
@@ -112,6 +163,9 @@ fn pictures_are_taken_where_they_are_asked_for() {
     let folder = Folder::new("pictures");
     let page = folder.write("report.html", reports::html(&collection("pictured", &all())));
     fs::copy(&page, into.join("report.html")).unwrap();
+    for chart in reports::charts(&collection("pictured-charts", &all())) {
+        fs::write(into.join(&chart.name), &chart.text).unwrap();
+    }
     let shot = |name: &str| format!("--screenshot={}", into.join(name).display());
     let (desktop, dark) = (shot("desktop.png"), shot("dark.png"));
     chromium(&folder, &page, &[&desktop, "--window-size=1280,9000"]);

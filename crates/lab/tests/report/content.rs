@@ -186,9 +186,9 @@ fn two_views_of_the_same_time_are_not_added_up() {
     row.stages = vec![stage("user", 70.0), stage("system", 7.0), stage("poll", 33.0)];
     both.rows.push(row);
     let page = reports::html(&collection("views", &[both]));
-    let kernel = between(&page, "rho by the kernel's account", "</svg>");
+    let kernel = between(&page, "rho by the kernel&#39;s account", "</svg>");
     assert!(kernel.contains(">77</text>") && !kernel.contains(">110</text>"), "{kernel}");
-    assert!(between(&page, "rho by contenders' own account", "</svg>").contains(">33</text>"));
+    assert!(between(&page, "rho by contenders&#39; own account", "</svg>").contains(">33</text>"));
 }
 
 #[test]
@@ -199,6 +199,65 @@ fn functions_that_ran_stand_beside_who_ran_them() {
     let page = reports::html(&collection("symbols", &[record]));
     let table = between(&page, "What ran, by samples", "</details>");
     assert!(table.contains("kernel: napi&lt;poll&gt;") && table.contains("42.5"), "{table}");
-    let without = reports::html(&collection("symbols-none", &[receive()]));
+    let mut without = receive();
+    without.rows.iter_mut().for_each(|row| row.symbols.clear());
+    let without = reports::html(&collection("symbols-none", &[without]));
     assert!(!without.contains("What ran, by samples"));
+}
+
+#[test]
+fn charts_stand_alone_and_say_where_they_are_from() {
+    let collection = collection("alone", &all());
+    let charts = reports::charts(&collection);
+    let names: Vec<&str> = charts.iter().map(|chart| chart.name.as_str()).collect();
+    for name in ["numa-rtc.svg", "numa-rtc-stages.svg", "latency.svg", "latency-distribution.svg"] {
+        assert!(names.contains(&name), "{name} in {names:?}");
+    }
+    for chart in &charts {
+        let entry = collection
+            .entries
+            .iter()
+            .rev()
+            .find(|entry| chart.name.starts_with(entry.file.trim_end_matches(".json")));
+        let (record, text) = (&entry.unwrap().record, &chart.text);
+        assert!(
+            text.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"374\""),
+            "{text}"
+        );
+        assert_eq!(text.matches("<g ").count(), text.matches("</g>").count(), "{text}");
+        assert_eq!(text.matches("<svg").count(), 1, "{text}");
+        let day = record.started.split('T').next().unwrap();
+        for part in [day, "quick", "b69196b", "missing-counters", "prefers-color-scheme:dark"] {
+            assert!(text.contains(part), "{part} in {}", chart.name);
+        }
+        for foreign in ["href", "url(", "<script", "NaN", "@import"] {
+            assert!(!text.contains(foreign), "{foreign} in {}", chart.name);
+        }
+    }
+}
+
+#[test]
+fn a_distribution_is_drawn_as_it_was_counted() {
+    let record = crate::fixtures::latency();
+    let wanted = record.rows[0].distributions["latency_us"].clone();
+    let charts = reports::charts(&collection("distribution", &[record]));
+    let text = &charts.iter().find(|chart| chart.name == "latency-distribution.svg").unwrap().text;
+    let [half, most, all] = [0.5, 0.99, 1.0].map(|share| wanted.at(share).unwrap());
+    let said = between(text, "burstline-xdp: 50 % up to ", "; ");
+    let numbers = said.replace(" 99 % up to", "").replace(" all up to", "");
+    let numbers: Vec<f64> = numbers.split(", ").map(|n| n.trim().parse().unwrap()).collect();
+    for (said, wanted) in numbers.iter().zip([half, most, all]) {
+        assert!((said - wanted).abs() <= 1e-3 * wanted, "{said} is {wanted}");
+    }
+    assert!(text.contains(">99.9 %</text>") && text.contains("logarithmic"), "{text}");
+    assert!(text.contains("10,000 packets a second") && text.contains("100,000 packets a second"));
+}
+
+#[test]
+fn lines_over_one_place_are_bars() {
+    let mut one = receive();
+    one.rows.retain(|row| row.point["size_bytes"] == 64);
+    let text = &reports::charts(&collection("one-place", &[one]))[0].text;
+    assert!(text.contains(">64 bytes</text>") && text.contains("<rect class=\"area"), "{text}");
+    assert!(!text.contains("<path class=\"line"), "{text}");
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use burstline_lab::distribution::Distribution;
 use burstline_lab::record::{
     Chart, ContenderInfo, Doubt, Machine, Metric, Record, Row, SCHEMA, Stage, Status,
 };
@@ -46,9 +47,16 @@ pub(crate) fn collection(name: &str, records: &[Record]) -> Collection {
     Collection::read(folder.path()).unwrap()
 }
 
+/// A file alone.
+pub(crate) fn collection_of(record: &Path) -> Collection {
+    let folder = Folder::new("alone");
+    folder.write("record.json", fs::read(record).unwrap());
+    Collection::read(folder.path()).unwrap()
+}
+
 /// One of each kind, in the order of a report: by document, then by name.
 pub(crate) fn all() -> Vec<Record> {
-    vec![pipeline(), placement(), receive(), bounce(), dma(), switch()]
+    vec![pipeline(), placement(), receive(), bounce(), dma(), switch(), latency(), layout()]
 }
 
 const SIZES: [u32; 8] = [64, 128, 256, 512, 768, 1024, 1280, 1500];
@@ -68,7 +76,11 @@ pub(crate) fn receive() -> Record {
             row.metrics.insert("line_gbps".into(), metric("Gbit/s", Some("line"), line_gbps, 0.06));
             row.metrics.insert("rho".into(), metric("% per Gbit/s", None, 98.0 / line_gbps, 0.05));
             row.metrics.insert("lost_percent".into(), metric("%", None, 1.7, 0.9));
-            row.stages = stages(&[("poll", 0.5), ("copy", 0.2), ("idle_poll", 0.1)], line_gbps);
+            let shares = [0.5, 0.2, 0.02, 0.03, 0.1, 0.1, 0.05];
+            let names = ["poll", "copy", "hash", "enqueue", "free", "idle_poll", "other"];
+            let parts: Vec<_> = names.into_iter().zip(shares).collect();
+            row.stages = stages(&parts, line_gbps);
+            row.symbols = stages(&SYMBOLS, line_gbps);
             row.losses.insert("rx_ring_full".into(), 120 * u64::from(size));
             if name == "testpmd" {
                 row.document = said(&[("mpps", if size == 64 { 11.62 } else { line(size) })]);
@@ -154,7 +166,8 @@ pub(crate) fn bounce() -> Record {
 pub(crate) fn dma() -> Record {
     let mut record = record("modma", "Bytes on the bus in three modes of DMA", Some("D2"));
     record.chart = chart("curve", "length", "bus_bytes", CONTENDER);
-    record.chart.x_label = "length of a packet without FCS, bytes".to_owned();
+    record.chart.x_label = "length of a packet without FCS, in bytes, from the shortest".to_owned();
+    record.chart.y_label = "bytes on the bus for each packet, both directions together".to_owned();
     for length in (60..=1514).step_by(2) {
         let tlps = (f64::from(length) / 256.0).ceil();
         let filled = ((f64::from(length) + 20.0 * tlps) / 64.0).ceil() * 64.0;
@@ -184,6 +197,58 @@ pub(crate) fn switch() -> Record {
     record.notes.push("namespaces in place of virtual machines".to_owned());
     record
 }
+
+/// Percentiles of many packets, at two rates, and how they are distributed.
+pub(crate) fn latency() -> Record {
+    let title = "How long packets take from one interface to another";
+    let mut record = record("latency", title, None);
+    record.chart = chart("lines", "rate_pps", "latency_p99_us", CONTENDER);
+    record.chart.y_label = "us within which 99 % of packets were through".to_owned();
+    for rate in [10_000, 100_000] {
+        for (name, fastest) in [("burstline-xdp", 11.0), ("linux-bridge", 7.0), ("testpmd", 21.0)] {
+            let count = |rank: u32| 9_000 / u64::from(rank * rank + 1) + u64::from(rank == 59);
+            let bucket = |rank: u32| (fastest * 1.06_f64.powi(rank.cast_signed()), count(rank));
+            let distribution = Distribution::new("us", (0..60).map(bucket));
+            let mut row = row(name, &[("rate_pps", rate.into())]);
+            for (figure, share) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {
+                let metric = metric("us", None, distribution.at(share).unwrap(), 0.05);
+                row.metrics.insert(format!("latency_{figure}_us"), metric);
+            }
+            row.distributions.insert("latency_us".to_owned(), distribution);
+            record.rows.push(row);
+        }
+    }
+    record
+}
+
+/// Bars of many names at several cases, one of which goes far beyond the others.
+pub(crate) fn layout() -> Record {
+    let title = "What it costs to come to packets, by how they lie";
+    let mut record = record("layout", title, None);
+    record.chart = chart("bars", "case", "ns", CONTENDER);
+    record.chart.y_label = "ns per packet".to_owned();
+    let names = ["contiguous", "slots", "shuffled", "shuffled-prefetch", "shuffled-spread"];
+    for (far, case) in ["256", "4096", "65536"].into_iter().enumerate() {
+        for (index, name) in names.into_iter().enumerate() {
+            let mut row = row(&format!("layout-{name}"), &[("case", case.into())]);
+            let ns = 0.9 + 7.0 * far as f64 * index as f64;
+            row.metrics.insert("ns".into(), metric("ns", None, ns, 0.3));
+            record.rows.push(row);
+        }
+    }
+    record.doubts.push(Doubt::new(
+        "wide-spread",
+        "layout-shuffled-prefetch ns, case 65536: samples lie 31.4 % of their median apart",
+    ));
+    record
+}
+
+/// Functions as samples name them, some of them long.
+const SYMBOLS: [(&str, f64); 3] = [
+    ("kernel: veth_xdp_rcv.constprop.0", 0.31),
+    ("burstline: <burstline_port::xdp::port::XdpPort as burstline_port::port::Port>::lend", 0.24),
+    ("/usr/lib/x86_64-linux-gnu/dpdk/pmds-23.0/librte_net_af_xdp.so.23.0", 0.04),
+];
 
 const CONTENDER: &str = "contender";
 
@@ -242,6 +307,7 @@ pub(crate) fn row(contender: &str, point: &[(&str, Value)]) -> Row {
         point,
         status: Status::Run,
         metrics: BTreeMap::new(),
+        distributions: BTreeMap::new(),
         stages: Vec::new(),
         symbols: Vec::new(),
         losses: BTreeMap::new(),

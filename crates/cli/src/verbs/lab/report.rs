@@ -24,6 +24,13 @@ pub(crate) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
     if let Some(file) = &args.csv {
         write(file, &reports::csv(&collection))?;
     }
+    if let Some(folder) = &args.charts {
+        let failed = |error| Failure::new(format!("folder {}: {error}", folder.display()));
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        for chart in reports::charts(&collection) {
+            write(&folder.join(&chart.name), &chart.text)?;
+        }
+    }
     let count = match collection.entries.len() {
         1 => "1 record".to_owned(),
         count => format!("{count} records"),
