@@ -157,5 +157,17 @@ fn packets_are_timed_through_a_contender() {
         let (half, most) = (median("latency_p50_us"), median("latency_max_us"));
         assert!(0.0 < half && half <= median("latency_p99_us"), "{row}");
         assert!(median("latency_p999_us") <= most * 1.01, "{row}");
+        let found = &row["distributions"]["latency_us"];
+        let of = |key: &str| found[key].as_array().unwrap().iter().map(|n| n.as_f64().unwrap());
+        assert_eq!(of("counts").sum::<f64>(), 200.0, "every packet is in a bucket: {row}");
+        for (share, figure) in [(0.5, half), (0.99, median("latency_p99_us")), (1.0, most)] {
+            let mut so_far = 0.0;
+            let is_there = |(_, count): &(f64, f64)| {
+                so_far += count;
+                so_far >= 200.0 * share
+            };
+            let (end, _) = of("ends").zip(of("counts")).find(is_there).unwrap();
+            assert!((figure..=figure * 33.0 / 32.0).contains(&end), "{figure} in {end}: {row}");
+        }
     }
 }

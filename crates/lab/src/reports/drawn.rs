@@ -111,7 +111,8 @@ fn panels(suffix: &'static str, record: &Record, chart: Chart, kind: Kind) -> Se
             panel => (panel.to_owned(), format!("{}: {panel}", record.title)),
         };
         let what = What::Panel { chart: Rc::clone(&chart), index, kind };
-        Figure { caption, is_plain: panel.is_empty(), title, what }
+        let is_plain = panel.is_empty() && matches!(kind, Kind::Lines | Kind::Cumulative);
+        Figure { caption, is_plain, title, what }
     };
     let figures = (0..chart.panels.len()).map(figure).collect();
     Set { suffix, figures, left_out }

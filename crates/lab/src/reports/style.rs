@@ -150,7 +150,8 @@ svg .given{stroke:var(--ink);stroke-width:2.5}
 /// Phones, large screens, paper.
 const FITTING: &str = "\
 @media(max-width:640px){svg.wide{display:none}svg.narrow{display:block}
-dl.facts{display:block}dl.facts dt{margin-top:.4em}h1{font-size:1.45rem}}
+dl.facts{display:block}dl.facts dt{margin-top:.4em}h1{font-size:1.45rem}
+.scroll table{width:max-content}thead th{max-width:9em}}
 @media(min-width:900px){.panels.many{grid-template-columns:1fr 1fr}.panels.many svg.wide{
 display:none}
 .panels.many svg.narrow{display:block;max-width:470px}}
