@@ -25,6 +25,9 @@ const STAGE_BARS_MAX: usize = 16;
 /// Stages that are the kernel's account of a core.
 const KERNEL_STAGES: [&str; 3] = ["user", "system", "interrupts"];
 
+/// What names of stages begin with that are the contender's own account.
+const OWN: &str = "own ";
+
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// The report of a collection.
@@ -272,19 +275,22 @@ fn figure(record: &Record, chart: &Chart, panel: &Panel, id: &str) -> Option<Str
     Some(format!("<figure><figcaption>{caption}</figcaption>\n{picture}</figure>\n"))
 }
 
-/// rho by contender, its stages end to end: once as the kernel accounts for the core's time, and
-/// once as contenders do for their own, since these are two views of the same time.
+/// rho by contender, its stages end to end: as the kernel accounts for the core's time, by samples
+/// of what ran, and as contenders account for their own, since these are views of the same time.
 fn stage_charts(page: &mut String, number: usize, record: &Record) {
     let all = record.rows.iter().flat_map(|row| row.stages.iter().map(|s| s.name.as_str()));
     let all = select::distinct(all);
-    let (kernel, own): (Vec<&str>, Vec<&str>) =
+    let (kernel, rest): (Vec<&str>, Vec<&str>) =
         all.into_iter().partition(|name| KERNEL_STAGES.contains(name));
-    let said = match (kernel.is_empty(), own.is_empty()) {
-        (false, false) => ["rho by the kernel's account", "rho by contenders' own account"],
+    let (own, sampled): (Vec<&str>, Vec<&str>) =
+        rest.into_iter().partition(|name| name.starts_with(OWN));
+    let said = match (kernel.is_empty(), sampled.is_empty()) {
+        (false, false) => ["rho by the kernel's account", "rho by samples of what ran"],
         _ => ["rho by stage"; 2],
     };
     stage_chart(page, &format!("e{number}k"), record, &kernel, said[0]);
-    stage_chart(page, &format!("e{number}s"), record, &own, said[1]);
+    stage_chart(page, &format!("e{number}s"), record, &sampled, said[1]);
+    stage_chart(page, &format!("e{number}o"), record, &own, "rho by contenders' own account");
 }
 
 /// Those stages end to end.
