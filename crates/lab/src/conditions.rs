@@ -1,5 +1,6 @@
 //! The conditions of a measurement, and the doubts that follow from them.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 use std::{fs, thread};
 
@@ -111,12 +112,15 @@ fn spent(stat: &str) -> Option<(u32, u64)> {
     Some((parent, spent.sum::<Result<u64, _>>().ok()?))
 }
 
-/// How fast the time stamp counter runs, in Hz. Cost: 50 ms.
+/// How fast the time stamp counter runs, in Hz. Cost: 50 ms, once.
 pub fn cycles_per_second() -> f64 {
-    let (start, start_ns) = (cycles_now(), clock::monotonic_ns());
-    thread::sleep(Duration::from_millis(50));
-    let (end, end_ns) = (cycles_now(), clock::monotonic_ns());
-    (end - start) as f64 * 1e9 / (end_ns - start_ns) as f64
+    static HZ: OnceLock<f64> = OnceLock::new();
+    *HZ.get_or_init(|| {
+        let (start, start_ns) = (cycles_now(), clock::monotonic_ns());
+        thread::sleep(Duration::from_millis(50));
+        let (end, end_ns) = (cycles_now(), clock::monotonic_ns());
+        (end - start) as f64 * 1e9 / (end_ns - start_ns) as f64
+    })
 }
 
 /// The time stamp counter, or nanoseconds where there is none.

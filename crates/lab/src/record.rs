@@ -179,7 +179,9 @@ pub struct Metric {
 /// A part of the work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
-    /// `poll`, `copy`, `hash`, `enqueue`, `free`, `idle_poll`, `user`, `system`, `interrupts`, ...
+    /// By the kernel's account `user`, `system`, `interrupts`; by samples those of
+    /// [`Part`](crate::symbols::stages::Part); by the contender's own account `own ` and its word.
+    /// Each of the three is of all of the time.
     pub name: String,
     /// Of one core.
     pub cpu_percent: f64,
@@ -191,8 +193,8 @@ pub struct Stage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Doubt {
     /// `noisy-neighbour`, `steal-time`, `frequency-change`, `too-few-samples`, `wide-spread`,
-    /// `generator-limited`, `missing-counters`, `above-line-rate`, `few-cores`, `interrupted`,
-    /// `cut-short`, `failed`.
+    /// `ratio-spread`, `unknown-stages`, `generator-limited`, `missing-counters`,
+    /// `above-line-rate`, `few-cores`, `interrupted`, `cut-short`, `failed`.
     pub name: String,
     /// A sentence with the numbers.
     pub text: String,

@@ -7,9 +7,12 @@
 //! ```
 //!
 //! Programs of distributions come without the names of their inner functions: then the file's name
-//! is all that there is. What a compiler has put into its caller is the caller's.
+//! is all that there is. What a compiler has put into its caller is the caller's. The process that
+//! asks is `lab`: its program may be a contender's, too. Programs that it has not started are
+//! `other programs`: they were on the core, and are no part of anybody's work.
 
 mod elf;
+pub mod stages;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,6 +22,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 use burstline_sys::sampling::Sampled;
 
 use elf::Functions;
+
+/// The name of this process in place of its file's.
+const LAB: &str = "lab";
+
+/// Whoever is not of the lab's family, in user mode.
+const OTHERS: &str = "other programs";
 
 /// What kernel functions that wait for something to do have in their names.
 const IDLE: [&str; 4] = ["idle", "halt", "mwait", "cpu_relax"];
@@ -36,7 +45,8 @@ struct Mapped {
 /// Finds names. Processes have to be alive when one of their addresses comes first.
 #[derive(Default)]
 pub struct Symbols {
-    processes: BTreeMap<u32, Vec<Mapped>>,
+    /// Their files in memory; `None`: others' processes, or ones that are gone.
+    processes: BTreeMap<u32, Option<Vec<Mapped>>>,
 }
 
 impl Symbols {
@@ -70,18 +80,41 @@ impl Symbols {
     fn name_in_process(&mut self, sampled: &Sampled) -> String {
         let process = sampled.process;
         let maps = self.processes.entry(process).or_insert_with(|| {
+            if !is_family(process) {
+                return None;
+            }
             let text = fs::read_to_string(format!("/proc/{process}/maps"));
-            text.unwrap_or_default().lines().filter_map(parse).collect()
+            Some(text.unwrap_or_default().lines().filter_map(parse).collect())
         });
+        let Some(maps) = maps else { return OTHERS.to_owned() };
         let is_in = |part: &&Mapped| (part.start..part.end).contains(&sampled.address);
         let Some(part) = maps.iter().find(is_in) else { return "unknown".to_owned() };
         let file = part.file.file_name().unwrap_or(part.file.as_os_str()).to_string_lossy();
         let place = sampled.address - part.start + part.offset;
+        let is_lab = process == std::process::id();
         match functions(&part.file).name(place) {
+            Some(name) if is_lab => format!("{LAB}: {name}"),
+            None if is_lab => format!("{LAB}: {file}"),
             Some(name) => format!("{file}: {name}"),
             None => file.into_owned(),
         }
     }
+}
+
+/// Whether a process is this one, or was started by one that is. Those that are gone are not.
+fn is_family(process: u32) -> bool {
+    let own = std::process::id();
+    let mut process = process;
+    while process != own {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        // Source: proc_pid_stat(5): the name in parentheses may hold anything; state, parent.
+        let fields = stat.rsplit_once(')').map(|(_, fields)| fields.split_whitespace());
+        match fields.and_then(|mut fields| fields.nth(1)?.parse().ok()) {
+            Some(parent) if parent > 1 => process = parent,
+            _ => return false,
+        }
+    }
+    true
 }
 
 /// A line of `/proc/N/maps`. Source: proc_pid_maps(5): start-end, rights, offset, device, inode,
@@ -136,6 +169,18 @@ mod tests {
         let (name, count) = &counts[0];
         assert!(name.contains("looked_for"), "{name}");
         assert_eq!((*count, &counts[1]), (2, &("unknown".to_owned(), 1)));
+    }
+
+    #[test]
+    fn a_child_is_family_and_whoever_else_is_not() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        assert!(is_family(std::process::id()) && is_family(child.id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!is_family(child.id()) && !is_family(1) && !is_family(u32::MAX));
+        let others = Sampled { address: 1, process: 1, is_kernel: false };
+        let counts = Symbols::default().count(&[others, others]);
+        assert_eq!(counts, [(OTHERS.to_owned(), 2)]);
     }
 
     #[test]

@@ -66,6 +66,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
 
+    /// Count instructions and simulate caches, for contenders in memory: slow; takes valgrind
+    #[arg(long)]
+    pub(crate) simulate: bool,
+
     /// Print each record as JSON, one a line, instead of a table
     #[arg(long)]
     pub(crate) json: bool,

@@ -9,7 +9,7 @@ use burstline_sys::counters::{Counter, Event};
 use burstline_sys::sampling::Sampler;
 
 use crate::live::CoreTime;
-use crate::symbols::Symbols;
+use crate::symbols::{Symbols, stages};
 
 /// From sample to sample: some 1,000 a second, but not in step with what happens every ms.
 const PERIOD_NS: u64 = 1_009_000;
@@ -18,7 +18,7 @@ const PERIOD_NS: u64 = 1_009_000;
 const SAMPLES: usize = 1 << 16;
 
 /// Counts of some cores together.
-pub(super) struct Watch {
+pub(crate) struct Watch {
     cores: Vec<CoreId>,
     counters: Vec<(Event, Counter)>,
     samplers: Vec<Sampler>,
@@ -35,7 +35,7 @@ struct Counts {
 
 /// What happened between two looks.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// Processor time.
     pub(super) time: CoreTime,
     /// Interrupts, without those that took samples.
@@ -51,7 +51,7 @@ pub(super) struct Seen {
 
 impl Watch {
     /// Begins. Counters that cannot be had are left out.
-    pub(super) fn start(cores: &[CoreId]) -> Result<Self, String> {
+    pub(crate) fn start(cores: &[CoreId]) -> Result<Self, String> {
         let mut counters = Vec::new();
         for event in Event::SOFTWARE.into_iter().chain(Event::HARDWARE) {
             for &core in cores {
@@ -65,7 +65,7 @@ impl Watch {
     }
 
     /// What happened since. Whoever ran has to be alive, for names.
-    pub(super) fn seen(&self) -> Result<Seen, String> {
+    pub(crate) fn seen(&self) -> Result<Seen, String> {
         let now = Counts::read(&self.cores)?;
         let mut events: Vec<(Event, u64)> = Vec::new();
         for (event, counter) in &self.counters {
@@ -86,6 +86,11 @@ impl Watch {
         })
     }
 
+    /// Samples so far.
+    pub(crate) fn samples(&self) -> u64 {
+        self.samplers.iter().map(|sampler| sampler.samples().len() as u64).sum()
+    }
+
     /// How many samples there are, and what they say.
     fn symbols(&self) -> (u64, Vec<(String, f64)>) {
         let (mut count, mut symbols) = (0, Symbols::default());
@@ -99,6 +104,18 @@ impl Watch {
         let mut percents: Vec<_> = percents.into_iter().collect();
         percents.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         (count, percents)
+    }
+}
+
+impl Seen {
+    /// Parts of the work by what ran, in per cent of a core; none where there are no samples.
+    /// `idle` is the time of empty polls, where the contender tells. See [`stages::shares`].
+    pub(super) fn stages(&self, idle: Option<f64>) -> Vec<(String, f64)> {
+        if self.symbols.is_empty() {
+            return Vec::new();
+        }
+        let shares = stages::shares(&self.symbols, idle);
+        shares.into_iter().map(|(part, share)| (part.name().to_owned(), share)).collect()
     }
 }
 
@@ -159,9 +176,7 @@ mod tests {
         let seen = watch.seen().unwrap();
         assert!(seen.time.busy() > 0.0, "{seen:?}");
         assert!(seen.interrupts > 0, "{seen:?}");
-        let own = std::env::current_exe().unwrap();
-        let own = own.file_name().unwrap().to_string_lossy().into_owned();
-        let is_seen = seen.symbols.iter().any(|(name, _)| name.starts_with(&own));
+        let is_seen = seen.symbols.iter().any(|(name, _)| name.starts_with("lab: "));
         assert!(is_seen || watch.samplers.is_empty(), "{seen:?}");
     }
 }

@@ -126,7 +126,7 @@ impl Adapter for Layout {
         // Each page once, so that it is there.
         black_box(round(words, &worklist, read, 0));
         let (mut rounds, mut spent_ns, mut sum) = (0, 0, 0_u64);
-        while spent_ns < job.time.as_nanos() as u64 {
+        while job.goes_on(rounds * packets, spent_ns) {
             go_on(job.stop)?;
             let start_ns = clock::monotonic_ns();
             sum = sum.wrapping_add(round(words, &worklist, read, ahead));
@@ -136,6 +136,7 @@ impl Adapter for Layout {
         black_box(sum);
         let mut sample = Sample::default();
         let touches = (rounds * packets) as f64;
+        sample.set("packets", "packets", touches);
         sample.set("ns", "ns per packet", spent_ns as f64 / touches);
         sample.set("page_bytes", "bytes", arena.page().bytes() as f64);
         Ok(sample)

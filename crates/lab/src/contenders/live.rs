@@ -34,6 +34,9 @@ pub(super) const LINE_BYTES: u32 = 20;
 /// The MTU of the cables.
 const MTU: u32 = 1500;
 
+/// What a stage by the contender's own account has in front of its name.
+const OWN: &str = "own ";
+
 /// Where a contender's capture file is to be.
 pub(super) const FILE: &str = "$FILE";
 
@@ -295,7 +298,8 @@ impl Measured {
         sample
     }
 
-    /// By the kernel's account, and, where the contender says so, by its own.
+    /// By the kernel's account; by samples of what ran; and, where the contender says so, by its
+    /// own: those have `own` in front.
     /// Where the time of the generator's core is in it (`is_of_both`), what is left is not idle.
     fn stages(
         &self,
@@ -309,19 +313,16 @@ impl Measured {
         {
             sample.stages.push((name.to_owned(), percent(seconds)));
         }
-        let mut busy = 0.0;
-        for (name, seconds) in &self.own.busy {
-            busy += seconds;
-            sample.stages.push((name.clone(), percent(*seconds)));
-        }
+        let mut idle = None;
         if !self.own.busy.is_empty() {
-            if !is_of_both {
-                let idle = (time.user + time.system + time.interrupts - busy).max(0.0);
-                sample.stages.push(("idle_poll".to_owned(), percent(idle)));
-            }
+            let busy: f64 = self.own.busy.iter().map(|(_, seconds)| seconds).sum();
+            idle = (!is_of_both).then(|| percent((time.busy() - busy).max(0.0)));
             let rho = percent(busy) / line.max(f64::MIN_POSITIVE);
             sample.set_on("rho_busy", "% per Gbit/s", "line", rho);
         }
+        sample.stages.extend(self.seen.stages(idle));
+        let own = self.own.busy.iter().map(|(name, seconds)| (name, percent(*seconds)));
+        sample.stages.extend(own.map(|(name, share)| (format!("{OWN}{name}"), share)));
     }
 
     /// What is known where packets were injected.

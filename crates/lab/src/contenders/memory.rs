@@ -5,8 +5,8 @@ use std::sync::{Mutex, OnceLock};
 
 use burstline_sys::{affinity, clock};
 
-use super::testpmd::clock_hz;
 use super::{Adapter, Job, Sample};
+use crate::conditions::cycles_per_second;
 use crate::contest::go_on;
 use crate::scenario::Work;
 
@@ -72,7 +72,7 @@ impl Adapter for Copies {
         let mut order = Order::new(from.len() / slot);
         let mut to = vec![0; slot];
         let (mut copies, mut spent_ns) = (0, 0);
-        while spent_ns < job.time.as_nanos() as u64 {
+        while job.goes_on(copies, spent_ns) {
             go_on(job.stop)?;
             let start_ns = clock::monotonic_ns();
             for _ in 0..COPIES {
@@ -85,11 +85,12 @@ impl Adapter for Copies {
         }
         let each_ns = spent_ns as f64 / copies as f64;
         let mut sample = Sample::default();
+        sample.set("packets", "packets", copies as f64);
         sample.set("ns", "ns per copy", each_ns);
         sample.set(
             "cycles",
             "cycles of the time stamp counter per copy",
-            each_ns * clock_hz() / 1e9,
+            each_ns * cycles_per_second() / 1e9,
         );
         sample.set("bytes_per_ns", "GB/s", length as f64 / each_ns);
         Ok(sample)

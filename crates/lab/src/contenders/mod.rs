@@ -42,6 +42,7 @@ use std::time::Duration;
 use crate::distribution::Distribution;
 use crate::scenario::{Places, Rate, Work};
 
+pub(crate) use core::Watch;
 pub use live::{Live, OnRoad, Own, Running};
 pub use open_vswitch::{Datapath, SwitchCommands};
 
@@ -110,6 +111,14 @@ impl Job<'_> {
         let cores: Vec<String> =
             self.places.contender.iter().map(|core| core.0.to_string()).collect();
         cores.join(",")
+    }
+
+    /// Whether a turn in memory goes on that has done so many packets, in so many ns.
+    pub fn goes_on(&self, packets: usize, spent_ns: u64) -> bool {
+        match self.packets {
+            Some(most) => (packets as u64) < most,
+            None => u128::from(spent_ns) < self.time.as_nanos(),
+        }
     }
 
     /// The program as the shell takes it.

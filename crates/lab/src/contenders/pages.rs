@@ -81,7 +81,7 @@ impl Adapter for Pages {
         // Each page once, so that it is there.
         black_box((0..BYTES / 8).step_by(512).fold(0, |sum, word| sum ^ touch(word)));
         let (mut touches, mut spent_ns, mut sum) = (0, 0, 0_u64);
-        while spent_ns < job.time.as_nanos() as u64 {
+        while job.goes_on(touches, spent_ns) {
             go_on(job.stop)?;
             let start_ns = clock::monotonic_ns();
             for _ in 0..TOUCHES {
@@ -92,6 +92,7 @@ impl Adapter for Pages {
         }
         black_box(sum);
         let mut sample = Sample::default();
+        sample.set("packets", "packets", touches as f64);
         sample.set("ns", "ns per touch", spent_ns as f64 / touches as f64);
         sample.set("page_bytes", "bytes", arena.page().bytes() as f64);
         Ok(sample)

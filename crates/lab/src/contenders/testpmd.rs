@@ -1,10 +1,10 @@
 //! `dpdk-testpmd` over net_af_xdp.
 
-use burstline_sys::clock;
 use burstline_testbed::Receiver;
 
 use super::Job;
 use super::live::{Live, Own};
+use crate::conditions::cycles_per_second;
 use crate::live;
 use crate::scenario::Work;
 
@@ -67,27 +67,8 @@ impl Live for Testpmd {
 
     fn own(&self, said: &str, _: u64) -> Result<Own, String> {
         let live::Testpmd { received, cycles } = live::Testpmd::parse(said)?;
-        let seconds = cycles * received as f64 / clock_hz();
+        let seconds = cycles * received as f64 / cycles_per_second();
         let busy = if cycles > 0.0 { vec![("poll".to_owned(), seconds)] } else { Vec::new() };
         Ok(Own { delivered: received, busy, ..Own::default() })
-    }
-}
-
-/// How fast the time stamp counter runs, by 20 ms of it.
-pub(super) fn clock_hz() -> f64 {
-    #[cfg(target_arch = "x86_64")]
-    {
-        static HZ: std::sync::OnceLock<f64> = std::sync::OnceLock::new();
-        *HZ.get_or_init(|| {
-            let (start, start_ns) = (clock::cycles(), clock::monotonic_ns());
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            let (end, end_ns) = (clock::cycles(), clock::monotonic_ns());
-            (end - start) as f64 * 1e9 / (end_ns - start_ns) as f64
-        })
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        let _ = clock::monotonic_ns;
-        1e9
     }
 }

@@ -23,7 +23,7 @@ use crate::conditions::{Conditions, cycles_per_second};
 use crate::contest::alternate;
 use crate::live::{Contender, CoreTime, Load, Road, missing};
 use crate::report::{Better, Figure, Outcome};
-use crate::statistics::Quartiles;
+use crate::statistics::median_after_first;
 
 const TIME: Duration = Duration::from_secs(2);
 const SMOKE_FRAMES: u64 = 500;
@@ -120,15 +120,11 @@ fn run(context: &Context, command: &str, ready: &str, bytes: usize) -> Result<Ru
 }
 
 fn summary(side: &str, runs: &[Run], hz: f64) -> String {
-    let median = |value: fn(&Run) -> f64| {
-        Quartiles::of(&runs.iter().skip(1).map(value).collect::<Vec<_>>()).median
-    };
+    let median = |value: fn(&Run) -> f64| median_after_first(runs, value);
     let rate = median(|run| run.bounced as f64 / TIME.as_secs_f64() / 1e6);
     let offered = median(|run| run.offered as f64 / TIME.as_secs_f64() / 1e6);
     let each = |part: fn(&CoreTime) -> f64| {
-        let values = runs.iter().skip(1);
-        let values = values.map(|run| part(&run.core) * 1e9 / run.bounced as f64);
-        Quartiles::of(&values.collect::<Vec<_>>()).median
+        median_after_first(runs, |run| part(&run.core) * 1e9 / run.bounced as f64)
     };
     let (user, system, interrupts) =
         (each(|core| core.user), each(|core| core.system), each(|core| core.interrupts));

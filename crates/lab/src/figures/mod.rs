@@ -11,6 +11,7 @@ mod handoff;
 mod hash;
 mod idle;
 mod inject;
+mod instrumentation;
 mod kept_up;
 mod latency;
 mod merge;
@@ -114,6 +115,8 @@ pub fn all() -> Vec<Entry> {
         Entry { name: "generate-xdp-testpmd", measure: send::xdp },
         Entry { name: "generate-afpacket-trafgen", measure: send::afpacket },
         Entry { name: "inject-64", measure: inject::measure },
+        Entry { name: "instrumentation-xdp-64", measure: instrumentation::live },
+        Entry { name: "instrumentation-memory-64", measure: instrumentation::in_memory },
         Entry {
             name: "startup-loss-adaptive",
             measure: |context, name| startup::measure(context, name, "adaptive"),
@@ -161,6 +164,7 @@ mod tests {
                 "balance",
                 "stalled",
                 "nicsim",
+                "instrumentation-memory",
             ];
             let is_dpdk = ["dpdk-pipeline", "dpdk-balance", "dpdk-merge"]
                 .iter()

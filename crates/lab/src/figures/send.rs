@@ -16,7 +16,7 @@ use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::live::{Contender, CoreTime, Road, missing, with_all};
 use crate::report::{Better, Figure, Outcome};
-use crate::statistics::Quartiles;
+use crate::statistics::median_after_first;
 
 /// How long is counted.
 const TIME: Duration = Duration::from_secs(2);
@@ -144,9 +144,7 @@ fn run(
 
 fn summary(side: &str, runs: &[(f64, CoreTime)]) -> String {
     let each = |part: fn(&CoreTime) -> f64| {
-        let values = runs.iter().skip(1);
-        let values = values.map(|(rate, core)| part(core) * 1e9 / (rate * TIME.as_secs_f64()));
-        Quartiles::of(&values.collect::<Vec<_>>()).median
+        median_after_first(runs, |(rate, core)| part(core) * 1e9 / (rate * TIME.as_secs_f64()))
     };
     let (user, system, interrupts) =
         (each(|core| core.user), each(|core| core.system), each(|core| core.interrupts));

@@ -17,7 +17,7 @@ use crate::conditions::{Conditions, cycles_per_second};
 use crate::contest::alternate;
 use crate::live::{Contender, Load, Ours, Road, Testpmd, missing};
 use crate::report::{Better, Figure, Outcome};
-use crate::statistics::Quartiles;
+use crate::statistics::median_after_first;
 
 const SECONDS: Duration = Duration::from_secs(2);
 const SMOKE_FRAMES: u64 = 500;
@@ -160,9 +160,7 @@ fn run(
 }
 
 fn summary(name: &str, runs: &[Run]) -> String {
-    let median = |value: fn(&Run) -> f64| {
-        Quartiles::of(&runs.iter().skip(1).map(value).collect::<Vec<_>>()).median
-    };
+    let median = |value: fn(&Run) -> f64| median_after_first(runs, value);
     let offered = median(|run| run.offered as f64 / run.seconds / 1e6);
     let received = median(|run| run.received as f64 / run.seconds / 1e6);
     let lost =

@@ -21,6 +21,9 @@ const STAGE_BARS_MAX: usize = 16;
 /// Stages that are the kernel's account of a core.
 const KERNEL_STAGES: [&str; 3] = ["user", "system", "interrupts"];
 
+/// What names of stages begin with that are the contender's own account.
+const OWN: &str = "own ";
+
 /// Pictures that show the same of different points.
 #[derive(Debug)]
 pub(super) struct Set {
@@ -118,22 +121,28 @@ fn panels(suffix: &'static str, record: &Record, chart: Chart, kind: Kind) -> Se
     Set { suffix, figures, left_out }
 }
 
-/// rho by contender, its stages end to end: once as the kernel accounts for the core's time, and
-/// once as contenders do for their own, since these are two views of the same time.
-fn stages(record: &Record) -> [Set; 2] {
+/// rho by contender, its stages end to end: as the kernel accounts for the core's time, by samples
+/// of what ran, and as contenders account for their own, since these are views of the same time.
+fn stages(record: &Record) -> [Set; 3] {
     let all = record.rows.iter().flat_map(|row| row.stages.iter().map(|s| s.name.as_str()));
     let all = select::distinct(all);
-    let (kernel, own): (Vec<&str>, Vec<&str>) =
+    let (kernel, rest): (Vec<&str>, Vec<&str>) =
         all.into_iter().partition(|name| KERNEL_STAGES.contains(name));
-    let captions = match (kernel.is_empty(), own.is_empty()) {
-        (false, false) => ["rho by the kernel's account", "rho by contenders' own account"],
+    let (own, sampled): (Vec<&str>, Vec<&str>) =
+        rest.into_iter().partition(|name| name.starts_with(OWN));
+    let captions = match (kernel.is_empty(), sampled.is_empty()) {
+        (false, false) => ["rho by the kernel's account", "rho by samples of what ran"],
         _ => ["rho by stage"; 2],
     };
     let set = |suffix, names: &[&str], caption: &str| {
         let figures = stage_figure(record, names, caption).into_iter().collect();
         Set { suffix, figures, left_out: 0 }
     };
-    [set("kernel", &kernel, captions[0]), set("stages", &own, captions[1])]
+    [
+        set("kernel", &kernel, captions[0]),
+        set("stages", &sampled, captions[1]),
+        set("own", &own, "rho by contenders' own account"),
+    ]
 }
 
 /// Those stages end to end.

@@ -1,5 +1,9 @@
-//! Two records beside each other: ratios, and whether they mean anything.
+//! Two records beside each other: ratios, and whether they mean anything; of two runs of one
+//! scenario, whether contenders stand to each other in both as in one.
 
+pub mod pairs;
+
+use pairs::Repeated;
 use serde_json::{Map, Value, json};
 
 use super::points::words;
@@ -18,6 +22,8 @@ pub struct Comparison {
     pub ratios: Vec<Ratio>,
     /// Rows that one of them has alone, in words.
     pub alone: Vec<String>,
+    /// Ratios of two contenders in one run and in the other, where both are of one scenario.
+    pub repeated: Vec<Repeated>,
 }
 
 /// One contender at one point in both.
@@ -67,7 +73,8 @@ pub fn compare(a: &Record, b: &Record, metric: Option<&str>) -> Result<Compariso
         ));
     }
     let names = [a.scenario.clone(), b.scenario.clone()];
-    Ok(Comparison { names, metric: name.to_owned(), unit, ratios, alone })
+    let repeated = Repeated::all(a, b, name);
+    Ok(Comparison { names, metric: name.to_owned(), unit, ratios, alone, repeated })
 }
 
 fn ratio(row: &Row, first: &Metric, second: &Metric) -> Ratio {
@@ -117,6 +124,14 @@ impl Comparison {
             ));
         }
         lines.extend(self.alone.iter().cloned());
+        if let Some(verdict) = Repeated::verdict(&self.repeated) {
+            lines.push(format!(
+                "\n{:<51} {:>10} {:>10} {:>10}",
+                "contenders of one run, by turns", "A", "B", "apart"
+            ));
+            lines.extend(self.repeated.iter().map(Repeated::line));
+            lines.push(verdict);
+        }
         lines.join("\n") + "\n"
     }
 
@@ -128,9 +143,18 @@ impl Comparison {
                 "ratio": ratio.ratio, "range": ratio.range, "overlaps": ratio.overlaps,
             })
         });
+        let repeated = self.repeated.iter().map(|repeated| {
+            json!({
+                "contenders": repeated.contenders, "point": repeated.point,
+                "ratios": repeated.ratios, "percent": repeated.percent,
+                "is_within": repeated.is_within(),
+            })
+        });
         json!({
             "command": "lab compare", "names": self.names, "metric": self.metric,
             "unit": self.unit, "ratios": ratios.collect::<Vec<_>>(), "alone": self.alone,
+            "repeated": repeated.collect::<Vec<_>>(),
+            "verdict": Repeated::verdict(&self.repeated),
         })
     }
 }
@@ -163,6 +187,38 @@ mod tests {
         assert!(text.lines().nth(2).unwrap().contains("  0.500"), "{text}");
         assert!(text.lines().nth(3).unwrap().contains(" ~"), "{text}");
         assert_eq!(comparison.to_json()["ratios"][0]["ratio"], 0.5);
+    }
+
+    #[test]
+    fn ratios_of_contenders_in_two_runs_have_a_verdict() {
+        let (mut a, mut b) = (record(), record());
+        let other = a.rows.iter().rposition(|row| row.point == a.rows[0].point).unwrap();
+        for (record, samples) in [(&mut a, [2.0, 4.0]), (&mut b, [1.0, 1.8])] {
+            record.rows = [0, other].map(|row| record.rows[row].clone()).to_vec();
+            set(record, 0, &samples[..1]);
+            set(record, 1, &samples[1..]);
+        }
+        let comparison = compare(&a, &b, None).unwrap();
+        let [repeated] = &comparison.repeated[..] else { panic!("{:?}", comparison.repeated) };
+        let names = [0, 1].map(|row| a.rows[row].contender.clone());
+        // Both are slower, and the one less so: 2 by 4, then 1 by 1.8.
+        assert_eq!(repeated.contenders, names);
+        assert!((repeated.percent - 100.0 / 9.0).abs() < 1e-9 && !repeated.is_within());
+        let text = comparison.to_text();
+        let verdict = text.lines().last().unwrap();
+        assert!(verdict.starts_with("0 of 1 ratios within 5 % of each other; "), "{verdict}");
+        assert!(verdict.contains("0.500 and 0.556, +11.1 %"), "{verdict}");
+        assert_eq!(comparison.to_json()["verdict"], verdict);
+        b.scenario = "other".to_owned();
+        let others = compare(&a, &b, None).unwrap();
+        assert!(others.repeated.is_empty() && !others.to_text().contains("ratios within"));
+    }
+
+    #[test]
+    fn a_run_laid_beside_itself_repeats() {
+        let comparison = compare(&record(), &record(), None).unwrap();
+        assert!(!comparison.repeated.is_empty());
+        assert!(comparison.repeated.iter().all(|pair| pair.percent == 0.0));
     }
 
     #[test]

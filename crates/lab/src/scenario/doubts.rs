@@ -2,10 +2,12 @@
 
 use std::fs;
 
+use super::compare::pairs::{Pair, WITHIN_PERCENT};
 use super::points::words;
 use super::{Rate, Scenario};
 use crate::conditions;
 use crate::record::{Doubt, Machine, Metric, Row};
+use crate::symbols::stages::Part;
 
 /// Cores busy with other programs, from which on it is said.
 const NOISY_CORES: f64 = 0.1;
@@ -19,6 +21,11 @@ const SPREAD_PERCENT: f64 = 5.0;
 const SAMPLES: usize = 3;
 /// What a generator has to reach of what it was asked for.
 const OFFERED_PERCENT: f64 = 99.0;
+
+/// Time in functions of no known stage, in per cent of all that samples saw.
+const UNKNOWN_PERCENT: f64 = 30.0;
+/// Functions of no known stage that are named.
+const UNKNOWN_NAMES: usize = 3;
 
 /// Watches the machine while contenders run.
 #[derive(Clone, Debug)]
@@ -130,6 +137,8 @@ pub fn of_rows(scenario: &Scenario, machine: &Machine, rows: &[Row]) -> Vec<Doub
     let rows: Vec<&Row> = rows.iter().filter(is_run).collect();
     say("too-few-samples", together(&rows, few));
     say("wide-spread", widest(&rows, &scenario.chart.y));
+    say("ratio-spread", ratios(&rows, &scenario.chart.y));
+    say("unknown-stages", together(&rows, unknown));
     say("generator-limited", together(&rows, |row| generator(row, scenario)));
     let above = |row: &Row| {
         let percent = row.metrics.get("line_percent")?.median;
@@ -196,6 +205,37 @@ fn widest(rows: &[&Row], name: &str) -> Option<String> {
         rows.len(),
         title(row)
     ))
+}
+
+/// Whether the turns of contenders give ratios of them that lie apart.
+fn ratios(rows: &[&Row], name: &str) -> Option<String> {
+    let pairs = Pair::all(rows, name);
+    let spreads = pairs.iter().filter_map(|pair| Some((pair.spread(SAMPLES)?, pair)));
+    let spreads: Vec<_> = spreads.collect();
+    let wide = spreads.iter().filter(|((_, percent), _)| *percent > WITHIN_PERCENT);
+    let ((quartiles, percent), pair) = wide.clone().max_by(|a, b| a.0.1.total_cmp(&b.0.1))?;
+    Some(format!(
+        "half of the turns of {} of {} pairs of contenders give ratios of {name} more than \
+         {WITHIN_PERCENT} % apart, most of {}: {:.3} to {:.3}, {percent:.1} %",
+        wide.count(),
+        spreads.len(),
+        pair.title(),
+        quartiles.first,
+        quartiles.third
+    ))
+}
+
+/// Whether much of a row's time was in functions of no known stage, and in which.
+fn unknown(row: &Row) -> Option<String> {
+    let of = |part: Part| row.stages.iter().find(|stage| stage.name == part.name());
+    let shares = Part::ALL.into_iter().map(|part| of(part).map(|stage| stage.cpu_percent));
+    let all: f64 = shares.sum::<Option<f64>>()?;
+    let percent = 100.0 * of(Part::Other)?.cpu_percent / all;
+    let names = row.symbols.iter().filter(|symbol| Part::of(&symbol.name) == Part::Other);
+    let names: Vec<&str> = names.take(UNKNOWN_NAMES).map(|symbol| symbol.name.as_str()).collect();
+    (percent > UNKNOWN_PERCENT).then(|| {
+        format!("{percent:.0} % of it in functions of no known stage: {}", names.join(", "))
+    })
 }
 
 fn title(row: &Row) -> String {

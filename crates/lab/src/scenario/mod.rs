@@ -24,6 +24,7 @@ pub mod machine;
 mod placement;
 mod points;
 pub mod run;
+mod simulate;
 mod time;
 mod work;
 

@@ -14,7 +14,7 @@ use limit::Limit;
 
 use super::doubts::{self, Watch};
 use super::points::{Point, words};
-use super::{Places, Scenario, machine, time};
+use super::{Places, Scenario, machine, simulate, time};
 use crate::contenders::{self, Adapter, Job, Sample};
 use crate::record::{ContenderInfo, Doubt, Record, SCHEMA};
 
@@ -35,6 +35,8 @@ pub struct Options {
     pub program: PathBuf,
     /// What was typed.
     pub command: String,
+    /// Whether instructions and misses of caches are to be simulated, too.
+    pub is_simulated: bool,
     /// How long a run may take; turns for which there is no time are left out. `None`: as long
     /// as it takes.
     pub budget: Option<Duration>,
@@ -94,7 +96,7 @@ pub fn run(scenario: &Scenario, options: &Options, tell: &mut dyn FnMut(&Progres
         command: entrant.command.clone(),
         not_run: entrant.not_run.as_ref().map(|why| format!("because {why}")),
     };
-    Record {
+    let mut record = Record {
         schema: SCHEMA.to_owned(),
         scenario: scenario.name.clone(),
         title: scenario.title.clone(),
@@ -113,7 +115,11 @@ pub fn run(scenario: &Scenario, options: &Options, tell: &mut dyn FnMut(&Progres
         rows,
         doubts,
         notes: [scenario.notes.clone(), run.notes].concat(),
+    };
+    if options.is_simulated {
+        simulate::add(&scenario, options, &mut record);
     }
+    record
 }
 
 /// The scenario as the user wants it.

@@ -183,12 +183,18 @@ fn two_views_of_the_same_time_are_not_added_up() {
     let mut row = row("burstline-xdp", &[size(64)]);
     row.metrics.insert("mpps".into(), metric("Mpps", None, 1.0, 0.0));
     let stage = |name: &str, rho| Stage { name: name.to_owned(), cpu_percent: rho, rho };
-    row.stages = vec![stage("user", 70.0), stage("system", 7.0), stage("poll", 33.0)];
+    row.stages = vec![
+        stage("user", 70.0),
+        stage("system", 7.0),
+        stage("poll", 33.0),
+        stage("own receive", 21.0),
+    ];
     both.rows.push(row);
     let page = reports::html(&collection("views", &[both]));
     let kernel = between(&page, "rho by the kernel&#39;s account", "</svg>");
     assert!(kernel.contains(">77</text>") && !kernel.contains(">110</text>"), "{kernel}");
-    assert!(between(&page, "rho by contenders&#39; own account", "</svg>").contains(">33</text>"));
+    assert!(between(&page, "rho by samples of what ran", "</svg>").contains(">33</text>"));
+    assert!(between(&page, "rho by contenders&#39; own account", "</svg>").contains(">21</text>"));
 }
 
 #[test]

@@ -43,6 +43,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         sizes: args.sizes.clone().unwrap_or_default().into_vec(),
         seed: args.seed,
         is_quick: args.quick,
+        is_simulated: args.simulate,
         program,
         command: typed(),
         budget: None,

@@ -31,7 +31,7 @@ use crate::ours::Ours;
 use crate::report::{Better, Figure, Outcome};
 use crate::rivals::BURST;
 use crate::rivals::dpdk::{self, Pipeline, SLOTS, Shape};
-use crate::statistics::Quartiles;
+use crate::statistics::median_after_first;
 use crate::traffic;
 
 const SECONDS: Duration = Duration::from_secs(2);
@@ -190,9 +190,7 @@ fn under_load(
 }
 
 fn summary(name: &str, runs: &[Run]) -> String {
-    let median = |value: fn(&Run) -> f64| {
-        Quartiles::of(&runs.iter().skip(1).map(value).collect::<Vec<_>>()).median
-    };
+    let median = |value: fn(&Run) -> f64| median_after_first(runs, value);
     let offered = median(|run| run.offered as f64 / run.seconds / 1e6);
     let lost = median(|run| 100.0 * (run.offered - run.taken) as f64 / run.offered as f64);
     let gbits = median(Run::mpps) * FRAME_BYTES as f64 * 8.0 / 1e3;

@@ -1,7 +1,7 @@
 use serde_json::Map;
 
 use super::*;
-use crate::record::Status;
+use crate::record::{Stage, Status};
 use crate::scenario::parse;
 
 fn scenario(more: &str) -> Scenario {
@@ -91,4 +91,41 @@ fn other_programs_and_the_host_are_told_from_our_own_work() {
     assert_eq!(stolen, [Doubt::new("steal-time", "the host took 5.0 % of the cores' time")]);
     assert_eq!(Load::doubts(start, start), []);
     assert_eq!(Load::parse("intr 5\n", 0), None);
+}
+
+#[test]
+fn turns_that_give_other_ratios_are_a_doubt_and_a_common_drift_is_none() {
+    let of_both = |first: &[f64], second: &[f64]| {
+        let (mut x, mut y) = (row(&[("mpps", first)]), row(&[("mpps", second)]));
+        (x.contender, y.contender) = ("x".to_owned(), "y".to_owned());
+        let doubts = of(&scenario(""), &[x, y]);
+        doubts.into_iter().find(|doubt| doubt.0 == "ratio-spread").map(|doubt| doubt.1)
+    };
+    // A machine that is half as fast in the third turn is so for both.
+    assert_eq!(of_both(&[4.0, 4.1, 2.0], &[2.0, 2.05, 1.0]), None);
+    let text = of_both(&[4.0, 4.0, 4.0, 4.0, 4.0], &[2.0, 1.6, 2.0, 1.6, 2.0]).unwrap();
+    assert!(text.contains("of 1 of 1 pairs of contenders"), "{text}");
+    assert!(text.ends_with("x by y at size_bytes 64: 2.000 to 2.500, 25.0 %"), "{text}");
+    // Two turns say nothing of how turns lie, and turns of other numbers are not the same ones.
+    assert_eq!(of_both(&[4.0, 8.0], &[2.0, 2.0]), None);
+    assert_eq!(of_both(&[4.0, 8.0, 4.0, 8.0], &[2.0, 2.0, 2.0]), None);
+}
+
+#[test]
+fn functions_of_no_known_stage_are_a_doubt_when_they_are_many() {
+    let of_other = |percent: f64| {
+        let mut row = row(&[("mpps", &[1.0; 3])]);
+        let stage =
+            |name: &str, cpu_percent| Stage { name: name.to_owned(), cpu_percent, rho: 0.0 };
+        row.stages = Part::ALL.map(|part| stage(part.name(), 0.0)).to_vec();
+        row.stages.push(stage("user", 100.0));
+        row.stages[0].cpu_percent = 100.0 - percent;
+        row.stages[Part::ALL.len() - 1].cpu_percent = percent;
+        row.symbols = vec![stage("kernel: memcpy", 60.0), stage("new_program", percent)];
+        let doubts = of(&scenario(""), &[row]);
+        doubts.into_iter().find(|doubt| doubt.0 == "unknown-stages").map(|doubt| doubt.1)
+    };
+    assert_eq!(of_other(30.0), None);
+    let text = of_other(31.0).unwrap();
+    assert!(text.ends_with("31 % of it in functions of no known stage: new_program"), "{text}");
 }

@@ -13,6 +13,7 @@ fn options() -> Options {
         sizes: Vec::new(),
         seed: 1,
         is_quick: false,
+        is_simulated: false,
         budget: None,
         program: PathBuf::from("burstline"),
         command: "a test".to_owned(),

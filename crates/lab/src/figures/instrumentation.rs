@@ -1,0 +1,167 @@
+//! What it costs to watch a contender: with the lab's counters and samples on its core, and
+//! without, in turns.
+//!
+//! The target is less than 2 % of throughput at 64 bytes. In memory the work never waits, so each
+//! interrupt of a sample is in the figure; on an interface it is in the figure only when the
+//! contender is what limits.
+
+use std::cell::RefCell;
+use std::hint::black_box;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use burstline_sys::affinity::{self, CoreId};
+use burstline_testbed::{Amount, Receiver};
+
+use super::Context;
+use super::count_file::our_program;
+use crate::conditions::Conditions;
+use crate::contenders::Watch;
+use crate::contest::{Rounds, alternate};
+use crate::live::{Contender, Load, Ours, Road};
+use crate::report::{Better, Figure, Outcome};
+use crate::statistics::Quartiles;
+
+/// A 64-byte frame without its FCS.
+const PACKET_BYTES: usize = 60;
+
+/// Packets that are copied: a first cache has them.
+const PACKETS: usize = 128;
+
+/// How long a turn is, on an interface and in memory.
+const TIME: Duration = Duration::from_secs(1);
+const TIME_IN_MEMORY: Duration = Duration::from_millis(400);
+
+const SMOKE_FRAMES: u64 = 1_000;
+const SMOKE_TIME: Duration = Duration::from_millis(2);
+
+/// `instrumentation-xdp-64`: this program's count from an interface. The peer is not watched.
+pub(super) fn live(context: &Context, name: &str) -> Result<Outcome, String> {
+    let program = our_program()?.display().to_string();
+    let what = "burstline count xdp:v1 --poll busy, frames injected at top speed, a process a turn";
+    compare(context, name, what, |is_watched| {
+        let road = Road::new(context.cores)?;
+        let core = context.cores.consumer.to_string();
+        let count =
+            format!("{program} count xdp:v1 --poll busy --cores {core} --json --stats 100ms");
+        let contender = Contender::start(&road, &core, &count, "interval", &context.stop)?;
+        let amount = match context.smoke {
+            true => Amount::Frames(SMOKE_FRAMES),
+            false => Amount::Time(TIME),
+        };
+        let load = Load { amount, rate_pps: None };
+        let inject = || road.inject(Receiver::Program, load, &context.stop);
+        let (injected, samples) = watched(is_watched, context.cores.consumer, inject)?;
+        let (said, _) = contender.end()?;
+        let delivered = Ours::parse(&said, injected.offered)?.delivered;
+        Ok((delivered as f64 / injected.elapsed.as_secs_f64() / 1e6, samples))
+    })
+}
+
+/// `instrumentation-memory-64`: packets copied within the first cache.
+pub(super) fn in_memory(context: &Context, name: &str) -> Result<Outcome, String> {
+    let core = context.cores.consumer;
+    let time = if context.smoke { SMOKE_TIME } else { TIME_IN_MEMORY };
+    let what = "packets of 60 bytes copied from and into the first cache, one thread on the core";
+    let copy = || {
+        let copier = thread::spawn(move || {
+            // Where the core cannot be had, the kernel chooses.
+            let _ = affinity::pin_to(core);
+            copies_per_us(time)
+        });
+        copier.join().map_err(|_| "it panicked".to_owned())
+    };
+    compare(context, name, what, |is_watched| watched(is_watched, core, copy))
+}
+
+/// Copies for that long. Millions a second.
+fn copies_per_us(time: Duration) -> f64 {
+    let from = vec![1; PACKETS * PACKET_BYTES];
+    let mut to = from.clone();
+    let (begun, mut rounds) = (Instant::now(), 0_usize);
+    while begun.elapsed() < time {
+        for _ in 0..64 {
+            for (to, from) in to.chunks_exact_mut(PACKET_BYTES).zip(from.chunks(PACKET_BYTES)) {
+                to.copy_from_slice(black_box(from));
+            }
+            black_box(&mut to);
+        }
+        rounds += 64;
+    }
+    (rounds * PACKETS) as f64 / begun.elapsed().as_secs_f64() / 1e6
+}
+
+/// Does some work while a core may be watched. What came of it, and how many samples there were.
+fn watched<R>(
+    is_watched: bool,
+    core: CoreId,
+    work: impl FnOnce() -> Result<R, String>,
+) -> Result<(R, u64), String> {
+    if !is_watched {
+        return Ok((work()?, 0));
+    }
+    let watch = Watch::start(&[core])?;
+    let done = work()?;
+    let samples = watch.samples();
+    // The names of what ran are looked for when the turn is over, as in a scenario.
+    watch.seen()?;
+    Ok((done, samples))
+}
+
+/// Turns that are watched and turns that are not; each gives millions of packets a second, and how
+/// many samples there were.
+fn compare(
+    context: &Context,
+    name: &str,
+    what: &str,
+    turn: impl Fn(bool) -> Result<(f64, u64), String>,
+) -> Result<Outcome, String> {
+    let conditions = Conditions::watch(context.cores);
+    let samples = RefCell::new(Vec::new());
+    let rounds = alternate(
+        context.runs,
+        &context.stop,
+        || {
+            let (rate, taken) = turn(true)?;
+            samples.borrow_mut().push(taken as f64);
+            Ok(rate)
+        },
+        || Ok(turn(false)?.0),
+    )?;
+    if context.smoke {
+        return Ok(Outcome::Smoke);
+    }
+    let taken = Quartiles::of(&samples.into_inner()).median;
+    let mut details = vec![
+        overhead(&rounds),
+        format!("{what}; ours: counters and {taken:.0} samples a turn on its core, peer: none"),
+    ];
+    details.extend(conditions.report());
+    let (name, unit, better) = (name.to_owned(), "Mpps", Better::Higher);
+    Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
+}
+
+/// How much throughput is lost to being watched, by turns that were one after the other.
+fn overhead(rounds: &Rounds) -> String {
+    let turns = rounds.ours.iter().zip(&rounds.peer);
+    let lost: Vec<f64> = turns.map(|(ours, peer)| 100.0 * (1.0 - ours / peer)).collect();
+    let Quartiles { first, median, third } = Quartiles::of(&lost);
+    format!(
+        "watching takes {median:.2} % of throughput, quartiles {first:.2} to {third:.2} % of {} \
+         pairs of turns; the target is below 2 %",
+        lost.len()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_overhead_is_that_of_pairs_of_turns() {
+        // The machine is half as fast in the second turn: so are both.
+        let rounds = Rounds { ours: vec![99.0, 49.0, 97.0], peer: vec![100.0, 50.0, 100.0] };
+        let said = overhead(&rounds);
+        assert!(said.starts_with("watching takes 2.00 % of throughput, quartiles 1.50"), "{said}");
+    }
+}

@@ -1,0 +1,180 @@
+//! Instructions and misses of caches of contenders in memory, where no counter of the processor's
+//! can be had: each once more under cachegrind.
+//!
+//! A row's point becomes a scenario of its own, which this program runs under valgrind for a few
+//! packets and for more. The difference is the work of the packets between.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{Scenario, Work};
+use crate::contest::go_on;
+use crate::instructions::Simulated;
+use crate::record::{Metric, Record, Row, Status};
+use crate::scenario::run::Options;
+
+/// Packets of both runs: the second has so many that the start of the program is nothing beside.
+const FEW: u64 = 1 << 14;
+const MORE: u64 = FEW + (1 << 16);
+
+/// What the metrics' basis is.
+const BASIS: &str = "simulated";
+
+/// Adds `instructions`, `l1d_misses` and `llc_misses` of a packet to rows of contenders in memory,
+/// and notes for those that are not counted.
+pub(super) fn add(scenario: &Scenario, options: &Options, record: &mut Record) {
+    let why_not = match scenario.work {
+        Work::Model => return,
+        work if work.is_live() => Some("they live on interfaces"),
+        work if work.is_together() => Some("a figure of the bench's measures them together"),
+        _ => None,
+    };
+    if let Some(why) = why_not {
+        record
+            .notes
+            .push(format!("instructions and caches of contenders are not simulated: {why}"));
+        if scenario.work == Work::Count {
+            record.notes.extend(scenario.sizes.iter().map(|&size| counted(options, size)));
+        }
+        return;
+    }
+    let is_run = |row: &&mut Row| row.status == Status::Run;
+    for row in record.rows.iter_mut().filter(is_run) {
+        let text = scenario_of(scenario, row);
+        match of_a_packet(options, |packets, folder| lab_run(&text, packets, folder)) {
+            Ok(figures) => {
+                for (name, value) in figures {
+                    let metric = Metric::new("per packet", vec![value]).on(BASIS);
+                    row.metrics.insert(name.to_owned(), metric);
+                }
+            }
+            Err(why) => {
+                record.notes.push(format!("{} is not simulated: {why}", row.contender));
+                return;
+            }
+        }
+    }
+}
+
+/// Our own part of a live count, with packets that are made in place of an interface's: in words.
+fn counted(options: &Options, size_bytes: u32) -> String {
+    let of = |packets: u64, _: &Path| {
+        let source = format!("gen:?packets={packets}&size={size_bytes}");
+        Ok(["count", "--json", &source].map(str::to_owned).to_vec())
+    };
+    let what = format!("burstline count gen: of {size_bytes} bytes");
+    match of_a_packet(options, of) {
+        Ok(figures) => {
+            let figures = figures.map(|(name, value)| format!("{name} {value:.3}"));
+            format!("{what}, simulated, a packet: {}; no interface's part", figures.join(", "))
+        }
+        Err(why) => format!("{what} is not simulated: {why}"),
+    }
+}
+
+/// The figures of one packet more, of a command for so many packets, which may use a folder.
+fn of_a_packet(
+    options: &Options,
+    command: impl Fn(u64, &Path) -> Result<Vec<String>, String>,
+) -> Result<[(&'static str, f64); 3], String> {
+    let folder = Folder::create()?;
+    let run = |packets: u64| {
+        go_on(&options.stop)?;
+        let (counts, said) = Simulated::run(&options.program, &command(packets, &folder.0)?)?;
+        // A contender ends a round that it has begun.
+        Ok::<_, String>((counts, done(&said).unwrap_or(packets as f64)))
+    };
+    let ((few, few_done), (more, more_done)) = (run(FEW)?, run(MORE)?);
+    let packets = more_done - few_done;
+    if packets <= 0.0 {
+        return Err(format!("{more_done} packets were done, and {few_done} before"));
+    }
+    let each = |more: u64, few: u64| (more as f64 - few as f64) / packets;
+    Ok([
+        ("instructions", each(more.instructions, few.instructions)),
+        ("l1d_misses", each(more.first_misses, few.first_misses)),
+        ("llc_misses", each(more.last_misses, few.last_misses)),
+    ])
+}
+
+/// Packets of a turn, by the record that a run has printed.
+fn done(said: &str) -> Option<f64> {
+    let record = Record::parse(said.lines().next_back()?).ok()?;
+    Some(record.rows.first()?.metrics.get("packets")?.median)
+}
+
+/// A scenario of one contender at one point.
+fn scenario_of(scenario: &Scenario, row: &Row) -> String {
+    let mut text = format!(
+        "name = \"one-point\"\ntitle = \"one point\"\nabout = \"one point\"\nwork = \"{}\"\n\
+         contenders = [\"{}\"]\nrepeats = 1\n",
+        scenario.work, row.contender
+    );
+    for (key, list) in [("size_bytes", "sizes"), ("case", "cases"), ("placement", "placements")] {
+        // As TOML has numbers and plain words, so has JSON.
+        if let Some(value) = row.point.get(key) {
+            text += &format!("{list} = [{value}]\n");
+        }
+    }
+    text
+}
+
+/// The arguments that run it once for so many packets.
+fn lab_run(text: &str, packets: u64, folder: &Path) -> Result<Vec<String>, String> {
+    let file = folder.join("one-point.toml");
+    fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
+    let (file, folder) = (file.display().to_string(), folder.display().to_string());
+    let packets = packets.to_string();
+    let words = ["lab", "run", &file, "--packets", &packets, "--out", &folder, "--json", "--quiet"];
+    Ok(words.map(str::to_owned).to_vec())
+}
+
+/// A folder that goes when it is dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn create() -> Result<Self, String> {
+        let path = std::env::temp_dir().join(format!("burstline-simulate-{}", std::process::id()));
+        fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left is two small files.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{Point, parse};
+
+    #[test]
+    fn a_rows_point_is_a_scenario_that_is_read_and_has_that_point_alone() {
+        let text = "name = \"a\"\ntitle = \"t\"\nabout = \"x\"\nwork = \"touch\"\ncontenders = \
+                    [\"layout-slots\"]\nsizes = [64, 128]\ncases = [\"256\", \"4096\"]\n";
+        let scenario = parse(text).unwrap();
+        let record = include_str!("../../tests/data/numa-rtc.json");
+        let mut row = Record::parse(record).unwrap().rows.remove(0);
+        for point in Point::all(&scenario) {
+            row.contender = "layout-slots".to_owned();
+            row.point = point.keys.clone();
+            let alone = parse(&scenario_of(&scenario, &row)).unwrap();
+            assert_eq!((alone.work, &alone.contenders), (scenario.work, &scenario.contenders));
+            assert_eq!(Point::all(&alone), [point]);
+        }
+    }
+
+    #[test]
+    fn what_a_run_did_is_in_its_record() {
+        let mut record = Record::parse(include_str!("../../tests/data/numa-rtc.json")).unwrap();
+        let packets = Metric::new("packets", vec![65_536.0]);
+        record.rows[0].metrics.insert("packets".to_owned(), packets);
+        let line = serde_json::to_string(&record).unwrap();
+        assert_eq!(done(&format!("first\n{line}\n")), Some(65_536.0));
+        assert_eq!((done("{}"), done("")), (None, None));
+    }
+}
