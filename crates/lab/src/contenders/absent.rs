@@ -58,10 +58,6 @@ impl Adapter for Absent {
         self.works
     }
 
-    fn version(&self) -> String {
-        String::new()
-    }
-
     fn can_run(&self) -> Result<(), String> {
         let needs = self.needs;
         match Path::new(self.sign).exists() {

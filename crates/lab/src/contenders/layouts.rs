@@ -13,12 +13,11 @@
 
 use std::hint::black_box;
 
-use burstline_sys::{affinity, clock, prefetch};
+use burstline_sys::prefetch;
 
 use super::memory::Order;
-use super::{Adapter, Job, Sample};
+use super::{Adapter, Job, Sample, timed};
 use crate::arena::Arena;
-use crate::contest::go_on;
 use crate::pages;
 use crate::scenario::Work;
 
@@ -91,14 +90,6 @@ impl Adapter for Layout {
         &[Work::Touch]
     }
 
-    fn version(&self) -> String {
-        String::new()
-    }
-
-    fn can_run(&self) -> Result<(), String> {
-        Ok(())
-    }
-
     fn command(&self, job: &Job<'_>) -> String {
         let order = if self.is_shuffled { "in no order" } else { "in order" };
         let ahead = if self.is_prefetched { ", prefetched" } else { "" };
@@ -109,8 +100,7 @@ impl Adapter for Layout {
     }
 
     fn measure(&self, job: &Job<'_>) -> Result<Sample, String> {
-        let core = *job.places.contender.first().ok_or("no core")?;
-        affinity::pin_to(core).map_err(|error| error.to_string())?;
+        timed::pin(job)?;
         let (packets, stride) = (held(job), self.stride(job));
         let bytes = packets * stride + SLOT_BYTES;
         let arena = pages::with_best(bytes, |choice| Arena::create(bytes, choice))
@@ -125,19 +115,14 @@ impl Adapter for Layout {
         let read = WORDS.min(job.frame_bytes() / 8);
         // Each page once, so that it is there.
         black_box(round(words, &worklist, read, 0));
-        let (mut rounds, mut spent_ns, mut sum) = (0, 0, 0_u64);
-        while job.goes_on(rounds * packets, spent_ns) {
-            go_on(job.stop)?;
-            let start_ns = clock::monotonic_ns();
+        let mut sum = 0_u64;
+        let done = timed::run(job, packets, || {
             sum = sum.wrapping_add(round(words, &worklist, read, ahead));
-            spent_ns += clock::monotonic_ns() - start_ns;
-            rounds += 1;
-        }
+        })?;
         black_box(sum);
         let mut sample = Sample::default();
-        let touches = (rounds * packets) as f64;
-        sample.set("packets", "packets", touches);
-        sample.set("ns", "ns per packet", spent_ns as f64 / touches);
+        sample.set("packets", "packets", done.pieces as f64);
+        sample.set("ns", "ns per packet", done.ns_each());
         sample.set("page_bytes", "bytes", arena.page().bytes() as f64);
         Ok(sample)
     }

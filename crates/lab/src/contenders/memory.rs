@@ -3,11 +3,8 @@
 use std::hint::black_box;
 use std::sync::{Mutex, OnceLock};
 
-use burstline_sys::{affinity, clock};
-
-use super::{Adapter, Job, Sample};
+use super::{Adapter, Job, Sample, timed};
 use crate::conditions::cycles_per_second;
-use crate::contest::go_on;
 use crate::scenario::Work;
 
 /// Bytes that cold packets are spread over: more than most caches.
@@ -47,22 +44,13 @@ impl Adapter for Copies {
         &[Work::Copy]
     }
 
-    fn version(&self) -> String {
-        String::new()
-    }
-
-    fn can_run(&self) -> Result<(), String> {
-        Ok(())
-    }
-
     fn command(&self, _: &Job<'_>) -> String {
         format!("copy_from_slice, {}", self.about)
     }
 
     fn measure(&self, job: &Job<'_>) -> Result<Sample, String> {
         static PACKETS: OnceLock<Mutex<Vec<u8>>> = OnceLock::new();
-        let core = *job.places.contender.first().ok_or("no core")?;
-        affinity::pin_to(core).map_err(|error| error.to_string())?;
+        timed::pin(job)?;
         // Written once, so that there are pages, and each its own.
         let packets = PACKETS.get_or_init(|| Mutex::new(vec![1; COLD_BYTES]));
         let packets = packets.lock().map_err(|_| "a copy has failed before")?;
@@ -71,21 +59,16 @@ impl Adapter for Copies {
         let from = &packets[..self.bytes.max(slot)];
         let mut order = Order::new(from.len() / slot);
         let mut to = vec![0; slot];
-        let (mut copies, mut spent_ns) = (0, 0);
-        while job.goes_on(copies, spent_ns) {
-            go_on(job.stop)?;
-            let start_ns = clock::monotonic_ns();
+        let done = timed::run(job, COPIES, || {
             for _ in 0..COPIES {
                 let at = order.next() * slot;
                 to[..length].copy_from_slice(&from[at..at + length]);
                 black_box(&mut to);
             }
-            spent_ns += clock::monotonic_ns() - start_ns;
-            copies += COPIES;
-        }
-        let each_ns = spent_ns as f64 / copies as f64;
+        })?;
         let mut sample = Sample::default();
-        sample.set("packets", "packets", copies as f64);
+        sample.set("packets", "packets", done.pieces as f64);
+        let each_ns = done.ns_each();
         sample.set("ns", "ns per copy", each_ns);
         sample.set(
             "cycles",

@@ -36,11 +36,7 @@ impl Adapter for Side {
     }
 
     fn version(&self) -> String {
-        format!("burstline {}", env!("CARGO_PKG_VERSION"))
-    }
-
-    fn can_run(&self) -> Result<(), String> {
-        Ok(())
+        super::own_version()
     }
 
     fn command(&self, _: &Job<'_>) -> String {

@@ -32,6 +32,7 @@ mod socket;
 mod spread;
 mod switches;
 mod testpmd;
+mod timed;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -55,13 +56,17 @@ pub trait Adapter: Sync {
     fn works(&self) -> &'static [Work];
 
     /// As it says itself; empty if it cannot be asked.
-    fn version(&self) -> String;
+    fn version(&self) -> String {
+        String::new()
+    }
 
     /// Whether it can run here.
     ///
     /// # Errors
     /// Why not, and the mend: what follows "because".
-    fn can_run(&self) -> Result<(), String>;
+    fn can_run(&self) -> Result<(), String> {
+        Ok(())
+    }
 
     /// What runs for a job: a command line, or the function.
     fn command(&self, job: &Job<'_>) -> String;
@@ -175,6 +180,11 @@ impl Sample {
     ) {
         self.figures.insert(name, Value { unit, basis: Some(basis), value });
     }
+}
+
+/// What those are that are part of this program.
+fn own_version() -> String {
+    format!("burstline {}", env!("CARGO_PKG_VERSION"))
 }
 
 /// All of them.

@@ -78,7 +78,7 @@ impl Live for Ours {
     }
 
     fn version(&self) -> String {
-        format!("burstline {}", env!("CARGO_PKG_VERSION"))
+        super::own_version()
     }
 
     fn receiver(&self, _: Work) -> Receiver {

@@ -2,14 +2,11 @@
 
 use std::hint::black_box;
 
-use burstline_sys::affinity;
-use burstline_sys::clock;
 use burstline_sys::memory::{PageChoice, PageKind};
 
 use super::memory::Order;
-use super::{Adapter, Job, Sample};
+use super::{Adapter, Job, Sample, timed};
 use crate::arena::Arena;
-use crate::contest::go_on;
 use crate::pages::Reservation;
 use crate::scenario::Work;
 
@@ -53,22 +50,13 @@ impl Adapter for Pages {
         &[Work::Touch]
     }
 
-    fn version(&self) -> String {
-        String::new()
-    }
-
-    fn can_run(&self) -> Result<(), String> {
-        Ok(())
-    }
-
     fn command(&self, job: &Job<'_>) -> String {
         let (bytes, mebibytes) = (job.size_bytes, BYTES >> 20);
         format!("reads a word of frames of {bytes} bytes in {mebibytes} MiB, in no order")
     }
 
     fn measure(&self, job: &Job<'_>) -> Result<Sample, String> {
-        let core = *job.places.contender.first().ok_or("no core")?;
-        affinity::pin_to(core).map_err(|error| error.to_string())?;
+        timed::pin(job)?;
         let arena = self.arena()?;
         let words: *const u64 = arena.cells::<u64>(BYTES / 8).as_ptr().cast();
         let frame_words = (job.size_bytes as usize).div_ceil(8);
@@ -80,20 +68,16 @@ impl Adapter for Pages {
         };
         // Each page once, so that it is there.
         black_box((0..BYTES / 8).step_by(512).fold(0, |sum, word| sum ^ touch(word)));
-        let (mut touches, mut spent_ns, mut sum) = (0, 0, 0_u64);
-        while job.goes_on(touches, spent_ns) {
-            go_on(job.stop)?;
-            let start_ns = clock::monotonic_ns();
+        let mut sum = 0_u64;
+        let done = timed::run(job, TOUCHES, || {
             for _ in 0..TOUCHES {
                 sum = sum.wrapping_add(touch(order.next() * frame_words));
             }
-            spent_ns += clock::monotonic_ns() - start_ns;
-            touches += TOUCHES;
-        }
+        })?;
         black_box(sum);
         let mut sample = Sample::default();
-        sample.set("packets", "packets", touches as f64);
-        sample.set("ns", "ns per touch", spent_ns as f64 / touches as f64);
+        sample.set("packets", "packets", done.pieces as f64);
+        sample.set("ns", "ns per touch", done.ns_each());
         sample.set("page_bytes", "bytes", arena.page().bytes() as f64);
         Ok(sample)
     }
