@@ -9,6 +9,11 @@ use super::style::Look;
 /// Panels of a chart, at most; the others are only in the table, and the report says so.
 const PANELS_MAX: usize = 12;
 
+/// The metric that has a sample for each second.
+const EACH_SECOND: &str = "lost_each_second";
+/// So few seconds are not worth a picture.
+const SECONDS_MIN: usize = 10;
+
 /// A chart of one of the kinds that can be drawn.
 #[derive(Debug)]
 pub(super) struct Chart {
@@ -124,13 +129,37 @@ pub(super) fn cumulative(record: &Record) -> Chart {
     };
     let y_label = "share of all up to there".to_owned();
     let axes = Axes { x_label, y_label, words: Vec::new() };
+    by_row(record, axes, &|row| shares(row, metric))
+}
+
+/// When packets were lost, of rows that know it second by second.
+pub(super) fn losses(record: &Record) -> Chart {
+    let x_label = "second, of all turns one after the other".to_owned();
+    let axes = Axes { x_label, y_label: "packets lost in it".to_owned(), words: Vec::new() };
+    by_row(record, axes, &|row| {
+        let Some(metric) = row.metrics.get(EACH_SECOND) else { return Vec::new() };
+        if metric.samples.len() < SECONDS_MIN {
+            return Vec::new();
+        }
+        let seconds = metric.samples.iter().enumerate().filter(|(_, lost)| lost.is_finite());
+        let point = |(second, &lost): (usize, &f64)| Point {
+            x: second as f64,
+            y: lost,
+            spread: None,
+            is_model: is_model(row),
+        };
+        seconds.map(point).collect()
+    })
+}
+
+/// A line for each row, of points that are its own.
+fn by_row(record: &Record, axes: Axes, points: &dyn Fn(&Row) -> Vec<Point>) -> Chart {
     let names = select::words(record, &record.chart.series);
     let series = |rows: &[&Row]| {
         let of_row = |row: &&Row| {
             let name = select::word(row, &record.chart.series);
             let look = Look::series(names.iter().position(|other| *other == name)?);
-            let points = shares(row, metric);
-            let is_document = false;
+            let (points, is_document) = (points(row), false);
             (!points.is_empty()).then_some(Series { name, look, is_document, points })
         };
         rows.iter().filter_map(of_row).collect()

@@ -1,4 +1,5 @@
-//! Which pictures a record makes: its own chart, distributions, and where the time went.
+//! Which pictures a record makes: its own chart, distributions, when packets were lost, and where
+//! the time went.
 //!
 //! They are worked out once and drawn in every width, on a page or as files.
 
@@ -65,6 +66,7 @@ pub(super) fn sets(record: &Record) -> Vec<Set> {
         let chart = chart::cumulative(record);
         sets.push(panels("distribution", record, chart, Kind::Cumulative));
     }
+    sets.push(panels("losses", record, chart::losses(record), Kind::Lines));
     sets.extend(stages(record));
     for set in &mut sets {
         set.figures.retain(|figure| figure.draw(Width::Narrow, "").is_some());

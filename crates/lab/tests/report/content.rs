@@ -1,6 +1,6 @@
 //! What a report says.
 
-use burstline_lab::record::{Record, Stage, Status};
+use burstline_lab::record::{Metric, Record, Stage, Status};
 use burstline_lab::reports;
 
 use crate::fixtures::{all, collection, dma, metric, receive, record, row, size};
@@ -257,6 +257,20 @@ fn a_distribution_is_drawn_as_it_was_counted() {
     }
     assert!(text.contains(">99.9 %</text>") && text.contains("logarithmic"), "{text}");
     assert!(text.contains("10,000 packets a second") && text.contains("100,000 packets a second"));
+}
+
+#[test]
+fn when_packets_were_lost_is_drawn_if_it_is_known_for_long_enough() {
+    let mut long = receive();
+    let seconds = |count| Metric::new("packets", (0..count).map(|s| f64::from(s % 7)).collect());
+    long.rows[0].metrics.insert("lost_each_second".into(), seconds(60));
+    long.rows[1].metrics.insert("lost_each_second".into(), seconds(3));
+    let charts = reports::charts(&collection("seconds", &[long]));
+    let chart = charts.iter().find(|chart| chart.name == "numa-rtc-losses.svg").unwrap();
+    assert!(chart.text.contains("burstline-xdp: 0 at 0 to 3 at 59, 60 points"), "{}", chart.text);
+    assert!(!chart.text.contains("burstline-afpacket"), "three seconds are none");
+    let without = reports::charts(&collection("no-seconds", &[receive()]));
+    assert!(without.iter().all(|chart| !chart.name.contains("losses")));
 }
 
 #[test]
