@@ -23,6 +23,12 @@ fn a_folder_of_records_becomes_a_page_and_tables() {
     assert!(page.contains("<svg") && page.contains("Receive and count, one core"));
     assert!(fs::read_to_string(text).unwrap().contains("\n## Receive and count, one core\n"));
     assert!(fs::read_to_string(table).unwrap().contains("\nnuma-rtc,burstline-xdp,"));
+    let charts = directory.file("charts");
+    let beside = directory.file("charts/report.md");
+    let made = run(&["lab", "report", &folder, "--charts", &charts, "--markdown", &beside]);
+    assert_eq!((made.code, made.stderr.as_str()), (Some(0), ""));
+    assert!(fs::read_to_string(directory.file("charts/a.svg")).unwrap().starts_with("<svg "));
+    assert!(fs::read_to_string(beside).unwrap().contains("](a.svg)"));
     let printed = run(&["lab", "report", &folder, "-o", "-"]);
     assert_eq!(
         (printed.code, printed.stdout),

@@ -40,7 +40,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// The same in Markdown, without charts
+    /// The same in Markdown; with charts where it is in the folder of --charts
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
 

@@ -33,11 +33,12 @@ pub struct ChartFile {
 
 /// All charts of all records.
 pub(super) fn all(collection: &Collection) -> Vec<ChartFile> {
-    let of_entry = |entry: &Entry| {
-        let sets = drawn::sets(&entry.record);
-        sets.iter().map(|set| file(entry, set)).collect::<Vec<_>>()
-    };
-    collection.entries.iter().flat_map(of_entry).collect()
+    collection.entries.iter().flat_map(of).collect()
+}
+
+/// All charts of a record.
+pub(super) fn of(entry: &Entry) -> Vec<ChartFile> {
+    drawn::sets(&entry.record).iter().map(|set| file(entry, set)).collect()
 }
 
 fn file(entry: &Entry, set: &Set) -> ChartFile {

@@ -1,16 +1,17 @@
-//! The same report in Markdown: summary, tables, method and doubts, without charts.
+//! The same report in Markdown: summary, tables, method and doubts; charts only as links to files.
 
 use std::fmt::Write;
 
 use super::collect::{Collection, Entry};
 use super::escape;
+use super::files;
 use super::numbers;
 use super::summary;
 use super::table;
 
-/// The report of a collection.
+/// The report of a collection. `with_charts`: their files lie beside it.
 // Writing to a string does not fail, which is why its results are dropped here.
-pub(super) fn page(collection: &Collection) -> String {
+pub(super) fn page(collection: &Collection, with_charts: bool) -> String {
     let mut page = String::from("# Burstline lab report\n\n");
     facts(&mut page, &summary::origin(collection));
     let machines = summary::machines(collection);
@@ -29,12 +30,12 @@ pub(super) fn page(collection: &Collection) -> String {
     }
     list(&mut page, "\n## What speaks against these figures\n\n", &lines);
     for entry in &collection.entries {
-        experiment(&mut page, entry);
+        experiment(&mut page, entry, with_charts);
     }
     page
 }
 
-fn experiment(page: &mut String, entry: &Entry) {
+fn experiment(page: &mut String, entry: &Entry, with_charts: bool) {
     let record = &entry.record;
     let words = [&record.title, &record.scenario, &record.about].map(|text| escape::markdown(text));
     let _ = writeln!(page, "\n## {}\n\n{}: {}\n", words[0], words[1], words[2]);
@@ -47,6 +48,9 @@ fn experiment(page: &mut String, entry: &Entry) {
         record.seed,
         if record.is_quick { ", quick run" } else { "" }
     );
+    if with_charts {
+        charts(page, entry);
+    }
     page.push_str(&table::figures(record).markdown());
     list(page, "\n", &table::reasons(record));
     if let Some(stages) = table::stages(record) {
@@ -57,6 +61,20 @@ fn experiment(page: &mut String, entry: &Entry) {
     let doubts: Vec<String> =
         record.doubts.iter().map(|doubt| format!("{}: {}", doubt.name, doubt.text)).collect();
     list(page, "\n### Doubts\n\n", &doubts);
+}
+
+/// Pictures in one line, so that as many stand beside each other as there is room for. A file whose
+/// name is not a plain one is not linked.
+fn charts(page: &mut String, entry: &Entry) {
+    let is_plain =
+        |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+    let names = files::of(entry).into_iter().map(|chart| chart.name);
+    let title = escape::markdown(&entry.record.title);
+    let links = names.filter(|name| is_plain(name)).map(|name| format!("![{title}]({name})"));
+    let links: Vec<String> = links.collect();
+    if !links.is_empty() {
+        let _ = writeln!(page, "{}\n", links.join(" "));
+    }
 }
 
 fn facts(page: &mut String, facts: &[(&str, String)]) {

@@ -52,7 +52,12 @@ pub fn html(collection: &Collection) -> String {
 
 /// The report in Markdown, without charts.
 pub fn markdown(collection: &Collection) -> String {
-    markdown::page(collection)
+    markdown::page(collection, false)
+}
+
+/// The report in Markdown, with the charts of [`charts`], whose files lie in the same folder.
+pub fn markdown_beside_charts(collection: &Collection) -> String {
+    markdown::page(collection, true)
 }
 
 /// All figures as CSV, with a header line.

@@ -243,6 +243,16 @@ fn charts_stand_alone_and_say_where_they_are_from() {
 }
 
 #[test]
+fn markdown_beside_charts_shows_each_of_them_once() {
+    let collection = collection("beside-charts", &all());
+    let page = reports::markdown_beside_charts(&collection);
+    for chart in reports::charts(&collection) {
+        assert_eq!(page.matches(&format!("]({})", chart.name)).count(), 1, "{}", chart.name);
+    }
+    assert!(!reports::markdown(&collection).contains(".svg"));
+}
+
+#[test]
 fn a_distribution_is_drawn_as_it_was_counted() {
     let record = crate::fixtures::latency();
     let wanted = record.rows[0].distributions["latency_us"].clone();

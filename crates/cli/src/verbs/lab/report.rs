@@ -18,18 +18,23 @@ pub(crate) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
     collection.problems.iter().for_each(|problem| complain(problem));
     let page = args.output.clone().unwrap_or_else(|| args.folder.join("report.html"));
     write(&page, &reports::html(&collection))?;
-    if let Some(file) = &args.markdown {
-        write(file, &reports::markdown(&collection))?;
-    }
-    if let Some(file) = &args.csv {
-        write(file, &reports::csv(&collection))?;
-    }
     if let Some(folder) = &args.charts {
         let failed = |error| Failure::new(format!("folder {}: {error}", folder.display()));
         std::fs::create_dir_all(folder).map_err(failed)?;
         for chart in reports::charts(&collection) {
             write(&folder.join(&chart.name), &chart.text)?;
         }
+    }
+    if let Some(file) = &args.markdown {
+        let is_beside = args.charts.as_deref().is_some_and(|charts| file.parent() == Some(charts));
+        let text = match is_beside {
+            true => reports::markdown_beside_charts(&collection),
+            false => reports::markdown(&collection),
+        };
+        write(file, &text)?;
+    }
+    if let Some(file) = &args.csv {
+        write(file, &reports::csv(&collection))?;
     }
     let count = match collection.entries.len() {
         1 => "1 record".to_owned(),
