@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <rte_alarm.h>
+#include <rte_build_config.h>
 #include <rte_bus.h>
 #include <rte_dev.h>
 #include <rte_devargs.h>
@@ -27,6 +28,11 @@
 #include <rte_log.h>
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
+#include <rte_version.h>
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Source: Linux, include/uapi/asm-generic/mman-common.h */
+#endif
 
 /* ---- What DPDK says: kept for an error of ours, never printed. ---- */
 
@@ -114,6 +120,16 @@ static void unmute(struct muted *muted)
     if (length > 0)
         keep(text, length);
     close(muted->file);
+}
+
+const char *shim_version(void)
+{
+    return rte_version();
+}
+
+const char *shim_drivers_folder(void)
+{
+    return RTE_EAL_PMD_PATH;
 }
 
 /* ---- EAL. The caller is a thread for this: EAL pins it. ---- */
@@ -437,10 +453,46 @@ void shim_reclaim(uint16_t port, uint16_t queue)
 
 /* ---- Pools. ---- */
 
-struct rte_mempool *shim_pool(const char *name, uint32_t mbufs, uint32_t cache, uint16_t room,
-                              int32_t node)
+/* Bytes that an mbuf has to be longer to be a line longer than a page.
+ *
+ * In small pages no mbuf crosses one, if it fits: each begins a page, so that all their headers
+ * are in the same few sets of the first cache, which has room for 8 of a burst. What is larger
+ * than a page may cross it, and each mbuf begins a line further than the one before. It takes no
+ * more memory: a page each either way. */
+static uint16_t stagger(uint16_t room)
 {
-    return rte_pktmbuf_pool_create(name, mbufs, cache, 0, room, node);
+    size_t page = sysconf(_SC_PAGESIZE);
+    size_t bytes = rte_mempool_calc_obj_size(sizeof(struct rte_mbuf) + room, 0, NULL);
+    if (rte_eal_has_hugepages() || bytes > page || 2 * bytes <= page)
+        return 0;
+    return page + RTE_CACHE_LINE_SIZE - bytes;
+}
+
+/* Has the kernel gather small pages into huge ones, if it can: a burst and what goes with it are in
+ * more pages than the first TLB has entries. All of them have been written to by now. */
+static void gather(const struct rte_mempool *pool)
+{
+    const struct rte_mempool_memhdr *part = STAILQ_FIRST(&pool->mem_list);
+    if (rte_eal_has_hugepages() || part == NULL)
+        return;
+    size_t bytes = pool->header_size + pool->elt_size + pool->trailer_size;
+    uintptr_t start = (uintptr_t)part->addr;
+    uintptr_t end = start + RTE_MIN(part->len, bytes * pool->size);
+    start = RTE_ALIGN_CEIL(start, RTE_PGSIZE_2M);
+    end = RTE_ALIGN_FLOOR(end, RTE_PGSIZE_2M);
+    /* Where it cannot, pages are small, and all works as well. */
+    if (start < end)
+        madvise((void *)start, end - start, MADV_COLLAPSE);
+}
+
+struct rte_mempool *shim_pool(const char *name, uint32_t mbufs, uint32_t cache, uint16_t room,
+                              int32_t node, bool is_staggered)
+{
+    uint16_t more = is_staggered ? stagger(room) : 0;
+    struct rte_mempool *pool = rte_pktmbuf_pool_create(name, mbufs, cache, more, room, node);
+    if (pool != NULL)
+        gather(pool);
+    return pool;
 }
 
 void shim_pool_free(struct rte_mempool *pool)
@@ -562,12 +614,30 @@ void shim_free_plain(struct rte_mempool *pool, struct rte_mbuf **mbufs, uint32_t
     rte_mempool_put_bulk(pool, (void **)mbufs, count);
 }
 
-uint64_t shim_bytes(struct rte_mbuf *const *mbufs, uint32_t count)
+/* Four sums, so that none waits for the load of the one before. */
+static uint64_t bytes_of(struct rte_mbuf *const *mbufs, uint32_t count)
 {
-    uint64_t bytes = 0;
-    for (uint32_t index = 0; index < count; index++)
-        bytes += mbufs[index]->pkt_len;
-    return bytes;
+    uint64_t a = 0, b = 0, c = 0, d = 0;
+    struct rte_mbuf *const *end = mbufs + count;
+    for (; mbufs + 4 <= end; mbufs += 4) {
+        a += mbufs[0]->pkt_len;
+        b += mbufs[1]->pkt_len;
+        c += mbufs[2]->pkt_len;
+        d += mbufs[3]->pkt_len;
+    }
+    for (; mbufs < end; mbufs++)
+        a += mbufs[0]->pkt_len;
+    return a + b + c + d;
+}
+
+uint16_t shim_forward(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count,
+                      uint64_t *bytes)
+{
+    /* Those that are sent may be gone at once. */
+    uint64_t all = bytes_of(mbufs, count);
+    uint16_t sent = rte_eth_tx_burst(port, queue, mbufs, count);
+    *bytes = sent >= count ? all : all - bytes_of(mbufs + sent, count - sent);
+    return sent;
 }
 
 uint32_t shim_first_length(const struct rte_mbuf *mbuf)

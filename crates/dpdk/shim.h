@@ -112,6 +112,10 @@ struct shim_counts {
     uint64_t q_ipackets[16], q_opackets[16];
 };
 
+/* Both stay; EAL need not run. */
+const char *shim_version(void);
+const char *shim_drivers_folder(void);
+
 int shim_log_start(void);
 size_t shim_log_take(char *text, size_t room);
 int shim_eal_init(int count, char **arguments);
@@ -144,7 +148,7 @@ void shim_reclaim(uint16_t port, uint16_t queue);
 uint32_t shim_untaken(uint16_t port, uint16_t queue);
 
 struct rte_mempool *shim_pool(const char *name, uint32_t mbufs, uint32_t cache, uint16_t room,
-                              int32_t node);
+                              int32_t node, bool is_staggered);
 void shim_pool_free(struct rte_mempool *pool);
 uint32_t shim_pool_missing(const struct rte_mempool *pool);
 void shim_pool_home(struct rte_mempool *pool, struct shim_home *home);
@@ -167,9 +171,11 @@ struct shim_told {
 };
 struct shim_told shim_told(const struct rte_mbuf *mbuf);
 uint16_t shim_send(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
+/* As shim_send, and tells the bytes of those that were sent. */
+uint16_t shim_forward(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count,
+                      uint64_t *bytes);
 void shim_free(struct rte_mbuf **mbufs, uint32_t count);
 void shim_free_plain(struct rte_mempool *pool, struct rte_mbuf **mbufs, uint32_t count);
-uint64_t shim_bytes(struct rte_mbuf *const *mbufs, uint32_t count);
 uint32_t shim_first_length(const struct rte_mbuf *mbuf);
 uint32_t shim_read(const struct rte_mbuf *mbuf, uint8_t *bytes, uint32_t room);
 bool shim_allocate(struct rte_mempool *pool, struct rte_mbuf **mbufs, uint32_t count);

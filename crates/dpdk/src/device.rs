@@ -3,6 +3,7 @@
 use std::ffi::CString;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::eal::{self, EalOptions, Network};
@@ -259,11 +260,10 @@ impl Device {
         if code != 0 {
             return Err(failed("configure", code));
         }
-        let room = room_of(u32::from(raw.mtu));
         let rings = u32::from(raw.rx_ring) + u32::from(raw.tx_ring);
         let enough = (u32::from(plan.queues) * rings + 4096).next_power_of_two() - 1;
         let mbufs = options.mbufs.unwrap_or(enough);
-        let mut pool = new_pool(&options, mbufs, room, plan.node)?;
+        let mut pool = new_pool(&raw, &options.devargs, mbufs, plan.node)?;
         if driver_name(&raw) == KEEPER.0 {
             pool.allow(u64::from(plan.queues) * KEEPER.1);
         }
@@ -401,9 +401,8 @@ impl Device {
     /// A pool to send from, which lives as long as the device.
     pub(crate) fn pool_to_send(self: &Arc<Self>) -> Result<*mut ffi::Mempool, DpdkError> {
         let mbufs = (u32::from(self.raw.tx_ring) + 2048).next_power_of_two() - 1;
-        let (options, node) = (self.options.clone(), self.node);
-        let room = room_of(u32::from(self.raw.mtu));
-        let pool = eal::on_control(move || new_pool(&options, mbufs, room, node))?;
+        let (raw, devargs, node) = (self.raw, self.options.devargs.clone(), self.node);
+        let pool = eal::on_control(move || new_pool(&raw, &devargs, mbufs, node))?;
         let pointer = pool.as_ptr();
         lock(&self.pools).push(pool);
         Ok(pointer)
@@ -429,6 +428,10 @@ fn probe(options: &DeviceOptions) -> Result<ffi::Device, DpdkError> {
     let refused = |reason| DpdkError::Probe { device: options.devargs.clone(), reason };
     let devargs = CString::new(options.devargs.as_str());
     let devargs = devargs.map_err(|_| refused("there is a zero byte in it".to_owned()))?;
+    if let Some(file) = missing_file(&options.devargs) {
+        let (device, file) = (options.devargs.clone(), file.to_owned());
+        return Err(DpdkError::NoFile { device, file });
+    }
     let mut raw = ffi::Device::default();
     log_text::forget();
     // SAFETY: EAL runs, the string ends with a 0, and `raw` is written for the call's time only.
@@ -439,6 +442,13 @@ fn probe(options: &DeviceOptions) -> Result<ffi::Device, DpdkError> {
     raw.rx_ring = options.ring;
     raw.tx_ring = options.ring;
     Ok(raw)
+}
+
+/// `/dev/vhost-net` of `net_virtio_user0,path=/dev/vhost-net`, if it is not there.
+fn missing_file(devargs: &str) -> Option<&str> {
+    let paths = devargs.split(',').filter_map(|argument| argument.strip_prefix("path="));
+    let mut files = paths.filter(|path| path.starts_with("/dev/"));
+    files.find(|path| !Path::new(path).exists())
 }
 
 fn plan(options: &DeviceOptions, raw: &ffi::Device) -> Result<ffi::Plan, DpdkError> {
@@ -474,11 +484,16 @@ fn room_of(mtu: u32) -> u16 {
     room.min(u32::from(u16::MAX)) as u16
 }
 
-fn new_pool(options: &DeviceOptions, mbufs: u32, room: u16, node: i32) -> Result<Pool, DpdkError> {
-    // A node that EAL has no memory on is better than no device.
-    let pool = Pool::create(mbufs, room, node).or_else(|| Pool::create(mbufs, room, ANY_NODE));
-    let device = options.devargs.clone();
-    pool.ok_or(DpdkError::NoPool { device, mbufs, room })
+fn new_pool(raw: &ffi::Device, device: &str, mbufs: u32, node: i32) -> Result<Pool, DpdkError> {
+    let room = room_of(u32::from(raw.mtu));
+    // net_af_xdp gives the kernel its mbufs as they lie, which takes none that is longer than a
+    // page. Where there is no memory for what is best, what is next is better than no device.
+    let can_stagger = driver_name(raw) != KEEPER.0;
+    let shapes = [(node, true), (ANY_NODE, true), (node, false), (ANY_NODE, false)];
+    let mut shapes = shapes.into_iter().filter(|(_, is_staggered)| can_stagger || !is_staggered);
+    let pool =
+        shapes.find_map(|(node, is_staggered)| Pool::create(mbufs, room, node, is_staggered));
+    pool.ok_or_else(|| DpdkError::NoPool { device: device.to_owned(), mbufs, room })
 }
 
 fn driver_name(raw: &ffi::Device) -> String {
@@ -495,6 +510,14 @@ mod tests {
         counts.received_by_queue[..2].copy_from_slice(&by_queue);
         apart.learn(&counts);
         Statistics { apart: *apart, ..counts }
+    }
+
+    #[test]
+    fn the_kernels_end_of_a_device_may_be_missing() {
+        let missing = missing_file("net_virtio_user0,path=/dev/none-such,queues=1");
+        assert_eq!(missing, Some("/dev/none-such"));
+        assert_eq!(missing_file("net_virtio_user0,path=/dev/null"), None);
+        assert_eq!(missing_file("net_virtio_user0,path=/tmp/none-such"), None);
     }
 
     #[test]

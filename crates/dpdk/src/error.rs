@@ -36,6 +36,18 @@ pub enum DpdkError {
         /// What DPDK said.
         reason: String,
     },
+    /// A device of the kernel's that it is to be the other end of is not there. DPDK would take the
+    /// path for that of a socket.
+    #[error(
+        "dpdk:{device}: there is no {file}: modprobe vhost_net, or path= of a socket that a \
+         vhost-user server has made"
+    )]
+    NoFile {
+        /// Its devargs.
+        device: String,
+        /// Which.
+        file: String,
+    },
     /// The device does not do what is asked of it.
     #[error("dpdk:{device}: {action}: {reason}")]
     Device {

@@ -140,6 +140,9 @@ pub(crate) struct Counts {
 }
 
 unsafe extern "C" {
+    pub(crate) fn shim_version() -> *const c_char;
+    pub(crate) fn shim_drivers_folder() -> *const c_char;
+
     pub(crate) fn shim_log_start() -> c_int;
     pub(crate) fn shim_log_take(text: *mut u8, room: usize) -> usize;
     pub(crate) fn shim_eal_init(count: c_int, arguments: *mut *mut c_char) -> c_int;
@@ -168,6 +171,7 @@ unsafe extern "C" {
         cache: u32,
         room: u16,
         node: i32,
+        is_staggered: bool,
     ) -> *mut Mempool;
     pub(crate) fn shim_pool_free(pool: *mut Mempool);
     pub(crate) fn shim_pool_missing(pool: *const Mempool) -> u32;
@@ -191,9 +195,15 @@ unsafe extern "C" {
         descs: *mut Desc,
     ) -> bool;
     pub(crate) fn shim_send(port: u16, queue: u16, mbufs: *mut *mut Mbuf, count: u16) -> u16;
+    pub(crate) fn shim_forward(
+        port: u16,
+        queue: u16,
+        mbufs: *mut *mut Mbuf,
+        count: u16,
+        bytes: *mut u64,
+    ) -> u16;
     pub(crate) fn shim_free(mbufs: *mut *mut Mbuf, count: u32);
     pub(crate) fn shim_free_plain(pool: *mut Mempool, mbufs: *mut *mut Mbuf, count: u32);
-    pub(crate) fn shim_bytes(mbufs: *const *mut Mbuf, count: u32) -> u64;
     pub(crate) fn shim_first_length(mbuf: *const Mbuf) -> u32;
     pub(crate) fn shim_read(mbuf: *const Mbuf, bytes: *mut u8, room: u32) -> u32;
     pub(crate) fn shim_allocate(pool: *mut Mempool, mbufs: *mut *mut Mbuf, count: u32) -> bool;

@@ -34,6 +34,7 @@
 #![cfg(feature = "libdpdk")]
 
 mod device;
+mod drivers;
 mod eal;
 mod error;
 mod ffi;
@@ -46,6 +47,7 @@ mod sender;
 mod thread;
 
 pub use device::{Device, DeviceFacts, DeviceOptions, Statistics};
+pub use drivers::{PciDriver, pci_drivers, version};
 pub use eal::{EalOptions, start_eal};
 pub use error::DpdkError;
 pub use marks::Marks;

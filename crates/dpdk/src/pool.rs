@@ -3,6 +3,10 @@
 //! A device that sends packets of another one's pool may give them back only when it is closed.
 //! So a pool that is not needed any more waits for that, and whenever a device is closed the
 //! waiting pools that are full are freed. What is missing when no device is left is lost for good.
+//!
+//! Without reserved huge pages mbufs are laid out so that those of a burst do not push each other
+//! out of the first cache, and the kernel is asked to gather their pages into huge ones: `stagger`
+//! and `gather` in `shim.c`.
 
 use std::ffi::CString;
 use std::ptr::NonNull;
@@ -54,9 +58,9 @@ pub fn leaked_mbufs() -> u64 {
 }
 
 impl Pool {
-    /// Makes a pool of mbufs with `room` bytes for headroom and packet. `None`: no memory. On the
-    /// control thread.
-    pub(crate) fn create(mbufs: u32, room: u16, node: i32) -> Option<Self> {
+    /// Makes a pool of mbufs with `room` bytes for headroom and packet; in small pages they begin
+    /// at other places of each page, if `is_staggered`. `None`: no memory. On the control thread.
+    pub(crate) fn create(mbufs: u32, room: u16, node: i32, is_staggered: bool) -> Option<Self> {
         let number = {
             let mut pools = pools();
             pools.made += 1;
@@ -64,8 +68,9 @@ impl Pool {
         };
         let name = CString::new(format!("burstline-{number}")).expect("no zero byte");
         let cache = CACHE.min(mbufs / 4);
+        let name = name.as_ptr();
         // SAFETY: EAL runs, and the name ends with a 0.
-        let pool = unsafe { ffi::shim_pool(name.as_ptr(), mbufs, cache, room, node) };
+        let pool = unsafe { ffi::shim_pool(name, mbufs, cache, room, node, is_staggered) };
         NonNull::new(pool).map(|pool| Self { pool, kept: 0 })
     }
 

@@ -53,12 +53,13 @@ impl Exit {
             return (0, 0);
         }
         thread::enter();
-        // Those that are sent may be gone at once.
-        let bytes = bytes_of(mbufs);
-        let sent = self.send(mbufs);
-        let unsent = bytes_of(&mbufs[sent..]);
+        let (port, count, mut bytes) = (self.device.port(), mbufs.len() as u16, 0);
+        let (first, queue) = (mbufs.as_mut_ptr(), self.queue);
+        // SAFETY: the mbufs are live and the receiver's, which hands over those that are sent.
+        let sent = unsafe { ffi::shim_forward(port, queue, first, count, &raw mut bytes) };
+        let sent = usize::from(sent).min(mbufs.len());
         from.hand_over(sent);
-        (sent as u64, bytes - unsent)
+        (sent as u64, bytes)
     }
 
     /// Has the driver give back mbufs that it has sent, where it can do that by itself.
@@ -76,13 +77,6 @@ impl Exit {
         let sent = unsafe { ffi::shim_send(port, self.queue, mbufs.as_mut_ptr(), count) };
         usize::from(sent).min(mbufs.len())
     }
-}
-
-/// Bytes of all packets.
-#[inline]
-fn bytes_of(mbufs: &[*mut ffi::Mbuf]) -> u64 {
-    // SAFETY: the mbufs are the caller's, and live.
-    unsafe { ffi::shim_bytes(mbufs.as_ptr(), mbufs.len() as u32) }
 }
 
 impl Drop for Exit {

@@ -19,7 +19,7 @@ use burstline_port::{Losses, PortState};
 use burstline_sys::clock;
 
 use crate::budget::{Budget, Grant};
-use crate::clock::{Drain, JobClock, SECOND_NS};
+use crate::clock::{Drain, Glances, JobClock, SECOND_NS};
 use crate::job::{self, Limits, Source, Threads};
 use crate::report::{Ending, ThreadPlace};
 use crate::stage::{StageCost, StageMeter, Usage};
@@ -182,7 +182,7 @@ impl<'a, W: FnMut(&Burst<'_>)> Worker<'a, W> {
     fn poll_until_over(&mut self) -> Result<(), EngineError> {
         let job = self.job;
         let mut scratch = Scratch::new();
-        let mut now_ns = clock::monotonic_ns();
+        let (mut now_ns, mut glances) = (clock::monotonic_ns(), Glances::default());
         while !job.clock.is_over(now_ns) {
             let granted = match job.budget.take(SCRATCH_PACKETS as u64) {
                 Grant::Packets(packets) => packets,
@@ -194,15 +194,15 @@ impl<'a, W: FnMut(&Burst<'_>)> Worker<'a, W> {
                 Grant::Reached => break,
             };
             let (state, packets) = self.poll(&mut scratch, granted)?;
-            let before_ns = std::mem::replace(&mut now_ns, clock::monotonic_ns());
             // Busy without packets: the filter wanted none of those it met.
-            if packets > 0 || state == PortState::Busy {
-                self.waiter.work(now_ns);
-                self.meter.busy_ns += now_ns - before_ns;
-            } else {
-                self.meter.empty_ns += now_ns - before_ns;
+            if let Some(was_busy) = glances.look(packets > 0 || state == PortState::Busy) {
+                let before_ns = std::mem::replace(&mut now_ns, clock::monotonic_ns());
+                if was_busy {
+                    self.waiter.work(now_ns);
+                }
+                self.meter.pass(now_ns - before_ns, was_busy);
+                self.look_at_losses(now_ns);
             }
-            self.look_at_losses(now_ns);
             match state {
                 PortState::Ended => break,
                 PortState::Idle | PortState::Blocked if packets == 0 => {

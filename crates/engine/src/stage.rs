@@ -54,6 +54,14 @@ impl StageMeter {
         Self { cpu_start_ns: clock::thread_cpu_ns(), empty_ns: 0, busy_ns: 0 }
     }
 
+    /// Time went by in polls that found packets, or in such that did not.
+    pub(crate) fn pass(&mut self, span_ns: u64, was_busy: bool) {
+        match was_busy {
+            true => self.busy_ns += span_ns,
+            false => self.empty_ns += span_ns,
+        }
+    }
+
     /// `sleeps`: how often the thread slept meanwhile.
     pub(crate) fn end(self, sleeps: Sleeps) -> StageCost {
         let cpu_ns = clock::thread_cpu_ns() - self.cpu_start_ns;

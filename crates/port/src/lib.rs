@@ -47,7 +47,9 @@ mod xdp;
 pub use account::{Loss, LossKind, Losses, PortAccount};
 pub use address::{Address, AddressError};
 #[cfg(feature = "dpdk")]
-pub use burstline_dpdk::leaked_mbufs;
+pub use burstline_dpdk::{
+    PciDriver as DpdkDriver, leaked_mbufs, pci_drivers as dpdk_drivers, version as dpdk_version,
+};
 pub use crossing::{Carried, Crossing, Rewrite, Touch, Touched, Treatment, open_crossings};
 pub use error::PortError;
 pub use filter::{Filter, FilterByLink, FilterProblem};

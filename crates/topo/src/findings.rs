@@ -5,12 +5,14 @@
 //! Whatever can be computed from the machine's own numbers is. Nothing is changed here.
 
 mod cores;
+mod dpdk;
 mod interfaces;
 mod memory;
 
 use crate::inventory::Inventory;
 use crate::plan::Plan;
 pub use cores::{FAR_SOURCE, KERNEL_NEEDS};
+pub use dpdk::{Dpdk, DpdkDriver, dpdk_findings};
 
 /// Something that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]

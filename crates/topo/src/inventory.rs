@@ -12,6 +12,7 @@
 //! {sysfs-devices-system-cpu,sysfs-class-net-queues,sysfs-bus-pci}, core-api/irq/irq-affinity.rst,
 //! admin-guide/cgroup-v2.rst, proc(5).
 
+mod cards;
 mod cores;
 mod interfaces;
 mod settings;
@@ -24,6 +25,7 @@ use burstline_sys::memory::NodeId;
 use burstline_sys::topology::{HugePages, Topology, TopologyError};
 
 use crate::files::Files;
+pub use cards::{Card, Group, Lenders, Presence};
 
 /// A machine, as this process sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +46,10 @@ pub struct Inventory {
     pub taken: Vec<CoreId>,
     /// The network interfaces, loopback left out.
     pub interfaces: Vec<Interface>,
+    /// The network cards on the PCI bus, whoever has them.
+    pub cards: Vec<Card>,
+    /// The kernel's drivers that give a card up to a program.
+    pub lenders: Lenders,
     /// Huge pages of the whole machine, by ascending size.
     pub huge_pages: Vec<HugePages>,
     /// How it is set.
@@ -216,6 +222,8 @@ impl Inventory {
             allowed,
             taken: Vec::new(),
             interfaces: interfaces::interfaces(&files),
+            cards: cards::cards(&files),
+            lenders: cards::lenders(&files),
             huge_pages: topology.huge_pages,
             settings: settings::settings(&files),
         })

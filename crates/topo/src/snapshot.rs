@@ -19,7 +19,7 @@ use std::{fs, io, process};
 
 /// What a machine is known by. A `*` stands for any name; `..` after `device` is the device that
 /// a virtio device is a part of.
-const PATTERNS: [&str; 47] = [
+const PATTERNS: [&str; 56] = [
     "proc/cpuinfo",
     "proc/interrupts",
     "proc/irq/*/effective_affinity_list",
@@ -30,6 +30,12 @@ const PATTERNS: [&str; 47] = [
     "proc/sys/kernel/numa_balancing",
     "proc/sys/kernel/osrelease",
     "proc/sys/net/core/rps_sock_flow_entries",
+    "sys/bus/pci/devices/*/iommu_group/devices/*/uevent",
+    "sys/bus/pci/devices/*/iommu_group/type",
+    "sys/bus/pci/devices/*/net/*/flags",
+    "sys/bus/pci/devices/*/numa_node",
+    "sys/bus/pci/devices/*/uevent",
+    "sys/bus/pci/devices/*/virtio*/net/*/flags",
     "sys/class/net/*/device/../msi_irqs/*",
     "sys/class/net/*/device/../numa_node",
     "sys/class/net/*/device/msi_irqs/*",
@@ -67,12 +73,16 @@ const PATTERNS: [&str; 47] = [
     "sys/kernel/mm/hugepages/*/resv_hugepages",
     "sys/kernel/mm/transparent_hugepage/enabled",
     "sys/kernel/mm/transparent_hugepage/shmem_enabled",
+    "sys/module/uio_pci_generic/version",
+    "sys/module/vfio/parameters/enable_unsafe_noiommu_mode",
+    "sys/module/vfio_pci/parameters/disable_idle_d3",
 ];
 
 /// Of these files only some lines: the others are long, or tell who somebody is.
-const LINES: [(&str, &[&str]); 3] = [
+const LINES: [(&str, &[&str]); 4] = [
     ("proc/cpuinfo", &["model name"]),
     ("proc/self/status", &["Cpus_allowed_list", "Mems_allowed_list"]),
+    ("sys/bus/pci/devices", &["DRIVER", "PCI_CLASS", "PCI_ID"]),
     ("sys/class/net", &["DRIVER"]),
 ];
 

@@ -1,5 +1,6 @@
 //! `burstline doctor`: what is wrong here, what can be opened, where things would go.
 
+mod dpdk;
 mod placement;
 mod tried;
 
@@ -36,6 +37,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
 fn machine(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let inventory = inventory(args.machine.as_deref())?;
     let mut found = findings(&inventory, None);
+    found.extend(dpdk::findings(&inventory));
     if args.machine.is_none() {
         found.extend(tried::findings(&inventory));
     }

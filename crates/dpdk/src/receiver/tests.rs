@@ -129,6 +129,7 @@ fn mbufs_come_and_go_and_a_lost_one_is_noticed() {
     assert_eq!(leaked_mbufs(), 0);
 
     copied_until_there_is_no_room();
+    mbufs_are_apart();
     assert_eq!(leaked_mbufs(), 0);
 
     let ring = device("net_ring1");
@@ -140,6 +141,17 @@ fn mbufs_come_and_go_and_a_lost_one_is_noticed() {
     receiver.hand_over(1);
     drop((sender, receiver, ring));
     assert_eq!(leaked_mbufs(), 1);
+}
+
+/// In small pages, too, the mbufs of a burst share no set of the first cache: each begins a line
+/// further in its page than the one before.
+fn mbufs_are_apart() {
+    let null = device("net_null2");
+    let mut receiver = Receiver::new(&null, 0, 64).unwrap();
+    assert_eq!(receiver.poll(64), 64);
+    let lines = receiver.held.mbufs[..64].iter().map(|mbuf| mbuf.addr() % 4096 / 64);
+    let lines: std::collections::BTreeSet<usize> = lines.collect();
+    assert!(lines.len() > 48, "64 mbufs begin at {} places of a page: {lines:?}", lines.len());
 }
 
 /// A log that has room for one packet: the others are looked at one by one.

@@ -7,7 +7,7 @@ use burstline_sys::clock;
 use super::{Job, stage_name};
 use crate::EngineError;
 use crate::budget::Grant;
-use crate::clock::{Drain, SECOND_NS};
+use crate::clock::{Drain, Glances, SECOND_NS};
 use crate::report::ThreadPlace;
 use crate::stage::{StageCost, StageMeter};
 use crate::tally::Tally;
@@ -96,22 +96,24 @@ impl<'a> Worker<'a> {
 
     fn run_until_over(&mut self) {
         let job = self.job;
-        let mut now_ns = clock::monotonic_ns();
+        let (mut now_ns, mut glances) = (clock::monotonic_ns(), Glances::default());
         while !job.clock.is_over(now_ns) {
             let turn = self.turn();
             if turn.is_over {
                 return;
             }
+            let Some(was_busy) = glances.look(turn.packets > 0) else { continue };
             let before_ns = std::mem::replace(&mut now_ns, clock::monotonic_ns());
             if now_ns - self.shown_ns >= SHOWN_EVERY_NS {
                 self.show(now_ns);
             }
-            if turn.packets > 0 {
+            self.meter.pass(now_ns - before_ns, was_busy);
+            if was_busy {
                 self.waiter.work(now_ns);
-                self.meter.busy_ns += now_ns - before_ns;
+            }
+            if turn.packets > 0 {
                 continue;
             }
-            self.meter.empty_ns += now_ns - before_ns;
             let lanes = self.lanes.iter().filter(|lane| !lane.is_over);
             let ports = lanes.map(|lane| &*lane.crossing as &dyn Port);
             let has_slept = match turn.is_blocked {

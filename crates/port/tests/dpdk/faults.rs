@@ -29,6 +29,7 @@ fn what_does_not_open_is_said_in_a_line_and_with_the_mend() {
         ("dpdk:net_null41?pool=8388607", "pool=MBUFS"),
         ("dpdk:net_null42?eal=--foo", "DPDK runs already"),
         ("dpdk:net_null43?checksums=yes", "without checksums="),
+        ("dpdk:net_virtio_user43,path=/dev/no-vhost-net", "modprobe vhost_net"),
     ] {
         let text = refusal(address);
         assert!(text.contains(said), "{address}: {text}");

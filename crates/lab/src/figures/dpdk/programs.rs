@@ -30,6 +30,15 @@ const SECONDS: u32 = 3;
 const SIZES: [usize; 3] = [64, 256, 1514];
 const LOG_BYTES: usize = 2 << 20;
 
+/// How testpmd is run, and with which arguments: packets of a burst, and what an mbuf has room for.
+/// Without huge pages no mbuf crosses a page that it fits into, so that its default has all of them
+/// in the same few sets of the first cache; one that is a line longer than a page has them apart.
+const SHAPES: [(&str, &str); 3] = [
+    ("bursts of 32, its default", "--burst=32"),
+    ("bursts of 32, mbufs a line longer than a page", "--burst=32 --mbuf-size=3968"),
+    ("bursts of 64, mbufs a line longer than a page", "--burst=64 --mbuf-size=3968"),
+];
+
 /// What is run on both sides.
 struct Pair {
     /// Without the time it runs for.
@@ -59,36 +68,43 @@ fn compare(context: &Context, name: &str, pair: &Pair) -> Result<Outcome, String
     let seconds = if context.smoke { 1 } else { SECONDS };
     let ours = format!("{program} {} --poll busy --cores {core} --json", pair.ours);
     let ours_for = |seconds: u32| format!("{ours} --duration {seconds}s");
-    let peer_for = |seconds: u32, burst: u32| testpmd(pair, (main, core), seconds, burst);
+    let peer_for = |seconds: u32, shape: &str| testpmd(pair, (main, core), seconds, shape);
     if let Some(why) = lacks_dpdk(&program) {
         return Ok(Outcome::NotHere(why));
     }
     let conditions = Conditions::watch(context.cores);
+    let mut tried = Vec::new();
+    for (name, shape) in SHAPES {
+        tried.push((their_rate(&run(&peer_for(seconds, shape))?)?, name, shape));
+    }
+    let best = tried.iter().max_by(|a, b| a.0.total_cmp(&b.0)).expect("some were tried");
     let rounds = alternate(
         context.process_runs(),
         &context.stop,
         || our_rate(&run(&ours_for(seconds))?),
-        || their_rate(&run(&peer_for(seconds, 32))?),
+        || their_rate(&run(&peer_for(seconds, best.2))?),
     )?;
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
-    let larger = their_rate(&run(&peer_for(seconds, 64))?)?;
     let (name, unit, better) = (name.to_owned(), "Mpps", Better::Higher);
     let mut figure = Figure { name, unit, better, rounds, details: Vec::new() };
     let (our_rate, their_rate) = figure.medians();
     // One core is busy all the time, on both sides.
     let rho = |rate: f64| 100.0 / (rate * BYTES as f64 * 8.0 / 1e3);
+    let shown = tried.iter().map(|(rate, name, _)| format!("{name} {rate:.1}"));
+    let shown: Vec<_> = shown.collect();
     figure.details = vec![
         format!("net_null, {BYTES} bytes that it does not fill, for {seconds} s; one core"),
         format!("ours: burstline {}, bursts of 64, one thread", pair.ours),
         format!(
-            "peer: dpdk-testpmd {}, bursts of 32, its default; one run with bursts of 64: \
-             {larger:.1} Mpps; both without huge pages",
-            pair.mode
+            "peer: dpdk-testpmd {}, {}; both without huge pages; one run each, Mpps: {}",
+            pair.mode,
+            best.1,
+            shown.join("; ")
         ),
         format!("rho, CPU % per Gbit/s: ours {:.3}, peer {:.3}", rho(our_rate), rho(their_rate)),
-        instructions(&ours, &peer_for),
+        instructions(&ours, &|seconds| peer_for(seconds, best.2)),
     ];
     if pair.mode == "rxonly" {
         figure.details.push(into_a_log(context)?);
@@ -98,13 +114,13 @@ fn compare(context: &Context, name: &str, pair: &Pair) -> Result<Outcome, String
 }
 
 /// testpmd with pools as large as ours, for so many seconds of forwarding.
-fn testpmd(pair: &Pair, (main, core): (u32, u32), seconds: u32, burst: u32) -> String {
+fn testpmd(pair: &Pair, (main, core): (u32, u32), seconds: u32, shape: &str) -> String {
     let devices: Vec<String> =
         (0..pair.devices).map(|number| format!("--vdev net_null{number}")).collect();
     // Its main thread sleeps but to print; the first second is not of forwarding alone.
     format!(
         "timeout --signal=INT {} dpdk-testpmd --lcores 0@{main},1@{core} --no-pci --no-telemetry \
-         --no-huge --no-shconf -m 512 {} -- --forward-mode={} --burst={burst} --stats-period=1 \
+         --no-huge --no-shconf -m 512 {} -- --forward-mode={} {shape} --stats-period=1 \
          --total-num-mbufs=8191 --no-mlockall",
         seconds + 2,
         devices.join(" "),
@@ -153,13 +169,13 @@ fn their_rate(said: &str) -> Result<f64, String> {
 }
 
 /// Instructions of each packet, on both sides.
-fn instructions(ours: &str, peer: &dyn Fn(u32, u32) -> String) -> String {
+fn instructions(ours: &str, peer: &dyn Fn(u32) -> String) -> String {
     let ours = slope([2_000_000, 10_000_000].map(|packets| {
         let said = counted(&format!("{ours} --packets {packets}"))?;
         Some((instructions_of(&said)?, packets as f64))
     }));
     let peer = slope([6, 16].map(|seconds| {
-        let said = counted(&peer(seconds, 32))?;
+        let said = counted(&peer(seconds))?;
         Some((instructions_of(&said)?, received_of(&said)?))
     }));
     match (ours, peer) {

@@ -1,0 +1,26 @@
+//! What `dpdk:` could open, by the drivers of the DPDK that this program was built with.
+
+use burstline_topo::{Finding, Inventory, dpdk_findings};
+
+#[cfg(feature = "dpdk")]
+pub(super) fn findings(inventory: &Inventory) -> Vec<Finding> {
+    use burstline_port::{DpdkDriver, dpdk_drivers, dpdk_version};
+    use burstline_topo::Dpdk;
+
+    let version = dpdk_version();
+    // Their files are read only where there is a card to hold against them.
+    let drivers = if inventory.cards.is_empty() { Vec::new() } else { dpdk_drivers() };
+    let found = |id| drivers.iter().find(|driver: &&DpdkDriver| driver.takes(id));
+    let driver_of = |id| {
+        found(id).map(|driver| burstline_topo::DpdkDriver {
+            name: &driver.name,
+            lenders: &driver.kernel_modules,
+        })
+    };
+    dpdk_findings(inventory, Some(Dpdk { version: &version, driver_of: &driver_of }))
+}
+
+#[cfg(not(feature = "dpdk"))]
+pub(super) fn findings(inventory: &Inventory) -> Vec<Finding> {
+    dpdk_findings(inventory, None)
+}

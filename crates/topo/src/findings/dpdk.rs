@@ -1,0 +1,183 @@
+//! Cards for `dpdk:`: which of DPDK's drivers is made for each, and who has the card now.
+//!
+//! A card is opened by DPDK after the kernel's driver has given it up to `vfio-pci` or
+//! `uio_pci_generic`, and the host has one interface less then. So a card whose interface is up is
+//! the host's, and nothing here takes it away; only one that is down, or that nobody has, is a
+//! defect, which the commands that bind it mend.
+
+use super::{Finding, plural};
+use crate::inventory::{Card, Inventory, Lenders, Presence};
+
+const NAME: &str = "dpdk card";
+
+/// Drivers of the kernel's that a program can have a card from.
+const LENT: [&str; 3] = ["vfio-pci", "uio_pci_generic", "igb_uio"];
+
+/// Drivers that do not keep a group from being given away. Source: vfio.c, `vfio_dev_driver_allowed`.
+const HARMLESS: [&str; 3] = ["vfio-pci", "pci-stub", "pcieport"];
+
+const VFIO_SOURCE: &str = "Documentation/driver-api/vfio.rst";
+
+/// DPDK, as this program has it.
+#[derive(Clone, Copy)]
+pub struct Dpdk<'a> {
+    /// What it calls itself: `DPDK 22.11.11`.
+    pub version: &'a str,
+    /// The driver of it that is made for a card of this vendor and device.
+    pub driver_of: &'a dyn Fn((u16, u16)) -> Option<DpdkDriver<'a>>,
+}
+
+/// A driver of DPDK's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DpdkDriver<'a> {
+    /// Its name: `net_e1000_em`.
+    pub name: &'a str,
+    /// The kernel's drivers that it has its cards from, as it tells them.
+    pub lenders: &'a str,
+}
+
+/// Whether `dpdk:` is here, and each network card of the PCI bus. `dpdk`: as this program has it, if
+/// it does.
+pub fn dpdk_findings(inventory: &Inventory, dpdk: Option<Dpdk<'_>>) -> Vec<Finding> {
+    let nodes = inventory.nodes.iter().filter(|node| node.has_memory()).map(|node| {
+        let pools = node.huge_pages.iter();
+        let free = pools.map(|pool| pool.page_bytes.saturating_mul(pool.unpromised()));
+        format!("node {} {} MiB", node.id, free.sum::<u64>() >> 20)
+    });
+    let nodes: Vec<String> = nodes.collect();
+    let free = format!("huge pages free: {}", nodes.join(", "));
+    let what = match dpdk {
+        Some(dpdk) => format!("dpdk: is in this program, {}; {free}", dpdk.version),
+        None => "dpdk: is not in this program: make dpdk".to_owned(),
+    };
+    let mut findings = vec![Finding::fine("dpdk", what)];
+    findings.extend(inventory.cards.iter().map(|card| finding(inventory, card, dpdk)));
+    findings
+}
+
+fn finding(inventory: &Inventory, card: &Card, dpdk: Option<Dpdk<'_>>) -> Finding {
+    let has = owner(card);
+    let (vendor, device) = card.id;
+    let address = &card.address;
+    let told = |what: &str| Finding::fine(NAME, format!("{address}: {what}; {has}"));
+    let Some(dpdk) = dpdk else { return told(&format!("{vendor:04x}:{device:04x}")) };
+    let Some(driver) = (dpdk.driver_of)(card.id) else {
+        let version = dpdk.version;
+        return told(&format!("{version} has no driver for {vendor:04x}:{device:04x}"));
+    };
+    let name = driver.name;
+    if !LENT.iter().any(|lender| driver.lenders.contains(lender)) {
+        return told(&format!("{name}, beside the kernel's driver"));
+    }
+    let bound = card.driver.as_deref();
+    if bound.is_some_and(|bound| LENT.contains(&bound)) {
+        let ready = || told(&format!("{name}, ready"));
+        return obstacle(inventory, card, name).unwrap_or_else(ready);
+    }
+    let is_up = card.interfaces.iter().any(|(_, is_up)| *is_up);
+    match is_up {
+        true => told(&format!("{name}, but the host uses it")),
+        false => unbound(&inventory.lenders, card, driver, &has),
+    }
+}
+
+/// `e1000e has it (eth1, down), node 0, IOMMU group 3`
+fn owner(card: &Card) -> String {
+    let state = |up: bool| if up { "up" } else { "down" };
+    let interfaces = card.interfaces.iter().map(|(name, up)| format!("{name}, {}", state(*up)));
+    let interfaces: Vec<String> = interfaces.collect();
+    let mut text = match &card.driver {
+        Some(driver) => format!("{driver} has it"),
+        None => "no driver has it".to_owned(),
+    };
+    if !interfaces.is_empty() {
+        text += &format!(" ({})", interfaces.join("; "));
+    }
+    text += &card.node.map_or(String::new(), |node| format!(", node {node}"));
+    let group = card.group.as_ref().map(|group| match group.number {
+        Some(number) => format!(", IOMMU group {number}"),
+        None => ", in an IOMMU group".to_owned(),
+    });
+    text + &group.unwrap_or_else(|| ", no IOMMU".to_owned())
+}
+
+/// What keeps a card from being opened that was given up.
+fn obstacle(inventory: &Inventory, card: &Card, driver: &str) -> Option<Finding> {
+    let (address, bound) = (&card.address, card.driver.as_deref().unwrap_or_default());
+    if bound == "vfio-pci" {
+        let others = card.group.iter().flat_map(|group| &group.others);
+        let others = others.filter(|(_, driver)| !HARMLESS.contains(&driver.as_str()));
+        let others: Vec<_> = others.map(|(at, driver)| format!("{at} ({driver})")).collect();
+        return (!others.is_empty()).then(|| {
+            let others = plural("device", &others);
+            let what = format!("{address}: {driver}; its IOMMU group has {others}, too");
+            let cost = "dpdk: cannot open it: a group is given to a program as a whole";
+            Finding::defect(NAME, what, cost, VFIO_SOURCE, Vec::new())
+        });
+    }
+    let pages = inventory.huge_pages.iter().map(|pool| pool.total).sum::<u64>();
+    (pages == 0).then(|| {
+        let what = format!("{address}: {driver}; {bound} has it, and there are no huge pages");
+        let cost = "dpdk: cannot open it: behind uio a card is told physical addresses, which \
+                    only pages have that stay where they are";
+        let mend = vec!["sysctl -w vm.nr_hugepages=128".to_owned()];
+        Finding::defect(NAME, what, cost, "DPDK, Getting Started Guide for Linux", mend)
+    })
+}
+
+/// A card that the kernel's driver can give up, or that nobody has.
+fn unbound(lenders: &Lenders, card: &Card, driver: DpdkDriver<'_>, has: &str) -> Finding {
+    let (address, name) = (&card.address, driver.name);
+    let cost = format!("dpdk:{address} cannot be opened");
+    let (why, mend) = match binding(lenders, card, driver) {
+        Some(commands) => ("not given up yet".to_owned(), commands),
+        None => (missing(lenders, card), Vec::new()),
+    };
+    let what = format!("{address}: {name}, {why}; {has}");
+    Finding::defect(NAME, what, cost, "DPDK, Getting Started Guide for Linux", mend)
+}
+
+/// The commands that give it up; `None` if no driver here can.
+fn binding(lenders: &Lenders, card: &Card, driver: DpdkDriver<'_>) -> Option<Vec<String>> {
+    let has = |presence, name| presence != Presence::Missing && driver.lenders.contains(name);
+    let has_vfio = has(lenders.vfio, "vfio-pci");
+    let mut commands = Vec::new();
+    let (lender, presence) = if has_vfio && card.group.is_some() {
+        ("vfio-pci", lenders.vfio)
+    } else if has(lenders.uio, "uio_pci_generic") {
+        ("uio_pci_generic", lenders.uio)
+    } else if has_vfio && lenders.takes_no_iommu.is_some() {
+        ("vfio-pci", lenders.vfio)
+    } else {
+        return None;
+    };
+    if presence == Presence::Loadable {
+        commands.push(format!("modprobe {lender}"));
+    }
+    if lender == "vfio-pci" && card.group.is_none() && lenders.takes_no_iommu == Some(false) {
+        commands.push("echo Y > /sys/module/vfio/parameters/enable_unsafe_noiommu_mode".to_owned());
+    }
+    let device = format!("/sys/bus/pci/devices/{}", card.address);
+    commands.push(format!("echo {lender} > {device}/driver_override"));
+    if card.driver.is_some() {
+        commands.push(format!("echo {} > {device}/driver/unbind", card.address));
+    }
+    commands.push(format!("echo {} > /sys/bus/pci/drivers_probe", card.address));
+    Some(commands)
+}
+
+fn missing(lenders: &Lenders, card: &Card) -> String {
+    let vfio = match (lenders.vfio, &card.group) {
+        (Presence::Missing, _) => "this kernel has no vfio-pci",
+        (_, None) => "vfio-pci wants an IOMMU (intel_iommu=on, and in the firmware)",
+        (_, Some(_)) => "its driver does not work by vfio-pci",
+    };
+    let uio = match lenders.uio {
+        Presence::Missing => "no uio_pci_generic",
+        _ => "uio_pci_generic is not for it",
+    };
+    format!("{vfio}, {uio}")
+}
+
+#[cfg(test)]
+mod tests;

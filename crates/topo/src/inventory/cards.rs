@@ -1,0 +1,146 @@
+//! Network cards as the PCI bus has them: those that a driver of the kernel's has, and those that
+//! were given up to programs.
+
+use burstline_sys::memory::NodeId;
+
+use crate::files::Files;
+
+const DEVICES: &str = "sys/bus/pci/devices";
+
+/// The class of network controllers, in the bits above subclass and interface.
+/// Source: PCI Code and ID Assignment Specification, class 02h.
+const NETWORK: u32 = 0x02;
+
+/// `IFF_UP`. Source: include/uapi/linux/if.h.
+const IS_UP: u64 = 1;
+
+/// A network card.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Card {
+    /// Where it is plugged in: `0000:00:04.0`.
+    pub address: String,
+    /// Vendor and device.
+    pub id: (u16, u16),
+    /// Its node, if the kernel knows.
+    pub node: Option<NodeId>,
+    /// The driver of the kernel's that has it.
+    pub driver: Option<String>,
+    /// Its interfaces in this network namespace, and whether each is up.
+    pub interfaces: Vec<(String, bool)>,
+    /// What the IOMMU cannot keep apart from it, if there is an IOMMU.
+    pub group: Option<Group>,
+}
+
+/// Devices that are given to a program together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its number. Only of this machine.
+    pub number: Option<u32>,
+    /// The other devices of it that a driver has: address and driver.
+    pub others: Vec<(String, String)>,
+}
+
+/// The kernel's drivers that give a card up to a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lenders {
+    /// `vfio-pci`.
+    pub vfio: Presence,
+    /// Whether that one takes cards where there is no IOMMU. `None`: it is built without.
+    pub takes_no_iommu: Option<bool>,
+    /// `uio_pci_generic`.
+    pub uio: Presence,
+}
+
+/// Whether a kernel has a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// It is there.
+    Loaded,
+    /// It is a file that can be loaded. A snapshot tells of no files: so is whatever is not loaded.
+    Loadable,
+    /// This kernel was built without.
+    Missing,
+}
+
+pub(super) fn cards(files: &Files) -> Vec<Card> {
+    files.names(DEVICES).into_iter().filter_map(|address| card(files, address)).collect()
+}
+
+fn card(files: &Files, address: String) -> Option<Card> {
+    let folder = format!("{DEVICES}/{address}");
+    let uevent = format!("{folder}/uevent");
+    let class = u32::from_str_radix(&files.field(&uevent, "PCI_CLASS=")?, 16).ok()?;
+    if class >> 16 != NETWORK {
+        return None;
+    }
+    let id = files.field(&uevent, "PCI_ID=")?;
+    let (vendor, device) = id.split_once(':')?;
+    let number = |digits| u16::from_str_radix(digits, 16).ok();
+    let id = (number(vendor)?, number(device)?);
+    let node = files.number(&format!("{folder}/numa_node"));
+    let driver = files.field(&uevent, "DRIVER=");
+    Some(Card {
+        id,
+        node: node.and_then(|node| u32::try_from(node).ok()).map(NodeId),
+        driver,
+        interfaces: interfaces(files, &folder),
+        group: group(files, &folder, &address),
+        address,
+    })
+}
+
+/// A virtio device has its interfaces a folder further down.
+fn interfaces(files: &Files, folder: &str) -> Vec<(String, bool)> {
+    let names = files.names(folder).into_iter();
+    let virtio = names.filter(|name| name.starts_with("virtio"));
+    let mut folders: Vec<_> = virtio.map(|name| format!("{folder}/{name}/net")).collect();
+    folders.push(format!("{folder}/net"));
+    let mut found = Vec::new();
+    for folder in folders {
+        for name in files.names(&folder) {
+            let flags = files.text(&format!("{folder}/{name}/flags"));
+            let flags = flags.and_then(|text| {
+                u64::from_str_radix(text.strip_prefix("0x").unwrap_or(&text), 16).ok()
+            });
+            // One that does not tell may be somebody's.
+            found.push((name, flags.is_none_or(|flags| flags & IS_UP != 0)));
+        }
+    }
+    found
+}
+
+fn group(files: &Files, folder: &str, address: &str) -> Option<Group> {
+    let path = format!("{folder}/iommu_group");
+    let link = files.path(&path).canonicalize().ok()?;
+    let number = link.file_name().and_then(|name| name.to_str()?.parse().ok());
+    let members = format!("{path}/devices");
+    let others = files.names(&members).into_iter().filter(|other| other != address);
+    let others = others.filter_map(|other| {
+        let driver = files.field(&format!("{members}/{other}/uevent"), "DRIVER=")?;
+        Some((other, driver))
+    });
+    Some(Group { number, others: others.collect() })
+}
+
+pub(super) fn lenders(files: &Files) -> Lenders {
+    let release = files.text("proc/sys/kernel/osrelease").unwrap_or_default();
+    let modules = files.text(&format!("lib/modules/{release}/modules.dep"));
+    // A snapshot has no such folder.
+    let is_whole = files.path("lib").exists();
+    let presence = |module: &str| {
+        let is_file = |list: &String| list.contains(&format!("/{module}.ko"));
+        if files.path(&format!("sys/module/{}", module.replace('-', "_"))).is_dir() {
+            Presence::Loaded
+        } else if modules.as_ref().map_or(!is_whole, is_file) {
+            Presence::Loadable
+        } else {
+            Presence::Missing
+        }
+    };
+    let setting = files.text("sys/module/vfio/parameters/enable_unsafe_noiommu_mode");
+    Lenders {
+        vfio: presence("vfio-pci"),
+        takes_no_iommu: setting.map(|setting| setting == "Y"),
+        uio: presence("uio_pci_generic"),
+    }
+}
