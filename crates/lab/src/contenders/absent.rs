@@ -14,16 +14,6 @@ pub(super) struct Absent {
     needs: &'static str,
 }
 
-/// Open vSwitch with its datapath on DPDK.
-pub(super) const OVS_DPDK: Absent = Absent {
-    name: "ovs-dpdk",
-    works: &[Work::Switch],
-    sign: "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk",
-    needs: "ovs-vswitchd with DPDK (Debian: openvswitch-switch-dpdk), 1 GiB of reserved huge \
-            pages, and a port of DPDK's: a card that is bound to vfio-pci, or vhost-user with a \
-            guest; over veth it has none that it does not share with the userspace datapath",
-};
-
 /// PF_RING with its own kernel module, without a licence.
 pub(super) const PF_RING: Absent = Absent {
     name: "pf_ring",
