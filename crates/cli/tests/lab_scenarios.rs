@@ -80,6 +80,28 @@ fn what_makes_no_sense_is_one_line() {
 }
 
 #[test]
+fn contenders_and_rates_are_the_users_where_the_work_has_them() {
+    let directory = Directory::new("lab-wanted");
+    let out = directory.file("out");
+    let all = ["lab", "run", "copy-cost", "--quick", "--sizes", "64", "--repeats", "1"];
+    let wanted = ["--contenders", "copy-cold", "--rates", "max,2k", "--out", &out];
+    let done = run(&[&all[..], &wanted].concat());
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let found = record(&format!("{out}/copy-cost.json"));
+    let rows = found["rows"].as_array().unwrap();
+    assert_eq!((rows.len(), &rows[0]["contender"]), (1, &"copy-cold".into()));
+    assert!(rows[0]["point"].get("rate_pps").is_none(), "{rows:?}");
+    for (flag, value, said) in [
+        ("--contenders", "tcpdump", "no contender `tcpdump` does copy: copy-warm, copy-cold"),
+        ("--rates", "1k,fast", "rates: max, or packets a second from 1 to 1G"),
+    ] {
+        let done = run(&["lab", "run", "copy-cost", flag, value, "--out", &out]);
+        assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""));
+        assert!(done.stderr.contains(said), "{}", done.stderr);
+    }
+}
+
+#[test]
 fn an_early_end_keeps_what_is_done() {
     let directory = Directory::new("lab-early");
     let (out, said) = (directory.file("out"), directory.file("said"));

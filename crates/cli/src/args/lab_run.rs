@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use burstline_lab::scenario::Rate;
 use clap::Args;
 
 use super::lab::sizes;
@@ -13,6 +14,7 @@ Examples:
   burstline lab run all --quick --out /tmp/lab every scenario, in under ten minutes
   burstline lab run numa-rtc --sizes 64,1500 --repeats 9
   burstline lab run dna-capture --packets 1G   a billion packets for each contender and turn
+  burstline lab run dna-capture --contenders burstline-xdp,testpmd --rates max,500k
   burstline lab run ./mine.toml --json         a scenario of your own: see docs/scenarios.md
 
 Contenders take turns in one run, in an order that --seed gives; who is not installed, or cannot do
@@ -62,6 +64,15 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "LIST", value_parser = sizes)]
     pub(crate) sizes: Option<Box<[u32]>>,
 
+    /// Rates: a list of max and of packets a second (suffixes k, M, G); no meaning where nobody can
+    /// be held to one
+    #[arg(long, value_name = "LIST", value_parser = rates)]
+    pub(crate) rates: Option<Box<[Rate]>>,
+
+    /// Contenders: a list of any that do the work, also of such that a scenario does not name
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) contenders: Vec<String>,
+
     /// What the order of turns is drawn with
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
@@ -102,4 +113,21 @@ pub(crate) struct CompareArgs {
     /// Print one JSON object instead of the table
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `max,500k`.
+fn rates(text: &str) -> Result<Box<[Rate]>, String> {
+    let rate = |word: &str| match word {
+        "max" => Some(Rate::Max),
+        number => values::packets(number).ok().map(Rate::PerSecond),
+    };
+    let rates: Option<Vec<Rate>> = text.split(',').map(rate).collect();
+    let rates = rates.filter(|rates| rates.iter().all(is_possible));
+    let wanted = "rates: max, or packets a second from 1 to 1G, as max,500k";
+    rates.map(Vec::into_boxed_slice).ok_or_else(|| wanted.to_owned())
+}
+
+/// As in scenario files.
+fn is_possible(rate: &Rate) -> bool {
+    !matches!(rate, Rate::PerSecond(packets) if *packets > 1_000_000_000)
 }

@@ -3,8 +3,7 @@
 //! Each turn has a database and a switch of its own, in a folder that goes with it; none of the
 //! machine's is touched.
 
-use std::fmt;
-use std::thread;
+use std::{fmt, fs, thread};
 
 use burstline_sys::affinity::CoreId;
 use burstline_testbed::Receiver;
@@ -50,13 +49,15 @@ impl Datapath {
         match self {
             Self::Sockets => ("ovs-vswitchd", "openvswitch-switch"),
             Self::Dpdk => {
-                ("/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk", "openvswitch-switch-dpdk")
+                let path = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
+                (path, "openvswitch-switch-dpdk librte-net-af-xdp23")
             }
         }
     }
 
-    /// With all files in `folder`, and the switch on these cores, which are not none.
-    pub fn commands(self, folder: &str, cores: &[CoreId]) -> SwitchCommands {
+    /// With all files in `folder`, and the switch on `cores`, which are not none; what of it does not
+    /// carry packets is on `main`, where that can be told apart.
+    pub fn commands(self, folder: &str, main: CoreId, cores: &[CoreId]) -> SwitchCommands {
         let homes = ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"];
         // DPDK puts its sockets and locks into this one.
         let homes = homes.into_iter().chain(["RUNTIME_DIRECTORY"]);
@@ -65,14 +66,15 @@ impl Datapath {
         let (database, socket) = (format!("'{folder}/conf.db'"), format!("'{folder}/db.sock'"));
         let schema = "/usr/share/openvswitch/vswitch.ovsschema";
         let control = format!("{homes} ovs-vsctl --retry --timeout=20 --db=unix:{socket}");
-        let words: Vec<_> = cores.iter().map(CoreId::to_string).collect();
+        let main = Some(main).filter(|_| self == Self::Dpdk);
+        let words: Vec<_> = main.iter().chain(cores).map(CoreId::to_string).collect();
         let (program, words) = (self.program().0, words.join(","));
         let [first, second] = ["v1", "w1"].map(|interface| self.port(interface));
         let errors = "get interface v1 error -- get interface w1 error";
         SwitchCommands {
             create: format!("{homes} ovsdb-tool create {database} {schema}"),
             server: format!("env {homes} ovsdb-server {database} --remote=punix:{socket}"),
-            settings: format!("{control} --no-wait init{}", self.settings(cores)),
+            settings: format!("{control} --no-wait init{}", self.settings(main, cores)),
             switch: format!("env {homes} taskset -c {words} {program} unix:{socket}"),
             ports: format!(
                 "{control} add-br br0 -- set bridge br0 datapath_type=netdev{first}{second} && \
@@ -82,16 +84,14 @@ impl Datapath {
     }
 
     /// What follows the command that begins a database.
-    fn settings(self, cores: &[CoreId]) -> String {
-        if self == Self::Sockets {
-            return String::new();
-        }
-        let mask = mask(cores);
+    fn settings(self, main: Option<CoreId>, cores: &[CoreId]) -> String {
+        let Some(main) = main else { return String::new() };
+        let (main, cores) = (mask(&[main]), mask(cores));
         // Memory in small pages is had everywhere; without --legacy-mem the switch would add
         // --in-memory, which does not go with them.
         format!(
             " -- set Open_vSwitch . other_config:dpdk-init=true \
-             other_config:pmd-cpu-mask={mask} other_config:dpdk-lcore-mask={mask} \
+             other_config:pmd-cpu-mask={cores} other_config:dpdk-lcore-mask={main} \
              other_config:dpdk-extra='--no-pci --no-telemetry --no-huge --legacy-mem -m {MEMORY_MIB}'"
         )
     }
@@ -153,25 +153,39 @@ impl Live for OpenVSwitch {
     }
 
     fn command(&self, job: &Job<'_>) -> String {
-        self.0.commands("FOLDER", &job.places.contender).to_string()
+        self.0.commands("FOLDER", job.places.generator, &job.places.contender).to_string()
     }
 
     fn start<'a>(&'a self, job: &Job<'_>, road: &'a Road) -> Result<Box<dyn Running + 'a>, String> {
         let folder = road.file("");
-        let commands = self.0.commands(folder.trim_end_matches('/'), &job.places.contender);
+        let commands = self.0.commands(
+            folder.trim_end_matches('/'),
+            job.places.generator,
+            &job.places.contender,
+        );
+        let output = road.file("ovs-output");
         let start = |script: &str| {
-            let script = format!("exec {script} > /dev/null 2>&1");
-            let program = road.bed().far.start("sh", &["-c", &script], &[]);
+            let script = format!("exec {script} > \"$0\" 2>&1");
+            let program = road.bed().far.start("sh", &["-c", &script, &output], &[]);
             program.map_err(|error| error.to_string())
         };
         shell(road, &commands.create)?;
         let mut programs = vec![start(&commands.server)?];
         shell(road, &commands.settings)?;
         programs.push(start(&commands.switch)?);
-        shell(road, &commands.ports)?;
+        shell(road, &commands.ports).map_err(|why| format!("{}: {why}", worst(&output)))?;
         thread::sleep(SETTLE);
         Ok(Box::new(Passing { programs }))
     }
+}
+
+/// What a switch has said at its worst: its last errors, or its last lines.
+fn worst(output: &str) -> String {
+    let said = fs::read_to_string(output).unwrap_or_default();
+    let is_bad = |line: &&str| line.contains("|EMER|") || line.contains("|ERR|");
+    let bad: Vec<&str> = said.lines().filter(is_bad).collect();
+    let all: Vec<&str> = if bad.is_empty() { said.lines().collect() } else { bad };
+    all[all.len().saturating_sub(2)..].join(" ")
 }
 
 /// A bit for each core, as a hexadecimal number of any length.
@@ -194,5 +208,19 @@ mod tests {
         assert_eq!(mask(&[CoreId(0)]), "0x1");
         assert_eq!(mask(&[CoreId(1), CoreId(7), CoreId(4)]), "0x92");
         assert_eq!(mask(&[CoreId(130)]), format!("0x4{}", "0".repeat(32)));
+    }
+
+    #[test]
+    fn the_worst_are_errors_or_what_was_said_last() {
+        let path = std::env::temp_dir().join(format!("burstline-ovs-{}", std::process::id()));
+        let path = path.to_str().unwrap();
+        let worst_of = |said: &str| {
+            fs::write(path, said).unwrap();
+            worst(path)
+        };
+        assert_eq!(worst_of("1|dpdk|INFO|a\n2|dpdk|ERR|b\n3|x|INFO|c\n"), "2|dpdk|ERR|b");
+        assert_eq!(worst_of("a\nb\nc\n"), "b c");
+        fs::remove_file(path).unwrap();
+        assert_eq!(worst(path), "");
     }
 }

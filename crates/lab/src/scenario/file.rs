@@ -124,7 +124,7 @@ fn axes(fields: &mut Fields, work: Work) -> Result<Quick, ScenarioError> {
         fields.refuse("sizes", &sizes[0].to_string(), "nothing: a merge has frames of 64 bytes")?;
     }
     let has_rates = rates.iter().any(|rate| *rate != Rate::Max);
-    if has_rates && (!work.is_live() || work == Work::Generate) {
+    if has_rates && !work.takes_rates() {
         let wanted = "\"max\": no contender can be held to a rate in this work";
         fields.refuse("rates", "a number", wanted)?;
     }

@@ -14,7 +14,7 @@ use limit::Limit;
 
 use super::doubts::{self, Watch};
 use super::points::{Point, words};
-use super::{Places, Scenario, machine, simulate, time};
+use super::{Places, Rate, Scenario, machine, simulate, time};
 use crate::contenders::{self, Adapter, Job, Sample};
 use crate::record::{ContenderInfo, Doubt, Record, SCHEMA};
 
@@ -27,6 +27,10 @@ pub struct Options {
     pub packets: Option<u64>,
     /// Frame sizes, in place of the scenario's if it has some.
     pub sizes: Vec<u32>,
+    /// Rates, in place of the scenario's where somebody can be held to one.
+    pub rates: Vec<Rate>,
+    /// Contenders, in place of the scenario's: see [`check`].
+    pub contenders: Vec<String>,
     /// What the order of turns is drawn with.
     pub seed: u64,
     /// Whether it is to be short.
@@ -131,9 +135,32 @@ pub fn adjusted(scenario: &Scenario, options: &Options) -> Scenario {
     if !scenario.sizes.is_empty() && !options.sizes.is_empty() {
         scenario.sizes.clone_from(&options.sizes);
     }
+    if scenario.work.takes_rates() && !options.rates.is_empty() {
+        scenario.rates.clone_from(&options.rates);
+    }
+    if !options.contenders.is_empty() {
+        scenario.contenders.clone_from(&options.contenders);
+        let contenders = &scenario.contenders;
+        scenario.figures.retain(|figure| contenders.contains(&figure.contender));
+    }
     scenario.amounts.repeats = options.repeats.unwrap_or(scenario.amounts.repeats);
     scenario.amounts.packets = options.packets.or(scenario.amounts.packets);
     scenario
+}
+
+/// Whether each contender that the user named does the scenario's work, whether or not the
+/// scenario names it, too.
+///
+/// # Errors
+/// One line: who does not, and who does.
+pub fn check(scenario: &Scenario, options: &Options) -> Result<(), String> {
+    let work = scenario.work;
+    let does = |adapter: &&dyn Adapter| adapter.works().contains(&work);
+    let known: Vec<&str> = contenders::all().filter(does).map(Adapter::name).collect();
+    let fits = |name: &String| known.contains(&name.as_str());
+    let Some(name) = options.contenders.iter().find(|&name| !fits(name)) else { return Ok(()) };
+    let (scenario, known) = (&scenario.name, known.join(", "));
+    Err(format!("{scenario}: no contender `{name}` does {work}: {known}"))
 }
 
 /// Turns at one point, for those contenders that can.

@@ -91,6 +91,11 @@ impl Work {
         !matches!(self, Self::Touch | Self::Copy | Self::Merge | Self::Spread | Self::Model)
     }
 
+    /// Whether packets can be made to come at a rate: a contender that sends has its own.
+    pub fn takes_rates(self) -> bool {
+        self.is_live() && self != Self::Generate
+    }
+
     /// Whether one figure of the bench's measures all contenders of a case.
     pub fn is_together(self) -> bool {
         matches!(self, Self::Merge | Self::Spread)

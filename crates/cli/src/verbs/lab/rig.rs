@@ -196,7 +196,8 @@ impl Rig {
             Datapath::Dpdk => "DPDK's net_af_xdp, 4 KiB pages",
         };
         self.note = format!("Open vSwitch, datapath_type=netdev, {by}, NORMAL, on core {core}");
-        let commands = datapath.commands(&self.folder.0.display().to_string(), &[core]);
+        let commands =
+            datapath.commands(&self.folder.0.display().to_string(), places.sender, &[core]);
         self.shell(&commands.create)?;
         self.start(&commands.server, "")?;
         self.shell(&commands.settings)?;

@@ -9,7 +9,7 @@ use std::{env, fs, process};
 
 use burstline_lab::record::Record;
 use burstline_lab::scenario::compare::compare as compare_records;
-use burstline_lab::scenario::run::{Options, Progress, adjusted, run as run_scenario};
+use burstline_lab::scenario::run::{Options, Progress, adjusted, check, run as run_scenario};
 use burstline_lab::scenario::{Scenario, budget, built_in, parse};
 
 use crate::args::{CompareArgs, ListArgs, RunArgs};
@@ -34,13 +34,13 @@ pub(crate) fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
 /// Runs what was asked for, one after the other.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let scenarios = asked(&args.scenarios)?;
-    fs::create_dir_all(&args.out)
-        .map_err(|error| Failure::new(format!("{}: {error}", args.out.display())))?;
     let program = env::current_exe().map_err(|error| Failure::new(error.to_string()))?;
     let mut options = Options {
         repeats: args.repeats.map(usize::from),
         packets: args.packets,
         sizes: args.sizes.clone().unwrap_or_default().into_vec(),
+        rates: args.rates.clone().unwrap_or_default().into_vec(),
+        contenders: args.contenders.clone(),
         seed: args.seed,
         is_quick: args.quick,
         is_simulated: args.simulate,
@@ -49,6 +49,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         budget: None,
         stop: signals::stop_flag()?,
     };
+    for scenario in &scenarios {
+        check(scenario, &options).map_err(Failure::usage)?;
+    }
+    fs::create_dir_all(&args.out)
+        .map_err(|error| Failure::new(format!("{}: {error}", args.out.display())))?;
     let mut is_whole = true;
     let (began, count) = (Instant::now(), scenarios.len());
     let estimate = |scenario: &Scenario| budget::estimate(&adjusted(scenario, &options));

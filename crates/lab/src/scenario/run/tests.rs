@@ -11,6 +11,8 @@ fn options() -> Options {
         repeats: None,
         packets: None,
         sizes: Vec::new(),
+        rates: Vec::new(),
+        contenders: Vec::new(),
         seed: 1,
         is_quick: false,
         is_simulated: false,
@@ -98,6 +100,27 @@ fn what_the_user_asks_for_replaces_what_the_file_says() {
     assert_eq!((record.rows.len(), &record.rows[0].status), (1, &Status::Model));
     // The paper's figure.
     assert_eq!(record.rows[0].metrics["bus_bytes"].samples, [128.0]);
+}
+
+#[test]
+fn rates_and_contenders_are_those_that_the_user_wants_where_they_make_sense() {
+    let options = Options {
+        rates: vec![Rate::PerSecond(7)],
+        contenders: vec!["copy-cold".to_owned()],
+        ..options()
+    };
+    let copies = scenario("copy", "\"copy-warm\"", "sizes = [64]\n");
+    let wanted = adjusted(&copies, &options);
+    assert_eq!((wanted.contenders, wanted.rates), (options.contenders.clone(), vec![Rate::Max]));
+    assert_eq!(check(&copies, &options), Ok(()));
+    let counts = scenario("count", "\"recvmmsg\"", "");
+    assert_eq!(adjusted(&counts, &options).rates, options.rates);
+    let said = check(&counts, &options).unwrap_err();
+    assert!(
+        said.starts_with("tiny: no contender `copy-cold` does count: burstline-xdp, "),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1);
 }
 
 #[test]
