@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use crate::record::{Record, Row, Status};
 
+use super::accounts::{self, Account};
 use super::bars::{self, Bar, Group, Words};
 use super::canvas::Width;
 use super::chart::{self, Chart, Kind};
@@ -18,12 +19,6 @@ use super::svg::Picture;
 
 /// Bars of a picture of stages, at most: then only the first and the last points are shown.
 const STAGE_BARS_MAX: usize = 16;
-
-/// Stages that are the kernel's account of a core.
-const KERNEL_STAGES: [&str; 3] = ["user", "system", "interrupts"];
-
-/// What names of stages begin with that are the contender's own account.
-const OWN: &str = "own ";
 
 /// Pictures that show the same of different points.
 #[derive(Debug)]
@@ -123,28 +118,14 @@ fn panels(suffix: &'static str, record: &Record, chart: Chart, kind: Kind) -> Se
     Set { suffix, figures, left_out }
 }
 
-/// rho by contender, its stages end to end: as the kernel accounts for the core's time, by samples
-/// of what ran, and as contenders account for their own, since these are views of the same time.
-fn stages(record: &Record) -> [Set; 3] {
-    let all = record.rows.iter().flat_map(|row| row.stages.iter().map(|s| s.name.as_str()));
-    let all = select::distinct(all);
-    let (kernel, rest): (Vec<&str>, Vec<&str>) =
-        all.into_iter().partition(|name| KERNEL_STAGES.contains(name));
-    let (own, sampled): (Vec<&str>, Vec<&str>) =
-        rest.into_iter().partition(|name| name.starts_with(OWN));
-    let captions = match (kernel.is_empty(), sampled.is_empty()) {
-        (false, false) => ["rho by the kernel's account", "rho by samples of what ran"],
-        _ => ["rho by stage"; 2],
+/// rho by contender, for each account its stages end to end.
+fn stages(record: &Record) -> Vec<Set> {
+    let set = |account: &Account<'_>| Set {
+        suffix: account.suffix,
+        figures: stage_figure(record, &account.names, account.caption).into_iter().collect(),
+        left_out: 0,
     };
-    let set = |suffix, names: &[&str], caption: &str| {
-        let figures = stage_figure(record, names, caption).into_iter().collect();
-        Set { suffix, figures, left_out: 0 }
-    };
-    [
-        set("kernel", &kernel, captions[0]),
-        set("stages", &sampled, captions[1]),
-        set("own", &own, "rho by contenders' own account"),
-    ]
+    accounts::of(record).iter().map(set).collect()
 }
 
 /// Those stages end to end.

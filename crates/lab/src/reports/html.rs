@@ -157,13 +157,7 @@ fn experiment(page: &mut String, number: usize, entry: &Entry) {
     page.push_str("<h3>Figures</h3>\n");
     page.push_str(&table::figures(record).html());
     list(page, &table::reasons(record));
-    if let Some(stages) = table::stages(record) {
-        page.push_str(
-            "<h3>Where the time went</h3>\n<p class=\"small\">rho of each stage: per cent of a \
-             core for each Gbit/s of line rate; below it per cent of a core.</p>\n",
-        );
-        page.push_str(&stages.html());
-    }
+    stages(page, record);
     symbols(page, record);
     page.push_str("<h3>Method</h3>\n");
     let command = escape::html(&record.command);
@@ -189,6 +183,23 @@ fn experiment(page: &mut String, number: usize, entry: &Entry) {
          <code>script#record-{number}</code>, made from {file}.</p>\n\
          <script type=\"application/json\" id=\"record-{number}\">\n{json}\n</script>\n</section>"
     );
+}
+
+/// A table for each account of the time.
+fn stages(page: &mut String, record: &Record) {
+    let accounts = table::stages(record);
+    if accounts.is_empty() {
+        return;
+    }
+    page.push_str(
+        "<h3>Where the time went</h3>\n<p class=\"small\">rho: per cent of a core for each Gbit/s \
+         of line rate; below it per cent of a core. Several tables are several accounts of the \
+         same time.</p>\n",
+    );
+    for (caption, stages) in &accounts {
+        let (caption, stages) = (escape::html(caption), stages.html());
+        let _ = writeln!(page, "<p class=\"small soft\">{caption}</p>\n{stages}");
+    }
 }
 
 fn symbols(page: &mut String, record: &Record) {

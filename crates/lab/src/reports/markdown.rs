@@ -53,8 +53,8 @@ fn experiment(page: &mut String, entry: &Entry, with_charts: bool) {
     }
     page.push_str(&table::figures(record).markdown());
     list(page, "\n", &table::reasons(record));
-    if let Some(stages) = table::stages(record) {
-        let _ = write!(page, "\n### Where the time went\n\n{}", stages.markdown());
+    for (caption, stages) in table::stages(record) {
+        let _ = write!(page, "\n### Where the time went: {caption}\n\n{}", stages.markdown());
     }
     let _ = write!(page, "\n### Who took part\n\n{}", table::contenders(record).markdown());
     list(page, "\n", &record.notes);

@@ -7,7 +7,7 @@
 //!                                       v
 //!              select: what varies, medians   drawn: which pictures   table: what is listed
 //!                                                  |
-//!                                 chart: what they show, worked out once
+//!                                 chart, accounts: what they show, worked out once
 //!                                                  |
 //!                                 lines, bars, heat (axes, canvas, svg, style)
 //! ```
@@ -22,6 +22,7 @@
 //! - P3: no record makes it panic. What cannot be read is named in a line, what cannot be drawn is
 //!   said in words.
 
+mod accounts;
 mod axes;
 mod bars;
 mod canvas;

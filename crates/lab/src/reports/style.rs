@@ -5,7 +5,7 @@
 //! lightened. Since a printer may know only black, each series has a sign and dashes of its own.
 
 /// How many series differ in colour, sign and dashes before they repeat.
-const LOOKS: usize = 7;
+const LOOKS: usize = 8;
 
 /// What a series looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// The look of the series of that number; from the eighth on they repeat.
+    /// The look of the series of that number; from the ninth on they repeat.
     pub(super) fn series(index: usize) -> Self {
         Self { index: index % LOOKS, is_document: false }
     }
@@ -51,7 +51,8 @@ impl Look {
             3 => "M0 -5.6L5.6 0L0 5.6L-5.6 0Z",
             4 => "M0 5.2L5 -3.8H-5Z",
             5 => "M-1.6 -5H1.6V-1.6H5V1.6H1.6V5H-1.6V1.6H-5V-1.6H-1.6Z",
-            _ => "M-3 -5H3L5.5 0L3 5H-3L-5.5 0Z",
+            6 => "M-3 -5H3L5.5 0L3 5H-3L-5.5 0Z",
+            _ => "M-4.5 -4.5H4.5L-4.5 4.5H4.5Z",
         }
     }
 }
@@ -76,10 +77,10 @@ const PALETTE: &str = "
 :root{color-scheme:light dark;--page:#fff;--ink:#1b1f24;--soft:#57606a;--rule:#d0d7de;
 --band:#f3f5f7;
 --warn:#fff3d6;--link:#0058a3;
---c0:#0072b2;--c1:#d55e00;--c2:#008f68;--c3:#b3528b;--c4:#a87400;--c5:#3b93c9;--c6:#555}
+--c0:#0072b2;--c1:#d55e00;--c2:#008f68;--c3:#b3528b;--c4:#a87400;--c5:#3b93c9;--c6:#555;--c7:#7f4a2a}
 @media(prefers-color-scheme:dark){:root{--page:#14171a;--ink:#e6e9ec;--soft:#a3adb7;--rule:#3a424a;
 --band:#1d2227;--warn:#3a2f12;--link:#7fc1ff;
---c0:#56b4e9;--c1:#f08038;--c2:#2fc79a;--c3:#e093bd;--c4:#e6b32e;--c5:#8fd0f5;--c6:#c0c0c0}}
+--c0:#56b4e9;--c1:#f08038;--c2:#2fc79a;--c3:#e093bd;--c4:#e6b32e;--c5:#8fd0f5;--c6:#c0c0c0;--c7:#c79a78}}
 ";
 
 /// All but pictures.
@@ -142,9 +143,9 @@ svg .cell{fill:var(--c0);stroke:var(--rule);stroke-width:1}
 svg .none{fill:none;stroke:var(--rule);stroke-width:1}
 svg .given{stroke:var(--ink);stroke-width:2.5}
 .c0{--c:var(--c0)}.c1{--c:var(--c1)}.c2{--c:var(--c2)}.c3{--c:var(--c3)}.c4{--c:var(--c4)}
-.c5{--c:var(--c5)}.c6{--c:var(--c6)}
+.c5{--c:var(--c5)}.c6{--c:var(--c6)}.c7{--c:var(--c7)}
 .d1{stroke-dasharray:7 3}.d2{stroke-dasharray:2.5 2.5}.d3{stroke-dasharray:9 3 2 3}
-.d4{stroke-dasharray:14 4}.d5{stroke-dasharray:5 2 2 2 2 2}.d6{stroke-dasharray:3 5}
+.d4{stroke-dasharray:14 4}.d5{stroke-dasharray:5 2 2 2 2 2}.d6{stroke-dasharray:3 5}.d7{stroke-dasharray:10 2 2 2}
 ";
 
 /// Phones, large screens, paper.
@@ -157,7 +158,7 @@ display:none}
 .panels.many svg.narrow{display:block;max-width:470px}}
 @media print{:root{color-scheme:light;--page:#fff;--ink:#000;--soft:#444;--rule:#bbb;--band:#f5f5f5;
 --warn:#fff;--link:#000;
---c0:#0072b2;--c1:#d55e00;--c2:#008f68;--c3:#b3528b;--c4:#a87400;--c5:#3b93c9;--c6:#555}
+--c0:#0072b2;--c1:#d55e00;--c2:#008f68;--c3:#b3528b;--c4:#a87400;--c5:#3b93c9;--c6:#555;--c7:#7f4a2a}
 body{max-width:none;padding:0;font-size:10pt}h2{break-after:avoid}h3{break-after:avoid}
 figure,tr,.doubts{break-inside:avoid}section{break-before:auto}
 .scroll{overflow:visible}table{font-size:7.5pt}th,td{padding:.2em .35em}

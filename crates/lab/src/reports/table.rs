@@ -6,6 +6,7 @@ use std::fmt::Write;
 use crate::record::{Metric, Record, Row, Status};
 use crate::statistics::Quartiles;
 
+use super::accounts::{self, Account};
 use super::escape;
 use super::numbers;
 use super::select::{self, CONTENDER};
@@ -194,13 +195,18 @@ pub(super) fn figures(record: &Record) -> Table {
     Table { caption, head, rows: rows.into_iter().map(row).collect() }
 }
 
-/// Where the time went, if rows say so: rho of each stage, below it its share of a core.
-pub(super) fn stages(record: &Record) -> Option<Table> {
+/// Where the time went, by each account with what it is: rho of each stage, below it its share of
+/// a core.
+pub(super) fn stages(record: &Record) -> Vec<(&'static str, Table)> {
+    let with_caption = |account: &Account<'_>| (account.caption, account_table(record, account));
+    accounts::of(record).iter().map(with_caption).collect()
+}
+
+fn account_table(record: &Record, account: &Account<'_>) -> Table {
     let keys = select::varying(record, &[CONTENDER]);
-    let staged: Vec<&Row> = record.rows.iter().filter(|row| !row.stages.is_empty()).collect();
-    let names = staged.iter().flat_map(|row| row.stages.iter().map(|stage| stage.name.as_str()));
-    let names = select::distinct(names);
-    let row = |row: &&Row| {
+    let names = &account.names;
+    let is_of = |row: &&Row| row.stages.iter().any(|stage| names.contains(&stage.name.as_str()));
+    let row = |row: &Row| {
         let at = select::described(row, &keys);
         let mut cells = vec![Cell::new(row.contender.as_str()), Cell::new(at)];
         cells.extend(names.iter().map(|name| {
@@ -212,11 +218,11 @@ pub(super) fn stages(record: &Record) -> Option<Table> {
         }));
         cells
     };
-    let rows: Vec<Vec<Cell>> = staged.iter().take(ROWS_MAX).map(row).collect();
+    let rows = record.rows.iter().filter(is_of).take(ROWS_MAX).map(row).collect();
     let words = [CONTENDER, "at"].map(Column::words).into_iter();
     let head = words.chain(names.iter().map(|name| Column::numbers(*name))).collect();
-    let caption = format!("{}: rho of each stage, below it per cent of a core", record.title);
-    (!rows.is_empty()).then_some(Table { caption, head, rows })
+    let caption = format!("{}: {}, below it per cent of a core", record.title, account.caption);
+    Table { caption, head, rows }
 }
 
 /// What ran, by samples: the functions that took most.
