@@ -63,8 +63,7 @@ pub(super) fn live(context: &Context, name: &str) -> Result<Outcome, String> {
 pub(super) fn in_memory(context: &Context, name: &str) -> Result<Outcome, String> {
     let core = context.cores.consumer;
     let time = if context.smoke { SMOKE_TIME } else { TIME_IN_MEMORY };
-    let what =
-        "packets of 60 bytes copied from and into the first cache, a second of the thread's time";
+    let what = "packets of 60 bytes copied from and into the first cache, 0.4 s of a thread's time";
     let copy = || {
         let copier = thread::spawn(move || {
             // Where the core cannot be had, the kernel chooses.
