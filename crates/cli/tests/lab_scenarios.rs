@@ -124,6 +124,30 @@ fn an_early_end_keeps_what_is_done() {
 }
 
 #[test]
+fn instructions_and_caches_of_contenders_in_memory_are_simulated() {
+    if std::process::Command::new("valgrind").arg("--version").output().is_err() {
+        return eprintln!("skipped: instructions_and_caches...: valgrind is not installed");
+    }
+    let directory = Directory::new("lab-simulate");
+    let out = directory.file("out");
+    let more = "seconds = 0.05\nrepeats = 3\n";
+    let file = own(&directory, "copy", "\"copy-warm\", \"copy-cold\"", more);
+    let done = run(&["lab", "run", &file, "--out", &out, "--sizes", "1518", "--simulate", "-q"]);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let found = record(&format!("{out}/own.json"));
+    let of = |row: usize, name: &str| {
+        let metric = &found["rows"][row]["metrics"][name];
+        assert_eq!(metric["basis"], "simulated", "{found}");
+        metric["median"].as_f64().unwrap()
+    };
+    // 1514 bytes are at least 24 words of 64 bytes, loaded and stored, whatever copies them.
+    assert!(of(0, "instructions") > 48.0);
+    // The first cache has warm packets, and none of those in 128 MiB: of each 24 lines or 25.
+    let misses = [of(0, "l1d_misses"), of(1, "l1d_misses")];
+    assert!(misses[0] < 1.0 && (23.0..27.0).contains(&misses[1]), "{misses:?}");
+}
+
+#[test]
 fn the_program_counts_as_its_own_contender() {
     let test = "the_program_counts_as_its_own_contender";
     if Bed::or_skip(test).is_none() {

@@ -60,7 +60,7 @@ impl Simulated {
         Ok((counts, String::from_utf8_lossy(&output.stdout).into_owned()))
     }
 
-    /// Source: Valgrind 3.19, Cachegrind's summary: `==N== D1  misses:  1,234  (1,000 rd + 234 wr)`.
+    /// Source: Valgrind 3.19, Cachegrind's summary: `==N== D1  misses:  1,234  (1 rd + 3 wr)`.
     fn parse(said: &str) -> Option<Self> {
         let count = |words: [&str; 2]| {
             said.lines().find_map(|line| {

@@ -9,7 +9,8 @@
 //! Programs of distributions come without the names of their inner functions: then the file's name
 //! is all that there is. What a compiler has put into its caller is the caller's. The process that
 //! asks is `lab`: its program may be a contender's, too. Programs that it has not started are
-//! `other programs`: they were on the core, and are no part of anybody's work.
+//! `other programs`: they were on the core, and are no part of anybody's work. What the kernel does
+//! while they run is theirs, interrupts of the core among it.
 
 mod elf;
 pub mod stages;
@@ -26,8 +27,8 @@ use elf::Functions;
 /// The name of this process in place of its file's.
 const LAB: &str = "lab";
 
-/// Whoever is not of the lab's family, in user mode.
-const OTHERS: &str = "other programs";
+/// Whoever is not of the lab's family, and the kernel on its behalf.
+pub const OTHER_PROGRAMS: &str = "other programs";
 
 /// What kernel functions that wait for something to do have in their names.
 const IDLE: [&str; 4] = ["idle", "halt", "mwait", "cpu_relax"];
@@ -45,7 +46,7 @@ struct Mapped {
 /// Finds names. Processes have to be alive when one of their addresses comes first.
 #[derive(Default)]
 pub struct Symbols {
-    /// Their files in memory; `None`: others' processes, or ones that are gone.
+    /// What is in their memory; `None`: others' processes, or ones that are gone.
     processes: BTreeMap<u32, Option<Vec<Mapped>>>,
 }
 
@@ -65,47 +66,58 @@ impl Symbols {
 
     /// `None`: the core was idle.
     fn name(&mut self, sampled: &Sampled) -> Option<String> {
-        if !sampled.is_kernel {
-            return Some(self.name_in_process(sampled));
+        let is_core = sampled.process == 0 && sampled.is_kernel;
+        let maps = match is_core {
+            true => None,
+            false => match self.maps(sampled.process) {
+                Some(maps) => Some(maps),
+                None => return Some(OTHER_PROGRAMS.to_owned()),
+            },
+        };
+        if let Some(maps) = maps.filter(|_| !sampled.is_kernel) {
+            return Some(name_in_process(sampled, maps));
         }
         let function = kernel().name(sampled.address);
         let is_idle = |name: &str| IDLE.iter().any(|word| name.contains(word));
         match function {
-            Some(name) if sampled.process == 0 && is_idle(name) => None,
+            Some(name) if is_core && is_idle(name) => None,
             Some(name) => Some(format!("kernel: {name}")),
             None => Some("kernel".to_owned()),
         }
     }
 
-    fn name_in_process(&mut self, sampled: &Sampled) -> String {
-        let process = sampled.process;
+    /// The files in a process' memory, if it is of the lab's family; none in a kernel's thread.
+    fn maps(&mut self, process: u32) -> Option<&[Mapped]> {
         let maps = self.processes.entry(process).or_insert_with(|| {
-            if !is_family(process) {
-                return None;
-            }
-            let text = fs::read_to_string(format!("/proc/{process}/maps"));
-            Some(text.unwrap_or_default().lines().filter_map(parse).collect())
+            let text = || fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
+            is_family(process).then(|| text().lines().filter_map(parse).collect())
         });
-        let Some(maps) = maps else { return OTHERS.to_owned() };
-        let is_in = |part: &&Mapped| (part.start..part.end).contains(&sampled.address);
-        let Some(part) = maps.iter().find(is_in) else { return "unknown".to_owned() };
-        let file = part.file.file_name().unwrap_or(part.file.as_os_str()).to_string_lossy();
-        let place = sampled.address - part.start + part.offset;
-        let is_lab = process == std::process::id();
-        match functions(&part.file).name(place) {
-            Some(name) if is_lab => format!("{LAB}: {name}"),
-            None if is_lab => format!("{LAB}: {file}"),
-            Some(name) => format!("{file}: {name}"),
-            None => file.into_owned(),
-        }
+        maps.as_deref()
     }
 }
 
-/// Whether a process is this one, or was started by one that is. Those that are gone are not.
+fn name_in_process(sampled: &Sampled, maps: &[Mapped]) -> String {
+    let is_in = |part: &&Mapped| (part.start..part.end).contains(&sampled.address);
+    let Some(part) = maps.iter().find(is_in) else { return "unknown".to_owned() };
+    let file = part.file.file_name().unwrap_or(part.file.as_os_str()).to_string_lossy();
+    let place = sampled.address - part.start + part.offset;
+    let is_lab = sampled.process == std::process::id();
+    match functions(&part.file).name(place) {
+        Some(name) if is_lab => format!("{LAB}: {name}"),
+        None if is_lab => format!("{LAB}: {file}"),
+        Some(name) => format!("{file}: {name}"),
+        None => file.into_owned(),
+    }
+}
+
+/// Whether a process is this one, was started by one that is, or is a thread of the kernel. Those
+/// that are gone are not.
 fn is_family(process: u32) -> bool {
+    /// Whose children are the kernel's threads. Source: include/linux/kthread.h, `kthreadd_task`.
+    const KERNEL: u32 = 2;
     let own = std::process::id();
     let mut process = process;
-    while process != own {
+    while process != own && process != KERNEL {
         let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
         // Source: proc_pid_stat(5): the name in parentheses may hold anything; state, parent.
         let fields = stat.rsplit_once(')').map(|(_, fields)| fields.split_whitespace());
@@ -180,7 +192,7 @@ mod tests {
         assert!(!is_family(child.id()) && !is_family(1) && !is_family(u32::MAX));
         let others = Sampled { address: 1, process: 1, is_kernel: false };
         let counts = Symbols::default().count(&[others, others]);
-        assert_eq!(counts, [(OTHERS.to_owned(), 2)]);
+        assert_eq!(counts, [(OTHER_PROGRAMS.to_owned(), 2)]);
     }
 
     #[test]

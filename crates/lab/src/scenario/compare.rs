@@ -126,7 +126,7 @@ impl Comparison {
         lines.extend(self.alone.iter().cloned());
         if let Some(verdict) = Repeated::verdict(&self.repeated) {
             lines.push(format!(
-                "\n{:<51} {:>10} {:>10} {:>10}",
+                "\n{:<71} {:>10} {:>10} {:>10}",
                 "contenders of one run, by turns", "A", "B", "apart"
             ));
             lines.extend(self.repeated.iter().map(Repeated::line));

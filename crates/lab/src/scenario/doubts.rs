@@ -6,7 +6,8 @@ use super::compare::pairs::{Pair, WITHIN_PERCENT};
 use super::points::words;
 use super::{Rate, Scenario};
 use crate::conditions;
-use crate::record::{Doubt, Machine, Metric, Row};
+use crate::record::{Doubt, Machine, Metric, Row, Stage};
+use crate::symbols::OTHER_PROGRAMS;
 use crate::symbols::stages::Part;
 
 /// Cores busy with other programs, from which on it is said.
@@ -225,14 +226,21 @@ fn ratios(rows: &[&Row], name: &str) -> Option<String> {
     ))
 }
 
-/// Whether much of a row's time was in functions of no known stage, and in which.
+/// Whether much of a row's time was in functions of no known stage, and in which. Of other
+/// programs on its cores there is a doubt already.
 fn unknown(row: &Row) -> Option<String> {
     let of = |part: Part| row.stages.iter().find(|stage| stage.name == part.name());
     let shares = Part::ALL.into_iter().map(|part| of(part).map(|stage| stage.cpu_percent));
-    let all: f64 = shares.sum::<Option<f64>>()?;
-    let percent = 100.0 * of(Part::Other)?.cpu_percent / all;
-    let names = row.symbols.iter().filter(|symbol| Part::of(&symbol.name) == Part::Other);
-    let names: Vec<&str> = names.take(UNKNOWN_NAMES).map(|symbol| symbol.name.as_str()).collect();
+    let (all, other) = (shares.sum::<Option<f64>>()?, of(Part::Other)?.cpu_percent);
+    let (strangers, functions): (Vec<&Stage>, Vec<&Stage>) = row
+        .symbols
+        .iter()
+        .filter(|symbol| Part::of(&symbol.name) == Part::Other)
+        .partition(|symbol| symbol.name == OTHER_PROGRAMS);
+    let strangers: f64 = strangers.iter().map(|symbol| symbol.cpu_percent).sum();
+    let percent = 100.0 * (other - strangers) / (all - strangers);
+    let names: Vec<&str> =
+        functions.iter().take(UNKNOWN_NAMES).map(|symbol| symbol.name.as_str()).collect();
     (percent > UNKNOWN_PERCENT).then(|| {
         format!("{percent:.0} % of it in functions of no known stage: {}", names.join(", "))
     })

@@ -104,18 +104,20 @@ fn patterns() -> &'static [Pattern] {
 
 /// Per cent of a core for each stage, by those of functions; every stage is there.
 ///
-/// `told` is the time of empty polls by the contender's own account, where it gives one: of what
-/// [`Part::Poll`] and [`Part::IdlePoll`] have together so much is idle. Where it is `None`, polls
-/// that find nothing are among those that find something, functions aside that only such polls
-/// call.
-pub fn shares(symbols: &[(String, f64)], told: Option<f64>) -> BTreeMap<Part, f64> {
+/// `idle` is the part of its time, in `[0, 1]`, that a contender spends in empty polls by its own
+/// account, where it gives one: so much of its stages is [`Part::IdlePoll`], and that is taken from
+/// its polls. Where it is `None`, polls that find nothing are among those that find something,
+/// functions aside that only such polls call.
+pub fn shares(symbols: &[(String, f64)], idle: Option<f64>) -> BTreeMap<Part, f64> {
     let mut shares: BTreeMap<Part, f64> = Part::ALL.into_iter().map(|part| (part, 0.0)).collect();
     for (symbol, percent) in symbols {
         *shares.entry(Part::of(symbol)).or_default() += percent;
     }
-    if let Some(told) = told {
+    if let Some(idle) = idle {
+        let all: f64 = shares.values().sum();
+        let own = all - shares[&Part::Generator] - shares[&Part::Other];
         let polls = shares[&Part::Poll] + shares[&Part::IdlePoll];
-        let idle = told.clamp(0.0, polls);
+        let idle = (idle * own).clamp(0.0, polls);
         shares.insert(Part::Poll, polls - idle);
         shares.insert(Part::IdlePoll, idle);
     }
@@ -169,10 +171,11 @@ mod tests {
         assert_eq!((untold.len(), untold.values().sum::<f64>()), (Part::ALL.len(), 85.0));
         assert_eq!((untold[&Part::Copy], untold[&Part::Poll]), (30.0, 50.0));
         assert_eq!((untold[&Part::IdlePoll], untold[&Part::Other]), (0.0, 5.0));
-        let told = shares(&symbols, Some(20.0));
+        // A quarter of the 80 % that are the contender's.
+        let told = shares(&symbols, Some(0.25));
         assert_eq!((told[&Part::Poll], told[&Part::IdlePoll]), (30.0, 20.0));
         // The clocks of both are not the same: never more than there is.
-        let all = shares(&symbols, Some(60.0));
+        let all = shares(&symbols, Some(0.9));
         assert_eq!((all[&Part::Poll], all[&Part::IdlePoll]), (0.0, 50.0));
     }
 }

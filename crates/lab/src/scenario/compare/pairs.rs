@@ -120,7 +120,7 @@ impl Repeated {
         let [a, b] = self.ratios;
         let mark = if self.is_within() { "" } else { "  <" };
         format!(
-            "{:<22} {:<28} {a:>10.3} {b:>10.3} {:>+8.1} %{mark}",
+            "{:<42} {:<28} {a:>10.3} {b:>10.3} {:>+8.1} %{mark}",
             format!("{first} by {second}"),
             words(&self.point),
             self.percent

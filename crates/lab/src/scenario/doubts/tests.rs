@@ -1,7 +1,7 @@
 use serde_json::Map;
 
 use super::*;
-use crate::record::{Stage, Status};
+use crate::record::Status;
 use crate::scenario::parse;
 
 fn scenario(more: &str) -> Scenario {
@@ -121,7 +121,9 @@ fn functions_of_no_known_stage_are_a_doubt_when_they_are_many() {
         row.stages.push(stage("user", 100.0));
         row.stages[0].cpu_percent = 100.0 - percent;
         row.stages[Part::ALL.len() - 1].cpu_percent = percent;
-        row.symbols = vec![stage("kernel: memcpy", 60.0), stage("new_program", percent)];
+        row.stages[Part::ALL.len() - 1].cpu_percent += 100.0;
+        let strangers = stage("other programs", 100.0);
+        row.symbols = vec![strangers, stage("kernel: memcpy", 60.0), stage("new_program", percent)];
         let doubts = of(&scenario(""), &[row]);
         doubts.into_iter().find(|doubt| doubt.0 == "unknown-stages").map(|doubt| doubt.1)
     };

@@ -5,6 +5,7 @@ use burstline_testbed::Bed;
 use super::*;
 use crate::record::Status;
 use crate::scenario::parse;
+use crate::symbols::stages::Part;
 
 fn options() -> Options {
     Options {
@@ -170,4 +171,13 @@ fn packets_are_counted_in_a_namespace() {
     assert!((line - 84.0 / 60.0).abs() < 1e-9, "{line}");
     assert!(matches!(&record.rows[1].status, Status::NotRun(why) if why.contains("netmap")));
     assert!(record.contenders[0].command.contains("recvmmsg of 64"));
+    // Where samples can be had, each of them has a stage.
+    if !row.symbols.is_empty() {
+        let percent = |part: Part| {
+            let stage = row.stages.iter().find(|stage| stage.name == part.name());
+            stage.map(|stage| stage.cpu_percent)
+        };
+        let all: f64 = Part::ALL.into_iter().map(|part| percent(part).unwrap()).sum();
+        assert!(all > 0.0 && all < 101.0, "{:?}", row.stages);
+    }
 }
