@@ -30,10 +30,6 @@
 #include <rte_mempool.h>
 #include <rte_version.h>
 
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25 /* Source: Linux, include/uapi/asm-generic/mman-common.h */
-#endif
-
 /* ---- What DPDK says: kept for an error of ours, never printed. ---- */
 
 static struct {
@@ -468,31 +464,11 @@ static uint16_t stagger(uint16_t room)
     return page + RTE_CACHE_LINE_SIZE - bytes;
 }
 
-/* Has the kernel gather small pages into huge ones, if it can: a burst and what goes with it are in
- * more pages than the first TLB has entries. All of them have been written to by now. */
-static void gather(const struct rte_mempool *pool)
-{
-    const struct rte_mempool_memhdr *part = STAILQ_FIRST(&pool->mem_list);
-    if (rte_eal_has_hugepages() || part == NULL)
-        return;
-    size_t bytes = pool->header_size + pool->elt_size + pool->trailer_size;
-    uintptr_t start = (uintptr_t)part->addr;
-    uintptr_t end = start + RTE_MIN(part->len, bytes * pool->size);
-    start = RTE_ALIGN_CEIL(start, RTE_PGSIZE_2M);
-    end = RTE_ALIGN_FLOOR(end, RTE_PGSIZE_2M);
-    /* Where it cannot, pages are small, and all works as well. */
-    if (start < end)
-        madvise((void *)start, end - start, MADV_COLLAPSE);
-}
-
 struct rte_mempool *shim_pool(const char *name, uint32_t mbufs, uint32_t cache, uint16_t room,
                               int32_t node, bool is_staggered)
 {
     uint16_t more = is_staggered ? stagger(room) : 0;
-    struct rte_mempool *pool = rte_pktmbuf_pool_create(name, mbufs, cache, more, room, node);
-    if (pool != NULL)
-        gather(pool);
-    return pool;
+    return rte_pktmbuf_pool_create(name, mbufs, cache, more, room, node);
 }
 
 void shim_pool_free(struct rte_mempool *pool)

@@ -3,9 +3,9 @@
 use std::ffi::CString;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use crate::devargs;
 use crate::eal::{self, EalOptions, Network};
 use crate::error::DpdkError;
 use crate::ffi;
@@ -428,7 +428,7 @@ fn probe(options: &DeviceOptions) -> Result<ffi::Device, DpdkError> {
     let refused = |reason| DpdkError::Probe { device: options.devargs.clone(), reason };
     let devargs = CString::new(options.devargs.as_str());
     let devargs = devargs.map_err(|_| refused("there is a zero byte in it".to_owned()))?;
-    if let Some(file) = missing_file(&options.devargs) {
+    if let Some(file) = devargs::missing_file(&options.devargs) {
         let (device, file) = (options.devargs.clone(), file.to_owned());
         return Err(DpdkError::NoFile { device, file });
     }
@@ -442,13 +442,6 @@ fn probe(options: &DeviceOptions) -> Result<ffi::Device, DpdkError> {
     raw.rx_ring = options.ring;
     raw.tx_ring = options.ring;
     Ok(raw)
-}
-
-/// `/dev/vhost-net` of `net_virtio_user0,path=/dev/vhost-net`, if it is not there.
-fn missing_file(devargs: &str) -> Option<&str> {
-    let paths = devargs.split(',').filter_map(|argument| argument.strip_prefix("path="));
-    let mut files = paths.filter(|path| path.starts_with("/dev/"));
-    files.find(|path| !Path::new(path).exists())
 }
 
 fn plan(options: &DeviceOptions, raw: &ffi::Device) -> Result<ffi::Plan, DpdkError> {
@@ -510,14 +503,6 @@ mod tests {
         counts.received_by_queue[..2].copy_from_slice(&by_queue);
         apart.learn(&counts);
         Statistics { apart: *apart, ..counts }
-    }
-
-    #[test]
-    fn the_kernels_end_of_a_device_may_be_missing() {
-        let missing = missing_file("net_virtio_user0,path=/dev/none-such,queues=1");
-        assert_eq!(missing, Some("/dev/none-such"));
-        assert_eq!(missing_file("net_virtio_user0,path=/dev/null"), None);
-        assert_eq!(missing_file("net_virtio_user0,path=/tmp/none-such"), None);
     }
 
     #[test]

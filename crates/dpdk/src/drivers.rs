@@ -5,8 +5,8 @@
 //! 65535, 65535], ...]}
 //! ```
 //!
-//! Source: usertools/dpdk-pmdinfo.py and buildtools/pmdinfogen.py of DPDK 22.11. Nothing is loaded and
-//! EAL is not started: it would look for cards, and take those that are given up.
+//! Source: usertools/dpdk-pmdinfo.py and buildtools/pmdinfogen.py of DPDK 22.11. Nothing is loaded,
+//! and EAL is not started: it would look for cards, and take those that are given up.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;

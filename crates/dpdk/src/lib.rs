@@ -33,6 +33,7 @@
 //! - I3: a queue of a device belongs to one [`Receiver`], or one [`Exit`].
 #![cfg(feature = "libdpdk")]
 
+mod devargs;
 mod device;
 mod drivers;
 mod eal;

@@ -5,8 +5,7 @@
 //! waiting pools that are full are freed. What is missing when no device is left is lost for good.
 //!
 //! Without reserved huge pages mbufs are laid out so that those of a burst do not push each other
-//! out of the first cache, and the kernel is asked to gather their pages into huge ones: `stagger`
-//! and `gather` in `shim.c`.
+//! out of the first cache: `stagger` in `shim.c`.
 
 use std::ffi::CString;
 use std::ptr::NonNull;

@@ -13,7 +13,8 @@ const NAME: &str = "dpdk card";
 /// Drivers of the kernel's that a program can have a card from.
 const LENT: [&str; 3] = ["vfio-pci", "uio_pci_generic", "igb_uio"];
 
-/// Drivers that do not keep a group from being given away. Source: vfio.c, `vfio_dev_driver_allowed`.
+/// Drivers that do not keep a group from being given away.
+/// Source: drivers/vfio/vfio.c, `vfio_dev_driver_allowed`.
 const HARMLESS: [&str; 3] = ["vfio-pci", "pci-stub", "pcieport"];
 
 const VFIO_SOURCE: &str = "Documentation/driver-api/vfio.rst";
@@ -36,8 +37,8 @@ pub struct DpdkDriver<'a> {
     pub lenders: &'a str,
 }
 
-/// Whether `dpdk:` is here, and each network card of the PCI bus. `dpdk`: as this program has it, if
-/// it does.
+/// Whether `dpdk:` is here, and each network card of the PCI bus. `dpdk`: as this program has it,
+/// if it does.
 pub fn dpdk_findings(inventory: &Inventory, dpdk: Option<Dpdk<'_>>) -> Vec<Finding> {
     let nodes = inventory.nodes.iter().filter(|node| node.has_memory()).map(|node| {
         let pools = node.huge_pages.iter();
