@@ -88,6 +88,8 @@ pub struct Job<'a> {
     pub case: Option<&'a str>,
     /// Cores.
     pub places: Places,
+    /// Interfaces that packets come in by, where several can be received from at once.
+    pub ports: usize,
     /// Workers, where the work has some.
     pub workers: usize,
     /// For how long.

@@ -32,7 +32,7 @@ const SPREAD_RUN: Duration = Duration::from_millis(300);
 
 /// About how long a scenario takes here where nothing else runs.
 pub fn estimate(scenario: &Scenario) -> Duration {
-    let is_there = |point: &Point| point.placement.find(scenario.workers).is_ok();
+    let is_there = |point: &Point| point.placement.find(scenario.more_threads()).is_ok();
     let points = Point::all(scenario).iter().filter(|&point| is_there(point)).count();
     let adapters = scenario.contenders.iter().filter_map(|name| contenders::named(name));
     let takers =

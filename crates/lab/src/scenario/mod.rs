@@ -54,6 +54,8 @@ pub struct Scenario {
     pub work: Work,
     /// Their names.
     pub contenders: Vec<String>,
+    /// Interfaces that packets come in by, of [`Work::Count`]; at least 1.
+    pub ports: usize,
     /// Workers of [`Work::Balance`].
     pub workers: usize,
     /// What a full line is.
@@ -180,6 +182,11 @@ impl Scenario {
         self.amounts.time = quick.time.unwrap_or(self.amounts.time);
         self.amounts.packets = quick.packets.or(self.amounts.packets);
         self
+    }
+
+    /// Threads of a contender beside its first: a worker each, or a thread for each further port.
+    pub fn more_threads(&self) -> usize {
+        self.workers.max(self.ports - 1)
     }
 
     /// The document's figures for a row.

@@ -181,7 +181,7 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(scenario: &'a Scenario, options: &'a Options, limit: &'a Limit) -> Self {
         let points = Point::all(scenario);
-        let find = |point: &Point| point.placement.find(scenario.workers);
+        let find = |point: &Point| point.placement.find(scenario.more_threads());
         let places: Vec<_> = points.iter().map(find).collect();
         let adapters = scenario.contenders.iter().filter_map(|name| contenders::named(name));
         let entrants = adapters.map(|adapter| Entrant {
@@ -350,6 +350,7 @@ impl<'a> Run<'a> {
             rate: point.rate,
             case: case.map(String::as_str),
             places: places.clone(),
+            ports: scenario.ports,
             workers: scenario.workers,
             time: scenario.amounts.time,
             packets: scenario.amounts.packets,
@@ -393,7 +394,7 @@ impl<'a> Run<'a> {
 
     /// What has to be said of cores that are shared.
     fn note_places(&mut self) {
-        let wanted = 1 + self.scenario.workers;
+        let wanted = 1 + self.scenario.more_threads();
         let places: Vec<&Places> = self.places.iter().flatten().collect();
         if let Some(few) = places.iter().find(|places| places.contender.len() < wanted) {
             let text = format!(

@@ -149,6 +149,25 @@ fn the_order_of_turns_is_that_of_the_seed() {
 }
 
 #[test]
+fn packets_of_four_ports_are_all_counted() {
+    let test = "packets_of_four_ports_are_all_counted";
+    if Bed::or_skip(test).is_none() {
+        return;
+    }
+    let more = "sizes = [64]\nrates = [5000]\npackets = 2003\nports = 4\n";
+    let scenario = scenario("count", "\"recvmmsg\"", more);
+    let record = run(&scenario, &Options { repeats: Some(1), ..options() }, &mut |_| {});
+    let row = &record.rows[0];
+    if let Status::NotRun(why) = &row.status {
+        // As below.
+        assert!(why.contains("BPF") || why.contains("permitted"), "{why}");
+        return eprintln!("skipped: {test}: {why}");
+    }
+    assert_eq!((row.metrics["lost"].samples.as_slice(), row.losses.len()), (&[0.0][..], 0));
+    assert!(record.contenders[0].command.contains("from 4 packet socket(s)"));
+}
+
+#[test]
 fn packets_are_counted_in_a_namespace() {
     let test = "packets_are_counted_in_a_namespace";
     if Bed::or_skip(test).is_none() {
