@@ -18,6 +18,7 @@
 mod absent;
 mod captures;
 mod core;
+mod dpdk;
 mod generators;
 mod latency;
 mod layouts;
@@ -27,6 +28,7 @@ mod merge;
 mod model;
 mod ours;
 mod pages;
+mod pipeline;
 mod socket;
 mod spread;
 mod switches;
@@ -177,7 +179,7 @@ fn own_version() -> String {
 }
 
 /// All of them.
-static ALL: [&dyn Adapter; 37] = [
+static ALL: [&dyn Adapter; 41] = [
     &OnRoad(ours::Ours::XDP),
     &OnRoad(ours::Ours::AFPACKET),
     &OnRoad(ours::Ours::XDP_SHARE),
@@ -208,9 +210,13 @@ static ALL: [&dyn Adapter; 37] = [
     &layouts::Layout::PREFETCHED,
     &merge::OURS,
     &merge::STAGED,
+    &dpdk::Dpdk::MERGE,
+    &pipeline::Chain,
+    &dpdk::Dpdk::PIPELINE,
     &spread::COPY,
     &spread::SHARE,
     &spread::SCATTERED,
+    &dpdk::Dpdk::SPREAD,
     &model::Model::WRITEBACK,
     &model::Model::INLINE,
     &model::Model::CONTIGUOUS,

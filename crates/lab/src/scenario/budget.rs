@@ -45,8 +45,8 @@ pub fn estimate(scenario: &Scenario) -> Duration {
     let turns = points * takers * amounts.repeats;
     let all = match scenario.work {
         Work::Model => Duration::ZERO,
-        Work::Merge => times(MERGE_RUN, points * (MERGE_BEFORE + 2 * amounts.repeats)),
-        Work::Spread => times(SPREAD_RUN, points * (MERGE_BEFORE + 4 * amounts.repeats)),
+        Work::Merge => times(MERGE_RUN, points * (MERGE_BEFORE + takers * amounts.repeats)),
+        Work::Spread => times(SPREAD_RUN, points * (MERGE_BEFORE + (takers + 1) * amounts.repeats)),
         work if work.is_live() => times(time + LIVE_EXTRA, turns),
         _ => times(time + MEMORY_EXTRA, turns),
     };

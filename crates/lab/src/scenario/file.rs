@@ -52,11 +52,11 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         fields.need("contenders", &wanted, |_| None::<()>)?;
     }
     let workers = fields.take("workers", "a number from 1 to 64", |value| number(value, 1..=64))?;
-    let ports = fields.take("ports", "a number from 1 to 16", |value| number(value, 1..=16))?;
-    if let Some(ports) = ports.filter(|&ports| ports > 1 && work != Work::Count) {
-        let wanted = "1: only who counts can receive from several at once";
-        fields.refuse("ports", &ports.to_string(), wanted)?;
-    }
+    let (most, wanted) = match work {
+        Work::Count => (16, "a number from 1 to 16"),
+        _ => (1, "1: only who counts can receive from several at once"),
+    };
+    let ports = fields.take("ports", wanted, |value| number(value, 1..=most))?;
     let link_gbps = fields.take("link_gbps", "a number from 0.001 to 100000", |value| {
         positive(value).filter(|gbps| (0.001..=100_000.0).contains(gbps))
     })?;

@@ -131,10 +131,11 @@ pub struct Figure {
 }
 
 /// The files of those that are part of the program.
-const BUILT_IN: [&str; 16] = [
+const BUILT_IN: [&str; 17] = [
     include_str!("../../scenarios/numa-rtc.toml"),
     include_str!("../../scenarios/numa-pipeline.toml"),
     include_str!("../../scenarios/numa-placement.toml"),
+    include_str!("../../scenarios/numa-chain.toml"),
     include_str!("../../scenarios/dna-capture.toml"),
     include_str!("../../scenarios/dna-bounce.toml"),
     include_str!("../../scenarios/modma.toml"),
