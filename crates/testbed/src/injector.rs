@@ -24,7 +24,8 @@ pub const INJECTED_BYTES_MIN: usize = 60;
 /// Frames of one call: enough for its own cost to vanish, little enough to look at the time.
 const CALL_FRAMES: u64 = 4096;
 
-/// The same where frames are dealt over several interfaces: less than the smallest ring has room for.
+/// The same where frames are dealt over several interfaces: less than the smallest ring has room
+/// for.
 const DEALT_FRAMES: u64 = 256;
 
 /// Frames that the kernel handles at a time, as a driver would in one poll.

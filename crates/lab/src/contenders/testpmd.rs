@@ -67,8 +67,8 @@ impl Live for Testpmd {
         };
         // Its main thread sleeps.
         format!(
-            "dpdk-testpmd --lcores 0@{main},{} --no-pci --no-telemetry --in-memory -m 512 {} {mode} \
-             --stats-period=3600 --no-mlockall",
+            "dpdk-testpmd --lcores 0@{main},{} --no-pci --no-telemetry --in-memory -m 512 {} \
+             {mode} --stats-period=3600 --no-mlockall",
             threads.join(","),
             device(0, "v1")
         )
