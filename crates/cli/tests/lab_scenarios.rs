@@ -154,7 +154,7 @@ fn the_program_counts_as_its_own_contender() {
         return;
     }
     let directory = Directory::new("lab-live");
-    let more = "rates = [20000]\npackets = 4000\nrepeats = 1\n";
+    let more = "rates = [20000]\npackets = 4000\nrepeats = 1\nports = 2\n";
     let contenders = "\"burstline-xdp\", \"burstline-afpacket\", \"pf_ring\"";
     let file = own(&directory, "count", contenders, more);
     let out = directory.file("out");

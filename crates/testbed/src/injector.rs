@@ -4,7 +4,7 @@
 //!
 //! # Invariants
 //! - J1. `offered` is one for each frame that the receiving program, or the stack, was given.
-//! - J2. Numbers are consecutive, over all calls, beginning with the first.
+//! - J2. Numbers are consecutive on each interface, over all calls, beginning with the first.
 
 mod pace;
 
@@ -23,6 +23,10 @@ pub const INJECTED_BYTES_MIN: usize = 60;
 
 /// Frames of one call: enough for its own cost to vanish, little enough to look at the time.
 const CALL_FRAMES: u64 = 4096;
+
+/// The same where frames are dealt over several interfaces: less than the smallest ring has room
+/// for.
+const DEALT_FRAMES: u64 = 256;
 
 /// Frames that the kernel handles at a time, as a driver would in one poll.
 const BATCH: u32 = 64;
@@ -102,10 +106,17 @@ enum Runner {
     Generator(Generator),
 }
 
-/// A source of frames that come in by one interface.
+/// A source of frames that come in by one interface, or by several in turns.
 pub struct Injector {
-    runner: Runner,
+    lanes: Vec<Lane>,
+    /// Which one is next.
+    next: usize,
     frame: Vec<u8>,
+}
+
+/// What frames of one interface are made by.
+struct Lane {
+    runner: Runner,
     interface_index: u32,
 }
 
@@ -116,22 +127,26 @@ impl Injector {
     /// # Errors
     /// [`InjectorError`], each variant as it says. Needs root in the first user namespace.
     pub fn new(options: &InjectorOptions) -> Result<Self, InjectorError> {
+        Self::dealing(options, std::slice::from_ref(&options.interface))
+    }
+
+    /// As [`new`](Self::new), with frames dealt over these interfaces, at least one, in place of
+    /// that of the options: a few hundred to each, again and again.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Panics
+    /// If there is no interface.
+    pub fn dealing(
+        options: &InjectorOptions,
+        interfaces: &[String],
+    ) -> Result<Self, InjectorError> {
+        assert!(!interfaces.is_empty(), "frames that come in nowhere");
         check(options)?;
-        let name = &options.interface;
-        let interface_index = interface_index(name)?;
-        let numbers = Numbers { at: options.number_at, first: options.first };
-        let runner = match options.receiver {
-            Receiver::Stack => Runner::Generator(Generator::numbering(None, numbers)?),
-            Receiver::Program => {
-                let target = attached(interface_index)?;
-                let target = target.ok_or_else(|| InjectorError::NoProgram(name.to_owned()))?;
-                match options.number_at {
-                    None => Runner::Attached { program: Program::from_id(target)?, offered: 0 },
-                    Some(_) => Runner::Generator(Generator::numbering(Some(target), numbers)?),
-                }
-            }
-        };
-        Ok(Self { runner, frame: options.frame.clone(), interface_index })
+        let lanes = interfaces.iter().map(|name| Lane::new(options, name));
+        let lanes = lanes.collect::<Result<_, _>>()?;
+        Ok(Self { lanes, next: 0, frame: options.frame.clone() })
     }
 
     /// Injects an amount, evenly at `rate_pps` frames a second, at least 1, or as fast as it goes.
@@ -156,18 +171,45 @@ impl Injector {
                 Amount::Time(time) if pace.elapsed() < time => u64::MAX,
                 Amount::Time(_) => 0,
             };
-            let frames = left.min(pace.frames_at_once());
+            let most = if self.lanes.len() > 1 { DEALT_FRAMES } else { CALL_FRAMES };
+            let frames = left.min(pace.frames_at_once()).min(most);
             if frames == 0 {
                 break;
             }
             pace.wait_for(done);
-            self.call(frames as u32)?;
+            let lane = &mut self.lanes[self.next];
+            lane.call(&self.frame, frames as u32)?;
+            self.next = (self.next + 1) % self.lanes.len();
             done = self.offered()? - before;
         }
         Ok(Injected { offered: done, elapsed: pace.elapsed() })
     }
 
     /// Frames that the receiver was given since this was made.
+    fn offered(&self) -> Result<u64, InjectorError> {
+        self.lanes.iter().map(Lane::offered).sum()
+    }
+}
+
+impl Lane {
+    fn new(options: &InjectorOptions, name: &str) -> Result<Self, InjectorError> {
+        let interface_index = interface_index(name)?;
+        let numbers = Numbers { at: options.number_at, first: options.first };
+        let runner = match options.receiver {
+            Receiver::Stack => Runner::Generator(Generator::numbering(None, numbers)?),
+            Receiver::Program => {
+                let target = attached(interface_index)?;
+                let target = target.ok_or_else(|| InjectorError::NoProgram(name.to_owned()))?;
+                match options.number_at {
+                    None => Runner::Attached { program: Program::from_id(target)?, offered: 0 },
+                    Some(_) => Runner::Generator(Generator::numbering(Some(target), numbers)?),
+                }
+            }
+        };
+        Ok(Self { runner, interface_index })
+    }
+
+    /// As [`Injector::offered`], of this interface.
     fn offered(&self) -> Result<u64, InjectorError> {
         match &self.runner {
             Runner::Attached { offered, .. } => Ok(*offered),
@@ -178,15 +220,15 @@ impl Injector {
         }
     }
 
-    fn call(&mut self, repeat: u32) -> Result<(), InjectorError> {
+    fn call(&mut self, frame: &[u8], repeat: u32) -> Result<(), InjectorError> {
         let interface_index = self.interface_index;
         match &mut self.runner {
             Runner::Attached { program, offered } => {
                 let run = LiveRun { interface_index, repeat, batch: BATCH.min(repeat) };
-                program.run_live(&self.frame, &run)?;
+                program.run_live(frame, &run)?;
                 *offered += u64::from(repeat);
             }
-            Runner::Generator(generator) => generator.run(&self.frame, interface_index, repeat)?,
+            Runner::Generator(generator) => generator.run(frame, interface_index, repeat)?,
         }
         Ok(())
     }

@@ -170,7 +170,8 @@ impl<L: Live> Adapter for OnRoad<L> {
 fn road(job: &Job<'_>) -> Result<Road, String> {
     let places = &job.places;
     let consumer = *places.contender.first().ok_or("no core for the contender")?;
-    let road = Road::new(Cores { producer: places.generator, consumer })?;
+    let cores = Cores { producer: places.generator, consumer };
+    let road = Road::with_ports(cores, job.ports)?;
     if job.work.comes_out() {
         road.bed().connect("w0", "w1", MTU).map_err(|error| error.to_string())?;
     }

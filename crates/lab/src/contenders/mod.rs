@@ -18,6 +18,7 @@
 mod absent;
 mod captures;
 mod core;
+mod dpdk;
 mod generators;
 mod latency;
 mod layouts;
@@ -28,6 +29,7 @@ mod model;
 mod open_vswitch;
 mod ours;
 mod pages;
+mod pipeline;
 mod socket;
 mod spread;
 mod switches;
@@ -91,6 +93,8 @@ pub struct Job<'a> {
     pub case: Option<&'a str>,
     /// Cores.
     pub places: Places,
+    /// Interfaces that packets come in by, where several can be received from at once.
+    pub ports: usize,
     /// Workers, where the work has some.
     pub workers: usize,
     /// For how long.
@@ -188,7 +192,7 @@ fn own_version() -> String {
 }
 
 /// All of them.
-static ALL: [&dyn Adapter; 37] = [
+static ALL: [&dyn Adapter; 41] = [
     &OnRoad(ours::Ours::XDP),
     &OnRoad(ours::Ours::AFPACKET),
     &OnRoad(ours::Ours::XDP_SHARE),
@@ -219,9 +223,13 @@ static ALL: [&dyn Adapter; 37] = [
     &layouts::Layout::PREFETCHED,
     &merge::OURS,
     &merge::STAGED,
+    &dpdk::Dpdk::MERGE,
+    &pipeline::Chain,
+    &dpdk::Dpdk::PIPELINE,
     &spread::COPY,
     &spread::SHARE,
     &spread::SCATTERED,
+    &dpdk::Dpdk::SPREAD,
     &model::Model::WRITEBACK,
     &model::Model::INLINE,
     &model::Model::CONTIGUOUS,

@@ -109,7 +109,18 @@ impl Live for Ours {
                 let size = job.size_bytes;
                 format!("{program} generate -o {scheme}:v1 --size {size} --cores {core} {report}")
             }
-            _ => format!("{program} count {scheme}:v1 --poll busy --cores {core} {report}"),
+            _ => {
+                let sources: Vec<String> = live::interfaces(job.ports)
+                    .iter()
+                    .map(|interface| format!("{scheme}:{interface}"))
+                    .collect();
+                // Each source has a thread. Those that share a core would poll it away from each
+                // other.
+                let has_all = job.places.contender.len() >= job.ports;
+                let pinned =
+                    if has_all { format!(" --poll busy --cores {cores}") } else { String::new() };
+                format!("{program} count {}{pinned} {report}", sources.join(" "))
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use burstline_sys::affinity;
+use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::afpacket::{MESSAGES, PlainReceiver};
 
 use super::Job;
@@ -19,7 +19,7 @@ const BUFFER_BYTES: u32 = 8 << 20;
 /// After the last packet, so long.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// A thread of this process that asks for packets without waiting, and counts them.
+/// Threads of this process that ask for packets without waiting, and count them.
 pub(super) struct PlainSocket;
 
 impl Live for PlainSocket {
@@ -33,46 +33,59 @@ impl Live for PlainSocket {
 
     fn command(&self, job: &Job<'_>) -> String {
         format!(
-            "a thread on core {}: recvmmsg of {MESSAGES} from a packet socket with a buffer of {} \
-             MiB, without waiting",
+            "a thread on each of core {}: recvmmsg of {MESSAGES} from {} packet socket(s) with a \
+             buffer of {} MiB each, in turns, without waiting",
             job.core_list(),
+            job.ports,
             BUFFER_BYTES >> 20
         )
     }
 
     fn start<'a>(&'a self, job: &Job<'_>, road: &'a Road) -> Result<Box<dyn Running + 'a>, String> {
-        let core = *job.places.contender.first().ok_or("no core for the contender")?;
-        let (interface, is_over) = (road.interface(), Arc::new(AtomicBool::new(false)));
-        let flag = Arc::clone(&is_over);
-        // A thread begins in the network namespace of the one that starts it.
-        let thread = road.bed().far.run(move || {
-            let receiver = PlainReceiver::open(interface, BUFFER_BYTES);
-            let mut receiver = receiver.map_err(|error| error.to_string())?;
-            Ok::<_, String>(thread::spawn(move || {
-                affinity::pin_to(core).map_err(|error| error.to_string())?;
-                count(&mut receiver, &flag)
-            }))
-        })?;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let mut counting = Counting { threads: Vec::new(), is_over };
+        let cores: Vec<CoreId> = job.places.contender.iter().copied().take(job.ports).collect();
+        for (number, &core) in cores.iter().enumerate() {
+            // Each thread has every so manieth interface.
+            let own = road.interfaces().iter().skip(number).step_by(cores.len()).cloned();
+            let (own, flag) = (own.collect::<Vec<_>>(), Arc::clone(&counting.is_over));
+            // A thread begins in the network namespace of the one that starts it.
+            counting.threads.push(road.bed().far.run(move || {
+                let open = |interface: &String| PlainReceiver::open(interface, BUFFER_BYTES);
+                let receivers = own.iter().map(open).collect::<Result<Vec<_>, _>>();
+                let mut receivers = receivers.map_err(|error| error.to_string())?;
+                Ok::<_, String>(thread::spawn(move || {
+                    affinity::pin_to(core).map_err(|error| error.to_string())?;
+                    count(&mut receivers, &flag)
+                }))
+            })?);
+        }
         thread::sleep(SETTLE);
-        Ok(Box::new(Counting { thread: Some(thread), is_over }))
+        Ok(Box::new(counting))
     }
 }
 
 /// Packets that were taken, and those for which there was no room.
-fn count(receiver: &mut PlainReceiver, is_over: &AtomicBool) -> Result<(u64, u64), String> {
+fn count(receivers: &mut [PlainReceiver], is_over: &AtomicBool) -> Result<(u64, u64), String> {
     let (mut packets, mut bytes) = (0, 0);
     // The flag carries no memory.
     while !is_over.load(Relaxed) {
-        let received = receiver.receive(|packet| bytes += packet.len() as u64);
-        packets += received.map_err(|error| format!("recvmmsg: {error}"))? as u64;
+        for receiver in receivers.iter_mut() {
+            let received = receiver.receive(|packet| bytes += packet.len() as u64);
+            packets += received.map_err(|error| format!("recvmmsg: {error}"))? as u64;
+        }
     }
     std::hint::black_box(bytes);
-    let (_, dropped) = receiver.statistics().map_err(|error| error.to_string())?;
-    Ok((packets, dropped))
+    let mut all_dropped = 0;
+    for receiver in receivers {
+        let (_, dropped) = receiver.statistics().map_err(|error| error.to_string())?;
+        all_dropped += dropped;
+    }
+    Ok((packets, all_dropped))
 }
 
 struct Counting {
-    thread: Option<JoinHandle<Result<(u64, u64), String>>>,
+    threads: Vec<JoinHandle<Result<(u64, u64), String>>>,
     is_over: Arc<AtomicBool>,
 }
 
@@ -80,8 +93,12 @@ impl Running for Counting {
     fn end(mut self: Box<Self>, _: u64) -> Result<Own, String> {
         thread::sleep(SETTLE);
         self.is_over.store(true, Relaxed);
-        let thread = self.thread.take().ok_or("it has ended")?;
-        let (delivered, dropped) = thread.join().map_err(|_| "the thread has died")??;
+        let (mut delivered, mut dropped) = (0, 0);
+        for thread in self.threads.drain(..) {
+            let (taken, lost) = thread.join().map_err(|_| "a thread has died")??;
+            delivered += taken;
+            dropped += lost;
+        }
         let losses = [("socket_full".to_owned(), dropped)].into_iter().filter(|loss| loss.1 > 0);
         Ok(Own { delivered, losses: losses.collect(), ..Own::default() })
     }
@@ -90,7 +107,7 @@ impl Running for Counting {
 impl Drop for Counting {
     fn drop(&mut self) {
         self.is_over.store(true, Relaxed);
-        // It looks at the flag at every call.
-        let _ = self.thread.take().map(JoinHandle::join);
+        // They look at the flag in every round.
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
     }
 }

@@ -38,8 +38,11 @@ impl Live for Testpmd {
     }
 
     fn command(&self, job: &Job<'_>) -> String {
-        let (main, cores) = (job.places.generator, job.core_list());
-        let core = cores.split(',').next().unwrap_or_default();
+        let main = job.places.generator;
+        // A thread polls as many ports as there are for each core.
+        let threads = job.places.contender.iter().take(job.ports);
+        let threads: Vec<String> =
+            (1..).zip(threads).map(|(number, core)| format!("{number}@{core}")).collect();
         let device = |number: u32, interface: &str| {
             format!(
                 "--vdev net_af_xdp{number},iface={interface},start_queue=0,queue_count=1,\
@@ -47,16 +50,26 @@ impl Live for Testpmd {
             )
         };
         let mode = match job.work {
+            Work::Count => {
+                let more = live::interfaces(job.ports);
+                let more = (1..).zip(&more[1..]).map(|(number, name)| device(number, name));
+                let more = more.collect::<Vec<_>>().join(" ");
+                format!(
+                    "{more} -- --forward-mode=rxonly --nb-cores={} --record-core-cycles \
+                     --record-burst-stats",
+                    threads.len()
+                )
+            }
             Work::Bounce | Work::Switch | Work::Latency => {
                 format!("{} -- --forward-mode=io", device(1, "w1"))
             }
-            Work::Generate => format!("-- --forward-mode=txonly --txpkts={}", job.frame_bytes()),
-            _ => "-- --forward-mode=rxonly --record-core-cycles --record-burst-stats".to_owned(),
+            _ => format!("-- --forward-mode=txonly --txpkts={}", job.frame_bytes()),
         };
         // Its main thread sleeps.
         format!(
-            "dpdk-testpmd --lcores 0@{main},1@{core} --no-pci --no-telemetry --in-memory -m 512 \
-             {} {mode} --stats-period=3600 --no-mlockall",
+            "dpdk-testpmd --lcores 0@{main},{} --no-pci --no-telemetry --in-memory -m 512 {} \
+             {mode} --stats-period=3600 --no-mlockall",
+            threads.join(","),
             device(0, "v1")
         )
     }

@@ -1,15 +1,53 @@
 use super::*;
 
 #[test]
-fn names_are_one_each_and_every_work_but_pipelines_has_somebody() {
+fn names_are_one_each_and_every_work_has_somebody() {
     let mut names = names();
     names.sort_unstable();
     let before = names.len();
     names.dedup();
     assert_eq!(names.len(), before);
     for work in Work::ALL {
-        let somebody = all().any(|adapter| adapter.works().contains(&work));
-        assert_eq!(somebody, work != Work::Pipeline, "{work}");
+        assert!(all().any(|adapter| adapter.works().contains(&work)), "{work}");
+    }
+}
+
+/// What they merge and spread is counted within; a wrong number is an error.
+#[test]
+fn programs_on_dpdk_itself_run_here_or_say_how_to_build_them() {
+    let cores = burstline_sys::affinity::allowed_cores().unwrap();
+    let places = Places { generator: cores[0], contender: vec![cores[cores.len() - 1]] };
+    let stop = Arc::new(AtomicBool::new(false));
+    for (name, work, case) in [
+        ("dpdk-merge", Work::Merge, "idle"),
+        ("dpdk-merge", Work::Merge, "one-core"),
+        ("dpdk-spread", Work::Spread, "2"),
+    ] {
+        let adapter = named(name).unwrap();
+        if let Err(why) = can_do(adapter, work) {
+            assert!(why.contains("make dpdk") && !cfg!(feature = "dpdk"), "{why}");
+            continue;
+        }
+        let job = Job {
+            work,
+            size_bytes: 64,
+            rate: Rate::Max,
+            case: Some(case),
+            places: places.clone(),
+            ports: 1,
+            workers: 0,
+            time: Duration::from_millis(50),
+            packets: None,
+            link_gbps: 10.0,
+            program: Path::new("burstline"),
+            stop: &stop,
+        };
+        let mpps = std::thread::scope(|scope| {
+            // It pins its thread.
+            let sample = scope.spawn(|| adapter.measure(&job).unwrap()).join().unwrap();
+            sample.figures["mpps"].value
+        });
+        assert!(mpps > 0.0, "{name} {case}: {mpps}");
     }
 }
 

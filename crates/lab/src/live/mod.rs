@@ -53,6 +53,9 @@ const MEMORY: &str = "/dev/shm";
 /// What the names of folders there begin with.
 const FOLDER: &str = "burstline-bench-";
 
+/// The MTU of further cables.
+const MTU: u32 = 1500;
+
 /// How often the injector looks whether the user wants an end.
 const SLICE: Duration = Duration::from_millis(500);
 const SLICE_FRAMES: u64 = 1 << 20;
@@ -66,9 +69,10 @@ pub struct Load {
     pub rate_pps: Option<u64>,
 }
 
-/// An interface in a namespace, and a folder in memory; both go with it.
+/// Interfaces in a namespace, and a folder in memory; all go with it.
 pub struct Road {
     bed: Bed,
+    interfaces: Vec<String>,
     cores: Cores,
     folder: Held,
 }
@@ -91,6 +95,14 @@ impl Road {
     /// # Errors
     /// What the bed or the file system says.
     pub fn new(cores: Cores) -> Result<Self, String> {
+        Self::with_ports(cores, 1)
+    }
+
+    /// As [`new`](Self::new), with so many interfaces, at least one, that frames are dealt over.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn with_ports(cores: Cores, ports: usize) -> Result<Self, String> {
         let bed = Bed::new().map_err(|error: BedError| error.to_string())?;
         bed.far.run(move || affinity::pin_to(cores.producer)).map_err(|error| error.to_string())?;
         // In memory, so that a disk is not what is measured.
@@ -99,12 +111,22 @@ impl Road {
         held::left(&place, FOLDER).for_each(|(path, _)| held::take_away(&path));
         let folder = Held::create(&place, FOLDER, |path| fs::create_dir(path));
         let folder = folder.map_err(|error| format!("{}: {error}", place.display()))?;
-        Ok(Self { bed, cores, folder })
+        let interfaces = interfaces(ports);
+        for name in &interfaces[1..] {
+            // Both ends may have one name: each is on a host of its own.
+            bed.connect(name, name, MTU).map_err(|error| error.to_string())?;
+        }
+        Ok(Self { bed, interfaces, cores, folder })
     }
 
-    /// The interface.
+    /// The first interface.
     pub fn interface(&self) -> &'static str {
         FAR
+    }
+
+    /// All interfaces that frames come in by.
+    pub fn interfaces(&self) -> &[String] {
+        &self.interfaces
     }
 
     /// The bed, for other traffic.
@@ -146,15 +168,20 @@ impl Road {
         bytes: usize,
         stop: &Arc<AtomicBool>,
     ) -> Result<Injected, String> {
-        let stop = Arc::clone(stop);
+        let (stop, interfaces) = (Arc::clone(stop), self.interfaces.clone());
         let injected = self.bed.far.run(move || {
             let mut options = InjectorOptions::numbered(FAR, &Frames::new(0, bytes));
             options.receiver = receiver;
-            inject_in_slices(&mut Injector::new(&options)?, load, &stop)
+            inject_in_slices(&mut Injector::dealing(&options, &interfaces)?, load, &stop)
         });
         let injected = injected.map_err(|error| error.to_string())?;
         injected.ok_or_else(|| "interrupted".to_owned())
     }
+}
+
+/// The names of so many interfaces, at least one: v1, v2, ...
+pub fn interfaces(ports: usize) -> Vec<String> {
+    (1..=ports.max(1)).map(|number| format!("v{number}")).collect()
 }
 
 /// `None`: `stop` was raised.

@@ -32,7 +32,7 @@ const SPREAD_RUN: Duration = Duration::from_millis(300);
 
 /// About how long a scenario takes here where nothing else runs.
 pub fn estimate(scenario: &Scenario) -> Duration {
-    let is_there = |point: &Point| point.placement.find(scenario.workers).is_ok();
+    let is_there = |point: &Point| point.placement.find(scenario.more_threads()).is_ok();
     let points = Point::all(scenario).iter().filter(|&point| is_there(point)).count();
     let adapters = scenario.contenders.iter().filter_map(|name| contenders::named(name));
     let takers =
@@ -45,8 +45,8 @@ pub fn estimate(scenario: &Scenario) -> Duration {
     let turns = points * takers * amounts.repeats;
     let all = match scenario.work {
         Work::Model => Duration::ZERO,
-        Work::Merge => times(MERGE_RUN, points * (MERGE_BEFORE + 2 * amounts.repeats)),
-        Work::Spread => times(SPREAD_RUN, points * (MERGE_BEFORE + 4 * amounts.repeats)),
+        Work::Merge => times(MERGE_RUN, points * (MERGE_BEFORE + takers * amounts.repeats)),
+        Work::Spread => times(SPREAD_RUN, points * (MERGE_BEFORE + (takers + 1) * amounts.repeats)),
         work if work.is_live() => times(time + LIVE_EXTRA, turns),
         _ => times(time + MEMORY_EXTRA, turns),
     };

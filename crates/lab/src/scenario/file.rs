@@ -52,6 +52,7 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         fields.need("contenders", &wanted, |_| None::<()>)?;
     }
     let workers = fields.take("workers", "a number from 1 to 64", |value| number(value, 1..=64))?;
+    let ports = ports(&mut fields, work)?;
     let link_gbps = fields.take("link_gbps", "a number from 0.001 to 100000", |value| {
         positive(value).filter(|gbps| (0.001..=100_000.0).contains(gbps))
     })?;
@@ -63,15 +64,11 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         fields.list("figures", "a table [[figures]]", |value| value.as_table().cloned())?;
     let notes = fields.list("notes", "text in quotes", text_of)?;
     fields.end()?;
-    let quick = match quick {
-        Some(table) => {
-            let mut fields = Fields::new(table, "quick.");
-            let axes = self::axes(&mut fields, work)?;
-            fields.end()?;
-            axes
-        }
-        None => Quick::default(),
-    };
+    let quick = quick.map_or(Ok(Quick::default()), |table| {
+        let mut fields = Fields::new(table, "quick.");
+        let axes = self::axes(&mut fields, work)?;
+        fields.end().map(|()| axes)
+    })?;
     let chart = chart_of(chart.unwrap_or_default(), work, !axes.sizes.is_empty())?;
     let figures = figures.into_iter().map(figure).collect::<Result<_, _>>()?;
     Ok(Scenario {
@@ -81,6 +78,7 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         document,
         work,
         contenders,
+        ports,
         workers: workers.unwrap_or(0) as usize,
         link_gbps,
         amounts: Amounts {
@@ -97,6 +95,16 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         figures,
         notes,
     })
+}
+
+/// Interfaces that packets come in by.
+fn ports(fields: &mut Fields, work: Work) -> Result<usize, ScenarioError> {
+    let (most, wanted) = match work {
+        Work::Count => (16, "a number from 1 to 16"),
+        _ => (1, "1: only who counts can receive from several at once"),
+    };
+    let ports = fields.take("ports", wanted, |value| number(value, 1..=most))?;
+    Ok(ports.unwrap_or(1) as usize)
 }
 
 /// What varies, and how much of it: keys of the first table and of `[quick]`.

@@ -55,6 +55,8 @@ pub struct Scenario {
     pub work: Work,
     /// Their names.
     pub contenders: Vec<String>,
+    /// Interfaces that packets come in by, of [`Work::Count`]; at least 1.
+    pub ports: usize,
     /// Workers of [`Work::Balance`].
     pub workers: usize,
     /// What a full line is.
@@ -130,10 +132,11 @@ pub struct Figure {
 }
 
 /// The files of those that are part of the program.
-const BUILT_IN: [&str; 16] = [
+const BUILT_IN: [&str; 17] = [
     include_str!("../../scenarios/numa-rtc.toml"),
     include_str!("../../scenarios/numa-pipeline.toml"),
     include_str!("../../scenarios/numa-placement.toml"),
+    include_str!("../../scenarios/numa-chain.toml"),
     include_str!("../../scenarios/dna-capture.toml"),
     include_str!("../../scenarios/dna-bounce.toml"),
     include_str!("../../scenarios/modma.toml"),
@@ -181,6 +184,11 @@ impl Scenario {
         self.amounts.time = quick.time.unwrap_or(self.amounts.time);
         self.amounts.packets = quick.packets.or(self.amounts.packets);
         self
+    }
+
+    /// Threads of a contender beside its first: a worker each, or a thread for each further port.
+    pub fn more_threads(&self) -> usize {
+        self.workers.max(self.ports - 1)
     }
 
     /// The document's figures for a row.

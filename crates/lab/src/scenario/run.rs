@@ -187,7 +187,7 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(scenario: &'a Scenario, options: &'a Options, limit: &'a Limit) -> Self {
         let points = Point::all(scenario);
-        let find = |point: &Point| point.placement.find(scenario.workers);
+        let find = |point: &Point| point.placement.find(scenario.more_threads());
         let places: Vec<_> = points.iter().map(find).collect();
         let adapters = scenario.contenders.iter().filter_map(|name| contenders::named(name));
         let entrants = adapters.map(|adapter| Entrant {
@@ -282,14 +282,7 @@ impl<'a> Run<'a> {
     fn turn(&mut self, at: usize, number: usize, places: &Places) -> bool {
         let job = self.job(at, places);
         let adapter = self.entrants[number].adapter;
-        let measured = match job.work.is_live() {
-            true => adapter.measure(&job),
-            // It pins the thread that it runs on.
-            false => thread::scope(|scope| {
-                let thread = scope.spawn(|| adapter.measure(&job));
-                thread.join().unwrap_or_else(|_| Err("it panicked".to_owned()))
-            }),
-        };
+        let measured = measure(adapter, &job);
         if self.entrants[number].command.is_empty() {
             self.entrants[number].command = adapter.command(&job);
         }
@@ -329,7 +322,10 @@ impl<'a> Run<'a> {
                 Ok(compared) => {
                     let name = entrant.adapter.name();
                     let side = compared.sides.iter().find(|(side, _)| *side == name);
-                    cell.samples = side.map_or_else(Vec::new, |(_, samples)| samples.clone());
+                    match side {
+                        Some((_, samples)) => cell.samples.clone_from(samples),
+                        None => cell.alone(entrant.adapter, &job, repeats),
+                    }
                 }
                 Err(_) if is_over => {}
                 Err(why) => cell.failed = Some(format!("it failed: {}", one_line(why))),
@@ -356,6 +352,7 @@ impl<'a> Run<'a> {
             rate: point.rate,
             case: case.map(String::as_str),
             places: places.clone(),
+            ports: scenario.ports,
             workers: scenario.workers,
             time: scenario.amounts.time,
             packets: scenario.amounts.packets,
@@ -399,7 +396,7 @@ impl<'a> Run<'a> {
 
     /// What has to be said of cores that are shared.
     fn note_places(&mut self) {
-        let wanted = 1 + self.scenario.workers;
+        let wanted = 1 + self.scenario.more_threads();
         let places: Vec<&Places> = self.places.iter().flatten().collect();
         if let Some(few) = places.iter().find(|places| places.contender.len() < wanted) {
             let text = format!(
@@ -413,6 +410,34 @@ impl<'a> Run<'a> {
             let text = "generator and contender share a core";
             self.doubts.push(Doubt::new("few-cores", text));
         }
+    }
+}
+
+impl Cell {
+    /// Turns of a contender that the figure of the others does not measure.
+    fn alone(&mut self, adapter: &dyn Adapter, job: &Job<'_>, repeats: usize) {
+        for _ in 0..repeats {
+            match measure(adapter, job) {
+                Ok(sample) => self.samples.push(sample),
+                // The flag carries no memory.
+                Err(_) if job.stop.load(Relaxed) => return,
+                Err(why) => {
+                    self.failed = Some(format!("it failed: {}", one_line(&why)));
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn measure(adapter: &dyn Adapter, job: &Job<'_>) -> Result<Sample, String> {
+    match job.work.is_live() {
+        true => adapter.measure(job),
+        // It pins the thread that it runs on.
+        false => thread::scope(|scope| {
+            let thread = scope.spawn(|| adapter.measure(job));
+            thread.join().unwrap_or_else(|_| Err("it panicked".to_owned()))
+        }),
     }
 }
 

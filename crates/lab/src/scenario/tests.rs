@@ -73,6 +73,11 @@ fn errors_name_key_value_and_what_is_allowed_in_one_line() {
         (replaced("\"a-1\"", "\"A 1\""), "name = \"A 1\": it takes lower-case letters"),
         (format!("{GOOD}size = 64\n"), "size = 64: no such key; there are name, title, about"),
         (format!("{GOOD}[quick]\nrate = 1\n"), "quick.rate = 1: no such key; there are sizes"),
+        (format!("{GOOD}ports = 17\n"), "ports = 17: it takes a number from 1 to 16"),
+        (
+            format!("{}ports = 4\n", replaced("\"count\"", "\"bounce\"")),
+            "ports = 4: it takes 1: only who counts",
+        ),
         (format!("{GOOD}repeats = 0\n"), "repeats = 0: it takes a number from 1 to 1000"),
         (format!("{GOOD}rates = [\"fast\"]\n"), "rates = \"fast\": it takes \"max\" or packets"),
         (format!("{GOOD}placements = [\"B_A\"]\n"), "placements = \"B_A\": it takes \"auto\""),

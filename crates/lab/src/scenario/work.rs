@@ -15,7 +15,7 @@ pub enum Work {
     Bounce,
     /// Spread packets over workers by flow.
     Balance,
-    /// Pass packets through a chain of threads.
+    /// Pass packets through a chain of threads, in memory.
     Pipeline,
     /// Many ports' packets into one queue, in order of time, in memory.
     Merge,
@@ -88,7 +88,8 @@ impl Work {
 
     /// Whether it takes interfaces, and so a network namespace.
     pub fn is_live(self) -> bool {
-        !matches!(self, Self::Touch | Self::Copy | Self::Merge | Self::Spread | Self::Model)
+        use Work::{Copy, Merge, Model, Pipeline, Spread, Touch};
+        !matches!(self, Touch | Copy | Pipeline | Merge | Spread | Model)
     }
 
     /// Whether packets can be made to come at a rate: a contender that sends has its own.
@@ -96,7 +97,8 @@ impl Work {
         self.is_live() && self != Self::Generate
     }
 
-    /// Whether one figure of the bench's measures all contenders of a case.
+    /// Whether one figure of the bench's measures most contenders of a case; others have their
+    /// turns after it.
     pub fn is_together(self) -> bool {
         matches!(self, Self::Merge | Self::Spread)
     }

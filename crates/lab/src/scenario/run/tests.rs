@@ -151,6 +151,43 @@ fn the_order_of_turns_is_that_of_the_seed() {
 }
 
 #[test]
+fn a_chain_of_two_threads_is_measured_where_its_cores_are() {
+    let more = "sizes = [64]\nplacements = [\"auto\", \"A_B\"]\n";
+    let scenario = scenario("pipeline", "\"burstline-pipeline\", \"dpdk-pipeline\"", more);
+    let record = run(&scenario, &Options { repeats: Some(1), ..options() }, &mut |_| {});
+    let ours = &record.rows[0];
+    assert_eq!(ours.status, Status::Run);
+    let median = |name: &str| ours.metrics[name].median;
+    assert!(median("mpps") > 0.0 && median("rho") > 0.0, "{ours:?}");
+    let line = median("mpps") * 84.0 * 8.0 / 1e3;
+    assert!((median("line_gbps") / line - 1.0).abs() < 1e-9, "{ours:?}");
+    match (&record.rows[1].status, cfg!(feature = "dpdk")) {
+        (Status::Run, is_built) => assert!(is_built),
+        (Status::NotRun(why), _) => assert!(why.contains("make dpdk") || why.contains("EAL")),
+        (other, _) => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn packets_of_four_ports_are_all_counted() {
+    let test = "packets_of_four_ports_are_all_counted";
+    if Bed::or_skip(test).is_none() {
+        return;
+    }
+    let more = "sizes = [64]\nrates = [5000]\npackets = 2003\nports = 4\n";
+    let scenario = scenario("count", "\"recvmmsg\"", more);
+    let record = run(&scenario, &Options { repeats: Some(1), ..options() }, &mut |_| {});
+    let row = &record.rows[0];
+    if let Status::NotRun(why) = &row.status {
+        // As below.
+        assert!(why.contains("BPF") || why.contains("permitted"), "{why}");
+        return eprintln!("skipped: {test}: {why}");
+    }
+    assert_eq!((row.metrics["lost"].samples.as_slice(), row.losses.len()), (&[0.0][..], 0));
+    assert!(record.contenders[0].command.contains("from 4 packet socket(s)"));
+}
+
+#[test]
 fn packets_are_counted_in_a_namespace() {
     let test = "packets_are_counted_in_a_namespace";
     if Bed::or_skip(test).is_none() {
