@@ -77,10 +77,12 @@ const PALETTE: &str = "
 :root{color-scheme:light dark;--page:#fff;--ink:#1b1f24;--soft:#57606a;--rule:#d0d7de;
 --band:#f3f5f7;
 --warn:#fff3d6;--link:#0058a3;
---c0:#0072b2;--c1:#d55e00;--c2:#008f68;--c3:#b3528b;--c4:#a87400;--c5:#3b93c9;--c6:#555;--c7:#7f4a2a}
+--c0:#0072b2;--c1:#d55e00;--c2:#008f68;--c3:#b3528b;--c4:#a87400;--c5:#3b93c9;--c6:#555;
+--c7:#7f4a2a}
 @media(prefers-color-scheme:dark){:root{--page:#14171a;--ink:#e6e9ec;--soft:#a3adb7;--rule:#3a424a;
 --band:#1d2227;--warn:#3a2f12;--link:#7fc1ff;
---c0:#56b4e9;--c1:#f08038;--c2:#2fc79a;--c3:#e093bd;--c4:#e6b32e;--c5:#8fd0f5;--c6:#c0c0c0;--c7:#c79a78}}
+--c0:#56b4e9;--c1:#f08038;--c2:#2fc79a;--c3:#e093bd;--c4:#e6b32e;--c5:#8fd0f5;--c6:#c0c0c0;
+--c7:#c79a78}}
 ";
 
 /// All but pictures.
@@ -145,7 +147,8 @@ svg .given{stroke:var(--ink);stroke-width:2.5}
 .c0{--c:var(--c0)}.c1{--c:var(--c1)}.c2{--c:var(--c2)}.c3{--c:var(--c3)}.c4{--c:var(--c4)}
 .c5{--c:var(--c5)}.c6{--c:var(--c6)}.c7{--c:var(--c7)}
 .d1{stroke-dasharray:7 3}.d2{stroke-dasharray:2.5 2.5}.d3{stroke-dasharray:9 3 2 3}
-.d4{stroke-dasharray:14 4}.d5{stroke-dasharray:5 2 2 2 2 2}.d6{stroke-dasharray:3 5}.d7{stroke-dasharray:10 2 2 2}
+.d4{stroke-dasharray:14 4}.d5{stroke-dasharray:5 2 2 2 2 2}.d6{stroke-dasharray:3 5}
+.d7{stroke-dasharray:10 2 2 2}
 ";
 
 /// Phones, large screens, paper.
@@ -158,7 +161,8 @@ display:none}
 .panels.many svg.narrow{display:block;max-width:470px}}
 @media print{:root{color-scheme:light;--page:#fff;--ink:#000;--soft:#444;--rule:#bbb;--band:#f5f5f5;
 --warn:#fff;--link:#000;
---c0:#0072b2;--c1:#d55e00;--c2:#008f68;--c3:#b3528b;--c4:#a87400;--c5:#3b93c9;--c6:#555;--c7:#7f4a2a}
+--c0:#0072b2;--c1:#d55e00;--c2:#008f68;--c3:#b3528b;--c4:#a87400;--c5:#3b93c9;--c6:#555;
+--c7:#7f4a2a}
 body{max-width:none;padding:0;font-size:10pt}h2{break-after:avoid}h3{break-after:avoid}
 figure,tr,.doubts{break-inside:avoid}section{break-before:auto}
 .scroll{overflow:visible}table{font-size:7.5pt}th,td{padding:.2em .35em}
