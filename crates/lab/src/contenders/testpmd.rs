@@ -21,7 +21,7 @@ impl Live for Testpmd {
     }
 
     fn programs(&self) -> &'static [(&'static str, &'static str)] {
-        &[("dpdk-testpmd", "dpdk")]
+        &[("dpdk-testpmd", "dpdk-dev")]
     }
 
     fn version(&self) -> String {

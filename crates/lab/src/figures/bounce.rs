@@ -42,7 +42,7 @@ pub(super) fn against_testpmd<const BYTES: usize>(
     context: &Context,
     name: &str,
 ) -> Result<Outcome, String> {
-    if let Some(why) = missing(&[("dpdk-testpmd", "dpdk")]) {
+    if let Some(why) = missing(&[("dpdk-testpmd", "dpdk-dev")]) {
         return Ok(Outcome::NotHere(why));
     }
     let (main, core) = (context.cores.producer.0, context.cores.consumer.0);

@@ -42,7 +42,7 @@ struct Side {
 
 /// `generate-xdp-testpmd`: by AF_XDP, against testpmd in txonly mode over net_af_xdp.
 pub(super) fn xdp(context: &Context, name: &str) -> Result<Outcome, String> {
-    if let Some(why) = missing(&[("dpdk-testpmd", "dpdk")]) {
+    if let Some(why) = missing(&[("dpdk-testpmd", "dpdk-dev")]) {
         return Ok(Outcome::NotHere(why));
     }
     let (main, core) = (context.cores.producer.0, context.cores.consumer.0);

@@ -62,7 +62,7 @@ struct Run {
 }
 
 fn measure(context: &Context, rate_pps: Option<u64>, shape: &Shape<'_>) -> Result<Outcome, String> {
-    if let Some(why) = missing(&[("dpdk-testpmd", "dpdk")]) {
+    if let Some(why) = missing(&[("dpdk-testpmd", "dpdk-dev")]) {
         return Ok(Outcome::NotHere(why));
     }
     let ours = our_program()?.display().to_string();

@@ -242,7 +242,7 @@ impl Rig {
 fn missing(device: Device) -> Option<String> {
     let programs: &[(&str, &str)] = match device {
         Device::Bounce | Device::Bridge => &[],
-        Device::Testpmd => &[("dpdk-testpmd", "dpdk"), ("stdbuf", "coreutils")],
+        Device::Testpmd => &[("dpdk-testpmd", "dpdk-dev"), ("stdbuf", "coreutils")],
         Device::Ovs => &[OVS_DATABASE, const { Datapath::Sockets.program() }, TASKSET],
         Device::OvsDpdk => &[OVS_DATABASE, const { Datapath::Dpdk.program() }, TASKSET],
     };

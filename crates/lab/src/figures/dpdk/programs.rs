@@ -60,7 +60,7 @@ pub(super) fn bounce(context: &Context, name: &str) -> Result<Outcome, String> {
 }
 
 fn compare(context: &Context, name: &str, pair: &Pair) -> Result<Outcome, String> {
-    if let Some(why) = missing(&[("dpdk-testpmd", "dpdk")]) {
+    if let Some(why) = missing(&[("dpdk-testpmd", "dpdk-dev")]) {
         return Ok(Outcome::NotHere(why));
     }
     let program = our_program()?.display().to_string();
