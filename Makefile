@@ -116,7 +116,7 @@ report-check: ## Is a report of the lab readable on a phone? In Chromium, which 
 # Records of an older run would stand in the report beside those of this one.
 RUN ?= runs/latest
 runs: ## The quick experiments on this machine, report and charts: make runs [RUN=runs/latest]; as root
-	@scripts/setup rust
+	@scripts/setup rust dpdk rivals
 	@cargo build --quiet --release --locked -p burstline $(DPDK)
 	@rm -f '$(RUN)'/*.json '$(RUN)'/*.svg
 	@$(TARGET_DIR)/release/burstline lab run all --quick --out '$(RUN)'

@@ -128,7 +128,7 @@ fn devices_are_started_here_and_compared_in_one_run() {
     let mut lab = command(&[&duts[..], &gentle].concat());
     let output = lab.env("PATH", directory.file("")).output().unwrap();
     let table = String::from_utf8(output.stdout).unwrap();
-    let because = "not run, because dpdk-testpmd is not installed: sudo apt-get install dpdk";
+    let because = "not run, because dpdk-testpmd is not installed: sudo apt-get install dpdk-dev";
     assert!(table.contains(because) && table.contains("\ndone\n"), "{table}");
     let row = table.lines().rev().find(|line| line.starts_with("  1518 ")).unwrap();
     assert!(row.contains('%') && row.ends_with("not run"), "{table}");

@@ -55,8 +55,8 @@ impl Datapath {
         }
     }
 
-    /// With all files in `folder`, and the switch on `cores`, which are not none; what of it does not
-    /// carry packets is on `main`, where that can be told apart.
+    /// With all files in `folder`, and the switch on `cores`, which are not none; what of it does
+    /// not carry packets is on `main`, where that can be told apart.
     pub fn commands(self, folder: &str, main: CoreId, cores: &[CoreId]) -> SwitchCommands {
         let homes = ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"];
         // DPDK puts its sockets and locks into this one.
@@ -89,10 +89,11 @@ impl Datapath {
         let (main, cores) = (mask(&[main]), mask(cores));
         // Memory in small pages is had everywhere; without --legacy-mem the switch would add
         // --in-memory, which does not go with them.
+        let memory = format!("--no-huge --legacy-mem -m {MEMORY_MIB}");
         format!(
             " -- set Open_vSwitch . other_config:dpdk-init=true \
              other_config:pmd-cpu-mask={cores} other_config:dpdk-lcore-mask={main} \
-             other_config:dpdk-extra='--no-pci --no-telemetry --no-huge --legacy-mem -m {MEMORY_MIB}'"
+             other_config:dpdk-extra='--no-pci --no-telemetry {memory}'"
         )
     }
 

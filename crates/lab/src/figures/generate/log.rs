@@ -51,7 +51,9 @@ fn measure(context: &Context, name: &str, recipe: &str, flags: &[&str]) -> Resul
         return Ok(Outcome::Smoke);
     }
     if Command::new("dpdk-testpmd").arg("--version").output().is_err() {
-        return Ok(Outcome::NotHere("there is no dpdk-testpmd: apt-get install dpdk".to_owned()));
+        return Ok(Outcome::NotHere(
+            "there is no dpdk-testpmd: apt-get install dpdk-dev".to_owned(),
+        ));
     }
     let conditions = Conditions::watch(context.cores);
     let rounds = alternate(
