@@ -240,24 +240,36 @@ impl<'a> Burst<'a> {
         let first_packet = self.first_packet + count as u64;
         (Self { worklist: first, ..*self }, Self { worklist: rest, facts, first_packet, ..*self })
     }
+}
 
-    /// Takes everything by value and stays out of line: a reference would force each packet of a
-    /// loop into memory for the sake of the few that have facts.
-    #[cold]
-    #[inline(never)]
-    fn facts_of(self, desc: Desc, index: u32) -> Option<Facts> {
-        match self.facts {
-            FactsAt::Behind => {
-                let at = align_up(desc.offset() as usize + desc.length() as usize);
-                Facts::read(self.place.get(at, FACTS_BYTES)?)
-            }
-            FactsAt::Aside { list, skipped, .. } => {
-                let wanted = index + skipped;
-                let at = list.binary_search_by_key(&wanted, |&(index, _)| index).ok()?;
-                Some(list[at].1)
-            }
+impl FactsAt<'_> {
+    /// The facts of packet `index` of the burst, of which `desc` says that it has some.
+    ///
+    /// What it calls takes a few words each, and no burst: whoever handed over a burst, by value or
+    /// by reference, would have to lay it down in memory for each packet of a loop, for the sake of
+    /// the few that have facts. Three of four instructions of a hand-off were that once, and loads
+    /// that had to wait for stores.
+    #[inline(always)]
+    fn find(&self, place: Place<'_>, desc: Desc, index: u32) -> Option<Facts> {
+        match *self {
+            FactsAt::Behind => facts_behind(place, desc.offset(), desc.length()),
+            FactsAt::Aside { list, skipped, .. } => facts_aside(list, index + skipped),
         }
     }
+}
+
+#[cold]
+#[inline(never)]
+fn facts_behind(place: Place<'_>, offset: u32, length: u32) -> Option<Facts> {
+    let at = align_up(offset as usize + length as usize);
+    Facts::read(place.get(at, FACTS_BYTES)?)
+}
+
+#[cold]
+#[inline(never)]
+fn facts_aside(list: &[(u32, Facts)], wanted: u32) -> Option<Facts> {
+    let at = list.binary_search_by_key(&wanted, |&(index, _)| index).ok()?;
+    Some(list[at].1)
 }
 
 /// What plain packets add up to.
@@ -358,7 +370,7 @@ impl<'a> Packet<'a> {
         if !self.desc.flags().contains(Flags::FACTS) {
             return None;
         }
-        self.burst.facts_of(self.desc, self.index)
+        self.burst.facts.find(self.burst.place, self.desc, self.index)
     }
 }
 
