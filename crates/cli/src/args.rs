@@ -56,7 +56,8 @@ The keys of gen: are the flags of generate (burstline help generate): 'gen:?size
 Those of afpacket: direction=in|out|both, promisc=on|off,
 fanout=hash|lb|cpu|qm[:GROUP], block=SIZE, blocks=N, retire_ms=N, timestamps=kernel|hardware, fd=N
 (a packet socket inherited). Those of xdp: mode=auto|native|generic, copy=auto|copy|zero, frames=N,
-frame=2048|4096, ring=N, busy_poll=N, wakeup=on|off, timestamps=program|poll. Those of log:
+frame=2048|4096, ring=N, busy_poll=N, wakeup=on|off, timestamps=program|poll (a time
+for each packet, or for each poll, which is enough where packets are only counted). Those of log:
 lossless, untrusted, from=now|oldest, window=N (segments), wait=TIME, follow=yes|no (whether to wait
 for the next writer when one was stopped or died). Those of nicsim:
 mode=writeback|inline|contiguous, queues=N, ring=N, buffer=BYTES, fifo=SIZE, mtu=BYTES,

@@ -42,6 +42,34 @@ fn a_count_without_any_right_delivers_everything_and_sees_its_interface_go() {
 }
 
 #[test]
+fn packets_have_a_time_each_where_somebody_looks_at_it() {
+    let name = "packets_have_a_time_each_where_somebody_looks_at_it";
+    let Some(bed) = Bed::or_skip(name) else { return };
+    let directory = Directory::new("live-times");
+    for (job, source, clock) in [
+        ("count", "xdp:", "poll"),
+        ("count --verify", "xdp:", "program"),
+        ("count", "xdp:?timestamps=program", "program"),
+        ("capture -w null:", "xdp:", "program"),
+        ("capture -w null:", "xdp:?timestamps=poll", "poll"),
+        ("balance --workers 2", "xdp:", "poll"),
+        ("balance --workers 2 -o null:", "xdp:", "program"),
+    ] {
+        let source = source.replace("xdp:", &format!("xdp:{FAR}"));
+        let live = Live::start(&bed, &directory, &format!("{job} '{source}'"));
+        bed.near.run(|| {
+            let mut sender = Sender::open(NEAR, true).unwrap();
+            Frames::new(10, 100).send(&mut sender).unwrap()
+        });
+        wait_until("they came", || live.text().contains("\"delivered\":10"));
+        live.interrupt();
+        let (_, report) = live.end();
+        assert_eq!(report["timestamp"]["source"], clock, "{job} {source}");
+        assert_eq!(report["total"]["delivered"], 10, "{job} {source}");
+    }
+}
+
+#[test]
 fn what_two_ports_say_of_one_interface_is_said_once() {
     let Some(bed) = Bed::or_skip("what_two_ports_say_of_one_interface_is_said_once") else {
         return;

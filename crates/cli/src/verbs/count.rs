@@ -30,7 +30,12 @@ pub(crate) fn count(args: &CountArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::usage(what));
     }
     let mut placed = common.place(&Workers::default())?;
-    let ports = OpenOptions { stop: Some(Arc::clone(&stop)), ..common.open_options() };
+    let ports = OpenOptions {
+        stop: Some(Arc::clone(&stop)),
+        // Only the latency of marked packets is reckoned from when each of them came.
+        may_share_times: args.verify.is_none(),
+        ..common.open_options()
+    };
     let sources = common.open_sources(&ports)?;
     placed.fit(sources.len());
     let threads = placed.threads;

@@ -126,10 +126,7 @@ impl Counts {
         let softirqs = fs::read_to_string("/proc/softirqs").unwrap_or_default();
         let mut all = Self::default();
         for &core in cores {
-            let time = CoreTime::of(core)?;
-            all.time.user += time.user;
-            all.time.system += time.system;
-            all.time.interrupts += time.interrupts;
+            all.time.add(&CoreTime::of(core)?);
             all.interrupts += column(&interrupts, core);
             all.softirqs += column(&softirqs, core);
         }

@@ -1,8 +1,15 @@
 //! What a core does, by the kernel's own account of it.
+//!
+//! The kernel finds out who has a core by looking at it when its timer ticks. A program that sleeps
+//! until the timer wakes it is never seen, however much it works in between. How long a core was
+//! idle, however, the kernel measures, from each falling asleep to each waking (CONFIG_NO_HZ_IDLE;
+//! kernel/time/tick-sched.c). So what a core did is what it was not idle, and the ticks only say who
+//! had which share of that.
 
 use std::fs;
 
 use burstline_sys::affinity::CoreId;
+use burstline_sys::clock;
 
 use crate::threads::Cores;
 
@@ -19,6 +26,9 @@ pub struct CoreTime {
     pub system: f64,
     /// In interrupts and softirqs.
     pub interrupts: f64,
+    /// All that the clock says has passed and was neither idle nor taken by the hypervisor. Before
+    /// [`since`](Self::since) its zero is anywhere.
+    busy: f64,
 }
 
 impl CoreTime {
@@ -36,8 +46,9 @@ impl CoreTime {
     /// It is not in `/proc/stat`.
     pub fn of(core: CoreId) -> Result<Self, String> {
         let text = fs::read_to_string("/proc/stat").map_err(|error| error.to_string())?;
+        let now_s = clock::monotonic_ns() as f64 / 1e9;
         let core = format!("cpu{core}");
-        Self::parse(&text, &core).ok_or_else(|| format!("/proc/stat has no {core}"))
+        Self::parse(&text, &core, now_s).ok_or_else(|| format!("/proc/stat has no {core}"))
     }
 
     /// The same of both cores of a figure.
@@ -48,18 +59,23 @@ impl CoreTime {
         let swapped = Cores { producer: cores.consumer, consumer: cores.producer };
         let mut both = Self::of_consumer(cores)?;
         if cores.are_two() {
-            let other = Self::of_consumer(swapped)?;
-            both.user += other.user;
-            both.system += other.system;
-            both.interrupts += other.interrupts;
+            both.add(&Self::of_consumer(swapped)?);
         }
         Ok(both)
     }
 
-    fn parse(text: &str, core: &str) -> Option<Self> {
+    /// Adds another core's.
+    pub fn add(&mut self, other: &Self) {
+        self.user += other.user;
+        self.system += other.system;
+        self.interrupts += other.interrupts;
+        self.busy += other.busy;
+    }
+
+    fn parse(text: &str, core: &str, now_s: f64) -> Option<Self> {
         let mut lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
         let line = lines.find(|words| words.first() == Some(&core))?;
-        // Source: fs/proc/stat.c: user, nice, system, idle, iowait, irq, softirq.
+        // Source: fs/proc/stat.c: user, nice, system, idle, iowait, irq, softirq, steal.
         let seconds = |index: usize| {
             let ticks = line.get(index)?.parse::<f64>().ok()?;
             Some(ticks / TICKS_PER_S)
@@ -68,35 +84,82 @@ impl CoreTime {
             user: seconds(1)? + seconds(2)?,
             system: seconds(3)?,
             interrupts: seconds(6)? + seconds(7)?,
+            busy: now_s - seconds(4)? - seconds(5)? - seconds(8).unwrap_or(0.0),
         })
     }
 
-    /// What was used since `earlier`.
+    /// What was used since `earlier`: the parts are shares of [`busy`](Self::busy) as the ticks
+    /// fell. Where none fell on anybody at work, it is all the kernel's: it wakes the sleepers.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
-        Self {
-            user: self.user - earlier.user,
-            system: self.system - earlier.system,
-            interrupts: self.interrupts - earlier.interrupts,
-        }
+        let busy = (self.busy - earlier.busy).max(0.0);
+        let parts = [
+            self.user - earlier.user,
+            self.system - earlier.system,
+            self.interrupts - earlier.interrupts,
+        ];
+        let seen: f64 = parts.iter().sum();
+        let [user, system, interrupts] =
+            if seen > 0.0 { parts.map(|part| part / seen * busy) } else { [0.0, busy, 0.0] };
+        Self { user, system, interrupts, busy }
     }
 
-    /// All of it.
+    /// All of it, since the earlier look.
     pub fn busy(&self) -> f64 {
-        self.user + self.system + self.interrupts
+        self.busy
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use burstline_sys::affinity;
+
     use super::*;
 
     #[test]
     fn a_core_is_found_by_its_whole_name() {
-        let text = "cpu  9 9 9 9 9 9 9\ncpu1 100 50 200 800 5 10 40 0\ncpu10 1 1 1 1 1 1 1 1\n";
-        let core = CoreTime::parse(text, "cpu1").unwrap();
-        assert_eq!(core, CoreTime { user: 1.5, system: 2.0, interrupts: 0.5 });
-        assert_eq!((core.busy(), core.since(&core).busy()), (4.0, 0.0));
-        assert_eq!(CoreTime::parse(text, "cpu2"), None);
+        let before = "cpu  9 9 9 9 9 9 9\ncpu1 100 50 200 800 5 10 40 0\ncpu10 1 1 1 1 1 1 1 1\n";
+        // In 5 s it was idle for 1.9, waited for a disk for 0.1, and was taken away for 0.5. The
+        // ticks that fell are one in five of the 2.5 s that it was at work.
+        let after = "cpu1 120 60 210 990 15 15 45 50\n";
+        let before = CoreTime::parse(before, "cpu1", 30.0).unwrap();
+        let after = CoreTime::parse(after, "cpu1", 35.0).unwrap();
+        let used = after.since(&before);
+        let expected = CoreTime { user: 1.5, system: 0.5, interrupts: 0.5, busy: 2.5 };
+        for (ours, expected) in [
+            (used.user, expected.user),
+            (used.system, expected.system),
+            (used.interrupts, expected.interrupts),
+            (used.busy(), expected.busy),
+        ] {
+            assert!((ours - expected).abs() < 1e-9, "{used:?}");
+        }
+        assert_eq!(before.since(&before).busy(), 0.0);
+        assert_eq!(CoreTime::parse("cpu1 1 1 1 1 1 1 1 1\n", "cpu2", 1.0), None);
+    }
+
+    #[test]
+    fn who_works_between_the_ticks_is_seen() {
+        let core = *affinity::allowed_cores().unwrap().last().unwrap();
+        let worker = move || {
+            affinity::pin_to(core).unwrap();
+            let before = CoreTime::of(core).unwrap();
+            let (started, mut worked) = (Instant::now(), Duration::ZERO);
+            while started.elapsed() < Duration::from_secs(1) {
+                thread::sleep(Duration::from_millis(1));
+                let busy = Instant::now();
+                while busy.elapsed() < Duration::from_micros(400) {}
+                worked += busy.elapsed();
+            }
+            (CoreTime::of(core).unwrap().since(&before), worked)
+        };
+        let (used, worked) = thread::spawn(worker).join().unwrap();
+        // A tick of /proc/stat each for idle, waiting and stolen time. Others may be at work, too.
+        assert!(used.busy() > worked.as_secs_f64() / 2.0 - 0.03, "{used:?}, worked {worked:?}");
+        let parts = used.user + used.system + used.interrupts;
+        assert!((parts - used.busy()).abs() < 1e-9, "{used:?}");
     }
 }

@@ -48,7 +48,7 @@ use std::sync::Arc;
 use burstline_sys::xdp::{Socket, XdpError, XdpInterface};
 use burstline_wire::headers::LinkType;
 
-use crate::{Address, OpenOptions, Port, PortError};
+use crate::{Address, OpenOptions, Port, PortError, TimestampSource};
 use attached::{Attached, Slot};
 pub(crate) use crossing::open_crossings;
 pub(crate) use probe::probe;
@@ -61,7 +61,12 @@ pub(crate) fn open_sources(
     address: &Address,
     options: &OpenOptions,
 ) -> Result<Vec<Box<dyn Port>>, PortError> {
-    open_with(&settings::parse(address)?, address, options)
+    // A time of its own can cost a packet as much as its reception. Decision 0018.
+    let clock = match options.may_share_times {
+        true => TimestampSource::Poll,
+        false => TimestampSource::Program,
+    };
+    open_with(&settings::parse(address, clock)?, address, options)
 }
 
 fn open_with(

@@ -17,14 +17,14 @@ use burstline_sys::xdp::{Copying, Socket, SocketOptions, XdpError, XdpInterface}
 use super::attached::Attached;
 use super::guard;
 use super::settings::{self, Settings};
-use crate::{Address, PortError, Probe, ProbeOptions};
+use crate::{Address, PortError, Probe, ProbeOptions, TimestampSource};
 
 /// What opening takes.
 const RIGHTS: [Capability; 3] = [NET_RAW, NET_ADMIN, BPF];
 
 /// Tries what opening does, up to the step that somebody would notice.
 pub(crate) fn probe(address: &Address, options: &ProbeOptions, probe: &mut Probe) {
-    let settings = match settings::parse(address) {
+    let settings = match settings::parse(address, TimestampSource::Program) {
         Ok(settings) => settings,
         Err(error) => return probe.refuse(&error),
     };

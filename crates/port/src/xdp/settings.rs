@@ -37,8 +37,8 @@ pub(super) struct Settings {
     pub(super) socket: SocketOptions,
 }
 
-/// Reads the parameters of `address`.
-pub(super) fn parse(address: &Address) -> Result<Settings, AddressError> {
+/// Reads the parameters of `address`; `clock` is for one that does not name its own.
+pub(super) fn parse(address: &Address, clock: TimestampSource) -> Result<Settings, AddressError> {
     address.check_keys(KEYS)?;
     let (interface, queue) = target(address)?;
     let default = SocketOptions::default();
@@ -49,7 +49,7 @@ pub(super) fn parse(address: &Address) -> Result<Settings, AddressError> {
         interface: interface.to_owned(),
         queue,
         mode: address.choice("mode", &modes, Mode::Auto)?,
-        timestamps: address.choice("timestamps", &clocks, TimestampSource::Program)?,
+        timestamps: address.choice("timestamps", &clocks, clock)?,
         frames: address.parameter("frames").map(|_| frames),
         socket: SocketOptions {
             frames,
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     fn parsed(text: &str) -> Result<Settings, AddressError> {
-        parse(&text.parse().unwrap())
+        parse(&text.parse().unwrap(), TimestampSource::Program)
     }
 
     #[test]
@@ -123,6 +123,18 @@ mod tests {
         assert_eq!(settings, expected);
         assert_eq!(parsed("xdp:v0").unwrap().socket, SocketOptions::default());
         assert_eq!(parsed("xdp:v0").unwrap().queue, None);
+    }
+
+    #[test]
+    fn an_address_that_names_a_clock_has_that_one() {
+        for (text, expected) in [
+            ("xdp:v0", TimestampSource::Poll),
+            ("xdp:v0?timestamps=poll", TimestampSource::Poll),
+            ("xdp:v0?timestamps=program", TimestampSource::Program),
+        ] {
+            let settings = parse(&text.parse().unwrap(), TimestampSource::Poll).unwrap();
+            assert_eq!(settings.timestamps, expected, "{text}");
+        }
     }
 
     #[test]

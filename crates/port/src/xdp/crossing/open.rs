@@ -96,7 +96,8 @@ struct End<'a> {
 impl<'a> End<'a> {
     fn parse(address: &'a Address) -> Result<Self, PortError> {
         address.check_keys(KEYS)?;
-        let settings = Settings { timestamps: TimestampSource::Poll, ..settings::parse(address)? };
+        let poll = TimestampSource::Poll;
+        let settings = Settings { timestamps: poll, ..settings::parse(address, poll)? };
         let interface = XdpInterface::by_name(&settings.interface)?;
         Ok(Self { address, settings, interface })
     }
