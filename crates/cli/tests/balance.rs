@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use support::sharing::{Names, reader_of};
-use support::{Directory, REAL, REAL_PACKETS, judged_packets, other, run, run_json};
+use support::{Directory, REAL, REAL_PACKETS, command, judged_packets, other, run, run_json};
 
 /// Workers of a report, of all groups; each group's ledger, and each worker's, has to close.
 fn workers(report: &Value) -> Vec<Value> {
@@ -97,6 +97,8 @@ fn contradictions_are_told_with_what_is_allowed() {
         (&["--workers", "99999999999999999999,1"], "numbers from 1"),
         (&[], "--workers"),
         (&["--workers", "2", "-o", "x.pcapng"], "write {k} in it"),
+        (&["--workers", "1", "-o", ""], "a file, or a port"),
+        (&["--workers", "2", "--buffer", "1"], "a log of 1 bytes is 0 segments of 4096"),
         (&["--workers", "2", "--hash", "none"], "round-robin?"),
         (&["--workers", "2", "--hash", "md5"], "or round-robin"),
         (&["--workers", "2", "--hash", "round-robin", "--cutoff", "1k"], "knows none"),
@@ -111,6 +113,34 @@ fn contradictions_are_told_with_what_is_allowed() {
 }
 
 #[test]
+fn a_log_of_any_size_has_segments_that_fit() {
+    for (size, segment) in [("12k", 4096), ("100k", 16 << 10), ("3m", 256 << 10)] {
+        let arguments = ["balance", "gen:?packets=10", "--workers", "2", "--buffer", size];
+        let report = run_json(&arguments, 0);
+        assert_eq!(report["memory"]["segment_bytes"], segment, "{size}");
+        assert_eq!(report["total"]["delivered"], 10);
+    }
+}
+
+#[test]
+fn what_standard_output_carries_is_packets_only() {
+    let directory = Directory::new("balance-stdout");
+    for report in [&[][..], &["--json"]] {
+        let arguments = [&["balance", REAL, "--workers", "1", "-o", "-"], report].concat();
+        let output = command(&arguments).output().unwrap();
+        let (file, text) = (directory.file("x.pcapng"), String::from_utf8(output.stderr).unwrap());
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        fs::write(&file, output.stdout).unwrap();
+        let counted = run_json(&["count", &file], 0);
+        assert_eq!(counted["total"]["delivered"], REAL_PACKETS);
+        for (who, packets) in judged_packets(&file) {
+            assert_eq!(packets, REAL_PACKETS, "{who}");
+        }
+        assert!(text.contains("worker") && text.contains("149"), "the report: {text}");
+    }
+}
+
+#[test]
 fn more_workers_than_cores_share_them_unless_cores_are_named() {
     let gen_ = "gen:?packets=20000&flows=1000";
     let report = run_json(&["balance", gen_, "--workers", "16"], 0);
@@ -118,6 +148,11 @@ fn more_workers_than_cores_share_them_unless_cores_are_named() {
     assert_eq!(report["total"]["delivered"], 20_000);
     let named = run(&["balance", gen_, "--workers", "16", "--cores", "0"]);
     assert!(named.stderr.contains("17 threads for 1 cores"), "{}", named.stderr);
+    let placement = format!("A_{}", "A".repeat(60));
+    let forced = run(&["balance", gen_, "--workers", "60", "--placement", &placement]);
+    // (A machine with so many cores has room for them.)
+    let is_told = forced.stderr.contains("leave them to the kernel: without --placement");
+    assert!(is_told || forced.code == Some(0), "{}", forced.stderr);
 }
 
 #[test]

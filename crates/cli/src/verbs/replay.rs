@@ -41,8 +41,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let source = Source::of(source?);
     let options = GenerateOptions { limits: common.limits(), threads };
     let progress = Progress::new(1);
-    let stream = if sinks.iter().any(is_standard) { Stream::Stderr } else { Stream::Stdout };
-    let mut view = View::new("replay", common, stream);
+    let mut view = View::new("replay", common, Stream::beside(&sinks));
     let mut about = None;
     job::watch(&mut view, &progress, &stop, common.keep_privileges, || {
         let open = || sinks.iter().map(|sink| open_sink(sink, &ports)).collect();

@@ -37,13 +37,9 @@ pub(super) fn plan(args: &DoctorPlanArgs) -> Result<ExitCode, Failure> {
             format!("{object}\n")
         }
         false => {
-            let defects = match defects.len() {
-                0 => String::new(),
-                1 => "\n1 defect of this machine: burstline doctor\n".to_owned(),
-                defects => format!("\n{defects} defects of this machine: burstline doctor\n"),
-            };
             let tried = rehearsal.as_ref();
             let tried = tried.map(|rehearsal| view::doctor::rehearsal_text(&plan, rehearsal));
+            let defects = view::doctor::plan_defects_text(&defects, &findings(&inventory, None));
             view::doctor::plan_text(&plan) + &tried.unwrap_or_default() + &defects
         }
     };
@@ -99,5 +95,10 @@ fn known_interfaces(
 }
 
 fn usage(error: &PlanError) -> Failure {
-    Failure::usage(error.to_string())
+    match error {
+        PlanError::TooFewCores { .. } => {
+            Failure::usage(format!("{error}, or --share-cores for two threads a core"))
+        }
+        _ => Failure::usage(error.to_string()),
+    }
 }
