@@ -119,6 +119,11 @@ impl Feed {
         each!(self, reader => reader.offered())
     }
 
+    /// Packets published before its start, which it never had.
+    pub fn passed_before(&self) -> u64 {
+        each!(self, reader => reader.passed_before())
+    }
+
     /// Packets published that have yet to be read.
     pub fn lag(&self) -> u64 {
         each!(self, reader => reader.lag())
