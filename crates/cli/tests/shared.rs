@@ -211,10 +211,12 @@ fn names_that_are_taken_or_missing_are_told_with_what_mends_it() {
         ("log:tap@1", 1, "it has 1 logs, and number 1 was asked for"),
         ("log:tap?window=99", 2, "a number of segments from 1 to"),
         ("log:a b", 2, "is no name for a log"),
+        (&format!("log:{REAL}"), 1, "this is no socket"),
     ] {
         let run = names.run(&["count", source]);
         assert!(run.code == Some(code) && run.stderr.contains(said), "{source}: {}", run.stderr);
     }
+    assert_eq!(names.run(&["doctor", "logs", "a b"]).code, Some(2), "as for any other verb");
     publisher.signal("-INT");
     publisher.end();
     let plain = names.start(&["count", "gen:?rate=1k", "--publish", "plain", "--pages", "4k"]);

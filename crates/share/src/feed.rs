@@ -11,6 +11,7 @@ use burstline_log::{
 use crate::attachment::{AttachConfig, Attachment, Offer};
 use crate::error::ShareError;
 use crate::link::WriterLink;
+use crate::status::query;
 
 /// A reader of either kind. Its functions are those of [`Reader`].
 #[derive(Debug)]
@@ -73,6 +74,28 @@ impl Feed {
             feeds.push(Self::Wary(Box::new(reader)));
         }
         Ok((feeds, Arc::new(link)))
+    }
+
+    /// Attaches to whoever publishes now where `link`'s publisher was. `None` while nobody does, or
+    /// that one does: when it has ended it is there for a moment still, and would tell in its
+    /// report of a reader that has read nothing.
+    ///
+    /// # Errors
+    /// As for [`attach`](Self::attach), but that there is nobody.
+    pub fn attach_next(
+        link: &WriterLink,
+        config: &AttachConfig,
+    ) -> Result<Option<(Vec<Self>, Arc<WriterLink>)>, ShareError> {
+        // It has a slash, so it is looked for nowhere else.
+        let path = link.path().to_string_lossy();
+        let next = query(&path).and_then(|now| match now.epoch == link.epoch() {
+            true => Ok(None),
+            false => Self::attach(&path, config).map(Some),
+        });
+        match next {
+            Err(ShareError::Absent { .. }) => Ok(None),
+            next => next,
+        }
     }
 
     /// Whether it copies and checks.

@@ -28,6 +28,10 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let threads = common.place_at(&sinks[..1], &nobody)?.threads;
     let ports =
         OpenOptions { filter: args.filter.clone().unwrap_or_default(), ..OpenOptions::default() };
+    if let Some(other) = args.files.iter().find(|address| address.scheme() != "file") {
+        let what = format!("{other}: replay plays files; capture {other} -o SINK sends what comes");
+        return Err(Failure::usage(what));
+    }
     if args.loops != 1 && args.files.iter().any(is_standard) {
         return Err(Failure::usage("standard input can be played once only; leave out --loops"));
     }

@@ -188,5 +188,5 @@ fn a_name_that_nobody_publishes() {
     fs::remove_file(&name).unwrap();
     fs::write(&name, "").unwrap();
     let error = open(&name).unwrap_err();
-    assert!(matches!(error, ShareError::Absent { is_stale: true, .. }), "{error}");
+    assert!(matches!(error, ShareError::NotASocket { .. }), "{error}");
 }
