@@ -22,6 +22,9 @@ pub enum Feed {
     Wary(Box<UntrustedReader>),
 }
 
+/// The feeds of a name's logs, one each, and the connection to their writer.
+pub type Feeds = (Vec<Feed>, Arc<WriterLink>);
+
 /// A burst that is kept beyond the next one.
 pub enum Held {
     /// In the writer's memory; its segment is pinned.
@@ -55,10 +58,7 @@ impl Feed {
     ///
     /// # Errors
     /// As for [`Attachment::open`].
-    pub fn attach(
-        name: &str,
-        config: &AttachConfig,
-    ) -> Result<(Vec<Self>, Arc<WriterLink>), ShareError> {
+    pub fn attach(name: &str, config: &AttachConfig) -> Result<Feeds, ShareError> {
         if !config.is_untrusted {
             let Attachment { readers, link } = Attachment::open(name, config)?;
             return Ok((readers.into_iter().map(Self::Trusting).collect(), link));
@@ -85,7 +85,7 @@ impl Feed {
     pub fn attach_next(
         link: &WriterLink,
         config: &AttachConfig,
-    ) -> Result<Option<(Vec<Self>, Arc<WriterLink>)>, ShareError> {
+    ) -> Result<Option<Feeds>, ShareError> {
         // It has a slash, so it is looked for nowhere else.
         let path = link.path().to_string_lossy();
         let next = query(&path).and_then(|now| match now.epoch == link.epoch() {

@@ -16,7 +16,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use burstline_log::Start;
-use burstline_share::{AttachConfig, Feed, ShareError, WriterLink};
+use burstline_share::{AttachConfig, Feed, Feeds, ShareError, WriterLink};
 use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::scheduling::{self, SchedulingClass};
 
@@ -60,13 +60,10 @@ struct Now {
     /// When a look for the next writer last began.
     looked: Instant,
     /// The look that is under way.
-    look: Option<JoinHandle<Result<Option<Found>, ShareError>>>,
+    look: Option<JoinHandle<Result<Option<Feeds>, ShareError>>>,
     /// Where looks may run: where the name was opened, before any thread was pinned.
     cores: Vec<CoreId>,
 }
-
-/// What was found: a writer, and readers of its logs.
-type Found = (Vec<Feed>, Arc<WriterLink>);
 
 impl Name {
     /// Attaches to every log that is asked for; waits for the publisher as long as it is told to,
@@ -133,7 +130,7 @@ impl Name {
 impl Now {
     /// Begins a look for the next writer, if it is time for one, and returns what the last one has
     /// found, once. `None`: nothing yet.
-    fn look(&mut self, config: &AttachConfig) -> Option<Result<Option<Found>, ShareError>> {
+    fn look(&mut self, config: &AttachConfig) -> Option<Result<Option<Feeds>, ShareError>> {
         if self.look.as_ref().is_some_and(JoinHandle::is_finished) {
             let found = self.look.take()?.join();
             return Some(found.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
@@ -155,7 +152,7 @@ impl Now {
     }
 
     /// Keeps the readers of another writer until they are fetched.
-    fn meet(&mut self, (feeds, link): Found) {
+    fn meet(&mut self, (feeds, link): Feeds) {
         (self.link, self.logs) = (link, feeds.len());
         let unread_logs = feeds.len().saturating_sub(self.readers.len());
         for (kept, feed) in self.readers.iter_mut().zip(feeds) {
