@@ -85,7 +85,7 @@ impl Call {
             ));
         }
         if received.bytes == 0 {
-            return Err(self.broken("it closed the connection without an answer"));
+            return Err(self.gone());
         }
         Reply::decode(&room[..received.bytes]).map_err(|reason| self.broken(reason))
     }
@@ -94,8 +94,14 @@ impl Call {
         ShareError::Broken { path: self.path.clone(), pid: self.peer.pid, reason }
     }
 
+    /// The publisher ended when it was called.
+    fn gone(&self) -> ShareError {
+        ShareError::Absent { name: self.path.to_string_lossy().into_owned(), is_stale: true }
+    }
+
     fn failed(&self, error: io::Error) -> ShareError {
         match error.kind() {
+            io::ErrorKind::ConnectionReset => self.gone(),
             io::ErrorKind::WouldBlock => silent(self.path.clone(), self.peer.pid),
             _ => ShareError::system("talking to", &self.path, error),
         }
