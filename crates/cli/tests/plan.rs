@@ -54,6 +54,8 @@ fn what_cannot_be_planned_is_one_line_and_a_usage_error() {
         assert_eq!(run.code, Some(2), "{flags:?}: {}", run.stdout);
         assert!(run.stderr.contains(expected) && run.stderr.lines().count() == 1, "{}", run.stderr);
     }
+    let shared = plan(&["--workers", "99", "--share-cores", "--machine", &machine]).stderr;
+    assert!(shared.contains("fewer workers") && !shared.contains("--share-cores"), "{shared}");
     let wrong = plan(&["--machine", "/dev/null"]);
     assert_eq!(wrong.code, Some(1));
     assert!(wrong.stderr.contains("no snapshot of a machine"), "{}", wrong.stderr);

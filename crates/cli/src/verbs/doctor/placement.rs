@@ -21,7 +21,12 @@ pub(super) fn plan(args: &DoctorPlanArgs) -> Result<ExitCode, Failure> {
     let inventory = inventory(args.machine.as_deref())?;
     let sources = source_requests(&args.sources, &inventory);
     known_interfaces(&sources, &inventory, args)?;
-    let plan = place(&inventory, &request(args, sources)).map_err(|error| usage(&error))?;
+    let plan = place(&inventory, &request(args, sources)).map_err(|error| match error {
+        PlanError::TooFewCores { .. } if !args.share_cores => {
+            Failure::usage(format!("{error}, or --share-cores for two threads a core"))
+        }
+        error => usage(&error),
+    })?;
     let found = findings(&inventory, Some(&plan));
     let defects: Vec<_> = found.into_iter().filter(|finding| finding.is_defect).collect();
     let rehearsal = args.r#try.then(|| rehearse(&plan)).transpose()?;
@@ -95,10 +100,5 @@ fn known_interfaces(
 }
 
 fn usage(error: &PlanError) -> Failure {
-    match error {
-        PlanError::TooFewCores { .. } => {
-            Failure::usage(format!("{error}, or --share-cores for two threads a core"))
-        }
-        _ => Failure::usage(error.to_string()),
-    }
+    Failure::usage(error.to_string())
 }
