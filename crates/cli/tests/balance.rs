@@ -141,6 +141,43 @@ fn what_standard_output_carries_is_packets_only() {
 }
 
 #[test]
+fn a_pipe_that_nobody_empties_costs_its_worker_and_does_not_keep_the_job_from_ending() {
+    let names = Names::new("balance-pipes");
+    let pipes = [names.0.file("pipe0"), names.0.file("pipe1")];
+    assert_eq!(other("mkfifo", &[&pipes[0], &pipes[1]]).unwrap().code, Some(0));
+    let (good, idle) = (pipes[0].clone(), pipes[1].clone());
+    let good = std::thread::spawn(move || fs::read(good).unwrap().len());
+    let idle = std::thread::spawn(move || fs::File::open(idle).unwrap());
+    // Much more than a pipe holds, and less than the logs.
+    let source = "gen:?packets=20000&size=1000&flows=1000";
+    let sink = names.0.file("pipe{k}");
+    let flags = ["--workers", "2", "-o", &sink, "--publish", "tap", "--pages", "4k"];
+    let job = names.start(&[&["balance", source], &flags[..]].concat());
+    names.wait_until_published("tap", 20_000);
+    let held = idle.join().unwrap();
+    job.signal("-INT");
+    let (code, report) = job.end_with_code();
+    assert!(code == Some(1) && good.join().unwrap() > 0, "{report}");
+    let [good, stuck] = &workers(&report)[..] else { panic!("{report}") };
+    assert_eq!((&good["lost"], &good["offered"]), (&serde_json::json!({}), &good["delivered"]));
+    assert!(stuck["lost"]["pipe_full"].as_u64() > Some(1000), "{stuck}");
+    assert!(report["errors"].to_string().contains("took nothing for a second"), "{report}");
+    drop(held);
+}
+
+#[test]
+fn a_pipe_without_a_reader_is_waited_for_until_the_job_is_to_end() {
+    let names = Names::new("balance-no-reader");
+    let pipe = names.0.file("pipe");
+    assert_eq!(other("mkfifo", &[&pipe]).unwrap().code, Some(0));
+    let mut job =
+        names.start(&["balance", "gen:", "--workers", "1", "-o", &pipe, "--publish", "tap"]);
+    names.wait_for_readers("tap", 0);
+    job.signal("-INT");
+    assert_eq!(job.child.wait().unwrap().code(), Some(1));
+}
+
+#[test]
 fn more_workers_than_cores_share_them_unless_cores_are_named() {
     let gen_ = "gen:?packets=20000&flows=1000";
     let report = run_json(&["balance", gen_, "--workers", "16"], 0);
