@@ -98,6 +98,7 @@ fn contradictions_are_told_with_what_is_allowed() {
         (&[], "--workers"),
         (&["--workers", "2", "-o", "x.pcapng"], "write {k} in it"),
         (&["--workers", "1", "-o", ""], "a file, or a port"),
+        (&["--workers", "2", "-o", "afpacket:veth{k}?promisc"], "'promisc' is not key=value"),
         (&["--workers", "2", "--buffer", "1"], "a log of 1 bytes is 0 segments of 4096"),
         (&["--workers", "2", "--hash", "none"], "round-robin?"),
         (&["--workers", "2", "--hash", "md5"], "or round-robin"),

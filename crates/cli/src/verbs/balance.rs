@@ -12,7 +12,6 @@ use burstline_topo::LogSharing;
 use burstline_wire::hash::HashKind;
 
 use super::capture::log_of;
-use super::file_address;
 use crate::args::{BalanceArgs, ModeArg};
 use crate::failure::Failure;
 use crate::placement::Workers;
@@ -129,11 +128,7 @@ fn sink_addresses(args: &BalanceArgs) -> Result<Vec<Address>, Failure> {
         );
         return Err(Failure::usage(what));
     }
-    let address = |number: usize| {
-        let text = template.replace(NUMBER, &number.to_string());
-        // As a source would: a word with a slash or a dot is a file, whatever else is in it.
-        text.parse().or_else(|_| file_address(&text).parse())
-    };
+    let address = |number: usize| template.replace(NUMBER, &number.to_string()).parse();
     (0..workers).map(|number| Ok(address(number)?)).collect()
 }
 
