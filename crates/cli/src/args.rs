@@ -67,6 +67,10 @@ source=ADDRESS (gen: unless said otherwise; its & is %26), to=ADDRESS (of what i
 link_down=A-B (in frames). In the name of a file after file: write %3F for a question
 mark.
 
+A name of --publish or log: is a socket in $BURSTLINE_RUN, if that is set; else in /run/burstline
+for root, and in $XDG_RUNTIME_DIR/burstline or /tmp/burstline-UID for others, who read root's, too.
+One with a slash is the socket's path. log:tap@1 is one of several logs; doctor logs lists them all.
+
 rho in a report is percent of a core for each Gbit/s of line rate; a short run says little of it.
 
 Exit code: 0 done; 1 failed, damaged input, packets lost under --lossless, or a ledger that does
