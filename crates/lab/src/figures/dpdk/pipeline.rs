@@ -17,8 +17,10 @@ use crate::rivals::{BURST, Run};
 use crate::threads::{Cores, run_together};
 use crate::traffic::Traffic;
 
-/// Bytes of the log of each of these figures.
+/// Bytes of the log of the other figures of DPDK.
 pub(super) const LOG_BYTES: usize = 2 << 20;
+/// Of the logs that are tried here, as the rival's pools are.
+const LOGS: [usize; 4] = [768 << 10, 1 << 20, 2 << 20, 4 << 20];
 const POOLS: [u32; 4] = [2047, 4095, 8191, 16_383];
 const CACHES: [u32; 3] = [0, 256, 512];
 /// Of a shape in the search, and of a variant.
@@ -72,6 +74,20 @@ impl Work<'_> {
         self.rate("DPDK", run, packets)
     }
 
+    fn ours(
+        &self,
+        log: &mut Ours,
+        port: &mut Option<Box<dyn Port>>,
+        packets: u64,
+    ) -> Result<f64, String> {
+        let cores = self.context.cores;
+        let run = match port {
+            Some(port) => receive(log, &mut **port, cores, packets)?,
+            None => log.hand_off(cores, &self.traffic, packets),
+        };
+        self.rate("ours", run, packets)
+    }
+
     /// The best of some runs.
     fn best(&self, rival: &Pipeline, hint: Hint) -> Result<f64, String> {
         let tries = if self.context.smoke { 1 } else { TRIES };
@@ -92,21 +108,19 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     let work = Work { context, traffic: Traffic::new(length), packets, is_by_driver };
     dpdk::start()?;
     let conditions = Conditions::watch(context.cores);
-    let mut log = Ours::create(LOG_BYTES, PageChoice::Transparent)?;
     let (best, tried) = search(&work)?;
     let rival = work.rival(best)?;
     let mut port = is_by_driver.then(|| open(&work.device(9))).transpose()?;
+    let (log_bytes, logs_tried) = search_logs(&work, &mut port)?;
+    let mut log = Ours::create(log_bytes, PageChoice::Transparent)?;
     let full = Cell::new(0);
     let rounds = alternate(
         context.runs,
         &context.stop,
         || {
-            let run = match &mut port {
-                Some(port) => receive(&mut log, &mut **port, context.cores, packets)?,
-                None => log.hand_off(context.cores, &work.traffic, packets),
-            };
+            let rate = work.ours(&mut log, &mut port, packets)?;
             full.set(log.statistics().full);
-            work.rate("ours", run, packets)
+            Ok(rate)
         },
         || work.peer(&rival, packets, Hint::T0),
     )?;
@@ -124,9 +138,10 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     let mut details = describe(&work, best, &rounds);
     details.push(format!("peer by prefetch, best of {TRIES}, Mpps: {}", hints.join(", ")));
     details.extend(tried);
+    details.push(logs_tried);
     details.push(format!(
         "ours: log {} KiB, segments {} KiB, full {} times, pages {}; peer's pool {}",
-        LOG_BYTES >> 10,
+        log_bytes >> 10,
         SEGMENT_BYTES >> 10,
         full.get(),
         log.page(),
@@ -195,6 +210,27 @@ fn search(work: &Work<'_>) -> Result<(Shape, Vec<String>), String> {
     }
     let best = found.iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("there are shapes").0;
     Ok((best, lines))
+}
+
+/// Tries every size of our log, and says which is best, in bytes.
+fn search_logs(
+    work: &Work<'_>,
+    port: &mut Option<Box<dyn Port>>,
+) -> Result<(usize, String), String> {
+    let tries = if work.context.smoke { 1 } else { TRIES };
+    let mut found: Vec<(usize, f64)> = Vec::new();
+    for bytes in LOGS {
+        let mut log = Ours::create(bytes, PageChoice::Transparent)?;
+        let mut best = 0_f64;
+        for _ in 0..tries {
+            best = best.max(work.ours(&mut log, port, work.search_packets())?);
+        }
+        found.push((bytes, best));
+    }
+    let best = found.iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("there are sizes").0;
+    let rates = found.iter().map(|(bytes, rate)| format!("{} KiB: {rate:.1}", bytes >> 10));
+    let tried = format!("tried of ours, Mpps by log {}", rates.collect::<Vec<_>>().join(", "));
+    Ok((best, tried))
 }
 
 /// Our port of a device.
