@@ -67,6 +67,19 @@ source=ADDRESS (gen: unless said otherwise; its & is %26), to=ADDRESS (of what i
 link_down=A-B (in frames). In the name of a file after file: write %3F for a question
 mark.
 
+Sinks are addresses, too:
+  x.pcapng, 'x.pcap?format=pcap', -         a file; format=segmented|pcapng|pcap-ns|pcap
+  eth1, xdp:eth1, xdp:eth1@0                sends by an interface: by the kernel, or by a queue
+  inject:eth1                               comes in by the interface as if off the wire; root only
+  log:tap                                   other programs read it: burstline count log:tap
+  'nicsim:b?to=x.pcapng'                    sends by a simulated card
+  null:, gen:                               discards
+
+Those that send wait for room as long as the device moves, and wait_ms=N longer (100); then packets
+are lost by name. Further keys of afpacket: bypass=on|off (goes past the queueing discipline),
+slots=N, fd=N; of xdp: copy, frames, frame, wakeup, as above; of inject: to=auto|program|stack; of
+log: bytes=SIZE, mode=0660, lossless=yes|no.
+
 rho in a report is percent of a core for each Gbit/s of line rate; a short run says little of it.
 
 Exit code: 0 done; 1 failed, damaged input, packets lost under --lossless, or a ledger that does

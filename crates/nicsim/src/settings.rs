@@ -73,7 +73,8 @@ pub struct Settings {
     pub bus: Bus,
     /// Whether packets are hashed although there is one queue.
     pub is_hashing: bool,
-    /// Bytes of a segment, and of a queue's log, in contiguous mode.
+    /// Bytes of a segment, and of a queue's log, in contiguous mode: a power of two in
+    /// `[4096, 2097152]`, and room for 3 to 65536 of them.
     pub segment: usize,
     /// See `segment`.
     pub log_bytes: usize,

@@ -18,6 +18,9 @@ use crate::{job, signals};
 /// Packets a second that a clock of nanoseconds can tell apart.
 const RATES: std::ops::RangeInclusive<f64> = 0.001..=1e9;
 
+/// Bits a second of a line.
+const LINES: std::ops::RangeInclusive<f64> = 1.0..=1e12;
+
 /// Sends what files have.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let common = &args.job;
@@ -28,6 +31,11 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let threads = common.place_at(&sinks[..1], &nobody)?.threads;
     let ports =
         OpenOptions { filter: args.filter.clone().unwrap_or_default(), ..OpenOptions::default() };
+    if let Some(other) = args.files.iter().find(|file| file.scheme() != "file") {
+        return Err(Failure::usage(format!(
+            "{other} is no capture file: generate sends made packets, bounce those of a port"
+        )));
+    }
     if args.loops != 1 && args.files.iter().any(is_standard) {
         return Err(Failure::usage("standard input can be played once only; leave out --loops"));
     }
@@ -99,7 +107,9 @@ fn timing(args: &ReplayArgs, sinks: &[Address]) -> Result<Timing, Failure> {
             Err(wrong("that is more than --link"))
         }
         Rate::Packets(pps) if !RATES.contains(&pps) => Err(wrong("it is from 0.001 to 1G")),
-        Rate::LineBits(bits) if bits < 1.0 => Err(wrong("it is at least 1 bit/s")),
+        Rate::LineBits(bits) if !LINES.contains(&bits) => {
+            Err(wrong("it is from 1 bit/s to 1 Tbit/s"))
+        }
         rate => Ok(Timing::Fixed { rate, burst: args.burst }),
     }
 }

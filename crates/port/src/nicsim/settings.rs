@@ -70,7 +70,8 @@ impl Plug {
         if let Some(value) = address.parameter("link_down") {
             let range = value
                 .split_once('-')
-                .and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
+                .and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?))
+                .filter(|range| !range.is_empty());
             let bad = || address.bad_value("link_down", value, "numbers of frames, as 1000-2000");
             settings.link_down = range.ok_or_else(bad)?;
         }
