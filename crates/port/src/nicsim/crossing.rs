@@ -148,8 +148,8 @@ fn check(ends: [&Address; 2], plugs: &[Plug; 2], treatment: &Treatment) -> Resul
     Ok(())
 }
 
-/// Fails where a packet may be longer than what the card sends that it leaves by, or have more parts
-/// than its ring, which would hold it up for ever.
+/// Fails where a packet may be longer than what the card that it leaves by sends, or have more
+/// parts than that card's ring, which would hold it up for ever.
 fn check_ways(ends: [&Address; 2], plugs: &[Plug; 2], is_both: bool) -> Result<(), PortError> {
     for (end, plug) in ends.iter().zip(plugs) {
         plug.settings.check().map_err(|error| plug.failed(end, error))?;
