@@ -147,6 +147,7 @@ fn faults_are_named_and_the_ledger_closes() {
         ("payload=100", "power of two"),
         ("pcie=9.0x8", "up to 5.0x16"),
         ("rate=5", "10Gbit"),
+        ("rate=9Mbit", "10 Mbit/s to 1 Tbit/s"),
         ("fifo=10", "one longest frame"),
         ("mtu=99999", "16128"),
         ("source=nicsim:b", "not plugged into a card"),

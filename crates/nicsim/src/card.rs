@@ -35,6 +35,10 @@ use crate::{Mode, Settings};
 /// Readers that a queue's log can have: the driver, a device that sends it, and one to look on.
 const READERS: usize = 3;
 
+/// Bits a second of a line: from the slowest Ethernet on, whose rings empty within seconds when a
+/// job is to end.
+const LINES: std::ops::RangeInclusive<f64> = 1e7..=1e12;
+
 /// Segments of a queue's log, at most: of 256 KiB these are 16 GiB.
 const SEGMENTS_MOST: usize = 1 << 16;
 
@@ -96,7 +100,7 @@ impl Settings {
                 "room for 3 segments to 65536",
             ),
             ("mtu", self.longest as u64, (60..=16_128).contains(&self.longest), "60 to 16128"),
-            ("rate", line as u64, (1e3..=1e12).contains(&line), "1 kbit/s to 1 Tbit/s"),
+            ("rate", line as u64, LINES.contains(&line), "10 Mbit/s to 1 Tbit/s"),
             (
                 "fifo",
                 self.fifo as u64,
