@@ -306,3 +306,31 @@ fn frames_that_no_card_takes_are_refused_and_an_interrupt_says_what_is_missing()
         assert!(ended.status.code() == Some(1) && table.contains("NOT DONE"), "{table}");
     }
 }
+
+#[test]
+fn no_thread_of_a_card_has_a_capability() {
+    let ends = ["nicsim:a", "nicsim:b"];
+    for job in [vec!["count", ends[0]], vec!["bounce", ends[0], ends[1]]] {
+        let mut running = command(&job).stdout(Stdio::null()).spawn().unwrap();
+        let tasks = format!("/proc/{}/task", running.id());
+        let status = |task: &fs::DirEntry| fs::read_to_string(task.path().join("status"));
+        let is_without = |status: &String| {
+            let fields =
+                status.lines().filter_map(|line| line.strip_prefix("Cap")?.split_once(':'));
+            let mut held = fields.filter(|(name, _)| ["Inh", "Prm", "Eff", "Amb"].contains(name));
+            held.all(|(_, bits)| bits.trim().chars().all(|digit| digit == '0'))
+        };
+        wait_until("all threads are without rights", || {
+            let tasks = fs::read_dir(&tasks).unwrap().map(|task| status(&task.unwrap()));
+            // A thread may end while it is looked at.
+            let statuses: Vec<String> = tasks.filter_map(Result::ok).collect();
+            let has = |name: &str| statuses.iter().any(|status| status.contains(name));
+            has("Name:\tnicsim-a\n")
+                && has(if job.len() == 3 { "Name:\tnicsim-b\n" } else { "" })
+                && has("CapEff:\t0000000000000000")
+                && statuses.iter().all(is_without)
+        });
+        running.kill().unwrap();
+        running.wait().unwrap();
+    }
+}

@@ -17,6 +17,7 @@ use burstline_log::{
     MIN_SEGMENTS, Policy, Reader, ReaderConfig, Start, Writer,
 };
 use burstline_sys::memory::MemoryError;
+use burstline_sys::privileges;
 
 use crate::device::logs::Logs;
 use crate::device::queue::{ReceiveQueue, Way as DeviceWay};
@@ -267,7 +268,8 @@ impl Assembly {
         Self { device, receivers, transmit, control, bus, name }
     }
 
-    /// Gives the device a thread.
+    /// Gives the device a thread, which gives up its capabilities: it looks into packets, and its
+    /// wire is open.
     ///
     /// # Errors
     /// [`CardError::Thread`].
@@ -276,8 +278,9 @@ impl Assembly {
         let builder = thread::Builder::new().name(name);
         let seen = Arc::clone(&control);
         let live = move || {
+            let run = || privileges::drop_all_capabilities().map(|()| device.run());
             // What a panic has left half done is given up: nothing but counts is looked at again.
-            if catch_unwind(AssertUnwindSafe(|| device.run())).is_err() {
+            if !matches!(catch_unwind(AssertUnwindSafe(run)), Ok(Ok(()))) {
                 let _ = catch_unwind(AssertUnwindSafe(|| device.give_up()));
                 raise(&seen.is_dead);
             }
