@@ -154,7 +154,7 @@ fn faults_are_named_and_the_ledger_closes() {
         ("link_down=5", "1000-2000"),
         ("link_down=9-5", "1000-2000"),
         ("segment=1", "power of two"),
-        ("mode=contiguous&log=1", "3 segments"),
+        ("mode=contiguous&log=12k&segment=4096", "3 segments of 4096 bytes, and takes 8"),
         ("loop=99999999", "go round"),
         ("colour=red", "knows no 'colour'"),
     ] {

@@ -40,8 +40,8 @@ const READERS: usize = 3;
 /// job is to end.
 const LINES: std::ops::RangeInclusive<f64> = 1e7..=1e12;
 
-/// Segments of a queue's log, at most: of 256 KiB these are 16 GiB.
-const SEGMENTS_MOST: usize = 1 << 16;
+/// Segments of a queue's log, up to 16 GiB of 256 KiB each.
+const SEGMENTS: std::ops::RangeInclusive<usize> = MIN_SEGMENTS..=1 << 16;
 
 /// Why there is no card.
 #[derive(Debug, thiserror::Error)]
@@ -97,7 +97,7 @@ impl Settings {
             (
                 "log",
                 self.log_bytes as u64,
-                (MIN_SEGMENTS..=SEGMENTS_MOST).contains(&segments),
+                SEGMENTS.contains(&segments),
                 "room for 3 segments to 65536",
             ),
             ("mtu", self.longest as u64, (60..=16_128).contains(&self.longest), "60 to 16128"),
