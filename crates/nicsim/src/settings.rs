@@ -67,8 +67,8 @@ pub struct Settings {
     pub fifo: usize,
     /// The longest frame, in bytes without FCS, in `[60, 16128]`.
     pub longest: usize,
-    /// Bits a second of the line, with FCS, preamble and gap, in `[10^7, 10^12]`. `None`: as fast as
-    /// frames are taken.
+    /// Bits a second of the line, with FCS, preamble and gap, in `[10^7, 10^12]`. `None`: frames
+    /// take no time.
     pub line_bits_per_s: Option<f64>,
     /// The bus that the account is of.
     pub bus: Bus,
