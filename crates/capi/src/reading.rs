@@ -233,19 +233,12 @@ impl Reading {
             return Ok(());
         }
         self.looked = Instant::now();
-        // It has a slash, so it is looked for nowhere else.
-        match Feed::attach(&self.link.path().to_string_lossy(), &self.wishes.attach) {
-            // He that has ended is still there for a moment.
-            Ok((_, link)) if link.epoch() == self.link.epoch() => Ok(()),
-            Err(ShareError::Absent { .. }) => Ok(()),
-            Ok((feeds, link)) => {
-                self.past = self.sums();
-                (self.feeds, self.link) = (feeds, link);
-                (self.turn, self.is_gone, self.phase) = (0, false, Phase::Reading);
-                Ok(())
-            }
-            Err(error) => Err(error.into()),
+        if let Some((feeds, link)) = Feed::attach_next(&self.link, &self.wishes.attach)? {
+            self.past = self.sums();
+            (self.feeds, self.link) = (feeds, link);
+            (self.turn, self.is_gone, self.phase) = (0, false, Phase::Reading);
         }
+        Ok(())
     }
 
     fn sleep(&self, left_ns: u64) {

@@ -80,6 +80,10 @@ are lost by name. Further keys of afpacket: bypass=on|off (goes past the queuein
 slots=N, fd=N; of xdp: copy, frames, frame, wakeup, as above; of inject: to=auto|program|stack; of
 log: bytes=SIZE, mode=0660, lossless=yes|no.
 
+A name of --publish or log: is a socket in $BURSTLINE_RUN, if that is set; else in /run/burstline
+for root, and in $XDG_RUNTIME_DIR/burstline or /tmp/burstline-UID for others, who read root's, too.
+One with a slash is the socket's path. log:tap@1 is one of several logs; doctor logs lists them all.
+
 rho in a report is percent of a core for each Gbit/s of line rate; a short run says little of it.
 
 Exit code: 0 done; 1 failed, damaged input, packets lost under --lossless, or a ledger that does

@@ -123,9 +123,13 @@ impl JobArgs {
             }),
             // More threads than cores: the kernel shares them out better than we would.
             Err(error @ PlanError::TooFewCores { .. }) if !self.forced.is_given() => {
-                let notes = vec![format!("threads are where the kernel puts them: {error}")];
+                let notes = vec![format!("threads are where the kernel puts them: {error}?")];
                 Ok(unplaced(Threads { notes, ..threads }))
             }
+            Err(error @ PlanError::TooFewCores { .. }) => Err(Failure::usage(format!(
+                "{error}, or leave them to the kernel: without --placement, --pool-node and \
+                 --stack-node"
+            ))),
             Err(error) => Err(Failure::usage(error.to_string())),
         }
     }

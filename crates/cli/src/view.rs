@@ -20,6 +20,7 @@ use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use burstline_engine::{Bounced, Generated, Report, Snapshot, Verdict};
+use burstline_port::Address;
 use burstline_sys::memory::NodeId;
 use serde_json::Value;
 
@@ -32,6 +33,15 @@ pub(crate) enum Stream {
     Stdout,
     /// Standard output carries packets.
     Stderr,
+}
+
+impl Stream {
+    /// Where text goes that stands beside what is sent to `sinks`.
+    pub(crate) fn beside(sinks: &[Address]) -> Self {
+        let takes_packets =
+            sinks.iter().any(|sink| sink.scheme() == "file" && sink.target() == "-");
+        if takes_packets { Self::Stderr } else { Self::Stdout }
+    }
 }
 
 /// How a job is shown.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use support::sharing::{Names, reader_of};
-use support::{Directory, REAL, REAL_PACKETS, judged_packets, other, run, run_json};
+use support::{Directory, REAL, REAL_PACKETS, command, judged_packets, other, run, run_json};
 
 /// Workers of a report, of all groups; each group's ledger, and each worker's, has to close.
 fn workers(report: &Value) -> Vec<Value> {
@@ -97,6 +97,9 @@ fn contradictions_are_told_with_what_is_allowed() {
         (&["--workers", "99999999999999999999,1"], "numbers from 1"),
         (&[], "--workers"),
         (&["--workers", "2", "-o", "x.pcapng"], "write {k} in it"),
+        (&["--workers", "1", "-o", ""], "a file, or a port"),
+        (&["--workers", "2", "-o", "afpacket:veth{k}?promisc"], "'promisc' is not key=value"),
+        (&["--workers", "2", "--buffer", "1"], "a log of 1 bytes is 0 segments of 4096"),
         (&["--workers", "2", "--hash", "none"], "round-robin?"),
         (&["--workers", "2", "--hash", "md5"], "or round-robin"),
         (&["--workers", "2", "--hash", "round-robin", "--cutoff", "1k"], "knows none"),
@@ -111,6 +114,71 @@ fn contradictions_are_told_with_what_is_allowed() {
 }
 
 #[test]
+fn a_log_of_any_size_has_segments_that_fit() {
+    for (size, segment) in [("12k", 4096), ("100k", 16 << 10), ("3m", 256 << 10)] {
+        let arguments = ["balance", "gen:?packets=10", "--workers", "2", "--buffer", size];
+        let report = run_json(&arguments, 0);
+        assert_eq!(report["memory"]["segment_bytes"], segment, "{size}");
+        assert_eq!(report["total"]["delivered"], 10);
+    }
+}
+
+#[test]
+fn what_standard_output_carries_is_packets_only() {
+    let directory = Directory::new("balance-stdout");
+    for report in [&[][..], &["--json"]] {
+        let arguments = [&["balance", REAL, "--workers", "1", "-o", "-"], report].concat();
+        let output = command(&arguments).output().unwrap();
+        let (file, text) = (directory.file("x.pcapng"), String::from_utf8(output.stderr).unwrap());
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        fs::write(&file, output.stdout).unwrap();
+        let counted = run_json(&["count", &file], 0);
+        assert_eq!(counted["total"]["delivered"], REAL_PACKETS);
+        for (who, packets) in judged_packets(&file) {
+            assert_eq!(packets, REAL_PACKETS, "{who}");
+        }
+        assert!(text.contains("worker") && text.contains("149"), "the report: {text}");
+    }
+}
+
+#[test]
+fn a_pipe_that_nobody_empties_costs_its_worker_and_does_not_keep_the_job_from_ending() {
+    let names = Names::new("balance-pipes");
+    let pipes = [names.0.file("pipe0"), names.0.file("pipe1")];
+    assert_eq!(other("mkfifo", &[&pipes[0], &pipes[1]]).unwrap().code, Some(0));
+    let (good, idle) = (pipes[0].clone(), pipes[1].clone());
+    let good = std::thread::spawn(move || fs::read(good).unwrap().len());
+    let idle = std::thread::spawn(move || fs::File::open(idle).unwrap());
+    // Much more than a pipe holds, and less than the logs.
+    let source = "gen:?packets=20000&size=1000&flows=1000";
+    let sink = names.0.file("pipe{k}");
+    let flags = ["--workers", "2", "-o", &sink, "--publish", "tap", "--pages", "4k"];
+    let job = names.start(&[&["balance", source], &flags[..]].concat());
+    names.wait_until_published("tap", 20_000);
+    let held = idle.join().unwrap();
+    job.signal("-INT");
+    let (code, report) = job.end_with_code();
+    assert!(code == Some(1) && good.join().unwrap() > 0, "{report}");
+    let [good, stuck] = &workers(&report)[..] else { panic!("{report}") };
+    assert_eq!((&good["lost"], &good["offered"]), (&serde_json::json!({}), &good["delivered"]));
+    assert!(stuck["lost"]["pipe_full"].as_u64() > Some(1000), "{stuck}");
+    assert!(report["errors"].to_string().contains("took nothing for a second"), "{report}");
+    drop(held);
+}
+
+#[test]
+fn a_pipe_without_a_reader_is_waited_for_until_the_job_is_to_end() {
+    let names = Names::new("balance-no-reader");
+    let pipe = names.0.file("pipe");
+    assert_eq!(other("mkfifo", &[&pipe]).unwrap().code, Some(0));
+    let mut job =
+        names.start(&["balance", "gen:", "--workers", "1", "-o", &pipe, "--publish", "tap"]);
+    names.wait_for_readers("tap", 0);
+    job.signal("-INT");
+    assert_eq!(job.child.wait().unwrap().code(), Some(1));
+}
+
+#[test]
 fn more_workers_than_cores_share_them_unless_cores_are_named() {
     let gen_ = "gen:?packets=20000&flows=1000";
     let report = run_json(&["balance", gen_, "--workers", "16"], 0);
@@ -118,6 +186,11 @@ fn more_workers_than_cores_share_them_unless_cores_are_named() {
     assert_eq!(report["total"]["delivered"], 20_000);
     let named = run(&["balance", gen_, "--workers", "16", "--cores", "0"]);
     assert!(named.stderr.contains("17 threads for 1 cores"), "{}", named.stderr);
+    let placement = format!("A_{}", "A".repeat(60));
+    let forced = run(&["balance", gen_, "--workers", "60", "--placement", &placement]);
+    // (A machine with so many cores has room for them.)
+    let is_told = forced.stderr.contains("leave them to the kernel: without --placement");
+    assert!(is_told || forced.code == Some(0), "{}", forced.stderr);
 }
 
 #[test]

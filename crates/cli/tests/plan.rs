@@ -45,7 +45,7 @@ fn what_cannot_be_planned_is_one_line_and_a_usage_error() {
         (&["--placement", "B_AA"], "B comes before A"),
         (&["--placement", "A_AB", "--workers", "3"], "contradict"),
         (&["--workers", "0"], "--workers"),
-        (&["--workers", "99"], "physical cores"),
+        (&["--workers", "99"], "6 physical cores that we may use: fewer workers, or --share-cores"),
         (&["eth7"], "there is no interface eth7; there are eth0"),
         (&["--cores", "0,99", "--workers", "1"], "core 99"),
     ];
@@ -54,9 +54,30 @@ fn what_cannot_be_planned_is_one_line_and_a_usage_error() {
         assert_eq!(run.code, Some(2), "{flags:?}: {}", run.stdout);
         assert!(run.stderr.contains(expected) && run.stderr.lines().count() == 1, "{}", run.stderr);
     }
+    let shared = plan(&["--workers", "99", "--share-cores", "--machine", &machine]).stderr;
+    assert!(shared.contains("fewer workers") && !shared.contains("--share-cores"), "{shared}");
     let wrong = plan(&["--machine", "/dev/null"]);
     assert_eq!(wrong.code, Some(1));
     assert!(wrong.stderr.contains("no snapshot of a machine"), "{}", wrong.stderr);
+}
+
+#[test]
+fn defects_of_a_plan_are_told_with_it_and_the_machines_by_doctor() {
+    let machine = two_sockets();
+    let flags = ["eth0", "--workers", "2", "--machine", &machine];
+    let text = plan(&flags).stdout;
+    let object = last_object(&plan(&[&flags[..], &["--json"]].concat()).stdout);
+    let doctor = run(&["doctor", "--machine", &machine]).stdout;
+    let mut told_by_doctor = 0;
+    for finding in object["findings"].as_array().unwrap() {
+        let what = finding["what"].as_str().unwrap();
+        let is_here = text.contains(what) && text.contains(finding["cost"].as_str().unwrap());
+        assert!(is_here != doctor.contains(what), "once, here or there: {what}\n{text}");
+        told_by_doctor += u32::from(!is_here);
+    }
+    assert!(text.contains("where a thread is to run"), "{text}");
+    let pointer = format!("\n{told_by_doctor} defects of this machine: burstline doctor\n");
+    assert!(text.ends_with(&pointer) && told_by_doctor > 1, "{text}");
 }
 
 #[test]

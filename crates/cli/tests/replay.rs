@@ -294,7 +294,7 @@ fn nonsense_is_refused_with_a_reason() {
     assert!(piped.code == Some(2) && piped.stderr.contains("once only"), "{}", piped.stderr);
     let live = run(&["replay", "lo", "-o", "null:"]);
     assert!(
-        live.code == Some(2) && live.stderr.contains("lo is no capture file"),
+        live.code == Some(2) && live.stderr.contains("replay plays files"),
         "{live:?}",
         live = live.stderr
     );

@@ -134,6 +134,39 @@ fn a_reader_follows_its_writers_and_says_how_often_one_was_down() {
 }
 
 #[test]
+fn a_reader_that_comes_late_to_a_writer_says_what_it_never_had() {
+    let names = Names::new("shared-late");
+    let small = ["count", "-", "--pages", "4k", "--buffer", "1m", "--segment", "64k"];
+    let publishing = [&small[..], &["--publish", "tap"]].concat();
+    let mut first = names.start(&publishing);
+    names.wait_for_readers("tap", 0);
+    let reader = names.start(&["count", "log:tap"]);
+    names.wait_for_readers("tap", 1);
+    first.feed(&pcap_header());
+    first.feed(&pcap_packets(0, 100));
+    names.wait_until_read("tap", 100);
+    reader.signal("-STOP");
+    first.kill();
+    let mut second = names.start(&publishing);
+    names.wait_for_readers("tap", 0);
+    // More than fits into the log.
+    second.feed(&pcap_header());
+    second.feed(&pcap_packets(0, 20_000));
+    names.wait_until_published("tap", 20_000);
+    reader.signal("-CONT");
+    names.wait_for_readers("tap", 1);
+    names.wait_for("tap", "the rest is read", |found| found["readers"][0]["lag"] == 0);
+    second.close_input();
+    second.end();
+    let report = reader.end();
+    let notes = report["notes"].to_string();
+    let before = notes.split_once("behind its first ").and_then(|(_, text)| text.split_once(' '));
+    let before: u64 = before.unwrap_or_else(|| panic!("{notes}")).0.parse().unwrap();
+    assert!(before > 10_000, "{notes}");
+    assert_eq!(report["total"]["delivered"], 100 + 20_000 - before, "{report}");
+}
+
+#[test]
 fn a_reader_can_be_ended_while_it_waits_for_a_writer() {
     let names = Names::new("shared-waiting");
     let mut publisher = names.start(&FROM_PIPE);
@@ -178,10 +211,12 @@ fn names_that_are_taken_or_missing_are_told_with_what_mends_it() {
         ("log:tap@1", 1, "it has 1 logs, and number 1 was asked for"),
         ("log:tap?window=99", 2, "a number of segments from 1 to"),
         ("log:a b", 2, "is no name for a log"),
+        (&format!("log:{REAL}"), 1, "this is no socket"),
     ] {
         let run = names.run(&["count", source]);
         assert!(run.code == Some(code) && run.stderr.contains(said), "{source}: {}", run.stderr);
     }
+    assert_eq!(names.run(&["doctor", "logs", "a b"]).code, Some(2), "as for any other verb");
     publisher.signal("-INT");
     publisher.end();
     let plain = names.start(&["count", "gen:?rate=1k", "--publish", "plain", "--pages", "4k"]);

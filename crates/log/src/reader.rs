@@ -173,6 +173,14 @@ impl Reader {
         }
     }
 
+    /// Packets published before the reader's start, which it never had; 0 while it has none.
+    pub fn passed_before(&self) -> u64 {
+        match &self.part {
+            Some(part) => part.first(),
+            None => self.first_own,
+        }
+    }
+
     /// The link type and the name of a port, if the writer has named it. Cost: an allocation.
     pub fn port_name(&self, port: u8) -> Option<(u32, String)> {
         self.memory.control.port_name(port).read()

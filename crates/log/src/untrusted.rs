@@ -99,6 +99,11 @@ impl UntrustedReader {
         self.reader.lag()
     }
 
+    /// As [`Reader::passed_before`].
+    pub fn passed_before(&self) -> u64 {
+        self.reader.passed_before()
+    }
+
     /// As [`Reader::is_demoted`].
     pub fn is_demoted(&self) -> bool {
         self.reader.is_demoted()

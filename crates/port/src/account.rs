@@ -92,6 +92,8 @@ losses! {
     DiskFull = "disk_full", Full;
     /// Whoever reads the pipe has gone.
     PipeClosed = "pipe_closed", Full;
+    /// Whoever reads the pipe took nothing for a second when the job was to end.
+    PipeFull = "pipe_full", Full;
     /// The device took packets too slowly: its ring was full, or not empty at the end.
     TxRingFull = "tx_ring_full", Full;
     /// The interface was down or gone before the packet was sent.

@@ -186,4 +186,10 @@ impl PortError {
         let broken = io::ErrorKind::BrokenPipe;
         matches!(self, Self::OutputFailed { error, .. } if error.kind() == broken)
     }
+
+    /// Whether it says that a pipe was not emptied when the job was to end.
+    pub fn is_pipe_full(&self) -> bool {
+        let late = io::ErrorKind::TimedOut;
+        matches!(self, Self::OutputFailed { error, .. } if error.kind() == late)
+    }
 }

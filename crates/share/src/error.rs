@@ -54,9 +54,9 @@ pub enum ShareError {
         /// Who has it, by its own word; 0 if it has not said yet.
         pid: u32,
     },
-    /// Something that nobody should replace stands where the socket would.
+    /// Something that nobody should replace, and nobody can read, stands where the socket would.
     #[error(
-        "{}: there is something that is no socket: rm it, or choose another name",
+        "{}: this is no socket, so no log's: choose another name, or move it away",
         path.display()
     )]
     NotASocket {

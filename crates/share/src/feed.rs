@@ -11,6 +11,7 @@ use burstline_log::{
 use crate::attachment::{AttachConfig, Attachment, Offer};
 use crate::error::ShareError;
 use crate::link::WriterLink;
+use crate::status::query;
 
 /// A reader of either kind. Its functions are those of [`Reader`].
 #[derive(Debug)]
@@ -20,6 +21,9 @@ pub enum Feed {
     /// Lends copies.
     Wary(Box<UntrustedReader>),
 }
+
+/// The feeds of a name's logs, one each, and the connection to their writer.
+pub type Feeds = (Vec<Feed>, Arc<WriterLink>);
 
 /// A burst that is kept beyond the next one.
 pub enum Held {
@@ -54,10 +58,7 @@ impl Feed {
     ///
     /// # Errors
     /// As for [`Attachment::open`].
-    pub fn attach(
-        name: &str,
-        config: &AttachConfig,
-    ) -> Result<(Vec<Self>, Arc<WriterLink>), ShareError> {
+    pub fn attach(name: &str, config: &AttachConfig) -> Result<Feeds, ShareError> {
         if !config.is_untrusted {
             let Attachment { readers, link } = Attachment::open(name, config)?;
             return Ok((readers.into_iter().map(Self::Trusting).collect(), link));
@@ -73,6 +74,28 @@ impl Feed {
             feeds.push(Self::Wary(Box::new(reader)));
         }
         Ok((feeds, Arc::new(link)))
+    }
+
+    /// Attaches to whoever publishes now where `link`'s publisher was. `None` while nobody does, or
+    /// that one does: when it has ended it is there for a moment still, and would tell in its
+    /// report of a reader that has read nothing.
+    ///
+    /// # Errors
+    /// As for [`attach`](Self::attach), but that there is nobody.
+    pub fn attach_next(
+        link: &WriterLink,
+        config: &AttachConfig,
+    ) -> Result<Option<Feeds>, ShareError> {
+        // It has a slash, so it is looked for nowhere else.
+        let path = link.path().to_string_lossy();
+        let next = query(&path).and_then(|now| match now.epoch == link.epoch() {
+            true => Ok(None),
+            false => Self::attach(&path, config).map(Some),
+        });
+        match next {
+            Err(ShareError::Absent { .. }) => Ok(None),
+            next => next,
+        }
     }
 
     /// Whether it copies and checks.
@@ -117,6 +140,11 @@ impl Feed {
     /// Packets published since its start, by the writer's count.
     pub fn offered(&self) -> u64 {
         each!(self, reader => reader.offered())
+    }
+
+    /// Packets published before its start, which it never had.
+    pub fn passed_before(&self) -> u64 {
+        each!(self, reader => reader.passed_before())
     }
 
     /// Packets published that have yet to be read.

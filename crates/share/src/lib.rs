@@ -48,7 +48,7 @@ mod status;
 
 pub use attachment::{AttachConfig, Attachment, Offer, Trust};
 pub use error::ShareError;
-pub use feed::{Feed, Held};
+pub use feed::{Feed, Feeds, Held};
 pub use link::WriterLink;
 pub use message::{MESSAGE_BYTES_MAX, PROTOCOL_VERSION};
 pub use places::{NAME_BYTES_MAX, published_sockets};

@@ -1,7 +1,9 @@
 //! The client's end of a connection: the call, and then the silence that says the writer lives.
 
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,7 +36,10 @@ impl Call {
                 Ok(socket) => return Self::new(path, socket),
                 Err(error) => match error.kind() {
                     io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {}
-                    io::ErrorKind::ConnectionRefused => is_stale = true,
+                    io::ErrorKind::ConnectionRefused if is_socket(&path) => is_stale = true,
+                    io::ErrorKind::ConnectionRefused => {
+                        return Err(ShareError::NotASocket { path });
+                    }
                     io::ErrorKind::PermissionDenied => {
                         return Err(ShareError::NotAllowed { path, uid: users::effective_user() });
                     }
@@ -80,7 +85,7 @@ impl Call {
             ));
         }
         if received.bytes == 0 {
-            return Err(self.broken("it closed the connection without an answer"));
+            return Err(self.gone());
         }
         Reply::decode(&room[..received.bytes]).map_err(|reason| self.broken(reason))
     }
@@ -89,8 +94,14 @@ impl Call {
         ShareError::Broken { path: self.path.clone(), pid: self.peer.pid, reason }
     }
 
+    /// The publisher ended when it was called.
+    fn gone(&self) -> ShareError {
+        ShareError::Absent { name: self.path.to_string_lossy().into_owned(), is_stale: true }
+    }
+
     fn failed(&self, error: io::Error) -> ShareError {
         match error.kind() {
+            io::ErrorKind::ConnectionReset => self.gone(),
             io::ErrorKind::WouldBlock => silent(self.path.clone(), self.peer.pid),
             _ => ShareError::system("talking to", &self.path, error),
         }
@@ -103,6 +114,11 @@ impl Call {
         let socket = Arc::new(OwnedFd::from(self.socket));
         WriterLink { path: self.path, peer: self.peer, epoch, socket, process }
     }
+}
+
+/// Whether that is what stands there. What cannot be looked at may be one, or have been.
+fn is_socket(path: &Path) -> bool {
+    fs::metadata(path).map_or(true, |found| found.file_type().is_socket())
 }
 
 fn silent(path: PathBuf, pid: u32) -> ShareError {

@@ -31,7 +31,10 @@ pub enum Refusal {
         uid: u64,
     },
     /// All seats are taken.
-    #[error("it has {readers} readers already and was made for {readers}: end one of them")]
+    #[error(
+        "all {readers} seats of a log are taken, its own threads' among them: end a reader; \
+         burstline doctor logs lists them"
+    )]
     Seats {
         /// How many it was made for.
         readers: u64,

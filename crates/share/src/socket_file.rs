@@ -63,6 +63,9 @@ impl SocketFile {
         place: &Place,
         permissions: Permissions,
     ) -> Result<(Self, SeqPacket, Access), ShareError> {
+        // Before there is a lock, which would stay beside what is no log's; and behind it, where
+        // nobody else makes a socket here.
+        check_place(&place.socket)?;
         let (claim, epoch) = claim(place)?;
         check_place(&place.socket)?;
         let unfinished = Unfinished::at(&place.unfinished)?;

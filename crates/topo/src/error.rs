@@ -55,8 +55,8 @@ pub enum PlanError {
     },
     /// More threads than physical cores.
     #[error(
-        "{threads} threads for {cores} physical cores that we may use{}: fewer workers, or \
-         --share-cores for two threads a core",
+        "{threads} threads for {cores} physical core{} that we may use{}: fewer workers",
+        if *cores == 1 { "" } else { "s" },
         node.map(|node| format!(" on node {node}")).unwrap_or_default()
     )]
     TooFewCores {

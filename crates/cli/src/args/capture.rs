@@ -38,8 +38,8 @@ Examples:
 /// file in their order; those of different cores are not merged by time. Where every source can
 /// wait, it is
 /// held up when the log is full and nothing is lost; otherwise what the recorder missed is counted
-/// exactly. The file is valid whenever the program ends, also by SIGINT and SIGTERM; a second
-/// signal ends it at once.
+/// exactly. The file is valid whenever the program ends, also by SIGINT and SIGTERM. A pipe
+/// that takes nothing for a second is given up then; a second signal ends it at once.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct CaptureArgs {

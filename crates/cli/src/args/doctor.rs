@@ -76,8 +76,9 @@ pub(crate) enum Doctor {
 /// Written as in the paper on NUMA that the notation is from: A_AB is a receive thread on node A, a
 /// worker there, and one on another node. Without --workers and --placement: run to completion, a
 /// thread for each source. Threads go near the network card, to a physical core each, off the cores
-/// that the card interrupts; logs go where they are read. count and capture follow such a plan on
-/// machines of several nodes or with isolated cores, unless --cores or --node says otherwise.
+/// that the card interrupts; logs go where they are read. Every job follows such a plan on
+/// machines of several nodes or with isolated cores, unless --cores or --node says otherwise. What
+/// is wrong with the machine for this plan is told with it; for any, by doctor.
 #[derive(Debug, Args)]
 #[command(after_long_help = PLAN_EXAMPLES)]
 pub(crate) struct DoctorPlanArgs {

@@ -75,9 +75,10 @@ pub(crate) fn offset(text: &str) -> Result<Offset, String> {
         None => (false, time.strip_prefix('+').unwrap_or(time)),
     };
     let ns = match span.strip_suffix("ns") {
-        Some(digits) => digits.parse().map_err(|_| wanted())?,
-        None => i64::try_from(span_ns(span)?).map_err(|_| wanted())?,
+        Some(digits) => scaled(digits, &[]).ok_or_else(wanted)?,
+        None => span_ns(span).map_err(|error| format!("{error}, or with ns"))?,
     };
+    let ns = i64::try_from(ns).map_err(|_| wanted())?;
     let source = source.parse().map_err(|error: AddressError| error.to_string())?;
     Ok(Offset { source, ns: if is_back { -ns } else { ns } })
 }
@@ -317,6 +318,21 @@ mod tests {
         for wrong in ["", "0", "b", "1t", "99999999999999g"] {
             assert!(bytes(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn offsets_of_clocks() {
+        let ns = |text: &str| offset(&format!("eth0={text}")).map(|offset| offset.ns);
+        let cases = [("-250us", -250_000), ("+7ns", 7), ("0ns", 0), ("3s", 3_000_000_000)];
+        for (text, wanted) in cases {
+            assert_eq!(ns(text), Ok(wanted), "{text}");
+        }
+        assert_eq!(ns("-9223372036854775807ns"), Ok(-i64::MAX));
+        for wrong in ["", "5", "--5ns", "+-5ns", "-+5ns", "ns", "1.5s", "9223372036854775808ns"] {
+            assert!(ns(wrong).is_err(), "{wrong}");
+        }
+        // The number of no clock, of which the opposite is none.
+        assert!(ns("--9223372036854775808ns").is_err());
     }
 
     #[test]

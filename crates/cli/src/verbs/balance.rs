@@ -6,13 +6,12 @@ use std::sync::Arc;
 use burstline_engine::{
     BalanceOptions, CaptureOptions, Distribution, Mode, Policy, Progress, WORKERS_MAX,
 };
-use burstline_log::LogConfig;
+use burstline_log::{LogConfig, MIN_SEGMENT_BYTES};
 use burstline_port::{Address, OpenOptions, open_sink};
 use burstline_topo::LogSharing;
 use burstline_wire::hash::HashKind;
 
 use super::capture::log_of;
-use super::file_address;
 use crate::args::{BalanceArgs, ModeArg};
 use crate::failure::Failure;
 use crate::placement::Workers;
@@ -61,7 +60,7 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::usage(what));
     }
     let log_homes = placed.log_homes(receivers, workers);
-    let segment_bytes = log_of(&common.sources, &args.log, None).segment_bytes.min(bytes / 4);
+    let usual = log_of(&common.sources, &args.log, None).segment_bytes;
     let options = BalanceOptions {
         job: CaptureOptions {
             limits: common.limits(),
@@ -69,7 +68,7 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
             log: LogConfig {
                 name: "balance".to_owned(),
                 bytes,
-                segment_bytes: args.log.segment.unwrap_or(segment_bytes),
+                segment_bytes: args.log.segment.unwrap_or_else(|| segment_within(bytes, usual)),
                 hash_kind: hash.code().into(),
                 ..log_of(&common.sources, &args.log, placed.log_node)
             },
@@ -86,11 +85,18 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
         shed: args.shed.clone(),
     };
     let progress = Progress::with_workers(sources.len(), workers);
-    let mut view = View::new("balance", common, Stream::Stdout);
+    let mut view = View::new("balance", common, Stream::beside(&sinks));
     let open = |number: usize| open_sink(&sinks[number], &ports);
     job::run(&mut view, &progress, &stop, args.lossless, common.keep_privileges, || {
         burstline_engine::balance(sources, open, &options, &stop, &progress)
     })
+}
+
+/// The segments of a log of `bytes` that nobody has said the size of: `usual` ones, or smaller
+/// where that would not make four.
+fn segment_within(bytes: usize, usual: usize) -> usize {
+    let quarter = 1 << (bytes / 4).checked_ilog2().unwrap_or(0);
+    usual.min(quarter).max(MIN_SEGMENT_BYTES)
 }
 
 /// What workers read. What cannot be shared is told.
@@ -112,6 +118,9 @@ fn sink_addresses(args: &BalanceArgs) -> Result<Vec<Address>, Failure> {
     let Some(template) = &args.output else {
         return Ok(vec!["null:".parse()?; workers]);
     };
+    if template.is_empty() {
+        return Err(Failure::usage("invalid value '' for '--output <SINK>': a file, or a port"));
+    }
     if workers > 1 && !template.contains(NUMBER) && template != "null:" {
         let what = format!(
             "-o {template} is one sink for {workers} workers: write {NUMBER} in it \
@@ -119,11 +128,7 @@ fn sink_addresses(args: &BalanceArgs) -> Result<Vec<Address>, Failure> {
         );
         return Err(Failure::usage(what));
     }
-    let address = |number: usize| {
-        let text = template.replace(NUMBER, &number.to_string());
-        // As a source would: a word with a slash or a dot is a file, whatever else is in it.
-        text.parse().or_else(|_| file_address(&text).parse())
-    };
+    let address = |number: usize| template.replace(NUMBER, &number.to_string()).parse();
     (0..workers).map(|number| Ok(address(number)?)).collect()
 }
 

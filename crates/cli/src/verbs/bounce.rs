@@ -1,6 +1,7 @@
 //! `burstline bounce`.
 
 use std::process::ExitCode;
+use std::slice;
 
 use burstline_engine::{Progress, Report, open_bounce};
 use burstline_port::{OpenOptions, Treatment};
@@ -36,9 +37,7 @@ pub(crate) fn bounce(args: &BounceArgs) -> Result<ExitCode, Failure> {
     let crossings = open_bounce(ends, args.both, &treatment, &ports)?;
     placed.fit(crossings.len());
     let progress = Progress::new(crossings.len());
-    let is_stdout = args.to.scheme() == "file" && args.to.target() == "-";
-    let stream = if is_stdout { Stream::Stderr } else { Stream::Stdout };
-    let mut view = View::new("bounce", common, stream);
+    let mut view = View::new("bounce", common, Stream::beside(slice::from_ref(&args.to)));
     let (limits, threads) = (common.limits(), &placed.threads);
     let mut done = None;
     job::watch(&mut view, &progress, &stop, common.keep_privileges, || {

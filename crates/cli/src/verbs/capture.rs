@@ -1,6 +1,7 @@
 //! `burstline capture`.
 
 use std::process::ExitCode;
+use std::slice;
 use std::sync::Arc;
 
 use burstline_engine::{CaptureOptions, Policy, Progress, Threads};
@@ -38,9 +39,7 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let flight = flight::plan(args)?;
     let sources = common.open_sources(&ports)?;
     let progress = Progress::new(sources.len());
-    let is_stdout = sink.scheme() == "file" && sink.target() == "-";
-    let stream = if is_stdout { Stream::Stderr } else { Stream::Stdout };
-    let mut view = View::new("capture", common, stream);
+    let mut view = View::new("capture", common, Stream::beside(slice::from_ref(&sink)));
     job::run(&mut view, &progress, &stop, args.lossless, common.keep_privileges, || match flight {
         Some(flight) => flight.run(sources, &options, &ports, &stop, &progress),
         None => {

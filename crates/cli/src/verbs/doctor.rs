@@ -7,6 +7,7 @@ mod tried;
 use std::path::Path;
 use std::process::ExitCode;
 
+use burstline_engine::EngineError;
 use burstline_port::{ProbeOptions, probe_ports};
 use burstline_share::{published_sockets, query};
 use burstline_sys::afpacket::present_interfaces;
@@ -100,11 +101,10 @@ fn logs(args: &DoctorLogsArgs) -> Result<ExitCode, Failure> {
     };
     let mut found = Vec::new();
     for path in names {
-        let answer = query(&path);
-        if let (Some(_), Err(error)) = (&args.name, &answer) {
-            return Err(Failure::new(error.to_string()));
+        match (&args.name, query(&path)) {
+            (Some(_), Err(error)) => return Err(EngineError::from(error).into()),
+            (_, answer) => found.push(Published { path, answer }),
         }
-        found.push(Published { path, answer });
     }
     let text = match args.json {
         true => format!("{}\n", view::logs::json(&found)),

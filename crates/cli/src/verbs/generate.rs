@@ -26,9 +26,7 @@ pub(crate) fn generate(args: &GenerateArgs) -> Result<ExitCode, Failure> {
     limits.packets = None;
     let options = GenerateOptions { limits, threads };
     let progress = Progress::new(1);
-    let is_stdout = args.output.scheme() == "file" && args.output.target() == "-";
-    let stream = if is_stdout { Stream::Stderr } else { Stream::Stdout };
-    let mut view = View::new("generate", common, stream);
+    let mut view = View::new("generate", common, Stream::beside(slice::from_ref(&args.output)));
     let mut about = None;
     let report = job::watch(&mut view, &progress, &stop, common.keep_privileges, || {
         let open = || open_sink(&args.output, &ports);

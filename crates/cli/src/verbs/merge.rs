@@ -1,6 +1,7 @@
 //! `burstline merge`.
 
 use std::process::ExitCode;
+use std::slice;
 use std::sync::Arc;
 
 use burstline_engine::{CaptureOptions, MergeOptions, Policy, Progress, Source};
@@ -43,9 +44,7 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
     let merging = MergeOptions { lateness_ns: args.lateness, offsets_ns, is_one_thread };
     let sources: Vec<Source> = opened.into_iter().flatten().collect();
     let progress = Progress::new(sources.len());
-    let is_stdout = args.write.as_deref() == Some("-");
-    let stream = if is_stdout { Stream::Stderr } else { Stream::Stdout };
-    let mut view = View::new("merge", common, stream);
+    let mut view = View::new("merge", common, Stream::beside(slice::from_ref(&sink)));
     job::run(&mut view, &progress, &stop, args.lossless, common.keep_privileges, || {
         let open = || open_sink(&sink, &ports);
         burstline_engine::merge(sources, open, &options, &merging, (&*stop, &progress))

@@ -31,10 +31,9 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let threads = common.place_at(&sinks[..1], &nobody)?.threads;
     let ports =
         OpenOptions { filter: args.filter.clone().unwrap_or_default(), ..OpenOptions::default() };
-    if let Some(other) = args.files.iter().find(|file| file.scheme() != "file") {
-        return Err(Failure::usage(format!(
-            "{other} is no capture file: generate sends made packets, bounce those of a port"
-        )));
+    if let Some(other) = args.files.iter().find(|address| address.scheme() != "file") {
+        let what = format!("{other}: replay plays files; capture {other} -o SINK sends what comes");
+        return Err(Failure::usage(what));
     }
     if args.loops != 1 && args.files.iter().any(is_standard) {
         return Err(Failure::usage("standard input can be played once only; leave out --loops"));
@@ -49,8 +48,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let source = Source::of(source?);
     let options = GenerateOptions { limits: common.limits(), threads };
     let progress = Progress::new(1);
-    let stream = if sinks.iter().any(is_standard) { Stream::Stderr } else { Stream::Stdout };
-    let mut view = View::new("replay", common, stream);
+    let mut view = View::new("replay", common, Stream::beside(&sinks));
     let mut about = None;
     job::watch(&mut view, &progress, &stop, common.keep_privileges, || {
         let open = || sinks.iter().map(|sink| open_sink(sink, &ports)).collect();

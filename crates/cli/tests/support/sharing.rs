@@ -112,13 +112,18 @@ impl Job {
     }
 
     /// Waits for its end, which must be a good one, and returns its report.
-    pub(crate) fn end(mut self) -> Value {
-        let status = self.child.wait().unwrap();
-        let text = fs::read_to_string(&self.report).unwrap();
-        assert!(status.success(), "{status}: {text}");
-        let report = last_object(&text);
-        assert_closed(&report);
+    pub(crate) fn end(self) -> Value {
+        let (code, report) = self.end_with_code();
+        assert_eq!(code, Some(0), "{report}");
         report
+    }
+
+    /// Waits for its end, and returns its exit code and its report.
+    pub(crate) fn end_with_code(mut self) -> (Option<i32>, Value) {
+        let status = self.child.wait().unwrap();
+        let report = last_object(&fs::read_to_string(&self.report).unwrap());
+        assert_closed(&report);
+        (status.code(), report)
     }
 
     /// Kills it.

@@ -413,6 +413,7 @@ impl Recorded {
 fn cause_of(error: &PortError) -> Loss {
     match error {
         error if error.is_pipe_closed() => Loss::PipeClosed,
+        error if error.is_pipe_full() => Loss::PipeFull,
         PortError::InterfaceGone { .. } | PortError::Xdp(_) | PortError::Inject(_) => {
             Loss::LinkDown
         }

@@ -193,15 +193,21 @@ fn receive(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, Strin
     let running = live.start(job, road)?;
     let came_out = || road.bed().near.counts("w0").received;
     let before = came_out();
-    let watch = Watch::start(&counted(job))?;
+    let cores = counted(job);
     let amount = job.packets.map_or(Amount::Time(job.time), Amount::Frames);
     let rate_pps = match job.rate {
         Rate::Max => None,
         Rate::PerSecond(packets) => Some(packets),
     };
     let load = Load { amount, rate_pps };
-    let injected = road.inject_sized(live.receiver(job.work), load, job.frame_bytes(), job.stop)?;
-    let seen = watch.seen()?;
+    let (injected, seen) = road.inject_watched(
+        live.receiver(job.work),
+        load,
+        job.frame_bytes(),
+        job.stop,
+        move || Watch::start(&cores),
+        |watch| watch.seen(),
+    )?;
     let mut own = running.end(injected.offered)?;
     if job.work.comes_out() {
         own.delivered = came_out() - before;

@@ -106,13 +106,20 @@ fn run(context: &Context, command: &str, ready: &str, bytes: usize) -> Result<Ru
     road.bed().connect("w0", "w1", 1500).map_err(|error| error.to_string())?;
     let cores = format!("{},{}", context.cores.producer.0, context.cores.consumer.0);
     let contender = Contender::start(&road, &cores, command, ready, &context.stop)?;
-    let before = (CoreTime::of_consumer(context.cores)?, road.bed().near.counts("w0").received);
-    let injected = road.inject_sized(Receiver::Program, load, bytes, &context.stop)?;
-    let after = (CoreTime::of_consumer(context.cores)?, road.bed().near.counts("w0").received);
+    let came_out = || road.bed().near.counts("w0").received;
+    let before = came_out();
+    let cores = context.cores;
+    let (injected, core) = road.inject_watched(
+        Receiver::Program,
+        load,
+        bytes,
+        &context.stop,
+        move || CoreTime::of_consumer(cores),
+        move |before| Ok(CoreTime::of_consumer(cores)?.since(&before)),
+    )?;
+    let bounced = came_out() - before;
     let memory_bytes = contender.memory_bytes();
     contender.end()?;
-    let core = after.0.since(&before.0);
-    let bounced = after.1 - before.1;
     if bounced == 0 && !context.smoke {
         return Err(format!("nothing was bounced by `{command}`"));
     }

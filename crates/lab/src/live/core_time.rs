@@ -3,8 +3,8 @@
 //! The kernel finds out who has a core by looking at it when its timer ticks. A program that sleeps
 //! until the timer wakes it is never seen, however much it works in between. How long a core was
 //! idle, however, the kernel measures, from each falling asleep to each waking (CONFIG_NO_HZ_IDLE;
-//! kernel/time/tick-sched.c). So what a core did is what it was not idle, and the ticks only say who
-//! had which share of that.
+//! kernel/time/tick-sched.c). So what a core did is what it was not idle, and the ticks only say
+//! who had which share of that.
 
 use std::fs;
 

@@ -154,28 +154,37 @@ impl Road {
         load: Load,
         stop: &Arc<AtomicBool>,
     ) -> Result<Injected, String> {
-        self.inject_sized(receiver, load, FRAME_BYTES, stop)
+        let nothing = || Ok(());
+        Ok(self.inject_watched(receiver, load, FRAME_BYTES, stop, nothing, |()| Ok(()))?.0)
     }
 
-    /// As [`inject`](Self::inject), frames of `bytes` bytes.
+    /// As [`inject`](Self::inject), frames of `bytes` bytes. `begin` is called when all is ready,
+    /// just before the first frame, and `end` just after the last, with what `begin` returned:
+    /// making an injector and taking it down can take longer than its work.
     ///
     /// # Errors
-    /// As there.
-    pub fn inject_sized(
+    /// As there, and those of `begin` and `end`.
+    pub fn inject_watched<W, S: Send + 'static>(
         &self,
         receiver: Receiver,
         load: Load,
         bytes: usize,
         stop: &Arc<AtomicBool>,
-    ) -> Result<Injected, String> {
+        begin: impl FnOnce() -> Result<W, String> + Send + 'static,
+        end: impl FnOnce(W) -> Result<S, String> + Send + 'static,
+    ) -> Result<(Injected, S), String> {
         let (stop, interfaces) = (Arc::clone(stop), self.interfaces.clone());
-        let injected = self.bed.far.run(move || {
+        self.bed.far.run(move || {
             let mut options = InjectorOptions::numbered(FAR, &Frames::new(0, bytes));
             options.receiver = receiver;
-            inject_in_slices(&mut Injector::dealing(&options, &interfaces)?, load, &stop)
-        });
-        let injected = injected.map_err(|error| error.to_string())?;
-        injected.ok_or_else(|| "interrupted".to_owned())
+            let injector = Injector::dealing(&options, &interfaces);
+            let mut injector = injector.map_err(|error| error.to_string())?;
+            let watch = begin()?;
+            let injected = inject_in_slices(&mut injector, load, &stop);
+            let seen = end(watch)?;
+            let injected = injected.map_err(|error| error.to_string())?;
+            Ok((injected.ok_or("interrupted")?, seen))
+        })
     }
 }
 

@@ -66,6 +66,11 @@ impl Part {
         self.is_in_doubt = true;
     }
 
+    /// The number of the first packet of the part that was this reader's.
+    pub(super) fn first(&self) -> u64 {
+        self.first
+    }
+
     /// The number of the next packet of the part.
     pub(crate) fn next(&self) -> u64 {
         self.next

@@ -14,7 +14,7 @@ use super::zstd::ZstdReader;
 
 /// `O_NONBLOCK`: opening a FIFO then does not wait for its writer. Source: open(2), fifo(7);
 /// `include/uapi/asm-generic/fcntl.h`, the same on x86-64 and arm64.
-const O_NONBLOCK: i32 = 0o4000;
+pub(super) const O_NONBLOCK: i32 = 0o4000;
 
 /// Bytes that a decompressor is fed with at a time.
 const COMPRESSED_BYTES: usize = 64 << 10;

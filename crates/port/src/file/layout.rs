@@ -1,13 +1,12 @@
 //! Which format an output gets, and where its bytes go.
 
-use std::fs::{self, File, OpenOptions as FileOptions};
+use std::fs::{self, OpenOptions as FileOptions};
 use std::io;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use burstline_sys::direct::{OutputFile, WriteError};
 
-use super::output::Output;
+use super::output::{Output, Stop, is_pipe};
 use super::shown_path;
 use crate::opened::{OpenedFiles, Use};
 use crate::{Address, AddressError, PortError};
@@ -66,17 +65,26 @@ impl Layout {
     }
 
     /// Opens the output. A regular file that was there is emptied, unless the job reads it.
-    pub(super) fn open(&self, target: &str, files: &OpenedFiles) -> Result<Target, PortError> {
+    pub(super) fn open(
+        &self,
+        target: &str,
+        files: &OpenedFiles,
+        stop: &Stop,
+    ) -> Result<Target, PortError> {
         let fail = |error| PortError::Io { action: "create", path: self.path.clone(), error };
         if target == "-" {
-            let file = File::from(io::stdout().as_fd().try_clone_to_owned().map_err(fail)?);
+            let file = Output::standard().map_err(fail)?;
             files.enter(&self.path, &file.metadata().map_err(fail)?, Use::Write)?;
-            return Ok(Target::Stream(Output::new(file)));
+            return Ok(Target::Stream(Output::new(file, stop.clone())));
         }
         let path = Path::new(target);
         let before = fs::metadata(path).ok();
         if let Some(metadata) = &before {
             files.enter(path, metadata, Use::Write)?;
+        }
+        if is_pipe(path) {
+            let file = Output::open_pipe(path, stop).map_err(fail)?;
+            return Ok(Target::Stream(Output::new(file, stop.clone())));
         }
         let opened = match self.format {
             Format::Segmented => {
@@ -90,7 +98,7 @@ impl Layout {
                 if file.metadata().map_err(fail)?.is_file() {
                     file.set_len(0).map_err(fail)?;
                 }
-                Target::Stream(Output::new(file))
+                Target::Stream(Output::new(file, stop.clone()))
             }
         };
         if before.is_none() {

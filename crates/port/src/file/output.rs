@@ -1,18 +1,71 @@
 //! A file or pipe that is written in order.
+//!
+//! A pipe is written without blocking, so that whoever stands still at its other end does not keep
+//! the job from ending: its room is waited for, and once the job is to end no longer than
+//! [`PATIENCE`] at a time. Its description is this process's own: flags of one that others share,
+//! as standard output's mostly is, are left alone.
 
-use std::fs::File;
+use std::fs::{self, File, OpenOptions as FileOptions};
 use std::io::{self, Seek, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use burstline_sys::readiness::{Wish, wait_each_for};
+
+use super::input::O_NONBLOCK;
+
+/// How long a pipe that nobody empties is waited for once the job is to end.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Between two looks whether the job is to end.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// `ENXIO`: a FIFO that nobody reads was opened without blocking. Source: fifo(7).
+const NOBODY_READS: i32 = 6;
+
+/// Set when the job is to end.
+pub(super) type Stop = Option<Arc<AtomicBool>>;
 
 /// Where a stream of blocks goes.
 pub(super) struct Output {
     file: File,
+    stop: Stop,
     /// Bytes of whole blocks written so far.
     pub(super) bytes: u64,
 }
 
 impl Output {
-    pub(super) fn new(file: File) -> Self {
-        Self { file, bytes: 0 }
+    pub(super) fn new(file: File, stop: Stop) -> Self {
+        Self { file, stop, bytes: 0 }
+    }
+
+    /// The pipe at `path`; waits for a reader of it, until the job is to end.
+    pub(super) fn open_pipe(path: &Path, stop: &Stop) -> io::Result<File> {
+        loop {
+            match open_without_blocking(path) {
+                Err(error) if error.raw_os_error() == Some(NOBODY_READS) => match is_set(stop) {
+                    true => return Err(io::Error::other("nobody reads this pipe")),
+                    false => thread::sleep(LOOK_EVERY),
+                },
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Standard output: a pipe as one that does not block, where that can be had.
+    pub(super) fn standard() -> io::Result<File> {
+        let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        if !file.metadata()?.file_type().is_fifo() {
+            return Ok(file);
+        }
+        let own = format!("/proc/self/fd/{}", file.as_raw_fd());
+        Ok(open_without_blocking(Path::new(&own)).unwrap_or(file))
     }
 
     /// Writes whole blocks. When that fails, a regular file ends where it did before; what a pipe
@@ -27,6 +80,12 @@ impl Output {
                     continue;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    match self.wait_for_room() {
+                        Ok(()) => continue,
+                        Err(error) => error,
+                    }
+                }
                 Err(error) => error,
             };
             self.take_back(written as u64);
@@ -34,6 +93,25 @@ impl Output {
         }
         self.bytes += written as u64;
         Ok(())
+    }
+
+    #[cold]
+    fn wait_for_room(&self) -> io::Result<()> {
+        let mut stopped_at = None;
+        loop {
+            let wanted = [(self.file.as_fd(), Wish::Write)];
+            match wait_each_for(&wanted, LOOK_EVERY.as_nanos() as u64) {
+                Ok(ready) if ready[0] => return Ok(()),
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+            if is_set(&self.stop)
+                && stopped_at.get_or_insert_with(Instant::now).elapsed() >= PATIENCE
+            {
+                let what = "whoever reads the pipe took nothing for a second when it was to end";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, what));
+            }
+        }
     }
 
     /// Cuts the last `bytes` off a regular file. Done as well as it goes: the file is broken
@@ -44,4 +122,17 @@ impl Output {
             let _ = self.file.set_len(position.saturating_sub(bytes));
         }
     }
+}
+
+/// Whether a pipe is at `path`.
+pub(super) fn is_pipe(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
+}
+
+fn open_without_blocking(path: &Path) -> io::Result<File> {
+    FileOptions::new().write(true).custom_flags(O_NONBLOCK).open(path)
+}
+
+fn is_set(stop: &Stop) -> bool {
+    stop.as_ref().is_some_and(|stop| stop.load(Relaxed)) // a wish, carries no memory
 }

@@ -65,7 +65,7 @@ pub(super) struct FileSink {
 impl FileSink {
     pub(super) fn open(address: &Address, options: &OpenOptions) -> Result<Self, PortError> {
         let layout = Layout::parse(address)?;
-        let target = layout.open(address.target(), &options.files)?;
+        let target = layout.open(address.target(), &options.files, &options.stop)?;
         let capabilities = Capabilities { can_transmit: true, ..Capabilities::default() };
         let (name, timestamps) = (address.to_string(), TimestampSource::File);
         Ok(Self {
@@ -374,6 +374,7 @@ impl Port for FileSink {
 fn cause_of(error: &io::Error) -> Loss {
     match error.kind() {
         io::ErrorKind::BrokenPipe => Loss::PipeClosed,
+        io::ErrorKind::TimedOut => Loss::PipeFull,
         _ => Loss::DiskFull,
     }
 }

@@ -16,7 +16,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use burstline_log::Start;
-use burstline_share::{AttachConfig, Feed, ShareError, WriterLink};
+use burstline_share::{AttachConfig, Feed, Feeds, ShareError, WriterLink};
 use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::scheduling::{self, SchedulingClass};
 
@@ -60,13 +60,10 @@ struct Now {
     /// When a look for the next writer last began.
     looked: Instant,
     /// The look that is under way.
-    look: Option<JoinHandle<Found>>,
+    look: Option<JoinHandle<Result<Option<Feeds>, ShareError>>>,
     /// Where looks may run: where the name was opened, before any thread was pinned.
     cores: Vec<CoreId>,
 }
-
-/// What a look has found: a writer, and readers of its logs.
-type Found = Result<(Arc<WriterLink>, Vec<Taken>), ShareError>;
 
 impl Name {
     /// Attaches to every log that is asked for; waits for the publisher as long as it is told to,
@@ -84,8 +81,8 @@ impl Name {
             ..AttachConfig::default()
         };
         let until = Instant::now() + settings.wait;
-        let (link, readers) = loop {
-            match attach(&settings.name, &config) {
+        let (feeds, link) = loop {
+            match Feed::attach(&settings.name, &config) {
                 Err(ShareError::Absent { .. }) if Instant::now() < until && !is_set(stop) => {
                     thread::sleep(LOOK_EVERY.min(until.saturating_duration_since(Instant::now())));
                 }
@@ -94,8 +91,10 @@ impl Name {
         };
         // What the next writer had written before it was found is wanted, too.
         let config = AttachConfig { start: Start::Oldest, ..config };
-        let (logs, looked) = (readers.len(), Instant::now());
-        let kept = readers.iter().map(|_| VecDeque::new()).collect();
+        let (logs, looked) = (feeds.len(), Instant::now());
+        let kept = feeds.iter().map(|_| VecDeque::new()).collect();
+        let taken = |feed| Taken { feed, link: Arc::clone(&link), unread_logs: 0 };
+        let readers = feeds.into_iter().map(taken).collect();
         let cores = affinity::allowed_cores().unwrap_or_default();
         let now = Mutex::new(Now { link, logs, readers: kept, looked, look: None, cores });
         Ok((Arc::new(Self { config, now }), readers))
@@ -109,10 +108,8 @@ impl Name {
         let has_read_all = |now: &Now| now.link.epoch() == epoch || now.link.is_gone();
         if now.readers[index].is_empty() && has_read_all(&now) {
             match now.look(&self.config) {
-                None | Some(Err(ShareError::Absent { .. })) => return Next::Nobody,
-                // He that has ended is still there for a moment.
-                Some(Ok((link, _))) if link.epoch() == now.link.epoch() => return Next::Nobody,
-                Some(Ok((link, readers))) => now.meet(link, readers),
+                None | Some(Ok(None)) => return Next::Nobody,
+                Some(Ok(Some(next))) => now.meet(next),
                 Some(Err(error)) => return Next::Refused(error.to_string()),
             }
         }
@@ -133,22 +130,21 @@ impl Name {
 impl Now {
     /// Begins a look for the next writer, if it is time for one, and returns what the last one has
     /// found, once. `None`: nothing yet.
-    fn look(&mut self, config: &AttachConfig) -> Option<Found> {
+    fn look(&mut self, config: &AttachConfig) -> Option<Result<Option<Feeds>, ShareError>> {
         if self.look.as_ref().is_some_and(JoinHandle::is_finished) {
             let found = self.look.take()?.join();
             return Some(found.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
         if self.look.is_none() && self.looked.elapsed() >= LOOK_EVERY {
             self.looked = Instant::now();
-            let path = self.link.path().to_string_lossy().into_owned();
-            let (config, cores) = (*config, self.cores.clone());
+            let (config, cores, link) = (*config, self.cores.clone(), Arc::clone(&self.link));
             let look = thread::Builder::new().name("next writer".to_owned());
             // Where no thread is to be had, the next time.
             let look = look.spawn(move || {
                 // Whoever spins on our core at a priority of its own would not let us look.
                 let _ = scheduling::set_class(SchedulingClass::Normal);
                 let _ = affinity::allow(&cores);
-                attach(&path, &config)
+                Feed::attach_next(&link, &config)
             });
             self.look = look.ok();
         }
@@ -156,21 +152,13 @@ impl Now {
     }
 
     /// Keeps the readers of another writer until they are fetched.
-    fn meet(&mut self, link: Arc<WriterLink>, readers: Vec<Taken>) {
-        (self.link, self.logs) = (link, readers.len());
-        let unread_logs = readers.len().saturating_sub(self.readers.len());
-        for (kept, reader) in self.readers.iter_mut().zip(readers) {
-            kept.push_back(Taken { unread_logs, ..reader });
+    fn meet(&mut self, (feeds, link): Feeds) {
+        (self.link, self.logs) = (link, feeds.len());
+        let unread_logs = feeds.len().saturating_sub(self.readers.len());
+        for (kept, feed) in self.readers.iter_mut().zip(feeds) {
+            kept.push_back(Taken { feed, link: Arc::clone(&self.link), unread_logs });
         }
     }
-}
-
-/// Attaches to the logs of a name. One with a slash in it is looked for nowhere else.
-fn attach(name: &str, config: &AttachConfig) -> Found {
-    let (feeds, link) = Feed::attach(name, config)?;
-    let taken = |feed| Taken { feed, link: Arc::clone(&link), unread_logs: 0 };
-    let readers = feeds.into_iter().map(taken).collect();
-    Ok((link, readers))
 }
 
 fn is_set(flag: Option<&AtomicBool>) -> bool {

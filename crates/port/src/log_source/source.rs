@@ -226,8 +226,12 @@ impl LogSource {
         self.phase = Phase::Reading;
         let (name, pid, epoch) = (&self.info.name, self.link.pid(), self.link.epoch());
         let seconds = since.elapsed().as_secs_f64();
+        let behind = match self.feed.passed_before() {
+            0 => String::new(),
+            packets => format!(", behind its first {packets} packets, which it has no more"),
+        };
         self.account.note(|| {
-            format!("{name}: process {pid}, epoch {epoch}, taken up after {seconds:.1} s")
+            format!("{name}: process {pid}, epoch {epoch}, taken up after {seconds:.1} s{behind}")
         });
         if unread_logs > 0 && self.index == 0 {
             self.account.note(|| {

@@ -1,7 +1,9 @@
 //! Readers and writers that come, go, stop and die.
 
 use burstline_log::{Ending, Policy, Start};
-use burstline_share::{AttachConfig, Attachment, PublishConfig, Publisher, ShareError, query};
+use burstline_share::{
+    AttachConfig, Attachment, Feed, PublishConfig, Publisher, ShareError, query,
+};
 
 use crate::common::{Directory, Role, append, log, publish, read, until};
 
@@ -97,6 +99,25 @@ fn a_killed_writer_is_drained_and_the_next_one_has_its_epoch() {
     assert_eq!(new.readers[0].ending(), Some(Ending::Stopped));
     assert!(new.readers[0].is_finished());
     assert_eq!(directory.files(), ["tap.lock"]);
+}
+
+#[test]
+fn who_looks_for_the_next_writer_takes_no_seat_with_one_that_has_ended() {
+    let directory = Directory::new();
+    let config = PublishConfig::new(directory.name("tap"));
+    let attach = AttachConfig::default();
+    let (publisher, log, writer) = publish(&config);
+    let (feeds, link) = Feed::attach(&config.name, &attach).unwrap();
+    drop(writer);
+    let look = || Feed::attach_next(&link, &attach).unwrap();
+    assert!(look().is_none(), "it is there still");
+    assert_eq!((publisher.readers().len(), publisher.visits().total), (1, 1));
+    drop((publisher, log));
+    assert!(look().is_none(), "nobody is");
+    let (next, ..) = publish(&config);
+    let (new, link) = look().unwrap();
+    assert_eq!((feeds.len(), new.len(), link.epoch()), (1, 1, next.epoch()));
+    assert_eq!(next.visits().total, 1);
 }
 
 #[test]

@@ -39,14 +39,15 @@ fn answers_that_are_none() {
         welcome(0, 1, u32::MAX), // likewise
         welcome(0, 1, 1),        // without descriptors
     ];
-    wrong.extend((0..welcome(0, 1, 1).len()).map(|length| welcome(0, 1, 1)[..length].to_vec()));
+    // (An empty message is what an end of the connection looks like.)
+    wrong.extend((1..welcome(0, 1, 1).len()).map(|length| welcome(0, 1, 1)[..length].to_vec()));
     for answer in wrong {
         let said = answer.clone();
         let error = verdict(move |socket| socket.send(&said, &[]).unwrap());
         assert!(matches!(error, ShareError::Broken { .. }), "{answer:?}: {error}");
     }
     let hung_up = verdict(|_| ());
-    assert!(hung_up.to_string().ends_with("it closed the connection without an answer"));
+    assert!(matches!(hung_up, ShareError::Absent { is_stale: true, .. }), "{hung_up}");
     let too_long = verdict(|socket| socket.send(&[0; 5000], &[]).unwrap());
     assert!(matches!(too_long, ShareError::Broken { .. }), "{too_long}");
     let of_another_version = verdict(|socket| socket.send(&header(OTHER, 42), &[]).unwrap());

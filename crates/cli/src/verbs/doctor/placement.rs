@@ -21,7 +21,12 @@ pub(super) fn plan(args: &DoctorPlanArgs) -> Result<ExitCode, Failure> {
     let inventory = inventory(args.machine.as_deref())?;
     let sources = source_requests(&args.sources, &inventory);
     known_interfaces(&sources, &inventory, args)?;
-    let plan = place(&inventory, &request(args, sources)).map_err(|error| usage(&error))?;
+    let plan = place(&inventory, &request(args, sources)).map_err(|error| match error {
+        PlanError::TooFewCores { .. } if !args.share_cores => {
+            Failure::usage(format!("{error}, or --share-cores for two threads a core"))
+        }
+        error => usage(&error),
+    })?;
     let found = findings(&inventory, Some(&plan));
     let defects: Vec<_> = found.into_iter().filter(|finding| finding.is_defect).collect();
     let rehearsal = args.r#try.then(|| rehearse(&plan)).transpose()?;
@@ -37,13 +42,9 @@ pub(super) fn plan(args: &DoctorPlanArgs) -> Result<ExitCode, Failure> {
             format!("{object}\n")
         }
         false => {
-            let defects = match defects.len() {
-                0 => String::new(),
-                1 => "\n1 defect of this machine: burstline doctor\n".to_owned(),
-                defects => format!("\n{defects} defects of this machine: burstline doctor\n"),
-            };
             let tried = rehearsal.as_ref();
             let tried = tried.map(|rehearsal| view::doctor::rehearsal_text(&plan, rehearsal));
+            let defects = view::doctor::plan_defects_text(&defects, &findings(&inventory, None));
             view::doctor::plan_text(&plan) + &tried.unwrap_or_default() + &defects
         }
     };

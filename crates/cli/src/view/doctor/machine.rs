@@ -7,6 +7,33 @@ use serde_json::{Value, json};
 
 /// As text for people.
 pub(crate) fn findings_text(findings: &[Finding]) -> String {
+    let mut text = lines(&findings.iter().collect::<Vec<_>>());
+    let defects = findings.iter().filter(|finding| finding.is_defect).count();
+    let _ = match defects {
+        0 => writeln!(text, "\nno defect"),
+        1 => writeln!(text, "\n1 defect; its command alone: --fix-commands"),
+        _ => writeln!(text, "\n{defects} defects; their commands alone: --fix-commands"),
+    };
+    text
+}
+
+/// The defects of a plan: those that are none without it, and how many others there are, which
+/// are in `of_machine` and `burstline doctor` tells.
+pub(crate) fn plan_defects_text(defects: &[Finding], of_machine: &[Finding]) -> String {
+    // By what they say: what mends one may look at the plan, too.
+    let is_told = |defect: &&Finding| of_machine.iter().any(|other| other.what == defect.what);
+    let (told, own): (Vec<&Finding>, Vec<_>) = defects.iter().partition(is_told);
+    let mut text = if own.is_empty() { String::new() } else { format!("\n{}", lines(&own)) };
+    let _ = match told.len() {
+        0 => Ok(()),
+        1 => writeln!(text, "\n1 defect of this machine: burstline doctor"),
+        defects => writeln!(text, "\n{defects} defects of this machine: burstline doctor"),
+    };
+    text
+}
+
+/// A line each; under a defect its cost and its mend.
+fn lines(findings: &[&Finding]) -> String {
     let columns = findings.iter().map(|finding| finding.name.len()).max().unwrap_or(0);
     let mut text = String::new();
     for finding in findings {
@@ -21,12 +48,6 @@ pub(crate) fn findings_text(findings: &[Finding]) -> String {
             let _ = writeln!(text, "{indent}mend: {command}");
         }
     }
-    let defects = findings.iter().filter(|finding| finding.is_defect).count();
-    let _ = match defects {
-        0 => writeln!(text, "\nno defect"),
-        1 => writeln!(text, "\n1 defect; its command alone: --fix-commands"),
-        _ => writeln!(text, "\n{defects} defects; their commands alone: --fix-commands"),
-    };
     text
 }
 
