@@ -67,6 +67,19 @@ source=ADDRESS (gen: unless said otherwise; its & is %26), to=ADDRESS (of what i
 link_down=A-B (in frames). In the name of a file after file: write %3F for a question
 mark.
 
+Sinks are addresses, too:
+  x.pcapng, 'x.pcap?format=pcap', -         a file; format=segmented|pcapng|pcap-ns|pcap
+  eth1, xdp:eth1, xdp:eth1@0                sends by an interface: by the kernel, or by a queue
+  inject:eth1                               comes in by the interface as if off the wire; root only
+  log:tap                                   other programs read it: burstline count log:tap
+  'nicsim:b?to=x.pcapng'                    sends by a simulated card
+  null:, gen:                               discards
+
+Those that send wait for room as long as the device moves, and wait_ms=N longer (100); then packets
+are lost by name. Further keys of afpacket: bypass=on|off (goes past the queueing discipline),
+slots=N, fd=N; of xdp: copy, frames, frame, wakeup, as above; of inject: to=auto|program|stack; of
+log: bytes=SIZE, mode=0660, lossless=yes|no.
+
 A name of --publish or log: is a socket in $BURSTLINE_RUN, if that is set; else in /run/burstline
 for root, and in $XDG_RUNTIME_DIR/burstline or /tmp/burstline-UID for others, who read root's, too.
 One with a slash is the socket's path. log:tap@1 is one of several logs; doctor logs lists them all.

@@ -139,3 +139,16 @@ fn what_is_longer_than_the_mtu_or_a_frame_is_counted_and_told() {
         assert_eq!(sent(&format!("-o {sink}:{NEAR} --packets 50 --size 1000")), (0, 50), "{sink}");
     }
 }
+
+#[test]
+fn who_may_not_inject_is_told_what_it_takes() {
+    let job = [PROGRAM, "generate", "-o", "inject:lo", "--packets", "10"];
+    // Root of a user namespace is nobody to the machine.
+    let Some(refused) = other("unshare", &[&["-Urn"], &job[..]].concat()) else { return };
+    if refused.stderr.contains("unshare") {
+        return eprintln!("skipped: no user namespaces here: {}", refused.stderr);
+    }
+    let is_told = refused.stderr.contains("cap_bpf,cap_net_admin,cap_sys_admin+ep");
+    assert!(refused.code == Some(1) && is_told, "{}", refused.stderr);
+    assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
+}

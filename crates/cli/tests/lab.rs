@@ -7,7 +7,7 @@ use std::fs;
 use burstline_testbed::{Bed, Program};
 use serde_json::Value;
 use support::live::wait_until;
-use support::{Directory, PROGRAM, command, is_root, other, run, run_json};
+use support::{Directory, PROGRAM, REAL, command, is_root, other, run, run_json};
 
 /// A bed with a second cable, w0 to w1: the far host is the device between v1 and w1.
 fn bed_or_skip(test: &str) -> Option<Bed> {
@@ -143,6 +143,7 @@ fn nonsense_is_refused() {
         ("--tx lo --rx lo --resolution 0", "0.01 to 50"),
         ("--tx null: --rx lo", "--link 10Gbit"),
         ("--tx lo", "--rx"),
+        ("--tx lo --rx lo --dst-mac zz", "02:00:00:00:00:01"),
         ("--dut switch", "bounce, bridge, testpmd, ovs"),
         ("--dut bridge --cores 0", "three --cores"),
     ] {
@@ -151,4 +152,13 @@ fn nonsense_is_refused() {
         assert_eq!(refused.code, Some(2), "{flags}: {}", refused.stderr);
         assert!(refused.stderr.contains(word), "{flags}: {}", refused.stderr);
     }
+}
+
+#[test]
+fn a_receiver_that_ends_by_itself_is_told() {
+    let ports = ["--tx", "null:", "--link", "10Gbit", "--rx", REAL];
+    let short = ["--trial", "10ms", "--sizes", "64", "--quiet"];
+    let ended = run(&[&["lab", "rfc2544"], &ports[..], &short].concat());
+    let is_told = ended.stderr.contains("it has to be an interface");
+    assert!(ended.code == Some(1) && is_told, "{} {}", ended.stdout, ended.stderr);
 }

@@ -3,8 +3,10 @@
 mod support;
 
 use std::fs;
+use std::process::Stdio;
 
-use support::{Directory, REAL, REAL_PACKETS, assert_closed, run, run_json};
+use support::live::wait_until;
+use support::{Directory, REAL, REAL_PACKETS, assert_closed, command, other, run, run_json};
 
 const MODES: [&str; 3] = ["writeback", "inline", "contiguous"];
 
@@ -145,16 +147,76 @@ fn faults_are_named_and_the_ledger_closes() {
         ("payload=100", "power of two"),
         ("pcie=9.0x8", "up to 5.0x16"),
         ("rate=5", "10Gbit"),
+        ("rate=9Mbit", "10 Mbit/s to 1 Tbit/s"),
         ("fifo=10", "one longest frame"),
         ("mtu=99999", "16128"),
         ("source=nicsim:b", "not plugged into a card"),
         ("link_down=5", "1000-2000"),
+        ("link_down=9-5", "1000-2000"),
+        ("segment=1", "power of two"),
+        ("mode=contiguous&log=12k&segment=4096", "3 segments of 4096 bytes, and takes 8"),
         ("loop=99999999", "go round"),
         ("colour=red", "knows no 'colour'"),
     ] {
         let refused = run(&["count", &format!("nicsim:a?{wrong}")]);
         assert_eq!(refused.code, Some(2), "{wrong}: {}", refused.stderr);
         assert!(refused.stderr.contains(word), "{wrong}: {}", refused.stderr);
+    }
+}
+
+#[test]
+fn a_trace_never_overwrites_what_the_job_has() {
+    let directory = Directory::new("nicsim-trace");
+    let (own, steps) = (directory.file("own.pcap"), directory.file("steps"));
+    fs::copy(REAL, &own).unwrap();
+    let refused = run(&["count", &format!("nicsim:a?source={own}&trace={own}")]);
+    assert!(
+        refused.code == Some(2) && refused.stderr.contains("another output"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(fs::read(&own).unwrap(), fs::read(REAL).unwrap());
+    let ends = ["a", "b"].map(|name| format!("nicsim:{name}?trace={steps}"));
+    let refused = run(&["bounce", &ends[0], &ends[1]]);
+    assert!(
+        refused.code == Some(2) && refused.stderr.contains("another output"),
+        "{}",
+        refused.stderr
+    );
+    // One of an earlier run is emptied.
+    fs::write(&steps, vec![b'~'; 1 << 20]).unwrap();
+    run_json(&["count", &format!("nicsim:a?source={REAL}&trace={steps}")], 0);
+    assert!(!fs::read_to_string(&steps).unwrap().contains('~'));
+}
+
+#[test]
+fn a_card_that_only_sends_has_an_mtu_and_no_arrivals() {
+    for mode in MODES {
+        let job = |sink: &str| {
+            let sink = format!("nicsim:b?mode={mode}{sink}");
+            run_json(&["generate", "-o", &sink, "--packets", "100", "--size", "9018"], 0)
+        };
+        let report = job("");
+        assert_closed(&report);
+        assert_eq!(report["total"]["lost"]["too_long"], 100, "{report}");
+        assert_eq!(job("&mtu=9014")["total"]["delivered"], 100);
+        let ends = [format!("nicsim:a?mode={mode}&mtu=9014"), format!("nicsim:b?mode={mode}")];
+        let refused = run(&["bounce", &ends[0], &ends[1]]);
+        let is_told = refused.stderr.contains("up to 9014 bytes");
+        assert!(refused.code == Some(2) && is_told, "{}", refused.stderr);
+    }
+    for asked in ["restart=7", "link_down=1-9", "loop=5", "source=gen:"] {
+        let card = format!("nicsim:b?{asked}");
+        let jobs = [
+            &["generate", "-o", &card][..],
+            &["bounce", "gen:", &card],
+            &["bounce", "nicsim:a", &card],
+        ];
+        for job in jobs {
+            let refused = run(job);
+            let is_told = refused.stderr.contains("it only sends");
+            assert!(refused.code == Some(2) && is_told, "{}", refused.stderr);
+        }
     }
 }
 
@@ -180,7 +242,7 @@ fn the_papers_experiment_runs_and_says_what_binds() {
     let job = ["lab", "dma", "--sizes", "64,random:64-1518", "--time", "20ms"];
     let report = run_json(&job, 0);
     let rows = report["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 6);
+    assert!(rows.len() == 6 && report["whole"] == true, "{report}");
     for row in rows {
         assert_eq!(row["run"]["unaccounted"], 0, "{row}");
         let bounds = ["link", "bus", "host"].map(|what| row[what]["pps"].as_f64().unwrap());
@@ -218,4 +280,57 @@ fn kept_packets_pin_buffers_segments_or_copies() {
     }
     let text = run(&["lab", "retention", "--every", "64", "--packets", "5000"]);
     assert!(text.code == Some(0) && text.stdout.contains("pinned"), "{}", text.stdout);
+}
+
+#[test]
+fn frames_that_no_card_takes_are_refused_and_an_interrupt_says_what_is_missing() {
+    for job in [["dma", "--sizes", "64,9018"], ["retention", "--size", "jumbo"]] {
+        let refused = run(&[&["lab"], &job[..]].concat());
+        let is_told = refused.stderr.contains("1518 at most");
+        assert!(refused.code == Some(2) && is_told, "{}", refused.stderr);
+    }
+    for job in [["dma", "--time", "1h"], ["retention", "--packets", "1000G"]] {
+        let started = command(&[&["lab"], &job[..]].concat()).stdout(Stdio::piped()).spawn();
+        let started = started.unwrap();
+        let process = started.id().to_string();
+        // From then on a signal is heard, and is no sudden end.
+        let hears = || {
+            let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+            u64::from_str_radix(caught.trim(), 16).unwrap() & 2 != 0
+        };
+        wait_until("it hears signals", hears);
+        assert_eq!(other("kill", &["-INT", &process]).unwrap().code, Some(0));
+        let ended = started.wait_with_output().unwrap();
+        let table = String::from_utf8(ended.stdout).unwrap();
+        assert!(ended.status.code() == Some(1) && table.contains("NOT DONE"), "{table}");
+    }
+}
+
+#[test]
+fn no_thread_of_a_card_has_a_capability() {
+    let ends = ["nicsim:a", "nicsim:b"];
+    for job in [vec!["count", ends[0]], vec!["bounce", ends[0], ends[1]]] {
+        let mut running = command(&job).stdout(Stdio::null()).spawn().unwrap();
+        let tasks = format!("/proc/{}/task", running.id());
+        let status = |task: &fs::DirEntry| fs::read_to_string(task.path().join("status"));
+        let is_without = |status: &String| {
+            let fields =
+                status.lines().filter_map(|line| line.strip_prefix("Cap")?.split_once(':'));
+            let mut held = fields.filter(|(name, _)| ["Inh", "Prm", "Eff", "Amb"].contains(name));
+            held.all(|(_, bits)| bits.trim().chars().all(|digit| digit == '0'))
+        };
+        wait_until("all threads are without rights", || {
+            let tasks = fs::read_dir(&tasks).unwrap().map(|task| status(&task.unwrap()));
+            // A thread may end while it is looked at.
+            let statuses: Vec<String> = tasks.filter_map(Result::ok).collect();
+            let has = |name: &str| statuses.iter().any(|status| status.contains(name));
+            has("Name:\tnicsim-a\n")
+                && has(if job.len() == 3 { "Name:\tnicsim-b\n" } else { "" })
+                && has("CapEff:\t0000000000000000")
+                && statuses.iter().all(is_without)
+        });
+        running.kill().unwrap();
+        running.wait().unwrap();
+    }
 }

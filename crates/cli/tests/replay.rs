@@ -193,6 +193,15 @@ fn each_interface_goes_where_it_is_mapped() {
     let report = replay(&[&two, "--map", &map, "--top-speed"], 0);
     assert_eq!(report["total"]["delivered"], REAL_PACKETS, "{report}");
     assert_eq!(report["total"]["lost"]["unmapped"], 300, "{report}");
+    assert_eq!(report["notes"].as_array().map(Vec::len), Some(0), "{report}");
+    // A name that is not there sends nothing anywhere, and that is told.
+    let (map, number) = (format!("wan={b}"), format!("7={a}"));
+    let report = replay(&[&two, "--map", &map, "--map", &number, "--top-speed"], 0);
+    assert_eq!(report["total"]["lost"]["unmapped"], 300 + REAL_PACKETS, "{report}");
+    let notes = report["notes"].to_string();
+    let [wan, seven] = ["of interface 'wan', which", "of interface 7, which"];
+    assert!(notes.contains(wan) && notes.contains(seven), "{notes}");
+    assert!(notes.contains("(real-traffic.pcap)"), "{notes}");
 }
 
 #[test]
@@ -270,6 +279,7 @@ fn nonsense_is_refused_with_a_reason() {
         ("-o null: --speed 2 --rate 1k", "cannot be used with"),
         ("-o null: --rate 50%", "a part of what?"),
         ("-o null: --rate 11Gbit --link 10Gbit", "more than --link"),
+        ("-o null: --rate 1000Tbit", "1 bit/s to 1 Tbit/s"),
         ("-o null: --burst 4", "--rate"),
         ("-o null: --rewrite vlan=9999", "0 to 4095"),
         ("--map 0", "INTERFACE=SINK"),

@@ -13,10 +13,11 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::thread::{self, JoinHandle};
 
 use burstline_log::{
-    AttachError, CreateError, Log, LogConfig, MAX_WINDOW, Policy, Reader, ReaderConfig, Start,
-    Writer,
+    AttachError, CreateError, Log, LogConfig, MAX_SEGMENT_BYTES, MAX_WINDOW, MIN_SEGMENT_BYTES,
+    MIN_SEGMENTS, Policy, Reader, ReaderConfig, Start, Writer,
 };
 use burstline_sys::memory::MemoryError;
+use burstline_sys::privileges;
 
 use crate::device::logs::Logs;
 use crate::device::queue::{ReceiveQueue, Way as DeviceWay};
@@ -34,6 +35,13 @@ use crate::{Mode, Settings};
 
 /// Readers that a queue's log can have: the driver, a device that sends it, and one to look on.
 const READERS: usize = 3;
+
+/// Bits a second of a line: from the slowest Ethernet on, whose rings empty within seconds when a
+/// job is to end.
+const LINES: std::ops::RangeInclusive<f64> = 1e7..=1e12;
+
+/// Segments of a queue's log, up to 16 GiB of 256 KiB each.
+const SEGMENTS: std::ops::RangeInclusive<usize> = MIN_SEGMENTS..=1 << 16;
 
 /// Why there is no card.
 #[derive(Debug, thiserror::Error)]
@@ -76,14 +84,24 @@ impl Settings {
         let buffer = powers(256, 16_384)(self.buffer.into());
         let line = self.line_bits_per_s.unwrap_or(1e9);
         let windows = 1..=MAX_WINDOW;
+        let (least, most) = (MIN_SEGMENT_BYTES as u64, MAX_SEGMENT_BYTES as u64);
+        let segment = powers(least, most)(self.segment as u64);
+        let segments = self.log_bytes / self.segment.max(1);
         let rows = [
             ("queues", self.queues as u64, (1..=16).contains(&self.queues), "1 to 16"),
             ("ring", self.ring.into(), ring, "a power of two from 1 to 32768"),
             ("spare", self.spare().into(), self.spare() <= 1 << 20, "up to 1048576"),
             ("window", self.window as u64, windows.contains(&self.window), "1 to 8"),
             ("buffer", self.buffer.into(), buffer, "a power of two from 256 to 16384"),
+            ("segment", self.segment as u64, segment, "a power of two from 4096 to 2097152"),
+            (
+                "log",
+                self.log_bytes as u64,
+                SEGMENTS.contains(&segments),
+                "room for 3 segments to 65536",
+            ),
             ("mtu", self.longest as u64, (60..=16_128).contains(&self.longest), "60 to 16128"),
-            ("rate", line as u64, (1e3..=1e12).contains(&line), "1 kbit/s to 1 Tbit/s"),
+            ("rate", line as u64, LINES.contains(&line), "10 Mbit/s to 1 Tbit/s"),
             (
                 "fifo",
                 self.fifo as u64,
@@ -250,7 +268,8 @@ impl Assembly {
         Self { device, receivers, transmit, control, bus, name }
     }
 
-    /// Gives the device a thread.
+    /// Gives the device a thread, which gives up its capabilities: it looks into packets, and its
+    /// wire is open.
     ///
     /// # Errors
     /// [`CardError::Thread`].
@@ -259,8 +278,9 @@ impl Assembly {
         let builder = thread::Builder::new().name(name);
         let seen = Arc::clone(&control);
         let live = move || {
+            let run = || privileges::drop_all_capabilities().map(|()| device.run());
             // What a panic has left half done is given up: nothing but counts is looked at again.
-            if catch_unwind(AssertUnwindSafe(|| device.run())).is_err() {
+            if !matches!(catch_unwind(AssertUnwindSafe(run)), Ok(Ok(()))) {
                 let _ = catch_unwind(AssertUnwindSafe(|| device.give_up()));
                 raise(&seen.is_dead);
             }

@@ -67,13 +67,15 @@ pub struct Settings {
     pub fifo: usize,
     /// The longest frame, in bytes without FCS, in `[60, 16128]`.
     pub longest: usize,
-    /// Bits a second of the line, with FCS, preamble and gap. `None`: as fast as frames are taken.
+    /// Bits a second of the line, with FCS, preamble and gap, in `[10^7, 10^12]`. `None`: frames
+    /// take no time.
     pub line_bits_per_s: Option<f64>,
     /// The bus that the account is of.
     pub bus: Bus,
     /// Whether packets are hashed although there is one queue.
     pub is_hashing: bool,
-    /// Bytes of a segment, and of a queue's log, in contiguous mode.
+    /// Bytes of a segment, and of a queue's log, in contiguous mode: a power of two in
+    /// `[4096, 2097152]`, and room for 3 to 65536 of them.
     pub segment: usize,
     /// See `segment`.
     pub log_bytes: usize,

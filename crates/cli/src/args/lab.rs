@@ -120,7 +120,7 @@ pub(crate) struct Rfc2544Args {
     pub(crate) flows: u32,
 
     /// Link address to send to, for devices that look at it
-    #[arg(long, value_name = "MAC")]
+    #[arg(long, value_name = "MAC", value_parser = mac)]
     pub(crate) dst_mac: Option<String>,
 
     /// The device may rewrite headers: packets are intact if their own checksums hold
@@ -205,6 +205,12 @@ pub(super) fn sizes(text: &str) -> Result<Box<[u32]>, String> {
     let all: Option<Box<[u32]>> = text.split(',').map(size).collect();
     let wanted = "frame sizes from 64 to 9018, as 64,1518; or standard, numa, or all";
     all.ok_or_else(|| wanted.to_owned())
+}
+
+/// As it was typed, if it is a link address.
+fn mac(text: &str) -> Result<String, &'static str> {
+    let known = burstline_wire::link_address::parse(text);
+    known.map(|_| text.to_owned()).ok_or("a link address is as 02:00:00:00:00:01")
 }
 
 fn percent(text: &str) -> Result<f64, String> {

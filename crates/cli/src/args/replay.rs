@@ -41,8 +41,8 @@ pub(crate) struct ReplayArgs {
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<Address>,
 
-    /// Where to send: an interface, xdp:, a file, - or null:. Given several times, the first is for
-    /// interface 0 of the file, the second for interface 1, and so on
+    /// Where to send: an interface, xdp:, inject:, log:, a file, - or null:. Given several times,
+    /// the first is for interface 0 of the file, the second for interface 1, and so on
     #[arg(long, short, value_name = "SINK", required_unless_present = "map")]
     pub(crate) output: Vec<Address>,
 

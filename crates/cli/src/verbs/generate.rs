@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::slice;
 
 use burstline_engine::{EngineError, GenerateOptions, Progress, Source};
-use burstline_port::{Address, AddressError, OpenOptions, PortError, open_sink};
+use burstline_port::{Address, AddressError, GENERATOR_KEYS, OpenOptions, PortError, open_sink};
 
 use crate::args::GenerateArgs;
 use crate::failure::Failure;
@@ -63,9 +63,22 @@ fn as_flag(error: EngineError) -> Failure {
     match error {
         EngineError::Port(PortError::Address(AddressError::Value {
             key, value, reason, ..
-        })) => Failure::usage(format!("invalid value '{value}' for '--{key}': {reason}")),
+        })) => {
+            let reason = with_flags(&reason);
+            Failure::usage(format!("invalid value '{value}' for '--{key}': {reason}"))
+        }
         other => other.into(),
     }
+}
+
+/// A reason that names keys of `gen:`, as `link=10Gbit`, with the flags in their place.
+fn with_flags(reason: &str) -> String {
+    let is_key = |word: &str| GENERATOR_KEYS.iter().any(|key| key.name == word);
+    let word = |word: &str| match word.split_once('=') {
+        Some((key, value)) if is_key(key) => format!("--{key} {value}"),
+        _ => word.to_owned(),
+    };
+    reason.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -78,5 +91,6 @@ mod tests {
         let error = Source::open(&address, &OpenOptions::default()).err().unwrap();
         let said = format!("{:?}", as_flag(error));
         assert!(said.contains("invalid value '2G' for '--rate': that is"), "{said}");
+        assert_eq!(with_flags("say link=10Gbit, as x=1"), "say --link 10Gbit, as x=1");
     }
 }

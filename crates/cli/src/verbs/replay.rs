@@ -18,6 +18,9 @@ use crate::{job, signals};
 /// Packets a second that a clock of nanoseconds can tell apart.
 const RATES: std::ops::RangeInclusive<f64> = 0.001..=1e9;
 
+/// Bits a second of a line.
+const LINES: std::ops::RangeInclusive<f64> = 1.0..=1e12;
+
 /// Sends what files have.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let common = &args.job;
@@ -102,7 +105,9 @@ fn timing(args: &ReplayArgs, sinks: &[Address]) -> Result<Timing, Failure> {
             Err(wrong("that is more than --link"))
         }
         Rate::Packets(pps) if !RATES.contains(&pps) => Err(wrong("it is from 0.001 to 1G")),
-        Rate::LineBits(bits) if bits < 1.0 => Err(wrong("it is at least 1 bit/s")),
+        Rate::LineBits(bits) if !LINES.contains(&bits) => {
+            Err(wrong("it is from 1 bit/s to 1 Tbit/s"))
+        }
         rate => Ok(Timing::Fixed { rate, burst: args.burst }),
     }
 }

@@ -54,8 +54,16 @@ fn paper_gigabits(size: &str) -> Option<f64> {
     }
 }
 
+/// What ends a table that is not whole.
+const NOT_DONE: &str = "NOT DONE: the rows above are what was finished\n";
+
 /// The table.
-pub(crate) fn text(args: &DmaArgs, bus: &Bus, line_bits: f64, rows: &[DmaRow]) -> String {
+pub(crate) fn text(
+    args: &DmaArgs,
+    (bus, line_bits): (&Bus, f64),
+    rows: &[DmaRow],
+    is_whole: bool,
+) -> String {
     let (mut text, gigabits) = (String::new(), line_bits / 1e9);
     // Writing to a string does not fail, here and below.
     let _ = writeln!(
@@ -102,11 +110,19 @@ pub(crate) fn text(args: &DmaArgs, bus: &Bus, line_bits: f64, rows: &[DmaRow]) -
          moved; link: computed. Gbit/s of line rate. The paper's card wrote metadata in front\n\
          (inline); whether its 13.3 and 18.7 are line rates, it does not say.\n",
     );
+    if !is_whole {
+        text.push_str(NOT_DONE);
+    }
     text
 }
 
 /// The same as JSON.
-pub(crate) fn json(args: &DmaArgs, bus: &Bus, line_bits: f64, rows: &[DmaRow]) -> Value {
+pub(crate) fn json(
+    args: &DmaArgs,
+    (bus, line_bits): (&Bus, f64),
+    rows: &[DmaRow],
+    is_whole: bool,
+) -> Value {
     let row = |row: &DmaRow| {
         let bounds = Bounds::of(row, bus, line_bits);
         let (what, pps) = bounds.binds();
@@ -133,12 +149,17 @@ pub(crate) fn json(args: &DmaArgs, bus: &Bus, line_bits: f64, rows: &[DmaRow]) -
     json!({
         "command": "lab dma", "pcie": bus.link.to_string(), "max_payload": args.payload,
         "max_request": args.request, "ports": PORTS, "line_bits_per_s": line_bits,
+        "whole": is_whole,
         "rows": rows.iter().map(row).collect::<Vec<_>>(),
     })
 }
 
 /// The table of kept packets.
-pub(crate) fn retention_text(args: &RetentionArgs, rows: &[RetentionRow]) -> String {
+pub(crate) fn retention_text(
+    args: &RetentionArgs,
+    rows: &[RetentionRow],
+    is_whole: bool,
+) -> String {
     let mut text = format!(
         "1 packet in k of size {} kept until {} more have come; driver and application, measured\n",
         args.size, args.span
@@ -160,11 +181,14 @@ pub(crate) fn retention_text(args: &RetentionArgs, rows: &[RetentionRow]) -> Str
             retained.refused
         );
     }
+    if !is_whole {
+        text.push_str(NOT_DONE);
+    }
     text
 }
 
 /// The same as JSON.
-pub(crate) fn retention_json(args: &RetentionArgs, rows: &[RetentionRow]) -> Value {
+pub(crate) fn retention_json(args: &RetentionArgs, rows: &[RetentionRow], is_whole: bool) -> Value {
     let row = |row: &RetentionRow| {
         let RetentionRow { every, keeping, retained } = row;
         json!({
@@ -175,7 +199,7 @@ pub(crate) fn retention_json(args: &RetentionArgs, rows: &[RetentionRow]) -> Val
         })
     };
     json!({
-        "command": "lab retention", "size": args.size, "span": args.span,
+        "command": "lab retention", "size": args.size, "span": args.span, "whole": is_whole,
         "rows": rows.iter().map(row).collect::<Vec<_>>(),
     })
 }

@@ -86,7 +86,9 @@ fn generated_text(text: &mut String, generated: &Generated) {
     }
     if let Some(lateness) = &generated.lateness {
         let _ = writeln!(text, "late     {}", latency_text(lateness));
-        let _ = writeln!(text, "         {}", steps_text(lateness));
+        if lateness.packets > 0 {
+            let _ = writeln!(text, "         {}", steps_text(lateness));
+        }
     }
 }
 
@@ -103,7 +105,7 @@ fn verdict_text(text: &mut String, verdict: &Verdict) {
         n(verdict.corrupted),
     );
     let others = [
-        (verdict.unmarked, "without a mark".to_owned()),
+        (verdict.unmarked, "without a mark: not generated, or with no room for one".to_owned()),
         (verdict.cut, "cut, so that nothing is known of them".to_owned()),
         (verdict.beyond, format!("of flows beyond the first {}", n(verdict.flows.len() as u64))),
         (verdict.too_late, format!("more than {WINDOW} behind: late or duplicates")),

@@ -94,7 +94,8 @@ impl Sent {
         report.errors.extend(self.error.take());
         let pacing = source.port.pacing();
         // One packet has no rate.
-        let asked_pps = pacing.map(|pacing| pacing.packets_per_s).filter(|pps| *pps > 0.0);
+        let has_rate = |pps: &f64| *pps > 0.0 && ours > 1;
+        let asked_pps = pacing.map(|pacing| pacing.packets_per_s).filter(has_rate);
         let reached_pps = self.reached_pps(ours);
         Generated {
             stage,

@@ -8,6 +8,8 @@
 
 use std::collections::VecDeque;
 use std::hint::black_box;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use burstline_log::HeldBurst;
@@ -55,14 +57,16 @@ impl Keeping {
 }
 
 /// What is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retention {
+#[derive(Clone, Copy, Debug)]
+pub struct Retention<'a> {
     /// One packet in so many, at least 1.
     pub every: u64,
     /// Until so many packets have come after it.
     pub span: u64,
     /// Packets to receive.
     pub packets: u64,
+    /// Set when it is to end early.
+    pub stop: &'a AtomicBool,
 }
 
 /// What came of it.
@@ -85,8 +89,9 @@ impl Retained {
     }
 }
 
-impl Retention {
-    /// Runs it. A card with scattered buffers gets as many to spare as are kept at once.
+impl Retention<'_> {
+    /// Runs it, until all packets have come or `stop` is set. A card with scattered buffers gets as
+    /// many to spare as are kept at once.
     ///
     /// # Errors
     /// There is no such card.
@@ -112,6 +117,12 @@ impl Retention {
         Ok(retained)
     }
 
+    /// Whether packets are still to come.
+    fn goes_on(&self, retained: &Retained) -> bool {
+        // The flag carries no memory.
+        retained.cost.packets < self.packets && !self.stop.load(Relaxed)
+    }
+
     /// Which of `count` packets from number `first` on are to be kept: indices.
     fn wanted(&self, first: u64, count: u64) -> impl Iterator<Item = usize> + use<> {
         let every = self.every.max(1);
@@ -121,7 +132,7 @@ impl Retention {
 
     fn buffers(&self, card: &mut Assembly, settings: &Settings, retained: &mut Retained) {
         let mut kept: VecDeque<(u64, Kept)> = VecDeque::new();
-        while retained.cost.packets < self.packets {
+        while self.goes_on(retained) {
             card.device.step();
             let (receiver, start) = (&mut card.receivers[0], Instant::now());
             let first = receiver.taken();
@@ -144,7 +155,7 @@ impl Retention {
     fn segments(&self, card: &mut Assembly, settings: &Settings, retained: &mut Retained) {
         let mut kept: VecDeque<(u64, u64, HeldBurst)> = VecDeque::new();
         let segment = settings.segment as u64;
-        while retained.cost.packets < self.packets {
+        while self.goes_on(retained) {
             card.device.step();
             let (receiver, start) = (&mut card.receivers[0], Instant::now());
             let first = receiver.taken();
@@ -174,7 +185,7 @@ impl Retention {
     fn copies(&self, card: &mut Assembly, retained: &mut Retained) {
         let mut kept: VecDeque<(u64, Box<[u8]>)> = VecDeque::new();
         let mut bytes = 0;
-        while retained.cost.packets < self.packets {
+        while self.goes_on(retained) {
             card.device.step();
             let (receiver, start) = (&mut card.receivers[0], Instant::now());
             let first = receiver.taken();
@@ -201,13 +212,16 @@ mod tests {
     use super::*;
     use crate::pcie::Bus;
 
+    /// Nobody sets it.
+    static GOES_ON: AtomicBool = AtomicBool::new(false);
+
     #[test]
     fn kept_packets_pin_what_they_lie_in() {
         let bus = Bus::new("3.0x8".parse().unwrap(), 256, 512).unwrap();
         let frames: Vec<Vec<u8>> = (0..64).map(|number| vec![number; 60]).collect();
         let settings = Settings { ring: 1024, ..Settings::new(Mode::Writeback, bus) };
         for every in [1, 7, 1000] {
-            let retention = Retention { every, span: 4096, packets: 20_000 };
+            let retention = Retention { every, span: 4096, packets: 20_000, stop: &GOES_ON };
             for keeping in Keeping::ALL {
                 let retained = retention.run(&settings, keeping, &frames).unwrap();
                 let name = keeping.name();
@@ -231,8 +245,21 @@ mod tests {
         let bus = Bus::new("3.0x8".parse().unwrap(), 256, 512).unwrap();
         let settings = Settings { ring: 64, segment: 1 << 14, ..Settings::new(Mode::Inline, bus) };
         // 8 segments of 16 KiB cannot hold a span of 4,096 packets.
-        let retention = Retention { every: 1, span: 4096, packets: 20_000 };
+        let retention = Retention { every: 1, span: 4096, packets: 20_000, stop: &GOES_ON };
         let retained = retention.run(&settings, Keeping::Segments, &[vec![1; 60]]).unwrap();
         assert!(retained.refused > 0 && retained.pinned_bytes <= 8 << 14, "{retained:?}");
+    }
+    #[test]
+    fn a_flag_ends_it_where_no_packet_ever_comes() {
+        let bus = Bus::new("3.0x8".parse().unwrap(), 256, 512).unwrap();
+        let settings = Settings::new(Mode::Writeback, bus);
+        let stop = AtomicBool::new(true);
+        let retention = Retention { every: 1, span: 16, packets: 20_000, stop: &stop };
+        // Longer than the card takes.
+        let frames = [vec![1; 1515]];
+        for keeping in Keeping::ALL {
+            let retained = retention.run(&settings, keeping, &frames).unwrap();
+            assert_eq!(retained.cost.packets, 0, "{}: {retained:?}", keeping.name());
+        }
     }
 }

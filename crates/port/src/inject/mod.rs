@@ -22,6 +22,7 @@ use burstline_sys::afpacket::{Interface, LinkState};
 use burstline_sys::bpf::BpfError;
 use burstline_sys::inject::{BurstInjector, INJECTED_BYTES_MAX, InjectError, Receiver};
 use burstline_sys::machine::capability::{BPF, NET_ADMIN, SYS_ADMIN};
+use burstline_sys::machine::program;
 
 use crate::live::{LiveSink, Outlet, OutletCounts, WAIT_KEY};
 use crate::watch::Watch;
@@ -46,20 +47,33 @@ pub(crate) fn open_sink(
     let choices =
         [("auto", None), ("program", Some(Receiver::Program)), ("stack", Some(Receiver::Stack))];
     let receiver = address.choice("to", &choices, None)?;
-    let injector = BurstInjector::open(address.target(), receiver)?;
+    let injector = open(address.target(), receiver)?;
     let watch = Watch::new(injector.interface());
     let inlet = Inlet { injector, receiver, before: OutletCounts::default() };
     Ok(Box::new(LiveSink::new(address, inlet, watch)?))
 }
 
+/// As [`BurstInjector::open`]; the calls that it makes need more than those of other BPF programs.
+fn open(interface: &str, receiver: Option<Receiver>) -> Result<BurstInjector, InjectError> {
+    BurstInjector::open(interface, receiver).map_err(|error| match error {
+        InjectError::Bpf(BpfError::NotPermitted { program, .. }) => {
+            InjectError::NotPermitted { program }
+        }
+        InjectError::Parking(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            InjectError::NotPermitted { program: program() }
+        }
+        other => other,
+    })
+}
+
 /// Makes an injector for the stack, which no interface notices.
 pub(crate) fn probe(address: &Address, _options: &ProbeOptions, probe: &mut Probe) {
-    match BurstInjector::open(address.target(), Some(Receiver::Stack)) {
+    match open(address.target(), Some(Receiver::Stack)) {
         Ok(injector) => {
             probe.can_open = true;
             probe.remark_if_down(&injector.interface().name, injector.interface().is_up);
         }
-        Err(InjectError::Bpf(BpfError::NotPermitted { .. })) => {
+        Err(InjectError::NotPermitted { .. }) => {
             probe.refuse_for_rights(&[BPF, NET_ADMIN, SYS_ADMIN]);
         }
         Err(error) => probe.refuse(&error),
@@ -106,7 +120,7 @@ impl Outlet for Inlet {
             return Ok(());
         }
         let before = self.counts();
-        self.injector = BurstInjector::open(&self.injector.interface().name, self.receiver)?;
+        self.injector = open(&self.injector.interface().name, self.receiver)?;
         self.before = before;
         Ok(())
     }

@@ -17,9 +17,9 @@ use burstline_nicsim::{
 use burstline_sys::clock;
 use burstline_wire::headers::LinkType;
 
-use super::bus_notes;
 use super::settings::Plug;
 use super::wire::{Cable, FarEnd};
+use super::{bus_notes, only_sends};
 use crate::live::Wait;
 use crate::{
     Address, Capabilities, Carried, Crossing, Loss, OpenOptions, Port, PortAccount, PortError,
@@ -44,7 +44,10 @@ pub fn open_crossings(
 ) -> Result<Vec<Box<dyn Crossing>>, PortError> {
     let plugs = [Plug::parse(ends[0])?, Plug::parse(ends[1])?];
     check(ends, &plugs, treatment)?;
-    check_parts(ends, &plugs, is_both)?;
+    check_ways(ends, &plugs, is_both)?;
+    if !is_both {
+        only_sends(ends[1])?;
+    }
     let receives = [true, is_both];
     let room = |at: usize| {
         let settings = &plugs[at].settings;
@@ -76,7 +79,7 @@ pub fn open_crossings(
             true => Cable::open(plug, options)?,
             false => Cable::sending(plug, options)?,
         };
-        let trace = plug.trace()?;
+        let trace = plug.trace(options)?;
         let end = (Box::new(cable) as Box<_>, sending);
         let assembly = Assembly::new(room, end, port, trace.as_ref());
         let (card, receivers, transmit) =
@@ -145,15 +148,19 @@ fn check(ends: [&Address; 2], plugs: &[Plug; 2], treatment: &Treatment) -> Resul
     Ok(())
 }
 
-/// Fails where a packet may have more parts than the ring it leaves by, which would hold it up for
-/// ever.
-fn check_parts(ends: [&Address; 2], plugs: &[Plug; 2], is_both: bool) -> Result<(), PortError> {
+/// Fails where a packet may be longer than what the card that it leaves by sends, or have more
+/// parts than that card's ring, which would hold it up for ever.
+fn check_ways(ends: [&Address; 2], plugs: &[Plug; 2], is_both: bool) -> Result<(), PortError> {
     for (end, plug) in ends.iter().zip(plugs) {
         plug.settings.check().map_err(|error| plug.failed(end, error))?;
     }
     let ways = [(0, 1), (1, 0)];
     for (from, to) in ways.into_iter().take(1 + usize::from(is_both)) {
         let (entry, exit) = (&plugs[from].settings, &plugs[to].settings);
+        if entry.longest > exit.longest {
+            let reason = format!("a packet of {} has up to {} bytes", ends[from], entry.longest);
+            return Err(ends[to].bad_value("mtu", &exit.longest.to_string(), reason).into());
+        }
         let in_front = match entry.mode {
             Mode::Writeback => 0,
             Mode::Inline => DESCRIPTOR_BYTES as usize,

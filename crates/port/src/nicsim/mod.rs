@@ -21,12 +21,14 @@ mod wire;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 use burstline_nicsim::{Assembly, BusAccount, CardError, Room, Sending, Trace, Wire, pcie};
 use burstline_wire::headers::LinkType;
 
-use crate::{Address, OpenOptions, Port, PortError};
+use crate::opened::Use;
+use crate::{Address, AddressError, OpenOptions, Port, PortError};
 pub use crossing::open_crossings;
 use settings::Plug;
 use wire::Cable;
@@ -44,7 +46,7 @@ pub(crate) fn open_sources(
     let (cable, far) = Cable::open(&plug, options)?;
     let can_wait = cable.can_wait();
     let mut far = Some(far);
-    let trace = plug.trace()?;
+    let trace = plug.trace(options)?;
     let end = (Box::new(cable) as Box<_>, Sending::Nothing);
     let assembly = Assembly::new(room, end, port, trace.as_ref());
     let (card, receivers, _) = assembly.start().map_err(failed)?;
@@ -65,14 +67,24 @@ pub(crate) fn open_sink(
     options: &OpenOptions,
 ) -> Result<Box<dyn Port>, PortError> {
     let plug = Plug::parse(address)?;
+    only_sends(address)?;
     let failed = |error| plug.failed(address, error);
     let room = Room::create(&plug.settings, false, true).map_err(failed)?;
     let cable = Cable::sending(&plug, options)?;
-    let trace = plug.trace()?;
+    let trace = plug.trace(options)?;
     let end = (Box::new(cable.0) as Box<_>, Sending::Copies);
     let assembly = Assembly::new(room, end, 0, trace.as_ref());
     let (card, _, transmit) = assembly.start().map_err(failed)?;
     Ok(Box::new(sink::Sink::new(address, &plug, transmit, card, cable.1)))
+}
+
+/// Fails on what is asked of frames that come in, where none does.
+fn only_sends(address: &Address) -> Result<(), AddressError> {
+    let asked = ["source", "loop", "restart", "link_down"];
+    let found = asked.into_iter().find_map(|key| Some((key, address.parameter(key)?)));
+    found.map_or(Ok(()), |(key, value)| {
+        Err(address.bad_value(key, value, "no frame comes in by this card: it only sends"))
+    })
 }
 
 impl Plug {
@@ -85,13 +97,20 @@ impl Plug {
         }
     }
 
-    fn trace(&self) -> Result<Option<Trace>, PortError> {
+    /// The file for the steps. One that was there is emptied, unless the job has it for packets.
+    fn trace(&self, options: &OpenOptions) -> Result<Option<Trace>, PortError> {
         let Some(path) = &self.trace else { return Ok(None) };
         if path == "-" {
             return Ok(Some(Trace::new(Box::new(std::io::stderr()))));
         }
         let failed = |error| PortError::Io { action: "create", path: path.into(), error };
-        let file = File::create(path).map_err(failed)?;
+        let opened = File::options().write(true).create(true).truncate(false).open(path);
+        let file = opened.map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        options.files.enter(Path::new(path), &metadata, Use::Write)?;
+        if metadata.is_file() {
+            file.set_len(0).map_err(failed)?;
+        }
         // Each step is on disk as it happens: a trace is of few steps.
         let to: Box<dyn Write + Send> = Box::new(BufWriter::with_capacity(0, file));
         Ok(Some(Trace::new(to)))

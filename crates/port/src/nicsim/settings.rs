@@ -31,6 +31,9 @@ const KEYS: &[&str] = &[
 /// What the card's end of the cable sees, when nothing is said.
 const DEFAULT_SOURCE: &str = "gen:?size=64&flows=64";
 
+/// Segments of a log: some more than what the driver and a card that sends it hold at a time.
+const SEGMENTS_LEAST: usize = 8;
+
 /// The most frames that go round and round.
 const LOOP_MOST: u64 = 1 << 20;
 
@@ -63,6 +66,14 @@ impl Plug {
         settings.fifo = size(address, "fifo", settings.fifo)?;
         settings.segment = size(address, "segment", settings.segment)?;
         settings.log_bytes = size(address, "log", settings.log_bytes)?;
+        let segments = settings.log_bytes / settings.segment.max(1);
+        if segments < SEGMENTS_LEAST {
+            let reason = format!(
+                "it has {segments} segments of {} bytes, and takes {SEGMENTS_LEAST} at least",
+                settings.segment
+            );
+            return Err(address.bad_value("log", &settings.log_bytes.to_string(), reason));
+        }
         settings.line_bits_per_s = rate(address)?;
         settings.is_hashing = address.choice("rss", &[("on", true), ("off", false)], false)?;
         let restart: u64 = address.parsed("restart", 0)?;
@@ -70,7 +81,8 @@ impl Plug {
         if let Some(value) = address.parameter("link_down") {
             let range = value
                 .split_once('-')
-                .and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
+                .and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?))
+                .filter(|range| !range.is_empty());
             let bad = || address.bad_value("link_down", value, "numbers of frames, as 1000-2000");
             settings.link_down = range.ok_or_else(bad)?;
         }

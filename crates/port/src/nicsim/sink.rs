@@ -19,6 +19,8 @@ const WAIT_NS: u64 = 1_000_000_000;
 pub(super) struct Sink {
     info: PortInfo,
     mode: Mode,
+    /// Bytes of the longest frame, by its settings.
+    mtu: usize,
     transmit: Transmit,
     card: Option<Card>,
     far: Arc<FarEnd>,
@@ -41,8 +43,8 @@ impl Sink {
         let timestamps = TimestampSource::Mixed;
         let info = PortInfo { name: address.to_string(), capabilities, timestamps };
         let (account, bus) = (PortAccount::default(), Vec::new());
-        let mode = plug.settings.mode;
-        Self { info, mode, transmit, card: Some(card), far, account, given_up: 0, bus }
+        let (mode, mtu) = (plug.settings.mode, plug.settings.longest);
+        Self { info, mode, mtu, transmit, card: Some(card), far, account, given_up: 0, bus }
     }
 
     /// Packets that the device has yet to send, by the last look.
@@ -97,11 +99,12 @@ impl Sink {
     }
 
     fn longest(&self) -> usize {
-        match &self.transmit {
+        let has_room_for = match &self.transmit {
             Transmit::Nothing => 0,
             Transmit::Log(log) => log.longest(),
             Transmit::Ring(ring) => ring.longest(),
-        }
+        };
+        has_room_for.min(self.mtu)
     }
 }
 

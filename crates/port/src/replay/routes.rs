@@ -1,6 +1,6 @@
 //! Which of several sinks the packets of an interface go to.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{PortTable, TableEntry};
 use burstline_wire::headers::LinkType;
@@ -31,7 +31,21 @@ pub struct Routes {
     rules: Vec<(InterfaceKey, usize)>,
     rest: Option<usize>,
     ethernet_only: Vec<bool>,
-    lanes: Arc<Mutex<Vec<(u8, usize)>>>,
+    met: Arc<Mutex<Met>>,
+}
+
+/// Interfaces that a note names, at most.
+const NAMES_SHOWN: usize = 8;
+
+/// What files had so far.
+#[derive(Clone, Debug, Default)]
+struct Met {
+    /// Port numbers, and the sinks for them.
+    lanes: Vec<(u8, usize)>,
+    /// The rules that an interface has fitted, by their numbers.
+    rules: Vec<usize>,
+    /// Names of interfaces.
+    names: Vec<String>,
 }
 
 impl Routes {
@@ -44,15 +58,44 @@ impl Routes {
         rest: Option<usize>,
         ethernet_only: Vec<bool>,
     ) -> Self {
-        Self { rules, rest, ethernet_only, lanes: Arc::default() }
+        Self { rules, rest, ethernet_only, met: Arc::default() }
     }
 
     /// The number of the sink for packets with this port number, 0 where none was told. Cost: a
     /// lock.
     #[must_use]
     pub fn sink_of(&self, port: u8) -> usize {
-        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        lanes.iter().find(|(known, _)| *known == port).map_or(0, |&(_, sink)| sink)
+        let met = self.met();
+        met.lanes.iter().find(|(known, _)| *known == port).map_or(0, |&(_, sink)| sink)
+    }
+
+    /// Interfaces that rules name and of which no packet has come.
+    pub(super) fn missed(&self) -> Vec<String> {
+        let met = self.met();
+        let missed = (0..self.rules.len()).filter(|rule| !met.rules.contains(rule));
+        let note = |rule: usize| {
+            let known = match met.names.is_empty() {
+                true => String::new(),
+                false => {
+                    let names: Vec<&str> =
+                        met.names.iter().take(NAMES_SHOWN).map(String::as_str).collect();
+                    format!("; there were packets of {}", names.join(", "))
+                }
+            };
+            match &self.rules[rule].0 {
+                InterfaceKey::Number(number) => {
+                    format!("no packet came of interface {number}, which is mapped{known}")
+                }
+                InterfaceKey::Name(name) => {
+                    format!("no packet came of interface '{name}', which is mapped{known}")
+                }
+            }
+        };
+        missed.map(note).collect()
+    }
+
+    fn met(&self) -> MutexGuard<'_, Met> {
+        self.met.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Decides about interface `number` of a file, and enters it into the job's table if its
@@ -67,14 +110,19 @@ impl Routes {
             InterfaceKey::Number(wanted) => *wanted == number,
             InterfaceKey::Name(wanted) => *wanted == entry.name,
         };
-        let rule = self.rules.iter().find(|(key, _)| is_it(key)).map(|&(_, sink)| sink);
+        let fitting = (0..self.rules.len()).filter(|rule| is_it(&self.rules[*rule].0));
+        let fitting: Vec<usize> = fitting.collect();
+        let rule = fitting.first().map(|rule| self.rules[*rule].1);
+        let mut met = self.met();
+        met.rules.extend(fitting);
+        met.names.push(format!("{number} ({})", entry.name));
         let Some(sink) = rule.or(self.rest) else { return Some(Destination::Nowhere) };
         let is_ethernet_only = self.ethernet_only.get(sink).copied().unwrap_or(false);
         if is_ethernet_only && entry.link != LinkType::ETHERNET {
             return Some(Destination::WrongLink);
         }
         let port = table.add(&entry.name, entry.link)?;
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).push((port, sink));
+        met.lanes.push((port, sink));
         Some(Destination::Port(port))
     }
 }

@@ -356,6 +356,9 @@ impl Port for Replayer {
             None => self.account.clone(),
         };
         account.in_flight += self.batch.waiting.len() as u64;
+        for note in self.replay.routes.missed() {
+            account.note(|| note);
+        }
         account
     }
 }

@@ -4,6 +4,7 @@
 mod common;
 
 mod backends;
+mod cards;
 #[cfg(feature = "dpdk")]
 mod devices;
 #[cfg(feature = "dpdk")]

@@ -40,6 +40,15 @@ pub enum InjectError {
         /// How many.
         frames: u64,
     },
+    /// The process may not do this.
+    #[error(
+        "inject: is for root of the machine: run it as root, or: \
+         sudo setcap cap_bpf,cap_net_admin,cap_sys_admin+ep {program}"
+    )]
+    NotPermitted {
+        /// The path of this program.
+        program: String,
+    },
     /// The generator could not be parked.
     #[error("parking the generator: {0}")]
     Parking(io::Error),

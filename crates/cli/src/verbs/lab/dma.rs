@@ -14,7 +14,7 @@ use burstline_nicsim::{BusAccount, CardError, Mode, Settings};
 use burstline_port::{Address, OpenOptions, Rate, Treatment, open_source};
 
 use crate::args::{DmaArgs, RetentionArgs};
-use crate::failure::Failure;
+use crate::failure::{FAILED, Failure, complain};
 use crate::{signals, view};
 
 /// Frames that go round and round.
@@ -22,6 +22,11 @@ const FRAMES: u64 = 4096;
 
 /// Batches that valgrind counts.
 const COUNTED_STEPS: u64 = 64;
+
+/// The longest frame that the cards take, without FCS, as a card has it that is asked for nothing
+/// else; and the FCS.
+const LONGEST: usize = 1514;
+const FCS_BYTES: usize = 4;
 
 /// What a mode came to at a frame size.
 pub(crate) struct DmaRow {
@@ -71,23 +76,41 @@ pub(crate) fn dma(args: &DmaArgs) -> Result<ExitCode, Failure> {
         _ => return Err(Failure::usage("invalid value for '--line': a link's rate is as 10Gbit")),
     };
     let stop = signals::stop_flag()?;
-    let mut rows = Vec::new();
-    for size in &args.sizes {
-        let frames = frames(size)?;
+    // All of them before the first is run: that may take minutes.
+    let sizes = args.sizes.iter().map(|size| Ok((&size[..], frames(size)?)));
+    let sizes: Vec<(&str, Vec<Vec<u8>>)> = sizes.collect::<Result<_, Failure>>()?;
+    let (asked, mut rows) = (sizes.len() * Mode::ALL.len(), Vec::new());
+    for (size, frames) in &sizes {
         for mode in Mode::ALL {
-            if stop.load(Relaxed) {
+            let row = row(args, (size, frames), mode, bus, &stop);
+            // What was cut short, or failed because of that, is no row.
+            if is_over(&stop) {
                 break;
             }
-            rows.push(row(args, (size, &frames), mode, bus, &stop)?);
+            rows.push(row?);
         }
     }
+    let is_whole = rows.len() == asked;
     let text = match args.json {
-        true => format!("{}\n", view::dma::json(args, &bus, line_bits, &rows)),
-        false => view::dma::text(args, &bus, line_bits, &rows),
+        true => format!("{}\n", view::dma::json(args, (&bus, line_bits), &rows, is_whole)),
+        false => view::dma::text(args, (&bus, line_bits), &rows, is_whole),
     };
     view::print(&text)?;
     let is_closed = rows.iter().all(|row| row.run_unaccounted == 0);
-    Ok(if is_closed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(ended((rows.len(), asked), is_closed))
+}
+
+/// Whether the user wants an end. The flag carries no memory.
+fn is_over(stop: &AtomicBool) -> bool {
+    stop.load(Relaxed)
+}
+
+/// The exit code, for rows that are there of those that were asked for.
+fn ended((done, asked): (usize, usize), is_good: bool) -> ExitCode {
+    if done < asked {
+        complain(&format!("ended early: {done} of {asked} rows"));
+    }
+    if done == asked && is_good { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
 }
 
 fn row(
@@ -99,10 +122,10 @@ fn row(
 ) -> Result<DmaRow, Failure> {
     let mut forwarding = Forwarding::new(&settings(mode, bus), frames).map_err(failed)?;
     let (start, time) = (Instant::now(), Duration::from_nanos(args.time));
-    while start.elapsed() < time {
+    while start.elapsed() < time && !is_over(stop) {
         (0..64).for_each(|_| forwarding.step());
     }
-    let instructions = match args.instructions {
+    let instructions = match args.instructions && !is_over(stop) {
         true => Some(instructions(mode, size)?),
         false => None,
     };
@@ -122,7 +145,7 @@ fn row(
 }
 
 fn settings(mode: Mode, bus: Bus) -> Settings {
-    Settings { ring: 1024, log_bytes: 8 << 20, ..Settings::new(mode, bus) }
+    Settings { ring: 1024, log_bytes: 8 << 20, longest: LONGEST, ..Settings::new(mode, bus) }
 }
 
 fn failed(error: CardError) -> Failure {
@@ -130,6 +153,9 @@ fn failed(error: CardError) -> Failure {
 }
 
 /// Frames of a size, the same each time.
+///
+/// # Errors
+/// There is no such size, or it has frames that the cards do not take: nothing would ever come.
 fn frames(size: &str) -> Result<Vec<Vec<u8>>, Failure> {
     let address: Address = format!("gen:?size={size}&flows=64&packets={FRAMES}").parse()?;
     let mut port = open_source(&address, &OpenOptions::default()).map_err(EngineError::from)?;
@@ -137,9 +163,17 @@ fn frames(size: &str) -> Result<Vec<Vec<u8>>, Failure> {
     loop {
         let lent = port.lend(&mut scratch, FRAMES).map_err(EngineError::from)?;
         if lent.burst.is_empty() {
-            return Ok(frames);
+            break;
         }
         frames.extend(lent.burst.packets().map(|packet| packet.bytes().to_vec()));
+    }
+    match frames.iter().map(Vec::len).max() {
+        Some(longest) if longest > LONGEST => Err(Failure::usage(format!(
+            "size {size} has frames of {} bytes, and the cards here take {} at most",
+            longest + FCS_BYTES,
+            LONGEST + FCS_BYTES
+        ))),
+        _ => Ok(frames),
     }
 }
 
@@ -206,22 +240,26 @@ pub(crate) fn retention(args: &RetentionArgs) -> Result<ExitCode, Failure> {
     let bus = Bus::new("3.0x8".parse().map_err(Failure::new)?, 256, 512);
     let bus = bus.map_err(|error| Failure::new(error.to_string()))?;
     let (frames, stop) = (frames(&args.size)?, signals::stop_flag()?);
-    let mut rows = Vec::new();
+    let (asked, mut rows) = (args.every.len() * Keeping::ALL.len(), Vec::new());
     for &every in &args.every {
-        let retention = Retention { every, span: args.span, packets: args.packets };
+        let (span, packets) = (args.span, args.packets);
+        let retention = Retention { every, span, packets, stop: &stop };
         for keeping in Keeping::ALL {
-            if stop.load(Relaxed) {
+            if is_over(&stop) {
                 break;
             }
             let settings = settings(keeping.mode(), bus);
             let retained = retention.run(&settings, keeping, &frames).map_err(failed)?;
-            rows.push(RetentionRow { every, keeping, retained });
+            if retained.cost.packets >= packets {
+                rows.push(RetentionRow { every, keeping, retained });
+            }
         }
     }
+    let is_whole = rows.len() == asked;
     let text = match args.json {
-        true => format!("{}\n", view::dma::retention_json(args, &rows)),
-        false => view::dma::retention_text(args, &rows),
+        true => format!("{}\n", view::dma::retention_json(args, &rows, is_whole)),
+        false => view::dma::retention_text(args, &rows, is_whole),
     };
     view::print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(ended((rows.len(), asked), true))
 }

@@ -88,6 +88,13 @@ pub(super) fn measure(
         let counted = counted.map_err(Failure::from).and_then(|report| {
             report.errors.into_iter().next().map_or(Ok(()), |error| Err(error.into()))
         });
+        if counted.is_ok() && outcome.is_ok() && is_broken.load(Relaxed) {
+            let rx = &ends.rx;
+            return Err(Failure::new(format!(
+                "{rx} came to its end while the tests ran: it has to be an interface, or another \
+                 port that goes on"
+            )));
+        }
         counted.and(outcome).map(|()| is_whole)
     })
 }
