@@ -173,6 +173,18 @@ fn latencies_are_logged_for_all_and_for_each_flow() {
 }
 
 #[test]
+fn latencies_are_not_logged_over_what_is_counted() {
+    let directory = Directory::new("generate-same");
+    let capture = directory.file("a.pcapng");
+    std::fs::copy(support::REAL, &capture).unwrap();
+    let job = ["count", &capture, "--verify", "--latency-log", &capture];
+    let run = run(&job);
+    assert!(run.code == Some(2) && run.stderr.contains("another output"), "{}", run.stderr);
+    let (kept, before) = (std::fs::read(&capture).unwrap(), std::fs::read(support::REAL).unwrap());
+    assert!(kept == before, "{} bytes are left", kept.len());
+}
+
+#[test]
 fn an_interrupt_leaves_an_exact_ledger() {
     let mut job = command(&["generate", "-o", "null:", "--rate", "50k", "--json"]);
     let job = job.stdout(Stdio::piped()).spawn().unwrap();

@@ -7,7 +7,8 @@
  * What DPDK's guides recommend, and what each choice is: pools with a cache for each core (the
  * search finds its size), objects spread over memory channels by the mempool itself, bulk calls for
  * pools and rings, single-producer and single-consumer rings where there is one of each (tried
- * against the others), prefetch of the next packets' mbufs and data, bursts of 32. The copy is
+ * against the others), prefetch of the next packets' mbufs and data, bursts of 32 (others where a
+ * sweep asks for them, in loops of their own). The copy is
  * rte_memcpy as the library's flags compile it. The work of the consumer and the packets are those
  * of crates/lab/src/traffic.rs, and so is the sum that tells whether a packet was lost or torn.
  */
@@ -80,27 +81,29 @@ uint32_t rival_destroy(struct rival *rival)
     return missing;
 }
 
-static inline void produce_burst(const struct rival *rival, const uint8_t *packet, uint32_t length,
-                                 uint32_t first)
+static inline __attribute__((always_inline)) void produce_burst(const struct rival *rival,
+                                                                const uint8_t *packet,
+                                                                uint32_t length, uint32_t first,
+                                                                uint32_t burst)
 {
-    struct rte_mbuf *mbufs[BURST];
-    while (rte_pktmbuf_alloc_bulk(rival->pool, mbufs, BURST) != 0)
+    struct rte_mbuf *mbufs[BURST_MOST];
+    while (rte_pktmbuf_alloc_bulk(rival->pool, mbufs, burst) != 0)
         rte_pause();
-    for (uint32_t index = 0; index < BURST; index++) {
+    for (uint32_t index = 0; index < burst; index++) {
         uint32_t counter = first + index;
         fill(mbufs[index], packet, length, counter, counter * HASH_FACTOR, rival->timestamp);
     }
-    while (rte_ring_enqueue_bulk(rival->ring, (void **)mbufs, BURST, NULL) == 0)
+    while (rte_ring_enqueue_bulk(rival->ring, (void **)mbufs, burst, NULL) == 0)
         rte_pause();
 }
 
-static inline __attribute__((always_inline)) uint64_t consume_burst(const struct rival *rival,
-                                                                    enum hint hint)
+static inline __attribute__((always_inline)) uint64_t
+consume_burst(const struct rival *rival, enum hint hint, uint32_t burst)
 {
-    struct rte_mbuf *mbufs[BURST];
-    while (rte_ring_dequeue_bulk(rival->ring, (void **)mbufs, BURST, NULL) == 0)
+    struct rte_mbuf *mbufs[BURST_MOST];
+    while (rte_ring_dequeue_bulk(rival->ring, (void **)mbufs, burst, NULL) == 0)
         rte_pause();
-    return read_burst(mbufs, BURST, hint, rival->timestamp);
+    return read_burst(mbufs, burst, hint, rival->timestamp);
 }
 
 /* A loop for each hint, so that none asks for it by packet. */
@@ -111,22 +114,36 @@ static inline __attribute__((always_inline)) uint64_t consume_burst(const struct
     default: loop(HINT_NONE); break;                                                               \
     }
 
-void rival_produce(struct rival *rival, const uint8_t *packet, uint32_t length, uint64_t packets)
+void rival_produce(struct rival *rival, const uint8_t *packet, uint32_t length, uint64_t packets,
+                   uint32_t burst)
 {
     rival_enter();
-    for (uint64_t first = 0; first < packets; first += BURST)
-        produce_burst(rival, packet, length, first);
+    if (burst == BURST) {
+        /* The usual number is one that the compiler knows. */
+        for (uint64_t first = 0; first < packets; first += BURST)
+            produce_burst(rival, packet, length, first, BURST);
+    } else {
+        for (uint64_t first = 0; first < packets; first += burst)
+            produce_burst(rival, packet, length, first, burst);
+    }
     rival_leave();
 }
 
-uint64_t rival_consume(struct rival *rival, uint64_t packets, uint32_t hint)
+uint64_t rival_consume(struct rival *rival, uint64_t packets, uint32_t hint, uint32_t burst)
 {
     uint64_t sum = 0;
     rival_enter();
 #define CONSUME(by)                                                                                \
     for (uint64_t first = 0; first < packets; first += BURST)                                      \
-        sum += consume_burst(rival, by)
-    BY_HINT(hint, CONSUME)
+        sum += consume_burst(rival, by, BURST)
+#define CONSUME_IN(by)                                                                             \
+    for (uint64_t first = 0; first < packets; first += burst)                                      \
+        sum += consume_burst(rival, by, burst)
+    if (burst == BURST) {
+        BY_HINT(hint, CONSUME)
+    } else {
+        BY_HINT(hint, CONSUME_IN)
+    }
     rival_leave();
     return sum;
 }
@@ -138,8 +155,8 @@ uint64_t rival_turns(struct rival *rival, const uint8_t *packet, uint32_t length
     rival_enter();
 #define TURN(by)                                                                                   \
     for (uint64_t first = 0; first < packets; first += BURST) {                                    \
-        produce_burst(rival, packet, length, first);                                               \
-        sum += consume_burst(rival, by);                                                           \
+        produce_burst(rival, packet, length, first, BURST);                                        \
+        sum += consume_burst(rival, by, BURST);                                                    \
     }
     BY_HINT(hint, TURN)
     rival_leave();

@@ -16,6 +16,8 @@
 
 /* Packets of a burst, as in DPDK's examples (MAX_PKT_BURST). */
 #define BURST 32
+/* The most that a pipeline can be asked for. */
+#define BURST_MOST 256
 /* Packets ahead that are prefetched (PREFETCH_OFFSET is 3 in l3fwd, 4 here as in our own rivals). */
 #define AHEAD 4
 
@@ -48,8 +50,11 @@ void rival_leave(void);
 struct rival *rival_create(const struct rival_shape *shape, bool *is_huge);
 /* Returns how many mbufs did not come back. */
 uint32_t rival_destroy(struct rival *rival);
-void rival_produce(struct rival *rival, const uint8_t *packet, uint32_t length, uint64_t packets);
-uint64_t rival_consume(struct rival *rival, uint64_t packets, uint32_t hint);
+/* `burst`: packets that are taken, filled, handed over, read and given back at a time, in
+ * [1, BURST_MOST]; `packets` is a multiple of it. */
+void rival_produce(struct rival *rival, const uint8_t *packet, uint32_t length, uint64_t packets,
+                   uint32_t burst);
+uint64_t rival_consume(struct rival *rival, uint64_t packets, uint32_t hint, uint32_t burst);
 /* Both in turns on one thread, a burst each. */
 uint64_t rival_turns(struct rival *rival, const uint8_t *packet, uint32_t length, uint64_t packets,
                      uint32_t hint);

@@ -19,6 +19,7 @@ pub struct Ours {
     log: Log,
     writer: Apart<Writer>,
     reader: Apart<Reader>,
+    burst: usize,
 }
 
 /// Something that one thread changes all the time, away from what the other thread changes: on
@@ -37,7 +38,13 @@ impl Ours {
         let (log, writer) = Log::create(config).map_err(|error| error.to_string())?;
         let seat = ReaderConfig { policy: Policy::Lossless, window: 1, start: Start::Now };
         let reader = log.attach(seat).map_err(|error| error.to_string())?;
-        Ok(Self { log, writer: Apart(writer), reader: Apart(reader) })
+        Ok(Self { log, writer: Apart(writer), reader: Apart(reader), burst: BURST })
+    }
+
+    /// Shows the reader so many packets at a time, at least 1.
+    pub fn in_bursts(self, burst: usize) -> Self {
+        assert!(burst > 0, "a burst has packets");
+        Self { burst, ..self }
     }
 
     /// The kind of page it lies in.
@@ -55,12 +62,17 @@ impl Ours {
         (&mut self.writer.0, &mut self.reader.0)
     }
 
-    /// Hands `packets` packets over, a multiple of [`BURST`].
+    /// Hands `packets` packets over, a multiple of a burst.
     pub fn hand_off(&mut self, cores: Cores, traffic: &Traffic, packets: u64) -> Run {
+        let burst = self.burst;
         let (writer, reader) = self.ends();
         let done = run_together(
             cores,
-            move || produce(writer, traffic, packets),
+            move || match burst {
+                // The usual number is one that the compiler knows.
+                BURST => produce(writer, traffic, packets),
+                _ => produce_in_bursts(writer, traffic, packets, burst),
+            },
             move || consume(reader, packets),
         );
         Run { seconds: done.seconds, sum: done.consumer }
@@ -78,7 +90,13 @@ pub fn take_turns(ours: &mut Ours, traffic: &Traffic, packets: u64) -> u64 {
 
 /// Writes and publishes `packets` packets, a multiple of [`BURST`], each made in place.
 pub(crate) fn produce(writer: &mut Writer, traffic: &Traffic, packets: u64) {
-    produce_by(writer, traffic.length(), packets, |at, counter| {
+    produce_in_bursts(writer, traffic, packets, BURST);
+}
+
+/// As [`produce`], in bursts of so many.
+#[inline(always)]
+fn produce_in_bursts(writer: &mut Writer, traffic: &Traffic, packets: u64, burst: usize) {
+    produce_by(writer, traffic.length(), packets, burst, |at, counter| {
         // SAFETY: `at` is valid for writes of `length` bytes, and the template is no part of the
         // log.
         unsafe { traffic.fill(at, counter) };
@@ -87,7 +105,7 @@ pub(crate) fn produce(writer: &mut Writer, traffic: &Traffic, packets: u64) {
 
 /// As [`produce`], each copied from where it was received.
 pub(crate) fn copy_in(writer: &mut Writer, received: &Frames, packets: u64) {
-    produce_by(writer, received.length(), packets, |at, counter| {
+    produce_by(writer, received.length(), packets, BURST, |at, counter| {
         // SAFETY: `at` is valid for writes of `length` bytes and is no part of the frames.
         unsafe { received.copy_to(at, counter) };
     });
@@ -95,9 +113,15 @@ pub(crate) fn copy_in(writer: &mut Writer, received: &Frames, packets: u64) {
 
 /// `fill` is given room for `length` bytes.
 #[inline(always)]
-fn produce_by(writer: &mut Writer, length: usize, packets: u64, fill: impl Fn(*mut u8, u32)) {
-    for first in (0..packets as u32).step_by(BURST) {
-        for counter in first..first + BURST as u32 {
+fn produce_by(
+    writer: &mut Writer,
+    length: usize,
+    packets: u64,
+    burst: usize,
+    fill: impl Fn(*mut u8, u32),
+) {
+    for first in (0..packets as u32).step_by(burst) {
+        for counter in first..first + burst as u32 {
             let mut meta = Meta::new(traffic::time_of(counter), length as u32, 0);
             meta.hash = traffic::hash_of(counter);
             loop {

@@ -1,6 +1,6 @@
 //! Which files a job reads and writes, so that no output overwrites an input.
 
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +19,24 @@ pub(crate) enum Use {
 pub struct OpenedFiles(Arc<Mutex<Vec<(u64, u64, Use)>>>);
 
 impl OpenedFiles {
+    /// Creates a file that the job writes besides its packets. One that is there is emptied, unless
+    /// the job reads or writes it already.
+    ///
+    /// # Errors
+    /// [`PortError::SameFile`]; [`PortError::Io`].
+    pub fn create(&self, path: &Path) -> Result<File, PortError> {
+        let failed = |error| PortError::Io { action: "create", path: path.to_owned(), error };
+        // Not emptied before it is known whose it is.
+        let opened = File::options().write(true).create(true).truncate(false).open(path);
+        let file = opened.map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        self.enter(path, &metadata, Use::Write)?;
+        if metadata.is_file() {
+            file.set_len(0).map_err(failed)?;
+        }
+        Ok(file)
+    }
+
     /// Enters a file. A file may be read several times, but what is written is nobody else's.
     /// Anything but a regular file is not entered.
     pub(crate) fn enter(

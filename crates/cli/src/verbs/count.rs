@@ -1,6 +1,5 @@
 //! `burstline count`.
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -8,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use burstline_engine::{CaptureOptions, Integrity, Progress, Verifier, count_verified};
+use burstline_engine::{CaptureOptions, EngineError, Integrity, Progress, Verifier, count_verified};
 use burstline_port::{Address, OpenOptions, open_sink};
 
 use super::capture::log_config;
@@ -44,8 +43,8 @@ pub(crate) fn count(args: &CountArgs) -> Result<ExitCode, Failure> {
     let limits = common.limits();
     let verifier = args.verify.map(|verify| Mutex::new(Verifier::new(integrity(verify))));
     // Made before the run, which may end without the right to make it.
-    let log = args.latency_log.as_deref().map(|path| (create(path), path));
-    let log = log.map(|(file, path)| file.map(|file| (file, path))).transpose()?;
+    let create = |path| ports.files.create(path).map(|file| (file, path));
+    let log = args.latency_log.as_deref().map(create).transpose().map_err(EngineError::from)?;
     let started = SystemTime::now();
     let report =
         job::watch(&mut view, &progress, &stop, common.keep_privileges, || match &verifier {
@@ -86,10 +85,6 @@ fn is_expected(expected: Option<u64>, delivered: u64) -> bool {
             false
         }
     }
-}
-
-fn create(path: &Path) -> Result<File, Failure> {
-    File::create(path).map_err(|error| refused(path, &error))
 }
 
 fn refused(path: &Path, error: &std::io::Error) -> Failure {

@@ -116,13 +116,14 @@ mod within {
 
     pub(super) fn pipeline(job: &Job<'_>) -> Result<Sample, String> {
         let (cores, traffic) = (pipeline::cores(job)?, pipeline::traffic(job)?);
+        let burst = pipeline::burst(job)? as u32;
         let shape = best(|shape| {
             go_on(job.stop)?;
-            let rival = Pipeline::new(shape)?;
+            let rival = Pipeline::new(shape)?.in_bursts(burst);
             let run = rival.hand_off(cores, &traffic, TRIED, Hint::T0);
             rival.end().map(|()| TRIED as f64 / run.seconds)
         })?;
-        let rival = Pipeline::new(shape)?;
+        let rival = Pipeline::new(shape)?.in_bursts(burst);
         let measured = pipeline::measure(job, &traffic, |packets| {
             rival.hand_off(cores, &traffic, packets, Hint::T0)
         });

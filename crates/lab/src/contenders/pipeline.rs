@@ -9,7 +9,7 @@ use super::live::LINE_BYTES;
 use super::{Adapter, Job, Sample};
 use crate::contest::go_on;
 use crate::ours::Ours;
-use crate::rivals::Run;
+use crate::rivals::{BURST, Run};
 use crate::scenario::Work;
 use crate::threads::Cores;
 use crate::traffic::{MAX_BYTES, Traffic};
@@ -42,7 +42,7 @@ impl Adapter for Chain {
 
     fn measure(&self, job: &Job<'_>) -> Result<Sample, String> {
         let (cores, traffic) = (cores(job)?, traffic(job)?);
-        let mut log = Ours::create(LOG_BYTES, PageChoice::Transparent)?;
+        let mut log = Ours::create(LOG_BYTES, PageChoice::Transparent)?.in_bursts(burst(job)?);
         measure(job, &traffic, |packets| log.hand_off(cores, &traffic, packets))
     }
 }
@@ -54,6 +54,12 @@ pub(super) fn cores(job: &Job<'_>) -> Result<Cores, String> {
         [consumer] => Ok(Cores { producer: job.places.generator, consumer }),
         [] => Err("no core".to_owned()),
     }
+}
+
+/// Packets that are handed over at a time: the case, or as many as usual.
+pub(super) fn burst(job: &Job<'_>) -> Result<usize, String> {
+    let Some(case) = job.case else { return Ok(BURST) };
+    case.parse().map_err(|_| format!("'{case}' is no number of packets"))
 }
 
 /// Packets of the job's length.

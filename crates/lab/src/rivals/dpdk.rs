@@ -29,6 +29,9 @@ use crate::traffic::Traffic;
 /// Slots of each pointer ring, DPDK's usual number.
 pub const SLOTS: u32 = 1024;
 
+/// The largest burst of a [`Pipeline`]. Source: BURST_MOST of rivals.h.
+const BURST_MOST: u32 = 256;
+
 /// MiB of EAL's memory: more than the largest pool.
 const MEMORY_MIB: u32 = 256;
 
@@ -112,8 +115,8 @@ struct RawMerge {
 unsafe extern "C" {
     fn rival_create(shape: *const Shape, is_huge: *mut bool) -> *mut Raw;
     fn rival_destroy(rival: *mut Raw) -> u32;
-    fn rival_produce(rival: *mut Raw, packet: *const u8, length: u32, packets: u64);
-    fn rival_consume(rival: *mut Raw, packets: u64, hint: u32) -> u64;
+    fn rival_produce(rival: *mut Raw, packet: *const u8, length: u32, packets: u64, burst: u32);
+    fn rival_consume(rival: *mut Raw, packets: u64, hint: u32, burst: u32) -> u64;
     fn rival_turns(rival: *mut Raw, packet: *const u8, length: u32, packets: u64, hint: u32)
     -> u64;
     fn rival_open(rival: *mut Raw, devargs: *const c_char) -> c_int;
@@ -150,6 +153,7 @@ pub fn start() -> Result<(), String> {
 pub struct Pipeline {
     raw: NonNull<Raw>,
     is_huge: bool,
+    burst: u32,
 }
 
 // SAFETY: one thread produces and one consumes, which is what pool and ring are made for; both
@@ -168,7 +172,15 @@ impl Pipeline {
         // SAFETY: EAL runs; both are read and written for the call's time.
         let raw = unsafe { rival_create(&shape, &mut is_huge) };
         let raw = NonNull::new(raw).ok_or_else(|| format!("DPDK has no memory for {shape:?}"))?;
-        Ok(Self { raw, is_huge })
+        Ok(Self { raw, is_huge, burst: BURST as u32 })
+    }
+
+    /// Hands over so many packets at a time, in `[1, 256]`, where it fills them itself.
+    pub fn in_bursts(self, burst: u32) -> Self {
+        assert!((1..=BURST_MOST).contains(&burst), "bursts of {burst}");
+        let mut this = self;
+        this.burst = burst;
+        this
     }
 
     /// Whether its pool is in huge pages.
@@ -176,13 +188,13 @@ impl Pipeline {
         self.is_huge
     }
 
-    /// Hands `packets` packets over, a multiple of [`BURST`].
+    /// Hands `packets` packets over, a multiple of a burst.
     pub fn hand_off(&self, cores: Cores, traffic: &Traffic, packets: u64, hint: Hint) -> Run {
         let (packet, length) = (traffic.template(), traffic.length() as u32);
         let done = run_together(
             cores,
             // SAFETY: the template has `length` bytes; the only producer.
-            || unsafe { rival_produce(self.raw(), packet.as_ptr(), length, packets) },
+            || unsafe { rival_produce(self.raw(), packet.as_ptr(), length, packets, self.burst) },
             || self.consume(packets, hint),
         );
         Run { seconds: done.seconds, sum: done.consumer }
@@ -190,7 +202,7 @@ impl Pipeline {
 
     fn consume(&self, packets: u64, hint: Hint) -> u64 {
         // SAFETY: both callers have one consumer.
-        unsafe { rival_consume(self.raw(), packets, hint as u32) }
+        unsafe { rival_consume(self.raw(), packets, hint as u32, self.burst) }
     }
 
     fn raw(&self) -> *mut Raw {

@@ -132,7 +132,7 @@ pub struct Figure {
 }
 
 /// The files of those that are part of the program.
-const BUILT_IN: [&str; 17] = [
+const BUILT_IN: [&str; 18] = [
     include_str!("../../scenarios/numa-rtc.toml"),
     include_str!("../../scenarios/numa-pipeline.toml"),
     include_str!("../../scenarios/numa-placement.toml"),
@@ -146,6 +146,7 @@ const BUILT_IN: [&str; 17] = [
     include_str!("../../scenarios/copy-cost.toml"),
     include_str!("../../scenarios/page-sizes.toml"),
     include_str!("../../scenarios/layout.toml"),
+    include_str!("../../scenarios/burst-sizes.toml"),
     include_str!("../../scenarios/work-per-packet.toml"),
     include_str!("../../scenarios/copy-or-share.toml"),
     include_str!("../../scenarios/interrupts.toml"),

@@ -76,12 +76,14 @@ impl Work {
     }
 
     /// The words that `cases` of a scenario may have: how a merge's lines follow each other; how
-    /// many workers packets are spread over; how many packets are held in memory.
+    /// many workers packets are spread over; how many packets are held in memory; how many are
+    /// handed over at a time.
     pub fn cases(self) -> &'static [&'static str] {
         match self {
             Self::Merge => &["uniform", "bursts", "idle", "one-core"],
             Self::Spread => &["1", "2", "4"],
             Self::Touch => &["256", "4096", "65536"],
+            Self::Pipeline => &["1", "4", "8", "16", "32", "64", "128", "256"],
             _ => &[],
         }
     }

@@ -19,7 +19,6 @@ mod sink;
 mod source;
 mod wire;
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +26,6 @@ use std::sync::Arc;
 use burstline_nicsim::{Assembly, BusAccount, CardError, Room, Sending, Trace, Wire, pcie};
 use burstline_wire::headers::LinkType;
 
-use crate::opened::Use;
 use crate::{Address, AddressError, OpenOptions, Port, PortError};
 pub use crossing::open_crossings;
 use settings::Plug;
@@ -103,14 +101,7 @@ impl Plug {
         if path == "-" {
             return Ok(Some(Trace::new(Box::new(std::io::stderr()))));
         }
-        let failed = |error| PortError::Io { action: "create", path: path.into(), error };
-        let opened = File::options().write(true).create(true).truncate(false).open(path);
-        let file = opened.map_err(failed)?;
-        let metadata = file.metadata().map_err(failed)?;
-        options.files.enter(Path::new(path), &metadata, Use::Write)?;
-        if metadata.is_file() {
-            file.set_len(0).map_err(failed)?;
-        }
+        let file = options.files.create(Path::new(path))?;
         // Each step is on disk as it happens: a trace is of few steps.
         let to: Box<dyn Write + Send> = Box::new(BufWriter::with_capacity(0, file));
         Ok(Some(Trace::new(to)))
