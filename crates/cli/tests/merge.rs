@@ -4,7 +4,8 @@
 
 mod support;
 
-use std::fs;
+use std::time::Duration;
+use std::{fs, iter, thread};
 
 use burstline_sys::afpacket::Sender;
 use burstline_testbed::{Bed, FAR, Frames, NEAR};
@@ -14,6 +15,8 @@ use support::sharing::{Names, pcap_header, pcap_packets};
 use support::{Directory, REAL, REAL_PACKETS, assert_closed, other, run, run_json};
 
 const FRAMES: u64 = 10_000;
+/// How many times some of them are sent.
+const SLICES: u64 = 20;
 
 /// The times of a file's packets, as tshark reads them.
 fn times(path: &str) -> Vec<String> {
@@ -130,9 +133,14 @@ fn merge_with_an_idle_one(test: &str, scheme: &str) -> Option<Value> {
     ip(&["link", "set", "idle0", "up"]);
     ip(&["link", "set", "idle1", "up"]);
     let live = Live::start(&bed, &directory, &format!("merge {scheme}:idle0 {scheme}:{FAR}"));
-    let sent = bed.near.run(|| {
+    let sent: u64 = bed.near.run(|| {
         let mut sender = Sender::open(NEAR, true).unwrap();
-        Frames::new(FRAMES, 100).send(&mut sender).unwrap()
+        // Some at a time: a merger that has to wait for a core still finds them all in its ring.
+        let slice = || {
+            thread::sleep(Duration::from_millis(5));
+            Frames::new(FRAMES / SLICES, 100).send(&mut sender).unwrap()
+        };
+        iter::repeat_with(slice).take(SLICES as usize).sum()
     });
     assert_eq!(sent, FRAMES);
     let delivered = |line: &str| {

@@ -72,7 +72,8 @@ fn a_stopped_reader_and_a_killed_one_cost_the_others_nothing() {
     let missed = total["lost"]["reader_overrun"].as_u64().unwrap();
     assert_eq!(total["offered"], all);
     assert_eq!(total["delivered"], all - missed);
-    assert!((1..=2 * FRAMES).contains(&missed), "{stopped}");
+    // All of two sendings, and of the third what came before it had a core again.
+    assert!((1..=3 * FRAMES).contains(&missed), "{stopped}");
     for (pid, missed) in [(lossless_pid, 0), (stopped_pid, missed)] {
         let told = reader_of(&published, pid);
         assert_eq!((&told["delivered"], &told["missed"]), (&(all - missed).into(), &missed.into()));

@@ -7,7 +7,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use burstline_engine::{CaptureOptions, EngineError, Integrity, Progress, Verifier, count_verified};
+use burstline_engine::{
+    CaptureOptions, EngineError, Integrity, Progress, Verifier, count_verified,
+};
 use burstline_port::{Address, OpenOptions, open_sink};
 
 use super::capture::log_config;
