@@ -180,6 +180,33 @@ fn the_program_counts_as_its_own_contender() {
 }
 
 #[test]
+fn a_contender_receives_while_it_sends() {
+    let test = "a_contender_receives_while_it_sends";
+    if Bed::or_skip(test).is_none() {
+        return;
+    }
+    let directory = Directory::new("lab-duplex");
+    let more = "rates = [20000]\nrepeats = 1\nseconds = 0.1\n\
+                cases = [\"receive\", \"send\", \"both\"]\n[chart]\ny = \"rho_busy\"\n";
+    let file = own(&directory, "duplex", "\"burstline-afpacket\"", more);
+    let out = directory.file("out");
+    let done = run(&["lab", "run", &file, "--out", &out, "--sizes", "64", "--json"]);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let found = last_object(&done.stdout);
+    for row in found["rows"].as_array().unwrap() {
+        assert_eq!(row["status"], "run", "{row}");
+        let median = |name: &str| row["metrics"][name]["median"].as_f64().unwrap();
+        let (case, all) = (row["point"]["case"].as_str().unwrap(), median("mpps"));
+        let (received, sent) = (median("received_mpps"), median("sent_mpps"));
+        assert_eq!((received > 0.0, sent > 0.0), (case != "send", case != "receive"), "{row}");
+        assert!((received + sent - all).abs() < 1e-9, "{row}");
+        assert_eq!(row["metrics"].get("lost").is_some(), case != "send", "{row}");
+    }
+    let doubts = found["doubts"].as_array().unwrap();
+    assert!(doubts.iter().any(|doubt| doubt["name"] == "empty-chart"), "{doubts:?}");
+}
+
+#[test]
 fn packets_are_timed_through_a_contender() {
     let test = "packets_are_timed_through_a_contender";
     if Bed::or_skip(test).is_none() {

@@ -21,7 +21,7 @@ use burstline_sys::counters::Event;
 use burstline_testbed::{Amount, Receiver};
 
 use super::core::{Seen, Watch};
-use super::{Adapter, Job, Sample, latency};
+use super::{Adapter, Job, Sample, duplex, latency};
 use crate::contest::go_on;
 use crate::live::{Contender, Load, Road, missing};
 use crate::scenario::{Rate, Work};
@@ -162,6 +162,7 @@ impl<L: Live> Adapter for OnRoad<L> {
         match job.work {
             Work::Generate => send(&self.0, job, &road),
             Work::Latency => latency::measure(&self.0, job, &road),
+            Work::Duplex => duplex::measure(&self.0, job, &road),
             _ => receive(&self.0, job, &road),
         }
     }
@@ -172,7 +173,7 @@ fn road(job: &Job<'_>) -> Result<Road, String> {
     let consumer = *places.contender.first().ok_or("no core for the contender")?;
     let cores = Cores { producer: places.generator, consumer };
     let road = Road::with_ports(cores, job.ports)?;
-    if job.work.comes_out() {
+    if job.work.comes_out() || job.work == Work::Duplex {
         road.bed().connect("w0", "w1", MTU).map_err(|error| error.to_string())?;
     }
     Ok(road)
@@ -189,17 +190,22 @@ pub(super) fn counted(job: &Job<'_>) -> Vec<CoreId> {
     cores
 }
 
-fn receive(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, String> {
-    let running = live.start(job, road)?;
-    let came_out = || road.bed().near.counts("w0").received;
-    let before = came_out();
-    let cores = counted(job);
+/// What is injected.
+pub(super) fn load(job: &Job<'_>) -> Load {
     let amount = job.packets.map_or(Amount::Time(job.time), Amount::Frames);
     let rate_pps = match job.rate {
         Rate::Max => None,
         Rate::PerSecond(packets) => Some(packets),
     };
-    let load = Load { amount, rate_pps };
+    Load { amount, rate_pps }
+}
+
+fn receive(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, String> {
+    let running = live.start(job, road)?;
+    let came_out = || road.bed().near.counts("w0").received;
+    let before = came_out();
+    let cores = counted(job);
+    let load = load(job);
     let (injected, seen) = road.inject_watched(
         live.receiver(job.work),
         load,
@@ -224,15 +230,7 @@ fn receive(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, Strin
 fn send(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, String> {
     let running = live.start(job, road)?;
     let received = || road.bed().near.counts("v0").received;
-    let began = Instant::now();
-    while received() == 0 {
-        go_on(job.stop)?;
-        if began.elapsed() > SENDS_WITHIN {
-            return Err(format!("it sends nothing within {} s", SENDS_WITHIN.as_secs()));
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    thread::sleep(WARM_UP);
+    wait_until_sent(job, received)?;
     let watch = Watch::start(&counted(job))?;
     let (start, before) = (Instant::now(), received());
     while start.elapsed() < job.time {
@@ -247,6 +245,20 @@ fn send(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, String> 
     }
     let own = Own { delivered, ..Own::default() };
     Ok(Measured { seconds, seen, own }.sample(job))
+}
+
+/// Waits until a contender sends, and is warm.
+pub(super) fn wait_until_sent(job: &Job<'_>, received: impl Fn() -> u64) -> Result<(), String> {
+    let began = Instant::now();
+    while received() == 0 {
+        go_on(job.stop)?;
+        if began.elapsed() > SENDS_WITHIN {
+            return Err(format!("it sends nothing within {} s", SENDS_WITHIN.as_secs()));
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    thread::sleep(WARM_UP);
+    Ok(())
 }
 
 /// What counters say, for so many packets.

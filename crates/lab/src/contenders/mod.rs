@@ -19,6 +19,7 @@ mod absent;
 mod captures;
 mod core;
 mod dpdk;
+mod duplex;
 mod generators;
 mod latency;
 mod layouts;
@@ -93,6 +94,8 @@ pub struct Job<'a> {
     pub case: Option<&'a str>,
     /// Cores.
     pub places: Places,
+    /// The interface that packets are sent by.
+    pub sends_by: &'static str,
     /// Interfaces that packets come in by, where several can be received from at once.
     pub ports: usize,
     /// Workers, where the work has some.

@@ -31,6 +31,7 @@ impl Ours {
             Work::Switch,
             Work::Latency,
             Work::Generate,
+            Work::Duplex,
         ],
         flags: "",
     };
@@ -39,7 +40,7 @@ impl Ours {
         name: "burstline-afpacket",
         scheme: "afpacket",
         receiver: Receiver::Stack,
-        works: &[Work::Count, Work::Balance, Work::Record, Work::Generate],
+        works: &[Work::Count, Work::Balance, Work::Record, Work::Generate, Work::Duplex],
         flags: "",
     };
     /// By AF_XDP, workers sharing one log.
@@ -106,8 +107,8 @@ impl Live for Ours {
             }
             Work::Record => format!("{program} capture {scheme}:v1 {report} -w {FILE}"),
             Work::Generate => {
-                let size = job.size_bytes;
-                format!("{program} generate -o {scheme}:v1 --size {size} --cores {core} {report}")
+                let (size, by) = (job.size_bytes, job.sends_by);
+                format!("{program} generate -o {scheme}:{by} --size {size} --cores {core} {report}")
             }
             _ => {
                 let sources: Vec<String> = live::interfaces(job.ports)

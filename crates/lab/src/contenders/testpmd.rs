@@ -17,7 +17,7 @@ impl Live for Testpmd {
     }
 
     fn works(&self) -> &'static [Work] {
-        &[Work::Count, Work::Bounce, Work::Switch, Work::Latency, Work::Generate]
+        &[Work::Count, Work::Bounce, Work::Switch, Work::Latency, Work::Generate, Work::Duplex]
     }
 
     fn programs(&self) -> &'static [(&'static str, &'static str)] {
@@ -65,12 +65,13 @@ impl Live for Testpmd {
             }
             _ => format!("-- --forward-mode=txonly --txpkts={}", job.frame_bytes()),
         };
+        let by = if job.work == Work::Generate { job.sends_by } else { "v1" };
         // Its main thread sleeps.
         format!(
             "dpdk-testpmd --lcores 0@{main},{} --no-pci --no-telemetry --in-memory -m 512 {} \
              {mode} --stats-period=3600 --no-mlockall",
             threads.join(","),
-            device(0, "v1")
+            device(0, by)
         )
     }
 

@@ -34,6 +34,7 @@ fn programs_on_dpdk_itself_run_here_or_say_how_to_build_them() {
             rate: Rate::Max,
             case: Some(case),
             places: places.clone(),
+            sends_by: "v1",
             ports: 1,
             workers: 0,
             time: Duration::from_millis(50),
@@ -55,7 +56,7 @@ fn programs_on_dpdk_itself_run_here_or_say_how_to_build_them() {
 fn who_cannot_do_a_work_says_what_it_can() {
     let testpmd = named("testpmd").unwrap();
     let said = can_do(testpmd, Work::Balance).unwrap_err();
-    assert_eq!(said, "testpmd does no balance: count, bounce, switch, latency, generate");
+    assert_eq!(said, "testpmd does no balance: count, bounce, switch, latency, generate, duplex");
     let said = can_do(named("netmap").unwrap(), Work::Count).unwrap_err();
     assert!(said.starts_with("it takes the kernel module netmap"), "{said}");
     assert!(named("snort").is_none());

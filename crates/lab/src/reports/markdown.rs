@@ -22,7 +22,11 @@ pub(super) fn page(collection: &Collection, with_charts: bool) -> String {
         facts(&mut page, &summary::facts(machine));
     }
     if let Some(ratios) = summary::ratio_table(collection) {
-        let _ = write!(page, "\n## Ours against others\n\n{}", ratios.markdown());
+        let _ = write!(
+            page,
+            "\n## Ours against others\n\nAbove 1 ours is better.\n\n{}",
+            ratios.markdown()
+        );
     }
     let mut lines = collection.problems.clone();
     for doubt in summary::doubts(collection) {

@@ -136,6 +136,9 @@ pub fn of_rows(scenario: &Scenario, machine: &Machine, rows: &[Row]) -> Vec<Doub
     };
     let is_run = |row: &&Row| row.status == crate::record::Status::Run;
     let rows: Vec<&Row> = rows.iter().filter(is_run).collect();
+    let y = &scenario.chart.y;
+    let has_none = !rows.is_empty() && rows.iter().all(|row| !row.metrics.contains_key(y));
+    say("empty-chart", has_none.then(|| format!("no row has the metric '{y}' of [chart]")));
     say("too-few-samples", together(&rows, few));
     say("wide-spread", widest(&rows, &scenario.chart.y));
     say("ratio-spread", ratios(&rows, &scenario.chart.y));

@@ -118,7 +118,10 @@ fn axes(fields: &mut Fields, work: Work) -> Result<Quick, ScenarioError> {
     let known = work.cases();
     let wanted = match known {
         [] => "nothing: this work has no cases".to_owned(),
-        known => format!("one of {}", known.join(", ")),
+        known => {
+            let texts: Vec<String> = known.iter().map(|case| format!("\"{case}\"")).collect();
+            format!("one of {}", texts.join(", "))
+        }
     };
     let cases = fields.list("cases", &wanted, |value| {
         value.as_str().filter(|case| known.contains(case)).map(String::from)

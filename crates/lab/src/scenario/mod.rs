@@ -132,7 +132,7 @@ pub struct Figure {
 }
 
 /// The files of those that are part of the program.
-const BUILT_IN: [&str; 18] = [
+const BUILT_IN: [&str; 19] = [
     include_str!("../../scenarios/numa-rtc.toml"),
     include_str!("../../scenarios/numa-pipeline.toml"),
     include_str!("../../scenarios/numa-placement.toml"),
@@ -147,6 +147,7 @@ const BUILT_IN: [&str; 18] = [
     include_str!("../../scenarios/page-sizes.toml"),
     include_str!("../../scenarios/layout.toml"),
     include_str!("../../scenarios/burst-sizes.toml"),
+    include_str!("../../scenarios/both-ways.toml"),
     include_str!("../../scenarios/work-per-packet.toml"),
     include_str!("../../scenarios/copy-or-share.toml"),
     include_str!("../../scenarios/interrupts.toml"),

@@ -352,6 +352,7 @@ impl<'a> Run<'a> {
             rate: point.rate,
             case: case.map(String::as_str),
             places: places.clone(),
+            sends_by: "v1",
             ports: scenario.ports,
             workers: scenario.workers,
             time: scenario.amounts.time,

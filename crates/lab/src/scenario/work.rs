@@ -29,13 +29,15 @@ pub enum Work {
     Latency,
     /// Send packets by an interface.
     Generate,
+    /// Take packets from an interface while others are sent by another one.
+    Duplex,
     /// Work out what the bus carries.
     Model,
 }
 
 impl Work {
     /// All kinds.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Count,
         Self::Touch,
         Self::Copy,
@@ -48,6 +50,7 @@ impl Work {
         Self::Switch,
         Self::Latency,
         Self::Generate,
+        Self::Duplex,
         Self::Model,
     ];
 
@@ -66,6 +69,7 @@ impl Work {
             Self::Switch => "switch",
             Self::Latency => "latency",
             Self::Generate => "generate",
+            Self::Duplex => "duplex",
             Self::Model => "model",
         }
     }
@@ -77,13 +81,14 @@ impl Work {
 
     /// The words that `cases` of a scenario may have: how a merge's lines follow each other; how
     /// many workers packets are spread over; how many packets are held in memory; how many are
-    /// handed over at a time.
+    /// handed over at a time; which of both directions there are.
     pub fn cases(self) -> &'static [&'static str] {
         match self {
             Self::Merge => &["uniform", "bursts", "idle", "one-core"],
             Self::Spread => &["1", "2", "4"],
             Self::Touch => &["256", "4096", "65536"],
             Self::Pipeline => &["1", "4", "8", "16", "32", "64", "128", "256"],
+            Self::Duplex => &["receive", "send", "both"],
             _ => &[],
         }
     }
