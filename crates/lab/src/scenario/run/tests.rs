@@ -42,8 +42,8 @@ fn contenders_take_turns_and_keep_their_samples() {
     assert!(said[0].left.is_none() && said[5].left.is_some());
     let short = &record.rows[0];
     assert_eq!((short.status.clone(), short.metrics["cycles"].samples.len()), (Status::Run, 3));
-    let not_run =
-        Status::NotRun("testpmd does no copy: count, bounce, switch, latency, generate".to_owned());
+    let why = "testpmd does no copy: count, bounce, switch, latency, generate, duplex";
+    let not_run = Status::NotRun(why.to_owned());
     assert_eq!((record.rows.len(), &record.rows[1].status), (4, &not_run));
     assert!(record.rows[1].metrics.is_empty());
     assert!(short.metrics["cycles"].median > 0.0);
