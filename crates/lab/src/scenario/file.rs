@@ -159,13 +159,20 @@ fn chart_of(table: Table, work: Work, has_sizes: bool) -> Result<Chart, Scenario
     let kind = fields.take("kind", &format!("one of {}", kinds.join(", ")), |value| {
         value.as_str().filter(|kind| kinds.contains(kind)).map(String::from)
     })?;
+    let wanted = format!("contender, or a key of {}", POINT_KEYS.join(", "));
+    let mut key_of = |key, otherwise: &str| {
+        let taken = fields.take(key, &wanted, |value| {
+            text_of(value).filter(|text| text == "contender" || POINT_KEYS.contains(&text.as_str()))
+        })?;
+        Ok::<_, ScenarioError>(taken.unwrap_or_else(|| otherwise.to_owned()))
+    };
+    let x = key_of("x", if has_sizes { "size_bytes" } else { "case" })?;
+    let series = key_of("series", "contender")?;
     let mut text = |key, otherwise: &str| {
         let taken = fields.take(key, "text in quotes", text_of)?;
         Ok::<_, ScenarioError>(taken.unwrap_or_else(|| otherwise.to_owned()))
     };
-    let x = text("x", if has_sizes { "size_bytes" } else { "case" })?;
     let y = text("y", if work == Work::Copy { "cycles" } else { "mpps" })?;
-    let series = text("series", "contender")?;
     let x_label = match x.as_str() {
         "size_bytes" => "frame size, bytes with FCS",
         other => other,

@@ -82,6 +82,7 @@ fn errors_name_key_value_and_what_is_allowed_in_one_line() {
         (format!("{GOOD}rates = [\"fast\"]\n"), "rates = \"fast\": it takes \"max\" or packets"),
         (format!("{GOOD}placements = [\"B_A\"]\n"), "placements = \"B_A\": it takes \"auto\""),
         (format!("{GOOD}[chart]\nkind = \"pie\"\n"), "chart.kind = \"pie\": it takes one of lines"),
+        (format!("{GOOD}[chart]\nx = \"rate\"\n"), "chart.x = \"rate\": it takes contender, or"),
         (
             format!("{GOOD}[[figures]]\ncontender = \"x\"\nmpps = \"much\"\n"),
             "figures.mpps = \"much\": it takes a number",
