@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Bursts of one call that have the time of the first of them: reading the clock for each took a
-/// tenth of a short packet's reception. That makes times early by less than 20 us.
+/// tenth of a short packet's reception. That makes times early by less than 20 us in bursts of 64.
 const BURSTS_A_TIME: u32 = 4;
 
 /// One receive queue of a device.
