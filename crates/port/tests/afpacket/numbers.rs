@@ -95,7 +95,11 @@ fn a_stalled_reader_loses_just_what_the_ring_had_no_room_for() {
         assert_eq!(packet.drops_before, number - expected, "before {number}");
         expected = number + 1;
     }
-    assert_eq!(all.iter().map(|packet| packet.drops_before).sum::<u64>(), ring_full(&account));
+    // The kernel may close the one free block behind the first of them, on a busy machine.
+    let behind_the_last = sent + 10 - expected;
+    let told: u64 = all.iter().map(|packet| packet.drops_before).sum();
+    assert_eq!(told + behind_the_last, ring_full(&account));
+    assert!(behind_the_last < 10, "what came next is what says it");
     check_closed(&*port, sent + 10, all.len() as u64);
 }
 
