@@ -111,8 +111,8 @@ fn bounced_intact(bed: &Bed, packets: u64, rate: &str, ports: &str) {
 fn all_that_comes_in_leaves_once_in_order_and_intact() {
     let name = "all_that_comes_in_leaves_once_in_order_and_intact";
     let Some(bed) = bed_or_skip(name) else { return };
-    bounced_intact(&bed, 30_000, "30k", &format!("xdp:{FAR} xdp:w1"));
-    bounced_intact(&bed, 5_000, "20k", &format!("'xdp:{FAR}?mode=generic&frames=8192' xdp:w1"));
+    bounced_intact(&bed, 15_000, "10k", &format!("xdp:{FAR} xdp:w1"));
+    bounced_intact(&bed, 5_000, "10k", &format!("'xdp:{FAR}?mode=generic&frames=8192' xdp:w1"));
 }
 
 /// `cargo test --release -p burstline --test bounce -- --ignored --nocapture`
@@ -144,8 +144,8 @@ fn both_directions_have_a_row_each_and_frames_of_their_own_on_one_core_too() {
         let counts = [(NEAR, 3000), ("w0", 5000)].map(|(interface, packets)| {
             start_count(&bed, &directory, interface, &format!("--verify --expect {packets}"))
         });
-        generate(&bed, NEAR, 5000, "--rate 20k");
-        generate(&bed, "w0", 3000, "--rate 20k");
+        generate(&bed, NEAR, 5000, "--rate 10k");
+        generate(&bed, "w0", 3000, "--rate 10k");
         wait_for(&live, 8000);
         live.interrupt();
         let (is_success, report) = live.end();
@@ -175,9 +175,9 @@ fn each_queue_goes_to_its_own_queue_at_the_other_end() {
     // A socket of a queue sends by that one, and veth receives by the queue of the same number.
     let loads = [("xdp:q0@0", 1000, "--flows 3"), ("xdp:q0@1", 2000, "--flows 5")];
     for (interface, packets, flags) in loads {
-        generate(&bed, interface, packets, &format!("--rate 20k {flags}"));
+        generate(&bed, interface, packets, &format!("--rate 10k {flags}"));
     }
-    generate(&bed, "xdp:r0@1", 500, "--rate 20k");
+    generate(&bed, "xdp:r0@1", 500, "--rate 10k");
     wait_for(&live, 3500);
     live.interrupt();
     let (is_success, report) = live.end();
@@ -279,7 +279,7 @@ fn what_the_exit_cannot_take_has_a_name() {
     wait_until("it has noticed", || live.text().contains("\"too_long\":50"));
     // More than all frames.
     bed.far.command("ip", &["link", "set", "w1", "down"]).unwrap();
-    generate(&bed, NEAR, 3000, "--rate 20k");
+    generate(&bed, NEAR, 3000, "--rate 10k");
     wait_until("it has noticed", || live.text().contains("\"link_down\":"));
     bed.far.command("ip", &["link", "set", "w1", "up"]).unwrap();
     generate(&bed, NEAR, 10, "--rate 1k");
@@ -363,7 +363,7 @@ fn packet_sockets_do_not_bounce_what_they_send() {
     let directory = Directory::new("bounce-afpacket");
     let live = Live::start(&bed, &directory, &format!("bounce {FAR} w1 --both"));
     let count = start_count(&bed, &directory, "w0", "--verify --expect 2000");
-    generate(&bed, NEAR, 2000, "--rate 20k");
+    generate(&bed, NEAR, 2000, "--rate 10k");
     wait_for(&live, 2000);
     live.interrupt();
     let (is_success, report) = live.end();

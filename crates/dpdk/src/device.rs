@@ -5,10 +5,13 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use burstline_sys::foreign::OpenSockets;
+
 use crate::devargs;
 use crate::eal::{self, EalOptions, Network};
 use crate::error::DpdkError;
 use crate::ffi;
+use crate::kernel::KernelLosses;
 use crate::log_text::{self, reason};
 use crate::offloads::{Asked, Offloads, Rss};
 use crate::pool::{self, HEADROOM, Pool};
@@ -22,6 +25,11 @@ const ROOM_LEAST: u32 = 2048;
 /// A driver that gives back nothing of its fill and completion rings when it is closed, and how
 /// many they have room for. Source: `ETH_AF_XDP_DFLT_NUM_DESCS`, rte_eth_af_xdp.c, DPDK 22.11.
 const KEEPER: (&str, u64) = ("net_af_xdp", 2 * 2048);
+
+/// Drivers that take a packet in first and then drop it where no mbuf is free for it, or none in
+/// its place. With others `rx_nombuf` counts vain attempts, tens of them for a packet that is not
+/// lost. Source: pcap_ethdev.c, rte_eth_tap.c, hn_rxtx.c, mlx4_rxtx.c and mlx5_rx.c, DPDK 22.11.
+const LOSES_WITHOUT_MBUF: [&str; 5] = ["net_pcap", "net_tap", "net_netvsc", "net_mlx4", "mlx5_pci"];
 
 /// Queues whose packets a driver can count apart.
 /// Source: `RTE_ETHDEV_QUEUE_STAT_CNTRS`, rte_config.h.
@@ -65,6 +73,9 @@ pub struct DeviceFacts {
     /// Whether packets are counted by the card, before they are in our memory; else the driver
     /// counts them when they are taken.
     pub is_hardware: bool,
+    /// Whether each time that no mbuf was free is a packet lost; else it stays where it is, and the
+    /// driver asks for an mbuf again.
+    pub loses_without_mbuf: bool,
     /// What work it does for us.
     pub offloads: Offloads,
 }
@@ -80,8 +91,12 @@ pub struct Statistics {
     pub missed: u64,
     /// `ierrors`.
     pub errors: u64,
-    /// `rx_nombuf`: no mbuf was free.
+    /// `rx_nombuf`: no mbuf was free. What became of the packet is the driver's affair: see
+    /// [`DeviceFacts::loses_without_mbuf`].
     pub no_mbuf: u64,
+    /// The kernel had no room for them in front of the driver, which does not tell. `None`: there is
+    /// no kernel in front of it.
+    pub kernel_lost: Option<u64>,
     /// `oerrors`.
     pub send_errors: u64,
     received_by_queue: [u64; COUNTED_QUEUES],
@@ -129,6 +144,7 @@ impl Statistics {
             missed: counts.imissed,
             errors: counts.ierrors,
             no_mbuf: counts.rx_nombuf,
+            kernel_lost: None,
             send_errors: counts.oerrors,
             received_by_queue: counts.q_ipackets,
             sent_by_queue: counts.q_opackets,
@@ -146,6 +162,7 @@ impl Statistics {
             missed: self.missed.saturating_sub(before.missed),
             errors: self.errors.saturating_sub(before.errors),
             no_mbuf: self.no_mbuf.saturating_sub(before.no_mbuf),
+            kernel_lost: self.kernel_lost,
             send_errors: self.send_errors.saturating_sub(before.send_errors),
             received_by_queue: less(&self.received_by_queue, &before.received_by_queue),
             sent_by_queue: less(&self.sent_by_queue, &before.sent_by_queue),
@@ -170,6 +187,13 @@ fn of_queue(
     }
 }
 
+/// What calls that ask a device something learn.
+#[derive(Debug, Default)]
+struct Control {
+    apart: Apart,
+    kernel: KernelLosses,
+}
+
 /// Which queues have an owner.
 #[derive(Debug, Default)]
 struct Owned {
@@ -191,7 +215,7 @@ pub struct Device {
     exits: u16,
     before: Statistics,
     /// Held in a control call, of which a device takes one at a time. Source: rte_ethdev.h.
-    control: Mutex<Apart>,
+    control: Mutex<Control>,
     owned: Mutex<Owned>,
     pools: Mutex<Vec<Pool>>,
 }
@@ -229,10 +253,11 @@ impl Device {
     /// On the control thread.
     fn start(options: DeviceOptions, network: Network) -> Result<Self, DpdkError> {
         network.enter();
+        let before = OpenSockets::now();
         let raw = probe(&options)?;
         pool::device_opened();
         let mut unused = None;
-        Self::set_up(options, raw, network, &mut unused).inspect_err(|_| {
+        Self::set_up(options, raw, (network, &before), &mut unused).inspect_err(|_| {
             // SAFETY: it was probed, and nobody else knows of it.
             unsafe { ffi::shim_close(raw.port, 0) };
             unused.into_iter().for_each(pool::retire);
@@ -244,7 +269,7 @@ impl Device {
     fn set_up(
         options: DeviceOptions,
         mut raw: ffi::Device,
-        network: Network,
+        (network, sockets): (Network, &OpenSockets),
         unused: &mut Option<Pool>,
     ) -> Result<Self, DpdkError> {
         let failed = |action, code| DpdkError::Device {
@@ -278,8 +303,11 @@ impl Device {
                 return Err(error);
             }
         };
+        let driver = driver_name(&raw);
+        let kernel = KernelLosses::watch(&driver, raw.interface, sockets);
         let facts = DeviceFacts {
-            driver: driver_name(&raw),
+            loses_without_mbuf: LOSES_WITHOUT_MBUF.contains(&driver.as_str()),
+            driver,
             mtu: raw.mtu,
             rx_ring: raw.rx_ring,
             is_hardware: raw.is_pci != 0,
@@ -295,7 +323,7 @@ impl Device {
             in_network: UnixDatagram::unbound().ok(),
             exits,
             before,
-            control: Mutex::default(),
+            control: Mutex::new(Control { apart: Apart::default(), kernel }),
             owned: Mutex::default(),
             pools: Mutex::new(vec![pool]),
         })
@@ -319,10 +347,11 @@ impl Device {
     /// Its counts since it was opened. Cost: what the driver takes; of a card, reads over its bus.
     /// Waits for another thread's call that asks the device something.
     pub fn statistics(&self) -> Statistics {
-        let mut apart = lock(&self.control);
+        let control = &mut *lock(&self.control);
         let counts = Statistics::read(self.raw.port).since(&self.before);
-        apart.learn(&counts);
-        Statistics { apart: *apart, ..counts }
+        control.apart.learn(&counts);
+        let kernel_lost = control.kernel.packets();
+        Statistics { apart: control.apart, kernel_lost, ..counts }
     }
 
     /// Those of the driver's own counters that are not 0, as `name=value`, a space after each.

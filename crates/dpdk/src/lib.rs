@@ -39,6 +39,7 @@ mod drivers;
 mod eal;
 mod error;
 mod ffi;
+mod kernel;
 mod log_text;
 mod marks;
 mod offloads;

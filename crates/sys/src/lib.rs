@@ -19,6 +19,7 @@
 //!   seqpacket  local sockets that pass descriptors, and who is at the other end
 //!   event      a flag to sleep on      claim      a file that one process has at a time
 //!   inode      a file that was found, whatever its name leads to later
+//!   foreign    what the kernel lost at sockets that a library has opened
 //!   users      who we are, and what others are called
 //!   counters   events on a core, counted by the kernel or the processor
 //!   sampling   what runs on a core, looked at a thousand times a second
@@ -45,6 +46,7 @@ pub mod counters;
 pub mod device;
 pub mod direct;
 pub mod event;
+pub mod foreign;
 pub mod futex;
 pub mod inject;
 pub mod inode;

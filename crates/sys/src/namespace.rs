@@ -41,7 +41,7 @@ pub fn interface_index(name: &str) -> io::Result<Option<u32>> {
 
 /// What to call an interface of the calling thread's network namespace in a message: its name, or
 /// its number if it has gone.
-pub(crate) fn interface_name(index: u32) -> String {
+pub fn interface_name(index: u32) -> String {
     let mut name = [0u8; libc::IF_NAMESIZE];
     // SAFETY: there is room for the longest name there can be, with the 0 behind it.
     let found = unsafe { libc::if_indextoname(index, name.as_mut_ptr().cast()) };

@@ -128,13 +128,14 @@ impl ReceiveQueue {
         }
     }
 
-    /// The device has died: what it had, and the frame in its hands, is lost with it.
+    /// The device has died: what it had, and the frame in its hands, is lost with it. That it is
+    /// over is not said here: a driver would see that, and not yet that the device is dead.
     pub(super) fn give_up(&mut self, meter: &mut Meter) {
         self.fifo.clear();
         let ReceiveCounts { arrived, overflowed, link_down, too_long, delivered, .. } = self.counts;
         let told = delivered + overflowed + link_down + too_long;
         self.counts.reset = arrived.saturating_sub(told);
-        (self.counts.in_fifo, self.counts.is_over) = (0, 1);
+        self.counts.in_fifo = 0;
         self.publish(meter);
     }
 

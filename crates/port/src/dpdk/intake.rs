@@ -26,6 +26,8 @@ struct Ending {
     since_ns: u64,
     /// The device's counts, as far as they are the last: a card goes on counting.
     last: Option<Statistics>,
+    /// The kernel goes on losing, too.
+    kernel_lost: Option<u64>,
     is_over: bool,
     /// The driver's own counters that tell of trouble.
     trouble: Option<String>,
@@ -63,7 +65,7 @@ impl Intake {
             true => self.received(&now).saturating_sub(self.receiver.taken()),
             false => ring,
         };
-        let last = is_hardware.then_some(now);
+        let (last, kernel_lost) = (is_hardware.then_some(now), now.kernel_lost);
         let since_ns = clock::monotonic_ns();
         let trouble = self.trouble();
         self.ending.get_or_insert(Ending {
@@ -71,6 +73,7 @@ impl Intake {
             left,
             since_ns,
             last,
+            kernel_lost,
             is_over: false,
             trouble,
         });
@@ -106,7 +109,10 @@ impl Intake {
     pub(super) fn enter_into(&self, account: &mut PortAccount) {
         let device = self.receiver.device();
         let last = self.ending.as_ref().and_then(|ending| ending.last);
-        let counts = last.unwrap_or_else(|| device.statistics());
+        let mut counts = last.unwrap_or_else(|| device.statistics());
+        if let Some(ending) = &self.ending {
+            counts.kernel_lost = ending.kernel_lost;
+        }
         let taken = self.receiver.taken();
         let received = self.received(&counts).max(if last.is_some() { taken } else { 0 });
         let in_ring = match last {
@@ -116,8 +122,12 @@ impl Intake {
         if self.queue == 0 {
             account.lost.add(Loss::DeviceMissed, counts.missed);
             account.lost.add(Loss::DeviceErrors, counts.errors);
-            account.lost.add(Loss::NoMbuf, counts.no_mbuf);
-            account.offered += counts.missed + counts.errors + counts.no_mbuf;
+            account.offered += counts.missed + counts.errors;
+            if let Some(lost) = counts.kernel_lost {
+                account.lost.add(Loss::RxRingFull, lost);
+                account.offered += lost;
+            }
+            self.enter_without_mbuf(&counts, account);
         }
         account.offered += received;
         account.in_flight += self.receiver.undelivered() as u64 + in_ring;
@@ -126,6 +136,19 @@ impl Intake {
         }
         if counts.received_by(self.queue, device.queues()).is_none() {
             account.note(|| "the driver counts no queues apart: offered is our own count".into());
+        }
+    }
+
+    fn enter_without_mbuf(&self, counts: &Statistics, account: &mut PortAccount) {
+        let facts = self.receiver.device().facts();
+        if facts.loses_without_mbuf {
+            account.lost.add(Loss::NoMbuf, counts.no_mbuf);
+            account.offered += counts.no_mbuf;
+        } else if counts.no_mbuf > 0 {
+            let (driver, times) = (&facts.driver, counts.no_mbuf);
+            account.note(|| {
+                format!("{driver} found no free mbuf {times} times; the packets waited: pool=MBUFS")
+            });
         }
     }
 

@@ -11,9 +11,11 @@
 //! ```
 //!
 //! A queue is a port. Offered is the device's own count, never ours: what it received, and what it
-//! names as lost, `imissed`, `ierrors` and `rx_nombuf`, which are of the whole device and stand in
-//! the row of its first queue. Virtual devices count a packet when it is taken from them, so for
-//! those the count is the driver's, and what waits at their other end is nobody's yet.
+//! names as lost, `imissed`, `ierrors` and, of drivers that lose by it, `rx_nombuf`, which are of
+//! the whole device and stand in the row of its first queue. Virtual devices count a packet when it
+//! is taken from them, so for those the count is the driver's, and what waits at their other end is
+//! nobody's yet; what the kernel had no room for there, which drivers do not tell, is
+//! `rx_ring_full`.
 //!
 //! A packet's time is that of the poll that found it, or with `timestamps=device` the device's, of
 //! those whose unit is known. With `rss=on` a device hashes by Microsoft's key, with

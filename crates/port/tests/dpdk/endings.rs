@@ -1,16 +1,16 @@
 //! What lies in a ring when a sink finishes is not delivered, though its driver counts it as sent.
 
-use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use burstline_log::Scratch;
 use burstline_port::{Loss, OpenOptions, Port};
 
+use crate::alone;
 use crate::common::live::PATIENCE;
 use crate::common::{Folder, sink, source};
+use crate::testpmd::Testpmd;
 
 /// Fewer than the smallest ring has room for.
 const PACKETS: u64 = 100;
@@ -24,14 +24,6 @@ fn send(to: &mut dyn Port, packets: u64) {
     assert_eq!(to.transmit(&lent.burst).unwrap(), packets, "{:?}", to.account());
 }
 
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < PATIENCE, "{what}");
-        sleep(Duration::from_millis(1));
-    }
-}
-
 /// Of all that was sent so much was taken; and of the rest so much is still waited for.
 fn check(to: &dyn Port, taken: u64, in_flight: u64) {
     let account = to.account();
@@ -42,6 +34,7 @@ fn check(to: &dyn Port, taken: u64, in_flight: u64) {
 
 #[test]
 fn what_nobody_takes_out_of_a_ring_is_lost_to_it() {
+    let _alone = alone();
     let (ring, options) = ("dpdk:net_ring50?burst=32", OpenOptions::default());
     let (mut from, mut to) = (source(ring, &options).unwrap(), sink(ring, &options).unwrap());
     send(&mut *to, PACKETS);
@@ -54,65 +47,6 @@ fn what_nobody_takes_out_of_a_ring_is_lost_to_it() {
     // The reader is late, but comes: then it was no loss.
     while !from.lend(&mut Scratch::new(), u64::MAX).unwrap().burst.is_empty() {}
     check(&*to, PACKETS, 0);
-}
-
-/// A program of DPDK's own that takes packets by vhost-user.
-struct Taker(Child);
-
-/// It does nothing as long as this lives.
-struct Stopped<'a>(&'a Taker);
-
-impl Taker {
-    /// `None`, loudly: it is not installed.
-    fn start(socket: &Path) -> Option<Self> {
-        let device = format!("net_vhost0,iface={}", socket.display());
-        let eal = "--no-huge --no-shconf --no-pci --no-telemetry -m 128 --lcores 0@0,1@0";
-        let rest =
-            "--forward-mode=rxonly --total-num-mbufs=4096 --no-mlockall --disable-link-check";
-        let mut command = Command::new("dpdk-testpmd");
-        command.args(eal.split(' ')).args(["--vdev", &device, "--"]).args(rest.split(' '));
-        // It runs until somebody writes to it.
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        match command.spawn() {
-            Ok(child) => Some(Self(child)),
-            Err(error) => {
-                eprintln!("skipped: dpdk-testpmd: {error}: scripts/setup dpdk");
-                None
-            }
-        }
-    }
-
-    fn signal(&self, signal: &str) {
-        let process = self.0.id().to_string();
-        assert!(Command::new("kill").args([signal, &process]).status().unwrap().success());
-    }
-
-    /// All its threads stand.
-    fn stop(&self) -> Stopped<'_> {
-        self.signal("-STOP");
-        let folder = format!("/proc/{}/task", self.0.id());
-        wait_until("it stops", || {
-            let mut threads = fs::read_dir(&folder).unwrap().flatten();
-            threads.all(|thread| {
-                let text = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-                text.rsplit(')').next().is_some_and(|state| state.starts_with(" T"))
-            })
-        });
-        Stopped(self)
-    }
-}
-
-impl Drop for Stopped<'_> {
-    fn drop(&mut self) {
-        self.0.signal("-CONT");
-    }
-}
-
-impl Drop for Taker {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// A sink by virtio, as soon as somebody listens.
@@ -130,10 +64,10 @@ fn connected(socket: &Path) -> Box<dyn Port> {
 
 #[test]
 fn what_the_other_end_of_virtio_does_not_take_is_lost_to_the_ring() {
+    let _alone = alone();
     let folder = Folder::new();
     let socket = folder.path("socket");
-    let Some(taker) = Taker::start(&socket) else { return };
-    wait_until("testpmd listens", || socket.exists());
+    let Some(taker) = Testpmd::start(&socket, "rxonly") else { return };
     let mut to = connected(&socket);
     send(&mut *to, PACKETS);
     let start = Instant::now();

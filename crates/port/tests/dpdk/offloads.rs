@@ -2,6 +2,7 @@
 
 use burstline_port::{OpenOptions, TimestampSource, open_sources};
 
+use crate::alone;
 use crate::common::{
     Folder, Got, drain_by_lending, drain_by_receiving, open_file, pump, sink, source,
 };
@@ -15,6 +16,7 @@ fn noted(address: &str) -> Vec<String> {
 
 #[test]
 fn how_packets_are_spread_is_what_was_asked_for_and_what_the_driver_says() {
+    let _alone = alone();
     for (address, said) in [
         // This driver starts with Microsoft's key, and takes another when it is told so later.
         ("dpdk:net_null60?rss=on", &["rss of ip tcp udp by our key"][..]),
@@ -37,6 +39,7 @@ fn how_packets_are_spread_is_what_was_asked_for_and_what_the_driver_says() {
 
 #[test]
 fn who_cannot_is_refused_in_a_line_with_the_mend() {
+    let _alone = alone();
     for (address, said) in [
         ("dpdk:net_ring66?rss=on", "by a hash: net_ring does not: without rss="),
         ("dpdk:net_ring66?queues=2&rss=symmetric", "without rss="),
@@ -51,6 +54,7 @@ fn who_cannot_is_refused_in_a_line_with_the_mend() {
 
 #[test]
 fn the_pcap_driver_tells_when_packets_came() {
+    let _alone = alone();
     let (folder, options) = (Folder::new(), OpenOptions::default());
     let file = folder.path("timed.pcap");
     let mut to = sink(&format!("file:{}?format=pcap", file.display()), &options).unwrap();

@@ -7,6 +7,7 @@ use burstline_port::{
     Address, Crossing, OpenOptions, PortState, Rewrite, Touch, Treatment, open_crossings,
 };
 
+use crate::alone;
 use crate::common::{drain_by_lending, prepare, sink, source};
 
 fn crossing(from: &str, to: &str, treatment: &Treatment) -> Box<dyn Crossing> {
@@ -34,6 +35,7 @@ fn check_closed(crossing: &mut dyn Crossing) -> u64 {
 
 #[test]
 fn packets_are_rewritten_where_they_lie_and_go_on() {
+    let _alone = alone();
     let load = "gen:?packets=500&start=5&size=random:64-1518&seed=4";
     let options = OpenOptions::default();
     let mut to = sink("dpdk:net_ring20", &options).unwrap();
@@ -88,17 +90,20 @@ fn exhaust(numbers: [u32; 2], hold: Duration) {
 
 #[test]
 fn without_free_mbufs_nothing_comes_in_and_then_it_goes_on() {
+    let _alone = alone();
     exhaust([30, 30], Duration::from_millis(300));
 }
 
 #[test]
 #[ignore = "takes 10 s"]
 fn without_free_mbufs_for_long_nothing_is_lost() {
+    let _alone = alone();
     exhaust([31, 31], Duration::from_secs(10));
 }
 
 #[test]
 fn an_exit_that_stands_still_loses_by_name() {
+    let _alone = alone();
     let exit = "dpdk:net_ring33?wait_ms=0";
     let mut way = crossing("dpdk:net_null33?pool=4095&burst=64", exit, &Treatment::default());
     while way.account().lost.total() == 0 {

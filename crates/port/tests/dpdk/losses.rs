@@ -1,0 +1,146 @@
+//! What is lost in front of a source, and that nothing else is counted as lost.
+
+use std::time::Instant;
+
+use burstline_log::Scratch;
+use burstline_port::{
+    Address, Crossing, Loss, OpenOptions, Port, PortState, Treatment, open_crossings,
+};
+use burstline_sys::afpacket::Sender;
+use burstline_testbed::{Bed, FAR, Frames, Host, NEAR};
+
+use crate::alone;
+use crate::common::live::{PATIENCE, check_closed};
+use crate::common::{Folder, prepare, pump, sink, source};
+use crate::testpmd::Testpmd;
+
+/// More than any ring has room for.
+const MANY: u64 = 30_000;
+
+fn open(host: &Host, address: &str) -> Box<dyn Port> {
+    let address = address.to_owned();
+    host.run(move || {
+        source(&address, &OpenOptions::default()).unwrap_or_else(|error| panic!("{error}"))
+    })
+}
+
+/// Sends from an interface, and as its queue likes it.
+fn send(host: &Host, interface: &'static str, frames: Frames) {
+    let count = frames.count;
+    let sent = host.run(move || frames.send(&mut Sender::open(interface, false).unwrap()).unwrap());
+    assert_eq!(sent, count);
+}
+
+/// Takes packets until these and the lost are `all`, and ends; returns how many came.
+fn take(port: &mut dyn Port, all: u64) -> u64 {
+    let (mut scratch, mut taken, start) = (Scratch::new(), 0, Instant::now());
+    while taken + port.account().lost.total() < all {
+        assert!(start.elapsed() < PATIENCE, "{taken} of {all}: {:?}", port.account());
+        taken += port.lend(&mut scratch, u64::MAX).unwrap().burst.len() as u64;
+    }
+    port.finish().unwrap();
+    while port.lend(&mut scratch, u64::MAX).unwrap().state != PortState::Ended {}
+    taken
+}
+
+#[test]
+fn what_the_kernel_has_no_room_for_is_lost_by_name() {
+    let _alone = alone();
+    let test = "what_the_kernel_has_no_room_for_is_lost_by_name";
+    let Some(bed) = Bed::or_skip(test) else { return };
+    for address in [
+        format!("dpdk:net_af_packet70,iface={FAR},framecnt=512,blocksz=4096?pool=2047"),
+        format!("dpdk:net_af_xdp71,iface={FAR}?pool=4095"),
+        "dpdk:net_tap72,iface=t72?pool=2047".to_owned(),
+    ] {
+        let mut port = open(&bed.far, &address);
+        // What is sent to a tap, its driver takes from the other side.
+        match address.contains("tap") {
+            true => send(&bed.far, "t72", Frames::new(MANY, 60)),
+            false => send(&bed.near, NEAR, Frames::new(MANY, 60)),
+        }
+        let taken = take(&mut *port, MANY);
+        let lost = port.account().lost;
+        assert_eq!(lost.of(Loss::RxRingFull), MANY - taken, "{address}: {lost:?}");
+        assert!((1..MANY).contains(&taken), "{address}: {taken}");
+        check_closed(&*port, MANY, taken);
+    }
+}
+
+#[test]
+fn what_the_driver_calls_missed_is_lost_by_that_name() {
+    let _alone = alone();
+    let test = "what_the_driver_calls_missed_is_lost_by_that_name";
+    let Some(bed) = Bed::or_skip(test) else { return };
+    for (host, end) in [(&bed.near, NEAR), (&bed.far, FAR)] {
+        host.command("ip", &["link", "set", end, "mtu", "3000"]).unwrap();
+    }
+    let mut port = open(&bed.far, &format!("dpdk:net_af_xdp73,iface={FAR}?pool=4095"));
+    // The kernel has no frame of the driver's that is long enough.
+    send(&bed.near, NEAR, Frames::new(10, 2900));
+    send(&bed.near, NEAR, Frames::new(20, 60));
+    let taken = take(&mut *port, 30);
+    assert_eq!((taken, port.account().lost.of(Loss::DeviceMissed)), (20, 10));
+    check_closed(&*port, 30, taken);
+}
+
+/// From a source to a ring that nobody empties, by fewer mbufs than that has room for.
+fn starved(entry: &str, exit: &str) -> Box<dyn Crossing> {
+    prepare(entry);
+    let ends: [Address; 2] = [entry, exit].map(|end| end.parse().unwrap());
+    let (treatment, options) = (Treatment::default(), OpenOptions::default());
+    let ways = open_crossings(ends.each_ref(), false, &treatment, &options).unwrap();
+    ways.expect("mbufs can stay where they are").pop().unwrap()
+}
+
+#[test]
+fn a_driver_that_drops_what_it_has_no_mbuf_for_has_lost_it() {
+    let _alone = alone();
+    let (folder, options) = (Folder::new(), OpenOptions::default());
+    let file = folder.path("many.pcap");
+    let mut to = sink(&format!("file:{}?format=pcap", file.display()), &options).unwrap();
+    pump(&mut *source("gen:?packets=2000&start=5", &options).unwrap(), &mut *to).unwrap();
+    to.finish().unwrap();
+    let entry = format!("dpdk:net_pcap74,rx_pcap={}?pool=255&burst=32", file.display());
+    let mut way = starved(&entry, "dpdk:net_ring74?wait_ms=0");
+    let start = Instant::now();
+    while way.account().offered < 2000 {
+        assert!(start.elapsed() < PATIENCE, "{:?}", way.account());
+        way.pass(1024).unwrap();
+    }
+    let account = way.account();
+    let lost = account.lost.of(Loss::NoMbuf);
+    assert!((2000 - 255..2000).contains(&lost), "{account:?}");
+    assert_eq!((account.lost.total(), account.offered - account.in_flight), (lost, lost));
+}
+
+#[test]
+fn a_driver_that_waits_for_an_mbuf_has_lost_nothing_by_it() {
+    let _alone = alone();
+    let folder = Folder::new();
+    let socket = folder.path("socket");
+    let Some(_testpmd) = Testpmd::start(&socket, "txonly") else { return };
+    let entry = format!("dpdk:net_virtio_user75,path={}?ring=256&pool=511", socket.display());
+    let exit = "dpdk:net_ring75?wait_ms=0";
+    let mut way = starved(&entry, exit);
+    let mut out = source(exit, &OpenOptions::default()).unwrap();
+    let has_waited = |way: &dyn Crossing| {
+        way.account().notes.iter().any(|note| note.contains("virtio_user found no free mbuf"))
+    };
+    let start = Instant::now();
+    while !has_waited(&*way) {
+        assert!(start.elapsed() < PATIENCE, "{:?}", way.account());
+        way.pass(1024).unwrap();
+    }
+    let held = way.account().in_flight;
+    assert!((1..=511).contains(&held), "{held}");
+    let (mut scratch, mut taken) = (Scratch::new(), 0);
+    while taken < 3 * held {
+        assert!(start.elapsed() < PATIENCE, "{taken} of {held}: {:?}", way.account());
+        taken += out.lend(&mut scratch, 1024).unwrap().burst.len() as u64;
+        way.pass(1024).unwrap();
+    }
+    let account = way.account();
+    let sum = way.carried().packets + account.in_flight;
+    assert_eq!((account.offered, account.lost.total()), (sum, 0), "{account:?}");
+}

@@ -1,0 +1,80 @@
+//! A program of DPDK's own at the other end.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::common::live::PATIENCE;
+
+/// It has a device of vhost-user.
+pub(crate) struct Testpmd(Child);
+
+/// It does nothing as long as this lives.
+pub(crate) struct Stopped<'a>(&'a Testpmd);
+
+impl Testpmd {
+    /// Returns once it listens at `socket`. `None`, loudly: it is not installed.
+    pub(crate) fn start(socket: &Path, mode: &str) -> Option<Self> {
+        let device = format!("net_vhost0,iface={}", socket.display());
+        let eal = "--no-huge --no-shconf --no-pci --no-telemetry -m 128 --lcores 0@0,1@0";
+        let rest = "--total-num-mbufs=4096 --no-mlockall --disable-link-check";
+        let mode = format!("--forward-mode={mode}");
+        let mut command = Command::new("dpdk-testpmd");
+        command.args(eal.split(' ')).args(["--vdev", &device, "--", &mode]).args(rest.split(' '));
+        // It runs until somebody writes to it.
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        match command.spawn() {
+            Ok(child) => {
+                let program = Self(child);
+                wait_until("testpmd listens", || socket.exists());
+                Some(program)
+            }
+            Err(error) => {
+                eprintln!("skipped: dpdk-testpmd: {error}: scripts/setup dpdk");
+                None
+            }
+        }
+    }
+
+    fn signal(&self, signal: &str) {
+        let process = self.0.id().to_string();
+        assert!(Command::new("kill").args([signal, &process]).status().unwrap().success());
+    }
+
+    /// All its threads stand.
+    pub(crate) fn stop(&self) -> Stopped<'_> {
+        self.signal("-STOP");
+        let folder = format!("/proc/{}/task", self.0.id());
+        wait_until("it stops", || {
+            let mut threads = fs::read_dir(&folder).unwrap().flatten();
+            threads.all(|thread| {
+                let text = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+                text.rsplit(')').next().is_some_and(|state| state.starts_with(" T"))
+            })
+        });
+        Stopped(self)
+    }
+}
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        self.0.signal("-CONT");
+    }
+}
+
+impl Drop for Testpmd {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "{what}");
+        sleep(Duration::from_millis(1));
+    }
+}

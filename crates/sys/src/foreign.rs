@@ -1,0 +1,165 @@
+//! Sockets of this process that a library has opened, and what the kernel lost at them.
+//!
+//! ```text
+//!   OpenSockets::now()          by the numbers of their inodes
+//!   the library opens some
+//!   before.opened_since(interface)  ──► Foreign: asked now and then, never closed by us
+//! ```
+//!
+//! Drivers that receive by packet sockets or by XDP sockets do not all tell what the kernel had no
+//! room for; the kernel tells everybody who has the descriptor. The library closes its sockets when
+//! it likes, and the next file gets the number: a descriptor is asked only while it is still the
+//! same socket.
+//!
+//! Source: packet(7), `PACKET_STATISTICS`; `XDP_STATISTICS` of include/uapi/linux/if_xdp.h.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::mem::zeroed;
+use std::os::fd::RawFd;
+
+use libc::{c_int, socklen_t};
+
+use crate::afpacket::check;
+
+/// The sockets that a process has, by the numbers of their inodes.
+#[derive(Clone, Debug, Default)]
+pub struct OpenSockets(BTreeSet<u64>);
+
+/// A socket that is a library's.
+#[derive(Debug)]
+pub struct Foreign {
+    descriptor: RawFd,
+    inode: u64,
+    kind: Kind,
+    /// Packets, as far as they are known.
+    lost: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Packet,
+    Xdp,
+}
+
+impl OpenSockets {
+    /// Those of this moment; none where there is no `/proc`.
+    pub fn now() -> Self {
+        Self(sockets().map(|(_, inode)| inode).collect())
+    }
+
+    /// The XDP sockets that are here now and were not then, and the packet sockets of an interface.
+    /// What they lose from now on is counted.
+    pub fn opened_since(&self, interface: u32) -> Vec<Foreign> {
+        let new = sockets().filter(|(_, inode)| !self.0.contains(inode));
+        let ours = new.filter_map(|(descriptor, inode)| {
+            let kind = kind_of(descriptor, interface)?;
+            let mut foreign = Foreign { descriptor, inode, kind, lost: 0 };
+            foreign.learn().then_some(foreign)
+        });
+        ours.collect()
+    }
+}
+
+impl Foreign {
+    /// Packets that the kernel had no room for in the socket's ring, since it was found. Once the
+    /// socket is closed the number stays. Cost: two system calls.
+    pub fn lost(&mut self) -> u64 {
+        self.learn();
+        self.lost
+    }
+
+    fn learn(&mut self) -> bool {
+        if inode_of(self.descriptor) != Some(self.inode) {
+            return false;
+        }
+        match self.kind {
+            // The kernel forgets what it has told: a driver that asks, too, has the other part.
+            Kind::Packet => {
+                // SAFETY: a struct of integers may be all zeros.
+                let mut counts: libc::tpacket_stats = unsafe { zeroed() };
+                let place = (libc::SOL_PACKET, libc::PACKET_STATISTICS);
+                let is_told = get(self.descriptor, place, &mut counts).is_ok();
+                self.lost += u64::from(counts.tp_drops);
+                is_told
+            }
+            Kind::Xdp => {
+                // SAFETY: as above.
+                let mut counts: libc::xdp_statistics = unsafe { zeroed() };
+                let place = (libc::SOL_XDP, libc::XDP_STATISTICS);
+                let is_told = get(self.descriptor, place, &mut counts).is_ok();
+                self.lost = self.lost.max(counts.rx_ring_full);
+                is_told
+            }
+        }
+    }
+}
+
+/// What `/proc` names as sockets: descriptors, and the numbers of their inodes.
+fn sockets() -> impl Iterator<Item = (RawFd, u64)> {
+    let entries = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
+        let target = fs::read_link(entry.path()).ok()?;
+        let inode = target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()?;
+        Some((entry.file_name().to_str()?.parse().ok()?, inode))
+    })
+}
+
+fn inode_of(descriptor: RawFd) -> Option<u64> {
+    // SAFETY: a struct of integers may be all zeros.
+    let mut found: libc::stat = unsafe { zeroed() };
+    // SAFETY: `found` has room for what the call fills in; any number is a valid question.
+    check(unsafe { libc::fstat(descriptor, &raw mut found) }).ok()?;
+    Some(found.st_ino)
+}
+
+fn kind_of(descriptor: RawFd, interface: u32) -> Option<Kind> {
+    let mut domain: c_int = 0;
+    get(descriptor, (libc::SOL_SOCKET, libc::SO_DOMAIN), &mut domain).ok()?;
+    match domain {
+        libc::AF_XDP => Some(Kind::Xdp),
+        libc::AF_PACKET => (bound_to(descriptor)? == interface).then_some(Kind::Packet),
+        _ => None,
+    }
+}
+
+/// The interface of a packet socket.
+fn bound_to(descriptor: RawFd) -> Option<u32> {
+    // SAFETY: a struct of integers may be all zeros.
+    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+    let mut bytes = size_of_val(&address) as socklen_t;
+    let place = (&raw mut address).cast();
+    // SAFETY: `place` has room for `bytes` bytes, which the call fills in, or fewer.
+    check(unsafe { libc::getsockname(descriptor, place, &raw mut bytes) }).ok()?;
+    u32::try_from(address.sll_ifindex).ok()
+}
+
+/// Reads an option into a plain struct or an integer.
+fn get<T>(descriptor: RawFd, (level, option): (c_int, c_int), value: &mut T) -> io::Result<()> {
+    let mut bytes = size_of::<T>() as socklen_t;
+    let place = (&raw mut *value).cast();
+    // SAFETY: `place` has room for `bytes` bytes, which the call fills in, or fewer; a number that
+    // is no socket is refused.
+    check(unsafe { libc::getsockopt(descriptor, level, option, place, &raw mut bytes) }).map(drop)
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    #[test]
+    fn a_socket_is_known_by_its_inode_and_others_are_not_asked() {
+        let before = OpenSockets::now();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let descriptor = std::os::fd::AsRawFd::as_raw_fd(&socket);
+        let inode = inode_of(descriptor).unwrap();
+        assert!(!before.0.contains(&inode) && OpenSockets::now().0.contains(&inode));
+        assert_eq!(kind_of(descriptor, 1), None);
+        // Its number leads to something else now, or to nothing.
+        let mut foreign = Foreign { descriptor, inode: inode + 1, kind: Kind::Packet, lost: 7 };
+        assert_eq!((foreign.learn(), foreign.lost()), (false, 7));
+    }
+}
