@@ -77,10 +77,37 @@ impl Drop for Testpmd {
     }
 }
 
-/// What the last whole line of a running job says.
-fn delivered(text: &str) -> u64 {
+/// A job of ours, which says what it has done every 20 ms.
+struct Ours(Child);
+
+impl Ours {
+    fn start(arguments: &[&str], report: &str) -> Self {
+        let mut command = Command::new(PROGRAM);
+        command.args(arguments).args(["--json", "--stats", "20ms"]);
+        Self(command.stdout(fs::File::create(report).unwrap()).spawn().unwrap())
+    }
+
+    fn end(mut self) {
+        other("kill", &["-INT", &self.0.id().to_string()]).unwrap();
+        assert_eq!(self.0.wait().unwrap().code(), Some(0));
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The last whole line of a running job.
+fn last_line(text: &str) -> Value {
     let mut lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    lines.next_back().and_then(|line| line["delivered"].as_u64()).unwrap_or(0)
+    lines.next_back().unwrap_or_default()
+}
+
+fn delivered(text: &str) -> u64 {
+    last_line(text)["delivered"].as_u64().unwrap_or(0)
 }
 
 fn is_here() -> bool {
@@ -172,11 +199,7 @@ fn a_peer_that_is_killed_is_told_and_the_next_one_is_counted_too() {
     let ends = MEMORIES[0].map(|end| end.replace("SOCKET", &directory.file("socket")));
     let report = directory.file("report");
     let source = format!("dpdk:{}?huge=no&memory=128", ends[0]);
-    let mut ours = Command::new(PROGRAM)
-        .args(["count", &source, "--json", "--stats", "20ms"])
-        .stdout(fs::File::create(&report).unwrap())
-        .spawn()
-        .unwrap();
+    let ours = Ours::start(&["count", &source], &report);
     let text = || fs::read_to_string(&report).unwrap();
     let delivered = || delivered(&text());
     // A client looks for it for 9 s, and then never again.
@@ -188,10 +211,37 @@ fn a_peer_that_is_killed_is_told_and_the_next_one_is_counted_too() {
         wait_until("packets come", || delivered() > before + PACKETS);
         drop(testpmd);
     }
-    other("kill", &["-INT", &ours.id().to_string()]).unwrap();
-    assert_eq!(ours.wait().unwrap().code(), Some(0), "{}", text());
+    ours.end();
     let report = last_object(&text());
     assert_closed(&report);
     let notes = report["notes"].to_string();
     assert!(notes.contains("is down") && notes.contains("is up"), "{report}");
+}
+
+/// At a rate at which no burst is likely to be under way when the peer goes: see docs/tested.md.
+#[test]
+fn a_sink_loses_by_name_while_its_peer_is_away_and_then_goes_on() {
+    if !is_here() {
+        return;
+    }
+    let directory = Directory::new("testpmd-sink");
+    let ends = MEMORIES[0].map(|end| end.replace("SOCKET", &directory.file("socket")));
+    let report = directory.file("report");
+    let sink = format!("dpdk:{}?huge=no&memory=128&wait_ms=0", ends[0]);
+    let ours = Ours::start(&["generate", "-o", &sink, "--rate", "1k"], &report);
+    let text = || fs::read_to_string(&report).unwrap();
+    wait_until("it sends", || text().contains('\n'));
+    for _ in 0..2 {
+        let before = delivered(&text());
+        let mut testpmd = Testpmd::start(&ends[1], "rxonly", &directory.file("testpmd"));
+        testpmd.tell("start");
+        wait_until("packets go", || delivered(&text()) > before + 300);
+        drop(testpmd);
+        let lost = || last_line(&text())["lost"]["link_down"].as_u64().unwrap_or(0);
+        let before = lost();
+        wait_until("they are lost", || lost() > before + 100);
+    }
+    ours.end();
+    let report = last_object(&text());
+    assert_closed(&report);
 }

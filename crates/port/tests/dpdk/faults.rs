@@ -1,11 +1,13 @@
 //! Bad addresses, devices that vanish, packets that do not fit.
 
+use std::time::Instant;
+
 use burstline_log::{Meta, Scratch};
 use burstline_port::{Loss, OpenOptions, Port, PortError, PortState};
 use burstline_testbed::Bed;
 
 use crate::alone;
-use crate::common::live::lend_until;
+use crate::common::live::{PATIENCE, lend_until};
 use crate::common::{sink, source};
 
 fn refusal(address: &str) -> String {
@@ -93,12 +95,25 @@ fn an_interface_that_is_deleted_ends_source_and_sink() {
         let address = "dpdk:net_tap47,iface=t47";
         (source(address, &options).unwrap(), sink(address, &options).unwrap())
     };
-    let (mut from, to) = bed.near.run(open);
+    let (mut from, mut to) = bed.near.run(open);
     bed.near.command("ip", &["link", "delete", "t47"]).unwrap();
     // From another network than the interface was in.
     let error = lend_until(&mut *from, &mut Vec::new(), |_, _| false).unwrap_err();
     assert!(matches!(error, PortError::InterfaceGone { .. }), "{error}");
     let state = from.lend(&mut Scratch::new(), 1).unwrap().state;
     assert_eq!((state, from.account().in_flight), (PortState::Ended, 0));
-    drop((from, to));
+    let mut load = source("gen:?start=5", &OpenOptions::default()).unwrap();
+    let (mut scratch, start) = (Scratch::new(), Instant::now());
+    let error = loop {
+        assert!(start.elapsed() < PATIENCE, "{:?}", to.account());
+        let lent = load.lend(&mut scratch, 10).unwrap();
+        if let Err(error) = to.transmit(&lent.burst) {
+            break error;
+        }
+    };
+    assert!(matches!(error, PortError::InterfaceGone { .. }), "{error}");
+    to.finish().unwrap();
+    let account = to.account();
+    assert_eq!((account.offered, account.in_flight), (account.lost.total(), 0), "{account:?}");
+    assert!(account.lost.of(Loss::LinkDown) > 0, "{account:?}");
 }
