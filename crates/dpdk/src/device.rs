@@ -15,6 +15,7 @@ use crate::kernel::KernelLosses;
 use crate::log_text::{self, reason};
 use crate::offloads::{Asked, Offloads, Rss};
 use crate::pool::{self, HEADROOM, Pool};
+use crate::statistics::{Apart, Statistics};
 
 /// What a frame has besides the MTU: Ethernet header, two VLAN tags, FCS.
 const FRAME_EXTRA: u32 = 14 + 8 + 4;
@@ -30,10 +31,6 @@ const KEEPER: (&str, u64) = ("net_af_xdp", 2 * 2048);
 /// its place. With others `rx_nombuf` counts vain attempts, tens of them for a packet that is not
 /// lost. Source: pcap_ethdev.c, rte_eth_tap.c, hn_rxtx.c, mlx4_rxtx.c and mlx5_rx.c, DPDK 22.11.
 const LOSES_WITHOUT_MBUF: [&str; 5] = ["net_pcap", "net_tap", "net_netvsc", "net_mlx4", "mlx5_pci"];
-
-/// Queues whose packets a driver can count apart.
-/// Source: `RTE_ETHDEV_QUEUE_STAT_CNTRS`, rte_config.h.
-const COUNTED_QUEUES: usize = 16;
 
 /// Memory from wherever there is some. Source: `SOCKET_ID_ANY`, rte_memory.h.
 const ANY_NODE: i32 = -1;
@@ -80,110 +77,28 @@ pub struct DeviceFacts {
     pub offloads: Offloads,
 }
 
-/// A device's own counts since it was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// `ipackets`.
-    pub received: u64,
-    /// `opackets`.
-    pub sent: u64,
-    /// `imissed`: the device had no room for them.
-    pub missed: u64,
-    /// `ierrors`.
-    pub errors: u64,
-    /// `rx_nombuf`: no mbuf was free. What became of the packet is the driver's affair: see
-    /// [`DeviceFacts::loses_without_mbuf`].
-    pub no_mbuf: u64,
-    /// The kernel had no room for them in front of the driver, which does not tell. `None`: there is
-    /// no kernel in front of it.
-    pub kernel_lost: Option<u64>,
-    /// `oerrors`.
-    pub send_errors: u64,
-    received_by_queue: [u64; COUNTED_QUEUES],
-    sent_by_queue: [u64; COUNTED_QUEUES],
-    apart: Apart,
+/// Another device, which is to receive into the same pool if it is like this one.
+enum Mate {
+    None,
+    /// It is opened next.
+    Expected,
+    Is(Arc<Device>),
 }
 
-/// Whether the driver counts queues apart: it does, once any queue has a count. The counts of one
-/// reading are not of one moment, and so their sum says nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Apart {
-    received: bool,
-    sent: bool,
-}
-
-impl Apart {
-    /// Learns from counts, for good.
-    fn learn(&mut self, counts: &Statistics) {
-        let has_counted = |by_queue: &[u64]| by_queue.iter().any(|&packets| packets > 0);
-        self.received |= has_counted(&counts.received_by_queue);
-        self.sent |= has_counted(&counts.sent_by_queue);
-    }
-}
-
-impl Statistics {
-    /// Packets received by one of `queues` queues. `None`: the driver does not count them apart.
-    pub fn received_by(&self, queue: u16, queues: u16) -> Option<u64> {
-        let known = self.apart.received.then_some(&self.received_by_queue);
-        of_queue(self.received, known, queue, queues)
-    }
-
-    /// As [`received_by`](Self::received_by), of packets sent.
-    pub fn sent_by(&self, queue: u16, queues: u16) -> Option<u64> {
-        let known = self.apart.sent.then_some(&self.sent_by_queue);
-        of_queue(self.sent, known, queue, queues)
-    }
-
-    fn read(port: u16) -> Self {
-        let mut counts = ffi::Counts::default();
-        // SAFETY: it is written for the call's time only. What cannot be read stays 0.
-        unsafe { ffi::shim_counts(port, &mut counts) };
-        Self {
-            received: counts.ipackets,
-            sent: counts.opackets,
-            missed: counts.imissed,
-            errors: counts.ierrors,
-            no_mbuf: counts.rx_nombuf,
-            kernel_lost: None,
-            send_errors: counts.oerrors,
-            received_by_queue: counts.q_ipackets,
-            sent_by_queue: counts.q_opackets,
-            apart: Apart::default(),
-        }
-    }
-
-    fn since(&self, before: &Self) -> Self {
-        let less = |now: &[u64; COUNTED_QUEUES], before: &[u64; COUNTED_QUEUES]| {
-            std::array::from_fn(|queue| now[queue].saturating_sub(before[queue]))
-        };
-        Self {
-            received: self.received.saturating_sub(before.received),
-            sent: self.sent.saturating_sub(before.sent),
-            missed: self.missed.saturating_sub(before.missed),
-            errors: self.errors.saturating_sub(before.errors),
-            no_mbuf: self.no_mbuf.saturating_sub(before.no_mbuf),
-            kernel_lost: self.kernel_lost,
-            send_errors: self.send_errors.saturating_sub(before.send_errors),
-            received_by_queue: less(&self.received_by_queue, &before.received_by_queue),
-            sent_by_queue: less(&self.sent_by_queue, &before.sent_by_queue),
-            apart: self.apart,
-        }
-    }
-}
-
-/// Of `all` packets those of a queue; `by_queue` is what the driver counts apart.
-fn of_queue(
-    all: u64,
-    by_queue: Option<&[u64; COUNTED_QUEUES]>,
-    queue: u16,
-    queues: u16,
-) -> Option<u64> {
-    match by_queue {
-        _ if queues == 1 => Some(all),
-        Some(counts) if usize::from(queues) <= COUNTED_QUEUES => {
-            counts.get(usize::from(queue)).copied()
-        }
-        _ => (all == 0).then_some(0),
+impl Mate {
+    /// The pool of a device that has room for another's mbufs.
+    fn pool_for(&self, raw: &ffi::Device, options: &DeviceOptions, node: i32) -> Option<Arc<Pool>> {
+        let Self::Is(device) = self else { return None };
+        let has_room = device.has_mate
+            && (device.options.mbufs, options.mbufs) == (None, None)
+            && options.queues <= device.options.queues
+            && descriptors(raw) <= descriptors(&device.raw);
+        let room = |raw: &ffi::Device| room_of(u32::from(raw.mtu));
+        let is_alike = device.node == node
+            && room(&device.raw) == room(raw)
+            && device.facts.driver != KEEPER.0
+            && driver_name(raw) != KEEPER.0;
+        if has_room && is_alike { lock(&device.pools).first().map(Arc::clone) } else { None }
     }
 }
 
@@ -213,11 +128,13 @@ pub struct Device {
     /// Made in that network, and so sees its interfaces from any other.
     in_network: Option<UnixDatagram>,
     exits: u16,
+    /// Whether its pool has room for the mbufs of another.
+    has_mate: bool,
     before: Statistics,
     /// Held in a control call, of which a device takes one at a time. Source: rte_ethdev.h.
     control: Mutex<Control>,
     owned: Mutex<Owned>,
-    pools: Mutex<Vec<Pool>>,
+    pools: Mutex<Vec<Arc<Pool>>>,
 }
 
 /// The devices that are open.
@@ -235,6 +152,29 @@ impl Device {
     /// # Errors
     /// What EAL or the driver says.
     pub fn open(options: &DeviceOptions, eal: &EalOptions) -> Result<Arc<Self>, DpdkError> {
+        Self::open_with(options, eal, Mate::None)
+    }
+
+    /// Opens two that send each other's packets. If they are alike, and nobody says how many mbufs
+    /// one has, both receive into one pool: packets that go from one to the other come back to
+    /// where the next are taken from, and what is in the cache is half as much.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub fn open_both(
+        first: (&DeviceOptions, &EalOptions),
+        second: (&DeviceOptions, &EalOptions),
+    ) -> Result<[Arc<Self>; 2], DpdkError> {
+        let one = Self::open_with(first.0, first.1, Mate::Expected)?;
+        let other = Self::open_with(second.0, second.1, Mate::Is(Arc::clone(&one)))?;
+        Ok([one, other])
+    }
+
+    fn open_with(
+        options: &DeviceOptions,
+        eal: &EalOptions,
+        mate: Mate,
+    ) -> Result<Arc<Self>, DpdkError> {
         let mut open = lock(&OPEN);
         open.retain(|device| device.strong_count() > 0);
         let known = open.iter().filter_map(Weak::upgrade);
@@ -245,19 +185,19 @@ impl Device {
         }
         eal::start(eal, &options.devargs)?;
         let (wanted, network) = (options.clone(), Network::of_this_thread());
-        let device = Arc::new(eal::on_control(move || Self::start(wanted, network))?);
+        let device = Arc::new(eal::on_control(move || Self::start(wanted, network, &mate))?);
         open.push(Arc::downgrade(&device));
         Ok(device)
     }
 
     /// On the control thread.
-    fn start(options: DeviceOptions, network: Network) -> Result<Self, DpdkError> {
+    fn start(options: DeviceOptions, network: Network, mate: &Mate) -> Result<Self, DpdkError> {
         network.enter();
         let before = OpenSockets::now();
         let raw = probe(&options)?;
         pool::device_opened();
         let mut unused = None;
-        Self::set_up(options, raw, (network, &before), &mut unused).inspect_err(|_| {
+        Self::set_up(options, raw, (network, &before, mate), &mut unused).inspect_err(|_| {
             // SAFETY: it was probed, and nobody else knows of it.
             unsafe { ffi::shim_close(raw.port, 0) };
             unused.into_iter().for_each(pool::retire);
@@ -269,8 +209,8 @@ impl Device {
     fn set_up(
         options: DeviceOptions,
         mut raw: ffi::Device,
-        (network, sockets): (Network, &OpenSockets),
-        unused: &mut Option<Pool>,
+        (network, sockets, mate): (Network, &OpenSockets, &Mate),
+        unused: &mut Option<Arc<Pool>>,
     ) -> Result<Self, DpdkError> {
         let failed = |action, code| DpdkError::Device {
             device: options.devargs.clone(),
@@ -285,13 +225,10 @@ impl Device {
         if code != 0 {
             return Err(failed("configure", code));
         }
-        let rings = u32::from(raw.rx_ring) + u32::from(raw.tx_ring);
-        let enough = (u32::from(plan.queues) * rings + 4096).next_power_of_two() - 1;
-        let mbufs = options.mbufs.unwrap_or(enough);
-        let mut pool = new_pool(&raw, &options.devargs, mbufs, plan.node)?;
-        if driver_name(&raw) == KEEPER.0 {
-            pool.allow(u64::from(plan.queues) * KEEPER.1);
-        }
+        let pool = match mate.pool_for(&raw, &options, plan.node) {
+            Some(pool) => pool,
+            None => own_pool(&raw, &options, plan.node, mate)?,
+        };
         let before = Statistics::read(raw.port);
         // SAFETY: as above; the pool is retired only after the device was closed.
         let code = unsafe { ffi::shim_start(&raw, &plan, pool.as_ptr()) };
@@ -322,6 +259,7 @@ impl Device {
             network: Arc::new(network),
             in_network: UnixDatagram::unbound().ok(),
             exits,
+            has_mate: matches!(mate, Mate::Expected),
             before,
             control: Mutex::new(Control { apart: Apart::default(), kernel }),
             owned: Mutex::default(),
@@ -348,10 +286,11 @@ impl Device {
     /// Waits for another thread's call that asks the device something.
     pub fn statistics(&self) -> Statistics {
         let control = &mut *lock(&self.control);
-        let counts = Statistics::read(self.raw.port).since(&self.before);
+        let mut counts = Statistics::read(self.raw.port).since(&self.before);
         control.apart.learn(&counts);
-        let kernel_lost = control.kernel.packets();
-        Statistics { apart: control.apart, kernel_lost, ..counts }
+        counts.apart = control.apart;
+        counts.kernel_lost = control.kernel.packets();
+        counts
     }
 
     /// Those of the driver's own counters that are not 0, as `name=value`, a space after each.
@@ -433,7 +372,7 @@ impl Device {
         let (raw, devargs, node) = (self.raw, self.options.devargs.clone(), self.node);
         let pool = eal::on_control(move || new_pool(&raw, &devargs, mbufs, node))?;
         let pointer = pool.as_ptr();
-        lock(&self.pools).push(pool);
+        lock(&self.pools).push(Arc::new(pool));
         Ok(pointer)
     }
 }
@@ -506,6 +445,29 @@ fn room_of(mtu: u32) -> u16 {
     room.min(u32::from(u16::MAX)) as u16
 }
 
+/// A pool to receive into by all queues of a device, and of its mate.
+fn own_pool(
+    raw: &ffi::Device,
+    options: &DeviceOptions,
+    node: i32,
+    mate: &Mate,
+) -> Result<Arc<Pool>, DpdkError> {
+    let devices = if matches!(mate, Mate::Expected) { 2 } else { 1 };
+    let queues = u32::from(options.queues) * devices;
+    let enough = (queues * descriptors(raw) + 4096).next_power_of_two() - 1;
+    let mbufs = options.mbufs.unwrap_or(enough);
+    let mut pool = new_pool(raw, &options.devargs, mbufs, node)?;
+    if driver_name(raw) == KEEPER.0 {
+        pool.allow(u64::from(options.queues) * KEEPER.1);
+    }
+    Ok(Arc::new(pool))
+}
+
+/// Of a pair of queues.
+fn descriptors(raw: &ffi::Device) -> u32 {
+    u32::from(raw.rx_ring) + u32::from(raw.tx_ring)
+}
+
 fn new_pool(raw: &ffi::Device, device: &str, mbufs: u32, node: i32) -> Result<Pool, DpdkError> {
     let room = room_of(u32::from(raw.mtu));
     // net_af_xdp gives the kernel its mbufs as they lie, which takes none that is longer than a
@@ -524,29 +486,46 @@ fn driver_name(raw: &ffi::Device) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn counts(apart: &mut Apart, all: u64, by_queue: [u64; 2]) -> Statistics {
-        let mut counts = Statistics { received: all, ..Statistics::default() };
-        counts.received_by_queue[..2].copy_from_slice(&by_queue);
-        apart.learn(&counts);
-        Statistics { apart: *apart, ..counts }
+    /// Held by a test for which no other may have a device open.
+    pub(crate) static TURN: Mutex<()> = Mutex::new(());
+
+    fn options(number: u32, mbufs: Option<u32>) -> DeviceOptions {
+        DeviceOptions {
+            devargs: format!("net_null{number}"),
+            queues: 1,
+            ring: 256,
+            mtu: None,
+            mbufs,
+            checksums: false,
+            rss: Rss::default(),
+            times: false,
+            node: None,
+        }
     }
 
     #[test]
-    fn queues_that_were_once_counted_apart_stay_so_whatever_the_sum_is() {
-        let mut apart = Apart::default();
-        assert_eq!(counts(&mut apart, 0, [0, 0]).received_by(1, 2), Some(0));
-        assert_eq!(counts(&mut apart, 9, [0, 0]).received_by(1, 2), None);
-        let apart = &mut apart;
-        assert_eq!(counts(apart, 10, [3, 7]).received_by(1, 2), Some(7));
-        // Read while packets came in: more altogether, then more apart.
-        assert_eq!(counts(apart, 15, [3, 8]).received_by(1, 2), Some(8));
-        assert_eq!(counts(apart, 15, [9, 9]).received_by(0, 2), Some(9));
-        // There are no counters for all of so many, and nothing was learnt of what is sent.
-        let last = Statistics { sent: 5, ..counts(apart, 15, [9, 9]) };
-        assert_eq!((last.received_by(0, 17), last.received_by(0, 1)), (None, Some(15)));
-        assert_eq!(last.sent_by(0, 2), None);
+    fn two_that_are_alike_receive_into_one_pool() {
+        let _turn = lock(&TURN);
+        let eal = EalOptions { huge: Some(false), memory_mib: Some(128), ..EalOptions::default() };
+        let open = |number: u32, other: DeviceOptions| {
+            let devices = Device::open_both((&options(number, None), &eal), (&other, &eal));
+            let devices = devices.unwrap();
+            let [one, other] = devices.each_ref().map(|device| device.home().pool);
+            (one == other, devices)
+        };
+        assert!(open(80, options(81, None)).0);
+        assert!(!open(82, options(83, Some(1023))).0);
+        assert!(!open(84, DeviceOptions { mtu: Some(3000), ..options(85, None) }).0);
+        assert!(!open(86, DeviceOptions { queues: 2, ..options(87, None) }).0);
+        // Whoever goes first, the pool stays as long as one of them is open.
+        let (is_one, [first, second]) = open(88, options(89, None));
+        drop(first);
+        let mut receiver = crate::Receiver::new(&second, 0, 32).unwrap();
+        assert_eq!((is_one, receiver.poll(32)), (true, 32));
+        drop((receiver, second));
+        assert_eq!(pool::leaked_mbufs(), 0);
     }
 }

@@ -24,7 +24,8 @@
 //! Who owns an mbuf: the pool, until a device fills it; a [`Receiver`], from the burst that
 //! brought it to the next call after its packet was delivered; the device that it was sent by,
 //! which gives it back to the pool it came from. A pool therefore lives until all of its mbufs
-//! are back, whichever device had them last.
+//! are back, whichever device had them last. Two devices that send each other's packets receive
+//! into one pool, where they are alike.
 //!
 //! Invariants:
 //! - I1: bytes that are lent belong to an mbuf that is held until the borrow ends.
@@ -46,9 +47,10 @@ mod offloads;
 mod pool;
 mod receiver;
 mod sender;
+mod statistics;
 mod thread;
 
-pub use device::{Device, DeviceFacts, DeviceOptions, Statistics};
+pub use device::{Device, DeviceFacts, DeviceOptions};
 pub use drivers::{PciDriver, pci_drivers, version};
 pub use eal::{EalOptions, start_eal};
 pub use error::DpdkError;
@@ -57,3 +59,4 @@ pub use offloads::{Offloads, RSS_KEY_BYTES, Rss, Spreading};
 pub use pool::leaked_mbufs;
 pub use receiver::{BURST_MOST, Plain, Receiver};
 pub use sender::{Exit, SENT_AT_ONCE, Sender};
+pub use statistics::Statistics;

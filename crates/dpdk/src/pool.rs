@@ -9,7 +9,7 @@
 
 use std::ffi::CString;
 use std::ptr::NonNull;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::ffi;
 
@@ -110,8 +110,9 @@ pub(crate) fn device_closed() {
     sweep(&mut pools);
 }
 
-/// A pool is not needed any more. On the control thread.
-pub(crate) fn retire(pool: Pool) {
+/// A device needs a pool no more. The last that does ends it, on the control thread.
+pub(crate) fn retire(pool: Arc<Pool>) {
+    let Some(pool) = Arc::into_inner(pool) else { return };
     let mut pools = pools();
     pools.waiting.push(pool);
     sweep(&mut pools);

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::device::{Device, Statistics};
+use crate::device::Device;
 use crate::error::DpdkError;
 use crate::receiver::Receiver;
+use crate::statistics::Statistics;
 use crate::{ffi, thread};
 
 /// Mbufs that a [`Sender`] fills before it sends them.

@@ -1,7 +1,8 @@
 use super::{Held, Marks, Plain};
+use crate::device::tests::TURN;
 use crate::{Device, DeviceOptions, EalOptions, Exit, Receiver, Rss, Sender, leaked_mbufs};
 use burstline_log::{Meta, Scratch};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 fn device(devargs: &str) -> Arc<Device> {
     let options = DeviceOptions {
@@ -84,6 +85,7 @@ fn check_marks(sender: &mut Sender, receiver: &mut Receiver) {
 /// One test, because EAL and the count of what was lost are the process's.
 #[test]
 fn mbufs_come_and_go_and_a_lost_one_is_noticed() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let ring = device("net_ring0");
     let mut sender = Sender::new(&ring).unwrap();
     let mut receiver = Receiver::new(&ring, 0, 64).unwrap();

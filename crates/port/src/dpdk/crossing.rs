@@ -5,6 +5,9 @@
 //!                     └ too short: given back        └ no room: kept, and tried again
 //! ```
 //!
+//! Devices that are alike receive into one pool, unless `pool=` says how large one's own is to be:
+//! of two bursts that follow each other the second gets the mbufs of the first, from the cache.
+//!
 //! Queue i of A goes to queue i of B; each pair is a crossing of its own, to be run by one thread.
 //! While B has no room nothing is taken from A, whose device then counts what it misses; when B
 //! has stood still for `wait_ms` of its address, what waits is lost to it.
@@ -13,7 +16,7 @@ use burstline_dpdk::{Exit, Receiver};
 use burstline_sys::clock;
 
 use super::intake::Intake;
-use super::open;
+use super::open_both;
 use super::outlet::{Fate, Given, held_up_by, last_wait};
 use super::watch::DeviceWatch;
 use crate::live::Wait;
@@ -45,7 +48,7 @@ pub(crate) fn open_crossings(
     is_both: bool,
     treatment: &Treatment,
 ) -> Result<Vec<Box<dyn Crossing>>, PortError> {
-    let opened = [open(ends[0])?, open(ends[1])?];
+    let opened = open_both(ends)?;
     let ways = if is_both { &[[0, 1], [1, 0]][..] } else { &[[0, 1]][..] };
     let mut crossings: Vec<Box<dyn Crossing>> = Vec::new();
     for &[from, to] in ways {
@@ -101,8 +104,10 @@ impl DpdkCrossing {
     /// As `look`, after a burst.
     #[inline]
     fn look_at_times(&mut self) -> Result<(), PortError> {
-        self.entry_watch.look_at_times(&mut self.account);
-        self.exit_watch.look_at_times(&mut self.account);
+        if !self.entry_watch.look_at_times(&mut self.account) {
+            return Ok(());
+        }
+        self.exit_watch.look(clock::monotonic_ns(), &mut self.account);
         self.tell_if_gone()
     }
 

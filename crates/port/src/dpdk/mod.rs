@@ -72,3 +72,11 @@ fn open(address: &Address) -> Result<(Settings, Arc<Device>), PortError> {
     let device = Device::open(&settings.device, &settings.eal)?;
     Ok((settings, device))
 }
+
+/// Both ends of a bounce, which receive into one pool if they are alike.
+fn open_both(ends: [&Address; 2]) -> Result<[(Settings, Arc<Device>); 2], PortError> {
+    let [first, second] = [settings::parse(ends[0])?, settings::parse(ends[1])?];
+    let options = [&first, &second].map(|end| (&end.device, &end.eal));
+    let [device, beside] = Device::open_both(options[0], options[1])?;
+    Ok([(first, device), (second, beside)])
+}

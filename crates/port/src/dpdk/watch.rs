@@ -50,14 +50,17 @@ impl DeviceWatch {
         }
     }
 
-    /// As `look`, after a burst; not even at the clock each time.
+    /// As `look`, after a burst; not even at the clock each time. Returns whether it was at the
+    /// clock now.
     #[inline]
-    pub(super) fn look_at_times(&mut self, account: &mut PortAccount) {
+    pub(super) fn look_at_times(&mut self, account: &mut PortAccount) -> bool {
         self.bursts += 1;
-        if self.bursts >= BURSTS {
+        let is_time = self.bursts >= BURSTS;
+        if is_time {
             self.bursts = 0;
             self.look(clock::monotonic_ns(), account);
         }
+        is_time
     }
 
     #[cold]

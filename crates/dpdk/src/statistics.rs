@@ -1,0 +1,142 @@
+//! A device's own counts, and which of them are of a queue.
+
+use crate::ffi;
+
+/// Queues whose packets a driver can count apart.
+/// Source: `RTE_ETHDEV_QUEUE_STAT_CNTRS`, rte_config.h.
+const COUNTED_QUEUES: usize = 16;
+
+/// A device's own counts since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// `ipackets`.
+    pub received: u64,
+    /// `opackets`.
+    pub sent: u64,
+    /// `imissed`: the device had no room for them.
+    pub missed: u64,
+    /// `ierrors`.
+    pub errors: u64,
+    /// `rx_nombuf`: no mbuf was free. What became of the packet is the driver's affair: see
+    /// [`DeviceFacts::loses_without_mbuf`].
+    pub no_mbuf: u64,
+    /// The kernel had no room for them in front of the driver, which does not tell. `None`: there is
+    /// no kernel in front of it.
+    pub kernel_lost: Option<u64>,
+    /// `oerrors`.
+    pub send_errors: u64,
+    received_by_queue: [u64; COUNTED_QUEUES],
+    sent_by_queue: [u64; COUNTED_QUEUES],
+    pub(crate) apart: Apart,
+}
+
+/// Whether the driver counts queues apart: it does, once any queue has a count. The counts of one
+/// reading are not of one moment, and so their sum says nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Apart {
+    received: bool,
+    sent: bool,
+}
+
+impl Apart {
+    /// Learns from counts, for good.
+    pub(crate) fn learn(&mut self, counts: &Statistics) {
+        let has_counted = |by_queue: &[u64]| by_queue.iter().any(|&packets| packets > 0);
+        self.received |= has_counted(&counts.received_by_queue);
+        self.sent |= has_counted(&counts.sent_by_queue);
+    }
+}
+
+impl Statistics {
+    /// Packets received by one of `queues` queues. `None`: the driver does not count them apart.
+    pub fn received_by(&self, queue: u16, queues: u16) -> Option<u64> {
+        let known = self.apart.received.then_some(&self.received_by_queue);
+        of_queue(self.received, known, queue, queues)
+    }
+
+    /// As [`received_by`](Self::received_by), of packets sent.
+    pub fn sent_by(&self, queue: u16, queues: u16) -> Option<u64> {
+        let known = self.apart.sent.then_some(&self.sent_by_queue);
+        of_queue(self.sent, known, queue, queues)
+    }
+
+    pub(crate) fn read(port: u16) -> Self {
+        let mut counts = ffi::Counts::default();
+        // SAFETY: it is written for the call's time only. What cannot be read stays 0.
+        unsafe { ffi::shim_counts(port, &mut counts) };
+        Self {
+            received: counts.ipackets,
+            sent: counts.opackets,
+            missed: counts.imissed,
+            errors: counts.ierrors,
+            no_mbuf: counts.rx_nombuf,
+            kernel_lost: None,
+            send_errors: counts.oerrors,
+            received_by_queue: counts.q_ipackets,
+            sent_by_queue: counts.q_opackets,
+            apart: Apart::default(),
+        }
+    }
+
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        let less = |now: &[u64; COUNTED_QUEUES], before: &[u64; COUNTED_QUEUES]| {
+            std::array::from_fn(|queue| now[queue].saturating_sub(before[queue]))
+        };
+        Self {
+            received: self.received.saturating_sub(before.received),
+            sent: self.sent.saturating_sub(before.sent),
+            missed: self.missed.saturating_sub(before.missed),
+            errors: self.errors.saturating_sub(before.errors),
+            no_mbuf: self.no_mbuf.saturating_sub(before.no_mbuf),
+            kernel_lost: self.kernel_lost,
+            send_errors: self.send_errors.saturating_sub(before.send_errors),
+            received_by_queue: less(&self.received_by_queue, &before.received_by_queue),
+            sent_by_queue: less(&self.sent_by_queue, &before.sent_by_queue),
+            apart: self.apart,
+        }
+    }
+}
+
+/// Of `all` packets those of a queue; `by_queue` is what the driver counts apart.
+fn of_queue(
+    all: u64,
+    by_queue: Option<&[u64; COUNTED_QUEUES]>,
+    queue: u16,
+    queues: u16,
+) -> Option<u64> {
+    match by_queue {
+        _ if queues == 1 => Some(all),
+        Some(counts) if usize::from(queues) <= COUNTED_QUEUES => {
+            counts.get(usize::from(queue)).copied()
+        }
+        _ => (all == 0).then_some(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(apart: &mut Apart, all: u64, by_queue: [u64; 2]) -> Statistics {
+        let mut counts = Statistics { received: all, ..Statistics::default() };
+        counts.received_by_queue[..2].copy_from_slice(&by_queue);
+        apart.learn(&counts);
+        Statistics { apart: *apart, ..counts }
+    }
+
+    #[test]
+    fn queues_that_were_once_counted_apart_stay_so_whatever_the_sum_is() {
+        let mut apart = Apart::default();
+        assert_eq!(counts(&mut apart, 0, [0, 0]).received_by(1, 2), Some(0));
+        assert_eq!(counts(&mut apart, 9, [0, 0]).received_by(1, 2), None);
+        let apart = &mut apart;
+        assert_eq!(counts(apart, 10, [3, 7]).received_by(1, 2), Some(7));
+        // Read while packets came in: more altogether, then more apart.
+        assert_eq!(counts(apart, 15, [3, 8]).received_by(1, 2), Some(8));
+        assert_eq!(counts(apart, 15, [9, 9]).received_by(0, 2), Some(9));
+        // There are no counters for all of so many, and nothing was learnt of what is sent.
+        let last = Statistics { sent: 5, ..counts(apart, 15, [9, 9]) };
+        assert_eq!((last.received_by(0, 17), last.received_by(0, 1)), (None, Some(15)));
+        assert_eq!(last.sent_by(0, 2), None);
+    }
+}
