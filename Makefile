@@ -16,7 +16,7 @@ DPDK := $(if $(HAS_DPDK),--features burstline/dpdk --features burstline-lab/dpdk
 LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help run dpdk test bench bench-smoke lint loom miri fuzz-smoke guest \
+.PHONY: help run dpdk dpdk-newer test bench bench-smoke lint loom miri fuzz-smoke guest \
   guest-cards install install-c header documents report-check runs setup
 
 help: ## List the targets
@@ -29,6 +29,9 @@ run: ## Build it and see it work: burstline demo
 dpdk: ## Build the program with the port dpdk: in it; installs libdpdk
 	@scripts/setup rust dpdk
 	@cargo build --quiet --release --locked -p burstline --features dpdk
+
+dpdk-newer: ## Does what we have in C compile with newer DPDKs? Headers of Debian's later suites
+	@scripts/newer-dpdk
 
 test: ## All tests; other programs' tools judge our files in some of them
 	@scripts/setup rust test

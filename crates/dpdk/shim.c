@@ -381,6 +381,49 @@ void shim_close(uint16_t port, uint16_t queues)
     sem_destroy(&closing.done);
 }
 
+#if RTE_VERSION < RTE_VERSION_NUM(25, 11, 0, 0)
+
+static void by_queue(uint16_t port, const struct rte_eth_stats *stats, struct shim_counts *counts)
+{
+    (void)port;
+    for (size_t queue = 0; queue < RTE_DIM(counts->q_ipackets); queue++) {
+        counts->q_ipackets[queue] = stats->q_ipackets[queue];
+        counts->q_opackets[queue] = stats->q_opackets[queue];
+    }
+}
+
+#else /* These counts are among the extended ones only. */
+
+static uint64_t extended(uint16_t port, const char *of, size_t queue)
+{
+    const char *names[] = {"%s_q%zu_packets", "%s_q%zu_good_packets"}; /* ethdev's, virtio's */
+    for (size_t form = 0; form < RTE_DIM(names); form++) {
+        char name[RTE_ETH_XSTATS_NAME_SIZE];
+        uint64_t id, value = 0;
+        snprintf(name, sizeof(name), names[form], of, queue);
+        if (rte_eth_xstats_get_id_by_name(port, name, &id) == 0 &&
+            rte_eth_xstats_get_by_id(port, &id, &value, 1) == 1)
+            return value;
+    }
+    return 0;
+}
+
+static void by_queue(uint16_t port, const struct rte_eth_stats *stats, struct shim_counts *counts)
+{
+    struct rte_eth_dev_info info;
+    (void)stats;
+    if (rte_eth_dev_info_get(port, &info) != 0)
+        return;
+    for (size_t queue = 0; queue < RTE_DIM(counts->q_ipackets); queue++) {
+        if (queue < info.nb_rx_queues)
+            counts->q_ipackets[queue] = extended(port, "rx", queue);
+        if (queue < info.nb_tx_queues)
+            counts->q_opackets[queue] = extended(port, "tx", queue);
+    }
+}
+
+#endif
+
 int shim_counts(uint16_t port, struct shim_counts *counts)
 {
     struct rte_eth_stats stats;
@@ -392,11 +435,15 @@ int shim_counts(uint16_t port, struct shim_counts *counts)
         .obytes = stats.obytes, .imissed = stats.imissed, .ierrors = stats.ierrors,
         .oerrors = stats.oerrors, .rx_nombuf = stats.rx_nombuf,
     };
-    for (size_t queue = 0; queue < RTE_DIM(counts->q_ipackets); queue++) {
-        counts->q_ipackets[queue] = stats.q_ipackets[queue];
-        counts->q_opackets[queue] = stats.q_opackets[queue];
-    }
+    by_queue(port, &stats, counts);
     return 0;
+}
+
+uint64_t shim_sent_by(uint16_t port, uint16_t queue)
+{
+    struct shim_counts counts;
+    bool is_counted = queue < RTE_DIM(counts.q_opackets) && shim_counts(port, &counts) == 0;
+    return is_counted ? counts.q_opackets[queue] : UINT64_MAX;
 }
 
 /* "name=value" of each that is not 0, a space between; what does not fit is left out. */

@@ -136,6 +136,8 @@ int shim_rss_change(uint16_t port, const struct shim_rss *rss);
 int shim_times_start(void);
 void shim_close(uint16_t port, uint16_t queues);
 int shim_counts(uint16_t port, struct shim_counts *counts);
+/* Packets that a queue has sent, by the driver's count; UINT64_MAX if it has none. */
+uint64_t shim_sent_by(uint16_t port, uint16_t queue);
 size_t shim_xstats(uint16_t port, char *text, size_t room);
 int shim_link(uint16_t port);
 /* Whether it was unplugged, or has lost its interface, if it has one: that is looked for in the

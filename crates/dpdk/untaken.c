@@ -61,7 +61,6 @@ static uint32_t in_split_ring(uint16_t port, uint16_t queue, uint16_t sent)
 uint32_t shim_untaken(uint16_t port, uint16_t queue)
 {
     struct rte_eth_dev_info info;
-    struct rte_eth_stats stats;
     if (rte_eth_dev_info_get(port, &info) != 0 || info.driver_name == NULL)
         return 0;
     if (strcmp(info.driver_name, "net_ring") == 0)
@@ -69,7 +68,6 @@ uint32_t shim_untaken(uint16_t port, uint16_t queue)
     /* The card, and the same without one. */
     if (strncmp(info.driver_name, "net_virtio", strlen("net_virtio")) != 0)
         return 0;
-    if (queue >= RTE_DIM(stats.q_opackets) || rte_eth_stats_get(port, &stats) != 0)
-        return 0;
-    return in_split_ring(port, queue, stats.q_opackets[queue]);
+    uint64_t sent = shim_sent_by(port, queue);
+    return sent == UINT64_MAX ? 0 : in_split_ring(port, queue, sent);
 }

@@ -1,11 +1,11 @@
 //! What the kernel loses in front of a driver that receives from it.
 //!
 //! ```text
-//!   net_af_packet   its packet sockets: no room in a ring     PACKET_STATISTICS, which is forgotten
-//!                                                             by being read: no count comes twice
-//!   net_af_xdp      its XDP sockets: no room in a ring        XDP_STATISTICS, rx_ring_full; the
-//!                                                             driver tells rx_dropped as imissed
-//!   net_tap         its interface: no room in the queue       "drop" of what was sent to it
+//!   net_af_packet   its packet sockets: no room in a ring    PACKET_STATISTICS, which is forgotten
+//!                                                            by being read: no count comes twice
+//!   net_af_xdp      its XDP sockets: no room in a ring       XDP_STATISTICS, rx_ring_full; the
+//!                                                            driver tells rx_dropped as imissed
+//!   net_tap         its interface: no room in the queue      "drop" of what was sent to it
 //! ```
 //!
 //! DPDK 22.11 tells none of these. Source: rte_eth_af_packet.c, rte_eth_af_xdp.c, `eth_stats_get`;

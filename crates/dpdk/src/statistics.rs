@@ -17,11 +17,11 @@ pub struct Statistics {
     pub missed: u64,
     /// `ierrors`.
     pub errors: u64,
-    /// `rx_nombuf`: no mbuf was free. What became of the packet is the driver's affair: see
-    /// [`DeviceFacts::loses_without_mbuf`].
+    /// `rx_nombuf`: no mbuf was free. What became of the packet is the driver's affair:
+    /// [`loses_without_mbuf`](crate::DeviceFacts::loses_without_mbuf).
     pub no_mbuf: u64,
-    /// The kernel had no room for them in front of the driver, which does not tell. `None`: there is
-    /// no kernel in front of it.
+    /// The kernel had no room for them in front of the driver, which does not tell. `None`: there
+    /// is no kernel in front of it.
     pub kernel_lost: Option<u64>,
     /// `oerrors`.
     pub send_errors: u64,
