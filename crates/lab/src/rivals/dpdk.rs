@@ -4,6 +4,7 @@
 //! ../../rivals-dpdk/pipeline.c   run to completion, and producer -> ring -> consumer
 //! ../../rivals-dpdk/balance.c    a pointer ring for each worker
 //! ../../rivals-dpdk/merge.c      four ports -> merger -> memcpy into one memory
+//! ../../rivals-dpdk/device.c     what a driver brings, for pipeline and merge
 //! ```
 //!
 //! EAL runs without reserved huge pages; a pool's memory is made transparent huge pages of, as far
@@ -11,6 +12,7 @@
 //! costs nothing of a packet.
 
 pub mod balance;
+pub mod merge_live;
 
 use std::cell::UnsafeCell;
 use std::ffi::{CString, c_char, c_int, c_void};
