@@ -166,26 +166,43 @@ uint64_t rival_run(struct rival *rival, uint64_t packets, uint32_t hint)
     return sum;
 }
 
+/* A burst of the device's, if there is one: handed over and read. */
+static inline uint16_t turn(const struct rival *rival, uint64_t *sum)
+{
+    struct rte_mbuf *mbufs[BURST];
+    uint16_t count = rte_eth_rx_burst(rival->device.port, 0, mbufs, BURST);
+    if (count == 0)
+        return 0;
+    /* There is room: the ring is emptied in each turn. */
+    while (rte_ring_enqueue_bulk(rival->ring, (void **)mbufs, count, NULL) == 0)
+        rte_pause();
+    while (rte_ring_dequeue_bulk(rival->ring, (void **)mbufs, count, NULL) == 0)
+        rte_pause();
+    *sum += read_burst(mbufs, count, HINT_T0, rival->timestamp);
+    return count;
+}
+
 uint64_t rival_live(struct rival *rival, const uint32_t *is_over, uint64_t *sum)
 {
     uint64_t taken = 0;
     rival_enter();
     for (;;) {
-        struct rte_mbuf *mbufs[BURST];
         bool is_last = __atomic_load_n(is_over, __ATOMIC_ACQUIRE) != 0; /* the caller's store */
-        uint16_t count = rte_eth_rx_burst(rival->device.port, 0, mbufs, BURST);
+        uint16_t count = turn(rival, sum);
         if (count == 0 && is_last)
             break;
-        if (count == 0)
-            continue;
         taken += count;
-        /* There is room: the ring is emptied in each turn. */
-        while (rte_ring_enqueue_bulk(rival->ring, (void **)mbufs, count, NULL) == 0)
-            rte_pause();
-        while (rte_ring_dequeue_bulk(rival->ring, (void **)mbufs, count, NULL) == 0)
-            rte_pause();
-        *sum += read_burst(mbufs, count, HINT_T0, rival->timestamp);
     }
     rival_leave();
     return taken;
+}
+
+uint64_t rival_driver_turns(struct rival *rival, uint64_t packets)
+{
+    uint64_t taken = 0, sum = 0;
+    rival_enter();
+    while (taken < packets)
+        taken += turn(rival, &sum);
+    rival_leave();
+    return sum;
 }

@@ -76,6 +76,8 @@ uint64_t rival_run(struct rival *rival, uint64_t packets, uint32_t hint);
 /* Receives, hands over, reads and gives back, in turns on one thread, until `is_over` is not 0 and
  * nothing comes. Returns how many packets that were. */
 uint64_t rival_live(struct rival *rival, const uint32_t *is_over, uint64_t *sum);
+/* The same until so many packets came, of a device that always has some. Returns the sum. */
+uint64_t rival_driver_turns(struct rival *rival, uint64_t packets);
 
 /* One thread spreads packets over workers, another is all of them in turn. NULL: no memory. */
 enum interleaving { UNIFORM, BURSTS, ONE_IDLE };
@@ -88,6 +90,10 @@ uint32_t rival_balance_destroy(struct rival_balance *balance);
 void rival_balance_spread(struct rival_balance *balance, const uint8_t *packet, uint32_t length,
                           uint64_t packets, uint32_t interleaving);
 uint64_t rival_balance_work(struct rival_balance *balance, uint64_t packets);
+/* Both in turns on one thread, `turn` packets each, uniform; `packets` is a multiple of `turn`, and
+ * that one of BURST, with room in the rings. Returns the sum. */
+uint64_t rival_balance_turns(struct rival_balance *balance, const uint8_t *packet, uint32_t length,
+                             uint64_t packets, uint32_t turn);
 
 /* Four ports into one memory. `output` has room for `rooms` packets of 64 bytes, `worklist` as many
  * entries of 16 bytes. */

@@ -66,7 +66,9 @@ fn measure(_: &Context, _: &str) -> Result<Outcome, String> {
 /// A piece of a figure's work; `None`: no figure here has it.
 pub(super) fn do_rounds(piece: &str, rounds: u64) -> Option<Result<(), String>> {
     #[cfg(feature = "dpdk")]
-    return pipeline::do_rounds(piece, rounds);
+    return pipeline::do_rounds(piece, rounds)
+        .or_else(|| merge::do_rounds(piece, rounds))
+        .or_else(|| balance::do_rounds(piece, rounds));
     #[cfg(not(feature = "dpdk"))]
     {
         let _ = (piece, rounds);

@@ -31,7 +31,7 @@ use burstline_testbed::sequence_of;
 
 use super::super::Context;
 use super::super::merge::LOG_BYTES;
-use super::live::{Run, SECONDS, summary, summary_of_one, under_load, with_share};
+use super::live::{Run, SECONDS, doubt, summary, summary_of_one, under_load, with_share};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::lines::LINES;
@@ -99,10 +99,10 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
             dpdk::OUTPUT_BYTES >> 10
         ),
     ];
-    for (name, runs) in ["ours", "peer"].into_iter().zip(sides) {
-        details.push(summary(name, &runs.into_inner()));
-    }
+    let [ours, peer] = sides.map(RefCell::into_inner);
+    details.extend([summary("ours", &ours), summary("peer", &peer)]);
     details.extend(variants);
+    details.extend(doubt([&ours, &peer]));
     details.extend(conditions.report());
     let (name, unit, better) = (name.to_owned(), "Mpps", Better::Higher);
     Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
