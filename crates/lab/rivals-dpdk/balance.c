@@ -89,10 +89,10 @@ static inline void flush(struct rte_ring *ring, struct pending *pending)
 
 static inline __attribute__((always_inline)) void
 spread(const struct rival_balance *balance, const uint8_t *packet, uint32_t length,
-       uint64_t packets, enum interleaving interleaving)
+       uint64_t start, uint64_t end, enum interleaving interleaving)
 {
     struct pending pending[WORKERS_MAX] = { 0 };
-    for (uint64_t first = 0; first < packets; first += BURST) {
+    for (uint64_t first = start; first < end; first += BURST) {
         struct rte_mbuf *mbufs[BURST];
         while (rte_pktmbuf_alloc_bulk(balance->pool, mbufs, BURST) != 0)
             rte_pause();
@@ -116,17 +116,16 @@ void rival_balance_spread(struct rival_balance *balance, const uint8_t *packet, 
 {
     rival_enter();
     switch (interleaving) {
-    case BURSTS: spread(balance, packet, length, packets, BURSTS); break;
-    case ONE_IDLE: spread(balance, packet, length, packets, ONE_IDLE); break;
-    default: spread(balance, packet, length, packets, UNIFORM); break;
+    case BURSTS: spread(balance, packet, length, 0, packets, BURSTS); break;
+    case ONE_IDLE: spread(balance, packet, length, 0, packets, ONE_IDLE); break;
+    default: spread(balance, packet, length, 0, packets, UNIFORM); break;
     }
     rival_leave();
 }
 
-uint64_t rival_balance_work(struct rival_balance *balance, uint64_t packets)
+static inline uint64_t work(const struct rival_balance *balance, uint64_t packets)
 {
     uint64_t sum = 0, seen = 0;
-    rival_enter();
     while (seen < packets) {
         uint64_t before = seen;
         for (uint32_t worker = 0; worker < balance->workers; worker++) {
@@ -140,6 +139,26 @@ uint64_t rival_balance_work(struct rival_balance *balance, uint64_t packets)
         }
         if (seen == before)
             rte_pause();
+    }
+    return sum;
+}
+
+uint64_t rival_balance_work(struct rival_balance *balance, uint64_t packets)
+{
+    rival_enter();
+    uint64_t sum = work(balance, packets);
+    rival_leave();
+    return sum;
+}
+
+uint64_t rival_balance_turns(struct rival_balance *balance, const uint8_t *packet, uint32_t length,
+                             uint64_t packets, uint32_t turn)
+{
+    uint64_t sum = 0;
+    rival_enter();
+    for (uint64_t first = 0; first < packets; first += turn) {
+        spread(balance, packet, length, first, first + turn, UNIFORM);
+        sum += work(balance, turn);
     }
     rival_leave();
     return sum;

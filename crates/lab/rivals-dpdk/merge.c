@@ -7,13 +7,19 @@
  *
  * Receiving has a core, merging and copying have the other; the same four lines in memory as ours.
  * A variant merges packet by packet, in order of their times, which the article's design does not.
+ *
+ * Live, devices bring what there is in place of 32 packets, and all stages take turns on one core: a
+ * burst of each port, then all that was received is merged and copied. Nobody waits for a port that
+ * has nothing, since each was asked in the same turn.
  */
 #include "rivals.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include <rte_byteorder.h>
 #include <rte_cycles.h>
+#include <rte_ethdev.h>
 #include <rte_mbuf_dyn.h>
 #include <rte_memcpy.h>
 
@@ -23,6 +29,10 @@
 #define STRIDE_BYTES 64
 #define PACKETS 2048
 #define ROUND_NS (UINT64_C(67) * PACKETS)
+
+/* Live frames: crates/testbed/src/frames.rs, and DEALT_FRAMES of injector.rs. */
+#define NUMBER_AT 14
+#define DEALT 256
 
 /* An entry of the worklist that goes with the packets. */
 struct entry {
@@ -44,6 +54,8 @@ struct rival_merge {
     struct rte_ring *rings[LINES];
     struct rte_ring *between;
     struct rival_line lines[LINES];
+    struct rival_device devices[LINES];
+    bool is_there[LINES];
     uint64_t received[LINES];
     int turn; /* the line that receives next */
     uint64_t most;
@@ -54,7 +66,7 @@ struct rival_merge {
     struct entry *worklist;
     uint32_t rooms;
     uint64_t copied;
-    uint64_t newest_ns;
+    uint64_t newest; /* that was copied, by its place in the order */
     struct head heads[LINES];
 };
 
@@ -76,7 +88,8 @@ struct rival_merge *rival_merge_create(const struct rival_shape *shape,
     is_whole = is_whole && merge->pool != NULL && merge->between != NULL;
     for (int line = 0; line < LINES; line++) {
         merge->lines[line] = lines[line];
-        merge->all += lines[line].bytes != NULL ? most : 0;
+        merge->is_there[line] = lines[line].bytes != NULL;
+        merge->all += merge->is_there[line] ? most : 0;
         merge->rings[line] = rival_ring(shape);
         is_whole = is_whole && merge->rings[line] != NULL;
     }
@@ -92,6 +105,8 @@ struct rival_merge *rival_merge_create(const struct rival_shape *shape,
 
 uint32_t rival_merge_destroy(struct rival_merge *merge)
 {
+    for (int line = 0; line < LINES; line++)
+        rival_device_close(&merge->devices[line]);
     uint32_t missing = merge->pool != NULL ? rte_mempool_in_use_count(merge->pool) : 0;
     rte_mempool_free(merge->pool);
     rte_ring_free(merge->between);
@@ -135,7 +150,7 @@ static inline bool receive_turn(struct rival_merge *merge)
     for (int step = 0; step < LINES; step++) {
         struct rte_mbuf *mbufs[BURST];
         int line = merge->turn;
-        bool is_over = merge->lines[line].bytes == NULL || merge->received[line] == merge->most;
+        bool is_over = !merge->is_there[line] || merge->received[line] == merge->most;
         if (!is_over && rte_ring_free_count(merge->rings[line]) >= BURST) {
             if (rte_pktmbuf_alloc_bulk(merge->pool, mbufs, BURST) != 0)
                 return true;
@@ -161,30 +176,35 @@ void rival_merge_receive(struct rival_merge *merge)
 
 /* ---- Merge. ---- */
 
-static inline bool refill(struct rival_merge *merge, int line, enum hint hint)
+static inline __attribute__((always_inline)) bool refill(struct rival_merge *merge, int line,
+                                                         enum hint hint, bool is_live)
 {
     struct head *head = &merge->heads[line];
     if (head->next < head->count)
         return true;
     head->next = 0;
-    head->count = rte_ring_dequeue_bulk(merge->rings[line], (void **)head->mbufs, BURST, NULL);
+    void **mbufs = (void **)head->mbufs;
+    /* Live, a ring never has more than the burst of this turn. */
+    head->count = is_live ? rte_ring_dequeue_burst(merge->rings[line], mbufs, BURST, NULL)
+                          : rte_ring_dequeue_bulk(merge->rings[line], mbufs, BURST, NULL);
     if (head->count == 0)
         return false;
     head->taken += head->count;
-    for (int index = 0; index < AHEAD; index++)
+    for (uint32_t index = 0; index < AHEAD && index < head->count; index++)
         ahead(head->mbufs[index], hint);
     head->time_ns = time_of(merge, head->mbufs[0]);
     return true;
 }
 
 /* The oldest burst there is goes on. */
-static inline bool merge_burst(struct rival_merge *merge, enum hint hint)
+static inline __attribute__((always_inline)) bool merge_burst(struct rival_merge *merge,
+                                                              enum hint hint, bool is_live)
 {
     struct head *oldest = NULL;
     uint64_t oldest_stamp = UINT64_MAX;
     for (int line = 0; line < LINES; line++) {
         struct head *head = &merge->heads[line];
-        if (merge->lines[line].bytes == NULL || !refill(merge, line, hint))
+        if (!merge->is_there[line] || !refill(merge, line, hint, is_live))
             continue;
         uint64_t stamp = *stamp_of(merge, head->mbufs[0]);
         if (stamp < oldest_stamp) {
@@ -194,14 +214,16 @@ static inline bool merge_burst(struct rival_merge *merge, enum hint hint)
     }
     if (oldest == NULL)
         return false;
-    rte_ring_enqueue_bulk(merge->between, (void **)oldest->mbufs, BURST, NULL);
+    uint32_t count = is_live ? oldest->count : BURST;
+    rte_ring_enqueue_bulk(merge->between, (void **)oldest->mbufs, count, NULL);
     oldest->next = oldest->count;
     return true;
 }
 
 /* The next 32 packets by their times go on: of each line that has more to bring, one must be there.
  * What is there of a burst when that ends stays for the next time. */
-static inline bool merge_packets(struct rival_merge *merge, enum hint hint)
+static inline __attribute__((always_inline)) bool merge_packets(struct rival_merge *merge,
+                                                                enum hint hint, bool is_live)
 {
     struct rte_mbuf *burst[BURST];
     uint32_t count = 0;
@@ -211,9 +233,12 @@ static inline bool merge_packets(struct rival_merge *merge, enum hint hint)
         for (int line = 0; line < LINES; line++) {
             struct head *head = &merge->heads[line];
             if (head->next == head->count) {
-                if (merge->lines[line].bytes == NULL || head->taken == merge->most)
+                bool is_over = !is_live && head->taken == merge->most;
+                if (!merge->is_there[line] || is_over)
                     continue;
-                if (!refill(merge, line, hint)) {
+                if (!refill(merge, line, hint, is_live)) {
+                    if (is_live)
+                        continue;
                     is_waiting = true;
                     break;
                 }
@@ -236,25 +261,39 @@ static inline bool merge_packets(struct rival_merge *merge, enum hint hint)
 
 /* ---- Copy. ---- */
 
-static inline __attribute__((always_inline)) void copy_packet(struct rival_merge *merge,
-                                                              struct rte_mbuf *mbuf, bool is_whole)
+static inline __attribute__((always_inline)) void
+copy_packet(struct rival_merge *merge, struct rte_mbuf *mbuf, bool is_whole, bool is_live)
 {
     uint32_t stride = is_whole ? RTE_MBUF_DEFAULT_DATAROOM : STRIDE_BYTES;
     uint32_t rooms = is_whole ? merge->rooms * STRIDE_BYTES / RTE_MBUF_DEFAULT_DATAROOM
                               : merge->rooms;
     uint32_t at = merge->copied++ % rooms;
     const void *data = rte_pktmbuf_mtod(mbuf, const void *);
+    /* Live, anything may come. */
+    uint32_t length = is_live ? RTE_MIN(mbuf->data_len, STRIDE_BYTES) : mbuf->data_len;
     /* A whole segment is what one copies who does not ask how long its packet is. */
     if (is_whole)
         rte_memcpy(merge->output + (size_t)at * stride, data, RTE_MBUF_DEFAULT_DATAROOM);
     else
-        rte_memcpy(merge->output + (size_t)at * stride, data, mbuf->data_len);
-    merge->worklist[at] = (struct entry){at * stride, mbuf->data_len << 8 | mbuf->port,
+        rte_memcpy(merge->output + (size_t)at * stride, data, length);
+    merge->worklist[at] = (struct entry){at * stride, length << 8 | mbuf->port,
                                          time_of(merge, mbuf)};
 }
 
+/* Where a packet belongs in the order of all. Live, frames are dealt, DEALT to each port in turn,
+ * with a number by port: the order in which they were sent. */
+static inline uint64_t order_of(const struct rival_merge *merge, struct rte_mbuf *mbuf, bool is_live)
+{
+    if (!is_live)
+        return time_of(merge, mbuf);
+    uint64_t number;
+    memcpy(&number, rte_pktmbuf_mtod_offset(mbuf, uint8_t *, NUMBER_AT), sizeof(number));
+    number = rte_be_to_cpu_64(number);
+    return (number / DEALT * LINES + mbuf->port) * DEALT + number % DEALT;
+}
+
 static inline __attribute__((always_inline)) uint64_t
-copy_burst(struct rival_merge *merge, enum hint hint, bool is_whole, bool is_checking)
+copy_burst(struct rival_merge *merge, enum hint hint, bool is_whole, bool is_checking, bool is_live)
 {
     struct rte_mbuf *mbufs[BURST];
     uint64_t violations = 0;
@@ -264,11 +303,11 @@ copy_burst(struct rival_merge *merge, enum hint hint, bool is_whole, bool is_che
     for (uint32_t index = 0; index < count; index++) {
         if (index + AHEAD < count)
             ahead(mbufs[index + AHEAD], hint);
-        copy_packet(merge, mbufs[index], is_whole);
+        copy_packet(merge, mbufs[index], is_whole, is_live);
         if (is_checking) {
-            uint64_t time_ns = time_of(merge, mbufs[index]);
-            violations += time_ns < merge->newest_ns;
-            merge->newest_ns = time_ns > merge->newest_ns ? time_ns : merge->newest_ns;
+            uint64_t place = order_of(merge, mbufs[index], is_live);
+            violations += place < merge->newest;
+            merge->newest = RTE_MAX(place, merge->newest);
         }
     }
     rte_pktmbuf_free_bulk(mbufs, count);
@@ -284,9 +323,10 @@ merge_and_copy(struct rival_merge *merge, bool is_ordered, bool is_whole, enum h
     while (merge->copied < merge->all) {
         if (is_alone)
             receive_turn(merge);
-        bool is_merged = is_ordered ? merge_packets(merge, hint) : merge_burst(merge, hint);
+        bool is_merged = is_ordered ? merge_packets(merge, hint, false)
+                                    : merge_burst(merge, hint, false);
         if (is_merged)
-            violations += copy_burst(merge, hint, is_whole, is_checking);
+            violations += copy_burst(merge, hint, is_whole, is_checking, false);
         else if (!is_alone)
             rte_pause();
     }
@@ -317,6 +357,64 @@ uint64_t rival_merge_turns(struct rival_merge *merge, const struct rival_manner 
 {
     rival_enter();
     merge_and_copy(merge, manner->is_ordered, false, HINT_T0, false, true);
+    rival_leave();
+    return merge->copied;
+}
+
+/* ---- Live. ---- */
+
+int rival_merge_open(struct rival_merge *merge, uint32_t line, const char *devargs)
+{
+    int done = rival_device_open(&merge->devices[line], merge->pool, devargs);
+    merge->is_there[line] = done == 0;
+    return done;
+}
+
+/* A burst of each port, with the time of its poll: the driver knows no other. */
+static inline uint32_t receive_live(struct rival_merge *merge)
+{
+    uint32_t all = 0;
+    for (int line = 0; line < LINES; line++) {
+        struct rte_mbuf *mbufs[BURST];
+        uint16_t count = rte_eth_rx_burst(merge->devices[line].port, 0, mbufs, BURST);
+        if (count == 0)
+            continue;
+        uint64_t now = rte_rdtsc();
+        for (int index = 0; index < count; index++) {
+            mbufs[index]->port = line;
+            *RTE_MBUF_DYNFIELD(mbufs[index], merge->timestamp, rte_mbuf_timestamp_t *) = now;
+        }
+        *stamp_of(merge, mbufs[0]) = now;
+        /* There is room: rings are emptied in each turn. */
+        rte_ring_enqueue_bulk(merge->rings[line], (void **)mbufs, count, NULL);
+        all += count;
+    }
+    return all;
+}
+
+static inline __attribute__((always_inline)) uint64_t
+live(struct rival_merge *merge, const uint32_t *is_over, bool is_ordered, bool is_checking)
+{
+    uint64_t violations = 0;
+    for (;;) {
+        bool is_last = __atomic_load_n(is_over, __ATOMIC_ACQUIRE) != 0; /* the caller's store */
+        if (receive_live(merge) == 0 && is_last)
+            return violations;
+        while (is_ordered ? merge_packets(merge, HINT_T0, true) : merge_burst(merge, HINT_T0, true))
+            violations += copy_burst(merge, HINT_T0, false, is_checking, true);
+    }
+}
+
+uint64_t rival_merge_live(struct rival_merge *merge, const struct rival_manner *manner,
+                          const uint32_t *is_over, uint64_t *violations)
+{
+    rival_enter();
+    if (manner->is_checking)
+        *violations = live(merge, is_over, manner->is_ordered, true);
+    else if (manner->is_ordered)
+        live(merge, is_over, true, false);
+    else
+        live(merge, is_over, false, false);
     rival_leave();
     return merge->copied;
 }

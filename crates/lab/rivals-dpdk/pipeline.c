@@ -14,19 +14,15 @@
  */
 #include "packets.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include <rte_dev.h>
 #include <rte_ethdev.h>
 
 struct rival {
     struct rte_mempool *pool;
     struct rte_ring *ring;
     int timestamp;
-    uint16_t port;
-    bool is_open;
+    struct rival_device device;
 };
 
 struct rival *rival_create(const struct rival_shape *shape, bool *is_huge)
@@ -44,36 +40,9 @@ struct rival *rival_create(const struct rival_shape *shape, bool *is_huge)
     return rival;
 }
 
-/* The libraries below net_af_xdp write to standard error what they try. */
-static int mute(void)
-{
-    int stream = dup(STDERR_FILENO), nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (stream >= 0 && nowhere >= 0)
-        dup2(nowhere, STDERR_FILENO);
-    if (nowhere >= 0)
-        close(nowhere);
-    return stream;
-}
-
-static void unmute(int stream)
-{
-    if (stream < 0)
-        return;
-    dup2(stream, STDERR_FILENO);
-    close(stream);
-}
-
 uint32_t rival_destroy(struct rival *rival)
 {
-    if (rival->is_open) {
-        int stream = mute();
-        struct rte_eth_dev_info info;
-        rte_eth_dev_info_get(rival->port, &info);
-        rte_eth_dev_stop(rival->port);
-        rte_eth_dev_close(rival->port);
-        rte_dev_remove(info.device);
-        unmute(stream);
-    }
+    rival_device_close(&rival->device);
     uint32_t missing = rival->pool != NULL ? rte_mempool_in_use_count(rival->pool) : 0;
     rte_mempool_free(rival->pool);
     rte_ring_free(rival->ring);
@@ -163,33 +132,9 @@ uint64_t rival_turns(struct rival *rival, const uint8_t *packet, uint32_t length
     return sum;
 }
 
-static int open_device(struct rival *rival, const char *devargs)
-{
-    char name[64];
-    snprintf(name, sizeof(name), "%.*s", (int)strcspn(devargs, ","), devargs);
-    int done = rte_dev_probe(devargs);
-    if (done == 0)
-        done = rte_eth_dev_get_port_by_name(name, &rival->port);
-    if (done != 0)
-        return done;
-    rival->is_open = true;
-    struct rte_eth_conf conf;
-    memset(&conf, 0, sizeof(conf));
-    /* Nothing is sent, but net_af_xdp has its queues in pairs only. */
-    done = rte_eth_dev_configure(rival->port, 1, 1, &conf);
-    if (done == 0)
-        done = rte_eth_rx_queue_setup(rival->port, 0, 1024, SOCKET_ID_ANY, NULL, rival->pool);
-    if (done == 0)
-        done = rte_eth_tx_queue_setup(rival->port, 0, 1024, SOCKET_ID_ANY, NULL);
-    return done == 0 ? rte_eth_dev_start(rival->port) : done;
-}
-
 int rival_open(struct rival *rival, const char *devargs)
 {
-    int stream = mute();
-    int done = open_device(rival, devargs);
-    unmute(stream);
-    return done;
+    return rival_device_open(&rival->device, rival->pool, devargs);
 }
 
 void rival_receive(struct rival *rival, uint64_t packets)
@@ -197,7 +142,7 @@ void rival_receive(struct rival *rival, uint64_t packets)
     rival_enter();
     for (uint64_t taken = 0; taken < packets;) {
         struct rte_mbuf *mbufs[BURST];
-        uint16_t count = rte_eth_rx_burst(rival->port, 0, mbufs, BURST);
+        uint16_t count = rte_eth_rx_burst(rival->device.port, 0, mbufs, BURST);
         taken += count;
         while (count != 0 && rte_ring_enqueue_bulk(rival->ring, (void **)mbufs, count, NULL) == 0)
             rte_pause();
@@ -212,7 +157,7 @@ uint64_t rival_run(struct rival *rival, uint64_t packets, uint32_t hint)
 #define RUN(by)                                                                                    \
     while (taken < packets) {                                                                      \
         struct rte_mbuf *mbufs[BURST];                                                             \
-        uint16_t count = rte_eth_rx_burst(rival->port, 0, mbufs, BURST);                           \
+        uint16_t count = rte_eth_rx_burst(rival->device.port, 0, mbufs, BURST);                           \
         taken += count;                                                                            \
         sum += read_burst(mbufs, count, by, rival->timestamp);                                                \
     }
@@ -221,26 +166,43 @@ uint64_t rival_run(struct rival *rival, uint64_t packets, uint32_t hint)
     return sum;
 }
 
+/* A burst of the device's, if there is one: handed over and read. */
+static inline uint16_t turn(const struct rival *rival, uint64_t *sum)
+{
+    struct rte_mbuf *mbufs[BURST];
+    uint16_t count = rte_eth_rx_burst(rival->device.port, 0, mbufs, BURST);
+    if (count == 0)
+        return 0;
+    /* There is room: the ring is emptied in each turn. */
+    while (rte_ring_enqueue_bulk(rival->ring, (void **)mbufs, count, NULL) == 0)
+        rte_pause();
+    while (rte_ring_dequeue_bulk(rival->ring, (void **)mbufs, count, NULL) == 0)
+        rte_pause();
+    *sum += read_burst(mbufs, count, HINT_T0, rival->timestamp);
+    return count;
+}
+
 uint64_t rival_live(struct rival *rival, const uint32_t *is_over, uint64_t *sum)
 {
     uint64_t taken = 0;
     rival_enter();
     for (;;) {
-        struct rte_mbuf *mbufs[BURST];
         bool is_last = __atomic_load_n(is_over, __ATOMIC_ACQUIRE) != 0; /* the caller's store */
-        uint16_t count = rte_eth_rx_burst(rival->port, 0, mbufs, BURST);
+        uint16_t count = turn(rival, sum);
         if (count == 0 && is_last)
             break;
-        if (count == 0)
-            continue;
         taken += count;
-        /* There is room: the ring is emptied in each turn. */
-        while (rte_ring_enqueue_bulk(rival->ring, (void **)mbufs, count, NULL) == 0)
-            rte_pause();
-        while (rte_ring_dequeue_bulk(rival->ring, (void **)mbufs, count, NULL) == 0)
-            rte_pause();
-        *sum += read_burst(mbufs, count, HINT_T0, rival->timestamp);
     }
     rival_leave();
     return taken;
+}
+
+uint64_t rival_driver_turns(struct rival *rival, uint64_t packets)
+{
+    uint64_t taken = 0, sum = 0;
+    rival_enter();
+    while (taken < packets)
+        taken += turn(rival, &sum);
+    rival_leave();
+    return sum;
 }

@@ -46,6 +46,16 @@ int rival_timestamp(void); /* where an mbuf's time is; below 0: nowhere */
 void rival_enter(void);
 void rival_leave(void);
 
+/* What packets come in by. */
+struct rival_device {
+    uint16_t port;
+    bool is_open;
+};
+
+/* 0 or a negative errno; it is to be closed in any case. */
+int rival_device_open(struct rival_device *device, struct rte_mempool *pool, const char *devargs);
+void rival_device_close(struct rival_device *device);
+
 /* One thread fills, another reads. NULL: there is no memory. */
 struct rival *rival_create(const struct rival_shape *shape, bool *is_huge);
 /* Returns how many mbufs did not come back. */
@@ -66,6 +76,8 @@ uint64_t rival_run(struct rival *rival, uint64_t packets, uint32_t hint);
 /* Receives, hands over, reads and gives back, in turns on one thread, until `is_over` is not 0 and
  * nothing comes. Returns how many packets that were. */
 uint64_t rival_live(struct rival *rival, const uint32_t *is_over, uint64_t *sum);
+/* The same until so many packets came, of a device that always has some. Returns the sum. */
+uint64_t rival_driver_turns(struct rival *rival, uint64_t packets);
 
 /* One thread spreads packets over workers, another is all of them in turn. NULL: no memory. */
 enum interleaving { UNIFORM, BURSTS, ONE_IDLE };
@@ -78,6 +90,10 @@ uint32_t rival_balance_destroy(struct rival_balance *balance);
 void rival_balance_spread(struct rival_balance *balance, const uint8_t *packet, uint32_t length,
                           uint64_t packets, uint32_t interleaving);
 uint64_t rival_balance_work(struct rival_balance *balance, uint64_t packets);
+/* Both in turns on one thread, `turn` packets each, uniform; `packets` is a multiple of `turn`, and
+ * that one of BURST, with room in the rings. Returns the sum. */
+uint64_t rival_balance_turns(struct rival_balance *balance, const uint8_t *packet, uint32_t length,
+                             uint64_t packets, uint32_t turn);
 
 /* Four ports into one memory. `output` has room for `rooms` packets of 64 bytes, `worklist` as many
  * entries of 16 bytes. */
@@ -100,6 +116,12 @@ uint64_t rival_merge_copy(struct rival_merge *merge, const struct rival_manner *
                           uint64_t *violations);
 /* All of it on one thread. */
 uint64_t rival_merge_turns(struct rival_merge *merge, const struct rival_manner *manner);
+/* A device of a driver's in place of an idle line: 0 or a negative errno. */
+int rival_merge_open(struct rival_merge *merge, uint32_t line, const char *devargs);
+/* Receives from all devices, merges and copies, in turns on one thread, until `is_over` is not 0 and
+ * nothing comes. Returns how many packets were copied; `violations` is set where it is checking. */
+uint64_t rival_merge_live(struct rival_merge *merge, const struct rival_manner *manner,
+                          const uint32_t *is_over, uint64_t *violations);
 
 static inline __attribute__((always_inline)) void ahead(struct rte_mbuf *mbuf, enum hint hint)
 {

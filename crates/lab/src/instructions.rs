@@ -18,6 +18,9 @@ use std::process::{Command, Output};
 /// The option that makes `bench` do a piece of work and nothing else.
 pub const OPTION: &str = "--count-instructions";
 
+/// What is said in place of a count.
+pub const NOT_COUNTED: &str = "instructions are not counted: valgrind is not installed";
+
 const FEW: u64 = 1;
 const MORE: u64 = 9;
 

@@ -98,7 +98,7 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
             "ours on one core, {BURST} written and read in turn: {:.1} instructions a packet",
             count / ROUND_PACKETS as f64
         ),
-        None => "instructions are not counted: valgrind is not installed".to_owned(),
+        None => instructions::NOT_COUNTED.to_owned(),
     });
     let (page, theirs) = (ours.page, arena.page());
     details.push(format!("pages: ours {page}, peer {theirs}"));
@@ -110,7 +110,7 @@ pub(super) fn do_rounds(mode: Mode, rounds: u64) -> Result<(), String> {
     let mut ours = Ours::create(mode, WORKERS, PageChoice::Size4K)?;
     let traffic = Traffic::new(PACKET_BYTES);
     let flows = move |counter| INTERLEAVINGS[0].1(counter, WORKERS);
-    ours.take_turns((&traffic, &flows), rounds * ROUND_PACKETS);
+    ours.take_turns((&traffic, &flows), rounds * ROUND_PACKETS, BURST);
     Ok(())
 }
 

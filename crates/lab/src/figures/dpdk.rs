@@ -10,6 +10,7 @@
 //! | `dpdk-bounce-64` | `burstline bounce dpdk:net_null0 dpdk:net_null1` | `dpdk-testpmd` io |
 //! | `dpdk-balance-MODE-64` | the balancer's logs | the NUMA document's balancer on mbufs |
 //! | `dpdk-merge-4x64` | the merge by packet | the article's stages on mbufs, by burst |
+//! | `dpdk-merge-live` | four `xdp:` merged by packet, live frames | net_af_xdp, the same stages |
 //!
 //! Neither side has reserved huge pages; in this process both lie in transparent ones.
 
@@ -20,6 +21,8 @@ mod live;
 #[cfg(feature = "dpdk")]
 mod merge;
 #[cfg(feature = "dpdk")]
+mod merge_live;
+#[cfg(feature = "dpdk")]
 mod pipeline;
 #[cfg(feature = "dpdk")]
 mod programs;
@@ -28,7 +31,7 @@ use super::{Context, Entry};
 use crate::report::Outcome;
 
 /// All of them.
-pub(super) const FIGURES: [Entry; 10] = [
+pub(super) const FIGURES: [Entry; 11] = [
     Entry { name: "dpdk-pipeline-60", measure },
     Entry { name: "dpdk-pipeline-1514", measure },
     Entry { name: "dpdk-pipeline-60-pmd", measure },
@@ -37,6 +40,7 @@ pub(super) const FIGURES: [Entry; 10] = [
     Entry { name: "dpdk-rtc-64", measure },
     Entry { name: "dpdk-bounce-64", measure },
     Entry { name: "dpdk-merge-4x64", measure },
+    Entry { name: "dpdk-merge-live", measure },
     Entry { name: "dpdk-balance-copy-64", measure },
     Entry { name: "dpdk-balance-share-64", measure },
 ];
@@ -49,6 +53,7 @@ fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
         "dpdk-bounce-64" => programs::bounce(context, name),
         "dpdk-balance-copy-64" | "dpdk-balance-share-64" => balance::measure(context, name),
         "dpdk-merge-4x64" => merge::measure(context, name),
+        "dpdk-merge-live" => merge_live::measure(context, name),
         _ => pipeline::measure(context, name),
     }
 }
@@ -61,7 +66,9 @@ fn measure(_: &Context, _: &str) -> Result<Outcome, String> {
 /// A piece of a figure's work; `None`: no figure here has it.
 pub(super) fn do_rounds(piece: &str, rounds: u64) -> Option<Result<(), String>> {
     #[cfg(feature = "dpdk")]
-    return pipeline::do_rounds(piece, rounds);
+    return pipeline::do_rounds(piece, rounds)
+        .or_else(|| merge::do_rounds(piece, rounds))
+        .or_else(|| balance::do_rounds(piece, rounds));
     #[cfg(not(feature = "dpdk"))]
     {
         let _ = (piece, rounds);

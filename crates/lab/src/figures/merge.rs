@@ -71,6 +71,15 @@ impl Work {
 
     /// Our merge. Its stage's time is what counts; with `is_checking` the sink looks at all times.
     pub(super) fn ours(&self, is_checking: bool) -> Result<Run, String> {
+        self.merge(is_checking, &MergeOptions::default())
+    }
+
+    /// The same on one thread, which then also counts what it has merged.
+    pub(super) fn ours_in_turns(&self) -> Result<Run, String> {
+        self.merge(false, &MergeOptions { is_one_thread: true, ..MergeOptions::default() })
+    }
+
+    fn merge(&self, is_checking: bool, merging: &MergeOptions) -> Result<Run, String> {
         let ports = OpenOptions::default();
         let (now_ns, lent) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let mut sources = Vec::new();
@@ -104,8 +113,7 @@ impl Work {
             true => Ok(Box::new(OrderSink::new(Arc::clone(&violations))) as Box<dyn Port>),
             false => open_sink(&"null:".parse()?, &ports),
         };
-        let merging = MergeOptions::default();
-        let report = merge(sources, sink, &options, &merging, (&stop, &progress))
+        let report = merge(sources, sink, &options, merging, (&stop, &progress))
             .map_err(|error| error.to_string())?;
         self.checked(&report, violations.load(Relaxed)) // all threads have ended
     }

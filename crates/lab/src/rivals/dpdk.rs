@@ -4,6 +4,7 @@
 //! ../../rivals-dpdk/pipeline.c   run to completion, and producer -> ring -> consumer
 //! ../../rivals-dpdk/balance.c    a pointer ring for each worker
 //! ../../rivals-dpdk/merge.c      four ports -> merger -> memcpy into one memory
+//! ../../rivals-dpdk/device.c     what a driver brings, for pipeline and merge
 //! ```
 //!
 //! EAL runs without reserved huge pages; a pool's memory is made transparent huge pages of, as far
@@ -11,6 +12,7 @@
 //! costs nothing of a packet.
 
 pub mod balance;
+pub mod merge_live;
 
 use std::cell::UnsafeCell;
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -123,6 +125,7 @@ unsafe extern "C" {
     fn rival_receive(rival: *mut Raw, packets: u64);
     fn rival_run(rival: *mut Raw, packets: u64, hint: u32) -> u64;
     fn rival_live(rival: *mut Raw, is_over: *const AtomicU32, sum: *mut u64) -> u64;
+    fn rival_driver_turns(rival: *mut Raw, packets: u64) -> u64;
     fn rival_merge_create(
         shape: *const Shape,
         lines: *const Lane,
@@ -214,6 +217,12 @@ impl Pipeline {
         let (packet, length) = (traffic.template(), traffic.length() as u32);
         // SAFETY: the template has `length` bytes; nobody else produces or consumes.
         unsafe { rival_turns(self.raw(), packet.as_ptr(), length, packets, hint as u32) }
+    }
+
+    /// As [`hand_on`](Self::hand_on), both sides in turns on this thread. Returns the sum.
+    pub fn take_turns_on(&mut self, packets: u64) -> u64 {
+        // SAFETY: nobody else receives or reads.
+        unsafe { rival_driver_turns(self.raw(), packets) }
     }
 
     /// Opens a device to receive from, once.

@@ -293,7 +293,7 @@ pub fn run(
 }
 
 /// What the calling thread spends on `work`, in ns.
-pub(super) fn cpu_ns(work: impl FnOnce()) -> u64 {
+pub(crate) fn cpu_ns(work: impl FnOnce()) -> u64 {
     let start_ns = clock::thread_cpu_ns();
     work();
     clock::thread_cpu_ns() - start_ns

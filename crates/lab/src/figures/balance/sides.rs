@@ -122,12 +122,17 @@ impl Ours {
         Run { seconds: done.seconds, sum: done.consumer }
     }
 
-    /// The same on one core: a burst is written, and read.
-    pub(super) fn take_turns(&mut self, work: (&Traffic, &Flows), packets: u64) {
+    /// The same on one core: `turn` packets are written, and read; `packets` is a multiple of that.
+    pub(in crate::figures) fn take_turns(
+        &mut self,
+        work: (&Traffic, &Flows),
+        packets: u64,
+        turn: usize,
+    ) {
         let mut sum = 0_u64;
-        for first in (0..packets as u32).step_by(BURST) {
-            distribute(&mut self.writers, work, first..first + BURST as u32);
-            sum = sum.wrapping_add(drain(&mut self.readers, BURST as u64));
+        for first in (0..packets as u32).step_by(turn) {
+            distribute(&mut self.writers, work, first..first + turn as u32);
+            sum = sum.wrapping_add(drain(&mut self.readers, turn as u64));
         }
         std::hint::black_box(sum);
     }

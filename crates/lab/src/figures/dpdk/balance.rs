@@ -13,6 +13,7 @@ use crate::figures::balance::sides::{
     INTERLEAVINGS, LOG_BYTES, Ours, SEGMENT_BYTES, expected, rate,
 };
 use crate::figures::balance::{PACKET_BYTES, PER_CPU, WORKERS, by_interleaving, outcome};
+use crate::instructions;
 use crate::report::Outcome;
 use crate::rivals::BURST;
 use crate::rivals::dpdk::balance::Balance;
@@ -23,6 +24,11 @@ const POOLS: [u32; 4] = [2047, 4095, 8191, 16_383];
 const CACHES: [u32; 2] = [256, 512];
 /// Runs of a shape in the search.
 const TRIES: usize = 3;
+/// Packets of a round whose instructions are counted.
+const ROUND: u64 = 8192;
+/// Packets of a turn: so many that most of a worker's pointers go 32 at a time, as they do on two
+/// cores.
+const TURN: usize = 512;
 
 /// `dpdk-balance-copy-64` and `dpdk-balance-share-64`.
 pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
@@ -77,8 +83,43 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         ),
         tried,
     ];
+    details.push(instructions_line(mode));
     details.extend(by_interleaving(&all));
     outcome(name, PER_CPU, all.swap_remove(0), details, &conditions)
+}
+
+fn instructions_line(mode: Mode) -> String {
+    let of = |piece| Some(instructions::of_a_round(piece)? / ROUND as f64);
+    let ours = if mode == Mode::Share { "balance-log-share" } else { "balance-log-copy" };
+    match (of(ours), of("balance-mbuf")) {
+        (Some(ours), Some(peer)) => format!(
+            "instructions a packet, {TURN} spread and read in turns on one core: ours {ours:.0}, \
+             peer {peer:.0}"
+        ),
+        _ => instructions::NOT_COUNTED.to_owned(),
+    }
+}
+
+/// A side of these in turns on one core, uniform, 8,192 packets a round.
+pub(super) fn do_rounds(piece: &str, rounds: u64) -> Option<Result<(), String>> {
+    let (traffic, packets) = (Traffic::new(PACKET_BYTES), rounds * ROUND);
+    let mode = match piece {
+        "balance-log-copy" => Mode::Copy,
+        "balance-log-share" => Mode::Share,
+        "balance-mbuf" => return Some(rounds_of_the_rival(&traffic, packets)),
+        _ => return None,
+    };
+    let flows = |counter| INTERLEAVINGS[0].1(counter, WORKERS);
+    let ours = Ours::create(mode, WORKERS, PageChoice::Size4K);
+    Some(ours.map(|mut ours| ours.take_turns((&traffic, &flows), packets, TURN)))
+}
+
+fn rounds_of_the_rival(traffic: &Traffic, packets: u64) -> Result<(), String> {
+    dpdk::start()?;
+    let shape = Shape { objects: 2047, cache: 256, slots: SLOTS, is_single: 1 };
+    let mut peer = Balance::new(shape, WORKERS as u32)?;
+    peer.take_turns(traffic, packets, TURN);
+    peer.end()
 }
 
 /// Tries every shape with uniform traffic, and keeps the one with the best run.

@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use burstline_log::{Reader, Writer};
 use burstline_port::{OpenOptions, Port, open_source};
@@ -23,7 +23,7 @@ use burstline_sys::memory::PageChoice;
 use burstline_testbed::{Amount, Receiver};
 
 use super::super::Context;
-use super::pipeline::LOG_BYTES;
+use super::pipeline::{LOG_BYTES, turn};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::live::{FRAME_BYTES, Load, Road, missing};
@@ -31,29 +31,43 @@ use crate::ours::Ours;
 use crate::report::{Better, Figure, Outcome};
 use crate::rivals::BURST;
 use crate::rivals::dpdk::{self, Pipeline, SLOTS, Shape};
+use crate::rivals::staged::cpu_ns;
 use crate::statistics::median_after_first;
-use crate::traffic;
 
-const SECONDS: Duration = Duration::from_secs(2);
+pub(super) const SECONDS: Duration = Duration::from_secs(2);
 const SMOKE_FRAMES: u64 = 500;
 
-/// How long a side may take for what is in its ring, after the last frame.
+/// How long a side may take to begin, and for what is in its ring after the last frame.
 const SETTLE: Duration = Duration::from_millis(200);
 
 /// Enough for what the driver puts into its fill ring, and for the ring between the ends.
 const SHAPE: Shape = Shape { objects: 16_383, cache: 256, slots: SLOTS, is_single: 1 };
 
 /// One side's run.
-struct Run {
+pub(super) struct Run {
     offered: u64,
     taken: u64,
     /// Of injection.
     seconds: f64,
+    /// What the side had of its core, as it never sleeps: less than 1 where others had the rest.
+    share: f64,
 }
 
+/// What a side took, and what it had of its core.
+pub(super) type Taken = (u64, f64);
+
 impl Run {
-    fn mpps(&self) -> f64 {
+    pub(super) fn mpps(&self) -> f64 {
         self.taken as f64 / self.seconds / 1e6
+    }
+
+    fn lost_percent(&self) -> f64 {
+        100.0 * (self.offered - self.taken) as f64 / self.offered as f64
+    }
+
+    /// Packets that went all the way.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
     }
 }
 
@@ -86,17 +100,17 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
             SECONDS.as_secs()
         ),
         format!(
-            "ours: xdp:v1?timestamps=poll copied into a log of {} KiB, read there; peer: \
-             net_af_xdp, busy_budget=0, pool of {}, cache {}, an SP/SC ring of {SLOTS} pointers, \
+            "ours: xdp:v1?timestamps=poll, 4096 frames, copied into a log of {} KiB, read there; \
+             peer: net_af_xdp, busy_budget=0, a ring of 2048, pool of {}, cache {}, an SP/SC ring of {SLOTS} pointers, \
              read, freed; bursts of {BURST}, both ends in turns on one core, this process",
             LOG_BYTES >> 10,
             SHAPE.objects,
             SHAPE.cache
         ),
     ];
-    for (name, runs) in ["ours", "peer"].into_iter().zip(sides) {
-        details.push(summary(name, &runs.into_inner()));
-    }
+    let [ours, peer] = sides.map(RefCell::into_inner);
+    details.extend([summary("ours", &ours), summary("peer", &peer)]);
+    details.extend(doubt([&ours, &peer]));
     details.extend(conditions.report());
     let (name, unit, better) = (name.to_owned(), "Mpps", Better::Higher);
     Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
@@ -108,7 +122,10 @@ fn our_run(context: &Context) -> Result<Run, String> {
     let mut port = road.bed().far.run(open)?;
     let run = {
         let (writer, reader) = log.ends();
-        under_load(context, &road, |is_over| take(&mut *port, writer, reader, is_over))?
+        under_load(context, &road, |is_over| {
+            let (taken, share) = with_share(|| take(&mut *port, writer, reader, is_over));
+            Ok((taken?, share))
+        })?
     };
     // In the network where it was opened.
     road.bed().far.run(move || drop(port));
@@ -127,20 +144,16 @@ fn take(
     reader: &mut Reader,
     is_over: &AtomicU32,
 ) -> Result<u64, String> {
-    let (mut taken, mut sum) = (0, 0_u64);
+    let (mut taken, mut sum) = (0, 0);
     loop {
         // Pairs with the store in `under_load`.
         let is_last = is_over.load(Acquire) != 0;
-        let received = port.receive(writer, BURST as u64).map_err(|error| error.to_string())?;
-        if received.packets == 0 && is_last {
+        let packets = turn(port, writer, reader, &mut sum)?;
+        if packets == 0 && is_last {
             std::hint::black_box(sum);
             return Ok(taken);
         }
-        writer.publish();
-        taken += received.packets;
-        while let Some(burst) = reader.next_burst() {
-            sum = sum.wrapping_add(traffic::digest_of(&burst));
-        }
+        taken += packets;
     }
 }
 
@@ -151,17 +164,18 @@ fn peer_run(context: &Context) -> Result<Run, String> {
         rival.open("net_af_xdp7,iface=v1,start_queue=0,queue_count=1,busy_budget=0")?;
         Ok::<Pipeline, String>(rival)
     })?;
-    let run = under_load(context, &road, |is_over| Ok(rival.take_turns_live(is_over)))?;
+    let run =
+        under_load(context, &road, |is_over| Ok(with_share(|| rival.take_turns_live(is_over))))?;
     // The driver keeps mbufs of its fill ring for good: none is counted.
     road.bed().far.run(move || drop(rival));
     Ok(run)
 }
 
 /// Has `side` take frames on its core, while the other injects them.
-fn under_load(
+pub(super) fn under_load(
     context: &Context,
     road: &Road,
-    side: impl FnOnce(&AtomicU32) -> Result<u64, String> + Send,
+    side: impl FnOnce(&AtomicU32) -> Result<Taken, String> + Send,
 ) -> Result<Run, String> {
     let amount = match context.smoke {
         true => Amount::Frames(SMOKE_FRAMES),
@@ -176,26 +190,63 @@ fn under_load(
             let _ = affinity::pin_to(core);
             side(&is_over)
         });
+        thread::sleep(SETTLE);
         let injected = road.inject(Receiver::Program, load, &context.stop);
         thread::sleep(SETTLE);
         is_over.store(1, Release); // pairs with the loads of either side
-        let taken = side.join().expect("a side does not panic")?;
+        let (taken, share) = side.join().expect("a side does not panic")?;
         let injected = injected?;
         if taken > injected.offered {
             return Err(format!("{taken} frames were taken, of {}", injected.offered));
         }
         let seconds = injected.elapsed.as_secs_f64();
-        Ok(Run { offered: injected.offered, taken, seconds })
+        Ok(Run { offered: injected.offered, taken, seconds, share })
     })
 }
 
-fn summary(name: &str, runs: &[Run]) -> String {
-    let median = |value: fn(&Run) -> f64| median_after_first(runs, value);
-    let offered = median(|run| run.offered as f64 / run.seconds / 1e6);
-    let lost = median(|run| 100.0 * (run.offered - run.taken) as f64 / run.offered as f64);
-    let gbits = median(Run::mpps) * FRAME_BYTES as f64 * 8.0 / 1e3;
+/// Does some work that never sleeps; the second is the share of a core that it had.
+pub(super) fn with_share<T>(work: impl FnOnce() -> T) -> (T, f64) {
+    let (start, mut done) = (Instant::now(), None);
+    let cpu_ns = cpu_ns(|| done = Some(work()));
+    let share = cpu_ns as f64 / start.elapsed().as_nanos() as f64;
+    (done.expect("the work was done"), share)
+}
+
+pub(super) fn summary(name: &str, runs: &[Run]) -> String {
+    describe(name, |value| median_after_first(runs, value))
+}
+
+/// What speaks against rates of these runs, ours and the rival's.
+pub(super) fn doubt(sides: [&[Run]; 2]) -> Option<String> {
+    const FEW_PERCENT: f64 = 1.0;
+    let lost = sides.map(|runs| median_after_first(runs, Run::lost_percent));
+    let [ours, peer] = lost.map(|percent| percent < FEW_PERCENT);
+    let who = match (ours, peer) {
+        (true, true) => "either side",
+        (true, false) => "ours",
+        (false, true) => "the peer",
+        (false, false) => return None,
+    };
+    Some(format!(
+        "doubt: {who} lost less than {FEW_PERCENT} %: there the injector's core is the limit, which \
+         also runs the XDP program, and the side could take more"
+    ))
+}
+
+/// As [`summary`], of one run.
+pub(super) fn summary_of_one(name: &str, run: &Run) -> String {
+    describe(name, |value| value(run))
+}
+
+fn describe(name: &str, of: impl Fn(fn(&Run) -> f64) -> f64) -> String {
+    let offered = of(|run| run.offered as f64 / run.seconds / 1e6);
+    let lost = of(Run::lost_percent);
+    let share = of(|run| run.share);
+    let gbits = of(Run::mpps) * FRAME_BYTES as f64 * 8.0 / 1e3;
     format!(
-        "{name}: {offered:.3} Mpps offered, {lost:.3} % lost; rho, CPU % per Gbit/s: {:.1}",
-        100.0 / gbits
+        "{name}: {offered:.3} Mpps offered, {lost:.3} % lost; {share:.2} of its core was its own: \
+         {:.3} Mpps per CPU; rho, CPU % per Gbit/s: {:.1}",
+        of(|run| run.mpps() / run.share),
+        100.0 * share / gbits
     )
 }

@@ -9,14 +9,28 @@ use super::super::merge::{LOG_BYTES, Run, Work, gigabits, rate};
 use crate::arena::Arena;
 use crate::conditions::Conditions;
 use crate::contest::{alternate, go_on};
-use crate::lines::{Interleaving, Line};
+use crate::instructions;
+use crate::lines::{Interleaving, LINES, Line};
 use crate::report::{Better, Figure, Outcome};
 use crate::rivals::BURST;
 use crate::rivals::dpdk::{self, Hint, Manner, OUTPUT_BYTES, SLOTS, Shape};
+use crate::threads::Cores;
 
-/// Mbufs of the pool, and of each core's cache.
-const SHAPES: [(u32, u32); 5] = [(2047, 256), (4095, 256), (4095, 512), (8191, 512), (16_383, 512)];
+/// Mbufs of the pool, and of each core's cache. All of them with either kind of rings.
+const SHAPES: [(u32, u32); 9] = [
+    (2047, 0),
+    (4095, 0),
+    (8191, 0),
+    (16_383, 0),
+    (2047, 256),
+    (4095, 256),
+    (4095, 512),
+    (8191, 512),
+    (16_383, 512),
+];
 const ARENA_BYTES: usize = OUTPUT_BYTES + (1 << 20);
+/// Packets of each line in a round whose instructions are counted.
+const ROUND: u64 = 2048;
 
 /// What is tried besides the article's design.
 const VARIANTS: [(&str, Manner); 5] = [
@@ -72,9 +86,11 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     let mut bench = Bench { context, work, arena, is_huge: true };
     let conditions = Conditions::watch(context.cores);
     let mut tried = Vec::new();
-    for (objects, cache) in SHAPES {
-        let shape = Shape { objects, cache, slots: SLOTS, is_single: 1 };
-        tried.push((shape, bench.best(shape, Manner::PLAIN)?));
+    for is_single in [1, 0] {
+        for (objects, cache) in SHAPES {
+            let shape = Shape { objects, cache, slots: SLOTS, is_single };
+            tried.push((shape, bench.best(shape, Manner::PLAIN)?));
+        }
     }
     let best = tried.iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("some were tried").0;
     let ours = bench.work.ours(true)?;
@@ -122,17 +138,22 @@ fn describe(bench: &Bench<'_>, figure: &Figure, found: &Found, cores: f64) -> Ve
     let Found { best, tried, variants, violations } = found;
     let all = bench.work.all();
     let (our_rate, their_rate) = figure.medians();
-    let shapes = tried
-        .iter()
-        .map(|(Shape { objects, cache, .. }, rate)| format!("{objects}/{cache}: {rate:.2}"));
+    let tried_with = |is_single: u8| {
+        let of_kind = tried.iter().filter(move |(shape, _)| shape.is_single == is_single);
+        let each =
+            |(shape, rate): &(Shape, f64)| format!("{}/{}: {rate:.2}", shape.objects, shape.cache);
+        of_kind.map(each).collect::<Vec<_>>().join(", ")
+    };
     // Of a core's time, by the rate for a second of it.
     let rho = |rate: f64| 100.0 / gigabits(rate);
     vec![
         format!("four lines, uniform: {all} packets a run, memory to memory"),
         format!(
-            "peer: receive on a core, merge and memcpy on the other; pool {}, cache {}, SP/SC \
+            "peer: receive on a core, merge and memcpy on the other; pool {}, cache {}, {} \
              rings of {SLOTS} pointers, bursts of {BURST}, bulk calls, 4 ahead",
-            best.objects, best.cache
+            best.objects,
+            best.cache,
+            best.rings()
         ),
         format!(
             "order violations: ours {}, peer {} of {all}, peer ordered by packet 0",
@@ -143,7 +164,9 @@ fn describe(bench: &Bench<'_>, figure: &Figure, found: &Found, cores: f64) -> Ve
             bench.context.tries(),
             variants.join(", ")
         ),
-        format!("peer: best of pool/cache {}", shapes.collect::<Vec<_>>().join(", ")),
+        format!("peer tried with SP/SC, Mpps per CPU by pool/cache {}", tried_with(1)),
+        format!("peer tried with MP/MC, Mpps per CPU by pool/cache {}", tried_with(0)),
+        instructions_line(),
         format!(
             "line rate per core: ours {:.1} Gbit/s, peer {:.1}; rho, CPU % per Gbit/s of it: ours \
              {:.2}, peer {:.2}",
@@ -163,4 +186,42 @@ fn describe(bench: &Bench<'_>, figure: &Figure, found: &Found, cores: f64) -> Ve
             if bench.is_huge { "in transparent huge pages" } else { "in small pages, in part" }
         ),
     ]
+}
+
+fn instructions_line() -> String {
+    let of = |piece| Some(instructions::of_a_round(piece)? / (ROUND * LINES as u64) as f64);
+    match (of("merge-log"), of("merge-mbuf"), of("merge-mbuf-ordered")) {
+        (Some(ours), Some(peer), Some(ordered)) => format!(
+            "instructions a packet, all stages in turns on one core: ours, which also counts what \
+             it merged, {ours:.0}, peer {peer:.0}, by packet {ordered:.0}"
+        ),
+        _ => instructions::NOT_COUNTED.to_owned(),
+    }
+}
+
+/// A side of `dpdk-merge-4x64` in turns on one core, 2,048 packets of each line a round.
+pub(super) fn do_rounds(piece: &str, rounds: u64) -> Option<Result<(), String>> {
+    let is_ordered = u8::from(piece == "merge-mbuf-ordered");
+    let manner = Manner { is_ordered, ..Manner::PLAIN };
+    let (lines, most) = (Line::all(Interleaving::Uniform), rounds * ROUND);
+    let pages = PageChoice::Size4K;
+    match piece {
+        "merge-log" => {
+            let context = Cores::allowed();
+            let work = Work { lines, most, context, are_two: false, pages };
+            Some(work.ours_in_turns().map(drop))
+        }
+        "merge-mbuf" | "merge-mbuf-ordered" => Some((|| {
+            dpdk::start()?;
+            let arena = Arena::create(ARENA_BYTES, pages);
+            let mut arena = arena.map_err(|error| error.to_string())?;
+            let shape = Shape { objects: 2047, cache: 256, slots: SLOTS, is_single: 1 };
+            let copied = dpdk::merge_in_turns(&mut arena, &lines, (shape, manner), most)?;
+            match copied == most * LINES as u64 {
+                true => Ok(()),
+                false => Err(format!("DPDK: {copied} of {} packets", most * LINES as u64)),
+            }
+        })()),
+        _ => None,
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use burstline_log::Writer;
+use burstline_log::{Reader, Writer};
 use burstline_port::{OpenOptions, Port, PortState, open_source};
 use burstline_sys::memory::PageChoice;
 
@@ -15,7 +15,7 @@ use crate::report::{Better, Figure, Outcome};
 use crate::rivals::dpdk::{self, Hint, Pipeline, SLOTS, Shape};
 use crate::rivals::{BURST, Run};
 use crate::threads::{Cores, run_together};
-use crate::traffic::Traffic;
+use crate::traffic::{self, Traffic};
 
 /// Bytes of the log of the other figures of DPDK.
 pub(super) const LOG_BYTES: usize = 2 << 20;
@@ -173,15 +173,19 @@ fn describe(work: &Work<'_>, best: Shape, rounds: &Rounds) -> Vec<String> {
         ),
         format!("rho, CPU % per Gbit/s: ours {:.2}, peer {:.2}", rho(ours), rho(peer)),
     ];
-    if !work.is_by_driver && !work.context.smoke {
+    if !work.context.smoke {
         let of =
             |piece| Some(instructions::of_a_round(&format!("{piece}-{length}"))? / ROUND as f64);
-        details.push(match (of("log-turns"), of("mbuf-turns")) {
+        let [ours, peer] = match work.is_by_driver {
+            true => ["log-driver-turns", "mbuf-driver-turns"],
+            false => ["log-turns", "mbuf-turns"],
+        };
+        details.push(match (of(ours), of(peer)) {
             (Some(ours), Some(peer)) => format!(
                 "instructions a packet, both ends, in turns on one core: ours {ours:.0}, peer \
                  {peer:.0}"
             ),
-            _ => "instructions are not counted: valgrind is not installed".to_owned(),
+            _ => instructions::NOT_COUNTED.to_owned(),
         });
     }
     details
@@ -270,24 +274,63 @@ fn take(port: &mut dyn Port, writer: &mut Writer, packets: u64) -> Result<(), St
     Ok(())
 }
 
-/// A side of `dpdk-pipeline-N` in turns on one core, 8,192 packets a round.
+/// A side of `dpdk-pipeline-N` or `dpdk-pipeline-N-pmd` in turns on one core, 8,192 packets a round.
 pub(super) fn do_rounds(piece: &str, rounds: u64) -> Option<Result<(), String>> {
     let (side, length) = piece.rsplit_once('-')?;
-    let traffic = Traffic::new(length.parse().ok().filter(|bytes| (60..=2048).contains(bytes))?);
-    let packets = rounds * ROUND;
-    let expected = || match side {
-        "log-turns" => {
-            let mut log = Ours::create(LOG_BYTES, PageChoice::Size4K)?;
+    let length = length.parse().ok().filter(|bytes| (60..=2048).contains(bytes))?;
+    let (traffic, packets) = (Traffic::new(length), rounds * ROUND);
+    let device = |number| format!("net_null{number},size={length}");
+    let log = || Ours::create(LOG_BYTES, PageChoice::Size4K);
+    let rival = || {
+        dpdk::start()?;
+        Pipeline::new(Shape { objects: 2047, cache: 256, slots: SLOTS, is_single: 1 })
+    };
+    Some(match side {
+        "log-turns" => log().map(|mut log| {
             ours::take_turns(&mut log, &traffic, packets);
-            Ok(())
+        }),
+        "log-driver-turns" => {
+            log().and_then(|mut log| receive_in_turns(&mut log, &device(9), packets))
         }
-        _ => {
-            dpdk::start()?;
-            let shape = Shape { objects: 2047, cache: 256, slots: SLOTS, is_single: 1 };
-            let mut rival = Pipeline::new(shape)?;
+        "mbuf-turns" => rival().and_then(|mut rival| {
             rival.take_turns(&traffic, packets, Hint::T0);
             rival.end()
-        }
-    };
-    matches!(side, "log-turns" | "mbuf-turns").then(expected)
+        }),
+        "mbuf-driver-turns" => rival().and_then(|mut rival| {
+            rival.open(&device(8))?;
+            rival.take_turns_on(packets);
+            rival.end()
+        }),
+        _ => return None,
+    })
+}
+
+fn receive_in_turns(log: &mut Ours, device: &str, packets: u64) -> Result<(), String> {
+    dpdk::start()?;
+    let mut port = open(device)?;
+    let (writer, reader) = log.ends();
+    let (mut taken, mut sum) = (0, 0);
+    while taken < packets {
+        taken += turn(&mut *port, writer, reader, &mut sum)?;
+    }
+    std::hint::black_box(sum);
+    Ok(())
+}
+
+/// Receives a burst into the log, and reads it. Returns how many packets came.
+pub(super) fn turn(
+    port: &mut dyn Port,
+    writer: &mut Writer,
+    reader: &mut Reader,
+    sum: &mut u64,
+) -> Result<u64, String> {
+    let received = port.receive(writer, BURST as u64).map_err(|error| error.to_string())?;
+    if received.packets == 0 {
+        return Ok(0);
+    }
+    writer.publish();
+    while let Some(burst) = reader.next_burst() {
+        *sum = sum.wrapping_add(traffic::digest_of(&burst));
+    }
+    Ok(received.packets)
 }

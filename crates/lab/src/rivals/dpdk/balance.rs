@@ -18,6 +18,13 @@ unsafe extern "C" {
         interleaving: u32,
     );
     fn rival_balance_work(balance: *mut Raw, packets: u64) -> u64;
+    fn rival_balance_turns(
+        balance: *mut Raw,
+        packet: *const u8,
+        length: u32,
+        packets: u64,
+        turn: u32,
+    ) -> u64;
 }
 
 /// A pool of mbufs and a pointer ring for each worker.
@@ -64,6 +71,14 @@ impl Balance {
             || unsafe { rival_balance_work(raw(), packets) },
         );
         Run { seconds: done.seconds, sum: done.consumer }
+    }
+
+    /// As [`balance`](Self::balance) with uniform flows, `turn` packets spread and worked on in
+    /// turns on this thread; `packets` is a multiple of that. Returns the sum.
+    pub fn take_turns(&mut self, traffic: &Traffic, packets: u64, turn: usize) -> u64 {
+        let (packet, length) = (traffic.template().as_ptr(), traffic.length() as u32);
+        // SAFETY: the template has `length` bytes; nobody else spreads or works.
+        unsafe { rival_balance_turns(self.raw.as_ptr(), packet, length, packets, turn as u32) }
     }
 
     /// Ends it.

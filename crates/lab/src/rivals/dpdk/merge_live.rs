@@ -1,0 +1,100 @@
+//! The merge of `../../../rivals-dpdk/merge.c` with devices in place of lines in memory.
+
+use std::ffi::{CString, c_char, c_int};
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU32;
+
+use burstline_sys::memory::PageChoice;
+
+use super::{
+    Lane, Manner, OUTPUT_BYTES, OUTPUT_STRIDE, RawMerge, Shape, rival_merge_create,
+    rival_merge_destroy,
+};
+use crate::arena::Arena;
+use crate::lines::LINES;
+
+/// The output, and a worklist entry for each packet in it.
+const ARENA_BYTES: usize = OUTPUT_BYTES + OUTPUT_BYTES / OUTPUT_STRIDE * size_of::<[u64; 2]>();
+
+unsafe extern "C" {
+    fn rival_merge_open(merge: *mut RawMerge, line: u32, devargs: *const c_char) -> c_int;
+    fn rival_merge_live(
+        merge: *mut RawMerge,
+        manner: *const Manner,
+        is_over: *const AtomicU32,
+        violations: *mut u64,
+    ) -> u64;
+}
+
+/// Pool, rings and output, for as many devices as there are lines.
+pub struct MergeLive {
+    raw: NonNull<RawMerge>,
+    /// Where packets are copied to: it goes after the rival.
+    _output: Arena,
+    opened: u32,
+}
+
+// SAFETY: nothing of it belongs to a thread; it is known to EAL on the thread that merges.
+unsafe impl Send for MergeLive {}
+
+impl MergeLive {
+    /// Makes it. EAL runs.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn new(shape: Shape) -> Result<Self, String> {
+        let output = Arena::create(ARENA_BYTES, PageChoice::Transparent);
+        let output = output.map_err(|error| error.to_string())?;
+        let rooms = OUTPUT_BYTES / OUTPUT_STRIDE;
+        let bytes = output.piece(OUTPUT_BYTES).as_ptr();
+        let worklist = output.cells::<[u64; 2]>(rooms).as_ptr().cast_mut().cast();
+        let idle = [const { Lane { bytes: std::ptr::null(), times_ns: std::ptr::null() } }; LINES];
+        let mut is_huge = false;
+        // SAFETY: EAL runs; no line has memory; output and worklist live as long as this, in a
+        // region that does not move.
+        let raw = unsafe {
+            let (lines, rooms) = (idle.as_ptr(), rooms as u32);
+            rival_merge_create(&shape, lines, 0, bytes, worklist, rooms, &mut is_huge)
+        };
+        let raw = NonNull::new(raw).ok_or_else(|| format!("DPDK has no memory for {shape:?}"))?;
+        Ok(Self { raw, _output: output, opened: 0 })
+    }
+
+    /// Opens the next device, no more than there are lines.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn open(&mut self, devargs: &str) -> Result<(), String> {
+        assert!((self.opened as usize) < LINES, "more devices than {LINES}");
+        let text = CString::new(devargs).map_err(|error| error.to_string())?;
+        // SAFETY: the string ends with a 0; there is such a line, and nobody merges.
+        match unsafe { rival_merge_open(self.raw.as_ptr(), self.opened, text.as_ptr()) } {
+            0 => self.opened += 1,
+            code => return Err(format!("DPDK does not open {devargs}: {code}")),
+        }
+        Ok(())
+    }
+
+    /// Receives, merges and copies on this thread until `is_over` is not 0 and nothing comes.
+    /// Returns how many packets were copied and, where that was asked for, how many of them after
+    /// one that was sent later.
+    ///
+    /// # Panics
+    /// If not all devices are open.
+    pub fn take_turns(&mut self, manner: Manner, is_over: &AtomicU32) -> (u64, u64) {
+        assert_eq!(self.opened as usize, LINES, "devices");
+        let mut violations = 0;
+        // SAFETY: all devices are open, nobody else has them; what is lent lives for the call's
+        // time, and C reads the flag by an atomic load.
+        let copied =
+            unsafe { rival_merge_live(self.raw.as_ptr(), &manner, is_over, &mut violations) };
+        (copied, violations)
+    }
+}
+
+impl Drop for MergeLive {
+    fn drop(&mut self) {
+        // SAFETY: the last use. Drivers keep mbufs of their fill rings: how many is not looked at.
+        unsafe { rival_merge_destroy(self.raw.as_ptr()) };
+    }
+}
