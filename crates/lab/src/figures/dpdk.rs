@@ -12,8 +12,8 @@
 //! | `dpdk-merge-4x64` | the merge by packet | the article's stages on mbufs, by burst |
 //! | `dpdk-merge-live` | four `xdp:` merged by packet, live frames | net_af_xdp, the same stages |
 //!
-//! What comes of a figure in memory when frames come in by an interface, its end-to-end figure says,
-//! and it prints which one that is:
+//! What comes of a figure in memory when frames come in by an interface, its end-to-end figure
+//! says, and it prints which one that is:
 //!
 //! | in memory | end to end |
 //! |---|---|

@@ -75,6 +75,7 @@ impl Work {
     }
 
     /// The same on one thread, which then also counts what it has merged.
+    #[cfg(feature = "dpdk")]
     pub(super) fn ours_in_turns(&self) -> Result<Run, String> {
         self.merge(false, &MergeOptions { is_one_thread: true, ..MergeOptions::default() })
     }
