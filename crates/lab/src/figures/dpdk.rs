@@ -12,6 +12,16 @@
 //! | `dpdk-merge-4x64` | the merge by packet | the article's stages on mbufs, by burst |
 //! | `dpdk-merge-live` | four `xdp:` merged by packet, live frames | net_af_xdp, the same stages |
 //!
+//! What comes of a figure in memory when frames come in by an interface, its end-to-end figure
+//! says, and it prints which one that is:
+//!
+//! | in memory | end to end |
+//! |---|---|
+//! | `dpdk-pipeline-N`, `dpdk-pipeline-N-pmd` | `dpdk-pipeline-live` |
+//! | `dpdk-rtc-64` | `xdp-rx-testpmd` |
+//! | `dpdk-bounce-64` | `bounce-64` |
+//! | `dpdk-merge-4x64` | `dpdk-merge-live` |
+//!
 //! Neither side has reserved huge pages; in this process both lie in transparent ones.
 
 #[cfg(feature = "dpdk")]
@@ -45,8 +55,29 @@ pub(super) const FIGURES: [Entry; 11] = [
     Entry { name: "dpdk-balance-share-64", measure },
 ];
 
+/// The figure that has live frames in place of those in memory, or of net_null's.
+#[cfg(any(feature = "dpdk", test))]
+fn end_to_end(name: &str) -> Option<&'static str> {
+    match name {
+        "dpdk-pipeline-live" | "dpdk-merge-live" => None,
+        "dpdk-rtc-64" => Some("xdp-rx-testpmd"),
+        "dpdk-bounce-64" => Some("bounce-64"),
+        "dpdk-merge-4x64" => Some("dpdk-merge-live"),
+        _ => name.starts_with("dpdk-pipeline").then_some("dpdk-pipeline-live"),
+    }
+}
+
 #[cfg(feature = "dpdk")]
 fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
+    let mut outcome = measure_one(context, name)?;
+    if let (Outcome::Measured(figure), Some(live)) = (&mut outcome, end_to_end(name)) {
+        figure.details.insert(0, format!("end to end, with live frames: {live}"));
+    }
+    Ok(outcome)
+}
+
+#[cfg(feature = "dpdk")]
+fn measure_one(context: &Context, name: &str) -> Result<Outcome, String> {
     match name {
         "dpdk-pipeline-live" => live::measure(context, name),
         "dpdk-rtc-64" => programs::run_to_completion(context, name),
@@ -73,5 +104,19 @@ pub(super) fn do_rounds(piece: &str, rounds: u64) -> Option<Result<(), String>> 
     {
         let _ = (piece, rounds);
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_has_an_end_to_end_figure_names_one_that_is_there() {
+        let all = super::super::all();
+        let named: Vec<_> = FIGURES.iter().filter_map(|entry| end_to_end(entry.name)).collect();
+        assert!(named.iter().all(|name| all.iter().any(|entry| entry.name == *name)), "{named:?}");
+        // All but the live ones themselves and the two balancers.
+        assert_eq!(named.len(), FIGURES.len() - 4);
     }
 }

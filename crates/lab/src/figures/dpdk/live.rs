@@ -25,7 +25,7 @@ use burstline_testbed::{Amount, Receiver};
 use super::super::Context;
 use super::pipeline::{LOG_BYTES, turn};
 use crate::conditions::Conditions;
-use crate::contest::alternate;
+use crate::contest::{Rounds, alternate};
 use crate::live::{FRAME_BYTES, Load, Road, missing};
 use crate::ours::Ours;
 use crate::report::{Better, Figure, Outcome};
@@ -78,18 +78,7 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     }
     dpdk::start()?;
     let conditions = Conditions::watch(context.cores);
-    let sides = [const { RefCell::new(Vec::new()) }; 2];
-    let keep = |side: usize, run: Run| {
-        let value = run.mpps();
-        sides[side].borrow_mut().push(run);
-        value
-    };
-    let rounds = alternate(
-        context.process_runs(),
-        &context.stop,
-        || Ok(keep(0, our_run(context)?)),
-        || Ok(keep(1, peer_run(context)?)),
-    )?;
+    let (rounds, runs) = contest(context, || our_run(context), || peer_run(context))?;
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
@@ -101,19 +90,65 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         ),
         format!(
             "ours: xdp:v1?timestamps=poll, 4096 frames, copied into a log of {} KiB, read there; \
-             peer: net_af_xdp, busy_budget=0, a ring of 2048, pool of {}, cache {}, an SP/SC ring of {SLOTS} pointers, \
-             read, freed; bursts of {BURST}, both ends in turns on one core, this process",
+             peer: net_af_xdp, busy_budget=0, a ring of 2048, pool of {}, cache {}, an SP/SC ring \
+             of {SLOTS} pointers, read, freed; bursts of {BURST}, both ends in turns on one core, \
+             this process",
             LOG_BYTES >> 10,
             SHAPE.objects,
             SHAPE.cache
         ),
     ];
-    let [ours, peer] = sides.map(RefCell::into_inner);
-    details.extend([summary("ours", &ours), summary("peer", &peer)]);
-    details.extend(doubt([&ours, &peer]));
+    details.extend([summary("ours", &runs.ours), summary("peer", &runs.peer)]);
+    details.extend(runs.doubt());
     details.extend(conditions.report());
     let (name, unit, better) = (name.to_owned(), "Mpps", Better::Higher);
     Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
+}
+
+/// What both sides' runs were.
+#[derive(Default)]
+pub(super) struct Runs {
+    pub(super) ours: Vec<Run>,
+    pub(super) peer: Vec<Run>,
+}
+
+impl Runs {
+    /// What speaks against their rates.
+    pub(super) fn doubt(&self) -> Option<String> {
+        const FEW_PERCENT: f64 = 1.0;
+        let has_all = |runs: &[Run]| median_after_first(runs, Run::lost_percent) < FEW_PERCENT;
+        let who = match (has_all(&self.ours), has_all(&self.peer)) {
+            (true, true) => "either side",
+            (true, false) => "ours",
+            (false, true) => "the peer",
+            (false, false) => return None,
+        };
+        Some(format!(
+            "doubt: {who} lost less than {FEW_PERCENT} %: there the injector's core is the limit, \
+             which also runs the XDP program, and the side could take more"
+        ))
+    }
+}
+
+/// Has both sides run in turns: packets a second, and all there is to say of each run.
+pub(super) fn contest(
+    context: &Context,
+    ours: impl Fn() -> Result<Run, String>,
+    peer: impl Fn() -> Result<Run, String>,
+) -> Result<(Rounds, Runs), String> {
+    let runs = RefCell::new(Runs::default());
+    let keep = |side: fn(&mut Runs) -> &mut Vec<Run>, run: Run| {
+        let value = run.mpps();
+        side(&mut runs.borrow_mut()).push(run);
+        value
+    };
+    let rounds = alternate(
+        context.process_runs(),
+        &context.stop,
+        || Ok(keep(|runs| &mut runs.ours, ours()?)),
+        || Ok(keep(|runs| &mut runs.peer, peer()?)),
+    )?;
+    Ok((rounds, runs.into_inner()))
 }
 
 fn our_run(context: &Context) -> Result<Run, String> {
@@ -216,23 +251,6 @@ pub(super) fn summary(name: &str, runs: &[Run]) -> String {
     describe(name, |value| median_after_first(runs, value))
 }
 
-/// What speaks against rates of these runs, ours and the rival's.
-pub(super) fn doubt(sides: [&[Run]; 2]) -> Option<String> {
-    const FEW_PERCENT: f64 = 1.0;
-    let lost = sides.map(|runs| median_after_first(runs, Run::lost_percent));
-    let [ours, peer] = lost.map(|percent| percent < FEW_PERCENT);
-    let who = match (ours, peer) {
-        (true, true) => "either side",
-        (true, false) => "ours",
-        (false, true) => "the peer",
-        (false, false) => return None,
-    };
-    Some(format!(
-        "doubt: {who} lost less than {FEW_PERCENT} %: there the injector's core is the limit, which \
-         also runs the XDP program, and the side could take more"
-    ))
-}
-
 /// As [`summary`], of one run.
 pub(super) fn summary_of_one(name: &str, run: &Run) -> String {
     describe(name, |value| value(run))
@@ -244,8 +262,8 @@ fn describe(name: &str, of: impl Fn(fn(&Run) -> f64) -> f64) -> String {
     let share = of(|run| run.share);
     let gbits = of(Run::mpps) * FRAME_BYTES as f64 * 8.0 / 1e3;
     format!(
-        "{name}: {offered:.3} Mpps offered, {lost:.3} % lost; {share:.2} of its core was its own: \
-         {:.3} Mpps per CPU; rho, CPU % per Gbit/s: {:.1}",
+        "{name}: {offered:.3} Mpps offered, {lost:.3} % lost; {share:.2} of its core was its \
+         own: {:.3} Mpps per CPU; rho, CPU % per Gbit/s: {:.1}",
         of(|run| run.mpps() / run.share),
         100.0 * share / gbits
     )

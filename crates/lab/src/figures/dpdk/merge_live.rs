@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   injector ─► v1..v4, native XDP ─► 4 `xdp:`      ─► order by packet ─► the log     ours
-//!    core 0                        └► 4 net_af_xdp ─► rings ─► order by burst ─► memory  peer  core 1
+//!    core 0                        └► 4 net_af_xdp ─► rings, by burst ─► memory        peer
 //! ```
 //!
 //! Frames are dealt over the interfaces, 256 to each in turn, with a number by interface: so their
@@ -11,7 +11,6 @@
 //! packet, of the XDP program; net_af_xdp knows none, so that the rival has those of its polls, and
 //! its variant by packet can order no more than they say.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -31,9 +30,8 @@ use burstline_testbed::sequence_of;
 
 use super::super::Context;
 use super::super::merge::LOG_BYTES;
-use super::live::{Run, SECONDS, doubt, summary, summary_of_one, under_load, with_share};
+use super::live::{Run, SECONDS, contest, summary, summary_of_one, under_load, with_share};
 use crate::conditions::Conditions;
-use crate::contest::alternate;
 use crate::lines::LINES;
 use crate::live::{FRAME_BYTES, Road, missing};
 use crate::ours::SEGMENT_BYTES;
@@ -65,17 +63,10 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     }
     dpdk::start()?;
     let conditions = Conditions::watch(context.cores);
-    let sides = [const { RefCell::new(Vec::new()) }; 2];
-    let keep = |side: usize, run: Run| {
-        let value = run.mpps();
-        sides[side].borrow_mut().push(run);
-        value
-    };
-    let rounds = alternate(
-        context.process_runs(),
-        &context.stop,
-        || Ok(keep(0, our_run(context, Times::Program, false)?.0)),
-        || Ok(keep(1, peer_run(context, Manner::PLAIN)?.0)),
+    let (rounds, runs) = contest(
+        context,
+        || Ok(our_run(context, Times::Program, false)?.0),
+        || Ok(peer_run(context, Manner::PLAIN)?.0),
     )?;
     let variants = variants(context)?;
     if context.smoke {
@@ -90,19 +81,18 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         format!(
             "ours: {LINES} xdp: ports of 4096 frames, a time of each packet by the XDP program, \
              merged by packet into a log of {} KiB and counted there; peer: {LINES} net_af_xdp, \
-             busy_budget=0, rings of 2048, a time by poll, pool of {}, cache {}, SP/SC rings of {SLOTS} pointers, bursts of \
-             {BURST}, the oldest burst first, rte_memcpy into {} KiB, freed; all of a side in \
-             turns on one core, this process",
+             busy_budget=0, rings of 2048, a time by poll, pool of {}, cache {}, SP/SC rings of \
+             {SLOTS} pointers, bursts of {BURST}, the oldest burst first, rte_memcpy into {} KiB, \
+             freed; all of a side in turns on one core, this process",
             LOG_BYTES >> 10,
             SHAPE.objects,
             SHAPE.cache,
             dpdk::OUTPUT_BYTES >> 10
         ),
     ];
-    let [ours, peer] = sides.map(RefCell::into_inner);
-    details.extend([summary("ours", &ours), summary("peer", &peer)]);
+    details.extend([summary("ours", &runs.ours), summary("peer", &runs.peer)]);
     details.extend(variants);
-    details.extend(doubt([&ours, &peer]));
+    details.extend(runs.doubt());
     details.extend(conditions.report());
     let (name, unit, better) = (name.to_owned(), "Mpps", Better::Higher);
     Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))

@@ -274,7 +274,8 @@ fn take(port: &mut dyn Port, writer: &mut Writer, packets: u64) -> Result<(), St
     Ok(())
 }
 
-/// A side of `dpdk-pipeline-N` or `dpdk-pipeline-N-pmd` in turns on one core, 8,192 packets a round.
+/// A side of `dpdk-pipeline-N` or `dpdk-pipeline-N-pmd` in turns on one core, 8,192 packets a
+/// round.
 pub(super) fn do_rounds(piece: &str, rounds: u64) -> Option<Result<(), String>> {
     let (side, length) = piece.rsplit_once('-')?;
     let length = length.parse().ok().filter(|bytes| (60..=2048).contains(bytes))?;
