@@ -35,7 +35,7 @@ dpdk-newer: ## Does what we have in C compile with newer DPDKs? Headers of Debia
 
 test: ## All tests; other programs' tools judge our files in some of them
 	@scripts/setup rust test
-	@cargo test --quiet --workspace --locked $(DPDK)
+	@scripts/test $(DPDK)
 
 bench: ## Our figures beside our rivals': make bench [FIGURE=glob] [RUNS=n] [FULL=1: long ones]
 	@scripts/setup rust
