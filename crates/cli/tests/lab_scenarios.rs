@@ -176,9 +176,10 @@ fn the_program_counts_as_its_own_contender() {
         assert_eq!((status, &row["metrics"]["lost"]["median"]), ("run", &0.0.into()), "{row}");
         assert!(row["metrics"]["rho"]["basis"] == "line", "{row}");
         let stages = row["stages"].as_array().unwrap();
-        // Most of the time it sleeps; which of its stages the samples meet is chance.
+        // One that sleeps wakes by the clock that takes the samples, and may never be met.
+        let is_busy = row["metrics"]["cpu_percent"]["median"].as_f64() > Some(20.0);
         let is_sampled = |stage: &Value| SAMPLED.iter().any(|name| stage["name"] == *name);
-        assert!(stages.iter().any(is_sampled), "{row}");
+        assert!(!is_busy || stages.iter().any(is_sampled), "{row}");
     }
     let doubts = found["doubts"].as_array().unwrap();
     assert!(doubts.iter().any(|doubt| doubt["name"] == "too-few-samples"), "{doubts:?}");
