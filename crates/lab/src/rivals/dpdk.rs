@@ -7,8 +7,8 @@
 //! ../../rivals-dpdk/device.c     what a driver brings, for pipeline and merge
 //! ```
 //!
-//! EAL runs without reserved huge pages; a pool's memory is made transparent huge pages of, as far
-//! as the kernel can, so that both sides have the same. Loops are whole in C: a call from here
+//! EAL takes reserved huge pages where enough are free. Else a pool's memory is made transparent
+//! ones of, as far as the kernel can, so that both sides have the same. Loops are whole in C: a call from here
 //! costs nothing of a packet.
 
 pub mod balance;
@@ -33,9 +33,6 @@ pub const SLOTS: u32 = 1024;
 
 /// The largest burst of a [`Pipeline`]. Source: BURST_MOST of rivals.h.
 const BURST_MOST: u32 = 256;
-
-/// MiB of EAL's memory: more than the largest pool.
-const MEMORY_MIB: u32 = 256;
 
 /// Bytes of the memory that packets are merged into: as large as our log.
 pub const OUTPUT_BYTES: usize = 2 << 20;
@@ -64,7 +61,7 @@ impl Shape {
 
 /// Where a pool is, for a report.
 pub fn pages_of_pool(is_huge: bool) -> &'static str {
-    if is_huge { "in transparent huge pages" } else { "in small pages, at least in part" }
+    if is_huge { "in huge pages" } else { "in small pages, at least in part" }
 }
 
 /// How the consumer prefetches.
@@ -146,9 +143,7 @@ unsafe extern "C" {
 /// # Errors
 /// As a sentence.
 pub fn start() -> Result<(), String> {
-    let (huge, memory_mib) = (Some(false), Some(MEMORY_MIB));
-    let options = EalOptions { huge, memory_mib, ..EalOptions::default() };
-    start_eal(&options).map_err(|error| error.to_string())
+    start_eal(&EalOptions::default()).map_err(|error| error.to_string())
 }
 
 /// A pool of mbufs and a pointer ring.

@@ -185,7 +185,7 @@ fn describe(bench: &Bench<'_>, figure: &Figure, found: &Found, cores: f64) -> Ve
             "log {} KiB, pages {}; peer's pool {}",
             LOG_BYTES >> 10,
             bench.arena.page(),
-            if bench.is_huge { "in transparent huge pages" } else { "in small pages, in part" }
+            dpdk::pages_of_pool(bench.is_huge)
         ),
     ]
 }
