@@ -37,7 +37,7 @@ static void collapse(struct rte_mempool *pool, void *opaque, struct rte_mempool_
         *is_huge = false;
 }
 
-/* In reserved huge pages where EAL has some, else in transparent ones, as far as the kernel makes any. */
+/* In reserved huge pages where EAL has some, else in transparent ones, as far as the kernel can. */
 /* Mbufs a line longer than a page (3,968 bytes of room), testpmd's best in the figures against it, were
  * tried, too: the pipeline made 34.5 million packets a second with them and 36.9 without, merging 15.4
  * and 17.7 a second of processor time, spreading 18.4 and 16.4 (Intel Xeon, 2026-11-23). */

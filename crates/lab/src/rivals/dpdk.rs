@@ -8,8 +8,8 @@
 //! ```
 //!
 //! EAL takes reserved huge pages where enough are free. Else a pool's memory is made transparent
-//! ones of, as far as the kernel can, so that both sides have the same. Loops are whole in C: a call from here
-//! costs nothing of a packet.
+//! ones of, as far as the kernel can, so that both sides have the same. Loops are whole in C: a
+//! call from here costs nothing of a packet.
 
 pub mod balance;
 pub mod merge_live;
