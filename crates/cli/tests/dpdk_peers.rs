@@ -78,36 +78,62 @@ impl Drop for Testpmd {
 }
 
 /// A job of ours, which says what it has done every 20 ms.
-struct Ours(Child);
+struct Ours {
+    child: Child,
+    report: String,
+    errors: String,
+}
 
 impl Ours {
-    fn start(arguments: &[&str], report: &str) -> Self {
+    fn start(directory: &Directory, arguments: &[&str]) -> Self {
+        let (report, errors) = (directory.file("report"), directory.file("errors"));
         let mut command = Command::new(PROGRAM);
         command.args(arguments).args(["--json", "--stats", "20ms"]);
-        Self(command.stdout(fs::File::create(report).unwrap()).spawn().unwrap())
+        let created = |path: &str| fs::File::create(path).unwrap();
+        let child = command.stdout(created(&report)).stderr(created(&errors)).spawn().unwrap();
+        Self { child, report, errors }
     }
 
-    fn end(mut self) {
-        other("kill", &["-INT", &self.0.id().to_string()]).unwrap();
-        assert_eq!(self.0.wait().unwrap().code(), Some(0));
+    /// Waits until it has said something.
+    fn is_up(&self) {
+        wait_until("it has begun", || self.text().contains('\n'));
+    }
+
+    fn text(&self) -> String {
+        fs::read_to_string(&self.report).unwrap()
+    }
+
+    /// The last whole line so far.
+    fn last(&self) -> Value {
+        let text = self.text();
+        let mut lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.next_back().unwrap_or_default()
+    }
+
+    fn delivered(&self) -> u64 {
+        self.last()["delivered"].as_u64().unwrap_or(0)
+    }
+
+    fn interrupt(&self) {
+        other("kill", &["-INT", &self.child.id().to_string()]).unwrap();
+    }
+
+    /// Its report, when it has ended well.
+    fn end(mut self) -> Value {
+        let code = self.child.wait().unwrap().code();
+        let errors = fs::read_to_string(&self.errors).unwrap();
+        assert_eq!((code, errors.as_str()), (Some(0), ""), "{}", self.text());
+        let report = last_object(&self.text());
+        assert_closed(&report);
+        report
     }
 }
 
 impl Drop for Ours {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
-}
-
-/// The last whole line of a running job.
-fn last_line(text: &str) -> Value {
-    let mut lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    lines.next_back().unwrap_or_default()
-}
-
-fn delivered(text: &str) -> u64 {
-    last_line(text)["delivered"].as_u64().unwrap_or(0)
 }
 
 fn is_here() -> bool {
@@ -135,23 +161,15 @@ fn testpmd_gets_what_we_send_to_the_packet() {
         assert_eq!(other("mkfifo", &[&fifo]).unwrap().code, Some(0));
         // It has to stay after the last packet: testpmd forgets what a peer sent that is gone.
         let sink = format!("dpdk:{}?huge=no&memory=128&wait_ms=20000", ends[1]);
-        let report = directory.file("report");
-        let mut ours = Command::new(PROGRAM)
-            .args(["capture", &fifo, "-o", &sink, "--json", "--stats", "20ms"])
-            .stdout(fs::File::create(&report).unwrap())
-            .spawn()
-            .unwrap();
+        let ours = Ours::start(&directory, &["capture", &fifo, "-o", &sink]);
         let mut to = fs::File::create(&fifo).unwrap();
         to.write_all(&fs::read(&load).unwrap()).unwrap();
-        let text = || fs::read_to_string(&report).unwrap();
-        wait_until("all is sent", || delivered(&text()) == PACKETS);
+        wait_until("all is sent", || ours.delivered() == PACKETS);
         // It polls: what was handed over it has taken soon.
         std::thread::sleep(std::time::Duration::from_millis(300));
         assert_eq!(testpmd.stop("RX-packets:"), PACKETS, "{name}");
         drop(to);
-        assert_eq!(ours.wait().unwrap().code(), Some(0), "{}", text());
-        let report = last_object(&text());
-        assert_closed(&report);
+        let report = ours.end();
         assert_eq!(report["total"]["delivered"], PACKETS, "{name}: {report}");
     }
 }
@@ -164,27 +182,16 @@ fn we_get_what_testpmd_sends_to_the_packet() {
     for (name, ends) in ["memif", "vhost"].into_iter().zip(MEMORIES) {
         let directory = Directory::new(&format!("testpmd-sends-{name}"));
         let ends = ends.map(|end| end.replace("SOCKET", &directory.file("socket")));
-        let (report, errors) = (directory.file("report"), directory.file("errors"));
         let source = format!("dpdk:{}?huge=no&memory=128", ends[0]);
-        let mut ours = Command::new(PROGRAM)
-            .args(["count", &source, "--json", "--stats", "20ms"])
-            .stdout(fs::File::create(&report).unwrap())
-            .stderr(fs::File::create(&errors).unwrap())
-            .spawn()
-            .unwrap();
-        let text = || fs::read_to_string(&report).unwrap();
-        wait_until("it counts", || text().contains('\n'));
+        let ours = Ours::start(&directory, &["count", &source]);
+        ours.is_up();
         let mut testpmd = Testpmd::start(&ends[1], "txonly", &directory.file("testpmd"));
         testpmd.tell("start");
-        let delivered = || delivered(&text());
-        wait_until("packets come", || delivered() > PACKETS);
+        wait_until("packets come", || ours.delivered() > PACKETS);
         let sent = testpmd.stop("TX-packets:");
         std::thread::sleep(std::time::Duration::from_millis(300));
-        other("kill", &["-INT", &ours.id().to_string()]).unwrap();
-        assert_eq!(ours.wait().unwrap().code(), Some(0), "{}", text());
-        assert_eq!(fs::read_to_string(&errors).unwrap(), "");
-        let report = last_object(&text());
-        assert_closed(&report);
+        ours.interrupt();
+        let report = ours.end();
         assert_eq!(report["total"]["delivered"], sent, "{name}: {report}");
         assert_eq!(report["total"]["offered"], sent, "{name}: {report}");
     }
@@ -197,23 +204,19 @@ fn a_peer_that_is_killed_is_told_and_the_next_one_is_counted_too() {
     }
     let directory = Directory::new("testpmd-killed");
     let ends = MEMORIES[0].map(|end| end.replace("SOCKET", &directory.file("socket")));
-    let report = directory.file("report");
     let source = format!("dpdk:{}?huge=no&memory=128", ends[0]);
-    let ours = Ours::start(&["count", &source], &report);
-    let text = || fs::read_to_string(&report).unwrap();
-    let delivered = || delivered(&text());
+    let ours = Ours::start(&directory, &["count", &source]);
     // A client looks for it for 9 s, and then never again.
-    wait_until("it counts", || text().contains('\n'));
+    ours.is_up();
     for _ in 0..2 {
-        let before = delivered();
+        let before = ours.delivered();
         let mut testpmd = Testpmd::start(&ends[1], "txonly", &directory.file("testpmd"));
         testpmd.tell("start");
-        wait_until("packets come", || delivered() > before + PACKETS);
+        wait_until("packets come", || ours.delivered() > before + PACKETS);
         drop(testpmd);
     }
-    ours.end();
-    let report = last_object(&text());
-    assert_closed(&report);
+    ours.interrupt();
+    let report = ours.end();
     let notes = report["notes"].to_string();
     assert!(notes.contains("is down") && notes.contains("is up"), "{report}");
 }
@@ -226,22 +229,19 @@ fn a_sink_loses_by_name_while_its_peer_is_away_and_then_goes_on() {
     }
     let directory = Directory::new("testpmd-sink");
     let ends = MEMORIES[0].map(|end| end.replace("SOCKET", &directory.file("socket")));
-    let report = directory.file("report");
     let sink = format!("dpdk:{}?huge=no&memory=128&wait_ms=0", ends[0]);
-    let ours = Ours::start(&["generate", "-o", &sink, "--rate", "1k"], &report);
-    let text = || fs::read_to_string(&report).unwrap();
-    wait_until("it sends", || text().contains('\n'));
+    let ours = Ours::start(&directory, &["generate", "-o", &sink, "--rate", "1k"]);
+    ours.is_up();
     for _ in 0..2 {
-        let before = delivered(&text());
+        let before = ours.delivered();
         let mut testpmd = Testpmd::start(&ends[1], "rxonly", &directory.file("testpmd"));
         testpmd.tell("start");
-        wait_until("packets go", || delivered(&text()) > before + 300);
+        wait_until("packets go", || ours.delivered() > before + 300);
         drop(testpmd);
-        let lost = || last_line(&text())["lost"]["link_down"].as_u64().unwrap_or(0);
+        let lost = || ours.last()["lost"]["link_down"].as_u64().unwrap_or(0);
         let before = lost();
         wait_until("they are lost", || lost() > before + 100);
     }
+    ours.interrupt();
     ours.end();
-    let report = last_object(&text());
-    assert_closed(&report);
 }

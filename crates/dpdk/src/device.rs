@@ -102,13 +102,6 @@ impl Mate {
     }
 }
 
-/// What calls that ask a device something learn.
-#[derive(Debug, Default)]
-struct Control {
-    apart: Apart,
-    kernel: KernelLosses,
-}
-
 /// Which queues have an owner.
 #[derive(Debug, Default)]
 struct Owned {
@@ -132,7 +125,8 @@ pub struct Device {
     has_mate: bool,
     before: Statistics,
     /// Held in a control call, of which a device takes one at a time. Source: rte_ethdev.h.
-    control: Mutex<Control>,
+    control: Mutex<Apart>,
+    kernel: Mutex<KernelLosses>,
     owned: Mutex<Owned>,
     pools: Mutex<Vec<Arc<Pool>>>,
 }
@@ -261,7 +255,8 @@ impl Device {
             exits,
             has_mate: matches!(mate, Mate::Expected),
             before,
-            control: Mutex::new(Control { apart: Apart::default(), kernel }),
+            control: Mutex::default(),
+            kernel: Mutex::new(kernel),
             owned: Mutex::default(),
             pools: Mutex::new(vec![pool]),
         })
@@ -285,12 +280,17 @@ impl Device {
     /// Its counts since it was opened. Cost: what the driver takes; of a card, reads over its bus.
     /// Waits for another thread's call that asks the device something.
     pub fn statistics(&self) -> Statistics {
-        let control = &mut *lock(&self.control);
+        let mut apart = lock(&self.control);
         let mut counts = Statistics::read(self.raw.port).since(&self.before);
-        control.apart.learn(&counts);
-        counts.apart = control.apart;
-        counts.kernel_lost = control.kernel.packets();
+        apart.learn(&counts);
+        counts.apart = *apart;
         counts
+    }
+
+    /// Packets since it was opened that the kernel had no room for in front of the driver, which
+    /// does not tell. `None`: there is no kernel in front of it. Cost: system calls for each queue.
+    pub fn kernel_lost(&self) -> Option<u64> {
+        lock(&self.kernel).packets()
     }
 
     /// Those of the driver's own counters that are not 0, as `name=value`, a space after each.

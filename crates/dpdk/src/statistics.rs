@@ -20,9 +20,6 @@ pub struct Statistics {
     /// `rx_nombuf`: no mbuf was free. What became of the packet is the driver's affair:
     /// [`loses_without_mbuf`](crate::DeviceFacts::loses_without_mbuf).
     pub no_mbuf: u64,
-    /// The kernel had no room for them in front of the driver, which does not tell. `None`: there
-    /// is no kernel in front of it.
-    pub kernel_lost: Option<u64>,
     /// `oerrors`.
     pub send_errors: u64,
     received_by_queue: [u64; COUNTED_QUEUES],
@@ -70,7 +67,6 @@ impl Statistics {
             missed: counts.imissed,
             errors: counts.ierrors,
             no_mbuf: counts.rx_nombuf,
-            kernel_lost: None,
             send_errors: counts.oerrors,
             received_by_queue: counts.q_ipackets,
             sent_by_queue: counts.q_opackets,
@@ -88,7 +84,6 @@ impl Statistics {
             missed: self.missed.saturating_sub(before.missed),
             errors: self.errors.saturating_sub(before.errors),
             no_mbuf: self.no_mbuf.saturating_sub(before.no_mbuf),
-            kernel_lost: self.kernel_lost,
             send_errors: self.send_errors.saturating_sub(before.send_errors),
             received_by_queue: less(&self.received_by_queue, &before.received_by_queue),
             sent_by_queue: less(&self.sent_by_queue, &before.sent_by_queue),

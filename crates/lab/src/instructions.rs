@@ -30,6 +30,11 @@ pub fn of_a_round(piece: &str) -> Option<f64> {
     Some((more? as f64 - few? as f64) / (MORE - FEW) as f64)
 }
 
+/// As [`of_a_round`], for each of so many packets of a round.
+pub fn of_a_packet(piece: &str, packets: u64) -> Option<f64> {
+    Some(of_a_round(piece)? / packets as f64)
+}
+
 fn of_a_run(piece: &str, rounds: u64) -> Option<u64> {
     let tool = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
     let arguments = [OPTION, piece, &rounds.to_string()].map(str::to_owned);

@@ -15,13 +15,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
 use std::mem::zeroed;
 use std::os::fd::RawFd;
 
 use libc::{c_int, socklen_t};
 
-use crate::afpacket::check;
+use crate::afpacket::{check, read_option};
 
 /// The sockets that a process has, by the numbers of their inodes.
 #[derive(Clone, Debug, Default)]
@@ -50,7 +49,7 @@ impl OpenSockets {
     }
 
     /// The XDP sockets that are here now and were not then, and the packet sockets of an interface.
-    /// What they lose from now on is counted.
+    /// What they have lost already counts, too.
     pub fn opened_since(&self, interface: u32) -> Vec<Foreign> {
         let new = sockets().filter(|(_, inode)| !self.0.contains(inode));
         let ours = new.filter_map(|(descriptor, inode)| {
@@ -63,7 +62,7 @@ impl OpenSockets {
 }
 
 impl Foreign {
-    /// Packets that the kernel had no room for in the socket's ring, since it was found. Once the
+    /// Packets that the kernel had no room for in the socket's ring. Once the
     /// socket is closed the number stays. Cost: two system calls.
     pub fn lost(&mut self) -> u64 {
         self.learn();
@@ -80,7 +79,7 @@ impl Foreign {
                 // SAFETY: a struct of integers may be all zeros.
                 let mut counts: libc::tpacket_stats = unsafe { zeroed() };
                 let place = (libc::SOL_PACKET, libc::PACKET_STATISTICS);
-                let is_told = get(self.descriptor, place, &mut counts).is_ok();
+                let is_told = read_option(self.descriptor, place, &mut counts).is_ok();
                 self.lost += u64::from(counts.tp_drops);
                 is_told
             }
@@ -88,7 +87,7 @@ impl Foreign {
                 // SAFETY: as above.
                 let mut counts: libc::xdp_statistics = unsafe { zeroed() };
                 let place = (libc::SOL_XDP, libc::XDP_STATISTICS);
-                let is_told = get(self.descriptor, place, &mut counts).is_ok();
+                let is_told = read_option(self.descriptor, place, &mut counts).is_ok();
                 self.lost = self.lost.max(counts.rx_ring_full);
                 is_told
             }
@@ -116,7 +115,7 @@ fn inode_of(descriptor: RawFd) -> Option<u64> {
 
 fn kind_of(descriptor: RawFd, interface: u32) -> Option<Kind> {
     let mut domain: c_int = 0;
-    get(descriptor, (libc::SOL_SOCKET, libc::SO_DOMAIN), &mut domain).ok()?;
+    read_option(descriptor, (libc::SOL_SOCKET, libc::SO_DOMAIN), &mut domain).ok()?;
     match domain {
         libc::AF_XDP => Some(Kind::Xdp),
         libc::AF_PACKET => (bound_to(descriptor)? == interface).then_some(Kind::Packet),
@@ -133,15 +132,6 @@ fn bound_to(descriptor: RawFd) -> Option<u32> {
     // SAFETY: `place` has room for `bytes` bytes, which the call fills in, or fewer.
     check(unsafe { libc::getsockname(descriptor, place, &raw mut bytes) }).ok()?;
     u32::try_from(address.sll_ifindex).ok()
-}
-
-/// Reads an option into a plain struct or an integer.
-fn get<T>(descriptor: RawFd, (level, option): (c_int, c_int), value: &mut T) -> io::Result<()> {
-    let mut bytes = size_of::<T>() as socklen_t;
-    let place = (&raw mut *value).cast();
-    // SAFETY: `place` has room for `bytes` bytes, which the call fills in, or fewer; a number that
-    // is no socket is refused.
-    check(unsafe { libc::getsockopt(descriptor, level, option, place, &raw mut bytes) }).map(drop)
 }
 
 #[cfg(all(test, not(miri)))]

@@ -8,7 +8,6 @@
 //! The case says which of the two there are, so that what each loses by the other is seen. Frames
 //! come in as the scenario's rate has it; the sender sends what it can.
 
-use std::collections::BTreeMap;
 use std::thread;
 use std::time::Instant;
 
@@ -97,14 +96,8 @@ fn sample(
     sample.set("cpu_ns", "ns per packet", 10.0 * cpu_percent / mpps);
     sample.set_on("rho", "% per Gbit/s", "line", cpu_percent / line);
     if offered > 0 {
-        let lost = offered.saturating_sub(own.delivered);
-        sample.set("lost", "packets", lost as f64);
-        sample.set("lost_percent", "%", 100.0 * lost as f64 / offered as f64);
-        let named: u64 = own.losses.values().sum();
         sample.losses.clone_from(&own.losses);
-        if lost > named {
-            sample.losses.extend(BTreeMap::from([("unnamed".to_owned(), lost - named)]));
-        }
+        own.enter_losses(offered, &mut sample);
     }
     sample.symbols.clone_from(&seen.symbols);
     sample.stages.extend(seen.stages(None));

@@ -121,6 +121,19 @@ pub struct Own {
     pub lost_each_second: Vec<f64>,
 }
 
+impl Own {
+    /// What it has not had of so many packets; and where it does not name them all, the others.
+    pub(super) fn enter_losses(&self, offered: u64, sample: &mut Sample) {
+        let lost = offered.saturating_sub(self.delivered);
+        sample.set("lost", "packets", lost as f64);
+        sample.set("lost_percent", "%", 100.0 * lost as f64 / offered.max(1) as f64);
+        let named: u64 = self.losses.values().sum();
+        if lost > named {
+            sample.losses.insert("unnamed".to_owned(), lost - named);
+        }
+    }
+}
+
 struct Started<'a, F> {
     program: Contender<'a>,
     own: F,
@@ -348,14 +361,8 @@ impl Measured {
     /// What is known where packets were injected.
     fn offered(&self, offered: u64, sample: &mut Sample) {
         let pps = offered as f64 / self.seconds;
-        let lost = offered.saturating_sub(self.own.delivered);
         sample.offered_pps = Some(pps);
         sample.set("offered_mpps", "Mpps", pps / 1e6);
-        sample.set("lost", "packets", lost as f64);
-        sample.set("lost_percent", "%", 100.0 * lost as f64 / offered.max(1) as f64);
-        let named: u64 = self.own.losses.values().sum();
-        if lost > named {
-            sample.losses.insert("unnamed".to_owned(), lost - named);
-        }
+        self.own.enter_losses(offered, sample);
     }
 }

@@ -93,10 +93,9 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         tried,
     ];
     details.extend(by_interleaving(&all));
-    details.push(match instructions::of_a_round(name) {
+    details.push(match instructions::of_a_packet(name, ROUND_PACKETS) {
         Some(count) => format!(
-            "ours on one core, {BURST} written and read in turn: {:.1} instructions a packet",
-            count / ROUND_PACKETS as f64
+            "ours on one core, {BURST} written and read in turn: {count:.1} instructions a packet"
         ),
         None => instructions::NOT_COUNTED.to_owned(),
     });

@@ -53,6 +53,9 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// With which instructions are counted: they are about the same with any.
+    pub const COUNTED: Self = Self { objects: 2047, cache: 256, slots: SLOTS, is_single: 1 };
+
     /// Its rings, as DPDK calls them.
     pub fn rings(self) -> &'static str {
         if self.is_single != 0 { "SP/SC" } else { "MP/MC" }

@@ -26,7 +26,7 @@ struct Ending {
     since_ns: u64,
     /// The device's counts, as far as they are the last: a card goes on counting.
     last: Option<Statistics>,
-    /// The kernel goes on losing, too.
+    /// Of before the end: the kernel goes on losing, too.
     kernel_lost: Option<u64>,
     is_over: bool,
     /// The driver's own counters that tell of trouble.
@@ -65,7 +65,8 @@ impl Intake {
             true => self.received(&now).saturating_sub(self.receiver.taken()),
             false => ring,
         };
-        let (last, kernel_lost) = (is_hardware.then_some(now), now.kernel_lost);
+        let last = is_hardware.then_some(now);
+        let kernel_lost = self.receiver.device().kernel_lost();
         let since_ns = clock::monotonic_ns();
         let trouble = self.trouble();
         self.ending.get_or_insert(Ending {
@@ -109,10 +110,7 @@ impl Intake {
     pub(super) fn enter_into(&self, account: &mut PortAccount) {
         let device = self.receiver.device();
         let last = self.ending.as_ref().and_then(|ending| ending.last);
-        let mut counts = last.unwrap_or_else(|| device.statistics());
-        if let Some(ending) = &self.ending {
-            counts.kernel_lost = ending.kernel_lost;
-        }
+        let counts = last.unwrap_or_else(|| device.statistics());
         let taken = self.receiver.taken();
         let received = self.received(&counts).max(if last.is_some() { taken } else { 0 });
         let in_ring = match last {
@@ -123,7 +121,9 @@ impl Intake {
             account.lost.add(Loss::DeviceMissed, counts.missed);
             account.lost.add(Loss::DeviceErrors, counts.errors);
             account.offered += counts.missed + counts.errors;
-            if let Some(lost) = counts.kernel_lost {
+            let ending = self.ending.as_ref();
+            let lost = ending.map_or_else(|| device.kernel_lost(), |ending| ending.kernel_lost);
+            if let Some(lost) = lost {
                 account.lost.add(Loss::RxRingFull, lost);
                 account.offered += lost;
             }

@@ -92,6 +92,14 @@ pub(crate) fn open_file(path: &Path) -> Box<dyn Port> {
     source(&format!("file:{}", path.display()), &OpenOptions::default()).unwrap()
 }
 
+/// Writes the packets of a source into a file of libpcap's.
+pub(crate) fn write_pcap(load: &str, path: &Path) {
+    let options = OpenOptions::default();
+    let mut to = sink(&format!("file:{}?format=pcap", path.display()), &options).unwrap();
+    pump(&mut *source(load, &options).unwrap(), &mut *to).unwrap();
+    to.finish().unwrap();
+}
+
 /// A log with one lossless reader.
 pub(crate) fn log(segment_bytes: usize, segments: usize) -> (Log, Writer, Reader) {
     let bytes = segment_bytes * segments;

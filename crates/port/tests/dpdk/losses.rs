@@ -3,26 +3,18 @@
 use std::time::Instant;
 
 use burstline_log::Scratch;
-use burstline_port::{
-    Address, Crossing, Loss, OpenOptions, Port, PortState, Treatment, open_crossings,
-};
+use burstline_port::{Crossing, Loss, OpenOptions, Port, PortState, Treatment};
 use burstline_sys::afpacket::Sender;
 use burstline_testbed::{Bed, FAR, Frames, Host, NEAR};
 
 use crate::alone;
-use crate::common::live::{PATIENCE, check_closed};
-use crate::common::{Folder, prepare, pump, sink, source};
+use crate::common::live::{PATIENCE, check_closed, open};
+use crate::common::{Folder, source, write_pcap};
+use crate::passing::crossing;
 use crate::testpmd::Testpmd;
 
 /// More than any ring has room for.
 const MANY: u64 = 30_000;
-
-fn open(host: &Host, address: &str) -> Box<dyn Port> {
-    let address = address.to_owned();
-    host.run(move || {
-        source(&address, &OpenOptions::default()).unwrap_or_else(|error| panic!("{error}"))
-    })
-}
 
 /// Sends from an interface, and as its queue likes it.
 fn send(host: &Host, interface: &'static str, frames: Frames) {
@@ -84,25 +76,15 @@ fn what_the_driver_calls_missed_is_lost_by_that_name() {
     check_closed(&*port, 30, taken);
 }
 
-/// From a source to a ring that nobody empties, by fewer mbufs than that has room for.
-fn starved(entry: &str, exit: &str) -> Box<dyn Crossing> {
-    prepare(entry);
-    let ends: [Address; 2] = [entry, exit].map(|end| end.parse().unwrap());
-    let (treatment, options) = (Treatment::default(), OpenOptions::default());
-    let ways = open_crossings(ends.each_ref(), false, &treatment, &options).unwrap();
-    ways.expect("mbufs can stay where they are").pop().unwrap()
-}
-
 #[test]
 fn a_driver_that_drops_what_it_has_no_mbuf_for_has_lost_it() {
     let _alone = alone();
-    let (folder, options) = (Folder::new(), OpenOptions::default());
+    let folder = Folder::new();
     let file = folder.path("many.pcap");
-    let mut to = sink(&format!("file:{}?format=pcap", file.display()), &options).unwrap();
-    pump(&mut *source("gen:?packets=2000&start=5", &options).unwrap(), &mut *to).unwrap();
-    to.finish().unwrap();
+    // More than there are mbufs, which nobody takes out of the ring.
+    write_pcap("gen:?packets=2000&start=5", &file);
     let entry = format!("dpdk:net_pcap74,rx_pcap={}?pool=255&burst=32", file.display());
-    let mut way = starved(&entry, "dpdk:net_ring74?wait_ms=0");
+    let mut way = crossing(&entry, "dpdk:net_ring74?wait_ms=0", &Treatment::default());
     let start = Instant::now();
     while way.account().offered < 2000 {
         assert!(start.elapsed() < PATIENCE, "{:?}", way.account());
@@ -122,7 +104,7 @@ fn a_driver_that_waits_for_an_mbuf_has_lost_nothing_by_it() {
     let Some(_testpmd) = Testpmd::start(&socket, "txonly") else { return };
     let entry = format!("dpdk:net_virtio_user75,path={}?ring=256&pool=511", socket.display());
     let exit = "dpdk:net_ring75?wait_ms=0";
-    let mut way = starved(&entry, exit);
+    let mut way = crossing(&entry, exit, &Treatment::default());
     let mut out = source(exit, &OpenOptions::default()).unwrap();
     let has_waited = |way: &dyn Crossing| {
         way.account().notes.iter().any(|note| note.contains("virtio_user found no free mbuf"))

@@ -4,7 +4,7 @@ use burstline_port::{OpenOptions, TimestampSource, open_sources};
 
 use crate::alone;
 use crate::common::{
-    Folder, Got, drain_by_lending, drain_by_receiving, open_file, pump, sink, source,
+    Folder, Got, drain_by_lending, drain_by_receiving, open_file, source, write_pcap,
 };
 
 /// The ports of an address, and the first note of each.
@@ -57,12 +57,9 @@ fn the_pcap_driver_tells_when_packets_came() {
     let _alone = alone();
     let (folder, options) = (Folder::new(), OpenOptions::default());
     let file = folder.path("timed.pcap");
-    let mut to = sink(&format!("file:{}?format=pcap", file.display()), &options).unwrap();
     // The first packets come at 5 s, those behind them some microseconds later.
     let load = "gen:?packets=500&start=5000000000&rate=70000&pace=no&size=random:64-1518";
-    pump(&mut *source(load, &options).unwrap(), &mut *to).unwrap();
-    to.finish().unwrap();
-    drop(to);
+    write_pcap(load, &file);
     let microseconds = |got: &Got| got.time_ns / 1_000 * 1_000;
     let written: Vec<u64> =
         drain_by_lending(&mut *open_file(&file), u64::MAX).iter().map(microseconds).collect();

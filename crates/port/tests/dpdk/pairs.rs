@@ -8,7 +8,9 @@ use burstline_testbed::Bed;
 
 use crate::alone;
 use crate::common::live::{PATIENCE, check_closed};
-use crate::common::{Folder, Got, drain_by_lending, log, open_file, pump, sink, source};
+use crate::common::{
+    Folder, Got, drain_by_lending, log, open_file, pump, sink, source, write_pcap,
+};
 
 /// Packets of a run: more than any ring has room for.
 const PACKETS: u64 = 6_000;
@@ -174,10 +176,7 @@ fn a_file_of_the_pcap_driver_is_ours_to_read_and_ours_is_the_drivers() {
     let folder = Folder::new();
     let (ours, theirs) = (folder.path("ours.pcap"), folder.path("theirs.pcap"));
     let options = OpenOptions::default();
-    let mut to = sink(&format!("file:{}?format=pcap", ours.display()), &options).unwrap();
-    pump(&mut *load(), &mut *to).unwrap();
-    to.finish().unwrap();
-
+    write_pcap(LOAD, &ours);
     let device = format!("net_pcap10,rx_pcap={},tx_pcap={}", ours.display(), theirs.display());
     let address = format!("dpdk:{device}?ring=8192&pool=2047");
     let mut from = source(&address, &options).unwrap();

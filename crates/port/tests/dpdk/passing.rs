@@ -10,7 +10,7 @@ use burstline_port::{
 use crate::alone;
 use crate::common::{drain_by_lending, prepare, sink, source};
 
-fn crossing(from: &str, to: &str, treatment: &Treatment) -> Box<dyn Crossing> {
+pub(crate) fn crossing(from: &str, to: &str, treatment: &Treatment) -> Box<dyn Crossing> {
     prepare(from);
     let ends: [Address; 2] = [from, to].map(|end| end.parse().unwrap());
     let options = OpenOptions::default();

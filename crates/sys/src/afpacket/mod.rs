@@ -57,8 +57,8 @@ pub use packet::{PacketMarks, RingPacket};
 pub use plain::{MESSAGES, PlainReceiver};
 pub use ring::{Block, Ring, RingStatistics};
 pub use sender::{SEND_MAX, Sender};
-pub(crate) use socket::check;
 pub use socket::socket_to_inherit;
+pub(crate) use socket::{check, read_option};
 pub use tx_ring::{TxRing, TxRingCounts, TxRingOptions};
 
 #[cfg(all(test, not(miri)))]

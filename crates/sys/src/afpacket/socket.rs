@@ -107,11 +107,8 @@ impl Socket {
     /// Reads an option of level `SOL_PACKET`, and with `PACKET_STATISTICS` resets it.
     pub(super) fn statistics(&self) -> io::Result<libc::tpacket_stats_v3> {
         let mut value = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
-        let mut bytes = size_of_val(&value) as socklen_t;
-        let (fd, place) = (self.0.as_raw_fd(), (&raw mut value).cast());
-        let (level, option) = (libc::SOL_PACKET, libc::PACKET_STATISTICS);
-        // SAFETY: `place` has room for `bytes` bytes, which the call fills in.
-        check(unsafe { libc::getsockopt(fd, level, option, place, &raw mut bytes) })?;
+        let option = (libc::SOL_PACKET, libc::PACKET_STATISTICS);
+        read_option(self.0.as_raw_fd(), option, &mut value)?;
         Ok(value)
     }
 
@@ -124,10 +121,7 @@ impl Socket {
     /// An option that is an integer.
     fn option(&self, level: c_int, option: c_int) -> io::Result<c_int> {
         let mut value: c_int = 0;
-        let mut bytes = size_of::<c_int>() as socklen_t;
-        let (fd, place) = (self.0.as_raw_fd(), (&raw mut value).cast());
-        // SAFETY: `place` has room for `bytes` bytes, which the call fills in.
-        check(unsafe { libc::getsockopt(fd, level, option, place, &raw mut bytes) })?;
+        read_option(self.0.as_raw_fd(), (level, option), &mut value)?;
         Ok(value)
     }
 
@@ -171,6 +165,19 @@ fn as_kernel_program(program: &[Instruction]) -> libc::sock_fprog {
         // `Instruction`.
         filter: program.as_ptr().cast_mut().cast(),
     }
+}
+
+/// Reads an option of any socket into a plain struct of integers, or an integer; a shorter one
+/// fills the beginning. A number that is no socket is refused.
+pub(crate) fn read_option<T>(
+    fd: RawFd,
+    (level, option): (c_int, c_int),
+    value: &mut T,
+) -> io::Result<()> {
+    let mut bytes = size_of::<T>() as socklen_t;
+    let place = (&raw mut *value).cast();
+    // SAFETY: `place` has room for `bytes` bytes, which the call fills in, or fewer.
+    check(unsafe { libc::getsockopt(fd, level, option, place, &raw mut bytes) }).map(drop)
 }
 
 /// Turns a negative result into the error behind it.

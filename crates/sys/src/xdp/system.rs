@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libc::{c_int, socklen_t};
 
-use crate::afpacket::check;
+use crate::afpacket::{check, read_option};
 
 /// A socket of family `AF_XDP`.
 pub(super) struct RawSocket(OwnedFd);
@@ -88,10 +88,7 @@ impl RawSocket {
 
     /// Reads an option into a plain struct or an integer.
     fn get<T>(&self, level: c_int, option: c_int, value: &mut T) -> io::Result<()> {
-        let mut bytes = size_of::<T>() as socklen_t;
-        let (fd, place) = (self.0.as_raw_fd(), (&raw mut *value).cast());
-        // SAFETY: `place` has room for `bytes` bytes, which the call fills in, or fewer.
-        check(unsafe { libc::getsockopt(fd, level, option, place, &raw mut bytes) }).map(drop)
+        read_option(self.0.as_raw_fd(), (level, option), value)
     }
 
     /// Attaches it to a queue of an interface; with `XDP_SHARED_UMEM`, and then no other flag, over

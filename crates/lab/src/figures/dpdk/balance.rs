@@ -89,7 +89,7 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
 }
 
 fn instructions_line(mode: Mode) -> String {
-    let of = |piece| Some(instructions::of_a_round(piece)? / ROUND as f64);
+    let of = |piece| instructions::of_a_packet(piece, ROUND);
     let ours = if mode == Mode::Share { "balance-log-share" } else { "balance-log-copy" };
     match (of(ours), of("balance-mbuf")) {
         (Some(ours), Some(peer)) => format!(
@@ -116,8 +116,7 @@ pub(super) fn do_rounds(piece: &str, rounds: u64) -> Option<Result<(), String>> 
 
 fn rounds_of_the_rival(traffic: &Traffic, packets: u64) -> Result<(), String> {
     dpdk::start()?;
-    let shape = Shape { objects: 2047, cache: 256, slots: SLOTS, is_single: 1 };
-    let mut peer = Balance::new(shape, WORKERS as u32)?;
+    let mut peer = Balance::new(Shape::COUNTED, WORKERS as u32)?;
     peer.take_turns(traffic, packets, TURN);
     peer.end()
 }

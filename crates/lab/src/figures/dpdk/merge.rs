@@ -191,7 +191,7 @@ fn describe(bench: &Bench<'_>, figure: &Figure, found: &Found, cores: f64) -> Ve
 }
 
 fn instructions_line() -> String {
-    let of = |piece| Some(instructions::of_a_round(piece)? / (ROUND * LINES as u64) as f64);
+    let of = |piece| instructions::of_a_packet(piece, ROUND * LINES as u64);
     match (of("merge-log"), of("merge-mbuf"), of("merge-mbuf-ordered")) {
         (Some(ours), Some(peer), Some(ordered)) => format!(
             "instructions a packet, all stages in turns on one core: ours, which also counts what \
@@ -203,27 +203,25 @@ fn instructions_line() -> String {
 
 /// A side of `dpdk-merge-4x64` in turns on one core, 2,048 packets of each line a round.
 pub(super) fn do_rounds(piece: &str, rounds: u64) -> Option<Result<(), String>> {
-    let is_ordered = u8::from(piece == "merge-mbuf-ordered");
-    let manner = Manner { is_ordered, ..Manner::PLAIN };
     let (lines, most) = (Line::all(Interleaving::Uniform), rounds * ROUND);
-    let pages = PageChoice::Size4K;
+    let (context, pages) = (Cores::allowed(), PageChoice::Size4K);
+    let work = Work { lines, most, context, are_two: false, pages };
+    let ordered = Manner { is_ordered: 1, ..Manner::PLAIN };
     match piece {
-        "merge-log" => {
-            let context = Cores::allowed();
-            let work = Work { lines, most, context, are_two: false, pages };
-            Some(work.ours_in_turns().map(drop))
-        }
-        "merge-mbuf" | "merge-mbuf-ordered" => Some((|| {
-            dpdk::start()?;
-            let arena = Arena::create(ARENA_BYTES, pages);
-            let mut arena = arena.map_err(|error| error.to_string())?;
-            let shape = Shape { objects: 2047, cache: 256, slots: SLOTS, is_single: 1 };
-            let copied = dpdk::merge_in_turns(&mut arena, &lines, (shape, manner), most)?;
-            match copied == most * LINES as u64 {
-                true => Ok(()),
-                false => Err(format!("DPDK: {copied} of {} packets", most * LINES as u64)),
-            }
-        })()),
+        "merge-log" => Some(work.ours_in_turns().map(drop)),
+        "merge-mbuf" => Some(rounds_of_the_rival(&work, Manner::PLAIN)),
+        "merge-mbuf-ordered" => Some(rounds_of_the_rival(&work, ordered)),
         _ => None,
+    }
+}
+
+fn rounds_of_the_rival(work: &Work, manner: Manner) -> Result<(), String> {
+    dpdk::start()?;
+    let mut arena = Arena::create(ARENA_BYTES, work.pages).map_err(|error| error.to_string())?;
+    let how = (Shape::COUNTED, manner);
+    let copied = dpdk::merge_in_turns(&mut arena, &work.lines, how, work.most)?;
+    match copied == work.all() {
+        true => Ok(()),
+        false => Err(format!("DPDK: {copied} of {} packets", work.all())),
     }
 }

@@ -90,9 +90,13 @@ impl Work<'_> {
 
     /// The best of some runs.
     fn best(&self, rival: &Pipeline, hint: Hint) -> Result<f64, String> {
+        self.best_of(|packets| self.peer(rival, packets, hint))
+    }
+
+    fn best_of(&self, mut run: impl FnMut(u64) -> Result<f64, String>) -> Result<f64, String> {
         let tries = if self.context.smoke { 1 } else { TRIES };
         let packets = self.search_packets();
-        (0..tries).try_fold(0_f64, |best, _| Ok(best.max(self.peer(rival, packets, hint)?)))
+        (0..tries).try_fold(0_f64, |best, _| Ok(best.max(run(packets)?)))
     }
 }
 
@@ -174,8 +178,7 @@ fn describe(work: &Work<'_>, best: Shape, rounds: &Rounds) -> Vec<String> {
         format!("rho, CPU % per Gbit/s: ours {:.2}, peer {:.2}", rho(ours), rho(peer)),
     ];
     if !work.context.smoke {
-        let of =
-            |piece| Some(instructions::of_a_round(&format!("{piece}-{length}"))? / ROUND as f64);
+        let of = |piece| instructions::of_a_packet(&format!("{piece}-{length}"), ROUND);
         let [ours, peer] = match work.is_by_driver {
             true => ["log-driver-turns", "mbuf-driver-turns"],
             false => ["log-turns", "mbuf-turns"],
@@ -221,15 +224,10 @@ fn search_logs(
     work: &Work<'_>,
     port: &mut Option<Box<dyn Port>>,
 ) -> Result<(usize, String), String> {
-    let tries = if work.context.smoke { 1 } else { TRIES };
     let mut found: Vec<(usize, f64)> = Vec::new();
     for bytes in LOGS {
         let mut log = Ours::create(bytes, PageChoice::Transparent)?;
-        let mut best = 0_f64;
-        for _ in 0..tries {
-            best = best.max(work.ours(&mut log, port, work.search_packets())?);
-        }
-        found.push((bytes, best));
+        found.push((bytes, work.best_of(|packets| work.ours(&mut log, port, packets))?));
     }
     let best = found.iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("there are sizes").0;
     let rates = found.iter().map(|(bytes, rate)| format!("{} KiB: {rate:.1}", bytes >> 10));
@@ -284,7 +282,7 @@ pub(super) fn do_rounds(piece: &str, rounds: u64) -> Option<Result<(), String>> 
     let log = || Ours::create(LOG_BYTES, PageChoice::Size4K);
     let rival = || {
         dpdk::start()?;
-        Pipeline::new(Shape { objects: 2047, cache: 256, slots: SLOTS, is_single: 1 })
+        Pipeline::new(Shape::COUNTED)
     };
     Some(match side {
         "log-turns" => log().map(|mut log| {
