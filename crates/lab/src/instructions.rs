@@ -19,7 +19,8 @@ use std::process::{Command, Output};
 pub const OPTION: &str = "--count-instructions";
 
 /// What is said in place of a count.
-pub const NOT_COUNTED: &str = "instructions are not counted: valgrind is not installed";
+pub const NOT_COUNTED: &str =
+    "instructions are not counted: there is no valgrind, or it does not run this";
 
 const FEW: u64 = 1;
 const MORE: u64 = 9;

@@ -1,6 +1,7 @@
 //! Our side of the hand-off figures: the whole API of the log, as a program would use it.
 
 use std::hint::spin_loop;
+use std::ops::Range;
 
 use burstline_log::{
     Log, LogConfig, Meta, Policy, Reader, ReaderConfig, Start, Writer, WriterStatistics,
@@ -70,8 +71,8 @@ impl Ours {
             cores,
             move || match burst {
                 // The usual number is one that the compiler knows.
-                BURST => produce(writer, traffic, packets),
-                _ => produce_in_bursts(writer, traffic, packets, burst),
+                BURST => produce(writer, traffic, 0..packets as u32),
+                _ => produce_in_bursts(writer, traffic, 0..packets as u32, burst),
             },
             move || consume(reader, packets),
         );
@@ -82,20 +83,20 @@ impl Ours {
 /// Both sides in turns on this thread, a burst each. Returns the sum.
 pub fn take_turns(ours: &mut Ours, traffic: &Traffic, packets: u64) -> u64 {
     let (writer, reader) = ours.ends();
-    (0..packets / BURST as u64).fold(0, |sum: u64, _| {
-        produce(writer, traffic, BURST as u64);
+    (0..packets as u32).step_by(BURST).fold(0, |sum: u64, first| {
+        produce(writer, traffic, first..first + BURST as u32);
         sum.wrapping_add(consume(reader, BURST as u64))
     })
 }
 
-/// Writes and publishes `packets` packets, a multiple of [`BURST`], each made in place.
-pub(crate) fn produce(writer: &mut Writer, traffic: &Traffic, packets: u64) {
+/// Writes and publishes these packets, a multiple of [`BURST`], each made in place.
+pub(crate) fn produce(writer: &mut Writer, traffic: &Traffic, packets: Range<u32>) {
     produce_in_bursts(writer, traffic, packets, BURST);
 }
 
 /// As [`produce`], in bursts of so many.
 #[inline(always)]
-fn produce_in_bursts(writer: &mut Writer, traffic: &Traffic, packets: u64, burst: usize) {
+fn produce_in_bursts(writer: &mut Writer, traffic: &Traffic, packets: Range<u32>, burst: usize) {
     produce_by(writer, traffic.length(), packets, burst, |at, counter| {
         // SAFETY: `at` is valid for writes of `length` bytes, and the template is no part of the
         // log.
@@ -105,7 +106,7 @@ fn produce_in_bursts(writer: &mut Writer, traffic: &Traffic, packets: u64, burst
 
 /// As [`produce`], each copied from where it was received.
 pub(crate) fn copy_in(writer: &mut Writer, received: &Frames, packets: u64) {
-    produce_by(writer, received.length(), packets, BURST, |at, counter| {
+    produce_by(writer, received.length(), 0..packets as u32, BURST, |at, counter| {
         // SAFETY: `at` is valid for writes of `length` bytes and is no part of the frames.
         unsafe { received.copy_to(at, counter) };
     });
@@ -116,16 +117,17 @@ pub(crate) fn copy_in(writer: &mut Writer, received: &Frames, packets: u64) {
 fn produce_by(
     writer: &mut Writer,
     length: usize,
-    packets: u64,
+    packets: Range<u32>,
     burst: usize,
     fill: impl Fn(*mut u8, u32),
 ) {
-    for first in (0..packets as u32).step_by(burst) {
+    for first in packets.step_by(burst) {
+        let mut batch = writer.batch();
         for counter in first..first + burst as u32 {
             let mut meta = Meta::new(traffic::time_of(counter), length as u32, 0);
             meta.hash = traffic::hash_of(counter);
             loop {
-                let Some(slot) = writer.reserve(length) else {
+                let Some(slot) = batch.reserve(length) else {
                     spin_loop();
                     continue;
                 };
@@ -134,6 +136,7 @@ fn produce_by(
                 break;
             }
         }
+        drop(batch);
         writer.publish();
     }
 }

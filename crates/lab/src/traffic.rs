@@ -7,7 +7,7 @@
 
 use std::ptr;
 
-use burstline_log::Burst;
+use burstline_log::{Burst, PlainPacket};
 
 /// Room for the longest packet of a figure, in bytes.
 pub const MAX_BYTES: usize = 2048;
@@ -150,9 +150,15 @@ pub fn digest(packet: &[u8], hash: u32, time_ns: u64) -> u64 {
 /// The consumer's work on a burst of the log.
 #[inline]
 pub fn digest_of(burst: &Burst<'_>) -> u64 {
-    burst.packets().fold(0, |sum: u64, packet| {
-        let (hash, time_ns) = (packet.desc().hash(), packet.time_ns());
-        sum.wrapping_add(digest(packet.bytes(), hash, time_ns))
+    let add = |(sum, count): (u64, usize), packet: PlainPacket<'_>| {
+        let digest = digest(packet.bytes, packet.desc.hash(), packet.time_ns);
+        (sum.wrapping_add(digest), count + 1)
+    };
+    let (sum, count) = burst.plain_packets().fold((0, 0), add);
+    // From the first one on whose desc does not say it all: none, as a rule.
+    (count..burst.len()).fold(sum, |sum, index| {
+        let packet = burst.packet(index);
+        sum.wrapping_add(digest(packet.bytes(), packet.desc().hash(), packet.time_ns()))
     })
 }
 
@@ -163,26 +169,41 @@ pub fn counter_of(packet: &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(*bytes))
 }
 
-/// Copies `length` bytes, at least 16: short ones in line, as a packet library does.
+/// Copies `length` bytes, at least 32: short ones in line, as a packet library does.
 ///
 /// # Safety
 /// As for [`ptr::copy_nonoverlapping`].
-#[inline]
+#[inline(always)]
 unsafe fn copy(from: *const u8, to: *mut u8, length: usize) {
     if length > 256 {
         // SAFETY: the caller's promise.
         unsafe { ptr::copy_nonoverlapping(from, to, length) };
         return;
     }
-    let last = length - size_of::<Piece>();
-    let mut at = 0;
-    while at < last {
-        // SAFETY: `at + 16 <= length`, within both.
-        unsafe { copy_piece(from.add(at), to.add(at)) };
-        at += size_of::<Piece>();
+    let last = length - 2 * size_of::<Piece>();
+    // SAFETY: `length` is at least 32; the last 32 bytes, some of them for the second time.
+    unsafe {
+        copy_two(from, to);
+        copy_two(from.add(last), to.add(last));
     }
-    // SAFETY: the last 16 bytes, some of them for the second time.
-    unsafe { copy_piece(from.add(last), to.add(last)) };
+    let mut at = 2 * size_of::<Piece>();
+    while at < last {
+        // SAFETY: `at + 32 <= length`, within both.
+        unsafe { copy_two(from.add(at), to.add(at)) };
+        at += 2 * size_of::<Piece>();
+    }
+}
+
+/// # Safety
+/// Both must be valid for 32 bytes and not overlap.
+#[inline(always)]
+unsafe fn copy_two(from: *const u8, to: *mut u8) {
+    const STEP: usize = size_of::<Piece>();
+    // SAFETY: the caller's promise.
+    unsafe {
+        copy_piece(from, to);
+        copy_piece(from.add(STEP), to.add(STEP));
+    }
 }
 
 type Piece = [u8; 16];

@@ -12,10 +12,16 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
+use burstline_sys::prefetch;
 use burstline_sys::xdp::Umem;
 
 use crate::desc::{Desc, FACTS_BYTES, Facts, Flags, align_up};
 use crate::writer::Meta;
+
+/// How many packets ahead of the one that is looked at the first line is asked for. A log's packets
+/// come out of another core's cache, and a core does not run ahead far enough by itself to have all
+/// of its requests on the way (Decision 0021).
+const AHEAD: usize = 24;
 
 /// The bytes that descs' offsets count from.
 ///
@@ -52,6 +58,13 @@ impl<'a> Place<'a> {
     /// L1, for as long as `'a` lasts.
     pub(crate) unsafe fn held(start: NonNull<u8>, bytes: usize) -> Self {
         Self { start, bytes, lent: PhantomData }
+    }
+
+    /// The bytes that a desc of the burst points to; none where those are outside.
+    #[inline(always)]
+    fn bytes_of(&self, desc: Desc) -> &'a [u8] {
+        let bytes = self.get(desc.offset() as usize, desc.length() as usize);
+        bytes.unwrap_or(&[])
     }
 
     /// Up to `length` bytes from `offset` on, for a desc of the burst or its facts.
@@ -173,19 +186,30 @@ impl<'a> Burst<'a> {
     /// The packets in order of arrival. Cost: a bounds check a packet, no allocation.
     #[inline]
     pub fn packets(&self) -> Packets<'a> {
-        Packets { burst: *self, descs: self.worklist.iter().rev(), index: 0 }
+        Packets { burst: *self, left: self.worklist, index: 0 }
+    }
+
+    /// Asks for the first line of the packet that is [`AHEAD`] behind the one before `left`.
+    #[inline(always)]
+    fn ask_ahead(&self, left: &[Desc]) {
+        if let Some(at) = left.len().checked_sub(AHEAD) {
+            prefetch::to_read(self.place.start.as_ptr().wrapping_add(left[at].offset() as usize));
+        }
     }
 
     /// The packets at its start, up to the first that has [`Facts`]: what is left of a packet
     /// where nothing is special. Cost: a bounds check a packet.
     #[inline]
     pub fn plain_packets(&self) -> impl Iterator<Item = PlainPacket<'a>> + use<'a> {
-        let (place, base_time_ns) = (self.place, self.base_time_ns);
-        let plain = |desc: &&Desc| !desc.flags().contains(Flags::FACTS);
-        self.worklist.iter().rev().take_while(plain).map(move |&desc| PlainPacket {
-            desc,
-            bytes: place.get(desc.offset() as usize, desc.length() as usize).unwrap_or(&[]),
-            time_ns: base_time_ns.wrapping_add(desc.time_delta_ns().into()),
+        let (burst, mut left) = (*self, self.worklist);
+        std::iter::from_fn(move || {
+            let (&desc, rest) = left.split_last()?;
+            if desc.flags().contains(Flags::FACTS) {
+                return None;
+            }
+            left = rest;
+            burst.ask_ahead(left);
+            Some(burst.plain(desc))
         })
     }
 
@@ -197,11 +221,16 @@ impl<'a> Burst<'a> {
         if desc.flags().contains(Flags::FACTS) {
             return None;
         }
-        Some(PlainPacket {
+        Some(self.plain(desc))
+    }
+
+    #[inline(always)]
+    fn plain(&self, desc: Desc) -> PlainPacket<'a> {
+        PlainPacket {
             desc,
-            bytes: self.place.get(desc.offset() as usize, desc.length() as usize).unwrap_or(&[]),
+            bytes: self.place.bytes_of(desc),
             time_ns: self.base_time_ns.wrapping_add(desc.time_delta_ns().into()),
-        })
+        }
     }
 
     /// What its packets add up to, if there are some and none has [`Facts`]. Cost: some five
@@ -307,8 +336,7 @@ impl<'a> Packet<'a> {
     /// which only a broken writer in another process can bring about.
     #[inline]
     pub fn bytes(&self) -> &'a [u8] {
-        let (offset, length) = (self.desc.offset() as usize, self.desc.length() as usize);
-        self.burst.place.get(offset, length).unwrap_or(&[])
+        self.burst.place.bytes_of(self.desc)
     }
 
     /// How many of its bytes are here.
@@ -332,10 +360,12 @@ impl<'a> Packet<'a> {
     /// When it arrived, in ns since 1970.
     #[inline]
     pub fn time_ns(&self) -> u64 {
-        match self.facts() {
-            Some(facts) => facts.time_ns,
-            None => self.burst.base_time_ns.wrapping_add(self.desc.time_delta_ns().into()),
+        if self.has_facts()
+            && let Some(facts) = self.find_facts()
+        {
+            return facts.time_ns;
         }
+        self.burst.base_time_ns.wrapping_add(self.desc.time_delta_ns().into())
     }
 
     /// Its length on the wire, in bytes without FCS; more than [`length`](Self::length) when it
@@ -367,9 +397,16 @@ impl<'a> Packet<'a> {
     /// What is true of few packets. Cost: one test of a flag for the others.
     #[inline]
     pub fn facts(&self) -> Option<Facts> {
-        if !self.desc.flags().contains(Flags::FACTS) {
-            return None;
-        }
+        if self.has_facts() { self.find_facts() } else { None }
+    }
+
+    #[inline(always)]
+    fn has_facts(&self) -> bool {
+        self.desc.flags().contains(Flags::FACTS)
+    }
+
+    #[inline(always)]
+    fn find_facts(&self) -> Option<Facts> {
         self.burst.facts.find(self.burst.place, self.desc, self.index)
     }
 }
@@ -378,7 +415,8 @@ impl<'a> Packet<'a> {
 #[derive(Clone, Debug)]
 pub struct Packets<'a> {
     burst: Burst<'a>,
-    descs: std::iter::Rev<std::slice::Iter<'a, Desc>>,
+    /// Of the packets that were not given yet, the first one's last.
+    left: &'a [Desc],
     index: u32,
 }
 
@@ -387,14 +425,16 @@ impl<'a> Iterator for Packets<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Packet<'a>> {
-        let desc = *self.descs.next()?;
+        let (&desc, left) = self.left.split_last()?;
+        self.left = left;
+        self.burst.ask_ahead(left);
         let index = self.index;
         self.index += 1;
         Some(Packet { desc, index, burst: self.burst })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.descs.size_hint()
+        (self.left.len(), Some(self.left.len()))
     }
 }
 

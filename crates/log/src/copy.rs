@@ -12,6 +12,9 @@ const SHORT_BYTES: usize = 256;
 
 type Piece = [u8; 16];
 
+/// Pieces go in pairs, so that a packet of up to 64 bytes is copied without a loop.
+const TWO: usize = 2 * size_of::<Piece>();
+
 /// Copies `packet` to `to`.
 ///
 /// # Safety
@@ -24,15 +27,38 @@ pub(crate) unsafe fn copy_packet(packet: &[u8], to: *mut u8) {
         unsafe { ptr::copy_nonoverlapping(from, to, length) };
         return;
     }
-    let last = length - size_of::<Piece>();
-    let mut at = 0;
-    while at < last {
-        // SAFETY: `at + 16 <= length`, within both.
-        unsafe { copy_piece(from.add(at), to.add(at)) };
-        at += size_of::<Piece>();
+    if length < TWO {
+        // SAFETY: `length` is at least 16; the last 16 bytes, some of them for the second time.
+        unsafe {
+            copy_piece(from, to);
+            copy_piece(from.add(length - TWO / 2), to.add(length - TWO / 2));
+        }
+        return;
     }
-    // SAFETY: the last 16 bytes, some of them for the second time.
-    unsafe { copy_piece(from.add(last), to.add(last)) };
+    let last = length - TWO;
+    // SAFETY: `length` is at least 32; the last 32 bytes, some of them for the second time.
+    unsafe {
+        copy_two(from, to);
+        copy_two(from.add(last), to.add(last));
+    }
+    let mut at = TWO;
+    while at < last {
+        // SAFETY: `at + 32 <= length`, within both.
+        unsafe { copy_two(from.add(at), to.add(at)) };
+        at += TWO;
+    }
+}
+
+/// # Safety
+/// Both must be valid for 32 bytes and not overlap.
+#[inline(always)]
+unsafe fn copy_two(from: *const u8, to: *mut u8) {
+    const STEP: usize = size_of::<Piece>();
+    // SAFETY: the caller's promise.
+    unsafe {
+        copy_piece(from, to);
+        copy_piece(from.add(STEP), to.add(STEP));
+    }
 }
 
 /// Copies `packet` to `to`, past the cache where the processor can. Nobody may be told of it before

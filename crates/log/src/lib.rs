@@ -73,4 +73,6 @@ pub use reader::{GATHER_NS, HeldBurst, Reader, ReaderStatistics};
 pub use scratch::{SCRATCH_PACKETS, Scratch};
 pub use seat::Policy;
 pub use untrusted::{HeldCopy, UntrustedReader};
-pub use writer::{Adopted, Appended, HandedOut, Meta, Slot, Writer, WriterStatistics};
+pub use writer::{
+    Adopted, Appended, Batch, BatchSlot, HandedOut, Meta, Room, Slot, Writer, WriterStatistics,
+};

@@ -19,11 +19,10 @@
 //! readers hold shared slices of the same segment below the published count.
 
 use std::mem;
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use burstline_sys::{clock, prefetch};
+use burstline_sys::clock;
 
 use crate::control::Ending;
 use crate::copy::{self, copy_packet, stream_packet};
@@ -36,20 +35,16 @@ use crate::wake::Waker;
 use crate::watermark::Watermark;
 
 mod adopt;
+mod batch;
+mod edge;
 mod slot;
 
 pub use adopt::{Adopted, HandedOut};
-pub use slot::Slot;
+pub use batch::{Batch, BatchSlot};
+use edge::Edge;
+pub use slot::{Room, Slot};
 
 const DESC_BYTES: usize = size_of::<Desc>();
-
-/// How far ahead of the packets, and of the worklist, lines are asked for: 32 packets of 64 bytes,
-/// and 32 descs. Most of a writer's time goes into waiting for lines that the reader's core has
-/// read last; asking ahead was worth 40% to 120% in hand-offs between two cores (Decision 0005),
-/// and asking this far ahead 15% more where readers do not hold the writer up (Decision 0019).
-const PREFETCH_BYTES: usize = 2048;
-const LINE_BYTES: usize = 64;
-const PREFETCH_DESC_BYTES: usize = 512;
 
 /// What is known of a packet besides its bytes.
 #[derive(Clone, Copy, Debug)]
@@ -127,17 +122,11 @@ struct Open {
 /// The only writer of a log. It has its cache lines to itself, also beside a reader in one struct.
 #[repr(align(128))]
 pub struct Writer {
-    /// First byte of the open segment; dangling while none is open.
-    pub(crate) base: NonNull<u8>,
-    /// Both are `top` while no segment is open, so that nothing fits.
-    low: usize,
-    pub(crate) high: usize,
-    /// `high` when it was published last.
+    pub(crate) edge: Edge,
+    /// The edge's `high` when it was published last.
     published_high: usize,
-    base_time_ns: u64,
     /// Number of the open segment's first packet.
     first_packet: u64,
-    bytes: u64,
     pub(crate) segment_bytes: usize,
     pub(crate) top: usize,
     open: Option<Open>,
@@ -161,13 +150,9 @@ impl Writer {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let geometry = *shared.memory.control.geometry();
         Self {
-            base: NonNull::dangling(),
-            low: geometry.top(),
-            high: geometry.top(),
+            edge: Edge::none(geometry.top()),
             published_high: geometry.top(),
-            base_time_ns: 0,
             first_packet: 0,
-            bytes: 0,
             segment_bytes: geometry.segment_bytes,
             top: geometry.top(),
             open: None,
@@ -191,7 +176,7 @@ impl Writer {
     pub fn statistics(&self) -> WriterStatistics {
         WriterStatistics {
             packets: self.first_packet + u64::from(self.count()),
-            bytes: self.bytes,
+            bytes: self.edge.bytes,
             segments_high_water: self.reuse.high_water(),
             ..self.statistics
         }
@@ -205,12 +190,12 @@ impl Writer {
     #[inline(always)] // left to itself, the compiler calls it, and hands `meta` over in memory
     pub fn append(&mut self, packet: &[u8], meta: &Meta) -> Appended {
         let length = packet.len();
-        if !self.has_room(length) {
+        if !self.edge.has_room(length) {
             return self.append_slowly(packet, meta);
         }
         // SAFETY: W2, `length` bytes from `low` are free and the writer's; the source is a slice
         // and cannot overlap them, since nobody can have a slice of unpublished bytes.
-        unsafe { copy_packet(packet, self.base.add(self.low).as_ptr()) };
+        unsafe { copy_packet(packet, self.edge.at().as_ptr()) };
         self.commit(length, meta);
         Appended::Whole
     }
@@ -220,11 +205,11 @@ impl Writer {
     /// Cost: more than [`append`](Self::append) where the log is near.
     pub fn append_far(&mut self, packet: &[u8], meta: &Meta) -> Appended {
         let length = packet.len();
-        if !self.has_room(length) {
+        if !self.edge.has_room(length) {
             return self.append_slowly(packet, meta);
         }
         // SAFETY: as in `append`; packets start at multiples of 16, and room is kept in such steps.
-        unsafe { stream_packet(packet, self.base.add(self.low).as_ptr()) };
+        unsafe { stream_packet(packet, self.edge.at().as_ptr()) };
         self.has_streamed = true;
         self.commit_slowly(length, *meta);
         Appended::Whole
@@ -239,13 +224,20 @@ impl Writer {
     /// `length` must be in `[0, max_packet_bytes]`.
     #[inline]
     pub fn reserve(&mut self, length: usize) -> Option<Slot<'_>> {
-        if !self.has_room(length) {
+        if !self.edge.has_room(length) {
             assert!(length <= self.max_packet_bytes(), "{length} bytes fit in no segment");
             if !self.roll() {
                 return None;
             }
         }
-        Some(Slot { writer: self, length })
+        Some(Slot::new(self, length))
+    }
+
+    /// The same for many packets one after the other, at fewer instructions each. Nothing of them
+    /// is [published](Self::publish) before the batch is dropped, but for whole segments.
+    #[inline]
+    pub fn batch(&mut self) -> Batch<'_> {
+        Batch::new(self)
     }
 
     /// Makes all that was appended visible to readers, and wakes those who sleep. To be called
@@ -254,7 +246,7 @@ impl Writer {
     /// Cost: one store, one fence, one load per reader; a system call only if somebody sleeps.
     #[inline]
     pub fn publish(&mut self) {
-        if self.high != self.published_high {
+        if self.edge.high != self.published_high {
             self.publish_count();
             self.waker.wake(&self.shared);
         }
@@ -268,7 +260,7 @@ impl Writer {
 
     /// Packets of the open segment.
     fn count(&self) -> u32 {
-        ((self.top - self.high) / DESC_BYTES) as u32
+        ((self.top - self.edge.high) / DESC_BYTES) as u32
     }
 
     fn publish_count(&mut self) {
@@ -291,26 +283,15 @@ impl Writer {
         if has_column {
             self.count_buckets(news);
         }
-        self.published_high = self.high;
-    }
-
-    #[inline]
-    fn has_room(&self, length: usize) -> bool {
-        // Room for facts is always kept, so that `commit` cannot fail.
-        length <= MAX_PACKET_BYTES
-            && self.low + align_up(length) + FACTS_BYTES + DESC_BYTES <= self.high
+        self.published_high = self.edge.high;
     }
 
     /// Ends the packet whose `length` bytes stand at `low`. `has_room(length)` was true.
     #[inline]
     fn commit(&mut self, length: usize, meta: &Meta) {
-        let delta = meta.time_ns.wrapping_sub(self.base_time_ns);
-        if delta > u64::from(u32::MAX) || !meta.is_plain(length as u32) {
-            return self.commit_slowly(length, *meta);
+        if !self.edge.commit(length, meta) {
+            self.commit_slowly(length, *meta);
         }
-        let end = self.low + align_up(length);
-        self.push_desc(length, meta, meta.flags.without(Flags::FACTS), delta as u32, end);
-        self.prefetch(length);
     }
 
     /// As `commit`, for a segment's first packet, for those with facts, and where lines that are
@@ -322,50 +303,21 @@ impl Writer {
         if self.count() == 0 {
             self.start_clock(meta.time_ns);
         }
-        let mut end = self.low + align_up(length);
+        let mut end = self.edge.low + align_up(length);
         let mut flags = meta.flags.without(Flags::FACTS);
-        let delta = meta.time_ns.wrapping_sub(self.base_time_ns);
+        let delta = meta.time_ns.wrapping_sub(self.edge.base_time_ns);
         if delta > u64::from(u32::MAX) || !meta.is_plain(length as u32) {
             // SAFETY: W2, `has_room` kept `FACTS_BYTES` behind the packet free, and `end` is
             // aligned to 16.
-            unsafe { self.base.add(end).cast::<Facts>().write(meta.facts()) };
+            unsafe { self.edge.base.add(end).cast::<Facts>().write(meta.facts()) };
             flags = flags.union(Flags::FACTS);
             end += FACTS_BYTES;
         }
-        self.push_desc(length, &meta, flags, delta as u32, end);
-    }
-
-    #[inline]
-    fn push_desc(&mut self, length: usize, meta: &Meta, flags: Flags, delta: u32, end: usize) {
-        let desc = Desc::new(self.low as u32, length as u32, meta.port, flags);
-        self.high -= DESC_BYTES;
-        // SAFETY: W2, `has_room` kept these 16 bytes below the old `high` free; `base` is aligned
-        // to a segment and `high` to 16.
-        unsafe {
-            let at = self.base.add(self.high).cast::<Desc>();
-            at.write(desc.with(meta.hash, delta));
-        }
-        self.low = end;
-        self.bytes += length as u64;
-    }
-
-    /// Asks for as many lines ahead as a packet of `length` bytes has just used up.
-    #[inline]
-    fn prefetch(&self, length: usize) {
-        let base = self.base.as_ptr();
-        prefetch::to_write(base.wrapping_add(self.high).wrapping_sub(PREFETCH_DESC_BYTES));
-        let ahead = base.wrapping_add(self.low + PREFETCH_BYTES);
-        prefetch::to_write(ahead);
-        // `step_by` would cost a dozen instructions a packet, most of which have one line.
-        let mut at = LINE_BYTES;
-        while at < length {
-            prefetch::to_write(ahead.wrapping_add(at));
-            at += LINE_BYTES;
-        }
+        self.edge.push_desc(length, &meta, flags, delta as u32, end);
     }
 
     fn start_clock(&mut self, time_ns: u64) {
-        self.base_time_ns = time_ns;
+        self.edge.base_time_ns = time_ns;
         if let Some(open) = &self.open {
             let line = self.shared.memory.control.line(open.segment);
             line.base_time_ns.store(time_ns, Relaxed); // ordered by the publish that follows (E1)
@@ -376,11 +328,11 @@ impl Writer {
     fn append_slowly(&mut self, packet: &[u8], meta: &Meta) -> Appended {
         let most = self.max_packet_bytes();
         let kept = &packet[..packet.len().min(most)];
-        if !self.has_room(kept.len()) && !self.roll() {
+        if !self.edge.has_room(kept.len()) && !self.roll() {
             return Appended::Full;
         }
         // SAFETY: as in `append`; `roll` has made room in a fresh segment.
-        unsafe { copy_packet(kept, self.base.add(self.low).as_ptr()) };
+        unsafe { copy_packet(kept, self.edge.at().as_ptr()) };
         self.commit(kept.len(), meta);
         if kept.len() == packet.len() {
             return Appended::Whole;
@@ -434,7 +386,7 @@ impl Writer {
         let sequence = self.reuse.newest();
         // A time that no packet has, so that the first one takes the slow way and sets the clock.
         // (If one has it after all, its delta is 0 and right.)
-        self.base_time_ns = u64::MAX;
+        self.edge.base_time_ns = u64::MAX;
         let line = memory.control.line(segment);
         line.base_time_ns.store(u64::MAX, Relaxed);
         line.first_packet.store(self.first_packet, Relaxed);
@@ -445,9 +397,9 @@ impl Writer {
         }
         protocol::open(&memory.control, sequence, segment);
         // SAFETY: the segment is in `[0, segment_count)`, so its start is inside the region.
-        self.base = unsafe { memory.packets.add(segment as usize * self.segment_bytes) };
+        self.edge.base = unsafe { memory.packets.add(segment as usize * self.segment_bytes) };
         self.open = Some(Open { segment, mark: Watermark::open(sequence) });
-        (self.low, self.high) = (0, self.top);
+        (self.edge.low, self.edge.high) = (0, self.top);
         self.statistics.segments += 1;
     }
 
@@ -457,8 +409,8 @@ impl Writer {
         self.show(open.segment, mark);
         self.waker.wake(&self.shared);
         self.first_packet += u64::from(self.count());
-        (self.low, self.high) = (self.top, self.top);
-        self.published_high = self.high;
+        (self.edge.low, self.edge.high) = (self.top, self.top);
+        self.published_high = self.edge.high;
     }
 
     /// For how long no segment could be had, in ns.

@@ -149,6 +149,15 @@ pub fn start() -> Result<(), String> {
     start_eal(&EalOptions::default()).map_err(|error| error.to_string())
 }
 
+/// As [`start`], without huge pages: valgrind has no room for EAL's addresses of them.
+///
+/// # Errors
+/// As there.
+pub fn start_to_count() -> Result<(), String> {
+    let options = EalOptions { huge: Some(false), ..EalOptions::default() };
+    start_eal(&options).map_err(|error| error.to_string())
+}
+
 /// A pool of mbufs and a pointer ring.
 #[derive(Debug)]
 pub struct Pipeline {

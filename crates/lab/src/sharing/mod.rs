@@ -110,7 +110,7 @@ impl Shared {
                 let start_ns = clock::monotonic_ns();
                 match received {
                     Some(received) => copy_in(writer, received, packets),
-                    None => produce(writer, traffic, packets),
+                    None => produce(writer, traffic, 0..packets as u32),
                 }
                 (start_ns, clock::monotonic_ns())
             });

@@ -1,22 +1,36 @@
 //! A packet that is filled in where it will lie.
 
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
 use super::{Meta, Writer};
 use crate::copy::copy_packet;
 use crate::desc::align_up;
 
-/// Room for one packet in the open segment. Dropping it gives the room back.
+/// Bytes of a log that are the writer's alone, for one packet.
+///
+/// # Invariants
+/// `[start, start + align_up(length))` is in the open segment, at and above the writer's `low`
+/// (W2), for as long as `'w` lasts.
 #[derive(Debug)]
-pub struct Slot<'w> {
-    pub(super) writer: &'w mut Writer,
-    pub(super) length: usize,
+pub struct Room<'w> {
+    start: NonNull<u8>,
+    length: usize,
+    lent: PhantomData<&'w mut [u8]>,
 }
 
-impl Slot<'_> {
+impl Room<'_> {
+    /// `length` bytes from `start` on, for which there is room.
+    #[inline]
+    pub(super) fn new(start: NonNull<u8>, length: usize) -> Self {
+        Self { start, length, lent: PhantomData }
+    }
+
     /// The room's first byte; valid for writes of `length` bytes until the slot is gone.
     #[inline]
     pub fn as_ptr(&self) -> *mut u8 {
-        // SAFETY: W2, `low` is inside the segment.
-        unsafe { self.writer.base.add(self.writer.low).as_ptr() }
+        self.start.as_ptr()
     }
 
     /// The room's size in bytes.
@@ -29,7 +43,7 @@ impl Slot<'_> {
     #[inline]
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         assert!(at <= self.length && bytes.len() <= self.length - at, "outside the slot");
-        // SAFETY: inside the slot, which is the writer's alone (W2); see `append` on overlap.
+        // SAFETY: inside the room, which is the writer's alone; see `append` on overlap.
         unsafe { copy_packet(bytes, self.as_ptr().add(at)) };
     }
 
@@ -40,15 +54,46 @@ impl Slot<'_> {
     pub fn write_array<const N: usize>(&mut self, at: usize, bytes: &[u8; N]) {
         let room = align_up(self.length);
         assert!(at <= room && N <= room - at, "outside the slot");
-        // SAFETY: `has_room` has kept `align_up(length)` bytes from `low` on free, and they are the
-        // writer's alone (W2), so that no slice of `bytes` can be there.
+        // SAFETY: `align_up(length)` bytes from `start` on are the writer's alone, so that no slice
+        // of `bytes` can be there.
         unsafe { self.as_ptr().add(at).cast::<[u8; N]>().write_unaligned(*bytes) };
+    }
+}
+
+/// [Room](Room) for one packet in the open segment. Dropping it gives the room back.
+#[derive(Debug)]
+pub struct Slot<'w> {
+    room: Room<'w>,
+    writer: &'w mut Writer,
+}
+
+impl<'w> Slot<'w> {
+    /// The writer has `length` bytes of room.
+    #[inline]
+    pub(super) fn new(writer: &'w mut Writer, length: usize) -> Self {
+        Self { room: Room::new(writer.edge.at(), length), writer }
     }
 
     /// Makes it a packet of the log. Bytes never written hold what an earlier packet left.
     #[inline]
     pub fn commit(self, meta: &Meta) {
-        self.writer.commit(self.length, meta);
+        self.writer.commit(self.room.length, meta);
+    }
+}
+
+impl<'w> Deref for Slot<'w> {
+    type Target = Room<'w>;
+
+    #[inline]
+    fn deref(&self) -> &Room<'w> {
+        &self.room
+    }
+}
+
+impl DerefMut for Slot<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.room
     }
 }
 

@@ -199,11 +199,12 @@ impl DpdkSource {
         let Some(plain) = describer.plain() else { return 0 };
         let (most_bytes, mut bytes_copied) = (writer.max_packet_bytes(), 0);
         let most = budget.min(SCRATCH_PACKETS as u64) as usize;
+        let mut batch = writer.batch();
         let taken = intake.receiver.copy_plain(scratch, most, plain, |bytes| {
             let length = bytes.len();
             let meta = Meta::new(plain.time_ns, length as u32, plain.port);
             // One that is too long for a segment is cut, and counted, by who looks at each.
-            let is_in = length <= most_bytes && writer.append(bytes, &meta) == Appended::Whole;
+            let is_in = length <= most_bytes && batch.append(bytes, &meta) == Appended::Whole;
             bytes_copied += if is_in { length as u64 } else { 0 };
             is_in
         });

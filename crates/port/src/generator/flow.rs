@@ -34,7 +34,7 @@ pub(super) trait Place {
 impl Place for burstline_log::Slot<'_> {
     #[inline]
     fn write(&mut self, at: usize, bytes: &[u8]) {
-        burstline_log::Slot::write(self, at, bytes);
+        burstline_log::Room::write(self, at, bytes);
     }
 }
 

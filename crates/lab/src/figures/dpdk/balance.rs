@@ -115,7 +115,7 @@ pub(super) fn do_rounds(piece: &str, rounds: u64) -> Option<Result<(), String>> 
 }
 
 fn rounds_of_the_rival(traffic: &Traffic, packets: u64) -> Result<(), String> {
-    dpdk::start()?;
+    dpdk::start_to_count()?;
     let mut peer = Balance::new(Shape::COUNTED, WORKERS as u32)?;
     peer.take_turns(traffic, packets, TURN);
     peer.end()

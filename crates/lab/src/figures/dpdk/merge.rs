@@ -216,7 +216,7 @@ pub(super) fn do_rounds(piece: &str, rounds: u64) -> Option<Result<(), String>> 
 }
 
 fn rounds_of_the_rival(work: &Work, manner: Manner) -> Result<(), String> {
-    dpdk::start()?;
+    dpdk::start_to_count()?;
     let mut arena = Arena::create(ARENA_BYTES, work.pages).map_err(|error| error.to_string())?;
     let how = (Shape::COUNTED, manner);
     let copied = dpdk::merge_in_turns(&mut arena, &work.lines, how, work.most)?;

@@ -281,7 +281,7 @@ pub(super) fn do_rounds(piece: &str, rounds: u64) -> Option<Result<(), String>> 
     let device = |number| format!("net_null{number},size={length}");
     let log = || Ours::create(LOG_BYTES, PageChoice::Size4K);
     let rival = || {
-        dpdk::start()?;
+        dpdk::start_to_count()?;
         Pipeline::new(Shape::COUNTED)
     };
     Some(match side {
@@ -305,7 +305,7 @@ pub(super) fn do_rounds(piece: &str, rounds: u64) -> Option<Result<(), String>> 
 }
 
 fn receive_in_turns(log: &mut Ours, device: &str, packets: u64) -> Result<(), String> {
-    dpdk::start()?;
+    dpdk::start_to_count()?;
     let mut port = open(device)?;
     let (writer, reader) = log.ends();
     let (mut taken, mut sum) = (0, 0);

@@ -1,0 +1,252 @@
+//! Packets in a row, filled in where they will lie, as a loop over many of them wants it.
+//!
+//! A packet's bytes and its desc are written through pointers, and those might point to the
+//! writer, as far as the compiler knows: so a writer's [`Edge`] is read from memory and written
+//! back for each packet. A batch has a copy, whose address nobody is ever given: it stays in
+//! registers. The writer has its own back when a segment is full, when a desc does not say it all,
+//! and at the end.
+
+use std::ops::{Deref, DerefMut};
+
+use super::{Appended, Edge, Meta, Room, Writer};
+use crate::copy::copy_packet;
+
+/// A [`Writer`] that is given many packets one after the other. One that is leaked may take those
+/// with it that it was given last: they are in no log then, and in no count.
+#[derive(Debug)]
+pub struct Batch<'w> {
+    writer: &'w mut Writer,
+    edge: Edge,
+}
+
+impl<'w> Batch<'w> {
+    #[inline]
+    pub(super) fn new(writer: &'w mut Writer) -> Self {
+        Self { edge: writer.edge, writer }
+    }
+
+    /// As [`Writer::append`].
+    #[inline(always)]
+    pub fn append(&mut self, packet: &[u8], meta: &Meta) -> Appended {
+        if !self.edge.has_room(packet.len()) {
+            let (edge, appended) = appended(self.writer, self.edge, packet, *meta);
+            self.edge = edge;
+            return appended;
+        }
+        // SAFETY: W2 and `has_room`, as there.
+        unsafe { copy_packet(packet, self.edge.at().as_ptr()) };
+        self.commit(packet.len(), meta);
+        Appended::Whole
+    }
+
+    /// As [`Writer::reserve`].
+    #[inline(always)]
+    pub fn reserve(&mut self, length: usize) -> Option<BatchSlot<'_, 'w>> {
+        if !self.edge.has_room(length) {
+            let (edge, has_room) = rolled(self.writer, self.edge, length);
+            self.edge = edge;
+            if !has_room {
+                return None;
+            }
+        }
+        let room = Room::new(self.edge.at(), length);
+        Some(BatchSlot { room, batch: self })
+    }
+
+    /// Ends the packet whose `length` bytes stand at the edge. There was room for it.
+    #[inline(always)]
+    fn commit(&mut self, length: usize, meta: &Meta) {
+        if !self.edge.commit(length, meta) {
+            self.edge = committed(self.writer, self.edge, length, *meta);
+        }
+    }
+}
+
+impl Drop for Batch<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.writer.edge = self.edge;
+    }
+}
+
+/// [Room](Room) for one packet of a batch. Dropping it gives the room back.
+#[derive(Debug)]
+pub struct BatchSlot<'b, 'w> {
+    room: Room<'b>,
+    batch: &'b mut Batch<'w>,
+}
+
+impl BatchSlot<'_, '_> {
+    /// As [`Slot::commit`](super::Slot::commit).
+    #[inline(always)]
+    pub fn commit(self, meta: &Meta) {
+        self.batch.commit(self.room.length(), meta);
+    }
+}
+
+impl<'b> Deref for BatchSlot<'b, '_> {
+    type Target = Room<'b>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Room<'b> {
+        &self.room
+    }
+}
+
+impl DerefMut for BatchSlot<'_, '_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.room
+    }
+}
+
+/// The edge behind a packet, if it was appended.
+#[cold]
+#[inline(never)]
+fn appended(writer: &mut Writer, edge: Edge, packet: &[u8], meta: Meta) -> (Edge, Appended) {
+    writer.edge = edge;
+    let appended = writer.append_slowly(packet, &meta);
+    (writer.edge, appended)
+}
+
+/// The edge where a packet of `length` bytes has room, or none has.
+#[cold]
+#[inline(never)]
+fn rolled(writer: &mut Writer, edge: Edge, length: usize) -> (Edge, bool) {
+    writer.edge = edge;
+    let has_room = writer.reserve(length).is_some();
+    (writer.edge, has_room)
+}
+
+/// The edge behind a packet whose desc does not say it all.
+#[cold]
+#[inline(never)]
+fn committed(writer: &mut Writer, edge: Edge, length: usize, meta: Meta) -> Edge {
+    writer.edge = edge;
+    writer.commit_slowly(length, meta);
+    writer.edge
+}
+
+#[cfg(test)]
+mod tests {
+    use burstline_sys::memory::PageChoice;
+
+    use super::*;
+    use crate::{Log, LogConfig, Policy, Reader, ReaderConfig, Start};
+
+    fn log() -> (Writer, Reader) {
+        let (bytes, pages) = (5 * 4096, PageChoice::Size4K);
+        let config = LogConfig { bytes, segment_bytes: 4096, pages, ..LogConfig::default() };
+        let (log, writer) = Log::create(config).unwrap();
+        let seat = ReaderConfig { policy: Policy::Lossless, window: 1, start: Start::Now };
+        (writer, log.attach(seat).unwrap())
+    }
+
+    /// Packet `number`: of a length, a time and marks of its own; every fifth is far in time or has
+    /// lost its end, so that its desc does not say it all.
+    fn packet(number: u64) -> (Vec<u8>, Meta) {
+        let length = number as usize * 37 % 300;
+        let mut meta = Meta::new(1_000 + number, length as u32, number as u8);
+        meta.hash = number as u32 * 77;
+        match number % 10 {
+            3 => meta.time_ns += 1 << 40,
+            8 => meta.original_length += 9,
+            _ => {}
+        }
+        (vec![number as u8; length], meta)
+    }
+
+    /// What a reader sees of each packet that is there.
+    fn seen(reader: &mut Reader) -> Vec<(Vec<u8>, String)> {
+        let mut all = Vec::new();
+        while let Some(burst) = reader.next_burst() {
+            all.extend(burst.packets().map(|packet| {
+                let said = (packet.meta(), packet.original_length());
+                (packet.bytes().to_vec(), format!("{said:?}"))
+            }));
+        }
+        all
+    }
+
+    #[test]
+    fn a_batch_does_what_a_writer_does_packet_by_packet() {
+        let (mut one_by_one, mut expected) = log();
+        let (mut writer, mut reader) = log();
+        for batch_of in 0..40 {
+            let numbers = batch_of * 31..batch_of * 31 + batch_of;
+            let mut batch = writer.batch();
+            for number in numbers {
+                let (bytes, meta) = packet(number);
+                assert_eq!(one_by_one.append(&bytes, &meta), Appended::Whole);
+                if number % 2 == 0 {
+                    assert_eq!(batch.append(&bytes, &meta), Appended::Whole);
+                    continue;
+                }
+                // One is given up first: it leaves nothing.
+                batch.reserve(200).unwrap().write(0, &[0xee; 200]);
+                let mut slot = batch.reserve(bytes.len()).unwrap();
+                assert_eq!(slot.length(), bytes.len());
+                slot.write(0, &bytes);
+                slot.commit(&meta);
+            }
+            drop(batch);
+            writer.publish();
+            one_by_one.publish();
+            let packets = seen(&mut reader);
+            assert_eq!(packets.len() as u64, batch_of);
+            assert_eq!(packets, seen(&mut expected));
+        }
+        // All but the segments, whose ends the packets that were given up may have brought nearer.
+        let (one, other) = (one_by_one.statistics(), writer.statistics());
+        assert_eq!((one.packets, one.bytes), (other.packets, other.bytes));
+    }
+
+    #[test]
+    fn a_full_log_refuses_and_goes_on_when_there_is_room() {
+        let (mut writer, mut reader) = log();
+        let meta = Meta::new(7, 100, 0);
+        let mut batch = writer.batch();
+        let mut taken = 0;
+        while batch.append(&[1; 100], &meta) == Appended::Whole {
+            taken += 1;
+        }
+        assert!(batch.reserve(100).is_none() && batch.append(&[1; 100], &meta) == Appended::Full);
+        drop(batch);
+        assert!(taken > 100 && writer.statistics().packets == taken);
+        assert!(writer.batch().reserve(60).is_none() && writer.reserve(60).is_none());
+        assert_eq!(seen(&mut reader).len() as u64, taken);
+        let mut batch = writer.batch();
+        assert_eq!(batch.append(&[2; 100], &meta), Appended::Whole);
+        drop(batch);
+        writer.publish();
+        assert_eq!(seen(&mut reader).len(), 1);
+    }
+
+    #[test]
+    fn a_packet_that_no_segment_holds_is_cut() {
+        let (mut writer, mut reader) = log();
+        let meta = Meta::new(7, 9_000, 0);
+        let mut batch = writer.batch();
+        assert_eq!(batch.append(&[1; 9_000], &meta), Appended::Truncated);
+        drop(batch);
+        writer.publish();
+        let most = writer.max_packet_bytes();
+        let burst = reader.next_burst().unwrap();
+        assert_eq!((burst.packet(0).length(), burst.packet(0).original_length()), (most, 9_000));
+    }
+
+    #[test]
+    fn a_batch_that_is_leaked_takes_its_packets_along() {
+        let (mut writer, mut reader) = log();
+        let meta = Meta::new(7, 60, 0);
+        assert_eq!(writer.append(&[1; 60], &meta), Appended::Whole);
+        let mut batch = writer.batch();
+        assert_eq!(batch.append(&[2; 60], &meta), Appended::Whole);
+        std::mem::forget(batch);
+        assert_eq!(writer.append(&[3; 60], &meta), Appended::Whole);
+        writer.publish();
+        let bytes: Vec<_> = seen(&mut reader).into_iter().map(|(bytes, _)| bytes[0]).collect();
+        assert_eq!(bytes, [1, 3]);
+        assert_eq!(writer.statistics().packets, 2);
+    }
+}
