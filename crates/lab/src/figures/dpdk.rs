@@ -22,7 +22,8 @@
 //! | `dpdk-bounce-64` | `bounce-64` |
 //! | `dpdk-merge-4x64` | `dpdk-merge-live` |
 //!
-//! Neither side has reserved huge pages; in this process both lie in transparent ones.
+//! In this process our log lies in transparent huge pages, and DPDK has reserved ones where enough
+//! are free; testpmd is run without.
 
 #[cfg(feature = "dpdk")]
 mod balance;

@@ -50,7 +50,7 @@ impl<'w> Batch<'w> {
             }
         }
         let room = Room::new(self.edge.at(), length);
-        Some(BatchSlot { room, batch: self })
+        Some(BatchSlot { room, length, batch: self })
     }
 
     /// Ends the packet whose `length` bytes stand at the edge. There was room for it.
@@ -73,6 +73,8 @@ impl Drop for Batch<'_> {
 #[derive(Debug)]
 pub struct BatchSlot<'b, 'w> {
     room: Room<'b>,
+    /// As in [`Slot`](super::Slot).
+    length: usize,
     batch: &'b mut Batch<'w>,
 }
 
@@ -80,7 +82,7 @@ impl BatchSlot<'_, '_> {
     /// As [`Slot::commit`](super::Slot::commit).
     #[inline(always)]
     pub fn commit(self, meta: &Meta) {
-        self.batch.commit(self.room.length(), meta);
+        self.batch.commit(self.length, meta);
     }
 }
 

@@ -64,6 +64,8 @@ impl Room<'_> {
 #[derive(Debug)]
 pub struct Slot<'w> {
     room: Room<'w>,
+    /// The room's, of which it is not asked: safe code may have exchanged it for another slot's.
+    length: usize,
     writer: &'w mut Writer,
 }
 
@@ -71,13 +73,13 @@ impl<'w> Slot<'w> {
     /// The writer has `length` bytes of room.
     #[inline]
     pub(super) fn new(writer: &'w mut Writer, length: usize) -> Self {
-        Self { room: Room::new(writer.edge.at(), length), writer }
+        Self { room: Room::new(writer.edge.at(), length), length, writer }
     }
 
     /// Makes it a packet of the log. Bytes never written hold what an earlier packet left.
     #[inline]
     pub fn commit(self, meta: &Meta) {
-        self.writer.commit(self.room.length, meta);
+        self.writer.commit(self.length, meta);
     }
 }
 
@@ -122,5 +124,22 @@ mod tests {
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(write)).is_err()
         };
         assert!(!outside(62) && outside(63) && outside(64) && outside(usize::MAX));
+    }
+    #[test]
+    fn rooms_may_be_exchanged_and_lengths_stay() {
+        let (log, mut one) = Log::create(LogConfig::default()).unwrap();
+        let (other_log, mut other) = Log::create(LogConfig::default()).unwrap();
+        let [mut reader, mut other_reader] =
+            [&log, &other_log].map(|log| log.attach(ReaderConfig::default()).unwrap());
+        let (mut short, mut long) = (one.reserve(20).unwrap(), other.reserve(9_000).unwrap());
+        std::mem::swap(&mut *short, &mut *long);
+        short.write(0, &[1; 9_000]);
+        long.write(0, &[2; 20]);
+        short.commit(&Meta::new(1, 20, 0));
+        long.commit(&Meta::new(1, 9_000, 0));
+        one.publish();
+        other.publish();
+        assert_eq!(reader.next_burst().unwrap().packet(0).bytes(), [2; 20]);
+        assert_eq!(other_reader.next_burst().unwrap().packet(0).bytes(), [1; 9_000]);
     }
 }
