@@ -29,7 +29,9 @@ impl<'w> Batch<'w> {
     #[inline(always)]
     pub fn append(&mut self, packet: &[u8], meta: &Meta) -> Appended {
         if !self.edge.has_room(packet.len()) {
-            let (edge, appended) = appended(self.writer, self.edge, packet, *meta);
+            let meta = *meta;
+            let slowly = move |writer: &mut Writer| writer.append_slowly(packet, &meta);
+            let (edge, appended) = apart(self.writer, self.edge, slowly);
             self.edge = edge;
             return appended;
         }
@@ -43,7 +45,8 @@ impl<'w> Batch<'w> {
     #[inline(always)]
     pub fn reserve(&mut self, length: usize) -> Option<BatchSlot<'_, 'w>> {
         if !self.edge.has_room(length) {
-            let (edge, has_room) = rolled(self.writer, self.edge, length);
+            let roll = move |writer: &mut Writer| writer.reserve(length).is_some();
+            let (edge, has_room) = apart(self.writer, self.edge, roll);
             self.edge = edge;
             if !has_room {
                 return None;
@@ -57,7 +60,9 @@ impl<'w> Batch<'w> {
     #[inline(always)]
     fn commit(&mut self, length: usize, meta: &Meta) {
         if !self.edge.commit(length, meta) {
-            self.edge = committed(self.writer, self.edge, length, *meta);
+            let meta = *meta;
+            let slowly = move |writer: &mut Writer| writer.commit_slowly(length, meta);
+            (self.edge, ()) = apart(self.writer, self.edge, slowly);
         }
     }
 }
@@ -102,31 +107,14 @@ impl DerefMut for BatchSlot<'_, '_> {
     }
 }
 
-/// The edge behind a packet, if it was appended.
+/// What the writer does itself, and where the edge is then. Both by value: the batch's own edge has
+/// no address.
 #[cold]
 #[inline(never)]
-fn appended(writer: &mut Writer, edge: Edge, packet: &[u8], meta: Meta) -> (Edge, Appended) {
+fn apart<R>(writer: &mut Writer, edge: Edge, act: impl FnOnce(&mut Writer) -> R) -> (Edge, R) {
     writer.edge = edge;
-    let appended = writer.append_slowly(packet, &meta);
-    (writer.edge, appended)
-}
-
-/// The edge where a packet of `length` bytes has room, or none has.
-#[cold]
-#[inline(never)]
-fn rolled(writer: &mut Writer, edge: Edge, length: usize) -> (Edge, bool) {
-    writer.edge = edge;
-    let has_room = writer.reserve(length).is_some();
-    (writer.edge, has_room)
-}
-
-/// The edge behind a packet whose desc does not say it all.
-#[cold]
-#[inline(never)]
-fn committed(writer: &mut Writer, edge: Edge, length: usize, meta: Meta) -> Edge {
-    writer.edge = edge;
-    writer.commit_slowly(length, meta);
-    writer.edge
+    let result = act(writer);
+    (writer.edge, result)
 }
 
 #[cfg(test)]
