@@ -1,11 +1,12 @@
-//! Contenders that take what a machine rarely has. They say what, and never run without it.
+//! Contenders that the founding documents measured, and that take what is not to be had here. A row
+//! of theirs says what, and the document's own figures stand beside it. They never run.
 
 use std::path::Path;
 
 use super::{Adapter, Job, Sample};
 use crate::scenario::Work;
 
-/// A contender that is here only to be told apart from one that was forgotten.
+/// A contender that is here for the document's figures.
 pub(super) struct Absent {
     name: &'static str,
     works: &'static [Work],
@@ -32,23 +33,6 @@ pub(super) const PF_RING_ZC: Absent = Absent {
             https://www.ntop.org",
 };
 
-/// netmap.
-pub(super) const NETMAP: Absent = Absent {
-    name: "netmap",
-    works: &[Work::Count, Work::Bounce, Work::Switch, Work::Generate],
-    sign: "/dev/netmap",
-    needs: "the kernel module netmap, built for this kernel, and pkt-gen: \
-            https://github.com/luigirizzo/netmap",
-};
-
-/// Napatech's NTAPI.
-pub(super) const NTAPI: Absent = Absent {
-    name: "ntapi",
-    works: &[Work::Merge, Work::Count],
-    sign: "/opt/napatech3",
-    needs: "a card of Napatech's and its driver: https://docs.napatech.com",
-};
-
 impl Adapter for Absent {
     fn name(&self) -> &'static str {
         self.name
@@ -62,7 +46,7 @@ impl Adapter for Absent {
         let needs = self.needs;
         match Path::new(self.sign).exists() {
             true => Err(format!(
-                "it takes {needs}; {} is there, but nobody could try this adapter yet",
+                "it takes {needs}; {} is there, but the lab has no adapter for it",
                 self.sign
             )),
             false => Err(format!("it takes {needs}")),

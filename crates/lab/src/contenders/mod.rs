@@ -195,7 +195,7 @@ fn own_version() -> String {
 }
 
 /// All of them.
-static ALL: [&dyn Adapter; 41] = [
+static ALL: [&dyn Adapter; 39] = [
     &OnRoad(ours::Ours::XDP),
     &OnRoad(ours::Ours::AFPACKET),
     &OnRoad(ours::Ours::XDP_SHARE),
@@ -213,7 +213,6 @@ static ALL: [&dyn Adapter; 41] = [
     &OnRoad(open_vswitch::OpenVSwitch(Datapath::Dpdk)),
     &absent::PF_RING,
     &absent::PF_RING_ZC,
-    &absent::NETMAP,
     &memory::Copies::WARM,
     &memory::Copies::COLD,
     &pages::Pages::SMALL,
@@ -236,7 +235,6 @@ static ALL: [&dyn Adapter; 41] = [
     &model::Model::WRITEBACK,
     &model::Model::INLINE,
     &model::Model::CONTIGUOUS,
-    &absent::NTAPI,
 ];
 
 /// All contenders of a work that one figure of the bench's measures together, at a case.

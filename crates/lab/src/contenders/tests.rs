@@ -57,7 +57,7 @@ fn who_cannot_do_a_work_says_what_it_can() {
     let testpmd = named("testpmd").unwrap();
     let said = can_do(testpmd, Work::Balance).unwrap_err();
     assert_eq!(said, "testpmd does no balance: count, bounce, switch, latency, generate, duplex");
-    let said = can_do(named("netmap").unwrap(), Work::Count).unwrap_err();
-    assert!(said.starts_with("it takes the kernel module netmap"), "{said}");
+    let said = can_do(named("pf_ring").unwrap(), Work::Count).unwrap_err();
+    assert!(said.starts_with("it takes the kernel module pf_ring"), "{said}");
     assert!(named("snort").is_none());
 }

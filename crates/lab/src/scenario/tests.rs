@@ -66,7 +66,7 @@ fn errors_name_key_value_and_what_is_allowed_in_one_line() {
             "contenders = \"snort\": it takes one of burstline",
         ),
         (
-            replaced("\"recvmmsg\"", "\"recvmmsg\", \"netmap\", \"recvmmsg\""),
+            replaced("\"recvmmsg\"", "\"recvmmsg\", \"pf_ring\", \"recvmmsg\""),
             "contenders = \"recvmmsg\": it takes each value once",
         ),
         (replaced("[64, 128]", "[64, 128, 64]"), "sizes = 64: it takes each value once"),

@@ -194,7 +194,7 @@ fn packets_are_counted_in_a_namespace() {
         return;
     }
     let more = "sizes = [64]\nrates = [5000]\npackets = 500\n";
-    let scenario = scenario("count", "\"recvmmsg\", \"netmap\"", more);
+    let scenario = scenario("count", "\"recvmmsg\", \"pf_ring\"", more);
     let record = run(&scenario, &Options { repeats: Some(1), ..options() }, &mut |_| {});
     let row = &record.rows[0];
     if let Status::NotRun(why) = &row.status {
@@ -206,7 +206,7 @@ fn packets_are_counted_in_a_namespace() {
     assert!(row.metrics["mpps"].median > 0.0 && row.metrics["rho"].median >= 0.0);
     let line = row.metrics["line_gbps"].median / row.metrics["l2_gbps"].median;
     assert!((line - 84.0 / 60.0).abs() < 1e-9, "{line}");
-    assert!(matches!(&record.rows[1].status, Status::NotRun(why) if why.contains("netmap")));
+    assert!(matches!(&record.rows[1].status, Status::NotRun(why) if why.contains("pf_ring")));
     assert!(record.contenders[0].command.contains("recvmmsg of 64"));
     // Where samples can be had, each of them has a stage.
     if !row.symbols.is_empty() {
