@@ -213,6 +213,24 @@ fn a_contender_receives_while_it_sends() {
 }
 
 #[test]
+fn a_bounce_beside_a_switch_is_called_one() {
+    let test = "a_bounce_beside_a_switch_is_called_one";
+    if Bed::or_skip(test).is_none() {
+        return;
+    }
+    let directory = Directory::new("lab-switch");
+    let more = "rates = [2000]\nrepeats = 1\npackets = 200\n";
+    let file = own(&directory, "switch", "\"linux-bridge\", \"burstline-xdp\"", more);
+    let out = directory.file("out");
+    let done = run(&["lab", "run", &file, "--out", &out, "--sizes", "64"]);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let found = record(&format!("{out}/own.json"));
+    let [bridge, ours] = [0, 1].map(|at| &found["contenders"][at]);
+    assert_eq!((bridge.get("role"), &ours["role"]), (None, &"bounce (no switch)".into()));
+    assert!(done.stdout.contains("burstline-xdp, bounce (no switch) "), "{}", done.stdout);
+}
+
+#[test]
 fn packets_are_timed_through_a_contender() {
     let test = "packets_are_timed_through_a_contender";
     if Bed::or_skip(test).is_none() {

@@ -27,11 +27,14 @@ use crate::statistics::Quartiles;
 /// What [`Record::schema`] says.
 pub const SCHEMA: &str = "burstline-lab-1";
 
+/// The role of who passes on all that comes in, beside switches, which learn and look up.
+pub const BOUNCE: &str = "bounce (no switch)";
+
 /// What a status begins with that says why there is nothing.
 const NOT_RUN: &str = "not run because ";
 
 /// One run of a scenario.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// [`SCHEMA`].
     pub schema: String,
@@ -95,7 +98,7 @@ pub struct Machine {
 }
 
 /// Who took part.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ContenderInfo {
     /// As in rows.
     pub name: String,
@@ -105,10 +108,13 @@ pub struct ContenderInfo {
     pub command: String,
     /// Why it did not take part: `because ...`.
     pub not_run: Option<String>,
+    /// What it does in place of the work, where it does less than others: [`BOUNCE`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
 }
 
 /// How rows are best shown.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Chart {
     /// `lines`, `bars`, `cdf`, `heat` or `curve`.
     pub kind: String,
@@ -213,6 +219,29 @@ impl Record {
         }
     }
 
+    /// What a contender does in place of the work, if it does less than others.
+    pub fn role(&self, contender: &str) -> Option<&str> {
+        let info = self.contenders.iter().find(|info| info.name == contender)?;
+        info.role.as_deref()
+    }
+
+    /// A contender's name as people read it: with its role, if it has one.
+    pub fn label(&self, contender: &str) -> String {
+        match self.role(contender) {
+            Some(role) => format!("{contender}, {role}"),
+            None => contender.to_owned(),
+        }
+    }
+
+    /// The record as people read it: each contender is called by its [`label`](Self::label).
+    #[must_use]
+    pub fn labelled(mut self) -> Self {
+        let whole = self.clone();
+        self.rows.iter_mut().for_each(|row| row.contender = whole.label(&row.contender));
+        self.contenders.iter_mut().for_each(|info| info.name = whole.label(&info.name));
+        self
+    }
+
     /// The record as it is written to a file: indented, with a line feed at the end.
     ///
     /// # Panics
@@ -297,6 +326,18 @@ mod tests {
         let is_whole =
             |row: &Row| matches!(row.status, Status::NotRun(_)) == row.metrics.is_empty();
         assert!(record.rows.iter().all(is_whole));
+    }
+
+    #[test]
+    fn who_does_less_is_called_so_by_name() {
+        let mut record = Record::parse(EXAMPLE).unwrap();
+        assert_eq!(record.clone().labelled(), record, "nobody has a role");
+        record.contenders[0].role = Some(BOUNCE.to_owned());
+        let labelled = record.clone().labelled();
+        let label = format!("{}, bounce (no switch)", record.contenders[0].name);
+        assert_eq!((&labelled.contenders[0].name, &labelled.rows[0].contender), (&label, &label));
+        assert_eq!((labelled.role(&label), record.role("testpmd")), (Some(BOUNCE), None));
+        assert_eq!(Record::parse(&record.to_text()).unwrap(), record);
     }
 
     #[test]

@@ -88,13 +88,15 @@ pub(crate) fn text(record: &Record) -> String {
     let document = record.document.as_ref().map_or(String::new(), |name| format!(" ({name})"));
     let _ = writeln!(text, "{}{document}: {}", record.scenario, record.title);
     let columns = columns(record);
-    let _ = write!(text, "{:<20} {:<22}", "contender", "point");
+    let labels = record.rows.iter().map(|row| record.label(&row.contender).len());
+    let width = labels.max().unwrap_or(0).max(20);
+    let _ = write!(text, "{:<width$} {:<22}", "contender", "point");
     for column in &columns {
         let _ = write!(text, " {column:>14}");
     }
     let _ = writeln!(text, "  the document");
     for row in record.rows.iter().filter(|row| !matches!(row.status, Status::NotRun(_))) {
-        let _ = write!(text, "{:<20} {:<22}", row.contender, point(row));
+        let _ = write!(text, "{:<width$} {:<22}", record.label(&row.contender), point(row));
         for column in &columns {
             let median = row.metrics.get(*column).map(|metric| metric.median);
             let median = median.map_or("-".to_owned(), |median| format!("{median:.3}"));

@@ -62,6 +62,11 @@ pub trait Live: Sync {
         String::new()
     }
 
+    /// As [`Adapter::is_switch`].
+    fn is_switch(&self) -> bool {
+        false
+    }
+
     /// Whom the injector hands frames to.
     fn receiver(&self, _: Work) -> Receiver {
         Receiver::Stack
@@ -160,6 +165,10 @@ impl<L: Live> Adapter for OnRoad<L> {
 
     fn version(&self) -> String {
         self.0.version()
+    }
+
+    fn is_switch(&self) -> bool {
+        self.0.is_switch()
     }
 
     fn can_run(&self) -> Result<(), String> {

@@ -44,6 +44,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::distribution::Distribution;
+use crate::record::BOUNCE;
 use crate::scenario::{Places, Rate, Work};
 
 pub(crate) use core::Watch;
@@ -61,6 +62,11 @@ pub trait Adapter: Sync {
     /// As it says itself; empty if it cannot be asked.
     fn version(&self) -> String {
         String::new()
+    }
+
+    /// Whether it learns where addresses are and looks them up, in works that switches do.
+    fn is_switch(&self) -> bool {
+        false
     }
 
     /// Whether it can run here.
@@ -262,6 +268,12 @@ pub fn names() -> Vec<&'static str> {
 /// The contender of that name.
 pub fn named(name: &str) -> Option<&'static dyn Adapter> {
     all().find(|adapter| adapter.name() == name)
+}
+
+/// What a contender does in place of a work, if it does less than others: see [`BOUNCE`].
+pub fn role(adapter: &dyn Adapter, work: Work) -> Option<&'static str> {
+    let is_beside_switches = matches!(work, Work::Switch | Work::Latency);
+    (is_beside_switches && !adapter.is_switch()).then_some(BOUNCE)
 }
 
 /// Whether a contender can do a work here, or why not: what follows "because".

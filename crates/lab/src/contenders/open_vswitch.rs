@@ -146,6 +146,10 @@ impl Live for OpenVSwitch {
         first_line(self.0.program().0, &["--version"])
     }
 
+    fn is_switch(&self) -> bool {
+        true
+    }
+
     fn receiver(&self, _: Work) -> Receiver {
         match self.0 {
             Datapath::Sockets => Receiver::Stack,

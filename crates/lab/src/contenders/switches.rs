@@ -43,6 +43,10 @@ impl Live for Bridge {
         first_line("uname", &["-sr"])
     }
 
+    fn is_switch(&self) -> bool {
+        true
+    }
+
     fn command(&self, _: &Job<'_>) -> String {
         BRIDGE.to_owned()
     }

@@ -53,6 +53,19 @@ fn programs_on_dpdk_itself_run_here_or_say_how_to_build_them() {
 }
 
 #[test]
+fn who_looks_at_no_address_is_a_bounce_beside_switches() {
+    for work in [Work::Switch, Work::Latency] {
+        let all = all().filter(|adapter| adapter.works().contains(&work));
+        let (bounces, switches): (Vec<_>, Vec<_>) =
+            all.partition(|adapter| role(*adapter, work).is_some());
+        let names = |all: Vec<&dyn Adapter>| all.iter().map(|a| a.name()).collect::<Vec<_>>();
+        assert_eq!(names(bounces), ["burstline-xdp", "testpmd"]);
+        assert_eq!(names(switches), ["linux-bridge", "ovs-userspace", "ovs-dpdk"]);
+    }
+    assert_eq!(role(named("testpmd").unwrap(), Work::Bounce), None, "there it is the work");
+}
+
+#[test]
 fn who_cannot_do_a_work_says_what_it_can() {
     let testpmd = named("testpmd").unwrap();
     let said = can_do(testpmd, Work::Balance).unwrap_err();

@@ -52,9 +52,9 @@ pub struct Collection {
 pub struct Entry {
     /// The file's name.
     pub file: String,
-    /// What is in it.
+    /// What is in it, its contenders called by their labels: see [`Record::labelled`].
     pub record: Record,
-    /// The same as it was written.
+    /// The record as it was written.
     pub text: String,
 }
 
@@ -107,5 +107,5 @@ fn read(file: &Path) -> Result<(Record, String), String> {
         return Err(format!("it has more than {RECORD_BYTES_MAX} bytes"));
     }
     let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
-    Ok((Record::parse(&text)?, text))
+    Ok((Record::parse(&text)?.labelled(), text))
 }

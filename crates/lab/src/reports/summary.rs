@@ -25,13 +25,14 @@ impl Ratio {
     }
 }
 
-/// Each of ours against each peer by the chart's metric. A figure of 0 makes no ratio.
+/// Each of ours against each peer by the chart's metric. A figure of 0 makes no ratio, and neither
+/// do two of different roles: who does less is not faster at the same.
 pub(super) fn ratios(record: &Record) -> Vec<Ratio> {
     let names = select::words(record, CONTENDER);
     let (ours, peers): (Vec<_>, Vec<_>) = names.iter().partition(|name| select::is_ours(name));
     let pairs = ours.iter().flat_map(|ours| peers.iter().map(move |peer| (*ours, *peer)));
     let mut all = Vec::new();
-    for (ours, peer) in pairs {
+    for (ours, peer) in pairs.filter(|(ours, peer)| record.role(ours) == record.role(peer)) {
         let mut ratios: Vec<f64> = Vec::new();
         for row in record.rows.iter().filter(|row| row.contender == *ours) {
             let is_other = |other: &&Row| other.contender == *peer && other.point == row.point;

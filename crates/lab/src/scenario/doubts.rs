@@ -6,6 +6,7 @@ use super::compare::pairs::{Pair, WITHIN_PERCENT};
 use super::points::words;
 use super::{Rate, Scenario};
 use crate::conditions;
+use crate::contenders;
 use crate::record::{Doubt, Machine, Metric, Row, Stage};
 use crate::symbols::OTHER_PROGRAMS;
 use crate::symbols::stages::Part;
@@ -141,7 +142,7 @@ pub fn of_rows(scenario: &Scenario, machine: &Machine, rows: &[Row]) -> Vec<Doub
     say("empty-chart", has_none.then(|| format!("no row has the metric '{y}' of [chart]")));
     say("too-few-samples", together(&rows, few));
     say("wide-spread", widest(&rows, &scenario.chart.y));
-    say("ratio-spread", ratios(&rows, &scenario.chart.y));
+    say("ratio-spread", ratios(&rows, scenario));
     say("unknown-stages", together(&rows, unknown));
     say("generator-limited", together(&rows, |row| generator(row, scenario)));
     let above = |row: &Row| {
@@ -211,9 +212,15 @@ fn widest(rows: &[&Row], name: &str) -> Option<String> {
     ))
 }
 
-/// Whether the turns of contenders give ratios of them that lie apart.
-fn ratios(rows: &[&Row], name: &str) -> Option<String> {
-    let pairs = Pair::all(rows, name);
+/// Whether the turns of contenders that do the same give ratios of them that lie apart.
+fn ratios(rows: &[&Row], scenario: &Scenario) -> Option<String> {
+    let name = &scenario.chart.y;
+    let role = |name| contenders::role(contenders::named(name)?, scenario.work);
+    let mut pairs = Pair::all(rows, name);
+    pairs.retain(|pair| {
+        let [first, second] = pair.contenders();
+        role(first) == role(second)
+    });
     let spreads = pairs.iter().filter_map(|pair| Some((pair.spread(SAMPLES)?, pair)));
     let spreads: Vec<_> = spreads.collect();
     let wide = spreads.iter().filter(|((_, percent), _)| *percent > WITHIN_PERCENT);

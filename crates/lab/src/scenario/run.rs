@@ -99,6 +99,7 @@ pub fn run(scenario: &Scenario, options: &Options, tell: &mut dyn FnMut(&Progres
         },
         command: entrant.command.clone(),
         not_run: entrant.not_run.as_ref().map(|why| format!("because {why}")),
+        role: contenders::role(entrant.adapter, scenario.work).map(str::to_owned),
     };
     let mut record = Record {
         schema: SCHEMA.to_owned(),

@@ -1,6 +1,6 @@
 //! What a report says.
 
-use burstline_lab::record::{Metric, Record, Stage, Status};
+use burstline_lab::record::{BOUNCE, ContenderInfo, Metric, Record, Stage, Status};
 use burstline_lab::reports;
 
 use crate::fixtures::{all, collection, dma, metric, receive, record, row, size};
@@ -111,6 +111,36 @@ fn ratios_are_of_equal_points_and_the_better_side_is_above_one() {
         page.contains("| cost | 4.00 | burstline-xdp | tcpdump | cpu (ns) | 1 |"),
         "less time is better: {page}"
     );
+}
+
+#[test]
+fn a_bounce_beside_switches_is_called_one_and_has_no_ratio_to_them() {
+    let mut switched = record("switched", "Switched", None);
+    switched.contenders.clear();
+    for (name, role) in
+        [("burstline-xdp", Some(BOUNCE)), ("testpmd", Some(BOUNCE)), ("ovs-dpdk", None)]
+    {
+        let (name, role) = (name.to_owned(), role.map(str::to_owned));
+        switched.contenders.push(ContenderInfo { name, role, ..ContenderInfo::default() });
+    }
+    for (name, mpps) in [("burstline-xdp", 4.0), ("testpmd", 2.0), ("ovs-dpdk", 1.0)] {
+        let mut row = row(name, &[size(64)]);
+        row.metrics.insert("mpps".into(), metric("Mpps", None, mpps, 0.0));
+        switched.rows.push(row);
+    }
+    let collection = collection("bounces", &[switched]);
+    let label = "burstline-xdp, bounce (no switch)";
+    let markdown = reports::markdown(&collection);
+    let ratios = between(&markdown, "## Ours against others", "\n##");
+    let peer = "testpmd, bounce (no switch)";
+    assert!(ratios.contains(&format!("| switched | 2.00 | {label} | {peer} |")), "{ratios}");
+    assert!(!ratios.contains("ovs-dpdk"), "{ratios}");
+    for page in [markdown, reports::html(&collection), reports::csv(&collection)] {
+        // In the record within the page it stands beside its role. A narrow chart cuts labels.
+        let shown = page.split("<script").next().unwrap();
+        let named = shown.matches("burstline-xdp").count();
+        assert!(shown.contains(label) && named == shown.matches(&label[..25]).count(), "{shown}");
+    }
 }
 
 #[test]

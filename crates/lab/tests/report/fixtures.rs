@@ -289,7 +289,7 @@ pub(crate) fn record(scenario: &str, title: &str, document: Option<&str>) -> Rec
             name: "burstline-xdp".to_owned(),
             version: "burstline 0.1.0".to_owned(),
             command: "burstline count xdp:v1 --poll busy --cores 1 --json".to_owned(),
-            not_run: None,
+            ..ContenderInfo::default()
         }],
         chart: chart("lines", "size_bytes", "mpps", CONTENDER),
         rows: Vec::new(),

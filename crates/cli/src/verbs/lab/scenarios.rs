@@ -132,7 +132,7 @@ fn load(word: &str, folder: &Path) -> Result<Record, Failure> {
     };
     let fail = |why: String| Failure::new(format!("{}: {why}", path.display()));
     let text = fs::read_to_string(&path).map_err(|error| fail(error.to_string()))?;
-    Record::parse(&text).map_err(fail)
+    Record::parse(&text).map(Record::labelled).map_err(fail)
 }
 
 /// The command line, with this program's name for its path.

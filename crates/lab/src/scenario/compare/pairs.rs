@@ -41,6 +41,11 @@ impl<'a> Pair<'a> {
         pairs
     }
 
+    /// Who they are.
+    pub fn contenders(&self) -> [&'a str; 2] {
+        self.rows.map(|row| row.contender.as_str())
+    }
+
     /// The first's median by the second's; `None`: there is no such ratio.
     fn ratio(&self) -> Option<f64> {
         let [first, second] = self.metrics;
@@ -106,7 +111,12 @@ impl Repeated {
                 percent: 100.0 * (ratios[1] / ratios[0] - 1.0),
             })
         };
-        Pair::all(&first, metric).iter().filter_map(repeated).collect()
+        // Who does less than the other has no ratio to it.
+        let is_fair = |pair: &&Pair<'_>| {
+            let [first, second] = pair.contenders();
+            a.role(first) == a.role(second)
+        };
+        Pair::all(&first, metric).iter().filter(is_fair).filter_map(repeated).collect()
     }
 
     /// Whether both ratios say the same.
