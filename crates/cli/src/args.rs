@@ -86,6 +86,9 @@ One with a slash is the socket's path. log:tap@1 is one of several logs; doctor 
 
 rho in a report is percent of a core for each Gbit/s of line rate; a short run says little of it.
 
+SIGINT, SIGTERM and SIGHUP end a job with its report; another one that comes a second or more after
+the first ends the program at once, without. SIGUSR1 prints statistics on standard error.
+
 Exit code: 0 done; 1 failed, damaged input, packets lost under --lossless, or a ledger that does
 not close; 2 usage.";
 

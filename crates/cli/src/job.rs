@@ -14,6 +14,7 @@ use burstline_wire::hash::HashKind;
 
 use crate::args::{CommonArgs, JobArgs, SourceArgs};
 use crate::failure::{FAILED, Failure, complain};
+use crate::signals;
 use crate::view::View;
 
 impl CommonArgs {
@@ -94,10 +95,16 @@ pub(crate) fn watch(
     work: impl FnOnce() -> Result<Report, EngineError> + Send,
 ) -> Result<Report, EngineError> {
     thread::scope(|scope| {
-        let (send, receive) = mpsc::channel();
+        // Room for one request beside the result: those that come faster than they are answered
+        // are one.
+        let (send, receive) = mpsc::sync_channel(2);
+        let ask = send.clone();
+        let _answering = signals::answer_by(move || {
+            let _ = ask.try_send(Event::Asked);
+        });
         scope.spawn(move || {
             // It fails only when the receiver is gone, and that waits for this.
-            let _ = send.send(work());
+            let _ = send.send(Event::Done(Box::new(work())));
         });
         // The job's thread has begun with our rights, which it needs to open the output. Where
         // giving up is refused, the job's own threads fail for the same reason and say so.
@@ -109,10 +116,11 @@ pub(crate) fn watch(
             // Until the job has begun there is nothing to show.
             let patience = if is_started { due - Instant::now() } else { STARTING };
             match receive.recv_timeout(patience) {
-                Ok(result) => {
+                Ok(Event::Done(result)) => {
                     view.clear_live();
-                    return result;
+                    return *result;
                 }
+                Ok(Event::Asked) => view.answer(&progress.snapshot()),
                 Err(RecvTimeoutError::Disconnected) => unreachable!("the job sends its result"),
                 Err(RecvTimeoutError::Timeout) if !is_started => {
                     is_started = progress.snapshot().is_started;
@@ -131,6 +139,14 @@ pub(crate) fn watch(
             }
         }
     })
+}
+
+/// What the thread that shows a job waits for.
+enum Event {
+    /// The job has come to its end.
+    Done(Box<Result<Report, EngineError>>),
+    /// Somebody wants to know how far it is.
+    Asked,
 }
 
 /// How often a job that has not begun is looked at.

@@ -1,39 +1,164 @@
-//! SIGINT, SIGTERM, and SIGHUP where nohup(1) does not have it ignored: the first ends the job in
-//! good order, the second at once. SIGXFSZ, a file above `ulimit -f`, is an error of the write that
-//! went too far, not the end of the process. SIGUSR1 is a trigger of the flight recorder.
+//! What signals ask of this process.
+//!
+//! ```text
+//!  SIGINT, SIGTERM, SIGHUP   the first ends the job in good order; one that comes a second or
+//!                            more after it ends the process at once: timeout(1) sends two in a
+//!                            moment
+//!  SIGUSR1                   statistics on standard error; a trigger of the flight recorder
+//!  SIGUSR2                   nothing
+//!  SIGXFSZ                   nothing: a file above `ulimit -f` is an error of the write
+//! ```
+//!
+//! SIGHUP is left alone where nohup(1) has it ignored. Handlers only set flags. A thread of its own
+//! looks at the clock; it has no capabilities and reads no packets.
+//!
+//! Invariant I1: that thread never writes to standard error itself, where it might wait for a
+//! reader: it always hears the signal that ends the process.
 
 use std::fs;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXFSZ};
-use signal_hook::flag;
+use burstline_sys::privileges;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
+use signal_hook::iterator::Signals;
+use signal_hook::{flag, low_level};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, complain};
 
-/// A flag that the first of these signals sets.
-pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
+/// Signals that come sooner after the first are one with it.
+const MOMENT: Duration = Duration::from_secs(1);
+
+/// Catches the signals above, and returns the flag that the first of those sets that end a job.
+///
+/// `is_quiet`: nothing is said of that signal.
+pub(crate) fn stop_flag(is_quiet: bool) -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
-    for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
-        // Handlers run in this order: the flag is still down when the first signal looks at it.
-        // 128 + the signal's number is what a shell shows for a program that a signal ended.
-        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))
-            .and_then(|_| flag::register(signal, Arc::clone(&stop)))
-            .map_err(|error| Failure::new(format!("catch signal {signal}: {error}")))?;
+    let ending: Vec<i32> = [SIGINT, SIGTERM].into_iter().chain(hangup).collect();
+    for &signal in &ending {
+        caught(signal, flag::register(signal, Arc::clone(&stop)))?;
     }
-    // A handler that does nothing is enough: the write then fails with EFBIG, and is counted.
-    flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))
-        .map_err(|error| Failure::new(format!("catch signal {SIGXFSZ}: {error}")))?;
+    // A handler that does nothing is enough: a write that goes too far fails with EFBIG, and is
+    // counted. A signal that is ignored would be ignored by programs that are started, too.
+    for signal in [SIGUSR2, SIGXFSZ] {
+        caught(signal, flag::register(signal, Arc::new(AtomicBool::new(false))))?;
+    }
+    let heard = Signals::new(ending.into_iter().chain([SIGUSR1]));
+    let heard = heard.map_err(|error| Failure::new(format!("catch signals: {error}")))?;
+    let (ready, is_ready) = mpsc::channel::<()>();
+    let listener = thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        // Giving up is always allowed, but to a filter of system calls: then the job's own
+        // threads fail for the same reason and say so.
+        let _ = privileges::drop_all_capabilities();
+        drop(ready);
+        listen(heard, is_quiet);
+    });
+    listener.map_err(|error| Failure::new(format!("start the thread `signals`: {error}")))?;
+    // It ends when the other end is dropped: from then on the thread has no rights.
+    let _ = is_ready.recv();
     Ok(stop)
 }
 
 /// A flag that each SIGUSR1 sets.
 pub(crate) fn trigger_flag() -> Result<Arc<AtomicBool>, Failure> {
     let trigger = Arc::new(AtomicBool::new(false));
-    flag::register(SIGUSR1, Arc::clone(&trigger))
-        .map_err(|error| Failure::new(format!("catch signal {SIGUSR1}: {error}")))?;
+    caught(SIGUSR1, flag::register(SIGUSR1, Arc::clone(&trigger)))?;
     Ok(trigger)
+}
+
+fn caught<T>(signal: i32, registered: std::io::Result<T>) -> Result<(), Failure> {
+    let registered = registered.map(drop);
+    registered.map_err(|error| Failure::new(format!("catch signal {signal}: {error}")))
+}
+
+/// Does what signals ask for, as long as the process lives.
+fn listen(mut heard: Signals, is_quiet: bool) {
+    let mut first: Option<Instant> = None;
+    for signal in heard.forever() {
+        match (signal, first) {
+            (SIGUSR1, _) => answer(),
+            // 128 + the signal's number is what a shell shows for a program that a signal ended.
+            (_, Some(at)) if at.elapsed() >= MOMENT => low_level::exit(128 + signal),
+            (_, Some(_)) => {}
+            (_, None) => {
+                first = Some(Instant::now());
+                if !is_quiet {
+                    let how = if signal == SIGINT { "press Ctrl-C" } else { "signal" };
+                    say(format!("finishing; {how} again after 1 s to abandon"));
+                }
+            }
+        }
+    }
+}
+
+/// Who knows what is going on.
+enum Knows {
+    /// Has statistics printed by somebody else; never waits.
+    Job(Box<dyn Fn() + Send>),
+    /// A sentence.
+    Text(String),
+}
+
+static KNOWS: Mutex<Option<Knows>> = Mutex::new(None);
+
+fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    what.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// While this lives, its job answers SIGUSR1.
+pub(crate) struct Answering(());
+
+/// Has `ask` called for each SIGUSR1. It must not wait, for a reader of what it prints above all.
+pub(crate) fn answer_by(ask: impl Fn() + Send + 'static) -> Answering {
+    *lock(&KNOWS) = Some(Knows::Job(Box::new(ask)));
+    Answering(())
+}
+
+/// What SIGUSR1 tells from now on, of work that is not a job with counters.
+pub(crate) fn now_doing(what: String) {
+    *lock(&KNOWS) = Some(Knows::Text(what));
+}
+
+impl Drop for Answering {
+    /// What is said of the job afterwards is its report.
+    fn drop(&mut self) {
+        *lock(&KNOWS) = None;
+        *lock(&IS_HUSHED) = true;
+    }
+}
+
+fn answer() {
+    match &*lock(&KNOWS) {
+        Some(Knows::Job(ask)) => ask(),
+        Some(Knows::Text(what)) => say(what.clone()),
+        None => say("the ports are being opened: nothing is counted yet".to_owned()),
+    }
+}
+
+/// Whether the report is being printed, so that nothing may come in between or after it.
+static IS_HUSHED: Mutex<bool> = Mutex::new(false);
+
+/// Says something on a thread beside, unless somebody still waits to have said the last thing.
+fn say(what: String) {
+    static IS_SPEAKING: AtomicBool = AtomicBool::new(false);
+    // The flag carries no memory, here and below.
+    if IS_SPEAKING.swap(true, Relaxed) {
+        return;
+    }
+    let speaker = thread::Builder::new().name("speaker".to_owned()).spawn(move || {
+        let is_hushed = lock(&IS_HUSHED);
+        if !*is_hushed {
+            complain(&what);
+        }
+        IS_SPEAKING.store(false, Relaxed);
+    });
+    if speaker.is_err() {
+        IS_SPEAKING.store(false, Relaxed);
+    }
 }
 
 /// Whether whoever started this process has it ignore a signal. Source: proc_pid_status(5).

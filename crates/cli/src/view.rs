@@ -25,6 +25,7 @@ use burstline_sys::memory::NodeId;
 use serde_json::Value;
 
 use crate::args::JobArgs;
+use crate::failure::complain;
 pub(crate) use words::{count_text, rate_text};
 
 /// Where text goes.
@@ -66,10 +67,24 @@ pub(crate) struct View {
     is_quiet: bool,
     interval: Duration,
     begun: Instant,
-    shown: Instant,
-    last: Snapshot,
-    intervals: u64,
+    shown: Mark,
+    /// Of what was asked for by a signal: a series of its own.
+    answered: Mark,
     findings: Findings,
+}
+
+/// Where a series of lines is.
+#[derive(Clone, Debug)]
+struct Mark {
+    at: Instant,
+    last: Snapshot,
+    lines: u64,
+}
+
+impl Mark {
+    fn new(at: Instant) -> Self {
+        Self { at, last: Snapshot::default(), lines: 0 }
+    }
 }
 
 /// What a job has found besides its ledger.
@@ -123,9 +138,8 @@ impl View {
             is_quiet: false,
             interval,
             begun: now,
-            shown: now,
-            last: Snapshot::default(),
-            intervals: 0,
+            shown: Mark::new(now),
+            answered: Mark::new(now),
             findings: Findings::default(),
         }
     }
@@ -156,21 +170,12 @@ impl View {
     /// The job runs from now on.
     pub(crate) fn begin(&mut self) {
         self.begun = Instant::now();
-        self.shown = self.begun;
+        (self.shown, self.answered) = (Mark::new(self.begun), Mark::new(self.begun));
     }
 
     /// Shows the job as it is now.
     pub(crate) fn show(&mut self, now: &Snapshot) -> io::Result<()> {
-        let at = Instant::now();
-        self.intervals += 1;
-        let moment = line::Moment {
-            command: self.command,
-            number: self.intervals,
-            elapsed: at - self.begun,
-            interval: at - self.shown,
-            now,
-            last: &self.last,
-        };
+        let moment = line::Moment::next(self.command, self.begun, now, &mut self.shown);
         let text = match self.style {
             Style::Silent => return Ok(()),
             // Erases what is left of the line before, and clips this one at the terminal's edge:
@@ -179,13 +184,25 @@ impl View {
             Style::Lines => format!("{}\n", moment.text()),
             Style::Json => format!("{}\n", json::interval(&moment)),
         };
-        (self.shown, self.last) = (at, now.clone());
         self.print(&text)
+    }
+
+    /// Says on standard error how far the job is, since a signal asked: with `--json` as an object.
+    pub(crate) fn answer(&mut self, now: &Snapshot) {
+        self.clear_live();
+        let moment = line::Moment::next(self.command, self.begun, now, &mut self.answered);
+        match self.is_json {
+            true => {
+                // Whoever has closed it does not want to know.
+                let _ = writeln!(io::stderr().lock(), "{}", json::interval(&moment));
+            }
+            false => complain(moment.text().trim_start()),
+        }
     }
 
     /// Takes the live line away.
     pub(crate) fn clear_live(&self) {
-        if self.style == Style::Live && self.intervals > 0 {
+        if self.style == Style::Live && self.shown.lines > 0 {
             // A terminal that has gone shows no line either.
             let _ = self.print("\r\x1b[K");
         }

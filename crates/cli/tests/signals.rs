@@ -13,7 +13,8 @@ use support::{Directory, assert_closed, command, is_root, judged_packets, last_o
 /// Starts an endless job and waits for its first interval line, after which it surely runs.
 fn start(arguments: &[&str]) -> (Child, BufReader<std::process::ChildStdout>) {
     let arguments = [arguments, &["--json", "--stats", "20ms"]].concat();
-    let mut child = command(&arguments).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap());
     let mut delivered = 0;
     while delivered == 0 {
@@ -28,6 +29,13 @@ fn start(arguments: &[&str]) -> (Child, BufReader<std::process::ChildStdout>) {
 fn signal(child: &Child, name: &str) {
     let pid = child.id().to_string();
     assert_eq!(other("kill", &[name, &pid]).unwrap().code, Some(0));
+}
+
+/// Sends several signals in a moment, as timeout(1) does: a shell has kill(1) built in.
+fn signal_each(child: &Child, names: &[&str]) {
+    let pid = child.id();
+    let script: Vec<String> = names.iter().map(|name| format!("kill {name} {pid}")).collect();
+    assert_eq!(other("sh", &["-c", &script.join("; ")]).unwrap().code, Some(0));
 }
 
 /// Sends a signal and returns the last object printed, when the program has ended well.
@@ -68,16 +76,120 @@ fn a_signal_ends_a_capture_with_a_valid_file() {
 }
 
 #[test]
+fn signals_in_a_moment_are_one_and_end_no_report() {
+    let directory = Directory::new("moment");
+    let file = directory.file("a.pcapng");
+    let recording = ["capture", "gen:?rate=20k", "-w", &file, "--buffer", "8m", "--pages", "4k"];
+    let counting = ["count", "gen:?rate=1000"];
+    for job in [&recording[..], &counting] {
+        let (mut child, mut lines) = start(job);
+        signal_each(&child, &["-INT", "-TERM", "-HUP", "-INT", "-TERM"]);
+        let mut rest = String::new();
+        lines.read_to_string(&mut rest).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{job:?}: {rest}");
+        assert_closed(&last_object(&rest));
+    }
+}
+
+/// The next line that a child says on standard error.
+fn said(errors: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    assert!(errors.read_line(&mut line).unwrap() > 0, "it has ended");
+    line
+}
+
+#[test]
+fn usr1_prints_statistics_of_every_job_and_usr2_does_nothing() {
+    let directory = Directory::new("statistics");
+    let (file, kept) = (directory.file("a.pcapng"), directory.file("kept.pcapng"));
+    let log = ["--buffer", "8m", "--pages", "4k"];
+    let capture = [&["capture", "gen:?rate=20k", "-w", &file], &log[..]].concat();
+    let keep = [&["capture", "gen:?rate=1000", "--keep", "1h", "-w", &kept], &log[..]].concat();
+    let merge = [&["merge", "gen:?rate=1000", "gen:?rate=1000"], &log[..]].concat();
+    let balance = [&["balance", "gen:?rate=1000", "--workers", "2"], &log[..]].concat();
+    let replay = ["replay", support::REAL, "--loops", "0", "--rate", "1k", "-o", "null:"];
+    let jobs: [&[&str]; 7] = [
+        &["count", "gen:?rate=1000"],
+        &capture,
+        &merge,
+        &balance,
+        &["generate", "--rate", "1k", "-o", "null:"],
+        &replay,
+        &["bounce", "gen:?rate=1000", "null:"],
+    ];
+    for job in jobs {
+        let (mut child, lines) = start(job);
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
+        signal(&child, "-USR2");
+        for _ in 0..3 {
+            signal(&child, "-USR1");
+            let statistics: Value = serde_json::from_str(&said(&mut errors)).unwrap();
+            assert_eq!(statistics["command"], job[0]);
+            assert!(statistics["delivered"].as_u64() > Some(0), "{statistics}");
+        }
+        let report = end((child, lines), "-INT");
+        assert_closed(&report);
+    }
+    // Where it is a trigger, it is that as well.
+    let mut child = command(&keep).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    wait_until_heard(&child);
+    // It may not have begun when it is asked first.
+    let mut line = String::new();
+    while !line.contains(" packets ") {
+        signal(&child, "-USR1");
+        line = said(&mut errors);
+        assert!(line.starts_with("burstline: "), "{line}");
+    }
+    support::live::wait_until("it is written", || fs::exists(&kept).unwrap());
+    signal(&child, "-INT");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// Waits until a child catches SIGUSR1, which it does last.
+fn wait_until_heard(child: &Child) {
+    let hears = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(caught.trim(), 16).unwrap() >> (10 - 1) & 1 == 1
+    };
+    support::live::wait_until("it hears signals", hears);
+}
+
+#[test]
+fn usr1_says_what_a_lab_is_doing() {
+    for job in [["dma", "--time", "1h"], ["retention", "--packets", "1000G"]] {
+        let arguments = [&["lab"], &job[..]].concat();
+        let mut child =
+            command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
+        wait_until_heard(&child);
+        // It may not have begun when it is asked first.
+        let mut line = String::new();
+        while !line.contains("row 1 of ") {
+            signal(&child, "-USR1");
+            line = said(&mut errors);
+            assert!(line.starts_with("burstline: "), "{line}");
+        }
+        signal(&child, "-INT");
+        assert_eq!(child.wait().unwrap().code(), Some(1), "{job:?}");
+    }
+}
+
+#[test]
 fn a_second_signal_ends_it_at_once() {
     let directory = Directory::new("second");
     let fifo = directory.file("fifo");
     assert_eq!(other("mkfifo", &[&fifo]).unwrap().code, Some(0));
     // Nobody reads on: the recorder hangs in the pipe, and only force can end it.
     let job = ["capture", "gen:", "-w", &fifo, "--buffer", "1m", "--pages", "4k"];
-    let mut child = command(&job).stdout(Stdio::null()).spawn().unwrap();
+    let mut child = command(&job).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
     let mut pipe = fs::File::open(&fifo).unwrap();
     pipe.read_exact(&mut [0; 1024]).unwrap();
     signal(&child, "-INT");
+    let line = said(&mut errors);
+    assert!(line.contains("Ctrl-C again after 1 s"), "{line}");
     // The handler has run when the flag is seen by nobody but the next signal, so repeat.
     let status = loop {
         if let Some(status) = child.try_wait().unwrap() {

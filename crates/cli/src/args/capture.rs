@@ -39,7 +39,8 @@ Examples:
 /// wait, it is
 /// held up when the log is full and nothing is lost; otherwise what the recorder missed is counted
 /// exactly. The file is valid whenever the program ends, also by SIGINT and SIGTERM. A pipe
-/// that takes nothing for a second is given up then; a second signal ends it at once.
+/// that takes nothing for a second is given up then; a second signal, after a second, ends it at
+/// once.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct CaptureArgs {

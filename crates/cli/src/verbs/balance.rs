@@ -24,7 +24,7 @@ const LEAST_BYTES: usize = 4 << 20;
 /// Spreads the packets of all sources over workers.
 pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
     let (common, groups) = (&args.source, &args.workers.0);
-    let stop = signals::stop_flag()?;
+    let stop = signals::stop_flag(common.quiet)?;
     let hash = match args.hash {
         Distribution::Hash(kind) => kind,
         Distribution::RoundRobin => HashKind::None,

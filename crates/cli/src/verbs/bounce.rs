@@ -15,7 +15,7 @@ use crate::{job, signals};
 /// Sends what comes in by one port out by another.
 pub(crate) fn bounce(args: &BounceArgs) -> Result<ExitCode, Failure> {
     let common = &args.job;
-    let stop = signals::stop_flag()?;
+    let stop = signals::stop_flag(common.quiet)?;
     let ends = [&args.from, &args.to];
     if ends.iter().all(|end| end.scheme() != "xdp") && (args.only.is_some() || args.steal) {
         return Err(Failure::usage("--only and --steal are about xdp: ports; here is none"));

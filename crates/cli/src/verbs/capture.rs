@@ -19,7 +19,7 @@ use crate::{job, signals};
 /// Records the packets of all sources.
 pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let common = &args.common;
-    let stop = signals::stop_flag()?;
+    let stop = signals::stop_flag(common.quiet)?;
     let sink = sink_address(args)?;
     let log_bytes = args.log.bytes();
     let recorder = Workers { count: 1, name: "record", log_bytes, ..Workers::default() };

@@ -22,7 +22,7 @@ use crate::{job, signals};
 /// Counts the packets of all sources.
 pub(crate) fn count(args: &CountArgs) -> Result<ExitCode, Failure> {
     let common = &args.common;
-    let stop = signals::stop_flag()?;
+    let stop = signals::stop_flag(common.quiet)?;
     if args.log.publish.is_some() {
         return publish(args, &stop);
     }

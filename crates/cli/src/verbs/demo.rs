@@ -37,7 +37,7 @@ const GENERATED: &str = "gen:?packets=1500000&size=random:64-128&flows=1000&prot
 
 /// Shows the program at work.
 pub(crate) fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
-    let stop = signals::stop_flag()?;
+    let stop = signals::stop_flag(false)?;
     let files = DemoFiles::create(args.keep)?;
     let demo = Demo { files: &files, stop };
     say(

@@ -15,7 +15,7 @@ use crate::{job, signals};
 /// Sends what a recipe makes.
 pub(crate) fn generate(args: &GenerateArgs) -> Result<ExitCode, Failure> {
     let common = &args.job;
-    let stop = signals::stop_flag()?;
+    let stop = signals::stop_flag(common.quiet)?;
     let nobody = Workers::default();
     let threads = common.place_at(slice::from_ref(&args.output), &nobody)?.threads;
     let address = args.recipe.address(common.packets, link_of(args))?;

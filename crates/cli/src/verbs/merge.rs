@@ -17,7 +17,7 @@ use crate::{job, signals};
 /// Merges the packets of all sources.
 pub(crate) fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
     let common = &args.common;
-    let stop = signals::stop_flag()?;
+    let stop = signals::stop_flag(common.quiet)?;
     let sink = sink_address(args)?;
     // One thread takes all sources: it belongs near the first. What it only counts it needs no
     // other for.

@@ -24,7 +24,7 @@ const LINES: std::ops::RangeInclusive<f64> = 1.0..=1e12;
 /// Sends what files have.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let common = &args.job;
-    let stop = signals::stop_flag()?;
+    let stop = signals::stop_flag(common.quiet)?;
     let (sinks, routes) = sinks(args);
     let nobody = Workers::default();
     // One thread, placed for the first of them.

@@ -1,10 +1,12 @@
 //! The line that is shown while a job runs: absolute counts, then those of the interval.
 
-use std::time::Duration;
+use std::mem;
+use std::time::{Duration, Instant};
 
 use burstline_engine::{Counts, Snapshot};
 use burstline_port::Loss;
 
+use super::Mark;
 use super::words::{bytes_text, count_text, rate_text};
 
 /// Bytes that a packet takes on the line beyond its own. Source: IEEE 802.3, 3.1.1 and 4.4.2.
@@ -17,7 +19,28 @@ pub(super) struct Moment<'a> {
     pub(super) elapsed: Duration,
     pub(super) interval: Duration,
     pub(super) now: &'a Snapshot,
-    pub(super) last: &'a Snapshot,
+    pub(super) last: Snapshot,
+}
+
+impl<'a> Moment<'a> {
+    /// The next of a series.
+    pub(super) fn next(
+        command: &'a str,
+        begun: Instant,
+        now: &'a Snapshot,
+        series: &mut Mark,
+    ) -> Self {
+        let at = Instant::now();
+        series.lines += 1;
+        Self {
+            command,
+            number: series.lines,
+            elapsed: at - begun,
+            interval: at - mem::replace(&mut series.at, at),
+            now,
+            last: mem::replace(&mut series.last, now.clone()),
+        }
+    }
 }
 
 impl Moment<'_> {

@@ -46,13 +46,14 @@ impl Live {
         threads.map(value).collect()
     }
 
-    /// Returns when all `threads` threads have given up what they may do.
+    /// Returns when all `threads` threads, and the one that hears signals, have given up what they
+    /// may do.
     pub(crate) fn wait_without_rights(&self, threads: usize) {
         for field in ["CapEff", "CapPrm", "CapInh", "CapAmb"] {
             let is_nothing = |value: &String| value.chars().all(|digit| digit == '0');
             wait_until(field, || {
                 let values = self.statuses(field);
-                values.len() == threads && values.iter().all(is_nothing)
+                values.len() == threads + 1 && values.iter().all(is_nothing)
             });
         }
         wait_until("NoNewPrivs", || self.statuses("NoNewPrivs").iter().all(|value| value == "1"));

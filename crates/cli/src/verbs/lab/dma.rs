@@ -75,13 +75,16 @@ pub(crate) fn dma(args: &DmaArgs) -> Result<ExitCode, Failure> {
         Rate::LineBits(bits) if bits >= 1.0 => bits,
         _ => return Err(Failure::usage("invalid value for '--line': a link's rate is as 10Gbit")),
     };
-    let stop = signals::stop_flag()?;
+    let stop = signals::stop_flag(false)?;
     // All of them before the first is run: that may take minutes.
     let sizes = args.sizes.iter().map(|size| Ok((&size[..], frames(size)?)));
     let sizes: Vec<(&str, Vec<Vec<u8>>)> = sizes.collect::<Result<_, Failure>>()?;
     let (asked, mut rows) = (sizes.len() * Mode::ALL.len(), Vec::new());
     for (size, frames) in &sizes {
         for mode in Mode::ALL {
+            let (number, mode_name) = (rows.len() + 1, mode.name());
+            let what = format!("row {number} of {asked}: {size} bytes, {mode_name}");
+            signals::now_doing(what);
             let row = row(args, (size, frames), mode, bus, &stop);
             // What was cut short, or failed because of that, is no row.
             if is_over(&stop) {
@@ -239,7 +242,7 @@ fn driver_only(task: &str, bus: Bus) -> Result<ExitCode, Failure> {
 pub(crate) fn retention(args: &RetentionArgs) -> Result<ExitCode, Failure> {
     let bus = Bus::new("3.0x8".parse().map_err(Failure::new)?, 256, 512);
     let bus = bus.map_err(|error| Failure::new(error.to_string()))?;
-    let (frames, stop) = (frames(&args.size)?, signals::stop_flag()?);
+    let (frames, stop) = (frames(&args.size)?, signals::stop_flag(false)?);
     let (asked, mut rows) = (args.every.len() * Keeping::ALL.len(), Vec::new());
     for &every in &args.every {
         let (span, packets) = (args.span, args.packets);
@@ -248,6 +251,8 @@ pub(crate) fn retention(args: &RetentionArgs) -> Result<ExitCode, Failure> {
             if is_over(&stop) {
                 break;
             }
+            let (number, name) = (rows.len() + 1, keeping.name());
+            signals::now_doing(format!("row {number} of {asked}: 1 in {every} kept, {name}"));
             let settings = settings(keeping.mode(), bus);
             let retained = retention.run(&settings, keeping, &frames).map_err(failed)?;
             if retained.cost.packets >= packets {

@@ -15,6 +15,7 @@ use super::search::{self, Limited};
 use super::tester::{Load, Receiver, Tester, Trial};
 use crate::args::{Rfc2544Args, Test};
 use crate::failure::Failure;
+use crate::signals;
 use crate::view::{count_text, rate_text};
 
 /// Bytes that a frame takes on the line beyond itself: preamble 8, gap 12.
@@ -191,7 +192,9 @@ impl Run<'_> {
             (Some(pps), _) => rate_text(pps, "pps"),
             (None, packets) => format!("{} at once", count_text(packets.unwrap_or(0))),
         };
-        self.tell(&format!("{:>5} bytes, {test}: {asked} ...", load.size));
+        let what = format!("{:>5} bytes, {test}: {asked}", load.size);
+        signals::now_doing(what.trim_start().to_owned());
+        self.tell(&format!("{what} ..."));
         let done = self.tester.run(load)?;
         if self.stop.load(Relaxed) {
             self.tell(" ended\n");

@@ -26,7 +26,7 @@ const RIG_LINK_BITS: f64 = 10e9;
 
 /// Runs the tests, and prints what came of them.
 pub(crate) fn rfc2544(args: &Rfc2544Args) -> Result<ExitCode, Failure> {
-    let stop = signals::stop_flag()?;
+    let stop = signals::stop_flag(args.quiet)?;
     let all = match (&args.tx, &args.rx) {
         (Some(tx), Some(rx)) if args.duts.is_empty() => vec![between(args, tx, rx, &stop)?],
         _ => rigged(args, &stop)?,

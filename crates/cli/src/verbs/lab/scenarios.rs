@@ -47,7 +47,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         program,
         command: typed(),
         budget: None,
-        stop: signals::stop_flag()?,
+        stop: signals::stop_flag(args.quiet)?,
     };
     for scenario in &scenarios {
         check(scenario, &options).map_err(Failure::usage)?;
@@ -143,8 +143,8 @@ fn typed() -> String {
 
 /// The line that is written over and over while a scenario runs.
 struct Line {
-    /// `None`: nobody wants to see it.
-    title: Option<String>,
+    title: String,
+    is_quiet: bool,
     is_terminal: bool,
     shown: usize,
 }
@@ -152,14 +152,17 @@ struct Line {
 impl Line {
     fn new(is_quiet: bool, title: String) -> Self {
         let is_terminal = io::stderr().is_terminal();
-        Self { title: (!is_quiet).then_some(title), is_terminal, shown: 0 }
+        Self { title, is_quiet, is_terminal, shown: 0 }
     }
 
     fn show(&mut self, progress: &Progress) {
-        let Some(title) = &self.title else { return };
-        let Progress { done, total, left, what } = progress;
+        let (title, Progress { done, total, left, what }) = (&self.title, progress);
         let left = left.map_or("?".to_owned(), minutes);
         let text = format!("{title}: {done}/{total} turns, {left} left: {what}");
+        signals::now_doing(text.clone());
+        if self.is_quiet {
+            return;
+        }
         let mut stderr = io::stderr().lock();
         // Nobody there to be told is no reason to end.
         let _ = match self.is_terminal {
@@ -172,7 +175,7 @@ impl Line {
 
     /// Takes it away.
     fn end(&mut self) {
-        if self.title.is_some() && self.is_terminal {
+        if !self.is_quiet && self.is_terminal {
             let _ = write!(io::stderr().lock(), "\r{:width$}\r", "", width = self.shown);
         }
     }
