@@ -3,9 +3,14 @@
 //! The compiler and its flags are what pkg-config says of libdpdk; no crate is needed for a few
 //! files of C.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::{env, fs, io};
+
+/// How the C files are compiled, beside what pkg-config says of libdpdk.
+const FLAGS: [&str; 7] =
+    ["-std=gnu11", "-O3", "-fPIC", "-Wall", "-Wextra", "-Werror=implicit", "-c"];
 
 /// What the C files call; the drivers are loaded by EAL.
 const LIBRARIES: [&str; 5] = ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_eal"];
@@ -16,6 +21,7 @@ pub(crate) fn run(feature: &str, library: &str, sources: &[&str], others: &[&str
     for file in sources.iter().chain(others) {
         println!("cargo::rerun-if-changed={file}");
     }
+    println!("cargo::rerun-if-env-changed=CC");
     if env::var_os(feature).is_none() {
         return ExitCode::SUCCESS;
     }
@@ -38,17 +44,19 @@ fn build(library: &str, sources: &[&str]) -> Result<(), String> {
         }
         _ => {}
     }
+    let flags = pkg_config("--cflags")?;
+    let compiler = env::var_os("CC").unwrap_or_else(|| "cc".into());
     let mut archiver = Command::new("ar");
     archiver.arg("crs").arg(&archive);
     for source in sources {
         let object = folder.join(source.replace(['/', '.'], "-")).with_extension("o");
-        let mut compile = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()));
-        compile.args(pkg_config("--cflags")?);
-        compile.args(["-std=gnu11", "-O3", "-fPIC", "-Wall", "-Wextra", "-Werror=implicit", "-c"]);
+        let mut compile = Command::new(&compiler);
+        compile.args(&flags).args(FLAGS);
         check(compile.arg(source).arg("-o").arg(&object))?;
         archiver.arg(&object);
     }
     check(&mut archiver)?;
+    tell(&compiler, &flags);
     println!("cargo::rustc-link-search=native={}", folder.display());
     println!("cargo::rustc-link-lib=static={library}");
     for flag in pkg_config("--libs-only-L")? {
@@ -59,6 +67,23 @@ fn build(library: &str, sources: &[&str]) -> Result<(), String> {
         println!("cargo::rustc-link-lib=dylib={library}");
     }
     Ok(())
+}
+
+/// Tells the crate what its C is compiled with. pkg-config names the processor that DPDK is for.
+fn tell(compiler: &OsStr, flags: &[String]) {
+    let version = Command::new(compiler).arg("--version").output();
+    let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let version = version.unwrap_or_default();
+    let dpdk = pkg_config("--modversion").unwrap_or_default().join(" ");
+    let machines = flags.iter().filter(|flag| flag.starts_with("-m"));
+    let machines: Vec<&str> = machines.map(String::as_str).collect();
+    for (name, value) in [
+        ("C_COMPILER", version.lines().next().unwrap_or_default()),
+        ("C_FLAGS", &format!("{} {}", flags.join(" "), FLAGS.join(" "))),
+        ("DPDK", &format!("{dpdk}, {}", machines.join(" "))),
+    ] {
+        println!("cargo::rustc-env=BURSTLINE_{name}={value}");
+    }
 }
 
 fn pkg_config(what: &str) -> Result<Vec<String>, String> {

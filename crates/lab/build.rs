@@ -1,14 +1,15 @@
 //! With the feature `dpdk`: compiles the rivals on DPDK's own API. Without: nothing of that.
-//! For optimised builds, which make figures: tells the program which commit it is built from.
+//! Tells the program what it is compiled with; of optimised builds, which make figures, also from
+//! which commit.
 
 #![forbid(unsafe_code)]
 
 #[path = "../dpdk/compile.rs"]
 mod compile;
 
-use std::env;
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::{env, fs};
 
 /// The sources that a change of makes cargo build this crate again anyway.
 const SOURCES: [&str; 9] = [
@@ -32,7 +33,45 @@ fn main() -> ExitCode {
     if env::var("PROFILE").is_ok_and(|profile| profile == "release") {
         tell_commit();
     }
+    tell_compiler();
     compile::run("CARGO_FEATURE_DPDK", "burstline_dpdk_rivals", &sources, &others)
+}
+
+/// Sets what [`Build`](../src/record/machine.rs) says of Rust, and of C where there is none.
+fn tell_compiler() {
+    let variable = |name: &str| env::var(name).unwrap_or_default();
+    let tell = |name: &str, value: &str| println!("cargo::rustc-env=BURSTLINE_{name}={value}");
+    let rustc = Command::new(variable("RUSTC")).arg("--version").output();
+    let rustc = rustc.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    tell("RUSTC", &rustc.unwrap_or_default());
+    // Build scripts are not told the profile's name: it is in target/NAME/build/PACKAGE/out.
+    let folder = variable("OUT_DIR");
+    let name = Path::new(&folder).ancestors().nth(3).and_then(Path::file_name);
+    let name = name.unwrap_or_default().to_string_lossy();
+    let name = if name == "debug" { "dev" } else { &*name };
+    let settings = settings(name);
+    let (level, debug) = (variable("OPT_LEVEL"), variable("DEBUG"));
+    tell("PROFILE", &format!("profile {name} (opt-level {level}, debug {debug}{settings})"));
+    let features = variable("CARGO_CFG_TARGET_FEATURE");
+    tell("TARGET", &format!("{} with {features}", variable("TARGET")));
+    let flags = variable("CARGO_ENCODED_RUSTFLAGS").replace('\u{1f}', " ");
+    tell("RUST_FLAGS", if flags.is_empty() { "none" } else { &flags });
+    if env::var_os("CARGO_FEATURE_DPDK").is_none() {
+        tell("C_COMPILER", "none: built without DPDK");
+        tell("DPDK", "none: built without DPDK");
+    }
+}
+
+/// What else a profile sets in the workspace's Cargo.toml.
+fn settings(profile: &str) -> String {
+    const MANIFEST: &str = "../../Cargo.toml";
+    println!("cargo::rerun-if-changed={MANIFEST}");
+    let text = fs::read_to_string(MANIFEST).unwrap_or_default();
+    let lines = text.lines().skip_while(|line| *line != format!("[profile.{profile}]")).skip(1);
+    let lines = lines.take_while(|line| !line.starts_with('['));
+    let known = |line: &&str| line.starts_with("debug ") || line.starts_with("opt-level ");
+    let settings = lines.filter(|line| line.contains(" = ") && !known(line));
+    settings.map(|line| format!(", {}", line.replace(" = ", " ").replace('"', ""))).collect()
 }
 
 /// Sets BURSTLINE_COMMIT, unless there is no git, or this is another repository.

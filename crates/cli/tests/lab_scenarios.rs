@@ -183,6 +183,14 @@ fn the_program_counts_as_its_own_contender() {
     }
     let doubts = found["doubts"].as_array().unwrap();
     assert!(doubts.iter().any(|doubt| doubt["name"] == "too-few-samples"), "{doubts:?}");
+    if rows[..2].iter().any(|row| row["status"] == "run") {
+        let interfaces = found["interfaces"].as_array().unwrap();
+        let of = |key: &str| interfaces.iter().map(|one| one[key].clone()).collect::<Vec<_>>();
+        assert_eq!(of("name"), ["v1", "v2", "v0", "v2"]);
+        assert!(of("driver").iter().all(|driver| driver == "veth"), "{interfaces:?}");
+        assert!(of("receive_queues").iter().all(|queues| *queues == 1), "{interfaces:?}");
+    }
+    assert!(found["build"]["rustc"].as_str().unwrap().starts_with("rustc "), "{found}");
 }
 
 #[test]

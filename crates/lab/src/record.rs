@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! Record
+//!   machine, build, interfaces   where it ran, compiled how, through what
 //!   contenders   who took part, with version and command, or why not
 //!   rows         contender x point (what varies): metrics with raw samples, stages, losses
 //!   doubts       what speaks against the figures, with the numbers
@@ -15,6 +16,8 @@
 //! - R2: `median` is the median of `samples`, which are in the order in which they were taken.
 //! - R3: every rate in bits has a basis.
 
+mod machine;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -23,6 +26,7 @@ use serde_json::{Map, Value};
 
 use crate::distribution::Distribution;
 use crate::statistics::Quartiles;
+pub use machine::{Build, Cache, Interface, Machine};
 
 /// What [`Record::schema`] says.
 pub const SCHEMA: &str = "burstline-lab-1";
@@ -62,6 +66,12 @@ pub struct Record {
     pub is_quick: bool,
     /// Where it ran.
     pub machine: Machine,
+    /// With what the program was compiled.
+    #[serde(default, skip_serializing_if = "Build::is_unknown")]
+    pub build: Build,
+    /// The interfaces that packets went through, of both hosts; none where all was in memory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interfaces: Vec<Interface>,
     /// Who took part.
     pub contenders: Vec<ContenderInfo>,
     /// How it is best shown.
@@ -72,29 +82,6 @@ pub struct Record {
     pub doubts: Vec<Doubt>,
     /// What else is to be said.
     pub notes: Vec<String>,
-}
-
-/// A machine.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Machine {
-    /// The processor's name.
-    pub cpu: String,
-    /// Cores that may be used.
-    pub cores: usize,
-    /// NUMA nodes.
-    pub nodes: usize,
-    /// Memory in GiB.
-    pub memory_gib: f64,
-    /// The kernel's release.
-    pub kernel: String,
-    /// The distribution.
-    pub os: String,
-    /// What sets the frequency, where something does.
-    pub governor: Option<String>,
-    /// Whether it is a guest.
-    pub is_virtual: bool,
-    /// Hardware counters: what there is, or `none: ` and why.
-    pub counters: String,
 }
 
 /// Who took part.

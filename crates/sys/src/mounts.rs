@@ -3,7 +3,7 @@
 //! Threads and programs that are started later see the mounts of their starter. What is mounted in
 //! a namespace goes with the last thread in it, however that ends.
 //!
-//! Source: `mount_namespaces(7)`, mount(2), tmpfs(5).
+//! Source: `mount_namespaces(7)`, mount(2), tmpfs(5), sysfs(5).
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -39,6 +39,17 @@ pub fn mount_memory(over: &Path) -> io::Result<()> {
         libc::MS_NOSUID | libc::MS_NODEV,
         c"huge=within_size,size=90%,mode=1777",
     )
+}
+
+/// Mounts the kernel's files on devices over a directory; of interfaces, those of the calling
+/// thread's network namespace.
+///
+/// # Errors
+/// What the kernel says: `EPERM` without `CAP_SYS_ADMIN` over that namespace.
+pub fn mount_devices(over: &Path) -> io::Result<()> {
+    let over = CString::new(over.as_os_str().as_bytes())?;
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC | libc::MS_RDONLY;
+    mount(c"sysfs", &over, c"sysfs", flags, c"")
 }
 
 fn mount(

@@ -89,7 +89,7 @@ pub struct Core {
     pub is_isolated: bool,
     /// The logical CPUs of the same physical core, itself included.
     pub siblings: Vec<CoreId>,
-    /// Its data caches from the second level on, the nearest first.
+    /// Its data caches, the nearest first; of a snapshot from the second level on.
     pub caches: Vec<Cache>,
     /// How its frequency is chosen: `performance`, `schedutil`, ...
     pub governor: Option<String>,

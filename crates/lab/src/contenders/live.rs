@@ -24,6 +24,7 @@ use super::core::{Seen, Watch};
 use super::{Adapter, Job, Sample, duplex, latency};
 use crate::contest::go_on;
 use crate::live::{Contender, Load, Road, missing};
+use crate::scenario::machine::{Served, on_hosts};
 use crate::scenario::{Rate, Work};
 use crate::threads::Cores;
 
@@ -180,13 +181,15 @@ impl<L: Live> Adapter for OnRoad<L> {
     }
 
     fn measure(&self, job: &Job<'_>) -> Result<Sample, String> {
-        let road = road(job)?;
-        match job.work {
+        let (road, served) = (road(job)?, Served::now());
+        let mut sample = match job.work {
             Work::Generate => send(&self.0, job, &road),
             Work::Latency => latency::measure(&self.0, job, &road),
             Work::Duplex => duplex::measure(&self.0, job, &road),
             _ => receive(&self.0, job, &road),
-        }
+        }?;
+        sample.interfaces = on_hosts(road.bed(), &served);
+        Ok(sample)
     }
 }
 

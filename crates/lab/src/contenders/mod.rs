@@ -44,7 +44,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::distribution::Distribution;
-use crate::record::BOUNCE;
+use crate::record::{BOUNCE, Interface};
 use crate::scenario::{Places, Rate, Work};
 
 pub(crate) use core::Watch;
@@ -164,6 +164,8 @@ pub struct Sample {
     pub offered_pps: Option<f64>,
     /// Whether it was worked out, not run.
     pub is_model: bool,
+    /// The interfaces that packets went through.
+    pub interfaces: Vec<Interface>,
 }
 
 /// A figure's value in one sample.

@@ -169,6 +169,7 @@ fn experiment(page: &mut String, number: usize, entry: &Entry) {
          <span class=\"small soft\">{started}, {took}, seed {seed}</span></p>"
     );
     page.push_str(&table::contenders(record).html());
+    page.extend(table::interfaces(record).map(|table| table.html()));
     list(page, &record.notes);
     let everything = table::everything(record).html();
     let _ = writeln!(

@@ -61,6 +61,9 @@ fn experiment(page: &mut String, entry: &Entry, with_charts: bool) {
         let _ = write!(page, "\n### Where the time went: {caption}\n\n{}", stages.markdown());
     }
     let _ = write!(page, "\n### Who took part\n\n{}", table::contenders(record).markdown());
+    if let Some(interfaces) = table::interfaces(record) {
+        let _ = write!(page, "\n### Interfaces\n\n{}", interfaces.markdown());
+    }
     list(page, "\n", &record.notes);
     let doubts: Vec<String> =
         record.doubts.iter().map(|doubt| format!("{}: {}", doubt.name, doubt.text)).collect();

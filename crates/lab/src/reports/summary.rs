@@ -1,6 +1,6 @@
 //! What stands first: where it ran, who was how much better, and what speaks against it.
 
-use crate::record::{Machine, Record, Row};
+use crate::record::{Cache, Machine, Record, Row};
 
 use super::collect::Collection;
 use super::numbers;
@@ -120,6 +120,8 @@ pub(super) fn facts(machine: &Machine) -> Vec<(&'static str, String)> {
         ("system", format!("{}, Linux {}", machine.os, machine.kernel)),
         ("frequency", machine.governor.clone().unwrap_or_else(|| "nothing known".to_owned())),
         ("counters", machine.counters.clone()),
+        ("caches", machine.caches.iter().map(Cache::to_string).collect::<Vec<_>>().join("; ")),
+        ("memory speed", machine.memory_speed.clone()),
     ]
 }
 
@@ -138,6 +140,8 @@ pub(super) fn origin(collection: &Collection) -> Vec<(&'static str, String)> {
         (Some(first), Some(last)) if first != last => format!("{first} to {last}"),
         (first, _) => first.map_or_else(String::new, |first| (*first).to_owned()),
     };
+    let builds = records().map(|record| &record.build).filter(|build| !build.is_unknown());
+    let builds = select::distinct(builds.map(ToString::to_string));
     let quick = records().filter(|record| record.is_quick).count();
     let count = collection.entries.len();
     let kind = match quick {
@@ -149,6 +153,7 @@ pub(super) fn origin(collection: &Collection) -> Vec<(&'static str, String)> {
         ("begun", when),
         ("took", format!("{}, {kind}", numbers::seconds(elapsed_s))),
         ("program", versions),
+        ("compiled", builds.join("; or ")),
     ]
 }
 

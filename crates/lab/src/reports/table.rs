@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use crate::record::{Metric, Record, Row, Status};
+use crate::record::{Interface, Metric, Record, Row, Status};
 use crate::statistics::Quartiles;
 
 use super::accounts::{self, Account};
@@ -292,6 +292,27 @@ pub(super) fn contenders(record: &Record) -> Table {
     let head = [CONTENDER, "version", "command"].map(Column::words).into_iter().collect();
     let caption = format!("{}: who took part", record.title);
     Table { caption, head, rows: record.contenders.iter().map(row).collect() }
+}
+
+/// The interfaces that packets went through; none where all was in memory.
+pub(super) fn interfaces(record: &Record) -> Option<Table> {
+    let row = |interface: &Interface| {
+        let device = interface.device.clone().unwrap_or_else(|| "software".to_owned());
+        let node = interface.node.map_or(String::new(), |node| format!(", node {node}"));
+        let words = [
+            format!("{} ({})", interface.name, interface.host),
+            format!("{}, {device}{node}", interface.driver),
+            format!("{} and {}", interface.receive_queues, interface.transmit_queues),
+            interface.steered_to.clone(),
+            interface.served_by.clone(),
+        ];
+        words.map(Cell::new).to_vec()
+    };
+    let head = ["interface", "driver, device", "queues in and out", "RPS", "served by"];
+    let head = head.map(Column::words).into_iter().collect();
+    let caption = format!("{}: interfaces", record.title);
+    let rows: Vec<_> = record.interfaces.iter().map(row).collect();
+    (!rows.is_empty()).then_some(Table { caption, head, rows })
 }
 
 /// Why rows have no figures, each reason once.

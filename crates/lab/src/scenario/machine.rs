@@ -1,12 +1,18 @@
-//! What there is to say of the machine.
+//! What there is to say of the machine, of how the program was compiled, and of interfaces.
+
+mod interfaces;
+mod memory;
 
 use std::fs;
+use std::path::Path;
 
 use burstline_sys::affinity::{CoreId, allowed_cores};
 use burstline_sys::counters::{Counter, Event};
 use burstline_sys::topology::Topology;
+use burstline_topo::Inventory;
 
-use crate::record::Machine;
+use crate::record::{Build, Cache, Machine};
+pub(crate) use interfaces::{Served, on_hosts};
 
 /// Looks. What is not known is empty, or 0.
 pub fn examine() -> Machine {
@@ -29,7 +35,47 @@ pub fn examine() -> Machine {
         governor,
         is_virtual: flags.split_whitespace().any(|flag| flag == "hypervisor"),
         counters: counters(),
+        caches: caches(),
+        memory_speed: memory::speed(),
     }
+}
+
+/// With what this program was compiled: `build.rs` asks.
+pub fn build() -> Build {
+    let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
+    Build {
+        rustc: text(option_env!("BURSTLINE_RUSTC")),
+        profile: text(option_env!("BURSTLINE_PROFILE")),
+        target: text(option_env!("BURSTLINE_TARGET")),
+        rust_flags: text(option_env!("BURSTLINE_RUST_FLAGS")),
+        c_compiler: text(option_env!("BURSTLINE_C_COMPILER")),
+        c_flags: text(option_env!("BURSTLINE_C_FLAGS")),
+        dpdk: text(option_env!("BURSTLINE_DPDK")),
+    }
+}
+
+/// Those that are alike as one, the nearest first.
+fn caches() -> Vec<Cache> {
+    let inventory = Inventory::read_from(Path::new("/"));
+    let cores = inventory.map(|inventory| inventory.cores).unwrap_or_default();
+    let (mut seen, mut found) = (Vec::new(), Vec::<Cache>::new());
+    for cache in cores.iter().flat_map(|core| &core.caches) {
+        // Each of the cores that share it names it.
+        if seen.contains(&cache) {
+            continue;
+        }
+        seen.push(cache);
+        let (level, kib, shared_by) = (cache.level, cache.bytes >> 10, cache.shared_with.len());
+        let is_alike = |other: &&mut Cache| {
+            (other.level, other.kib, other.shared_by) == (level, kib, shared_by)
+        };
+        match found.iter_mut().find(is_alike) {
+            Some(known) => known.count += 1,
+            None => found.push(Cache { level, kib, shared_by, count: 1 }),
+        }
+    }
+    found.sort_by_key(|cache| cache.level);
+    found
 }
 
 /// Of the sources that the program was built of, if that was an optimised build in a git
@@ -72,6 +118,31 @@ mod tests {
         let machine = examine();
         assert!(machine.cores >= 1 && machine.nodes >= 1 && machine.memory_gib > 0.0);
         assert!(machine.kernel.contains('.') && !machine.counters.is_empty(), "{machine:?}");
+        assert!(!machine.memory_speed.is_empty(), "{machine:?}");
+    }
+
+    #[test]
+    fn each_core_has_caches_alone_or_with_others() {
+        let caches = caches();
+        let online = first_line("/sys/devices/system/cpu/online");
+        let online = burstline_sys::affinity::parse_cores(&online).unwrap().len();
+        for level in caches.iter().map(|cache| cache.level) {
+            let of_level = caches.iter().filter(|cache| cache.level == level);
+            let cores: usize = of_level.map(|cache| cache.shared_by * cache.count).sum();
+            assert_eq!(cores, online, "{caches:?}");
+        }
+    }
+
+    #[test]
+    fn how_the_program_was_compiled_is_known() {
+        let build = build();
+        assert!(build.rustc.starts_with("rustc ") && build.target.contains('-'), "{build:?}");
+        assert!(build.profile.contains("opt-level ") && !build.rust_flags.is_empty(), "{build:?}");
+        let is_without = !cfg!(feature = "dpdk");
+        for text in [&build.c_compiler, &build.dpdk] {
+            assert_eq!(text.starts_with("none: "), is_without, "{build:?}");
+        }
+        assert_eq!(build.c_flags.is_empty(), is_without, "{build:?}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::doubts::{self, Watch};
 use super::points::{Point, words};
 use super::{Places, Rate, Scenario, machine, simulate, time};
 use crate::contenders::{self, Adapter, Job, Sample};
-use crate::record::{ContenderInfo, Doubt, Record, SCHEMA};
+use crate::record::{ContenderInfo, Doubt, Interface, Record, SCHEMA};
 
 /// What the user may change of a scenario, and what a run has to know.
 #[derive(Clone, Debug)]
@@ -88,7 +88,7 @@ pub fn run(scenario: &Scenario, options: &Options, tell: &mut dyn FnMut(&Progres
     let watch = Watch::start();
     run.all(tell);
     let mut doubts = watch.doubts();
-    let rows = run.rows();
+    let (rows, interfaces) = (run.rows(), run.interfaces());
     doubts.extend(doubts::of_rows(&scenario, &machine, &rows));
     doubts.extend(run.doubts);
     let info = |entrant: &Entrant| ContenderInfo {
@@ -115,6 +115,8 @@ pub fn run(scenario: &Scenario, options: &Options, tell: &mut dyn FnMut(&Progres
         commit: machine::commit(),
         is_quick: options.is_quick,
         machine,
+        build: machine::build(),
+        interfaces,
         contenders: run.entrants.iter().map(info).collect(),
         chart: scenario.chart.clone(),
         rows,
@@ -367,6 +369,13 @@ impl<'a> Run<'a> {
     /// Contenders that can.
     fn takers(&self) -> usize {
         self.entrants.iter().filter(|entrant| entrant.not_run.is_none()).count()
+    }
+
+    /// As they were in the first turn that went through some.
+    fn interfaces(&self) -> Vec<Interface> {
+        let samples = self.cells.iter().flatten().flat_map(|cell| &cell.samples);
+        let mut found = samples.map(|sample| &sample.interfaces).filter(|found| !found.is_empty());
+        found.next().cloned().unwrap_or_default()
     }
 
     fn turns(&self) -> usize {

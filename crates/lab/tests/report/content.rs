@@ -1,6 +1,8 @@
 //! What a report says.
 
-use burstline_lab::record::{BOUNCE, ContenderInfo, Metric, Record, Stage, Status};
+use burstline_lab::record::{
+    BOUNCE, Cache, ContenderInfo, Interface, Metric, Record, Stage, Status,
+};
 use burstline_lab::reports;
 
 use crate::fixtures::{all, collection, dma, metric, receive, record, row, size};
@@ -111,6 +113,30 @@ fn ratios_are_of_equal_points_and_the_better_side_is_above_one() {
         page.contains("| cost | 4.00 | burstline-xdp | tcpdump | cpu (ns) | 1 |"),
         "less time is better: {page}"
     );
+}
+
+#[test]
+fn machine_compilers_and_interfaces_are_said_where_they_are_known() {
+    let mut found = receive();
+    found.machine.caches = vec![Cache { level: 3, kib: 32_768, shared_by: 8, count: 2 }];
+    found.machine.memory_speed = "unknown: no table".to_owned();
+    found.build.rustc = "rustc 1.95.0".to_owned();
+    let device = Some("0000:01:00.0 8086:10fb".to_owned());
+    let (name, served_by) = ("eth7".to_owned(), "queue 0: interrupt 38 on core 3".to_owned());
+    found.interfaces = vec![Interface { name, device, served_by, ..Interface::default() }];
+    let texts = ["L3 2 x 32768 KiB, each of 8 cores", "unknown: no table", "rustc 1.95.0"];
+    let texts = [&texts[..], &["eth7", "8086:10fb", "interrupt 38 on core 3"]].concat();
+    let [known, unknown] = [("known", found), ("unknown", receive())].map(|(name, record)| {
+        let collection = collection(name, &[record]);
+        let html = reports::html(&collection);
+        // Of the page what is shown, not the record in it.
+        let shown = html.split("<script").next().unwrap().to_owned();
+        [shown, reports::markdown(&collection).replace('\\', "")]
+    });
+    for text in texts {
+        assert!(known.iter().all(|page| page.contains(text)), "{text}: {known:?}");
+        assert!(!unknown.iter().any(|page| page.contains(text)), "{text}");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use burstline_lab::distribution::Distribution;
 use burstline_lab::record::{
-    Chart, ContenderInfo, Doubt, Machine, Metric, Record, Row, SCHEMA, Stage, Status,
+    Build, Chart, ContenderInfo, Doubt, Machine, Metric, Record, Row, SCHEMA, Stage, Status,
 };
 use burstline_lab::reports::Collection;
 use serde_json::{Map, Value, json};
@@ -284,7 +284,10 @@ pub(crate) fn record(scenario: &str, title: &str, document: Option<&str>) -> Rec
             governor: None,
             is_virtual: true,
             counters: "none: cycles: Operation not supported".to_owned(),
+            ..Machine::default()
         },
+        build: Build::default(),
+        interfaces: Vec::new(),
         contenders: vec![ContenderInfo {
             name: "burstline-xdp".to_owned(),
             version: "burstline 0.1.0".to_owned(),
