@@ -89,8 +89,9 @@ rho in a report is percent of a core for each Gbit/s of line rate; a short run s
 SIGINT, SIGTERM and SIGHUP end a job with its report; another one that comes a second or more after
 the first ends the program at once, without. SIGUSR1 prints statistics on standard error.
 
-Exit code: 0 done; 1 failed, damaged input, packets lost under --lossless, or a ledger that does
-not close; 2 usage.";
+Exit code: 0 done; 1 failed, damaged input, packets lost and none delivered, any packet lost under
+--fail-on-loss or --lossless, or a ledger that does not close; 2 usage. What a filter leaves out, or
+another choice of yours, is no loss.";
 
 /// `burstline`.
 #[derive(Debug, Parser)]

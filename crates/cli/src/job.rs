@@ -13,7 +13,8 @@ use burstline_sys::privileges;
 use burstline_wire::hash::HashKind;
 
 use crate::args::{CommonArgs, JobArgs, SourceArgs};
-use crate::failure::{FAILED, Failure, complain};
+use crate::failure::{Failure, complain};
+use crate::outcome::{Demands, Outcome};
 use crate::signals;
 use crate::view::View;
 
@@ -63,6 +64,20 @@ impl SourceArgs {
 }
 
 impl JobArgs {
+    /// What is asked of the job, besides that it closes its ledger.
+    pub(crate) fn demands(&self) -> Demands {
+        let lossless_by = self.fail_on_loss.then_some("--fail-on-loss");
+        Demands { lossless_by, ..Demands::default() }
+    }
+
+    /// The same of a job that has `--lossless`, which may be given.
+    pub(crate) fn demands_with(&self, is_lossless: bool) -> Demands {
+        match is_lossless {
+            true => Demands { lossless_by: Some("--lossless"), ..Demands::default() },
+            false => self.demands(),
+        }
+    }
+
     /// What bounds the job.
     pub(crate) fn limits(&self) -> Limits {
         Limits { packets: self.packets, duration_ns: self.duration }
@@ -71,19 +86,19 @@ impl JobArgs {
 
 /// Runs a job, shows it while it runs, prints what came of it.
 ///
-/// `is_strict`: any loss is a failure. What nobody asked for is none.
+/// `demands`: what is asked of it, besides that it closes its ledger.
 /// `keeps_privileges`: if not, this thread gives up its capabilities; the job's own do by
 /// themselves.
 pub(crate) fn run(
     view: &mut View,
     progress: &Progress,
     stop: &AtomicBool,
-    is_strict: bool,
+    demands: &Demands,
     keeps_privileges: bool,
     work: impl FnOnce() -> Result<Report, EngineError> + Send,
 ) -> Result<ExitCode, Failure> {
     let report = watch(view, progress, stop, keeps_privileges, work)?;
-    conclude(view, &report, is_strict)
+    conclude(view, &report, demands)
 }
 
 /// Runs a job and shows it while it runs; `keeps_privileges` as in [`run`].
@@ -153,7 +168,11 @@ enum Event {
 const STARTING: Duration = Duration::from_millis(1);
 
 /// Prints the report, and says how the program ends.
-pub(crate) fn conclude(view: &View, report: &Report, is_strict: bool) -> Result<ExitCode, Failure> {
+pub(crate) fn conclude(
+    view: &View,
+    report: &Report,
+    demands: &Demands,
+) -> Result<ExitCode, Failure> {
     // The ports of one interface say the same of it: once is enough.
     let mut said = Vec::new();
     for error in report.errors.iter().map(ToString::to_string) {
@@ -162,17 +181,8 @@ pub(crate) fn conclude(view: &View, report: &Report, is_strict: bool) -> Result<
             said.push(error);
         }
     }
-    let unaccounted = report.total.unaccounted;
-    if unaccounted != 0 {
-        complain(&format!(
-            "THE LEDGER DOES NOT CLOSE: {unaccounted} packets unaccounted for; please report this"
-        ));
-    }
-    let lost = report.total.lost.missing();
-    if is_strict && lost > 0 {
-        complain(&format!("{lost} packets lost under --lossless"));
-    }
-    view.finish(report)?;
-    let is_good = report.is_success() && !(is_strict && lost > 0);
-    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+    let outcome = Outcome::of(report, demands);
+    outcome.complain();
+    view.finish(report, &outcome)?;
+    Ok(outcome.exit_code())
 }

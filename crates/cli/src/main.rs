@@ -16,6 +16,7 @@
 mod args;
 mod failure;
 mod job;
+mod outcome;
 mod placement;
 mod signals;
 mod verbs;

@@ -26,6 +26,7 @@ use serde_json::Value;
 
 use crate::args::JobArgs;
 use crate::failure::complain;
+use crate::outcome::Outcome;
 pub(crate) use words::{count_text, rate_text};
 
 /// Where text goes.
@@ -209,17 +210,17 @@ impl View {
     }
 
     /// Prints what came of the job.
-    pub(crate) fn finish(&self, report: &Report) -> io::Result<()> {
+    pub(crate) fn finish(&self, report: &Report, outcome: &Outcome) -> io::Result<()> {
         match (self.is_json, self.is_quiet) {
             (true, _) => {
-                let mut object = json::report(self.command, report);
+                let mut object = json::report(self.command, report, outcome);
                 test::add_to(&mut object, &self.findings);
                 self.print(&format!("{object}\n"))
             }
             (false, true) => Ok(()),
             (false, false) => {
                 let findings = test::text(&self.findings);
-                self.print(&ledger::text(self.command, report, &findings))
+                self.print(&ledger::text((self.command, outcome), report, &findings))
             }
         }
     }

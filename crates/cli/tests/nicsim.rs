@@ -192,14 +192,14 @@ fn a_trace_never_overwrites_what_the_job_has() {
 #[test]
 fn a_card_that_only_sends_has_an_mtu_and_no_arrivals() {
     for mode in MODES {
-        let job = |sink: &str| {
+        let job = |sink: &str, code: i32| {
             let sink = format!("nicsim:b?mode={mode}{sink}");
-            run_json(&["generate", "-o", &sink, "--packets", "100", "--size", "9018"], 0)
+            run_json(&["generate", "-o", &sink, "--packets", "100", "--size", "9018"], code)
         };
-        let report = job("");
+        let report = job("", 1);
         assert_closed(&report);
         assert_eq!(report["total"]["lost"]["too_long"], 100, "{report}");
-        assert_eq!(job("&mtu=9014")["total"]["delivered"], 100);
+        assert_eq!(job("&mtu=9014", 0)["total"]["delivered"], 100);
         let ends = [format!("nicsim:a?mode={mode}&mtu=9014"), format!("nicsim:b?mode={mode}")];
         let refused = run(&["bounce", &ends[0], &ends[1]]);
         let is_told = refused.stderr.contains("up to 9014 bytes");

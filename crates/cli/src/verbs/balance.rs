@@ -87,7 +87,8 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
     let progress = Progress::with_workers(sources.len(), workers);
     let mut view = View::new("balance", common, Stream::beside(&sinks));
     let open = |number: usize| open_sink(&sinks[number], &ports);
-    job::run(&mut view, &progress, &stop, args.lossless, common.keep_privileges, || {
+    let demands = common.demands_with(args.lossless);
+    job::run(&mut view, &progress, &stop, &demands, common.keep_privileges, || {
         burstline_engine::balance(sources, open, &options, &stop, &progress)
     })
 }

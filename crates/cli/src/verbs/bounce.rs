@@ -46,5 +46,5 @@ pub(crate) fn bounce(args: &BounceArgs) -> Result<ExitCode, Failure> {
     })?;
     let Some(mut bounced) = done else { return Err(Failure::new("nothing was bounced")) };
     let report = std::mem::take(&mut bounced.report);
-    job::conclude(&view.with_bounced(bounced), &report, false)
+    job::conclude(&view.with_bounced(bounced), &report, &common.demands())
 }

@@ -40,7 +40,8 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let sources = common.open_sources(&ports)?;
     let progress = Progress::new(sources.len());
     let mut view = View::new("capture", common, Stream::beside(slice::from_ref(&sink)));
-    job::run(&mut view, &progress, &stop, args.lossless, common.keep_privileges, || match flight {
+    let demands = common.demands_with(args.lossless);
+    job::run(&mut view, &progress, &stop, &demands, common.keep_privileges, || match flight {
         Some(flight) => flight.run(sources, &options, &ports, &stop, &progress),
         None => {
             let open = || open_sink(&sink, &ports);

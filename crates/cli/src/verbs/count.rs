@@ -14,7 +14,8 @@ use burstline_port::{Address, OpenOptions, open_sink};
 
 use super::capture::log_config;
 use crate::args::{CountArgs, NOTHING, Verify};
-use crate::failure::{FAILED, Failure, complain};
+use crate::failure::Failure;
+use crate::outcome::Demands;
 use crate::placement::Workers;
 use crate::view::{Stream, View};
 use crate::{job, signals};
@@ -63,29 +64,15 @@ pub(crate) fn count(args: &CountArgs) -> Result<ExitCode, Failure> {
         let written = verifier.write_latency_log(&mut file, started, elapsed);
         written.and_then(|()| file.flush()).map_err(|error| refused(path, &error))?;
     }
-    let is_exact = is_expected(args.expect, report.total.delivered);
-    let is_good = verdict.as_ref().is_none_or(|verdict| verdict.is_good());
-    if !is_good {
-        complain("--verify: not every packet came once, in order and as it was sent");
-    }
-    let code = job::conclude(&view.with_verdict(verdict), &report, false)?;
-    Ok(if is_exact && is_good { code } else { ExitCode::from(FAILED) })
+    let is_refuted = verdict.as_ref().is_some_and(|verdict| !verdict.is_good());
+    let demands = Demands { expected: args.expect, is_refuted, ..common.demands() };
+    job::conclude(&view.with_verdict(verdict), &report, &demands)
 }
 
 fn integrity(verify: Verify) -> Integrity {
     match verify {
         Verify::Frame => Integrity::Frame,
         Verify::Checksums => Integrity::Checksums,
-    }
-}
-
-fn is_expected(expected: Option<u64>, delivered: u64) -> bool {
-    match expected.filter(|expected| *expected != delivered) {
-        None => true,
-        Some(expected) => {
-            complain(&format!("{delivered} packets were delivered, {expected} expected"));
-            false
-        }
     }
 }
 
@@ -116,7 +103,6 @@ fn publish(args: &CountArgs, stop: &Arc<AtomicBool>) -> Result<ExitCode, Failure
         let open = || open_sink(&sink, &ports);
         burstline_engine::capture(sources, open, &options, stop, &progress)
     })?;
-    let is_exact = is_expected(args.expect, report.total.delivered);
-    let code = job::conclude(&view, &report, false)?;
-    Ok(if is_exact { code } else { ExitCode::from(FAILED) })
+    let demands = Demands { expected: args.expect, ..common.demands() };
+    job::conclude(&view, &report, &demands)
 }

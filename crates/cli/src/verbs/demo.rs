@@ -24,6 +24,7 @@ use burstline_wire::hash::HashKind;
 use super::file_address;
 use crate::args::DemoArgs;
 use crate::failure::Failure;
+use crate::outcome::{Demands, Outcome};
 use crate::view::{self, View, count_text};
 use crate::{job, signals};
 use files::{DemoFiles, REAL_PACKETS};
@@ -170,7 +171,7 @@ impl Demo<'_> {
             // The flag carries no memory; the files go with `DemoFiles`.
             return Err(Failure::new("the demonstration was interrupted"));
         }
-        view.finish(&report)?;
+        view.finish(&report, &Outcome::of(&report, &Demands::default()))?;
         let lost = report.total.lost.missing();
         match report.is_success() && lost == 0 {
             true => Ok(report),

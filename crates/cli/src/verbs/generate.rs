@@ -37,7 +37,7 @@ pub(crate) fn generate(args: &GenerateArgs) -> Result<ExitCode, Failure> {
     report?;
     let Some(mut generated) = about else { return Err(Failure::new("nothing was generated")) };
     let report = std::mem::take(&mut generated.report);
-    job::conclude(&view.with_generated(generated), &report, false)
+    job::conclude(&view.with_generated(generated), &report, &common.demands())
 }
 
 /// What the sink's interface can carry, where a part of it was asked for.

@@ -45,7 +45,8 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
     let sources: Vec<Source> = opened.into_iter().flatten().collect();
     let progress = Progress::new(sources.len());
     let mut view = View::new("merge", common, Stream::beside(slice::from_ref(&sink)));
-    job::run(&mut view, &progress, &stop, args.lossless, common.keep_privileges, || {
+    let demands = common.demands_with(args.lossless);
+    job::run(&mut view, &progress, &stop, &demands, common.keep_privileges, || {
         let open = || open_sink(&sink, &ports);
         burstline_engine::merge(sources, open, &options, &merging, (&*stop, &progress))
     })

@@ -58,7 +58,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     })?;
     let Some(mut played) = about else { return Err(Failure::new("nothing was replayed")) };
     let report = std::mem::take(&mut played.report);
-    job::conclude(&view.with_generated(played), &report, false)
+    job::conclude(&view.with_generated(played), &report, &common.demands())
 }
 
 fn is_standard(address: &Address) -> bool {

@@ -9,9 +9,10 @@ use serde_json::{Map, Value, json};
 
 use super::line::Moment;
 use super::logs::reader_json;
+use crate::outcome::Outcome;
 
 /// The object at the end of a job.
-pub(super) fn report(command: &str, report: &Report) -> Value {
+pub(super) fn report(command: &str, report: &Report, outcome: &Outcome) -> Value {
     let total = &report.total;
     let usage = report.cpu.usage;
     let seconds = |ns: u64| ns as f64 / 1e9;
@@ -64,6 +65,7 @@ pub(super) fn report(command: &str, report: &Report) -> Value {
         },
         "published": report.published.as_ref().map(published),
         "damaged": report.is_damaged,
+        "outcome": outcome.json(),
         "notes": report.notes,
         "errors": report.errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })

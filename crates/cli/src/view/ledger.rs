@@ -7,12 +7,17 @@ use burstline_port::Losses;
 
 use super::logs::policy;
 use super::words::{bytes_text, count_text, rate_text, size_text, time_text};
+use crate::outcome::Outcome;
 
 /// The least and the most columns of a port's name.
 const NAME_COLUMNS: std::ops::RangeInclusive<usize> = 8..=24;
 
 /// The whole of it.
-pub(super) fn text(command: &str, report: &Report, findings: &str) -> String {
+pub(super) fn text(
+    (command, outcome): (&str, &Outcome),
+    report: &Report,
+    findings: &str,
+) -> String {
     let mut text = String::new();
     table(&mut text, report);
     losses(&mut text, &report.total.lost);
@@ -44,12 +49,7 @@ pub(super) fn text(command: &str, report: &Report, findings: &str) -> String {
     for note in &report.notes {
         let _ = writeln!(text, "note     {note}");
     }
-    let verdict = match report.is_success() {
-        true => "done".to_owned(),
-        false => format!("{command} failed"),
-    };
-    let unaccounted = report.total.unaccounted;
-    let _ = writeln!(text, "{verdict}: unaccounted {unaccounted}");
+    let _ = writeln!(text, "{}", outcome.text(command));
     text
 }
 
@@ -284,6 +284,7 @@ fn places(text: &mut String, report: &Report) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::Demands;
     use burstline_port::Loss;
 
     #[test]
@@ -298,9 +299,10 @@ mod tests {
         let mut report = Report::default();
         report.total.lost.add(Loss::ReaderOverrun, 1234);
         report.total.unaccounted = -3;
-        let text = text("capture", &report, "");
+        let outcome = Outcome::of(&report, &Demands::default());
+        let text = text(("capture", &outcome), &report, "");
         assert!(text.contains("lost     1,234 to reader_overrun: The reader was"), "{text}");
-        assert!(text.ends_with("capture failed: unaccounted -3\n"), "{text}");
+        assert!(text.contains("\ncapture failed: unaccounted -3, lost 1,234"), "{text}");
         assert!(!text.contains("unwanted"), "{text}");
     }
 
@@ -312,7 +314,8 @@ mod tests {
         let mut report = Report::default();
         report.total.lost = row.lost.clone();
         report.ports.push(row);
-        let text = text("count", &report, "");
+        let outcome = Outcome::of(&report, &Demands::default());
+        let text = text(("count", &outcome), &report, "");
         let row: Vec<&str> = text.lines().nth(1).unwrap().split_whitespace().collect();
         assert_eq!(row, ["30", "=", "6", "+", "20", "+", "4", "+", "0", "0", "0", "B"], "{text}");
         assert!(text.contains("\nunwanted 20 filtered: The filter did not want it."), "{text}");

@@ -1,0 +1,217 @@
+//! How a job ended: the one place that decides the exit code, and what the last line says of it.
+
+use std::process::ExitCode;
+
+use burstline_engine::Report;
+use burstline_port::Loss;
+use serde_json::{Value, json};
+
+use crate::failure::{FAILED, complain};
+use crate::view::count_text;
+
+/// What is asked of a job beyond that it runs and accounts for every packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Demands {
+    /// The flag that makes any loss a failure, if one was given.
+    pub(crate) lossless_by: Option<&'static str>,
+    /// The number of packets that are to be delivered.
+    pub(crate) expected: Option<u64>,
+    /// Whether the packets were looked at and found not to be as they were sent.
+    pub(crate) is_refuted: bool,
+}
+
+/// Why a job failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// A part of it ended early; the error has its own line.
+    Error,
+    /// Some input could not be understood; a note says where.
+    Damaged,
+    /// The ledger does not close.
+    Unaccounted(i64),
+    /// Packets were lost, and none was delivered.
+    AllLost,
+    /// Packets were lost, and this flag allows none.
+    Loss(&'static str),
+    /// Another number of packets than expected was delivered.
+    NotExpected { delivered: u64, expected: u64 },
+    /// Packets are not as they were sent.
+    NotVerified,
+}
+
+impl Fault {
+    /// The word in `--json`.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Damaged => "damaged",
+            Self::Unaccounted(_) => "unaccounted",
+            Self::AllLost => "all_lost",
+            Self::Loss(_) => "loss",
+            Self::NotExpected { .. } => "not_expected",
+            Self::NotVerified => "not_verified",
+        }
+    }
+}
+
+/// How a job ended.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    faults: Vec<Fault>,
+    unaccounted: i64,
+    /// Packets that were to be delivered: offered, less what the user did not ask for.
+    wanted: u64,
+    /// What was lost of them, by cause; each at least 1.
+    causes: Vec<(Loss, u64)>,
+}
+
+impl Outcome {
+    /// Judges a job by its report.
+    pub(crate) fn of(report: &Report, demands: &Demands) -> Self {
+        let total = &report.total;
+        let lost = total.lost.missing();
+        let is_all = lost > 0 && total.delivered == 0;
+        let delivered = total.delivered;
+        let unexpected = demands.expected.filter(|&expected| expected != delivered);
+        let faults = [
+            (!report.errors.is_empty()).then_some(Fault::Error),
+            report.is_damaged.then_some(Fault::Damaged),
+            (total.unaccounted != 0).then_some(Fault::Unaccounted(total.unaccounted)),
+            is_all.then_some(Fault::AllLost),
+            demands.lossless_by.filter(|_| lost > 0).map(Fault::Loss),
+            unexpected.map(|expected| Fault::NotExpected { delivered, expected }),
+            demands.is_refuted.then_some(Fault::NotVerified),
+        ];
+        let is_lost = |&(cause, packets): &(Loss, u64)| packets > 0 && !cause.is_choice();
+        Self {
+            faults: faults.into_iter().flatten().collect(),
+            unaccounted: total.unaccounted,
+            wanted: total.offered.saturating_sub(total.lost.unwanted()),
+            causes: total.lost.iter().filter(is_lost).collect(),
+        }
+    }
+
+    /// Whether the job did what it was asked to.
+    pub(crate) fn is_success(&self) -> bool {
+        self.faults.is_empty()
+    }
+
+    /// The exit code of the program.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        if self.is_success() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
+    }
+
+    /// Says on standard error what has failed, a line each; errors and damage have been told of.
+    pub(crate) fn complain(&self) {
+        for fault in &self.faults {
+            match *fault {
+                Fault::Error | Fault::Damaged => {}
+                // The error says why.
+                Fault::AllLost if self.faults.contains(&Fault::Error) => {}
+                Fault::Unaccounted(packets) => complain(&format!(
+                    "THE LEDGER DOES NOT CLOSE: {packets} packets unaccounted for; please report \
+                     this"
+                )),
+                Fault::AllLost => complain(&format!(
+                    "{} of {} packets lost, none delivered: {}",
+                    count_text(self.lost()),
+                    count_text(self.wanted),
+                    self.causes_text()
+                )),
+                Fault::Loss(flag) => {
+                    complain(&format!("{} packets lost under {flag}", self.lost()))
+                }
+                Fault::NotExpected { delivered, expected } => {
+                    complain(&format!("{delivered} packets were delivered, {expected} expected"));
+                }
+                Fault::NotVerified => {
+                    complain("--verify: not every packet came once, in order and as it was sent");
+                }
+            }
+        }
+    }
+
+    /// The last line of a report.
+    pub(crate) fn text(&self, command: &str) -> String {
+        let verdict = match self.is_success() {
+            true => "done".to_owned(),
+            false => format!("{command} failed"),
+        };
+        let lost = match self.lost() {
+            0 => String::new(),
+            lost => {
+                let (lost, wanted) = (count_text(lost), count_text(self.wanted));
+                format!(", lost {lost} of {wanted}: {}", self.causes_text())
+            }
+        };
+        format!("{verdict}: unaccounted {}{lost}", self.unaccounted)
+    }
+
+    /// The same for `--json`.
+    pub(crate) fn json(&self) -> Value {
+        let causes = self.causes.iter();
+        let causes = causes.map(|(cause, packets)| (cause.name().to_owned(), (*packets).into()));
+        json!({
+            "success": self.is_success(),
+            "faults": self.faults.iter().map(|fault| fault.name()).collect::<Vec<_>>(),
+            "lost": self.lost(),
+            "of": self.wanted,
+            "causes": Value::Object(causes.collect()),
+        })
+    }
+
+    fn lost(&self) -> u64 {
+        self.causes.iter().map(|(_, packets)| packets).sum()
+    }
+
+    /// The causes, with their counts where there are several.
+    fn causes_text(&self) -> String {
+        match &self.causes[..] {
+            [(cause, _)] => cause.to_string(),
+            causes => {
+                let each = causes.iter();
+                let each = each.map(|(cause, packets)| format!("{cause} {}", count_text(*packets)));
+                each.collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(offered: u64, delivered: u64, lost: &[(Loss, u64)]) -> Report {
+        let mut report = Report::default();
+        (report.total.offered, report.total.delivered) = (offered, delivered);
+        lost.iter().for_each(|&(cause, packets)| report.total.lost.add(cause, packets));
+        report
+    }
+
+    #[test]
+    fn the_last_line_names_each_loss_of_what_was_wanted() {
+        let lost = [(Loss::Filtered, 1000), (Loss::RxRingFull, 1234), (Loss::TooLong, 6)];
+        let outcome = Outcome::of(&report(3000, 760, &lost), &Demands::default());
+        assert_eq!(
+            outcome.text("count"),
+            "done: unaccounted 0, lost 1,240 of 2,000: rx_ring_full 1,234, too_long 6"
+        );
+        let outcome = Outcome::of(&report(2240, 0, &lost), &Demands::default());
+        assert_eq!(outcome.faults, [Fault::AllLost]);
+        let flag = Demands { lossless_by: Some("--lossless"), ..Demands::default() };
+        assert_eq!(
+            Outcome::of(&report(3000, 760, &lost), &flag).faults,
+            [Fault::Loss("--lossless")]
+        );
+    }
+
+    #[test]
+    fn nothing_delivered_of_nothing_is_no_failure() {
+        for lost in [&[][..], &[(Loss::Filtered, 5)], &[(Loss::RxRingFull, 0), (Loss::Expired, 5)]]
+        {
+            let outcome = Outcome::of(&report(5, 0, lost), &Demands::default());
+            assert!(outcome.is_success(), "{lost:?}");
+            assert_eq!(outcome.text("count"), "done: unaccounted 0");
+        }
+    }
+}
