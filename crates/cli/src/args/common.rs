@@ -58,8 +58,8 @@ pub(crate) struct JobArgs {
     #[arg(long, value_name = "INTERVAL", value_parser = values::span_ns)]
     pub(crate) stats: Option<u64>,
 
-    /// Fail, with exit code 1, if any packet is lost. What a filter leaves out, or another choice of
-    /// yours, is no loss. That all packets are lost and none is delivered is always a failure
+    /// Fail, with exit code 1, if any packet is lost. What a filter leaves out, or another choice
+    /// of yours, is no loss. That packets are lost and none is delivered is always a failure
     #[arg(long)]
     pub(crate) fail_on_loss: bool,
 
