@@ -260,6 +260,43 @@ fn the_papers_experiment_runs_and_says_what_binds() {
 }
 
 #[test]
+fn both_experiments_write_records_that_reports_are_made_of() {
+    let directory = Directory::new("lab-dma-record");
+    let out = directory.file("records");
+    let dma = ["lab", "dma", "--sizes", "64", "--time", "1ms", "--repeats", "3", "--out", &out];
+    let shown = run_json(&dma, 0);
+    assert_eq!(shown["rows"].as_array().unwrap().len(), 3, "a row a mode: {shown}");
+    let kept = ["lab", "retention", "--every", "4,64", "--packets", "5000", "--out", &out];
+    assert_eq!(run(&kept).code, Some(0));
+    let read = |name: &str| -> serde_json::Value {
+        serde_json::from_str(&fs::read_to_string(format!("{out}/{name}.json")).unwrap()).unwrap()
+    };
+    let (dma, kept) = (read("dma"), read("retention"));
+    for (record, contenders) in [(&dma, 3), (&kept, 4)] {
+        assert_eq!(
+            (&record["schema"], &record["document"]),
+            (&"burstline-lab-1".into(), &"D2".into())
+        );
+        assert_eq!(record["contenders"].as_array().unwrap().len(), contenders, "{record}");
+        assert!(record["build"]["rustc"].is_string() && record["machine"]["caches"].is_array());
+    }
+    let inline = &dma["rows"][1];
+    assert_eq!(
+        (&inline["contender"], &inline["point"]["size"]),
+        (&"dma-inline".into(), &"64".into())
+    );
+    let samples = |name: &str| inline["metrics"][name]["samples"].as_array().unwrap().clone();
+    assert_eq!((samples("host_ns").len(), samples("bus_paper_bytes")), (3, vec![128.0.into(); 3]));
+    assert_eq!(inline["document"]["line_gbps"], 13.3, "the paper's card is this mode");
+    assert!(dma["rows"][0]["document"].is_null());
+    assert_eq!(kept["rows"].as_array().unwrap().len(), 8);
+    let few = kept["doubts"].as_array().unwrap().iter().any(|d| d["name"] == "too-few-samples");
+    assert!(few, "one turn is too few: {kept}");
+    let reported = run(&["lab", "report", &out]);
+    assert_eq!((reported.code, reported.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
 fn kept_packets_pin_buffers_segments_or_copies() {
     let job = ["lab", "retention", "--every", "4,64", "--span", "2048", "--packets", "20000"];
     let report = run_json(&job, 0);

@@ -1,5 +1,7 @@
 //! `burstline lab dma` and `burstline lab retention`.
 
+use std::path::PathBuf;
+
 use burstline_nicsim::pcie::Link;
 use burstline_port::Rate;
 use clap::Args;
@@ -12,6 +14,7 @@ Examples:
   burstline lab dma                                  64 bytes, and lengths at random, by 2.0x8
   burstline lab dma --instructions                   also the driver's, by valgrind: some seconds
   burstline lab dma --sizes 64,256,1518 --pcie 3.0x8 --line 40Gbit --json
+  burstline lab dma --repeats 5 --out runs/dma       and a record of it, runs/dma/dma.json
 
 The paper's machine: two ports at one slot, packets forwarded both ways. For each mode of DMA:
 host      measured: the driver's nanoseconds a packet, device and driver by turns on one core
@@ -49,6 +52,15 @@ pub(crate) struct DmaArgs {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::span_ns)]
     pub(crate) time: u64,
 
+    /// Turns of each mode at each size; medians are shown
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) repeats: u16,
+
+    /// Write a record as `lab run` does, dma.json, to this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+
     /// Count the driver's instructions with valgrind
     #[arg(long)]
     pub(crate) instructions: bool,
@@ -66,6 +78,7 @@ const RETENTION_EXAMPLES: &str = "\
 Examples:
   burstline lab retention                             64 bytes, 1 packet in 1 to 1024
   burstline lab retention --every 64 --span 65536 --size 1518 --json
+  burstline lab retention --repeats 5 --out runs/dma  and a record of it, runs/dma/retention.json
 
 A kept scattered packet keeps its buffer, of 2 KiB whatever its length. A kept contiguous one keeps
 its whole segment, or is copied out. Throughput is that of driver and application, on one core. A
@@ -88,6 +101,15 @@ pub(crate) struct RetentionArgs {
     /// Frame size, FCS included, as generate has it
     #[arg(long, value_name = "SIZE", default_value = "64")]
     pub(crate) size: String,
+
+    /// Turns of each mode and each k; the one in the middle is shown
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) repeats: u16,
+
+    /// Write a record as `lab run` does, retention.json, to this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
 
     /// Packets of each run
     #[arg(long, value_name = "N", default_value = "2M", value_parser = values::packets)]

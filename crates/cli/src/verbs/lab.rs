@@ -1,6 +1,7 @@
 //! `burstline lab`: experiments with contenders, and devices measured.
 
 mod dma;
+mod dma_record;
 mod documents;
 mod measure;
 mod pcie;
@@ -10,6 +11,7 @@ mod rig;
 mod scenarios;
 mod search;
 mod tester;
+mod turns;
 
 use std::process::ExitCode;
 
@@ -21,6 +23,7 @@ use crate::failure::Failure;
 pub(crate) use dma::{DmaRow, RetentionRow};
 pub(crate) use search::{Burst, Step, Throughput};
 pub(crate) use tester::Trial;
+pub(crate) use turns::Turns;
 
 /// Everything there is to say about one frame size. Source: RFC 2544, sections 26.1 to 26.4.
 #[derive(Debug, Default)]

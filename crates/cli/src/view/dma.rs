@@ -6,7 +6,7 @@ use burstline_nicsim::pcie::{Bus, Direction};
 use serde_json::{Value, json};
 
 use crate::args::{DmaArgs, RetentionArgs};
-use crate::verbs::{DmaRow, RetentionRow};
+use crate::verbs::{DmaRow, RetentionRow, Turns};
 
 /// Bytes that a frame takes on the wire beside its own: FCS 4, preamble 8, gap 12.
 const WIRE_BYTES: f64 = 24.0;
@@ -15,14 +15,14 @@ const WIRE_BYTES: f64 = 24.0;
 const PORTS: f64 = 2.0;
 
 /// What binds a row: packets a second, both ways together.
-struct Bounds {
-    link_pps: f64,
-    bus_pps: f64,
-    host_pps: f64,
+pub(crate) struct Bounds {
+    pub(crate) link_pps: f64,
+    pub(crate) bus_pps: f64,
+    pub(crate) host_pps: f64,
 }
 
 impl Bounds {
-    fn of(row: &DmaRow, bus: &Bus, line_bits: f64) -> Self {
+    pub(crate) fn of(row: &DmaRow, bus: &Bus, line_bits: f64) -> Self {
         let fuller = row.bus_bytes(Direction::Up).max(row.bus_bytes(Direction::Down));
         Self {
             link_pps: PORTS * line_bits / line_bits_a_packet(row),
@@ -31,12 +31,18 @@ impl Bounds {
         }
     }
 
-    fn binds(&self) -> (&'static str, f64) {
+    /// What is the least, and how much.
+    pub(crate) fn binds(&self) -> (&'static str, f64) {
         let all = [("link", self.link_pps), ("bus", self.bus_pps), ("host", self.host_pps)];
         all.into_iter().fold(("link", f64::INFINITY), |least, one| match one.1 < least.1 {
             true => one,
             false => least,
         })
+    }
+
+    /// What binds, in bits of line rate.
+    pub(crate) fn line_bits_per_s(&self, row: &DmaRow) -> f64 {
+        self.binds().1 * line_bits_a_packet(row)
     }
 }
 
@@ -46,12 +52,21 @@ fn line_bits_a_packet(row: &DmaRow) -> f64 {
 
 /// What the paper measured, in Gbit/s over two ports of 10.
 /// Source: Bi and Wang, DPDK-based Improvement of Packet Forwarding, section 5.
-fn paper_gigabits(size: &str) -> Option<f64> {
+pub(crate) fn paper_gigabits(size: &str) -> Option<f64> {
     match size {
         "64" => Some(13.3),
         "random:64-1518" => Some(18.7),
         _ => None,
     }
+}
+
+/// The turn that is shown of several.
+fn typical(turns: &Turns<DmaRow>) -> &DmaRow {
+    turns.median(|row| row.host_ns)
+}
+
+fn typical_kept(turns: &Turns<RetentionRow>) -> &RetentionRow {
+    turns.median(|row| row.retained.cost.ns_a_packet())
 }
 
 /// What ends a table that is not whole.
@@ -61,7 +76,7 @@ const NOT_DONE: &str = "NOT DONE: the rows above are what was finished\n";
 pub(crate) fn text(
     args: &DmaArgs,
     (bus, line_bits): (&Bus, f64),
-    rows: &[DmaRow],
+    rows: &[Turns<DmaRow>],
     is_whole: bool,
 ) -> String {
     let (mut text, gigabits) = (String::new(), line_bits / 1e9);
@@ -81,7 +96,7 @@ pub(crate) fn text(
         "{:<15} {:<10} {:>6} {:>6} {:>14} {:>6} {:>22} {:>9} {:>14} {:>6}",
         "size", "mode", "ns", "instr", "bytes up+down", "bytes", "Mpps", "Mpps", "Gbit/s", "Gbit/s"
     );
-    for row in rows {
+    for row in rows.iter().map(typical) {
         let bounds = Bounds::of(row, bus, line_bits);
         let (what, pps) = bounds.binds();
         let instructions = row.instructions.map_or("-".to_owned(), |count| format!("{count:.0}"));
@@ -120,7 +135,7 @@ pub(crate) fn text(
 pub(crate) fn json(
     args: &DmaArgs,
     (bus, line_bits): (&Bus, f64),
-    rows: &[DmaRow],
+    rows: &[Turns<DmaRow>],
     is_whole: bool,
 ) -> Value {
     let row = |row: &DmaRow| {
@@ -150,14 +165,14 @@ pub(crate) fn json(
         "command": "lab dma", "pcie": bus.link.to_string(), "max_payload": args.payload,
         "max_request": args.request, "ports": PORTS, "line_bits_per_s": line_bits,
         "whole": is_whole,
-        "rows": rows.iter().map(row).collect::<Vec<_>>(),
+        "rows": rows.iter().map(typical).map(row).collect::<Vec<_>>(),
     })
 }
 
 /// The table of kept packets.
 pub(crate) fn retention_text(
     args: &RetentionArgs,
-    rows: &[RetentionRow],
+    rows: &[Turns<RetentionRow>],
     is_whole: bool,
 ) -> String {
     let mut text = format!(
@@ -169,7 +184,7 @@ pub(crate) fn retention_text(
         "{:>6} {:<21} {:>8} {:>12} {:>12} {:>7} {:>9}",
         "k", "mode", "kept", "pinned KiB", "a kept one", "Mpps", "refused"
     );
-    for RetentionRow { every, keeping, retained } in rows {
+    for RetentionRow { every, keeping, retained } in rows.iter().map(typical_kept) {
         let each = retained.pinned_bytes as f64 / retained.kept.max(1) as f64;
         let _ = writeln!(
             text,
@@ -188,7 +203,11 @@ pub(crate) fn retention_text(
 }
 
 /// The same as JSON.
-pub(crate) fn retention_json(args: &RetentionArgs, rows: &[RetentionRow], is_whole: bool) -> Value {
+pub(crate) fn retention_json(
+    args: &RetentionArgs,
+    rows: &[Turns<RetentionRow>],
+    is_whole: bool,
+) -> Value {
     let row = |row: &RetentionRow| {
         let RetentionRow { every, keeping, retained } = row;
         json!({
@@ -200,6 +219,6 @@ pub(crate) fn retention_json(args: &RetentionArgs, rows: &[RetentionRow], is_who
     };
     json!({
         "command": "lab retention", "size": args.size, "span": args.span, "whole": is_whole,
-        "rows": rows.iter().map(row).collect::<Vec<_>>(),
+        "rows": rows.iter().map(typical_kept).map(row).collect::<Vec<_>>(),
     })
 }

@@ -7,7 +7,7 @@ use super::points::words;
 use super::{Rate, Scenario};
 use crate::conditions;
 use crate::contenders;
-use crate::record::{Doubt, Machine, Metric, Row, Stage};
+use crate::record::{Doubt, Machine, Metric, Row, Stage, Status};
 use crate::symbols::OTHER_PROGRAMS;
 use crate::symbols::stages::Part;
 
@@ -126,22 +126,14 @@ fn frequencies() -> Vec<f64> {
 
 /// Doubts that come of the rows, and of what the machine cannot count.
 pub fn of_rows(scenario: &Scenario, machine: &Machine, rows: &[Row]) -> Vec<Doubt> {
-    let mut doubts = Vec::new();
+    let (is_live, y) = (scenario.work.is_live(), &scenario.chart.y);
+    let mut doubts = of_samples(y, rows);
     let mut say = |name, found: Option<String>| {
         doubts.extend(found.map(|text| Doubt::new(name, text)));
     };
-    let is_live = scenario.work.is_live();
-    let few = |row: &Row| {
-        let samples = samples(row, &scenario.chart.y)?;
-        (samples.len() < SAMPLES).then(|| format!("{} of {SAMPLES} samples", samples.len()))
-    };
-    let is_run = |row: &&Row| row.status == crate::record::Status::Run;
-    let rows: Vec<&Row> = rows.iter().filter(is_run).collect();
-    let y = &scenario.chart.y;
+    let rows = that_ran(rows);
     let has_none = !rows.is_empty() && rows.iter().all(|row| !row.metrics.contains_key(y));
     say("empty-chart", has_none.then(|| format!("no row has the metric '{y}' of [chart]")));
-    say("too-few-samples", together(&rows, few));
-    say("wide-spread", widest(&rows, &scenario.chart.y));
     say("ratio-spread", ratios(&rows, scenario));
     say("unknown-stages", together(&rows, unknown));
     say("generator-limited", together(&rows, |row| generator(row, scenario)));
@@ -157,6 +149,22 @@ pub fn of_rows(scenario: &Scenario, machine: &Machine, rows: &[Row]) -> Vec<Doub
         doubts.push(Doubt::new("missing-counters", text));
     }
     doubts
+}
+
+/// Doubts that come of how the samples of a metric lie.
+pub fn of_samples(metric: &str, rows: &[Row]) -> Vec<Doubt> {
+    let rows = that_ran(rows);
+    let few = |row: &Row| {
+        let samples = samples(row, metric)?;
+        (samples.len() < SAMPLES).then(|| format!("{} of {SAMPLES} samples", samples.len()))
+    };
+    let few = together(&rows, few).map(|text| Doubt::new("too-few-samples", text));
+    let wide = widest(&rows, metric).map(|text| Doubt::new("wide-spread", text));
+    few.into_iter().chain(wide).collect()
+}
+
+fn that_ran(rows: &[Row]) -> Vec<&Row> {
+    rows.iter().filter(|row| row.status == Status::Run).collect()
 }
 
 fn samples<'a>(row: &'a Row, name: &str) -> Option<&'a [f64]> {

@@ -15,6 +15,7 @@
 //! - S2: what cannot be run is in the record, with the reason; nothing is estimated.
 //! - S3: raw samples are kept, in the order in which they were taken.
 
+mod begun;
 pub mod budget;
 pub mod compare;
 pub mod doubts;
@@ -34,6 +35,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::record::Chart;
+pub use begun::Begun;
 pub use fields::ScenarioError;
 pub use file::parse;
 pub use placement::{Placement, Places};

@@ -12,11 +12,10 @@ use std::time::{Duration, Instant};
 
 use limit::Limit;
 
-use super::doubts::{self, Watch};
 use super::points::{Point, words};
-use super::{Places, Rate, Scenario, machine, simulate, time};
+use super::{Begun, Places, Rate, Scenario, doubts, machine, simulate};
 use crate::contenders::{self, Adapter, Job, Sample};
-use crate::record::{ContenderInfo, Doubt, Interface, Record, SCHEMA};
+use crate::record::{ContenderInfo, Doubt, Interface, Record};
 
 /// What the user may change of a scenario, and what a run has to know.
 #[derive(Clone, Debug)]
@@ -80,17 +79,16 @@ struct Cell {
 /// Runs a scenario to its end, or until the user wants one or its time is over: what is done is in
 /// the record.
 pub fn run(scenario: &Scenario, options: &Options, tell: &mut dyn FnMut(&Progress)) -> Record {
-    let (started, began) = (time::now(), Instant::now());
+    let begun = Begun::now();
     let limit = Limit::new(&options.stop, options.budget);
     let scenario = adjusted(scenario, options);
-    let machine = machine::examine();
     let mut run = Run::new(&scenario, options, &limit);
-    let watch = Watch::start();
     run.all(tell);
-    let mut doubts = watch.doubts();
-    let (rows, interfaces) = (run.rows(), run.interfaces());
-    doubts.extend(doubts::of_rows(&scenario, &machine, &rows));
-    doubts.extend(run.doubts);
+    let rows = run.rows();
+    let mut doubts = doubts::of_rows(&scenario, begun.machine(), &rows);
+    let whole = begun.record(&scenario.name, &options.command);
+    doubts.splice(0..0, whole.doubts.iter().cloned());
+    doubts.append(&mut run.doubts);
     let info = |entrant: &Entrant| ContenderInfo {
         name: entrant.adapter.name().to_owned(),
         version: match entrant.not_run {
@@ -102,26 +100,18 @@ pub fn run(scenario: &Scenario, options: &Options, tell: &mut dyn FnMut(&Progres
         role: contenders::role(entrant.adapter, scenario.work).map(str::to_owned),
     };
     let mut record = Record {
-        schema: SCHEMA.to_owned(),
-        scenario: scenario.name.clone(),
         title: scenario.title.clone(),
         document: scenario.document.clone(),
         about: scenario.about.clone(),
-        command: options.command.clone(),
-        started,
-        elapsed_s: began.elapsed().as_secs_f64(),
         seed: options.seed,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        commit: machine::commit(),
         is_quick: options.is_quick,
-        machine,
-        build: machine::build(),
-        interfaces,
+        interfaces: run.interfaces(),
         contenders: run.entrants.iter().map(info).collect(),
         chart: scenario.chart.clone(),
         rows,
         doubts,
         notes: [scenario.notes.clone(), run.notes].concat(),
+        ..whole
     };
     if options.is_simulated {
         simulate::add(&scenario, options, &mut record);

@@ -7,12 +7,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use burstline_engine::{EngineError, Limits, Progress, Threads, open_bounce};
+use burstline_lab::scenario::Begun;
 use burstline_log::Scratch;
 use burstline_nicsim::experiment::{Forwarding, Keeping, Retained, Retention};
 use burstline_nicsim::pcie::{Bus, Direction};
 use burstline_nicsim::{BusAccount, CardError, Mode, Settings};
 use burstline_port::{Address, OpenOptions, Rate, Treatment, open_source};
 
+use super::dma_record;
+use super::scenarios::save;
+use super::turns::{self, Rounds};
 use crate::args::{DmaArgs, RetentionArgs};
 use crate::failure::{FAILED, Failure, complain};
 use crate::{signals, view};
@@ -79,28 +83,26 @@ pub(crate) fn dma(args: &DmaArgs) -> Result<ExitCode, Failure> {
     // All of them before the first is run: that may take minutes.
     let sizes = args.sizes.iter().map(|size| Ok((&size[..], frames(size)?)));
     let sizes: Vec<(&str, Vec<Vec<u8>>)> = sizes.collect::<Result<_, Failure>>()?;
-    let (asked, mut rows) = (sizes.len() * Mode::ALL.len(), Vec::new());
-    for (size, frames) in &sizes {
-        for mode in Mode::ALL {
-            let (number, mode_name) = (rows.len() + 1, mode.name());
-            let what = format!("row {number} of {asked}: {size} bytes, {mode_name}");
-            signals::now_doing(what);
-            let row = row(args, (size, frames), mode, bus, &stop);
-            // What was cut short, or failed because of that, is no row.
-            if is_over(&stop) {
-                break;
-            }
-            rows.push(row?);
-        }
+    let (modes, begun) = (Mode::ALL.len(), Begun::now());
+    let asked = Rounds { rounds: args.repeats, things: sizes.len() * modes };
+    let rows = asked.run(&stop, |number, thing| {
+        let ((size, frames), mode) = (&sizes[thing / modes], Mode::ALL[thing % modes]);
+        let (number, asked) = (number + 1, asked.turns());
+        signals::now_doing(format!("row {number} of {asked}: {size} bytes, {mode}"));
+        row(args, (size, frames), mode, bus, &stop).map(Some)
+    })?;
+    let is_whole = turns::done(&rows) == asked.turns();
+    if let Some(folder) = &args.out {
+        save(&dma_record::forwarding(begun, args, (&bus, line_bits), &rows), folder)?;
     }
-    let is_whole = rows.len() == asked;
     let text = match args.json {
         true => format!("{}\n", view::dma::json(args, (&bus, line_bits), &rows, is_whole)),
         false => view::dma::text(args, (&bus, line_bits), &rows, is_whole),
     };
     view::print(&text)?;
-    let is_closed = rows.iter().all(|row| row.run_unaccounted == 0);
-    Ok(ended((rows.len(), asked), is_closed))
+    let mut all = rows.iter().flat_map(|turns| &turns.0);
+    let is_closed = all.all(|row| row.run_unaccounted == 0);
+    Ok(ended((turns::done(&rows), asked.turns()), is_closed))
 }
 
 /// Whether the user wants an end. The flag carries no memory.
@@ -243,28 +245,27 @@ pub(crate) fn retention(args: &RetentionArgs) -> Result<ExitCode, Failure> {
     let bus = Bus::new("3.0x8".parse().map_err(Failure::new)?, 256, 512);
     let bus = bus.map_err(|error| Failure::new(error.to_string()))?;
     let (frames, stop) = (frames(&args.size)?, signals::stop_flag(false)?);
-    let (asked, mut rows) = (args.every.len() * Keeping::ALL.len(), Vec::new());
-    for &every in &args.every {
+    let (ways, begun) = (Keeping::ALL.len(), Begun::now());
+    let asked = Rounds { rounds: args.repeats, things: args.every.len() * ways };
+    let rows = asked.run(&stop, |number, thing| {
+        let (every, keeping) = (args.every[thing / ways], Keeping::ALL[thing % ways]);
+        let (number, asked, name) = (number + 1, asked.turns(), keeping.name());
+        signals::now_doing(format!("row {number} of {asked}: 1 in {every} kept, {name}"));
         let (span, packets) = (args.span, args.packets);
         let retention = Retention { every, span, packets, stop: &stop };
-        for keeping in Keeping::ALL {
-            if is_over(&stop) {
-                break;
-            }
-            let (number, name) = (rows.len() + 1, keeping.name());
-            signals::now_doing(format!("row {number} of {asked}: 1 in {every} kept, {name}"));
-            let settings = settings(keeping.mode(), bus);
-            let retained = retention.run(&settings, keeping, &frames).map_err(failed)?;
-            if retained.cost.packets >= packets {
-                rows.push(RetentionRow { every, keeping, retained });
-            }
-        }
+        let settings = settings(keeping.mode(), bus);
+        let retained = retention.run(&settings, keeping, &frames).map_err(failed)?;
+        let is_done = retained.cost.packets >= packets;
+        Ok(is_done.then_some(RetentionRow { every, keeping, retained }))
+    })?;
+    let is_whole = turns::done(&rows) == asked.turns();
+    if let Some(folder) = &args.out {
+        save(&dma_record::keeping(begun, args, &rows), folder)?;
     }
-    let is_whole = rows.len() == asked;
     let text = match args.json {
         true => format!("{}\n", view::dma::retention_json(args, &rows, is_whole)),
         false => view::dma::retention_text(args, &rows, is_whole),
     };
     view::print(&text)?;
-    Ok(ended((rows.len(), asked), true))
+    Ok(ended((turns::done(&rows), asked.turns()), true))
 }

@@ -118,7 +118,9 @@ fn asked(words: &[String]) -> Result<Vec<Scenario>, Failure> {
 }
 
 /// Writes a record beside its place and moves it there, so that what is there is whole.
-fn save(record: &Record, folder: &Path) -> Result<(), Failure> {
+pub(super) fn save(record: &Record, folder: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(folder)
+        .map_err(|error| Failure::new(format!("{}: {error}", folder.display())))?;
     let path = folder.join(format!("{}.json", record.scenario));
     let beside = folder.join(format!(".{}.{}", record.scenario, process::id()));
     let written = fs::write(&beside, record.to_text()).and_then(|()| fs::rename(&beside, &path));
@@ -136,7 +138,7 @@ fn load(word: &str, folder: &Path) -> Result<Record, Failure> {
 }
 
 /// The command line, with this program's name for its path.
-fn typed() -> String {
+pub(super) fn typed() -> String {
     let rest = env::args().skip(1);
     ["burstline".to_owned()].into_iter().chain(rest).collect::<Vec<_>>().join(" ")
 }
