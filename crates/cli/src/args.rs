@@ -43,7 +43,8 @@ pub(crate) use replay::ReplayArgs;
 const ABOUT: &str = "Counts, captures and records packets, with a ledger that closes";
 
 const SOURCES: &str = "\
-Sources are SCHEME:ADDRESS[?key=value&...]; a word with a dot or a slash in it is a file:
+Sources are SCHEME:ADDRESS[?key=value&...]. A word without a scheme is the network interface of this
+name, or else the file; one with a slash in it is a file:
   trace.pcap, file:trace.pcapng, -          pcap and pcapng, also in gzip or zstd; - is stdin
   'gen:?packets=1000000&size=imix'          synthetic traffic, as fast as it is taken
   'gen:?size=64&rate=100000'                without end, 100,000 packets a second
@@ -68,7 +69,8 @@ link_down=A-B (in frames). In the name of a file after file: write %3F for a que
 mark.
 
 Sinks are addresses, too:
-  x.pcapng, 'x.pcap?format=pcap', -         a file; format=segmented|pcapng|pcap-ns|pcap
+  x.pcapng, 'x.pcap?format=pcap', -         a file; format=segmented|pcapng|pcap-ns|pcap; a new one
+                                            whose name has no dot in it is file:NAME or ./NAME
   eth1, xdp:eth1, xdp:eth1@0                sends by an interface: by the kernel, or by a queue
   inject:eth1                               comes in by the interface as if off the wire; root only
   log:tap                                   other programs read it: burstline count log:tap

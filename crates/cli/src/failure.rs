@@ -54,10 +54,10 @@ impl From<EngineError> for Failure {
             EngineError::Port(PortError::Log { error, .. }) | EngineError::Share(error) => {
                 matches!(error, ShareError::Name { .. } | ShareError::PathTooLong { .. })
             }
+            EngineError::Port(PortError::Address(error)) => !error.is_about_machine(),
             EngineError::Port(error) => matches!(
                 error,
-                PortError::Address(_)
-                    | PortError::CannotReceive { .. }
+                PortError::CannotReceive { .. }
                     | PortError::CannotTransmit { .. }
                     | PortError::SameFile { .. }
             ),
@@ -71,7 +71,8 @@ impl From<EngineError> for Failure {
 
 impl From<AddressError> for Failure {
     fn from(error: AddressError) -> Self {
-        Self::usage(error.to_string())
+        let code = if error.is_about_machine() { FAILED } else { USAGE };
+        Self { message: error.to_string(), code }
     }
 }
 

@@ -23,7 +23,7 @@ mod worker;
 use std::sync::atomic::AtomicBool;
 
 use burstline_port::{
-    Address, Crossing, OpenOptions, Treatment, open_card_crossings, open_crossings,
+    Address, Crossing, OpenOptions, PortError, Role, Treatment, open_card_crossings, open_crossings,
 };
 use burstline_sys::affinity;
 use burstline_sys::xdp::Census;
@@ -61,6 +61,10 @@ pub fn open_bounce(
     treatment: &Treatment,
     options: &OpenOptions,
 ) -> Result<Vec<Box<dyn Crossing>>, EngineError> {
+    let ends = [ends[0].resolved(Role::Source), ends[1].resolved(Role::Sink)];
+    let [from, to] = ends.map(|end| end.map_err(PortError::from));
+    let (from, to) = (from?, to?);
+    let ends = [&from, &to];
     if let Some(crossings) = open_crossings(ends, is_both, treatment, options)? {
         return Ok(crossings);
     }

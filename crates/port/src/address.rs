@@ -1,8 +1,9 @@
 //! Port addresses: `SCHEME:ADDRESS[?key=value&...]`.
 //!
-//! A word without a scheme is a file when it is `-` or has a slash or a dot in it, and otherwise
-//! a network interface. A file whose name has a colon or a question mark in it needs `file:` in
-//! front and `%3A`, `%3F` inside.
+//! Without a scheme, `-` and what has a slash in it are files. Any other word is *bare*: a network
+//! interface or a file, as [`Address::resolved`] finds; until then it passes for a file if it has a
+//! dot in it, and otherwise for an interface. A file whose name has a colon or a question mark in
+//! it needs `file:` in front and `%3A`, `%3F` inside.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,6 +18,7 @@ pub struct Address {
     scheme: String,
     target: String,
     parameters: Vec<(String, String)>,
+    is_bare: bool,
 }
 
 /// Why an address could not be used.
@@ -58,6 +60,35 @@ pub enum AddressError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A word that is the name of an interface and of a file.
+    #[error("{name} is a network interface and a file: write afpacket:{name} or file:{name}")]
+    Ambiguous {
+        /// The word, with its parameters.
+        name: String,
+    },
+    /// A word that is the name of nothing that there is.
+    #[error("{name} is no network interface (there are: {present}) and no file{mend}")]
+    Unknown {
+        /// The word.
+        name: String,
+        /// The interfaces there are.
+        present: String,
+        /// What else to write.
+        mend: String,
+    },
+    /// A name that says a VLAN of an interface, which has none of that number.
+    #[error(
+        "{name} is no network interface, though {parent} is one: ip link add link {parent} name \
+         {name} type vlan id {number}; for a file write file:{name}"
+    )]
+    NoSuchVlan {
+        /// The name.
+        name: String,
+        /// The interface.
+        parent: String,
+        /// The VLAN.
+        number: u16,
+    },
     /// A scheme that this program does not have.
     #[error("{address}: there is no port scheme '{scheme}'; there are {known}")]
     UnknownScheme {
@@ -70,7 +101,24 @@ pub enum AddressError {
     },
 }
 
+impl AddressError {
+    /// Whether the text is right, and only what it names is not there.
+    pub fn is_about_machine(&self) -> bool {
+        matches!(self, Self::Unknown { .. } | Self::NoSuchVlan { .. })
+    }
+}
+
 impl Address {
+    /// Whether it is a word without a scheme, which may be an interface or a file.
+    pub fn is_bare(&self) -> bool {
+        self.is_bare
+    }
+
+    /// This address, of which it is now known what it stands for.
+    pub(crate) fn with_scheme(&self, scheme: &str) -> Self {
+        Self { scheme: scheme.to_owned(), is_bare: false, ..self.clone() }
+    }
+
     /// The scheme, without its colon.
     pub fn scheme(&self) -> &str {
         &self.scheme
@@ -149,11 +197,16 @@ impl FromStr for Address {
             return Err(AddressError::Empty);
         }
         let (scheme, rest) = match text.split_once(':') {
-            Some((scheme, rest)) if is_scheme(scheme) => (scheme, rest),
-            _ if text == "-" || text.contains(['/', '.']) => ("file", text),
-            _ => ("afpacket", text),
+            Some((scheme, rest)) if is_scheme(scheme) => (Some(scheme), rest),
+            _ => (None, text),
         };
         let (target, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let is_bare = scheme.is_none() && target != "-" && !target.contains('/');
+        let scheme = match scheme {
+            Some(scheme) => scheme,
+            None if !is_bare || target.contains('.') => "file",
+            None => "afpacket",
+        };
         let mut parameters = Vec::new();
         for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
             let is_switch = scheme == "log" && SWITCHES.contains(&parameter);
@@ -165,7 +218,7 @@ impl FromStr for Address {
             parameters.push((key.to_owned(), unescape(value)));
         }
         let (scheme, target) = (scheme.to_owned(), unescape(target));
-        Ok(Self { text: text.to_owned(), scheme, target, parameters })
+        Ok(Self { text: text.to_owned(), scheme, target, parameters, is_bare })
     }
 }
 

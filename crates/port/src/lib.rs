@@ -22,6 +22,7 @@
 mod account;
 mod address;
 mod afpacket;
+mod bare;
 mod crossing;
 #[cfg(feature = "dpdk")]
 mod dpdk;
@@ -46,6 +47,7 @@ mod xdp;
 
 pub use account::{Loss, LossKind, Losses, PortAccount};
 pub use address::{Address, AddressError};
+pub use bare::{Role, is_interface};
 #[cfg(feature = "dpdk")]
 pub use burstline_dpdk::{
     PciDriver as DpdkDriver, leaked_mbufs, pci_drivers as dpdk_drivers, version as dpdk_version,

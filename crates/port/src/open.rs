@@ -7,8 +7,8 @@ use burstline_wire::hash::HashKind;
 
 use crate::opened::OpenedFiles;
 use crate::{
-    Address, AddressError, Filter, Port, PortError, PortTable, Probe, ProbeOptions, afpacket, file,
-    generator, inject, log_sink, log_source, nicsim, xdp,
+    Address, AddressError, Filter, Port, PortError, PortTable, Probe, ProbeOptions, Role, afpacket,
+    file, generator, inject, log_sink, log_source, nicsim, xdp,
 };
 
 /// What every port of a job is opened with. Clones belong to the same job.
@@ -160,9 +160,10 @@ pub fn open_sources(
     address: &Address,
     options: &OpenOptions,
 ) -> Result<Vec<Box<dyn Port>>, PortError> {
-    let open = scheme(address)?.open_sources;
+    let address = address.resolved(Role::Source)?;
+    let open = scheme(&address)?.open_sources;
     let open = open.ok_or_else(|| PortError::CannotReceive { port: address.to_string() })?;
-    open(address, options)
+    open(&address, options)
 }
 
 /// Opens an address that is one port to receive from.
@@ -181,9 +182,10 @@ pub fn open_source(address: &Address, options: &OpenOptions) -> Result<Box<dyn P
 
 /// Opens a sink.
 pub fn open_sink(address: &Address, options: &OpenOptions) -> Result<Box<dyn Port>, PortError> {
-    let open = scheme(address)?.open_sink;
+    let address = address.resolved(Role::Sink)?;
+    let open = scheme(&address)?.open_sink;
     let open = open.ok_or_else(|| PortError::CannotTransmit { port: address.to_string() })?;
-    open(address, options)
+    open(&address, options)
 }
 
 fn scheme(address: &Address) -> Result<&'static Scheme, AddressError> {

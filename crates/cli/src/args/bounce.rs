@@ -32,11 +32,11 @@ Examples:
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct BounceArgs {
     /// Where packets come in: xdp:IFACE, xdp:IFACE@QUEUE, or any other source
-    #[arg(value_name = "A")]
+    #[arg(value_name = "A", value_parser = values::source)]
     pub(crate) from: Address,
 
     /// Where they leave: xdp:IFACE, xdp:IFACE@QUEUE, or any other sink
-    #[arg(value_name = "B")]
+    #[arg(value_name = "B", value_parser = values::sink)]
     pub(crate) to: Address,
 
     /// And what comes in by B leaves by A

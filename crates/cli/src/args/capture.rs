@@ -56,6 +56,7 @@ pub(crate) struct CaptureArgs {
     /// A sink to send to, in place of a file: a port like xdp:eth1, afpacket:veth0, inject:veth1,
     /// file:x.pcapng?format=pcap
     #[arg(long, short, value_name = "SINK", conflicts_with_all = ["write", "format", "keep"])]
+    #[arg(value_parser = values::sink)]
     pub(crate) output: Option<Address>,
 
     /// The file's format [default: segmented; pcapng into pipes and devices]

@@ -110,7 +110,7 @@ pub(crate) struct SourceArgs {
     pub(crate) job: JobArgs,
 
     /// Where packets come from: a file, gen:, ... (see burstline --help)
-    #[arg(value_name = "SOURCE", required = true)]
+    #[arg(value_name = "SOURCE", required = true, value_parser = values::source)]
     pub(crate) sources: Vec<Address>,
 
     /// Keep at most N bytes of each packet

@@ -3,7 +3,7 @@
 use burstline_port::{Address, AddressError, GENERATOR_KEYS};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
-use super::JobArgs;
+use super::{JobArgs, values};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,7 +37,7 @@ UDP/IPv4, 76 with TCP, 20 more with IPv6, 4 with a VLAN tag, 50 with VXLAN. Othe
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct GenerateArgs {
     /// Where to send: an interface, xdp:, inject:, log:, nicsim:, a file, - or null:
-    #[arg(long, short, value_name = "SINK")]
+    #[arg(long, short, value_name = "SINK", value_parser = values::sink)]
     pub(crate) output: Address,
 
     #[command(flatten)]

@@ -83,10 +83,12 @@ the device may be better than that. It is receiver-limited when this program los
 pub(crate) struct Rfc2544Args {
     /// Where to send: an interface or xdp: [with --dut: xdp:v0]
     #[arg(long, value_name = "PORT", required_unless_present = "duts")]
+    #[arg(value_parser = values::sink)]
     pub(crate) tx: Option<Address>,
 
     /// Where it comes out: an interface or xdp: [with --dut: xdp:w0?frames=16384]
     #[arg(long, value_name = "PORT", required_unless_present = "duts")]
+    #[arg(value_parser = values::source)]
     pub(crate) rx: Option<Address>,
 
     /// Devices to start here and to measure, one after the other

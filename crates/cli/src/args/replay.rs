@@ -38,12 +38,13 @@ pub(crate) struct ReplayArgs {
     pub(crate) job: JobArgs,
 
     /// Capture files: pcap or pcapng, also in gzip or zstd; - is standard input
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE", required = true, value_parser = values::source)]
     pub(crate) files: Vec<Address>,
 
     /// Where to send: an interface, xdp:, inject:, log:, a file, - or null:. Given several times,
     /// the first is for interface 0 of the file, the second for interface 1, and so on
     #[arg(long, short, value_name = "SINK", required_unless_present = "map")]
+    #[arg(value_parser = values::sink)]
     pub(crate) output: Vec<Address>,
 
     /// Which interface of a file goes where, by its number or name; the others go to --output, or
@@ -97,7 +98,7 @@ fn mapping(text: &str) -> Result<(InterfaceKey, Address), String> {
         Ok(number) => InterfaceKey::Number(number),
         Err(_) => InterfaceKey::Name(interface.to_owned()),
     };
-    Ok((key, sink.parse().map_err(|error: burstline_port::AddressError| error.to_string())?))
+    Ok((key, values::sink(sink).map_err(|error| error.to_string())?))
 }
 
 /// A factor above 0.

@@ -4,7 +4,7 @@ use std::fs;
 
 use burstline_engine::{Distribution, PollMode, WORKERS_MAX};
 use burstline_log::MAX_PACKET_BYTES;
-use burstline_port::{AddressError, Filter, Rewrite};
+use burstline_port::{Address, AddressError, Filter, Rewrite, Role};
 use burstline_share::{LosslessReaders, PublishConfig};
 use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::memory::{NodeId, PageChoice};
@@ -17,6 +17,26 @@ use burstline_wire::link_address;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 
 use super::{Groups, Offset};
+
+/// Where packets come from: an address, or a word that is an interface or a file.
+pub(crate) fn source(text: &str) -> Result<Address, AddressError> {
+    address(text, Role::Source)
+}
+
+/// Where packets go, likewise.
+pub(crate) fn sink(text: &str) -> Result<Address, AddressError> {
+    address(text, Role::Sink)
+}
+
+/// What is not there is no error of the command line: the port says so when it is opened, maybe in
+/// another network namespace.
+pub(crate) fn address(text: &str, role: Role) -> Result<Address, AddressError> {
+    let address: Address = text.parse()?;
+    match address.resolved(role) {
+        Err(error) if error.is_about_machine() => Ok(address),
+        resolved => resolved,
+    }
+}
 
 /// Which cores to pin threads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +99,7 @@ pub(crate) fn offset(text: &str) -> Result<Offset, String> {
         None => span_ns(span).map_err(|error| format!("{error}, or with ns"))?,
     };
     let ns = i64::try_from(ns).map_err(|_| wanted())?;
-    let source = source.parse().map_err(|error: AddressError| error.to_string())?;
+    let source = self::source(source).map_err(|error| error.to_string())?;
     Ok(Offset { source, ns: if is_back { -ns } else { ns } })
 }
 

@@ -12,7 +12,7 @@ use burstline_topo::LogSharing;
 use burstline_wire::hash::HashKind;
 
 use super::capture::log_of;
-use crate::args::{BalanceArgs, ModeArg};
+use crate::args::{BalanceArgs, ModeArg, values};
 use crate::failure::Failure;
 use crate::placement::Workers;
 use crate::view::{Stream, View};
@@ -129,7 +129,7 @@ fn sink_addresses(args: &BalanceArgs) -> Result<Vec<Address>, Failure> {
         );
         return Err(Failure::usage(what));
     }
-    let address = |number: usize| template.replace(NUMBER, &number.to_string()).parse();
+    let address = |number: usize| values::sink(&template.replace(NUMBER, &number.to_string()));
     (0..workers).map(|number| Ok(address(number)?)).collect()
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use burstline_engine::{CaptureOptions, Policy, Progress, Threads};
 use burstline_log::{LogConfig, MAX_READERS};
-use burstline_port::{Address, AddressError, OpenOptions, open_sink};
+use burstline_port::{Address, AddressError, OpenOptions, is_interface, open_sink};
 use burstline_sys::memory::NodeId;
 
 use super::{file_address, flight};
@@ -94,7 +94,19 @@ fn sink_address(args: &CaptureArgs) -> Result<Address, Failure> {
     if args.write().is_empty() {
         return Err(Failure::usage("invalid value '' for '--write <FILE>': a path, or -"));
     }
+    check_no_interface(args.write())?;
     Ok(address_of(args.write(), args.format)?)
+}
+
+/// Fails where the path of a file is the name of an interface: who writes that may mean either.
+pub(super) fn check_no_interface(path: &str) -> Result<(), Failure> {
+    match is_interface(path) {
+        true => Err(Failure::usage(format!(
+            "invalid value '{path}' for '--write <FILE>': that is a network interface; for a file \
+             of this name write ./{path}"
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// The address of the file at `path`.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use burstline_engine::{CaptureOptions, MergeOptions, Policy, Progress, Source};
 use burstline_port::{Address, OpenOptions, open_sink};
 
-use super::capture::{address_of, log_config};
+use super::capture::{address_of, check_no_interface, log_config};
 use crate::args::{MergeArgs, NOTHING};
 use crate::failure::Failure;
 use crate::placement::Workers;
@@ -53,6 +53,7 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
 }
 
 fn sink_address(args: &MergeArgs) -> Result<Address, Failure> {
+    args.write.as_deref().map_or(Ok(()), check_no_interface)?;
     match args.write.as_deref() {
         Some("") => Err(Failure::usage("invalid value '' for '--write <FILE>': a path, or -")),
         path => Ok(address_of(path.unwrap_or(NOTHING), args.format)?),

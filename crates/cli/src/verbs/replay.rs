@@ -31,7 +31,9 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let threads = common.place_at(&sinks[..1], &nobody)?.threads;
     let ports =
         OpenOptions { filter: args.filter.clone().unwrap_or_default(), ..OpenOptions::default() };
-    if let Some(other) = args.files.iter().find(|address| address.scheme() != "file") {
+    // A word that is nothing at all is told of when it is opened.
+    let is_other = |address: &&Address| address.scheme() != "file" && !address.is_bare();
+    if let Some(other) = args.files.iter().find(is_other) {
         let what = format!("{other}: replay plays files; capture {other} -o SINK sends what comes");
         return Err(Failure::usage(what));
     }

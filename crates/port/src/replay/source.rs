@@ -13,7 +13,7 @@ use super::{ReplayOptions, Timing};
 use crate::opened::OpenedFiles;
 use crate::{
     Address, Capabilities, Lent, Loss, OpenOptions, Pacing, Port, PortAccount, PortError, PortInfo,
-    PortState, PortTable, TimestampSource, open_source,
+    PortState, PortTable, Role, TimestampSource, open_source,
 };
 
 /// How long a pipe that has nothing is left alone.
@@ -90,11 +90,13 @@ impl Replayer {
         replay: ReplayOptions,
         options: &OpenOptions,
     ) -> Result<Self, PortError> {
+        let files = files.iter().map(|address| address.resolved(Role::Source));
+        let files = files.collect::<Result<Vec<_>, _>>()?;
         let Some(first) = files.first() else { return Err(crate::AddressError::Empty.into()) };
         if let Some(address) = files.iter().find(|address| address.scheme() != "file") {
             return Err(PortError::CannotReceive { port: format!("replay: {address}") });
         }
-        let others = files.len() - 1;
+        let (count, others) = (files.len(), files.len() - 1);
         let name = match others {
             0 => first.to_string(),
             _ => format!("{first} and {others} more"),
@@ -111,17 +113,17 @@ impl Replayer {
         };
         let mut this = Self {
             info: PortInfo { name, capabilities, timestamps },
-            files: files.to_vec(),
+            files,
             is_changing: replay.rewrite != Rewrite::default(),
             spacing: Spacing::new(replay.timing),
             replay,
             options: options.clone(),
             ready: VecDeque::new(),
             playing: None,
-            next_file: files.len(),
+            next_file: count,
             passes: 1,
             decoded_before_pass: 0,
-            places: vec![Vec::new(); files.len()],
+            places: vec![Vec::new(); count],
             taken: Scratch::new(),
             batch: Batch::default(),
             began_ns: None,
@@ -131,7 +133,7 @@ impl Replayer {
             lent: 0,
             account: PortAccount::default(),
         };
-        this.ready = (0..files.len()).map(|file| this.open_file(file)).collect::<Result<_, _>>()?;
+        this.ready = (0..count).map(|file| this.open_file(file)).collect::<Result<_, _>>()?;
         // What is read again later is known not to be written.
         this.options.files = OpenedFiles::default();
         Ok(this)

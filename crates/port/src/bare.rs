@@ -1,0 +1,121 @@
+//! What a word without a scheme stands for: a network interface, or a file. What exists decides.
+//!
+//! ```text
+//!  interface  file   as a source         as a sink
+//!  yes        no     the interface       the interface: no file is made of its name
+//!  no         yes    the file            the file
+//!  yes        yes    an error that asks for the scheme, for both
+//!  no         no     an error            a new file, if there is a dot in the name, else an error
+//! ```
+//!
+//! A name that says a VLAN of an interface that there is (`eth0.100`) makes no new file either. A
+//! path with a slash in it is a file, and so is what has `file:` in front: they are not looked up.
+
+use std::fs;
+
+use burstline_sys::afpacket::present_interfaces;
+use burstline_sys::namespace::interface_index;
+
+use crate::{Address, AddressError};
+
+/// What a port is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// To receive from.
+    Source,
+    /// To send to.
+    Sink,
+}
+
+/// Highest number of a VLAN. Source: IEEE 802.1Q, 9.6.
+const VLAN_MOST: u16 = 4094;
+
+/// Whether an interface of the calling thread's network namespace has this name.
+pub fn is_interface(name: &str) -> bool {
+    // Where the kernel does not say, opening the port does.
+    interface_index(name).is_ok_and(|index| index.is_some())
+}
+
+impl Address {
+    /// This address with its scheme, which for a word without one is found by what exists: in the
+    /// calling thread's network namespace, and as a path. Any other address is returned as it is.
+    ///
+    /// # Errors
+    /// [`AddressError::Ambiguous`]; [`AddressError::Unknown`] and [`AddressError::NoSuchVlan`],
+    /// which are about the machine and not about the text ([`AddressError::is_about_machine`]).
+    pub fn resolved(&self, role: Role) -> Result<Self, AddressError> {
+        if !self.is_bare() {
+            return Ok(self.clone());
+        }
+        let name = self.target();
+        let is_file = fs::metadata(name).is_ok_and(|found| !found.is_dir());
+        match (is_interface(name), is_file) {
+            (true, false) => Ok(self.with_scheme("afpacket")),
+            (false, true) => Ok(self.with_scheme("file")),
+            (true, true) => Err(AddressError::Ambiguous { name: self.to_string() }),
+            (false, false) if role == Role::Sink && name.contains('.') => match vlan(name) {
+                Some((parent, number)) => Err(AddressError::NoSuchVlan {
+                    name: name.to_owned(),
+                    parent: parent.to_owned(),
+                    number,
+                }),
+                None => Ok(self.with_scheme("file")),
+            },
+            (false, false) => Err(AddressError::Unknown {
+                name: name.to_owned(),
+                present: present_interfaces().join(", "),
+                mend: match role {
+                    Role::Source => String::new(),
+                    Role::Sink => format!("; for a new file write file:{self}"),
+                },
+            }),
+        }
+    }
+}
+
+/// The interface and the number that the name of a VLAN says, if there is such an interface.
+fn vlan(name: &str) -> Option<(&str, u16)> {
+    let (parent, number) = name.rsplit_once('.')?;
+    let number = number.parse().ok().filter(|number| (1..=VLAN_MOST).contains(number))?;
+    is_interface(parent).then_some((parent, number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolved(text: &str, role: Role) -> Result<String, AddressError> {
+        let address: Address = text.parse().unwrap();
+        Ok(format!("{} {}", address.resolved(role)?.scheme(), address.target()))
+    }
+
+    #[test]
+    fn what_exists_decides() {
+        let present = present_interfaces();
+        let Some(lo) = present.iter().find(|name| *name == "lo") else {
+            eprintln!("what_exists_decides: there is no lo here");
+            return;
+        };
+        for role in [Role::Source, Role::Sink] {
+            assert_eq!(resolved(lo, role), Ok("afpacket lo".into()));
+            assert_eq!(resolved("lo?direction=in", role), Ok("afpacket lo".into()));
+            // Tests run in the folder of their crate.
+            assert_eq!(resolved("Cargo.toml", role), Ok("file Cargo.toml".into()));
+            let error = resolved("nosuch", role).unwrap_err();
+            assert!(
+                matches!(&error, AddressError::Unknown { present, .. } if present.contains(lo))
+            );
+            assert!(error.is_about_machine(), "{error}");
+            for path in ["./lo", "file:lo", "-", "/nosuch/lo"] {
+                assert!(resolved(path, role).unwrap().starts_with("file "), "{path}");
+            }
+        }
+        assert_eq!(resolved("nosuch.pcap?format=pcap", Role::Sink), Ok("file nosuch.pcap".into()));
+        assert!(resolved("nosuch.pcap", Role::Source).is_err());
+        let vlan = resolved("lo.100", Role::Sink).unwrap_err();
+        assert!(vlan.to_string().contains("ip link add link lo name lo.100"), "{vlan}");
+        for no_vlan in ["lo.0", "lo.4095", "lo.x", "lo.1.pcap", "nosuch.5"] {
+            assert_eq!(resolved(no_vlan, Role::Sink), Ok(format!("file {no_vlan}")));
+        }
+    }
+}
