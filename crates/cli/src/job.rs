@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_engine::{EngineError, Limits, Progress, Report, Source};
-use burstline_port::{OpenOptions, PortTable};
+use burstline_port::{OpenOptions, PortAccount, PortTable};
 use burstline_sys::privileges;
 use burstline_wire::hash::HashKind;
 
@@ -59,6 +59,7 @@ impl SourceArgs {
         for address in &self.sources {
             opened.push(Source::open_all(address, options)?);
         }
+        self.warn(opened.iter().flatten().map(|source| source.port().account()));
         Ok(opened)
     }
 }
@@ -75,6 +76,18 @@ impl JobArgs {
         match is_lossless {
             true => Demands { lossless_by: Some("--lossless"), ..Demands::default() },
             false => self.demands(),
+        }
+    }
+
+    /// Says at once what stops working because of ports that are open now.
+    pub(crate) fn warn(&self, ports: impl Iterator<Item = PortAccount>) {
+        // The ports of one interface say the same of it.
+        let mut said = Vec::new();
+        for warning in ports.flat_map(|port| port.warnings) {
+            if !self.quiet && !said.contains(&warning) {
+                complain(&format!("warning: {warning}"));
+                said.push(warning);
+            }
         }
     }
 

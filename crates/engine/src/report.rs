@@ -282,7 +282,7 @@ impl Report {
     pub(crate) fn hear_port(&mut self, port: &dyn Port) {
         let account = port.account();
         self.is_damaged |= account.is_damaged;
-        for note in account.notes {
+        for note in account.warnings.into_iter().chain(account.notes) {
             // The ports of one interface say the same of it.
             if !self.notes.contains(&note) {
                 self.notes.push(note);

@@ -191,6 +191,9 @@ pub struct PortAccount {
     pub bytes_copied: u64,
     /// Things to tell: damage with its place, what was adapted. Bounded; see `notes_omitted`.
     pub notes: Vec<String>,
+    /// What stops working because of this port, and the mend: known when it is open, and to be
+    /// said at once. A report has them among its notes.
+    pub warnings: Vec<String>,
     /// Notes beyond the bound.
     pub notes_omitted: u64,
     /// Whether some of the input could not be understood: the job then ends with exit code 1.

@@ -124,6 +124,11 @@ impl Address {
         &self.scheme
     }
 
+    /// Whether what is sent there leaves by a network interface, or comes in by one.
+    pub fn leads_to_interface(&self) -> bool {
+        ["afpacket", "xdp", "inject", "dpdk"].contains(&self.scheme())
+    }
+
     /// What stands between the scheme and the parameters, with `%XX` resolved.
     pub fn target(&self) -> &str {
         &self.target

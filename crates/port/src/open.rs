@@ -29,6 +29,8 @@ pub struct OpenOptions {
     /// Which packets `xdp:` ports take from the host; the others are
     /// [`Loss::Passed`](crate::Loss::Passed).
     pub only: Filter,
+    /// Whether what the sources deliver is sent on by an interface.
+    pub forwards: bool,
     /// Whether one time will do for all packets of a poll, because nobody looks at it. A source
     /// that pays for each packet's own then takes that, unless its address says otherwise.
     pub may_share_times: bool,

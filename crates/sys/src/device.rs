@@ -124,6 +124,28 @@ pub fn link_megabits(name: &str) -> Option<u64> {
     (megabits > 0 && !SPEED_UNKNOWN.contains(&megabits)).then(|| megabits.into())
 }
 
+/// What a device is left to do with what the kernel sends by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SendOffloads {
+    /// Checksums of TCP and UDP are not in the packets yet.
+    pub checksums: bool,
+    /// Packets may be longer than the MTU, to be cut into segments.
+    pub segments: bool,
+}
+
+/// What is left to an interface of the calling thread's network namespace when the kernel sends by
+/// it; `None` where its driver does not say. A device that is made of software leaves it undone.
+pub fn send_offloads(name: &str) -> Option<SendOffloads> {
+    let socket = UnixDatagram::unbound().ok()?;
+    let is_on = |question: u32| {
+        let mut value = [question, 0];
+        // SAFETY: `struct ethtool_value`, which this question fills in.
+        unsafe { ethtool(&socket, name, &mut value) }.ok()?;
+        Some(value[1] != 0)
+    };
+    Some(SendOffloads { checksums: is_on(SEND_CHECKSUMS)?, segments: is_on(SEND_SEGMENTS)? })
+}
+
 fn generic(family: u16, command: u8, attributes: &[u8]) -> io::Result<Vec<u8>> {
     let question = [&[command, 1, 0, 0][..], attributes].concat();
     let answer = netlink::ask(libc::NETLINK_GENERIC, family, &question)?;
@@ -135,6 +157,8 @@ const SIOCETHTOOL: libc::c_ulong = 0x8946;
 const SETTINGS: u32 = 0x01;
 const DRIVER_INFO: u32 = 0x03;
 const RING_SIZES: u32 = 0x10;
+const SEND_CHECKSUMS: u32 = 0x16;
+const SEND_SEGMENTS: u32 = 0x1e;
 const FLAGS: u32 = 0x25;
 const FLAG_RX_VLAN: u32 = 1 << 8;
 const TIMESTAMP_INFO: u32 = 0x41;
@@ -228,5 +252,6 @@ mod tests {
     #[test]
     fn an_interface_that_is_not_there_is_known_by_nothing() {
         assert_eq!(Device::ask("no-such-one", 1 << 30), Device::default());
+        assert_eq!(send_offloads("no-such-one"), None);
     }
 }

@@ -1,4 +1,5 @@
-//! Which interface lies on which: a bridge or bond on its ports, a VLAN on what carries it.
+//! Which interface lies on which: a bridge or bond on its ports, a VLAN on what carries it. And
+//! which is the other end of a veth pair.
 //!
 //! Asked over netlink, which answers for the calling thread's network namespace; `/sys` shows the
 //! one that it was mounted in.
@@ -9,13 +10,15 @@ use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::io;
 
-use crate::netlink::{ask, find, malformed, word};
+use crate::netlink::{ask, attribute, find, malformed, word};
 
 /// `struct ifinfomsg`: family, padding, type, index, flags, change.
 const FIXED_BYTES: usize = 16;
 const INDEX_AT: usize = 4;
 /// Source: `IFLA_INFO_KIND`.
 const INFO_KIND: u16 = 1;
+/// Source: `IFLA_TARGET_NETNSID`, Linux 4.20.
+const TARGET_NAMESPACE: u16 = 46;
 
 /// Kinds whose `IFLA_LINK` is the interface that they send and receive by. Others name something
 /// else there: a veth its peer, a tunnel one that it prefers.
@@ -66,20 +69,60 @@ fn links() -> BTreeMap<u32, Link> {
     known.collect()
 }
 
+/// What the kernel says of an interface, of this network namespace or of another by its number.
+fn link(index: u32, namespace: Option<u32>) -> io::Result<Vec<u8>> {
+    let mut question = vec![0; FIXED_BYTES];
+    question[INDEX_AT..INDEX_AT + 4].copy_from_slice(&index.to_ne_bytes());
+    if let Some(namespace) = namespace {
+        question.extend(attribute(TARGET_NAMESPACE, &namespace.to_ne_bytes()));
+    }
+    ask(libc::NETLINK_ROUTE, libc::RTM_GETLINK, &question)
+}
+
+/// The kind of an interface that is made of software.
+fn kind_of(attributes: &[u8]) -> Option<&[u8]> {
+    let info = find(attributes, |kind| kind == libc::IFLA_LINKINFO)?;
+    let (_, kind) = find(info, |kind| kind == INFO_KIND)?.split_last()?;
+    Some(kind)
+}
+
 /// The master of an interface, and what it is on.
 fn place(index: u32) -> io::Result<(Option<u32>, Option<u32>)> {
-    let mut question = [0; FIXED_BYTES];
-    question[INDEX_AT..INDEX_AT + 4].copy_from_slice(&index.to_ne_bytes());
-    let answer = ask(libc::NETLINK_ROUTE, libc::RTM_GETLINK, &question)?;
+    let answer = link(index, None)?;
     let attributes = answer.get(FIXED_BYTES..).ok_or_else(malformed)?;
     let number = |wanted| find(attributes, |kind| kind == wanted).and_then(word);
-    let info = find(attributes, |kind| kind == libc::IFLA_LINKINFO).unwrap_or_default();
-    let kind = find(info, |kind| kind == INFO_KIND).and_then(|name| name.split_last());
-    let is_on_another = kind.is_some_and(|(_, name)| KINDS_ON_ANOTHER.contains(&name));
+    let is_on_another = kind_of(attributes).is_some_and(|kind| KINDS_ON_ANOTHER.contains(&kind));
     // An interface of another namespace has a number of that one.
     let is_here = find(attributes, |kind| kind == libc::IFLA_LINK_NETNSID).is_none();
     let below = number(libc::IFLA_LINK).filter(|_| is_on_another && is_here);
     Ok((number(libc::IFLA_MASTER), below))
+}
+
+/// The other end of a veth pair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VethPeer {
+    /// Its name; `None` where it is in a network namespace that this process may not look into.
+    pub name: Option<String>,
+    /// Whether it is in the calling thread's network namespace.
+    pub is_here: bool,
+}
+
+/// The other end of the veth pair of which the interface of this number is one. `None`: it is none,
+/// or it cannot be asked.
+pub fn veth_peer(index: u32) -> Option<VethPeer> {
+    let answer = link(index, None).ok()?;
+    let attributes = answer.get(FIXED_BYTES..)?;
+    let number = |wanted| find(attributes, |kind| kind == wanted).and_then(word);
+    if kind_of(attributes) != Some(b"veth") {
+        return None;
+    }
+    let namespace = number(libc::IFLA_LINK_NETNSID);
+    let peer = link(number(libc::IFLA_LINK)?, namespace);
+    let name = peer.ok().and_then(|answer| {
+        let name = find(answer.get(FIXED_BYTES..)?, |kind| kind == libc::IFLA_IFNAME)?;
+        Some(CStr::from_bytes_until_nul(name).ok()?.to_string_lossy().into_owned())
+    });
+    Some(VethPeer { name, is_here: namespace.is_none() })
 }
 
 fn names() -> Vec<(u32, String)> {

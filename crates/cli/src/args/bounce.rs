@@ -27,7 +27,9 @@ Examples:
 /// frame goes from the receive ring of the one to the transmit ring of the other and back. Other
 /// ports lend packets, and the sink copies them. A direction is a row of the ledger and a thread;
 /// with fewer --cores than directions a thread runs several. What cannot be sent on at once waits a
-/// little, and is then lost, by name: tx_ring_full, link_down.
+/// little, and is then lost, by name: tx_ring_full, link_down. TCP and UDP checksums that are left
+/// to a device, as the other end of a veth pair leaves them, are added by nobody on the way: TCP
+/// hangs until ethtool -K PEER tx off.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct BounceArgs {

@@ -46,10 +46,10 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
         Mode::Share => LogSharing::Share,
     };
     let placed = common.place(&Workers { count, name: "worker", log_bytes, sharing })?;
-    let flag = Some(Arc::clone(&stop));
     // Workers that only count look at no times.
     let may_share_times = args.output.is_none() && args.log.publish.is_none();
-    let ports = OpenOptions { stop: flag, may_share_times, ..common.open_options(hash) };
+    let (flag, forwards) = (Some(Arc::clone(&stop)), sinks.iter().any(Address::leads_to_interface));
+    let ports = OpenOptions { stop: flag, may_share_times, forwards, ..common.open_options(hash) };
     let sources = common.open_sources(&ports)?;
     let receivers = placed.threads.receivers.clamp(1, sources.len().max(1));
     if receivers * workers > WORKERS_MAX {

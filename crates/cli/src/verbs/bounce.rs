@@ -35,6 +35,7 @@ pub(crate) fn bounce(args: &BounceArgs) -> Result<ExitCode, Failure> {
         ..Treatment::default()
     };
     let crossings = open_bounce(ends, args.both, &treatment, &ports)?;
+    common.warn(crossings.iter().map(|crossing| crossing.account()));
     placed.fit(crossings.len());
     let progress = Progress::new(crossings.len());
     let mut view = View::new("bounce", common, Stream::beside(slice::from_ref(&args.to)));

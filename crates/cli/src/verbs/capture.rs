@@ -26,7 +26,8 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let placed = common.place(&recorder)?;
     let threads = placed.threads;
     let (queue_bytes, flag) = (queue(args, &threads), Some(Arc::clone(&stop)));
-    let ports = OpenOptions { queue_bytes, stop: flag, ..common.open_options() };
+    let forwards = sink.leads_to_interface();
+    let ports = OpenOptions { queue_bytes, stop: flag, forwards, ..common.open_options() };
     let log = log_config(common, &args.log, placed.log_node);
     let options = CaptureOptions {
         limits: common.limits(),

@@ -51,6 +51,8 @@ impl Carry {
         treatment: &Treatment,
         options: &OpenOptions,
     ) -> Result<Self, PortError> {
+        let forwards = to.leads_to_interface();
+        let options = &OpenOptions { forwards, ..options.clone() };
         let source = open_source(&inward(from)?, options)?;
         let sink = open_sink(to, options)?;
         let (comes, goes) = (source.info(), sink.info());

@@ -19,6 +19,9 @@
 //!
 //! To send by, see `sink`.
 //!
+//! What that takes away from the host is said when the port opens (`warnings`): the addresses that
+//! it does not hear any more, and checksums that are missing where packets are sent on.
+//!
 //! VLAN tags that the device itself takes off (`rx-vlan-offload`) are gone before XDP: where that
 //! is on, `doctor ports` says how to switch it off. Checksums that are still to be computed cannot
 //! be told from wrong ones here.
@@ -42,6 +45,7 @@ mod program;
 mod settings;
 mod sink;
 mod source;
+mod warnings;
 
 use std::sync::Arc;
 
@@ -98,11 +102,13 @@ fn open_with(
     let attached = Arc::new(Attached::new(&interface, &slots, settings, only.as_ref())?);
     drop(slots);
     let is_alone = sockets.len() == 1 && settings.queue.is_none();
+    let warnings = warnings::of(&interface.link, only.is_none(), options.forwards);
     let mut ports: Vec<Box<dyn Port>> = Vec::new();
     for socket in sockets {
         let attached = Arc::clone(&attached);
         let source = XdpSource::new(socket, attached, is_alone, settings, options)?;
-        ports.push(Box::new(source.with_filter(wanted.clone())));
+        let source = source.with_filter(wanted.clone()).with_warnings(warnings.clone());
+        ports.push(Box::new(source));
     }
     Ok(ports)
 }

@@ -17,6 +17,7 @@ use burstline_sys::xdp::{Copying, Socket, SocketOptions, XdpError, XdpInterface}
 use super::attached::Attached;
 use super::guard;
 use super::settings::{self, Settings};
+use super::warnings;
 use crate::{Address, PortError, Probe, ProbeOptions, TimestampSource};
 
 /// What opening takes.
@@ -65,6 +66,9 @@ fn describe(interface: &XdpInterface, probe: &mut Probe) {
     probe.attached_program =
         attached_program(link.index).ok().flatten().map(|attached| attached.program_id);
     probe.remark_if_down(&link.name, link.is_up);
+    if let Some(what) = warnings::of_taking(link, true) {
+        probe.remark(what, None);
+    }
     if probe.device.strips_vlan_tags == Some(true) {
         let mend = format!("ethtool -K {} rxvlan off", link.name);
         probe.remark("the device takes VLAN tags off: they are not seen".to_owned(), Some(mend));

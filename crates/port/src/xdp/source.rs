@@ -121,6 +121,11 @@ impl XdpSource {
         Self { filter, ..self }
     }
 
+    /// Says what its user is to know at once.
+    pub(super) fn with_warnings(self, warnings: Vec<String>) -> Self {
+        Self { account: PortAccount { warnings, ..self.account }, ..self }
+    }
+
     /// Begins a poll: gives back what was lent, reads a clock, looks at the interface.
     fn begin(&mut self) -> Result<(), PortError> {
         if self.pending.is_none() {

@@ -13,6 +13,7 @@ use crate::xdp::attached::{Attached, Slot};
 use crate::xdp::guard;
 use crate::xdp::intake::Intake;
 use crate::xdp::settings::{self, Settings};
+use crate::xdp::warnings;
 use crate::{
     Address, Capabilities, Crossing, OpenOptions, PortAccount, PortError, PortInfo,
     TimestampSource, Treatment,
@@ -55,7 +56,7 @@ pub(crate) fn open_crossings(
         let pair = [(&*ends[0].settings.interface, from), (&*ends[1].settings.interface, to)];
         passages.extend(Passage::open(pair, is_both, &wanted)?);
     }
-    let mut programs = Vec::new();
+    let mut programs: Vec<(&String, Arc<Attached>, Vec<String>)> = Vec::new();
     for end in &ends {
         let name = &end.interface.link.name;
         let entries = passages.iter().map(Passage::entry);
@@ -67,21 +68,23 @@ pub(crate) fn open_crossings(
                 is_zero_copy: entry.is_zero_copy(),
             })
             .collect();
-        let is_known = programs.iter().any(|(known, _)| *known == name);
+        let is_known = programs.iter().any(|(known, ..)| *known == name);
         if !slots.is_empty() && !is_known {
             let settings = &end.settings;
             let attached = Attached::new(&end.interface, &slots, settings, only.as_ref())?;
-            programs.push((name, Arc::new(attached)));
+            let warnings = warnings::of(&end.interface.link, only.is_none(), true);
+            programs.push((name, Arc::new(attached), warnings));
         }
     }
     let mut crossings: Vec<Box<dyn Crossing>> = Vec::new();
     for passage in passages {
         let name = &passage.entry().interface().link.name;
         // There is one: it was an entry when programs were made.
-        let Some((_, attached)) = programs.iter().find(|(known, _)| *known == name) else {
-            continue;
-        };
-        crossings.push(Box::new(XdpCrossing::new(passage, Arc::clone(attached), treatment)));
+        let program = programs.iter().find(|(known, ..)| *known == name);
+        let Some((_, attached, warnings)) = program else { continue };
+        let attached = Arc::clone(attached);
+        let crossing = XdpCrossing::new(passage, attached, treatment, warnings.clone());
+        crossings.push(Box::new(crossing));
     }
     Ok(crossings)
 }
@@ -131,12 +134,17 @@ fn queue_pairs(ends: &[End<'_>; 2]) -> Result<Vec<(u32, u32)>, PortError> {
 }
 
 impl XdpCrossing {
-    fn new(passage: Passage, attached: Arc<Attached>, treatment: &Treatment) -> Self {
+    fn new(
+        passage: Passage,
+        attached: Arc<Attached>,
+        treatment: &Treatment,
+        warnings: Vec<String>,
+    ) -> Self {
         let (from, to) = (passage.entry(), passage.exit());
         let place = |end: &burstline_sys::xdp::QueueEnd| {
             format!("xdp:{}@{}", end.interface().link.name, end.queue())
         };
-        let mut account = PortAccount::default();
+        let mut account = PortAccount { warnings, ..PortAccount::default() };
         let is_generic = attached.mode() == XdpMode::Generic;
         let why = attached.notes().iter().filter(|_| is_generic);
         why.for_each(|note| account.note(|| note.clone()));

@@ -1,0 +1,66 @@
+//! What stops working when packets are taken from an interface: said as soon as its port is open.
+
+use std::net::IpAddr;
+
+use burstline_sys::afpacket::Interface;
+use burstline_sys::device::send_offloads;
+use burstline_sys::links::{VethPeer, carried_by, veth_peer};
+use burstline_sys::xdp::addresses;
+
+/// Of a port that takes packets of an interface, all or what `--only` wants, and may send them on.
+pub(super) fn of(link: &Interface, takes_all: bool, forwards: bool) -> Vec<String> {
+    let forwarding = if forwards { of_forwarding(link) } else { None };
+    of_taking(link, takes_all).into_iter().chain(forwarding).collect()
+}
+
+/// Of taking packets of an interface: all, or what `--only` wants. The host does not hear what is
+/// sent to the addresses that it has there, or on what the interface carries.
+pub(super) fn of_taking(link: &Interface, takes_all: bool) -> Option<String> {
+    if !takes_all {
+        return None;
+    }
+    let carried = carried_by(&link.name);
+    // Every interface that is up has an address of its link, which few people use.
+    let is_used = |address: &IpAddr| match address {
+        IpAddr::V4(_) => true,
+        IpAddr::V6(address) => !address.is_unicast_link_local(),
+    };
+    let mut used = addresses();
+    used.retain(|(name, address)| carried.contains(name) && is_used(address));
+    let (name, address) = used.first()?;
+    let others = match used.len() - 1 {
+        0 => String::new(),
+        others => format!(" and {others} more"),
+    };
+    let link = &link.name;
+    Some(format!(
+        "the host does not hear what is sent to {address} ({name}){others} while xdp: takes all \
+         packets of {link}: --only EXPR takes some of them, or use an interface without an address"
+    ))
+}
+
+/// Of sending on what is taken from an interface. What the other end of a veth pair sends has no
+/// checksums yet where they are left to the device, and nobody adds them on the way.
+fn of_forwarding(link: &Interface) -> Option<String> {
+    let VethPeer { name, is_here } = veth_peer(link.index)?;
+    let link = &link.name;
+    if !is_here {
+        let place = match &name {
+            Some(name) => format!("{name}, in another network namespace"),
+            None => "in another network namespace".to_owned(),
+        };
+        let name = name.as_deref().unwrap_or("NAME");
+        return Some(format!(
+            "what the other end of {link} ({place}) sends may have no TCP and UDP checksums yet, \
+             and xdp: adds none: then TCP hangs until, there, ethtool -K {name} tx off"
+        ));
+    }
+    let name = name?;
+    let offloads = send_offloads(&name)?;
+    (offloads.checksums || offloads.segments).then(|| {
+        format!(
+            "what {name}, the other end of {link}, sends has no TCP and UDP checksums yet, and \
+             xdp: adds none: TCP hangs until ethtool -K {name} tx off"
+        )
+    })
+}
