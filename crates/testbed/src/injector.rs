@@ -12,8 +12,10 @@ use std::time::Duration;
 
 use burstline_sys::bpf::{LiveRun, Program};
 use burstline_sys::clock::monotonic_ns;
+pub use burstline_sys::inject::{
+    Flows, INJECTED_BYTES_MAX, InjectError as InjectorError, Receiver,
+};
 use burstline_sys::inject::{Generator, Numbers, attached, interface_index};
-pub use burstline_sys::inject::{INJECTED_BYTES_MAX, InjectError as InjectorError, Receiver};
 
 use crate::Frames;
 use pace::Pace;
@@ -45,6 +47,8 @@ pub struct InjectorOptions {
     pub number_at: Option<usize>,
     /// The first number.
     pub first: u64,
+    /// Whether numbered frames are of several flows.
+    pub flows: Option<Flows>,
 }
 
 impl InjectorOptions {
@@ -57,6 +61,7 @@ impl InjectorOptions {
             frame: frames.frame(frames.first),
             number_at: Some(frames.number_at()),
             first: frames.first,
+            flows: None,
         }
     }
 
@@ -194,7 +199,7 @@ impl Injector {
 impl Lane {
     fn new(options: &InjectorOptions, name: &str) -> Result<Self, InjectorError> {
         let interface_index = interface_index(name)?;
-        let numbers = Numbers { at: options.number_at, first: options.first };
+        let numbers = Numbers { at: options.number_at, first: options.first, flows: options.flows };
         let runner = match options.receiver {
             Receiver::Stack => Runner::Generator(Generator::numbering(None, numbers)?),
             Receiver::Program => {
@@ -236,7 +241,9 @@ impl Lane {
 
 fn check(options: &InjectorOptions) -> Result<(), InjectorError> {
     let (bytes, number_at) = (options.frame.len(), options.number_at);
-    let has_room = number_at.is_none_or(|at| at.saturating_add(8) <= bytes);
+    let flows = options.flows.map_or([0; 2], |flows| [flows.at, flows.complement_at]);
+    let has_room = number_at.is_none_or(|at| at.saturating_add(8) <= bytes)
+        && flows.iter().all(|at| at.saturating_add(2) <= bytes);
     let is_fine = has_room && (INJECTED_BYTES_MIN..=INJECTED_BYTES_MAX).contains(&bytes);
     let least = INJECTED_BYTES_MIN;
     if is_fine { Ok(()) } else { Err(InjectorError::Frame { bytes, least, number_at }) }

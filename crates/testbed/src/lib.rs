@@ -32,7 +32,7 @@ pub use error::BedError;
 pub use frames::{ETHERTYPE, Frames, SEQUENCE_BYTES, Tag, sequence_of};
 pub use host::{Host, InterfaceCounts};
 pub use injector::{
-    Amount, INJECTED_BYTES_MAX, INJECTED_BYTES_MIN, Injected, Injector, InjectorError,
+    Amount, Flows, INJECTED_BYTES_MAX, INJECTED_BYTES_MIN, Injected, Injector, InjectorError,
     InjectorOptions, Receiver,
 };
 pub use program::Program;

@@ -19,6 +19,7 @@ const GENERATED: usize = 0;
 const NOT_TAKEN: usize = 1;
 const WORDS: u32 = 8;
 const WORD_BYTES: i16 = 8;
+const HALF_BYTES: i16 = 2;
 
 /// The program's name.
 const NAME: &str = "inject";
@@ -38,6 +39,19 @@ pub struct Numbers {
     pub at: Option<usize>,
     /// The first number.
     pub first: u64,
+    /// Whether frames are of several flows.
+    pub flows: Option<Flows>,
+}
+
+/// Flows of frames that are otherwise alike: the low bits of a frame's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flows {
+    /// How many: a power of two, up to 2^15. Frames are of one after the other.
+    pub count: u16,
+    /// Where in the frame a flow's number is written, from 0 on: 2 bytes, big-endian.
+    pub at: usize,
+    /// Where its complement is written, which keeps an Internet checksum over both as it is.
+    pub complement_at: usize,
 }
 
 /// What frames are made from.
@@ -193,11 +207,14 @@ fn count(code: &mut Assembler, word: usize, by: i32) {
 /// Writes the next number into the frame.
 fn write_number(code: &mut Assembler, numbers: &Numbers, aborted: Label) {
     // Whoever runs it knows the shape of the frame; one without room goes to nobody.
-    let at = i16::try_from(numbers.at.unwrap_or(0)).unwrap_or(i16::MAX - WORD_BYTES);
+    let offset = |at: usize| i16::try_from(at).unwrap_or(i16::MAX).min(i16::MAX - WORD_BYTES);
+    let at = offset(numbers.at.unwrap_or(0));
+    let ends = numbers.flows.map_or([0; 2], |flows| [flows.at, flows.complement_at].map(offset));
+    let end = (at + WORD_BYTES).max(ends[0] + HALF_BYTES).max(ends[1] + HALF_BYTES);
     code.load(Size::Word, R3, R6, xdp_context::DATA)
         .load(Size::Word, R4, R6, xdp_context::DATA_END)
         .mov(R0, R3)
-        .add(R0, i32::from(at + WORD_BYTES))
+        .add(R0, i32::from(end))
         .jump_if(Compare::Above, R0, R4, aborted);
     if numbers.at.is_some() {
         code.load(Size::Double, R2, R7, 0)
@@ -205,6 +222,17 @@ fn write_number(code: &mut Assembler, numbers: &Numbers, aborted: Label) {
             .add(R4, R2)
             .swap_network(R4, Size::Double)
             .store(Size::Double, R3, at, R4);
+    }
+    if let Some(flows) = numbers.flows {
+        let [at, complement_at] = ends;
+        code.load(Size::Double, R4, R7, 0)
+            .alu(Alu::And, R4, i32::from(flows.count) - 1)
+            .mov(R2, R4)
+            .alu(Alu::ExclusiveOr, R2, 0xffff)
+            .swap_network(R4, Size::Half)
+            .store(Size::Half, R3, at, R4)
+            .swap_network(R2, Size::Half)
+            .store(Size::Half, R3, complement_at, R2);
     }
 }
 

@@ -41,7 +41,7 @@ mod tests;
 
 pub use burst::BurstInjector;
 pub use error::InjectError;
-pub use generator::{Generator, Numbers};
+pub use generator::{Flows, Generator, Numbers};
 pub use table::FRAMES_AT_ONCE;
 
 use crate::bpf::attached_program;
