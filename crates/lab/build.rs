@@ -25,7 +25,7 @@ const SOURCES: [&str; 9] = [
 ];
 
 fn main() -> ExitCode {
-    let sources = ["common.c", "device.c", "pipeline.c", "balance.c", "merge.c"];
+    let sources = ["common.c", "device.c", "pipeline.c", "balance.c", "balance_live.c", "merge.c"];
     let sources = sources.map(|name| format!("rivals-dpdk/{name}"));
     let sources = sources.each_ref().map(String::as_str);
     let others =

@@ -220,6 +220,38 @@ fn a_contender_receives_while_it_sends() {
     assert!(doubts.iter().any(|doubt| doubt["name"] == "empty-chart"), "{doubts:?}");
 }
 
+/// By the packet's 30th byte, of many flows: all are counted by a worker, whoever spreads them.
+#[test]
+fn packets_are_spread_over_workers_by_us_and_by_dpdk() {
+    let test = "packets_are_spread_over_workers_by_us_and_by_dpdk";
+    if Bed::or_skip(test).is_none() {
+        return;
+    }
+    let directory = Directory::new("lab-balance");
+    let more = "workers = 2\nrates = [10000]\nrepeats = 1\npackets = 5000\n";
+    let file = own(&directory, "balance", "\"burstline-xdp\", \"dpdk-balance\"", more);
+    let out = directory.file("out");
+    let done = run(&["lab", "run", &file, "--out", &out, "--sizes", "64"]);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let found = record(&format!("{out}/own.json"));
+    for row in found["rows"].as_array().unwrap() {
+        let status = row["status"].as_str().unwrap();
+        if status != "run" {
+            let is_dpdk = row["contender"] == "dpdk-balance";
+            assert!(!is_dpdk || !cfg!(feature = "dpdk"), "{row}");
+            let is_known =
+                ["built without DPDK", "BPF", "not permitted"].map(|w| status.contains(w));
+            assert!(is_known.contains(&true), "{row}");
+            eprintln!("skipped: {test}: {status}");
+            continue;
+        }
+        assert_eq!(row["metrics"]["lost"]["median"], 0.0, "{row}");
+    }
+    let commands = found["contenders"].as_array().unwrap().iter().map(|one| &one["command"]);
+    let mut commands = commands.filter_map(Value::as_str).filter(|command| !command.is_empty());
+    assert!(commands.all(|c| c.contains("--hash byte:30") || c.contains("--byte 30")), "{found}");
+}
+
 #[test]
 fn a_bounce_beside_a_switch_is_called_one() {
     let test = "a_bounce_beside_a_switch_is_called_one";

@@ -79,6 +79,11 @@ uint64_t rival_live(struct rival *rival, const uint32_t *is_over, uint64_t *sum)
 /* The same until so many packets came, of a device that always has some. Returns the sum. */
 uint64_t rival_driver_turns(struct rival *rival, uint64_t packets);
 
+/* A program of its own, on a driver's packets: EAL's arguments, `--`, its own. */
+int rival_balance_main(int count, char **arguments);
+int rival_balance_receive(void *nothing);
+int rival_balance_worker(void *worker);
+
 /* One thread spreads packets over workers, another is all of them in turn. NULL: no memory. */
 enum interleaving { UNIFORM, BURSTS, ONE_IDLE };
 struct rival_balance;

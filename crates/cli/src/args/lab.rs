@@ -36,11 +36,21 @@ pub(crate) enum Lab {
     Run(Box<RunArgs>),
     Compare(CompareArgs),
     Rfc2544(Box<Rfc2544Args>),
+    #[command(hide = true)]
+    DpdkBalance(DpdkBalanceArgs),
     Pcie(Box<PcieArgs>),
     Report(ReportArgs),
     Documents(DocumentsArgs),
     Dma(Box<DmaArgs>),
     Retention(Box<RetentionArgs>),
+}
+
+/// The lab's balancer on DPDK, which it starts itself
+#[derive(Debug, Args)]
+pub(crate) struct DpdkBalanceArgs {
+    /// EAL's arguments, --, and its own
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) arguments: Vec<String>,
 }
 
 const EXAMPLES: &str = "\

@@ -15,6 +15,7 @@ mod turns;
 
 use std::process::ExitCode;
 
+use burstline_lab::contenders;
 use burstline_port::Address;
 
 use crate::args::{Device, Lab, LabArgs};
@@ -93,5 +94,9 @@ pub(crate) fn lab(args: &LabArgs) -> Result<ExitCode, Failure> {
         Lab::Dma(args) => dma::dma(args),
         Lab::Retention(args) => dma::retention(args),
         Lab::Rfc2544(args) => rfc2544::rfc2544(args),
+        Lab::DpdkBalance(args) => {
+            let words = [&["dpdk-balance".to_owned()], &args.arguments[..]].concat();
+            contenders::run_balance(&words).map(ExitCode::from).map_err(Failure::new)
+        }
     }
 }

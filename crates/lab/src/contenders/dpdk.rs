@@ -6,6 +6,22 @@
 use super::{Adapter, Job, Sample};
 use crate::scenario::Work;
 
+/// Why there is nothing of DPDK's in this program, and the mend.
+const BUILT_WITHOUT: &str = "this program was built without DPDK: make dpdk";
+
+/// Whether this program was built with DPDK.
+pub(super) fn is_built() -> Result<(), String> {
+    match cfg!(feature = "dpdk") {
+        true => Ok(()),
+        false => Err(BUILT_WITHOUT.to_owned()),
+    }
+}
+
+/// DPDK's, of the library that this program is linked with.
+pub(super) fn version() -> String {
+    super::captures::first_line("pkg-config", &["--modversion", "libdpdk"])
+}
+
 /// A program.
 pub(super) struct Dpdk {
     name: &'static str,
@@ -44,14 +60,11 @@ impl Adapter for Dpdk {
     }
 
     fn version(&self) -> String {
-        super::captures::first_line("pkg-config", &["--modversion", "libdpdk"])
+        version()
     }
 
     fn can_run(&self) -> Result<(), String> {
-        match cfg!(feature = "dpdk") {
-            true => Ok(()),
-            false => Err("this program was built without DPDK: make dpdk".to_owned()),
-        }
+        is_built()
     }
 
     fn command(&self, _: &Job<'_>) -> String {

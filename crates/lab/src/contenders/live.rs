@@ -68,6 +68,14 @@ pub trait Live: Sync {
         false
     }
 
+    /// As [`Adapter::can_run`], beside the programs that it takes.
+    ///
+    /// # Errors
+    /// As there.
+    fn can_run(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Whom the injector hands frames to.
     fn receiver(&self, _: Work) -> Receiver {
         Receiver::Stack
@@ -173,6 +181,7 @@ impl<L: Live> Adapter for OnRoad<L> {
     }
 
     fn can_run(&self) -> Result<(), String> {
+        self.0.can_run()?;
         missing(self.0.programs()).map_or(Ok(()), Err)
     }
 
@@ -201,7 +210,8 @@ fn road(job: &Job<'_>) -> Result<Road, String> {
     if job.work.comes_out() || job.work == Work::Duplex {
         road.bed().connect("w0", "w1", MTU).map_err(|error| error.to_string())?;
     }
-    Ok(road)
+    // Who spreads packets by flow has some to spread.
+    Ok(if job.work == Work::Balance { road.with_flows() } else { road })
 }
 
 /// Cores whose time is counted: not that of who times packets.

@@ -19,6 +19,7 @@ mod absent;
 mod captures;
 mod core;
 mod dpdk;
+mod dpdk_balance;
 mod duplex;
 mod generators;
 mod latency;
@@ -48,6 +49,7 @@ use crate::record::{BOUNCE, Interface};
 use crate::scenario::{Places, Rate, Work};
 
 pub(crate) use core::Watch;
+pub use dpdk_balance::{WORDS as DPDK_BALANCE, run_balance};
 pub use live::{Live, OnRoad, Own, Running};
 pub use open_vswitch::{Datapath, SwitchCommands};
 
@@ -203,13 +205,14 @@ fn own_version() -> String {
 }
 
 /// All of them.
-static ALL: [&dyn Adapter; 39] = [
+static ALL: [&dyn Adapter; 40] = [
     &OnRoad(ours::Ours::XDP),
     &OnRoad(ours::Ours::AFPACKET),
     &OnRoad(ours::Ours::XDP_SHARE),
     &OnRoad(ours::Ours::XDP_HEADERS),
     &OnRoad(ours::Ours::XDP_PAYLOAD),
     &OnRoad(testpmd::Testpmd),
+    &OnRoad(dpdk_balance::DpdkBalance),
     &OnRoad(socket::PlainSocket),
     &OnRoad(captures::TCPDUMP),
     &OnRoad(captures::DUMPCAP),

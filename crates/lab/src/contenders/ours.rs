@@ -8,6 +8,10 @@ use super::live::{FILE, Live, Own};
 use crate::live;
 use crate::scenario::Work;
 
+/// The byte of a packet, counted from 1, that chooses the worker. Source: H. Wang, D. He, H. Wang,
+/// "Comparison of High-Performance Packet Processing Frameworks on NUMA", section IV.
+pub(super) const KEY_BYTE: u32 = 30;
+
 /// `burstline` with one kind of port.
 pub(super) struct Ours {
     name: &'static str,
@@ -103,7 +107,10 @@ impl Live for Ours {
                 let has_all = job.places.contender.len() == 1 + job.workers;
                 let pinned = if has_all { format!(" --cores {cores}") } else { String::new() };
                 let workers = job.workers;
-                format!("{program} balance {scheme}:v1 --workers {workers}{flags}{pinned} {report}")
+                format!(
+                    "{program} balance {scheme}:v1 --workers {workers} --hash byte:{KEY_BYTE}\
+                     {flags}{pinned} {report}"
+                )
             }
             Work::Record => format!("{program} capture {scheme}:v1 {report} -w {FILE}"),
             Work::Generate => {

@@ -20,11 +20,13 @@
 
 mod contender;
 mod core_time;
+mod flows;
 mod said;
 mod store;
 
 pub use contender::{Contender, with_all};
 pub use core_time::CoreTime;
+pub use flows::FLOWS;
 pub use said::{Dumpcap, Ours, Tcpdump, Testpmd};
 pub use store::Store;
 
@@ -75,6 +77,7 @@ pub struct Road {
     interfaces: Vec<String>,
     cores: Cores,
     folder: Held,
+    has_flows: bool,
 }
 
 /// Why live figures cannot be measured here: what is missing, and the mend. `None`: they can.
@@ -116,7 +119,13 @@ impl Road {
             // Both ends may have one name: each is on a host of its own.
             bed.connect(name, name, MTU).map_err(|error| error.to_string())?;
         }
-        Ok(Self { bed, interfaces, cores, folder })
+        Ok(Self { bed, interfaces, cores, folder, has_flows: false })
+    }
+
+    /// The same with frames of [`FLOWS`] flows of UDP, in place of such as no host knows.
+    #[must_use]
+    pub fn with_flows(self) -> Self {
+        Self { has_flows: true, ..self }
     }
 
     /// The first interface.
@@ -174,8 +183,12 @@ impl Road {
         end: impl FnOnce(W) -> Result<S, String> + Send + 'static,
     ) -> Result<(Injected, S), String> {
         let (stop, interfaces) = (Arc::clone(stop), self.interfaces.clone());
+        let has_flows = self.has_flows;
         self.bed.far.run(move || {
-            let mut options = InjectorOptions::numbered(FAR, &Frames::new(0, bytes));
+            let mut options = match has_flows {
+                true => flows::options(FAR, bytes),
+                false => InjectorOptions::numbered(FAR, &Frames::new(0, bytes)),
+            };
             options.receiver = receiver;
             let injector = Injector::dealing(&options, &interfaces);
             let mut injector = injector.map_err(|error| error.to_string())?;

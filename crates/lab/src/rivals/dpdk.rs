@@ -3,6 +3,7 @@
 //! ```text
 //! ../../rivals-dpdk/pipeline.c   run to completion, and producer -> ring -> consumer
 //! ../../rivals-dpdk/balance.c    a pointer ring for each worker
+//! ../../rivals-dpdk/balance_live.c  the same on a driver's packets, a program of its own
 //! ../../rivals-dpdk/merge.c      four ports -> merger -> memcpy into one memory
 //! ../../rivals-dpdk/device.c     what a driver brings, for pipeline and merge
 //! ```
@@ -13,6 +14,7 @@
 
 pub mod balance;
 pub mod merge_live;
+pub mod program;
 
 use std::cell::UnsafeCell;
 use std::ffi::{CString, c_char, c_int, c_void};

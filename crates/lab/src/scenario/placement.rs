@@ -22,8 +22,9 @@ pub enum Placement {
         /// The contender's: the first receives.
         contender: Vec<CoreId>,
     },
-    /// The receiver on node A, its workers on the nodes of the letters. Source: H. Wang, D. He, H.
-    /// Wang, "Comparison of High-Performance Packet Processing Frameworks on NUMA", section V.
+    /// The receiver on node A (0) or B (1), its workers on the nodes of the letters; the generator
+    /// on node A. Source: H. Wang, D. He, H. Wang, "Comparison of High-Performance Packet
+    /// Processing Frameworks on NUMA", section V, whose A is either node.
     Nodes(String),
 }
 
@@ -49,7 +50,8 @@ impl Placement {
         }
         let (receiver, workers) = text.split_once('_')?;
         let is_node = |letter: u8| (b'A'..=b'D').contains(&letter);
-        let is_fine = receiver == "A" && !workers.is_empty() && workers.bytes().all(is_node);
+        let is_fine =
+            ["A", "B"].contains(&receiver) && !workers.is_empty() && workers.bytes().all(is_node);
         is_fine.then(|| Self::Nodes(text.to_owned()))
     }
 
@@ -132,10 +134,10 @@ mod tests {
 
     #[test]
     fn words_are_read_and_written() {
-        for text in ["auto", "0>1", "3>1,2,0", "A_A", "A_BB", "A_ABCD"] {
+        for text in ["auto", "0>1", "3>1,2,0", "A_A", "A_BB", "A_ABCD", "B_BA"] {
             assert_eq!(Placement::parse(text).unwrap().to_string(), text);
         }
-        for wrong in ["", "Auto", "1", "0>", ">1", "B_AA", "A_", "A_aa", "A_E", "0>x"] {
+        for wrong in ["", "Auto", "1", "0>", ">1", "C_AA", "A_", "A_aa", "A_E", "0>x"] {
             assert_eq!(Placement::parse(wrong), None, "{wrong}");
         }
     }
@@ -158,6 +160,7 @@ mod tests {
         let all = [0, 1, 2, 3, 4, 5, 6, 7];
         assert_eq!(find("A_AB", &all, &two, 2), Ok((2, cores(&[0, 1, 4]))));
         assert_eq!(find("A_BB", &all, &two, 2), Ok((1, cores(&[0, 4, 5]))));
+        assert_eq!(find("B_BA", &all, &two, 2), Ok((1, cores(&[4, 5, 0]))));
         let one = find("A_AB", &[0, 1], &[&[0, 1]], 2).unwrap_err();
         assert_eq!(one, "A_AB takes 2 nodes, and this machine has 1");
         assert!(find("A_AA", &[0, 1], &[&[0, 1]], 2).unwrap_err().contains("more cores of node 0"));

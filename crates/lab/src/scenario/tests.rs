@@ -80,7 +80,7 @@ fn errors_name_key_value_and_what_is_allowed_in_one_line() {
         ),
         (format!("{GOOD}repeats = 0\n"), "repeats = 0: it takes a number from 1 to 1000"),
         (format!("{GOOD}rates = [\"fast\"]\n"), "rates = \"fast\": it takes \"max\" or packets"),
-        (format!("{GOOD}placements = [\"B_A\"]\n"), "placements = \"B_A\": it takes \"auto\""),
+        (format!("{GOOD}placements = [\"C_A\"]\n"), "placements = \"C_A\": it takes \"auto\""),
         (format!("{GOOD}[chart]\nkind = \"pie\"\n"), "chart.kind = \"pie\": it takes one of lines"),
         (format!("{GOOD}[chart]\nx = \"rate\"\n"), "chart.x = \"rate\": it takes contender, or"),
         (

@@ -1,0 +1,104 @@
+//! Frames of many flows: UDP over IPv4, from as many addresses.
+//!
+//! ```text
+//! | Ethernet, 14 | IPv4, 20: identification 18..20, source 26..30 | UDP, 8 | number, 8 | zeros |
+//!                                ~flow: the checksum stays   10.0.flow
+//! ```
+//!
+//! The 30th byte of a frame, by which the NUMA document's balancer goes, is the last one of the
+//! source address. The frames are for a host that is not here: the kernel's stack drops them at
+//! once, whoever else has them.
+
+use burstline_testbed::{Flows, InjectorOptions, Receiver};
+use burstline_wire::checksum;
+
+/// Flows of the frames, one after the other.
+pub const FLOWS: Flows = Flows { count: 1024, at: 28, complement_at: 18 };
+
+/// Where a frame's number is: behind the headers.
+const NUMBER_AT: usize = 42;
+
+/// Nobody's link address here, and the sender's. Both are locally administered.
+const LINK: [u8; 12] = [2, 0x42, 0x55, 0, 0, 0x99, 2, 0x42, 0x55, 0, 0, 1];
+
+/// From the first flow's address to one that is for benchmarks. Source: RFC 2544, appendix C.2.2.
+const ADDRESSES: [u8; 8] = [10, 0, 0, 0, 198, 18, 0, 1];
+
+/// What injects frames of `bytes` bytes, at least 60, from 0 on.
+pub(super) fn options(interface: &str, bytes: usize) -> InjectorOptions {
+    InjectorOptions {
+        interface: interface.to_owned(),
+        receiver: Receiver::Program,
+        frame: frame(bytes),
+        number_at: Some(NUMBER_AT),
+        first: 0,
+        flows: Some(FLOWS),
+    }
+}
+
+/// The frame of flow 0.
+fn frame(bytes: usize) -> Vec<u8> {
+    let [total, datagram] = [14, 34].map(|before| ((bytes - before) as u16).to_be_bytes());
+    // Version and length, service; total length; identification, no fragments; lifetime, UDP.
+    let mut header = [0x45, 0, total[0], total[1], 0xff, 0xff, 0, 0, 64, 17, 0, 0].to_vec();
+    header.extend(ADDRESSES);
+    // Ports 1024 and 9 (discard); no checksum of UDP's own, which IPv4 allows.
+    let udp = [4, 0, 0, 9, datagram[0], datagram[1], 0, 0];
+    let mut frame = [&LINK[..], &[8, 0], &header, &udp].concat();
+    frame.resize(bytes, 0);
+    let sum = checksum::sum(&frame[14..34]);
+    frame[24..26].copy_from_slice(&(!sum).to_be_bytes());
+    frame
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+    use std::time::{Duration, Instant};
+
+    use burstline_sys::afpacket::{Ring, RingOptions};
+    use burstline_testbed::{Amount, FAR};
+
+    use super::*;
+    use crate::live::{Load, Road, missing};
+    use crate::threads::Cores;
+
+    const FRAMES: u64 = 5000;
+
+    #[test]
+    fn frames_are_of_all_flows_in_turns_and_their_checksums_hold() {
+        if let Some(why) = missing(&[]) {
+            return eprintln!("skipped: frames_are_of_all_flows_in_turns: {why}");
+        }
+        let road = Road::new(Cores::allowed()).unwrap().with_flows();
+        // Room for all, so that nothing hangs on who runs when.
+        let options = RingOptions { block_bytes: 1 << 20, blocks: 4, ..RingOptions::default() };
+        let mut ring = road.bed().far.run(move || Ring::open(FAR, &options).unwrap());
+        let load = Load { amount: Amount::Frames(FRAMES), rate_pps: None };
+        let stop = Arc::new(AtomicBool::new(false));
+        match road.inject(Receiver::Stack, load, &stop) {
+            Ok(injected) => assert_eq!(injected.offered, FRAMES),
+            // As in a container.
+            Err(why) if why.contains("permitted") => return eprintln!("skipped: flows: {why}"),
+            Err(why) => panic!("{why}"),
+        }
+        let (mut number, began) = (0, Instant::now());
+        while number < FRAMES {
+            assert!(began.elapsed() < Duration::from_secs(60), "{number} of {FRAMES}");
+            let Some(mut block) = ring.next_block() else { continue };
+            let packets: Vec<_> = std::iter::from_fn(|| block.next_packet()).collect();
+            let bytes = block.into_bytes();
+            for packet in packets {
+                let at = packet.offset as usize;
+                let frame = &bytes[at..at + packet.length as usize];
+                assert_eq!(checksum::sum(&frame[14..34]), 0xffff, "{frame:x?}");
+                assert_eq!(frame[NUMBER_AT..][..8], number.to_be_bytes(), "{frame:x?}");
+                let flow = (number % u64::from(FLOWS.count)) as u16;
+                assert_eq!(frame[28..30], flow.to_be_bytes(), "{frame:x?}");
+                assert_eq!(frame[29], number as u8, "the 30th byte");
+                number += 1;
+            }
+        }
+    }
+}
