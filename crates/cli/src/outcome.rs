@@ -106,8 +106,9 @@ impl Outcome {
         for fault in &self.faults {
             match *fault {
                 Fault::Error | Fault::Damaged => {}
-                // The error says why.
+                // The error, or the line above, says why.
                 Fault::AllLost if self.faults.contains(&Fault::Error) => {}
+                Fault::Loss(_) if self.faults.contains(&Fault::AllLost) => {}
                 Fault::Unaccounted(packets) => complain(&format!(
                     "THE LEDGER DOES NOT CLOSE: {packets} packets unaccounted for; please report \
                      this"

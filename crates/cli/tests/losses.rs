@@ -19,6 +19,9 @@ fn losing_everything_is_a_failure_that_names_the_loss() {
     assert_eq!(text.code, Some(1), "{}", text.stdout);
     assert_eq!(last_line(&text), "generate failed: unaccounted 0, lost 10 of 10: too_long");
     assert_eq!(text.stderr, "burstline: 10 of 10 packets lost, none delivered: too_long\n");
+    // A stricter flag has nothing to add.
+    let strict = run(&[&job[..], &["--fail-on-loss"]].concat());
+    assert_eq!((strict.code, strict.stderr), (text.code, text.stderr));
     let report = run_json(&job, 1);
     assert_closed(&report);
     let outcome = &report["outcome"];
