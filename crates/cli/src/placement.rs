@@ -217,7 +217,10 @@ pub(crate) fn source_requests(sources: &[Address], inventory: &Inventory) -> Vec
     let request = |address: &Address| {
         let name = address.to_string();
         let target = address.target();
-        let (interface, queue) = match address.scheme() {
+        // Of whatever machine the plan is for.
+        let is_known = address.is_bare() && inventory.interface(target).is_some();
+        let scheme = if is_known { "afpacket" } else { address.scheme() };
+        let (interface, queue) = match scheme {
             "afpacket" => (target, None),
             "xdp" => match target.split_once('@') {
                 Some((interface, queue)) => (interface, Some(queue)),

@@ -27,6 +27,14 @@ fn a_plan_for_another_machine() {
     assert!(run.stdout.starts_with("placement A_AA: A is node 1\n"), "{}", run.stdout);
     assert!(run.stdout.contains("eth0 is at node 1"), "{}", run.stdout);
 
+    // An interface is one whatever its name looks like.
+    let directory = support::Directory::new("plan-dotted");
+    let dotted = directory.file("machine.txt");
+    let text = fs::read_to_string(&machine).unwrap().replace("eth0", "eth0.7");
+    fs::write(&dotted, text).unwrap();
+    let run = plan(&["eth0.7", "--workers", "2", "--machine", &dotted]);
+    assert!(run.stdout.contains("eth0.7 is at node 1"), "{}{}", run.stdout, run.stderr);
+
     let flags = ["--placement", "A_AB", "--node", "0", "--mode", "share", "--pool-node", "1"];
     let run = plan(&[&flags[..], &["--json", "--machine", &machine]].concat());
     let object = last_object(&run.stdout);
