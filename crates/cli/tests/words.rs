@@ -115,7 +115,7 @@ fn a_file_needs_no_dot_in_its_name() {
         [&["count", "nosuch"][..], &["replay", "nosuch", "-o", "null:"], &["count", "no.pcap"]]
     {
         let run = here(job);
-        let wanted = format!("burstline: {} is no network interface (there are: ", job[1]);
+        let wanted = format!("burstline: '{}' is no network interface (there are: ", job[1]);
         assert!(run.code == Some(1) && run.stderr.starts_with(&wanted), "{}", run.stderr);
         assert!(run.stderr.ends_with(") and no file\n"), "{}", run.stderr);
     }

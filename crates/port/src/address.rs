@@ -61,13 +61,13 @@ pub enum AddressError {
         reason: String,
     },
     /// A word that is the name of an interface and of a file.
-    #[error("{name} is a network interface and a file: write afpacket:{name} or file:{name}")]
+    #[error("'{name}' is a network interface and a file: write afpacket:{name} or file:{name}")]
     Ambiguous {
         /// The word, with its parameters.
         name: String,
     },
     /// A word that is the name of nothing that there is.
-    #[error("{name} is no network interface (there are: {present}) and no file{mend}")]
+    #[error("'{name}' is no network interface (there are: {present}) and no file{mend}")]
     Unknown {
         /// The word.
         name: String,
@@ -78,7 +78,7 @@ pub enum AddressError {
     },
     /// A name that says a VLAN of an interface, which has none of that number.
     #[error(
-        "{name} is no network interface, though {parent} is one: ip link add link {parent} name \
+        "'{name}' is no network interface, though {parent} is one: ip link add link {parent} name \
          {name} type vlan id {number}; for a file write file:{name}"
     )]
     NoSuchVlan {

@@ -102,7 +102,7 @@ fn open_with(
     let attached = Arc::new(Attached::new(&interface, &slots, settings, only.as_ref())?);
     drop(slots);
     let is_alone = sockets.len() == 1 && settings.queue.is_none();
-    let warnings = warnings::of(&interface.link, only.is_none(), options.forwards);
+    let warnings = warnings::of(&interface, settings.queue, only.is_none(), options.forwards);
     let mut ports: Vec<Box<dyn Port>> = Vec::new();
     for socket in sockets {
         let attached = Arc::clone(&attached);

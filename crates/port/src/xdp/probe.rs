@@ -66,7 +66,7 @@ fn describe(interface: &XdpInterface, probe: &mut Probe) {
     probe.attached_program =
         attached_program(link.index).ok().flatten().map(|attached| attached.program_id);
     probe.remark_if_down(&link.name, link.is_up);
-    if let Some(what) = warnings::of_taking(link, true) {
+    if let Some(what) = warnings::of_taking(link, None) {
         probe.remark(what, None);
     }
     if probe.device.strips_vlan_tags == Some(true) {

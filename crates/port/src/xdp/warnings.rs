@@ -5,20 +5,25 @@ use std::net::IpAddr;
 use burstline_sys::afpacket::Interface;
 use burstline_sys::device::send_offloads;
 use burstline_sys::links::{VethPeer, carried_by, veth_peer};
-use burstline_sys::xdp::addresses;
+use burstline_sys::xdp::{XdpInterface, addresses};
 
 /// Of a port that takes packets of an interface, all or what `--only` wants, and may send them on.
-pub(super) fn of(link: &Interface, takes_all: bool, forwards: bool) -> Vec<String> {
-    let forwarding = if forwards { of_forwarding(link) } else { None };
-    of_taking(link, takes_all).into_iter().chain(forwarding).collect()
+/// `queue`: of this one of several alone.
+pub(super) fn of(
+    interface: &XdpInterface,
+    queue: Option<u32>,
+    takes_all: bool,
+    forwards: bool,
+) -> Vec<String> {
+    let link = &interface.link;
+    let taking = takes_all.then(|| of_taking(link, queue.filter(|_| interface.queues > 1)));
+    let forwarding = forwards.then(|| of_forwarding(link));
+    [taking, forwarding].into_iter().flatten().flatten().collect()
 }
 
-/// Of taking packets of an interface: all, or what `--only` wants. The host does not hear what is
+/// Of taking all packets of an interface, or of one of its queues. The host does not hear what is
 /// sent to the addresses that it has there, or on what the interface carries.
-pub(super) fn of_taking(link: &Interface, takes_all: bool) -> Option<String> {
-    if !takes_all {
-        return None;
-    }
+pub(super) fn of_taking(link: &Interface, queue: Option<u32>) -> Option<String> {
     let carried = carried_by(&link.name);
     // Every interface that is up has an address of its link, which few people use.
     let is_used = |address: &IpAddr| match address {
@@ -32,10 +37,14 @@ pub(super) fn of_taking(link: &Interface, takes_all: bool) -> Option<String> {
         0 => String::new(),
         others => format!(" and {others} more"),
     };
-    let link = &link.name;
+    let interface = &link.name;
+    let taken = match queue {
+        Some(queue) => format!("queue {queue} of {interface}"),
+        None => interface.clone(),
+    };
     Some(format!(
         "the host does not hear what is sent to {address} ({name}){others} while xdp: takes all \
-         packets of {link}: --only EXPR takes some of them, or use an interface without an address"
+         packets of {taken}: --only EXPR takes some of them, or use an interface without an address"
     ))
 }
 

@@ -72,7 +72,7 @@ pub(crate) fn open_crossings(
         if !slots.is_empty() && !is_known {
             let settings = &end.settings;
             let attached = Attached::new(&end.interface, &slots, settings, only.as_ref())?;
-            let warnings = warnings::of(&end.interface.link, only.is_none(), true);
+            let warnings = warnings::of(&end.interface, settings.queue, only.is_none(), true);
             programs.push((name, Arc::new(attached), warnings));
         }
     }
