@@ -9,23 +9,24 @@
 //!  SIGXFSZ                   nothing: a file above `ulimit -f` is an error of the write
 //! ```
 //!
-//! SIGHUP is left alone where nohup(1) has it ignored. Handlers only set flags. A thread of its own
-//! looks at the clock; it has no capabilities and reads no packets.
+//! SIGHUP is left alone where nohup(1) has it ignored. Handlers look at flags and set them: so it
+//! counts when a signal came, not when somebody had time for it. A thread of its own, which has no
+//! capabilities and reads no packets, does what takes longer.
 //!
 //! Invariant I1: that thread never writes to standard error itself, where it might wait for a
-//! reader: it always hears the signal that ends the process.
+//! reader: it always hears the first signal, and arms the handlers for the second.
 
 use std::fs;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use burstline_sys::privileges;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
+use signal_hook::flag;
 use signal_hook::iterator::Signals;
-use signal_hook::{flag, low_level};
 
 use crate::failure::{Failure, complain};
 
@@ -39,7 +40,11 @@ pub(crate) fn stop_flag(is_quiet: bool) -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
     let ending: Vec<i32> = [SIGINT, SIGTERM].into_iter().chain(hangup).collect();
+    let is_armed = Arc::new(AtomicBool::new(false));
     for &signal in &ending {
+        // 128 + the signal's number is what a shell shows for a program that a signal ended.
+        let armed = Arc::clone(&is_armed);
+        caught(signal, flag::register_conditional_shutdown(signal, 128 + signal, armed))?;
         caught(signal, flag::register(signal, Arc::clone(&stop)))?;
     }
     // A handler that does nothing is enough: a write that goes too far fails with EFBIG, and is
@@ -55,7 +60,7 @@ pub(crate) fn stop_flag(is_quiet: bool) -> Result<Arc<AtomicBool>, Failure> {
         // threads fail for the same reason and say so.
         let _ = privileges::drop_all_capabilities();
         drop(ready);
-        listen(heard, is_quiet);
+        listen(heard, &is_armed, is_quiet);
     });
     listener.map_err(|error| Failure::new(format!("start the thread `signals`: {error}")))?;
     // It ends when the other end is dropped: from then on the thread has no rights.
@@ -76,22 +81,33 @@ fn caught<T>(signal: i32, registered: std::io::Result<T>) -> Result<(), Failure>
 }
 
 /// Does what signals ask for, as long as the process lives.
-fn listen(mut heard: Signals, is_quiet: bool) {
-    let mut first: Option<Instant> = None;
+fn listen(mut heard: Signals, is_armed: &Arc<AtomicBool>, is_quiet: bool) {
+    let mut is_ending = false;
     for signal in heard.forever() {
-        match (signal, first) {
-            (SIGUSR1, _) => answer(),
-            // 128 + the signal's number is what a shell shows for a program that a signal ended.
-            (_, Some(at)) if at.elapsed() >= MOMENT => low_level::exit(128 + signal),
-            (_, Some(_)) => {}
-            (_, None) => {
-                first = Some(Instant::now());
-                if !is_quiet {
-                    let how = if signal == SIGINT { "press Ctrl-C" } else { "signal" };
-                    say(format!("finishing; {how} again after 1 s to abandon"));
-                }
+        if signal == SIGUSR1 {
+            answer();
+        } else if !is_ending {
+            is_ending = true;
+            arm(Arc::clone(is_armed));
+            if !is_quiet {
+                let how = if signal == SIGINT { "press Ctrl-C" } else { "signal" };
+                say(format!("finishing; {how} again after 1 s to abandon"));
             }
         }
+    }
+}
+
+/// From a moment on, the next signal ends the process at once.
+fn arm(is_armed: Arc<AtomicBool>) {
+    let later = Arc::clone(&is_armed);
+    let timer = thread::Builder::new().name("timer".to_owned()).spawn(move || {
+        thread::sleep(MOMENT);
+        // The flag carries no memory, here and below.
+        later.store(true, Relaxed);
+    });
+    if timer.is_err() {
+        // Better too early than never.
+        is_armed.store(true, Relaxed);
     }
 }
 
@@ -145,7 +161,7 @@ static IS_HUSHED: Mutex<bool> = Mutex::new(false);
 /// Says something on a thread beside, unless somebody still waits to have said the last thing.
 fn say(what: String) {
     static IS_SPEAKING: AtomicBool = AtomicBool::new(false);
-    // The flag carries no memory, here and below.
+    // The flag carries no memory.
     if IS_SPEAKING.swap(true, Relaxed) {
         return;
     }
