@@ -268,6 +268,12 @@ fn a_bounce_beside_a_switch_is_called_one() {
     let [bridge, ours] = [0, 1].map(|at| &found["contenders"][at]);
     assert_eq!((bridge.get("role"), &ours["role"]), (None, &"bounce (no switch)".into()));
     assert!(done.stdout.contains("burstline-xdp, bounce (no switch) "), "{}", done.stdout);
+    // The bridge is a part of the kernel; ours had pages of some kind.
+    assert!(bridge.get("pages").is_none(), "{bridge}");
+    if found["rows"][1]["status"] == "run" {
+        let mib = |kind: &str| ours["pages"][kind].as_f64().unwrap();
+        assert!(mib("small_mib") > 0.0 && mib("reserved_mib") >= 0.0, "{ours}");
+    }
 }
 
 #[test]

@@ -26,7 +26,7 @@ use serde_json::{Map, Value};
 
 use crate::distribution::Distribution;
 use crate::statistics::Quartiles;
-pub use machine::{Build, Cache, Interface, Machine};
+pub use machine::{Build, Cache, Interface, Machine, Pages};
 
 /// What [`Record::schema`] says.
 pub const SCHEMA: &str = "burstline-lab-1";
@@ -98,6 +98,9 @@ pub struct ContenderInfo {
     /// What it does in place of the work, where it does less than others: [`BOUNCE`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
+    /// Pages that its processes had at the end of its first turn; `None` if it has none of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pages: Option<Pages>,
 }
 
 /// How rows are best shown.

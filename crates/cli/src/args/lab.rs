@@ -66,7 +66,8 @@ Examples:
 With --dut the device is started here, between two cables of its own: network namespaces with veth
 pairs, gone when it ends. The sender has v0, the receiver w0, the device v1 and w1. It has the last
 core, sender and receiver the others; so on two cores these share one. What is not installed is
-not run, and the report says so. testpmd takes reserved huge pages where 512 MiB of them are free.
+not run, and the report says so. Huge pages are reserved while a device starts, if that is allowed:
+testpmd and Open vSwitch on DPDK take 512 MiB of them, else small ones, and the report says which.
 
 What stands between the two ports is the device under test: a bridge, testpmd, a switch, burstline
 itself. It has to pass on what it gets by one port, as it is, by the other; with --checksums it may

@@ -84,7 +84,7 @@ fn sample(
     [way_in, way_out]: [&Way; 2],
     seen: &Seen,
 ) -> Sample {
-    let mut sample = Sample::default();
+    let mut sample = Sample { pages: own.pages, ..Sample::default() };
     let mpps = way_in.mpps() + way_out.mpps();
     let line = mpps * f64::from(job.size_bytes + LINE_BYTES) * 8.0 / 1e3;
     let cpu_percent = 100.0 * seen.time.busy() / way_in.seconds;

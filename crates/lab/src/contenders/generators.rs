@@ -34,7 +34,8 @@ struct Sending<'a>(Contender<'a>);
 
 impl Running for Sending<'_> {
     fn end(self: Box<Self>, _: u64) -> Result<Own, String> {
-        self.0.end().map(|_| Own::default())
+        let pages = Some(self.0.pages());
+        self.0.end().map(|_| Own { pages, ..Own::default() })
     }
 }
 

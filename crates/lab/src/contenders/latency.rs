@@ -47,8 +47,9 @@ pub(super) fn measure(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sa
     let seconds = began.elapsed().as_secs_f64();
     let seen = watch.seen()?;
     let (had, _) = count.end()?;
-    running.end(0)?;
+    let own = running.end(0)?;
     let mut sample = sample(&report(&sent)?, &report(&had)?)?;
+    sample.pages = own.pages;
     sample.set("cpu_percent", "% of a core", 100.0 * seen.time.busy() / seconds);
     let delivered = sample.figures.get("packets").map_or(0.0, |packets| packets.value);
     events(&seen, delivered, &mut sample);

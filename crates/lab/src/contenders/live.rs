@@ -24,6 +24,7 @@ use super::core::{Seen, Watch};
 use super::{Adapter, Job, Sample, duplex, latency};
 use crate::contest::go_on;
 use crate::live::{Contender, Load, Road, missing};
+use crate::record::Pages;
 use crate::scenario::machine::{Served, on_hosts};
 use crate::scenario::{Rate, Work};
 use crate::threads::Cores;
@@ -133,6 +134,8 @@ pub struct Own {
     pub busy: Vec<(String, f64)>,
     /// Packets lost in each second.
     pub lost_each_second: Vec<f64>,
+    /// Pages that its processes had just before they ended.
+    pub pages: Option<Pages>,
 }
 
 impl Own {
@@ -155,8 +158,9 @@ struct Started<'a, F> {
 
 impl<F: Fn(&str, u64) -> Result<Own, String>> Running for Started<'_, F> {
     fn end(self: Box<Self>, offered: u64) -> Result<Own, String> {
+        let pages = Some(self.program.pages());
         let (said, _) = self.program.end()?;
-        (self.own)(&said, offered)
+        Ok(Own { pages, ..(self.own)(&said, offered)? })
     }
 }
 
@@ -274,11 +278,11 @@ fn send(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, String> 
     }
     let (seconds, delivered) = (start.elapsed().as_secs_f64(), received() - before);
     let seen = watch.seen()?;
-    running.end(0)?;
+    let own = running.end(0)?;
     if delivered == 0 {
         return Err("it stopped sending".to_owned());
     }
-    let own = Own { delivered, ..Own::default() };
+    let own = Own { delivered, pages: own.pages, ..Own::default() };
     Ok(Measured { seconds, seen, own }.sample(job))
 }
 
@@ -348,6 +352,7 @@ impl Measured {
         self.stages(&percent, (line, job.work.comes_out()), &mut sample);
         sample.symbols.clone_from(&self.seen.symbols);
         sample.losses.clone_from(&self.own.losses);
+        sample.pages = self.own.pages;
         sample.lost_each_second.clone_from(&self.own.lost_each_second);
         sample
     }

@@ -45,13 +45,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::distribution::Distribution;
-use crate::record::{BOUNCE, Interface};
+use crate::record::{BOUNCE, Interface, Pages};
 use crate::scenario::{Places, Rate, Work};
 
 pub(crate) use core::Watch;
 pub use dpdk_balance::{WORDS as DPDK_BALANCE, run_balance};
 pub use live::{Live, OnRoad, Own, Running};
-pub use open_vswitch::{Datapath, SwitchCommands};
+pub use open_vswitch::{Datapath, Memory, SwitchCommands};
 
 /// A contender.
 pub trait Adapter: Sync {
@@ -168,6 +168,8 @@ pub struct Sample {
     pub is_model: bool,
     /// The interfaces that packets went through.
     pub interfaces: Vec<Interface>,
+    /// Pages that the contender's processes had.
+    pub pages: Option<Pages>,
 }
 
 /// A figure's value in one sample.

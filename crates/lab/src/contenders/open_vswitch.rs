@@ -12,12 +12,16 @@ use super::Job;
 use super::captures::first_line;
 use super::live::{Live, Running};
 use super::switches::{Passing, SETTLE, shell};
-use crate::live::Road;
+use crate::live::{PAGES, Road};
+use crate::pages::Reservation;
 use crate::scenario::Work;
 
-/// MiB of DPDK's memory, in small pages: Open vSwitch takes 262,144 mbufs, or half as many until
-/// they fit. Source: lib/netdev-dpdk.c of Open vSwitch 3.1, MAX_NB_MBUF and MIN_NB_MBUF.
-const MEMORY_MIB: u32 = 1024;
+/// MiB of DPDK's memory where it is in small pages: Open vSwitch takes 262,144 mbufs, or half as
+/// many until they fit. Source: lib/netdev-dpdk.c of Open vSwitch 3.1, MAX_NB_MBUF and MIN_NB_MBUF.
+const SMALL_MIB: u32 = 1024;
+
+/// The same in reserved huge pages: as much as testpmd takes.
+const HUGE_MIB: u32 = 512;
 
 /// What moves packets between the switch and its interfaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +30,15 @@ pub enum Datapath {
     Sockets,
     /// DPDK's net_af_xdp, polled by a thread of the switch's own.
     Dpdk,
+}
+
+/// Pages that DPDK's memory is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// Reserved huge ones, as testpmd has: they are there when the switch starts.
+    Huge,
+    /// Small ones, which are there always.
+    Small,
 }
 
 /// What has an Open vSwitch of our own pass on between v1 and w1: commands of the shell's.
@@ -57,7 +70,12 @@ impl Datapath {
 
     /// With all files in `folder`, and the switch on `cores`, which are not none; what of it does
     /// not carry packets is on `main`, where that can be told apart.
-    pub fn commands(self, folder: &str, main: CoreId, cores: &[CoreId]) -> SwitchCommands {
+    pub fn commands(
+        self,
+        folder: &str,
+        memory: Memory,
+        (main, cores): (CoreId, &[CoreId]),
+    ) -> SwitchCommands {
         let homes = ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"];
         // DPDK puts its sockets and locks into this one.
         let homes = homes.into_iter().chain(["RUNTIME_DIRECTORY"]);
@@ -74,7 +92,7 @@ impl Datapath {
         SwitchCommands {
             create: format!("{homes} ovsdb-tool create {database} {schema}"),
             server: format!("env {homes} ovsdb-server {database} --remote=punix:{socket}"),
-            settings: format!("{control} --no-wait init{}", self.settings(main, cores)),
+            settings: format!("{control} --no-wait init{}", self.settings(memory, main, cores)),
             switch: format!("env {homes} taskset -c {words} {program} unix:{socket}"),
             ports: format!(
                 "{control} add-br br0 -- set bridge br0 datapath_type=netdev{first}{second} && \
@@ -84,12 +102,15 @@ impl Datapath {
     }
 
     /// What follows the command that begins a database.
-    fn settings(self, main: Option<CoreId>, cores: &[CoreId]) -> String {
+    fn settings(self, memory: Memory, main: Option<CoreId>, cores: &[CoreId]) -> String {
         let Some(main) = main else { return String::new() };
         let (main, cores) = (mask(&[main]), mask(cores));
-        // Memory in small pages is had everywhere; without --legacy-mem the switch would add
-        // --in-memory, which does not go with them.
-        let memory = format!("--no-huge --legacy-mem -m {MEMORY_MIB}");
+        // With huge pages the switch itself adds --in-memory: no file system for them is needed.
+        // That does not go with small pages, and with --legacy-mem it does not add it.
+        let memory = match memory {
+            Memory::Huge => format!("-m {HUGE_MIB}"),
+            Memory::Small => format!("--no-huge --legacy-mem -m {SMALL_MIB}"),
+        };
         format!(
             " -- set Open_vSwitch . other_config:dpdk-init=true \
              other_config:pmd-cpu-mask={cores} other_config:dpdk-lcore-mask={main} \
@@ -158,16 +179,16 @@ impl Live for OpenVSwitch {
     }
 
     fn command(&self, job: &Job<'_>) -> String {
-        self.0.commands("FOLDER", job.places.generator, &job.places.contender).to_string()
+        let cores = (job.places.generator, &job.places.contender[..]);
+        self.0.commands("FOLDER", Memory::Huge, cores).to_string()
     }
 
     fn start<'a>(&'a self, job: &Job<'_>, road: &'a Road) -> Result<Box<dyn Running + 'a>, String> {
         let folder = road.file("");
-        let commands = self.0.commands(
-            folder.trim_end_matches('/'),
-            job.places.generator,
-            &job.places.contender,
-        );
+        let cores = (job.places.generator, &job.places.contender[..]);
+        let commands = self.0.commands(folder.trim_end_matches('/'), Memory::Huge, cores);
+        // As for every contender: they are there until its memory is made.
+        let _pages = Reservation::take(PAGES);
         let output = road.file("ovs-output");
         let start = |script: &str| {
             let script = format!("exec {script} > \"$0\" 2>&1");
@@ -213,6 +234,16 @@ mod tests {
         assert_eq!(mask(&[CoreId(0)]), "0x1");
         assert_eq!(mask(&[CoreId(1), CoreId(7), CoreId(4)]), "0x92");
         assert_eq!(mask(&[CoreId(130)]), format!("0x4{}", "0".repeat(32)));
+    }
+
+    #[test]
+    fn memory_is_in_the_pages_that_are_asked_for() {
+        let of = |memory| {
+            let cores = (CoreId(0), &[CoreId(1)][..]);
+            Datapath::Dpdk.commands("FOLDER", memory, cores).settings
+        };
+        assert!(of(Memory::Huge).contains("-m 512") && !of(Memory::Huge).contains("--no-huge"));
+        assert!(of(Memory::Small).contains("--no-huge --legacy-mem -m 1024"));
     }
 
     #[test]

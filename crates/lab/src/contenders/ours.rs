@@ -152,6 +152,7 @@ impl Live for Ours {
             losses: losses.filter(|&(_, packets)| packets > 0).collect(),
             busy: busy(&report),
             lost_each_second: lost_each_second(said),
+            ..Own::default()
         })
     }
 }

@@ -9,7 +9,7 @@ use burstline_testbed::Program;
 use super::Job;
 use super::captures::first_line;
 use super::live::{Live, Own, Running};
-use crate::live::Road;
+use crate::live::{Road, pages_of};
 use crate::scenario::Work;
 
 /// From when a switch says that it is ready until it is.
@@ -74,7 +74,10 @@ pub(super) struct Passing {
 impl Running for Passing {
     fn end(self: Box<Self>, _: u64) -> Result<Own, String> {
         thread::sleep(DRAIN);
+        let processes: Vec<u32> = self.programs.iter().map(Program::process_id).collect();
+        // A part of the kernel has no memory of its own.
+        let pages = (!processes.is_empty()).then(|| pages_of(&processes));
         drop(self.programs);
-        Ok(Own::default())
+        Ok(Own { pages, ..Own::default() })
     }
 }

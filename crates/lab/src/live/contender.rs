@@ -12,6 +12,7 @@ use burstline_testbed::{Host, Program};
 use super::Road;
 use crate::contest::go_on;
 use crate::pages::Reservation;
+use crate::record::Pages;
 
 /// Within this time every contender is ready, or something is wrong.
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -28,8 +29,9 @@ const WITH_ALL: &str = "unshare --pid --fork --kill-child timeout -s INT 3600";
 /// How often it is looked whether an end is wanted.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Huge pages of 2 MiB, enough for either side's frames: DPDK is told to take 512 MiB.
-const PAGES: u64 = 320;
+/// Huge pages of 2 MiB that are reserved while a contender starts, enough for either side's frames:
+/// testpmd is told to take 512 MiB.
+pub const PAGES: u64 = 320;
 
 /// A running contender. Dropping it kills it.
 pub struct Contender<'a> {
@@ -127,6 +129,11 @@ impl<'a> Contender<'a> {
             number.unwrap_or(0_u64)
         };
         (kibibytes("VmRSS:") + kibibytes("HugetlbPages:")) << 10
+    }
+
+    /// Which pages it has now, with all that it has started.
+    pub fn pages(&self) -> Pages {
+        super::pages_of(&[self.program.process_id()])
     }
 
     /// Ends it as a user would, once it has had time for the last frames. Returns what it has

@@ -21,12 +21,14 @@
 mod contender;
 mod core_time;
 mod flows;
+mod pages;
 mod said;
 mod store;
 
-pub use contender::{Contender, with_all};
+pub use contender::{Contender, PAGES, with_all};
 pub use core_time::CoreTime;
 pub use flows::FLOWS;
+pub(crate) use pages::pages_of;
 pub use said::{Dumpcap, Ours, Tcpdump, Testpmd};
 pub use store::Store;
 

@@ -90,6 +90,33 @@ pub struct Build {
     pub dpdk: String,
 }
 
+/// Memory of a contender's processes, by the pages that it was in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pages {
+    /// MiB in reserved huge pages.
+    pub reserved_mib: f64,
+    /// KiB of the largest of these; 0: there are none.
+    pub reserved_page_kib: u64,
+    /// MiB that the kernel gathered into huge pages.
+    pub transparent_mib: f64,
+    /// MiB in the smallest pages.
+    pub small_mib: f64,
+}
+
+impl fmt::Display for Pages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { reserved_mib, reserved_page_kib, transparent_mib, small_mib } = self;
+        match reserved_page_kib {
+            0 => write!(f, "no reserved pages"),
+            kib => write!(f, "{reserved_mib:.0} MiB in reserved pages of {kib} KiB"),
+        }?;
+        write!(
+            f,
+            ", {transparent_mib:.0} MiB in transparent ones, {small_mib:.0} MiB in small ones"
+        )
+    }
+}
+
 impl Build {
     /// Whether nothing is known, as in old records.
     pub fn is_unknown(&self) -> bool {

@@ -286,10 +286,11 @@ pub(super) fn contenders(record: &Record) -> Table {
             Some(why) => format!("not run: {why}"),
             None => contender.command.clone(),
         };
-        let words = [contender.name.clone(), contender.version.clone(), command];
+        let pages = contender.pages.as_ref().map_or(String::new(), ToString::to_string);
+        let words = [contender.name.clone(), contender.version.clone(), pages, command];
         words.map(Cell::new).to_vec()
     };
-    let head = [CONTENDER, "version", "command"].map(Column::words).into_iter().collect();
+    let head = [CONTENDER, "version", "pages", "command"].map(Column::words).into_iter().collect();
     let caption = format!("{}: who took part", record.title);
     Table { caption, head, rows: record.contenders.iter().map(row).collect() }
 }

@@ -15,7 +15,7 @@ use limit::Limit;
 use super::points::{Point, words};
 use super::{Begun, Places, Rate, Scenario, doubts, machine, simulate};
 use crate::contenders::{self, Adapter, Job, Sample};
-use crate::record::{ContenderInfo, Doubt, Interface, Record};
+use crate::record::{ContenderInfo, Doubt, Interface, Pages, Record};
 
 /// What the user may change of a scenario, and what a run has to know.
 #[derive(Clone, Debug)]
@@ -98,6 +98,7 @@ pub fn run(scenario: &Scenario, options: &Options, tell: &mut dyn FnMut(&Progres
         command: entrant.command.clone(),
         not_run: entrant.not_run.as_ref().map(|why| format!("because {why}")),
         role: contenders::role(entrant.adapter, scenario.work).map(str::to_owned),
+        pages: run.pages(entrant.adapter.name()),
     };
     let mut record = Record {
         title: scenario.title.clone(),
@@ -366,6 +367,14 @@ impl<'a> Run<'a> {
         let samples = self.cells.iter().flatten().flat_map(|cell| &cell.samples);
         let mut found = samples.map(|sample| &sample.interfaces).filter(|found| !found.is_empty());
         found.next().cloned().unwrap_or_default()
+    }
+
+    /// Those of a contender in its first turn, where it has processes of its own.
+    fn pages(&self, contender: &str) -> Option<Pages> {
+        let number =
+            self.entrants.iter().position(|entrant| entrant.adapter.name() == contender)?;
+        let samples = self.cells.iter().flat_map(|cells| &cells[number].samples);
+        samples.into_iter().find_map(|sample| sample.pages)
     }
 
     fn turns(&self) -> usize {

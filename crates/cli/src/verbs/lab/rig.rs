@@ -24,7 +24,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{env, fs, process, thread};
 
-use burstline_lab::contenders::Datapath;
+use burstline_lab::contenders::{Datapath, Memory};
+use burstline_lab::live::PAGES;
+use burstline_lab::pages::Reservation;
 use burstline_sys::affinity::CoreId;
 use burstline_testbed::{Bed, BedError, FAR, Host, Program};
 
@@ -42,9 +44,9 @@ const LOOK: Duration = Duration::from_millis(20);
 /// From when a device says that it is ready until it is: a moment, by which some are early.
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// Where the kernel says how many reserved pages of 2 MiB are free, and how many testpmd takes.
+/// Where the kernel says how many reserved pages of 2 MiB are free, and how many DPDK takes.
 const FREE_PAGES: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
-const TESTPMD_PAGES: u64 = 256;
+const DPDK_PAGES: u64 = 256;
 
 /// Programs, and the Debian packages that they are in.
 const OVS_DATABASE: (&str, &str) = ("ovsdb-server", "openvswitch-switch");
@@ -69,6 +71,20 @@ pub(super) struct Rig {
     folder: Folder,
     /// What to say of the device.
     pub(super) note: String,
+}
+
+/// What DPDK's memory can be in now.
+fn memory() -> Memory {
+    let free = fs::read_to_string(FREE_PAGES).unwrap_or_default();
+    let has_pages = free.trim().parse::<u64>().is_ok_and(|free| free >= DPDK_PAGES);
+    if has_pages { Memory::Huge } else { Memory::Small }
+}
+
+fn pages(memory: Memory) -> &'static str {
+    match memory {
+        Memory::Huge => "2 MiB pages",
+        Memory::Small => "4 KiB pages: those of 2 MiB cannot be reserved",
+    }
 }
 
 /// A folder that goes when it is dropped.
@@ -112,6 +128,8 @@ impl Rig {
         bed.connect(BACK[0], BACK[1], mtu).map_err(text)?;
         let folder = Folder::new().map_err(|error| format!("make a folder: {error}"))?;
         let mut rig = Self { programs: Vec::new(), bed, folder, note: String::new() };
+        // As for the lab's contenders: they are there until the device's memory is made.
+        let _pages = Reservation::take(PAGES);
         match device {
             Device::Bounce => rig.bounce(places),
             Device::Bridge => rig.bridge(),
@@ -163,12 +181,12 @@ impl Rig {
     }
 
     fn testpmd(&mut self, places: Places) -> Result<(), String> {
-        let free = fs::read_to_string(FREE_PAGES).unwrap_or_default();
-        let has_pages = free.trim().parse::<u64>().is_ok_and(|free| free >= TESTPMD_PAGES);
-        let (memory, pages) = match has_pages {
-            true => ("--in-memory -m 512", "2 MiB pages"),
-            false => ("--no-huge --no-shconf -m 512", "4 KiB pages: none of 2 MiB are reserved"),
+        let kind = memory();
+        let memory = match kind {
+            Memory::Huge => "--in-memory -m 512",
+            Memory::Small => "--no-huge --no-shconf -m 512",
         };
+        let pages = pages(kind);
         let (main, core) = (places.sender, places.device);
         self.note = format!("dpdk-testpmd, io mode over net_af_xdp, on core {core}; {pages}");
         let port = |number: usize, interface: &str| {
@@ -190,14 +208,14 @@ impl Rig {
 
     /// A database and a switch of our own, in the rig's folder.
     fn open_vswitch(&mut self, places: Places, datapath: Datapath) -> Result<(), String> {
-        let core = places.device;
+        let (core, memory) = (places.device, memory());
         let by = match datapath {
-            Datapath::Sockets => "packet sockets",
-            Datapath::Dpdk => "DPDK's net_af_xdp, 4 KiB pages",
+            Datapath::Sockets => "packet sockets".to_owned(),
+            Datapath::Dpdk => format!("DPDK's net_af_xdp, {}", pages(memory)),
         };
         self.note = format!("Open vSwitch, datapath_type=netdev, {by}, NORMAL, on core {core}");
-        let commands =
-            datapath.commands(&self.folder.0.display().to_string(), places.sender, &[core]);
+        let folder = self.folder.0.display().to_string();
+        let commands = datapath.commands(&folder, memory, (places.sender, &[core]));
         self.shell(&commands.create)?;
         self.start(&commands.server, "")?;
         self.shell(&commands.settings)?;
