@@ -26,6 +26,9 @@
 //!   does not name it (protocol edge E2).
 //! - I5: with a history, a segment leaves the valid ones only if its last packet is older than
 //!   asked for, or if nothing else can be taken.
+//! - I6: a decision about a reader comes from one load of its cursor. A second load may see
+//!   anything, so a page that changes all the time would else block the writer without being the
+//!   one that blocks it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU32;
@@ -153,17 +156,22 @@ impl Reuse {
     /// or still wanted by a lossless reader. `now_ns` is the monotonic time; without a history any
     /// number will do.
     ///
+    /// `is_over` says of a lossless reader that wants the oldest segment whether the writer stops
+    /// waiting for it. It is asked by the same look at the reader's cursor that found it in the way
+    /// (I6).
+    ///
     /// Cost: a full fence and one load per pin, once a segment.
     pub fn take<C: Control, S: Seat>(
         &mut self,
         control: &C,
         seats: &[S],
         now_ns: u64,
+        mut is_over: impl FnMut(&S) -> bool,
     ) -> Option<u32> {
         self.retire_passed(control, seats, now_ns);
         let mut candidate = self.unpinned(control, seats).or_else(|| self.spare());
         while candidate.is_none() {
-            if self.valid.len() <= 1 || self.is_front_wanted(seats) {
+            if self.valid.len() <= 1 || self.is_front_wanted(seats, &mut is_over) {
                 return None;
             }
             self.note_shortage(now_ns);
@@ -175,14 +183,12 @@ impl Reuse {
         Some(segment)
     }
 
-    /// The lossless seats that keep the oldest segment from being taken.
-    pub fn blockers<'s, S: Seat>(&self, seats: &'s [S]) -> impl Iterator<Item = &'s S> {
-        let oldest = self.oldest;
-        seats.iter().filter(move |seat| seat.is_lossless() && cursor(*seat) <= oldest)
-    }
-
-    fn is_front_wanted<S: Seat>(&self, seats: &[S]) -> bool {
-        self.blockers(seats).next().is_some()
+    /// Whether a lossless reader that the writer still waits for wants the oldest segment. All of
+    /// those in the way are asked, so that each one whose time is over is known at once.
+    fn is_front_wanted<S: Seat>(&self, seats: &[S], is_over: &mut impl FnMut(&S) -> bool) -> bool {
+        let in_the_way =
+            seats.iter().filter(|&seat| seat.is_lossless() && cursor(seat) <= self.oldest);
+        in_the_way.filter(|seat| !is_over(seat)).count() > 0
     }
 
     fn retire_passed<C: Control, S: Seat>(&mut self, control: &C, seats: &[S], now_ns: u64) {

@@ -360,18 +360,18 @@ impl Writer {
         let seats = shared.lock();
         let control = &shared.memory.control;
         let now_ns = if self.reuse.has_history() { clock::monotonic_ns() } else { 0 };
-        let mut taken = self.reuse.take(control, &seats, now_ns);
-        while taken.is_none() {
-            let blocked_ns = self.blocked_ns();
-            let is_over = |seat: &&Arc<SeatEntry>| {
-                let deadline_ns = seat.deadline_ns().or(shared.config.lossless_deadline_ns);
-                deadline_ns.is_some_and(|deadline_ns| blocked_ns >= deadline_ns)
-            };
-            let Some(seat) = self.reuse.blockers(&seats).find(is_over) else { break };
-            seat.demote(control);
-            self.statistics.demoted += 1;
-            taken = self.reuse.take(control, &seats, now_ns);
-        }
+        let (since_ns, demoted) = (&mut self.blocked_since_ns, &mut self.statistics.demoted);
+        let is_over = |seat: &Arc<SeatEntry>| {
+            let deadline_ns = seat.deadline_ns().or(shared.config.lossless_deadline_ns);
+            let is_over =
+                deadline_ns.is_some_and(|deadline_ns| blocked_ns(since_ns) >= deadline_ns);
+            if is_over {
+                seat.demote(control);
+                *demoted += 1;
+            }
+            is_over
+        };
+        let taken = self.reuse.take(control, &seats, now_ns, is_over);
         control.oldest().store(self.reuse.oldest(), Relaxed); // a hint; exact under the lock
         drop(seats);
         match taken {
@@ -412,12 +412,12 @@ impl Writer {
         (self.edge.low, self.edge.high) = (self.top, self.top);
         self.published_high = self.edge.high;
     }
+}
 
-    /// For how long no segment could be had, in ns.
-    fn blocked_ns(&mut self) -> u64 {
-        let now_ns = clock::monotonic_ns();
-        now_ns - *self.blocked_since_ns.get_or_insert(now_ns)
-    }
+/// For how long no segment could be had, in ns; from now on if `since_ns` has no begin yet.
+fn blocked_ns(since_ns: &mut Option<u64>) -> u64 {
+    let now_ns = clock::monotonic_ns();
+    now_ns - *since_ns.get_or_insert(now_ns)
 }
 
 impl Drop for Writer {

@@ -101,7 +101,8 @@ impl Log {
 
     /// Fills one segment, as `Writer` does. False when every segment is pinned.
     fn write(&self, reuse: &mut Reuse, seats: &[Place]) -> bool {
-        let Some(segment) = reuse.take(self, seats, self.head.load(Ordering::Relaxed)) else {
+        let Some(segment) = reuse.take(self, seats, self.head.load(Ordering::Relaxed), |_| false)
+        else {
             return false;
         };
         let sequence = reuse.newest();
@@ -207,7 +208,7 @@ fn sleep(fenced: bool) {
     let log = Log::new(2, fenced);
     let pages = pages(1);
     let mut reuse = Reuse::new(2);
-    let segment = reuse.take(&*log, &pages, 0).unwrap();
+    let segment = reuse.take(&*log, &pages, 0, |_| false).unwrap();
     protocol::open(&*log, 1, segment);
     let reader = {
         let (log, page) = (Arc::clone(&log), Arc::clone(&pages[0].0));
