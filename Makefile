@@ -16,7 +16,7 @@ DPDK := $(if $(HAS_DPDK),--features burstline/dpdk --features burstline-lab/dpdk
 LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help run dpdk dpdk-newer test bench bench-smoke lint loom miri fuzz-smoke guest \
+.PHONY: help fresh run dpdk dpdk-newer test bench bench-smoke lint loom miri fuzz-smoke guest \
   guest-cards install install-c header documents report-check runs setup
 
 help: ## List the targets
@@ -25,6 +25,10 @@ help: ## List the targets
 run: ## Build it and see it work: burstline demo
 	@scripts/setup rust
 	@cargo run --quiet --release --locked -p burstline -- demo
+
+fresh: ## The two commands of the README on a bare Debian; as root
+	@scripts/setup fresh
+	@scripts/fresh
 
 dpdk: ## Build the program with the port dpdk: in it; installs libdpdk
 	@scripts/setup rust dpdk
@@ -61,7 +65,7 @@ loom: ## Every interleaving of the edges of log and card, within loom's bounds
 	@RUSTFLAGS="--cfg loom" cargo test --quiet --release --locked -p burstline-log -p burstline-nicsim \
 	  --test loom --target-dir $(TARGET_DIR)/loom
 
-miri: ## The log and the Linux boundary under miri, if it can be had
+miri: ## The log and the Linux boundary under miri; code 3 where it cannot be had
 	@scripts/setup rust
 	@MIRI_CASES=$(MIRI_CASES) scripts/miri
 

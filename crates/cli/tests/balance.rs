@@ -248,7 +248,7 @@ fn workers_are_killed(mode: [&str; 2]) {
         // Somewhere in its start, or in the middle of a burst.
         std::thread::sleep(Duration::from_micros(u64::from(cycle % 50) * 400));
         let signal = |name: &str| {
-            assert_eq!(other("kill", &[name, &doomed.id().to_string()]).unwrap().code, Some(0));
+            burstline_testbed::signal(doomed.id(), name).unwrap();
         };
         // Killed as it is; stopped, and killed as it stands; stopped for a while before.
         let how = cycle as usize % 3;

@@ -11,6 +11,7 @@ mod support;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 
+use burstline_skip::skip;
 use burstline_sys::afpacket::Sender;
 use burstline_testbed::{Bed, FAR, FAR_ADDRESS, Host, NEAR, Program};
 use serde_json::Value;
@@ -167,8 +168,8 @@ impl Sensor {
         wait_until(&format!("{frames} frames in {}", self.path), || {
             fs::metadata(&self.path).is_ok_and(|file| file.len() >= bytes)
         });
-        let process = self.program.process_id().to_string();
-        assert_eq!(other("kill", &["-INT", &process]).unwrap().code, Some(0));
+        let process = self.program.process_id();
+        burstline_testbed::signal(process, "-INT").unwrap();
         self.program.finish().unwrap();
         frames_of(&self.path)
     }
@@ -179,6 +180,7 @@ fn a_sensor_on_a_workers_interface_sees_just_its_packets() {
     let name = "a_sensor_on_a_workers_interface_sees_just_its_packets";
     let Some(bed) = Bed::or_skip(name) else { return };
     if other("tcpdump", &["--version"]).is_none() {
+        skip(name, "tcpdump is not installed: scripts/setup test");
         return;
     }
     let directory = Directory::new("balance-sensors");
@@ -229,6 +231,8 @@ fn a_sensor_on_a_workers_interface_sees_just_its_packets() {
 #[test]
 fn a_sensor_reads_a_workers_log_from_a_pipe() {
     if other("tshark", &["--version"]).is_none() {
+        let test = "a_sensor_reads_a_workers_log_from_a_pipe";
+        skip(test, "tshark is not installed: scripts/setup test");
         return;
     }
     let names = Names::new("balance-pipe");

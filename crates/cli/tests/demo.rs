@@ -5,6 +5,7 @@ mod support;
 use std::fs;
 use std::process::Command;
 
+use burstline_skip::skip;
 use support::{Directory, PROGRAM, Run, command, is_root};
 
 #[test]
@@ -28,6 +29,7 @@ fn the_demonstration_ends_well_and_cleans_up() {
 
 #[test]
 fn without_rights_it_says_so_in_a_line_and_shows_the_rest() {
+    let test = "without_rights_it_says_so_in_a_line_and_shows_the_rest";
     let directory = Directory::new("demo-user");
     // Root without root's rights, as far as the tests' user is root.
     let mut user = Command::new("setpriv");
@@ -35,7 +37,7 @@ fn without_rights_it_says_so_in_a_line_and_shows_the_rest() {
     let mut user = if is_root() { user } else { command(&["demo"]) };
     let run: Run = match user.env("TMPDIR", &directory.0).output() {
         Ok(output) => output.into(),
-        Err(error) => return eprintln!("skipped: demo without rights: setpriv: {error}"),
+        Err(error) => return skip(test, format!("setpriv: {error}: scripts/setup test")),
     };
     assert_eq!(run.code, Some(0), "{}{}", run.stdout, run.stderr);
     let reason = run.stdout.lines().find(|line| line.contains("No live ports here"));

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 use burstline_port::{Address, OpenOptions, Port, PortError, open_sink, open_sources};
+use burstline_skip::skip;
 use burstline_sys::afpacket::Sender;
 use burstline_sys::privileges;
 use burstline_testbed::{Bed, FAR, Frames, Host, NEAR};
@@ -167,12 +168,13 @@ fn without_capabilities_it_says_which() {
 #[test]
 fn in_a_container_bpf_is_out_of_reach() {
     let inside = |arguments: &[&str]| -> Option<Run> {
-        let run = other("unshare", &[&["-Urn", PROGRAM], arguments].concat())?;
-        if run.stderr.starts_with("unshare") {
-            eprintln!("skipped: in_a_container_bpf_is_out_of_reach: {}", run.stderr);
-            return None;
+        let test = "in_a_container_bpf_is_out_of_reach";
+        match other("unshare", &[&["-Urn", PROGRAM], arguments].concat()) {
+            Some(run) if !run.stderr.starts_with("unshare") => return Some(run),
+            Some(run) => skip(test, run.stderr),
+            None => skip(test, "unshare is not installed: scripts/setup test"),
         }
-        Some(run)
+        None
     };
     let Some(run) = inside(&["doctor", "ports", "--json"]) else { return };
     assert_eq!(run.code, Some(0), "{}", run.stderr);

@@ -107,7 +107,7 @@ mod with {
         other.kill().unwrap();
         other.wait().unwrap();
         let process = one.id();
-        crate::support::other("kill", &["-INT", &process.to_string()]).unwrap();
+        burstline_testbed::signal(process, "-INT").unwrap();
         let mut text = String::new();
         std::io::Read::read_to_string(&mut output, &mut text).unwrap();
         assert_eq!(one.wait().unwrap().code(), Some(0), "{text}");

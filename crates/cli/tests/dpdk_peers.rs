@@ -8,6 +8,7 @@ use std::fs;
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
+use burstline_skip::{skip, test_name};
 use serde_json::Value;
 use support::live::wait_until;
 use support::{Directory, PROGRAM, assert_closed, last_object, other, run_json};
@@ -115,7 +116,7 @@ impl Ours {
     }
 
     fn interrupt(&self) {
-        other("kill", &["-INT", &self.child.id().to_string()]).unwrap();
+        burstline_testbed::signal(self.child.id(), "-INT").unwrap();
     }
 
     /// Its report, when it has ended well.
@@ -139,7 +140,7 @@ impl Drop for Ours {
 fn is_here() -> bool {
     let version = other("dpdk-testpmd", &["--version"]);
     if version.is_none() {
-        eprintln!("skipped: dpdk-testpmd is not installed: scripts/setup dpdk");
+        skip(test_name(), "dpdk-testpmd is not installed: scripts/setup dpdk");
     }
     version.is_some()
 }

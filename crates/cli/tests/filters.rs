@@ -4,6 +4,7 @@ mod support;
 
 use std::fs;
 
+use burstline_skip::{skip, test_name};
 use support::{Directory, REAL, assert_closed, command, other, run, run_json};
 
 /// Every expression accepts some packets of [`mixed`] and rejects others.
@@ -107,7 +108,9 @@ fn a_program_is_as_good_as_its_expression() {
     let directory = Directory::new("filter-program");
     let file = mixed(&directory, "pcap");
     for expression in ["vlan 7 and udp", "tcp[tcpflags] & tcp-syn != 0"] {
-        let Some(program) = other("tcpdump", &["-y", "EN10MB", "-ddd", expression]) else { return };
+        let Some(program) = other("tcpdump", &["-y", "EN10MB", "-ddd", expression]) else {
+            return skip(test_name(), "tcpdump is not installed: scripts/setup test");
+        };
         let one_line = program.stdout.replace('\n', ",");
         let (stored, written) = (directory.file("program"), directory.file("expression"));
         fs::write(&stored, &program.stdout).unwrap();

@@ -12,9 +12,7 @@ use burstline_sys::afpacket::Sender;
 use burstline_testbed::{Bed, FAR, Frames, NEAR};
 use serde_json::Value;
 use support::live::{Live, wait_until};
-use support::{
-    Directory, assert_closed, command, is_root, judged_packets, last_object, other, run,
-};
+use support::{Directory, assert_closed, command, is_root, judged_packets, last_object, run};
 
 const FRAMES: u64 = 5_000;
 
@@ -46,7 +44,7 @@ impl Job {
     }
 
     fn signal(&self, name: &str) {
-        assert_eq!(other("kill", &[name, &self.child.id().to_string()]).unwrap().code, Some(0));
+        burstline_testbed::signal(self.child.id(), name).unwrap();
     }
 
     fn end(mut self, name: &str) -> Value {
@@ -201,8 +199,8 @@ fn send(bed: &Bed) {
 }
 
 fn signal(live: &Live, name: &str) {
-    let process = live.program.process_id().to_string();
-    assert_eq!(other("kill", &[name, &process]).unwrap().code, Some(0));
+    let process = live.program.process_id();
+    burstline_testbed::signal(process, name).unwrap();
 }
 
 /// The last whole line of intervals, if there is one.

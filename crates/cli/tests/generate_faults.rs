@@ -2,6 +2,7 @@
 
 mod support;
 
+use burstline_skip::skip;
 use burstline_testbed::{Bed, FAR, NEAR, Program};
 use serde_json::Value;
 use support::live::wait_until;
@@ -36,8 +37,8 @@ impl Sender {
     }
 
     fn interrupt(&self) {
-        let process = self.program.process_id().to_string();
-        assert_eq!(other("kill", &["-INT", &process]).unwrap().code, Some(0));
+        let process = self.program.process_id();
+        burstline_testbed::signal(process, "-INT").unwrap();
     }
 
     /// Its end: whether it ended well, and its report, whose ledger closes.
@@ -146,9 +147,12 @@ fn what_is_longer_than_the_mtu_or_a_frame_is_counted_and_told() {
 fn who_may_not_inject_is_told_what_it_takes() {
     let job = [PROGRAM, "generate", "-o", "inject:lo", "--packets", "10"];
     // Root of a user namespace is nobody to the machine.
-    let Some(refused) = other("unshare", &[&["-Urn"], &job[..]].concat()) else { return };
+    let test = "who_may_not_inject_is_told_what_it_takes";
+    let Some(refused) = other("unshare", &[&["-Urn"], &job[..]].concat()) else {
+        return skip(test, "unshare is not installed: scripts/setup test");
+    };
     if refused.stderr.contains("unshare") {
-        return eprintln!("skipped: no user namespaces here: {}", refused.stderr);
+        return skip(test, format!("no user namespaces here: {}", refused.stderr));
     }
     let is_told = refused.stderr.contains("cap_bpf,cap_net_admin,cap_sys_admin+ep");
     assert!(refused.code == Some(1) && is_told, "{}", refused.stderr);

@@ -4,6 +4,7 @@ mod support;
 
 use std::fs;
 
+use burstline_skip::skip;
 use burstline_testbed::{Bed, Program};
 use serde_json::Value;
 use support::live::wait_until;
@@ -86,8 +87,8 @@ fn a_device_that_passes_nothing_has_no_throughput_and_an_interrupt_prints_what_i
     let flags = ["--sizes", "64,128,256", "--tests", "throughput", "--json"];
     let lab = start(&bed, &flags, &json, &said);
     wait_until("the second size", || fs::read_to_string(&said).unwrap().contains("128 bytes"));
-    let process = lab.process_id().to_string();
-    assert_eq!(other("kill", &["-INT", &process]).unwrap().code, Some(0));
+    let process = lab.process_id();
+    burstline_testbed::signal(process, "-INT").unwrap();
     assert!(!lab.finish().unwrap().0, "it did not do all that it was asked for");
     let found = report(&json);
     assert_eq!(found["whole"], false);
@@ -97,8 +98,10 @@ fn a_device_that_passes_nothing_has_no_throughput_and_an_interrupt_prints_what_i
 #[test]
 fn devices_are_started_here_and_compared_in_one_run() {
     let test = "devices_are_started_here_and_compared_in_one_run";
-    if !is_root() || Bed::or_skip(test).is_none() {
-        eprintln!("skipped: {test}: XDP takes root");
+    if !is_root() {
+        return skip(test, "XDP takes root");
+    }
+    if Bed::or_skip(test).is_none() {
         return;
     }
     let gentle = ["--link", "500kbit", "--trial", "100ms", "--sizes", "64", "-q"];

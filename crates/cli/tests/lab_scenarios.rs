@@ -5,10 +5,11 @@ mod support;
 use std::fs;
 use std::process::Stdio;
 
+use burstline_skip::{skip, without};
 use burstline_testbed::Bed;
 use serde_json::Value;
 use support::live::wait_until;
-use support::{Directory, command, last_object, other, run, run_json};
+use support::{Directory, command, last_object, run, run_json};
 
 fn record(file: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
@@ -114,7 +115,7 @@ fn an_early_end_keeps_what_is_done() {
         .unwrap();
     // The second turn has begun: the first is done.
     wait_until("a turn", || fs::read_to_string(&said).unwrap().contains("1/200 turns"));
-    other("kill", &["-INT", &child.id().to_string()]);
+    burstline_testbed::signal(child.id(), "-INT").unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(1));
     let found = record(&format!("{out}/own.json"));
     let samples = found["rows"][0]["metrics"]["cycles"]["samples"].as_array().unwrap();
@@ -126,7 +127,8 @@ fn an_early_end_keeps_what_is_done() {
 #[test]
 fn instructions_and_caches_of_contenders_in_memory_are_simulated() {
     if std::process::Command::new("valgrind").arg("--version").output().is_err() {
-        return eprintln!("skipped: instructions_and_caches...: valgrind is not installed");
+        let test = "instructions_and_caches_of_contenders_in_memory_are_simulated";
+        return skip(test, "valgrind is not installed: scripts/setup rivals");
     }
     let directory = Directory::new("lab-simulate");
     let out = directory.file("out");
@@ -170,7 +172,7 @@ fn the_program_counts_as_its_own_contender() {
     for row in &rows[..2] {
         let status = row["status"].as_str().unwrap();
         if status.contains("BPF") || status.contains("not permitted") {
-            eprintln!("skipped: {test}: {status}");
+            without(test, status);
             continue;
         }
         assert_eq!((status, &row["metrics"]["lost"]["median"]), ("run", &0.0.into()), "{row}");
@@ -292,7 +294,7 @@ fn packets_are_timed_through_a_contender() {
     for row in found["rows"].as_array().unwrap() {
         let status = row["status"].as_str().unwrap();
         if status.contains("BPF") || status.contains("not permitted") {
-            eprintln!("skipped: {test}: {status}");
+            without(test, status);
             continue;
         }
         let median = |name: &str| row["metrics"][name]["median"].as_f64().unwrap();

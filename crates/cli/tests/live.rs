@@ -5,10 +5,10 @@
 mod support;
 
 use std::fs;
-use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 
+use burstline_skip::skip;
 use burstline_sys::afpacket::{Sender, socket_to_inherit};
 use burstline_testbed::{Bed, FAR, Frames, NEAR};
 use support::live::{Live, wait_until};
@@ -196,11 +196,9 @@ fn an_ordinary_user_counts_in_a_network_of_his_own() {
     probe.args(wrapper).args([PROGRAM, "--version"]);
     let is_possible = probe.output().is_ok_and(|output| output.status.success());
     if !is_possible {
-        let what = "skipped: an_ordinary_user_counts_in_a_network_of_his_own: user namespaces are \
-                    not permitted here, or another user may not read the program";
-        // Nobody is left to tell if this fails; said even where a test's output is captured.
-        let _ = writeln!(io::stderr(), "{what}");
-        return;
+        let why =
+            "user namespaces are not permitted here, or another user may not read the program";
+        return skip("an_ordinary_user_counts_in_a_network_of_his_own", why);
     }
     // Pings until it has its 20 packets, whenever it begins.
     let script = format!(
@@ -236,8 +234,8 @@ fn a_user_without_rights_counts_on_a_socket_that_he_was_left() {
         command
     };
     if !support::is_root() {
-        let _ = writeln!(io::stderr(), "skipped: only root can start programs as another user");
-        return;
+        let test = "a_user_without_rights_counts_on_a_socket_that_he_was_left";
+        return skip(test, "only root can start programs as another user");
     }
     let wrong = bed.far.run({
         let count = count.clone();

@@ -6,7 +6,7 @@ use std::fs;
 use std::process::Stdio;
 
 use support::live::wait_until;
-use support::{Directory, REAL, REAL_PACKETS, assert_closed, command, other, run, run_json};
+use support::{Directory, REAL, REAL_PACKETS, assert_closed, command, run, run_json};
 
 const MODES: [&str; 3] = ["writeback", "inline", "contiguous"];
 
@@ -329,7 +329,7 @@ fn frames_that_no_card_takes_are_refused_and_an_interrupt_says_what_is_missing()
     for job in [["dma", "--time", "1h"], ["retention", "--packets", "1000G"]] {
         let started = command(&[&["lab"], &job[..]].concat()).stdout(Stdio::piped()).spawn();
         let started = started.unwrap();
-        let process = started.id().to_string();
+        let process = started.id();
         // From then on a signal is heard, and is no sudden end.
         let hears = || {
             let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
@@ -337,7 +337,7 @@ fn frames_that_no_card_takes_are_refused_and_an_interrupt_says_what_is_missing()
             u64::from_str_radix(caught.trim(), 16).unwrap() & 2 != 0
         };
         wait_until("it hears signals", hears);
-        assert_eq!(other("kill", &["-INT", &process]).unwrap().code, Some(0));
+        burstline_testbed::signal(process, "-INT").unwrap();
         let ended = started.wait_with_output().unwrap();
         let table = String::from_utf8(ended.stdout).unwrap();
         assert!(ended.status.code() == Some(1) && table.contains("NOT DONE"), "{table}");

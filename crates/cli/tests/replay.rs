@@ -263,7 +263,7 @@ fn an_interrupt_leaves_an_exact_ledger() {
     let mut job = command(&["replay", REAL, "-o", "null:", "--speed", "0.01", "--json"]);
     let job = job.stdout(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(300));
-    other("kill", &["-INT", &job.id().to_string()]).unwrap();
+    burstline_testbed::signal(job.id(), "-INT").unwrap();
     let output = job.wait_with_output().unwrap();
     assert!(output.status.success());
     let report = last_object(&String::from_utf8_lossy(&output.stdout));

@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::process::Command;
 
+use burstline_skip::skip;
 use serde_json::Value;
 use support::sharing::{Names, pcap_header, pcap_packets, reader_of};
 use support::{PROGRAM, REAL, REAL_PACKETS, is_root, judged_packets, other};
@@ -231,8 +232,7 @@ fn names_that_are_taken_or_missing_are_told_with_what_mends_it() {
 #[test]
 fn a_socket_is_for_whom_it_was_made_for() {
     if !is_root() {
-        eprintln!("skipped: a_socket_is_for_whom_it_was_made_for: needs root, for another user");
-        return;
+        return skip("a_socket_is_for_whom_it_was_made_for", "needs root, for another user");
     }
     let names = Names::new("shared-users");
     let program = names.0.file("burstline");

@@ -27,8 +27,8 @@ fn start(arguments: &[&str]) -> (Child, BufReader<std::process::ChildStdout>) {
 }
 
 fn signal(child: &Child, name: &str) {
-    let pid = child.id().to_string();
-    assert_eq!(other("kill", &[name, &pid]).unwrap().code, Some(0));
+    let pid = child.id();
+    burstline_testbed::signal(pid, name).unwrap();
 }
 
 /// Sends several signals in a moment, as timeout(1) does: a shell has kill(1) built in.

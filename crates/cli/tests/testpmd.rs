@@ -4,6 +4,7 @@ mod support;
 
 use std::fs;
 
+use burstline_skip::skip;
 use burstline_testbed::{Bed, FAR, Host, NEAR, Program};
 use support::live::{Live, wait_until};
 use support::{Directory, PROGRAM, assert_closed, is_root, last_object, other};
@@ -13,10 +14,13 @@ const PACKETS: u64 = 5_000;
 /// The bed, where both programs can be had.
 fn bed_or_skip(test: &str) -> Option<Bed> {
     if !is_root() {
-        eprintln!("skipped: {test}: AF_XDP needs root");
+        skip(test, "AF_XDP needs root");
         return None;
     }
-    other("dpdk-testpmd", &["--version"])?;
+    if other("dpdk-testpmd", &["--version"]).is_none() {
+        skip(test, "dpdk-testpmd is not installed: scripts/setup dpdk");
+        return None;
+    }
     Bed::or_skip(test)
 }
 
@@ -40,8 +44,8 @@ fn text(output: &str) -> String {
 
 /// Ends it, and returns a count of its totals.
 fn end(program: Program, output: &str, count: &str) -> u64 {
-    let process = program.process_id().to_string();
-    assert_eq!(other("kill", &["-INT", &process]).unwrap().code, Some(0));
+    let process = program.process_id();
+    burstline_testbed::signal(process, "-INT").unwrap();
     program.finish().unwrap();
     let text = text(output);
     let (_, totals) = text.rsplit_once("Accumulated forward statistics").unwrap();

@@ -12,6 +12,7 @@ mod support;
 
 use std::net::UdpSocket;
 
+use burstline_skip::skip;
 use burstline_testbed::{Bed, FAR, FAR_ADDRESS};
 use serde_json::Value;
 use support::live::Live;
@@ -27,7 +28,7 @@ fn real_traffic_through_both_kinds_of_port_is_in_the_file_to_the_packet() {
     let name = "real_traffic_through_both_kinds_of_port_is_in_the_file_to_the_packet";
     let Some(bed) = Bed::or_skip(name) else { return };
     if !is_root() {
-        eprintln!("skipped: {name}: XDP programs need root");
+        skip(name, "XDP programs need root");
         return;
     }
     lay_second_cable(&bed);

@@ -165,7 +165,7 @@ mod tests {
         let core = affinity::allowed_cores().unwrap()[0];
         let sampler = match Sampler::on_core(core, 1_000_000, 10_000) {
             Ok(sampler) => sampler,
-            Err(error) => return eprintln!("skipped: a_core_that_works_is_seen_at_it: {error}"),
+            Err(error) => return burstline_skip::skip("a_core_that_works_is_seen_at_it", error),
         };
         spin(core, 100_000_000);
         let samples = sampler.samples();
@@ -182,8 +182,9 @@ mod tests {
     #[test]
     fn full_is_full() {
         let core = affinity::allowed_cores().unwrap()[0];
-        let Ok(sampler) = Sampler::on_core(core, 100_000, 1) else {
-            return eprintln!("skipped: full_is_full");
+        let sampler = match Sampler::on_core(core, 100_000, 1) {
+            Ok(sampler) => sampler,
+            Err(error) => return burstline_skip::skip("full_is_full", error),
         };
         spin(core, 100_000_000);
         let most = PAGE_BYTES / (SAMPLE_WORDS * WORD_BYTES);

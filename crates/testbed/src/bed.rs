@@ -1,7 +1,5 @@
 //! Two hosts and the cable between them.
 
-use std::io::{self, Write};
-
 use crate::{BedError, Host};
 
 /// The near host's end of the cable.
@@ -46,16 +44,19 @@ impl Bed {
         Ok(bed)
     }
 
-    /// A bed, or `None` after saying on standard error why not, even where a test's output is
-    /// captured.
+    /// A bed, or `None` after the test was counted as skipped: where this process may not make
+    /// namespaces, or the program `ip` is not installed.
+    ///
+    /// # Panics
+    /// There is no bed for another reason: that is a fault, and no reason to skip.
     pub fn or_skip(test: &str) -> Option<Self> {
         match Self::new() {
             Ok(bed) => Some(bed),
-            Err(reason) => {
-                // Nobody is left to tell if this fails.
-                let _ = writeln!(io::stderr(), "skipped: {test}: {reason}");
+            Err(reason @ (BedError::NotPermitted | BedError::Missing { .. })) => {
+                burstline_skip::skip(test, reason);
                 None
             }
+            Err(fault) => panic!("{test}: no bed: {fault}"),
         }
     }
 

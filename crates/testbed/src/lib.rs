@@ -26,6 +26,7 @@ mod host;
 mod injector;
 mod program;
 mod server;
+mod signal;
 
 pub use bed::{Bed, FAR, FAR_ADDRESS, FAR_MAC, NEAR, NEAR_ADDRESS, NEAR_MAC};
 pub use error::BedError;
@@ -37,3 +38,4 @@ pub use injector::{
 };
 pub use program::Program;
 pub use server::serve_bytes;
+pub use signal::signal;

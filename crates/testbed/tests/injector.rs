@@ -1,5 +1,6 @@
 //! Injected frames arrive, each exactly once, at programs and at packet sockets.
 
+use burstline_skip::skip;
 use burstline_sys::afpacket::{Ring, RingOptions};
 use burstline_sys::bpf::Register::{R0, R1, R2, R3, R4, R5, R6, R10};
 use burstline_sys::bpf::{
@@ -66,7 +67,7 @@ fn injector(test: &str, options: &InjectorOptions) -> Option<Injector> {
     match Injector::new(options) {
         Ok(injector) => Some(injector),
         Err(InjectorError::Bpf(error @ BpfError::NotPermitted { .. })) => {
-            eprintln!("skipped: {test}: {error}");
+            skip(test, error);
             None
         }
         Err(error) => panic!("{error}"),
@@ -78,7 +79,7 @@ fn may_program(test: &str) -> bool {
     match MappedArray::create("probe", 1, 1) {
         Ok(_) => true,
         Err(error) => {
-            eprintln!("skipped: {test}: {error}");
+            skip(test, error);
             false
         }
     }

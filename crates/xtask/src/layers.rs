@@ -8,7 +8,8 @@ use crate::metadata::{Metadata, Package};
 use crate::tree::Tree;
 
 /// The level of each crate, lowest first.
-const LEVELS: [(&str, u8); 13] = [
+const LEVELS: [(&str, u8); 14] = [
+    ("burstline-skip", 0),
     ("burstline-wire", 0),
     ("burstline-sys", 0),
     ("burstline-topo", 1),

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use crate::common::{Directory, Talker};
 use crate::installed::{Installed, Link, library, panicking_library, repository, run};
+use burstline_skip::skip;
 
 /// AddressSanitizer, in programs that load the library, which is not compiled with it.
 const SANITIZER: [&str; 2] = ["-fsanitize=address", "-fno-omit-frame-pointer"];
@@ -52,7 +53,7 @@ fn misuse_is_a_status_and_not_a_fault() {
 fn misuse_is_none_to_address_sanitizer() {
     let directory = Directory::new();
     if !has_sanitizer(&directory) {
-        return eprintln!("skipped: misuse_is_none_to_address_sanitizer: cc has no such sanitizer");
+        return skip("misuse_is_none_to_address_sanitizer", "cc has no address sanitizer");
     }
     let program = program(library(), "misuse", &directory, &SANITIZER);
     assert_eq!(beside_a_publisher(library(), &program, &directory), "misused\n");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use burstline_testbed::{Bed, Program};
 use serde_json::Value;
 
-use super::{Directory, PROGRAM, assert_closed, last_object, other};
+use super::{Directory, PROGRAM, assert_closed, last_object};
 
 /// A job on the far host, with its output in files.
 pub(crate) struct Live {
@@ -68,8 +68,8 @@ impl Live {
     }
 
     pub(crate) fn interrupt(&self) {
-        let process = self.program.process_id().to_string();
-        assert_eq!(other("kill", &["-INT", &process]).unwrap().code, Some(0));
+        let process = self.program.process_id();
+        burstline_testbed::signal(process, "-INT").unwrap();
     }
 }
 

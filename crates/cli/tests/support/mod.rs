@@ -10,6 +10,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
+use burstline_skip::{test_name, without};
 use serde_json::Value;
 
 /// The program under test.
@@ -95,12 +96,12 @@ impl Drop for Directory {
     }
 }
 
-/// Runs another program. `None`, said on standard error, where it is not installed.
+/// Runs another program. `None`, counted as missing in this test, where it is not installed.
 pub(crate) fn other(program: &str, arguments: &[&str]) -> Option<Run> {
     match Command::new(program).args(arguments).stdin(Stdio::null()).output() {
         Ok(output) => Some(output.into()),
         Err(error) => {
-            eprintln!("not compared with {program}: {error}");
+            without(test_name(), format!("{program}: {error}: scripts/setup test"));
             None
         }
     }

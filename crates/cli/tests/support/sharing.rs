@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use serde_json::Value;
 
 use super::live::wait_until;
-use super::{Directory, PROGRAM, Run, assert_closed, last_object, other};
+use super::{Directory, PROGRAM, Run, assert_closed, last_object};
 
 /// A directory for names.
 pub(crate) struct Names(pub(crate) Directory);
@@ -98,7 +98,7 @@ impl Job {
     }
 
     pub(crate) fn signal(&self, name: &str) {
-        assert_eq!(other("kill", &[name, &self.pid().to_string()]).unwrap().code, Some(0));
+        burstline_testbed::signal(self.pid(), name).unwrap();
     }
 
     /// Sends bytes to its standard input.

@@ -1,5 +1,6 @@
 //! A program that receives what is injected.
 
+use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use burstline_sys::usage::{self, CpuUsage};
-use burstline_testbed::{Host, Program};
+use burstline_testbed::{Host, Program, signal};
 
 use super::Road;
 use crate::contest::go_on;
@@ -35,7 +36,8 @@ pub const PAGES: u64 = 320;
 
 /// A running contender. Dropping it kills it.
 pub struct Contender<'a> {
-    road: &'a Road,
+    /// It runs on the road's hosts.
+    road: PhantomData<&'a Road>,
     command: String,
     program: Program,
     output: PathBuf,
@@ -98,7 +100,7 @@ impl<'a> Contender<'a> {
         let output = PathBuf::from(output);
         let program = program.map_err(|error| error.to_string())?;
         let command = command.to_owned();
-        let this = Self { road, command, program, output, before };
+        let this = Self { road: PhantomData, command, program, output, before };
         let began = Instant::now();
         while !this.printed().contains(ready) {
             // The flag carries no memory.
@@ -151,9 +153,8 @@ impl<'a> Contender<'a> {
     /// As there.
     pub fn end_within(mut self, limit: Duration) -> Result<(String, CpuUsage), String> {
         thread::sleep(SETTLE);
-        let process = self.first_process().to_string();
-        let interrupt = self.road.bed.far.command("kill", &["-INT", &process]);
-        interrupt.map_err(|error| format!("{error}: {}", self.printed()))?;
+        let interrupt = signal(self.first_process(), "-INT");
+        interrupt.map_err(|error| format!("interrupt it: {error}: {}", self.printed()))?;
         if !self.program.ends_within(limit).map_err(|error| error.to_string())? {
             self.program.kill();
             let (command, seconds) = (&self.command, limit.as_secs_f64());

@@ -87,7 +87,7 @@ pub fn missing(programs: &[(&str, &str)]) -> Option<String> {
     if let Err(error) = Bed::new() {
         return Some(error.to_string());
     }
-    let needed = [("taskset", "util-linux"), ("stdbuf", "coreutils"), ("kill", "procps")];
+    let needed = [("taskset", "util-linux"), ("stdbuf", "coreutils")];
     let lacking = needed.iter().chain(programs).find(|(program, _)| !is_there(program));
     lacking.map(|(program, package)| {
         format!("{program} is not installed: sudo apt-get install {package}")

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use burstline_lab::reports;
+use burstline_skip::skip;
 
 use crate::fixtures::{Folder, collection_of};
 
@@ -28,9 +29,7 @@ fn block<'a>(page: &'a str, language: &str) -> &'a str {
 fn printed(script: &Path, record: &Path) -> Option<String> {
     let output = Command::new("python3").arg(script).arg(record).args(ARGUMENTS).output();
     let Ok(output) = output else {
-        eprintln!(
-            "skipped: docs/records.md's script: python3 is not installed: scripts/setup test"
-        );
+        skip("again: docs/records.md's script", "python3 is not installed: scripts/setup test");
         return None;
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

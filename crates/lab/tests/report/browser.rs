@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use burstline_lab::reports;
+use burstline_skip::skip;
 
 use crate::fixtures::{Folder, all, collection};
 
@@ -76,11 +77,11 @@ fn chromium(folder: &Folder, page: &Path, flags: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+const NO_CHROMIUM: &str = "chromium is not installed: scripts/setup report";
+
 fn measured(width: u32) -> Option<Vec<String>> {
     if !is_installed() {
-        eprintln!(
-            "skipped: the report in a browser: chromium is not installed: scripts/setup report"
-        );
+        skip(&format!("browser::{width} pixels wide"), NO_CHROMIUM);
         return None;
     }
     let folder = Folder::new(&format!("browser-{width}"));
@@ -134,7 +135,7 @@ addEventListener("load", () => {
 #[test]
 fn charts_of_their_own_are_pictures_that_a_phone_shows_as_large_as_they_are() {
     if !is_installed() {
-        eprintln!("skipped: charts in a browser: chromium is not installed: scripts/setup report");
+        skip("charts_of_their_own_are_pictures...", NO_CHROMIUM);
         return;
     }
     let folder = Folder::new("charts");

@@ -1,9 +1,9 @@
 //! What no address asks for.
 
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 use burstline_log::Scratch;
+use burstline_skip::skip;
 use burstline_sys::afpacket::Sender;
 use burstline_testbed::{Bed, FAR, Frames, NEAR, sequence_of};
 
@@ -34,8 +34,7 @@ fn packets_longer_than_a_frame_are_lost_where_there_can_be_but_one() {
     for mode in ["native", "generic"] {
         let mut port = match open_without_fragments(&bed, mode) {
             Err(error) if error.to_string().contains("setcap") => {
-                // Nobody is left to tell if this fails.
-                let _ = writeln!(std::io::stderr(), "skipped: {test}: {error}");
+                skip(test, error);
                 return;
             }
             port => port.unwrap(),

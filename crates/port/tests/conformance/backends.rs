@@ -4,6 +4,7 @@ use std::io::Write;
 use std::rc::Rc;
 
 use burstline_port::{FaultInjector, FaultPlan, OpenOptions, Port, PortTable, Tracer};
+use burstline_skip::{test_name, without};
 use burstline_testbed::{Bed, Frames};
 use burstline_wire::files::{
     Direction, InterfaceDescription, PacketToWrite, PcapngEncoder, SectionDescription,
@@ -171,14 +172,13 @@ fn cards() -> Vec<Backend> {
 /// Live sources that have all their packets in their rings, and will get no more. None where there
 /// is no privilege.
 fn live() -> Vec<Backend> {
-    let Some(bed) = Bed::or_skip("live sources").map(Rc::new) else { return Vec::new() };
+    let Some(bed) = Bed::or_skip(&test_name()).map(Rc::new) else { return Vec::new() };
     let addresses =
         ["afpacket:v1?retire_ms=1", "xdp:v1?mode=native", "xdp:v1?mode=generic&frame=4096"];
     let live = addresses.into_iter().filter_map(|address| {
         if let Err(error) = try_open(&bed.far, address, options()) {
             assert!(error.to_string().contains("setcap"), "{error}");
-            // Nobody is left to tell if this fails.
-            let _ = writeln!(std::io::stderr(), "skipped: {address}: {error}");
+            without(test_name(), format!("{address}: {error}"));
             return None;
         }
         let bed = Rc::clone(&bed);

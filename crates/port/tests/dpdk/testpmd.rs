@@ -7,6 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::common::live::PATIENCE;
+use burstline_skip::{skip, test_name};
 
 /// It has a device of vhost-user.
 pub(crate) struct Testpmd(Child);
@@ -32,15 +33,14 @@ impl Testpmd {
                 Some(program)
             }
             Err(error) => {
-                eprintln!("skipped: dpdk-testpmd: {error}: scripts/setup dpdk");
+                skip(test_name(), format!("dpdk-testpmd: {error}: scripts/setup dpdk"));
                 None
             }
         }
     }
 
     fn signal(&self, signal: &str) {
-        let process = self.0.id().to_string();
-        assert!(Command::new("kill").args([signal, &process]).status().unwrap().success());
+        burstline_testbed::signal(self.0.id(), signal).unwrap();
     }
 
     /// All its threads stand.

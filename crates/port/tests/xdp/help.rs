@@ -1,9 +1,8 @@
 //! What these tests share.
 
-use std::io::Write;
-
 use burstline_log::Scratch;
 use burstline_port::{Loss, OpenOptions, Port, PortState, open_sources};
+use burstline_skip::skip;
 use burstline_testbed::{Bed, FAR, FAR_MAC, Frames, NEAR_MAC, sequence_of};
 
 use crate::common::Got;
@@ -23,8 +22,7 @@ pub(crate) fn bed_or_skip(test: &str) -> Option<Bed> {
     let bed = Bed::or_skip(test)?;
     match try_open(&bed.far, &format!("xdp:{FAR}"), OpenOptions::default()) {
         Err(error) if error.to_string().contains("setcap") => {
-            // Nobody is left to tell if this fails.
-            let _ = writeln!(std::io::stderr(), "skipped: {test}: {error}");
+            skip(test, error);
             None
         }
         other => {

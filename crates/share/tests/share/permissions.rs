@@ -8,6 +8,7 @@ use std::thread;
 use burstline_share::{
     AttachConfig, Attachment, PublishConfig, Publisher, Refusal, ShareError, Trust, query,
 };
+use burstline_skip::skip;
 use rustix::process::{Gid, Uid, geteuid};
 use rustix::thread::{set_thread_gid, set_thread_groups, set_thread_res_uid};
 
@@ -19,7 +20,7 @@ const GROUP: u32 = 54_321;
 /// Whether this test can be another user for a while.
 pub(crate) fn is_root(test: &str) -> bool {
     if !geteuid().is_root() {
-        eprintln!("skipped: {test}: it needs root to act as another user; use sudo");
+        skip(test, "it needs root to act as another user; use sudo");
     }
     geteuid().is_root()
 }

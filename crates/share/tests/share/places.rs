@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
+use burstline_skip::skip;
 use rustix::process::geteuid;
 
 use crate::common::{Directory, Role};
@@ -30,7 +31,7 @@ fn a_chosen_directory_is_the_only_one() {
 #[test]
 fn each_user_has_a_directory_and_sees_roots() {
     if !geteuid().is_root() {
-        eprintln!("skipped: each_user_has_a_directory_and_sees_roots: it needs root; use sudo");
+        skip("each_user_has_a_directory_and_sees_roots", "it needs root; use sudo");
         return;
     }
     let name = format!("test-{}", std::process::id());

@@ -1,4 +1,3 @@
-use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -6,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::Register::{R0, R1, R2, R3, R4, R6, R10};
 use super::*;
 use crate::namespace::enter_new_network;
+use burstline_skip::skip;
 
 /// The loopback's number, in every network namespace.
 const LOOPBACK: u32 = 1;
@@ -26,8 +26,7 @@ fn privileged(test: &str, job: impl FnOnce() + Send + 'static) {
     match has_network.join() {
         Ok(Ok(())) => {}
         Ok(Err(error @ BpfError::NotPermitted { .. })) => {
-            // Nobody is left to tell if this fails.
-            let _ = writeln!(std::io::stderr(), "skipped: {test}: {error}");
+            skip(test, error);
         }
         Ok(Err(error)) => panic!("{error}"),
         Err(panic) => std::panic::resume_unwind(panic),

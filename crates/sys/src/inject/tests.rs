@@ -1,6 +1,5 @@
 //! Whatever is pushed comes in, byte for byte.
 
-use std::io::{self, Write};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,6 +8,7 @@ use super::*;
 use crate::afpacket::{Ring, RingOptions};
 use crate::bpf::BpfError;
 use crate::namespace::enter_new_network;
+use burstline_skip::skip;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -31,8 +31,7 @@ fn with_injector(test: &str, job: impl FnOnce(BurstInjector) + Send + 'static) {
         Ok(Err(
             error @ (InjectError::Parking(_) | InjectError::Bpf(BpfError::NotPermitted { .. })),
         )) => {
-            // Nobody is left to tell if this fails.
-            let _ = writeln!(io::stderr(), "skipped: {test}: {error}");
+            skip(test, error);
         }
         Ok(Err(error)) => panic!("{error}"),
         Err(panic) => std::panic::resume_unwind(panic),

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
+use burstline_skip::{skip, test_name};
 use rustix::fs::memfd_create;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate};
 use rustix::io::{Errno, pwrite};
@@ -65,12 +66,12 @@ impl HugePool {
         let turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let before = pool_number("nr_hugepages");
         if let Err(error) = set_pool(before + pages) {
-            eprintln!("skipped: {POOL}/nr_hugepages: {error} (root needed)");
+            skip(test_name(), format!("{POOL}/nr_hugepages: {error}: it takes root"));
             return None;
         }
         let pool = Self { added: pool_number("nr_hugepages") - before, _turn: turn };
         if pool.added < pages {
-            eprintln!("skipped: got {} of {pages} huge pages", pool.added);
+            skip(test_name(), format!("got {} of {pages} huge pages", pool.added));
             return None;
         }
         Some(pool)

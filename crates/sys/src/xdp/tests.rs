@@ -1,6 +1,5 @@
 //! Sending. Receiving takes a program, and is tested by the port.
 
-use std::io::Write;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -8,6 +7,7 @@ use std::{fs, thread};
 use super::*;
 use crate::afpacket::{AfPacketError, LinkState, Ring, RingOptions};
 use crate::namespace::enter_new_network;
+use burstline_skip::skip;
 
 /// Long enough for a crowded machine; only a test that fails waits so long.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -30,8 +30,7 @@ pub(super) fn with_pair(test: &str, job: impl FnOnce() + Send + 'static) {
     match outcome.join() {
         Ok(Ok(())) => {}
         Ok(Err(error @ (XdpError::NotPermitted { .. } | XdpError::NoMemory { .. }))) => {
-            // Nobody is left to tell if this fails.
-            let _ = writeln!(std::io::stderr(), "skipped: {test}: {error}");
+            skip(test, error);
         }
         Ok(Err(error)) => panic!("{error}"),
         Err(panic) => std::panic::resume_unwind(panic),

@@ -1,5 +1,6 @@
 use std::sync::atomic::AtomicBool;
 
+use burstline_skip::skip;
 use burstline_testbed::Bed;
 
 use super::*;
@@ -181,7 +182,7 @@ fn packets_of_four_ports_are_all_counted() {
     if let Status::NotRun(why) = &row.status {
         // As below.
         assert!(why.contains("BPF") || why.contains("permitted"), "{why}");
-        return eprintln!("skipped: {test}: {why}");
+        return skip(test, why);
     }
     assert_eq!((row.metrics["lost"].samples.as_slice(), row.losses.len()), (&[0.0][..], 0));
     assert!(record.contenders[0].command.contains("from 4 packet socket(s)"));
@@ -200,7 +201,7 @@ fn packets_are_counted_in_a_namespace() {
     if let Status::NotRun(why) = &row.status {
         // Injecting is for root in the first user namespace only.
         assert!(why.contains("BPF") || why.contains("permitted"), "{why}");
-        return eprintln!("skipped: {test}: {why}");
+        return skip(test, why);
     }
     assert_eq!((row.metrics["lost"].samples.as_slice(), row.losses.len()), (&[0.0][..], 0));
     assert!(row.metrics["mpps"].median > 0.0 && row.metrics["rho"].median >= 0.0);

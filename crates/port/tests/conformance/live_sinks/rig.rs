@@ -1,11 +1,11 @@
 //! A sink on one host, and a source that sees what leaves it on the other side.
 
 use std::cell::RefCell;
-use std::io::Write;
 use std::time::Instant;
 
 use burstline_log::{Burst, Meta, Scratch};
 use burstline_port::{OpenOptions, Port, PortError};
+use burstline_skip::without;
 use burstline_testbed::{Bed, FAR, Host, NEAR};
 
 use crate::common::live::{PATIENCE, drain, lend_until, try_open};
@@ -38,8 +38,7 @@ pub(crate) fn for_each_sink(test: &str, job: impl Fn(&Rig)) {
         match rig.open() {
             Ok(()) => job(&rig),
             Err(error) if error.to_string().contains("setcap") => {
-                // Nobody is left to tell if this fails.
-                let _ = writeln!(std::io::stderr(), "skipped: {test}: {pattern}: {error}");
+                without(test, format!("{pattern}: {error}"));
             }
             Err(error) => panic!("{pattern}: {error}"),
         }

@@ -1,6 +1,5 @@
 //! Over a veth pair: order, rejected packets, a link that goes.
 
-use std::io::Write;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::afpacket::{Ring, RingOptions};
 use crate::namespace::enter_new_network;
+use burstline_skip::skip;
 
 /// Long enough for a crowded machine; only a test that fails waits so long.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -28,10 +28,10 @@ fn with_pair(test: &str, job: impl FnOnce() + Send + 'static) {
     };
     match thread::spawn(work).join() {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => {
-            // Nobody is left to tell if this fails.
-            let _ = writeln!(io::stderr(), "skipped: {test}: {error}");
+        Ok(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
+            skip(test, error);
         }
+        Ok(Err(error)) => panic!("{error}"),
         Err(panic) => std::panic::resume_unwind(panic),
     }
 }

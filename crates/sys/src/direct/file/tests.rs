@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Read;
 
+use burstline_skip::skip;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::super::AlignedBuffer;
@@ -61,7 +62,7 @@ fn an_unaligned_direct_write_is_an_error_and_not_a_lie() {
     let scratch = Scratch::new("unaligned");
     let mut file = OutputFile::create(&scratch.0.join("file")).unwrap();
     if *file.write_path() != WritePath::Direct {
-        eprintln!("skipped: {} here", file.write_path());
+        skip("an_unaligned_direct_write_is_an_error_and_not_a_lie", file.write_path());
         return;
     }
     match file.write_all_at(b"odd", 0) {
@@ -143,7 +144,7 @@ fn a_full_disk_says_how_much_it_took() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             if let Err(error) = mount_for_this_thread(&scratch.0, 1 << 20) {
-                eprintln!("skipped: mounting a tmpfs: {error}");
+                skip("a_full_disk_says_how_much_it_took", format!("mount a tmpfs: {error}"));
                 return;
             }
             let path = scratch.0.join("file");
