@@ -66,6 +66,11 @@ fn assert_true(host: &Host, report: &Value) {
             "null" => assert!(
                 can_open && open_sink(&port.parse().unwrap(), &OpenOptions::default()).is_ok()
             ),
+            "dpdk" => {
+                assert_eq!(can_open, cfg!(feature = "dpdk"), "{row}");
+                assert!(can_open || row["why_not"].is_string(), "{row}");
+                assert!(can_open || open(host, "dpdk:net_null0", false).is_err(), "{row}");
+            }
             _ => assert!(can_open, "{row}"),
         }
     }
