@@ -62,7 +62,6 @@ fn assert_true(host: &Host, report: &Value) {
                 assert_eq!(opened.is_ok(), can_open, "{row}: {:?}", opened.err());
                 assert!(can_open || row["why_not"].is_string(), "{row}");
             }
-            "dpdk" => assert_eq!(can_open, cfg!(feature = "dpdk"), "{row}"),
             "null" => assert!(
                 can_open && open_sink(&port.parse().unwrap(), &OpenOptions::default()).is_ok()
             ),
