@@ -1,7 +1,7 @@
 //! In one process, so that miri follows each access: what a reader makes of memory that was
 //! scribbled over. `tests/untrusted.rs` has it with two processes.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread;
 
 use burstline_sys::memory::PageChoice;

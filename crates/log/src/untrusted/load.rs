@@ -1,0 +1,130 @@
+//! Copying out of memory that another process may write meanwhile.
+//!
+//! A plain read of such memory is a data race, and undefined behaviour whatever becomes of the
+//! value. A relaxed atomic load is none: it gives some value that was there. So the portable way is
+//! a loop over words of 8 bytes, five instructions each, which no compiler makes faster, because it
+//! neither joins nor widens atomic loads.
+//!
+//! On x86-64 the loop is written by hand, in pieces of 16 bytes. What `asm!` does must be something
+//! that the language has, too; this is a relaxed atomic load of each byte in turn, and a store of
+//! it to memory of our own. Nothing is said about bytes that belong together: a word may come out
+//! half old and half new, as packets may anyhow. That the processor loads 16 bytes at once is
+//! neither needed nor used. Source: The Rust Reference, "Inline assembly", rules for inline
+//! assembly.
+//!
+//! What must not be torn (watermarks, counts) is not read here, but word by word in `protocol`.
+
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::WORD_BYTES;
+
+/// What the loop in assembly does at a time.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+const STEP_BYTES: usize = 128;
+
+/// Copies as many words as `to` has from `from` on, whoever writes there meanwhile.
+///
+/// # Safety
+/// `from` is aligned to 8, and as many words from there on are mapped memory, readable, that is
+/// written by other processes or atomically, or not at all. `to` may be uninitialized; it is this
+/// process's own, valid for writes of `words` words, and nobody else's while this runs.
+#[inline]
+pub(super) unsafe fn copy(from: NonNull<u8>, to: *mut u64, words: usize) {
+    // SAFETY: the caller's promise, handed on.
+    let done = unsafe { copy_steps(from, to, words) };
+    for index in done..words {
+        // SAFETY: word `index` of those that the caller promises on both sides.
+        unsafe { to.add(index).write(load(from, index)) };
+    }
+}
+
+/// Word `index` from `start` on, whoever writes it.
+///
+/// # Safety
+/// As for [`copy`], of this word.
+#[inline]
+unsafe fn load(start: NonNull<u8>, index: usize) -> u64 {
+    // SAFETY: the caller's promise; a relaxed load is allowed on read-only memory.
+    unsafe { start.cast::<AtomicU64>().add(index).as_ref() }.load(Relaxed) // ordered by `take`
+}
+
+/// Copies whole steps of [`STEP_BYTES`]. Returns how many words those are.
+///
+/// # Safety
+/// As for [`copy`].
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline]
+unsafe fn copy_steps(from: NonNull<u8>, to: *mut u64, words: usize) -> usize {
+    let steps = words * WORD_BYTES / STEP_BYTES;
+    if steps > 0 {
+        // SAFETY: the caller's promise for `steps * STEP_BYTES` bytes, no more than `words` words.
+        // Every x86-64 processor has SSE2, and movups asks for no alignment. It is a relaxed load
+        // of each byte, as said above.
+        unsafe {
+            std::arch::asm!(
+                "2:",
+                "movups {a}, [{from}]",
+                "movups {b}, [{from} + 16]",
+                "movups {c}, [{from} + 32]",
+                "movups {d}, [{from} + 48]",
+                "movups [{to}], {a}",
+                "movups [{to} + 16], {b}",
+                "movups [{to} + 32], {c}",
+                "movups [{to} + 48], {d}",
+                "movups {a}, [{from} + 64]",
+                "movups {b}, [{from} + 80]",
+                "movups {c}, [{from} + 96]",
+                "movups {d}, [{from} + 112]",
+                "movups [{to} + 64], {a}",
+                "movups [{to} + 80], {b}",
+                "movups [{to} + 96], {c}",
+                "movups [{to} + 112], {d}",
+                "sub {from}, -128", // one byte shorter, as an instruction, than adding 128
+                "sub {to}, -128",
+                "dec {steps}",
+                "jnz 2b",
+                from = inout(reg) from.as_ptr() => _,
+                to = inout(reg) to => _,
+                steps = inout(reg) steps => _,
+                a = out(xmm_reg) _,
+                b = out(xmm_reg) _,
+                c = out(xmm_reg) _,
+                d = out(xmm_reg) _,
+                options(nostack),
+            );
+        }
+    }
+    steps * (STEP_BYTES / WORD_BYTES)
+}
+
+/// Elsewhere every word is loaded by itself.
+///
+/// # Safety
+/// None is needed; it copies nothing.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[inline]
+unsafe fn copy_steps(_: NonNull<u8>, _: *mut u64, _: usize) -> usize {
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_of_words_is_copied_exactly() {
+        let source: Vec<AtomicU64> = (1..=80).map(AtomicU64::new).collect();
+        let most = if cfg!(miri) { 20 } else { 70 };
+        for (start, words) in [0, 1, 9].into_iter().flat_map(|at| (0..most).map(move |n| (at, n))) {
+            let mut target = vec![u64::MAX; words + 1];
+            let from = NonNull::from(&source[start]).cast();
+            // SAFETY: `start + words` is less than 80, and the target has more than `words`.
+            unsafe { copy(from, target.as_mut_ptr(), words) };
+            let wanted: Vec<u64> = (start..start + words).map(|at| at as u64 + 1).collect();
+            assert_eq!(target[..words], wanted, "{words} words from {start}");
+            assert_eq!(target[words], u64::MAX, "wrote past {words} words");
+        }
+    }
+}
