@@ -56,18 +56,21 @@
 #define BURSTLINE_FROM_OLDEST 1
 
 /**
- * burstline_options.trust: packets are read where the publisher has put them. Publishers of
- * other users, root aside, are refused: one that broke the rules could do what a bad pointer does.
+ * burstline_options.trust: packets are read where the publisher has put them, and the program
+ * vouches for each publisher of its own user and of root: that its process changes no byte of a
+ * burst which is held. One that did could do what a bad pointer does. Publishers of other users
+ * are refused. It is 0, so that a program built with an older header does what it did.
  */
 #define BURSTLINE_TRUST_OWN_USER 0
 
 /**
- * burstline_options.trust: packets are copied and checked, whoever publishes them.
+ * burstline_options.trust: packets are copied and checked, whoever publishes them. The default.
  */
 #define BURSTLINE_TRUST_NOBODY 1
 
 /**
- * burstline_options.trust: packets are read in place, whoever publishes them.
+ * burstline_options.trust: packets are read in place, whoever publishes them, and the program
+ * vouches for each publisher.
  */
 #define BURSTLINE_TRUST_ANYBODY 2
 
@@ -209,7 +212,7 @@ struct burstline_options {
      */
     uint32_t start;
     /**
-     * BURSTLINE_TRUST_OWN_USER, BURSTLINE_TRUST_NOBODY or BURSTLINE_TRUST_ANYBODY.
+     * BURSTLINE_TRUST_NOBODY, BURSTLINE_TRUST_OWN_USER or BURSTLINE_TRUST_ANYBODY.
      */
     uint32_t trust;
     /**
@@ -482,7 +485,7 @@ burstline_status burstline_close(struct burstline_reader *reader);
 #define BURSTLINE_OPTIONS_INIT                                                                  \
     {                                                                                           \
         sizeof(struct burstline_options), 1, BURSTLINE_LOSSY, BURSTLINE_FROM_NOW,               \
-            BURSTLINE_TRUST_OWN_USER, BURSTLINE_FOLLOW, BURSTLINE_ALL_LOGS, 0                   \
+            BURSTLINE_TRUST_NOBODY, BURSTLINE_FOLLOW, BURSTLINE_ALL_LOGS, 0                     \
     }
 
 #ifdef __cplusplus

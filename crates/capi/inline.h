@@ -2,7 +2,7 @@
 #define BURSTLINE_OPTIONS_INIT                                                                  \
     {                                                                                           \
         sizeof(struct burstline_options), 1, BURSTLINE_LOSSY, BURSTLINE_FROM_NOW,               \
-            BURSTLINE_TRUST_OWN_USER, BURSTLINE_FOLLOW, BURSTLINE_ALL_LOGS, 0                   \
+            BURSTLINE_TRUST_NOBODY, BURSTLINE_FOLLOW, BURSTLINE_ALL_LOGS, 0                     \
     }
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 /* Counts what is published under a name, until it is over or Ctrl-C.
  *
- *     count NAME [oldest] [lossless] [untrusted] [nofollow]
+ *     count NAME [oldest] [lossless] [inplace] [nofollow]
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -23,8 +23,8 @@ static int choose(struct burstline_options *options, const char *word) {
         options->start = BURSTLINE_FROM_OLDEST;
     else if (strcmp(word, "lossless") == 0)
         options->policy = BURSTLINE_LOSSLESS;
-    else if (strcmp(word, "untrusted") == 0)
-        options->trust = BURSTLINE_TRUST_NOBODY;
+    else if (strcmp(word, "inplace") == 0)
+        options->trust = BURSTLINE_TRUST_OWN_USER; /* we vouch for our own publishers */
     else if (strcmp(word, "nofollow") == 0)
         options->restarts = BURSTLINE_NO_FOLLOW;
     else
@@ -39,7 +39,7 @@ int main(int count, char **words) {
             count = 0;
     }
     if (count < 2) {
-        fprintf(stderr, "usage: count NAME [oldest] [lossless] [untrusted] [nofollow]\n");
+        fprintf(stderr, "usage: count NAME [oldest] [lossless] [inplace] [nofollow]\n");
         return 2;
     }
     struct burstline_reader *reader;

@@ -79,10 +79,13 @@ impl Wishes {
             FROM_OLDEST => Start::Oldest,
             _ => return Err(unknown("start", start)),
         };
-        let (is_untrusted, trust) = match trust {
-            TRUST_OWN_USER => (false, Trust::Own),
-            TRUST_NOBODY => (true, Trust::Own),
-            TRUST_ANYBODY => (false, Trust::Anyone),
+        // SAFETY: by asking for one of the two the program vouches for its publishers: so it stands
+        // at these constants in the header, and in docs/c-interface.md.
+        let (own_user, anyone) = unsafe { (Trust::own_user(), Trust::anyone()) };
+        let trust = match trust {
+            TRUST_OWN_USER => own_user,
+            TRUST_NOBODY => Trust::NOBODY,
+            TRUST_ANYBODY => anyone,
             _ => return Err(unknown("trust", trust)),
         };
         let is_following = match restarts {
@@ -91,7 +94,7 @@ impl Wishes {
             _ => return Err(unknown("restarts", restarts)),
         };
         let log = (log != ALL_LOGS).then_some(log);
-        let attach = AttachConfig { policy, window, start, log, trust, is_untrusted };
+        let attach = AttachConfig { policy, window, start, log, trust };
         Ok(Self { attach, is_following })
     }
 }
@@ -104,7 +107,7 @@ impl Default for Options {
             window: 1,
             policy: LOSSY,
             start: FROM_NOW,
-            trust: TRUST_OWN_USER,
+            trust: TRUST_NOBODY,
             restarts: FOLLOW,
             log: ALL_LOGS,
             reserved: 0,

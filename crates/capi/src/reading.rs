@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_log::{Ending, Start};
-use burstline_share::{AttachConfig, Feed, Held, ShareError, WriterLink};
+use burstline_share::{AttachConfig, Attachment, Feed, Held, ShareError, WriterLink};
 
 use crate::border::Fault;
 use crate::options::Wishes;
@@ -76,7 +76,7 @@ pub(crate) struct Reading {
 
 impl Reading {
     pub(crate) fn open(name: &str, wishes: &Wishes) -> Result<Self, ShareError> {
-        let (feeds, link) = Feed::attach(name, &wishes.attach)?;
+        let Attachment { readers: feeds, link } = Attachment::open(name, &wishes.attach)?;
         // What the next writer has written before it was found is wanted, too.
         let wishes =
             Wishes { attach: AttachConfig { start: Start::Oldest, ..wishes.attach }, ..*wishes };
@@ -233,7 +233,8 @@ impl Reading {
             return Ok(());
         }
         self.looked = Instant::now();
-        if let Some((feeds, link)) = Feed::attach_next(&self.link, &self.wishes.attach)? {
+        if let Some(next) = Attachment::open_next(&self.link, &self.wishes.attach)? {
+            let Attachment { readers: feeds, link } = next;
             self.past = self.sums();
             (self.feeds, self.link) = (feeds, link);
             (self.turn, self.is_gone, self.phase) = (0, false, Phase::Reading);

@@ -21,12 +21,15 @@ pub const FROM_NOW: u32 = 0;
 /// burstline_options.start: with the oldest packet that the publisher still has.
 pub const FROM_OLDEST: u32 = 1;
 
-/// burstline_options.trust: packets are read where the publisher has put them. Publishers of
-/// other users, root aside, are refused: one that broke the rules could do what a bad pointer does.
+/// burstline_options.trust: packets are read where the publisher has put them, and the program
+/// vouches for each publisher of its own user and of root: that its process changes no byte of a
+/// burst which is held. One that did could do what a bad pointer does. Publishers of other users
+/// are refused. It is 0, so that a program built with an older header does what it did.
 pub const TRUST_OWN_USER: u32 = 0;
-/// burstline_options.trust: packets are copied and checked, whoever publishes them.
+/// burstline_options.trust: packets are copied and checked, whoever publishes them. The default.
 pub const TRUST_NOBODY: u32 = 1;
-/// burstline_options.trust: packets are read in place, whoever publishes them.
+/// burstline_options.trust: packets are read in place, whoever publishes them, and the program
+/// vouches for each publisher.
 pub const TRUST_ANYBODY: u32 = 2;
 
 /// burstline_options.restarts: when a writer was stopped or killed, go on with the next one.
@@ -95,7 +98,7 @@ pub struct Options {
     pub policy: u32,
     /// BURSTLINE_FROM_NOW or BURSTLINE_FROM_OLDEST.
     pub start: u32,
-    /// BURSTLINE_TRUST_OWN_USER, BURSTLINE_TRUST_NOBODY or BURSTLINE_TRUST_ANYBODY.
+    /// BURSTLINE_TRUST_NOBODY, BURSTLINE_TRUST_OWN_USER or BURSTLINE_TRUST_ANYBODY.
     pub trust: u32,
     /// BURSTLINE_FOLLOW or BURSTLINE_NO_FOLLOW.
     pub restarts: u32,

@@ -59,8 +59,11 @@ fanout=hash|lb|cpu|qm[:GROUP], block=SIZE, blocks=N, retire_ms=N, timestamps=ker
 (a packet socket inherited). Those of xdp: mode=auto|native|generic, copy=auto|copy|zero, frames=N,
 frame=2048|4096, ring=N, busy_poll=N, wakeup=on|off, timestamps=program|poll (a time
 for each packet, or for each poll, which is enough where packets are only counted). Those of log:
-lossless, untrusted, from=now|oldest, window=N (segments), wait=TIME, follow=yes|no (whether to wait
-for the next writer when one was stopped or died). Those of nicsim:
+lossless, from=now|oldest, window=N (segments), wait=TIME, follow=yes|no (whether to wait for the
+next writer when one was stopped or died), trust=program|nobody|own|anyone (whose packets are read
+in place: those of this program, nobody's, your user's and root's, or anybody's; all others are
+copied and checked. With own and anyone you promise that the publisher changes no packet that it
+has published; untrusted is trust=nobody). Those of nicsim:
 mode=writeback|inline|contiguous, queues=N, ring=N, buffer=BYTES, fifo=SIZE, mtu=BYTES,
 rate=10Gbit|max, pcie=3.0x8, payload=BYTES, request=BYTES, rss=on|off, segment=SIZE, log=SIZE,
 source=ADDRESS (gen: unless said otherwise; its & is %26), to=ADDRESS (of what is sent), loop=N

@@ -4,30 +4,20 @@
 //! while let Some(burst) = reader.next_burst() { ... }
 //! is there more?  reader.is_finished()        the writer has ended the log: no
 //!                 link.is_gone()              it was killed: once more next_burst, then no
-//! then            Attachment::reopen(..)      the next writer, epoch + 1, when it is there
+//! then            Attachment::open_next(..)   the next writer, epoch + 1, when it is there
 //! ```
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use burstline_log::{MAX_WINDOW, Policy, Reader, ReceivedFiles, Start};
-use burstline_sys::users;
+use burstline_log::{MAX_WINDOW, Policy, Reader, ReceivedFiles, Start, UntrustedReader};
 
 use crate::error::ShareError;
+use crate::feed::Feed;
 use crate::link::{Call, WriterLink};
 use crate::message::{AttachRequest, Reply, Request, Welcome};
-use crate::status::LOGS_MAX;
-
-/// Whose logs may be read in place. A writer that breaks the rules could do to its readers what
-/// a bad pointer does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Trust {
-    /// Those of our own user and of root, who could harm this process anyhow.
-    #[default]
-    Own,
-    /// Anybody's whom the caller has reason to trust.
-    Anyone,
-}
+use crate::status::{LOGS_MAX, query};
+use crate::trust::Trust;
 
 /// What a reader asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,16 +30,14 @@ pub struct AttachConfig {
     pub start: Start,
     /// Which log of the name, from 0; all if `None`.
     pub log: Option<u32>,
-    /// Whose logs may be read in place.
+    /// Whose logs are read in place.
     pub trust: Trust,
-    /// Says in the publisher's list of readers that this one copies and checks.
-    pub is_untrusted: bool,
 }
 
 impl Default for AttachConfig {
     fn default() -> Self {
-        let (policy, start, trust) = (Policy::Lossy, Start::Now, Trust::Own);
-        Self { policy, window: 1, start, log: None, trust, is_untrusted: false }
+        let (policy, start, trust) = (Policy::Lossy, Start::Now, Trust::NOBODY);
+        Self { policy, window: 1, start, log: None, trust }
     }
 }
 
@@ -60,6 +48,8 @@ pub struct Offer {
     pub logs: Vec<ReceivedFiles>,
     /// The connection.
     pub link: WriterLink,
+    /// Whether the publisher is one whose logs are read in place.
+    pub is_in_place: bool,
 }
 
 impl Offer {
@@ -68,13 +58,16 @@ impl Offer {
     ///
     /// # Errors
     /// [`ShareError::Absent`] where there is no publisher; [`ShareError::NotAllowed`] or
-    /// [`ShareError::Refused`] where it does not want us; the rest says what is broken.
+    /// [`ShareError::Refused`] where it does not want us; [`ShareError::NotTrusted`] where we do
+    /// not want it; the rest says what is broken.
     pub fn ask(name: &str, config: &AttachConfig) -> Result<Self, ShareError> {
         let call = Call::connect(name)?;
+        // Before the call is answered: who answers is the process that was looked at.
+        let is_in_place = config.trust.covers(&call.path, call.peer)?;
         call.send(&Request::Attach(AttachRequest {
             policy: config.policy,
             start: config.start,
-            is_untrusted: config.is_untrusted,
+            is_untrusted: !is_in_place,
             // More than a u32 is more than any publisher's most.
             window: u32::try_from(config.window).unwrap_or(u32::MAX),
             log: config.log,
@@ -106,7 +99,7 @@ impl Offer {
             let (seat, window, start) = (seat as usize, window as usize, config.start);
             logs.push(ReceivedFiles { packets, control, page, seat, window, start, part });
             if index + 1 == count {
-                return Ok(Self { logs, link: call.hang_on(epoch) });
+                return Ok(Self { logs, link: call.hang_on(epoch), is_in_place });
             }
         }
     }
@@ -116,33 +109,34 @@ impl Offer {
 #[derive(Debug)]
 pub struct Attachment {
     /// One for each log. Each may go its own way: it keeps the seats taken as long as it lives.
-    pub readers: Vec<Reader>,
+    pub readers: Vec<Feed>,
     /// The connection.
     pub link: Arc<WriterLink>,
 }
 
 impl Attachment {
-    /// Attaches to the logs published as `name`.
+    /// Attaches to the logs published as `name`. What is read is copied and checked, unless
+    /// [`AttachConfig::trust`] covers the publisher: then it is read in place.
     ///
     /// # Errors
-    /// As for [`Offer::ask`]; [`ShareError::NotTrusted`] for a writer of another user;
-    /// [`ShareError::Attach`] where what it passes is no log.
+    /// As for [`Offer::ask`]; [`ShareError::Attach`] where what it passes is no log.
     pub fn open(name: &str, config: &AttachConfig) -> Result<Self, ShareError> {
-        let Offer { logs, link } = Offer::ask(name, config)?;
-        let (path, uid, pid) = (link.path(), link.uid(), link.pid());
-        let ours = users::effective_user();
-        if config.trust == Trust::Own && uid != ours && uid != 0 {
-            return Err(ShareError::NotTrusted { path: path.to_owned(), uid, pid, ours });
-        }
+        let Offer { logs, link, is_in_place } = Offer::ask(name, config)?;
+        let attach = |files| match is_in_place {
+            // SAFETY: `Trust` covers the publisher. Either the caller has promised that it keeps
+            // to the protocol. Or its process runs this program's file, so its writer is the one
+            // that is compiled into this process, and no more is assumed of it than of a writer
+            // here. The seat stays ours while the socket is open, and `tie_to` keeps that open as
+            // long as the reader or a burst it holds lives.
+            true => unsafe { Reader::attach(files) }.map(Feed::Trusting),
+            false => UntrustedReader::attach(files).map(|reader| Feed::Wary(Box::new(reader))),
+        };
         let mut readers = Vec::with_capacity(logs.len());
         for files in logs {
-            // SAFETY: by the check above the writer's process is root's or our own user's, which
-            // could as well write into this process by ptrace(2), or the caller has vouched for
-            // it. The seat stays ours while the socket is open, and `tie_to` keeps that open as
-            // long as the reader or a burst it holds lives.
-            let reader = unsafe { Reader::attach(files) };
-            let reader =
-                reader.map_err(|error| ShareError::Attach { path: path.to_owned(), error })?;
+            let reader = attach(files).map_err(|error| {
+                let path = link.path().to_owned();
+                ShareError::Attach { path, error }
+            })?;
             reader.tie_to(link.socket());
             readers.push(reader);
         }
@@ -150,12 +144,22 @@ impl Attachment {
     }
 
     /// Attaches to whoever publishes now where `link`'s publisher was. What is attached already
-    /// stays as it is, to be drained.
+    /// stays as it is, to be drained. `None` while nobody does, or that one does: when it has ended
+    /// it is there for a moment still, and would tell in its report of a reader that has read
+    /// nothing.
     ///
     /// # Errors
-    /// As for [`open`](Self::open): [`ShareError::Absent`] until the next publisher is there.
-    pub fn reopen(link: &WriterLink, config: &AttachConfig) -> Result<Self, ShareError> {
+    /// As for [`open`](Self::open), but that there is nobody.
+    pub fn open_next(link: &WriterLink, config: &AttachConfig) -> Result<Option<Self>, ShareError> {
         // It has a slash, so it is looked for nowhere else.
-        Self::open(&link.path().to_string_lossy(), config)
+        let path = link.path().to_string_lossy();
+        let next = query(&path).and_then(|now| match now.epoch == link.epoch() {
+            true => Ok(None),
+            false => Self::open(&path, config).map(Some),
+        });
+        match next {
+            Err(ShareError::Absent { .. }) => Ok(None),
+            next => next,
+        }
     }
 }

@@ -117,10 +117,10 @@ pub enum ShareError {
         /// What is wrong with the answer.
         reason: &'static str,
     },
-    /// The writer is of a user that could harm this process by breaking the rules.
+    /// Its logs were to be read in place, and it is of a user who was not vouched for.
     #[error(
         "{}: published by user {uid} (process {pid}), whom user {ours} does not trust: \
-         use ?untrusted, which copies and checks", path.display()
+         read it with trust=nobody, which copies and checks", path.display()
     )]
     NotTrusted {
         /// The socket.

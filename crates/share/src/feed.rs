@@ -2,16 +2,12 @@
 //!
 //! Which of the two is decided when it is attached to; whoever reads it need not know.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use burstline_log::{
     Burst, Ending, HeldBurst, HeldCopy, Reader, ReaderStatistics, UntrustedReader,
 };
-
-use crate::attachment::{AttachConfig, Attachment, Offer};
-use crate::error::ShareError;
-use crate::link::WriterLink;
-use crate::status::query;
 
 /// A reader of either kind. Its functions are those of [`Reader`].
 #[derive(Debug)]
@@ -21,9 +17,6 @@ pub enum Feed {
     /// Lends copies.
     Wary(Box<UntrustedReader>),
 }
-
-/// The feeds of a name's logs, one each, and the connection to their writer.
-pub type Feeds = (Vec<Feed>, Arc<WriterLink>);
 
 /// A burst that is kept beyond the next one.
 pub enum Held {
@@ -53,54 +46,15 @@ macro_rules! each {
 }
 
 impl Feed {
-    /// Attaches to the logs published as `name`: copying and checking with
-    /// [`AttachConfig::is_untrusted`], else in place.
-    ///
-    /// # Errors
-    /// As for [`Attachment::open`].
-    pub fn attach(name: &str, config: &AttachConfig) -> Result<Feeds, ShareError> {
-        if !config.is_untrusted {
-            let Attachment { readers, link } = Attachment::open(name, config)?;
-            return Ok((readers.into_iter().map(Self::Trusting).collect(), link));
-        }
-        let Offer { logs, link } = Offer::ask(name, config)?;
-        let mut feeds = Vec::with_capacity(logs.len());
-        for files in logs {
-            let reader = UntrustedReader::attach(files).map_err(|error| {
-                let path = link.path().to_owned();
-                ShareError::Attach { path, error }
-            })?;
-            reader.tie_to(link.socket());
-            feeds.push(Self::Wary(Box::new(reader)));
-        }
-        Ok((feeds, Arc::new(link)))
-    }
-
-    /// Attaches to whoever publishes now where `link`'s publisher was. `None` while nobody does, or
-    /// that one does: when it has ended it is there for a moment still, and would tell in its
-    /// report of a reader that has read nothing.
-    ///
-    /// # Errors
-    /// As for [`attach`](Self::attach), but that there is nobody.
-    pub fn attach_next(
-        link: &WriterLink,
-        config: &AttachConfig,
-    ) -> Result<Option<Feeds>, ShareError> {
-        // It has a slash, so it is looked for nowhere else.
-        let path = link.path().to_string_lossy();
-        let next = query(&path).and_then(|now| match now.epoch == link.epoch() {
-            true => Ok(None),
-            false => Self::attach(&path, config).map(Some),
-        });
-        match next {
-            Err(ShareError::Absent { .. }) => Ok(None),
-            next => next,
-        }
-    }
-
     /// Whether it copies and checks.
     pub fn is_wary(&self) -> bool {
         matches!(self, Self::Wary(_))
+    }
+
+    /// Lends the packets published since the last burst; `None` where there are none.
+    #[inline]
+    pub fn next_burst(&mut self) -> Option<Burst<'_>> {
+        each!(self, reader => reader.next_burst())
     }
 
     /// Lends the next burst for as long as the value lives.
@@ -180,6 +134,11 @@ impl Feed {
     /// Link type and name of an interface, by the writer's number of it.
     pub fn port_name(&self, port: u8) -> Option<(u32, String)> {
         each!(self, reader => reader.port_name(port))
+    }
+
+    /// Keeps a socket open for as long as this, or a burst that it holds, lives.
+    pub(crate) fn tie_to(&self, socket: Arc<OwnedFd>) {
+        each!(self, reader => reader.tie_to(socket));
     }
 
     /// Sleeps until there is news, or for `timeout_ns`.

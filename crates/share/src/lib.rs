@@ -1,4 +1,4 @@
-//! Sharing: logs published by name, for readers in other processes. No packet is copied for it.
+//! Sharing: logs published by name, for readers in other processes.
 //!
 //! ```text
 //! publisher's process                          reader's process
@@ -23,6 +23,9 @@
 //!   comes first; a reader therefore keeps its socket open for as long as it holds any burst.
 //! - after the welcome nothing is said: the socket only tells that the other end still lives.
 //!
+//! A reader copies and checks what it reads, unless the publisher is one whose logs it reads in
+//! place: see `trust`.
+//!
 //! Invariants:
 //! - S1: nothing that a client sends, holds back or does makes the publisher wait, and none of it
 //!   reaches the writer but through a reader's page, which is hostile input already.
@@ -45,13 +48,15 @@ mod roster;
 mod server;
 mod socket_file;
 mod status;
+mod trust;
 
-pub use attachment::{AttachConfig, Attachment, Offer, Trust};
+pub use attachment::{AttachConfig, Attachment, Offer};
 pub use error::ShareError;
-pub use feed::{Feed, Feeds, Held};
+pub use feed::{Feed, Held};
 pub use link::WriterLink;
 pub use message::{MESSAGE_BYTES_MAX, PROTOCOL_VERSION};
 pub use places::{NAME_BYTES_MAX, published_sockets};
 pub use publisher::{LosslessReaders, PublishConfig, Publisher};
 pub use refusal::Refusal;
 pub use status::{LogStatus, PublisherStatus, ReaderStatus, Visits, query};
+pub use trust::Trust;

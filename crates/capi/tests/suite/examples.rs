@@ -28,7 +28,7 @@ fn numbers(text: &str) -> BTreeMap<&str, u64> {
 #[test]
 fn the_counter_agrees_with_the_writers_ledger() {
     let directory = Directory::new();
-    for (link, trust) in [(Link::Shared, "lossless"), (Link::Static, "untrusted")] {
+    for (link, trust) in [(Link::Shared, "lossless"), (Link::Static, "inplace")] {
         let program = example("count", &directory, link);
         let name = directory.name(trust);
         let mut publisher = Talker::role("publisher", &[&name, "2", "20000"]);

@@ -3,8 +3,8 @@
 use std::hint::spin_loop;
 use std::io::{self, BufRead, Write};
 
-use burstline_log::{Burst, Policy, Reader};
-use burstline_share::{AttachConfig, Attachment};
+use burstline_log::{Burst, Policy};
+use burstline_share::{AttachConfig, Attachment, Feed, Trust};
 use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::clock;
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -58,7 +58,8 @@ pub fn serve(arguments: &[String]) -> Result<(), String> {
     let core: u32 = core.parse().map_err(|_| format!("`{core}` is no core"))?;
     let _ = affinity::pin_to(CoreId(core)); // as the threads: else where the kernel puts it
     let policy = if is_lossless { Policy::Lossless } else { Policy::Lossy };
-    let config = AttachConfig { policy, ..AttachConfig::default() };
+    // The writer is this program, too.
+    let config = AttachConfig { policy, trust: Trust::PROGRAM, ..AttachConfig::default() };
     let mut attachment = Attachment::open(socket, &config).map_err(|error| error.to_string())?;
     println!("{ATTACHED}");
     for line in io::stdin().lock().lines() {
@@ -85,7 +86,7 @@ fn read_until(
     let Attachment { readers, link } = attachment;
     let [reader] = &mut readers[..] else { return Err("more than one log".to_owned()) };
     let (before, mut sum, mut looks) = (reader.statistics(), 0_u64, 0);
-    let seen = |reader: &Reader| reader.statistics().delivered + reader.statistics().missed;
+    let seen = |reader: &Feed| reader.statistics().delivered + reader.statistics().missed;
     while seen(reader) < until {
         if let Some(burst) = reader.next_burst() {
             sum = sum.wrapping_add(work(&burst, packets)?);

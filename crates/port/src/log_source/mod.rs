@@ -1,4 +1,5 @@
-//! `log:` ports: what another process publishes, read where that process has put it.
+//! `log:` ports: what another process publishes, read where that process has put it if it runs this
+//! program or is vouched for, else copied and checked (`burstline_share::Trust`).
 //!
 //! ```text
 //! publisher: Writer -> log 0 ---\  read-only mapping   LogSource log:tap@0 --lend--> in place
@@ -7,7 +8,8 @@
 //!                                   Name: who is attached to which writer, and to the next one
 //! ```
 //!
-//! `log:NAME[@K][?lossless&untrusted&from=now|oldest&window=N&wait=TIME&follow=yes|no]`
+//! `log:NAME[@K][?lossless&trust=program|nobody|own|anyone&from=now|oldest&window=N&wait=TIME&
+//! follow=yes|no]`; `untrusted` is `trust=nobody`.
 //!
 //! A name is a log for each of the publisher's receive cores, and so a port for each, which are
 //! all attached at one moment. A log says how it ended. One whose sources had no more, or that had
@@ -20,10 +22,11 @@
 //! Invariants:
 //! - L1: offered = published by the writer's count in control memory - where this reader started,
 //!   over all writers; so packets that a delivering loop does not see are missing from the sum.
-//! - L2: nothing is copied by `lend`: packets that keep their port's number are lent with the
+//! - L2: `lend` itself copies nothing: packets that keep their port's number are lent with the
 //!   writer's own worklist, others with a worklist of this process's.
 //! - L3: no interface is added to the job's table twice, however often the writer starts anew.
-//! - L4: an `untrusted` port believes no count: what contradicts itself is damage, and a note.
+//! - L4: a port that copies and checks believes no count: what contradicts itself is damage, and a
+//!   note.
 
 mod account;
 mod interfaces;

@@ -16,7 +16,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use burstline_log::Start;
-use burstline_share::{AttachConfig, Feed, Feeds, ShareError, WriterLink};
+use burstline_share::{AttachConfig, Attachment, Feed, ShareError, WriterLink};
 use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::scheduling::{self, SchedulingClass};
 
@@ -60,7 +60,7 @@ struct Now {
     /// When a look for the next writer last began.
     looked: Instant,
     /// The look that is under way.
-    look: Option<JoinHandle<Result<Option<Feeds>, ShareError>>>,
+    look: Option<JoinHandle<Result<Option<Attachment>, ShareError>>>,
     /// Where looks may run: where the name was opened, before any thread was pinned.
     cores: Vec<CoreId>,
 }
@@ -77,12 +77,11 @@ impl Name {
             window: settings.window,
             start: settings.start,
             log: settings.log,
-            is_untrusted: settings.is_untrusted,
-            ..AttachConfig::default()
+            trust: settings.trust,
         };
         let until = Instant::now() + settings.wait;
-        let (feeds, link) = loop {
-            match Feed::attach(&settings.name, &config) {
+        let Attachment { readers: feeds, link } = loop {
+            match Attachment::open(&settings.name, &config) {
                 Err(ShareError::Absent { .. }) if Instant::now() < until && !is_set(stop) => {
                     thread::sleep(LOOK_EVERY.min(until.saturating_duration_since(Instant::now())));
                 }
@@ -130,7 +129,7 @@ impl Name {
 impl Now {
     /// Begins a look for the next writer, if it is time for one, and returns what the last one has
     /// found, once. `None`: nothing yet.
-    fn look(&mut self, config: &AttachConfig) -> Option<Result<Option<Feeds>, ShareError>> {
+    fn look(&mut self, config: &AttachConfig) -> Option<Result<Option<Attachment>, ShareError>> {
         if self.look.as_ref().is_some_and(JoinHandle::is_finished) {
             let found = self.look.take()?.join();
             return Some(found.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
@@ -144,7 +143,7 @@ impl Now {
                 // Whoever spins on our core at a priority of its own would not let us look.
                 let _ = scheduling::set_class(SchedulingClass::Normal);
                 let _ = affinity::allow(&cores);
-                Feed::attach_next(&link, &config)
+                Attachment::open_next(&link, &config)
             });
             self.look = look.ok();
         }
@@ -152,7 +151,8 @@ impl Now {
     }
 
     /// Keeps the readers of another writer until they are fetched.
-    fn meet(&mut self, (feeds, link): Feeds) {
+    fn meet(&mut self, next: Attachment) {
+        let Attachment { readers: feeds, link } = next;
         (self.link, self.logs) = (link, feeds.len());
         let unread_logs = feeds.len().saturating_sub(self.readers.len());
         for (kept, feed) in self.readers.iter_mut().zip(feeds) {

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use burstline_log::{MAX_WINDOW, Policy, Start};
+use burstline_share::Trust;
 
 use crate::{Address, AddressError};
 
-const KEYS: &[&str] = &["lossless", "untrusted", "from", "window", "wait", "follow"];
+const KEYS: &[&str] = &["lossless", "trust", "untrusted", "from", "window", "wait", "follow"];
 
 /// What an address says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub(super) struct Settings {
     /// Which of its logs; all if `None`.
     pub(super) log: Option<u32>,
     pub(super) policy: Policy,
-    pub(super) is_untrusted: bool,
+    pub(super) trust: Trust,
     pub(super) start: Start,
     pub(super) window: usize,
     /// For how long a publisher that is not there is waited for.
@@ -41,13 +42,29 @@ impl Settings {
             name: name.to_owned(),
             log,
             policy: if yes_or_no("lossless", false)? { Policy::Lossless } else { Policy::Lossy },
-            is_untrusted: yes_or_no("untrusted", false)?,
+            trust: if yes_or_no("untrusted", false)? { Trust::NOBODY } else { trust(address)? },
             start: address.choice("from", &starts, Start::Now)?,
             window,
             wait: wait(address)?,
             is_following: yes_or_no("follow", true)?,
         })
     }
+}
+
+/// Whose packets are read where they lie. Where nothing is said: those of another process of this
+/// program.
+#[expect(unsafe_code, reason = "a person's word is all that there can be: Decision 0023")]
+fn trust(address: &Address) -> Result<Trust, AddressError> {
+    // SAFETY: whoever wrote `trust=own` or `trust=anyone` has promised that the publisher keeps to
+    // the log's protocol; that this is what the words mean is said wherever they are explained.
+    let (own_user, anyone) = unsafe { (Trust::own_user(), Trust::anyone()) };
+    let kinds = [
+        ("program", Trust::PROGRAM),
+        ("nobody", Trust::NOBODY),
+        ("own", own_user),
+        ("anyone", anyone),
+    ];
+    address.choice("trust", &kinds, Trust::PROGRAM)
 }
 
 /// `NAME@K`, where K is a number; an `@` elsewhere is part of a path.
@@ -87,11 +104,32 @@ mod tests {
         let full = parse(full).unwrap();
         assert_eq!((&full.name[..], full.log), ("./x@y/tap", Some(3)));
         assert_eq!((full.policy, full.start, full.window), (Policy::Lossless, Start::Oldest, 8));
-        assert_eq!((full.is_untrusted, full.is_following), (true, false));
+        assert_eq!((full.trust, full.is_following), (Trust::NOBODY, false));
         assert_eq!(full.wait, Duration::from_secs(300));
+        for (query, trust) in [
+            ("", Trust::PROGRAM),
+            ("?untrusted=no", Trust::PROGRAM),
+            ("?trust=program", Trust::PROGRAM),
+            ("?trust=nobody", Trust::NOBODY),
+            ("?trust=anyone&untrusted", Trust::NOBODY),
+        ] {
+            assert_eq!(parse(&format!("log:tap{query}")).unwrap().trust, trust, "{query}");
+        }
+        let vouched = ["own", "anyone"].map(|word| parse(&format!("log:tap?trust={word}")));
+        let [own, anyone] = vouched.map(|settings| settings.unwrap().trust);
+        assert!(own != anyone && ![Trust::PROGRAM, Trust::NOBODY].contains(&own));
         assert_eq!(parse("log:/x@y/tap").unwrap().log, None);
-        for wrong in ["window=0", "window=1000", "wait=5", "wait=-1s", "from=1", "x", "lossless=5s"]
-        {
+        for wrong in [
+            "window=0",
+            "window=1000",
+            "wait=5",
+            "wait=-1s",
+            "from=1",
+            "x",
+            "lossless=5s",
+            "trust=yes",
+            "trust",
+        ] {
             assert!(parse(&format!("log:tap?{wrong}")).is_err(), "{wrong}");
         }
     }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_log::{Burst, Ending, Policy, SCRATCH_PACKETS, Scratch, Writer};
-use burstline_share::{Feed, WriterLink};
+use burstline_share::{Feed, Trust, WriterLink};
 use burstline_sys::clock;
 
 use super::account::{Past, consumed};
@@ -42,6 +42,8 @@ pub(super) struct LogSource {
     index: usize,
     name: Arc<Name>,
     is_following: bool,
+    /// Whether packets are to be read in place where this program publishes them.
+    is_of_program: bool,
     phase: Phase,
     feed: Feed,
     link: Arc<WriterLink>,
@@ -87,6 +89,7 @@ impl LogSource {
             index,
             name: Arc::clone(name),
             is_following: settings.is_following,
+            is_of_program: settings.trust == Trust::PROGRAM,
             phase: Phase::Reading,
             feed,
             link,
@@ -103,12 +106,26 @@ impl LogSource {
             refusal: None,
         };
         source.judge.meet(&source.feed);
+        source.say_whether_copied();
         // So that a filter that does not fit is an error before anything is written.
         let known = (0..=u8::MAX).filter(|&port| source.feed.port_name(port).is_some());
         for port in known {
             source.judge.filter.add(&source.info.name, named(&source.feed, port).0)?;
         }
         Ok(source)
+    }
+
+    /// Tells where a publisher is another program than was expected: reading it costs more.
+    fn say_whether_copied(&mut self) {
+        if self.is_of_program && self.feed.is_wary() && self.index == 0 {
+            let (name, pid) = (&self.info.name, self.link.pid());
+            self.account.note(|| {
+                format!(
+                    "{name}: its writer, process {pid}, is not seen to run this program: packets \
+                     are copied and checked; trust=own vouches for it"
+                )
+            });
+        }
     }
 
     /// Takes up to `most` packets from the reader, or says what to return where there are none.
@@ -224,6 +241,7 @@ impl LogSource {
         self.interfaces.forget_numbers();
         self.judge.meet(&self.feed);
         self.phase = Phase::Reading;
+        self.say_whether_copied();
         let (name, pid, epoch) = (&self.info.name, self.link.pid(), self.link.epoch());
         let seconds = since.elapsed().as_secs_f64();
         let behind = match self.feed.passed_before() {

@@ -6,12 +6,13 @@ use std::os::unix::fs::PermissionsExt;
 
 use burstline_log::{Log, LogConfig, MAX_READERS, MIN_SEGMENT_BYTES, Policy};
 use burstline_share::{
-    AttachConfig, Attachment, LosslessReaders, PublishConfig, Publisher, Refusal, ShareError, query,
+    AttachConfig, Attachment, Feed, Held, LosslessReaders, PublishConfig, Publisher, Refusal,
+    ShareError, query,
 };
 use burstline_sys::memory::PageChoice;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::common::{Directory, Role, append, publish, read, until};
+use crate::common::{Directory, Role, append, in_place, publish, read, until};
 use crate::permissions::{as_nobody, is_root};
 use crate::wire::{self, ask, attach, connect, hear};
 
@@ -77,7 +78,7 @@ fn lossless_only_where_it_is_allowed_and_only_for_so_long() {
         policy: Policy::Lossless,
         ..burstline_log::ReaderConfig::default()
     });
-    let mut own = own.unwrap();
+    let mut own = Feed::Trusting(own.unwrap());
     let mut slow = Attachment::open(&name, &config).unwrap();
     let mut written = 0;
     while !slow.readers[0].is_demoted() {
@@ -337,9 +338,10 @@ fn a_held_burst_keeps_the_seat() {
     let directory = Directory::new();
     let name = directory.name("tap");
     let (_publisher, log, mut writer) = publish(&PublishConfig::new(&name));
-    let mut attachment = Attachment::open(&name, &AttachConfig::default()).unwrap();
+    let mut attachment = Attachment::open(&name, &in_place()).unwrap();
     append(&mut writer, 0, 10);
     let held = attachment.readers[0].hold_burst().unwrap();
+    assert!(matches!(held, Held::Pinned(_)));
     drop(attachment);
     // The log is written over many times, but not where the burst lies.
     append(&mut writer, 10, 50_000);
@@ -356,7 +358,7 @@ fn readers_of_a_publisher_that_ends_keep_what_they_pin() {
     let directory = Directory::new();
     let name = directory.name("tap");
     let (publisher, log, mut writer) = publish(&PublishConfig::new(&name));
-    let mut attachment = Attachment::open(&name, &AttachConfig::default()).unwrap();
+    let mut attachment = Attachment::open(&name, &in_place()).unwrap();
     append(&mut writer, 0, 10);
     let burst = attachment.readers[0].next_burst().unwrap();
     drop(publisher);

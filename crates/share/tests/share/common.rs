@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use burstline_log::{Appended, Log, LogConfig, Meta, Reader, Writer};
-use burstline_share::{PublishConfig, Publisher};
+use burstline_log::{Appended, Log, LogConfig, Meta, Writer};
+use burstline_share::{AttachConfig, Feed, PublishConfig, Publisher, Trust};
 use burstline_sys::memory::PageChoice;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -70,6 +70,11 @@ pub(crate) fn publish(config: &PublishConfig) -> (Publisher, Log, Writer) {
     (Publisher::start(config, vec![log.clone()]).unwrap(), log, writer)
 }
 
+/// A reader in place: the publishers of these tests run the same file.
+pub(crate) fn in_place() -> AttachConfig {
+    AttachConfig { trust: Trust::PROGRAM, ..AttachConfig::default() }
+}
+
 pub(crate) fn packet(number: u64) -> Vec<u8> {
     (0..60 + number % 200).map(|at| (number * 13 + at) as u8).collect()
 }
@@ -90,7 +95,7 @@ pub(crate) fn append(writer: &mut Writer, from: u64, to: u64) {
 }
 
 /// Reads and checks what there is now.
-pub(crate) fn read(reader: &mut Reader) -> u64 {
+pub(crate) fn read(reader: &mut Feed) -> u64 {
     let mut read = 0;
     while let Some(burst) = reader.next_burst() {
         for (number, found) in (burst.first_packet()..).zip(burst.packets()) {
@@ -110,7 +115,7 @@ pub(crate) struct Follower {
 
 impl Follower {
     /// Reads and checks what there is now.
-    pub(crate) fn read(&mut self, reader: &mut Reader) {
+    pub(crate) fn read(&mut self, reader: &mut Feed) {
         while let Some(burst) = reader.next_burst() {
             let first = burst.first_packet();
             assert_eq!(first, self.next.unwrap_or(first));
@@ -145,7 +150,17 @@ impl Role {
 
     /// With just these of the variables that say where names are.
     pub(crate) fn start_in(role: &str, arguments: &[&str], places: &[(&str, &str)]) -> Self {
-        let mut child = Command::new(env::current_exe().unwrap())
+        Self::start_program(&env::current_exe().unwrap(), role, arguments, places)
+    }
+
+    /// As another file with the same tests: another program.
+    pub(crate) fn start_program(
+        program: &Path,
+        role: &str,
+        arguments: &[&str],
+        places: &[(&str, &str)],
+    ) -> Self {
+        let mut child = Command::new(program)
             .env_remove("BURSTLINE_RUN")
             .env_remove("XDG_RUNTIME_DIR")
             .envs(places.iter().copied())

@@ -2,7 +2,7 @@
 
 use burstline_log::{Ending, Policy, Start};
 use burstline_share::{
-    AttachConfig, Attachment, Feed, PublishConfig, Publisher, ShareError, query,
+    AttachConfig, Attachment, PublishConfig, Publisher, ShareError, WriterLink, query,
 };
 
 use crate::common::{Directory, Role, append, log, publish, read, until};
@@ -48,6 +48,11 @@ fn several_logs_are_one_name() {
     assert!(error.ends_with("it has 2 logs, and number 2 was asked for: they are counted from 0"));
 }
 
+/// Attaches to whoever publishes now where a link's publisher was.
+fn reopen(link: &WriterLink) -> Result<Attachment, ShareError> {
+    Attachment::open(&link.path().to_string_lossy(), &AttachConfig::default())
+}
+
 #[test]
 fn a_query_tells_of_logs_and_readers() {
     let directory = Directory::new();
@@ -84,12 +89,12 @@ fn a_killed_writer_is_drained_and_the_next_one_has_its_epoch() {
     assert_eq!((read(reader), reader.offered(), reader.ending()), (777, 777, None));
     assert!(!reader.is_finished() && reader.next_burst().is_none());
     assert_eq!(reader.port_name(0), Some((1, "eth0".into())));
-    let absent = Attachment::reopen(&old.link, &AttachConfig::default()).unwrap_err();
+    let absent = reopen(&old.link).unwrap_err();
     assert!(matches!(absent, ShareError::Absent { is_stale: true, .. }), "{absent}");
 
     let mut role = Role::start("publisher", &[&name, "5"]);
     assert_eq!(role.hear("epoch"), (first + 1).to_string());
-    let mut new = Attachment::reopen(&old.link, &AttachConfig::default()).unwrap();
+    let mut new = reopen(&old.link).unwrap();
     assert_eq!((old.link.epoch(), new.link.epoch()), (first, first + 1));
     role.go_on();
     role.hear("written");
@@ -107,16 +112,16 @@ fn who_looks_for_the_next_writer_takes_no_seat_with_one_that_has_ended() {
     let config = PublishConfig::new(directory.name("tap"));
     let attach = AttachConfig::default();
     let (publisher, log, writer) = publish(&config);
-    let (feeds, link) = Feed::attach(&config.name, &attach).unwrap();
+    let Attachment { readers, link } = Attachment::open(&config.name, &attach).unwrap();
     drop(writer);
-    let look = || Feed::attach_next(&link, &attach).unwrap();
+    let look = || Attachment::open_next(&link, &attach).unwrap();
     assert!(look().is_none(), "it is there still");
     assert_eq!((publisher.readers().len(), publisher.visits().total), (1, 1));
     drop((publisher, log));
     assert!(look().is_none(), "nobody is");
     let (next, ..) = publish(&config);
-    let (new, link) = look().unwrap();
-    assert_eq!((feeds.len(), new.len(), link.epoch()), (1, 1, next.epoch()));
+    let new = look().unwrap();
+    assert_eq!((readers.len(), new.readers.len(), new.link.epoch()), (1, 1, next.epoch()));
     assert_eq!(next.visits().total, 1);
 }
 
@@ -192,6 +197,6 @@ fn without_its_lock_a_publisher_keeps_its_name_and_the_next_one_has_another_numb
     std::fs::remove_file(&lock).unwrap();
     until("a millisecond is over", || burstline_sys::clock::monotonic_ns() / 1_000_000 > number);
     let (third, ..) = publish(&PublishConfig::new(&name));
-    let new = Attachment::reopen(&old.link, &AttachConfig::default()).unwrap();
+    let new = reopen(&old.link).unwrap();
     assert!(third.epoch() > number && new.link.epoch() == third.epoch());
 }

@@ -5,6 +5,7 @@ mod clients;
 mod common;
 mod life;
 mod limits;
+mod mad;
 mod permissions;
 mod places;
 mod roles;

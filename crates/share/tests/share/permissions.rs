@@ -101,8 +101,8 @@ fn a_mode_that_somebody_changed_opens_nothing() {
 }
 
 #[test]
-fn a_writer_of_another_user_is_not_trusted_unasked() {
-    if !is_root("a_writer_of_another_user_is_not_trusted_unasked") {
+fn a_writer_of_another_user_is_copied_unless_it_is_vouched_for() {
+    if !is_root("a_writer_of_another_user_is_copied_unless_it_is_vouched_for") {
         return;
     }
     let directory = Directory::new();
@@ -111,10 +111,17 @@ fn a_writer_of_another_user_is_not_trusted_unasked() {
     let (log, mut writer) = log();
     let config = PublishConfig::new(&name);
     let publisher = as_nobody(&[], || Publisher::start(&config, vec![log])).unwrap();
-    let error = open(&name).unwrap_err();
+    // SAFETY: the writer is this test's own, which keeps to the protocol.
+    let (own_user, anyone) = unsafe { (Trust::own_user(), Trust::anyone()) };
+    let attach =
+        |trust| Attachment::open(&name, &AttachConfig { trust, ..AttachConfig::default() });
+    let error = attach(own_user).unwrap_err();
     assert!(matches!(error, ShareError::NotTrusted { uid: NOBODY, ours: 0, .. }), "{error}");
-    let trusting = AttachConfig { trust: Trust::Anyone, ..AttachConfig::default() };
-    let mut attachment = Attachment::open(&name, &trusting).unwrap();
+    for (trust, is_wary) in [(Trust::NOBODY, true), (Trust::PROGRAM, true), (anyone, false)] {
+        let reader = &attach(trust).unwrap().readers[0];
+        assert_eq!(reader.is_wary(), is_wary, "{trust:?}");
+    }
+    let mut attachment = attach(anyone).unwrap();
     append(&mut writer, 0, 10);
     assert_eq!(read(&mut attachment.readers[0]), 10);
     assert_eq!((attachment.link.uid(), query(&name).unwrap().uid), (NOBODY, NOBODY));

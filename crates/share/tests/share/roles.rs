@@ -1,6 +1,7 @@
 //! What this program does as another process.
 
 mod campaign;
+mod mad;
 
 use std::env;
 use std::io::{self, BufRead};

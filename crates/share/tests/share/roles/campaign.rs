@@ -17,7 +17,7 @@ use burstline_sys::memory::PageChoice;
 
 use super::{arguments, number, wait};
 use crate::campaign::{EXIT_IN_MID_BURST, LOAD_PACKETS, LOG_SEGMENTS};
-use crate::common::{Follower, SEGMENT_BYTES, append, packet, until};
+use crate::common::{Follower, SEGMENT_BYTES, append, in_place, packet, until};
 
 const PAUSE: Duration = Duration::from_micros(100);
 
@@ -84,7 +84,7 @@ fn loaded_publisher() {
 #[test]
 #[ignore = "another process of the tests"]
 fn good_reader() {
-    let config = AttachConfig { policy: Policy::Lossless, ..AttachConfig::default() };
+    let config = AttachConfig { policy: Policy::Lossless, ..in_place() };
     let mut attachment = Attachment::open(&arguments()[0], &config).expect("attaches");
     println!("say attached");
     let mut follower = Follower::default();
@@ -105,7 +105,7 @@ fn good_reader() {
 fn victim() {
     let arguments = arguments();
     let policy = if arguments[1] == "lossless" { Policy::Lossless } else { Policy::Lossy };
-    let config = AttachConfig { policy, window: 1, ..AttachConfig::default() };
+    let config = AttachConfig { policy, window: 1, ..in_place() };
     let mut attachment = Attachment::open(&arguments[0], &config).expect("attaches");
     println!("say attached");
     let last_burst = number(&arguments[2]);

@@ -1,0 +1,176 @@
+//! Whose logs are read in place, and whose are copied and checked.
+//!
+//! ```text
+//! Trust::NOBODY       copied and checked                                    the default
+//! Trust::PROGRAM      in place from a process that runs this program, else copied
+//! Trust::own_user()   in place from our own user and root, else refused     unsafe: a promise
+//! Trust::anyone()     in place                                              unsafe: a promise
+//! ```
+//!
+//! A reader in place has `&[u8]` over memory that another process may write. That is sound only
+//! where that process keeps to the protocol of the log (`burstline_log`, Decision 0001). No check
+//! of the memory can show that, and the user of a process does not either: a faulty program of our
+//! own user scribbles like any other. So in place there is a promise, or an argument: a process
+//! that runs the same file as this one has the same [`Writer`](burstline_log::Writer), which is
+//! what a reader inside this process stands on as well (Decision 0023).
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use burstline_sys::seqpacket::Credentials;
+use burstline_sys::users;
+
+use crate::error::ShareError;
+
+/// Whose logs are read in place. All others are copied and checked, or refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Trust(Whom);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+enum Whom {
+    #[default]
+    Nobody,
+    Program,
+    OwnUser,
+    Anyone,
+}
+
+impl Trust {
+    /// Every log is copied and checked: nothing that a writer does harms this process.
+    pub const NOBODY: Self = Self(Whom::Nobody);
+
+    /// A log is read in place where the publisher is of our own user or root, and its process
+    /// runs the same file as this one, as `/proc` shows. Every other log is copied and checked.
+    ///
+    /// Cost: some system calls for each attachment.
+    pub const PROGRAM: Self = Self(Whom::Program);
+
+    /// Logs of our own user and root are read in place; those of others are refused.
+    ///
+    /// # Safety
+    /// Each process of our own user or root that publishes under the name keeps to the log's
+    /// protocol for as long as a reader attached with this, or a burst of it, lives: it changes
+    /// no published byte of a pinned segment.
+    pub const unsafe fn own_user() -> Self {
+        Self(Whom::OwnUser)
+    }
+
+    /// Logs are read in place, whoever publishes them.
+    ///
+    /// # Safety
+    /// As for [`own_user`](Self::own_user), of each process that publishes under the name.
+    pub const unsafe fn anyone() -> Self {
+        Self(Whom::Anyone)
+    }
+
+    /// Whether logs of the process at the other end of a connection are read in place.
+    pub(crate) fn covers(self, path: &Path, peer: Credentials) -> Result<bool, ShareError> {
+        let ours = users::effective_user();
+        let is_own = peer.uid == ours || peer.uid == 0;
+        match self.0 {
+            Whom::Nobody => Ok(false),
+            Whom::Program => Ok(is_own && runs_this_program(peer.pid)),
+            Whom::OwnUser if !is_own => {
+                let Credentials { uid, pid, .. } = peer;
+                Err(ShareError::NotTrusted { path: path.to_owned(), uid, pid, ours })
+            }
+            Whom::OwnUser | Whom::Anyone => Ok(true),
+        }
+    }
+}
+
+/// Whether a process runs the file that this code is in. False where `/proc` does not show it:
+/// another user's process, another process namespace, a process with more rights than this one.
+fn runs_this_program(pid: u32) -> bool {
+    let theirs = identity(&format!("/proc/{pid}/exe"));
+    pid != 0 && theirs.is_some() && theirs == identity(OWN_PROGRAM) && is_in_the_program()
+}
+
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
+/// Device and number of a file.
+fn identity(path: &str) -> Option<(u64, u64)> {
+    let found = fs::metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
+}
+
+/// Whether this code is part of the program's own file. In a library that an interpreter has
+/// loaded it is not, and then two processes of that interpreter may have different writers.
+fn is_in_the_program() -> bool {
+    let here = (is_in_the_program as fn() -> bool as *const ()).addr();
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let program = fs::read_link(OWN_PROGRAM).ok();
+    program.is_some() && file_at(&maps, here) == program
+}
+
+/// The file that is mapped at an address. Source: proc_pid_maps(5).
+fn file_at(maps: &str, address: usize) -> Option<PathBuf> {
+    maps.lines().find_map(|line| {
+        let mut fields = line.splitn(6, ' ');
+        let (start, end) = fields.next()?.split_once('-')?;
+        let number = |text| usize::from_str_radix(text, 16).ok();
+        let is_here = (number(start)?..number(end)?).contains(&address);
+        is_here.then(|| PathBuf::from(fields.nth(4).unwrap_or_default().trim_start()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_process_of_this_program_is_known_by_its_file() {
+        assert!(runs_this_program(std::process::id()));
+        // A child that waits: of another file, and it is not what this process runs.
+        let mut other = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        while identity(&format!("/proc/{}/exe", other.id())) == identity(OWN_PROGRAM) {
+            std::thread::yield_now(); // it has not come to execve(2)
+        }
+        assert!(!runs_this_program(other.id()));
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert!(!runs_this_program(other.id()), "it has gone");
+        assert!(!runs_this_program(0) && !runs_this_program(u32::MAX));
+    }
+
+    #[test]
+    fn the_file_at_an_address_is_the_one_whose_range_has_it() {
+        let maps = "1000-3000 r-xp 00001000 fe:00 17                         /bin/a b\n\
+                    3000-4000 rw-p 00000000 00:00 0 \n\
+                    4000-5000 r--p 00000000 fe:00 18                         /lib/x (deleted)\n";
+        let at = |address| file_at(maps, address).map(|path| path.display().to_string());
+        assert_eq!(at(0xfff), None);
+        assert_eq!(at(0x1000).as_deref(), Some("/bin/a b"));
+        assert_eq!(at(0x2fff).as_deref(), Some("/bin/a b"));
+        assert_eq!(at(0x3000).as_deref(), Some(""));
+        assert_eq!(at(0x4000).as_deref(), Some("/lib/x (deleted)"));
+        assert_eq!(file_at("nonsense\n\n", 0), None);
+    }
+
+    #[test]
+    fn each_kind_of_trust_covers_its_own() {
+        let ours = users::effective_user();
+        let pid = std::process::id();
+        let peer = |uid, pid| Credentials { uid, pid, gid: 0 };
+        let path = Path::new("/tap");
+        // SAFETY: no log is attached to with these.
+        let (own, anyone) = unsafe { (Trust::own_user(), Trust::anyone()) };
+        let covers = |trust: Trust, peer| trust.covers(path, peer).ok();
+        let (us, root, other) = (peer(ours, pid), peer(0, pid), peer(ours + 1, pid));
+        for (trust, wanted) in [
+            (Trust::default(), [Some(false), Some(false), Some(false)]),
+            (Trust::PROGRAM, [Some(true), Some(true), Some(false)]),
+            (own, [Some(true), Some(true), None]),
+            (anyone, [Some(true), Some(true), Some(true)]),
+        ] {
+            assert_eq!([us, root, other].map(|peer| covers(trust, peer)), wanted, "{trust:?}");
+        }
+        // Process 1 is not this program, and nobody knows process 0.
+        for pid in [0, 1] {
+            assert_eq!(covers(Trust::PROGRAM, peer(ours, pid)), Some(false), "{pid}");
+        }
+    }
+}
