@@ -19,13 +19,16 @@
 //! - I1. [`OutputFile::write_all_at`] either wrote all, or says how many bytes it wrote and why
 //!   not more. A full disk is never silent.
 //! - I2. How the file is written is told ([`WritePath`]), not guessed by the caller.
+//! - I3. A regular file has one writer ([`claim`]): two would destroy each other's blocks.
 //!
 //! Source: open(2) "O_DIRECT", statx(2) for the alignment.
 
 mod buffer;
+mod claim;
 mod file;
 
 pub use buffer::AlignedBuffer;
+pub use claim::{Claimed, claim};
 pub use file::{OutputFile, WriteError, WritePath};
 
 /// The alignment, in bytes, of memory, offset and length that every disk takes: no device sold

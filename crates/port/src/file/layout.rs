@@ -1,10 +1,10 @@
 //! Which format an output gets, and where its bytes go.
 
-use std::fs::{self, OpenOptions as FileOptions};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use burstline_sys::direct::{OutputFile, WriteError};
+use burstline_sys::direct::{OutputFile, WriteError, claim};
 
 use super::output::{Output, Stop, is_pipe};
 use super::shown_path;
@@ -90,16 +90,7 @@ impl Layout {
             Format::Segmented => {
                 Target::Segments(OutputFile::create(path).map_err(source).map_err(fail)?)
             }
-            _ => {
-                // Emptied below and not on opening: only then is it known to be a regular file.
-                let mut options = FileOptions::new();
-                let options = options.write(true).create(true).truncate(false);
-                let file = options.open(path).map_err(fail)?;
-                if file.metadata().map_err(fail)?.is_file() {
-                    file.set_len(0).map_err(fail)?;
-                }
-                Target::Stream(Output::new(file, stop.clone()))
-            }
+            _ => Target::Stream(Output::new(claim(path).map_err(fail)?.file, stop.clone())),
         };
         if before.is_none() {
             files.enter(path, &fs::metadata(path).map_err(fail)?, Use::Write)?;

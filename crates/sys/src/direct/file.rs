@@ -1,7 +1,7 @@
 //! A file that is written and never read.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
@@ -12,7 +12,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, retry_on_intr};
 
-use super::ALIGNMENT;
+use super::{ALIGNMENT, Claimed, claim};
 
 /// How the bytes of an [`OutputFile`] get where they go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,20 +94,11 @@ impl OutputFile {
     /// A FIFO makes this wait until somebody opens its other end.
     ///
     /// # Errors
-    /// [`WriteError::File`]: a directory, no permission, a read-only file system.
+    /// [`WriteError::File`]: a directory, no permission, a read-only file system, another writer.
     pub fn create(path: &Path) -> Result<Self, WriteError> {
         let fail = |call| move |source| WriteError::File { path: path.to_owned(), call, source };
-        // Emptied below and not on opening: only then is it known to be a regular file.
-        let mut options = OpenOptions::new();
-        let file =
-            options.write(true).create(true).truncate(false).open(path).map_err(fail("open"))?;
-        let write_path = match file.metadata().map_err(fail("fstat"))?.is_file() {
-            false => WritePath::Stream,
-            true => {
-                file.set_len(0).map_err(fail("ftruncate"))?;
-                choose_path(&file)
-            }
-        };
+        let Claimed { file, is_regular } = claim(path).map_err(fail("open"))?;
+        let write_path = if is_regular { choose_path(&file) } else { WritePath::Stream };
         Ok(Self { file, path: path.to_owned(), write_path, position: 0 })
     }
 
