@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use burstline_skip::{test_name, without};
 use burstline_wire::files::{
     Counters, Direction, InterfaceDescription, PacketToWrite, PcapNsEncoder, PcapngEncoder,
     SectionDescription, SegmentEncoder,
@@ -21,7 +22,7 @@ const ETHERNET: LinkType = LinkType::ETHERNET;
 fn run(tool: &str, arguments: &[&str]) -> Option<String> {
     let output = match Command::new(tool).args(arguments).output() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            eprintln!("left out: {tool} is not installed");
+            without(test_name(), format!("{tool} is not installed: scripts/setup test"));
             return None;
         }
         output => output.unwrap(),

@@ -8,6 +8,7 @@ use std::hint::black_box;
 use std::process::Command;
 use std::time::Instant;
 
+use burstline_skip::skip;
 use burstline_wire::hash::{BytePosition, FlowHasher, HashKind};
 use burstline_wire::headers::{LinkType, parse, protocol};
 use headers_build::{Addresses, ethernet, flow_frame, ip, transport};
@@ -128,8 +129,7 @@ fn instructions_of_a_packet() {
         for (which, (_, name, _)) in kinds().iter().enumerate() {
             let [Some(few), Some(more)] = [1, 11].map(|rounds| instructions(index, which, rounds))
             else {
-                println!(" left out: valgrind is not installed");
-                return;
+                return skip("instructions_of_a_packet", "valgrind is not installed");
             };
             let one = (more - few) as f64 / (10 * FLOWS) as f64;
             print!(" {name} {one:.0}");

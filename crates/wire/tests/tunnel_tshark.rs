@@ -5,6 +5,7 @@ mod tunnel_build;
 
 use std::process::Command;
 
+use burstline_skip::{skip, test_name};
 use burstline_wire::files::{
     InterfaceDescription, PacketToWrite, PcapngEncoder, SectionDescription,
 };
@@ -137,8 +138,7 @@ fn tshark_sees_the_same_inner_packets() {
     let lines = tshark(path.to_str().unwrap());
     std::fs::remove_file(&path).unwrap();
     let Some(lines) = lines else {
-        eprintln!("left out: tshark is not installed");
-        return;
+        return skip(test_name(), "tshark is not installed: scripts/setup test");
     };
     assert_eq!(lines.lines().count(), frames.len());
     let mut wrong = Vec::new();
