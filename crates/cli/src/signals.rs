@@ -158,22 +158,39 @@ fn answer() {
 /// Whether the report is being printed, so that nothing may come in between or after it.
 static IS_HUSHED: Mutex<bool> = Mutex::new(false);
 
-/// Says something on a thread beside, unless somebody still waits to have said the last thing.
+/// What is still to be said, while a thread is saying something.
+struct Speech {
+    is_speaking: bool,
+    next: Option<String>,
+}
+
+static SPEECH: Mutex<Speech> = Mutex::new(Speech { is_speaking: false, next: None });
+
+/// Says something on a thread beside, after what is being said. Of what comes meanwhile, the last
+/// is said.
 fn say(what: String) {
-    static IS_SPEAKING: AtomicBool = AtomicBool::new(false);
-    // The flag carries no memory.
-    if IS_SPEAKING.swap(true, Relaxed) {
+    let mut speech = lock(&SPEECH);
+    speech.next = Some(what);
+    if speech.is_speaking {
         return;
     }
-    let speaker = thread::Builder::new().name("speaker".to_owned()).spawn(move || {
+    let speaker = thread::Builder::new().name("speaker".to_owned()).spawn(speak);
+    speech.is_speaking = speaker.is_ok();
+}
+
+/// Says what there is to say, and ends.
+fn speak() {
+    loop {
+        let what = {
+            let mut speech = lock(&SPEECH);
+            speech.is_speaking = speech.next.is_some();
+            speech.next.take()
+        };
+        let Some(what) = what else { return };
         let is_hushed = lock(&IS_HUSHED);
         if !*is_hushed {
             complain(&what);
         }
-        IS_SPEAKING.store(false, Relaxed);
-    });
-    if speaker.is_err() {
-        IS_SPEAKING.store(false, Relaxed);
     }
 }
 
