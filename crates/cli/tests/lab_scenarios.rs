@@ -177,6 +177,8 @@ fn the_program_counts_as_its_own_contender() {
         }
         assert_eq!((status, &row["metrics"]["lost"]["median"]), ("run", &0.0.into()), "{row}");
         assert!(row["metrics"]["rho"]["basis"] == "line", "{row}");
+        let waited = row["metrics"]["waited_ms_each_second"]["samples"].as_array().unwrap();
+        assert!(!waited.is_empty(), "a number of packets is looked at by second: {row}");
         let stages = row["stages"].as_array().unwrap();
         // One that sleeps wakes by the clock that takes the samples, and may never be met.
         let is_busy = row["metrics"]["cpu_percent"]["median"].as_f64() > Some(20.0);

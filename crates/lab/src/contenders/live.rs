@@ -21,6 +21,7 @@ use burstline_sys::counters::Event;
 use burstline_testbed::{Amount, Receiver};
 
 use super::core::{Seen, Watch};
+use super::seconds::{self, LostBySecond, Seconds, Whom};
 use super::{Adapter, Job, Sample, duplex, latency};
 use crate::contest::go_on;
 use crate::live::{Contender, Load, Road, missing};
@@ -116,6 +117,11 @@ pub trait Live: Sync {
 
 /// A contender that is ready.
 pub trait Running {
+    /// Its processes, where it has some of its own.
+    fn processes(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
     /// Ends it. What it counted, if the frames that it was given were so many.
     ///
     /// # Errors
@@ -132,8 +138,10 @@ pub struct Own {
     pub losses: BTreeMap<String, u64>,
     /// Seconds that parts of it were busy.
     pub busy: Vec<(String, f64)>,
-    /// Packets lost in each second.
+    /// Packets lost in each second since they began to come.
     pub lost_each_second: Vec<f64>,
+    /// Of those seconds in which some were: by place.
+    pub(super) lost_by_second: LostBySecond,
     /// Pages that its processes had just before they ended.
     pub pages: Option<Pages>,
 }
@@ -157,6 +165,10 @@ struct Started<'a, F> {
 }
 
 impl<F: Fn(&str, u64) -> Result<Own, String>> Running for Started<'_, F> {
+    fn processes(&self) -> Vec<u32> {
+        vec![self.program.process_id()]
+    }
+
     fn end(self: Box<Self>, offered: u64) -> Result<Own, String> {
         let pages = Some(self.program.pages());
         let (said, _) = self.program.end()?;
@@ -245,13 +257,15 @@ fn receive(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, Strin
     let before = came_out();
     let cores = counted(job);
     let load = load(job);
-    let (injected, seen) = road.inject_watched(
+    // A number of packets is what nobody waits for without a reason: each loss is to have one.
+    let whom = job.packets.map(|_| whom(job, road, running.processes()));
+    let (injected, (seen, seconds)) = road.inject_watched(
         live.receiver(job.work),
         load,
         job.frame_bytes(),
         job.stop,
-        move || Watch::start(&cores),
-        |watch| watch.seen(),
+        move || Ok((Watch::start(&cores)?, whom.map(Seconds::start))),
+        |(watch, seconds)| Ok((watch.seen()?, seconds.map(Seconds::end))),
     )?;
     let mut own = running.end(injected.offered)?;
     if job.work.comes_out() {
@@ -263,7 +277,16 @@ fn receive(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, Strin
     let measured = Measured { seconds: injected.elapsed.as_secs_f64(), seen, own };
     let mut sample = measured.sample(job);
     measured.offered(injected.offered, &mut sample);
+    if let Some(taken) = seconds {
+        seconds::enter(&taken, &measured.own.lost_by_second, &mut sample);
+    }
     Ok(sample)
+}
+
+fn whom(job: &Job<'_>, road: &Road, processes: Vec<u32>) -> Whom {
+    let generator_core = job.places.generator;
+    let cores = [&job.places.contender[..], &[generator_core]].concat();
+    Whom { processes, generator: road.bed().far.thread_id(), generator_core, cores }
 }
 
 fn send(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, String> {

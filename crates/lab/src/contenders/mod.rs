@@ -32,6 +32,7 @@ mod open_vswitch;
 mod ours;
 mod pages;
 mod pipeline;
+mod seconds;
 mod socket;
 mod spread;
 mod switches;
@@ -160,8 +161,12 @@ pub struct Sample {
     pub symbols: Vec<(String, f64)>,
     /// Packets that did not come through, by name of the place.
     pub losses: BTreeMap<String, u64>,
-    /// Packets lost in each second, where that is known.
+    /// Packets lost in each second since they began to come, where that is known.
     pub lost_each_second: Vec<f64>,
+    /// Other figures of each second: name, unit, values.
+    pub each_second: Vec<(&'static str, &'static str, Vec<f64>)>,
+    /// What else is to be said of it.
+    pub notes: Vec<String>,
     /// Packets that were offered a second, where they are injected, and that were asked for.
     pub offered_pps: Option<f64>,
     /// Whether it was worked out, not run.

@@ -1,10 +1,13 @@
 //! This program, as a process like any other contender.
 
+use std::collections::BTreeMap;
+
 use burstline_testbed::Receiver;
 use serde_json::Value;
 
 use super::Job;
 use super::live::{FILE, Live, Own};
+use super::seconds::LostBySecond;
 use crate::live;
 use crate::scenario::Work;
 
@@ -147,11 +150,13 @@ impl Live for Ours {
         let delivered = if is_bounce { 0 } else { live::Ours::parse(said, offered)?.delivered };
         let losses = report["total"]["lost"].as_object().into_iter().flatten();
         let losses = losses.filter_map(|(name, packets)| Some((name.clone(), packets.as_u64()?)));
+        let lost = lost_by_second(said);
         Ok(Own {
             delivered,
             losses: losses.filter(|&(_, packets)| packets > 0).collect(),
             busy: busy(&report),
-            lost_each_second: lost_each_second(said),
+            lost_each_second: each_second(&lost),
+            lost_by_second: lost,
             ..Own::default()
         })
     }
@@ -179,23 +184,37 @@ fn busy(report: &Value) -> Vec<(String, f64)> {
     stages
 }
 
-/// By the lines of intervals: packets lost until the end of each second, less those before.
-fn lost_each_second(said: &str) -> Vec<f64> {
-    let (mut seconds, mut before) = (Vec::new(), 0.0);
-    let intervals = said.lines().filter_map(|line| {
-        let line: Value = serde_json::from_str(line).ok()?;
-        line.get("interval")?;
-        Some((line["elapsed_s"].as_f64()?, line["lost_total"].as_f64()?))
-    });
-    for (elapsed, lost) in intervals {
-        let second = elapsed.floor() as usize;
-        if seconds.len() <= second {
-            seconds.resize(second + 1, 0.0);
+/// By the lines of intervals: packets lost in each second since the first came, by place.
+fn lost_by_second(said: &str) -> LostBySecond {
+    let (mut seconds, mut began, mut before) = (LostBySecond::new(), None, BTreeMap::new());
+    for line in said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+        let (Some(elapsed), Some(_)) = (line["elapsed_s"].as_f64(), line.get("interval")) else {
+            continue;
+        };
+        let is_idle = line["delivered"].as_u64() == Some(0) && line["lost_total"] == 0;
+        if is_idle && began.is_none() {
+            continue;
         }
-        seconds[second] += lost - before;
-        before = lost;
+        // They came at some time within the interval.
+        let began = *began.get_or_insert(elapsed - line["interval_s"].as_f64().unwrap_or(0.0));
+        for (name, lost) in line["lost"].as_object().into_iter().flatten() {
+            let lost = lost.as_u64().unwrap_or(0);
+            let known = before.insert(name.clone(), lost).unwrap_or(0);
+            if lost > known {
+                let second = (elapsed - began).max(0.0) as usize;
+                *seconds.entry(second).or_default().entry(name.clone()).or_default() +=
+                    lost - known;
+            }
+        }
     }
     seconds
+}
+
+/// The same as a list, up to the last second in which some were.
+fn each_second(lost: &LostBySecond) -> Vec<f64> {
+    let last = lost.keys().next_back().map_or(0, |second| second + 1);
+    let in_second = |second| lost.get(&second).map_or(0, |places| places.values().sum::<u64>());
+    (0..last).map(|second| in_second(second) as f64).collect()
 }
 
 #[cfg(test)]
@@ -203,12 +222,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn losses_fall_into_their_seconds() {
-        let line = |number: u64, elapsed: f64, lost: u64| {
-            format!("{{\"interval\":{number},\"elapsed_s\":{elapsed},\"lost_total\":{lost}}}\n")
+    fn losses_fall_into_their_seconds_since_packets_came() {
+        let line = |elapsed: f64, delivered: u64, full: u64| {
+            format!(
+                "{{\"interval\":1,\"elapsed_s\":{elapsed},\"interval_s\":0.5,\"delivered\":\
+                 {delivered},\"lost\":{{\"full\":{full},\"drop\":0}},\"lost_total\":{full}}}\n"
+            )
         };
-        let said = line(1, 0.5, 3) + &line(2, 0.9, 5) + &line(3, 2.1, 5) + &line(4, 2.5, 9) + "{}";
-        assert_eq!(lost_each_second(&said), [5.0, 0.0, 4.0]);
+        let said = line(7.0, 0, 0) + &line(7.5, 9, 3) + &line(7.9, 9, 5) + &line(9.1, 10, 5);
+        let lost = lost_by_second(&(said + &line(9.5, 11, 9) + "{}"));
+        assert_eq!(lost[&0], [("full".to_owned(), 5)].into());
+        assert_eq!((lost.len(), each_second(&lost)), (2, vec![5.0, 0.0, 4.0]));
+        assert!(each_second(&lost_by_second("")).is_empty());
     }
 
     #[test]

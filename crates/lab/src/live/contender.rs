@@ -133,6 +133,11 @@ impl<'a> Contender<'a> {
         (kibibytes("VmRSS:") + kibibytes("HugetlbPages:")) << 10
     }
 
+    /// Its process, or that of who waits for it.
+    pub fn process_id(&self) -> u32 {
+        self.program.process_id()
+    }
+
     /// Which pages it has now, with all that it has started.
     pub fn pages(&self) -> Pages {
         super::pages_of(&[self.program.process_id()])

@@ -111,7 +111,7 @@ pub fn run(scenario: &Scenario, options: &Options, tell: &mut dyn FnMut(&Progres
         chart: scenario.chart.clone(),
         rows,
         doubts,
-        notes: [scenario.notes.clone(), run.notes].concat(),
+        notes: [scenario.notes.clone(), run.sample_notes(), run.notes].concat(),
         ..whole
     };
     if options.is_simulated {
@@ -360,6 +360,22 @@ impl<'a> Run<'a> {
     /// Contenders that can.
     fn takers(&self) -> usize {
         self.entrants.iter().filter(|entrant| entrant.not_run.is_none()).count()
+    }
+
+    /// What samples say: of whom, and in which turn.
+    fn sample_notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        for (point, cells) in self.points.iter().zip(&self.cells) {
+            for (entrant, cell) in self.entrants.iter().zip(cells) {
+                let title = format!("{} at {}", entrant.adapter.name(), words(&point.keys));
+                let turns = (1..).zip(&cell.samples);
+                notes.extend(turns.flat_map(|(turn, sample)| {
+                    let title = format!("{title}, turn {turn}");
+                    sample.notes.iter().map(move |note| format!("{title}, {note}"))
+                }));
+            }
+        }
+        notes
     }
 
     /// As they were in the first turn that went through some.

@@ -1,0 +1,262 @@
+//! Second by second, who took cores away from a contender and its generator: why packets were lost,
+//! if some were.
+//!
+//! A thread on the generator's core looks once a second at what the kernel has counted: time that
+//! the host took, time that threads waited for a core, and how often they had to leave one.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use burstline_sys::affinity::{self, CoreId};
+
+use super::Sample;
+
+/// From look to look.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether an end is wanted.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Ms of a tick of `/proc/stat`. Source: USER_HZ, which is 100 wherever this runs.
+const TICK_MS: f64 = 10.0;
+
+/// A thread that had to wait for less time than this lost nothing by it: rings hold so much.
+const HELD_MS: f64 = 1.0;
+
+/// Losses by second since packets began, and by name of the place.
+pub(super) type LostBySecond = BTreeMap<usize, BTreeMap<String, u64>>;
+
+/// Whom to look at.
+#[derive(Clone, Debug)]
+pub(super) struct Whom {
+    /// The contender's processes.
+    pub(super) processes: Vec<u32>,
+    /// The thread of this process that injects.
+    pub(super) generator: u32,
+    /// Its core.
+    pub(super) generator_core: CoreId,
+    /// Cores of both.
+    pub(super) cores: Vec<CoreId>,
+}
+
+/// What happened in a second; or since the start of all, in sums.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Taken {
+    /// Ms of all cores that the host took, in ticks of 10.
+    stolen_ms: f64,
+    /// Ms that the contender's threads could have run, and had no core.
+    waited_ms: f64,
+    /// How often they were taken off a core.
+    involuntary: f64,
+    /// Ms that the generator's thread could have run, and had no core.
+    generator_waited_ms: f64,
+}
+
+/// A thread that looks.
+pub(super) struct Seconds {
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<Vec<Taken>>,
+}
+
+impl Seconds {
+    /// Begins.
+    pub(super) fn start(whom: Whom) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
+        let look = move || {
+            // Where it may not be, it is somewhere else.
+            let _ = affinity::pin_to(whom.generator_core);
+            let (began, mut before, mut seconds) = (Instant::now(), whom.look(), Vec::new());
+            loop {
+                let due = began + SECOND * (seconds.len() as u32 + 1);
+                // The flag carries no memory.
+                while Instant::now() < due && !over.load(Relaxed) {
+                    thread::sleep(LOOK.min(due.saturating_duration_since(Instant::now())));
+                }
+                let now = whom.look();
+                seconds.push(now.since(&before));
+                before = now;
+                if over.load(Relaxed) {
+                    return seconds;
+                }
+            }
+        };
+        Self { is_over, thread: thread::spawn(look) }
+    }
+
+    /// Ends. What happened in each second; the last one was cut short.
+    pub(super) fn end(self) -> Vec<Taken> {
+        self.is_over.store(true, Relaxed);
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+impl Whom {
+    fn look(&self) -> Taken {
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let mut taken = Taken {
+            stolen_ms: stolen_ms(&stat, &self.cores),
+            generator_waited_ms: waited_ms(&format!("/proc/self/task/{}", self.generator)),
+            ..Taken::default()
+        };
+        for process in &self.processes {
+            let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten();
+            for thread in threads.flatten() {
+                let folder = thread.path().display().to_string();
+                taken.waited_ms += waited_ms(&folder);
+                let status = fs::read_to_string(format!("{folder}/status")).unwrap_or_default();
+                taken.involuntary += involuntary(&status);
+            }
+        }
+        taken
+    }
+}
+
+impl Taken {
+    /// Threads that have ended meanwhile take their counts with them: never less than nothing.
+    fn since(&self, before: &Self) -> Self {
+        let since = |now: f64, before: f64| (now - before).max(0.0);
+        Self {
+            stolen_ms: since(self.stolen_ms, before.stolen_ms),
+            waited_ms: since(self.waited_ms, before.waited_ms),
+            involuntary: since(self.involuntary, before.involuntary),
+            generator_waited_ms: since(self.generator_waited_ms, before.generator_waited_ms),
+        }
+    }
+
+    fn and(&self, other: &Self) -> Self {
+        Self {
+            stolen_ms: self.stolen_ms + other.stolen_ms,
+            waited_ms: self.waited_ms + other.waited_ms,
+            involuntary: self.involuntary + other.involuntary,
+            generator_waited_ms: self.generator_waited_ms + other.generator_waited_ms,
+        }
+    }
+
+    /// What a loss in that time is due to: what took most of it.
+    fn cause(&self) -> &'static str {
+        let causes = [
+            (self.stolen_ms, "the host took a core away"),
+            (self.waited_ms, "another thread had the contender's core"),
+            (self.generator_waited_ms, "the generator had no core, and then sent all it owed"),
+        ];
+        let most = causes.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
+        most.filter(|(ms, _)| *ms > HELD_MS).map_or("unexplained", |(_, cause)| cause)
+    }
+}
+
+/// Source: proc_stat(5): user nice system idle iowait irq softirq steal.
+fn stolen_ms(stat: &str, cores: &[CoreId]) -> f64 {
+    let is_one = |name: &str| cores.iter().any(|core| name == format!("cpu{core}"));
+    let lines = stat.lines().filter_map(|line| line.split_once(' '));
+    let steal = lines
+        .filter(|(name, _)| is_one(name))
+        .filter_map(|(_, rest)| rest.split_whitespace().nth(7)?.parse::<f64>().ok());
+    steal.sum::<f64>() * TICK_MS
+}
+
+/// Of the thread of that folder. Source: Documentation/scheduler/sched-stats.rst: time on a core,
+/// time that it waited for one, both in ns, and how often it was given one.
+fn waited_ms(folder: &str) -> f64 {
+    let text = fs::read_to_string(format!("{folder}/schedstat")).unwrap_or_default();
+    let waited = text.split_whitespace().nth(1).and_then(|ns| ns.parse::<f64>().ok());
+    waited.unwrap_or(0.0) / 1e6
+}
+
+fn involuntary(status: &str) -> f64 {
+    let count = status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));
+    count.and_then(|count| count.trim().parse().ok()).unwrap_or(0.0)
+}
+
+/// Enters what happened in each second, and a line for each second in which packets were lost.
+pub(super) fn enter(seconds: &[Taken], lost: &LostBySecond, sample: &mut Sample) {
+    let all = |figure: fn(&Taken) -> f64| seconds.iter().map(figure).collect::<Vec<f64>>();
+    sample.each_second = [
+        ("stolen_ms_each_second", "ms", all(|taken| taken.stolen_ms)),
+        ("waited_ms_each_second", "ms", all(|taken| taken.waited_ms)),
+        ("involuntary_each_second", "context switches", all(|taken| taken.involuntary)),
+        ("generator_waited_ms_each_second", "ms", all(|taken| taken.generator_waited_ms)),
+    ]
+    .to_vec();
+    sample.notes.extend(lost.iter().map(|(&second, places)| explained(second, places, seconds)));
+}
+
+/// Clocks of both sides agree to some tenths of a second: what happened in the second before counts.
+fn explained(second: usize, places: &BTreeMap<String, u64>, seconds: &[Taken]) -> String {
+    let of = |second: Option<usize>| second.and_then(|at| seconds.get(at)).copied();
+    let (own, before) = (of(Some(second)), of(second.checked_sub(1)));
+    let taken = own.unwrap_or_default().and(&before.unwrap_or_default());
+    let lost: u64 = places.values().sum();
+    let places: Vec<String> =
+        places.iter().map(|(name, packets)| format!("{name} {packets}")).collect();
+    format!(
+        "second {second}: {lost} lost ({}): {}; in it and the second before the host took \
+         {:.0} ms of the cores, the contender waited {:.1} ms for a core and was taken off one {:.0} times, \
+         the generator waited {:.1} ms",
+        places.join(", "),
+        taken.cause(),
+        taken.stolen_ms,
+        taken.waited_ms,
+        taken.involuntary,
+        taken.generator_waited_ms
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_those_of_the_cores_and_threads() {
+        let stat = "cpu  1 1 1 1 1 1 1 99 0\ncpu0 1 1 1 1 1 1 1 4 0\ncpu1 1 1 1 1 1 1 1 2 0\n\
+                    cpu10 1 1 1 1 1 1 1 50 0\n";
+        assert_eq!(stolen_ms(stat, &[CoreId(0), CoreId(1)]), 60.0);
+        let status = "voluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches:\t12\n";
+        assert_eq!((involuntary(status), involuntary("")), (12.0, 0.0));
+        let now = Taken { stolen_ms: 30.0, waited_ms: 1.0, ..Taken::default() };
+        let before = Taken { stolen_ms: 10.0, waited_ms: 2.0, ..Taken::default() };
+        assert_eq!(now.since(&before), Taken { stolen_ms: 20.0, ..Taken::default() });
+    }
+
+    #[test]
+    fn each_loss_has_a_time_and_a_cause_or_none_is_known() {
+        let quiet = Taken::default();
+        let stolen = Taken { stolen_ms: 20.0, ..quiet };
+        let crowded = Taken { waited_ms: 3.5, involuntary: 2.0, ..quiet };
+        let late = Taken { generator_waited_ms: 4.0, waited_ms: 0.9, ..quiet };
+        let lost = |at: usize| (at, [("rx_ring_full".to_owned(), 5)].into());
+        let lost: LostBySecond = [0, 2, 5, 8, 20].map(lost).into();
+        let seconds = [quiet, stolen, quiet, quiet, crowded, quiet, quiet, late];
+        let mut sample = Sample::default();
+        enter(&seconds, &lost, &mut sample);
+        for (line, (start, cause)) in sample.notes.iter().zip([
+            ("second 0: 5 lost (rx_ring_full 5): ", "unexplained; "),
+            ("second 2: 5 lost (rx_ring_full 5): ", "the host took a core away; "),
+            ("second 5: 5 lost (rx_ring_full 5): ", "another thread had the contender's core; "),
+            ("second 8: 5 lost (rx_ring_full 5): ", "the generator had no core, and then "),
+            ("second 20: 5 lost (rx_ring_full 5): ", "unexplained; "),
+        ]) {
+            let rest = line.strip_prefix(start).unwrap_or_else(|| panic!("{line}"));
+            assert!(rest.starts_with(cause), "{line}");
+        }
+        assert_eq!((sample.notes.len(), sample.each_second[0].2[1]), (5, 20.0));
+    }
+
+    #[test]
+    fn a_thread_that_looks_has_a_second_at_least() {
+        let core = affinity::allowed_cores().unwrap()[0];
+        let whom = Whom {
+            processes: vec![std::process::id()],
+            generator: std::process::id(),
+            generator_core: core,
+            cores: vec![core],
+        };
+        let seconds = Seconds::start(whom).end();
+        assert_eq!(seconds.len(), 1, "{seconds:?}");
+    }
+}
