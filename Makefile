@@ -16,7 +16,7 @@ DPDK := $(if $(HAS_DPDK),--features burstline/dpdk --features burstline-lab/dpdk
 LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help fresh run dpdk dpdk-newer test bench bench-smoke lint loom miri fuzz-smoke guest \
+.PHONY: help fresh run billion dpdk dpdk-newer test bench bench-smoke lint loom miri fuzz-smoke guest \
   guest-cards install install-c header documents report-check runs setup
 
 help: ## List the targets
@@ -129,6 +129,11 @@ runs: ## The quick experiments on this machine, report and charts: make runs [RU
 	@$(TARGET_DIR)/release/burstline lab run all --quick --out '$(RUN)'
 	@$(TARGET_DIR)/release/burstline lab report '$(RUN)' --markdown '$(RUN)/report.md' \
 	  --charts '$(RUN)'
+
+billion: ## A billion frames bounced and counted at the rate that loses none: as root, an hour
+	@scripts/setup rust
+	@cargo build --quiet --release --locked -p burstline
+	@scripts/billion $(TARGET_DIR)/release/burstline runs/billion
 
 setup: ## Everything that the targets above need
 	@scripts/setup rust test fuzz guest dpdk report
