@@ -81,7 +81,7 @@ const NO_CHROMIUM: &str = "chromium is not installed: scripts/setup report";
 
 fn measured(width: u32) -> Option<Vec<String>> {
     if !is_installed() {
-        skip(&format!("browser::{width} pixels wide"), NO_CHROMIUM);
+        skip(format!("browser::{width} pixels wide"), NO_CHROMIUM);
         return None;
     }
     let folder = Folder::new(&format!("browser-{width}"));
