@@ -186,7 +186,7 @@ pub(super) fn enter(seconds: &[Taken], lost: &LostBySecond, sample: &mut Sample)
     sample.notes.extend(lost.iter().map(|(&second, places)| explained(second, places, seconds)));
 }
 
-/// Clocks of both sides agree to some tenths of a second: what happened in the second before counts.
+/// Clocks of both sides agree to some tenths of a second: the second before counts, too.
 fn explained(second: usize, places: &BTreeMap<String, u64>, seconds: &[Taken]) -> String {
     let of = |second: Option<usize>| second.and_then(|at| seconds.get(at)).copied();
     let (own, before) = (of(Some(second)), of(second.checked_sub(1)));
@@ -196,8 +196,8 @@ fn explained(second: usize, places: &BTreeMap<String, u64>, seconds: &[Taken]) -
         places.iter().map(|(name, packets)| format!("{name} {packets}")).collect();
     format!(
         "second {second}: {lost} lost ({}): {}; in it and the second before the host took \
-         {:.0} ms of the cores, the contender waited {:.1} ms for a core and was taken off one {:.0} times, \
-         the generator waited {:.1} ms",
+         {:.0} ms of the cores, the contender waited {:.1} ms for a core and was taken off one \
+         {:.0} times, the generator waited {:.1} ms",
         places.join(", "),
         taken.cause(),
         taken.stolen_ms,

@@ -57,6 +57,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
     use std::time::{Duration, Instant};
 
+    use burstline_skip::{skip, test_name};
     use burstline_sys::afpacket::{Ring, RingOptions};
     use burstline_testbed::{Amount, FAR};
 
@@ -69,7 +70,7 @@ mod tests {
     #[test]
     fn frames_are_of_all_flows_in_turns_and_their_checksums_hold() {
         if let Some(why) = missing(&[]) {
-            return eprintln!("skipped: frames_are_of_all_flows_in_turns: {why}");
+            return skip(test_name(), why);
         }
         let road = Road::new(Cores::allowed()).unwrap().with_flows();
         // Room for all, so that nothing hangs on who runs when.
@@ -80,7 +81,7 @@ mod tests {
         match road.inject(Receiver::Stack, load, &stop) {
             Ok(injected) => assert_eq!(injected.offered, FRAMES),
             // As in a container.
-            Err(why) if why.contains("permitted") => return eprintln!("skipped: flows: {why}"),
+            Err(why) if why.contains("permitted") => return skip(test_name(), why),
             Err(why) => panic!("{why}"),
         }
         let (mut number, began) = (0, Instant::now());
