@@ -41,10 +41,11 @@ test: ## All tests; other programs' tools judge our files in some of them
 	@scripts/setup rust test
 	@scripts/test $(DPDK)
 
-bench: ## Our figures beside our rivals': make bench [FIGURE=glob] [RUNS=n] [FULL=1: long ones]
+bench: ## Our figures beside our rivals': make bench [FIGURE=glob] [RUNS=n] [FULL=1: long ones] [OUT=folder]
 	@scripts/setup rust
 	@cargo run --quiet --release --locked -p burstline-lab $(LAB_DPDK) --bin bench -- \
-	  $(if $(FIGURE),'$(FIGURE)') $(if $(RUNS),--runs $(RUNS)) $(if $(FULL),--full)
+	  --out $(or $(OUT),$(TARGET_DIR)/figures) $(if $(FIGURE),'$(FIGURE)') $(if $(RUNS),--runs $(RUNS)) \
+	  $(if $(FULL),--full)
 
 bench-smoke: ## Do the benchmarks still run? Tiny sizes, figures that mean nothing
 	@scripts/setup rust

@@ -6,6 +6,9 @@
 
 #[path = "../dpdk/compile.rs"]
 mod compile;
+#[path = "src/sources.rs"]
+#[expect(unreachable_pub, reason = "the library has it, too")]
+mod sources;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
         tell_commit();
     }
     tell_compiler();
+    tell_sources();
     compile::run("CARGO_FEATURE_DPDK", "burstline_dpdk_rivals", &sources, &others)
 }
 
@@ -72,6 +76,18 @@ fn settings(profile: &str) -> String {
     let known = |line: &&str| line.starts_with("debug ") || line.starts_with("opt-level ");
     let settings = lines.filter(|line| line.contains(" = ") && !known(line));
     settings.map(|line| format!(", {}", line.replace(" = ", " ").replace('"', ""))).collect()
+}
+
+/// Sets BURSTLINE_SOURCES: `FOLDER NUMBER` for each folder that figures depend on.
+fn tell_sources() {
+    let root = Path::new("../..");
+    let number = |folder: &&str| {
+        println!("cargo::rerun-if-changed=../../{folder}");
+        let number = sources::number_of(root, folder).unwrap_or_default();
+        format!("{folder} {number}")
+    };
+    let numbers: Vec<String> = sources::FOLDERS.iter().map(number).collect();
+    println!("cargo::rustc-env=BURSTLINE_SOURCES={}", numbers.join(","));
 }
 
 /// Sets BURSTLINE_COMMIT, unless there is no git, or this is another repository.

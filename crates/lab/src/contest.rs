@@ -6,13 +6,22 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// One measured value a run, for each side.
+use crate::statistics::Quartiles;
+
+/// What was measured in each run, for each side.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Rounds {
+pub struct Rounds<T = f64> {
     /// Ours.
-    pub ours: Vec<f64>,
+    pub ours: Vec<T>,
     /// The rival's.
-    pub peer: Vec<f64>,
+    pub peer: Vec<T>,
+}
+
+impl Rounds {
+    /// The medians of ours and of the rival.
+    pub fn medians(&self) -> (f64, f64) {
+        (Quartiles::of(&self.ours).median, Quartiles::of(&self.peer).median)
+    }
 }
 
 /// That the user wants no end yet.
@@ -28,13 +37,13 @@ pub fn go_on(stop: &AtomicBool) -> Result<(), String> {
 ///
 /// # Errors
 /// The first error of a side, or that `stop` was raised, which is looked at before each run.
-pub fn alternate(
+pub fn alternate<T>(
     runs: usize,
     stop: &AtomicBool,
-    mut ours: impl FnMut() -> Result<f64, String>,
-    mut peer: impl FnMut() -> Result<f64, String>,
-) -> Result<Rounds, String> {
-    let mut rounds = Rounds::default();
+    mut ours: impl FnMut() -> Result<T, String>,
+    mut peer: impl FnMut() -> Result<T, String>,
+) -> Result<Rounds<T>, String> {
+    let mut rounds = Rounds { ours: Vec::new(), peer: Vec::new() };
     for round in 0..=runs {
         for turn in 0..2 {
             go_on(stop)?;

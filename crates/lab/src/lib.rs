@@ -1,7 +1,7 @@
 //! The benchmarks: our figures beside our rivals', on the same work, in the same process.
 //!
 //! ```text
-//!   bench (binary) --> figures --> contest: one warm-up, then runs in turns --> report
+//!   bench (binary) --> figures --> contest: one warm-up, then runs in turns --> record
 //!                        |  |
 //!                      ours  rivals        the same traffic, pages, cores and work on both sides
 //! ```
@@ -16,6 +16,7 @@
 //! - I2: the figures leave nothing behind: no reserved pages, no files, no processes, no networks.
 
 pub mod arena;
+pub mod compared;
 pub mod conditions;
 pub mod contenders;
 pub mod contest;
@@ -31,11 +32,11 @@ pub mod options;
 pub mod ours;
 pub mod pages;
 pub mod record;
-pub mod report;
 pub mod reports;
 pub mod rivals;
 pub mod scenario;
 pub mod sharing;
+pub mod sources;
 pub mod statistics;
 pub mod symbols;
 pub mod threads;

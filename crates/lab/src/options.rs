@@ -1,13 +1,16 @@
 //! What the command line of `bench` says.
 
+use std::path::PathBuf;
+
 /// How to use it.
 pub const USAGE: &str = "usage: bench [FIGURE-GLOB...] [--smoke] [--full] [--runs N] [--json]
-             [--list]
+             [--out DIR] [--list]
   FIGURE-GLOB  figures to measure, such as 'handoff*' (default: all)
   --smoke      tiny sizes: do all sides still run and agree? No figures
   --full       long live runs: captures of 60 s, 100 starts after 10 s of silence
   --runs N     measured runs a side, in [1, 1000] (default 9)
-  --json       one JSON object a figure, a line each
+  --json       one JSON object a figure, a line each: its record (docs/records.md)
+  --out DIR    writes the record of each figure to DIR/NAME.json, with all samples
   --list       names of all figures, then stop";
 
 /// Measured runs a side unless told otherwise.
@@ -26,6 +29,8 @@ pub struct Options {
     pub runs: usize,
     /// JSON Lines instead of text.
     pub json: bool,
+    /// The folder that records are written to, if any.
+    pub out: Option<PathBuf>,
     /// Only name the figures.
     pub list: bool,
 }
@@ -34,8 +39,8 @@ impl Options {
     /// Reads the arguments, program name excluded. The error is a sentence for the user.
     pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Self, String> {
         let (patterns, runs) = (Vec::new(), RUNS);
-        let mut options =
-            Self { patterns, smoke: false, full: false, runs, json: false, list: false };
+        let (smoke, full, json, list, out) = (false, false, false, false, None);
+        let mut options = Self { patterns, smoke, full, runs, json, out, list };
         let mut arguments = arguments.into_iter();
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
@@ -43,6 +48,10 @@ impl Options {
                 "--full" => options.full = true,
                 "--json" => options.json = true,
                 "--list" => options.list = true,
+                "--out" => match arguments.next().filter(|folder| !folder.is_empty()) {
+                    Some(folder) => options.out = Some(folder.into()),
+                    None => return Err("--out takes a folder".to_owned()),
+                },
                 "--runs" => {
                     let value = arguments.next().unwrap_or_default();
                     let runs = value.parse().ok().filter(|runs| (1..=1000).contains(runs));
@@ -79,11 +88,14 @@ mod tests {
         assert!(options.wants("handoff-60") && options.wants("count-file-tcpdump"));
         assert!(!options.wants("append-latency"));
         assert!(parse("").unwrap().wants("append-latency"));
+        let folder = parse("--out runs/figures x").unwrap();
+        assert_eq!((folder.out, parse("").unwrap().out), (Some("runs/figures".into()), None));
     }
 
     #[test]
     fn mistakes_are_named() {
         assert_eq!(parse("--fast").unwrap_err(), "unknown option `--fast`");
+        assert_eq!(parse("x --out").unwrap_err(), "--out takes a folder");
         for wrong in ["--runs", "--runs 0", "--runs x", "--runs 1001"] {
             assert!(parse(wrong).unwrap_err().ends_with("is not a number in [1, 1000]"), "{wrong}");
         }

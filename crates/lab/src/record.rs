@@ -16,6 +16,7 @@
 //! - R2: `median` is the median of `samples`, which are in the order in which they were taken.
 //! - R3: every rate in bits has a basis.
 
+mod comparison;
 mod machine;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ use serde_json::{Map, Value};
 
 use crate::distribution::Distribution;
 use crate::statistics::Quartiles;
+pub use comparison::{Comparison, Distance};
 pub use machine::{Build, Cache, Interface, Machine, Pages};
 
 /// What [`Record::schema`] says.
@@ -78,6 +80,9 @@ pub struct Record {
     pub chart: Chart,
     /// The figures.
     pub rows: Vec<Row>,
+    /// Of a figure of the bench's: what is compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comparison: Option<Comparison>,
     /// What speaks against the figures.
     pub doubts: Vec<Doubt>,
     /// What else is to be said.
@@ -190,7 +195,8 @@ pub struct Stage {
 pub struct Doubt {
     /// `noisy-neighbour`, `steal-time`, `frequency-change`, `too-few-samples`, `wide-spread`,
     /// `ratio-spread`, `unknown-stages`, `generator-limited`, `missing-counters`,
-    /// `above-line-rate`, `few-cores`, `interrupted`, `cut-short`, `failed`.
+    /// `above-line-rate`, `few-cores`, `interrupted`, `cut-short`, `failed`; of a figure also
+    /// `distance-changed` and `conditions`.
     pub name: String,
     /// A sentence with the numbers.
     pub text: String,

@@ -23,6 +23,7 @@
 //!   users      who we are, and what others are called
 //!   counters   events on a core, counted by the kernel or the processor
 //!   sampling   what runs on a core, looked at a thousand times a second
+//!   distance   how long a cache line takes from one core to another
 //!   ------------------------------------------------------------------
 //!   Linux 5.14 or later, on rustix and, where rustix has no call, on libc
 //! ```
@@ -45,6 +46,7 @@ pub mod clock;
 pub mod counters;
 pub mod device;
 pub mod direct;
+pub mod distance;
 pub mod event;
 pub mod foreign;
 pub mod futex;

@@ -1,44 +1,37 @@
 //! `bench`: measures the figures that are asked for. See `bench --help`.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::{env, fs};
 
-use burstline_lab::figures::{self, Context};
+use burstline_lab::figures::{self, Context, Done};
 use burstline_lab::instructions::OPTION;
 use burstline_lab::options::{Options, USAGE};
-use burstline_lab::report::Outcome;
+use burstline_lab::record::Record;
 use burstline_lab::sharing::{READER_OPTION, reader};
 use burstline_lab::threads::Cores;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 fn main() -> ExitCode {
-    if std::env::args().any(|argument| argument == "--help" || argument == "-h") {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    if arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
         println!("{USAGE}");
         return ExitCode::SUCCESS;
     }
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let Some((READER_OPTION, rest)) = arguments.split_first().map(|(a, rest)| (a.as_str(), rest))
-    {
-        return match reader::serve(rest) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("bench as a reader: {error}");
-                ExitCode::FAILURE
-            }
-        };
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let helped = match words[..] {
+        [READER_OPTION, ..] => Some(reader::serve(&arguments[1..])),
+        [OPTION, piece, rounds] => Some(figures::do_rounds(piece, rounds.parse().unwrap_or(0))),
+        _ => None,
+    };
+    if let Some(done) = helped {
+        let failed = |error| eprintln!("bench {}: {error}", words[0]);
+        return done.map_err(failed).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
-    if let [OPTION, piece, rounds] = arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        let done = figures::do_rounds(piece, rounds.parse().unwrap_or(0));
-        return match done {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("bench {OPTION}: {error}");
-                ExitCode::FAILURE
-            }
-        };
-    }
+    let command = format!("bench {}", words.join(" "));
     let options = match Options::parse(arguments) {
         Ok(options) => options,
         Err(error) => {
@@ -64,29 +57,48 @@ fn main() -> ExitCode {
     }
     let (smoke, full, runs) = (options.smoke, options.full, options.runs);
     let context = Context { smoke, full, runs, cores: Cores::allowed(), stop };
-    let mut is_whole = true;
+    let mut all = Vec::new();
     for figure in wanted {
-        let outcome = (figure.measure)(&context, figure.name);
-        is_whole &= match outcome {
-            // Only asks whether what can run does.
-            Ok(Outcome::NotHere(_)) => smoke,
-            _ => outcome.is_ok(),
-        };
-        print(figure.name, &outcome, options.json);
+        let mut done = figures::run(&figure, &context, &command);
+        if let (Done::Measured(record), Some(folder)) = (&done, &options.out)
+            && let Err(why) = keep(record, folder)
+        {
+            done = Done::Failed(why);
+        }
+        print(figure.name, &done, options.json);
+        all.push((figure.name, done));
     }
-    if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if !options.json && all.len() > 1 {
+        print!("{}", figures::table(&all));
+    }
+    // A smoke run only asks whether what can run does.
+    let is_fine = |done: &Done| match done {
+        Done::Measured(_) | Done::Smoke => true,
+        Done::NotHere(_) => smoke,
+        Done::Failed(_) => false,
+    };
+    if all.iter().all(|(_, done)| is_fine(done)) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn print(name: &str, outcome: &Result<Outcome, String>, is_json: bool) {
-    match (outcome, is_json) {
-        (Ok(Outcome::Measured(figure)), false) => println!("{figure}"),
-        (Ok(Outcome::Measured(figure)), true) => println!("{}", figure.to_json()),
-        (Ok(Outcome::Smoke), false) => println!("smoke {name} ok"),
-        (Ok(Outcome::Smoke), true) => println!("{}", json!({"smoke": name, "ok": true})),
-        (Ok(Outcome::NotHere(why)) | Err(why), false) => {
+/// Writes a record to a file of its name.
+fn keep(record: &Record, folder: &Path) -> Result<(), String> {
+    let path = folder.join(format!("{}.json", record.scenario));
+    let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, record.to_text()));
+    written.map_err(|error| format!("{} cannot be written: {error}", path.display()))
+}
+
+fn print(name: &str, done: &Done, is_json: bool) {
+    match (done, is_json) {
+        (Done::Measured(record), false) => {
+            println!("{}", record.figure_text().unwrap_or_default());
+        }
+        (Done::Measured(record), true) => println!("{}", json!(record)),
+        (Done::Smoke, false) => println!("smoke {name} ok"),
+        (Done::Smoke, true) => println!("{}", json!({"smoke": name, "ok": true})),
+        (Done::NotHere(why) | Done::Failed(why), false) => {
             println!("figure {name} not run: because {why}");
         }
-        (Ok(Outcome::NotHere(why)) | Err(why), true) => {
+        (Done::NotHere(why) | Done::Failed(why), true) => {
             println!("{}", json!({"figure": name, "not_run": why}));
         }
     }

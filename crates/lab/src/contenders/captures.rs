@@ -79,7 +79,7 @@ fn netsniff(said: &str) -> Result<u64, String> {
 }
 
 /// The first line of what a program prints, on either stream; empty if it cannot be run.
-pub(super) fn first_line(program: &str, arguments: &[&str]) -> String {
+pub(crate) fn first_line(program: &str, arguments: &[&str]) -> String {
     let Ok(output) = Command::new(program).args(arguments).output() else { return String::new() };
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::live::LINE_BYTES;
 use super::{Adapter, Job, Sample};
+use crate::compared::{Compared, Outcome};
 use crate::figures::{self, Context};
-use crate::report::Outcome;
 use crate::scenario::Work;
 use crate::threads::Cores;
 
@@ -48,14 +48,6 @@ impl Adapter for Side {
     }
 }
 
-/// What came of all sides.
-pub(crate) struct Compared {
-    /// By name of the contender.
-    pub(crate) sides: Vec<(&'static str, Vec<Sample>)>,
-    /// What is to be said of them, one a line.
-    pub(crate) details: Vec<String>,
-}
-
 /// Both sides in turns.
 ///
 /// # Errors
@@ -68,14 +60,11 @@ pub(super) fn compare(job: &Job<'_>, case: &str, repeats: usize) -> Result<Compa
     let entry = figures::all().into_iter().find(|entry| entry.name == name);
     let entry = entry.ok_or_else(|| format!("there is no figure {name}"))?;
     let context = context(job, repeats)?;
-    let figure = match (entry.measure)(&context, &name)? {
-        Outcome::Measured(figure) => figure,
-        Outcome::Smoke => return Err("it was a smoke run".to_owned()),
-        Outcome::NotHere(why) => return Err(why),
-    };
-    let samples = |values: &[f64]| values.iter().map(|&mpps| sample(mpps, 64)).collect();
-    let (ours, peer) = (samples(&figure.rounds.ours), samples(&figure.rounds.peer));
-    Ok(Compared { sides: vec![(OURS.0, ours), (STAGED.0, peer)], details: figure.details })
+    match (entry.measure)(&context, &name)? {
+        Outcome::Measured(compared) => Ok(compared.named([OURS.0, STAGED.0])),
+        Outcome::Smoke => Err("it was a smoke run".to_owned()),
+        Outcome::NotHere(why) => Err(why),
+    }
 }
 
 /// What a figure of the bench's has to know.

@@ -45,10 +45,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use crate::compared::Compared;
 use crate::distribution::Distribution;
 use crate::record::{BOUNCE, Interface, Pages};
 use crate::scenario::{Places, Rate, Work};
 
+pub(crate) use captures::first_line;
 pub(crate) use core::Watch;
 pub use dpdk_balance::{WORDS as DPDK_BALANCE, run_balance};
 pub use live::{Live, OnRoad, Own, Running};
@@ -259,7 +261,7 @@ static ALL: [&dyn Adapter; 40] = [
 ///
 /// # Errors
 /// The figure's.
-pub(crate) fn compare(job: &Job<'_>, repeats: usize) -> Result<merge::Compared, String> {
+pub(crate) fn compare(job: &Job<'_>, repeats: usize) -> Result<Compared, String> {
     let case = job.case.unwrap_or_default();
     match job.work {
         Work::Spread => spread::compare(job, case, repeats),

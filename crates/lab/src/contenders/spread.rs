@@ -1,7 +1,8 @@
 //! Packets over workers by flow, in memory: the bench's table, three sides of it at once.
 
-use super::merge::{Compared, Side, context, sample};
+use super::merge::{Side, context, sample};
 use super::{Job, Sample};
+use crate::compared::{self, Compared};
 use crate::figures::balance;
 use crate::scenario::Work;
 
@@ -36,6 +37,11 @@ pub(super) fn compare(job: &Job<'_>, case: &str, repeats: usize) -> Result<Compa
     };
     let peer = [line.copy.peer, line.share.peer].concat();
     let sides = [(COPY.0, line.copy.ours), (SHARE.0, line.share.ours), (SCATTERED.0, peer)];
-    let sides = sides.into_iter().map(|(name, values)| (name, samples(&values))).collect();
-    Ok(Compared { sides, details: Vec::new() })
+    let side = |(contender, values): (_, Vec<f64>)| compared::Side {
+        contender,
+        samples: samples(&values),
+        pages: None,
+    };
+    let sides = sides.into_iter().map(side).collect();
+    Ok(Compared { sides, metric: "mpps", ..Compared::default() })
 }

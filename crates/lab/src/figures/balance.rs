@@ -14,11 +14,11 @@ use burstline_sys::memory::PageChoice;
 
 use super::Context;
 use crate::arena::Arena;
+use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::{Rounds, alternate};
 use crate::instructions;
 use crate::pages;
-use crate::report::{Better, Figure, Outcome};
 use crate::rivals::balancer::Flows;
 use crate::rivals::{BURST, pool};
 use crate::statistics::Quartiles;
@@ -101,7 +101,7 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     });
     let (page, theirs) = (ours.page, arena.page());
     details.push(format!("pages: ours {page}, peer {theirs}"));
-    outcome(name, PER_CPU, all.swap_remove(0), details, &conditions)
+    outcome(PER_CPU, all.swap_remove(0), details, &conditions)
 }
 
 /// Ours on one core, uniform traffic, [`ROUND_PACKETS`] packets a round.
@@ -127,20 +127,18 @@ pub(super) fn by_interleaving(all: &[Rounds]) -> Vec<String> {
 
 /// The figure, with what the machine did meanwhile.
 pub(super) fn outcome(
-    name: &str,
     unit: &'static str,
     rounds: Rounds,
     mut details: Vec<String>,
     conditions: &Conditions,
 ) -> Result<Outcome, String> {
     details.extend(conditions.report());
-    let (name, better) = (name.to_owned(), Better::Higher);
-    Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
+    Ok(Outcome::Measured(Compared::of(unit, Better::Higher, rounds, details)))
 }
 
 /// `stalled-worker`: three workers' rate beside a fourth that holds a segment and does not go on,
 /// against the same without that one.
-pub(super) fn stalled(context: &Context, name: &str) -> Result<Outcome, String> {
+pub(super) fn stalled(context: &Context, _: &str) -> Result<Outcome, String> {
     let packets: u64 = if context.smoke { 8192 } else { 2 << 20 };
     let traffic = Traffic::new(PACKET_BYTES);
     let flows = move |counter| INTERLEAVINGS[0].1(counter, WORKERS);
@@ -182,7 +180,7 @@ pub(super) fn stalled(context: &Context, name: &str) -> Result<Outcome, String> 
             late.delivered, late.missed
         ),
     ];
-    outcome(name, "Mpps", rounds, details, &conditions)
+    outcome("Mpps", rounds, details, &conditions)
 }
 
 impl Ours {

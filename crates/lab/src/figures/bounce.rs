@@ -19,10 +19,10 @@ use burstline_testbed::{Amount, Receiver};
 
 use super::Context;
 use super::count_file::our_program;
+use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::{Conditions, cycles_per_second};
 use crate::contest::alternate;
 use crate::live::{Contender, CoreTime, Load, Road, missing};
-use crate::report::{Better, Figure, Outcome};
 use crate::statistics::median_after_first;
 
 const TIME: Duration = Duration::from_secs(2);
@@ -40,7 +40,7 @@ struct Run {
 /// `bounce-64` and `bounce-1514`: frames of `BYTES` bytes without FCS.
 pub(super) fn against_testpmd<const BYTES: usize>(
     context: &Context,
-    name: &str,
+    _: &str,
 ) -> Result<Outcome, String> {
     if let Some(why) = missing(&[("dpdk-testpmd", "dpdk-dev")]) {
         return Ok(Outcome::NotHere(why));
@@ -92,8 +92,8 @@ pub(super) fn against_testpmd<const BYTES: usize>(
         details.push(summary(side, &runs.into_inner(), hz));
     }
     details.extend(conditions.report());
-    let (name, unit, better) = (name.to_owned(), "M/busy s", Better::Higher);
-    Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
+    let (unit, better) = ("M/busy s", Better::Higher);
+    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
 fn run(context: &Context, command: &str, ready: &str, bytes: usize) -> Result<Run, String> {

@@ -13,10 +13,10 @@ use burstline_testbed::{Amount, Receiver};
 
 use super::Context;
 use super::count_file::our_program;
+use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::live::{Contender, Dumpcap, Load, Ours, Road, Store, Tcpdump, missing};
-use crate::report::{Better, Figure, Outcome};
 use crate::statistics::Quartiles;
 
 const SECONDS: u64 = 5;
@@ -46,23 +46,23 @@ const DUMPCAP: Peer = Peer {
 };
 
 /// `capture-tcpdump`: at 0.8 million frames a second.
-pub(super) fn against_tcpdump(context: &Context, name: &str) -> Result<Outcome, String> {
-    measure(context, name, PPS, &TCPDUMP)
+pub(super) fn against_tcpdump(context: &Context, _: &str) -> Result<Outcome, String> {
+    measure(context, PPS, &TCPDUMP)
 }
 
 /// `capture-tcpdump-fast`: at 1.7 million.
-pub(super) fn against_tcpdump_fast(context: &Context, name: &str) -> Result<Outcome, String> {
-    measure(context, name, PPS_FAST, &TCPDUMP)
+pub(super) fn against_tcpdump_fast(context: &Context, _: &str) -> Result<Outcome, String> {
+    measure(context, PPS_FAST, &TCPDUMP)
 }
 
 /// `capture-dumpcap`: at 0.8 million frames a second.
-pub(super) fn against_dumpcap(context: &Context, name: &str) -> Result<Outcome, String> {
-    measure(context, name, PPS, &DUMPCAP)
+pub(super) fn against_dumpcap(context: &Context, _: &str) -> Result<Outcome, String> {
+    measure(context, PPS, &DUMPCAP)
 }
 
 /// `capture-dumpcap-fast`: at 1.7 million.
-pub(super) fn against_dumpcap_fast(context: &Context, name: &str) -> Result<Outcome, String> {
-    measure(context, name, PPS_FAST, &DUMPCAP)
+pub(super) fn against_dumpcap_fast(context: &Context, _: &str) -> Result<Outcome, String> {
+    measure(context, PPS_FAST, &DUMPCAP)
 }
 
 /// How to run a rival. Its file's name comes behind the command.
@@ -83,7 +83,7 @@ struct Run {
     ns: f64,
 }
 
-fn measure(context: &Context, name: &str, pps: u64, peer: &Peer) -> Result<Outcome, String> {
+fn measure(context: &Context, pps: u64, peer: &Peer) -> Result<Outcome, String> {
     if let Some(why) = missing(&[(peer.program, peer.package)]) {
         return Ok(Outcome::NotHere(why));
     }
@@ -132,8 +132,8 @@ fn measure(context: &Context, name: &str, pps: u64, peer: &Peer) -> Result<Outco
         details.push(summary(side, &runs.into_inner()));
     }
     details.extend(conditions.report());
-    let (name, better, unit) = (name.to_owned(), Better::Lower, "ns");
-    Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
+    let (better, unit) = (Better::Lower, "ns");
+    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
 fn run(

@@ -8,25 +8,25 @@ use burstline_sys::clock;
 
 use super::Context;
 use super::capture_file::CaptureFile;
+use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
-use crate::report::{Better, Figure, Outcome};
 
 /// About 1 GB at 350 bytes each.
 const PACKETS: u64 = 2_670_000;
 const SEED: u64 = 20_240_607;
 
 /// `count-file-tcpdump`: `tcpdump -r FILE --count`.
-pub(super) fn against_tcpdump(context: &Context, name: &str) -> Result<Outcome, String> {
+pub(super) fn against_tcpdump(context: &Context, _: &str) -> Result<Outcome, String> {
     let peer =
         Peer { program: "tcpdump", before: &["-r"], after: &["--count"], count: first_number };
-    measure(context, name, &[], &peer)
+    measure(context, &[], &peer)
 }
 
 /// `count-file-capinfos`: `capinfos -c FILE`, and we compute a flow hash besides.
-pub(super) fn against_capinfos(context: &Context, name: &str) -> Result<Outcome, String> {
+pub(super) fn against_capinfos(context: &Context, _: &str) -> Result<Outcome, String> {
     let peer = Peer { program: "capinfos", before: &["-M", "-c"], after: &[], count: last_number };
-    measure(context, name, &["--hash", "five-tuple"], &peer)
+    measure(context, &["--hash", "five-tuple"], &peer)
 }
 
 /// How to run a rival, and where its output has the count.
@@ -37,7 +37,7 @@ struct Peer {
     count: fn(&str) -> Option<u64>,
 }
 
-fn measure(context: &Context, name: &str, flags: &[&str], peer: &Peer) -> Result<Outcome, String> {
+fn measure(context: &Context, flags: &[&str], peer: &Peer) -> Result<Outcome, String> {
     let ours = our_program()?;
     run(Command::new(peer.program).arg("--version"))
         .map_err(|error| format!("{error} (apt-get install tcpdump wireshark-common)"))?;
@@ -69,8 +69,8 @@ fn measure(context: &Context, name: &str, flags: &[&str], peer: &Peer) -> Result
         "wall time of whole processes, file in the page cache, counts equal".to_owned(),
     ];
     details.extend(conditions.report());
-    let (name, better, unit) = (name.to_owned(), Better::Lower, "s");
-    Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
+    let (better, unit) = (Better::Lower, "s");
+    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
 /// The program `burstline` of the same build: it stands beside `bench`.

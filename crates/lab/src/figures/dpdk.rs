@@ -39,7 +39,7 @@ mod pipeline;
 mod programs;
 
 use super::{Context, Entry};
-use crate::report::Outcome;
+use crate::compared::Outcome;
 
 /// All of them.
 pub(super) const FIGURES: [Entry; 11] = [
@@ -71,8 +71,8 @@ fn end_to_end(name: &str) -> Option<&'static str> {
 #[cfg(feature = "dpdk")]
 fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
     let mut outcome = measure_one(context, name)?;
-    if let (Outcome::Measured(figure), Some(live)) = (&mut outcome, end_to_end(name)) {
-        figure.details.insert(0, format!("end to end, with live frames: {live}"));
+    if let (Outcome::Measured(compared), Some(live)) = (&mut outcome, end_to_end(name)) {
+        compared.details.insert(0, format!("end to end, with live frames: {live}"));
     }
     Ok(outcome)
 }

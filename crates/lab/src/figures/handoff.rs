@@ -2,11 +2,11 @@
 
 use super::Context;
 use crate::arena::Arena;
+use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::ours::{Ours, SEGMENT_BYTES};
 use crate::pages;
-use crate::report::{Better, Figure, Outcome};
 use crate::rivals::bare::Bare;
 use crate::rivals::lean::{self, Lean};
 use crate::rivals::pool::{self, Pool};
@@ -57,7 +57,7 @@ impl<'c> Bench<'c> {
         Ok(Self { context, traffic, packets, expected, ours, arena, conditions })
     }
 
-    fn outcome(self, name: &str, rounds: crate::contest::Rounds, peer: Vec<String>) -> Outcome {
+    fn outcome(self, rounds: crate::contest::Rounds, peer: Vec<String>) -> Outcome {
         if self.context.smoke {
             return Outcome::Smoke;
         }
@@ -75,13 +75,9 @@ impl<'c> Bench<'c> {
         ];
         details.extend(peer);
         let (ours, theirs) = (self.ours.page(), self.arena.page());
-        details.push(format!("pages: ours {ours}, peer {theirs}"));
-        if ours != theirs {
-            details.push("doubt: the sides have different pages".to_owned());
-        }
         details.extend(self.conditions.report());
-        let (name, better, unit) = (name.to_owned(), Better::Higher, "Mpps");
-        Outcome::Measured(Figure { name, unit, better, rounds, details })
+        let (better, unit) = (Better::Higher, "Mpps");
+        Outcome::Measured(Compared::of(unit, better, rounds, details).in_pages([ours, theirs]))
     }
 }
 
@@ -127,7 +123,7 @@ impl Shape {
 /// `handoff-N`: the pool and pointer ring of the documents, in its best shape.
 pub(super) fn against_pool<const LENGTH: usize>(
     context: &Context,
-    name: &str,
+    _: &str,
 ) -> Result<Outcome, String> {
     let mut bench = Bench::new(context, LENGTH)?;
     let (best, mut details) = best_shape(&mut bench)?;
@@ -156,7 +152,7 @@ pub(super) fn against_pool<const LENGTH: usize>(
             best.ring()
         ),
     );
-    Ok(bench.outcome(name, rounds, details))
+    Ok(bench.outcome(rounds, details))
 }
 
 /// One run of the rival.
@@ -219,7 +215,7 @@ fn best_shape(bench: &mut Bench<'_>) -> Result<(Shape, Vec<String>), String> {
 /// `handoff-N-lean`: buffers that go round between the two cores, in their best number.
 pub(super) fn against_lean<const LENGTH: usize>(
     context: &Context,
-    name: &str,
+    _: &str,
 ) -> Result<Outcome, String> {
     let mut bench = Bench::new(context, LENGTH)?;
     let (cores, packets) = (context.cores, bench.packets);
@@ -256,13 +252,13 @@ pub(super) fn against_lean<const LENGTH: usize>(
         ),
         format!("tried Mpps by buffers {}", rates.join(", ")),
     ];
-    Ok(bench.outcome(name, rounds, details))
+    Ok(bench.outcome(rounds, details))
 }
 
 /// `handoff-N-bare`: the same layout without anything around it.
 pub(super) fn against_bare<const LENGTH: usize>(
     context: &Context,
-    name: &str,
+    _: &str,
 ) -> Result<Outcome, String> {
     let mut bench = Bench::new(context, LENGTH)?;
     let (cores, packets) = (context.cores, bench.packets);
@@ -284,5 +280,5 @@ pub(super) fn against_bare<const LENGTH: usize>(
         "peer: {segments} segments of {} KiB in turn, {whole} packets a run",
         SEGMENT_BYTES >> 10
     )];
-    Ok(bench.outcome(name, rounds, details))
+    Ok(bench.outcome(rounds, details))
 }

@@ -13,12 +13,12 @@ use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::LinkType;
 
 use super::Context;
+use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::instructions;
 use crate::ours::SEGMENT_BYTES;
 use crate::pages;
-use crate::report::{Better, Figure, Outcome};
 use crate::rivals::BURST;
 use crate::statistics::Quartiles;
 use crate::traffic;
@@ -95,8 +95,8 @@ fn compare(context: &Context, name: &str, kind: HashKind, logs: usize) -> Result
             .to_owned(),
     });
     details.extend(conditions.report());
-    let (name, better, unit) = (name.to_owned(), Better::Lower, "ns");
-    Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
+    let (better, unit) = (Better::Lower, "ns");
+    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
 /// A packet's hash, and its log.

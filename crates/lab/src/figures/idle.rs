@@ -13,10 +13,10 @@ use burstline_testbed::{Amount, Receiver};
 
 use super::Context;
 use super::count_file::our_program;
+use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::live::{Contender, Load, Ours, Road, missing};
-use crate::report::{Better, Figure, Outcome};
 use crate::statistics::Quartiles;
 
 const IDLE_SECONDS: u64 = 3;
@@ -26,7 +26,7 @@ const LOADED_RUNS: usize = 3;
 const SMOKE_FRAMES: u64 = 500;
 
 /// `idle-cpu`: per cent of a core on an idle interface; adaptive as ours, busy as the peer.
-pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
+pub(super) fn measure(context: &Context, _: &str) -> Result<Outcome, String> {
     if let Some(why) = missing(&[]) {
         return Ok(Outcome::NotHere(why));
     }
@@ -67,8 +67,8 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         return Ok(Outcome::Smoke);
     }
     details.extend(conditions.report());
-    let (name, better, unit) = (name.to_owned(), Better::Lower, "% of a core");
-    Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
+    let (better, unit) = (Better::Lower, "% of a core");
+    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
 /// Per cent of a core that a count takes of which nothing comes.

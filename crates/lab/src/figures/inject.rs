@@ -15,10 +15,10 @@ use burstline_sys::xdp::XdpInterface;
 
 use super::Context;
 use super::count_file::our_program;
+use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::live::{Contender, Road, missing};
-use crate::report::{Better, Figure, Outcome};
 
 /// How long is counted.
 const TIME: Duration = Duration::from_secs(2);
@@ -34,7 +34,7 @@ const WORDS: u32 = 8;
 const AIM: f64 = 5.0;
 
 /// `inject-64`: millions of frames a second.
-pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
+pub(super) fn measure(context: &Context, _: &str) -> Result<Outcome, String> {
     if let Some(why) = missing(&[]) {
         return Ok(Outcome::NotHere(why));
     }
@@ -63,8 +63,8 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
             .to_owned(),
     ];
     details.extend(conditions.report());
-    let (name, unit, better) = (name.to_owned(), "Mpps", Better::Higher);
-    Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
+    let (unit, better) = ("Mpps", Better::Higher);
+    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
 /// Millions of packets a second that come in by `interface`, one of the near host's or of the

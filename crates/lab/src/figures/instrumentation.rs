@@ -16,11 +16,11 @@ use burstline_testbed::{Amount, Receiver};
 
 use super::Context;
 use super::count_file::our_program;
+use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders::Watch;
 use crate::contest::{Rounds, alternate};
 use crate::live::{Contender, Load, Ours, Road};
-use crate::report::{Better, Figure, Outcome};
 use crate::statistics::Quartiles;
 
 /// A 64-byte frame without its FCS.
@@ -37,10 +37,10 @@ const SMOKE_FRAMES: u64 = 1_000;
 const SMOKE_TIME: Duration = Duration::from_millis(2);
 
 /// `instrumentation-xdp-64`: this program's count from an interface. The peer is not watched.
-pub(super) fn live(context: &Context, name: &str) -> Result<Outcome, String> {
+pub(super) fn live(context: &Context, _: &str) -> Result<Outcome, String> {
     let program = our_program()?.display().to_string();
     let what = "burstline count xdp:v1 --poll busy, frames injected at top speed, a process a turn";
-    compare(context, name, what, |is_watched| {
+    compare(context, what, |is_watched| {
         let road = Road::new(context.cores)?;
         let core = context.cores.consumer.to_string();
         let count =
@@ -60,7 +60,7 @@ pub(super) fn live(context: &Context, name: &str) -> Result<Outcome, String> {
 }
 
 /// `instrumentation-memory-64`: packets copied within the first cache.
-pub(super) fn in_memory(context: &Context, name: &str) -> Result<Outcome, String> {
+pub(super) fn in_memory(context: &Context, _: &str) -> Result<Outcome, String> {
     let core = context.cores.consumer;
     let time = if context.smoke { SMOKE_TIME } else { TIME_IN_MEMORY };
     let what = "packets of 60 bytes copied from and into the first cache, 0.4 s of a thread's time";
@@ -72,7 +72,7 @@ pub(super) fn in_memory(context: &Context, name: &str) -> Result<Outcome, String
         });
         copier.join().map_err(|_| "it panicked".to_owned())
     };
-    compare(context, name, what, |is_watched| watched(is_watched, core, copy))
+    compare(context, what, |is_watched| watched(is_watched, core, copy))
 }
 
 /// Copies for that long. Millions a second of the thread's processor time: what other programs
@@ -115,7 +115,6 @@ fn watched<R>(
 /// many samples there were.
 fn compare(
     context: &Context,
-    name: &str,
     what: &str,
     turn: impl Fn(bool) -> Result<(f64, u64), String>,
 ) -> Result<Outcome, String> {
@@ -140,8 +139,8 @@ fn compare(
         format!("{what}; ours: counters and {taken:.0} samples a turn on its core, peer: none"),
     ];
     details.extend(conditions.report());
-    let (name, unit, better) = (name.to_owned(), "Mpps", Better::Higher);
-    Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
+    let (unit, better) = ("Mpps", Better::Higher);
+    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
 /// How much throughput is lost to being watched: by turns that were one after the other, and by the

@@ -4,27 +4,27 @@
 //! four times as long (a ratio of 0.25 or more).
 
 use std::hint::spin_loop;
+use std::time::Duration;
 
 use burstline_log::{Appended, Meta, Reader, Writer};
-use burstline_sys::clock;
+use burstline_sys::{clock, distance};
 
 use super::Context;
+use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::ours::{Ours, SEGMENT_BYTES};
 use crate::pages;
-use crate::report::{Better, Figure, Outcome};
-use crate::rivals::line::Line;
 use crate::statistics::Quartiles;
 use crate::threads::{Cores, run_together};
 
 const LOG_BYTES: usize = 2 << 20;
 const PACKET_BYTES: usize = 60;
 /// Round trips timed together, so that reading the clock weighs little.
-const TOGETHER: u64 = 16;
+const TOGETHER: u64 = distance::ROUND_TRIPS;
 
 /// `append-latency`.
-pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
+pub(super) fn measure(context: &Context, _: &str) -> Result<Outcome, String> {
     let samples = if context.smoke { 20 } else { 10_000 };
     let (mut forth, mut back) = pages::with_best(2 * LOG_BYTES, |pages| {
         Ok::<_, String>((Ours::create(LOG_BYTES, pages)?, Ours::create(LOG_BYTES, pages)?))
@@ -34,7 +34,7 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         context.runs,
         &context.stop,
         || over_logs(context.cores, &mut forth, &mut back, samples),
-        || Ok(over_lines(context.cores, samples)),
+        || over_lines(context.cores, samples),
     )?;
     if context.smoke {
         return Ok(Outcome::Smoke);
@@ -54,8 +54,8 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         "peer: two cache lines, a store and a spinning load each way".to_owned(),
     ];
     details.extend(conditions.report());
-    let (name, better, unit) = (name.to_owned(), Better::Lower, "ns");
-    Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
+    let (better, unit) = (Better::Lower, "ns");
+    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
 /// The median time of one way, in ns, from `samples` times of some round trips.
@@ -71,24 +71,11 @@ fn one_way_ns(samples: u64, mut round_trip: impl FnMut(u64)) -> f64 {
     Quartiles::of(&times).median
 }
 
-fn over_lines(cores: Cores, samples: u64) -> f64 {
-    let (forth, back) = (Line::default(), Line::default());
-    let done = run_together(
-        cores,
-        || {
-            one_way_ns(samples, |trip| {
-                forth.send(trip);
-                back.await_value(trip);
-            })
-        },
-        || {
-            for trip in 1..=samples * TOGETHER {
-                forth.await_value(trip);
-                back.send(trip);
-            }
-        },
-    );
-    done.producer
+/// The rival: [`distance`], whose least is what anything can cost.
+fn over_lines(cores: Cores, samples: u64) -> Result<f64, String> {
+    let ways = distance::ways_ns(cores.producer, cores.consumer, samples as usize, Duration::MAX);
+    let ways = ways.ok_or("it takes two cores")?;
+    Ok(Quartiles::of(&ways).median)
 }
 
 fn over_logs(cores: Cores, forth: &mut Ours, back: &mut Ours, samples: u64) -> Result<f64, String> {

@@ -27,12 +27,12 @@ use burstline_sys::memory::PageChoice;
 
 use super::Context;
 use crate::arena::Arena;
+use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::{alternate, go_on};
 use crate::lines::{Interleaving, LINES, Line};
 use crate::ours::SEGMENT_BYTES;
 use crate::pages::{self, Reservation};
-use crate::report::{Better, Figure, Outcome};
 use crate::rivals::staged::{self, Staged};
 use crate::threads::Cores;
 use memory::{MemoryPort, OrderSink};
@@ -216,13 +216,12 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
-    let (name, better, unit) = (name.to_owned(), Better::Higher, "Mpps per CPU");
-    let mut figure = Figure { name, unit, better, rounds, details: Vec::new() };
-    let medians = figure.medians();
+    let (better, unit) = (Better::Higher, "Mpps per CPU");
+    let medians = rounds.medians();
     let each =
         |(objects, cache): (usize, usize), rate: f64| format!("{objects}/{cache}: {rate:.1}");
     let shapes: Vec<_> = tried.iter().map(|&(shape, rate)| each(shape, rate)).collect();
-    figure.details = vec![
+    let mut details = vec![
         format!("{interleaving:?}: {} packets a run", work.all()),
         format!(
             "order violations: ours {}, peer {} of {}",
@@ -241,6 +240,6 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         format!("peer: best of pool/cache {}", shapes.join(", ")),
         format!("log {} KiB, pages {}", LOG_BYTES >> 10, arena.page()),
     ];
-    figure.details.extend(conditions.report());
-    Ok(Outcome::Measured(figure))
+    details.extend(conditions.report());
+    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }

@@ -16,6 +16,8 @@ mod kept_up;
 mod latency;
 mod merge;
 mod nicsim;
+mod rival;
+mod run;
 mod send;
 mod sharing;
 mod startup;
@@ -26,8 +28,10 @@ use std::sync::atomic::AtomicBool;
 
 use burstline_engine::Mode;
 
-use crate::report::Outcome;
+use crate::compared::Outcome;
 use crate::threads::Cores;
+pub use rival::sources_of;
+pub use run::{Done, run, table};
 
 /// What every figure is told.
 pub struct Context {
@@ -119,11 +123,11 @@ pub fn all() -> Vec<Entry> {
         Entry { name: "instrumentation-memory-64", measure: instrumentation::in_memory },
         Entry {
             name: "startup-loss-adaptive",
-            measure: |context, name| startup::measure(context, name, "adaptive"),
+            measure: |context, _| startup::measure(context, "adaptive"),
         },
         Entry {
             name: "startup-loss-busy",
-            measure: |context, name| startup::measure(context, name, "busy"),
+            measure: |context, _| startup::measure(context, "busy"),
         },
     ];
     all.extend(dpdk::FIGURES);

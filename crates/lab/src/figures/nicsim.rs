@@ -16,9 +16,9 @@ use burstline_sys::affinity;
 
 use super::Context;
 use super::kept_up::{KeptUp, lost};
+use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
-use crate::report::{Better, Figure, Outcome};
 
 /// A 64-byte frame without its FCS.
 const PACKET_BYTES: usize = 60;
@@ -50,11 +50,11 @@ pub(super) fn receive(context: &Context, name: &str) -> Result<Outcome, String> 
             reception.cost
         }))
     };
-    compare(context, name, mode, step, || details(lines))
+    compare(context, mode, step, || details(lines))
 }
 
 /// `nicsim-bounce-64`: in by one card, out by another, from ring to ring.
-pub(super) fn bounce(context: &Context, name: &str) -> Result<Outcome, String> {
+pub(super) fn bounce(context: &Context, _: &str) -> Result<Outcome, String> {
     let step = |mode, steps| {
         let mut forwarding = Forwarding::new(&settings(mode, None)?, &frames())
             .map_err(|error| error.to_string())?;
@@ -63,7 +63,7 @@ pub(super) fn bounce(context: &Context, name: &str) -> Result<Outcome, String> {
             forwarding.cost
         }))
     };
-    compare(context, name, Mode::Inline, step, || {
+    compare(context, Mode::Inline, step, || {
         let contiguous = ns_a_packet(step, Mode::Contiguous, steps(context))?;
         let mut details = vec![format!("contiguous, by log: {contiguous:.2} ns a packet")];
         for mode in Mode::ALL {
@@ -91,7 +91,6 @@ fn ns_a_packet(
 
 fn compare(
     context: &Context,
-    name: &str,
     mode: Mode,
     run: impl Fn(Mode, u64) -> Result<Cost, String>,
     more: impl FnOnce() -> Result<Vec<String>, String>,
@@ -118,8 +117,8 @@ fn compare(
         return Ok(Outcome::Smoke);
     }
     details.extend(conditions.report());
-    let (name, better, unit) = (name.to_owned(), Better::Lower, "ns");
-    Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
+    let (better, unit) = (Better::Lower, "ns");
+    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
 fn settings(mode: Mode, line_bits_per_s: Option<f64>) -> Result<Settings, String> {

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use super::Context;
 use super::count_file::our_program;
+use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::live::{Contender, CoreTime, Road, missing, with_all};
-use crate::report::{Better, Figure, Outcome};
 use crate::statistics::median_after_first;
 
 /// How long is counted.
@@ -41,7 +41,7 @@ struct Side {
 }
 
 /// `generate-xdp-testpmd`: by AF_XDP, against testpmd in txonly mode over net_af_xdp.
-pub(super) fn xdp(context: &Context, name: &str) -> Result<Outcome, String> {
+pub(super) fn xdp(context: &Context, _: &str) -> Result<Outcome, String> {
     if let Some(why) = missing(&[("dpdk-testpmd", "dpdk-dev")]) {
         return Ok(Outcome::NotHere(why));
     }
@@ -52,11 +52,11 @@ pub(super) fn xdp(context: &Context, name: &str) -> Result<Outcome, String> {
          --forward-mode=txonly --txpkts=60 --stats-period=3600 --no-mlockall"
     );
     let peer = Side { command: peer, ready: "Port statistics" };
-    measure(context, name, "xdp:v1", |_| Ok(()), &peer)
+    measure(context, "xdp:v1", |_| Ok(()), &peer)
 }
 
 /// `generate-afpacket-trafgen`: by a packet socket, against trafgen.
-pub(super) fn afpacket(context: &Context, name: &str) -> Result<Outcome, String> {
+pub(super) fn afpacket(context: &Context, _: &str) -> Result<Outcome, String> {
     if let Some(why) = missing(&[("trafgen", "netsniff-ng")]) {
         return Ok(Outcome::NotHere(why));
     }
@@ -64,12 +64,11 @@ pub(super) fn afpacket(context: &Context, name: &str) -> Result<Outcome, String>
     let command = with_all("trafgen -o v1 -i $FOLDER/packet -P 1");
     let prepare =
         |road: &Road| fs::write(road.file("packet"), TRAFGEN).map_err(|error| error.to_string());
-    measure(context, name, "afpacket:v1", prepare, &Side { command, ready: "" })
+    measure(context, "afpacket:v1", prepare, &Side { command, ready: "" })
 }
 
 fn measure(
     context: &Context,
-    name: &str,
     sink: &str,
     prepare: impl Fn(&Road) -> Result<(), String>,
     peer: &Side,
@@ -103,8 +102,8 @@ fn measure(
         details.push(summary(side, &runs.into_inner()));
     }
     details.extend(conditions.report());
-    let (name, unit, better) = (name.to_owned(), "Mpps", Better::Higher);
-    Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
+    let (unit, better) = ("Mpps", Better::Higher);
+    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
 /// Packets a second, and the time of the core for all that came.

@@ -8,11 +8,11 @@ use burstline_sys::memory::PageKind;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::Context;
+use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::{Rounds, alternate};
 use crate::ours::{Ours, SEGMENT_BYTES};
 use crate::pages;
-use crate::report::{Better, Figure, Outcome};
 use crate::sharing::{Shared, SharedRun};
 use crate::traffic::{Frames, Traffic};
 
@@ -69,13 +69,7 @@ impl<'c> Bench<'c> {
         self.packets as f64 / seconds / 1e6
     }
 
-    fn outcome(
-        self,
-        name: &str,
-        rounds: Rounds,
-        pages: [PageKind; 2],
-        more: Vec<String>,
-    ) -> Outcome {
+    fn outcome(self, rounds: Rounds, pages: [PageKind; 2], more: Vec<String>) -> Outcome {
         if self.context.smoke {
             return Outcome::Smoke;
         }
@@ -86,13 +80,9 @@ impl<'c> Bench<'c> {
             SEGMENT_BYTES >> 10
         )];
         details.extend(more);
-        details.push(format!("pages: ours {}, peer {}", pages[0], pages[1]));
-        if pages[0] != pages[1] {
-            details.push("doubt: the sides have different pages".to_owned());
-        }
         details.extend(self.conditions.report());
-        let (name, better, unit) = (name.to_owned(), Better::Higher, "Mpps");
-        Outcome::Measured(Figure { name, unit, better, rounds, details })
+        let (better, unit) = (Better::Higher, "Mpps");
+        Outcome::Measured(Compared::of(unit, better, rounds, details).in_pages(pages))
     }
 }
 
@@ -104,7 +94,7 @@ fn two_logs() -> Result<(Shared, Shared), String> {
 }
 
 /// `cross-process-60`: a lossless reader in another process as ours, in this one as the peer.
-pub(super) fn cross_process(context: &Context, name: &str) -> Result<Outcome, String> {
+pub(super) fn cross_process(context: &Context, _: &str) -> Result<Outcome, String> {
     let bench = Bench::new(context);
     let (mut other, mut own) = pages::with_best(2 * LOG_BYTES, |pages| {
         Ok::<_, String>((Shared::create(LOG_BYTES, pages)?, Ours::create(LOG_BYTES, pages)?))
@@ -134,7 +124,7 @@ pub(super) fn cross_process(context: &Context, name: &str) -> Result<Outcome, St
         "until both ends are done; every packet summed up on either side".to_owned(),
     ];
     let pages = [other.page(), own.page()];
-    Ok(bench.outcome(name, rounds, pages, details))
+    Ok(bench.outcome(rounds, pages, details))
 }
 
 /// `share-readers-N`: a writer that makes its packets in place, with that many lossy readers as
@@ -155,7 +145,7 @@ pub(super) fn readers_of_copies<const READERS: usize>(
     with_readers::<READERS>(Bench::new(context).copying(), name)
 }
 
-fn with_readers<const READERS: usize>(bench: Bench<'_>, name: &str) -> Result<Outcome, String> {
+fn with_readers<const READERS: usize>(bench: Bench<'_>, _: &str) -> Result<Outcome, String> {
     let context = bench.context;
     let make = || {
         let (mut read, mut alone) = two_logs()?;
@@ -200,12 +190,12 @@ fn with_readers<const READERS: usize>(bench: Bench<'_>, name: &str) -> Result<Ou
     ];
     let (read, alone) = both.last();
     let pages = [read.page(), alone.page()];
-    Ok(bench.outcome(name, rounds, pages, details))
+    Ok(bench.outcome(rounds, pages, details))
 }
 
 /// `stopped-reader`: a writer with a lossless reader; as ours, beside another one that is stopped
 /// while it holds a segment. All readers are other processes.
-pub(super) fn stopped(context: &Context, name: &str) -> Result<Outcome, String> {
+pub(super) fn stopped(context: &Context, _: &str) -> Result<Outcome, String> {
     let bench = Bench::new(context);
     let packets = bench.packets;
     let make = || {
@@ -259,7 +249,7 @@ pub(super) fn stopped(context: &Context, name: &str) -> Result<Outcome, String> 
         format!("segments used: ours {}, peer {}", used(&beside), used(&without)),
     ];
     let pages = [beside.page(), without.page()];
-    Ok(bench.outcome(name, rounds, pages, details))
+    Ok(bench.outcome(rounds, pages, details))
 }
 
 /// Fails if the second reader of `shared` does not hold a segment.

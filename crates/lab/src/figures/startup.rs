@@ -17,10 +17,10 @@ use burstline_testbed::{Amount, Receiver};
 
 use super::Context;
 use super::count_file::our_program;
+use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::Rounds;
 use crate::live::{Contender, Load, Ours, Road, missing};
-use crate::report::{Better, Figure, Outcome};
 
 /// Between these rates the limit is looked for, in frames a second.
 const RATES_PPS: std::ops::Range<u64> = 100_000..10_000_000;
@@ -42,11 +42,7 @@ const FRAMES: u32 = 65_536;
 
 /// `startup-loss-POLL`: per cent received of the first second, after silence as ours, without as
 /// the peer.
-pub(super) fn measure(
-    context: &Context,
-    name: &str,
-    poll: &'static str,
-) -> Result<Outcome, String> {
+pub(super) fn measure(context: &Context, poll: &'static str) -> Result<Outcome, String> {
     if let Some(why) = missing(&[]) {
         return Ok(Outcome::NotHere(why));
     }
@@ -90,8 +86,8 @@ pub(super) fn measure(
         ),
     ];
     details.extend(conditions.report());
-    let (name, better, unit) = (name.to_owned(), Better::Higher, "% received");
-    Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
+    let (better, unit) = (Better::Higher, "% received");
+    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
 /// Our program in one mode.

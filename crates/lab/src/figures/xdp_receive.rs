@@ -13,10 +13,10 @@ use burstline_testbed::{Amount, Receiver};
 
 use super::Context;
 use super::count_file::our_program;
+use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::{Conditions, cycles_per_second};
 use crate::contest::alternate;
 use crate::live::{Contender, Load, Ours, Road, Testpmd, missing};
-use crate::report::{Better, Figure, Outcome};
 use crate::statistics::median_after_first;
 
 const SECONDS: Duration = Duration::from_secs(2);
@@ -25,27 +25,26 @@ const SMOKE_FRAMES: u64 = 500;
 const PACED_PPS: u64 = 1_000_000;
 
 /// `xdp-rx-testpmd`: packets a second, of an injector at its top speed.
-pub(super) fn rate(context: &Context, name: &str) -> Result<Outcome, String> {
+pub(super) fn rate(context: &Context, _: &str) -> Result<Outcome, String> {
     let value = |run: &Run| run.received as f64 / run.seconds / 1e6;
-    measure(context, None, &Shape { name, unit: "Mpps", better: Better::Higher, value })
+    measure(context, None, &Shape { unit: "Mpps", better: Better::Higher, value })
 }
 
 /// `xdp-cycles-testpmd`: busy cycles a packet, at the injector's top speed.
-pub(super) fn cycles(context: &Context, name: &str) -> Result<Outcome, String> {
+pub(super) fn cycles(context: &Context, _: &str) -> Result<Outcome, String> {
     let value = |run: &Run| run.cycles;
-    measure(context, None, &Shape { name, unit: "cycles", better: Better::Lower, value })
+    measure(context, None, &Shape { unit: "cycles", better: Better::Lower, value })
 }
 
 /// `xdp-cycles-testpmd-paced`: the same at a rate that leaves both with empty polls.
-pub(super) fn cycles_paced(context: &Context, name: &str) -> Result<Outcome, String> {
+pub(super) fn cycles_paced(context: &Context, _: &str) -> Result<Outcome, String> {
     let value = |run: &Run| run.cycles;
-    let shape = Shape { name, unit: "cycles", better: Better::Lower, value };
+    let shape = Shape { unit: "cycles", better: Better::Lower, value };
     measure(context, Some(PACED_PPS), &shape)
 }
 
 /// What a figure shows of a run.
-struct Shape<'a> {
-    name: &'a str,
+struct Shape {
     unit: &'static str,
     better: Better,
     value: fn(&Run) -> f64,
@@ -61,7 +60,7 @@ struct Run {
     cycles: f64,
 }
 
-fn measure(context: &Context, rate_pps: Option<u64>, shape: &Shape<'_>) -> Result<Outcome, String> {
+fn measure(context: &Context, rate_pps: Option<u64>, shape: &Shape) -> Result<Outcome, String> {
     if let Some(why) = missing(&[("dpdk-testpmd", "dpdk-dev")]) {
         return Ok(Outcome::NotHere(why));
     }
@@ -108,8 +107,8 @@ fn measure(context: &Context, rate_pps: Option<u64>, shape: &Shape<'_>) -> Resul
         details.push(summary(name, &runs.into_inner()));
     }
     details.extend(conditions.report());
-    let (name, unit, better) = (shape.name.to_owned(), shape.unit, shape.better);
-    Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
+    let (unit, better) = (shape.unit, shape.better);
+    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
 fn our_run(

@@ -8,7 +8,6 @@
 //! | [`staged`] | receive, merge by burst, copy: many ports into one queue of the pool's objects |
 //! | [`bare`] | our own layout and nothing else: no policies, no pins, no sleepers |
 //! | `dpdk` | with the feature `dpdk`: DPDK's own mbufs, mempools and rings, in C |
-//! | [`mod@line`] | one cache line that two cores pass to and fro: the least a hand-off can cost |
 //!
 //! The rings below them are safe to use: their halves and orderings keep the promises that the
 //! `unsafe` in them needs. Orders of atomics are argued where they stand.
@@ -18,7 +17,6 @@ pub mod bare;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
 pub mod lean;
-pub mod line;
 pub mod pool;
 pub mod ring;
 pub mod scattered;

@@ -315,9 +315,9 @@ impl<'a> Run<'a> {
             match &compared {
                 Ok(compared) => {
                     let name = entrant.adapter.name();
-                    let side = compared.sides.iter().find(|(side, _)| *side == name);
+                    let side = compared.sides.iter().find(|side| side.contender == name);
                     match side {
-                        Some((_, samples)) => cell.samples.clone_from(samples),
+                        Some(side) => cell.samples.clone_from(&side.samples),
                         None => cell.alone(entrant.adapter, &job, repeats),
                     }
                 }

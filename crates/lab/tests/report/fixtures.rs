@@ -296,6 +296,7 @@ pub(crate) fn record(scenario: &str, title: &str, document: Option<&str>) -> Rec
         }],
         chart: chart("lines", "size_bytes", "mpps", CONTENDER),
         rows: Vec::new(),
+        comparison: None,
         doubts: vec![Doubt::new("missing-counters", "no hardware counters on this machine")],
         notes: Vec::new(),
     }

@@ -5,11 +5,11 @@ use burstline_engine::Mode;
 use super::sides::{ARENA_BYTES, INTERLEAVINGS, LOG_BYTES, Ours, Peer, best_shape, expected, rate};
 use super::{PACKET_BYTES, outcome};
 use crate::arena::Arena;
+use crate::compared::Outcome;
 use crate::conditions::Conditions;
 use crate::contest::{Rounds, alternate};
 use crate::figures::Context;
 use crate::pages;
-use crate::report::Outcome;
 use crate::statistics::Quartiles;
 use crate::traffic::Traffic;
 
@@ -29,7 +29,7 @@ pub(crate) struct Line {
 }
 
 /// Measures the table; the figure itself is *share* at the shortest packets and the most workers.
-pub(in crate::figures) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
+pub(in crate::figures) fn measure(context: &Context, _: &str) -> Result<Outcome, String> {
     let conditions = Conditions::watch(context.cores);
     let mut details = vec![
         "uniform traffic, Mpackets for each second of processor time, medians; in brackets how \
@@ -51,7 +51,7 @@ pub(in crate::figures) fn measure(context: &Context, name: &str) -> Result<Outco
         return Ok(Outcome::Smoke);
     }
     details.push(format!("the figure: share, {PACKET_BYTES} bytes, {} workers", WORKERS[2]));
-    outcome(name, "Mpackets/CPU-s", first, details, &conditions)
+    outcome("Mpackets/CPU-s", first, details, &conditions)
 }
 
 /// Packets of `length` bytes to so many workers: each mode in turns with the balancer.

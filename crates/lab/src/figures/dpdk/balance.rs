@@ -6,6 +6,7 @@
 use burstline_engine::Mode;
 use burstline_sys::memory::PageChoice;
 
+use crate::compared::Outcome;
 use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::figures::Context;
@@ -14,7 +15,6 @@ use crate::figures::balance::sides::{
 };
 use crate::figures::balance::{PACKET_BYTES, PER_CPU, WORKERS, by_interleaving, outcome};
 use crate::instructions;
-use crate::report::Outcome;
 use crate::rivals::BURST;
 use crate::rivals::dpdk::balance::Balance;
 use crate::rivals::dpdk::{self, SLOTS, Shape};
@@ -85,7 +85,7 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     ];
     details.push(instructions_line(mode));
     details.extend(by_interleaving(&all));
-    outcome(name, PER_CPU, all.swap_remove(0), details, &conditions)
+    outcome(PER_CPU, all.swap_remove(0), details, &conditions)
 }
 
 fn instructions_line(mode: Mode) -> String {

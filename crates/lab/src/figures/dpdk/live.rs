@@ -24,11 +24,11 @@ use burstline_testbed::{Amount, Receiver};
 
 use super::super::Context;
 use super::pipeline::{LOG_BYTES, turn};
+use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::{Rounds, alternate};
 use crate::live::{FRAME_BYTES, Load, Road, missing};
 use crate::ours::Ours;
-use crate::report::{Better, Figure, Outcome};
 use crate::rivals::BURST;
 use crate::rivals::dpdk::{self, Pipeline, SLOTS, Shape};
 use crate::rivals::staged::cpu_ns;
@@ -72,7 +72,7 @@ impl Run {
 }
 
 /// `dpdk-pipeline-live`: packets a second, of an injector at its top speed.
-pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
+pub(super) fn measure(context: &Context, _: &str) -> Result<Outcome, String> {
     if let Some(why) = missing(&[]) {
         return Ok(Outcome::NotHere(why));
     }
@@ -101,8 +101,8 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     details.extend([summary("ours", &runs.ours), summary("peer", &runs.peer)]);
     details.extend(runs.doubt());
     details.extend(conditions.report());
-    let (name, unit, better) = (name.to_owned(), "Mpps", Better::Higher);
-    Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
+    let (unit, better) = ("Mpps", Better::Higher);
+    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
 /// What both sides' runs were.

@@ -7,11 +7,11 @@ use burstline_sys::memory::PageChoice;
 use super::super::Context;
 use super::super::merge::{LOG_BYTES, Run, Work, gigabits, rate};
 use crate::arena::Arena;
+use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
-use crate::contest::{alternate, go_on};
+use crate::contest::{Rounds, alternate, go_on};
 use crate::instructions;
 use crate::lines::{Interleaving, LINES, Line};
-use crate::report::{Better, Figure, Outcome};
 use crate::rivals::BURST;
 use crate::rivals::dpdk::{self, Hint, Manner, OUTPUT_BYTES, SLOTS, Shape};
 use crate::threads::Cores;
@@ -76,7 +76,7 @@ impl Bench<'_> {
 }
 
 /// `dpdk-merge-4x64`.
-pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
+pub(super) fn measure(context: &Context, _: &str) -> Result<Outcome, String> {
     dpdk::start()?;
     let pages = PageChoice::Transparent;
     let arena = Arena::create(ARENA_BYTES, pages).map_err(|error| error.to_string())?;
@@ -119,12 +119,11 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
-    let (name, better, unit) = (name.to_owned(), Better::Higher, "Mpps per CPU");
-    let mut figure = Figure { name, unit, better, rounds, details: Vec::new() };
+    let (better, unit) = (Better::Higher, "Mpps per CPU");
     let found = Found { best, tried, variants, violations: [ours.violations, violations[0]] };
-    figure.details = describe(&bench.into_inner(), &figure, &found, cores.get());
-    figure.details.extend(conditions.report());
-    Ok(Outcome::Measured(figure))
+    let mut details = describe(&bench.into_inner(), &rounds, &found, cores.get());
+    details.extend(conditions.report());
+    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
 /// What was found out beside the rates.
@@ -136,10 +135,10 @@ struct Found {
     violations: [u64; 2],
 }
 
-fn describe(bench: &Bench<'_>, figure: &Figure, found: &Found, cores: f64) -> Vec<String> {
+fn describe(bench: &Bench<'_>, rounds: &Rounds, found: &Found, cores: f64) -> Vec<String> {
     let Found { best, tried, variants, violations } = found;
     let all = bench.work.all();
-    let (our_rate, their_rate) = figure.medians();
+    let (our_rate, their_rate) = rounds.medians();
     let tried_with = |is_single: u8| {
         let of_kind = tried.iter().filter(move |(shape, _)| shape.is_single == is_single);
         let each =

@@ -31,11 +31,11 @@ use burstline_testbed::sequence_of;
 use super::super::Context;
 use super::super::merge::LOG_BYTES;
 use super::live::{Run, SECONDS, contest, summary, summary_of_one, under_load, with_share};
+use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::lines::LINES;
 use crate::live::{FRAME_BYTES, Road, missing};
 use crate::ours::SEGMENT_BYTES;
-use crate::report::{Better, Figure, Outcome};
 use crate::rivals::BURST;
 use crate::rivals::dpdk::merge_live::MergeLive;
 use crate::rivals::dpdk::{self, Manner, SLOTS, Shape};
@@ -57,7 +57,7 @@ enum Times {
 }
 
 /// `dpdk-merge-live`: packets a second, of an injector at its top speed.
-pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
+pub(super) fn measure(context: &Context, _: &str) -> Result<Outcome, String> {
     if let Some(why) = missing(&[]) {
         return Ok(Outcome::NotHere(why));
     }
@@ -94,8 +94,8 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     details.extend(variants);
     details.extend(runs.doubt());
     details.extend(conditions.report());
-    let (name, unit, better) = (name.to_owned(), "Mpps", Better::Higher);
-    Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
+    let (unit, better) = ("Mpps", Better::Higher);
+    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
 /// One run each of what else there is, and of those that look at the order.

@@ -7,11 +7,11 @@ use burstline_port::{OpenOptions, Port, PortState, open_source};
 use burstline_sys::memory::PageChoice;
 
 use super::super::Context;
+use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::{Rounds, alternate};
 use crate::instructions;
 use crate::ours::{self, Ours, SEGMENT_BYTES};
-use crate::report::{Better, Figure, Outcome};
 use crate::rivals::dpdk::{self, Hint, Pipeline, SLOTS, Shape};
 use crate::rivals::{BURST, Run};
 use crate::threads::{Cores, run_together};
@@ -138,7 +138,7 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
-    let (name, unit, better) = (name.to_owned(), "Mpps", Better::Higher);
+    let (unit, better) = ("Mpps", Better::Higher);
     let mut details = describe(&work, best, &rounds);
     details.push(format!("peer by prefetch, best of {TRIES}, Mpps: {}", hints.join(", ")));
     details.extend(tried);
@@ -152,7 +152,7 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         dpdk::pages_of_pool(is_huge)
     ));
     details.extend(conditions.report());
-    Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
+    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
 fn describe(work: &Work<'_>, best: Shape, rounds: &Rounds) -> Vec<String> {

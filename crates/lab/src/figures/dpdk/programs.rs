@@ -17,11 +17,11 @@ use serde_json::Value;
 
 use super::super::Context;
 use super::super::count_file::our_program;
+use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::live::missing;
 use crate::ours::SEGMENT_BYTES;
-use crate::report::{Better, Figure, Outcome};
 use crate::rivals::dpdk;
 
 /// Bytes of net_null's packets where nobody says otherwise.
@@ -48,18 +48,18 @@ struct Pair {
 }
 
 /// `dpdk-rtc-64`.
-pub(super) fn run_to_completion(context: &Context, name: &str) -> Result<Outcome, String> {
+pub(super) fn run_to_completion(context: &Context, _: &str) -> Result<Outcome, String> {
     let ours = "count dpdk:net_null0?huge=no".to_owned();
-    compare(context, name, &Pair { ours, mode: "rxonly", devices: 1 })
+    compare(context, &Pair { ours, mode: "rxonly", devices: 1 })
 }
 
 /// `dpdk-bounce-64`.
-pub(super) fn bounce(context: &Context, name: &str) -> Result<Outcome, String> {
+pub(super) fn bounce(context: &Context, _: &str) -> Result<Outcome, String> {
     let ours = "bounce dpdk:net_null0?huge=no dpdk:net_null1?huge=no --both".to_owned();
-    compare(context, name, &Pair { ours, mode: "io", devices: 2 })
+    compare(context, &Pair { ours, mode: "io", devices: 2 })
 }
 
-fn compare(context: &Context, name: &str, pair: &Pair) -> Result<Outcome, String> {
+fn compare(context: &Context, pair: &Pair) -> Result<Outcome, String> {
     if let Some(why) = missing(&[("dpdk-testpmd", "dpdk-dev")]) {
         return Ok(Outcome::NotHere(why));
     }
@@ -87,14 +87,13 @@ fn compare(context: &Context, name: &str, pair: &Pair) -> Result<Outcome, String
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
-    let (name, unit, better) = (name.to_owned(), "Mpps", Better::Higher);
-    let mut figure = Figure { name, unit, better, rounds, details: Vec::new() };
-    let (our_rate, their_rate) = figure.medians();
+    let (unit, better) = ("Mpps", Better::Higher);
+    let (our_rate, their_rate) = rounds.medians();
     // One core is busy all the time, on both sides.
     let rho = |rate: f64| 100.0 / (rate * BYTES as f64 * 8.0 / 1e3);
     let shown = tried.iter().map(|(rate, name, _)| format!("{name} {rate:.1}"));
     let shown: Vec<_> = shown.collect();
-    figure.details = vec![
+    let mut details = vec![
         format!("net_null, {BYTES} bytes that it does not fill, for {seconds} s; one core"),
         format!("ours: burstline {}, bursts of 64, one thread", pair.ours),
         format!(
@@ -107,10 +106,10 @@ fn compare(context: &Context, name: &str, pair: &Pair) -> Result<Outcome, String
         instructions(&ours, &|seconds| peer_for(seconds, best.2)),
     ];
     if pair.mode == "rxonly" {
-        figure.details.push(into_a_log(context)?);
+        details.push(into_a_log(context)?);
     }
-    figure.details.extend(conditions.report());
-    Ok(Outcome::Measured(figure))
+    details.extend(conditions.report());
+    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
 /// testpmd with pools as large as ours, for so many seconds of forwarding.

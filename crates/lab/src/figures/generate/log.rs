@@ -9,12 +9,12 @@ use burstline_port::{Address, OpenOptions, Port, open_source};
 use burstline_sys::affinity;
 use burstline_sys::clock;
 
+use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::figures::Context;
 use crate::ours::SEGMENT_BYTES;
 use crate::pages;
-use crate::report::{Better, Figure, Outcome};
 
 /// Packets of one call of the port, after which they are published.
 const BURST: u64 = 256;
@@ -34,16 +34,16 @@ const FIXED: &str = "gen:?flows=1&size=64";
 const VARIED: &str = "gen:?flows=256&size=64";
 
 /// `generate-log-64`: one flow.
-pub(in crate::figures) fn fixed(context: &Context, name: &str) -> Result<Outcome, String> {
-    measure(context, name, FIXED, &[])
+pub(in crate::figures) fn fixed(context: &Context, _: &str) -> Result<Outcome, String> {
+    measure(context, FIXED, &[])
 }
 
 /// `generate-log-64-flows`: 256 flows.
-pub(in crate::figures) fn varied(context: &Context, name: &str) -> Result<Outcome, String> {
-    measure(context, name, VARIED, &["--txonly-multi-flow"])
+pub(in crate::figures) fn varied(context: &Context, _: &str) -> Result<Outcome, String> {
+    measure(context, VARIED, &["--txonly-multi-flow"])
 }
 
-fn measure(context: &Context, name: &str, recipe: &str, flags: &[&str]) -> Result<Outcome, String> {
+fn measure(context: &Context, recipe: &str, flags: &[&str]) -> Result<Outcome, String> {
     let packets = if context.smoke { SMOKE_PACKETS } else { PACKETS };
     let mut ours = Ours::new(recipe, context)?;
     if context.smoke {
@@ -77,8 +77,8 @@ fn measure(context: &Context, name: &str, recipe: &str, flags: &[&str]) -> Resul
         "both on one core".to_owned(),
     ];
     details.extend(conditions.report());
-    let (name, better, unit) = (name.to_owned(), Better::Higher, "Mpps");
-    Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
+    let (better, unit) = (Better::Higher, "Mpps");
+    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
 /// A generator and a log.

@@ -25,10 +25,10 @@ use burstline_sys::clock;
 use burstline_sys::scheduling::{self, SchedulingClass};
 use burstline_testbed::{Bed, NEAR};
 
+use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::figures::Context;
-use crate::report::{Better, Figure, Outcome};
 
 const RATE: u64 = 100_000;
 const RUN: Duration = Duration::from_secs(2);
@@ -51,13 +51,13 @@ struct Late {
 }
 
 /// `pacing`: into a sink that takes everything.
-pub(in crate::figures) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
+pub(in crate::figures) fn measure(context: &Context, _: &str) -> Result<Outcome, String> {
     let open = || open_sink(&"null:".parse::<Address>()?, &OpenOptions::default());
-    compare(context, name, "null:", &open)
+    compare(context, "null:", &open)
 }
 
 /// `pacing-xdp`: out by an interface, whose peer's stack drops them on the sender's core.
-pub(in crate::figures) fn measure_xdp(context: &Context, name: &str) -> Result<Outcome, String> {
+pub(in crate::figures) fn measure_xdp(context: &Context, _: &str) -> Result<Outcome, String> {
     let bed = match Bed::new() {
         Ok(bed) => bed,
         Err(error) => return Ok(Outcome::NotHere(error.to_string())),
@@ -68,17 +68,12 @@ pub(in crate::figures) fn measure_xdp(context: &Context, name: &str) -> Result<O
         let to = to.clone();
         bed.near.run(move || open_sink(&to.parse::<Address>()?, &OpenOptions::default()))
     };
-    compare(context, name, &address, &open)
+    compare(context, &address, &open)
 }
 
 type OpenSink<'a> = dyn Fn() -> Result<Box<dyn Port>, PortError> + 'a;
 
-fn compare(
-    context: &Context,
-    name: &str,
-    sink: &str,
-    open: &OpenSink<'_>,
-) -> Result<Outcome, String> {
+fn compare(context: &Context, sink: &str, open: &OpenSink<'_>) -> Result<Outcome, String> {
     let run = if context.smoke { SMOKE_RUN } else { RUN };
     let core = context.cores.consumer;
     let conditions = Conditions::watch(context.cores);
@@ -121,8 +116,8 @@ fn compare(
         Err(why) => format!("with --priority fifo:1: not run, because {why}"),
     });
     details.extend(conditions.report());
-    let (name, better, unit) = (name.to_owned(), Better::Lower, "us late at p99");
-    Ok(Outcome::Measured(Figure { name, unit, better, rounds, details }))
+    let (better, unit) = (Better::Lower, "us late at p99");
+    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
 impl std::fmt::Display for Late {

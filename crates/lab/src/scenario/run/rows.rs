@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Map;
+
 use super::{Cell, Run};
 use crate::contenders::Sample;
 use crate::distribution::Distribution;
@@ -19,15 +21,10 @@ impl Run<'_> {
             for (number, entrant) in self.entrants.iter().enumerate() {
                 let (name, cell) = (entrant.adapter.name(), &self.cells[at][number]);
                 rows.push(Row {
-                    contender: name.to_owned(),
                     point: point.keys.clone(),
                     status: self.status(at, number),
-                    metrics: metrics(&cell.samples),
-                    distributions: distributions(&cell.samples),
-                    stages: stages(&cell.samples),
-                    symbols: symbols(&cell.samples),
-                    losses: losses(&cell.samples),
                     document: self.scenario.figures_of(name, &point.keys),
+                    ..Row::of(name, &cell.samples)
                 });
             }
         }
@@ -47,6 +44,23 @@ impl Run<'_> {
 
     fn why_ended(&self) -> String {
         self.ended.as_ref().map_or("it had no turn".to_owned(), |why| format!("{why} before"))
+    }
+}
+
+impl Row {
+    /// Of a contender that ran, at the only point there is.
+    pub(crate) fn of(contender: &str, samples: &[Sample]) -> Self {
+        Self {
+            contender: contender.to_owned(),
+            point: Map::new(),
+            status: Status::Run,
+            metrics: metrics(samples),
+            distributions: distributions(samples),
+            stages: stages(samples),
+            symbols: symbols(samples),
+            losses: losses(samples),
+            document: None,
+        }
     }
 }
 

@@ -1,0 +1,162 @@
+//! What came of contenders that took turns, before it is a record.
+//!
+//! ```text
+//!   figures (bench) ---\
+//!                       >-- Compared: samples of each side --> rows --> Record --> a line, a file
+//!   scenarios ---------/
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+use crate::contenders::Sample;
+use crate::contest::Rounds;
+
+/// What the side of ours is called in a figure.
+pub const OURS: &str = "ours";
+
+/// Which values are better.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// Rates.
+    #[default]
+    Higher,
+    /// Times.
+    Lower,
+}
+
+impl Better {
+    /// How much better ours is: above 1 is better.
+    pub fn ratio(self, ours: f64, peer: f64) -> f64 {
+        match self {
+            Self::Higher => ours / peer,
+            Self::Lower => peer / ours,
+        }
+    }
+}
+
+/// A contender's turns.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Side {
+    /// Its name in the record; [`OURS`] in a figure.
+    pub contender: &'static str,
+    /// One a turn.
+    pub samples: Vec<Sample>,
+    /// Pages that its memory had, where that is memory of this process.
+    pub pages: Option<String>,
+}
+
+/// What was compared.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Compared {
+    /// Ours first.
+    pub sides: Vec<Side>,
+    /// The figure of all sides' samples that is compared.
+    pub metric: &'static str,
+    /// Which of its values are better.
+    pub better: Better,
+    /// Sizes and conditions, one a line; doubts begin with `doubt: `.
+    pub details: Vec<String>,
+}
+
+impl Compared {
+    /// Of one figure for each turn. Its name in records follows from its unit.
+    pub fn of(unit: &'static str, better: Better, rounds: Rounds, details: Vec<String>) -> Self {
+        let metric = metric_of(unit);
+        let sample = |value: f64| {
+            let mut sample = Sample::default();
+            sample.set(metric, unit, value);
+            sample
+        };
+        let samples = |values: Vec<f64>| values.into_iter().map(sample).collect();
+        let rounds = Rounds { ours: samples(rounds.ours), peer: samples(rounds.peer) };
+        Self::of_samples(metric, better, rounds, details)
+    }
+
+    /// Of several figures for each turn; `metric` is the one that is compared.
+    pub fn of_samples(
+        metric: &'static str,
+        better: Better,
+        rounds: Rounds<Sample>,
+        details: Vec<String>,
+    ) -> Self {
+        let side = |contender, samples| Side { contender, samples, pages: None };
+        let sides = vec![side(OURS, rounds.ours), side("peer", rounds.peer)];
+        Self { sides, metric, better, details }
+    }
+
+    /// The same with the names of the sides.
+    #[must_use]
+    pub fn named(mut self, names: [&'static str; 2]) -> Self {
+        for (side, name) in self.sides.iter_mut().zip(names) {
+            side.contender = name;
+        }
+        self
+    }
+
+    /// The same with what pages the sides' memory has: a line of it, and a doubt where they differ.
+    #[must_use]
+    pub fn in_pages<P: ToString>(mut self, pages: [P; 2]) -> Self {
+        let [ours, peer] = pages.map(|pages| pages.to_string());
+        self.details.push(format!("pages: ours {ours}, peer {peer}"));
+        if ours != peer {
+            self.details.push("doubt: the sides have different pages".to_owned());
+        }
+        for (side, pages) in self.sides.iter_mut().zip([ours, peer]) {
+            side.pages = Some(pages);
+        }
+        self
+    }
+}
+
+/// What became of a figure.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// It was measured.
+    Measured(Compared),
+    /// It ran at tiny sizes, and both sides agreed.
+    Smoke,
+    /// This machine lacks what it takes: a rival, or a right. What, and the mend.
+    NotHere(String),
+}
+
+/// The name of a figure in records, by its unit.
+fn metric_of(unit: &str) -> &'static str {
+    match unit {
+        "Mpps" => "mpps",
+        "Mpps per CPU" | "Mpackets/CPU-s" => "mpps_per_cpu_s",
+        "M/busy s" => "mpps_per_busy_s",
+        "ns" => "ns",
+        "s" => "s",
+        "cycles" => "cycles",
+        "% of a core" => "cpu_percent",
+        "% received" => "received_percent",
+        "us late at p99" => "late_p99_us",
+        _ => "value",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_above_one_is_better_either_way() {
+        assert_eq!((Better::Higher.ratio(20.0, 10.0), Better::Lower.ratio(20.0, 10.0)), (2.0, 0.5));
+    }
+
+    #[test]
+    fn different_pages_are_a_doubt() {
+        let rounds = || Rounds { ours: vec![2.0], peer: vec![1.0] };
+        let compared = || Compared::of("Mpps", Better::Higher, rounds(), Vec::new());
+        assert_eq!(
+            compared().in_pages(["2 MiB", "2 MiB"]).details,
+            ["pages: ours 2 MiB, peer 2 MiB"]
+        );
+        let compared = compared().in_pages(["2 MiB", "4 KiB"]).named([OURS, "pool"]);
+        assert_eq!(compared.details[1], "doubt: the sides have different pages");
+        let pages: Vec<_> = compared.sides.iter().map(|side| side.pages.as_deref()).collect();
+        assert_eq!(pages, [Some("2 MiB"), Some("4 KiB")]);
+        assert_eq!(compared.sides[1].contender, "pool");
+    }
+}

@@ -1,0 +1,187 @@
+//! A figure that was asked for: measured, and made a record of.
+
+use super::rival::{rival_of, sources_of, version_of};
+use super::{Context, Entry};
+use crate::compared::{Compared, OURS, Outcome, Side};
+use crate::record::{Chart, Comparison, ContenderInfo, Distance, Doubt, Record, Row};
+use crate::scenario::Begun;
+use burstline_sys::distance::one_way_ns;
+
+/// What is before a doubt among a figure's details.
+const DOUBT: &str = "doubt: ";
+
+/// What became of a figure that was asked for.
+#[derive(Clone, Debug)]
+pub enum Done {
+    /// It was measured.
+    Measured(Box<Record>),
+    /// It ran at tiny sizes, and both sides agreed.
+    Smoke,
+    /// This machine lacks what it takes. What, and the mend.
+    NotHere(String),
+    /// It went wrong.
+    Failed(String),
+}
+
+/// Measures a figure; `command` is what was typed.
+pub fn run(entry: &Entry, context: &Context, command: &str) -> Done {
+    let begun = Begun::now();
+    let cores = context.cores;
+    // A smoke run has no figures.
+    let look = || (!context.smoke).then(|| one_way_ns(cores.producer, cores.consumer)).flatten();
+    let before = look();
+    let compared = match (entry.measure)(context, entry.name) {
+        Ok(Outcome::Measured(compared)) => compared,
+        Ok(Outcome::Smoke) => return Done::Smoke,
+        Ok(Outcome::NotHere(why)) => return Done::NotHere(why),
+        Err(why) => return Done::Failed(why),
+    };
+    let distance = before.zip(look()).map(|(before_ns, after_ns)| Distance {
+        cores: [cores.producer.0, cores.consumer.0],
+        before_ns,
+        after_ns,
+    });
+    let record = record(begun.record(entry.name, command), compared, distance);
+    Done::Measured(Box::new(record))
+}
+
+/// What became of all figures that were asked for, at the end: how many ran, and of each other one
+/// why not and what mends it.
+pub fn table(all: &[(&str, Done)]) -> String {
+    let is_run = |done: &Done| matches!(done, Done::Measured(_) | Done::Smoke);
+    let ran = all.iter().filter(|(_, done)| is_run(done)).count();
+    let mut text = format!("ran {ran} of {} figures\n", all.len());
+    let wide = all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (name, done) in all {
+        text += &match done {
+            Done::NotHere(why) => match why.rsplit_once(": ") {
+                Some((why, mend)) => format!("not run  {name:wide$}  {why}  mend: {mend}\n"),
+                None => format!("not run  {name:wide$}  {why}\n"),
+            },
+            Done::Failed(why) => format!("failed   {name:wide$}  {why}\n"),
+            Done::Measured(_) | Done::Smoke => continue,
+        };
+    }
+    text
+}
+
+/// Fills in what was measured.
+fn record(mut record: Record, compared: Compared, distance: Option<Distance>) -> Record {
+    let Compared { sides, metric, better, details } = compared;
+    let sides = named(sides, rival_of(&record.scenario));
+    record.title = format!("Figure {}: ours beside {}", record.scenario, sides[1].contender);
+    record.about = "A figure of the bench's: both sides in turns in one process, after one turn \
+                    each that warms up."
+        .to_owned();
+    record.rows = sides.iter().map(|side| Row::of(side.contender, &side.samples)).collect();
+    record.contenders = sides.iter().map(info).collect();
+    let median = |row: &Row| row.metrics.get(metric).map_or(f64::NAN, |of| of.median);
+    let unit = record.rows[0].metrics.get(metric).map(|of| of.unit.clone()).unwrap_or_default();
+    record.chart = Chart {
+        kind: "bars".to_owned(),
+        x: "contender".to_owned(),
+        y: metric.to_owned(),
+        series: "contender".to_owned(),
+        y_label: unit,
+        x_label: String::new(),
+    };
+    let sources = sources_of(&record.scenario);
+    let known = env!("BURSTLINE_SOURCES").split(',').filter_map(|word| word.split_once(' '));
+    let own = known.filter(|(folder, _)| sources.contains(folder));
+    let pages = sides.iter().filter_map(|side| Some((side.contender, side.pages.clone()?)));
+    record.comparison = Some(Comparison {
+        metric: metric.to_owned(),
+        better,
+        ours: sides[0].contender.to_owned(),
+        rival: sides[1].contender.to_owned(),
+        ratio: better.ratio(median(&record.rows[0]), median(&record.rows[1])),
+        pages: pages.map(|(name, pages)| (name.to_owned(), pages)).collect(),
+        distance,
+        sources: own.map(|(folder, number)| (folder.to_owned(), number.to_owned())).collect(),
+    });
+    for detail in details {
+        match detail.strip_prefix(DOUBT) {
+            Some(doubt) => record.doubts.push(Doubt::new("conditions", doubt)),
+            None => record.notes.push(detail),
+        }
+    }
+    if let Some(Distance { before_ns, after_ns, .. }) = distance.filter(Distance::has_changed) {
+        let text = format!(
+            "a cache line took {before_ns:.0} ns from core to core before, and {after_ns:.0} after"
+        );
+        record.doubts.push(Doubt::new("distance-changed", text));
+    }
+    record
+}
+
+/// Sides under the names that they have in records.
+fn named(mut sides: Vec<Side>, rival: &'static str) -> Vec<Side> {
+    for (side, name) in sides.iter_mut().zip([OURS, rival]) {
+        side.contender = name;
+    }
+    sides
+}
+
+fn info(side: &Side) -> ContenderInfo {
+    let version = match side.contender {
+        OURS => format!("burstline {}", env!("CARGO_PKG_VERSION")),
+        rival => version_of(rival),
+    };
+    ContenderInfo { name: side.contender.to_owned(), version, ..ContenderInfo::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compared::Better;
+    use crate::contest::Rounds;
+
+    fn made(after_ns: f64) -> Record {
+        let rounds = Rounds { ours: vec![3.0, 1.0, 2.0], peer: vec![4.0; 3] };
+        let details = vec!["log 1 MiB".to_owned(), "doubt: other load: 1 core".to_owned()];
+        let compared = Compared::of("ns", Better::Lower, rounds, details).in_pages(["2 MiB"; 2]);
+        let empty = Begun::now().record("handoff-60", "bench handoff-60");
+        let distance = Distance { cores: [0, 1], before_ns: 60.0, after_ns };
+        record(empty, compared, Some(distance))
+    }
+
+    #[test]
+    fn a_figure_is_a_record_that_can_be_read_again() {
+        let figure = made(70.0);
+        let again = Record::parse(&figure.to_text()).unwrap();
+        assert_eq!(again, figure);
+        let (comparison, ours, rival) = again.compared().unwrap();
+        assert_eq!((comparison.ratio, &comparison.rival[..]), (2.0, "scattered-pool"));
+        assert_eq!((&ours.samples[..], rival.median), (&[3.0, 1.0, 2.0][..], 4.0));
+        assert_eq!(comparison.pages["scattered-pool"], "2 MiB");
+        assert_eq!(comparison.sources.keys().count(), sources_of("handoff-60").len());
+        assert!(again.notes.contains(&"log 1 MiB".to_owned()), "{:?}", again.notes);
+    }
+
+    #[test]
+    fn the_table_names_who_did_not_run_why_and_the_mend() {
+        let lacks = "dpdk-testpmd is not installed: sudo apt-get install dpdk-dev".to_owned();
+        let all = [
+            ("a", Done::Smoke),
+            ("bounce", Done::NotHere(lacks)),
+            ("c", Done::Failed("wrong sum: 1".to_owned())),
+        ];
+        let lines = [
+            "ran 1 of 3 figures",
+            "not run  bounce  dpdk-testpmd is not installed  mend: sudo apt-get install dpdk-dev",
+            "failed   c       wrong sum: 1",
+        ];
+        assert_eq!(table(&all), lines.join("\n") + "\n");
+    }
+
+    #[test]
+    fn load_and_another_distance_are_doubts() {
+        let doubts = |after_ns| -> Vec<String> {
+            let own = made(after_ns).doubts.into_iter();
+            own.map(|doubt| doubt.name).collect()
+        };
+        let has = |after_ns, name: &str| doubts(after_ns).iter().any(|own| own == name);
+        assert!(has(70.0, "conditions") && !has(70.0, "distance-changed"));
+        assert!(has(91.0, "distance-changed") && has(39.0, "distance-changed"));
+    }
+}

@@ -1,0 +1,151 @@
+//! What a figure of the bench's compares, and the line that says so.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Metric, Record};
+use crate::compared::Better;
+use crate::statistics::Quartiles;
+
+/// Two contenders of a record, by one of their figures.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// A name of [`Row::metrics`](super::Row::metrics).
+    pub metric: String,
+    /// Which of its values are better.
+    pub better: Better,
+    /// The contender that is ours.
+    pub ours: String,
+    /// The other one.
+    pub rival: String,
+    /// How much better ours is, by medians: above 1 is better.
+    pub ratio: f64,
+    /// Pages that each one's memory had, by contender, where that is memory of this process.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pages: BTreeMap<String, String>,
+    /// Between the two cores; `None`: there was one, or it could not be measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distance: Option<Distance>,
+    /// What the program was made of: by folder of the repository, a number that follows from its
+    /// files.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sources: BTreeMap<String, String>,
+}
+
+/// How long a cache line takes from one core to another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Distance {
+    /// The cores.
+    pub cores: [u32; 2],
+    /// Before the figure was measured, in ns.
+    pub before_ns: f64,
+    /// After that, in ns.
+    pub after_ns: f64,
+}
+
+impl Distance {
+    /// A distance that changes by more than this factor is a doubt.
+    pub const CHANGE: f64 = 1.5;
+
+    /// Whether the cores came to lie at another distance meanwhile.
+    pub fn has_changed(&self) -> bool {
+        let (least, most) = (self.before_ns.min(self.after_ns), self.before_ns.max(self.after_ns));
+        most > Self::CHANGE * least
+    }
+}
+
+impl Record {
+    /// The figures that are compared: ours and the rival's. `None`: the record compares nothing.
+    pub fn compared(&self) -> Option<(&Comparison, &Metric, &Metric)> {
+        let comparison = self.comparison.as_ref()?;
+        let of = |name: &str| {
+            let row = self.rows.iter().find(|row| row.contender == name)?;
+            row.metrics.get(&comparison.metric)
+        };
+        Some((comparison, of(&comparison.ours)?, of(&comparison.rival)?))
+    }
+
+    /// A figure as `bench` prints it: one line, and what one has to know to doubt it below.
+    pub fn figure_text(&self) -> Option<String> {
+        let (comparison, ours, peer) = self.compared()?;
+        let (unit, ratio) = (&ours.unit, comparison.ratio);
+        let mut text = format!(
+            "figure {} ours={:.4} peer={:.4} unit={unit} ratio={ratio:.3}",
+            self.scenario, ours.median, peer.median
+        );
+        // Writing to a string does not fail.
+        if let Some(Distance { before_ns, after_ns, .. }) = comparison.distance {
+            let _ = write!(text, " distance={before_ns:.0}..{after_ns:.0}");
+        }
+        for (side, metric) in [("ours", ours), ("peer", peer)] {
+            let Quartiles { first, third, .. } = Quartiles::of(&metric.samples);
+            let runs = metric.samples.len();
+            let _ = write!(
+                text,
+                "\n  {side}: quartiles {first:.4} to {third:.4} {unit} of {runs} runs"
+            );
+        }
+        self.notes.iter().for_each(|note| text += &format!("\n  {note}"));
+        self.doubts.iter().for_each(|doubt| text += &format!("\n  doubt: {}", doubt.text));
+        Some(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Doubt, Row};
+    use super::*;
+    use crate::contenders::Sample;
+
+    fn figure() -> Record {
+        let row = |name: &str, values: &[f64]| {
+            let sample = |&value| {
+                let mut sample = Sample::default();
+                sample.set("mpps", "Mpps", value);
+                sample
+            };
+            Row::of(name, &values.iter().map(sample).collect::<Vec<_>>())
+        };
+        let distance = Distance { cores: [0, 1], before_ns: 61.2, after_ns: 90.0 };
+        let comparison = Comparison {
+            metric: "mpps".to_owned(),
+            ours: "ours".to_owned(),
+            rival: "pool".to_owned(),
+            ratio: 2.0,
+            distance: Some(distance),
+            ..Comparison::default()
+        };
+        Record {
+            scenario: "x".to_owned(),
+            rows: vec![row("ours", &[30.0, 10.0, 20.0]), row("pool", &[10.0; 3])],
+            comparison: Some(comparison),
+            notes: vec!["log 1 MiB".to_owned()],
+            doubts: vec![Doubt::new("conditions", "other load")],
+            ..Record::default()
+        }
+    }
+
+    #[test]
+    fn a_figure_is_a_line_with_quartiles_notes_and_doubts_below() {
+        let text = figure().figure_text().unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let first = "figure x ours=20.0000 peer=10.0000 unit=Mpps ratio=2.000 distance=61..90";
+        let ours = "  ours: quartiles 15.0000 to 25.0000 Mpps of 3 runs";
+        assert_eq!((lines[0], lines[1]), (first, ours));
+        assert_eq!(lines[3..], ["  log 1 MiB", "  doubt: other load"]);
+        let nothing = Record { comparison: None, ..figure() };
+        assert_eq!(nothing.figure_text(), None);
+    }
+
+    #[test]
+    fn a_distance_changes_by_more_than_a_half_of_itself() {
+        let changed =
+            |before_ns, after_ns| Distance { cores: [0, 1], before_ns, after_ns }.has_changed();
+        assert_eq!(
+            (changed(60.0, 90.0), changed(60.0, 91.0), changed(91.0, 60.0)),
+            (false, true, true)
+        );
+    }
+}

@@ -1,0 +1,64 @@
+//! A number that follows from the sources in a folder: whether a figure was measured with the code
+//! that is here now.
+//!
+//! `build.rs` has this file, too: what it works out is in the program, and so in each record.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Folders of the repository that figures depend on.
+pub const FOLDERS: [&str; 11] = [
+    "crates/cli/src",
+    "crates/dpdk/src",
+    "crates/engine/src",
+    "crates/lab/rivals-dpdk",
+    "crates/lab/src/figures",
+    "crates/lab/src/rivals",
+    "crates/log/src",
+    "crates/nicsim/src",
+    "crates/port/src",
+    "crates/sys/src",
+    "crates/wire/src",
+];
+
+/// The number of a folder below `root`, as 16 digits: of all its sources but tests, with their
+/// names. Cost: all of them are read.
+///
+/// # Errors
+/// A file or folder cannot be read.
+pub fn number_of(root: &Path, folder: &str) -> io::Result<String> {
+    let mut files = Vec::new();
+    find(&root.join(folder), &mut files)?;
+    files.sort();
+    // Source: FNV-1a, 64 bits, draft-eastlake-fnv.
+    let mut number = 0xcbf2_9ce4_8422_2325_u64;
+    let mut add = |bytes: &[u8]| {
+        for byte in bytes {
+            number = (number ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    };
+    for file in files {
+        let name = file.strip_prefix(root).unwrap_or(&file).to_string_lossy().into_owned();
+        add(name.as_bytes());
+        add(&[0]);
+        add(&fs::read(&file)?);
+    }
+    Ok(format!("{number:016x}"))
+}
+
+fn find(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let is_test = path.file_stem().is_some_and(|name| name == "tests");
+        if is_test {
+            continue;
+        }
+        if path.is_dir() {
+            find(&path, files)?;
+        } else if path.extension().is_some_and(|kind| ["rs", "c", "h"].iter().any(|k| kind == *k)) {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
