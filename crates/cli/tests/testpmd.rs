@@ -4,7 +4,9 @@ mod support;
 
 use std::fs;
 
+use burstline_lab::programs::{self, Launch, Memory, Mode, Testpmd, Totals};
 use burstline_skip::skip;
+use burstline_sys::affinity::CoreId;
 use burstline_testbed::{Bed, FAR, Host, NEAR, Program};
 use support::live::{Live, wait_until};
 use support::{Directory, PROGRAM, assert_closed, is_root, last_object, other};
@@ -25,16 +27,13 @@ fn bed_or_skip(test: &str) -> Option<Bed> {
 }
 
 /// Starts it on a host, without huge pages; returns once it forwards.
-fn start(host: &Host, interface: &str, mode: &str, output: &str) -> Program {
-    let script = format!(
-        "exec stdbuf -oL dpdk-testpmd --no-huge --no-pci --no-telemetry --no-shconf -m 128 \
-         --lcores 0@0,1@0 --vdev \
-         net_af_xdp0,iface={interface},start_queue=0,queue_count=1,busy_budget=0 -- \
-         --forward-mode={mode} --total-num-mbufs=16384 --stats-period=3600 --no-mlockall \
-         > \"$0\" 2>&1"
-    );
+fn start(host: &Host, interface: &str, mode: Mode, output: &str) -> Program {
+    let testpmd = Testpmd::over(CoreId(0), &[CoreId(0)], &[interface], mode);
+    let testpmd = Testpmd { more: "--total-num-mbufs=16384".to_owned(), ..testpmd };
+    let script = programs::script(&testpmd, &testpmd.command(Memory::Small), "0");
     let program = host.start("sh", &["-c", &script, output], &[]).unwrap();
-    wait_until("testpmd forwards", || text(output).contains("Port statistics"));
+    let ready = testpmd.ready();
+    wait_until("testpmd forwards", || ready.lacks(host, &text(output)).is_none());
     program
 }
 
@@ -42,15 +41,12 @@ fn text(output: &str) -> String {
     String::from_utf8_lossy(&fs::read(output).unwrap_or_default()).into_owned()
 }
 
-/// Ends it, and returns a count of its totals.
-fn end(program: Program, output: &str, count: &str) -> u64 {
+/// Ends it, and returns its totals.
+fn end(program: Program, output: &str) -> Totals {
     let process = program.process_id();
     burstline_testbed::signal(process, "-INT").unwrap();
     program.finish().unwrap();
-    let text = text(output);
-    let (_, totals) = text.rsplit_once("Accumulated forward statistics").unwrap();
-    let (_, number) = totals.split_once(count).unwrap();
-    number.split_whitespace().next().unwrap().parse().unwrap()
+    Totals::parse(&text(output)).unwrap()
 }
 
 #[test]
@@ -58,7 +54,7 @@ fn testpmd_receives_what_we_send_to_the_packet() {
     let Some(bed) = bed_or_skip("testpmd_receives_what_we_send_to_the_packet") else { return };
     let directory = Directory::new("testpmd-receives");
     let output = directory.file("testpmd");
-    let testpmd = start(&bed.far, FAR, "rxonly", &output);
+    let testpmd = start(&bed.far, FAR, Mode::Receive, &output);
     let packets = PACKETS.to_string();
     for sink in ["xdp", "afpacket"] {
         let to = format!("{sink}:{NEAR}");
@@ -71,7 +67,7 @@ fn testpmd_receives_what_we_send_to_the_packet() {
     assert_eq!(bed.far.counts(FAR).received, 2 * PACKETS);
     // It polls: what the kernel has counted it soon has taken.
     std::thread::sleep(std::time::Duration::from_millis(300));
-    assert_eq!(end(testpmd, &output, "RX-packets:"), 2 * PACKETS);
+    assert_eq!(end(testpmd, &output).received, 2 * PACKETS);
 }
 
 #[test]
@@ -82,8 +78,8 @@ fn we_receive_what_testpmd_sends_to_the_packet() {
         let output = directory.file("testpmd");
         let before = bed.near.counts(NEAR).sent;
         let live = Live::start(&bed, &directory, &format!("count {source}"));
-        let testpmd = start(&bed.near, NEAR, "txonly", &output);
-        let given = end(testpmd, &output, "TX-packets:");
+        let testpmd = start(&bed.near, NEAR, Mode::Send(60), &output);
+        let given = end(testpmd, &output).sent;
         let sent = bed.near.counts(NEAR).sent - before;
         live.interrupt();
         let (_, report) = live.end();

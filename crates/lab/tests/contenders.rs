@@ -8,6 +8,7 @@ use std::{env, thread};
 
 use burstline_lab::live::{Contender, Road, with_all};
 use burstline_lab::pages::Reservation;
+use burstline_lab::programs::{Ready, Words};
 use burstline_lab::threads::Cores;
 use burstline_sys::affinity;
 use burstline_testbed::Bed;
@@ -23,9 +24,10 @@ fn road() -> Road {
     Road::new(Cores { producer: core, consumer: core }).unwrap()
 }
 
-fn start<'a>(road: &'a Road, command: &str, ready: &str) -> Contender<'a> {
+fn start<'a>(road: &'a Road, command: &str, ready: &'static str) -> Contender<'a> {
     let core = road.cores().consumer.to_string();
-    Contender::start(road, &core, command, ready, &AtomicBool::new(false)).unwrap()
+    let program = Words { command: command.to_owned(), ready: Ready::line(ready) };
+    Contender::start(road, &core, &program, &AtomicBool::new(false)).unwrap()
 }
 
 /// Processes that sleep for so long.

@@ -19,7 +19,7 @@ pub(super) fn is_built() -> Result<(), String> {
 
 /// DPDK's, of the library that this program is linked with.
 pub(super) fn version() -> String {
-    super::captures::first_line("pkg-config", &["--modversion", "libdpdk"])
+    crate::programs::first_line("pkg-config", &["--modversion", "libdpdk"])
 }
 
 /// A program.

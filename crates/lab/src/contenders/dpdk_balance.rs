@@ -4,11 +4,11 @@
 //! part of this program, and runs as a process of its own.
 
 use burstline_testbed::Receiver;
-use serde_json::Value;
 
 use super::Job;
 use super::live::{Live, Own};
 use super::ours::KEY_BYTE;
+use crate::programs::{Launch, Memory, Ready, Report};
 use crate::scenario::Work;
 
 /// The words of `burstline` that run it.
@@ -53,7 +53,7 @@ impl Live for DpdkBalance {
         format!("{},{}", job.places.generator, job.core_list())
     }
 
-    fn command(&self, job: &Job<'_>) -> String {
+    fn launch(&self, job: &Job<'_>) -> Box<dyn Launch> {
         let (main, cores) = (job.places.generator, &job.places.contender);
         // Where there are fewer cores than threads, these share the first.
         let threads = 1 + job.workers;
@@ -63,30 +63,28 @@ impl Live for DpdkBalance {
             (0..threads).map(|thread| format!("{}@{}", thread + 1, core(thread))).collect();
         let share = if is_shared { " --share" } else { "" };
         // Its main thread sleeps.
-        format!(
-            "{} {} --lcores 0@{main},{} --no-pci --no-telemetry --in-memory -m 512 -- --device \
-             net_af_xdp0,iface=v1,start_queue=0,queue_count=1,busy_budget=0 --byte \
-             {KEY_BYTE}{share}",
-            job.program_word(),
+        let before = format!(
+            "'{}' {} --lcores 0@{main},{} --no-pci --no-telemetry",
+            job.program.display(),
             WORDS.join(" "),
             threads.join(","),
-        )
-    }
-
-    fn ready(&self) -> &'static str {
-        "ready: "
+        );
+        let after = format!(
+            "-- --device net_af_xdp0,iface=v1,start_queue=0,queue_count=1,busy_budget=0 --byte \
+             {KEY_BYTE}{share}"
+        );
+        Box::new(Program { before, after })
     }
 
     fn own(&self, said: &str, _: u64) -> Result<Own, String> {
-        let last = said.lines().next_back().unwrap_or_default();
-        let report: Value = serde_json::from_str(last).map_err(|_| format!("no report: {said}"))?;
+        let report = Report::last(said)?;
         let workers = report["workers"].as_array().into_iter().flatten();
         let packets = workers.map(|worker| worker["packets"].as_u64()).collect::<Option<Vec<_>>>();
-        let packets = packets.ok_or_else(|| format!("workers do not say: {last}"))?;
+        let packets = packets.ok_or_else(|| format!("workers do not say: {report}"))?;
         let (delivered, received) = (packets.iter().sum(), report["received"].as_u64());
         let full = report["lost"]["ring_full"].as_u64().unwrap_or(0);
         if received != Some(delivered + full) {
-            return Err(format!("received, and then neither counted nor lost: {last}"));
+            return Err(format!("received, and then neither counted nor lost: {report}"));
         }
         let losses = report["lost"].as_object().into_iter().flatten();
         let losses = losses.filter_map(|(name, lost)| Some((name.clone(), lost.as_u64()?)));
@@ -98,6 +96,23 @@ impl Live for DpdkBalance {
             busy: busy.filter(|&(_, seconds)| seconds > 0.0).collect(),
             ..Own::default()
         })
+    }
+}
+
+/// The command without what its memory is in.
+struct Program {
+    before: String,
+    after: String,
+}
+
+impl Launch for Program {
+    fn command(&self, memory: Memory) -> String {
+        let Self { before, after } = self;
+        format!("{before} {} {after}", memory.arguments())
+    }
+
+    fn ready(&self) -> Ready {
+        Ready::line("ready: ").with_xdp(&["v1"])
     }
 }
 

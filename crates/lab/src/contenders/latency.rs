@@ -18,6 +18,7 @@ use super::live::{Live, counted, events};
 use super::{Job, Sample};
 use crate::distribution::Distribution;
 use crate::live::{Contender, Road};
+use crate::programs::{Ours, Ready, Report, Words};
 use crate::scenario::Rate;
 
 /// How much longer than it was told to a sender may take.
@@ -37,18 +38,18 @@ const FIGURES: [(&str, &str); 4] = [
 /// It does not start, or nothing comes through.
 pub(super) fn measure(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, String> {
     let running = live.start(job, road)?;
-    let (core, program) = (job.places.generator.to_string(), job.program_word());
-    let count = format!("{program} count 'xdp:w0?frames=16384' --verify --json --stats 100ms");
-    let count = Contender::start_near(road, &core, &count, "interval", job.stop)?;
+    let core = job.places.generator.to_string();
+    let count = Ours::new(job.program, "count 'xdp:w0?frames=16384' --verify");
+    let count = Contender::start_near(road, &core, &count, job.stop)?;
     let watch = Watch::start(&counted(job))?;
     let began = Instant::now();
-    let sender = Contender::start_near(road, &core, &sender(job), "", job.stop)?;
+    let sender = Contender::start_near(road, &core, &sender(job), job.stop)?;
     let sent = sender.wait(job.time + PATIENCE, job.stop)?;
     let seconds = began.elapsed().as_secs_f64();
     let seen = watch.seen()?;
     let (had, _) = count.end()?;
     let own = running.end(0)?;
-    let mut sample = sample(&report(&sent)?, &report(&had)?)?;
+    let mut sample = sample(&Report::last(&sent)?, &Report::last(&had)?)?;
     sample.pages = own.pages;
     sample.set("cpu_percent", "% of a core", 100.0 * seen.time.busy() / seconds);
     let delivered = sample.figures.get("packets").map_or(0.0, |packets| packets.value);
@@ -57,9 +58,9 @@ pub(super) fn measure(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sa
     Ok(sample)
 }
 
-/// The command that sends.
-fn sender(job: &Job<'_>) -> String {
-    let (program, size) = (job.program_word(), job.size_bytes);
+/// What sends.
+fn sender(job: &Job<'_>) -> Words {
+    let (program, size) = (job.program.display(), job.size_bytes);
     let rate = match job.rate {
         Rate::Max => String::new(),
         Rate::PerSecond(packets) => format!(" --rate {packets}"),
@@ -68,13 +69,8 @@ fn sender(job: &Job<'_>) -> String {
         Some(packets) => format!(" --packets {packets}"),
         None => format!(" --duration {}ms", job.time.as_millis()),
     };
-    format!("{program} generate -o xdp:v0 --size {size}{rate}{amount} --json")
-}
-
-/// The last line of what a program printed.
-fn report(said: &str) -> Result<Value, String> {
-    let last = said.lines().next_back().unwrap_or_default();
-    serde_json::from_str(last).map_err(|_| format!("no report: {said}"))
+    let command = format!("'{program}' generate -o xdp:v0 --size {size}{rate}{amount} --json");
+    Words { command, ready: Ready::at_once() }
 }
 
 fn sample(sent: &Value, had: &Value) -> Result<Sample, String> {
@@ -118,7 +114,7 @@ mod tests {
             {\"max\":9000,\"percentiles\":\
             {\"p50\":1500,\"p90\":2000,\"p99\":3000,\"p99.9\":4000},\
             \"buckets\":[[1503,60],[2047,30],[9215,8]]}}}";
-        let sample = sample(&report(sent).unwrap(), &report(had).unwrap()).unwrap();
+        let sample = sample(&Report::last(sent).unwrap(), &Report::last(had).unwrap()).unwrap();
         let value = |name: &str| sample.figures[name].value;
         assert_eq!((value("latency_p50_us"), value("latency_p999_us")), (1.5, 4.0));
         assert_eq!((value("latency_max_us"), value("packets"), value("lost")), (9.0, 98.0, 2.0));
@@ -132,6 +128,5 @@ mod tests {
     fn without_packets_or_a_report_it_fails() {
         let nothing = Value::Null;
         assert_eq!(sample(&nothing, &nothing).unwrap_err(), "none of 0 packets came through");
-        assert!(report("killed").unwrap_err().starts_with("no report: killed"));
     }
 }

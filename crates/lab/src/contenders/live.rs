@@ -24,7 +24,8 @@ use super::core::{Seen, Watch};
 use super::seconds::{self, LostBySecond, Seconds, Whom};
 use super::{Adapter, Job, Sample, duplex, latency};
 use crate::contest::go_on;
-use crate::live::{Contender, Load, Road, missing};
+use crate::live::{Contender, Load, Need, Road, missing};
+use crate::programs::{Launch, Memory, Words};
 use crate::record::Pages;
 use crate::scenario::machine::{Served, on_hosts};
 use crate::scenario::{Rate, Work};
@@ -40,9 +41,6 @@ const MTU: u32 = 1500;
 /// What a stage by the contender's own account has in front of its name.
 const OWN: &str = "own ";
 
-/// Where a contender's capture file is to be.
-pub(super) const FILE: &str = "$FILE";
-
 /// How long a sender may take until it sends, and then until it is measured.
 const SENDS_WITHIN: Duration = Duration::from_secs(10);
 const WARM_UP: Duration = Duration::from_millis(300);
@@ -55,8 +53,8 @@ pub trait Live: Sync {
     /// As [`Adapter::works`].
     fn works(&self) -> &'static [Work];
 
-    /// Programs that it takes, and the Debian packages that they are in.
-    fn programs(&self) -> &'static [(&'static str, &'static str)] {
+    /// Programs that it takes.
+    fn needs(&self) -> &'static [Need] {
         &[]
     }
 
@@ -83,17 +81,19 @@ pub trait Live: Sync {
         Receiver::Stack
     }
 
-    /// The command, words separated by spaces. `$FILE` stands for a file in memory.
-    fn command(&self, job: &Job<'_>) -> String;
+    /// How its program is started, where it is one.
+    fn launch(&self, _: &Job<'_>) -> Box<dyn Launch> {
+        Box::new(Words::default())
+    }
+
+    /// As [`Adapter::command`].
+    fn command(&self, job: &Job<'_>) -> String {
+        self.launch(job).command(Memory::of_a_start())
+    }
 
     /// The cores that its threads may run on.
     fn cores(&self, job: &Job<'_>) -> String {
         job.core_list()
-    }
-
-    /// What it prints when it is ready; empty: nothing that is waited for.
-    fn ready(&self) -> &'static str {
-        ""
     }
 
     /// What it counted, by what it printed, of so many frames; nothing, unless it says.
@@ -109,10 +109,21 @@ pub trait Live: Sync {
     /// # Errors
     /// It does not get so far.
     fn start<'a>(&'a self, job: &Job<'_>, road: &'a Road) -> Result<Box<dyn Running + 'a>, String> {
-        let command = self.command(job).replace(FILE, &road.file("capture"));
-        let program = Contender::start(road, &self.cores(job), &command, self.ready(), job.stop)?;
-        Ok(Box::new(Started { program, own: move |said: &str, offered| self.own(said, offered) }))
+        start_process(self, job, road)
     }
+}
+
+/// Starts a contender that is a program.
+///
+/// # Errors
+/// It does not get so far.
+pub(super) fn start_process<'a, L: Live + ?Sized>(
+    live: &'a L,
+    job: &Job<'_>,
+    road: &'a Road,
+) -> Result<Box<dyn Running + 'a>, String> {
+    let program = Contender::start(road, &live.cores(job), &*live.launch(job), job.stop)?;
+    Ok(Box::new(Started { program, own: move |said: &str, offered| live.own(said, offered) }))
 }
 
 /// A contender that is ready.
@@ -198,7 +209,7 @@ impl<L: Live> Adapter for OnRoad<L> {
 
     fn can_run(&self) -> Result<(), String> {
         self.0.can_run()?;
-        missing(self.0.programs()).map_or(Ok(()), Err)
+        missing(self.0.needs()).map_or(Ok(()), Err)
     }
 
     fn command(&self, job: &Job<'_>) -> String {

@@ -28,7 +28,6 @@ mod live;
 mod memory;
 mod merge;
 mod model;
-mod open_vswitch;
 mod ours;
 mod pages;
 mod pipeline;
@@ -47,14 +46,13 @@ use std::time::Duration;
 
 use crate::compared::Compared;
 use crate::distribution::Distribution;
+use crate::programs::{self, Datapath};
 use crate::record::{BOUNCE, Interface, Pages};
 use crate::scenario::{Places, Rate, Work};
 
-pub(crate) use captures::first_line;
 pub(crate) use core::Watch;
 pub use dpdk_balance::{WORDS as DPDK_BALANCE, run_balance};
 pub use live::{Live, OnRoad, Own, Running};
-pub use open_vswitch::{Datapath, Memory, SwitchCommands};
 
 /// A contender.
 pub trait Adapter: Sync {
@@ -143,11 +141,6 @@ impl Job<'_> {
             None => u128::from(spent_ns) < self.time.as_nanos(),
         }
     }
-
-    /// The program as the shell takes it.
-    pub fn program_word(&self) -> String {
-        format!("'{}'", self.program.display())
-    }
 }
 
 /// What came of a job.
@@ -223,14 +216,14 @@ static ALL: [&dyn Adapter; 40] = [
     &OnRoad(testpmd::Testpmd),
     &OnRoad(dpdk_balance::DpdkBalance),
     &OnRoad(socket::PlainSocket),
-    &OnRoad(captures::TCPDUMP),
-    &OnRoad(captures::DUMPCAP),
-    &OnRoad(captures::NETSNIFF),
-    &OnRoad(generators::Trafgen),
-    &OnRoad(generators::Tcpreplay),
+    &OnRoad(programs::TCPDUMP),
+    &OnRoad(programs::DUMPCAP),
+    &OnRoad(programs::NETSNIFF),
+    &OnRoad(programs::TRAFGEN),
+    &OnRoad(programs::TCPREPLAY),
     &OnRoad(switches::Bridge),
-    &OnRoad(open_vswitch::OpenVSwitch(Datapath::Sockets)),
-    &OnRoad(open_vswitch::OpenVSwitch(Datapath::Dpdk)),
+    &OnRoad(switches::OpenVSwitch(Datapath::Sockets)),
+    &OnRoad(switches::OpenVSwitch(Datapath::Dpdk)),
     &absent::PF_RING,
     &absent::PF_RING_ZC,
     &memory::Copies::WARM,

@@ -6,9 +6,10 @@ use burstline_testbed::Receiver;
 use serde_json::Value;
 
 use super::Job;
-use super::live::{FILE, Live, Own};
+use super::live::{Live, Own};
 use super::seconds::LostBySecond;
 use crate::live;
+use crate::programs::{self, FILE, Launch, Report};
 use crate::scenario::Work;
 
 /// The byte of a packet, counted from 1, that chooses the worker. Source: H. Wang, D. He, H. Wang,
@@ -93,17 +94,14 @@ impl Live for Ours {
         self.receiver
     }
 
-    fn command(&self, job: &Job<'_>) -> String {
-        let (program, scheme, flags) = (job.program_word(), self.scheme, self.flags);
+    fn launch(&self, job: &Job<'_>) -> Box<dyn Launch> {
+        let (scheme, flags) = (self.scheme, self.flags);
         let cores = job.core_list();
         let core = cores.split(',').next().unwrap_or_default();
-        let report = "--json --stats 100ms";
-        match job.work {
+        let words = match job.work {
             Work::Bounce | Work::Switch | Work::Latency => {
                 let ports = format!("{scheme}:v1 {scheme}:w1");
-                format!(
-                    "{program} bounce {ports} --both --poll busy{flags} --cores {core} {report}"
-                )
+                format!("bounce {ports} --both --poll busy{flags} --cores {core}")
             }
             Work::Balance => {
                 // With a core for each thread they are pinned; otherwise they share what there is.
@@ -111,14 +109,14 @@ impl Live for Ours {
                 let pinned = if has_all { format!(" --cores {cores}") } else { String::new() };
                 let workers = job.workers;
                 format!(
-                    "{program} balance {scheme}:v1 --workers {workers} --hash byte:{KEY_BYTE}\
-                     {flags}{pinned} {report}"
+                    "balance {scheme}:v1 --workers {workers} --hash byte:{KEY_BYTE}\
+                     {flags}{pinned}"
                 )
             }
-            Work::Record => format!("{program} capture {scheme}:v1 {report} -w {FILE}"),
+            Work::Record => format!("capture {scheme}:v1 -w {FILE}"),
             Work::Generate => {
                 let (size, by) = (job.size_bytes, job.sends_by);
-                format!("{program} generate -o {scheme}:{by} --size {size} --cores {core} {report}")
+                format!("generate -o {scheme}:{by} --size {size} --cores {core}")
             }
             _ => {
                 let sources: Vec<String> = live::interfaces(job.ports)
@@ -130,24 +128,20 @@ impl Live for Ours {
                 let has_all = job.places.contender.len() >= job.ports;
                 let pinned =
                     if has_all { format!(" --poll busy --cores {cores}") } else { String::new() };
-                format!("{program} count {}{pinned} {report}", sources.join(" "))
+                format!("count {}{pinned}", sources.join(" "))
             }
-        }
-    }
-
-    fn ready(&self) -> &'static str {
-        "interval"
+        };
+        Box::new(programs::Ours::new(job.program, &words))
     }
 
     fn own(&self, said: &str, offered: u64) -> Result<Own, String> {
-        let last = said.lines().next_back().unwrap_or_default();
-        let report: Value = serde_json::from_str(last).map_err(|_| format!("no report: {said}"))?;
+        let report = Report::last(said)?;
         if offered == 0 {
             return Ok(Own { busy: busy(&report), ..Own::default() });
         }
         // What was bounced is counted where it comes out.
         let is_bounce = report["command"] == "bounce";
-        let delivered = if is_bounce { 0 } else { live::Ours::parse(said, offered)?.delivered };
+        let delivered = if is_bounce { 0 } else { Report::parse(said, offered)?.delivered };
         let losses = report["total"]["lost"].as_object().into_iter().flatten();
         let losses = losses.filter_map(|(name, packets)| Some((name.clone(), packets.as_u64()?)));
         let lost = lost_by_second(said);

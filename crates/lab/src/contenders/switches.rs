@@ -1,30 +1,22 @@
-//! What passes packets on between two interfaces: the kernel's bridge, and what it shares with
-//! Open vSwitch.
+//! What passes packets on between two interfaces: the kernel's bridge, and Open vSwitch.
 
 use std::thread;
 use std::time::Duration;
 
-use burstline_testbed::Program;
+use burstline_testbed::{Program, Receiver};
 
 use super::Job;
-use super::captures::first_line;
 use super::live::{Live, Own, Running};
-use crate::live::{Road, pages_of};
+use crate::live::{Need, PAGES, Road, pages_of};
+use crate::pages::Reservation;
+use crate::programs::{Datapath, Memory, bridge, first_line};
 use crate::scenario::Work;
-
-/// From when a switch says that it is ready until it is.
-pub(super) const SETTLE: Duration = Duration::from_millis(500);
 
 /// After the last packet, so long.
 const DRAIN: Duration = Duration::from_millis(200);
 
 /// The kernel's bridge.
 pub(super) struct Bridge;
-
-/// What makes it. Its ports get addresses that no frame is for: a bridge keeps what is for itself.
-const BRIDGE: &str = "ip link set v1 address 02:42:55:00:01:01 && ip link set w1 address \
-                      02:42:55:00:01:02 && ip link add br0 type bridge && ip link set v1 master \
-                      br0 && ip link set w1 master br0 && ip link set br0 up";
 
 impl Live for Bridge {
     fn name(&self) -> &'static str {
@@ -35,8 +27,8 @@ impl Live for Bridge {
         &[Work::Switch, Work::Latency]
     }
 
-    fn programs(&self) -> &'static [(&'static str, &'static str)] {
-        &[("ip", "iproute2")]
+    fn needs(&self) -> &'static [Need] {
+        bridge::NEEDS
     }
 
     fn version(&self) -> String {
@@ -48,27 +40,68 @@ impl Live for Bridge {
     }
 
     fn command(&self, _: &Job<'_>) -> String {
-        BRIDGE.to_owned()
+        bridge::COMMANDS.to_owned()
     }
 
     fn start<'a>(&'a self, _: &Job<'_>, road: &'a Road) -> Result<Box<dyn Running + 'a>, String> {
-        shell(road, BRIDGE)?;
-        thread::sleep(SETTLE);
+        bridge::start(&road.bed().far)?;
         Ok(Box::new(Passing { programs: Vec::new() }))
     }
 }
 
-/// Runs a script on the far host, to its end.
-pub(super) fn shell(road: &Road, script: &str) -> Result<(), String> {
-    // What it says is told where it fails, and that is what is on standard error.
-    let script = format!("({script}) >&2");
-    let done = road.bed().far.command("sh", &["-c", &script]);
-    done.map(drop).map_err(|error| error.to_string())
+/// Open vSwitch with its datapath in user space.
+pub(super) struct OpenVSwitch(pub(super) Datapath);
+
+impl Live for OpenVSwitch {
+    fn name(&self) -> &'static str {
+        match self.0 {
+            Datapath::Sockets => "ovs-userspace",
+            Datapath::Dpdk => "ovs-dpdk",
+        }
+    }
+
+    fn works(&self) -> &'static [Work] {
+        &[Work::Switch, Work::Latency]
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        self.0.needs()
+    }
+
+    fn version(&self) -> String {
+        self.0.version()
+    }
+
+    fn is_switch(&self) -> bool {
+        true
+    }
+
+    fn receiver(&self, _: Work) -> Receiver {
+        match self.0 {
+            Datapath::Sockets => Receiver::Stack,
+            Datapath::Dpdk => Receiver::Program,
+        }
+    }
+
+    fn command(&self, job: &Job<'_>) -> String {
+        let cores = (job.places.generator, &job.places.contender[..]);
+        self.0.commands("FOLDER", Memory::of_a_start(), cores).to_string()
+    }
+
+    fn start<'a>(&'a self, job: &Job<'_>, road: &'a Road) -> Result<Box<dyn Running + 'a>, String> {
+        let folder = road.file("");
+        let cores = (job.places.generator, &job.places.contender[..]);
+        // As for every contender: they are there until its memory is made.
+        let _pages = Reservation::take(PAGES);
+        let (folder, memory) = (folder.trim_end_matches('/'), Memory::now());
+        let programs = self.0.start(&road.bed().far, folder, memory, cores)?;
+        Ok(Box::new(Passing { programs }))
+    }
 }
 
 /// A switch at work. Its packets are counted where they come out.
-pub(super) struct Passing {
-    pub(super) programs: Vec<Program>,
+struct Passing {
+    programs: Vec<Program>,
 }
 
 impl Running for Passing {

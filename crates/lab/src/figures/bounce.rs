@@ -23,6 +23,7 @@ use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::{Conditions, cycles_per_second};
 use crate::contest::alternate;
 use crate::live::{Contender, CoreTime, Load, Road, missing};
+use crate::programs::{Launch, Mode, Ours, Testpmd};
 use crate::statistics::median_after_first;
 
 const TIME: Duration = Duration::from_secs(2);
@@ -42,39 +43,22 @@ pub(super) fn against_testpmd<const BYTES: usize>(
     context: &Context,
     _: &str,
 ) -> Result<Outcome, String> {
-    if let Some(why) = missing(&[("dpdk-testpmd", "dpdk-dev")]) {
+    if let Some(why) = missing(Testpmd::needs()) {
         return Ok(Outcome::NotHere(why));
     }
-    let (main, core) = (context.cores.producer.0, context.cores.consumer.0);
-    let ours = our_program()?.display().to_string();
-    let ours = format!(
-        "{ours} bounce xdp:v1 xdp:w1 --both --poll busy --cores {core} --json --stats 100ms"
-    );
-    let device = |number: u32, interface: &str| {
-        format!(
-            "--vdev net_af_xdp{number},iface={interface},start_queue=0,queue_count=1,busy_budget=0"
-        )
-    };
-    // Its main thread sleeps.
-    let peer = format!(
-        "dpdk-testpmd --lcores 0@{main},1@{core} --no-pci --no-telemetry --in-memory -m 512 {} {} \
-         -- --forward-mode=io --stats-period=3600 --no-mlockall",
-        device(0, "v1"),
-        device(1, "w1")
-    );
+    let (main, core) = (context.cores.producer, context.cores.consumer);
+    let words = format!("bounce xdp:v1 xdp:w1 --both --poll busy --cores {core}");
+    let ours = Ours::new(&our_program()?, &words);
+    let peer = Testpmd::over(main, &[core], &["v1", "w1"], Mode::Forward);
     let runs = [const { RefCell::new(Vec::new()) }; 2];
     let conditions = Conditions::watch(context.cores);
-    let keep = |side: usize, command: &str, ready: &str| {
-        let run = run(context, command, ready, BYTES)?;
+    let keep = |side: usize, launch: &dyn Launch| {
+        let run = run(context, launch, BYTES)?;
         runs[side].borrow_mut().push(run);
         Ok(run.bounced as f64 / run.core.busy() / 1e6)
     };
-    let rounds = alternate(
-        context.process_runs(),
-        &context.stop,
-        || keep(0, &ours, "interval"),
-        || keep(1, &peer, "Port statistics"),
-    )?;
+    let rounds =
+        alternate(context.process_runs(), &context.stop, || keep(0, &ours), || keep(1, &peer))?;
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
@@ -96,7 +80,7 @@ pub(super) fn against_testpmd<const BYTES: usize>(
     Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
-fn run(context: &Context, command: &str, ready: &str, bytes: usize) -> Result<Run, String> {
+fn run(context: &Context, launch: &dyn Launch, bytes: usize) -> Result<Run, String> {
     let amount = match context.smoke {
         true => Amount::Frames(SMOKE_FRAMES),
         false => Amount::Time(TIME),
@@ -105,7 +89,7 @@ fn run(context: &Context, command: &str, ready: &str, bytes: usize) -> Result<Ru
     let road = Road::new(context.cores)?;
     road.bed().connect("w0", "w1", 1500).map_err(|error| error.to_string())?;
     let cores = format!("{},{}", context.cores.producer.0, context.cores.consumer.0);
-    let contender = Contender::start(&road, &cores, command, ready, &context.stop)?;
+    let contender = Contender::start(&road, &cores, launch, &context.stop)?;
     let came_out = || road.bed().near.counts("w0").received;
     let before = came_out();
     let cores = context.cores;
@@ -119,6 +103,7 @@ fn run(context: &Context, command: &str, ready: &str, bytes: usize) -> Result<Ru
     )?;
     let bounced = came_out() - before;
     let memory_bytes = contender.memory_bytes();
+    let command = contender.command().to_owned();
     contender.end()?;
     if bounced == 0 && !context.smoke {
         return Err(format!("nothing was bounced by `{command}`"));

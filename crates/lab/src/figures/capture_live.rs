@@ -16,7 +16,8 @@ use super::count_file::our_program;
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
-use crate::live::{Contender, Dumpcap, Load, Ours, Road, Store, Tcpdump, missing};
+use crate::live::{Contender, Load, Road, Store, missing};
+use crate::programs::{Capture, DUMPCAP, FILE, Launch, Memory, Ours, Report, TCPDUMP};
 use crate::statistics::Quartiles;
 
 const SECONDS: u64 = 5;
@@ -28,22 +29,6 @@ const PPS_FAST: u64 = 1_700_000;
 
 /// Bytes that a frame of 60 takes in the largest of the files, and some.
 const BYTES_A_FRAME: u64 = 128;
-
-const TCPDUMP: Peer = Peer {
-    program: "tcpdump",
-    package: "tcpdump",
-    command: "tcpdump -i v1 -n -Z root -B 65536 -w",
-    ready: "listening on",
-    captured: |said| Tcpdump::parse(said).map(|said| said.captured),
-};
-
-const DUMPCAP: Peer = Peer {
-    program: "dumpcap",
-    package: "wireshark-common",
-    command: "dumpcap -q -i v1 -B 64 -w",
-    ready: "File: ",
-    captured: |said| Dumpcap::parse(said).map(|said| said.captured),
-};
 
 /// `capture-tcpdump`: at 0.8 million frames a second.
 pub(super) fn against_tcpdump(context: &Context, _: &str) -> Result<Outcome, String> {
@@ -65,15 +50,6 @@ pub(super) fn against_dumpcap_fast(context: &Context, _: &str) -> Result<Outcome
     measure(context, PPS_FAST, &DUMPCAP)
 }
 
-/// How to run a rival. Its file's name comes behind the command.
-struct Peer {
-    program: &'static str,
-    package: &'static str,
-    command: &'static str,
-    ready: &'static str,
-    captured: fn(&str) -> Result<u64, String>,
-}
-
 /// One side's run.
 struct Run {
     offered: u64,
@@ -83,11 +59,11 @@ struct Run {
     ns: f64,
 }
 
-fn measure(context: &Context, pps: u64, peer: &Peer) -> Result<Outcome, String> {
-    if let Some(why) = missing(&[(peer.program, peer.package)]) {
+fn measure(context: &Context, pps: u64, peer: &Capture) -> Result<Outcome, String> {
+    if let Some(why) = missing(peer.needs) {
         return Ok(Outcome::NotHere(why));
     }
-    let ours = our_program()?.display().to_string();
+    let ours = Ours::new(&our_program()?, &format!("capture afpacket:v1 -w {FILE}"));
     let seconds = if context.full { SECONDS_IN_FULL } else { SECONDS };
     let amount = match context.smoke {
         true => Amount::Frames(SMOKE_FRAMES),
@@ -95,7 +71,6 @@ fn measure(context: &Context, pps: u64, peer: &Peer) -> Result<Outcome, String> 
     };
     let load = Load { amount, rate_pps: Some(pps) };
     let room = if context.smoke { SMOKE_FRAMES } else { seconds * pps } * BYTES_A_FRAME;
-    let ours = format!("{ours} capture afpacket:v1 --json --stats 100ms -w");
     let runs = [const { RefCell::new(Vec::new()) }; 2];
     let store = Store::new(room)?;
     let keep = |side: usize, run: Run| {
@@ -109,12 +84,12 @@ fn measure(context: &Context, pps: u64, peer: &Peer) -> Result<Outcome, String> 
         &context.stop,
         || {
             let captured =
-                |said: &str, offered| Ours::parse(said, offered).map(|ours| ours.delivered);
-            Ok(keep(0, run(context, &store, &ours, "interval", load, captured)?))
+                |said: &str, offered| Report::parse(said, offered).map(|ours| ours.delivered);
+            Ok(keep(0, run(context, &store, &ours, load, captured)?))
         },
         || {
-            let captured = |said: &str, _| (peer.captured)(said);
-            Ok(keep(1, run(context, &store, peer.command, peer.ready, load, captured)?))
+            let captured = |said: &str, _| peer.captured(said);
+            Ok(keep(1, run(context, &store, peer, load, captured)?))
         },
     )?;
     if context.smoke {
@@ -126,7 +101,7 @@ fn measure(context: &Context, pps: u64, peer: &Peer) -> Result<Outcome, String> 
         "user and system time of whole processes, for each frame offered".to_owned(),
         "ours: burstline capture afpacket:v1 -w FILE, receiving and recording on one core"
             .to_owned(),
-        format!("peer: {} FILE", peer.command),
+        format!("peer: {}", peer.command(Memory::Small)),
     ];
     for (side, runs) in ["ours", "peer"].into_iter().zip(runs) {
         details.push(summary(side, &runs.into_inner()));
@@ -139,17 +114,15 @@ fn measure(context: &Context, pps: u64, peer: &Peer) -> Result<Outcome, String> 
 fn run(
     context: &Context,
     store: &Store,
-    command: &str,
-    ready: &str,
+    launch: &dyn Launch,
     load: Load,
     captured: impl Fn(&str, u64) -> Result<u64, String>,
 ) -> Result<Run, String> {
     let road = Road::new(context.cores)?;
-    let file = road.file("capture");
+    let file = road.data_file();
     let core = context.cores.consumer.0.to_string();
-    let command = format!("{command} {file}");
     store.warm()?;
-    let contender = Contender::start(&road, &core, &command, ready, &context.stop)?;
+    let contender = Contender::start(&road, &core, launch, &context.stop)?;
     let offered = road.inject(Receiver::Stack, load, &context.stop)?.offered;
     let (said, used) = contender.end()?;
     let file_bytes = fs::metadata(&file).map_err(|error| format!("{file}: {error}"))?.len();

@@ -7,6 +7,7 @@
 
 mod latency;
 
+use std::path::Path;
 use std::time::Duration;
 
 use burstline_testbed::{Amount, Receiver};
@@ -16,7 +17,8 @@ use super::count_file::our_program;
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
-use crate::live::{Contender, Load, Ours, Road, missing};
+use crate::live::{Contender, Load, Road, missing};
+use crate::programs::{Ours, Ready, Report, Words};
 use crate::statistics::Quartiles;
 
 const IDLE_SECONDS: u64 = 3;
@@ -30,7 +32,7 @@ pub(super) fn measure(context: &Context, _: &str) -> Result<Outcome, String> {
     if let Some(why) = missing(&[]) {
         return Ok(Outcome::NotHere(why));
     }
-    let program = our_program()?.display().to_string();
+    let program = our_program()?;
     let conditions = Conditions::watch(context.cores);
     let rounds = alternate(
         context.process_runs(),
@@ -72,19 +74,22 @@ pub(super) fn measure(context: &Context, _: &str) -> Result<Outcome, String> {
 }
 
 /// Per cent of a core that a count takes of which nothing comes.
-fn idle(context: &Context, program: &str, poll: &str) -> Result<f64, String> {
+fn idle(context: &Context, program: &Path, poll: &str) -> Result<f64, String> {
     let road = Road::new(context.cores)?;
     let core = context.cores.consumer.0;
     let time = if context.smoke { "100ms".to_owned() } else { format!("{IDLE_SECONDS}s") };
-    let command = format!("{program} count afpacket:v1 --poll {poll} --json --duration {time}");
+    let program = program.display();
+    let command = format!("'{program}' count afpacket:v1 --poll {poll} --json --duration {time}");
+    // With its report: it is over by then.
+    let count = Words { command, ready: Ready::line("elapsed_s") };
     let list = core.to_string();
-    let contender = Contender::start(&road, &list, &command, "elapsed_s", &context.stop)?;
-    let ours = Ours::parse(&contender.printed(), 0)?;
+    let contender = Contender::start(&road, &list, &count, &context.stop)?;
+    let ours = Report::parse(&contender.printed(), 0)?;
     Ok(100.0 * ours.cpu_seconds / ours.elapsed_seconds)
 }
 
 /// Millions of packets a second that are received at the injector's top speed.
-fn loaded(context: &Context, program: &str, poll: &str) -> Result<f64, String> {
+fn loaded(context: &Context, program: &Path, poll: &str) -> Result<f64, String> {
     let road = Road::new(context.cores)?;
     let cores = context.cores;
     let amount = match context.smoke {
@@ -92,13 +97,12 @@ fn loaded(context: &Context, program: &str, poll: &str) -> Result<f64, String> {
         false => Amount::Time(LOAD),
     };
     let core = cores.consumer.0;
-    let command =
-        format!("{program} count xdp:v1 --poll {poll} --cores {core} --json --stats 100ms");
+    let count = Ours::new(program, &format!("count xdp:v1 --poll {poll} --cores {core}"));
     let list = format!("{},{}", cores.producer.0, cores.consumer.0);
-    let contender = Contender::start(&road, &list, &command, "interval", &context.stop)?;
+    let contender = Contender::start(&road, &list, &count, &context.stop)?;
     let injected =
         road.inject(Receiver::Program, Load { amount, rate_pps: None }, &context.stop)?;
     let (said, _) = contender.end()?;
-    let ours = Ours::parse(&said, injected.offered)?;
+    let ours = Report::parse(&said, injected.offered)?;
     Ok(ours.delivered as f64 / injected.elapsed.as_secs_f64() / 1e6)
 }

@@ -19,6 +19,7 @@ use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::live::{Contender, Road, missing};
+use crate::programs::Ours;
 
 /// How long is counted.
 const TIME: Duration = Duration::from_secs(2);
@@ -38,10 +39,9 @@ pub(super) fn measure(context: &Context, _: &str) -> Result<Outcome, String> {
     if let Some(why) = missing(&[]) {
         return Ok(Outcome::NotHere(why));
     }
-    let (program, core) = (our_program()?.display().to_string(), context.cores.consumer.0);
-    let command = |sink: &str| {
-        format!("{program} generate -o {sink} --size 64 --cores {core} --json --stats 100ms")
-    };
+    let (program, core) = (our_program()?, context.cores.consumer);
+    let command =
+        |sink: &str| Ours::new(&program, &format!("generate -o {sink} --size 64 --cores {core}"));
     let conditions = Conditions::watch(context.cores);
     let rounds = alternate(
         context.process_runs(),
@@ -69,17 +69,18 @@ pub(super) fn measure(context: &Context, _: &str) -> Result<Outcome, String> {
 
 /// Millions of packets a second that come in by `interface`, one of the near host's or of the
 /// far's.
-fn run(context: &Context, interface: &'static str, command: &str) -> Result<f64, String> {
+fn run(context: &Context, interface: &'static str, launch: &Ours) -> Result<f64, String> {
     let road = Road::new(context.cores)?;
     road.bed().connect("w0", "w1", 1500).map_err(|error| error.to_string())?;
     let host = if interface.ends_with('0') { &road.bed().near } else { &road.bed().far };
     let counter = host.run(move || Counter::attach(interface))?;
     let cores = format!("{},{}", context.cores.producer.0, context.cores.consumer.0);
-    let contender = Contender::start(&road, &cores, command, "interval", &context.stop)?;
+    let contender = Contender::start(&road, &cores, launch, &context.stop)?;
     thread::sleep(WARM_UP);
     let before = (Instant::now(), counter.packets());
     thread::sleep(if context.smoke { SMOKE_TIME } else { TIME });
     let after = (Instant::now(), counter.packets());
+    let command = contender.command().to_owned();
     contender.end()?;
     let packets = after.1 - before.1;
     match packets {

@@ -20,7 +20,8 @@ use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders::Watch;
 use crate::contest::{Rounds, alternate};
-use crate::live::{Contender, Load, Ours, Road};
+use crate::live::{Contender, Load, Road};
+use crate::programs::{Ours, Report};
 use crate::statistics::Quartiles;
 
 /// A 64-byte frame without its FCS.
@@ -38,14 +39,13 @@ const SMOKE_TIME: Duration = Duration::from_millis(2);
 
 /// `instrumentation-xdp-64`: this program's count from an interface. The peer is not watched.
 pub(super) fn live(context: &Context, _: &str) -> Result<Outcome, String> {
-    let program = our_program()?.display().to_string();
+    let program = our_program()?;
     let what = "burstline count xdp:v1 --poll busy, frames injected at top speed, a process a turn";
     compare(context, what, |is_watched| {
         let road = Road::new(context.cores)?;
         let core = context.cores.consumer.to_string();
-        let count =
-            format!("{program} count xdp:v1 --poll busy --cores {core} --json --stats 100ms");
-        let contender = Contender::start(&road, &core, &count, "interval", &context.stop)?;
+        let count = Ours::new(&program, &format!("count xdp:v1 --poll busy --cores {core}"));
+        let contender = Contender::start(&road, &core, &count, &context.stop)?;
         let amount = match context.smoke {
             true => Amount::Frames(SMOKE_FRAMES),
             false => Amount::Time(TIME),
@@ -54,7 +54,7 @@ pub(super) fn live(context: &Context, _: &str) -> Result<Outcome, String> {
         let inject = || road.inject(Receiver::Program, load, &context.stop);
         let (injected, samples) = watched(is_watched, context.cores.consumer, inject)?;
         let (said, _) = contender.end()?;
-        let delivered = Ours::parse(&said, injected.offered)?.delivered;
+        let delivered = Report::parse(&said, injected.offered)?.delivered;
         Ok((delivered as f64 / injected.elapsed.as_secs_f64() / 1e6, samples))
     })
 }

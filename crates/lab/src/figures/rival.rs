@@ -1,6 +1,7 @@
 //! Who stands beside ours in each figure, and what code of ours it measures.
 
 use crate::contenders;
+use crate::programs;
 use crate::scenario::machine;
 
 /// A figure's rival: its name in records, and its version if it is another program.
@@ -44,7 +45,7 @@ pub(super) fn rival_of(figure: &str) -> &'static str {
 pub(super) fn version_of(rival: &str) -> String {
     match contenders::named(rival) {
         Some(adapter) => adapter.version(),
-        None if rival == "capinfos" => contenders::first_line("capinfos", &["--version"]),
+        None if rival == "capinfos" => programs::first_line("capinfos", &["--version"]),
         None => format!("in this program: {}", machine::build().rustc),
     }
 }

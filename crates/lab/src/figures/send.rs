@@ -15,7 +15,8 @@ use super::count_file::our_program;
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
-use crate::live::{Contender, CoreTime, Road, missing, with_all};
+use crate::live::{Contender, CoreTime, Road, missing};
+use crate::programs::{Launch, Memory, Mode, Ours, TRAFGEN, Testpmd};
 use crate::statistics::median_after_first;
 
 /// How long is counted.
@@ -28,59 +29,40 @@ const WARM_UP: Duration = Duration::from_millis(300);
 /// How long a side may take until it sends.
 const SENDS_WITHIN: Duration = Duration::from_secs(10);
 
-/// Packets that trafgen repeats: Ethernet, IPv4, UDP, 60 bytes without FCS.
-const TRAFGEN: &str = "{ 0x02,0x42,0x55,0,0,1, 0x02,0x42,0x55,0,0,2, 0x08,0x00, 0x45,0,c16(46), \
-                       c16(1),c16(0), 64,17,c16(0x65b8), 10,77,0,2, 10,77,0,1, c16(9),c16(9), \
-                       c16(26),c16(0), fill(0x00,18) }\n";
-
-/// One side: what is started on the far host, and what it prints when it is ready; nothing, where
-/// it says that too late.
-struct Side {
-    command: String,
-    ready: &'static str,
-}
+/// Bytes of a packet without FCS.
+const BYTES: usize = 60;
 
 /// `generate-xdp-testpmd`: by AF_XDP, against testpmd in txonly mode over net_af_xdp.
 pub(super) fn xdp(context: &Context, _: &str) -> Result<Outcome, String> {
-    if let Some(why) = missing(&[("dpdk-testpmd", "dpdk-dev")]) {
+    if let Some(why) = missing(Testpmd::needs()) {
         return Ok(Outcome::NotHere(why));
     }
-    let (main, core) = (context.cores.producer.0, context.cores.consumer.0);
-    let peer = format!(
-        "dpdk-testpmd --lcores 0@{main},1@{core} --no-pci --no-telemetry --in-memory -m 512 \
-         --vdev net_af_xdp0,iface=v1,start_queue=0,queue_count=1,busy_budget=0 -- \
-         --forward-mode=txonly --txpkts=60 --stats-period=3600 --no-mlockall"
-    );
-    let peer = Side { command: peer, ready: "Port statistics" };
-    measure(context, "xdp:v1", |_| Ok(()), &peer)
+    let (main, core) = (context.cores.producer, context.cores.consumer);
+    let peer = Testpmd::over(main, &[core], &["v1"], Mode::Send(BYTES));
+    measure(context, "xdp:v1", &peer, &[])
 }
 
 /// `generate-afpacket-trafgen`: by a packet socket, against trafgen.
 pub(super) fn afpacket(context: &Context, _: &str) -> Result<Outcome, String> {
-    if let Some(why) = missing(&[("trafgen", "netsniff-ng")]) {
+    if let Some(why) = missing(TRAFGEN.needs) {
         return Ok(Outcome::NotHere(why));
     }
-    // It takes the first core, whatever it is told.
-    let command = with_all("trafgen -o v1 -i $FOLDER/packet -P 1");
-    let prepare =
-        |road: &Road| fs::write(road.file("packet"), TRAFGEN).map_err(|error| error.to_string());
-    measure(context, "afpacket:v1", prepare, &Side { command, ready: "" })
+    measure(context, "afpacket:v1", &TRAFGEN, &TRAFGEN.file(BYTES))
 }
 
 fn measure(
     context: &Context,
     sink: &str,
-    prepare: impl Fn(&Road) -> Result<(), String>,
-    peer: &Side,
+    peer: &dyn Launch,
+    file: &[u8],
 ) -> Result<Outcome, String> {
-    let (ours, core) = (our_program()?.display().to_string(), context.cores.consumer.0);
-    let command =
-        format!("{ours} generate -o {sink} --size 64 --cores {core} --json --stats 100ms");
-    let ours = Side { command, ready: "interval" };
+    let words = format!("generate -o {sink} --size 64 --cores {}", context.cores.consumer);
+    let ours = Ours::new(&our_program()?, &words);
+    let said = |launch: &dyn Launch| launch.command(Memory::of_a_start());
     let costs = [const { RefCell::new(Vec::new()) }; 2];
     let conditions = Conditions::watch(context.cores);
-    let keep = |side: usize, what: &Side| {
-        let (rate, core) = run(context, &prepare, what)?;
+    let keep = |side: usize, launch: &dyn Launch| {
+        let (rate, core) = run(context, launch, file)?;
         costs[side].borrow_mut().push((rate, core));
         Ok(rate / 1e6)
     };
@@ -95,8 +77,8 @@ fn measure(
              whose stack drops them on the sender's core",
             TIME.as_secs()
         ),
-        format!("ours: {}: each with a sequence number, a time and checksums", ours.command),
-        format!("peer: {}: the same packet over and over", peer.command),
+        format!("ours: {}: each with a sequence number, a time and checksums", said(&ours)),
+        format!("peer: {}: the same packet over and over", said(peer)),
     ];
     for (side, runs) in ["ours", "peer"].into_iter().zip(costs) {
         details.push(summary(side, &runs.into_inner()));
@@ -107,23 +89,20 @@ fn measure(
 }
 
 /// Packets a second, and the time of the core for all that came.
-fn run(
-    context: &Context,
-    prepare: impl Fn(&Road) -> Result<(), String>,
-    side: &Side,
-) -> Result<(f64, CoreTime), String> {
+fn run(context: &Context, launch: &dyn Launch, file: &[u8]) -> Result<(f64, CoreTime), String> {
     let road = Road::new(context.cores)?;
-    prepare(&road)?;
+    fs::write(road.data_file(), file).map_err(|error| error.to_string())?;
     let cores = format!("{},{}", context.cores.producer.0, context.cores.consumer.0);
-    let command = side.command.replace("$FOLDER", &road.file(""));
-    let contender = Contender::start(&road, &cores, &command, side.ready, &context.stop)?;
+    let contender = Contender::start(&road, &cores, launch, &context.stop)?;
     let began = Instant::now();
     while road.bed().near.counts("v0").received == 0 {
         if began.elapsed() > SENDS_WITHIN {
+            let command = contender.command();
             return Err(format!("`{command}` sends nothing: {}", contender.printed().trim()));
         }
         thread::sleep(Duration::from_millis(10));
     }
+    let command = contender.command().to_owned();
     thread::sleep(WARM_UP);
     let look = || -> Result<_, String> {
         let received = road.bed().near.counts("v0").received;

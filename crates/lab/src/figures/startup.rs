@@ -10,6 +10,7 @@
 //! of silence each. Receivers that sleep can be silent together, a road each, and get their second
 //! one after the other; one that polls busily has its core to itself, so its silences add up.
 
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -20,7 +21,8 @@ use super::count_file::our_program;
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::Rounds;
-use crate::live::{Contender, Load, Ours, Road, missing};
+use crate::live::{Contender, Load, Road, missing};
+use crate::programs::{Ours, Report};
 
 /// Between these rates the limit is looked for, in frames a second.
 const RATES_PPS: std::ops::Range<u64> = 100_000..10_000_000;
@@ -46,7 +48,7 @@ pub(super) fn measure(context: &Context, poll: &'static str) -> Result<Outcome, 
     if let Some(why) = missing(&[]) {
         return Ok(Outcome::NotHere(why));
     }
-    let program = our_program()?.display().to_string();
+    let program = our_program()?;
     let (starts, silence) = match (context.smoke, context.full) {
         (true, _) => (1, Duration::from_millis(10)),
         (_, true) => (100, Duration::from_secs(10)),
@@ -93,7 +95,7 @@ pub(super) fn measure(context: &Context, poll: &'static str) -> Result<Outcome, 
 /// Our program in one mode.
 struct Side<'a> {
     context: &'a Context,
-    program: &'a str,
+    program: &'a Path,
     poll: &'static str,
 }
 
@@ -162,12 +164,11 @@ impl Side<'_> {
     /// Starts the program.
     fn receiver<'r>(&self, road: &'r Road) -> Result<Contender<'r>, String> {
         let (cores, stop) = (self.context.cores, &self.context.stop);
-        let command = format!(
-            "{} count xdp:v1?frames={FRAMES} --poll {} --cores {} --json --stats 100ms",
-            self.program, self.poll, cores.consumer.0
-        );
+        let (poll, core) = (self.poll, cores.consumer);
+        let words = format!("count 'xdp:v1?frames={FRAMES}' --poll {poll} --cores {core}");
+        let count = Ours::new(self.program, &words);
         let list = format!("{},{}", cores.producer.0, cores.consumer.0);
-        Contender::start(road, &list, &command, "interval", stop)
+        Contender::start(road, &list, &count, stop)
     }
 
     /// Injects for `time`, and ends the program. Frames offered and received.
@@ -185,6 +186,6 @@ impl Side<'_> {
         let load = Load { amount, rate_pps: Some(rate_pps) };
         let offered = road.inject(Receiver::Program, load, &self.context.stop)?.offered;
         let (said, _) = receiver.end()?;
-        Ok((offered, Ours::parse(&said, offered)?.delivered))
+        Ok((offered, Report::parse(&said, offered)?.delivered))
     }
 }

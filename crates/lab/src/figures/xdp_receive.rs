@@ -7,6 +7,7 @@
 //! clock, and one at the interface every 50 ms. Both include what preempts them.
 
 use std::cell::RefCell;
+use std::path::Path;
 use std::time::Duration;
 
 use burstline_testbed::{Amount, Receiver};
@@ -16,7 +17,8 @@ use super::count_file::our_program;
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::{Conditions, cycles_per_second};
 use crate::contest::alternate;
-use crate::live::{Contender, Load, Ours, Road, Testpmd, missing};
+use crate::live::{Contender, Load, Road, missing};
+use crate::programs::{Launch, Mode, Ours, Report, Testpmd, Totals};
 use crate::statistics::median_after_first;
 
 const SECONDS: Duration = Duration::from_secs(2);
@@ -61,10 +63,10 @@ struct Run {
 }
 
 fn measure(context: &Context, rate_pps: Option<u64>, shape: &Shape) -> Result<Outcome, String> {
-    if let Some(why) = missing(&[("dpdk-testpmd", "dpdk-dev")]) {
+    if let Some(why) = missing(Testpmd::needs()) {
         return Ok(Outcome::NotHere(why));
     }
-    let ours = our_program()?.display().to_string();
+    let ours = our_program()?;
     let amount = match context.smoke {
         true => Amount::Frames(SMOKE_FRAMES),
         false => Amount::Time(SECONDS),
@@ -113,46 +115,32 @@ fn measure(context: &Context, rate_pps: Option<u64>, shape: &Shape) -> Result<Ou
 
 fn our_run(
     context: &Context,
-    program: &str,
+    program: &Path,
     timestamps: &str,
     load: Load,
     hz: f64,
 ) -> Result<Run, String> {
-    let core = context.cores.consumer.0;
-    let command = format!(
-        "{program} count 'xdp:v1?timestamps={timestamps}' --poll busy --cores {core} --json \
-         --stats 100ms"
-    );
-    let (offered, seconds, said) = run(context, &command, "interval", load)?;
-    let report = Ours::parse(&said, offered)?;
+    let core = context.cores.consumer;
+    let words = format!("count 'xdp:v1?timestamps={timestamps}' --poll busy --cores {core}");
+    let (offered, seconds, said) = run(context, &Ours::new(program, &words), load)?;
+    let report = Report::parse(&said, offered)?;
     let cycles = report.busy_seconds * hz / report.delivered.max(1) as f64;
     Ok(Run { offered, received: report.delivered, seconds, cycles })
 }
 
 fn testpmd_run(context: &Context, load: Load) -> Result<Run, String> {
-    let (main, core) = (context.cores.producer.0, context.cores.consumer.0);
-    // Its main thread sleeps.
-    let command = format!(
-        "dpdk-testpmd --lcores 0@{main},1@{core} --no-pci --no-telemetry --in-memory -m 512 \
-         --vdev net_af_xdp0,iface=v1,start_queue=0,queue_count=1,busy_budget=0 -- \
-         --forward-mode=rxonly --record-core-cycles --record-burst-stats --stats-period=3600 \
-         --no-mlockall"
-    );
-    let (offered, seconds, said) = run(context, &command, "Port statistics", load)?;
-    let Testpmd { received, cycles } = Testpmd::parse(&said)?;
+    let (main, core) = (context.cores.producer, context.cores.consumer);
+    let testpmd = Testpmd::over(main, &[core], &["v1"], Mode::Receive);
+    let (offered, seconds, said) = run(context, &testpmd, load)?;
+    let Totals { received, cycles, .. } = Totals::parse(&said)?;
     Ok(Run { offered, received, seconds, cycles })
 }
 
 /// Frames and seconds of injection, and what the contender said.
-fn run(
-    context: &Context,
-    command: &str,
-    ready: &str,
-    load: Load,
-) -> Result<(u64, f64, String), String> {
+fn run(context: &Context, launch: &dyn Launch, load: Load) -> Result<(u64, f64, String), String> {
     let road = Road::new(context.cores)?;
     let cores = format!("{},{}", context.cores.producer.0, context.cores.consumer.0);
-    let contender = Contender::start(&road, &cores, command, ready, &context.stop)?;
+    let contender = Contender::start(&road, &cores, launch, &context.stop)?;
     let injected = road.inject(Receiver::Program, load, &context.stop)?;
     let (said, _) = contender.end()?;
     Ok((injected.offered, injected.elapsed.as_secs_f64(), said))

@@ -13,6 +13,7 @@ use burstline_testbed::{Host, Program, signal};
 use super::Road;
 use crate::contest::go_on;
 use crate::pages::Reservation;
+use crate::programs::{self, FILE, Launch, Memory};
 use crate::record::Pages;
 
 /// Within this time every contender is ready, or something is wrong.
@@ -26,6 +27,9 @@ const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
 /// Has a command, and all that it starts, in a process namespace of its own. See [`with_all`].
 const WITH_ALL: &str = "unshare --pid --fork --kill-child timeout -s INT 3600";
+
+/// How often it is looked whether it is ready.
+const LOOK_AT_START: Duration = Duration::from_millis(10);
 
 /// How often it is looked whether an end is wanted.
 const LOOK: Duration = Duration::from_millis(100);
@@ -53,20 +57,19 @@ pub fn with_all(command: &str) -> String {
 }
 
 impl<'a> Contender<'a> {
-    /// Starts `command`, words separated by spaces, on the far host and on the cores of `cores`,
-    /// and returns when it has printed `ready` (on either stream).
+    /// Starts a program on the far host and on the cores of `cores`, with huge pages where they can
+    /// be had, and returns when it is [ready](crate::programs::Ready).
     ///
     /// # Errors
-    /// It does not get so far: with what it has printed.
+    /// It does not get so far: with what is not so yet, and what it has printed.
     pub fn start(
         road: &'a Road,
         cores: &str,
-        command: &str,
-        ready: &str,
+        launch: &dyn Launch,
         stop: &AtomicBool,
     ) -> Result<Self, String> {
         let _pages = Reservation::take(PAGES);
-        Self::start_on(road, &road.bed.far, (cores, command), ready, stop)
+        Self::start_on(road, &road.bed.far, cores, launch, stop)
     }
 
     /// As [`start`](Self::start), on the near host: a program that sends to the contender, or
@@ -77,42 +80,51 @@ impl<'a> Contender<'a> {
     pub fn start_near(
         road: &'a Road,
         cores: &str,
-        command: &str,
-        ready: &str,
+        launch: &dyn Launch,
         stop: &AtomicBool,
     ) -> Result<Self, String> {
-        Self::start_on(road, &road.bed.near, (cores, command), ready, stop)
+        Self::start_on(road, &road.bed.near, cores, launch, stop)
     }
 
     fn start_on(
         road: &'a Road,
         host: &Host,
-        (cores, command): (&str, &str),
-        ready: &str,
+        cores: &str,
+        launch: &dyn Launch,
         stop: &AtomicBool,
     ) -> Result<Self, String> {
         static OUTPUTS: AtomicU32 = AtomicU32::new(0);
         let number = OUTPUTS.fetch_add(1, Relaxed); // only to differ
         let output = road.file(&format!("output-{number}"));
-        let script = format!("exec stdbuf -oL taskset -c {cores} {command} > \"$0\" 2>&1");
+        let command = launch.command(Memory::now()).replace(FILE, &road.data_file());
+        let script = programs::script(launch, &command, cores);
         let before = usage::children();
         let program = host.start("sh", &["-c", &script, &output], &[]);
         let output = PathBuf::from(output);
         let program = program.map_err(|error| error.to_string())?;
-        let command = command.to_owned();
-        let this = Self { road: PhantomData, command, program, output, before };
-        let began = Instant::now();
-        while !this.printed().contains(ready) {
+        let mut this = Self { road: PhantomData, command, program, output, before };
+        let (began, ready) = (Instant::now(), launch.ready());
+        loop {
+            // Before the look: what ends by itself has said all by then.
+            let is_over = this.program.ends_within(Duration::ZERO);
+            let is_over = is_over.map_err(|error| error.to_string())?;
+            let Some(lack) = ready.lacks(host, &this.printed()) else { break };
             // The flag carries no memory.
-            if stop.load(Relaxed) || began.elapsed() > READY_WITHIN {
-                let said = this.printed();
-                return Err(format!("`{}` was not ready: {}", this.command, said.trim()));
+            if is_over || stop.load(Relaxed) || began.elapsed() > READY_WITHIN {
+                let (said, command) = (this.printed(), &this.command);
+                let lack = if is_over { "it has ended".to_owned() } else { lack };
+                return Err(format!("`{command}` was not ready: {lack}: {}", said.trim()));
             }
-            thread::sleep(Duration::from_millis(10));
+            thread::sleep(LOOK_AT_START);
         }
-        // It says so a moment before.
+        // Its threads go to work a moment later.
         thread::sleep(SETTLE);
         Ok(this)
+    }
+
+    /// What was started.
+    pub fn command(&self) -> &str {
+        &self.command
     }
 
     /// What it has printed so far.

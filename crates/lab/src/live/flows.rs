@@ -36,8 +36,8 @@ pub(super) fn options(interface: &str, bytes: usize) -> InjectorOptions {
     }
 }
 
-/// The frame of flow 0.
-fn frame(bytes: usize) -> Vec<u8> {
+/// The frame of flow 0, of `bytes` bytes, at least 60.
+pub(crate) fn frame(bytes: usize) -> Vec<u8> {
     let [total, datagram] = [14, 34].map(|before| ((bytes - before) as u16).to_be_bytes());
     // Version and length, service; total length; identification, no fragments; lifetime, UDP.
     let mut header = [0x45, 0, total[0], total[1], 0xff, 0xff, 0, 0, 64, 17, 0, 0].to_vec();

@@ -11,8 +11,8 @@
 //! leaves on its interface (a program, a queue that is taken for 80 ms more) is gone with it.
 //!
 //! Invariants:
-//! - L1: a contender is ready before the first frame, and has taken or counted the last one before
-//!   it is asked for its counts.
+//! - L1: a contender is ready by facts of its own before the first frame, and has taken or counted
+//!   the last one before it is asked for its counts.
 //! - L2: a contender and its files go with the [`Contender`] and the [`Road`], its huge pages with
 //!   its process: the reservation is taken back as soon as it is ready.
 //! - L3: where this process is killed, the kernel kills contenders with all that they have started,
@@ -22,14 +22,13 @@ mod contender;
 mod core_time;
 mod flows;
 mod pages;
-mod said;
 mod store;
 
 pub use contender::{Contender, PAGES, with_all};
 pub use core_time::CoreTime;
 pub use flows::FLOWS;
+pub(crate) use flows::frame as udp_frame;
 pub(crate) use pages::pages_of;
-pub use said::{Dumpcap, Ours, Tcpdump, Testpmd};
 pub use store::Store;
 
 use std::path::Path;
@@ -41,7 +40,7 @@ use std::{env, fs};
 
 use burstline_sys::affinity;
 use burstline_testbed::{
-    Amount, Bed, BedError, FAR, Frames, Injected, Injector, InjectorError, InjectorOptions,
+    Amount, Bed, BedError, FAR, Frames, Host, Injected, Injector, InjectorError, InjectorOptions,
     Receiver,
 };
 
@@ -82,16 +81,41 @@ pub struct Road {
     has_flows: bool,
 }
 
+/// A program that is needed, and the Debian package that it is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// As it is started.
+    pub program: &'static str,
+    /// To be installed.
+    pub package: &'static str,
+}
+
+/// What everybody needs who starts a program.
+const STARTER: [Need; 3] = [
+    Need { program: "taskset", package: "util-linux" },
+    Need { program: "stdbuf", package: "coreutils" },
+    Need { program: "kill", package: "procps" },
+];
+
 /// Why live figures cannot be measured here: what is missing, and the mend. `None`: they can.
-pub fn missing(programs: &[(&str, &str)]) -> Option<String> {
+pub fn missing(needs: &[Need]) -> Option<String> {
     if let Err(error) = Bed::new() {
         return Some(error.to_string());
     }
-    let needed = [("taskset", "util-linux"), ("stdbuf", "coreutils")];
-    let lacking = needed.iter().chain(programs).find(|(program, _)| !is_there(program));
-    lacking.map(|(program, package)| {
+    let lacking = needs.iter().chain(&STARTER).find(|need| !is_there(need.program));
+    lacking.map(|Need { program, package }| {
         format!("{program} is not installed: sudo apt-get install {package}")
     })
+}
+
+/// Runs a script on a host, to its end.
+///
+/// # Errors
+/// What it said on either stream.
+pub(crate) fn shell(host: &Host, script: &str) -> Result<(), String> {
+    // What it says is told where it fails, and that is what is on standard error.
+    let script = format!("({script}) >&2");
+    host.command("sh", &["-c", &script]).map(drop).map_err(|error| error.to_string())
 }
 
 impl Road {
@@ -153,6 +177,11 @@ impl Road {
     /// A file in the road's folder.
     pub fn file(&self, name: &str) -> String {
         self.folder.path().join(name).display().to_string()
+    }
+
+    /// Where a contender's file is: what [`FILE`](crate::programs::FILE) stands for.
+    pub fn data_file(&self) -> String {
+        self.file("data")
     }
 
     /// Injects numbered frames of [`FRAME_BYTES`], the first number 0.

@@ -24,9 +24,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{env, fs, process, thread};
 
-use burstline_lab::contenders::{Datapath, Memory};
-use burstline_lab::live::PAGES;
+use burstline_lab::live::{Need, PAGES};
 use burstline_lab::pages::Reservation;
+use burstline_lab::programs::{self, Datapath, Launch, Memory, Mode, Ours, Testpmd, bridge};
 use burstline_sys::affinity::CoreId;
 use burstline_testbed::{Bed, BedError, FAR, Host, Program};
 
@@ -44,13 +44,11 @@ const LOOK: Duration = Duration::from_millis(20);
 /// From when a device says that it is ready until it is: a moment, by which some are early.
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// Where the kernel says how many reserved pages of 2 MiB are free, and how many DPDK takes.
-const FREE_PAGES: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
-const DPDK_PAGES: u64 = 256;
-
-/// Programs, and the Debian packages that they are in.
-const OVS_DATABASE: (&str, &str) = ("ovsdb-server", "openvswitch-switch");
-const TASKSET: (&str, &str) = ("taskset", "util-linux");
+/// What every device takes that is a program of its own.
+const STARTER: [Need; 2] = [
+    Need { program: "stdbuf", package: "coreutils" },
+    Need { program: "taskset", package: "util-linux" },
+];
 
 /// Bytes of an Ethernet header and the FCS: what a frame has beyond the MTU.
 const FRAME_OVERHEAD: u32 = 18;
@@ -71,20 +69,6 @@ pub(super) struct Rig {
     folder: Folder,
     /// What to say of the device.
     pub(super) note: String,
-}
-
-/// What DPDK's memory can be in now.
-fn memory() -> Memory {
-    let free = fs::read_to_string(FREE_PAGES).unwrap_or_default();
-    let has_pages = free.trim().parse::<u64>().is_ok_and(|free| free >= DPDK_PAGES);
-    if has_pages { Memory::Huge } else { Memory::Small }
-}
-
-fn pages(memory: Memory) -> &'static str {
-    match memory {
-        Memory::Huge => "2 MiB pages",
-        Memory::Small => "4 KiB pages: those of 2 MiB cannot be reserved",
-    }
 }
 
 /// A folder that goes when it is dropped.
@@ -148,102 +132,60 @@ impl Rig {
 
     /// Why the device is not running any more, if it is not.
     pub(super) fn is_over(&self) -> Option<String> {
-        let over = self.programs.iter().position(|program| is_over(program.process_id()))?;
-        Some(format!("the device has ended: {}", tail(&self.output(over))))
+        let is_over = self.programs.iter().any(|program| is_over(program.process_id()));
+        is_over.then(|| format!("the device has ended: {}", tail(&self.output())))
     }
 
     fn bounce(&mut self, places: Places) -> Result<(), String> {
         let program = env::current_exe().map_err(|error| error.to_string())?;
         let (core, second) = (places.device, BACK[1]);
         self.note = format!("burstline bounce --both --poll busy on core {core}");
-        let program = program.display();
-        let script = format!(
-            "'{program}' bounce xdp:{FAR} xdp:{second} --both --poll busy --cores {core} --json \
-             --stats 1s"
-        );
-        self.start(&script, "\"interval\"")
+        let words = format!("bounce xdp:{FAR} xdp:{second} --both --poll busy --cores {core}");
+        self.start(&Ours::new(&program, &words), &core.to_string())
     }
 
     fn bridge(&mut self) -> Result<(), String> {
         self.note =
             "the kernel's: its work is done where packets come in, on the sender's core".to_owned();
-        let second = BACK[1];
-        for command in [
-            "link add br0 type bridge",
-            &format!("link set {FAR} master br0"),
-            &format!("link set {second} master br0"),
-            "link set br0 up",
-        ] {
-            let words: Vec<&str> = command.split(' ').collect();
-            self.bed.far.command("ip", &words).map_err(|error| error.to_string())?;
-        }
-        Ok(())
+        bridge::start(&self.bed.far)
     }
 
     fn testpmd(&mut self, places: Places) -> Result<(), String> {
-        let kind = memory();
-        let memory = match kind {
-            Memory::Huge => "--in-memory -m 512",
-            Memory::Small => "--no-huge --no-shconf -m 512",
-        };
-        let pages = pages(kind);
         let (main, core) = (places.sender, places.device);
+        let pages = Memory::now();
         self.note = format!("dpdk-testpmd, io mode over net_af_xdp, on core {core}; {pages}");
-        let port = |number: usize, interface: &str| {
-            format!(
-                "--vdev net_af_xdp{number},iface={interface},start_queue=0,queue_count=1,\
-                 busy_budget=0"
-            )
-        };
-        // Its main thread sleeps.
-        let script = format!(
-            "stdbuf -oL dpdk-testpmd --lcores 0@{main},1@{core} --no-pci --no-telemetry {memory} \
-             {} {} -- --forward-mode=io --stats-period=3600 --no-mlockall \
-             --total-num-mbufs=32768",
-            port(0, FAR),
-            port(1, BACK[1])
-        );
-        self.start(&script, "Port statistics")
+        let testpmd = Testpmd::over(main, &[core], &[FAR, BACK[1]], Mode::Forward);
+        self.start(&testpmd, &testpmd.core_list())
     }
 
     /// A database and a switch of our own, in the rig's folder.
     fn open_vswitch(&mut self, places: Places, datapath: Datapath) -> Result<(), String> {
-        let (core, memory) = (places.device, memory());
+        let (core, memory) = (places.device, Memory::now());
         let by = match datapath {
             Datapath::Sockets => "packet sockets".to_owned(),
-            Datapath::Dpdk => format!("DPDK's net_af_xdp, {}", pages(memory)),
+            Datapath::Dpdk => format!("DPDK's net_af_xdp, {memory}"),
         };
         self.note = format!("Open vSwitch, datapath_type=netdev, {by}, NORMAL, on core {core}");
         let folder = self.folder.0.display().to_string();
-        let commands = datapath.commands(&folder, memory, (places.sender, &[core]));
-        self.shell(&commands.create)?;
-        self.start(&commands.server, "")?;
-        self.shell(&commands.settings)?;
-        self.start(&commands.switch, "")?;
-        self.shell(&commands.ports)
+        let cores = (places.sender, &[core][..]);
+        self.programs = datapath.start(&self.bed.far, &folder, memory, cores)?;
+        Ok(())
     }
 
-    /// Runs a command of the shell's on the far host, to its end.
-    fn shell(&self, script: &str) -> Result<(), String> {
-        // What it says is told where it fails, and that is what is on standard error.
-        let script = format!("({script}) >&2");
-        let done = self.bed.far.command("sh", &["-c", &script]);
-        done.map(drop).map_err(|error| error.to_string())
-    }
-
-    /// Starts a program on the far host, and returns once it has printed `ready`.
-    fn start(&mut self, script: &str, ready: &str) -> Result<(), String> {
-        let output = self.output(self.programs.len());
-        let script = format!("exec {script} > \"$0\" 2>&1");
+    /// Starts a program on the far host, and returns once it is ready.
+    fn start(&mut self, launch: &dyn Launch, cores: &str) -> Result<(), String> {
+        let output = self.output();
+        let script = programs::script(launch, &launch.command(Memory::now()), cores);
         let arguments = ["-c", &script, &output.display().to_string()];
         let program = self.bed.far.start("sh", &arguments, &[]);
         let program = program.map_err(|error| error.to_string())?;
         let process = program.process_id();
         self.programs.push(program);
-        let began = Instant::now();
-        while !fs::read(&output).is_ok_and(|said| String::from_utf8_lossy(&said).contains(ready)) {
+        let (began, ready) = (Instant::now(), launch.ready());
+        let said = || fs::read_to_string(&output).unwrap_or_default();
+        while let Some(lack) = ready.lacks(&self.bed.far, &said()) {
             if is_over(process) || began.elapsed() > READY_WITHIN {
-                return Err(format!("it did not start: {}", tail(&output)));
+                return Err(format!("it did not start: {lack}: {}", tail(&output)));
             }
             thread::sleep(LOOK);
         }
@@ -251,24 +193,26 @@ impl Rig {
     }
 
     /// What a program has printed.
-    fn output(&self, program: usize) -> PathBuf {
-        self.folder.0.join(format!("output-{program}"))
+    fn output(&self) -> PathBuf {
+        self.folder.0.join("ovs-output")
     }
 }
 
 /// What is not installed that a device takes, and the mend.
 fn missing(device: Device) -> Option<String> {
-    let programs: &[(&str, &str)] = match device {
+    let needs = match device {
         Device::Bounce | Device::Bridge => &[],
-        Device::Testpmd => &[("dpdk-testpmd", "dpdk-dev"), ("stdbuf", "coreutils")],
-        Device::Ovs => &[OVS_DATABASE, const { Datapath::Sockets.program() }, TASKSET],
-        Device::OvsDpdk => &[OVS_DATABASE, const { Datapath::Dpdk.program() }, TASKSET],
+        Device::Testpmd => Testpmd::needs(),
+        Device::Ovs => Datapath::Sockets.needs(),
+        Device::OvsDpdk => Datapath::Dpdk.needs(),
     };
+    let starter = if device == Device::Bridge { &[][..] } else { &STARTER };
     let is_there = |program: &str| {
         let script = format!("command -v {program} > /dev/null");
         Command::new("sh").args(["-c", &script]).status().is_ok_and(|status| status.success())
     };
-    let (program, package) = programs.iter().find(|(program, _)| !is_there(program))?;
+    let is_lacking = |need: &&Need| !is_there(need.program);
+    let Need { program, package } = needs.iter().chain(starter).find(is_lacking)?;
     Some(format!("{program} is not installed: sudo apt-get install {package}"))
 }
 

@@ -22,7 +22,9 @@ use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::live::missing;
 use crate::ours::SEGMENT_BYTES;
+use crate::programs::{Device, Memory, Mode, Rates, Testpmd, Totals};
 use crate::rivals::dpdk;
+use crate::threads::Cores;
 
 /// Bytes of net_null's packets where nobody says otherwise.
 const BYTES: usize = 64;
@@ -39,50 +41,58 @@ const SHAPES: [(&str, &str); 3] = [
     ("bursts of 64, mbufs a line longer than a page", "--burst=64 --mbuf-size=3968"),
 ];
 
+/// What counts instructions.
+const VALGRIND: &str = "valgrind --tool=callgrind --callgrind-out-file=/dev/null";
+
 /// What is run on both sides.
 struct Pair {
     /// Without the time it runs for.
     ours: String,
-    mode: &'static str,
+    mode: Mode,
     devices: usize,
 }
 
 /// `dpdk-rtc-64`.
 pub(super) fn run_to_completion(context: &Context, _: &str) -> Result<Outcome, String> {
     let ours = "count dpdk:net_null0?huge=no".to_owned();
-    compare(context, &Pair { ours, mode: "rxonly", devices: 1 })
+    compare(context, &Pair { ours, mode: Mode::Receive, devices: 1 })
 }
 
 /// `dpdk-bounce-64`.
 pub(super) fn bounce(context: &Context, _: &str) -> Result<Outcome, String> {
     let ours = "bounce dpdk:net_null0?huge=no dpdk:net_null1?huge=no --both".to_owned();
-    compare(context, &Pair { ours, mode: "io", devices: 2 })
+    compare(context, &Pair { ours, mode: Mode::Forward, devices: 2 })
 }
 
 fn compare(context: &Context, pair: &Pair) -> Result<Outcome, String> {
-    if let Some(why) = missing(&[("dpdk-testpmd", "dpdk-dev")]) {
+    if let Some(why) = missing(Testpmd::needs()) {
         return Ok(Outcome::NotHere(why));
     }
     let program = our_program()?.display().to_string();
-    let (main, core) = (context.cores.producer.0, context.cores.consumer.0);
+    let core = context.cores.consumer;
     let seconds = if context.smoke { 1 } else { SECONDS };
     let ours = format!("{program} {} --poll busy --cores {core} --json", pair.ours);
     let ours_for = |seconds: u32| format!("{ours} --duration {seconds}s");
-    let peer_for = |seconds: u32, shape: &str| testpmd(pair, (main, core), seconds, shape);
+    let peer = |shape: &str| testpmd(pair, context.cores, shape);
+    let rate_of = |shape: &str| {
+        // Its start takes some; the first second is not of forwarding alone.
+        let said = peer(shape).run_for(seconds + 2, Memory::Small, "")?;
+        Ok::<_, String>(Rates::parse(&said, "Rx-pps:").last_whole()? / 1e6)
+    };
     if let Some(why) = lacks_dpdk(&program) {
         return Ok(Outcome::NotHere(why));
     }
     let conditions = Conditions::watch(context.cores);
     let mut tried = Vec::new();
     for (name, shape) in SHAPES {
-        tried.push((their_rate(&run(&peer_for(seconds, shape))?)?, name, shape));
+        tried.push((rate_of(shape)?, name, shape));
     }
     let best = tried.iter().max_by(|a, b| a.0.total_cmp(&b.0)).expect("some were tried");
     let rounds = alternate(
         context.process_runs(),
         &context.stop,
         || our_rate(&run(&ours_for(seconds))?),
-        || their_rate(&run(&peer_for(seconds, best.2))?),
+        || rate_of(best.2),
     )?;
     if context.smoke {
         return Ok(Outcome::Smoke);
@@ -98,33 +108,30 @@ fn compare(context: &Context, pair: &Pair) -> Result<Outcome, String> {
         format!("ours: burstline {}, bursts of 64, one thread", pair.ours),
         format!(
             "peer: dpdk-testpmd {}, {}; both without huge pages; one run each, Mpps: {}",
-            pair.mode,
+            pair.mode.word(),
             best.1,
             shown.join("; ")
         ),
         format!("rho, CPU % per Gbit/s: ours {:.3}, peer {:.3}", rho(our_rate), rho(their_rate)),
-        instructions(&ours, &|seconds| peer_for(seconds, best.2)),
+        instructions(&ours, &peer(best.2)),
     ];
-    if pair.mode == "rxonly" {
+    if pair.mode == Mode::Receive {
         details.push(into_a_log(context)?);
     }
     details.extend(conditions.report());
     Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
-/// testpmd with pools as large as ours, for so many seconds of forwarding.
-fn testpmd(pair: &Pair, (main, core): (u32, u32), seconds: u32, shape: &str) -> String {
-    let devices: Vec<String> =
-        (0..pair.devices).map(|number| format!("--vdev net_null{number}")).collect();
-    // Its main thread sleeps but to print; the first second is not of forwarding alone.
-    format!(
-        "timeout --signal=INT {} dpdk-testpmd --lcores 0@{main},1@{core} --no-pci --no-telemetry \
-         --no-huge --no-shconf -m 512 {} -- --forward-mode={} {shape} --stats-period=1 \
-         --total-num-mbufs=8191 --no-mlockall",
-        seconds + 2,
-        devices.join(" "),
-        pair.mode
-    )
+/// testpmd with pools as large as ours.
+fn testpmd(pair: &Pair, cores: Cores, shape: &str) -> Testpmd {
+    Testpmd {
+        main: cores.producer,
+        cores: vec![cores.consumer],
+        ports: vec![Device::Null; pair.devices],
+        mode: pair.mode,
+        has_rates: true,
+        more: format!("{shape} --total-num-mbufs=8191"),
+    }
 }
 
 /// What it wrote, to both streams.
@@ -151,31 +158,15 @@ fn our_rate(said: &str) -> Result<f64, String> {
     Ok(number(&json["total"]["delivered"])? / number(&json["elapsed_s"])? / 1e6)
 }
 
-/// What testpmd's ports received in the last whole second.
-fn their_rate(said: &str) -> Result<f64, String> {
-    let mut rates = Vec::new();
-    for shown in said.split("Port statistics").skip(1) {
-        let of_port = shown.split("Rx-pps:").skip(1);
-        let of_port =
-            of_port.filter_map(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
-        rates.push(of_port.sum::<f64>());
-    }
-    // The last may be cut short, the first is of the start.
-    match rates.len() {
-        0..3 => Err(format!("dpdk-testpmd shows no rates: {said}")),
-        shown => Ok(rates[shown - 2] / 1e6),
-    }
-}
-
 /// Instructions of each packet, on both sides.
-fn instructions(ours: &str, peer: &dyn Fn(u32) -> String) -> String {
+fn instructions(ours: &str, peer: &Testpmd) -> String {
     let ours = slope([2_000_000, 10_000_000].map(|packets| {
-        let said = counted(&format!("{ours} --packets {packets}"))?;
+        let said = run(&format!("{VALGRIND} {ours} --packets {packets}")).ok()?;
         Some((instructions_of(&said)?, packets as f64))
     }));
     let peer = slope([6, 16].map(|seconds| {
-        let said = counted(&peer(seconds))?;
-        Some((instructions_of(&said)?, received_of(&said)?))
+        let said = peer.run_for(seconds, Memory::Small, VALGRIND).ok()?;
+        Some((instructions_of(&said)?, Totals::parse(&said).ok()?.received as f64))
     }));
     match (ours, peer) {
         (Some(ours), Some(peer)) => {
@@ -190,24 +181,9 @@ fn slope([few, more]: [Option<(f64, f64)>; 2]) -> Option<f64> {
     (more.1 > few.1).then(|| (more.0 - few.0) / (more.1 - few.1))
 }
 
-fn counted(command: &str) -> Option<String> {
-    let valgrind = "valgrind --tool=callgrind --callgrind-out-file=/dev/null";
-    let command = match command.split_once(" dpdk-testpmd ") {
-        Some((timeout, rest)) => format!("{timeout} {valgrind} dpdk-testpmd {rest}"),
-        None => format!("{valgrind} {command}"),
-    };
-    run(&command).ok()
-}
-
 fn instructions_of(said: &str) -> Option<f64> {
     let line = said.lines().find(|line| line.contains("Collected :"))?;
     line.rsplit(' ').next()?.parse().ok()
-}
-
-fn received_of(said: &str) -> Option<f64> {
-    let (_, totals) = said.rsplit_once("Accumulated forward statistics")?;
-    let (_, rest) = totals.split_once("RX-packets:")?;
-    rest.split_whitespace().next()?.parse().ok()
 }
 
 /// What the copy into a log costs, per size, on one core and without a reader.

@@ -1,7 +1,6 @@
 //! `gen:` into a log that stays in the cache, against `dpdk-testpmd` that makes packets for a
 //! device that takes everything. Both with 64-byte frames, FCS included.
 
-use std::process::Command;
 use std::thread;
 
 use burstline_log::{Log, LogConfig, Writer};
@@ -13,8 +12,10 @@ use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::figures::Context;
+use crate::live::{PAGES, missing};
 use crate::ours::SEGMENT_BYTES;
-use crate::pages;
+use crate::pages::{self, Reservation};
+use crate::programs::{Device, Memory, Mode, Rates, Testpmd};
 
 /// Packets of one call of the port, after which they are published.
 const BURST: u64 = 256;
@@ -23,8 +24,9 @@ const BURST: u64 = 256;
 const PACKETS: u64 = 40_000_000;
 const SMOKE_PACKETS: u64 = 20_000;
 
-/// What DPDK is told to take, and reserved pages for it.
-const PEER_PAGES: u64 = 320;
+/// What testpmd sends, without FCS, and for how long, its start included.
+const BYTES: usize = 60;
+const SECONDS: u32 = 9;
 
 /// Headers that stay the same: every packet has a mark with sequence, time and check, and a UDP
 /// checksum over it.
@@ -35,25 +37,23 @@ const VARIED: &str = "gen:?flows=256&size=64";
 
 /// `generate-log-64`: one flow.
 pub(in crate::figures) fn fixed(context: &Context, _: &str) -> Result<Outcome, String> {
-    measure(context, FIXED, &[])
+    measure(context, FIXED, "")
 }
 
 /// `generate-log-64-flows`: 256 flows.
 pub(in crate::figures) fn varied(context: &Context, _: &str) -> Result<Outcome, String> {
-    measure(context, VARIED, &["--txonly-multi-flow"])
+    measure(context, VARIED, "--txonly-multi-flow")
 }
 
-fn measure(context: &Context, recipe: &str, flags: &[&str]) -> Result<Outcome, String> {
+fn measure(context: &Context, recipe: &str, flags: &str) -> Result<Outcome, String> {
     let packets = if context.smoke { SMOKE_PACKETS } else { PACKETS };
     let mut ours = Ours::new(recipe, context)?;
     if context.smoke {
         ours.run(packets)?;
         return Ok(Outcome::Smoke);
     }
-    if Command::new("dpdk-testpmd").arg("--version").output().is_err() {
-        return Ok(Outcome::NotHere(
-            "there is no dpdk-testpmd: apt-get install dpdk-dev".to_owned(),
-        ));
+    if let Some(why) = missing(Testpmd::needs()) {
+        return Ok(Outcome::NotHere(why));
     }
     let conditions = Conditions::watch(context.cores);
     let rounds = alternate(
@@ -72,7 +72,7 @@ fn measure(context: &Context, recipe: &str, flags: &[&str]) -> Result<Outcome, S
         format!(
             "peer: dpdk-testpmd --forward-mode=txonly {} over net_null, the same packet over \
                  and over but for the source address",
-            flags.join(" ")
+            flags
         ),
         "both on one core".to_owned(),
     ];
@@ -128,26 +128,17 @@ impl<'c> Ours<'c> {
     }
 }
 
-/// Millions of packets a second, by its own count of the last second of three.
-fn testpmd(context: &Context, flags: &[&str]) -> Result<f64, String> {
-    let pages = pages::Reservation::take(PEER_PAGES);
-    let cores = context.cores;
-    let output = Command::new("timeout")
-        .args(["-s", "INT", "9", "dpdk-testpmd", "--lcores"])
-        .arg(format!("0@{},1@{}", cores.producer.0, cores.consumer.0))
-        .args(["--no-pci", "--no-telemetry", "--in-memory", "-m", "512", "--vdev", "net_null0"])
-        .args(["--", "--forward-mode=txonly", "--txpkts=60", "--stats-period=1"])
-        .args(flags)
-        .output()
-        .map_err(|error| format!("run dpdk-testpmd: {error}"))?;
-    drop(pages);
-    let said = String::from_utf8_lossy(&output.stdout);
-    let rates = said.split("Tx-pps:").skip(1);
-    let rates = rates.filter_map(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
-    match rates.last() {
-        Some(rate) if rate > 0.0 => Ok(rate / 1e6),
-        _ => {
-            Err(format!("testpmd says no rate: {said}{}", String::from_utf8_lossy(&output.stderr)))
-        }
-    }
+/// Millions of packets a second, by its own count of its last whole second.
+fn testpmd(context: &Context, flags: &str) -> Result<f64, String> {
+    let testpmd = Testpmd {
+        main: context.cores.producer,
+        cores: vec![context.cores.consumer],
+        ports: vec![Device::Null],
+        mode: Mode::Send(BYTES),
+        has_rates: true,
+        more: flags.to_owned(),
+    };
+    let _pages = Reservation::take(PAGES);
+    let said = testpmd.run_for(SECONDS, Memory::now(), "")?;
+    Ok(Rates::parse(&said, "Tx-pps:").last_whole()? / 1e6)
 }

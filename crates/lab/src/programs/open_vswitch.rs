@@ -3,18 +3,25 @@
 //! Each turn has a database and a switch of its own, in a folder that goes with it; none of the
 //! machine's is touched.
 
+use std::time::{Duration, Instant};
 use std::{fmt, fs, thread};
 
 use burstline_sys::affinity::CoreId;
-use burstline_testbed::Receiver;
+use burstline_testbed::{Host, Program};
 
-use super::Job;
-use super::captures::first_line;
-use super::live::{Live, Running};
-use super::switches::{Passing, SETTLE, shell};
-use crate::live::{PAGES, Road};
-use crate::pages::Reservation;
-use crate::scenario::Work;
+use super::{Memory, Ready, first_line};
+use crate::live::{Need, shell};
+
+/// The interfaces that it passes packets on between.
+const PORTS: [&str; 2] = ["v1", "w1"];
+
+/// How long the switch may take to open them, and how often they are looked at.
+const OPENS_WITHIN: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What either datapath takes beside its switch.
+const DATABASE: Need = Need { program: "ovsdb-server", package: "openvswitch-switch" };
+const TASKSET: Need = Need { program: "taskset", package: "util-linux" };
 
 /// MiB of DPDK's memory where it is in small pages: Open vSwitch takes 262,144 mbufs, or half as
 /// many until they fit. Source: lib/netdev-dpdk.c of Open vSwitch 3.1, MAX_NB_MBUF and MIN_NB_MBUF.
@@ -30,15 +37,6 @@ pub enum Datapath {
     Sockets,
     /// DPDK's net_af_xdp, polled by a thread of the switch's own.
     Dpdk,
-}
-
-/// Pages that DPDK's memory is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Memory {
-    /// Reserved huge ones, as testpmd has: they are there when the switch starts.
-    Huge,
-    /// Small ones, which are there always.
-    Small,
 }
 
 /// What has an Open vSwitch of our own pass on between v1 and w1: commands of the shell's.
@@ -57,14 +55,14 @@ pub struct SwitchCommands {
 }
 
 impl Datapath {
-    /// The switch's program, and the Debian package that it is in.
-    pub const fn program(self) -> (&'static str, &'static str) {
+    /// The switch.
+    const fn program(self) -> Need {
         match self {
-            Self::Sockets => ("ovs-vswitchd", "openvswitch-switch"),
-            Self::Dpdk => {
-                let path = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
-                (path, "openvswitch-switch-dpdk librte-net-af-xdp23")
-            }
+            Self::Sockets => Need { program: "ovs-vswitchd", package: "openvswitch-switch" },
+            Self::Dpdk => Need {
+                program: "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk",
+                package: "openvswitch-switch-dpdk librte-net-af-xdp23",
+            },
         }
     }
 
@@ -86,8 +84,8 @@ impl Datapath {
         let control = format!("{homes} ovs-vsctl --retry --timeout=20 --db=unix:{socket}");
         let main = Some(main).filter(|_| self == Self::Dpdk);
         let words: Vec<_> = main.iter().chain(cores).map(CoreId::to_string).collect();
-        let (program, words) = (self.program().0, words.join(","));
-        let [first, second] = ["v1", "w1"].map(|interface| self.port(interface));
+        let (program, words) = (self.program().program, words.join(","));
+        let [first, second] = PORTS.map(|interface| self.port(interface));
         let errors = "get interface v1 error -- get interface w1 error";
         SwitchCommands {
             create: format!("{homes} ovsdb-tool create {database} {schema}"),
@@ -137,71 +135,57 @@ impl fmt::Display for SwitchCommands {
     }
 }
 
-/// A switch.
-pub(super) struct OpenVSwitch(pub(super) Datapath);
-
-impl Live for OpenVSwitch {
-    fn name(&self) -> &'static str {
-        match self.0 {
-            Datapath::Sockets => "ovs-userspace",
-            Datapath::Dpdk => "ovs-dpdk",
+impl Datapath {
+    /// What it takes.
+    pub fn needs(self) -> &'static [Need] {
+        match self {
+            Self::Sockets => const { &[DATABASE, Self::Sockets.program(), TASKSET] },
+            Self::Dpdk => const { &[DATABASE, Self::Dpdk.program(), TASKSET] },
         }
     }
 
-    fn works(&self) -> &'static [Work] {
-        &[Work::Switch, Work::Latency]
+    /// As the switch says itself.
+    pub fn version(self) -> String {
+        first_line(self.program().program, &["--version"])
     }
 
-    fn programs(&self) -> &'static [(&'static str, &'static str)] {
-        match self.0 {
-            Datapath::Sockets => {
-                const { &[("ovsdb-server", "openvswitch-switch"), Datapath::Sockets.program()] }
-            }
-            Datapath::Dpdk => {
-                const { &[("ovsdb-server", "openvswitch-switch"), Datapath::Dpdk.program()] }
-            }
-        }
-    }
-
-    fn version(&self) -> String {
-        first_line(self.0.program().0, &["--version"])
-    }
-
-    fn is_switch(&self) -> bool {
-        true
-    }
-
-    fn receiver(&self, _: Work) -> Receiver {
-        match self.0 {
-            Datapath::Sockets => Receiver::Stack,
-            Datapath::Dpdk => Receiver::Program,
-        }
-    }
-
-    fn command(&self, job: &Job<'_>) -> String {
-        let cores = (job.places.generator, &job.places.contender[..]);
-        self.0.commands("FOLDER", Memory::Huge, cores).to_string()
-    }
-
-    fn start<'a>(&'a self, job: &Job<'_>, road: &'a Road) -> Result<Box<dyn Running + 'a>, String> {
-        let folder = road.file("");
-        let cores = (job.places.generator, &job.places.contender[..]);
-        let commands = self.0.commands(folder.trim_end_matches('/'), Memory::Huge, cores);
-        // As for every contender: they are there until its memory is made.
-        let _pages = Reservation::take(PAGES);
-        let output = road.file("ovs-output");
+    /// Starts a database and a switch on a host, with all files in `folder`, and returns once the
+    /// switch has opened both interfaces.
+    ///
+    /// # Errors
+    /// What the switch has against it.
+    pub fn start(
+        self,
+        host: &Host,
+        folder: &str,
+        memory: Memory,
+        cores: (CoreId, &[CoreId]),
+    ) -> Result<Vec<Program>, String> {
+        let commands = self.commands(folder, memory, cores);
+        let output = format!("{folder}/ovs-output");
         let start = |script: &str| {
             let script = format!("exec {script} > \"$0\" 2>&1");
-            let program = road.bed().far.start("sh", &["-c", &script, &output], &[]);
+            let program = host.start("sh", &["-c", &script, &output], &[]);
             program.map_err(|error| error.to_string())
         };
-        shell(road, &commands.create)?;
+        shell(host, &commands.create)?;
         let mut programs = vec![start(&commands.server)?];
-        shell(road, &commands.settings)?;
+        shell(host, &commands.settings)?;
         programs.push(start(&commands.switch)?);
-        shell(road, &commands.ports).map_err(|why| format!("{}: {why}", worst(&output)))?;
-        thread::sleep(SETTLE);
-        Ok(Box::new(Passing { programs }))
+        let told = |why| format!("{}: {why}", worst(&output));
+        shell(host, &commands.ports).map_err(told)?;
+        let ready = match self {
+            Self::Sockets => Ready::at_once().with_packet_sockets(&PORTS),
+            Self::Dpdk => Ready::at_once().with_xdp(&PORTS),
+        };
+        let began = Instant::now();
+        while let Some(lack) = ready.lacks(host, "") {
+            if began.elapsed() > OPENS_WITHIN {
+                return Err(told(lack));
+            }
+            thread::sleep(LOOK);
+        }
+        Ok(programs)
     }
 }
 

@@ -1,0 +1,40 @@
+//! The kernel's bridge between v1 and w1.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use burstline_testbed::Host;
+
+use crate::live::{Need, shell};
+
+/// What it takes.
+pub const NEEDS: &[Need] = &[Need { program: "ip", package: "iproute2" }];
+
+/// What makes it. Its ports get addresses that no frame is for: a bridge keeps what is for itself.
+pub const COMMANDS: &str = "ip link set v1 address 02:42:55:00:01:01 && ip link set w1 address \
+                            02:42:55:00:01:02 && ip link add br0 type bridge && ip link set v1 \
+                            master br0 && ip link set w1 master br0 && ip link set br0 up";
+
+/// How long its ports may take until they forward, and how often they are looked at.
+const FORWARDS_WITHIN: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Makes it on a host, and returns once both its ports forward.
+///
+/// # Errors
+/// What the kernel says; that a port does not forward in 10 s.
+pub fn start(host: &Host) -> Result<(), String> {
+    shell(host, COMMANDS)?;
+    let began = Instant::now();
+    loop {
+        let ports = host.command("ip", &["-details", "link", "show", "master", "br0"]);
+        let ports = ports.map_err(|error| error.to_string())?;
+        if ports.matches(" state forwarding ").count() == 2 {
+            return Ok(());
+        }
+        if began.elapsed() > FORWARDS_WITHIN {
+            return Err(format!("a port of the bridge does not forward: {ports}"));
+        }
+        thread::sleep(LOOK);
+    }
+}

@@ -1,0 +1,92 @@
+//! Programs that send: trafgen and tcpreplay. Both say too late that they do; who waits for them
+//! looks at a counter behind the cable.
+
+use super::{FILE, Launch, Memory, Ready};
+use crate::live::{Need, udp_frame, with_all};
+
+/// What either takes to be ended with all its processes.
+const UNSHARE: Need = Need { program: "unshare", package: "util-linux" };
+
+/// A program that sends what a file has, over and over, by v1.
+#[derive(Clone, Copy, Debug)]
+pub struct Generator {
+    /// As it is started.
+    pub program: &'static str,
+    /// What it takes.
+    pub needs: &'static [Need],
+    arguments: &'static str,
+    file: fn(&[u8]) -> Vec<u8>,
+}
+
+/// `trafgen` of the netsniff-ng tools. It takes the first core, whatever it is told.
+pub const TRAFGEN: Generator = Generator {
+    program: "trafgen",
+    needs: &[Need { program: "trafgen", package: "netsniff-ng" }, UNSHARE],
+    arguments: "-o v1 -i $FILE -P 1",
+    file: |packet| {
+        let bytes: Vec<String> = packet.iter().map(|byte| format!("{byte:#04x}")).collect();
+        format!("{{ {} }}\n", bytes.join(", ")).into_bytes()
+    },
+};
+
+/// `tcpreplay`, of a file that it keeps in memory.
+pub const TCPREPLAY: Generator = Generator {
+    program: "tcpreplay",
+    needs: &[Need { program: "tcpreplay", package: "tcpreplay" }, UNSHARE],
+    arguments: "-i v1 --topspeed --preload-pcap --loop=0 $FILE",
+    file: |packet| pcap(packet, 1000),
+};
+
+impl Generator {
+    /// What has to be in its file, so that it sends a UDP packet of so many bytes without FCS.
+    pub fn file(&self, bytes: usize) -> Vec<u8> {
+        (self.file)(&udp_frame(bytes))
+    }
+}
+
+impl Launch for Generator {
+    fn command(&self, _: Memory) -> String {
+        debug_assert!(self.arguments.contains(FILE), "{}", self.arguments);
+        with_all(&format!("{} {}", self.program, self.arguments))
+    }
+
+    fn ready(&self) -> Ready {
+        Ready::at_once()
+    }
+}
+
+/// A file of `count` times the same packet. Source: pcap-savefile(5), little-endian, Ethernet.
+fn pcap(packet: &[u8], count: usize) -> Vec<u8> {
+    let mut file = Vec::new();
+    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
+        file.extend(word.to_le_bytes());
+    }
+    let length = packet.len() as u32;
+    for _ in 0..count {
+        for word in [0, 0, length, length] {
+            file.extend(word.to_le_bytes());
+        }
+        file.extend(packet);
+    }
+    file
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_a_header_and_records() {
+        let file = pcap(&[7; 60], 3);
+        assert_eq!(file.len(), 24 + 3 * (16 + 60));
+        assert_eq!(&file[..8], &[0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0]);
+        assert_eq!(&file[32..40], &[60, 0, 0, 0, 60, 0, 0, 0]);
+    }
+
+    #[test]
+    fn trafgen_is_given_bytes_in_braces() {
+        let file = String::from_utf8(TRAFGEN.file(60)).unwrap();
+        assert!(file.starts_with("{ 0x") && file.ends_with(" }\n"), "{file}");
+        assert_eq!(file.matches("0x").count(), 60);
+    }
+}

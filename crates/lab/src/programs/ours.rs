@@ -1,0 +1,105 @@
+//! This program as a process, and what it says at its end.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{Launch, Memory, Ready};
+
+/// This program. It is ready with its first interval: its ports are open by then.
+#[derive(Clone, Debug)]
+pub struct Ours(String);
+
+impl Ours {
+    /// `program` with some words.
+    pub fn new(program: &Path, words: &str) -> Self {
+        Self(format!("'{}' {words} --json --stats 100ms", program.display()))
+    }
+}
+
+impl Launch for Ours {
+    fn command(&self, _: Memory) -> String {
+        self.0.clone()
+    }
+
+    fn ready(&self) -> Ready {
+        Ready::line("interval")
+    }
+}
+
+/// What it says, its ledger checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// Packets that reached the interface, by a count of the kernel's or of the XDP program's.
+    pub offered: u64,
+    /// Packets that were counted or written.
+    pub delivered: u64,
+    /// What became of the others, as it says it.
+    pub lost: String,
+    /// Wall time of the receive thread's polls that found packets, in s.
+    pub busy_seconds: f64,
+    /// Processor time of the job, all threads, in s.
+    pub cpu_seconds: f64,
+    /// How long the job ran, in s.
+    pub elapsed_seconds: f64,
+}
+
+impl Report {
+    /// The last line.
+    ///
+    /// # Errors
+    /// It is not JSON.
+    pub fn last(said: &str) -> Result<Value, String> {
+        let last = said.lines().next_back().unwrap_or_default();
+        serde_json::from_str(last).map_err(|_| format!("no report: {said}"))
+    }
+
+    /// Reads its last line, and checks that it accounts for all of `injected` frames.
+    ///
+    /// # Errors
+    /// There is no such line, it names an error, or the ledger does not close.
+    pub fn parse(said: &str, injected: u64) -> Result<Self, String> {
+        let last = Self::last(said)?;
+        let total = &last["total"];
+        let count = |key: &str| total[key].as_i64().ok_or_else(|| format!("no {key}: {last}"));
+        let number = |value: &Value| value.as_f64().unwrap_or_default();
+        let (offered, unaccounted) = (count("offered")? as u64, count("unaccounted")?);
+        let has_errors = last["errors"].as_array().is_none_or(|errors| !errors.is_empty());
+        if unaccounted != 0 || has_errors {
+            return Err(format!("burstline: {unaccounted} packets unaccounted for: {last}"));
+        }
+        if offered != injected {
+            return Err(format!("burstline saw {offered} of {injected} injected frames: {last}"));
+        }
+        Ok(Self {
+            offered,
+            delivered: count("delivered")? as u64,
+            lost: total["lost"].to_string(),
+            busy_seconds: number(&last["stages"][0]["busy_s"]),
+            cpu_seconds: number(&last["cpu"]["user_s"]) + number(&last["cpu"]["system_s"]),
+            elapsed_seconds: number(&last["elapsed_s"]),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ledger_that_does_not_close_is_an_error() {
+        let said = |offered: u64, unaccounted: i64| {
+            format!(
+                "{{\"interval\":1}}\n{{\"elapsed_s\":2.0,\"errors\":[],\"total\":{{\"offered\":\
+                 {offered},\"delivered\":9,\"lost\":{{\"x\":1}},\"unaccounted\":{unaccounted}}},\
+                 \"stages\":[{{\"busy_s\":0.5}}],\"cpu\":{{\"user_s\":0.25,\"system_s\":0.5}}}}\n"
+            )
+        };
+        let report = Report::parse(&said(10, 0), 10).unwrap();
+        assert_eq!((report.delivered, report.lost.as_str()), (9, "{\"x\":1}"));
+        assert_eq!((report.busy_seconds, report.cpu_seconds), (0.5, 0.75));
+        assert!(Report::parse(&said(10, 1), 10).unwrap_err().contains("1 packets unaccounted"));
+        assert!(Report::parse(&said(10, 0), 11).unwrap_err().contains("saw 10 of 11"));
+        assert!(Report::parse("killed", 1).unwrap_err().starts_with("no report: killed"));
+    }
+}

@@ -1,0 +1,260 @@
+//! `dpdk-testpmd`: DPDK's own test program.
+//!
+//! It is ready once it waits to be ended, which it says when its threads forward. With
+//! `--stats-period` it does not say so, and its statistics are no sign: it prints them first once
+//! the time stamp counter stands at a whole period, so not in the first hour after a start of the
+//! machine if that is an hour. Source: app/test-pmd/testpmd.c of DPDK 22.11 and 24.11, `main`.
+
+use std::process::Command;
+
+use burstline_sys::affinity::CoreId;
+
+use super::{Launch, Memory, Ready, number_after};
+use crate::live::Need;
+
+/// What it takes.
+const NEEDS: &[Need] = &[Need { program: "dpdk-testpmd", package: "dpdk-dev" }];
+
+/// What it prints when its threads forward.
+const FORWARDS: &str = "Press enter to exit";
+
+/// A port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// An interface by net_af_xdp: one queue, no busy polling of the kernel's.
+    Interface(String),
+    /// net_null, which makes packets and takes them.
+    Null,
+}
+
+/// What it does with packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Takes and frees them. Its totals have cycles.
+    Receive,
+    /// Takes them at one port and sends them by the other.
+    Forward,
+    /// Sends packets of so many bytes without FCS, the same over and over.
+    Send(usize),
+}
+
+impl Mode {
+    /// As it calls it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Receive => "rxonly",
+            Self::Forward => "io",
+            Self::Send(_) => "txonly",
+        }
+    }
+}
+
+/// How it is run.
+#[derive(Clone, Debug)]
+pub struct Testpmd {
+    /// Of its main thread, which sleeps.
+    pub main: CoreId,
+    /// Of each thread that polls.
+    pub cores: Vec<CoreId>,
+    /// Its ports.
+    pub ports: Vec<Device>,
+    /// What it does.
+    pub mode: Mode,
+    /// Whether it prints rates, once a second, in place of saying when it is ready.
+    pub has_rates: bool,
+    /// Further arguments.
+    pub more: String,
+}
+
+impl Testpmd {
+    /// What it takes.
+    pub fn needs() -> &'static [Need] {
+        NEEDS
+    }
+
+    /// Over these interfaces.
+    pub fn over(main: CoreId, cores: &[CoreId], interfaces: &[&str], mode: Mode) -> Self {
+        let ports = interfaces.iter().map(|&name| Device::Interface(name.to_owned())).collect();
+        let (cores, more) = (cores.to_vec(), String::new());
+        Self { main, cores, ports, mode, has_rates: false, more }
+    }
+
+    /// All its cores, as a list for taskset(1).
+    pub fn core_list(&self) -> String {
+        let all: Vec<_> = [&[self.main], &self.cores[..]].concat();
+        all.iter().map(CoreId::to_string).collect::<Vec<_>>().join(",")
+    }
+
+    /// Runs it on this host and ends it after so many seconds. What it printed, on both streams.
+    /// `before` is put in front of it: a program that runs programs, or nothing.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn run_for(&self, seconds: u32, memory: Memory, before: &str) -> Result<String, String> {
+        let command = format!("timeout --signal=INT {seconds} {before} {}", self.command(memory));
+        let output = Command::new("sh").args(["-c", &format!("exec {command} 2>&1")]).output();
+        let output = output.map_err(|error| format!("{command}: {error}"))?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn interfaces(&self) -> Vec<&str> {
+        let names = self.ports.iter().filter_map(|port| match port {
+            Device::Interface(name) => Some(name.as_str()),
+            Device::Null => None,
+        });
+        names.collect()
+    }
+}
+
+impl Launch for Testpmd {
+    fn command(&self, memory: Memory) -> String {
+        let threads = (1..).zip(&self.cores).map(|(number, core)| format!("{number}@{core}"));
+        let ports = self.ports.iter().enumerate().map(|(number, port)| match port {
+            Device::Interface(name) => format!(
+                "--vdev net_af_xdp{number},iface={name},start_queue=0,queue_count=1,busy_budget=0"
+            ),
+            Device::Null => format!("--vdev net_null{number}"),
+        });
+        let flags = match self.mode {
+            Mode::Receive if !self.has_rates => {
+                " --record-core-cycles --record-burst-stats".to_owned()
+            }
+            Mode::Receive | Mode::Forward => String::new(),
+            Mode::Send(bytes) => format!(" --txpkts={bytes}"),
+        };
+        let mode = self.mode.word();
+        let rates = if self.has_rates { " --stats-period=1" } else { "" };
+        let more = if self.more.is_empty() { String::new() } else { format!(" {}", self.more) };
+        format!(
+            "dpdk-testpmd --lcores 0@{},{} --no-pci --no-telemetry {} {} -- --nb-cores={} \
+             --forward-mode={mode}{flags}{rates} --no-mlockall{more}",
+            self.main,
+            threads.collect::<Vec<_>>().join(","),
+            memory.arguments(),
+            ports.collect::<Vec<_>>().join(" "),
+            self.cores.len()
+        )
+    }
+
+    fn ready(&self) -> Ready {
+        Ready::line(FORWARDS).with_xdp(&self.interfaces())
+    }
+
+    fn holds_input(&self) -> bool {
+        !self.has_rates
+    }
+}
+
+/// What it says at its end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Totals {
+    /// Packets that it received.
+    pub received: u64,
+    /// Packets that it sent.
+    pub sent: u64,
+    /// Cycles of the time stamp counter in polls that found packets, and in freeing these: for
+    /// each packet.
+    pub cycles: f64,
+}
+
+impl Totals {
+    /// Reads the totals at the end.
+    ///
+    /// # Errors
+    /// They are not there.
+    pub fn parse(said: &str) -> Result<Self, String> {
+        let totals = said.rsplit_once("Accumulated forward statistics");
+        let find = |key: &str| totals.and_then(|(_, rest)| number_after(rest, key));
+        let received = find("RX-packets:");
+        let received = received.ok_or_else(|| format!("dpdk-testpmd has no totals: {said}"))?;
+        Ok(Self {
+            received: received as u64,
+            sent: find("TX-packets:").unwrap_or_default() as u64,
+            cycles: find("CPU cycles/packet=").unwrap_or_default(),
+        })
+    }
+}
+
+/// Packets a second of all its ports, each time that it printed them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rates(pub Vec<f64>);
+
+impl Rates {
+    /// Those behind a key: `Rx-pps:` or `Tx-pps:`.
+    pub fn parse(said: &str, key: &str) -> Self {
+        let of = |shown: &str| {
+            let of_port = shown.split(key).skip(1);
+            of_port.filter_map(|rest| rest.split_whitespace().next()?.parse::<f64>().ok()).sum()
+        };
+        Self(said.split("Port statistics").skip(1).map(of).collect())
+    }
+
+    /// Of the last whole second: the last may be cut short, and the first is of the start.
+    ///
+    /// # Errors
+    /// It did not run long enough to show one.
+    pub fn last_whole(&self) -> Result<f64, String> {
+        match self.0.len() {
+            shown @ 0..3 => Err(format!("dpdk-testpmd shows {shown} rates")),
+            shown => Ok(self.0[shown - 2]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CORES: [CoreId; 2] = [CoreId(1), CoreId(2)];
+
+    #[test]
+    fn the_command_names_threads_ports_and_memory() {
+        let testpmd = Testpmd::over(CoreId(0), &CORES[..1], &["v1", "w1"], Mode::Forward);
+        let device = |number: u32, name: &str| {
+            format!(
+                "--vdev net_af_xdp{number},iface={name},start_queue=0,queue_count=1,busy_budget=0"
+            )
+        };
+        assert_eq!(
+            testpmd.command(Memory::Huge),
+            format!(
+                "dpdk-testpmd --lcores 0@0,1@1 --no-pci --no-telemetry --in-memory -m 512 {} {} -- \
+                 --nb-cores=1 --forward-mode=io --no-mlockall",
+                device(0, "v1"),
+                device(1, "w1")
+            )
+        );
+        assert!(testpmd.command(Memory::Small).contains(" --no-huge --no-shconf -m 512 "));
+        assert_eq!(testpmd.core_list(), "0,1");
+        assert_eq!(testpmd.ready(), Ready::line("Press enter to exit").with_xdp(&["v1", "w1"]));
+    }
+
+    /// What says that it is ready has to be printed in the first hour after a start, too.
+    #[test]
+    fn it_is_not_asked_for_statistics_unless_for_rates() {
+        let (main, cores) = (CoreId(0), &CORES[..]);
+        let mut testpmd = Testpmd::over(main, cores, &["v1"], Mode::Send(60));
+        assert!(testpmd.holds_input() && !testpmd.command(Memory::Huge).contains("stats-period"));
+        testpmd.has_rates = true;
+        testpmd.ports = vec![Device::Null];
+        testpmd.more = "--burst=64".to_owned();
+        let command = testpmd.command(Memory::Huge);
+        assert!(!testpmd.holds_input() && command.contains(" --stats-period=1 "), "{command}");
+        assert!(command.contains("--vdev net_null0 --") && command.ends_with(" --burst=64"));
+    }
+
+    #[test]
+    fn totals_and_rates_are_those_that_it_prints() {
+        let said = "Forward statistics for port 0\n RX-packets: 9 RX-dropped: 1\n\
+            +++ Accumulated forward statistics for all ports+++\n  RX-packets: 12   RX-dropped: 0\n\
+            \x20 TX-packets: 11\n\
+            CPU cycles/packet=635.50 (total cycles=7626 / total rxonly packets=12) at 2450 MHz\n";
+        let totals = Totals { received: 12, sent: 11, cycles: 635.5 };
+        assert_eq!(Totals::parse(said), Ok(totals));
+        assert!(Totals::parse("").is_err());
+        let shown = |a: u32, b: u32| format!("Port statistics\nRx-pps: {a} \nRx-pps: {b} \n");
+        let rates = Rates::parse(&(shown(1, 2) + &shown(5, 6) + &shown(0, 1)), "Rx-pps:");
+        assert_eq!((rates.last_whole(), rates.0), (Ok(11.0), vec![3.0, 11.0, 1.0]));
+        assert!(Rates::parse("", "Rx-pps:").last_whole().is_err());
+    }
+}
