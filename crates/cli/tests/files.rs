@@ -3,9 +3,14 @@
 mod support;
 
 use std::fs;
+use std::process::Stdio;
+use std::time::Duration;
 
 use burstline_skip::skip;
-use support::{Directory, REAL, REAL_PACKETS, assert_closed, judged_packets, other, run, run_json};
+use support::{
+    Directory, REAL, REAL_PACKETS, assert_closed, command, judged_packets, last_object, other, run,
+    run_json,
+};
 
 /// A pcap file with its header words, and those of its records, in the other byte order.
 fn swapped(pcap: &[u8]) -> Vec<u8> {
@@ -115,6 +120,85 @@ fn damage_is_named_and_ends_with_one() {
         notes.contains(&format!("{}", whole.len() - 10)) || notes.contains("offset"),
         "{notes}"
     );
-    let text = run(&["count", &file]);
-    assert!(text.stdout.contains("note "), "{}", text.stdout);
+    // Of several files it would not be known which one is meant.
+    let text = run(&["count", REAL, &file]);
+    let noted = text.stdout.lines().find(|line| line.contains("note ")).unwrap();
+    assert!(noted.contains(&format!("{file}: ")), "{}", text.stdout);
+}
+
+/// First bytes of a file that is written under each name, and whether that is compressed.
+const NAMES: [(&str, [u8; 2], bool); 6] = [
+    ("x.pcap", [0x4d, 0x3c], false),
+    ("x.pcapng", [0x0a, 0x0d], false),
+    ("x.pcap.gz", [0x1f, 0x8b], true),
+    ("x.pcapng.gz", [0x1f, 0x8b], true),
+    ("x.pcap.zst", [0x28, 0xb5], true),
+    ("x.zst", [0x28, 0xb5], true),
+];
+
+/// How many packets there are by Wireshark, which also reads what is compressed.
+fn counted_by_wireshark(path: &str) -> Option<u64> {
+    let run = other("tshark", &["-r", path, "-T", "fields", "-e", "frame.len"])?;
+    assert_eq!(run.code, Some(0), "{path}: {}", run.stderr);
+    assert!(run.stderr.lines().all(|line| line.starts_with("Running as")), "{}", run.stderr);
+    Some(run.stdout.lines().count() as u64)
+}
+
+#[test]
+fn the_name_of_a_file_says_how_it_is_written() {
+    let directory = Directory::new("names");
+    for (name, magic, is_compressed) in NAMES {
+        let file = directory.file(name);
+        // Several pieces.
+        let job = ["capture", "gen:?packets=20000&size=100", "-w", &file];
+        assert_eq!(run_json(&job, 0)["total"]["delivered"], 20_000, "{name}");
+        let bytes = fs::read(&file).unwrap();
+        assert_eq!(bytes[..2], magic, "{name}");
+        assert_eq!(bytes.len() < 1 << 20, is_compressed, "{name}: {} bytes", bytes.len());
+        let report = run_json(&["count", &file], 0);
+        assert_eq!(report["total"]["delivered"], 20_000, "{name}");
+        assert!(counted_by_wireshark(&file).is_none_or(|packets| packets == 20_000), "{name}");
+    }
+    let file = directory.file("y.pcap");
+    assert_eq!(run(&["capture", REAL, "-w", &file, "--format", "pcapng"]).code, Some(0));
+    assert_eq!(fs::read(&file).unwrap()[..2], [0x0a, 0x0d], "--format goes before the name");
+}
+
+#[test]
+fn what_a_name_asks_for_and_cannot_have_is_one_line() {
+    let directory = Directory::new("no-names");
+    let flags: [(&str, &[&str], &str); 3] = [
+        ("x.pcap.lz4", &[], ".lz4 is not written; .zst and .gz are"),
+        ("x.pcap.zst", &["--format", "segmented"], "segments are not compressed"),
+        ("x.gz", &["--format", "segmented"], "segments are not compressed"),
+    ];
+    for (name, flags, reason) in flags {
+        let file = directory.file(name);
+        let run = run(&[&["capture", REAL, "-w", &file], flags].concat());
+        assert!(run.code != Some(0) && run.stderr.contains(reason), "{name}: {}", run.stderr);
+        assert_eq!(run.stderr.lines().count(), 1, "{name}: {}", run.stderr);
+        assert!(fs::metadata(&file).is_err(), "{name} was made");
+    }
+}
+
+#[test]
+fn an_interrupt_ends_a_compressed_file_well() {
+    let directory = Directory::new("interrupted");
+    for name in ["x.pcap.zst", "x.pcapng.gz"] {
+        let file = directory.file(name);
+        let job = ["capture", "gen:?rate=20k&pace=yes", "-w", &file, "--json"];
+        let mut child = command(&job).stdout(Stdio::piped()).spawn().unwrap();
+        while fs::metadata(&file).map_or(0, |metadata| metadata.len()) < 4096 {
+            assert!(child.try_wait().unwrap().is_none(), "{name}: it has ended");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        burstline_testbed::signal(child.id(), "-INT").unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{name}");
+        let report = last_object(&String::from_utf8_lossy(&output.stdout));
+        let delivered = report["total"]["delivered"].as_u64().unwrap();
+        assert!(delivered > 0, "{report}");
+        assert_eq!(run_json(&["count", &file], 0)["total"]["delivered"], delivered, "{name}");
+        assert!(counted_by_wireshark(&file).is_none_or(|packets| packets == delivered), "{name}");
+    }
 }

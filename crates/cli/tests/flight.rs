@@ -7,6 +7,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::{Child, ChildStdout, Stdio};
+use std::time::Duration;
 
 use burstline_sys::afpacket::Sender;
 use burstline_testbed::{Bed, FAR, Frames, NEAR};
@@ -116,6 +117,26 @@ fn a_trigger_writes_what_was_before_it_and_an_end_in_between_ends_the_file_well(
         assert_eq!(flight["files"][0]["triggers"], 2, "{flight}");
         assert_eq!(packets_written(&report), number(&report["total"]["offered"]));
     }
+}
+
+#[test]
+fn what_came_before_the_time_asked_for_is_not_in_the_file() {
+    let directory = Directory::new("flight-trim");
+    let file = directory.file("a.pcapng");
+    // A segment is large enough for all of it.
+    let job = ["gen:?rate=2k&pace=yes", "--keep", "200ms", "--after", "1h", "--buffer", "64m"];
+    let mut job = Job::start(&[&job[..], &["-w", &file]].concat());
+    let old = number(&job.wait_for(is_received(200))["received"]);
+    std::thread::sleep(Duration::from_secs(1));
+    job.signal("-USR1");
+    job.wait_for(|interval| interval["delivered"].as_u64() > Some(0));
+    let report = job.end("-INT");
+    let total = &report["total"];
+    let (delivered, expired) = (number(&total["delivered"]), number(&total["lost"]["expired"]));
+    assert!(expired >= old, "{expired} of {old} packets of a second ago");
+    assert_eq!(delivered + expired, number(&total["offered"]));
+    assert_eq!(packets_written(&report), delivered);
+    assert_eq!(report["flight"]["files"][0]["kept_s"], 0.2, "{report}");
 }
 
 #[test]

@@ -188,6 +188,22 @@ fn a_thread_that_has_nothing_to_do_sleeps_and_is_woken_by_packets() {
     }
 }
 
+#[test]
+fn what_the_loopback_carries_is_counted_once() {
+    let test = "what_the_loopback_carries_is_counted_once";
+    let Some(bed) = Bed::or_skip(test) else { return };
+    let directory = Directory::new("live-loopback");
+    for port in ["lo", "'afpacket:lo?direction=out'"] {
+        let live = Live::start(&bed, &directory, &format!("count {port}"));
+        bed.far.command("ping", &["-q", "-c", "5", "-i", "0.01", "127.0.0.1"]).unwrap();
+        // Requests and answers.
+        wait_until("all is counted", || live.text().contains("\"delivered\":10,"));
+        live.interrupt();
+        let (is_success, report) = live.end();
+        assert!(is_success && report["total"]["offered"] == 10, "{port}: {report}");
+    }
+}
+
 /// The program in a place where any user may read it.
 fn readable_program(directory: &Directory) -> String {
     let copy = directory.file("burstline");

@@ -51,7 +51,7 @@ use burstline_wire::hash::HashKind;
 use crate::budget::Budget;
 use crate::capture::receive::{Receiver, Took};
 use crate::capture::record::{Recorded, Recorder};
-use crate::capture::{self, CaptureOptions, Job, summary as memory};
+use crate::capture::{self, CaptureOptions, Job, Origin, summary as memory};
 use crate::clock::JobClock;
 use crate::job::Source;
 use crate::pipeline::Lanes;
@@ -165,6 +165,7 @@ pub fn balance(
         clock: JobClock::start(limits.duration_ns, stop),
         budget: Budget::new(limits.packets),
         progress,
+        origins: Origin::of_all(&sources),
     };
     let job = new_job(job_options.limits);
     // Each has a clock of its own, so that a broken sink stops nobody else.
@@ -174,8 +175,9 @@ pub fn balance(
     let mut done = run(options, (&job, &own), &mut sources, &mut sinks, ends)?;
     let usage = Usage::now().since(&usage_before);
     let (is_stopped, elapsed_ns) = (capture::is_stopped(&job, &done.took), job.clock.elapsed_ns());
-    for (recorded, sink) in done.recorded.iter_mut().zip(&mut sinks) {
-        sink.set_totals(&summary::totals(recorded));
+    let totals = summary::totals(&sources, &done);
+    for ((recorded, sink), totals) in done.recorded.iter_mut().zip(&mut sinks).zip(totals) {
+        sink.set_totals(&totals);
         recorded.finish(&mut **sink);
     }
     let mut report = summary::report(options, &sources, &sinks, done, (elapsed_ns, usage))?;

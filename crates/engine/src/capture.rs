@@ -25,6 +25,7 @@
 //!   every log, so nothing is in flight between them when the job is over.
 
 mod flight;
+mod gaps;
 mod in_place;
 mod merge;
 pub(crate) mod receive;
@@ -47,6 +48,7 @@ use crate::published::Publication;
 use crate::report::ThreadPlace;
 use crate::stage::Usage;
 use crate::{EngineError, Progress, Report};
+pub(crate) use gaps::Origin;
 use in_place::InPlace;
 use merge::Merger;
 use receive::{Receiver, Took};
@@ -79,6 +81,8 @@ pub(crate) struct Job<'a> {
     pub(crate) clock: JobClock<'a>,
     pub(crate) budget: Budget,
     pub(crate) progress: &'a Progress,
+    /// By source.
+    pub(crate) origins: Vec<Origin>,
 }
 
 /// The logs of a job, with their two ends.
@@ -196,6 +200,7 @@ fn capture_by(
         clock: JobClock::start(options.limits.duration_ns, stop),
         budget: Budget::new(options.limits.packets),
         progress,
+        origins: Origin::of_all(&sources),
     };
     progress.start((options.log.bytes * receivers) as u64);
     let done = match way {
@@ -224,7 +229,7 @@ fn capture_by(
     let is_stopped = is_stopped(&job, &done.took);
     let is_in_place = matches!(way, Way::InPlace);
     let mut summary = Summary::new(&sources, done.took, done.recorded, interfaces, is_in_place);
-    sink.set_totals(&summary.totals());
+    sink.set_totals(&summary.totals(&sources));
     summary.recorded.finish(&mut *sink);
     let usage = Usage::now().since(&usage_before);
     let elapsed_ns = job.clock.elapsed_ns();

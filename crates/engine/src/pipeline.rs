@@ -35,7 +35,7 @@ use burstline_port::Port;
 use crate::budget::Budget;
 use crate::capture::receive::{Receiver, Took};
 use crate::capture::record::{Recorded, Recorder};
-use crate::capture::{self, CaptureOptions, Job, summary};
+use crate::capture::{self, CaptureOptions, Job, Origin, summary};
 use crate::clock::JobClock;
 use crate::job::Source;
 use crate::published::Publication;
@@ -164,6 +164,7 @@ impl<'w> Pipeline<'w> {
             clock: JobClock::start(options.limits.duration_ns, stop),
             budget: Budget::new(options.limits.packets),
             progress,
+            origins: Origin::of_all(&self.sources),
         };
         progress.start((options.log.bytes * logs.logs.len()) as u64);
         let (sources, stages) = (&mut self.sources, &mut self.stages);

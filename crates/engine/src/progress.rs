@@ -154,9 +154,15 @@ impl Progress {
 
     /// Packets that the sources have lost so far, what nobody asked for aside.
     pub(crate) fn lost_by_sources(&self) -> u64 {
+        let mut lost = 0;
+        self.with_losses_by_source(|losses| lost = losses.iter().map(Losses::missing).sum());
+        lost
+    }
+
+    /// Looks at the losses of each source so far. Cost: a lock.
+    pub(crate) fn with_losses_by_source(&self, look: impl FnOnce(&[Losses])) {
         let places = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
-        let sources = &places[..self.received.len()];
-        sources.iter().map(Losses::missing).sum()
+        look(&places[..self.received.len().min(places.len())]);
     }
 
     /// `thread` is below the number of sources.

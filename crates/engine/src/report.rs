@@ -162,7 +162,7 @@ impl Default for MemoryReport {
 pub struct FlightReport {
     /// How much of it was to be kept, in ns.
     pub asked_ns: u64,
-    /// How far back the log went at the end, in ns; of several the shortest.
+    /// How far back the log went at the end, in ns, at most as asked; of several the shortest.
     pub kept_ns: u64,
     /// The least that the memory was enough for, in ns, if it was ever too small.
     pub shortest_ns: Option<u64>,
@@ -179,7 +179,8 @@ pub struct FlightFile {
     pub name: String,
     /// Packets given to it.
     pub packets: u64,
-    /// How far back before its trigger the log went, in ns.
+    /// How far back before its trigger the log went, in ns, at most as asked: older packets are not
+    /// in the file.
     pub kept_ns: u64,
     /// Triggers that it answers.
     pub triggers: u64,

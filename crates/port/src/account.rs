@@ -19,9 +19,24 @@ pub enum LossKind {
     Choice,
 }
 
+/// Where a packet was lost: which count of a pcapng file's Interface Statistics Block it is in.
+///
+/// Source: draft-ietf-opsawg-pcapng, section 4.6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LossPlace {
+    /// On the interface, or at the ring that it fills for us: `isb_ifdrop`. What libpcap calls
+    /// `ps_drop` is here, as in files that dumpcap writes.
+    Interface,
+    /// Behind that ring, in the host or in this program: `isb_osdrop`.
+    Host,
+    /// It is not missing, because the user did not ask for it: `isb_filteraccept` is less by it.
+    Nowhere,
+}
+
 macro_rules! losses {
-    ($($(#[doc = $help:literal])+ $variant:ident = $name:literal, $kind:ident;)+) => {
-        /// Why packets were not delivered. Names, kinds and help texts come from this one table.
+    ($($(#[doc = $help:literal])+ $variant:ident = $name:literal, $kind:ident, $place:ident;)+) => {
+        /// Why packets were not delivered. Names, kinds, places and help texts come from this one
+        /// table.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum Loss {
@@ -42,6 +57,11 @@ macro_rules! losses {
                 match self { $(Self::$variant => LossKind::$kind),+ }
             }
 
+            /// Where it happens: which count of a recording it is in.
+            pub fn place(self) -> LossPlace {
+                match self { $(Self::$variant => LossPlace::$place),+ }
+            }
+
             /// Whether the user did not ask for such packets, so that it is no failure.
             pub fn is_choice(self) -> bool {
                 self.kind() == LossKind::Choice
@@ -57,65 +77,65 @@ macro_rules! losses {
 
 losses! {
     /// The source could not wait and the log had no room.
-    LogFull = "log_full", Miss;
+    LogFull = "log_full", Miss, Host;
     /// The kernel's ring was full, because packets were not taken out fast enough.
-    RxRingFull = "rx_ring_full", Miss;
+    RxRingFull = "rx_ring_full", Miss, Interface;
     /// The kernel had no free frame of the UMEM, because packets were not given back fast enough.
-    FillRingEmpty = "fill_ring_empty", Miss;
+    FillRingEmpty = "fill_ring_empty", Miss, Interface;
     /// The packet is longer than a frame, and the kernel or the driver cannot use several.
-    FrameTooSmall = "frame_too_small", Miss;
+    FrameTooSmall = "frame_too_small", Miss, Interface;
     /// The card's own buffer was full: the driver gave it no room in memory fast enough.
-    FifoOverflow = "fifo_overflow", Miss;
+    FifoOverflow = "fifo_overflow", Miss, Interface;
     /// It was on the card when that restarted, or came before it was ready again.
-    DeviceReset = "device_reset", Miss;
+    DeviceReset = "device_reset", Miss, Interface;
     /// The device had no room for it, by its own count.
-    DeviceMissed = "imissed", Miss;
+    DeviceMissed = "imissed", Miss, Interface;
     /// The device found it damaged, by its own count.
-    DeviceErrors = "ierrors", Miss;
+    DeviceErrors = "ierrors", Miss, Interface;
     /// No mbuf was free for it, because packets were not given back fast enough.
-    NoMbuf = "rx_nombuf", Miss;
+    NoMbuf = "rx_nombuf", Miss, Interface;
     /// The kernel described it as in a frame that it cannot be in.
-    BadDescriptor = "bad_descriptor", Drop;
+    BadDescriptor = "bad_descriptor", Drop, Host;
     /// The fault injector dropped it, as it was told to.
-    Injected = "injected", Drop;
+    Injected = "injected", Drop, Host;
     /// The file takes one link type, and the packet has another.
-    LinkMismatch = "link_mismatch", Drop;
+    LinkMismatch = "link_mismatch", Drop, Host;
     /// The packet is longer than the sink takes: a file's segment, a frame, the interface's MTU.
-    TooLong = "too_long", Drop;
+    TooLong = "too_long", Drop, Host;
     /// The packet is shorter than an Ethernet header.
-    TooShort = "too_short", Drop;
+    TooShort = "too_short", Drop, Host;
     /// The rule of --shed means nothing on its link type; its source ended there.
-    Unjudged = "unjudged", Drop;
+    Unjudged = "unjudged", Drop, Host;
     /// The reader was too slow, and the writer took the segment back.
-    ReaderOverrun = "reader_overrun", Overrun;
+    ReaderOverrun = "reader_overrun", Overrun, Host;
     /// The file system had no room left for it, or refused it.
-    DiskFull = "disk_full", Full;
+    DiskFull = "disk_full", Full, Host;
     /// Whoever reads the pipe has gone.
-    PipeClosed = "pipe_closed", Full;
+    PipeClosed = "pipe_closed", Full, Host;
     /// Whoever reads the pipe took nothing for a second when the job was to end.
-    PipeFull = "pipe_full", Full;
+    PipeFull = "pipe_full", Full, Host;
     /// The device took packets too slowly: its ring was full, or not empty at the end.
-    TxRingFull = "tx_ring_full", Full;
+    TxRingFull = "tx_ring_full", Full, Host;
     /// The interface was down or gone before the packet was sent.
-    LinkDown = "link_down", Full;
+    LinkDown = "link_down", Full, Host;
     /// The driver dropped it when it was to be sent: no carrier, or no room at the other end.
-    TxRefused = "tx_refused", Full;
+    TxRefused = "tx_refused", Full, Host;
     /// The kernel found something wrong with it, and did not send it.
-    TxRejected = "tx_rejected", Drop;
+    TxRejected = "tx_rejected", Drop, Host;
     /// The device took it, and never said that it was sent.
-    Unconfirmed = "unconfirmed", Full;
+    Unconfirmed = "unconfirmed", Full, Host;
     /// The filter did not want it.
-    Filtered = "filtered", Choice;
+    Filtered = "filtered", Choice, Nowhere;
     /// Left to the host: the XDP program passed it on.
-    Passed = "passed", Choice;
+    Passed = "passed", Choice, Nowhere;
     /// Of its flow, as much as --cutoff lets through had passed.
-    CutOff = "cut_off", Choice;
+    CutOff = "cut_off", Choice, Nowhere;
     /// A rule gave it up: --shed, or a program's own.
-    Shed = "shed", Choice;
+    Shed = "shed", Choice, Nowhere;
     /// It grew older than --keep, or than the memory lasts, and no trigger asked for it.
-    Expired = "expired", Choice;
+    Expired = "expired", Choice, Nowhere;
     /// It is of an interface that --map sends nowhere.
-    Unmapped = "unmapped", Choice;
+    Unmapped = "unmapped", Choice, Nowhere;
 }
 
 impl fmt::Display for Loss {
@@ -163,6 +183,12 @@ impl Losses {
     /// The sum over all other causes: what to warn of.
     pub fn missing(&self) -> u64 {
         self.total() - self.unwanted()
+    }
+
+    /// The sum over the causes of one place.
+    pub fn at(&self, place: LossPlace) -> u64 {
+        let there = self.iter().filter(|(cause, _)| cause.place() == place);
+        there.map(|(_, packets)| packets).sum()
     }
 
     /// The causes that were counted.
@@ -247,6 +273,10 @@ mod tests {
             losses.add(cause, packets);
         }
         assert_eq!((losses.total(), losses.unwanted(), losses.missing()), (14, 12, 2));
+        let places = [LossPlace::Interface, LossPlace::Host, LossPlace::Nowhere];
+        assert_eq!(places.map(|place| losses.at(place)), [2, 0, 12]);
+        let is_nowhere = |cause: &&Loss| cause.place() == LossPlace::Nowhere;
+        assert!(Loss::ALL.iter().all(|cause| cause.is_choice() == is_nowhere(&cause)));
         let choices = Loss::ALL.iter().filter(|cause| cause.is_choice());
         assert!(choices.eq(&[
             Loss::Filtered,

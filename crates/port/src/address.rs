@@ -60,6 +60,14 @@ pub enum AddressError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The name of an output asks for what is not written.
+    #[error("{address}: {reason}")]
+    BadName {
+        /// The whole address.
+        address: String,
+        /// What is wrong with the name.
+        reason: String,
+    },
     /// A word that is the name of an interface and of a file.
     #[error("'{name}' is a network interface and a file: write afpacket:{name} or file:{name}")]
     Ambiguous {

@@ -47,7 +47,7 @@ mod watch;
 mod wrap;
 mod xdp;
 
-pub use account::{Loss, LossKind, Losses, PortAccount};
+pub use account::{Loss, LossKind, LossPlace, Losses, PortAccount};
 pub use address::{Address, AddressError};
 pub use bare::{Role, is_interface};
 #[cfg(feature = "dpdk")]

@@ -83,6 +83,9 @@ pub struct Capabilities {
     /// A source whose own queue has as much room as it was asked to have
     /// ([`OpenOptions::queue_bytes`](crate::OpenOptions::queue_bytes)): packets may wait there.
     pub is_deep: bool,
+    /// A source whose packets say how many it lost just before them (`Meta::drops_before`): all
+    /// that its account has and that are missing. Of others a job tells sinks by the account.
+    pub tells_gaps: bool,
 }
 
 /// What is known of a port once it is open.
@@ -138,17 +141,20 @@ pub struct Pacing {
     pub origin_ns: u64,
 }
 
-/// What is known at the end about the packets of one interface, for sinks that write it down.
+/// What is known at the end about the packets of one interface, for sinks that write it down. All
+/// counts are since the job began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceTotals {
     /// Its number in the [`PortTable`](crate::PortTable).
     pub port: u8,
-    /// Packets that reached the interface.
-    pub received: u64,
-    /// Packets that the interface had no room for.
+    /// Packets that reached the interface, where that is known.
+    pub received: Option<u64>,
+    /// Packets lost at [`LossPlace::Interface`](crate::LossPlace::Interface).
     pub missed: u64,
-    /// Packets lost between the interface and this sink.
+    /// Packets lost between that and this sink: at [`LossPlace::Host`](crate::LossPlace::Host).
     pub lost: u64,
+    /// Packets that the user did not ask for.
+    pub unwanted: u64,
 }
 
 /// A source or a sink of packets, or both.
@@ -211,6 +217,12 @@ pub trait Port: Send {
     /// for a moment.
     fn flush(&mut self) -> Result<(), PortError> {
         Ok(())
+    }
+
+    /// Tells a sink that `packets` packets of interface number `port` were lost before the next
+    /// packet of it. They are not among any packet's own `drops_before`.
+    fn tell_gap(&mut self, port: u8, packets: u64) {
+        let _ = (port, packets);
     }
 
     /// Tells a sink what its sources counted; to be called before [`finish`](Self::finish).

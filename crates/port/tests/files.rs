@@ -74,12 +74,15 @@ fn zeros_and_flipped_bits_are_noted_with_their_place_and_the_job_goes_on() {
     let whole = pcap(0xa1b2_c3d4, false, 1, &packets(2000));
     let mut zeroed = whole.clone();
     zeroed[100_000..150_000].fill(0);
-    let mut port = open_file(&folder.file("zeroed", &zeroed));
+    let path = folder.file("zeroed", &zeroed);
+    let mut port = open_file(&path);
     let got = drain_by_receiving(&mut *port, 100, 64 << 10, 8);
     assert!((1700..2000).contains(&got.len()), "{}", got.len());
     let account = port.account();
     assert!(account.is_damaged);
-    assert!(account.notes[0].contains("skipped at file offset"), "{:?}", account.notes);
+    let note = &account.notes[0];
+    assert!(note.contains("skipped at file offset"), "{note}");
+    assert!(note.starts_with(&format!("{}: ", path.display())), "{note}");
     let mut flipped = whole;
     for at in (5_000..flipped.len()).step_by(2_111) {
         flipped[at] ^= 0x80;
@@ -107,7 +110,11 @@ fn a_compressed_file_that_breaks_off_delivers_its_start() {
         assert!((100..3000).contains(&got.len()), "{}", got.len());
         let account = port.account();
         assert!(account.is_damaged);
-        assert!(account.notes[0].starts_with("compressed data broken"), "{:?}", account.notes);
+        assert!(
+            account.notes[0].contains("/broken: compressed data broken"),
+            "{:?}",
+            account.notes
+        );
     }
 }
 

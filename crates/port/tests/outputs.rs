@@ -204,7 +204,13 @@ fn the_closing_counts_are_in_the_file_and_a_file_without_packets_is_valid() {
         let mut from = source(&from, &job).unwrap();
         let mut to = sink(&format!("file:{}?{format}", path.display()), &job).unwrap();
         pump(&mut *from, &mut *to).unwrap();
-        to.set_totals(&[InterfaceTotals { port: 0, received: 9, missed: 4, lost: 2 }]);
+        to.set_totals(&[InterfaceTotals {
+            port: 0,
+            received: Some(9),
+            missed: 4,
+            lost: 2,
+            unwanted: 1,
+        }]);
         to.finish().unwrap();
         let (bytes, mut position) = (fs::read(&path).unwrap(), 0);
         let mut decoder = Decoder::new();
@@ -212,6 +218,7 @@ fn the_closing_counts_are_in_the_file_and_a_file_without_packets_is_valid() {
         let counters = decoder.interfaces()[0].counters;
         assert_eq!((counters.received, counters.missed), (Some(9), Some(4)), "{format}");
         assert_eq!((counters.lost, counters.delivered), (Some(2), Some(packets)), "{format}");
+        assert_eq!(counters.accepted, Some(8), "{format}");
         assert_eq!(decoder.interfaces()[0].name, from_name(packets));
     }
 }

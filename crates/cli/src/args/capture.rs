@@ -59,7 +59,8 @@ pub(crate) struct CaptureArgs {
     #[arg(value_parser = values::sink)]
     pub(crate) output: Option<Address>,
 
-    /// The file's format [default: segmented; pcapng into pipes and devices]
+    /// The file's format [default: as its name ends: .pcap, and .zst or .gz behind it, which
+    /// compress; else segmented; pcapng into pipes and devices]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<Format>,
 
@@ -74,7 +75,7 @@ pub(crate) struct CaptureArgs {
     /// Keep the last TIME of packets in memory, and write nothing until a trigger: then what is
     /// kept and what follows, into FILE, and at later triggers into FILE-2 and so on (before the
     /// extension; no file is overwritten, no packet written twice). What no trigger asked for is
-    /// counted as `expired`. At least so much is kept as memory goes: see --buffer
+    /// counted as `expired`. How far the memory goes is said at the end: see --buffer
     #[arg(long, value_name = "TIME", value_parser = values::span_ns)]
     pub(crate) keep: Option<u64>,
 

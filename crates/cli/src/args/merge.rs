@@ -35,7 +35,8 @@ pub(crate) struct MergeArgs {
     #[arg(long, short, value_name = "FILE")]
     pub(crate) write: Option<String>,
 
-    /// The file's format [default: segmented; pcapng into pipes and devices]
+    /// The file's format [default: as its name ends: .pcap, and .zst or .gz behind it, which
+    /// compress; else segmented; pcapng into pipes and devices]
     #[arg(long, value_name = "FORMAT", requires = "write")]
     pub(crate) format: Option<Format>,
 

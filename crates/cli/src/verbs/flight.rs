@@ -122,14 +122,18 @@ impl Names {
     }
 }
 
-/// The name of file number `number`, from 1: the number stands before the extension.
+/// The name of file number `number`, from 1: the number stands before the extension, and that of
+/// a compressed file before both.
 fn numbered(path: &str, number: u32) -> String {
     if number == 1 {
         return path.to_owned();
     }
     let name_at = path.rfind('/').map_or(0, |slash| slash + 1);
     // A dot at the start of a name begins no extension.
-    match path[name_at..].rfind('.').filter(|&dot| dot > 0) {
+    let name = &path[name_at..];
+    let dot_of = |name: &str| name.rfind('.').filter(|&dot| dot > 0);
+    let compressed = [".gz", ".zst"].iter().find_map(|end| name.strip_suffix(end));
+    match compressed.and_then(dot_of).or(dot_of(name)) {
         Some(dot) => {
             let (stem, extension) = path.split_at(name_at + dot);
             format!("{stem}-{number}{extension}")
@@ -148,6 +152,7 @@ mod tests {
         assert_eq!(numbered("a.b/x.pcapng", 2), "a.b/x-2.pcapng");
         assert_eq!(numbered("a.b/x", 3), "a.b/x-3");
         assert_eq!(numbered(".hidden", 2), ".hidden-2");
-        assert_eq!(numbered("x.tar.gz", 10), "x.tar-10.gz");
+        assert_eq!(numbered("x.tar.gz", 10), "x-10.tar.gz");
+        assert_eq!(numbered("a.b/x.zst", 2), "a.b/x-2.zst");
     }
 }

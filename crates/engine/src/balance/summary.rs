@@ -8,7 +8,9 @@ use super::report::{BalanceReport, GroupReport, WorkerReport};
 use super::spread::{FromSource, worker_of};
 use super::{BalanceOptions, Done, Mode};
 use crate::capture;
+use crate::capture::Origin;
 use crate::capture::record::Recorded;
+use crate::capture::summary::totals_of;
 use crate::job::{Owners, Source};
 use crate::ledger::remainder;
 use crate::report::Ending;
@@ -16,17 +18,29 @@ use crate::stage::Usage;
 use crate::tally::Tally;
 use crate::{EngineError, PortReport, Report, StageReport};
 
-/// What a worker's sink is told of its interfaces: no more than the worker saw.
-pub(super) fn totals(recorded: &Recorded) -> Vec<InterfaceTotals> {
-    let tallies = recorded.seen.iter().zip(&recorded.written).enumerate();
-    let seen = tallies.filter(|(_, (seen, _))| seen.packets > 0);
-    let totals = seen.map(|(port, (seen, written))| InterfaceTotals {
-        port: port as u8,
-        received: seen.packets,
-        missed: 0,
-        lost: seen.packets - written.packets,
-    });
-    totals.collect()
+/// What the sink of each worker is told of the interfaces that the worker saw: what was received
+/// and lost before packets were spread is the whole interface's, and the same for all workers.
+pub(super) fn totals(sources: &[Source], done: &Done) -> Vec<Vec<InterfaceTotals>> {
+    let origins = Origin::of_all(sources);
+    let of_worker = |recorded: &Recorded| {
+        let tallies = recorded.seen.iter().zip(&recorded.written).enumerate();
+        let seen = tallies.filter(|(_, (seen, _))| seen.packets > 0);
+        let totals = seen.map(|(port, (seen, written))| {
+            let (port, lost) = (port as u8, seen.packets - written.packets);
+            let owner = origins.iter().position(|origin| origin.interface == Some(port));
+            let Some(owner) = owner else {
+                let received = Some(seen.packets);
+                return InterfaceTotals { port, received, lost, ..InterfaceTotals::default() };
+            };
+            let missed = match &origins[..] {
+                [_] => recorded.missed.iter().sum(),
+                _ => 0,
+            };
+            totals_of(&sources[owner].port.account(), port, lost + missed)
+        });
+        totals.collect()
+    };
+    done.recorded.iter().map(of_worker).collect()
 }
 
 /// Says where the logs of each worker are; each receive thread has made as many.

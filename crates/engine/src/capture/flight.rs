@@ -10,8 +10,8 @@
 //! While nothing is asked for, nobody reads the log: the receive threads write it, and the writer
 //! takes the oldest segment anew when it is older than asked. A trigger attaches a reader at the
 //! oldest segment there is and opens a file; the reader goes on until the time after the trigger
-//! is over. A trigger meanwhile puts that off. Whole segments are kept, so a file begins with the
-//! past that was asked for, or with more.
+//! is over. A trigger meanwhile puts that off. The log keeps whole segments; a file begins with the
+//! past that was asked for, by [`marks`] of when which packets came.
 //!
 //! Every packet is in one file at most: a file whose past reaches into the file before begins
 //! behind it. Numbers of packets decide, not times.
@@ -23,6 +23,7 @@
 //! - F3: a trigger that comes before the sources end is answered, however soon they end.
 
 mod files;
+mod marks;
 mod recorder;
 
 use std::sync::atomic::AtomicBool;
@@ -31,7 +32,7 @@ use burstline_log::{History, Log};
 use burstline_port::{Port, PortError};
 
 use super::summary::{self, Summary};
-use super::{CaptureOptions, Done, Job, Lanes, is_stopped, lanes, policy_for, run};
+use super::{CaptureOptions, Done, Job, Lanes, Origin, is_stopped, lanes, policy_for, run};
 use crate::budget::Budget;
 use crate::clock::JobClock;
 use crate::job::Source;
@@ -86,6 +87,7 @@ pub fn capture_flight(
         clock: JobClock::start(options.limits.duration_ns, stop),
         budget: Budget::new(options.limits.packets),
         progress,
+        origins: Origin::of_all(&sources),
     };
     progress.start((options.log.bytes * receivers) as u64);
     let mut files = Files::new(&mut open_file);
@@ -115,10 +117,12 @@ pub fn capture_flight(
     Ok(report)
 }
 
-/// What the logs have of their past, all together: as much as the one that has least.
+/// What the logs have of the past that was asked for, all together: as much as the one that has
+/// least.
 fn past_of(logs: &[Log]) -> Option<History> {
+    let asked = |past: History| History { kept_ns: past.kept_ns.min(past.asked_ns), ..past };
     let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
-    logs.iter().filter_map(Log::history).reduce(|a, b| History {
+    logs.iter().filter_map(Log::history).map(asked).reduce(|a, b| History {
         kept_ns: a.kept_ns.min(b.kept_ns),
         shortest_ns: least(a.shortest_ns, b.shortest_ns),
         ..a

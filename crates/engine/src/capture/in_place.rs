@@ -15,6 +15,7 @@ use burstline_log::{SCRATCH_PACKETS, Scratch};
 use burstline_port::{Port, PortState};
 use burstline_sys::clock;
 
+use super::gaps::Gaps;
 use super::receive::Took;
 use super::record::Recorded;
 use super::{CaptureOptions, Job, LogCounts, record};
@@ -48,6 +49,7 @@ pub(super) struct InPlace<'a> {
     source: &'a mut Source,
     sink: &'a mut dyn Port,
     recorded: Recorded,
+    gaps: Gaps<'a>,
     /// Packets and bytes lent.
     lent: LogCounts,
     owners: Owners,
@@ -69,6 +71,7 @@ impl<'a> InPlace<'a> {
             source,
             sink,
             recorded: Recorded::new(),
+            gaps: Gaps::new(&job.origins, 0),
             lent: LogCounts::default(),
             owners: Owners::new(&job.options.table),
             waiter: Waiter::new(job.options.threads.poll, clock::monotonic_ns()),
@@ -202,6 +205,7 @@ impl<'a> InPlace<'a> {
         let losses = self.source.port.account().lost;
         let missing = losses.missing();
         progress.set_losses(0, losses);
+        self.gaps.tell(progress, &[], self.sink);
         let losses = self.recorded.losses();
         if self.lost_first_second.is_none() {
             self.recorded.lost_first_second = losses.missing();

@@ -20,6 +20,7 @@ use burstline_port::{Loss, Losses, Port, PortError, PortTable};
 use burstline_sys::clock;
 
 use super::Job;
+use super::gaps::Gaps;
 use super::tail::Tail;
 use crate::clock::{JobClock, SECOND_NS};
 use crate::stage::{StageCost, StageMeter};
@@ -75,6 +76,7 @@ pub(crate) struct Recorder<'a> {
     sink: &'a mut dyn Port,
     job: &'a Job<'a>,
     recorded: Recorded,
+    gaps: Gaps<'a>,
     flushed_ns: u64,
     losses_shown_ns: u64,
     is_flushed: bool,
@@ -104,6 +106,7 @@ impl<'a> Recorder<'a> {
         Self {
             number: 0,
             is_rung: true,
+            gaps: Gaps::new(&job.origins, readers.len()),
             readers,
             sink,
             job,
@@ -221,7 +224,9 @@ impl<'a> Recorder<'a> {
 
     fn show_losses(&mut self) {
         let mut losses = self.recorded.losses();
-        let missed = self.missed().into_iter().sum();
+        let missed = self.missed();
+        self.gaps.tell(self.job.progress, &missed, self.sink);
+        let missed = missed.into_iter().sum();
         if missed > 0 {
             losses.add(Loss::ReaderOverrun, missed);
         }
@@ -277,6 +282,12 @@ impl Recorded {
         let mut losses = Losses::default();
         self.lost.iter().for_each(|lost| losses.merge(lost));
         losses
+    }
+
+    /// Packets of an interface that were seen, and those of them that are written.
+    pub(crate) fn by_port(&self, port: u8) -> (u64, u64) {
+        let port = usize::from(port);
+        (self.seen[port].packets, self.written[port].packets)
     }
 
     /// What it did as a stage: in = out + lost, what was published to it included.

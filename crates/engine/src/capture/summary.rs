@@ -1,7 +1,7 @@
 //! What came of a capture: the threads' counts put together, and held against each other.
 
 use burstline_log::Log;
-use burstline_port::{InterfaceTotals, Loss, Losses, Port, PortAccount, PortTable};
+use burstline_port::{InterfaceTotals, Loss, LossPlace, Losses, Port, PortAccount, PortTable};
 use burstline_sys::usage;
 
 use super::receive::Took;
@@ -73,23 +73,20 @@ impl Summary {
         Self { received, owners, interfaces, threads, recorded, is_in_place }
     }
 
-    /// What is known of each interface. What a lapped recorder missed belongs to a source; it is
-    /// told of an interface only where the source has just one.
-    pub(super) fn totals(&self) -> Vec<InterfaceTotals> {
+    /// What is known of each interface. What its source lost, and what a lapped recorder missed of
+    /// it, belongs to the source; it is told of an interface only where the source has just one.
+    pub(super) fn totals(&self, sources: &[Source]) -> Vec<InterfaceTotals> {
         let recorded = &self.recorded;
         let owners = &self.owners[..self.interfaces];
         let interface = |(port, (seen, written)): (usize, (&Tally, &Tally))| {
-            let owner = owners[port];
-            let missed = match owners.iter().filter(|&&other| other == owner).count() {
-                1 => self.received[usize::from(owner)].saturating_sub(seen.packets),
-                _ => 0,
-            };
-            InterfaceTotals {
-                port: port as u8,
-                received: seen.packets + missed,
-                missed: 0,
-                lost: missed + seen.packets - written.packets,
+            let owner = usize::from(owners[port]);
+            let (port, lost) = (port as u8, seen.packets - written.packets);
+            if self.owned_by(owner).count() != 1 {
+                let received = Some(seen.packets);
+                return InterfaceTotals { port, received, lost, ..InterfaceTotals::default() };
             }
+            let overrun = self.received[owner].saturating_sub(seen.packets);
+            totals_of(&sources[owner].port.account(), port, overrun + lost)
         };
         let tallies = recorded.seen.iter().zip(&recorded.written).enumerate();
         tallies.take(self.interfaces).map(interface).collect()
@@ -262,6 +259,17 @@ impl Summary {
         record.high_water = high_water.unwrap_or(0).into();
         stages.push(record);
         stages
+    }
+}
+
+/// What is known of the only interface of a source, of which the job has `lost` so many besides.
+pub(crate) fn totals_of(account: &PortAccount, port: u8, lost: u64) -> InterfaceTotals {
+    InterfaceTotals {
+        port,
+        received: Some(account.offered),
+        missed: account.lost.at(LossPlace::Interface),
+        lost: account.lost.at(LossPlace::Host) + lost,
+        unwanted: account.lost.at(LossPlace::Nowhere),
     }
 }
 

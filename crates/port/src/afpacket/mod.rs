@@ -8,6 +8,8 @@
 //! `afpacket:IFACE[?direction=in|out|both&fanout=MODE[:GROUP]&fd=N&block=BYTES&blocks=N`
 //! `&retire_ms=N&promisc=on|off&timestamps=kernel|hardware]`
 //!
+//! Of the loopback `both` is `in`: each of its packets both leaves and comes in.
+//!
 //! To send by, see `sink`.
 //!
 //! `fd=N` is for a process without rights: whoever starts it leaves it an open descriptor of
@@ -41,6 +43,7 @@ mod source;
 use crate::{Address, OpenOptions, Port, PortError};
 
 pub(crate) use probe::probe;
+pub(crate) use settings::LOOPBACK;
 pub(crate) use sink::open_sink;
 
 /// Opens an interface to receive from.

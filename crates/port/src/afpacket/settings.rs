@@ -4,6 +4,9 @@ use burstline_sys::afpacket::{Direction, Fanout, FanoutMode, RingOptions, Timest
 
 use crate::{Address, AddressError};
 
+/// `ARPHRD_LOOPBACK`. Source: uapi/linux/if_arp.h.
+pub(crate) const LOOPBACK: u16 = 772;
+
 const KEYS: &[&str] =
     &["direction", "fanout", "fd", "block", "blocks", "retire_ms", "promisc", "timestamps"];
 
@@ -42,6 +45,14 @@ pub(super) fn parse(address: &Address) -> Result<RingOptions, AddressError> {
         fanout: fanout(address)?,
         ..default
     })
+}
+
+/// The loopback has each packet twice, as it leaves and as it comes in: the one that leaves is left
+/// out, as by libpcap, unless nothing else is asked for.
+pub(super) fn count_once(options: &mut RingOptions, hardware_type: u16) {
+    if hardware_type == LOOPBACK && options.direction == Direction::Both {
+        options.direction = Direction::In;
+    }
 }
 
 /// Gives the ring as many blocks as hold `queue_bytes`, unless the address says how many.

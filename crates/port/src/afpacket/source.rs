@@ -9,7 +9,7 @@ use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::LinkType;
 
 use super::judge::Judge;
-use super::settings;
+use super::settings::{self, LOOPBACK};
 use crate::watch::{LINK_HEADER_MAX, Watch};
 use crate::{
     Address, Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
@@ -70,6 +70,7 @@ impl AfPacketSource {
     pub(super) fn open(address: &Address, options: &OpenOptions) -> Result<Self, PortError> {
         let mut settings = settings::parse(address)?;
         let found = Interface::named(address.target())?;
+        settings::count_once(&mut settings, found.hardware_type);
         let link = link_type(&found)?;
         let name = address.to_string();
         let snapshot_bytes = options.snapshot_bytes;
@@ -82,6 +83,7 @@ impl AfPacketSource {
         let capabilities = Capabilities {
             can_receive: true,
             can_lend: true,
+            tells_gaps: true,
             can_drain: true,
             is_deep: options.queue_bytes.is_some_and(|bytes| bytes <= ring_bytes),
             ..Capabilities::default()
@@ -332,8 +334,8 @@ impl Port for AfPacketSource {
 /// Source: ARPHRD_ numbers, uapi/linux/if_arp.h; LINKTYPE_ numbers, the pcap registry.
 pub(super) fn link_type(interface: &Interface) -> Result<LinkType, PortError> {
     match interface.hardware_type {
-        // Ethernet, and the loopback that looks like it.
-        1 | 772 => Ok(LinkType::ETHERNET),
+        // The loopback looks like Ethernet.
+        1 | LOOPBACK => Ok(LinkType::ETHERNET),
         // None: tun and WireGuard carry bare IP packets.
         65534 => Ok(LinkType::RAW),
         hardware_type => {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use burstline_sys::direct::{OutputFile, WriteError, claim};
 
+use super::naming::{Compression, Naming};
 use super::output::{Output, Stop, is_pipe};
 use super::shown_path;
 use crate::opened::{OpenedFiles, Use};
@@ -36,6 +37,7 @@ pub(super) struct Layout {
     pub(super) format: Format,
     pub(super) segment_bytes: usize,
     pub(super) path: PathBuf,
+    compression: Option<Compression>,
 }
 
 impl Layout {
@@ -45,12 +47,23 @@ impl Layout {
         let path = shown_path(address.target(), "standard output");
         let known = fs::metadata(&path).ok().filter(|_| !is_standard);
         let is_stream = is_standard || known.is_some_and(|metadata| !metadata.is_file());
-        let format = match address.parameter("format") {
+        let name = if is_standard { Ok(Naming::default()) } else { Naming::of(&path) };
+        let Naming { format: named, compression } =
+            name.map_err(|reason| AddressError::BadName { address: address.to_string(), reason })?;
+        // Whoever says how long segments are wants some.
+        let implied = address.parameter("segment").filter(|_| !is_stream).map(|_| "segmented");
+        let format = match address.parameter("format").or(implied) {
+            None if let Some(format) = named => format,
             None if is_stream => Format::Pcapng,
             None => Format::Segmented,
             Some("pcapng") => Format::Pcapng,
             Some("pcap-ns") => Format::Classic { nanoseconds: true },
             Some("pcap") => Format::Classic { nanoseconds: false },
+            Some(value @ "segmented") if let Some(compression) = compression => {
+                let extension = compression.extension();
+                let reason = format!("segments are not compressed; for .{extension} use pcapng");
+                return Err(address.bad_value("format", value, reason));
+            }
             Some("segmented") if !is_stream => Format::Segmented,
             Some(value @ "segmented") => {
                 let reason = "segments need a regular file; for a pipe use format=pcapng";
@@ -61,7 +74,7 @@ impl Layout {
                 return Err(address.bad_value("format", value, reason));
             }
         };
-        Ok(Self { format, segment_bytes: parse_segment(address)?, path })
+        Ok(Self { format, segment_bytes: parse_segment(address)?, path, compression })
     }
 
     /// Opens the output. A regular file that was there is emptied, unless the job reads it.
@@ -75,7 +88,7 @@ impl Layout {
         if target == "-" {
             let file = Output::standard().map_err(fail)?;
             files.enter(&self.path, &file.metadata().map_err(fail)?, Use::Write)?;
-            return Ok(Target::Stream(Output::new(file, stop.clone())));
+            return Ok(Target::Stream(Output::new(file, self.compression, stop.clone())));
         }
         let path = Path::new(target);
         let before = fs::metadata(path).ok();
@@ -84,13 +97,16 @@ impl Layout {
         }
         if is_pipe(path) {
             let file = Output::open_pipe(path, stop).map_err(fail)?;
-            return Ok(Target::Stream(Output::new(file, stop.clone())));
+            return Ok(Target::Stream(Output::new(file, self.compression, stop.clone())));
         }
         let opened = match self.format {
             Format::Segmented => {
                 Target::Segments(OutputFile::create(path).map_err(source).map_err(fail)?)
             }
-            _ => Target::Stream(Output::new(claim(path).map_err(fail)?.file, stop.clone())),
+            _ => {
+                let file = claim(path).map_err(fail)?.file;
+                Target::Stream(Output::new(file, self.compression, stop.clone()))
+            }
         };
         if before.is_none() {
             files.enter(path, &fs::metadata(path).map_err(fail)?, Use::Write)?;

@@ -11,6 +11,7 @@
 //! A file is read with `read(2)` and never mapped: a mapped file that somebody cuts short is a
 //! `SIGBUS`, and a read is no slower as long as its buffer stays in the second cache level.
 //! Formats are told by the first bytes, never by names; gzip and zstd are decompressed on the way.
+//! The name of an output says how to write it, unless its address does ([`naming`]).
 //!
 //! Invariants:
 //! - F1: no packet is decoded that the caller did not ask for, so that a budget closes the ledger.
@@ -22,7 +23,9 @@
 mod classic;
 mod input;
 mod layout;
+mod naming;
 mod output;
+mod pieces;
 mod plain;
 mod segmented;
 mod sink;

@@ -6,7 +6,7 @@
 //! as standard output's mostly is, are left alone.
 
 use std::fs::{self, File, OpenOptions as FileOptions};
-use std::io::{self, Seek, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 use burstline_sys::readiness::{Wish, wait_each_for};
 
 use super::input::O_NONBLOCK;
+use super::naming::Compression;
+use super::pieces::Pieces;
 
 /// How long a pipe that nobody empties is waited for once the job is to end.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -35,14 +37,15 @@ pub(super) type Stop = Option<Arc<AtomicBool>>;
 /// Where a stream of blocks goes.
 pub(super) struct Output {
     file: File,
+    pieces: Option<Pieces>,
     stop: Stop,
     /// Bytes of whole blocks written so far.
     pub(super) bytes: u64,
 }
 
 impl Output {
-    pub(super) fn new(file: File, stop: Stop) -> Self {
-        Self { file, stop, bytes: 0 }
+    pub(super) fn new(file: File, compression: Option<Compression>, stop: Stop) -> Self {
+        Self { file, pieces: compression.map(Pieces::new), stop, bytes: 0 }
     }
 
     /// The pipe at `path`; waits for a reader of it, until the job is to end.
@@ -68,9 +71,24 @@ impl Output {
         Ok(open_without_blocking(Path::new(&own)).unwrap_or(file))
     }
 
-    /// Writes whole blocks. When that fails, a regular file ends where it did before; what a pipe
-    /// took is gone.
+    /// Writes whole blocks, compressed as the name of the file says. When that fails, a regular
+    /// file ends where it did before; what a pipe took is gone.
     pub(super) fn write(&mut self, blocks: &[u8]) -> io::Result<()> {
+        let Some(pieces) = &mut self.pieces else { return self.write_as_is(blocks) };
+        let piece = pieces.next(blocks)?;
+        self.write_as_is(&piece).inspect_err(|_| {
+            // As well as it goes, as in `take_back`.
+            let _ = self.end();
+        })
+    }
+
+    /// Ends what is compressed. Nothing may be written afterwards.
+    pub(super) fn end(&mut self) -> io::Result<()> {
+        let end = self.pieces.as_mut().map_or(&[][..], Pieces::end);
+        self.write_as_is(end)
+    }
+
+    fn write_as_is(&mut self, blocks: &[u8]) -> io::Result<()> {
         let mut written = 0;
         while written < blocks.len() {
             let error = match self.file.write(&blocks[written..]) {
@@ -119,7 +137,8 @@ impl Output {
     fn take_back(&mut self, bytes: u64) {
         let is_file = self.file.metadata().is_ok_and(|metadata| metadata.is_file());
         if is_file && let Ok(position) = self.file.stream_position() {
-            let _ = self.file.set_len(position.saturating_sub(bytes));
+            let end = position.saturating_sub(bytes);
+            let _ = self.file.set_len(end).and_then(|()| self.file.seek(SeekFrom::Start(end)));
         }
     }
 }

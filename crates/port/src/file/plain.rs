@@ -103,6 +103,12 @@ impl Plain {
         Ok(())
     }
 
+    /// Writes all that is gathered, and what ends the output.
+    pub(super) fn end(&mut self) -> io::Result<()> {
+        self.flush()?;
+        self.output.end()
+    }
+
     /// Packets surely written, and the bytes up to the last of them.
     pub(super) fn kept(&self) -> (u64, u64) {
         (self.kept, self.output.bytes)

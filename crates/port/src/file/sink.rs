@@ -30,6 +30,17 @@ enum Described {
     Not,
 }
 
+/// An interface of the file.
+#[derive(Clone, Copy, Debug)]
+struct InFile {
+    /// Its number in the job.
+    port: u8,
+    /// Packets of it that went into the body.
+    packets: u64,
+    /// Packets lost that a packet of it tells of.
+    told: u64,
+}
+
 /// The file, as far as it is begun. Until the first packet its link type is not known.
 enum Body {
     Opened(Target),
@@ -53,8 +64,10 @@ pub(super) struct FileSink {
     snapshot_bytes: u32,
     table: PortTable,
     described: [Described; PortTable::MAX_ENTRIES],
-    /// The job's number and the packets of each interface of the file, in its order.
-    interfaces: Vec<(u8, u64)>,
+    /// The interfaces of the file, in its order.
+    interfaces: Vec<InFile>,
+    /// By port of the job: packets lost that the next packet is to tell of, besides its own word.
+    gaps: [u64; PortTable::MAX_ENTRIES],
     totals: Vec<InterfaceTotals>,
     /// Packets that went into the body.
     accepted: u64,
@@ -78,6 +91,7 @@ impl FileSink {
             table: options.table.clone(),
             described: [Described::NotYet; PortTable::MAX_ENTRIES],
             interfaces: Vec::new(),
+            gaps: [0; PortTable::MAX_ENTRIES],
             totals: Vec::new(),
             accepted: 0,
             latest_ns: 0,
@@ -94,7 +108,7 @@ impl FileSink {
         };
         let Described::As(interface) = self.described[usize::from(port)] else { return 0 };
         let Body::Segmented(body) = &mut self.body else { return 0 };
-        if self.hash != HashKind::None {
+        if self.hash != HashKind::None || self.gaps[usize::from(port)] > 0 {
             return 0;
         }
         let is_plain = |packet: &PlainPacket<'_>| {
@@ -106,7 +120,7 @@ impl FileSink {
         let run = body.plain_packets(interface, plain.map(|one| (one.bytes, one.time_ns)));
         self.latest_ns = self.latest_ns.max(run.latest_ns);
         self.accepted += run.packets as u64;
-        self.interfaces[interface as usize].1 += run.packets as u64;
+        self.interfaces[interface as usize].packets += run.packets as u64;
         self.account.bytes_copied += run.bytes;
         run.packets
     }
@@ -126,14 +140,15 @@ impl FileSink {
         };
         let desc = packet.desc();
         let is_outgoing = desc.flags().contains(Flags::OUTGOING);
-        let time_ns = packet.time_ns();
+        let (port, time_ns) = (usize::from(packet.port()), packet.time_ns());
+        let drops_before = packet.drops_before().saturating_add(self.gaps[port]);
         let packet = PacketToWrite {
             bytes: packet.bytes(),
             original_length: packet.original_length() as u32,
             time_ns,
             interface,
             direction: is_outgoing.then_some(Direction::Outbound),
-            drops_before: packet.drops_before(),
+            drops_before,
             queue: None,
             hash: (self.hash != HashKind::None).then(|| desc.hash()),
         };
@@ -151,7 +166,10 @@ impl FileSink {
         }
         self.latest_ns = self.latest_ns.max(time_ns);
         self.accepted += 1;
-        self.interfaces[interface as usize].1 += 1;
+        self.gaps[port] = 0;
+        let interface = &mut self.interfaces[interface as usize];
+        interface.packets += 1;
+        interface.told = interface.told.saturating_add(drops_before);
         Ok(true)
     }
 
@@ -191,7 +209,7 @@ impl FileSink {
         }
         let interface = self.interfaces.len() as u32;
         self.described[usize::from(port)] = Described::As(interface);
-        self.interfaces.push((port, 0));
+        self.interfaces.push(InFile { port, packets: 0, told: 0 });
         Ok(Some(interface))
     }
 
@@ -273,18 +291,12 @@ impl FileSink {
             let port = self.totals[index].port;
             self.describe_at_end(port)?;
         }
-        for (interface, &(port, written)) in (0..).zip(&self.interfaces) {
-            let totals = self.totals.iter().find(|totals| totals.port == port);
-            let counters = Counters {
-                received: totals.map(|totals| totals.received),
-                missed: totals.map(|totals| totals.missed),
-                accepted: None,
-                lost: totals.map(|totals| totals.lost),
-                delivered: Some(written),
-            };
+        for (number, interface) in (0..).zip(&self.interfaces) {
+            let totals = self.totals.iter().find(|totals| totals.port == interface.port);
+            let counters = counters(interface, totals);
             let put = match &mut self.body {
-                Body::Segmented(body) => body.statistics(interface, self.latest_ns, &counters)?,
-                Body::Plain(body) => body.statistics(interface, self.latest_ns, &counters)?,
+                Body::Segmented(body) => body.statistics(number, self.latest_ns, &counters)?,
+                Body::Plain(body) => body.statistics(number, self.latest_ns, &counters)?,
                 Body::Opened(_) | Body::Failed { .. } => Ok(()),
             };
             put.map_err(io::Error::other)?;
@@ -306,7 +318,10 @@ impl FileSink {
             self.describe(0)?;
         }
         self.write_statistics()?;
-        self.flush_body()
+        match &mut self.body {
+            Body::Plain(body) => body.end(),
+            _ => self.flush_body(),
+        }
     }
 
     fn flush_body(&mut self) -> io::Result<()> {
@@ -354,6 +369,11 @@ impl Port for FileSink {
         self.flush_body().map_err(|error| self.fail(error))
     }
 
+    fn tell_gap(&mut self, port: u8, packets: u64) {
+        let gap = &mut self.gaps[usize::from(port)];
+        *gap = gap.saturating_add(packets);
+    }
+
     fn set_totals(&mut self, totals: &[InterfaceTotals]) {
         self.totals = totals.to_vec();
     }
@@ -368,6 +388,20 @@ impl Port for FileSink {
             _ => self.accepted - self.kept().0,
         };
         PortAccount { in_flight, ..self.account.clone() }
+    }
+}
+
+/// The closing counts of an interface. What packets tell of is among them, also where a loss is not
+/// in this job's ledger: a log's publisher, or the file that is read, had it before.
+fn counters(interface: &InFile, totals: Option<&InterfaceTotals>) -> Counters {
+    let delivered = Some(interface.packets);
+    let Some(totals) = totals else { return Counters { delivered, ..Counters::default() } };
+    Counters {
+        received: totals.received,
+        missed: Some(totals.missed.max(interface.told.saturating_sub(totals.lost))),
+        accepted: totals.received.map(|packets| packets.saturating_sub(totals.unwanted)),
+        lost: Some(totals.lost),
+        delivered,
     }
 }
 

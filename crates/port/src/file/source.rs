@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use burstline_log::{Burst, Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_wire::files::{
-    Decoder, Direction, FileKind, FormatError, MAX_CAPTURED, Record, Step,
+    Counters, Decoder, Direction, FileKind, FormatError, MAX_CAPTURED, Record, Step,
 };
 use burstline_wire::hash::{FlowHasher, HashKind};
 
@@ -95,6 +95,7 @@ impl FileSource {
             can_lend: true,
             can_wait: true,
             is_finite: true,
+            tells_gaps: true,
             ..Capabilities::default()
         };
         let (name, timestamps) = (address.to_string(), TimestampSource::File);
@@ -171,9 +172,11 @@ impl FileSource {
     /// A compressed stream that breaks ends there; what came before is good.
     fn broken_stream(&mut self, error: &io::Error) -> Pulled {
         self.account.is_damaged = true;
+        let path = self.path.display();
         let at = self.decoder.file_offset() + self.window.rest().len() as u64;
-        self.account
-            .note(|| format!("compressed data broken after {at} decompressed bytes: {error}"));
+        self.account.note(|| {
+            format!("{path}: compressed data broken after {at} decompressed bytes: {error}")
+        });
         Pulled::End
     }
 
@@ -186,8 +189,9 @@ impl FileSource {
         };
         let path = self.path.clone();
         // A compressed file that breaks at once has said more than that nothing came out of it.
-        let broken = self.account.notes.first().cloned();
-        let reason = broken.unwrap_or_else(|| format!("{error}{mend}"));
+        let named = format!("{}: ", path.display());
+        let broken = self.account.notes.first().and_then(|note| note.strip_prefix(&named));
+        let reason = broken.map_or_else(|| format!("{error}{mend}"), str::to_owned);
         PortError::NotACapture { path, reason }
     }
 
@@ -265,16 +269,33 @@ impl FileSource {
                 Step::NeedMore { .. } => return Next::Empty,
                 Step::Damage(damage) => {
                     self.account.is_damaged = true;
-                    self.account.note(|| damage.to_string());
+                    let path = self.path.display();
+                    self.account.note(|| format!("{path}: {damage}"));
                 }
                 Step::Refused(error) => {
                     let error = self.refused(error);
                     return self.end(Some(error));
                 }
                 Step::End => {
+                    self.note_losses();
                     let error = self.enter_interfaces().err();
                     return self.end(error);
                 }
+            }
+        }
+    }
+
+    /// Says what the file says was lost before it was written.
+    fn note_losses(&mut self) {
+        for interface in self.decoder.interfaces() {
+            let Counters { missed, lost, .. } = interface.counters;
+            let (missed, lost) = (missed.unwrap_or(0), lost.unwrap_or(0));
+            if missed > 0 || lost > 0 {
+                let (path, name) = (self.path.display(), &interface.name);
+                self.account.note(|| {
+                    let what = format!("ifdrop {missed}, osdrop {lost}");
+                    format!("{path}: {name} lost packets before this file: {what}")
+                });
             }
         }
     }

@@ -89,6 +89,7 @@ impl Generator {
         let capabilities = Capabilities {
             can_receive: true,
             can_lend: true,
+            tells_gaps: true,
             can_wait: !pace.is_paced,
             is_finite: recipe.packets.is_some(),
             ..Capabilities::default()

@@ -78,6 +78,7 @@ impl LogSource {
         let capabilities = Capabilities {
             can_receive: true,
             can_lend: true,
+            tells_gaps: true,
             can_wait: settings.policy == Policy::Lossless,
             can_drain: true,
             is_deep: options.queue_bytes.is_some(),

@@ -265,6 +265,10 @@ impl Port for FaultInjector {
         self.inner.flush()
     }
 
+    fn tell_gap(&mut self, port: u8, packets: u64) {
+        self.inner.tell_gap(port, packets);
+    }
+
     fn set_totals(&mut self, totals: &[InterfaceTotals]) {
         self.inner.set_totals(totals);
     }

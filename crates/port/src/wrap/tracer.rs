@@ -118,6 +118,10 @@ impl Port for Tracer {
         self.inner.flush()
     }
 
+    fn tell_gap(&mut self, port: u8, packets: u64) {
+        self.inner.tell_gap(port, packets);
+    }
+
     fn set_totals(&mut self, totals: &[InterfaceTotals]) {
         self.inner.set_totals(totals);
     }

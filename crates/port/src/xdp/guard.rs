@@ -7,10 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use burstline_sys::afpacket::Interface;
 use burstline_sys::{links, xdp};
 
+use crate::afpacket::LOOPBACK;
 use crate::{Address, PortError};
-
-/// `ARPHRD_LOOPBACK`. Source: uapi/linux/if_arp.h.
-const LOOPBACK: u16 = 772;
 
 /// TCP's number for an open connection. Source: include/net/tcp_states.h.
 const ESTABLISHED: &str = "01";

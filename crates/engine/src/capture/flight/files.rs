@@ -1,7 +1,9 @@
 //! The files of a flight recorder, one after the other, as one sink with one account.
 
 use burstline_log::Burst;
-use burstline_port::{Capabilities, Port, PortAccount, PortError, PortInfo, TimestampSource};
+use burstline_port::{
+    Capabilities, InterfaceTotals, Port, PortAccount, PortError, PortInfo, TimestampSource,
+};
 
 /// Opens the next file, and says its name.
 pub(super) type Open<'a> = &'a mut (dyn FnMut() -> Result<NamedFile, PortError> + Send);
@@ -48,6 +50,14 @@ impl Port for Files<'_> {
 
     fn flush(&mut self) -> Result<(), PortError> {
         self.current.as_mut().map_or(Ok(()), |file| file.flush())
+    }
+
+    fn tell_gap(&mut self, port: u8, packets: u64) {
+        self.current.iter_mut().for_each(|file| file.tell_gap(port, packets));
+    }
+
+    fn set_totals(&mut self, totals: &[InterfaceTotals]) {
+        self.current.iter_mut().for_each(|file| file.set_totals(totals));
     }
 
     /// Ends the current file, if there is one; its counts stay.

@@ -10,8 +10,10 @@ use burstline_port::{Loss, Port};
 use burstline_sys::clock;
 
 use super::super::Job;
+use super::super::gaps::Gaps;
 use super::super::record::Recorded;
 use super::files::Files;
+use super::marks::Marks;
 use super::{FlightOptions, past_of};
 use crate::clock::JobClock;
 use crate::report::FlightFile;
@@ -42,6 +44,8 @@ struct Lane<'a> {
     reader: Option<Reader>,
     /// F1: packets before this are seen, missed or expired.
     next: u64,
+    /// When which packets came.
+    marks: Marks,
     /// Its reader has just come: what lies before its first packet, nobody asked for.
     is_first: bool,
     /// Where the file ends in this log.
@@ -60,6 +64,7 @@ pub(super) struct FlightRecorder<'a, 'f> {
     lanes: Vec<Lane<'a>>,
     sink: &'a mut Files<'f>,
     recorded: Recorded,
+    gaps: Gaps<'a>,
     files: Vec<FlightFile>,
     /// Packets in the files before the last one.
     written_before: u64,
@@ -84,6 +89,7 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
             log,
             reader: None,
             next: 0,
+            marks: Marks::new(log.config().keep_ns.unwrap_or(0)),
             is_first: true,
             end: None,
             missed: 0,
@@ -98,6 +104,7 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
             lanes: logs.iter().map(lane).collect(),
             sink,
             recorded: Recorded::new(),
+            gaps: Gaps::new(&job.origins, logs.len()),
             files: Vec::new(),
             written_before: 0,
             until_ns: None,
@@ -112,6 +119,9 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
         let mut meter = StageMeter::start();
         loop {
             let start_ns = clock::monotonic_ns();
+            for lane in &mut self.lanes {
+                lane.marks.look(start_ns, || lane.log.history().map_or(0, |past| past.next_packet));
+            }
             // Before triggers are looked for: one that came before the end is answered (F3).
             let is_over = self.logs.iter().all(Log::is_closed);
             if self.is_triggered() {
@@ -133,7 +143,7 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
             }
         }
         self.show(u64::MAX);
-        self.recorded.missed = self.lanes.iter().map(|lane| lane.missed).collect();
+        self.recorded.missed = self.missed();
         self.recorded.expired = self.lanes.iter().map(|lane| lane.expired).collect();
         self.recorded.cost = meter.end(self.sleeps);
         let next = self.lanes.iter().map(|lane| lane.next).collect();
@@ -169,7 +179,10 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
             }
             let (policy, start) = (self.policy, Start::Oldest);
             match lane.log.attach(ReaderConfig { policy, window: 1, start }) {
-                Ok(reader) => (lane.reader, lane.is_first) = (Some(reader), true),
+                Ok(reader) => {
+                    (lane.reader, lane.is_first) = (Some(reader), true);
+                    lane.let_go(lane.marks.cut(now_ns));
+                }
                 Err(error) => self.recorded.fail(error.into(), &self.job.clock),
             }
         }
@@ -187,14 +200,25 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
         }
         if self.lanes.iter().all(|lane| lane.reader.is_none()) {
             self.until_ns = None;
+            let totals = self.gaps.totals(self.job.progress, &self.missed(), &self.recorded);
+            self.sink.set_totals(&totals);
             let finished = self.sink.finish();
             self.recorded.settle(self.sink, finished.err(), Some(&self.job.clock));
+        }
+        if !has_found {
+            // What comes next is new: in the past that was kept, losses had other places.
+            self.gaps.tell(self.job.progress, &self.missed(), self.sink);
         }
         // Less what the sink has lost since.
         if let Some(file) = self.files.last_mut() {
             file.packets = self.recorded.total().packets.saturating_sub(self.written_before);
         }
         has_found
+    }
+
+    /// Packets of each log that were asked for and taken back before they were read.
+    fn missed(&self) -> Vec<u64> {
+        self.lanes.iter().map(|lane| lane.missed).collect()
     }
 
     fn show(&mut self, now_ns: u64) {
@@ -207,7 +231,7 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
         let kept_ns = past_of(self.logs).map_or(0, |past| past.kept_ns);
         progress.set_flight(kept_ns, self.files.len() as u64, self.until_ns.is_some());
         let mut losses = self.recorded.losses();
-        let missed: u64 = self.lanes.iter().map(|lane| lane.missed).sum();
+        let missed = self.missed().into_iter().sum();
         if missed > 0 {
             losses.add(Loss::ReaderOverrun, missed);
         }
@@ -217,6 +241,12 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
 }
 
 impl Lane<'_> {
+    /// Packets before number `cut` are older than what is kept.
+    fn let_go(&mut self, cut: u64) {
+        self.expired += cut.saturating_sub(self.next);
+        self.next = self.next.max(cut);
+    }
+
     /// Writes a burst, as far as the file goes. False if there is none.
     fn turn(
         &mut self,

@@ -1,0 +1,95 @@
+//! When which packets came, so that a file begins where the past that was asked for does.
+//!
+//! ```text
+//!   marks        m0        m1        m2        m3        now
+//!   -------------|---------|---------|---------|---------|---> time
+//!                               |<---- keep_ns --------->|
+//!                          m1: packets before its number are too old
+//! ```
+//!
+//! Time is the monotonic clock's, when a packet was in the log, as for the ages of segments:
+//! packets' own times may be a file's or another machine's.
+//!
+//! Invariants:
+//! - M1: of two marks the later one has the later time, and no smaller number.
+//! - M2: only the first may be older than `keep_ns` with another that is, too, behind it.
+
+use std::collections::VecDeque;
+
+/// A file begins with that part of `keep_ns` more than was asked for, at most.
+const PARTS: u64 = 128;
+
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    at_ns: u64,
+    /// The number that the next packet had then.
+    packet: u64,
+}
+
+/// The marks of one log.
+#[derive(Debug)]
+pub(super) struct Marks {
+    keep_ns: u64,
+    marks: VecDeque<Mark>,
+}
+
+impl Marks {
+    /// Of a log of which the last `keep_ns` are asked for.
+    pub(super) fn new(keep_ns: u64) -> Self {
+        Self { keep_ns, marks: VecDeque::with_capacity(PARTS as usize + 2) }
+    }
+
+    /// Makes a mark if it is time for one. `next_packet` says the number of the next packet.
+    pub(super) fn look(&mut self, now_ns: u64, next_packet: impl FnOnce() -> u64) {
+        let is_due =
+            |last: &Mark| now_ns.saturating_sub(last.at_ns).saturating_mul(PARTS) >= self.keep_ns;
+        if self.marks.back().is_none_or(is_due) {
+            self.marks.push_back(Mark { at_ns: now_ns, packet: next_packet() });
+        }
+        while self.marks.get(1).is_some_and(|second| self.is_old(second, now_ns)) {
+            self.marks.pop_front();
+        }
+    }
+
+    /// The number of the first packet that is not too old, as far as marks tell.
+    pub(super) fn cut(&self, now_ns: u64) -> u64 {
+        let old = self.marks.iter().take_while(|mark| self.is_old(mark, now_ns));
+        old.last().map_or(0, |mark| mark.packet)
+    }
+
+    /// Whether what came before a mark is older than was asked for.
+    fn is_old(&self, mark: &Mark, now_ns: u64) -> bool {
+        now_ns.saturating_sub(mark.at_ns) >= self.keep_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_is_no_younger_than_asked_and_not_much_older() {
+        let keep_ns = 128_000;
+        let mut marks = Marks::new(keep_ns);
+        assert_eq!(marks.cut(u64::MAX), 0);
+        // A packet each 10 ns, looked at each 300.
+        for now_ns in (0..1_000_000).step_by(300) {
+            marks.look(now_ns, || now_ns / 10);
+            let came_ns = marks.cut(now_ns) * 10;
+            let age_ns = now_ns - came_ns;
+            assert!(age_ns >= keep_ns.min(now_ns), "{age_ns} at {now_ns}");
+            assert!(age_ns <= keep_ns + keep_ns / PARTS + 600, "{age_ns} at {now_ns}");
+            assert!(marks.marks.len() <= PARTS as usize + 2);
+        }
+        assert_eq!(marks.cut(2_000_000) * 10, marks.marks.back().unwrap().at_ns);
+    }
+
+    #[test]
+    fn nothing_is_too_old_before_that_time_has_passed() {
+        let mut marks = Marks::new(u64::MAX);
+        for now_ns in 0..9 {
+            marks.look(now_ns, || 5);
+        }
+        assert_eq!((marks.cut(9), marks.marks.len()), (0, 1));
+    }
+}

@@ -1,0 +1,86 @@
+//! What the name of an output asks for: `x.pcap.zst` is pcap in Zstandard.
+
+use std::path::Path;
+
+use super::layout::Format;
+
+/// How an output is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Compression {
+    Gzip,
+    Zstd,
+}
+
+/// What the name of an output says of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Naming {
+    pub(super) format: Option<Format>,
+    pub(super) compression: Option<Compression>,
+}
+
+/// Extensions of compressions that are not written.
+const NOT_WRITTEN: [&str; 4] = ["bz2", "br", "lz4", "xz"];
+
+impl Naming {
+    /// Reads the extensions of a name. An error is the reason why such a file is not written.
+    pub(super) fn of(path: &Path) -> Result<Self, String> {
+        let extension = |path: &Path| Some(path.extension()?.to_str()?.to_ascii_lowercase());
+        let last = extension(path);
+        let compression = match last.as_deref() {
+            Some("gz") => Some(Compression::Gzip),
+            Some("zst") => Some(Compression::Zstd),
+            Some(other) if NOT_WRITTEN.contains(&other) => {
+                return Err(format!(".{other} is not written; .zst and .gz are"));
+            }
+            _ => None,
+        };
+        let inner = match compression {
+            Some(_) => path.file_stem().and_then(|stem| extension(Path::new(stem))),
+            None => last,
+        };
+        let format = match (inner.as_deref(), compression) {
+            // Times keep their nanoseconds, which every reader of today takes.
+            (Some("pcap"), _) => Some(Format::Classic { nanoseconds: true }),
+            (_, Some(_)) => Some(Format::Pcapng),
+            _ => None,
+        };
+        Ok(Self { format, compression })
+    }
+}
+
+impl Compression {
+    /// The extension of such files.
+    pub(super) fn extension(self) -> &'static str {
+        match self {
+            Self::Gzip => "gz",
+            Self::Zstd => "zst",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_says_format_and_compression() {
+        let pcap = Some(Format::Classic { nanoseconds: true });
+        let (gzip, zstd) = (Some(Compression::Gzip), Some(Compression::Zstd));
+        for (name, format, compression) in [
+            ("x", None, None),
+            ("a.pcap/x", None, None),
+            ("x.pcapng", None, None),
+            ("x.pcap", pcap, None),
+            ("X.PCAP", pcap, None),
+            ("x.pcap.zst", pcap, zstd),
+            ("x.pcapng.gz", Some(Format::Pcapng), gzip),
+            ("x.zst", Some(Format::Pcapng), zstd),
+            (".pcap", None, None),
+        ] {
+            let expected = Naming { format, compression };
+            assert_eq!(Naming::of(Path::new(name)), Ok(expected), "{name}");
+        }
+        let reason = Naming::of(Path::new("x.pcap.lz4")).unwrap_err();
+        assert_eq!(reason, ".lz4 is not written; .zst and .gz are");
+    }
+}

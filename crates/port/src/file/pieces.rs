@@ -1,0 +1,147 @@
+//! Compressing an output piece by piece.
+//!
+//! ```text
+//!  gzip   | member | member | member |          each whole in itself
+//!  zstd   | header | blocks | blocks | blocks | an empty last block |
+//! ```
+//!
+//! A piece is what [`Output`](super::output::Output) is given at a time: whole blocks of the
+//! format inside. It can be decompressed before the next one is there. Members of gzip are one
+//! stream to every reader. Frames of Zstandard are not: Wireshark 4.0 loses its place between two
+//! of them now and then. So there is one frame, into which the blocks of each piece go.
+
+use std::io::{self, Write};
+
+use flate2::Compression as GzipLevel;
+use flate2::write::GzEncoder;
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
+use super::naming::Compression;
+
+/// Bytes of the header that `ruzstd` writes: magic number, descriptor, window.
+/// Source: RFC 8878, 3.1.1.1.
+const HEADER_BYTES: usize = 6;
+
+/// Where the descriptor is in it, and its flag that a checksum ends the frame.
+const DESCRIPTOR_AT: usize = 4;
+const HAS_CHECKSUM: u8 = 1 << 2;
+
+/// A block of no bytes, which is the last one: little-endian bits 0 last, 1 and 2 type (raw), then
+/// the size. Source: RFC 8878, 3.1.1.2.
+const LAST_BLOCK: [u8; 3] = [1, 0, 0];
+
+/// The type of block whose size is that of its content, which is one byte that is repeated.
+const REPEATED: u32 = 1;
+
+/// Compresses the pieces of one output.
+pub(super) struct Pieces {
+    compression: Compression,
+    is_begun: bool,
+}
+
+impl Pieces {
+    pub(super) fn new(compression: Compression) -> Self {
+        Self { compression, is_begun: false }
+    }
+
+    /// Compresses the next piece.
+    pub(super) fn next(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>> {
+        match self.compression {
+            Compression::Gzip => {
+                let mut encoder = GzEncoder::new(Vec::new(), GzipLevel::fast());
+                encoder.write_all(bytes)?;
+                encoder.finish()
+            }
+            Compression::Zstd => {
+                let frame = compress_to_vec(bytes, CompressionLevel::Fastest);
+                let is_first = !std::mem::replace(&mut self.is_begun, true);
+                part_of_a_frame(frame, is_first)
+                    .ok_or_else(|| io::Error::other("a frame of Zstandard that makes no sense"))
+            }
+        }
+    }
+
+    /// What ends the output. Nothing may follow.
+    pub(super) fn end(&mut self) -> &'static [u8] {
+        match std::mem::replace(&mut self.is_begun, false) {
+            true => &LAST_BLOCK,
+            false => &[],
+        }
+    }
+}
+
+/// A frame as a part of a longer one: with its header only if it is the first, and without its end.
+///
+/// Its blocks need nothing from blocks before them: an encoder of its own made them, and `ruzstd`
+/// does not use the offsets that a decoder remembers from block to block.
+fn part_of_a_frame(mut frame: Vec<u8>, is_first: bool) -> Option<Vec<u8>> {
+    let descriptor = frame.get_mut(DESCRIPTOR_AT)?;
+    *descriptor &= !HAS_CHECKSUM;
+    let mut at = HEADER_BYTES;
+    loop {
+        let head = frame.get_mut(at..at + LAST_BLOCK.len())?;
+        let word = u32::from_le_bytes([head[0], head[1], head[2], 0]);
+        head[0] &= !1;
+        let (kind, size) = (word >> 1 & 3, (word >> 3) as usize);
+        at += LAST_BLOCK.len() + if kind == REPEATED { 1 } else { size };
+        if word & 1 == 1 {
+            break;
+        }
+    }
+    frame.truncate(at);
+    Some(if is_first { frame } else { frame.split_off(HEADER_BYTES) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use flate2::bufread::MultiGzDecoder;
+
+    use super::super::zstd::ZstdReader;
+    use super::*;
+
+    /// Pieces of all sizes: much alike, all the same, and without any pattern.
+    fn plain() -> Vec<Vec<u8>> {
+        let mut state = 7_u32;
+        let mut noise = |_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        let lengths = [1, 40, 3_000, 131_072, 131_073, 500_000];
+        let alike = |length: usize| (0..length).map(|at| (at / 3 % 200) as u8).collect();
+        let pieces = lengths.map(|length| [alike(length), vec![9; length]]);
+        let noisy = [5, 70_000, 300_000].map(|length| (0..length).map(&mut noise).collect());
+        pieces.into_iter().flatten().chain(noisy).collect()
+    }
+
+    #[test]
+    fn pieces_are_one_stream_which_may_end_behind_any() {
+        for compression in [Compression::Gzip, Compression::Zstd] {
+            let (mut pieces, mut stream, mut whole) = (Pieces::new(compression), vec![], vec![]);
+            let unpacked = |stream: &[u8]| {
+                let mut bytes = Vec::new();
+                let outcome = match compression {
+                    Compression::Gzip => MultiGzDecoder::new(stream).read_to_end(&mut bytes),
+                    Compression::Zstd => ZstdReader::new(stream).read_to_end(&mut bytes),
+                };
+                (outcome.is_ok(), bytes)
+            };
+            for piece in plain() {
+                stream.extend(pieces.next(&piece).unwrap());
+                whole.extend(piece);
+                let end = match compression {
+                    Compression::Gzip => &[][..],
+                    Compression::Zstd => &LAST_BLOCK,
+                };
+                let ended = unpacked(&[&stream, end].concat());
+                assert!(ended == (true, whole.clone()), "{compression:?} at {}", whole.len());
+                // Without its end it is readable, too, but for what a decoder still wants to keep.
+                let cut = unpacked(&stream).1;
+                assert!(whole.starts_with(&cut) && cut.len() + (128 << 10) >= whole.len());
+            }
+            assert_eq!(pieces.end().is_empty(), compression == Compression::Gzip);
+            assert!(stream.len() < whole.len());
+        }
+    }
+}
