@@ -88,7 +88,7 @@ impl Layout {
         if target == "-" {
             let file = Output::standard().map_err(fail)?;
             files.enter(&self.path, &file.metadata().map_err(fail)?, Use::Write)?;
-            return Ok(Target::Stream(Output::new(file, self.compression, stop.clone())));
+            return Ok(Target::Stream(Output::new(file.into(), self.compression, stop.clone())));
         }
         let path = Path::new(target);
         let before = fs::metadata(path).ok();
@@ -97,14 +97,14 @@ impl Layout {
         }
         if is_pipe(path) {
             let file = Output::open_pipe(path, stop).map_err(fail)?;
-            return Ok(Target::Stream(Output::new(file, self.compression, stop.clone())));
+            return Ok(Target::Stream(Output::new(file.into(), self.compression, stop.clone())));
         }
         let opened = match self.format {
             Format::Segmented => {
                 Target::Segments(OutputFile::create(path).map_err(source).map_err(fail)?)
             }
             _ => {
-                let file = claim(path).map_err(fail)?.file;
+                let file = claim(path).map_err(fail)?;
                 Target::Stream(Output::new(file, self.compression, stop.clone()))
             }
         };

@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use burstline_sys::direct::Claimed;
 use burstline_sys::readiness::{Wish, wait_each_for};
 
 use super::input::O_NONBLOCK;
@@ -36,7 +37,7 @@ pub(super) type Stop = Option<Arc<AtomicBool>>;
 
 /// Where a stream of blocks goes.
 pub(super) struct Output {
-    file: File,
+    file: Claimed,
     pieces: Option<Pieces>,
     stop: Stop,
     /// Bytes of whole blocks written so far.
@@ -44,7 +45,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub(super) fn new(file: File, compression: Option<Compression>, stop: Stop) -> Self {
+    pub(super) fn new(file: Claimed, compression: Option<Compression>, stop: Stop) -> Self {
         Self { file, pieces: compression.map(Pieces::new), stop, bytes: 0 }
     }
 

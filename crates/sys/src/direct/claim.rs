@@ -2,19 +2,57 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock, major, minor};
 use rustix::io::Errno;
 
-/// A file that is open for writing.
+/// A file that is open for writing. If it is a regular file, nobody else claims it meanwhile.
 #[derive(Debug)]
 pub struct Claimed {
-    /// The file. Its lock ends with it.
-    pub file: File,
-    /// Whether it is a regular file: then it is locked, and empty.
-    pub is_regular: bool,
+    file: File,
+    is_regular: bool,
+}
+
+impl Claimed {
+    /// Whether it was found to be a regular file: then it was locked, and emptied.
+    pub fn is_regular(&self) -> bool {
+        self.is_regular
+    }
+}
+
+impl From<File> for Claimed {
+    /// A file that somebody else has opened, and that is not locked.
+    fn from(file: File) -> Self {
+        Self { file, is_regular: false }
+    }
+}
+
+impl Deref for Claimed {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.file
+    }
+}
+
+impl DerefMut for Claimed {
+    fn deref_mut(&mut self) -> &mut File {
+        &mut self.file
+    }
+}
+
+impl Drop for Claimed {
+    /// A lock ends with the last descriptor of what was opened, and a process that another thread
+    /// is just starting has one until it runs its program. So it is given back in so many words.
+    fn drop(&mut self) {
+        if self.is_regular {
+            // A file system without locks has none to give back.
+            let _ = flock(&self.file, FlockOperation::Unlock);
+        }
+    }
 }
 
 /// Opens `path` for writing and makes it if it is not there. A regular file is locked first
@@ -69,7 +107,8 @@ mod tests {
     fn a_second_writer_is_refused_and_the_file_is_as_it_was() {
         let path = std::env::temp_dir().join(format!("burstline-claim-{}", std::process::id()));
         let first = claim(&path).unwrap();
-        assert!(first.is_regular);
+        assert!(first.is_regular());
+        let elsewhere = first.try_clone().unwrap();
         fs::write(&path, "precious").unwrap();
         let refused = claim(&path).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ResourceBusy);
@@ -78,7 +117,8 @@ mod tests {
         drop(first);
         claim(&path).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "");
+        drop(elsewhere);
         fs::remove_file(&path).unwrap();
-        assert!(!claim(Path::new("/dev/null")).unwrap().is_regular);
+        assert!(!claim(Path::new("/dev/null")).unwrap().is_regular());
     }
 }

@@ -81,7 +81,7 @@ pub enum WriteError {
 /// A file open for writing.
 #[derive(Debug)]
 pub struct OutputFile {
-    file: File,
+    file: Claimed,
     path: PathBuf,
     write_path: WritePath,
     /// Bytes written so far; for a stream only.
@@ -97,8 +97,8 @@ impl OutputFile {
     /// [`WriteError::File`]: a directory, no permission, a read-only file system, another writer.
     pub fn create(path: &Path) -> Result<Self, WriteError> {
         let fail = |call| move |source| WriteError::File { path: path.to_owned(), call, source };
-        let Claimed { file, is_regular } = claim(path).map_err(fail("open"))?;
-        let write_path = if is_regular { choose_path(&file) } else { WritePath::Stream };
+        let file = claim(path).map_err(fail("open"))?;
+        let write_path = if file.is_regular() { choose_path(&file) } else { WritePath::Stream };
         Ok(Self { file, path: path.to_owned(), write_path, position: 0 })
     }
 
@@ -149,7 +149,7 @@ impl OutputFile {
             return Ok(false);
         }
         // A file system in memory gives up at a signal, and says so.
-        let reserve = || fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, bytes);
+        let reserve = || fallocate(&*self.file, FallocateFlags::KEEP_SIZE, 0, bytes);
         match retry_on_intr(reserve) {
             Ok(()) => Ok(true),
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
