@@ -43,12 +43,14 @@ test: ## All tests; other programs' tools judge our files in some of them
 
 bench: ## Our figures beside our rivals': make bench [FIGURE=glob] [RUNS=n] [FULL=1: long ones] [OUT=folder]
 	@scripts/setup rust
+	@cargo build --quiet --release --locked -p burstline $(LAB_DPDK)
 	@cargo run --quiet --release --locked -p burstline-lab $(LAB_DPDK) --bin bench -- \
 	  --out $(or $(OUT),$(TARGET_DIR)/figures) $(if $(FIGURE),'$(FIGURE)') $(if $(RUNS),--runs $(RUNS)) \
 	  $(if $(FULL),--full)
 
 bench-smoke: ## Do the benchmarks still run? Tiny sizes, figures that mean nothing
 	@scripts/setup rust
+	@cargo build --quiet --release --locked -p burstline $(LAB_DPDK)
 	@cargo run --quiet --release --locked -p burstline-lab $(LAB_DPDK) --bin bench -- --smoke
 
 lint: ## Format, clippy, documentation, house rules

@@ -27,6 +27,7 @@ const SMOKE_PACKETS: u64 = 20_000;
 /// What testpmd sends, without FCS, and for how long, its start included.
 const BYTES: usize = 60;
 const SECONDS: u32 = 9;
+const SMOKE_SECONDS: u32 = 3;
 
 /// Headers that stay the same: every packet has a mark with sequence, time and check, and a UDP
 /// checksum over it.
@@ -48,10 +49,6 @@ pub(in crate::figures) fn varied(context: &Context, _: &str) -> Result<Outcome, 
 fn measure(context: &Context, recipe: &str, flags: &str) -> Result<Outcome, String> {
     let packets = if context.smoke { SMOKE_PACKETS } else { PACKETS };
     let mut ours = Ours::new(recipe, context)?;
-    if context.smoke {
-        ours.run(packets)?;
-        return Ok(Outcome::Smoke);
-    }
     if let Some(why) = missing(Testpmd::needs()) {
         return Ok(Outcome::NotHere(why));
     }
@@ -62,6 +59,9 @@ fn measure(context: &Context, recipe: &str, flags: &str) -> Result<Outcome, Stri
         || ours.run(packets),
         || testpmd(context, flags),
     )?;
+    if context.smoke {
+        return Ok(Outcome::Smoke);
+    }
     let used = ours.writer.statistics().segments_high_water as usize * SEGMENT_BYTES;
     let mut details = vec![
         format!(
@@ -139,6 +139,7 @@ fn testpmd(context: &Context, flags: &str) -> Result<f64, String> {
         more: flags.to_owned(),
     };
     let _pages = Reservation::take(PAGES);
-    let said = testpmd.run_for(SECONDS, Memory::now(), "")?;
+    let seconds = if context.smoke { SMOKE_SECONDS } else { SECONDS };
+    let said = testpmd.run_for(seconds, Memory::now(), "")?;
     Ok(Rates::parse(&said, "Tx-pps:").last_whole()? / 1e6)
 }

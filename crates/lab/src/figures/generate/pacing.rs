@@ -29,6 +29,7 @@ use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::figures::Context;
+use crate::live::missing;
 
 const RATE: u64 = 100_000;
 const RUN: Duration = Duration::from_secs(2);
@@ -58,10 +59,10 @@ pub(in crate::figures) fn measure(context: &Context, _: &str) -> Result<Outcome,
 
 /// `pacing-xdp`: out by an interface, whose peer's stack drops them on the sender's core.
 pub(in crate::figures) fn measure_xdp(context: &Context, _: &str) -> Result<Outcome, String> {
-    let bed = match Bed::new() {
-        Ok(bed) => bed,
-        Err(error) => return Ok(Outcome::NotHere(error.to_string())),
-    };
+    if let Some(why) = missing(&[]) {
+        return Ok(Outcome::NotHere(why));
+    }
+    let bed = Bed::new().map_err(|error| error.to_string())?;
     let address = format!("xdp:{NEAR}");
     let to = address.clone();
     let open = || {
