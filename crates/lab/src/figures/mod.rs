@@ -163,7 +163,6 @@ mod tests {
                 "handoff",
                 "append",
                 "hash",
-                "generate-log",
                 "merge",
                 "balance",
                 "stalled",
