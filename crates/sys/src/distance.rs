@@ -9,7 +9,7 @@
 //! hypervisor may move a core to another place, so that the distance changes within minutes: a
 //! figure of two cores is worth only as much as the distance that it was measured at.
 //!
-//! Invariant D1: both threads end. The far one ends when it reads [`END`], which the near one
+//! Invariant D1: both threads end. The far one ends when it reads `END`, which the near one
 //! always stores, whatever the time limit did.
 
 use std::hint::spin_loop;
