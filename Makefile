@@ -17,7 +17,7 @@ LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 
 .DEFAULT_GOAL := help
 .PHONY: help fresh run billion dpdk dpdk-newer test bench bench-smoke lint loom miri fuzz-smoke guest \
-  guest-cards install install-c header documents report-check runs setup
+  guest-cards install install-c header documents report-check runs setup figures
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -47,6 +47,10 @@ bench: ## Our figures beside our rivals': make bench [FIGURE=glob] [RUNS=n] [FUL
 	@cargo run --quiet --release --locked -p burstline-lab $(LAB_DPDK) --bin bench -- \
 	  --out $(or $(OUT),$(TARGET_DIR)/figures) $(if $(FIGURE),'$(FIGURE)') $(if $(RUNS),--runs $(RUNS)) \
 	  $(if $(FULL),--full)
+
+figures: ## The table of figures in README, made of the records in runs/figures
+	@scripts/setup rust
+	@cargo run --quiet --locked -p burstline-lab --bin bench -- --table runs/figures --into README.md
 
 bench-smoke: ## Do the benchmarks still run? Tiny sizes, figures that mean nothing
 	@scripts/setup rust

@@ -1,11 +1,13 @@
 /*
  * Four ports into one shared memory, by the stages of the article.
  *
- *   receive   a port: alloc bulk of 32 -> fill -> stamp the burst -> a ring for each port
+ *   receive   a port: alloc bulk of 32 -> describe -> stamp the burst -> a ring for each port
  *   merge     the oldest burst of those at the rings' ends -> one ring
  *   copy      rte_memcpy into shared memory, back to back, with a worklist; free bulk of 32
+ *   read      the worklist: what each entry says is counted by its port
  *
- * Receiving has a core, merging and copying have the other; the same four lines in memory as ours.
+ * Receiving has a core, the others have the other one. Packets lie in the mbufs before it begins, as
+ * a card has written them there: neither side pays for that.
  * A variant merges packet by packet, in order of their times, which the article's design does not.
  *
  * Live, devices bring what there is in place of 32 packets, and all stages take turns on one core: a
@@ -66,9 +68,22 @@ struct rival_merge {
     struct entry *worklist;
     uint32_t rooms;
     uint64_t copied;
+    uint64_t read;
+    uint64_t read_bytes[LINES];
     uint64_t newest; /* that was copied, by its place in the order */
     struct head heads[LINES];
 };
+
+/* What a card has written into a mbuf before it is received. */
+static void write_packet(struct rte_mempool *pool, void *lines, void *object, unsigned number)
+{
+    const struct rival_line *line = (const struct rival_line *)lines + number % LINES;
+    struct rte_mbuf *mbuf = object;
+    uint8_t *data = (uint8_t *)mbuf->buf_addr + RTE_PKTMBUF_HEADROOM;
+    RTE_SET_USED(pool);
+    if (line->bytes != NULL)
+        memcpy(data, line->bytes + (size_t)(number / LINES % PACKETS) * STRIDE_BYTES, PACKET_BYTES);
+}
 
 struct rival_merge *rival_merge_create(const struct rival_shape *shape,
                                        const struct rival_line lines[4], uint64_t most,
@@ -93,6 +108,8 @@ struct rival_merge *rival_merge_create(const struct rival_shape *shape,
         merge->rings[line] = rival_ring(shape);
         is_whole = is_whole && merge->rings[line] != NULL;
     }
+    if (merge->pool != NULL)
+        rte_mempool_obj_iter(merge->pool, write_packet, merge->lines);
     merge->most = most;
     merge->output = output;
     merge->worklist = worklist;
@@ -126,9 +143,9 @@ static inline uint64_t time_of(const struct rival_merge *merge, struct rte_mbuf 
     return *RTE_MBUF_DYNFIELD(mbuf, merge->timestamp, rte_mbuf_timestamp_t *);
 }
 
-/* ---- Receive: as a driver does, with a copy in place of the card's. ---- */
+/* ---- Receive: as a driver does, of packets that a card has written. ---- */
 
-static inline void fill(const struct rival_merge *merge, struct rte_mbuf *mbuf, int line,
+static inline void describe(const struct rival_merge *merge, struct rte_mbuf *mbuf, int line,
                         uint64_t packet)
 {
     uint64_t round = packet / PACKETS, at = packet % PACKETS;
@@ -137,8 +154,6 @@ static inline void fill(const struct rival_merge *merge, struct rte_mbuf *mbuf, 
     mbuf->port = line;
     *RTE_MBUF_DYNFIELD(mbuf, merge->timestamp, rte_mbuf_timestamp_t *) =
         round * ROUND_NS + merge->lines[line].times_ns[at];
-    rte_memcpy(rte_pktmbuf_mtod(mbuf, void *), merge->lines[line].bytes + at * STRIDE_BYTES,
-               PACKET_BYTES);
 }
 
 /* A burst of each port, in turn. False: all have received everything. Where the pool has no more,
@@ -155,7 +170,7 @@ static inline bool receive_turn(struct rival_merge *merge)
             if (rte_pktmbuf_alloc_bulk(merge->pool, mbufs, BURST) != 0)
                 return true;
             for (int index = 0; index < BURST; index++)
-                fill(merge, mbufs[index], line, merge->received[line] + index);
+                describe(merge, mbufs[index], line, merge->received[line] + index);
             merge->received[line] += BURST;
             *stamp_of(merge, mbufs[0]) = rte_rdtsc();
             rte_ring_enqueue_bulk(merge->rings[line], (void **)mbufs, BURST, NULL);
@@ -280,6 +295,21 @@ copy_packet(struct rival_merge *merge, struct rte_mbuf *mbuf, bool is_whole, boo
                                          time_of(merge, mbuf)};
 }
 
+/* ---- Read. ---- */
+
+/* The last `count` entries of the worklist, as who reads our log counts them. */
+static inline __attribute__((always_inline)) void read_burst(struct rival_merge *merge,
+                                                             uint32_t count, bool is_whole)
+{
+    uint32_t rooms = is_whole ? merge->rooms * STRIDE_BYTES / RTE_MBUF_DEFAULT_DATAROOM
+                              : merge->rooms;
+    for (; count > 0; count--) {
+        const struct entry *entry = &merge->worklist[(merge->copied - count) % rooms];
+        merge->read_bytes[(uint8_t)entry->shape % LINES] += entry->shape >> 8;
+        merge->read++;
+    }
+}
+
 /* Where a packet belongs in the order of all. Live, frames are dealt, DEALT to each port in turn,
  * with a number by port: the order in which they were sent. */
 static inline uint64_t order_of(const struct rival_merge *merge, struct rte_mbuf *mbuf, bool is_live)
@@ -311,6 +341,7 @@ copy_burst(struct rival_merge *merge, enum hint hint, bool is_whole, bool is_che
         }
     }
     rte_pktmbuf_free_bulk(mbufs, count);
+    read_burst(merge, count, is_whole);
     return violations;
 }
 
@@ -333,6 +364,15 @@ merge_and_copy(struct rival_merge *merge, bool is_ordered, bool is_whole, enum h
     return violations;
 }
 
+/* Packets that were read, if each was as long as it is. */
+static uint64_t seen(const struct rival_merge *merge)
+{
+    uint64_t bytes = 0;
+    for (int line = 0; line < LINES; line++)
+        bytes += merge->read_bytes[line];
+    return bytes == merge->read * PACKET_BYTES ? merge->read : 0;
+}
+
 uint64_t rival_merge_copy(struct rival_merge *merge, const struct rival_manner *manner,
                           uint64_t *violations)
 {
@@ -350,7 +390,7 @@ uint64_t rival_merge_copy(struct rival_merge *merge, const struct rival_manner *
     else
         merge_and_copy(merge, false, false, HINT_NONE, false, false);
     rival_leave();
-    return merge->copied;
+    return seen(merge);
 }
 
 uint64_t rival_merge_turns(struct rival_merge *merge, const struct rival_manner *manner)
@@ -358,7 +398,7 @@ uint64_t rival_merge_turns(struct rival_merge *merge, const struct rival_manner 
     rival_enter();
     merge_and_copy(merge, manner->is_ordered, false, HINT_T0, false, true);
     rival_leave();
-    return merge->copied;
+    return seen(merge);
 }
 
 /* ---- Live. ---- */
@@ -416,5 +456,5 @@ uint64_t rival_merge_live(struct rival_merge *merge, const struct rival_manner *
     else
         live(merge, is_over, false, false);
     rival_leave();
-    return merge->copied;
+    return merge->read;
 }

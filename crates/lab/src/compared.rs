@@ -124,7 +124,6 @@ pub enum Outcome {
 fn metric_of(unit: &str) -> &'static str {
     match unit {
         "Mpps" => "mpps",
-        "Mpps per CPU" | "Mpackets/CPU-s" => "mpps_per_cpu_s",
         "M/busy s" => "mpps_per_busy_s",
         "ns" => "ns",
         "s" => "s",

@@ -5,13 +5,16 @@ use std::path::PathBuf;
 /// How to use it.
 pub const USAGE: &str = "usage: bench [FIGURE-GLOB...] [--smoke] [--full] [--runs N] [--json]
              [--out DIR] [--list]
+       bench --table DIR [--into FILE]
   FIGURE-GLOB  figures to measure, such as 'handoff*' (default: all)
   --smoke      tiny sizes: do all sides still run and agree? No figures
   --full       long live runs: captures of 60 s, 100 starts after 10 s of silence
   --runs N     measured runs a side, in [1, 1000] (default 9)
   --json       one JSON object a figure, a line each: its record (docs/records.md)
   --out DIR    writes the record of each figure to DIR/NAME.json, with all samples
-  --list       names of all figures, then stop";
+  --list       names of all figures, then stop
+  --table DIR  measures nothing: a table of the records in DIR, in Markdown
+  --into FILE  with --table: puts it in place of the one in FILE, from the repository's root";
 
 /// Measured runs a side unless told otherwise.
 const RUNS: usize = 9;
@@ -33,6 +36,10 @@ pub struct Options {
     pub out: Option<PathBuf>,
     /// Only name the figures.
     pub list: bool,
+    /// Only make a table of the records in this folder.
+    pub table: Option<PathBuf>,
+    /// The file that the table goes into.
+    pub into: Option<PathBuf>,
 }
 
 impl Options {
@@ -40,7 +47,12 @@ impl Options {
     pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Self, String> {
         let (patterns, runs) = (Vec::new(), RUNS);
         let (smoke, full, json, list, out) = (false, false, false, false, None);
-        let mut options = Self { patterns, smoke, full, runs, json, out, list };
+        let (table, into) = (None, None);
+        let mut options = Self { patterns, smoke, full, runs, json, out, list, table, into };
+        let path = |value: Option<String>, problem: &str| {
+            let path = value.filter(|path| !path.is_empty()).map(PathBuf::from);
+            path.ok_or_else(|| problem.to_owned())
+        };
         let mut arguments = arguments.into_iter();
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
@@ -48,10 +60,11 @@ impl Options {
                 "--full" => options.full = true,
                 "--json" => options.json = true,
                 "--list" => options.list = true,
-                "--out" => match arguments.next().filter(|folder| !folder.is_empty()) {
-                    Some(folder) => options.out = Some(folder.into()),
-                    None => return Err("--out takes a folder".to_owned()),
-                },
+                "--out" => options.out = Some(path(arguments.next(), "--out takes a folder")?),
+                "--table" => {
+                    options.table = Some(path(arguments.next(), "--table takes a folder")?)
+                }
+                "--into" => options.into = Some(path(arguments.next(), "--into takes a file")?),
                 "--runs" => {
                     let value = arguments.next().unwrap_or_default();
                     let runs = value.parse().ok().filter(|runs| (1..=1000).contains(runs));

@@ -10,6 +10,7 @@ use burstline_lab::figures::{self, Context, Done};
 use burstline_lab::instructions::OPTION;
 use burstline_lab::options::{Options, USAGE};
 use burstline_lab::record::Record;
+use burstline_lab::reports;
 use burstline_lab::sharing::{READER_OPTION, reader};
 use burstline_lab::threads::Cores;
 use serde_json::json;
@@ -39,6 +40,20 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if let Some(folder) = &options.table {
+        return match table(folder, options.into.as_deref()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => {
+                eprintln!("bench: {why}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    measure(&options, &command)
+}
+
+/// Measures the figures that are asked for, or names them.
+fn measure(options: &Options, command: &str) -> ExitCode {
     let wanted: Vec<_> = figures::all().into_iter().filter(|f| options.wants(f.name)).collect();
     if wanted.is_empty() {
         eprintln!("no figure fits; `bench --list` names them");
@@ -59,7 +74,7 @@ fn main() -> ExitCode {
     let context = Context { smoke, full, runs, cores: Cores::allowed(), stop };
     let mut all = Vec::new();
     for figure in wanted {
-        let mut done = figures::run(&figure, &context, &command);
+        let mut done = figures::run(&figure, &context, command);
         if let (Done::Measured(record), Some(folder)) = (&done, &options.out)
             && let Err(why) = keep(record, folder)
         {
@@ -78,6 +93,20 @@ fn main() -> ExitCode {
         Done::Failed(_) => false,
     };
     if all.iter().all(|(_, done)| is_fine(done)) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The table of the records in `folder`, put into a file or printed.
+fn table(folder: &Path, into: Option<&Path>) -> Result<(), String> {
+    let table = reports::figures::table(&reports::figures::records(folder)?, Path::new("."))?;
+    let Some(file) = into else {
+        print!("{table}");
+        return Ok(());
+    };
+    let fail = |error| format!("{}: {error}", file.display());
+    let text = fs::read_to_string(file).map_err(fail)?;
+    let text = reports::figures::inserted(&text, &table)
+        .ok_or_else(|| format!("{} has no marks for it", file.display()))?;
+    fs::write(file, text).map_err(fail)
 }
 
 /// Writes a record to a file of its name.

@@ -97,6 +97,7 @@ mod within {
     use crate::arena::Arena;
     use crate::contenders::{Job, Sample};
     use crate::contest::go_on;
+    use crate::figures::Run;
     use crate::lines::{Interleaving, LINES, Line};
     use crate::rivals::BURST;
     use crate::rivals::dpdk::balance::Balance;
@@ -147,12 +148,11 @@ mod within {
     pub(super) fn spread(job: &Job<'_>) -> Result<Sample, String> {
         let (cores, traffic) = (pipeline::cores(job)?, pipeline::traffic(job)?);
         let workers = job.case.and_then(|case| case.parse().ok()).ok_or("no number of workers")?;
-        // Mpps for each second of two cores' time: both threads spin.
         let rate = |shape: Shape, packets: u64| {
             go_on(job.stop)?;
             let rival = Balance::new(shape, workers)?;
             let run = rival.balance(cores, &traffic, packets, 0);
-            rival.end().map(|()| packets as f64 / (2.0 * run.seconds) / 1e6)
+            rival.end().map(|()| packets as f64 / run.seconds / 1e6)
         };
         let shape = best(|shape| rate(shape, TRIED))?;
         let packets = (RUN_BYTES / traffic.length() / BURST * BURST) as u64;
@@ -170,25 +170,28 @@ mod within {
             Some("idle") => Interleaving::Idle,
             _ => Interleaving::Uniform,
         });
-        let mut rate = |shape: Shape, most: u64| {
+        let mut run = |shape: Shape, most: u64| {
             go_on(job.stop)?;
             let how = (shape, Manner::PLAIN);
-            let (packets, cpu_s) = if job.case == Some("one-core") {
+            let all = lines.iter().flatten().count() as u64 * most;
+            let run = if job.case == Some("one-core") {
                 let start_ns = clock::monotonic_ns();
                 let packets = dpdk::merge_in_turns(&mut arena, &lines, how, most)?;
-                (packets, (clock::monotonic_ns() - start_ns) as f64 / 1e9)
+                let elapsed_s = (clock::monotonic_ns() - start_ns) as f64 / 1e9;
+                // It spins.
+                Run { packets, cpu_s: elapsed_s, elapsed_s, violations: 0 }
             } else {
                 let merged = dpdk::merge(&mut arena, &lines, how, most, cores)?;
-                (merged.packets, merged.cpu_s)
+                let dpdk::Merged { packets, cpu_s, elapsed_s, .. } = merged;
+                Run { packets, cpu_s, elapsed_s, violations: 0 }
             };
-            let all = lines.iter().flatten().count() as u64 * most;
-            match packets == all {
-                true => Ok(packets as f64 / cpu_s / 1e6),
-                false => Err(format!("{packets} of {all} packets were merged")),
+            match run.packets == all {
+                true => Ok(run),
+                false => Err(format!("{} of {all} packets were merged", run.packets)),
             }
         };
         debug_assert!(lines.len() == LINES && TRIED.is_multiple_of(BURST as u64));
-        let shape = best(|shape| rate(shape, TRIED))?;
-        Ok(sample(rate(shape, MERGED)?, 64))
+        let shape = best(|shape| Ok(run(shape, TRIED)?.mpps()))?;
+        Ok(run(shape, MERGED)?.sample())
     }
 }

@@ -1,6 +1,6 @@
 //! What is wrong with a table of claims.
 
-use super::{Document, Status};
+use super::{Document, Standing};
 
 /// Where ours stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +28,13 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Everything that is wrong, a sentence each. `exists` says whether there is such a place, and
-/// `runs` whether a command is one that this program, or its Makefile, understands.
+/// Everything that is wrong, a sentence each. `exists` says whether there is such a place,
+/// `is_recorded` whether a committed record of it has run such a row, and `runs` whether a command
+/// is one that this program, or its Makefile, understands.
 pub fn faults(
     documents: &[Document],
     exists: &dyn Fn(Place) -> bool,
+    is_recorded: &dyn Fn(Place, &str) -> bool,
     runs: &dyn Fn(&str) -> bool,
 ) -> Vec<String> {
     let mut faults = Vec::new();
@@ -50,7 +52,7 @@ pub fn faults(
         if claim.claim.is_empty() {
             fault("it claims nothing".to_owned());
         }
-        let is_run = !matches!(claim.status, Status::NotRun(_));
+        let is_run = !matches!(claim.status, Standing::NotRun(_));
         if is_run && (claim.command.is_empty() || claim.ours.is_empty()) {
             fault(format!("status {} without a command and a place", claim.status));
         }
@@ -61,7 +63,25 @@ pub fn faults(
             _ if claim.ours.is_empty() => {}
             None => fault(format!("`{}`: figure, scenario, file or printed", claim.ours)),
             Some(place) if !exists(place) => fault(format!("there is no {}", claim.ours)),
-            Some(_) => {}
+            Some(place) => {
+                let is_of_records = matches!(place, Place::Figure(_) | Place::Scenario(_));
+                match claim.status {
+                    Standing::Run if !is_of_records => {
+                        fault(format!("`{}` has no record: it is shown, not run", claim.ours));
+                    }
+                    Standing::Shown if is_of_records => {
+                        fault(format!("`{}` has a record: it is run, not shown", claim.ours));
+                    }
+                    Standing::Run => {
+                        let any = [String::new()];
+                        let rows = if claim.rows.is_empty() { &any[..] } else { &claim.rows };
+                        for row in rows.iter().filter(|row| !is_recorded(place, row)) {
+                            fault(format!("no committed record of {} has `{row}`", claim.ours));
+                        }
+                    }
+                    _ => {}
+                }
+            }
         }
     }
     faults

@@ -13,21 +13,22 @@
 //! nobody sets out to reach a misprint.
 //!
 //! Invariants:
-//! - T1: each claim has a name of its own and a status; one that has `run` or `model` has a command
-//!   and a place where ours stands.
+//! - T1: each claim has a name of its own and a status; one that is not `not run` has a command and
+//!   a place where ours stands.
+//! - T3: `run` is what a committed record has; `shown` is what a command prints or a test asserts.
 //! - T2: figures, scenarios, make targets, paths and verbs that are named exist; a test fails
 //!   otherwise.
 
 mod check;
+mod standing;
 #[cfg(test)]
 mod tests;
 mod view;
 
 use serde::Deserialize;
 
-use crate::record::Status;
-
 pub use check::{Place, faults};
+pub use standing::Standing;
 pub use view::{json, markdown, text};
 
 /// The files, in order.
@@ -78,8 +79,13 @@ pub struct Claim {
     /// Where ours stands, as [`Place::parse`] reads it; empty if it was not run.
     #[serde(default)]
     pub ours: String,
-    /// Whether it is run, worked out, or why not.
-    pub status: Status,
+    /// The points that a record has to have for it: `size_bytes=64`, `case=send`,
+    /// `contender=testpmd`, several with a space between; any that were run will do where it is
+    /// empty.
+    #[serde(default)]
+    pub rows: Vec<String>,
+    /// Whether it is run, shown, worked out, or why not.
+    pub status: Standing,
     /// What sizes and rates count here, where that is not the document's usual basis.
     #[serde(default)]
     pub basis: String,

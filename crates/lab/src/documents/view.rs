@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::{Claim, Document, Status};
+use super::{Claim, Document, Standing};
 
 /// What stands above the Markdown.
 const HEAD: &str = "\
@@ -14,9 +14,9 @@ What the documents that Burstline began with claim, and where each claim is show
 `burstline lab documents --markdown` from `crates/lab/documents`; a test fails where this page is
 not up to date, and where a row has no status or names what does not exist.
 
-- *run*: the command does that work here, on this project's machines; its result stands where
-  *ours* says: a record of `burstline lab run NAME` (*scenario*), a line of `make bench` (*figure*),
-  what the command prints (*printed*), or a test (*file*).
+- *run*: a committed record below `runs` has it: of `burstline lab run NAME` (*scenario*) or of
+  `make bench` (*figure*). The command makes it again.
+- *shown*: the command prints it (*printed*), or a test asserts it (*file*).
 - *model*: it is worked out or simulated.
 - *not run because ...*: it is not, and why.
 
@@ -40,7 +40,7 @@ pub fn text(documents: &[Document]) -> String {
             let _ = writeln!(text, "  {}: {}{figure}", claim.id, claim.claim);
             let (command, ours) = (command_of(claim), &claim.ours);
             let _ = match &claim.status {
-                Status::NotRun(_) => writeln!(text, "      {}{command}", claim.status),
+                Standing::NotRun(_) => writeln!(text, "      {}{command}", claim.status),
                 status => writeln!(text, "      {status}{command} -> {ours}"),
             };
             for note in [&claim.basis, &claim.note].into_iter().filter(|note| !note.is_empty()) {
@@ -116,11 +116,11 @@ pub fn json(documents: &[Document]) -> Value {
 
 /// How many claims have which status.
 fn tally(document: &Document) -> String {
-    let count = |is: fn(&Status) -> bool| document.claims.iter().filter(|c| is(&c.status)).count();
-    let run = count(|status| *status == Status::Run);
-    let model = count(|status| *status == Status::Model);
-    let not = document.claims.len() - run - model;
-    format!("{} claims: {run} run, {model} model, {not} not run", document.claims.len())
+    let all = &document.claims;
+    let count = |standing| all.iter().filter(|claim| claim.status == standing).count();
+    let [run, shown, model] = [Standing::Run, Standing::Shown, Standing::Model].map(count);
+    let not = all.len() - run - shown - model;
+    format!("{} claims: {run} run, {shown} shown, {model} model, {not} not run", all.len())
 }
 
 fn figure_of(claim: &Claim) -> String {

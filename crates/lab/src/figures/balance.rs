@@ -34,8 +34,6 @@ use sides::{
 pub(super) const WORKERS: usize = 4;
 /// A 64-byte frame without its FCS.
 pub(super) const PACKET_BYTES: usize = 60;
-/// Millions of packets a second of processor time.
-pub(super) const PER_CPU: &str = "Mpackets/CPU-s";
 
 /// Packets whose instructions are counted together.
 const ROUND_PACKETS: u64 = 32 * BURST as u64;
@@ -101,7 +99,7 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     });
     let (page, theirs) = (ours.page, arena.page());
     details.push(format!("pages: ours {page}, peer {theirs}"));
-    outcome(PER_CPU, all.swap_remove(0), details, &conditions)
+    outcome("Mpps", all.swap_remove(0), details, &conditions)
 }
 
 /// Ours on one core, uniform traffic, [`ROUND_PACKETS`] packets a round.
@@ -156,7 +154,7 @@ pub(super) fn stalled(context: &Context, _: &str) -> Result<Outcome, String> {
     let run = |ours: &RefCell<Ours>| {
         let mut ours = ours.borrow_mut();
         let run = ours.balance(context.cores, (&traffic, &flows), (packets, seen));
-        Ok(rate("the others", run, seen, sum)? * 2.0)
+        rate("the others", run, seen, sum)
     };
     let pairs = if context.smoke { context.runs } else { context.runs.max(STALLED_PAIRS) };
     let rounds = alternate(pairs, &context.stop, || run(&beside), || run(&without))?;

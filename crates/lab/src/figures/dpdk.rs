@@ -10,6 +10,7 @@
 //! | `dpdk-bounce-64` | `burstline bounce dpdk:net_null0 dpdk:net_null1` | `dpdk-testpmd` io |
 //! | `dpdk-balance-MODE-64` | the balancer's logs | the NUMA document's balancer on mbufs |
 //! | `dpdk-merge-4x64` | the merge by packet | the article's stages on mbufs, by burst |
+//! | `dpdk-merge-4x64-ordered` | the same | the same stages, by packet |
 //! | `dpdk-merge-live` | four `xdp:` merged by packet, live frames | net_af_xdp, the same stages |
 //!
 //! What comes of a figure in memory when frames come in by an interface, its end-to-end figure
@@ -42,7 +43,7 @@ use super::{Context, Entry};
 use crate::compared::Outcome;
 
 /// All of them.
-pub(super) const FIGURES: [Entry; 11] = [
+pub(super) const FIGURES: [Entry; 12] = [
     Entry { name: "dpdk-pipeline-60", measure },
     Entry { name: "dpdk-pipeline-1514", measure },
     Entry { name: "dpdk-pipeline-60-pmd", measure },
@@ -51,6 +52,7 @@ pub(super) const FIGURES: [Entry; 11] = [
     Entry { name: "dpdk-rtc-64", measure },
     Entry { name: "dpdk-bounce-64", measure },
     Entry { name: "dpdk-merge-4x64", measure },
+    Entry { name: "dpdk-merge-4x64-ordered", measure },
     Entry { name: "dpdk-merge-live", measure },
     Entry { name: "dpdk-balance-copy-64", measure },
     Entry { name: "dpdk-balance-share-64", measure },
@@ -63,7 +65,7 @@ fn end_to_end(name: &str) -> Option<&'static str> {
         "dpdk-pipeline-live" | "dpdk-merge-live" => None,
         "dpdk-rtc-64" => Some("xdp-rx-testpmd"),
         "dpdk-bounce-64" => Some("bounce-64"),
-        "dpdk-merge-4x64" => Some("dpdk-merge-live"),
+        "dpdk-merge-4x64" | "dpdk-merge-4x64-ordered" => Some("dpdk-merge-live"),
         _ => name.starts_with("dpdk-pipeline").then_some("dpdk-pipeline-live"),
     }
 }
@@ -84,7 +86,7 @@ fn measure_one(context: &Context, name: &str) -> Result<Outcome, String> {
         "dpdk-rtc-64" => programs::run_to_completion(context, name),
         "dpdk-bounce-64" => programs::bounce(context, name),
         "dpdk-balance-copy-64" | "dpdk-balance-share-64" => balance::measure(context, name),
-        "dpdk-merge-4x64" => merge::measure(context, name),
+        "dpdk-merge-4x64" | "dpdk-merge-4x64-ordered" => merge::measure(context, name),
         "dpdk-merge-live" => merge_live::measure(context, name),
         _ => pipeline::measure(context, name),
     }

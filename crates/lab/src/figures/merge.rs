@@ -1,16 +1,16 @@
-//! Four ports of 64-byte packets into one queue, in order of time: packets for each second of
-//! processor time.
+//! Four ports of 64-byte packets into one queue, in order of time, and a reader of that: by the
+//! clock, and for each second of processor time.
 //!
 //! ```text
-//! ours   ports --lend--> order --copy--> log         one core; what reads the log is not counted
-//! peer   ports --copy--> objects -> bursts in order of their stamps --copy--> shared memory
+//! ours   ports' memory --lend--> order --copy--> log | read
+//! peer   objects -> ring a port | bursts in order of their stamps --copy--> shared memory -> read
 //! ```
 //!
-//! Ours is the engine's merge, with ports whose packets lie in memory; the rival, the DPDK design
-//! by stages, gets the same packets. Nobody reads what the rival has written. Its stages run on
-//! two cores, as they are meant to, or take turns on one (`-one-core`): then nothing of it ever
-//! leaves that core's cache, and what reads our log has its turns there, too. Each side is looked
-//! at once for its order, in a run of its own.
+//! Each side's packets lie in its own receive memory when it begins, as a card has written them:
+//! ours back to back, the rival's in the objects of its pool. Each has a reader that counts, by
+//! port, what the worklist says. The bar is where the second core begins; on one core (`-one-core`)
+//! the parts take turns. All threads of both are counted. Each side is looked at once for its
+//! order, in a run of its own.
 
 mod memory;
 
@@ -29,6 +29,7 @@ use super::Context;
 use crate::arena::Arena;
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
+use crate::contenders::Sample;
 use crate::contest::{alternate, go_on};
 use crate::lines::{Interleaving, LINES, Line};
 use crate::ours::SEGMENT_BYTES;
@@ -45,13 +46,37 @@ const SHAPES: [(usize, usize); 4] = [(1023, 256), (2047, 256), (4095, 512), (819
 
 /// A run of either side.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Run {
-    pub(super) packets: u64,
-    pub(super) cpu_s: f64,
-    /// Cores that all threads used, those included that only read.
-    pub(super) cores: f64,
-    pub(super) violations: u64,
+pub(crate) struct Run {
+    pub(crate) packets: u64,
+    /// Processor time of all threads.
+    pub(crate) cpu_s: f64,
+    /// Wall time.
+    pub(crate) elapsed_s: f64,
+    pub(crate) violations: u64,
 }
+
+impl Run {
+    /// Millions of packets a second, by the clock.
+    pub(crate) fn mpps(&self) -> f64 {
+        self.packets as f64 / self.elapsed_s / 1e6
+    }
+
+    /// What a record says of it, of 64-byte frames.
+    pub(crate) fn sample(&self) -> Sample {
+        let per_cpu_s = self.packets as f64 / self.cpu_s / 1e6;
+        let mut sample = Sample::default();
+        sample.set("mpps", "Mpps", self.mpps());
+        sample.set("mpps_per_cpu_s", PER_CPU, per_cpu_s);
+        sample.set("cores", "cores", self.cpu_s / self.elapsed_s);
+        sample.set("cpu_ns", "ns per packet", 1e3 / per_cpu_s);
+        sample.set_on("line_gbps", "Gbit/s", "line", gigabits(self.mpps()));
+        sample.set_on("rho", "% per Gbit/s", "line", 100.0 / gigabits(per_cpu_s));
+        sample
+    }
+}
+
+/// Of a rate for each second of processor time.
+pub(crate) const PER_CPU: &str = "Mpps per CPU";
 
 /// The work.
 pub(super) struct Work {
@@ -69,7 +94,7 @@ impl Work {
         self.lines.iter().flatten().count() as u64 * self.most
     }
 
-    /// Our merge. Its stage's time is what counts; with `is_checking` the sink looks at all times.
+    /// Our merge; with `is_checking` the sink looks at all times.
     pub(super) fn ours(&self, is_checking: bool) -> Result<Run, String> {
         self.merge(is_checking, &MergeOptions::default())
     }
@@ -129,9 +154,9 @@ impl Work {
         if merged.late != violations && violations > 0 {
             return Err(format!("ours: {violations} out of order, {} by its report", merged.late));
         }
-        let stage = report.stages.first().ok_or("no stage")?;
-        let cpu_s = stage.cpu_percent / 100.0 * report.elapsed_ns as f64 / 1e9;
-        Ok(Run { packets: delivered, cpu_s, cores: merged.cores_used, violations: merged.late })
+        let elapsed_s = report.elapsed_ns as f64 / 1e9;
+        let cpu_s = merged.cores_used * elapsed_s;
+        Ok(Run { packets: delivered, cpu_s, elapsed_s, violations: merged.late })
     }
 
     fn peer(
@@ -142,23 +167,17 @@ impl Work {
     ) -> Result<Run, String> {
         arena.clear();
         let how = (self.context, self.are_two, is_checking);
-        let Staged { packets, cpu_s, violations } =
+        let Staged { packets, cpu_s, elapsed_s, violations } =
             staged::run(arena, &self.lines, shape, self.most, how);
         if packets != self.all() {
             return Err(format!("the rival: {packets} of {} packets", self.all()));
         }
-        let cores = if self.are_two { 2.0 } else { 1.0 };
-        Ok(Run { packets, cpu_s, cores, violations })
+        Ok(Run { packets, cpu_s, elapsed_s, violations })
     }
 }
 
-/// Mpps for each second of processor time.
-pub(super) fn rate(run: Run) -> f64 {
-    run.packets as f64 / run.cpu_s / 1e6
-}
-
-/// Gbit/s on the line, of 64-byte frames, for each core.
-pub(super) fn gigabits(rate: f64) -> f64 {
+/// Gbit/s on the line, of 64-byte frames.
+fn gigabits(rate: f64) -> f64 {
     rate * 84.0 * 8.0 / 1e3
 }
 
@@ -172,7 +191,7 @@ fn tried(work: &Work, arena: &mut Arena, context: &Context) -> Result<Vec<Tried>
         let mut best = 0_f64;
         for _ in 0..context.tries() {
             go_on(&context.stop)?;
-            best = best.max(rate(work.peer(arena, shape, false)?));
+            best = best.max(work.peer(arena, shape, false)?.mpps());
         }
         tried.push((shape, best));
     }
@@ -202,22 +221,15 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     let best = tried.iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("some were tried").0;
     go_on(&context.stop)?;
     let peer = work.peer(&mut arena, best, true)?;
-    let cores = std::cell::Cell::new(0.0);
     let rounds = alternate(
         context.runs,
         &context.stop,
-        || {
-            let run = work.ours(false)?;
-            cores.set(run.cores);
-            Ok(rate(run))
-        },
-        || Ok(rate(work.peer(&mut arena, best, false)?)),
+        || Ok(work.ours(false)?.sample()),
+        || Ok(work.peer(&mut arena, best, false)?.sample()),
     )?;
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
-    let (better, unit) = (Better::Higher, "Mpps per CPU");
-    let medians = rounds.medians();
     let each =
         |(objects, cache): (usize, usize), rate: f64| format!("{objects}/{cache}: {rate:.1}");
     let shapes: Vec<_> = tried.iter().map(|&(shape, rate)| each(shape, rate)).collect();
@@ -227,19 +239,9 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
             "order violations: ours {}, peer {} of {}",
             ours.violations, peer.violations, peer.packets
         ),
-        format!(
-            "line rate per core: ours {:.1} Gbit/s, peer {:.1} Gbit/s",
-            gigabits(medians.0),
-            gigabits(medians.1)
-        ),
-        format!(
-            "cores used: ours {:.2}, of which what reads the log is not in the figure; peer {}",
-            cores.get(),
-            peer.cores
-        ),
-        format!("peer: best of pool/cache {}", shapes.join(", ")),
+        format!("peer: best of pool/cache, Mpps by the clock: {}", shapes.join(", ")),
         format!("log {} KiB, pages {}", LOG_BYTES >> 10, arena.page()),
     ];
     details.extend(conditions.report());
-    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
+    Ok(Outcome::Measured(Compared::of_samples("mpps", Better::Higher, rounds, details)))
 }

@@ -30,6 +30,8 @@ use burstline_engine::Mode;
 
 use crate::compared::Outcome;
 use crate::threads::Cores;
+#[cfg(feature = "dpdk")]
+pub(crate) use merge::Run;
 pub use rival::sources_of;
 pub use run::{Done, run, table};
 

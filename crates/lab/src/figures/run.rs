@@ -68,13 +68,14 @@ pub fn table(all: &[(&str, Done)]) -> String {
 /// Fills in what was measured.
 fn record(mut record: Record, compared: Compared, distance: Option<Distance>) -> Record {
     let Compared { sides, metric, better, details } = compared;
-    let sides = named(sides, rival_of(&record.scenario));
+    let rival = rival_of(&record.scenario);
+    let sides = named(sides, rival.name);
     record.title = format!("Figure {}: ours beside {}", record.scenario, sides[1].contender);
     record.about = "A figure of the bench's: both sides in turns in one process, after one turn \
                     each that warms up."
         .to_owned();
     record.rows = sides.iter().map(|side| Row::of(side.contender, &side.samples)).collect();
-    record.contenders = sides.iter().map(info).collect();
+    record.contenders = sides.iter().map(|side| info(side, rival.about)).collect();
     let median = |row: &Row| row.metrics.get(metric).map_or(f64::NAN, |of| of.median);
     let unit = record.rows[0].metrics.get(metric).map(|of| of.unit.clone()).unwrap_or_default();
     record.chart = Chart {
@@ -122,12 +123,14 @@ fn named(mut sides: Vec<Side>, rival: &'static str) -> Vec<Side> {
     sides
 }
 
-fn info(side: &Side) -> ContenderInfo {
+/// Of a side; the other one does what `about` says.
+fn info(side: &Side, about: &str) -> ContenderInfo {
     let version = match side.contender {
         OURS => format!("burstline {}", env!("CARGO_PKG_VERSION")),
         rival => version_of(rival),
     };
-    ContenderInfo { name: side.contender.to_owned(), version, ..ContenderInfo::default() }
+    let command = if side.contender == OURS { String::new() } else { about.to_owned() };
+    ContenderInfo { name: side.contender.to_owned(), version, command, ..ContenderInfo::default() }
 }
 
 #[cfg(test)]

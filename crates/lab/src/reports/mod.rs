@@ -31,6 +31,7 @@ mod collect;
 mod csv;
 mod drawn;
 mod escape;
+pub mod figures;
 mod files;
 mod heat;
 mod html;

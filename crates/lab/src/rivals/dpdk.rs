@@ -27,6 +27,8 @@ use super::staged::cpu_ns;
 use super::{BURST, Run};
 use crate::arena::Arena;
 use crate::lines::{LINES, Line};
+use crate::live::PAGES;
+use crate::pages::Reservation;
 use crate::threads::{Cores, run_together};
 use crate::traffic::Traffic;
 
@@ -35,6 +37,8 @@ pub const SLOTS: u32 = 1024;
 
 /// The largest burst of a [`Pipeline`]. Source: BURST_MOST of rivals.h.
 const BURST_MOST: u32 = 256;
+/// Of EAL's memory, as testpmd is told to take.
+const MEMORY_MIB: u32 = 512;
 
 /// Bytes of the memory that packets are merged into: as large as our log.
 pub const OUTPUT_BYTES: usize = 2 << 20;
@@ -143,12 +147,15 @@ unsafe extern "C" {
     fn rival_merge_turns(merge: *mut RawMerge, manner: *const Manner) -> u64;
 }
 
-/// Starts EAL, unless it runs.
+/// Starts EAL, unless it runs, in reserved huge pages where they can be had.
 ///
 /// # Errors
 /// As a sentence.
 pub fn start() -> Result<(), String> {
-    start_eal(&EalOptions::default()).map_err(|error| error.to_string())
+    // What EAL takes when it starts it keeps, as long as this process lives.
+    let _pages = Reservation::take(PAGES);
+    let options = EalOptions { memory_mib: Some(MEMORY_MIB), ..EalOptions::default() };
+    start_eal(&options).map_err(|error| error.to_string())
 }
 
 /// As [`start`], without huge pages: valgrind has no room for EAL's addresses of them.
@@ -304,10 +311,12 @@ fn whole(missing: u32) -> Result<(), String> {
 /// A merge that took place.
 #[derive(Clone, Copy, Debug)]
 pub struct Merged {
-    /// Packets copied.
+    /// Packets copied and read.
     pub packets: u64,
     /// Processor time of both threads, in s.
     pub cpu_s: f64,
+    /// Wall time, in s.
+    pub elapsed_s: f64,
     /// Packets out of order, where that was asked for.
     pub violations: u64,
     /// Whether the pool is in huge pages.
@@ -394,7 +403,8 @@ pub fn merge(
     // SAFETY: the last use.
     whole(unsafe { rival_merge_destroy(raw.as_ptr()) })?;
     let cpu_s = (done.producer + done.consumer.0) as f64 / 1e9;
-    Ok(Merged { packets: done.consumer.1, cpu_s, violations, is_huge })
+    let (packets, elapsed_s) = (done.consumer.1, done.seconds);
+    Ok(Merged { packets, cpu_s, elapsed_s, violations, is_huge })
 }
 
 /// As [`merge`], all of it on this thread. Returns how many packets were copied.

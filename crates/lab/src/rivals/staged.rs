@@ -1,13 +1,17 @@
 //! Many ports into one queue by the stages of the DPDK design: receive, merge by burst, copy.
 //!
 //! ```text
-//!  receive   a port: take 32 objects -> fill -> stamp the burst -> a ring for each port
+//!  receive   a port: take 32 objects -> describe -> stamp the burst -> a ring for each port
 //!  merge     the oldest burst of those at the rings' ends -> one ring
 //!  copy      packets into shared memory, back to back, with a worklist; give 32 objects back
+//!  read      the worklist: what each entry says is counted by its port
 //! ```
 //!
+//! Packets lie in the objects before it begins, as a card has written them there: neither side pays
+//! for that.
+//!
 //! The objects are those of [`super::scattered`], with its headers and prefetching. On two cores
-//! receiving has one and merging and copying the other; on one, the stages take turns.
+//! receiving has one and the others have the other; on one, the stages take turns.
 
 use std::hint::spin_loop;
 use std::marker::PhantomData;
@@ -48,6 +52,8 @@ pub struct Output<'a> {
     arena: PhantomData<&'a ()>,
     worklist: Vec<Entry>,
     next: usize,
+    /// Packets and bytes that the reader has seen, by port.
+    seen: [(u64, u64); LINES],
     /// Packets older than one that was copied before; only counted where that is asked for.
     pub violations: u64,
     newest_ns: u64,
@@ -57,10 +63,12 @@ pub struct Output<'a> {
 /// A run.
 #[derive(Clone, Copy, Debug)]
 pub struct Staged {
-    /// Packets copied.
+    /// Packets copied and read.
     pub packets: u64,
     /// Processor time of all stages, in s.
     pub cpu_s: f64,
+    /// Wall time, in s.
+    pub elapsed_s: f64,
     /// Packets older than one before them, in a run that checks.
     pub violations: u64,
 }
@@ -75,6 +83,7 @@ impl<'a> Output<'a> {
             arena: PhantomData,
             worklist,
             next: 0,
+            seen: [(0, 0); LINES],
             violations: 0,
             newest_ns: 0,
             is_checking,
@@ -109,6 +118,23 @@ impl<'a> Output<'a> {
             }
         }
     }
+
+    /// Counts the burst that was copied last, as who reads our log does.
+    #[inline]
+    fn read(&mut self) {
+        for number in self.next - BURST..self.next {
+            let shape = self.worklist[number % self.worklist.len()].shape;
+            let (packets, bytes) = &mut self.seen[shape as usize % LINES];
+            (*packets, *bytes) = (*packets + 1, *bytes + u64::from(shape >> 8));
+        }
+    }
+
+    /// Packets that were read, if each was as long as it is.
+    fn read_packets(&self) -> u64 {
+        let (packets, bytes) =
+            self.seen.iter().fold((0, 0), |all, port| (all.0 + port.0, all.1 + port.1));
+        if bytes == packets * PACKET_BYTES as u64 { packets } else { 0 }
+    }
 }
 
 /// The receiving stage.
@@ -142,7 +168,7 @@ impl Receive<'_, '_> {
             }
             for &object in &burst {
                 // SAFETY: taken from the pool just now.
-                unsafe { fill(object, line, number, self.next[number]) };
+                unsafe { describe(object, line, number, self.next[number]) };
                 self.next[number] += 1;
             }
             // SAFETY: as above; the first one's header carries the time of its burst.
@@ -155,14 +181,13 @@ impl Receive<'_, '_> {
     }
 }
 
-/// Fills an object with a packet of a line, as a driver does.
+/// Describes the packet that lies in an object, as a driver does.
 ///
 /// # Safety
 /// `object` is the caller's own, from a pool.
 #[inline(always)]
-unsafe fn fill(object: Address, line: &Line, port: usize, packet: u64) {
-    let (place, time_ns) = line.place(packet);
-    let bytes = &line.bytes()[place..place + PACKET_BYTES];
+unsafe fn describe(object: Address, line: &Line, port: usize, packet: u64) {
+    let (_, time_ns) = line.place(packet);
     // SAFETY: the data follow the header within the object.
     let data = unsafe { object.0.add(HEADER_BYTES) };
     let (length, port) = (PACKET_BYTES as u32, port as u16);
@@ -170,8 +195,28 @@ unsafe fn fill(object: Address, line: &Line, port: usize, packet: u64) {
         Header { data, length, hash: 0, time_ns, port, segments: 1, references: 1, stamp: 0 };
     // SAFETY: objects are aligned to a cache line, and the caller owns this one.
     unsafe { object.0.cast::<Header>().write(header) };
-    // SAFETY: there is room for the packet, and the line is elsewhere.
-    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), data, PACKET_BYTES) };
+}
+
+/// Writes a packet into each object of a pool that nobody has taken any of, as a card does before
+/// it is received.
+fn write_packets(pool: &Pool<'_>, lines: &[Option<Line>; LINES]) {
+    let (mut none, mut objects) = (Cache::new(0), Vec::new());
+    let mut burst = [Address::NOWHERE; 1];
+    let packets = lines.iter().flatten().cycle().zip(0..);
+    for (line, number) in packets {
+        if !pool.take(&mut none, &mut burst) {
+            break;
+        }
+        let place = line.place(number).0;
+        let bytes = &line.bytes()[place..place + PACKET_BYTES];
+        // SAFETY: taken from the pool just now; the data follow the header within the object, and
+        // the line is elsewhere.
+        unsafe {
+            ptr::copy_nonoverlapping(bytes.as_ptr(), burst[0].0.add(HEADER_BYTES), PACKET_BYTES)
+        };
+        objects.push(burst[0]);
+    }
+    objects.chunks(BURST).for_each(|objects| pool.give(&mut none, objects));
 }
 
 /// The time of a burst, as the cheapest clock has it.
@@ -233,6 +278,7 @@ impl MergeAndCopy<'_, '_, '_> {
             unsafe { scattered::unchain(object) };
         }
         self.pool.give(self.cache, &burst);
+        self.output.read();
         true
     }
 }
@@ -247,6 +293,7 @@ pub fn run(
     (cores, are_two, is_checking): (Cores, bool, bool),
 ) -> Staged {
     let pool = Pool::new("mbufs", arena, objects);
+    write_packets(&pool, lines);
     let mut rings: [Spsc<'_, Address>; LINES] = std::array::from_fn(|_| Spsc::new(arena, POINTERS));
     let mut between = Spsc::new(arena, POINTERS);
     let mut output = Output::new(arena, is_checking);
@@ -286,8 +333,9 @@ pub fn run(
         false => run_together(cores, || cpu_ns(|| copy_all(Some(&mut receive))), || 0),
     };
     Staged {
-        packets: output.next as u64,
+        packets: output.read_packets(),
         cpu_s: (done.producer + done.consumer) as f64 / 1e9,
+        elapsed_s: done.seconds,
         violations: output.violations,
     }
 }

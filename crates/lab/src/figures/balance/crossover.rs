@@ -20,7 +20,7 @@ const WORKERS: [usize; 3] = [1, 2, 4];
 /// Bytes of a run, so that each takes about as long.
 const RUN_BYTES: usize = 64 << 20;
 
-/// One line of the table, in Mpackets for each second of processor time.
+/// One line of the table, in Mpps.
 pub(crate) struct Line {
     /// *Copy* against the balancer.
     pub(crate) copy: Rounds,
@@ -32,7 +32,7 @@ pub(crate) struct Line {
 pub(in crate::figures) fn measure(context: &Context, _: &str) -> Result<Outcome, String> {
     let conditions = Conditions::watch(context.cores);
     let mut details = vec![
-        "uniform traffic, Mpackets for each second of processor time, medians; in brackets how \
+        "uniform traffic, Mpps by the clock, both cores spin, medians; in brackets how \
          many times the scattered balancer's"
             .to_owned(),
         format!("{:>6} {:>8} {:>16} {:>16} {:>10}", "bytes", "workers", "copy", "share", "peer"),
@@ -51,7 +51,7 @@ pub(in crate::figures) fn measure(context: &Context, _: &str) -> Result<Outcome,
         return Ok(Outcome::Smoke);
     }
     details.push(format!("the figure: share, {PACKET_BYTES} bytes, {} workers", WORKERS[2]));
-    outcome("Mpackets/CPU-s", first, details, &conditions)
+    outcome("Mpps", first, details, &conditions)
 }
 
 /// Packets of `length` bytes to so many workers: each mode in turns with the balancer.

@@ -13,7 +13,7 @@ use crate::figures::Context;
 use crate::figures::balance::sides::{
     INTERLEAVINGS, LOG_BYTES, Ours, SEGMENT_BYTES, expected, rate,
 };
-use crate::figures::balance::{PACKET_BYTES, PER_CPU, WORKERS, by_interleaving, outcome};
+use crate::figures::balance::{PACKET_BYTES, WORKERS, by_interleaving, outcome};
 use crate::instructions;
 use crate::rivals::BURST;
 use crate::rivals::dpdk::balance::Balance;
@@ -85,7 +85,7 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     ];
     details.push(instructions_line(mode));
     details.extend(by_interleaving(&all));
-    outcome(PER_CPU, all.swap_remove(0), details, &conditions)
+    outcome("Mpps", all.swap_remove(0), details, &conditions)
 }
 
 fn instructions_line(mode: Mode) -> String {

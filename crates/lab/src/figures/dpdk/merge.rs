@@ -1,15 +1,13 @@
 //! Four ports into one memory: our merge by packet against the article's stages on DPDK's mbufs.
 
-use std::cell::Cell;
-
 use burstline_sys::memory::PageChoice;
 
 use super::super::Context;
-use super::super::merge::{LOG_BYTES, Run, Work, gigabits, rate};
+use super::super::merge::{LOG_BYTES, Run, Work};
 use crate::arena::Arena;
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
-use crate::contest::{Rounds, alternate, go_on};
+use crate::contest::{alternate, go_on};
 use crate::instructions;
 use crate::lines::{Interleaving, LINES, Line};
 use crate::rivals::BURST;
@@ -59,13 +57,13 @@ impl Bench<'_> {
             return Err(format!("DPDK: {} of {} packets", merged.packets, self.work.all()));
         }
         self.is_huge &= merged.is_huge;
-        let dpdk::Merged { packets, cpu_s, violations, .. } = merged;
-        Ok(Run { packets, cpu_s, cores: 2.0, violations })
+        let dpdk::Merged { packets, cpu_s, elapsed_s, violations, .. } = merged;
+        Ok(Run { packets, cpu_s, elapsed_s, violations })
     }
 
     fn best(&mut self, shape: Shape, manner: Manner) -> Result<f64, String> {
         let tries = self.context.tries();
-        (0..tries).try_fold(0_f64, |best, _| Ok(best.max(rate(self.peer(shape, manner)?))))
+        (0..tries).try_fold(0_f64, |best, _| Ok(best.max(self.peer(shape, manner)?.mpps())))
     }
 
     fn violations(&mut self, shape: Shape, is_ordered: bool) -> Result<u64, String> {
@@ -75,9 +73,11 @@ impl Bench<'_> {
     }
 }
 
-/// `dpdk-merge-4x64`.
-pub(super) fn measure(context: &Context, _: &str) -> Result<Outcome, String> {
+/// `dpdk-merge-4x64`, and with a rival that orders packet by packet, as ours does.
+pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
     dpdk::start()?;
+    let is_ordered = name.ends_with("ordered");
+    let manner = Manner { is_ordered: is_ordered.into(), ..Manner::PLAIN };
     let pages = PageChoice::Transparent;
     let arena = Arena::create(ARENA_BYTES, pages).map_err(|error| error.to_string())?;
     let most = if context.smoke { 8192 } else { 2 << 20 };
@@ -89,14 +89,14 @@ pub(super) fn measure(context: &Context, _: &str) -> Result<Outcome, String> {
     for is_single in [1, 0] {
         for (objects, cache) in SHAPES {
             let shape = Shape { objects, cache, slots: SLOTS, is_single };
-            tried.push((shape, bench.best(shape, Manner::PLAIN)?));
+            tried.push((shape, bench.best(shape, manner)?));
         }
     }
     let best = tried.iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("some were tried").0;
     let ours = bench.work.ours(true)?;
     // Of the pools from here on: all of the best shape.
     bench.is_huge = true;
-    let violations = [bench.violations(best, false)?, bench.violations(best, true)?];
+    let violations = [bench.violations(best, is_ordered)?, bench.violations(best, true)?];
     if violations[1] != 0 {
         return Err(format!("DPDK's ordered merge has {} packets out of order", violations[1]));
     }
@@ -104,26 +104,20 @@ pub(super) fn measure(context: &Context, _: &str) -> Result<Outcome, String> {
     for (name, manner) in VARIANTS {
         variants.push(format!("{name} {:.2}", bench.best(best, manner)?));
     }
-    let cores = Cell::new(0.0);
     let bench = std::cell::RefCell::new(bench);
     let rounds = alternate(
         context.runs,
         &context.stop,
-        || {
-            let run = bench.borrow().work.ours(false)?;
-            cores.set(run.cores);
-            Ok(rate(run))
-        },
-        || Ok(rate(bench.borrow_mut().peer(best, Manner::PLAIN)?)),
+        || Ok(bench.borrow().work.ours(false)?.sample()),
+        || Ok(bench.borrow_mut().peer(best, manner)?.sample()),
     )?;
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
-    let (better, unit) = (Better::Higher, "Mpps per CPU");
     let found = Found { best, tried, variants, violations: [ours.violations, violations[0]] };
-    let mut details = describe(&bench.into_inner(), &rounds, &found, cores.get());
+    let mut details = describe(&bench.into_inner(), &found);
     details.extend(conditions.report());
-    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
+    Ok(Outcome::Measured(Compared::of_samples("mpps", Better::Higher, rounds, details)))
 }
 
 /// What was found out beside the rates.
@@ -135,22 +129,19 @@ struct Found {
     violations: [u64; 2],
 }
 
-fn describe(bench: &Bench<'_>, rounds: &Rounds, found: &Found, cores: f64) -> Vec<String> {
+fn describe(bench: &Bench<'_>, found: &Found) -> Vec<String> {
     let Found { best, tried, variants, violations } = found;
     let all = bench.work.all();
-    let (our_rate, their_rate) = rounds.medians();
     let tried_with = |is_single: u8| {
         let of_kind = tried.iter().filter(move |(shape, _)| shape.is_single == is_single);
         let each =
             |(shape, rate): &(Shape, f64)| format!("{}/{}: {rate:.2}", shape.objects, shape.cache);
         of_kind.map(each).collect::<Vec<_>>().join(", ")
     };
-    // Of a core's time, by the rate for a second of it.
-    let rho = |rate: f64| 100.0 / gigabits(rate);
     vec![
         format!("four lines, uniform: {all} packets a run, memory to memory"),
         format!(
-            "peer: receive on a core, merge and memcpy on the other; pool {}, cache {}, {} \
+            "peer: receive on a core, merge, memcpy and read on the other; pool {}, cache {}, {} \
              rings of {SLOTS} pointers, bursts of {BURST}, bulk calls, 4 ahead",
             best.objects,
             best.cache,
@@ -161,25 +152,13 @@ fn describe(bench: &Bench<'_>, rounds: &Rounds, found: &Found, cores: f64) -> Ve
             violations[0], violations[1]
         ),
         format!(
-            "peer's variants, best of {}, Mpps per CPU: {}",
+            "peer's variants, best of {}, Mpps by the clock: {}",
             bench.context.tries(),
             variants.join(", ")
         ),
-        format!("peer tried with SP/SC, Mpps per CPU by pool/cache {}", tried_with(1)),
-        format!("peer tried with MP/MC, Mpps per CPU by pool/cache {}", tried_with(0)),
+        format!("peer tried with SP/SC, Mpps by pool/cache {}", tried_with(1)),
+        format!("peer tried with MP/MC, Mpps by pool/cache {}", tried_with(0)),
         instructions_line(),
-        format!(
-            "line rate per core: ours {:.1} Gbit/s, peer {:.1}; rho, CPU % per Gbit/s of it: ours \
-             {:.2}, peer {:.2}",
-            gigabits(our_rate),
-            gigabits(their_rate),
-            rho(our_rate),
-            rho(their_rate)
-        ),
-        format!(
-            "cores used: ours {:.2}, of which what reads the log is not in the figure; peer 2",
-            cores
-        ),
         format!(
             "log {} KiB, pages {}; peer's pool {}",
             LOG_BYTES >> 10,
