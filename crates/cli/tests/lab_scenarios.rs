@@ -39,6 +39,11 @@ fn the_list_says_who_can_run_here_and_why_others_cannot() {
     assert!(why.starts_with("because it takes the kernel module pf_ring"), "{why}");
     let text = run(&["lab", "list"]).stdout;
     assert!(text.contains("numa-rtc         D0  Receive and count"), "{text}");
+    let mut closing = text.lines().skip_while(|line| !line.ends_with(" contenders can run here"));
+    assert!(closing.next().is_some(), "{text}");
+    let absent = closing.find(|line| line.starts_with("not here  pf_ring ")).unwrap();
+    assert!(absent.contains("it takes the kernel module pf_ring"), "{absent}");
+    assert!(absent.contains("  mend: "), "{absent}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Scenarios and their records, as text and as JSON.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use burstline_lab::contenders;
@@ -51,6 +52,27 @@ pub(crate) fn list_text(all: &[Listed]) -> String {
                 let _ = writeln!(text, "{:20} not {name}: {why}", "");
             }
         }
+    }
+    text + &who_can_run(all)
+}
+
+/// Of all contenders together: how many can run here, and of each other one why not and what mends
+/// it.
+fn who_can_run(all: &[Listed]) -> String {
+    let each = all.iter().flat_map(|listed| &listed.contenders);
+    let mut reasons: BTreeMap<&str, Option<&str>> = BTreeMap::new();
+    for (name, why) in each {
+        // Who can do one work can run.
+        let known = reasons.entry(name).or_insert(why.as_deref());
+        *known = known.and(why.as_deref());
+    }
+    let here = reasons.values().filter(|why| why.is_none()).count();
+    let mut text = format!("{here} of {} contenders can run here\n", reasons.len());
+    let wide = reasons.keys().map(|name| name.len()).max().unwrap_or(0);
+    for (name, why) in reasons {
+        let Some(why) = why else { continue };
+        let (why, mend) = why.rsplit_once(": ").unwrap_or((why, "nothing, here"));
+        let _ = writeln!(text, "not here  {name:wide$}  {why}  mend: {mend}");
     }
     text
 }

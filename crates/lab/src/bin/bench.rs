@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::{env, fs};
+use std::{env, fs, thread};
 
 use burstline_lab::figures::{self, Context, Done};
 use burstline_lab::instructions::OPTION;
@@ -74,7 +74,11 @@ fn measure(options: &Options, command: &str) -> ExitCode {
     let context = Context { smoke, full, runs, cores: Cores::allowed(), stop };
     let mut all = Vec::new();
     for figure in wanted {
-        let mut done = figures::run(&figure, &context, command);
+        // On a thread of its own: a figure may pin the one that it runs on.
+        let mut done = thread::scope(|scope| {
+            let work = scope.spawn(|| figures::run(&figure, &context, command));
+            work.join().expect("a figure that cannot be measured says why")
+        });
         if let (Done::Measured(record), Some(folder)) = (&done, &options.out)
             && let Err(why) = keep(record, folder)
         {
