@@ -105,8 +105,7 @@ fn origin(record: &Record) -> String {
     let machine = &record.machine;
     let day = record.started.split('T').next().unwrap_or_default();
     format!(
-        "{day} on {} cores of {}, Linux {}, at commit {}",
-        machine.cores,
+        "{day} on {}, Linux {}, at commit {}",
         machine.cpu,
         machine.kernel,
         record.commit.as_deref().unwrap_or("unknown")
