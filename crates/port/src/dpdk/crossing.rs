@@ -97,7 +97,7 @@ impl DpdkCrossing {
     fn look(&mut self) -> Result<(), PortError> {
         let now_ns = clock::monotonic_ns();
         self.entry_watch.look(now_ns, &mut self.account);
-        self.exit_watch.look(now_ns, &mut self.account);
+        self.look_at_exit(now_ns);
         self.tell_if_gone()
     }
 
@@ -107,7 +107,7 @@ impl DpdkCrossing {
         if !self.entry_watch.look_at_times(&mut self.account) {
             return Ok(());
         }
-        self.exit_watch.look(clock::monotonic_ns(), &mut self.account);
+        self.look_at_exit(clock::monotonic_ns());
         self.tell_if_gone()
     }
 
@@ -162,6 +162,12 @@ impl DpdkCrossing {
             return Err(self.entry_watch.gone());
         }
         Ok(if is_over { PortState::Ended } else { PortState::Idle })
+    }
+
+    fn look_at_exit(&mut self, now_ns: u64) {
+        if self.exit_watch.look(now_ns, &mut self.account) {
+            self.given.remember(&self.exit);
+        }
     }
 
     fn fate(&self) -> Fate {

@@ -25,6 +25,10 @@ pub(super) struct Given {
     pub(super) accepted: u64,
     /// Of them, given up at the end.
     given_up: u64,
+    /// Confirmed when the driver last said so, and before it forgot: some count from 0 again when a
+    /// peer has gone.
+    confirmed: u64,
+    forgotten: u64,
 }
 
 /// Where the accepted packets are.
@@ -43,12 +47,33 @@ impl Given {
         self.fate_by(exit.confirmed(&counts), counts.send_errors, exit.untaken())
     }
 
+    /// Keeps what the device has confirmed so far, in case that it forgets. To be called at times:
+    /// what it confirms between the last call and that moment is never known.
+    pub(super) fn remember(&mut self, exit: &Exit) {
+        if let Some(confirmed) = exit.confirmed(&exit.device().statistics()) {
+            self.remember_count(confirmed);
+        }
+    }
+
+    fn remember_count(&mut self, confirmed: u64) {
+        if confirmed < self.confirmed {
+            self.forgotten += self.confirmed;
+        }
+        self.confirmed = confirmed;
+    }
+
+    /// All that was confirmed, by what the driver says now.
+    fn all_confirmed(&self, confirmed: u64) -> u64 {
+        let is_forgotten = confirmed < self.confirmed;
+        self.forgotten + if is_forgotten { self.confirmed + confirmed } else { confirmed }
+    }
+
     /// `confirmed` is of this queue. Drivers count among their errors also what they did not
     /// accept, so that only those can be believed that are missing.
     fn fate_by(&self, confirmed: Option<u64>, errors: u64, untaken: u64) -> Fate {
         let untaken = untaken.min(self.accepted);
         let taken = self.accepted - untaken;
-        let sent = confirmed.unwrap_or(taken).min(taken);
+        let sent = confirmed.map_or(taken, |count| self.all_confirmed(count)).min(taken);
         let missing = taken - sent;
         let refused = errors.min(missing);
         let in_flight = (missing - refused + untaken).saturating_sub(self.given_up);
@@ -104,7 +129,7 @@ mod tests {
 
     #[test]
     fn what_lies_in_the_ring_is_in_flight_and_never_sent() {
-        let mut given = Given { accepted: 100, given_up: 0 };
+        let mut given = Given { accepted: 100, ..Given::default() };
         // Counted as sent by the driver, all of it; or not counted apart.
         for confirmed in [Some(100), None] {
             let fate = given.fate_by(confirmed, 7, 40);
@@ -121,5 +146,17 @@ mod tests {
         assert_eq!((fate.sent, account(&given, &fate)), (85, [0, 15, 0, 0]));
         // What others have put there before is no more than what we have.
         assert_eq!(given.fate_by(None, 0, 300).sent, 0);
+    }
+    #[test]
+    fn what_was_confirmed_stays_so_when_the_driver_counts_from_0_again() {
+        let mut given = Given { accepted: 100, ..Given::default() };
+        given.remember_count(40);
+        // Two peers have gone; the second one between two looks.
+        assert_eq!(given.fate_by(Some(10), 0, 0).sent, 50);
+        given.remember_count(10);
+        assert_eq!(given.fate_by(Some(0), 0, 0).sent, 50);
+        given.remember_count(0);
+        let fate = given.fate_by(Some(20), 0, 0);
+        assert_eq!((fate.sent, account(&given, &fate)), (70, [0, 0, 0, 30]));
     }
 }

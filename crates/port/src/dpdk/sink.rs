@@ -89,7 +89,9 @@ impl DpdkSink {
     }
 
     fn look(&mut self, now_ns: u64) -> Result<(), PortError> {
-        self.watch.look(now_ns, &mut self.account);
+        if self.watch.look(now_ns, &mut self.account) {
+            self.given.remember(self.sender.exit());
+        }
         if self.watch.is_gone() { Err(self.watch.gone()) } else { Ok(()) }
     }
 

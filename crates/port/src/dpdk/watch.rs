@@ -42,12 +42,15 @@ impl DeviceWatch {
     }
 
     /// Looks, if it is time to at `now_ns` of the monotonic clock, and notes what has changed.
+    /// Returns whether it has looked.
     #[inline]
-    pub(super) fn look(&mut self, now_ns: u64, account: &mut PortAccount) {
-        if now_ns >= self.due_ns && !self.is_gone {
+    pub(super) fn look(&mut self, now_ns: u64, account: &mut PortAccount) -> bool {
+        let is_due = now_ns >= self.due_ns && !self.is_gone;
+        if is_due {
             self.due_ns = now_ns + INTERVAL_NS;
             self.compare(account);
         }
+        is_due
     }
 
     /// As `look`, after a burst; not even at the clock each time. Returns whether it was at the
