@@ -18,6 +18,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::WORD_BYTES;
 
 /// What the loop in assembly does at a time.
@@ -119,7 +120,7 @@ mod tests {
         let most = if cfg!(miri) { 20 } else { 70 };
         for (start, words) in [0, 1, 9].into_iter().flat_map(|at| (0..most).map(move |n| (at, n))) {
             let mut target = vec![u64::MAX; words + 1];
-            let from = NonNull::from(&source[start]).cast();
+            let from = NonNull::from(&source[start..]).cast();
             // SAFETY: `start + words` is less than 80, and the target has more than `words`.
             unsafe { copy(from, target.as_mut_ptr(), words) };
             let wanted: Vec<u64> = (start..start + words).map(|at| at as u64 + 1).collect();
