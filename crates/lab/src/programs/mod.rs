@@ -28,7 +28,7 @@ pub use memory::Memory;
 pub use open_vswitch::{Datapath, SwitchCommands};
 pub use ours::{Ours, Report};
 pub use ready::Ready;
-pub use testpmd::{Device, Mode, Rates, Testpmd, Totals};
+pub use testpmd::{Device, Mode, Testpmd, Totals};
 
 /// Stands for a file of the program's in its command.
 pub const FILE: &str = "$FILE";

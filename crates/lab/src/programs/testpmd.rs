@@ -5,9 +5,11 @@
 //! the time stamp counter stands at a whole period, so not in the first hour after a start of the
 //! machine if that is an hour. Source: app/test-pmd/testpmd.c of DPDK 22.11 and 24.11, `main`.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 use burstline_sys::affinity::CoreId;
+use burstline_testbed::signal;
 
 use super::{Launch, Memory, Ready, number_after};
 use crate::live::Need;
@@ -17,6 +19,12 @@ const NEEDS: &[Need] = &[Need { program: "dpdk-testpmd", package: "dpdk-dev" }];
 
 /// What it prints when its threads forward.
 const FORWARDS: &str = "Press enter to exit";
+
+/// What it prints before its rates.
+const RATES: &str = "Port statistics";
+
+/// Within so many seconds it has shown its rates, or it hangs.
+const RATES_WITHIN_S: u32 = 120;
 
 /// A port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +103,37 @@ impl Testpmd {
         let output = Command::new("sh").args(["-c", &format!("exec {command} 2>&1")]).output();
         let output = output.map_err(|error| format!("{command}: {error}"))?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Runs it on this host until it has shown its rates of so many whole seconds, however long it
+    /// takes to start, and ends it. The last of them, behind a key: `Rx-pps:` or `Tx-pps:`.
+    ///
+    /// # Errors
+    /// It cannot be started, or ended before it had shown so many: what it printed.
+    pub fn rate_after(&self, seconds: usize, memory: Memory, key: &str) -> Result<f64, String> {
+        let command = self.command(memory);
+        let script =
+            format!("exec timeout --signal=INT {RATES_WITHIN_S} stdbuf -oL {command} 2>&1");
+        let started = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn();
+        let mut running = started.map_err(|error| format!("{command}: {error}"))?;
+        let output = BufReader::new(running.stdout.take().expect("it is piped"));
+        let (mut said, mut shown) = (String::new(), 0);
+        for line in output.lines() {
+            let line = line.map_err(|error| format!("{command}: {error}"))?;
+            shown += usize::from(line.contains(RATES));
+            said = said + &line + "\n";
+            // The first is of its start, and the one that begins is not whole.
+            if line.contains(RATES) && shown == seconds + 2 {
+                signal(running.id(), "-INT").map_err(|error| format!("interrupt it: {error}"))?;
+            }
+        }
+        running.wait().map_err(|error| format!("{command}: {error}"))?;
+        match shown {
+            shown if shown < seconds + 2 => {
+                Err(format!("dpdk-testpmd shows {shown} rates: {}", said.trim()))
+            }
+            _ => Ok(Rates::parse(&said, key).0[seconds]),
+        }
     }
 
     fn interfaces(&self) -> Vec<&str> {
@@ -177,27 +216,16 @@ impl Totals {
 
 /// Packets a second of all its ports, each time that it printed them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rates(pub Vec<f64>);
+struct Rates(Vec<f64>);
 
 impl Rates {
-    /// Those behind a key: `Rx-pps:` or `Tx-pps:`.
-    pub fn parse(said: &str, key: &str) -> Self {
+    /// Those behind a key.
+    fn parse(said: &str, key: &str) -> Self {
         let of = |shown: &str| {
             let of_port = shown.split(key).skip(1);
             of_port.filter_map(|rest| rest.split_whitespace().next()?.parse::<f64>().ok()).sum()
         };
-        Self(said.split("Port statistics").skip(1).map(of).collect())
-    }
-
-    /// Of the last whole second: the last may be cut short, and the first is of the start.
-    ///
-    /// # Errors
-    /// It did not run long enough to show one.
-    pub fn last_whole(&self) -> Result<f64, String> {
-        match self.0.len() {
-            shown @ 0..3 => Err(format!("dpdk-testpmd shows {shown} rates")),
-            shown => Ok(self.0[shown - 2]),
-        }
+        Self(said.split(RATES).skip(1).map(of).collect())
     }
 }
 
@@ -253,8 +281,8 @@ mod tests {
         assert_eq!(Totals::parse(said), Ok(totals));
         assert!(Totals::parse("").is_err());
         let shown = |a: u32, b: u32| format!("Port statistics\nRx-pps: {a} \nRx-pps: {b} \n");
-        let rates = Rates::parse(&(shown(1, 2) + &shown(5, 6) + &shown(0, 1)), "Rx-pps:");
-        assert_eq!((rates.last_whole(), rates.0), (Ok(11.0), vec![3.0, 11.0, 1.0]));
-        assert!(Rates::parse("", "Rx-pps:").last_whole().is_err());
+        let rates = Rates::parse(&(shown(1, 2) + &shown(5, 6)), "Rx-pps:");
+        assert_eq!(rates.0, [3.0, 11.0]);
+        assert!(Rates::parse("", "Rx-pps:").0.is_empty());
     }
 }

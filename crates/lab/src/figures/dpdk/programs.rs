@@ -22,7 +22,7 @@ use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::live::missing;
 use crate::ours::SEGMENT_BYTES;
-use crate::programs::{Device, Memory, Mode, Rates, Testpmd, Totals};
+use crate::programs::{Device, Memory, Mode, Testpmd, Totals};
 use crate::rivals::dpdk;
 use crate::threads::Cores;
 
@@ -75,9 +75,8 @@ fn compare(context: &Context, pair: &Pair) -> Result<Outcome, String> {
     let ours_for = |seconds: u32| format!("{ours} --duration {seconds}s");
     let peer = |shape: &str| testpmd(pair, context.cores, shape);
     let rate_of = |shape: &str| {
-        // Its start takes some; the first second is not of forwarding alone.
-        let said = peer(shape).run_for(seconds + 2, Memory::Small, "")?;
-        Ok::<_, String>(Rates::parse(&said, "Rx-pps:").last_whole()? / 1e6)
+        let rate = peer(shape).rate_after(seconds as usize, Memory::Small, "Rx-pps:")?;
+        Ok::<_, String>(rate / 1e6)
     };
     if let Some(why) = lacks_dpdk(&program) {
         // A lab that has DPDK is to be built with a program that has it, too.

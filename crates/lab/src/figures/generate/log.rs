@@ -15,7 +15,7 @@ use crate::figures::Context;
 use crate::live::{PAGES, missing};
 use crate::ours::SEGMENT_BYTES;
 use crate::pages::{self, Reservation};
-use crate::programs::{Device, Memory, Mode, Rates, Testpmd};
+use crate::programs::{Device, Memory, Mode, Testpmd};
 
 /// Packets of one call of the port, after which they are published.
 const BURST: u64 = 256;
@@ -24,10 +24,10 @@ const BURST: u64 = 256;
 const PACKETS: u64 = 40_000_000;
 const SMOKE_PACKETS: u64 = 20_000;
 
-/// What testpmd sends, without FCS, and for how long, its start included.
+/// What testpmd sends, without FCS, and after how many seconds of it its rate is taken.
 const BYTES: usize = 60;
-const SECONDS: u32 = 9;
-const SMOKE_SECONDS: u32 = 3;
+const SECONDS: usize = 7;
+const SMOKE_SECONDS: usize = 1;
 
 /// Headers that stay the same: every packet has a mark with sequence, time and check, and a UDP
 /// checksum over it.
@@ -140,6 +140,5 @@ fn testpmd(context: &Context, flags: &str) -> Result<f64, String> {
     };
     let _pages = Reservation::take(PAGES);
     let seconds = if context.smoke { SMOKE_SECONDS } else { SECONDS };
-    let said = testpmd.run_for(seconds, Memory::now(), "")?;
-    Ok(Rates::parse(&said, "Tx-pps:").last_whole()? / 1e6)
+    Ok(testpmd.rate_after(seconds, Memory::now(), "Tx-pps:")? / 1e6)
 }
