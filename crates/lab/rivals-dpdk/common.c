@@ -43,10 +43,16 @@ static void collapse(struct rte_mempool *pool, void *opaque, struct rte_mempool_
  * and 17.7 a second of processor time, spreading 18.4 and 16.4 (Intel Xeon, 2026-11-23). */
 struct rte_mempool *rival_pool(const struct rival_shape *shape, bool *is_huge)
 {
+    return rival_pool_of(shape, RTE_MBUF_DEFAULT_DATAROOM, is_huge);
+}
+
+struct rte_mempool *rival_pool_of(const struct rival_shape *shape, uint32_t data_room,
+                                  bool *is_huge)
+{
     char name[RTE_MEMPOOL_NAMESIZE];
     name_next(name, sizeof(name));
     struct rte_mempool *pool = rte_pktmbuf_pool_create_by_ops(
-        name, shape->objects, shape->cache, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY,
+        name, shape->objects, shape->cache, 0, RTE_PKTMBUF_HEADROOM + data_room, SOCKET_ID_ANY,
         shape->is_single ? "ring_sp_sc" : "ring_mp_mc");
     *is_huge = true;
     if (pool != NULL && !rte_eal_has_hugepages())

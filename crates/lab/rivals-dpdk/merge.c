@@ -27,10 +27,6 @@
 
 /* crates/lab/src/lines.rs */
 #define LINES 4
-#define PACKET_BYTES 60
-#define STRIDE_BYTES 64
-#define PACKETS 2048
-#define ROUND_NS (UINT64_C(67) * PACKETS)
 
 /* Live frames: crates/testbed/src/frames.rs, and DEALT_FRAMES of injector.rs. */
 #define NUMBER_AT 14
@@ -52,6 +48,8 @@ struct head {
 };
 
 struct rival_merge {
+    struct rival_packets packets;
+    uint32_t data_room; /* of a mbuf, behind the headroom */
     struct rte_mempool *pool;
     struct rte_ring *rings[LINES];
     struct rte_ring *between;
@@ -66,7 +64,10 @@ struct rival_merge {
     int stamp;
     uint8_t *output;
     struct entry *worklist;
+    uint32_t stride; /* from packet to packet in the output */
     uint32_t rooms;
+    uint32_t whole_rooms; /* where each has a whole segment's room */
+    uint32_t next;        /* room */
     uint64_t copied;
     uint64_t read;
     uint64_t read_bytes[LINES];
@@ -75,20 +76,23 @@ struct rival_merge {
 };
 
 /* What a card has written into a mbuf before it is received. */
-static void write_packet(struct rte_mempool *pool, void *lines, void *object, unsigned number)
+static void write_packet(struct rte_mempool *pool, void *opaque, void *object, unsigned number)
 {
-    const struct rival_line *line = (const struct rival_line *)lines + number % LINES;
+    const struct rival_merge *merge = opaque;
+    const struct rival_packets *packets = &merge->packets;
+    const uint8_t *bytes = merge->lines[number % LINES].bytes;
     struct rte_mbuf *mbuf = object;
     uint8_t *data = (uint8_t *)mbuf->buf_addr + RTE_PKTMBUF_HEADROOM;
     RTE_SET_USED(pool);
-    if (line->bytes != NULL)
-        memcpy(data, line->bytes + (size_t)(number / LINES % PACKETS) * STRIDE_BYTES, PACKET_BYTES);
+    if (bytes != NULL)
+        memcpy(data, bytes + (size_t)(number / LINES % packets->count) * packets->stride,
+               packets->bytes);
 }
 
 struct rival_merge *rival_merge_create(const struct rival_shape *shape,
+                                       const struct rival_packets *packets,
                                        const struct rival_line lines[4], uint64_t most,
-                                       uint8_t *output, void *worklist, uint32_t rooms,
-                                       bool *is_huge)
+                                       const struct rival_output *output, bool *is_huge)
 {
     static const struct rte_mbuf_dynfield stamp = {
         .name = "rival_stamp", .size = sizeof(uint64_t), .align = __alignof__(uint64_t)};
@@ -97,7 +101,10 @@ struct rival_merge *rival_merge_create(const struct rival_shape *shape,
         return NULL;
     merge->timestamp = rival_timestamp();
     merge->stamp = rte_mbuf_dynfield_register(&stamp);
-    merge->pool = rival_pool(shape, is_huge);
+    merge->packets = *packets;
+    /* As large as ever, and larger only where packets are longer. */
+    merge->data_room = RTE_MAX(RTE_MBUF_DEFAULT_DATAROOM, RTE_ALIGN(packets->bytes, 64));
+    merge->pool = rival_pool_of(shape, merge->data_room, is_huge);
     merge->between = rival_ring(shape);
     bool is_whole = merge->timestamp >= 0 && merge->stamp >= 0;
     is_whole = is_whole && merge->pool != NULL && merge->between != NULL;
@@ -109,11 +116,13 @@ struct rival_merge *rival_merge_create(const struct rival_shape *shape,
         is_whole = is_whole && merge->rings[line] != NULL;
     }
     if (merge->pool != NULL)
-        rte_mempool_obj_iter(merge->pool, write_packet, merge->lines);
+        rte_mempool_obj_iter(merge->pool, write_packet, merge);
     merge->most = most;
-    merge->output = output;
-    merge->worklist = worklist;
-    merge->rooms = rooms;
+    merge->output = output->bytes;
+    merge->worklist = output->worklist;
+    merge->stride = RTE_ALIGN(packets->bytes, 64);
+    merge->rooms = output->room / merge->stride;
+    merge->whole_rooms = output->room / merge->data_room;
     if (is_whole)
         return merge;
     rival_merge_destroy(merge);
@@ -148,12 +157,13 @@ static inline uint64_t time_of(const struct rival_merge *merge, struct rte_mbuf 
 static inline void describe(const struct rival_merge *merge, struct rte_mbuf *mbuf, int line,
                         uint64_t packet)
 {
-    uint64_t round = packet / PACKETS, at = packet % PACKETS;
-    mbuf->data_len = PACKET_BYTES;
-    mbuf->pkt_len = PACKET_BYTES;
+    const struct rival_packets *packets = &merge->packets;
+    uint64_t round = packet >> __builtin_ctz(packets->count), at = packet & (packets->count - 1);
+    mbuf->data_len = packets->bytes;
+    mbuf->pkt_len = packets->bytes;
     mbuf->port = line;
     *RTE_MBUF_DYNFIELD(mbuf, merge->timestamp, rte_mbuf_timestamp_t *) =
-        round * ROUND_NS + merge->lines[line].times_ns[at];
+        round * packets->count * packets->frame_ns + merge->lines[line].times_ns[at];
 }
 
 /* A burst of each port, in turn. False: all have received everything. Where the pool has no more,
@@ -279,16 +289,17 @@ static inline __attribute__((always_inline)) bool merge_packets(struct rival_mer
 static inline __attribute__((always_inline)) void
 copy_packet(struct rival_merge *merge, struct rte_mbuf *mbuf, bool is_whole, bool is_live)
 {
-    uint32_t stride = is_whole ? RTE_MBUF_DEFAULT_DATAROOM : STRIDE_BYTES;
-    uint32_t rooms = is_whole ? merge->rooms * STRIDE_BYTES / RTE_MBUF_DEFAULT_DATAROOM
-                              : merge->rooms;
-    uint32_t at = merge->copied++ % rooms;
+    uint32_t stride = is_whole ? merge->data_room : merge->stride;
+    uint32_t rooms = is_whole ? merge->whole_rooms : merge->rooms;
+    uint32_t at = merge->next;
+    merge->next = at + 1 == rooms ? 0 : at + 1;
+    merge->copied++;
     const void *data = rte_pktmbuf_mtod(mbuf, const void *);
     /* Live, anything may come. */
-    uint32_t length = is_live ? RTE_MIN(mbuf->data_len, STRIDE_BYTES) : mbuf->data_len;
+    uint32_t length = is_live ? RTE_MIN(mbuf->data_len, merge->stride) : mbuf->data_len;
     /* A whole segment is what one copies who does not ask how long its packet is. */
     if (is_whole)
-        rte_memcpy(merge->output + (size_t)at * stride, data, RTE_MBUF_DEFAULT_DATAROOM);
+        rte_memcpy(merge->output + (size_t)at * stride, data, merge->data_room);
     else
         rte_memcpy(merge->output + (size_t)at * stride, data, length);
     merge->worklist[at] = (struct entry){at * stride, length << 8 | mbuf->port,
@@ -301,10 +312,11 @@ copy_packet(struct rival_merge *merge, struct rte_mbuf *mbuf, bool is_whole, boo
 static inline __attribute__((always_inline)) void read_burst(struct rival_merge *merge,
                                                              uint32_t count, bool is_whole)
 {
-    uint32_t rooms = is_whole ? merge->rooms * STRIDE_BYTES / RTE_MBUF_DEFAULT_DATAROOM
-                              : merge->rooms;
+    uint32_t rooms = is_whole ? merge->whole_rooms : merge->rooms;
+    uint32_t at = merge->next >= count ? merge->next - count : merge->next + rooms - count;
     for (; count > 0; count--) {
-        const struct entry *entry = &merge->worklist[(merge->copied - count) % rooms];
+        const struct entry *entry = &merge->worklist[at];
+        at = at + 1 == rooms ? 0 : at + 1;
         merge->read_bytes[(uint8_t)entry->shape % LINES] += entry->shape >> 8;
         merge->read++;
     }
@@ -370,7 +382,7 @@ static uint64_t seen(const struct rival_merge *merge)
     uint64_t bytes = 0;
     for (int line = 0; line < LINES; line++)
         bytes += merge->read_bytes[line];
-    return bytes == merge->read * PACKET_BYTES ? merge->read : 0;
+    return bytes == merge->read * merge->packets.bytes ? merge->read : 0;
 }
 
 uint64_t rival_merge_copy(struct rival_merge *merge, const struct rival_manner *manner,
@@ -393,10 +405,20 @@ uint64_t rival_merge_copy(struct rival_merge *merge, const struct rival_manner *
     return seen(merge);
 }
 
-uint64_t rival_merge_turns(struct rival_merge *merge, const struct rival_manner *manner)
+uint64_t rival_merge_turns(struct rival_merge *merge, const struct rival_manner *manner,
+                           uint64_t *violations)
 {
     rival_enter();
-    merge_and_copy(merge, manner->is_ordered, false, HINT_T0, false, true);
+    if (manner->is_checking)
+        *violations = merge_and_copy(merge, manner->is_ordered, false, HINT_T0, true, true);
+    else if (manner->is_whole)
+        merge_and_copy(merge, false, true, HINT_T0, false, true);
+    else if (manner->is_ordered)
+        merge_and_copy(merge, true, false, HINT_T0, false, true);
+    else if (manner->hint == HINT_NONE)
+        merge_and_copy(merge, false, false, HINT_NONE, false, true);
+    else
+        merge_and_copy(merge, false, false, HINT_T0, false, true);
     rival_leave();
     return seen(merge);
 }

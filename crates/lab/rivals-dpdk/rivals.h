@@ -31,7 +31,14 @@ struct rival_shape {
     uint8_t is_single; /* SP/SC rings, of pointers and of free objects; else MP/MC */
 };
 
-/* Where the packets of a line are: crates/lab/src/lines.rs. */
+/* The packets of all lines, and where those of a line are: crates/lab/src/lines.rs. */
+struct rival_packets {
+    uint32_t bytes;
+    uint32_t stride;
+    uint32_t count; /* a power of two */
+    uint32_t frame_ns;
+};
+
 struct rival_line {
     const uint8_t *bytes; /* NULL: this line is idle */
     const uint64_t *times_ns;
@@ -41,6 +48,9 @@ struct rival;
 struct rival_merge;
 
 struct rte_mempool *rival_pool(const struct rival_shape *shape, bool *is_huge);
+/* With room for so many bytes of packet in each mbuf. */
+struct rte_mempool *rival_pool_of(const struct rival_shape *shape, uint32_t data_room,
+                                  bool *is_huge);
 struct rte_ring *rival_ring(const struct rival_shape *shape);
 int rival_timestamp(void); /* where an mbuf's time is; below 0: nowhere */
 void rival_enter(void);
@@ -100,12 +110,18 @@ uint64_t rival_balance_work(struct rival_balance *balance, uint64_t packets);
 uint64_t rival_balance_turns(struct rival_balance *balance, const uint8_t *packet, uint32_t length,
                              uint64_t packets, uint32_t turn);
 
-/* Four ports into one memory. `output` has room for `rooms` packets of 64 bytes, `worklist` as many
- * entries of 16 bytes. */
+/* Where packets are merged into. */
+struct rival_output {
+    uint8_t *bytes;
+    void *worklist; /* entries of 16 bytes: one for each packet that there is room for */
+    uint32_t room;  /* bytes of packets; each has a multiple of 64 */
+};
+
+/* Four ports into one memory. */
 struct rival_merge *rival_merge_create(const struct rival_shape *shape,
+                                       const struct rival_packets *packets,
                                        const struct rival_line lines[4], uint64_t most,
-                                       uint8_t *output, void *worklist, uint32_t rooms,
-                                       bool *is_huge);
+                                       const struct rival_output *output, bool *is_huge);
 uint32_t rival_merge_destroy(struct rival_merge *merge);
 /* Receives all packets of all lines. */
 void rival_merge_receive(struct rival_merge *merge);
@@ -120,7 +136,8 @@ struct rival_manner {
 uint64_t rival_merge_copy(struct rival_merge *merge, const struct rival_manner *manner,
                           uint64_t *violations);
 /* All of it on one thread. */
-uint64_t rival_merge_turns(struct rival_merge *merge, const struct rival_manner *manner);
+uint64_t rival_merge_turns(struct rival_merge *merge, const struct rival_manner *manner,
+                           uint64_t *violations);
 /* A device of a driver's in place of an idle line: 0 or a negative errno. */
 int rival_merge_open(struct rival_merge *merge, uint32_t line, const char *devargs);
 /* Receives from all devices, merges and copies, in turns on one thread, until `is_over` is not 0 and

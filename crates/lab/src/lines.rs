@@ -1,25 +1,58 @@
 //! Four ports' packets in memory, and when each came: the same for both sides of a merge.
 //!
 //! ```text
-//! uniform   0 1 3 2 0 3 1 2 ...      each line is full: a packet of 64 bytes every 67 ns
+//! uniform   0 1 3 2 0 3 1 2 ...      each line is full: of 64 bytes, a packet every 67 ns
 //! bursts    0 x 32, 1 x 32, ...      the lines take turns, 32 packets each
 //! idle      0 2 1 2 0 1 ...          the last line has nothing
 //! ```
 //!
 //! A line repeats its packets and their spacing for ever.
 
-/// A 64-byte frame without its FCS.
-pub const PACKET_BYTES: usize = 60;
-/// From one packet to the next in a line's memory.
-const STRIDE_BYTES: usize = 64;
 /// Lines.
 pub const LINES: usize = 4;
-/// Packets that a line repeats: all four fill half a MiB.
+/// Packets that a line repeats, unless they fill [`LINE_BYTES`] before: all four fill half a MiB,
+/// of the shortest.
 const PACKETS: usize = 2048;
-/// A 64-byte frame at 10 Gbit/s, with preamble and gap, in ns.
-const FRAME_NS: u64 = 67;
+/// The most that a line's packets fill.
+const LINE_BYTES: usize = 1 << 20;
 /// Packets of a turn.
 const TURN: usize = 32;
+
+/// The packets of all lines: how long they are, and where they lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Shape {
+    /// Bytes of a packet, without its FCS.
+    pub bytes: u32,
+    /// From one packet to the next in a line's memory.
+    pub stride: u32,
+    /// Packets that a line repeats: a power of two, a multiple of [`TURN`].
+    pub count: u32,
+    /// From one to the next at 10 Gbit/s, with FCS, preamble and gap.
+    pub frame_ns: u32,
+}
+
+impl Shape {
+    /// Of packets of so many bytes, without FCS.
+    pub fn of(bytes: usize) -> Self {
+        let stride = bytes.next_multiple_of(16);
+        let count = (PACKETS.min(LINE_BYTES / stride) / 2 + 1).next_power_of_two().max(TURN);
+        let frame_ns = (bytes + 24) * 8 / 10;
+        let [bytes, stride, count, frame_ns] =
+            [bytes, stride, count, frame_ns].map(|number| number as u32);
+        Self { bytes, stride, count, frame_ns }
+    }
+
+    /// The time that a line's packets take, until they come again.
+    fn round_ns(self) -> u64 {
+        u64::from(self.count) * u64::from(self.frame_ns)
+    }
+
+    /// The room of a packet where it is copied to.
+    pub fn room(self) -> usize {
+        (self.bytes as usize).next_multiple_of(64)
+    }
+}
 
 /// How packets of the lines follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,17 +68,16 @@ pub enum Interleaving {
 /// One line.
 #[derive(Clone, Debug)]
 pub struct Line {
+    shape: Shape,
     bytes: Box<[u8]>,
     /// When each packet comes within a round, in ns.
     times_ns: Box<[u64]>,
 }
 
-/// The time that a line's packets take, until they come again.
-const ROUND_NS: u64 = PACKETS as u64 * FRAME_NS;
-
 impl Line {
     /// Line `number`, in `[0, LINES)`.
-    pub fn new(number: usize, interleaving: Interleaving) -> Self {
+    pub fn new(number: usize, interleaving: Interleaving, shape: Shape) -> Self {
+        let frame_ns = u64::from(shape.frame_ns);
         let mut chance = number as u64 + 1;
         let time_ns = |at: usize| {
             // Source: Knuth's MMIX, for spacing that repeats from run to run.
@@ -54,30 +86,42 @@ impl Line {
                 .wrapping_add(1_442_695_040_888_963_407);
             match interleaving {
                 Interleaving::Uniform | Interleaving::Idle => {
-                    at as u64 * FRAME_NS + (chance >> 33) % FRAME_NS
+                    at as u64 * frame_ns + (chance >> 33) % frame_ns
                 }
                 Interleaving::Bursts => {
                     let turn = (at / TURN * LINES + number) * TURN + at % TURN;
-                    turn as u64 * FRAME_NS / LINES as u64
+                    turn as u64 * frame_ns / LINES as u64
                 }
             }
         };
-        let times_ns = (0..PACKETS).map(time_ns).collect();
+        let count = shape.count as usize;
+        let times_ns = (0..count).map(time_ns).collect();
         let byte = |at: usize| (at * 7 + number) as u8;
-        Self { bytes: (0..PACKETS * STRIDE_BYTES).map(byte).collect(), times_ns }
+        let bytes = (0..count * shape.stride as usize).map(byte).collect();
+        Self { shape, bytes, times_ns }
     }
 
     /// All of them; `None` for one that is idle.
-    pub fn all(interleaving: Interleaving) -> [Option<Self>; LINES] {
+    pub fn all(interleaving: Interleaving, shape: Shape) -> [Option<Self>; LINES] {
         let is_idle = |number| interleaving == Interleaving::Idle && number == LINES - 1;
-        std::array::from_fn(|number| (!is_idle(number)).then(|| Self::new(number, interleaving)))
+        let new = |number| Self::new(number, interleaving, shape);
+        std::array::from_fn(|number| (!is_idle(number)).then(|| new(number)))
+    }
+
+    /// Its packets.
+    #[inline(always)]
+    pub fn shape(&self) -> Shape {
+        self.shape
     }
 
     /// Where packet `number` lies in the line's memory, and when it comes, in ns.
     #[inline(always)]
     pub fn place(&self, number: u64) -> (usize, u64) {
-        let (round, at) = (number / PACKETS as u64, number as usize % PACKETS);
-        (at * STRIDE_BYTES, round * ROUND_NS + self.times_ns[at])
+        let Shape { stride, count, .. } = self.shape;
+        // A power of two: neither is a division.
+        let (round, at) = (number >> count.trailing_zeros(), number as u32 & (count - 1));
+        let time_ns = round * self.shape.round_ns() + self.times_ns[at as usize];
+        ((at * stride) as usize, time_ns)
     }
 
     /// When each packet comes within a round, in ns.
@@ -98,18 +142,41 @@ mod tests {
 
     #[test]
     fn lines_go_on_in_order() {
-        for interleaving in [Interleaving::Uniform, Interleaving::Bursts] {
-            for line in Line::all(interleaving).iter().flatten() {
-                let times: Vec<u64> = (0..10_000).map(|number| line.place(number).1).collect();
-                assert!(times.is_sorted(), "{interleaving:?}");
+        for shape in [60, 1514, 9014].map(Shape::of) {
+            for interleaving in [Interleaving::Uniform, Interleaving::Bursts] {
+                for line in Line::all(interleaving, shape).iter().flatten() {
+                    let times: Vec<u64> = (0..10_000).map(|number| line.place(number).1).collect();
+                    assert!(times.is_sorted(), "{interleaving:?} {shape:?}");
+                }
             }
         }
-        assert_eq!(Line::all(Interleaving::Idle).iter().flatten().count(), LINES - 1);
+        let lines = Line::all(Interleaving::Idle, Shape::of(60));
+        assert_eq!(lines.iter().flatten().count(), LINES - 1);
+    }
+
+    #[test]
+    fn a_line_has_as_many_packets_as_there_is_room_for() {
+        let of = |bytes| (Shape::of(bytes).stride, Shape::of(bytes).count);
+        let found = [60, 124, 252, 508, 1020, 1514, 9014].map(of);
+        let expected = [
+            (64, 2048),
+            (128, 2048),
+            (256, 2048),
+            (512, 2048),
+            (1024, 1024),
+            (1520, 512),
+            (9024, 64),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!((Shape::of(60).frame_ns, Shape::of(1514).room()), (67, 1536));
+        let line = Line::new(3, Interleaving::Uniform, Shape::of(9014));
+        let last = line.place(63).0 + 9014;
+        assert!(last <= line.bytes().len() && line.place(64).0 == 0, "{last}");
     }
 
     #[test]
     fn lines_take_turns() {
-        let lines = Line::all(Interleaving::Bursts);
+        let lines = Line::all(Interleaving::Bursts, Shape::of(60));
         let times = |number: usize| lines[number].iter().map(|line| line.place(31).1).next();
         assert!(times(0) < times(1) && times(1) < times(2));
     }

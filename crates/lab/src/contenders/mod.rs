@@ -32,6 +32,7 @@ mod ours;
 mod pages;
 mod pipeline;
 mod seconds;
+mod shapes;
 mod socket;
 mod spread;
 mod switches;
@@ -42,10 +43,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::thread;
 use std::time::Duration;
 
 use crate::compared::Compared;
 use crate::distribution::Distribution;
+use crate::live::missing;
 use crate::programs::{self, Datapath};
 use crate::record::{BOUNCE, Interface, Pages};
 use crate::scenario::{Places, Rate, Work};
@@ -53,6 +56,7 @@ use crate::scenario::{Places, Rate, Work};
 pub(crate) use core::Watch;
 pub use dpdk_balance::{WORDS as DPDK_BALANCE, run_balance};
 pub use live::{Live, OnRoad, Own, Running};
+pub(crate) use merge::{ROUND_PACKETS, do_rounds as merge_rounds};
 
 /// A contender.
 pub trait Adapter: Sync {
@@ -207,7 +211,7 @@ fn own_version() -> String {
 }
 
 /// All of them.
-static ALL: [&dyn Adapter; 40] = [
+static ALL: [&dyn Adapter; 44] = [
     &OnRoad(ours::Ours::XDP),
     &OnRoad(ours::Ours::AFPACKET),
     &OnRoad(ours::Ours::XDP_SHARE),
@@ -236,9 +240,13 @@ static ALL: [&dyn Adapter; 40] = [
     &layouts::Layout::SHUFFLED,
     &layouts::Layout::SPREAD,
     &layouts::Layout::PREFETCHED,
-    &merge::OURS,
-    &merge::STAGED,
-    &dpdk::Dpdk::MERGE,
+    &merge::Merger::OURS,
+    &merge::Merger::BY_POLL,
+    &merge::Merger::STAGED,
+    &merge::Merger::DPDK,
+    &merge::Merger::ORDERED,
+    &merge::Merger::SEGMENTS,
+    &merge::Merger::NO_HINT,
     &pipeline::Chain,
     &dpdk::Dpdk::PIPELINE,
     &spread::COPY,
@@ -255,11 +263,7 @@ static ALL: [&dyn Adapter; 40] = [
 /// # Errors
 /// The figure's.
 pub(crate) fn compare(job: &Job<'_>, repeats: usize) -> Result<Compared, String> {
-    let case = job.case.unwrap_or_default();
-    match job.work {
-        Work::Spread => spread::compare(job, case, repeats),
-        _ => merge::compare(job, case, repeats),
-    }
+    spread::compare(job, job.case.unwrap_or_default(), repeats)
 }
 
 /// All contenders.
@@ -292,7 +296,26 @@ pub fn can_do(adapter: &dyn Adapter, work: Work) -> Result<(), String> {
         let works: Vec<&str> = adapter.works().iter().map(|work| work.name()).collect();
         return Err(format!("{} does no {work}: {}", adapter.name(), works.join(", ")));
     }
+    if work == Work::MergeLive
+        && let Some(why) = missing(&[])
+    {
+        return Err(why);
+    }
     adapter.can_run()
+}
+
+/// Has a contender do a job. In memory it pins a thread of its own.
+///
+/// # Errors
+/// The contender's; that it panicked.
+pub(crate) fn measure(adapter: &dyn Adapter, job: &Job<'_>) -> Result<Sample, String> {
+    match job.work.is_live() {
+        true => adapter.measure(job),
+        false => thread::scope(|scope| {
+            let thread = scope.spawn(|| adapter.measure(job));
+            thread.join().unwrap_or_else(|_| Err("it panicked".to_owned()))
+        }),
+    }
 }
 
 #[cfg(test)]

@@ -9,9 +9,8 @@
 //! | `dpdk-rtc-64` | `burstline count dpdk:net_null0` | `dpdk-testpmd` rxonly |
 //! | `dpdk-bounce-64` | `burstline bounce dpdk:net_null0 dpdk:net_null1` | `dpdk-testpmd` io |
 //! | `dpdk-balance-MODE-64` | the balancer's logs | the NUMA document's balancer on mbufs |
-//! | `dpdk-merge-4x64` | the merge by packet | the article's stages on mbufs, by burst |
-//! | `dpdk-merge-4x64-ordered` | the same | the same stages, by packet |
-//! | `dpdk-merge-live` | four `xdp:` merged by packet, live frames | net_af_xdp, the same stages |
+//!
+//! Those of merging are points of the scenarios `burst-merge` and `burst-merge-live`.
 //!
 //! What comes of a figure in memory when frames come in by an interface, its end-to-end figure
 //! says, and it prints which one that is:
@@ -21,7 +20,6 @@
 //! | `dpdk-pipeline-N`, `dpdk-pipeline-N-pmd` | `dpdk-pipeline-live` |
 //! | `dpdk-rtc-64` | `xdp-rx-testpmd` |
 //! | `dpdk-bounce-64` | `bounce-64` |
-//! | `dpdk-merge-4x64` | `dpdk-merge-live` |
 //!
 //! In this process our log lies in transparent huge pages, and DPDK has reserved ones where enough
 //! are free; testpmd is run without.
@@ -31,15 +29,11 @@ mod balance;
 #[cfg(feature = "dpdk")]
 mod live;
 #[cfg(feature = "dpdk")]
-mod merge;
-#[cfg(feature = "dpdk")]
-mod merge_live;
-#[cfg(feature = "dpdk")]
 mod pipeline;
 #[cfg(feature = "dpdk")]
 mod programs;
 
-use super::{Context, Entry};
+use super::{Context, Entry, view};
 use crate::compared::Outcome;
 
 /// All of them.
@@ -51,9 +45,9 @@ pub(super) const FIGURES: [Entry; 12] = [
     Entry { name: "dpdk-pipeline-live", measure },
     Entry { name: "dpdk-rtc-64", measure },
     Entry { name: "dpdk-bounce-64", measure },
-    Entry { name: "dpdk-merge-4x64", measure },
-    Entry { name: "dpdk-merge-4x64-ordered", measure },
-    Entry { name: "dpdk-merge-live", measure },
+    Entry { name: "dpdk-merge-4x64", measure: view::measure },
+    Entry { name: "dpdk-merge-4x64-ordered", measure: view::measure },
+    Entry { name: "dpdk-merge-live", measure: view::measure },
     Entry { name: "dpdk-balance-copy-64", measure },
     Entry { name: "dpdk-balance-share-64", measure },
 ];
@@ -62,10 +56,9 @@ pub(super) const FIGURES: [Entry; 12] = [
 #[cfg(any(feature = "dpdk", test))]
 fn end_to_end(name: &str) -> Option<&'static str> {
     match name {
-        "dpdk-pipeline-live" | "dpdk-merge-live" => None,
+        "dpdk-pipeline-live" => None,
         "dpdk-rtc-64" => Some("xdp-rx-testpmd"),
         "dpdk-bounce-64" => Some("bounce-64"),
-        "dpdk-merge-4x64" | "dpdk-merge-4x64-ordered" => Some("dpdk-merge-live"),
         _ => name.starts_with("dpdk-pipeline").then_some("dpdk-pipeline-live"),
     }
 }
@@ -86,8 +79,6 @@ fn measure_one(context: &Context, name: &str) -> Result<Outcome, String> {
         "dpdk-rtc-64" => programs::run_to_completion(context, name),
         "dpdk-bounce-64" => programs::bounce(context, name),
         "dpdk-balance-copy-64" | "dpdk-balance-share-64" => balance::measure(context, name),
-        "dpdk-merge-4x64" | "dpdk-merge-4x64-ordered" => merge::measure(context, name),
-        "dpdk-merge-live" => merge_live::measure(context, name),
         _ => pipeline::measure(context, name),
     }
 }
@@ -100,9 +91,7 @@ fn measure(_: &Context, _: &str) -> Result<Outcome, String> {
 /// A piece of a figure's work; `None`: no figure here has it.
 pub(super) fn do_rounds(piece: &str, rounds: u64) -> Option<Result<(), String>> {
     #[cfg(feature = "dpdk")]
-    return pipeline::do_rounds(piece, rounds)
-        .or_else(|| merge::do_rounds(piece, rounds))
-        .or_else(|| balance::do_rounds(piece, rounds));
+    return pipeline::do_rounds(piece, rounds).or_else(|| balance::do_rounds(piece, rounds));
     #[cfg(not(feature = "dpdk"))]
     {
         let _ = (piece, rounds);
@@ -119,7 +108,7 @@ mod tests {
         let all = super::super::all();
         let named: Vec<_> = FIGURES.iter().filter_map(|entry| end_to_end(entry.name)).collect();
         assert!(named.iter().all(|name| all.iter().any(|entry| entry.name == *name)), "{named:?}");
-        // All but the live ones themselves and the two balancers.
-        assert_eq!(named.len(), FIGURES.len() - 4);
+        // All but the live one itself, the two balancers and the three merges.
+        assert_eq!(named.len(), FIGURES.len() - 6);
     }
 }

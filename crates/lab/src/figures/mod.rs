@@ -14,13 +14,13 @@ mod inject;
 mod instrumentation;
 mod kept_up;
 mod latency;
-mod merge;
 mod nicsim;
 mod rival;
 mod run;
 mod send;
 mod sharing;
 mod startup;
+mod view;
 mod xdp_receive;
 
 use std::sync::Arc;
@@ -29,9 +29,8 @@ use std::sync::atomic::AtomicBool;
 use burstline_engine::Mode;
 
 use crate::compared::Outcome;
+use crate::contenders;
 use crate::threads::Cores;
-#[cfg(feature = "dpdk")]
-pub(crate) use merge::Run;
 pub use rival::sources_of;
 pub use run::{Done, run, table};
 
@@ -53,11 +52,6 @@ impl Context {
     /// Measured runs a side where each is a process that has to be started.
     fn process_runs(&self) -> usize {
         if self.smoke { 1 } else { self.runs }
-    }
-
-    /// Runs of each of a rival's sizes, of which the best is measured: 3 where there is time.
-    fn tries(&self) -> usize {
-        if self.smoke { 1 } else { (self.runs / 3).clamp(1, 3) }
     }
 }
 
@@ -94,10 +88,10 @@ pub fn all() -> Vec<Entry> {
         Entry { name: "share-readers-1-copy", measure: sharing::readers_of_copies::<1> },
         Entry { name: "share-readers-4-copy", measure: sharing::readers_of_copies::<4> },
         Entry { name: "stopped-reader", measure: sharing::stopped },
-        Entry { name: "merge-4x64", measure: merge::measure },
-        Entry { name: "merge-4x64-bursts", measure: merge::measure },
-        Entry { name: "merge-4x64-idle", measure: merge::measure },
-        Entry { name: "merge-4x64-one-core", measure: merge::measure },
+        Entry { name: "merge-4x64", measure: view::measure },
+        Entry { name: "merge-4x64-bursts", measure: view::measure },
+        Entry { name: "merge-4x64-idle", measure: view::measure },
+        Entry { name: "merge-4x64-one-core", measure: view::measure },
         Entry { name: "nicsim-rx-64", measure: nicsim::receive },
         Entry { name: "nicsim-rx-contiguous-64", measure: nicsim::receive },
         Entry { name: "nicsim-bounce-64", measure: nicsim::bounce },
@@ -148,6 +142,7 @@ pub fn do_rounds(piece: &str, rounds: u64) -> Result<(), String> {
         "balance-copy-64" => balance::do_rounds(Mode::Copy, rounds),
         "balance-share-64" => balance::do_rounds(Mode::Share, rounds),
         _ => dpdk::do_rounds(piece, rounds)
+            .or_else(|| contenders::merge_rounds(piece, rounds))
             .unwrap_or_else(|| Err(format!("no piece of work is called `{piece}`"))),
     }
 }

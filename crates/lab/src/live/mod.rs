@@ -23,6 +23,7 @@ mod core_time;
 mod flows;
 mod pages;
 mod store;
+mod turns;
 
 pub use contender::{Contender, PAGES, with_all};
 pub use core_time::CoreTime;
@@ -30,6 +31,9 @@ pub use flows::FLOWS;
 pub(crate) use flows::frame as udp_frame;
 pub(crate) use pages::pages_of;
 pub use store::Store;
+#[cfg(feature = "dpdk")]
+pub(crate) use turns::with_share;
+pub(crate) use turns::{Frames, Turn, under_load};
 
 use std::path::Path;
 use std::process::Command;
@@ -40,8 +44,8 @@ use std::{env, fs};
 
 use burstline_sys::affinity;
 use burstline_testbed::{
-    Amount, Bed, BedError, FAR, Frames, Host, Injected, Injector, InjectorError, InjectorOptions,
-    Receiver,
+    Amount, Bed, BedError, FAR, Frames as Numbered, Host, Injected, Injector, InjectorError,
+    InjectorOptions, Receiver,
 };
 
 use crate::held::{self, Held};
@@ -218,7 +222,7 @@ impl Road {
         self.bed.far.run(move || {
             let mut options = match has_flows {
                 true => flows::options(FAR, bytes),
-                false => InjectorOptions::numbered(FAR, &Frames::new(0, bytes)),
+                false => InjectorOptions::numbered(FAR, &Numbered::new(0, bytes)),
             };
             options.receiver = receiver;
             let injector = Injector::dealing(&options, &interfaces);

@@ -16,17 +16,17 @@ pub mod balance;
 pub mod merge_live;
 pub mod program;
 
-use std::cell::UnsafeCell;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
 use burstline_dpdk::{EalOptions, start_eal};
+use burstline_sys::clock;
 
 use super::staged::cpu_ns;
 use super::{BURST, Run};
 use crate::arena::Arena;
-use crate::lines::{LINES, Line};
+use crate::lines::{self, LINES, Line};
 use crate::live::PAGES;
 use crate::pages::Reservation;
 use crate::threads::{Cores, run_together};
@@ -42,7 +42,11 @@ const MEMORY_MIB: u32 = 512;
 
 /// Bytes of the memory that packets are merged into: as large as our log.
 pub const OUTPUT_BYTES: usize = 2 << 20;
-const OUTPUT_STRIDE: usize = 64;
+/// Each packet begins at a multiple of it there.
+const OUTPUT_ALIGN: usize = 64;
+/// Bytes of an arena that has room for that memory and its worklist.
+pub const OUTPUT_ARENA_BYTES: usize =
+    OUTPUT_BYTES + OUTPUT_BYTES / OUTPUT_ALIGN * size_of::<[u64; 2]>();
 
 /// A shape of pool and rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +95,7 @@ pub enum Hint {
 pub struct Manner {
     /// By packet, in order of time: not 0. Else by burst.
     pub is_ordered: u8,
-    /// Copies whole segments of 2,048 bytes: not 0. Else packets.
+    /// Copies whole segments, of 2,048 bytes where packets fit: not 0. Else packets.
     pub is_whole: u8,
     /// Prefetch.
     pub hint: Hint,
@@ -108,6 +112,26 @@ impl Manner {
 struct Lane {
     bytes: *const u8,
     times_ns: *const u64,
+}
+
+/// Where packets are merged into, with a worklist.
+#[repr(C)]
+struct Output {
+    bytes: *mut u8,
+    worklist: *mut c_void,
+    room: u32,
+}
+
+impl Output {
+    /// In an arena of [`OUTPUT_ARENA_BYTES`].
+    fn new(arena: &Arena) -> Self {
+        let worklist = arena.cells::<[u64; 2]>(OUTPUT_BYTES / OUTPUT_ALIGN);
+        Self {
+            bytes: arena.piece(OUTPUT_BYTES).as_ptr(),
+            worklist: worklist.as_ptr().cast_mut().cast(),
+            room: OUTPUT_BYTES as u32,
+        }
+    }
 }
 
 #[repr(C)]
@@ -134,17 +158,16 @@ unsafe extern "C" {
     fn rival_driver_turns(rival: *mut Raw, packets: u64) -> u64;
     fn rival_merge_create(
         shape: *const Shape,
+        packets: *const lines::Shape,
         lines: *const Lane,
         most: u64,
-        output: *mut u8,
-        worklist: *mut c_void,
-        rooms: u32,
+        output: *const Output,
         is_huge: *mut bool,
     ) -> *mut RawMerge;
     fn rival_merge_destroy(merge: *mut RawMerge) -> u32;
     fn rival_merge_receive(merge: *mut RawMerge);
     fn rival_merge_copy(merge: *mut RawMerge, manner: *const Manner, violations: *mut u64) -> u64;
-    fn rival_merge_turns(merge: *mut RawMerge, manner: *const Manner) -> u64;
+    fn rival_merge_turns(merge: *mut RawMerge, manner: *const Manner, violations: *mut u64) -> u64;
 }
 
 /// Starts EAL, unless it runs, in reserved huge pages where they can be had.
@@ -336,21 +359,19 @@ unsafe impl Sync for Merge<'_> {}
 impl<'a> Merge<'a> {
     fn new(
         arena: &'a Arena,
-        worklist: &'a [UnsafeCell<[u64; 2]>],
         lines: &'a [Option<Line>; LINES],
         shape: Shape,
         most: u64,
     ) -> Result<Self, String> {
+        let packets = lines.iter().flatten().next().ok_or("no line has packets")?.shape();
         let lanes = lines.each_ref().map(|line| match line {
             Some(line) => Lane { bytes: line.bytes().as_ptr(), times_ns: line.times_ns().as_ptr() },
             None => Lane { bytes: std::ptr::null(), times_ns: std::ptr::null() },
         });
-        let output = arena.piece(OUTPUT_BYTES).as_ptr();
-        let (entries, mut is_huge) = (worklist.as_ptr().cast_mut().cast(), false);
-        let rooms = worklist.len() as u32;
+        let (output, mut is_huge) = (Output::new(arena), false);
         // SAFETY: EAL runs; the lines, the output and the worklist live as long as `'a`.
         let raw = unsafe {
-            rival_merge_create(&shape, lanes.as_ptr(), most, output, entries, rooms, &mut is_huge)
+            rival_merge_create(&shape, &packets, lanes.as_ptr(), most, &output, &mut is_huge)
         };
         let raw = NonNull::new(raw).ok_or_else(|| format!("DPDK has no memory for {shape:?}"))?;
         Ok(Self { raw, lines: std::marker::PhantomData, is_huge })
@@ -383,8 +404,7 @@ pub fn merge(
 ) -> Result<Merged, String> {
     assert!(most.is_multiple_of(BURST as u64), "{most} packets are no bursts");
     arena.clear();
-    let worklist = arena.cells::<[u64; 2]>(OUTPUT_BYTES / OUTPUT_STRIDE);
-    let merge = Merge::new(arena, worklist, lines, shape, most)?;
+    let merge = Merge::new(arena, lines, shape, most)?;
     let mut violations = 0;
     let done = run_together(
         cores,
@@ -407,7 +427,7 @@ pub fn merge(
     Ok(Merged { packets, cpu_s, elapsed_s, violations, is_huge })
 }
 
-/// As [`merge`], all of it on this thread. Returns how many packets were copied.
+/// As [`merge`], all of it on this thread, which never sleeps.
 ///
 /// # Errors
 /// As there.
@@ -416,10 +436,12 @@ pub fn merge_in_turns(
     lines: &[Option<Line>; LINES],
     (shape, manner): (Shape, Manner),
     most: u64,
-) -> Result<u64, String> {
+) -> Result<Merged, String> {
     arena.clear();
-    let worklist = arena.cells::<[u64; 2]>(OUTPUT_BYTES / OUTPUT_STRIDE);
-    let merge = Merge::new(arena, worklist, lines, shape, most)?;
+    let merge = Merge::new(arena, lines, shape, most)?;
+    let (start_ns, mut violations, is_huge) = (clock::monotonic_ns(), 0, merge.is_huge);
     // SAFETY: nobody else has it.
-    Ok(unsafe { rival_merge_turns(merge.raw(), &manner) })
+    let packets = unsafe { rival_merge_turns(merge.raw(), &manner, &mut violations) };
+    let elapsed_s = (clock::monotonic_ns() - start_ns) as f64 / 1e9;
+    Ok(Merged { packets, cpu_s: elapsed_s, elapsed_s, violations, is_huge })
 }

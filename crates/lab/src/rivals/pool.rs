@@ -22,7 +22,16 @@ pub const HEADER_BYTES: usize = 128;
 /// The room for a packet in each object, in bytes.
 pub const DATA_BYTES: usize = 2048;
 /// From one object to the next: 35 cache lines.
-pub const STRIDE_BYTES: usize = HEADER_BYTES + DATA_BYTES + 64;
+pub const STRIDE_BYTES: usize = stride_bytes(DATA_BYTES);
+/// Bytes of a cache line.
+const LINE_BYTES: usize = 64;
+
+/// From one object to the next, where each has room for so many bytes of packet: an odd number of
+/// cache lines.
+pub const fn stride_bytes(room: usize) -> usize {
+    let lines = (HEADER_BYTES + room).div_ceil(LINE_BYTES) + 1;
+    (lines + (lines + 1) % 2) * LINE_BYTES
+}
 
 /// The largest cache, in objects.
 pub const MAX_CACHE: usize = 512;
@@ -37,12 +46,18 @@ pub struct Pool<'a> {
 impl<'a> Pool<'a> {
     /// `count` objects, at least a burst of them; all are free.
     pub fn new(name: &'static str, arena: &'a Arena, count: usize) -> Self {
+        Self::with_room(name, arena, count, DATA_BYTES)
+    }
+
+    /// As [`new`](Self::new), each with room for a packet of `room` bytes.
+    pub fn with_room(name: &'static str, arena: &'a Arena, count: usize, room: usize) -> Self {
+        let stride = stride_bytes(room);
         assert!(count >= BURST, "a pool of {count} objects cannot fill a burst");
         let free = Ring::new(arena, count.next_power_of_two());
-        let objects = arena.piece(count * STRIDE_BYTES);
+        let objects = arena.piece(count * stride);
         for index in 0..count {
             // SAFETY: inside the piece.
-            let object = unsafe { objects.add(index * STRIDE_BYTES) };
+            let object = unsafe { objects.add(index * stride) };
             assert!(free.enqueue(&[Address(object.as_ptr())]), "the ring has room for all");
         }
         Self { name, count, free }

@@ -19,12 +19,12 @@ use std::ptr;
 
 use burstline_sys::clock;
 
-use super::pool::{Cache, HEADER_BYTES, Pool};
+use super::pool::{self, Cache, HEADER_BYTES, Pool};
 use super::scattered::{self, AHEAD, Header};
 use super::spsc::{Consumer, Producer, Spsc};
 use super::{Address, BURST, Pull, Push};
 use crate::arena::Arena;
-use crate::lines::{LINES, Line, PACKET_BYTES};
+use crate::lines::{LINES, Line, Shape};
 use crate::threads::{Cores, run_together};
 use burstline_sys::prefetch;
 
@@ -32,7 +32,6 @@ use burstline_sys::prefetch;
 const POINTERS: usize = 1024;
 /// The shared memory that packets end up in: as large as our log.
 const OUTPUT_BYTES: usize = 2 << 20;
-const OUTPUT_STRIDE: usize = 64;
 
 /// One entry of the worklist.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,7 +49,11 @@ pub struct Output<'a> {
     /// The first byte of so many, which are this output's alone.
     bytes: Address,
     arena: PhantomData<&'a ()>,
+    /// Of a packet, and of the room that it has here.
+    packet_bytes: usize,
+    stride: usize,
     worklist: Vec<Entry>,
+    /// The room of the next packet.
     next: usize,
     /// Packets and bytes that the reader has seen, by port.
     seen: [(u64, u64); LINES],
@@ -75,12 +78,14 @@ pub struct Staged {
 
 impl<'a> Output<'a> {
     /// Nothing written yet; `is_checking`: look at the order, which a measured run does not.
-    pub fn new(arena: &'a Arena, is_checking: bool) -> Self {
-        let worklist = vec![Entry::default(); OUTPUT_BYTES / OUTPUT_STRIDE];
+    pub fn new(arena: &'a Arena, packets: Shape, is_checking: bool) -> Self {
+        let worklist = vec![Entry::default(); OUTPUT_BYTES / packets.room()];
         let bytes = Address(arena.piece(OUTPUT_BYTES).as_ptr());
         Self {
             bytes,
             arena: PhantomData,
+            packet_bytes: packets.bytes as usize,
+            stride: packets.room(),
             worklist,
             next: 0,
             seen: [(0, 0); LINES],
@@ -104,12 +109,12 @@ impl<'a> Output<'a> {
             }
             // SAFETY: bursts hold filled objects only, ordered by the ring that they came through.
             let header = unsafe { &*burst[index].0.cast::<Header>() };
-            let at = self.next % self.worklist.len();
-            self.next += 1;
-            let room = self.bytes.0.wrapping_add(at * OUTPUT_STRIDE);
+            let at = self.next;
+            self.next = if at + 1 == self.worklist.len() { 0 } else { at + 1 };
+            let room = self.bytes.0.wrapping_add(at * self.stride);
             // SAFETY: a stride of the output, which nobody else writes; the object has as much.
-            unsafe { ptr::copy_nonoverlapping(header.data, room, PACKET_BYTES) };
-            let offset = (at * OUTPUT_STRIDE) as u32;
+            unsafe { ptr::copy_nonoverlapping(header.data, room, self.packet_bytes) };
+            let offset = (at * self.stride) as u32;
             let shape = header.length << 8 | u32::from(header.port);
             self.worklist[at] = Entry { offset, shape, time_ns: header.time_ns };
             if self.is_checking {
@@ -122,8 +127,11 @@ impl<'a> Output<'a> {
     /// Counts the burst that was copied last, as who reads our log does.
     #[inline]
     fn read(&mut self) {
-        for number in self.next - BURST..self.next {
-            let shape = self.worklist[number % self.worklist.len()].shape;
+        let rooms = self.worklist.len();
+        let mut at = (self.next + rooms - BURST) % rooms;
+        for _ in 0..BURST {
+            let shape = self.worklist[at].shape;
+            at = if at + 1 == rooms { 0 } else { at + 1 };
             let (packets, bytes) = &mut self.seen[shape as usize % LINES];
             (*packets, *bytes) = (*packets + 1, *bytes + u64::from(shape >> 8));
         }
@@ -133,7 +141,7 @@ impl<'a> Output<'a> {
     fn read_packets(&self) -> u64 {
         let (packets, bytes) =
             self.seen.iter().fold((0, 0), |all, port| (all.0 + port.0, all.1 + port.1));
-        if bytes == packets * PACKET_BYTES as u64 { packets } else { 0 }
+        if bytes == packets * self.packet_bytes as u64 { packets } else { 0 }
     }
 }
 
@@ -190,7 +198,7 @@ unsafe fn describe(object: Address, line: &Line, port: usize, packet: u64) {
     let (_, time_ns) = line.place(packet);
     // SAFETY: the data follow the header within the object.
     let data = unsafe { object.0.add(HEADER_BYTES) };
-    let (length, port) = (PACKET_BYTES as u32, port as u16);
+    let (length, port) = (line.shape().bytes, port as u16);
     let header =
         Header { data, length, hash: 0, time_ns, port, segments: 1, references: 1, stamp: 0 };
     // SAFETY: objects are aligned to a cache line, and the caller owns this one.
@@ -207,13 +215,11 @@ fn write_packets(pool: &Pool<'_>, lines: &[Option<Line>; LINES]) {
         if !pool.take(&mut none, &mut burst) {
             break;
         }
-        let place = line.place(number).0;
-        let bytes = &line.bytes()[place..place + PACKET_BYTES];
+        let (place, length) = (line.place(number).0, line.shape().bytes as usize);
+        let bytes = &line.bytes()[place..place + length];
         // SAFETY: taken from the pool just now; the data follow the header within the object, and
         // the line is elsewhere.
-        unsafe {
-            ptr::copy_nonoverlapping(bytes.as_ptr(), burst[0].0.add(HEADER_BYTES), PACKET_BYTES)
-        };
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), burst[0].0.add(HEADER_BYTES), length) };
         objects.push(burst[0]);
     }
     objects.chunks(BURST).for_each(|objects| pool.give(&mut none, objects));
@@ -283,6 +289,16 @@ impl MergeAndCopy<'_, '_, '_> {
     }
 }
 
+/// What an object has for a packet: more than usual only where packets are longer.
+fn room(packets: Shape) -> usize {
+    pool::DATA_BYTES.max(packets.room())
+}
+
+/// Bytes of an arena that is enough for so many objects, the rings and the output.
+pub fn arena_bytes(objects: usize, packets: Shape) -> usize {
+    objects * pool::stride_bytes(room(packets)) + OUTPUT_BYTES + (1 << 20)
+}
+
 /// Sends `most` packets of each line, a multiple of [`BURST`], through all stages: on both cores,
 /// or on the producer's.
 pub fn run(
@@ -292,11 +308,12 @@ pub fn run(
     most: u64,
     (cores, are_two, is_checking): (Cores, bool, bool),
 ) -> Staged {
-    let pool = Pool::new("mbufs", arena, objects);
+    let packets = lines.iter().flatten().next().expect("a line has packets").shape();
+    let pool = Pool::with_room("mbufs", arena, objects, room(packets));
     write_packets(&pool, lines);
     let mut rings: [Spsc<'_, Address>; LINES] = std::array::from_fn(|_| Spsc::new(arena, POINTERS));
     let mut between = Spsc::new(arena, POINTERS);
-    let mut output = Output::new(arena, is_checking);
+    let mut output = Output::new(arena, packets, is_checking);
     let mut caches = [Cache::new(cache), Cache::new(cache)];
     let all = lines.iter().flatten().count() as u64 * most;
     let (producers, consumers) = rings.iter_mut().map(Spsc::split).unzip();

@@ -15,6 +15,8 @@ use crate::record::Chart;
 /// Frame sizes of interfaces, FCS included, and of packets in memory.
 const LIVE_SIZES: std::ops::RangeInclusive<i64> = 64..=1518;
 const MEMORY_SIZES: std::ops::RangeInclusive<i64> = 64..=65_536;
+/// Those that an mbuf has room for.
+const MERGE_SIZES: std::ops::RangeInclusive<i64> = 64..=16_384;
 
 /// Keys of a document's figure that say of which row it is; every other key is a metric.
 const POINT_KEYS: [&str; 4] = ["size_bytes", "rate_pps", "placement", "case"];
@@ -109,7 +111,11 @@ fn ports(fields: &mut Fields, work: Work) -> Result<usize, ScenarioError> {
 
 /// What varies, and how much of it: keys of the first table and of `[quick]`.
 fn axes(fields: &mut Fields, work: Work) -> Result<Quick, ScenarioError> {
-    let range = if work.is_live() { LIVE_SIZES } else { MEMORY_SIZES };
+    let range = match work {
+        Work::Merge => MERGE_SIZES,
+        work if work.is_live() => LIVE_SIZES,
+        _ => MEMORY_SIZES,
+    };
     let wanted = format!("a frame size from {} to {}, FCS included", range.start(), range.end());
     let sizes = fields.list("sizes", &wanted, |value| number(value, range.clone()))?;
     let rates = fields.list("rates", "\"max\" or packets a second from 1 to 1000000000", rate)?;
@@ -131,9 +137,6 @@ fn axes(fields: &mut Fields, work: Work) -> Result<Quick, ScenarioError> {
     let seconds = fields.take("seconds", "a number from 0.05 to 3600", |value| {
         positive(value).filter(|seconds| (0.05..=3600.0).contains(seconds))
     })?;
-    if work == Work::Merge && !sizes.is_empty() {
-        fields.refuse("sizes", &sizes[0].to_string(), "nothing: a merge has frames of 64 bytes")?;
-    }
     let has_rates = rates.iter().any(|rate| *rate != Rate::Max);
     if has_rates && !work.takes_rates() {
         let wanted = "\"max\": no contender can be held to a rate in this work";

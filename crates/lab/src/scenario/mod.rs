@@ -134,7 +134,7 @@ pub struct Figure {
 }
 
 /// The files of those that are part of the program.
-const BUILT_IN: [&str; 19] = [
+const BUILT_IN: [&str; 20] = [
     include_str!("../../scenarios/numa-rtc.toml"),
     include_str!("../../scenarios/numa-pipeline.toml"),
     include_str!("../../scenarios/numa-placement.toml"),
@@ -143,6 +143,7 @@ const BUILT_IN: [&str; 19] = [
     include_str!("../../scenarios/dna-bounce.toml"),
     include_str!("../../scenarios/modma.toml"),
     include_str!("../../scenarios/burst-merge.toml"),
+    include_str!("../../scenarios/burst-merge-live.toml"),
     include_str!("../../scenarios/ovs-architect.toml"),
     include_str!("../../scenarios/record-rate.toml"),
     include_str!("../../scenarios/copy-cost.toml"),

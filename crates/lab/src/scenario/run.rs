@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use limit::Limit;
@@ -276,7 +275,7 @@ impl<'a> Run<'a> {
     fn turn(&mut self, at: usize, number: usize, places: &Places) -> bool {
         let job = self.job(at, places);
         let adapter = self.entrants[number].adapter;
-        let measured = measure(adapter, &job);
+        let measured = contenders::measure(adapter, &job);
         if self.entrants[number].command.is_empty() {
             self.entrants[number].command = adapter.command(&job);
         }
@@ -443,7 +442,7 @@ impl Cell {
     /// Turns of a contender that the figure of the others does not measure.
     fn alone(&mut self, adapter: &dyn Adapter, job: &Job<'_>, repeats: usize) {
         for _ in 0..repeats {
-            match measure(adapter, job) {
+            match contenders::measure(adapter, job) {
                 Ok(sample) => self.samples.push(sample),
                 // The flag carries no memory.
                 Err(_) if job.stop.load(Relaxed) => return,
@@ -453,17 +452,6 @@ impl Cell {
                 }
             }
         }
-    }
-}
-
-fn measure(adapter: &dyn Adapter, job: &Job<'_>) -> Result<Sample, String> {
-    match job.work.is_live() {
-        true => adapter.measure(job),
-        // It pins the thread that it runs on.
-        false => thread::scope(|scope| {
-            let thread = scope.spawn(|| adapter.measure(job));
-            thread.join().unwrap_or_else(|_| Err("it panicked".to_owned()))
-        }),
     }
 }
 

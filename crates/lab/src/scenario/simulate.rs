@@ -26,7 +26,7 @@ pub(super) fn add(scenario: &Scenario, options: &Options, record: &mut Record) {
     let why_not = match scenario.work {
         Work::Model => return,
         work if work.is_live() => Some("they live on interfaces"),
-        work if work.is_together() => Some("a figure of the bench's measures them together"),
+        Work::Merge | Work::Spread => Some("their threads wait for each other"),
         _ => None,
     };
     if let Some(why) = why_not {

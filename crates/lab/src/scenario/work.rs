@@ -19,6 +19,8 @@ pub enum Work {
     Pipeline,
     /// Many ports' packets into one queue, in order of time, in memory.
     Merge,
+    /// The same, live.
+    MergeLive,
     /// Spread packets over workers by flow, in memory.
     Spread,
     /// Write packets to a file.
@@ -37,7 +39,7 @@ pub enum Work {
 
 impl Work {
     /// All kinds.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Count,
         Self::Touch,
         Self::Copy,
@@ -45,6 +47,7 @@ impl Work {
         Self::Balance,
         Self::Pipeline,
         Self::Merge,
+        Self::MergeLive,
         Self::Spread,
         Self::Record,
         Self::Switch,
@@ -64,6 +67,7 @@ impl Work {
             Self::Balance => "balance",
             Self::Pipeline => "pipeline",
             Self::Merge => "merge",
+            Self::MergeLive => "merge-live",
             Self::Spread => "spread",
             Self::Record => "record",
             Self::Switch => "switch",
@@ -101,13 +105,13 @@ impl Work {
 
     /// Whether packets can be made to come at a rate: a contender that sends has its own.
     pub fn takes_rates(self) -> bool {
-        self.is_live() && self != Self::Generate
+        self.is_live() && !matches!(self, Self::Generate | Self::MergeLive)
     }
 
     /// Whether one figure of the bench's measures most contenders of a case; others have their
     /// turns after it.
     pub fn is_together(self) -> bool {
-        matches!(self, Self::Merge | Self::Spread)
+        self == Self::Spread
     }
 
     /// Whether packets come out by a second interface, where they are counted.

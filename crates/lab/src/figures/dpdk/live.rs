@@ -12,64 +12,30 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{Acquire, Release};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering::Acquire;
+use std::time::Duration;
 
 use burstline_log::{Reader, Writer};
 use burstline_port::{OpenOptions, Port, open_source};
-use burstline_sys::affinity;
 use burstline_sys::memory::PageChoice;
-use burstline_testbed::{Amount, Receiver};
+use burstline_testbed::Amount;
 
 use super::super::Context;
 use super::pipeline::{LOG_BYTES, turn};
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::{Rounds, alternate};
-use crate::live::{FRAME_BYTES, Load, Road, missing};
+use crate::live::{FRAME_BYTES, Frames, Road, Turn, missing, under_load, with_share};
 use crate::ours::Ours;
 use crate::rivals::BURST;
 use crate::rivals::dpdk::{self, Pipeline, SLOTS, Shape};
-use crate::rivals::staged::cpu_ns;
 use crate::statistics::median_after_first;
 
-pub(super) const SECONDS: Duration = Duration::from_secs(2);
+const SECONDS: Duration = Duration::from_secs(2);
 const SMOKE_FRAMES: u64 = 500;
-
-/// How long a side may take to begin, and for what is in its ring after the last frame.
-const SETTLE: Duration = Duration::from_millis(200);
 
 /// Enough for what the driver puts into its fill ring, and for the ring between the ends.
 const SHAPE: Shape = Shape { objects: 16_383, cache: 256, slots: SLOTS, is_single: 1 };
-
-/// One side's run.
-pub(super) struct Run {
-    offered: u64,
-    taken: u64,
-    /// Of injection.
-    seconds: f64,
-    /// What the side had of its core, as it never sleeps: less than 1 where others had the rest.
-    share: f64,
-}
-
-/// What a side took, and what it had of its core.
-pub(super) type Taken = (u64, f64);
-
-impl Run {
-    pub(super) fn mpps(&self) -> f64 {
-        self.taken as f64 / self.seconds / 1e6
-    }
-
-    fn lost_percent(&self) -> f64 {
-        100.0 * (self.offered - self.taken) as f64 / self.offered as f64
-    }
-
-    /// Packets that went all the way.
-    pub(super) fn taken(&self) -> u64 {
-        self.taken
-    }
-}
 
 /// `dpdk-pipeline-live`: packets a second, of an injector at its top speed.
 pub(super) fn measure(context: &Context, _: &str) -> Result<Outcome, String> {
@@ -107,16 +73,16 @@ pub(super) fn measure(context: &Context, _: &str) -> Result<Outcome, String> {
 
 /// What both sides' runs were.
 #[derive(Default)]
-pub(super) struct Runs {
-    pub(super) ours: Vec<Run>,
-    pub(super) peer: Vec<Run>,
+struct Runs {
+    ours: Vec<Turn>,
+    peer: Vec<Turn>,
 }
 
 impl Runs {
     /// What speaks against their rates.
-    pub(super) fn doubt(&self) -> Option<String> {
+    fn doubt(&self) -> Option<String> {
         const FEW_PERCENT: f64 = 1.0;
-        let has_all = |runs: &[Run]| median_after_first(runs, Run::lost_percent) < FEW_PERCENT;
+        let has_all = |runs: &[Turn]| median_after_first(runs, Turn::lost_percent) < FEW_PERCENT;
         let who = match (has_all(&self.ours), has_all(&self.peer)) {
             (true, true) => "either side",
             (true, false) => "ours",
@@ -131,13 +97,13 @@ impl Runs {
 }
 
 /// Has both sides run in turns: packets a second, and all there is to say of each run.
-pub(super) fn contest(
+fn contest(
     context: &Context,
-    ours: impl Fn() -> Result<Run, String>,
-    peer: impl Fn() -> Result<Run, String>,
+    ours: impl Fn() -> Result<Turn, String>,
+    peer: impl Fn() -> Result<Turn, String>,
 ) -> Result<(Rounds, Runs), String> {
     let runs = RefCell::new(Runs::default());
-    let keep = |side: fn(&mut Runs) -> &mut Vec<Run>, run: Run| {
+    let keep = |side: fn(&mut Runs) -> &mut Vec<Turn>, run: Turn| {
         let value = run.mpps();
         side(&mut runs.borrow_mut()).push(run);
         value
@@ -151,13 +117,13 @@ pub(super) fn contest(
     Ok((rounds, runs.into_inner()))
 }
 
-fn our_run(context: &Context) -> Result<Run, String> {
+fn our_run(context: &Context) -> Result<Turn, String> {
     let road = Road::new(context.cores)?;
     let mut log = Ours::create(LOG_BYTES, PageChoice::Transparent)?;
     let mut port = road.bed().far.run(open)?;
     let run = {
         let (writer, reader) = log.ends();
-        under_load(context, &road, |is_over| {
+        under_load(&road, frames(context), |is_over| {
             let (taken, share) = with_share(|| take(&mut *port, writer, reader, is_over));
             Ok((taken?, share))
         })?
@@ -192,75 +158,38 @@ fn take(
     }
 }
 
-fn peer_run(context: &Context) -> Result<Run, String> {
+fn peer_run(context: &Context) -> Result<Turn, String> {
     let road = Road::new(context.cores)?;
     let mut rival = Pipeline::new(SHAPE)?;
     let mut rival = road.bed().far.run(move || {
         rival.open("net_af_xdp7,iface=v1,start_queue=0,queue_count=1,busy_budget=0")?;
         Ok::<Pipeline, String>(rival)
     })?;
-    let run =
-        under_load(context, &road, |is_over| Ok(with_share(|| rival.take_turns_live(is_over))))?;
+    let run = under_load(&road, frames(context), |is_over| {
+        Ok(with_share(|| rival.take_turns_live(is_over)))
+    })?;
     // The driver keeps mbufs of its fill ring for good: none is counted.
     road.bed().far.run(move || drop(rival));
     Ok(run)
 }
 
-/// Has `side` take frames on its core, while the other injects them.
-pub(super) fn under_load(
-    context: &Context,
-    road: &Road,
-    side: impl FnOnce(&AtomicU32) -> Result<Taken, String> + Send,
-) -> Result<Run, String> {
+fn frames(context: &Context) -> Frames<'_> {
     let amount = match context.smoke {
         true => Amount::Frames(SMOKE_FRAMES),
         false => Amount::Time(SECONDS),
     };
-    let load = Load { amount, rate_pps: None };
-    let is_over = AtomicU32::new(0);
-    let core = context.cores.consumer;
-    thread::scope(|scope| {
-        let side = scope.spawn(|| {
-            // Where the core cannot be had, the kernel chooses.
-            let _ = affinity::pin_to(core);
-            side(&is_over)
-        });
-        thread::sleep(SETTLE);
-        let injected = road.inject(Receiver::Program, load, &context.stop);
-        thread::sleep(SETTLE);
-        is_over.store(1, Release); // pairs with the loads of either side
-        let (taken, share) = side.join().expect("a side does not panic")?;
-        let injected = injected?;
-        if taken > injected.offered {
-            return Err(format!("{taken} frames were taken, of {}", injected.offered));
-        }
-        let seconds = injected.elapsed.as_secs_f64();
-        Ok(Run { offered: injected.offered, taken, seconds, share })
-    })
+    Frames { amount, bytes: FRAME_BYTES, stop: &context.stop }
 }
 
-/// Does some work that never sleeps; the second is the share of a core that it had.
-pub(super) fn with_share<T>(work: impl FnOnce() -> T) -> (T, f64) {
-    let (start, mut done) = (Instant::now(), None);
-    let cpu_ns = cpu_ns(|| done = Some(work()));
-    let share = cpu_ns as f64 / start.elapsed().as_nanos() as f64;
-    (done.expect("the work was done"), share)
-}
-
-pub(super) fn summary(name: &str, runs: &[Run]) -> String {
+fn summary(name: &str, runs: &[Turn]) -> String {
     describe(name, |value| median_after_first(runs, value))
 }
 
-/// As [`summary`], of one run.
-pub(super) fn summary_of_one(name: &str, run: &Run) -> String {
-    describe(name, |value| value(run))
-}
-
-fn describe(name: &str, of: impl Fn(fn(&Run) -> f64) -> f64) -> String {
+fn describe(name: &str, of: impl Fn(fn(&Turn) -> f64) -> f64) -> String {
     let offered = of(|run| run.offered as f64 / run.seconds / 1e6);
-    let lost = of(Run::lost_percent);
+    let lost = of(Turn::lost_percent);
     let share = of(|run| run.share);
-    let gbits = of(Run::mpps) * FRAME_BYTES as f64 * 8.0 / 1e3;
+    let gbits = of(Turn::mpps) * FRAME_BYTES as f64 * 8.0 / 1e3;
     format!(
         "{name}: {offered:.3} Mpps offered, {lost:.3} % lost; {share:.2} of its core was its \
          own: {:.3} Mpps per CPU; rho, CPU % per Gbit/s: {:.1}",

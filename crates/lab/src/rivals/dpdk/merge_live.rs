@@ -7,14 +7,11 @@ use std::sync::atomic::AtomicU32;
 use burstline_sys::memory::PageChoice;
 
 use super::{
-    Lane, Manner, OUTPUT_BYTES, OUTPUT_STRIDE, RawMerge, Shape, rival_merge_create,
+    Lane, Manner, OUTPUT_ARENA_BYTES, Output, RawMerge, Shape, rival_merge_create,
     rival_merge_destroy,
 };
 use crate::arena::Arena;
-use crate::lines::LINES;
-
-/// The output, and a worklist entry for each packet in it.
-const ARENA_BYTES: usize = OUTPUT_BYTES + OUTPUT_BYTES / OUTPUT_STRIDE * size_of::<[u64; 2]>();
+use crate::lines::{self, LINES};
 
 unsafe extern "C" {
     fn rival_merge_open(merge: *mut RawMerge, line: u32, devargs: *const c_char) -> c_int;
@@ -38,26 +35,23 @@ pub struct MergeLive {
 unsafe impl Send for MergeLive {}
 
 impl MergeLive {
-    /// Makes it. EAL runs.
+    /// Makes it, for packets of such a length. EAL runs.
     ///
     /// # Errors
     /// There is not enough memory.
-    pub fn new(shape: Shape) -> Result<Self, String> {
-        let output = Arena::create(ARENA_BYTES, PageChoice::Transparent);
-        let output = output.map_err(|error| error.to_string())?;
-        let rooms = OUTPUT_BYTES / OUTPUT_STRIDE;
-        let bytes = output.piece(OUTPUT_BYTES).as_ptr();
-        let worklist = output.cells::<[u64; 2]>(rooms).as_ptr().cast_mut().cast();
+    pub fn new(shape: Shape, packets: lines::Shape) -> Result<Self, String> {
+        let arena = Arena::create(OUTPUT_ARENA_BYTES, PageChoice::Transparent);
+        let arena = arena.map_err(|error| error.to_string())?;
+        let output = Output::new(&arena);
         let idle = [const { Lane { bytes: std::ptr::null(), times_ns: std::ptr::null() } }; LINES];
         let mut is_huge = false;
         // SAFETY: EAL runs; no line has memory; output and worklist live as long as this, in a
         // region that does not move.
         let raw = unsafe {
-            let (lines, rooms) = (idle.as_ptr(), rooms as u32);
-            rival_merge_create(&shape, lines, 0, bytes, worklist, rooms, &mut is_huge)
+            rival_merge_create(&shape, &packets, idle.as_ptr(), 0, &output, &mut is_huge)
         };
         let raw = NonNull::new(raw).ok_or_else(|| format!("DPDK has no memory for {shape:?}"))?;
-        Ok(Self { raw, _output: output, opened: 0 })
+        Ok(Self { raw, _output: arena, opened: 0 })
     }
 
     /// Opens the next device, no more than there are lines.

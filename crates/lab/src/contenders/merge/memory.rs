@@ -9,7 +9,7 @@ use burstline_port::{
     Capabilities, Lent, Port, PortAccount, PortError, PortInfo, PortState, TimestampSource,
 };
 
-use crate::lines::{Line, PACKET_BYTES};
+use crate::lines::Line;
 
 /// What a port and its sink are called.
 fn info(name: String) -> PortInfo {
@@ -63,11 +63,11 @@ impl Port for MemoryPort {
             return Ok(Lent { burst: scratch.burst(&[], 0), state });
         };
         let count = budget.min(SCRATCH_PACKETS as u64).min(self.most - self.next);
-        let mut newest_ns = 0;
+        let (mut newest_ns, bytes) = (0, line.shape().bytes);
         for number in self.next..self.next + count {
             let (place, time_ns) = line.place(number);
-            let meta = Meta::new(time_ns, PACKET_BYTES as u32, self.number);
-            scratch.push(place as u32, PACKET_BYTES as u32, &meta);
+            let meta = Meta::new(time_ns, bytes, self.number);
+            scratch.push(place as u32, bytes, &meta);
             newest_ns = time_ns;
         }
         self.next += count;

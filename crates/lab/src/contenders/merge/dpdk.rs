@@ -1,0 +1,73 @@
+//! The article's stages on DPDK's own mbufs and rings, in memory: `rivals-dpdk/merge.c`.
+
+use burstline_sys::affinity;
+use burstline_sys::memory::PageChoice;
+
+use super::{Job, Pool, Run, Traffic, Variant, whole};
+use crate::arena::Arena;
+use crate::contest::go_on;
+use crate::rivals::dpdk::{self, Hint, Manner, OUTPUT_ARENA_BYTES, Shape};
+
+impl Variant {
+    /// As the rival has it.
+    pub(super) fn manner(self) -> Manner {
+        match self {
+            Self::ByBurst => Manner::PLAIN,
+            Self::Ordered => Manner { is_ordered: 1, ..Manner::PLAIN },
+            Self::Segments => Manner { is_whole: 1, ..Manner::PLAIN },
+            Self::NoHint => Manner { hint: Hint::None, ..Manner::PLAIN },
+        }
+    }
+}
+
+/// A turn, a look at its order, and the pool that it has.
+///
+/// # Errors
+/// There is no memory; packets are missing, or out of an order that it keeps.
+pub(super) fn measure(
+    key: &str,
+    traffic: &Traffic,
+    variant: Variant,
+    job: &Job<'_>,
+) -> Result<(Run, Run, Option<Pool>), String> {
+    dpdk::start()?;
+    let manner = variant.manner();
+    let pool = Pool::best(key, true, |pool| {
+        go_on(job.stop)?;
+        Ok(run(&traffic.fewer(), pool, manner)?.mpps())
+    })?;
+    // Who copies segments, or prefetches nothing, orders as the article does.
+    let looks = Manner { is_checking: 1, is_ordered: manner.is_ordered, ..Manner::PLAIN };
+    let order = run(&traffic.fewer(), pool, looks)?;
+    if variant == Variant::Ordered && order.violations != 0 {
+        return Err(format!("{} packets are out of order", order.violations));
+    }
+    Ok((run(traffic, pool, manner)?, order, Some(pool)))
+}
+
+fn run(traffic: &Traffic, pool: Pool, manner: Manner) -> Result<Run, String> {
+    let arena = Arena::create(OUTPUT_ARENA_BYTES, PageChoice::Transparent);
+    let mut arena = arena.map_err(|error| error.to_string())?;
+    let (lines, how, most) = (&traffic.lines, (pool.shape(), manner), traffic.most);
+    let merged = if traffic.are_two {
+        dpdk::merge(&mut arena, lines, how, most, traffic.cores)?
+    } else {
+        // Where the core cannot be had, the kernel chooses.
+        let _ = affinity::pin_to(traffic.cores.producer);
+        dpdk::merge_in_turns(&mut arena, lines, how, most)?
+    };
+    let dpdk::Merged { packets, cpu_s, elapsed_s, violations, is_huge } = merged;
+    let page_bytes = if is_huge { 2 << 20 } else { 4096 };
+    whole(packets, traffic)?;
+    Ok(Run { packets, cpu_s, elapsed_s, violations, page_bytes })
+}
+
+/// All packets in turns on this thread, where instructions are counted.
+pub(super) fn rounds(traffic: &Traffic, variant: Variant) -> Result<(), String> {
+    dpdk::start_to_count()?;
+    let arena = Arena::create(OUTPUT_ARENA_BYTES, PageChoice::Size4K);
+    let mut arena = arena.map_err(|error| error.to_string())?;
+    let how = (Shape::COUNTED, variant.manner());
+    let merged = dpdk::merge_in_turns(&mut arena, &traffic.lines, how, traffic.most)?;
+    whole(merged.packets, traffic)
+}

@@ -1,0 +1,235 @@
+//! The merge end to end: live frames of four interfaces through drivers into one memory, on one
+//! core, while the other core injects.
+//!
+//! ```text
+//!   injector ─► v1..v4, native XDP ─► 4 `xdp:`      ─► order by packet ─► the log     ours
+//!    core 0                        └► 4 net_af_xdp ─► rings, by burst ─► memory        peer
+//! ```
+//!
+//! Frames are dealt over the interfaces, 256 to each in turn, with a number by interface: so their
+//! true order is known, and a shorter run looks whether it was kept. Ours has a time of each
+//! packet, of the XDP program; net_af_xdp knows none, so that the rival has those of its polls, as
+//! ours has by poll, and its variant by packet can order no more than they say.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::thread;
+use std::time::Duration;
+
+use burstline_engine::{
+    CaptureOptions, Limits, MergeOptions, PollMode, Progress, Report, Source, Threads, merge,
+};
+use burstline_log::{Burst, LogConfig};
+use burstline_port::{
+    Capabilities, OpenOptions, Port, PortAccount, PortError, PortInfo, PortTable, TimestampSource,
+    open_sink,
+};
+use burstline_sys::memory::PageChoice;
+use burstline_testbed::{Amount, sequence_of};
+
+use super::{Job, Kind, LINE_BYTES, LOG_BYTES, Merger, Sample, pipeline};
+use crate::lines::LINES;
+use crate::live::{Frames, Road, Turn, under_load};
+use crate::ours::SEGMENT_BYTES;
+use crate::threads::Cores;
+
+/// Frames of an interface's turn. Source: DEALT_FRAMES of the testbed's injector.
+const DEALT: u64 = 256;
+
+/// How long the look at the order is.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// A turn, and a shorter one that looks at the order.
+///
+/// # Errors
+/// What an interface, a driver or the injector says.
+pub(super) fn measure(merger: &Merger, job: &Job<'_>) -> Result<Sample, String> {
+    let amount = job.packets.map_or(Amount::Time(job.time), Amount::Frames);
+    let frames = Frames { amount, bytes: job.frame_bytes(), stop: job.stop };
+    let shorter =
+        Frames { amount: job.packets.map_or(Amount::Time(LOOK), Amount::Frames), ..frames };
+    let cores = pipeline::cores(job)?;
+    let turn = |frames, is_checking| match merger.kind {
+        Kind::Ours(times) => ours(cores, frames, times, is_checking),
+        #[cfg(feature = "dpdk")]
+        Kind::Dpdk(variant) => peer::run(cores, frames, variant, is_checking),
+        _ => Err("it takes no frames of interfaces".to_owned()),
+    };
+    let (run, _) = turn(frames, false)?;
+    let (looked_at, violations) = turn(shorter, true)?;
+    Ok(sample(&run, job.size_bytes, (looked_at.taken, violations)))
+}
+
+fn sample(run: &Turn, size_bytes: u32, (taken, violations): (u64, u64)) -> Sample {
+    let gigabits = |rate: f64| rate * f64::from(size_bytes + LINE_BYTES) * 8.0 / 1e3;
+    let mut sample = Sample::default();
+    sample.set("mpps", "Mpps", run.mpps());
+    sample.set("mpps_per_cpu_s", "Mpps per CPU", run.mpps() / run.share);
+    sample.set("cores", "cores", run.share);
+    sample.set_on("line_gbps", "Gbit/s", "line", gigabits(run.mpps()));
+    sample.set_on("rho", "% per Gbit/s", "line", 100.0 * run.share / gigabits(run.mpps()));
+    sample.set("lost_percent", "% of frames", run.lost_percent());
+    let percent = 100.0 * violations as f64 / taken.max(1) as f64;
+    sample.set("out_of_order", "% of packets", percent);
+    sample.losses.insert("not taken".to_owned(), run.offered - run.taken);
+    sample.offered_pps = Some(run.offered as f64 / run.seconds);
+    sample
+}
+
+/// Ours; with `is_checking` also how many frames came after one that was sent later.
+fn ours(
+    cores: Cores,
+    frames: Frames<'_>,
+    times: &'static str,
+    is_checking: bool,
+) -> Result<(Turn, u64), String> {
+    let road = Road::with_ports(cores, LINES)?;
+    let names = road.interfaces().to_vec();
+    let ports = OpenOptions::default();
+    let table = ports.table.clone();
+    let sources = road.bed().far.run(move || open(&names, times, &ports))?;
+    let violations = Arc::new(AtomicU64::new(0));
+    let sink = is_checking.then(|| NumberSink::new(Arc::clone(&violations)));
+    let turn = under_load(&road, frames, |is_over| {
+        let report = merged(cores, sources, &table, sink, is_over)?;
+        let stage = report.stages.first().ok_or("no stage")?;
+        Ok((report.total.delivered, stage.cpu_percent / 100.0))
+    })?;
+    Ok((turn, violations.load(Relaxed))) // the merging thread has ended
+}
+
+fn open(names: &[String], times: &str, ports: &OpenOptions) -> Result<Vec<Source>, String> {
+    let open = |name: &String| {
+        let address = format!("xdp:{name}?timestamps={times}").parse();
+        let address = address.map_err(|error| format!("{error}"))?;
+        Source::open(&address, ports).map_err(|error| error.to_string())
+    };
+    names.iter().map(open).collect()
+}
+
+/// Merges on the consumer's core, until `is_over` and nothing comes.
+fn merged(
+    cores: Cores,
+    sources: Vec<Source>,
+    table: &PortTable,
+    sink: Option<NumberSink>,
+    is_over: &AtomicU32,
+) -> Result<Report, String> {
+    let cores = vec![cores.consumer];
+    let options = CaptureOptions {
+        limits: Limits::default(),
+        threads: Threads { cores, poll: PollMode::Busy, ..Threads::default() },
+        log: LogConfig {
+            bytes: LOG_BYTES,
+            segment_bytes: SEGMENT_BYTES,
+            pages: PageChoice::Transparent,
+            ..LogConfig::default()
+        },
+        policy: None,
+        table: table.clone(),
+        publish: None,
+    };
+    let (stop, progress) = (AtomicBool::new(false), Progress::new(sources.len()));
+    let merging = MergeOptions { is_one_thread: true, ..MergeOptions::default() };
+    let sink = || match sink {
+        Some(sink) => Ok(Box::new(sink) as Box<dyn Port>),
+        None => open_sink(&"null:".parse()?, &OpenOptions::default()),
+    };
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // Pairs with the store in `under_load`.
+            while is_over.load(Acquire) == 0 && !is_done.load(Relaxed) {
+                thread::sleep(Duration::from_millis(10));
+            }
+            stop.store(true, Relaxed); // a flag only
+        });
+        let report = merge(sources, sink, &options, &merging, (&stop, &progress));
+        is_done.store(true, Relaxed); // as above
+        report.map_err(|error| error.to_string())
+    })
+}
+
+/// A sink that counts frames which come after one that was sent later, by their numbers.
+struct NumberSink {
+    info: PortInfo,
+    newest: u64,
+    packets: u64,
+    violations: Arc<AtomicU64>,
+}
+
+impl NumberSink {
+    fn new(violations: Arc<AtomicU64>) -> Self {
+        let (name, timestamps) = ("numbers".to_owned(), TimestampSource::Hardware);
+        let info = PortInfo { name, capabilities: Capabilities::default(), timestamps };
+        Self { info, newest: 0, packets: 0, violations }
+    }
+}
+
+impl Port for NumberSink {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
+        let mut late = 0;
+        for packet in burst.packets() {
+            let Some(number) = sequence_of(packet.bytes()) else { continue };
+            let place = (number / DEALT * LINES as u64 + u64::from(packet.port())) * DEALT;
+            let place = place + number % DEALT;
+            late += u64::from(place < self.newest);
+            self.newest = self.newest.max(place);
+        }
+        self.violations.fetch_add(late, Relaxed); // a count, read at the end
+        self.packets += burst.len() as u64;
+        Ok(burst.len() as u64)
+    }
+
+    fn account(&self) -> PortAccount {
+        PortAccount { offered: self.packets, ..PortAccount::default() }
+    }
+}
+
+#[cfg(feature = "dpdk")]
+mod peer {
+    use super::super::Variant;
+    use super::{Cores, Frames, LINES, Road, Turn, under_load};
+    use crate::lines;
+    use crate::live::with_share;
+    use crate::rivals::dpdk::merge_live::MergeLive;
+    use crate::rivals::dpdk::{self, Manner, SLOTS, Shape};
+
+    /// Enough for what four drivers put into their fill rings, and for the rings.
+    const SHAPE: Shape = Shape { objects: 16_383, cache: 512, slots: SLOTS, is_single: 1 };
+
+    /// The rival; the second is 0 unless it is checking.
+    pub(super) fn run(
+        cores: Cores,
+        frames: Frames<'_>,
+        variant: Variant,
+        is_checking: bool,
+    ) -> Result<(Turn, u64), String> {
+        dpdk::start()?;
+        let manner = Manner { is_checking: is_checking.into(), ..variant.manner() };
+        let road = Road::with_ports(cores, LINES)?;
+        let mut rival = MergeLive::new(SHAPE, lines::Shape::of(frames.bytes))?;
+        let names = road.interfaces().to_vec();
+        let mut rival = road.bed().far.run(move || {
+            for (number, name) in (10..).zip(names) {
+                let queue = "start_queue=0,queue_count=1,busy_budget=0";
+                rival.open(&format!("net_af_xdp{number},iface={name},{queue}"))?;
+            }
+            Ok::<MergeLive, String>(rival)
+        })?;
+        let mut violations = 0;
+        let turn = under_load(&road, frames, |is_over| {
+            let ((copied, found), share) = with_share(|| rival.take_turns(manner, is_over));
+            violations = found;
+            Ok((copied, share))
+        })?;
+        // In the network where it was opened.
+        road.bed().far.run(move || drop(rival));
+        Ok((turn, violations))
+    }
+}

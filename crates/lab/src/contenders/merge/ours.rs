@@ -1,0 +1,99 @@
+//! Our merge, of ports that lend packets in memory.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use burstline_engine::{
+    CaptureOptions, Limits, MergeOptions, Progress, Report, Source, Threads, merge,
+};
+use burstline_log::LogConfig;
+use burstline_port::{OpenOptions, Port, open_sink};
+use burstline_sys::memory::PageChoice;
+
+use super::memory::{MemoryPort, OrderSink};
+use super::{LOG_BYTES, Run, Traffic};
+use crate::ours::SEGMENT_BYTES;
+use crate::pages::Reservation;
+use crate::threads::Cores;
+
+/// Merges it into a log in the best pages that can be had; with `is_checking` its reader looks at
+/// all times.
+///
+/// # Errors
+/// A port, the log, or the account of packets.
+pub(super) fn run(traffic: &Traffic, is_checking: bool) -> Result<Run, String> {
+    let reservation = Reservation::take((LOG_BYTES >> 21) as u64 + 1);
+    let options = MergeOptions::default();
+    let run_in = |pages| run_with(traffic, is_checking, &options, pages);
+    match reservation {
+        Some(_) => run_in(PageChoice::Size2M).or_else(|_| run_in(PageChoice::Transparent)),
+        None => run_in(PageChoice::Transparent),
+    }
+}
+
+/// The same on one thread, which then also counts what it has merged.
+pub(super) fn in_turns(traffic: &Traffic) -> Result<Run, String> {
+    let options = MergeOptions { is_one_thread: true, ..MergeOptions::default() };
+    run_with(traffic, false, &options, PageChoice::Size4K)
+}
+
+fn run_with(
+    traffic: &Traffic,
+    is_checking: bool,
+    merging: &MergeOptions,
+    pages: PageChoice,
+) -> Result<Run, String> {
+    let ports = OpenOptions::default();
+    let sources = sources(traffic, &ports)?;
+    let log =
+        LogConfig { bytes: LOG_BYTES, segment_bytes: SEGMENT_BYTES, pages, ..LogConfig::default() };
+    let Cores { producer, consumer } = traffic.cores;
+    let cores = vec![producer, if traffic.are_two { consumer } else { producer }];
+    let options = CaptureOptions {
+        limits: Limits::default(),
+        threads: Threads { cores, ..Threads::default() },
+        log,
+        policy: None,
+        table: ports.table.clone(),
+        publish: None,
+    };
+    let (stop, progress) = (AtomicBool::new(false), Progress::new(sources.len()));
+    let violations = Arc::new(AtomicU64::new(0));
+    let sink = || match is_checking {
+        true => Ok(Box::new(OrderSink::new(Arc::clone(&violations))) as Box<dyn Port>),
+        false => open_sink(&"null:".parse()?, &ports),
+    };
+    let report = merge(sources, sink, &options, merging, (&stop, &progress))
+        .map_err(|error| error.to_string())?;
+    checked(traffic, &report, violations.load(Relaxed)) // all threads have ended
+}
+
+fn sources(traffic: &Traffic, ports: &OpenOptions) -> Result<Vec<Source>, String> {
+    let (now_ns, lent) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let source = |(number, line): (u8, &Option<_>)| {
+        let shared = (Arc::clone(&now_ns), Arc::clone(&lent));
+        let port = MemoryPort::new(number, line.clone(), (traffic.most, traffic.all()), shared);
+        // For an interface of its own.
+        let address = "gen:?packets=1".parse().map_err(|error| format!("{error}"))?;
+        let source = Source::open(&address, ports).map_err(|error| error.to_string())?;
+        Ok(source.wrap(|_| Box::new(port)))
+    };
+    (0..).zip(&traffic.lines).map(source).collect()
+}
+
+/// What a report says, if nothing is amiss.
+fn checked(traffic: &Traffic, report: &Report, violations: u64) -> Result<Run, String> {
+    let merged = report.merge.as_ref().ok_or("no merge")?;
+    let (delivered, lost) = (report.total.delivered, report.total.lost.total());
+    if (delivered, lost, report.total.unaccounted) != (traffic.all(), 0, 0) {
+        return Err(format!("{delivered} of {} packets, {lost} lost", traffic.all()));
+    }
+    if merged.late != violations && violations > 0 {
+        return Err(format!("{violations} out of order, {} by its report", merged.late));
+    }
+    let elapsed_s = report.elapsed_ns as f64 / 1e9;
+    let cpu_s = merged.cores_used * elapsed_s;
+    let page_bytes = report.memory.page_bytes;
+    Ok(Run { packets: delivered, cpu_s, elapsed_s, violations: merged.late, page_bytes })
+}
