@@ -83,7 +83,7 @@ impl Adapter for Dpdk {
 #[cfg(feature = "dpdk")]
 mod within {
     use super::super::pipeline;
-    use super::super::shapes::Pool;
+    use super::super::shapes::{Pool, best};
     use super::super::spread::sample;
     use crate::contenders::{Job, Sample};
     use crate::contest::go_on;
@@ -105,7 +105,7 @@ mod within {
     pub(super) fn pipeline(job: &Job<'_>) -> Result<Sample, String> {
         let (cores, traffic) = (pipeline::cores(job)?, pipeline::traffic(job)?);
         let burst = pipeline::burst(job)? as u32;
-        let pool = Pool::best(&key(job), true, |pool| {
+        let pool = best(&key(job), &Pool::all(true), |pool| {
             go_on(job.stop)?;
             let rival = Pipeline::new(pool.shape())?.in_bursts(burst);
             let run = rival.hand_off(cores, &traffic, TRIED, Hint::T0);
@@ -128,7 +128,7 @@ mod within {
             let run = rival.balance(cores, &traffic, packets, 0);
             rival.end().map(|()| packets as f64 / run.seconds / 1e6)
         };
-        let pool = Pool::best(&key(job), true, |pool| rate(pool, TRIED))?;
+        let pool = best(&key(job), &Pool::all(true), |pool| rate(pool, TRIED))?;
         let packets = (RUN_BYTES / traffic.length() / BURST * BURST) as u64;
         Ok(sample(rate(pool, packets)?, job.size_bytes))
     }

@@ -11,7 +11,8 @@
 //! `one-core` the parts take turns. All threads of both are counted.
 //!
 //! Each side is looked at for its order, too, in a shorter run of its own behind each turn. A
-//! rival's pool and cache are the best that were found before its first turn at a point.
+//! rival's pool and cache, and how our threads wait for packets, are the best that were found
+//! before the first turn at a point.
 
 #[cfg(feature = "dpdk")]
 mod dpdk;
@@ -21,7 +22,7 @@ mod ours;
 
 use super::dpdk::{is_built, version};
 use super::live::LINE_BYTES;
-use super::shapes::Pool;
+use super::shapes::{Pool, best};
 use super::{Adapter, Job, Sample, pipeline};
 use crate::arena::Arena;
 use crate::contest::go_on;
@@ -155,10 +156,14 @@ impl Adapter for Merger {
         let traffic = Traffic::of(job)?;
         let (run, order, pool) = match self.kind {
             Kind::Ours(_) => {
-                (ours::run(&traffic, false)?, ours::run(&traffic.fewer(), true)?, None)
+                let fewer = traffic.fewer();
+                let poll = best(&key(self, job), &ours::POLLS, |poll| {
+                    Ok(ours::run(&fewer, poll, false)?.mpps())
+                })?;
+                (ours::run(&traffic, poll, false)?, ours::run(&fewer, poll, true)?, None)
             }
             Kind::Staged => {
-                let pool = Pool::best(&key(self, job), false, |pool| {
+                let pool = best(&key(self, job), &Pool::all(false), |pool| {
                     go_on(job.stop)?;
                     Ok(staged_run(&traffic.fewer(), pool, false)?.mpps())
                 })?;

@@ -1,4 +1,4 @@
-//! Which pool a rival is given: the best of some, found before its first turn at a point.
+//! Which settings a contender is given: the best of some, found before its first turn at a point.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -19,9 +19,38 @@ const SHAPES: [(u32, u32); 9] = [
     (16_383, 512),
 ];
 
-/// What was found, by contender and point, for as long as this process lives: a search takes
+/// Which was found, by contender and point, for as long as this process lives: a search takes
 /// longer than a turn.
-static FOUND: Mutex<BTreeMap<String, Pool>> = Mutex::new(BTreeMap::new());
+static FOUND: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
+
+/// The one of some settings with the highest `rate`, each tried twice, and looked for once for each
+/// `key`.
+///
+/// # Errors
+/// The first of `rate`.
+///
+/// # Panics
+/// If there are no settings.
+pub(super) fn best<S: Copy>(
+    key: &str,
+    settings: &[S],
+    mut rate: impl FnMut(S) -> Result<f64, String>,
+) -> Result<S, String> {
+    let found = || FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(&at) = found().get(key) {
+        return Ok(settings[at]);
+    }
+    let mut best: Option<(usize, f64)> = None;
+    for (at, &setting) in settings.iter().enumerate() {
+        let rate = rate(setting)?.max(rate(setting)?);
+        if best.is_none_or(|(_, most)| rate > most) {
+            best = Some((at, rate));
+        }
+    }
+    let (at, _) = best.expect("there are settings");
+    found().insert(key.to_owned(), at);
+    Ok(settings[at])
+}
 
 /// A shape of a rival's pool and rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,33 +64,12 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// The shape with the highest `rate`, each tried twice; `has_both`: with either kind of rings.
-    ///
-    /// # Errors
-    /// The first of `rate`.
-    pub(super) fn best(
-        key: &str,
-        has_both: bool,
-        mut rate: impl FnMut(Self) -> Result<f64, String>,
-    ) -> Result<Self, String> {
-        let found = || FOUND.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(&pool) = found().get(key) {
-            return Ok(pool);
-        }
+    /// All that are tried; `has_both`: with either kind of rings.
+    pub(super) fn all(has_both: bool) -> Vec<Self> {
         let kinds = if has_both { &[true, false][..] } else { &[true] };
-        let mut best: Option<(Self, f64)> = None;
-        for &is_single in kinds {
-            for (objects, cache) in SHAPES {
-                let pool = Self { objects, cache, is_single };
-                let rate = rate(pool)?.max(rate(pool)?);
-                if best.is_none_or(|(_, most)| rate > most) {
-                    best = Some((pool, rate));
-                }
-            }
-        }
-        let (pool, _) = best.expect("there are shapes");
-        found().insert(key.to_owned(), pool);
-        Ok(pool)
+        let of =
+            |&is_single: &bool| SHAPES.map(|(objects, cache)| Self { objects, cache, is_single });
+        kinds.iter().flat_map(of).collect()
     }
 }
 
@@ -83,16 +91,14 @@ mod tests {
         let mut tried = 0;
         let rate = |pool: Pool| {
             tried += 1;
-            Ok(if (pool.objects, pool.cache, pool.is_single) == (4095, 512, false) {
-                2.0
-            } else {
-                1.0
-            })
+            let is_it = (pool.objects, pool.cache, pool.is_single) == (4095, 512, false);
+            Ok(if is_it { 2.0 } else { 1.0 })
         };
-        let best = Pool::best("a test", true, rate).unwrap();
-        assert_eq!((best.objects, best.cache, best.is_single), (4095, 512, false));
+        let all = Pool::all(true);
+        let found = best("a test", &all, rate).unwrap();
+        assert_eq!((found.objects, found.cache, found.is_single), (4095, 512, false));
         assert_eq!(tried, 2 * 2 * SHAPES.len());
-        assert_eq!(Pool::best("a test", true, |_| Err("again".to_owned())), Ok(best));
-        assert!(Pool::best("another", false, |_| Err("none".to_owned())).is_err());
+        assert_eq!(best("a test", &all, |_| Err("again".to_owned())), Ok(found));
+        assert!(best("another", &Pool::all(false), |_| Err("none".to_owned())).is_err());
     }
 }

@@ -5,6 +5,7 @@ use burstline_sys::memory::PageChoice;
 
 use super::{Job, Pool, Run, Traffic, Variant, whole};
 use crate::arena::Arena;
+use crate::contenders::shapes::best;
 use crate::contest::go_on;
 use crate::rivals::dpdk::{self, Hint, Manner, OUTPUT_ARENA_BYTES, Shape};
 
@@ -32,7 +33,7 @@ pub(super) fn measure(
 ) -> Result<(Run, Run, Option<Pool>), String> {
     dpdk::start()?;
     let manner = variant.manner();
-    let pool = Pool::best(key, true, |pool| {
+    let pool = best(key, &Pool::all(true), |pool| {
         go_on(job.stop)?;
         Ok(run(&traffic.fewer(), pool, manner)?.mpps())
     })?;

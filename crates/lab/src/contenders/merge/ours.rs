@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use burstline_engine::{
-    CaptureOptions, Limits, MergeOptions, Progress, Report, Source, Threads, merge,
+    CaptureOptions, Limits, MergeOptions, PollMode, Progress, Report, Source, Threads, merge,
 };
 use burstline_log::LogConfig;
 use burstline_port::{OpenOptions, Port, open_sink};
@@ -17,15 +17,19 @@ use crate::ours::SEGMENT_BYTES;
 use crate::pages::Reservation;
 use crate::threads::Cores;
 
+/// How our threads may wait.
+pub(super) const POLLS: [PollMode; 2] = [PollMode::Adaptive, PollMode::Busy];
+
 /// Merges it into a log in the best pages that can be had; with `is_checking` its reader looks at
 /// all times.
 ///
 /// # Errors
 /// A port, the log, or the account of packets.
-pub(super) fn run(traffic: &Traffic, is_checking: bool) -> Result<Run, String> {
+pub(super) fn run(traffic: &Traffic, poll: PollMode, is_checking: bool) -> Result<Run, String> {
     let reservation = Reservation::take((LOG_BYTES >> 21) as u64 + 1);
-    let options = MergeOptions::default();
-    let run_in = |pages| run_with(traffic, is_checking, &options, pages);
+    // On one core the parts take turns, as the rival's do.
+    let merging = MergeOptions { is_one_thread: !traffic.are_two, ..MergeOptions::default() };
+    let run_in = |pages| run_with(traffic, is_checking, (&merging, poll), pages);
     match reservation {
         Some(_) => run_in(PageChoice::Size2M).or_else(|_| run_in(PageChoice::Transparent)),
         None => run_in(PageChoice::Transparent),
@@ -35,13 +39,13 @@ pub(super) fn run(traffic: &Traffic, is_checking: bool) -> Result<Run, String> {
 /// The same on one thread, which then also counts what it has merged.
 pub(super) fn in_turns(traffic: &Traffic) -> Result<Run, String> {
     let options = MergeOptions { is_one_thread: true, ..MergeOptions::default() };
-    run_with(traffic, false, &options, PageChoice::Size4K)
+    run_with(traffic, false, (&options, PollMode::Busy), PageChoice::Size4K)
 }
 
 fn run_with(
     traffic: &Traffic,
     is_checking: bool,
-    merging: &MergeOptions,
+    (merging, poll): (&MergeOptions, PollMode),
     pages: PageChoice,
 ) -> Result<Run, String> {
     let ports = OpenOptions::default();
@@ -52,7 +56,7 @@ fn run_with(
     let cores = vec![producer, if traffic.are_two { consumer } else { producer }];
     let options = CaptureOptions {
         limits: Limits::default(),
-        threads: Threads { cores, ..Threads::default() },
+        threads: Threads { cores, poll, ..Threads::default() },
         log,
         policy: None,
         table: ports.table.clone(),
