@@ -26,7 +26,7 @@ pub struct Shape {
     pub bytes: u32,
     /// From one packet to the next in a line's memory.
     pub stride: u32,
-    /// Packets that a line repeats: a power of two, a multiple of [`TURN`].
+    /// Packets that a line repeats: a power of two, and a multiple of 32.
     pub count: u32,
     /// From one to the next at 10 Gbit/s, with FCS, preamble and gap.
     pub frame_ns: u32,
