@@ -385,42 +385,38 @@ static uint64_t seen(const struct rival_merge *merge)
     return bytes == merge->read * merge->packets.bytes ? merge->read : 0;
 }
 
-uint64_t rival_merge_copy(struct rival_merge *merge, const struct rival_manner *manner,
-                          uint64_t *violations)
+/* Each manner is a loop of its own. Returns how many packets were read. */
+static inline __attribute__((always_inline)) uint64_t
+in_manner(struct rival_merge *merge, const struct rival_manner *manner, uint64_t *violations,
+          bool is_alone)
 {
     rival_enter();
     if (manner->is_checking)
-        *violations = merge_and_copy(merge, manner->is_ordered, false, HINT_T0, true, false);
+        *violations = merge_and_copy(merge, manner->is_ordered, false, HINT_T0, true, is_alone);
     else if (manner->is_ordered)
-        merge_and_copy(merge, true, false, HINT_T0, false, false);
+        merge_and_copy(merge, true, false, HINT_T0, false, is_alone);
     else if (manner->is_whole)
-        merge_and_copy(merge, false, true, HINT_T0, false, false);
+        merge_and_copy(merge, false, true, HINT_T0, false, is_alone);
     else if (manner->hint == HINT_T0)
-        merge_and_copy(merge, false, false, HINT_T0, false, false);
+        merge_and_copy(merge, false, false, HINT_T0, false, is_alone);
     else if (manner->hint == HINT_T1)
-        merge_and_copy(merge, false, false, HINT_T1, false, false);
+        merge_and_copy(merge, false, false, HINT_T1, false, is_alone);
     else
-        merge_and_copy(merge, false, false, HINT_NONE, false, false);
+        merge_and_copy(merge, false, false, HINT_NONE, false, is_alone);
     rival_leave();
     return seen(merge);
+}
+
+uint64_t rival_merge_copy(struct rival_merge *merge, const struct rival_manner *manner,
+                          uint64_t *violations)
+{
+    return in_manner(merge, manner, violations, false);
 }
 
 uint64_t rival_merge_turns(struct rival_merge *merge, const struct rival_manner *manner,
                            uint64_t *violations)
 {
-    rival_enter();
-    if (manner->is_checking)
-        *violations = merge_and_copy(merge, manner->is_ordered, false, HINT_T0, true, true);
-    else if (manner->is_whole)
-        merge_and_copy(merge, false, true, HINT_T0, false, true);
-    else if (manner->is_ordered)
-        merge_and_copy(merge, true, false, HINT_T0, false, true);
-    else if (manner->hint == HINT_NONE)
-        merge_and_copy(merge, false, false, HINT_NONE, false, true);
-    else
-        merge_and_copy(merge, false, false, HINT_T0, false, true);
-    rival_leave();
-    return seen(merge);
+    return in_manner(merge, manner, violations, true);
 }
 
 /* ---- Live. ---- */

@@ -83,7 +83,7 @@ impl Adapter for Dpdk {
 #[cfg(feature = "dpdk")]
 mod within {
     use super::super::pipeline;
-    use super::super::shapes::{Pool, best};
+    use super::super::shapes::{Pool, best, key};
     use super::super::spread::sample;
     use crate::contenders::{Job, Sample};
     use crate::contest::go_on;
@@ -97,15 +97,10 @@ mod within {
     /// Bytes of a run that is spread, so that each takes about as long.
     const RUN_BYTES: usize = 64 << 20;
 
-    /// Of a contender at a point.
-    fn key(job: &Job<'_>) -> String {
-        format!("dpdk {} {} {}", job.work, job.size_bytes, job.case.unwrap_or_default())
-    }
-
     pub(super) fn pipeline(job: &Job<'_>) -> Result<Sample, String> {
         let (cores, traffic) = (pipeline::cores(job)?, pipeline::traffic(job)?);
         let burst = pipeline::burst(job)? as u32;
-        let pool = best(&key(job), &Pool::all(true), |pool| {
+        let pool = best(&key("dpdk", job), &Pool::all(true), |pool| {
             go_on(job.stop)?;
             let rival = Pipeline::new(pool.shape())?.in_bursts(burst);
             let run = rival.hand_off(cores, &traffic, TRIED, Hint::T0);
@@ -128,7 +123,7 @@ mod within {
             let run = rival.balance(cores, &traffic, packets, 0);
             rival.end().map(|()| packets as f64 / run.seconds / 1e6)
         };
-        let pool = best(&key(job), &Pool::all(true), |pool| rate(pool, TRIED))?;
+        let pool = best(&key("dpdk", job), &Pool::all(true), |pool| rate(pool, TRIED))?;
         let packets = (RUN_BYTES / traffic.length() / BURST * BURST) as u64;
         Ok(sample(rate(pool, packets)?, job.size_bytes))
     }

@@ -22,7 +22,7 @@ mod ours;
 
 use super::dpdk::{is_built, version};
 use super::live::LINE_BYTES;
-use super::shapes::{Pool, best};
+use super::shapes::{Pool, best, key};
 use super::{Adapter, Job, Sample, pipeline};
 use crate::arena::Arena;
 use crate::contest::go_on;
@@ -154,24 +154,23 @@ impl Adapter for Merger {
             return live::measure(self, job);
         }
         let traffic = Traffic::of(job)?;
+        let (fewer, key) = (traffic.fewer(), key(self.name, job));
         let (run, order, pool) = match self.kind {
             Kind::Ours(_) => {
-                let fewer = traffic.fewer();
-                let poll = best(&key(self, job), &ours::POLLS, |poll| {
-                    Ok(ours::run(&fewer, poll, false)?.mpps())
-                })?;
+                let poll =
+                    best(&key, &ours::POLLS, |poll| Ok(ours::run(&fewer, poll, false)?.mpps()))?;
                 (ours::run(&traffic, poll, false)?, ours::run(&fewer, poll, true)?, None)
             }
             Kind::Staged => {
-                let pool = best(&key(self, job), &Pool::all(false), |pool| {
+                let pool = best(&key, &Pool::all(false), |pool| {
                     go_on(job.stop)?;
-                    Ok(staged_run(&traffic.fewer(), pool, false)?.mpps())
+                    Ok(staged_run(&fewer, pool, false)?.mpps())
                 })?;
-                let order = staged_run(&traffic.fewer(), pool, true)?;
+                let order = staged_run(&fewer, pool, true)?;
                 (staged_run(&traffic, pool, false)?, order, Some(pool))
             }
             #[cfg(feature = "dpdk")]
-            Kind::Dpdk(variant) => dpdk::measure(&key(self, job), &traffic, variant, job)?,
+            Kind::Dpdk(variant) => dpdk::measure(&key, [&traffic, &fewer], variant, job)?,
             #[cfg(not(feature = "dpdk"))]
             Kind::Dpdk(_) => return is_built().map(|()| Sample::default()),
         };
@@ -184,11 +183,6 @@ impl Adapter for Merger {
         }
         Ok(sample)
     }
-}
-
-/// Of a contender at a point.
-fn key(merger: &Merger, job: &Job<'_>) -> String {
-    format!("{} {} {}", merger.name, job.size_bytes, job.case.unwrap_or_default())
 }
 
 /// What is merged, and where.
@@ -258,18 +252,23 @@ impl Run {
     }
 
     fn sample(&self, size_bytes: u32) -> Sample {
-        let per_cpu_s = self.packets as f64 / self.cpu_s / 1e6;
-        let gigabits = |rate: f64| rate * f64::from(size_bytes + LINE_BYTES) * 8.0 / 1e3;
-        let mut sample = Sample::default();
-        sample.set("mpps", "Mpps", self.mpps());
-        sample.set("mpps_per_cpu_s", "Mpps per CPU", per_cpu_s);
-        sample.set("cores", "cores", self.cpu_s / self.elapsed_s);
+        let mut sample = rates(self.mpps(), self.cpu_s / self.elapsed_s, size_bytes);
         sample.set("page_bytes", "bytes", self.page_bytes as f64);
-        sample.set("cpu_ns", "ns per packet", 1e3 / per_cpu_s);
-        sample.set_on("line_gbps", "Gbit/s", "line", gigabits(self.mpps()));
-        sample.set_on("rho", "% per Gbit/s", "line", 100.0 / gigabits(per_cpu_s));
+        sample.set("cpu_ns", "ns per packet", self.cpu_s * 1e9 / self.packets as f64);
         sample
     }
+}
+
+/// Of millions of packets a second, on so many cores.
+fn rates(mpps: f64, cores: f64, size_bytes: u32) -> Sample {
+    let line_gbps = mpps * f64::from(size_bytes + LINE_BYTES) * 8.0 / 1e3;
+    let mut sample = Sample::default();
+    sample.set("mpps", "Mpps", mpps);
+    sample.set("mpps_per_cpu_s", "Mpps per CPU", mpps / cores);
+    sample.set("cores", "cores", cores);
+    sample.set_on("line_gbps", "Gbit/s", "line", line_gbps);
+    sample.set_on("rho", "% per Gbit/s", "line", 100.0 * cores / line_gbps);
+    sample
 }
 
 fn staged_run(traffic: &Traffic, pool: Pool, is_checking: bool) -> Result<Run, String> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use super::Job;
 #[cfg(feature = "dpdk")]
 use crate::rivals::dpdk::{SLOTS, Shape};
 
@@ -22,6 +23,11 @@ const SHAPES: [(u32, u32); 9] = [
 /// Which was found, by contender and point, for as long as this process lives: a search takes
 /// longer than a turn.
 static FOUND: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
+
+/// What is looked for once: of a contender at a point.
+pub(super) fn key(name: &str, job: &Job<'_>) -> String {
+    format!("{name} {} {} {}", job.work, job.size_bytes, job.case.unwrap_or_default())
+}
 
 /// The one of some settings with the highest `rate`, each tried twice, and looked for once for each
 /// `key`.

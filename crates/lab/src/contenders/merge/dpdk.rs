@@ -27,7 +27,7 @@ impl Variant {
 /// There is no memory; packets are missing, or out of an order that it keeps.
 pub(super) fn measure(
     key: &str,
-    traffic: &Traffic,
+    [traffic, fewer]: [&Traffic; 2],
     variant: Variant,
     job: &Job<'_>,
 ) -> Result<(Run, Run, Option<Pool>), String> {
@@ -35,11 +35,11 @@ pub(super) fn measure(
     let manner = variant.manner();
     let pool = best(key, &Pool::all(true), |pool| {
         go_on(job.stop)?;
-        Ok(run(&traffic.fewer(), pool, manner)?.mpps())
+        Ok(run(fewer, pool, manner)?.mpps())
     })?;
     // Who copies segments, or prefetches nothing, orders as the article does.
     let looks = Manner { is_checking: 1, is_ordered: manner.is_ordered, ..Manner::PLAIN };
-    let order = run(&traffic.fewer(), pool, looks)?;
+    let order = run(fewer, pool, looks)?;
     if variant == Variant::Ordered && order.violations != 0 {
         return Err(format!("{} packets are out of order", order.violations));
     }

@@ -28,7 +28,7 @@ use burstline_port::{
 use burstline_sys::memory::PageChoice;
 use burstline_testbed::{Amount, sequence_of};
 
-use super::{Job, Kind, LINE_BYTES, LOG_BYTES, Merger, Sample, pipeline};
+use super::{Job, Kind, LOG_BYTES, Merger, Sample, pipeline, rates};
 use crate::lines::LINES;
 use crate::live::{Frames, Road, Turn, under_load};
 use crate::ours::SEGMENT_BYTES;
@@ -62,13 +62,7 @@ pub(super) fn measure(merger: &Merger, job: &Job<'_>) -> Result<Sample, String> 
 }
 
 fn sample(run: &Turn, size_bytes: u32, (taken, violations): (u64, u64)) -> Sample {
-    let gigabits = |rate: f64| rate * f64::from(size_bytes + LINE_BYTES) * 8.0 / 1e3;
-    let mut sample = Sample::default();
-    sample.set("mpps", "Mpps", run.mpps());
-    sample.set("mpps_per_cpu_s", "Mpps per CPU", run.mpps() / run.share);
-    sample.set("cores", "cores", run.share);
-    sample.set_on("line_gbps", "Gbit/s", "line", gigabits(run.mpps()));
-    sample.set_on("rho", "% per Gbit/s", "line", 100.0 * run.share / gigabits(run.mpps()));
+    let mut sample = rates(run.mpps(), run.share, size_bytes);
     sample.set("lost_percent", "% of frames", run.lost_percent());
     let percent = 100.0 * violations as f64 / taken.max(1) as f64;
     sample.set("out_of_order", "% of packets", percent);

@@ -14,11 +14,14 @@ use burstline_sys::memory::PageChoice;
 use super::memory::{MemoryPort, OrderSink};
 use super::{LOG_BYTES, Run, Traffic};
 use crate::ours::SEGMENT_BYTES;
-use crate::pages::Reservation;
+use crate::pages;
 use crate::threads::Cores;
 
 /// How our threads may wait.
 pub(super) const POLLS: [PollMode; 2] = [PollMode::Adaptive, PollMode::Busy];
+
+/// A huge page beside the log's.
+const SPARE_BYTES: usize = 2 << 20;
 
 /// Merges it into a log in the best pages that can be had; with `is_checking` its reader looks at
 /// all times.
@@ -26,14 +29,11 @@ pub(super) const POLLS: [PollMode; 2] = [PollMode::Adaptive, PollMode::Busy];
 /// # Errors
 /// A port, the log, or the account of packets.
 pub(super) fn run(traffic: &Traffic, poll: PollMode, is_checking: bool) -> Result<Run, String> {
-    let reservation = Reservation::take((LOG_BYTES >> 21) as u64 + 1);
     // On one core the parts take turns, as the rival's do.
     let merging = MergeOptions { is_one_thread: !traffic.are_two, ..MergeOptions::default() };
-    let run_in = |pages| run_with(traffic, is_checking, (&merging, poll), pages);
-    match reservation {
-        Some(_) => run_in(PageChoice::Size2M).or_else(|_| run_in(PageChoice::Transparent)),
-        None => run_in(PageChoice::Transparent),
-    }
+    pages::with_best(LOG_BYTES + SPARE_BYTES, |pages| {
+        run_with(traffic, is_checking, (&merging, poll), pages)
+    })
 }
 
 /// The same on one thread, which then also counts what it has merged.
