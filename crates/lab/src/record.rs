@@ -146,6 +146,10 @@ pub struct Row {
     pub symbols: Vec<Stage>,
     /// Packets that did not come through, by name of the place.
     pub losses: BTreeMap<String, u64>,
+    /// Between the two cores, before and after the turns at its point; `None`: no line goes
+    /// between two cores, or the distance could not be measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distance_ns: Option<Distance>,
     /// The document's own figures, keys as in `metrics`.
     pub document: Option<BTreeMap<String, f64>>,
 }
@@ -195,8 +199,8 @@ pub struct Stage {
 pub struct Doubt {
     /// `noisy-neighbour`, `steal-time`, `frequency-change`, `too-few-samples`, `wide-spread`,
     /// `ratio-spread`, `unknown-stages`, `generator-limited`, `missing-counters`,
-    /// `above-line-rate`, `few-cores`, `interrupted`, `cut-short`, `failed`; of a figure also
-    /// `distance-changed` and `conditions`.
+    /// `above-line-rate`, `few-cores`, `distance-changed`, `interrupted`, `cut-short`, `failed`; of
+    /// a figure also `conditions`.
     pub name: String,
     /// A sentence with the numbers.
     pub text: String,

@@ -185,6 +185,6 @@ mod tests {
         };
         let has = |after_ns, name: &str| doubts(after_ns).iter().any(|own| own == name);
         assert!(has(70.0, "conditions") && !has(70.0, "distance-changed"));
-        assert!(has(91.0, "distance-changed") && has(39.0, "distance-changed"));
+        assert!(has(120.0, "distance-changed") && has(30.0, "distance-changed"));
     }
 }

@@ -58,9 +58,7 @@ pub fn table(records: &[Record], root: &Path) -> Result<String, String> {
             record.compared().ok_or_else(|| format!("{name} compares nothing"))?;
         let is_old = is_old(record, root).map_err(|error| error.to_string())?;
         is_any_old |= is_old;
-        let apart = comparison.distance.map_or(String::new(), |distance| {
-            format!("{:.0} to {:.0} ns", distance.before_ns, distance.after_ns)
-        });
+        let apart = comparison.distance.map_or(String::new(), |distance| distance.to_string());
         // Writing to a string does not fail.
         let _ = writeln!(
             text,

@@ -173,6 +173,10 @@ pub(super) fn figures(record: &Record) -> Table {
     if has_losses {
         head.push(Column::words("lost in all turns, by place"));
     }
+    let has_distances = record.rows.iter().any(|row| row.distance_ns.is_some());
+    if has_distances {
+        head.push(Column::words("cores apart"));
+    }
     let row = |row: &Row| {
         let mut cells = vec![Cell::new(row.contender.as_str())];
         cells.extend(keys.iter().map(|key| Cell::new(select::word(row, key))));
@@ -184,6 +188,9 @@ pub(super) fn figures(record: &Record) -> Table {
         }
         if has_losses {
             cells.push(Cell::new(losses(row)));
+        }
+        if has_distances {
+            cells.push(Cell::new(row.distance_ns.map_or(String::new(), |apart| apart.to_string())));
         }
         cells
     };

@@ -135,6 +135,7 @@ pub fn of_rows(scenario: &Scenario, machine: &Machine, rows: &[Row]) -> Vec<Doub
     let has_none = !rows.is_empty() && rows.iter().all(|row| !row.metrics.contains_key(y));
     say("empty-chart", has_none.then(|| format!("no row has the metric '{y}' of [chart]")));
     say("ratio-spread", ratios(&rows, scenario));
+    say("distance-changed", distances(&rows));
     say("unknown-stages", together(&rows, unknown));
     say("generator-limited", together(&rows, |row| generator(row, scenario)));
     let above = |row: &Row| {
@@ -242,6 +243,21 @@ fn ratios(rows: &[&Row], scenario: &Scenario) -> Option<String> {
         quartiles.first,
         quartiles.third
     ))
+}
+
+/// Where cores came to lie nearer or farther apart while contenders took turns at a point: all
+/// rows of those points by name, as their ratios are worth little.
+fn distances(rows: &[&Row]) -> Option<String> {
+    let is_moved = |row: &&&Row| row.distance_ns.is_some_and(|distance| distance.has_changed());
+    let moved: Vec<&Row> = rows.iter().filter(is_moved).copied().collect();
+    let points = moved.chunk_by(|row, next| row.point == next.point).map(|rows| {
+        let names: Vec<&str> = rows.iter().map(|row| row.contender.as_str()).collect();
+        let distance = rows[0].distance_ns.unwrap_or_default();
+        format!("{distance} at {} ({})", words(&rows[0].point), names.join(", "))
+    });
+    let points: Vec<String> = points.collect();
+    let text = format!("a cache line took from core to core {}", points.join("; "));
+    (!points.is_empty()).then_some(text)
 }
 
 /// Whether much of a row's time was in functions of no known stage, and in which. Of other

@@ -1,5 +1,6 @@
 //! A scenario run: contenders in turns, point after point.
 
+mod distance;
 mod limit;
 mod rows;
 
@@ -9,12 +10,13 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use distance::Look;
 use limit::Limit;
 
 use super::points::{Point, words};
 use super::{Begun, Places, Rate, Scenario, doubts, machine, simulate};
 use crate::contenders::{self, Adapter, Job, Sample};
-use crate::record::{ContenderInfo, Doubt, Interface, Pages, Record};
+use crate::record::{ContenderInfo, Distance, Doubt, Interface, Pages, Record};
 
 /// What the user may change of a scenario, and what a run has to know.
 #[derive(Clone, Debug)]
@@ -166,6 +168,8 @@ struct Run<'a> {
     entrants: Vec<Entrant>,
     /// By point, then by entrant.
     cells: Vec<Vec<Cell>>,
+    /// By point: how far apart its cores were.
+    distances: Vec<Option<Distance>>,
     doubts: Vec<Doubt>,
     notes: Vec<String>,
     limit: &'a Limit,
@@ -194,6 +198,7 @@ impl<'a> Run<'a> {
             scenario,
             options,
             cells: cells.collect(),
+            distances: vec![None; points.len()],
             points,
             places,
             entrants,
@@ -212,11 +217,14 @@ impl<'a> Run<'a> {
         self.note_places();
         let mut order = Shuffle(self.options.seed);
         for at in 0..self.points.len() {
-            match self.places[at].clone() {
-                Err(_) => {}
-                Ok(places) if self.is_together(at) => self.together(at, &places, tell),
-                Ok(places) => self.in_turns(at, &places, &mut order, tell),
+            let Ok(places) = self.places[at].clone() else { continue };
+            let before = Look::at(self.scenario.work, &places);
+            if self.is_together(at) {
+                self.together(at, &places, tell);
+            } else {
+                self.in_turns(at, &places, &mut order, tell);
             }
+            self.distances[at] = before.and_then(Look::again);
             if self.done + self.skipped < self.turns()
                 && let Some((doubt, why)) = self.limit.reached()
             {

@@ -1,7 +1,7 @@
 //! What a report says.
 
 use burstline_lab::record::{
-    BOUNCE, Cache, ContenderInfo, Interface, Metric, Record, Stage, Status,
+    BOUNCE, Cache, ContenderInfo, Distance, Interface, Metric, Record, Stage, Status,
 };
 use burstline_lab::reports;
 
@@ -346,4 +346,16 @@ fn lines_over_one_place_are_bars() {
     let text = &reports::charts(&collection("one-place", &[one]))[0].text;
     assert!(text.contains(">64 bytes</text>") && text.contains("<rect class=\"area"), "{text}");
     assert!(!text.contains("<path class=\"line"), "{text}");
+}
+
+#[test]
+fn rows_say_how_far_apart_the_cores_were() {
+    let mut record = receive();
+    let page = reports::markdown(&collection("without-distances", &[record.clone()]));
+    assert!(!page.contains("cores apart"), "an old record has none");
+    let distance = Distance { cores: [0, 1], before_ns: 51.4, after_ns: 214.6 };
+    record.rows[0].distance_ns = Some(distance);
+    assert_eq!(Record::parse(&record.to_text()).unwrap(), record);
+    let page = reports::markdown(&collection("distances", &[record]));
+    assert!(page.contains("| cores apart |") && page.contains("| 51 to 215 ns |"), "{page}");
 }

@@ -315,6 +315,7 @@ pub(crate) fn row(contender: &str, point: &[(&str, Value)]) -> Row {
         stages: Vec::new(),
         symbols: Vec::new(),
         losses: BTreeMap::new(),
+        distance_ns: None,
         document: None,
     }
 }

@@ -1,7 +1,7 @@
 use serde_json::Map;
 
 use super::*;
-use crate::record::Status;
+use crate::record::{Distance, Status};
 use crate::scenario::parse;
 
 fn scenario(more: &str) -> Scenario {
@@ -24,6 +24,7 @@ fn row(metrics: &[(&str, &[f64])]) -> Row {
         stages: Vec::new(),
         symbols: Vec::new(),
         losses: std::collections::BTreeMap::new(),
+        distance_ns: None,
         document: None,
     }
 }
@@ -109,6 +110,33 @@ fn turns_that_give_other_ratios_are_a_doubt_and_a_common_drift_is_none() {
     // Two turns say nothing of how turns lie, and turns of other numbers are not the same ones.
     assert_eq!(of_both(&[4.0, 8.0], &[2.0, 2.0]), None);
     assert_eq!(of_both(&[4.0, 8.0, 4.0, 8.0], &[2.0, 2.0, 2.0]), None);
+}
+
+#[test]
+fn points_whose_cores_moved_are_named_with_their_rows() {
+    let at = |contender: &str, size_bytes: u32, before_ns, after_ns| {
+        let mut row = row(&[("mpps", &[1.0; 3])]);
+        row.contender = contender.to_owned();
+        row.point.insert("size_bytes".to_owned(), size_bytes.into());
+        row.distance_ns = Some(Distance { cores: [0, 1], before_ns, after_ns });
+        row
+    };
+    let text = |rows: &[Row]| {
+        let found = of(&scenario(""), rows).into_iter();
+        found.filter(|doubt| doubt.0 == "distance-changed").map(|doubt| doubt.1).next()
+    };
+    assert_eq!(text(&[row(&[("mpps", &[1.0; 3])]), at("a", 64, 50.0, 99.0)]), None);
+    let rows = [
+        at("a", 64, 50.0, 215.0),
+        at("b", 64, 50.0, 215.0),
+        at("a", 128, 50.0, 52.0),
+        at("a", 256, 52.0, 26.0),
+    ];
+    assert_eq!(
+        text(&rows).unwrap(),
+        "a cache line took from core to core 50 to 215 ns at size_bytes 64 (a, b); \
+         52 to 26 ns at size_bytes 256 (a)"
+    );
 }
 
 #[test]

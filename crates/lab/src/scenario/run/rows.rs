@@ -20,9 +20,11 @@ impl Run<'_> {
         for (at, point) in self.points.iter().enumerate() {
             for (number, entrant) in self.entrants.iter().enumerate() {
                 let (name, cell) = (entrant.adapter.name(), &self.cells[at][number]);
+                let status = self.status(at, number);
                 rows.push(Row {
                     point: point.keys.clone(),
-                    status: self.status(at, number),
+                    distance_ns: self.distances[at].filter(|_| status == Status::Run),
+                    status,
                     document: self.scenario.figures_of(name, &point.keys),
                     ..Row::of(name, &cell.samples)
                 });
@@ -59,6 +61,7 @@ impl Row {
             stages: stages(samples),
             symbols: symbols(samples),
             losses: losses(samples),
+            distance_ns: None,
             document: None,
         }
     }
