@@ -48,9 +48,12 @@ bench: ## Our figures beside our rivals': make bench [FIGURE=glob] [RUNS=n] [FUL
 	  --out $(or $(OUT),$(TARGET_DIR)/figures) $(if $(FIGURE),'$(FIGURE)') $(if $(RUNS),--runs $(RUNS)) \
 	  $(if $(FULL),--full)
 
-figures: ## The table of figures in README, made of the records in runs/figures
+# A folder for each machine: runs/figures, runs/figures-NAME. The page that has the marks gets it.
+FIGURE_RUNS := $(sort $(wildcard runs/figures runs/figures-*))
+FIGURE_PAGE = $(shell grep -lx '<!-- figures: make figures -->' README.md docs/*.md)
+figures: ## The table of figures in its page, made of the records in runs/figures*
 	@scripts/setup rust
-	@cargo run --quiet --locked -p burstline-lab --bin bench -- --table runs/figures --into README.md
+	@cargo run --quiet --locked -p burstline-lab --bin bench -- $(FIGURE_RUNS:%=--table %) --into $(FIGURE_PAGE)
 
 bench-smoke: ## Do the benchmarks still run? Tiny sizes, figures that mean nothing
 	@scripts/setup rust

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 /// How to use it.
 pub const USAGE: &str = "usage: bench [FIGURE-GLOB...] [--smoke] [--full] [--runs N] [--json]
              [--out DIR] [--list]
-       bench --table DIR [--into FILE]
+       bench --table DIR [--table DIR...] [--into FILE]
   FIGURE-GLOB  figures to measure, such as 'handoff*' (default: all)
   --smoke      tiny sizes: do all sides still run and agree? No figures
   --full       long live runs: captures of 60 s, 100 starts after 10 s of silence
@@ -13,7 +13,8 @@ pub const USAGE: &str = "usage: bench [FIGURE-GLOB...] [--smoke] [--full] [--run
   --json       one JSON object a figure, a line each: its record (docs/records.md)
   --out DIR    writes the record of each figure to DIR/NAME.json, with all samples
   --list       names of all figures, then stop
-  --table DIR  measures nothing: a table of the records in DIR, in Markdown
+  --table DIR  measures nothing: a table of the records in DIR, in Markdown; several folders, as of
+               several machines, have columns for each processor
   --into FILE  with --table: puts it in place of the one in FILE, from the repository's root";
 
 /// Measured runs a side unless told otherwise.
@@ -36,8 +37,8 @@ pub struct Options {
     pub out: Option<PathBuf>,
     /// Only name the figures.
     pub list: bool,
-    /// Only make a table of the records in this folder.
-    pub table: Option<PathBuf>,
+    /// Only make a table of the records in these folders, if any.
+    pub tables: Vec<PathBuf>,
     /// The file that the table goes into.
     pub into: Option<PathBuf>,
 }
@@ -47,8 +48,8 @@ impl Options {
     pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Self, String> {
         let (patterns, runs) = (Vec::new(), RUNS);
         let (smoke, full, json, list, out) = (false, false, false, false, None);
-        let (table, into) = (None, None);
-        let mut options = Self { patterns, smoke, full, runs, json, out, list, table, into };
+        let (tables, into) = (Vec::new(), None);
+        let mut options = Self { patterns, smoke, full, runs, json, out, list, tables, into };
         let path = |value: Option<String>, problem: &str| {
             let path = value.filter(|path| !path.is_empty()).map(PathBuf::from);
             path.ok_or_else(|| problem.to_owned())
@@ -62,7 +63,7 @@ impl Options {
                 "--list" => options.list = true,
                 "--out" => options.out = Some(path(arguments.next(), "--out takes a folder")?),
                 "--table" => {
-                    options.table = Some(path(arguments.next(), "--table takes a folder")?)
+                    options.tables.push(path(arguments.next(), "--table takes a folder")?);
                 }
                 "--into" => options.into = Some(path(arguments.next(), "--into takes a file")?),
                 "--runs" => {
@@ -103,6 +104,8 @@ mod tests {
         assert!(parse("").unwrap().wants("append-latency"));
         let folder = parse("--out runs/figures x").unwrap();
         assert_eq!((folder.out, parse("").unwrap().out), (Some("runs/figures".into()), None));
+        let tables = parse("--table a --table b --into c.md").unwrap();
+        assert_eq!((tables.tables.len(), tables.into), (2, Some("c.md".into())));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `bench`: measures the figures that are asked for. See `bench --help`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -40,8 +40,8 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    if let Some(folder) = &options.table {
-        return match table(folder, options.into.as_deref()) {
+    if !options.tables.is_empty() {
+        return match table(&options.tables, options.into.as_deref()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(why) => {
                 eprintln!("bench: {why}");
@@ -99,9 +99,11 @@ fn measure(options: &Options, command: &str) -> ExitCode {
     if all.iter().all(|(_, done)| is_fine(done)) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The table of the records in `folder`, put into a file or printed.
-fn table(folder: &Path, into: Option<&Path>) -> Result<(), String> {
-    let table = reports::figures::table(&reports::figures::records(folder)?, Path::new("."))?;
+/// The table of the records in `folders`, put into a file or printed.
+fn table(folders: &[PathBuf], into: Option<&Path>) -> Result<(), String> {
+    let records: Vec<_> =
+        folders.iter().map(|folder| reports::figures::records(folder)).collect::<Result<_, _>>()?;
+    let table = reports::figures::table(&records.concat(), Path::new("."))?;
     let Some(file) = into else {
         print!("{table}");
         return Ok(());
