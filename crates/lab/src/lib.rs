@@ -31,6 +31,7 @@ pub mod live;
 pub mod options;
 pub mod ours;
 pub mod pages;
+mod perf;
 pub mod programs;
 pub mod record;
 pub mod reports;

@@ -20,9 +20,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use burstline_sys::sampling::Sampled;
-
 use elf::Functions;
+
+use crate::perf::sampling::Sampled;
 
 /// The name of this process in place of its file's.
 const LAB: &str = "lab";
@@ -52,7 +52,7 @@ pub struct Symbols {
 
 impl Symbols {
     /// How many samples fell on each name, most first. Those of an idle core are left out.
-    pub fn count(&mut self, samples: &[Sampled]) -> Vec<(String, usize)> {
+    pub(crate) fn count(&mut self, samples: &[Sampled]) -> Vec<(String, usize)> {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for sampled in samples {
             if let Some(name) = self.name(sampled) {

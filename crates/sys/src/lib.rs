@@ -21,8 +21,6 @@
 //!   inode      a file that was found, whatever its name leads to later
 //!   foreign    what the kernel lost at sockets that a library has opened
 //!   users      who we are, and what others are called
-//!   counters   events on a core, counted by the kernel or the processor
-//!   sampling   what runs on a core, looked at a thousand times a second
 //!   distance   how long a cache line takes from one core to another
 //!   ------------------------------------------------------------------
 //!   Linux 5.14 or later, on rustix and, where rustix has no call, on libc
@@ -43,7 +41,6 @@ pub mod afpacket;
 pub mod bpf;
 pub mod claim;
 pub mod clock;
-pub mod counters;
 pub mod device;
 pub mod direct;
 pub mod distance;
@@ -63,7 +60,6 @@ pub mod pcap;
 pub mod prefetch;
 pub mod privileges;
 pub mod readiness;
-pub mod sampling;
 pub mod scheduling;
 pub mod seqpacket;
 #[cfg(not(miri))]

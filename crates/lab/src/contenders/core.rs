@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use burstline_sys::affinity::CoreId;
-use burstline_sys::counters::{Counter, Event};
-use burstline_sys::sampling::Sampler;
 
 use crate::live::CoreTime;
+use crate::perf::counters::{Counter, Event};
+use crate::perf::sampling::Sampler;
 use crate::symbols::{Symbols, stages};
 
 /// From sample to sample: some 330 a second, but not in step with what happens every ms. Each takes

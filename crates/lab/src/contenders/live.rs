@@ -17,7 +17,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_sys::affinity::CoreId;
-use burstline_sys::counters::Event;
 use burstline_testbed::{Amount, Receiver};
 
 use super::core::{Seen, Watch};
@@ -25,6 +24,7 @@ use super::seconds::{self, LostBySecond, Seconds, Whom};
 use super::{Adapter, Job, Sample, duplex, latency};
 use crate::contest::go_on;
 use crate::live::{Contender, Load, Need, Road, missing};
+use crate::perf::counters::Event;
 use crate::programs::{Launch, Memory, Words};
 use crate::record::Pages;
 use crate::scenario::machine::{Served, on_hosts};

@@ -7,10 +7,10 @@ use std::fs;
 use std::path::Path;
 
 use burstline_sys::affinity::{CoreId, allowed_cores};
-use burstline_sys::counters::{Counter, Event};
 use burstline_sys::topology::Topology;
 use burstline_topo::Inventory;
 
+use crate::perf::counters::{Counter, Event};
 use crate::record::{Build, Cache, Machine};
 pub(crate) use interfaces::{Served, on_hosts};
 

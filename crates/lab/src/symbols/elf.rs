@@ -1,17 +1,6 @@
 //! The functions of a program file, by their places in it.
-//!
-//! Source: System V Application Binary Interface, chapters 4 and 5, ELF64, little-endian.
 
-/// The parts of the file that are used: section headers, symbols, program headers.
-const SECTION_BYTES: usize = 64;
-const SYMBOL_BYTES: usize = 24;
-const SEGMENT_BYTES: usize = 56;
-
-/// Types of sections, segments and symbols. Source: SHT_SYMTAB, SHT_DYNSYM, PT_LOAD, STT_FUNC.
-const SYMBOLS: u32 = 2;
-const DYNAMIC_SYMBOLS: u32 = 11;
-const LOADED: u32 = 1;
-const FUNCTION: u8 = 2;
+use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 
 /// Functions in order of their first bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,69 +47,24 @@ impl Functions {
     }
 }
 
-fn read(file: &[u8]) -> Option<Vec<Function>> {
-    if file.get(..6)? != b"\x7fELF\x02\x01" {
-        return None;
-    }
-    let segments = segments(file)?;
-    let sections = |at: usize| file.get(at..at.checked_add(SECTION_BYTES)?);
-    let (first, count) = (number(file, 40, 8)?, number(file, 60, 2)?);
-    let section = |index: usize| sections(first.checked_add(index.checked_mul(SECTION_BYTES)?)?);
-    let mut functions = Vec::new();
-    for header in (0..count).map_while(section) {
-        let kind = number(header, 4, 4)? as u32;
-        if kind != SYMBOLS && kind != DYNAMIC_SYMBOLS {
-            continue;
+fn read(file: &[u8]) -> object::Result<Vec<Function>> {
+    let file = object::File::parse(file)?;
+    // Where loaded parts are in memory, and where in the file.
+    let segments = file.segments().map(|segment| (segment.address(), segment.file_range()));
+    let segments: Vec<(u64, (u64, u64))> = segments.collect();
+    let function = |symbol: object::Symbol<'_, '_>| {
+        let (address, bytes) = (symbol.address(), symbol.size());
+        if symbol.kind() != SymbolKind::Text || bytes == 0 {
+            return None;
         }
-        let bytes = contents(file, header)?;
-        let names = contents(file, section(number(header, 40, 4)?)?)?;
-        for symbol in bytes.chunks_exact(SYMBOL_BYTES) {
-            functions.extend(function(symbol, names, &segments));
-        }
-    }
-    Some(functions)
-}
-
-/// Where loaded parts are in memory, how long they are, and where in the file.
-fn segments(file: &[u8]) -> Option<Vec<(u64, u64, u64)>> {
-    let (first, count) = (number(file, 32, 8)?, number(file, 56, 2)?);
-    let mut segments = Vec::new();
-    for index in 0..count {
-        let at = first.checked_add(index * SEGMENT_BYTES)?;
-        let header = file.get(at..at.checked_add(SEGMENT_BYTES)?)?;
-        if number(header, 0, 4)? as u32 == LOADED {
-            let field = |at| number(header, at, 8).map(|value| value as u64);
-            segments.push((field(16)?, field(32)?, field(8)?));
-        }
-    }
-    Some(segments)
-}
-
-fn contents<'a>(file: &'a [u8], header: &[u8]) -> Option<&'a [u8]> {
-    let (offset, bytes) = (number(header, 24, 8)?, number(header, 32, 8)?);
-    file.get(offset..offset.checked_add(bytes)?)
-}
-
-fn function(symbol: &[u8], names: &[u8], segments: &[(u64, u64, u64)]) -> Option<Function> {
-    let (address, bytes) = (number(symbol, 8, 8)? as u64, number(symbol, 16, 8)? as u64);
-    if symbol[4] & 15 != FUNCTION || bytes == 0 {
-        return None;
-    }
-    let is_in = |&&(start, length, _): &&(u64, u64, u64)| {
-        address.checked_sub(start).is_some_and(|into| into < length)
+        let place = segments.iter().find_map(|&(start, (offset, length))| {
+            let into = address.checked_sub(start).filter(|into| *into < length)?;
+            offset.checked_add(into)
+        })?;
+        let name = String::from_utf8_lossy(symbol.name_bytes().ok()?).into_owned();
+        Some(Function { start: place, end: place.checked_add(bytes)?, name: readable(&name) })
     };
-    let (start, _, offset) = segments.iter().find(is_in)?;
-    let place = (address - start).checked_add(*offset)?;
-    let name = names.get(number(symbol, 0, 4)?..)?;
-    let name = String::from_utf8_lossy(name.split(|byte| *byte == 0).next()?);
-    Some(Function { start: place, end: place.checked_add(bytes)?, name: readable(&name) })
-}
-
-/// A number of so many bytes.
-fn number(bytes: &[u8], at: usize, size: usize) -> Option<usize> {
-    let bytes = bytes.get(at..at.checked_add(size)?)?;
-    let value = bytes.iter().rev().fold(0_u64, |value, byte| value << 8 | u64::from(*byte));
-    usize::try_from(value).ok()
+    Ok(file.symbols().chain(file.dynamic_symbols()).filter_map(function).collect())
 }
 
 /// A Rust name as it is written: parts with their lengths in front, a hash at the end. Others stay.

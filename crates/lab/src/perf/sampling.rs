@@ -1,0 +1,138 @@
+//! What runs on a core, by samples: where its next instruction was, at each tick of a clock.
+//!
+//! The clock is the kernel's own, so that there are samples in a virtual machine, too, whose
+//! processor's counters cannot be had. The kernel writes them to a ring, from an interrupt; one
+//! that is full has no room for more until somebody looks.
+
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use burstline_sys::affinity::CoreId;
+use perf_event::SampleFlag;
+use perf_event::data::Record;
+use perf_event::events::Software;
+
+/// Bytes of a sample: header, address, process and thread.
+const SAMPLE_BYTES: usize = 24;
+
+/// A record that is a sample. Source: include/uapi/linux/perf_event.h, PERF_RECORD_SAMPLE.
+const SAMPLE: u32 = 9;
+
+/// Where it ran. Source: as above, PERF_RECORD_MISC_CPUMODE_MASK, PERF_RECORD_MISC_KERNEL.
+const MODE: u16 = 7;
+const KERNEL: u16 = 1;
+
+/// What ran at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sampled {
+    /// The instruction's address, in the process or in the kernel.
+    pub(crate) address: u64,
+    /// The process; 0 is the core's idle loop, and whatever interrupts it.
+    pub(crate) process: u32,
+    /// Whether it was in the kernel.
+    pub(crate) is_kernel: bool,
+}
+
+/// Takes samples of a core, whoever runs there, from creation to drop.
+pub(crate) struct Sampler(Mutex<Taken>);
+
+/// The ring, and what was taken from it.
+struct Taken {
+    ring: perf_event::Sampler,
+    samples: Vec<Sampled>,
+}
+
+impl Sampler {
+    /// Begins: a sample each `period_ns` ns, and at least `most` of them between two looks. Needs
+    /// `CAP_PERFMON`.
+    ///
+    /// Cost: an interrupt of the core each time.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    ///
+    /// # Panics
+    /// If the period is 0.
+    pub(crate) fn on_core(core: CoreId, period_ns: u64, most: usize) -> io::Result<Self> {
+        assert!(period_ns > 0, "a sample each 0 ns");
+        let mut event = super::on_core(Software::CPU_CLOCK, core);
+        event.sample_period(period_ns).sample(SampleFlag::IP | SampleFlag::TID);
+        let ring = event.build()?.sampled(most * SAMPLE_BYTES)?;
+        Ok(Self(Mutex::new(Taken { ring, samples: Vec::new() })))
+    }
+
+    /// The samples so far.
+    pub(crate) fn samples(&self) -> Vec<Sampled> {
+        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Taken { ring, samples } = &mut *taken;
+        while let Some(record) = ring.next_record() {
+            if record.ty() != SAMPLE {
+                continue;
+            }
+            let is_kernel = record.misc() & MODE == KERNEL;
+            if let Ok(Record::Sample(sample)) = record.parse_record()
+                && let (Some(address), Some(process)) = (sample.ip(), sample.pid())
+            {
+                samples.push(Sampled { address, process, is_kernel });
+            }
+        }
+        samples.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hint::spin_loop;
+
+    use super::*;
+    use burstline_sys::{affinity, usage};
+
+    /// So long in user mode, on the core.
+    fn spin(core: CoreId, user_ns: u64) {
+        let thread = std::thread::spawn(move || {
+            affinity::pin_to(core).unwrap();
+            while usage::thread().user_ns < user_ns {
+                spin_loop();
+            }
+        });
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_core_that_works_is_seen_at_it() {
+        let core = affinity::allowed_cores().unwrap()[0];
+        let sampler = match Sampler::on_core(core, 1_000_000, 10_000) {
+            Ok(sampler) => sampler,
+            Err(error) => return burstline_skip::skip("a_core_that_works_is_seen_at_it", error),
+        };
+        spin(core, 100_000_000);
+        let samples = sampler.samples();
+        let own = samples.iter().filter(|sample| sample.process == std::process::id());
+        let (user, kernel): (Vec<&Sampled>, Vec<&Sampled>) =
+            own.partition(|sample| !sample.is_kernel);
+        // Of 100, unless the clock of a machine in a machine stood still.
+        assert!(user.len() > 10, "{} and {} of {}", user.len(), kernel.len(), samples.len());
+        // Addresses of user mode are the lower half, and the kernel's the upper one.
+        assert!(user.iter().all(|sample| sample.address >> 63 == 0));
+        assert!(kernel.iter().all(|sample| sample.address >> 63 == 1));
+    }
+
+    #[test]
+    fn full_is_full() {
+        let core = affinity::allowed_cores().unwrap()[0];
+        let sampler = match Sampler::on_core(core, 100_000, 1) {
+            Ok(sampler) => sampler,
+            Err(error) => return burstline_skip::skip("full_is_full", error),
+        };
+        spin(core, 100_000_000);
+        // A page has room for so many.
+        let most = 4096 / SAMPLE_BYTES;
+        let count = sampler.samples().len();
+        assert!((most / 2..=most).contains(&count), "{count}");
+    }
+
+    #[test]
+    fn a_core_that_is_not_there_is_an_error() {
+        assert!(Sampler::on_core(CoreId(1 << 20), 1_000_000, 1).is_err());
+    }
+}
