@@ -10,8 +10,6 @@ mod demo;
 mod doctor;
 mod generate;
 mod lab;
-mod lab_dma;
-mod lab_pcie;
 mod lab_report;
 mod lab_run;
 mod log;
@@ -32,10 +30,8 @@ pub(crate) use doctor::{
 };
 pub(crate) use generate::GenerateArgs;
 pub(crate) use lab::{Device, Lab, LabArgs, Rfc2544Args, Test};
-pub(crate) use lab_dma::{DmaArgs, RetentionArgs};
-pub(crate) use lab_pcie::PcieArgs;
 pub(crate) use lab_report::{DocumentsArgs, ReportArgs};
-pub(crate) use lab_run::{CompareArgs, ListArgs, RunArgs};
+pub(crate) use lab_run::{CompareArgs, ListArgs, RunOptions};
 pub(crate) use log::LogArgs;
 pub(crate) use merge::{MergeArgs, Offset};
 pub(crate) use replay::ReplayArgs;
@@ -66,10 +62,9 @@ copied and checked. With own and anyone you promise that the publisher changes n
 has published; untrusted is trust=nobody). Those of nicsim:
 mode=writeback|inline|contiguous, queues=N, ring=N, buffer=BYTES, fifo=SIZE, mtu=BYTES,
 rate=10Gbit|max, pcie=3.0x8, payload=BYTES, request=BYTES, rss=on|off, segment=SIZE, log=SIZE,
-source=ADDRESS (gen: unless said otherwise; its & is %26), to=ADDRESS (of what is sent), loop=N
-(so many frames, round and round), trace=FILE (one packet's way), and faults: restart=N,
-link_down=A-B (in frames). In the name of a file after file: write %3F for a question
-mark.
+source=ADDRESS (gen: unless said otherwise; its & is %26), loop=N (so many frames, round and
+round), trace=FILE (one packet's way), and faults: restart=N, link_down=A-B (in frames). In the
+name of a file after file: write %3F for a question mark.
 
 Sinks are addresses, too:
   x.pcapng, 'x.pcap?format=pcap', -         a file; format=segmented|pcapng|pcap-ns|pcap; a new one
@@ -77,7 +72,6 @@ Sinks are addresses, too:
   eth1, xdp:eth1, xdp:eth1@0                sends by an interface: by the kernel, or by a queue
   inject:eth1                               comes in by the interface as if off the wire; root only
   log:tap                                   other programs read it: burstline count log:tap
-  'nicsim:b?to=x.pcapng'                    sends by a simulated card
   null:, gen:                               discards
 
 Those that send wait for room as long as the device moves, and wait_ms=N longer (100); then packets

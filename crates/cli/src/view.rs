@@ -2,14 +2,12 @@
 
 mod balance;
 mod bounce;
-pub(crate) mod dma;
 pub(crate) mod doctor;
 mod json;
 mod ledger;
 mod line;
 pub(crate) mod logs;
 mod merge;
-pub(crate) mod pcie;
 pub(crate) mod rfc2544;
 pub(crate) mod scenario;
 mod test;

@@ -5,8 +5,10 @@ mod support;
 use burstline_testbed::{Bed, NEAR};
 use support::{PROGRAM, REAL, Run, assert_closed, last_object, run, run_json};
 
-/// A sink that has no room for long frames.
-const SHORT: &str = "nicsim:a?mtu=1500";
+/// A sink that has no room for long frames: a file of segments of 4 KiB.
+fn short(directory: &support::Directory) -> String {
+    format!("file:{}?segment=4k", directory.file("short"))
+}
 
 fn last_line(run: &Run) -> &str {
     run.stdout.lines().last().unwrap_or_default()
@@ -14,7 +16,9 @@ fn last_line(run: &Run) -> &str {
 
 #[test]
 fn losing_everything_is_a_failure_that_names_the_loss() {
-    let job = ["generate", "--packets", "10", "--size", "9000", "-o", SHORT];
+    let directory = support::Directory::new("losses-all");
+    let short = short(&directory);
+    let job = ["generate", "--packets", "10", "--size", "9000", "-o", &short];
     let text = run(&job);
     assert_eq!(text.code, Some(1), "{}", text.stdout);
     assert_eq!(last_line(&text), "generate failed: unaccounted 0, lost 10 of 10: too_long");
@@ -32,15 +36,15 @@ fn losing_everything_is_a_failure_that_names_the_loss() {
 
 #[test]
 fn losing_a_part_is_a_failure_only_where_that_is_asked_for() {
-    let file = support::Directory::new("losses");
-    let long = file.file("long.pcap");
-    let made = ["--seed", "1", "--size", "random:64-3000", "--packets", "100", "-o", &long];
+    let directory = support::Directory::new("losses");
+    let (long, short) = (directory.file("long.pcap"), &short(&directory)[..]);
+    let made = ["--seed", "1", "--size", "random:64-8000", "--packets", "100", "-o", &long];
     assert_eq!(run(&[&["generate"], &made[..]].concat()).code, Some(0));
     let (generate, replay, bounce) =
-        (["generate", "--seed", "1"], ["replay", &long, "--top-speed"], ["bounce", &long, SHORT]);
-    let made = ["--size", "random:64-3000", "--packets", "100", "-o", SHORT];
+        (["generate", "--seed", "1"], ["replay", &long, "--top-speed"], ["bounce", &long, short]);
+    let made = ["--size", "random:64-8000", "--packets", "100", "-o", short];
     let jobs =
-        [[&generate[..], &made].concat(), [&replay[..], &["-o", SHORT]].concat(), bounce.to_vec()];
+        [[&generate[..], &made].concat(), [&replay[..], &["-o", short]].concat(), bounce.to_vec()];
     for job in &jobs {
         let loose = run(job);
         assert_eq!(loose.code, Some(0), "{job:?}: {}", loose.stderr);

@@ -10,6 +10,7 @@
 //! are those of the caller, the same in every mode.
 
 mod keep;
+mod pair;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,6 +21,7 @@ use crate::{
 };
 
 pub use keep::{Keeping, Retained, Retention};
+pub use pair::{Lane, Pair, Passed};
 
 /// Packets of a call of a driver.
 const BATCH: u64 = 1024;

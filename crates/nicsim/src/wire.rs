@@ -36,11 +36,4 @@ pub trait Wire: Send {
 
     /// Takes a frame that the card sends.
     fn depart(&mut self, frame: &[u8]);
-
-    /// All that was sent so far shall be safe or visible: to be called when nothing is sent for a
-    /// moment.
-    fn flush(&mut self) {}
-
-    /// The card is gone.
-    fn stop(&mut self) {}
 }

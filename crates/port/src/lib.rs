@@ -59,7 +59,6 @@ pub use error::PortError;
 pub use filter::{Filter, FilterByLink, FilterProblem};
 pub use generator::rate::Rate;
 pub use generator::{GENERATOR_KEYS, GeneratorKey};
-pub use nicsim::open_crossings as open_card_crossings;
 pub use open::{OpenOptions, SCHEMES, Scheme, open_sink, open_source, open_sources};
 pub use opened::OpenedFiles;
 pub use port::{

@@ -132,11 +132,11 @@ pub const SCHEMES: &[Scheme] = &[
     },
     Scheme {
         name: "nicsim",
-        help: "a simulated card with three ways of DMA and an account of the bus, plugged into \
-               source= and to=",
+        help: "a simulated card to receive by, with three ways of DMA and an account of the bus, \
+               plugged into source=",
         example: "nicsim:a?mode=inline&source=gen:&rate=10Gbit",
         open_sources: Some(nicsim::open_sources),
-        open_sink: Some(nicsim::open_sink),
+        open_sink: None,
         probing: Probing::Always,
     },
     Scheme {

@@ -18,7 +18,7 @@ const ALLOWED: [(&str, &str); 11] = [
     ("crates/port/src/open.rs", "the same flag, for ports that wait by themselves"),
     ("crates/port/src/file/output.rs", "the same flag, read while a pipe takes nothing"),
     ("crates/port/src/log_source/name.rs", "the same flag, read while a writer is waited for"),
-    ("crates/port/src/nicsim/", "counts of frames at the far end of a simulated card's cable"),
+    ("crates/port/src/nicsim/", "a count of frames lost before a simulated card"),
     ("crates/topo/src/snapshot.rs", "a number that makes names of folders unique"),
 ];
 

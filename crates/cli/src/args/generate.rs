@@ -19,8 +19,7 @@ Examples:
   burstline count xdp:eth2 --verify                           the other end: what became of them
 
 Sinks are eth1 or afpacket:eth1, xdp:eth1, a file (x.pcapng, x.pcap?format=pcap, -), null:,
-inject:eth1 (comes in by eth1 as if off the wire), log:NAME, nicsim:; burstline --help has their
-keys.
+inject:eth1 (comes in by eth1 as if off the wire), log:NAME; burstline --help has their keys.
 
 The last 18 bytes of each packet are its mark, big-endian: magic b57e, check (2 bytes), run and flow
 (12 and 20 bits), number in the flow (4 bytes), time due in ns since 1970 modulo 2^48 (6 bytes); in
@@ -36,7 +35,7 @@ UDP/IPv4, 76 with TCP, 20 more with IPv6, 4 with a VLAN tag, 50 with VXLAN. Othe
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct GenerateArgs {
-    /// Where to send: an interface, xdp:, inject:, log:, nicsim:, a file, - or null:
+    /// Where to send: an interface, xdp:, inject:, log:, a file, - or null:
     #[arg(long, short, value_name = "SINK", value_parser = values::sink)]
     pub(crate) output: Address,
 

@@ -4,10 +4,8 @@ use burstline_engine::PollMode;
 use burstline_port::{Address, Rate};
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::lab_dma::{DmaArgs, RetentionArgs};
-use super::lab_pcie::PcieArgs;
 use super::lab_report::{DocumentsArgs, ReportArgs};
-use super::lab_run::{CompareArgs, ListArgs, RunArgs};
+use super::lab_run::{CompareArgs, ListArgs, RunArgs, RunOptions};
 use super::values::{self, Cores};
 
 /// The frame sizes of RFC 2544, section 9.1, and 768.
@@ -38,11 +36,14 @@ pub(crate) enum Lab {
     Rfc2544(Box<Rfc2544Args>),
     #[command(hide = true)]
     DpdkBalance(DpdkBalanceArgs),
-    Pcie(Box<PcieArgs>),
+    /// Where a slot is full in three modes of DMA: lab run pcie
+    Pcie(Box<RunOptions>),
     Report(ReportArgs),
     Documents(DocumentsArgs),
-    Dma(Box<DmaArgs>),
-    Retention(Box<RetentionArgs>),
+    /// What forwarding costs host, bus and link in three modes of DMA: lab run dma
+    Dma(Box<RunOptions>),
+    /// What an application that keeps packets pins, and what it costs: lab run retention
+    Retention(Box<RunOptions>),
 }
 
 /// The lab's balancer on DPDK, which it starts itself

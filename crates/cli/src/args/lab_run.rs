@@ -44,6 +44,13 @@ pub(crate) struct RunArgs {
     #[arg(value_name = "SCENARIO", required = true)]
     pub(crate) scenarios: Vec<String>,
 
+    #[command(flatten)]
+    pub(crate) options: RunOptions,
+}
+
+/// How scenarios are run.
+#[derive(Debug, Args)]
+pub(crate) struct RunOptions {
     /// The short form of each, all within ten minutes: what there is no time for is left out
     #[arg(long)]
     pub(crate) quick: bool,

@@ -1,17 +1,13 @@
 //! `burstline lab`: experiments with contenders, and devices measured.
 
-mod dma;
-mod dma_record;
 mod documents;
 mod measure;
-mod pcie;
 mod report;
 mod rfc2544;
 mod rig;
 mod scenarios;
 mod search;
 mod tester;
-mod turns;
 
 use std::process::ExitCode;
 
@@ -21,10 +17,8 @@ use burstline_port::Address;
 use crate::args::{Device, Lab, LabArgs};
 use crate::failure::Failure;
 
-pub(crate) use dma::{DmaRow, RetentionRow};
 pub(crate) use search::{Burst, Step, Throughput};
 pub(crate) use tester::Trial;
-pub(crate) use turns::Turns;
 
 /// Everything there is to say about one frame size. Source: RFC 2544, sections 26.1 to 26.4.
 #[derive(Debug, Default)]
@@ -87,12 +81,12 @@ pub(crate) fn lab(args: &LabArgs) -> Result<ExitCode, Failure> {
     match &args.what {
         Lab::Documents(args) => documents::documents(args),
         Lab::List(args) => scenarios::list(args),
-        Lab::Run(args) => scenarios::run(args),
+        Lab::Run(args) => scenarios::run(&args.scenarios, &args.options),
         Lab::Compare(args) => scenarios::compare(args),
-        Lab::Pcie(args) => pcie::pcie(args),
+        Lab::Pcie(options) => scenarios::run(&["pcie".to_owned()], options),
         Lab::Report(args) => report::report(args),
-        Lab::Dma(args) => dma::dma(args),
-        Lab::Retention(args) => dma::retention(args),
+        Lab::Dma(options) => scenarios::run(&["dma".to_owned()], options),
+        Lab::Retention(options) => scenarios::run(&["retention".to_owned()], options),
         Lab::Rfc2544(args) => rfc2544::rfc2544(args),
         Lab::DpdkBalance(args) => {
             let words = [&["dpdk-balance".to_owned()], &args.arguments[..]].concat();

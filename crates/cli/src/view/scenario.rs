@@ -101,8 +101,39 @@ pub(crate) fn compact(record: &Record) -> String {
 }
 
 /// The figures that a table shows, as far as rows have them; the chart's own comes first.
-const COLUMNS: [&str; 6] =
-    ["mpps", "line_gbps", "lost_percent", "cpu_ns", "rho", "context_switches"];
+const COLUMNS: [&str; 28] = [
+    "mpps",
+    "line_gbps",
+    "lost_percent",
+    "cpu_ns",
+    "rho",
+    "context_switches",
+    // Of simulated cards: what a driver costs, what the bus carries, and what binds.
+    "instructions",
+    "run_mpps",
+    "link_mpps",
+    "bus_mpps",
+    "host_mpps",
+    "bus_up_bytes",
+    "bus_down_bytes",
+    "bus_paper_bytes",
+    // What kept packets pin.
+    "kept",
+    "pinned_bytes",
+    "refused",
+    // What the paper counts, and where slots are full.
+    "bus_bytes",
+    "saved_percent",
+    "utilisation_percent",
+    "ceiling_line_gbps_2x8",
+    "ceiling_line_gbps_3x8",
+    "ceiling_line_gbps_3x16",
+    "ceiling_line_gbps_4x8",
+    "ceiling_line_gbps_4x16",
+    "ceiling_line_gbps_5x8",
+    "ceiling_line_gbps_5x16",
+    "ns",
+];
 
 /// A table of the rows, with the document's figures; doubts and notes below it.
 pub(crate) fn text(record: &Record) -> String {
@@ -122,7 +153,7 @@ pub(crate) fn text(record: &Record) -> String {
         for column in &columns {
             let median = row.metrics.get(*column).map(|metric| metric.median);
             let median = median.map_or("-".to_owned(), |median| format!("{median:.3}"));
-            let _ = write!(text, " {median:>14}");
+            let _ = write!(text, " {median:>width$}", width = column.len().max(14));
         }
         let _ = writeln!(text, "  {}", figures(row));
     }

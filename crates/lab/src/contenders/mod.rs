@@ -17,6 +17,7 @@
 
 mod absent;
 mod captures;
+mod cards;
 mod core;
 mod dpdk;
 mod dpdk_balance;
@@ -211,7 +212,7 @@ fn own_version() -> String {
 }
 
 /// All of them.
-static ALL: [&dyn Adapter; 44] = [
+static ALL: [&dyn Adapter; 48] = [
     &OnRoad(ours::Ours::XDP),
     &OnRoad(ours::Ours::AFPACKET),
     &OnRoad(ours::Ours::XDP_SHARE),
@@ -256,6 +257,10 @@ static ALL: [&dyn Adapter; 44] = [
     &model::Model::WRITEBACK,
     &model::Model::INLINE,
     &model::Model::CONTIGUOUS,
+    &cards::Keeper::WRITEBACK,
+    &cards::Keeper::INLINE,
+    &cards::Keeper::SEGMENTS,
+    &cards::Keeper::COPIES,
 ];
 
 /// All contenders of a work that one figure of the bench's measures together, at a case.

@@ -1,16 +1,21 @@
-//! What the bus carries for a packet, and where a slot is full: arithmetic on what a simulated
-//! card does, in its three modes of DMA.
+//! A simulated card in its three modes of DMA: what the bus carries for a packet and where a slot
+//! is full, which is arithmetic; and what a driver costs that forwards packets.
 
 use burstline_nicsim::Mode;
 use burstline_nicsim::pcie::{self, Batch, Bus, PaperRules, ceiling};
 
-use super::{Adapter, Job, Sample};
+use super::{Adapter, Job, Sample, cards};
 use crate::scenario::Work;
 
 /// Slots, and the names of their ceilings.
-const SLOTS: [(&str, [&str; 2]); 2] = [
+const SLOTS: [(&str, [&str; 2]); 7] = [
     ("2.0x8", ["ceiling_mpps_2x8", "ceiling_line_gbps_2x8"]),
+    ("3.0x8", ["ceiling_mpps_3x8", "ceiling_line_gbps_3x8"]),
     ("3.0x16", ["ceiling_mpps_3x16", "ceiling_line_gbps_3x16"]),
+    ("4.0x8", ["ceiling_mpps_4x8", "ceiling_line_gbps_4x8"]),
+    ("4.0x16", ["ceiling_mpps_4x16", "ceiling_line_gbps_4x16"]),
+    ("5.0x8", ["ceiling_mpps_5x8", "ceiling_line_gbps_5x8"]),
+    ("5.0x16", ["ceiling_mpps_5x16", "ceiling_line_gbps_5x16"]),
 ];
 
 /// Bytes of a TLP and of a read request at most. Source: the paper's section 4 for the first.
@@ -32,31 +37,53 @@ impl Adapter for Model {
     }
 
     fn works(&self) -> &'static [Work] {
-        &[Work::Model]
+        &[Work::Model, Work::Dma]
     }
 
     fn version(&self) -> String {
         super::own_version()
     }
 
-    fn command(&self, _: &Job<'_>) -> String {
-        format!("burstline lab pcie, mode {}", self.1.name())
+    fn command(&self, job: &Job<'_>) -> String {
+        match job.work {
+            Work::Dma => cards::command(self.1),
+            _ => format!("arithmetic, mode {}", self.1.name()),
+        }
     }
 
     fn measure(&self, job: &Job<'_>) -> Result<Sample, String> {
+        match job.work {
+            Work::Dma => cards::forward(job, self.1),
+            _ => self.work_out(job),
+        }
+    }
+}
+
+impl Model {
+    fn work_out(&self, job: &Job<'_>) -> Result<Sample, String> {
         let (rules, length) = (PaperRules::default(), job.frame_bytes() as u64);
+        let work = match job.case {
+            Some("transmit") => pcie::Work::Transmit,
+            Some("forward") => pcie::Work::Forward,
+            _ => pcie::Work::Receive,
+        };
         let mut sample = Sample { is_model: true, ..Sample::default() };
-        let bytes = rules.upload(self.1, length);
-        sample.set("bus_bytes", "bytes per packet, up, as the paper counts", bytes);
-        sample.set("saved_percent", "%", rules.saved_percent(self.1, length));
-        let utilised = 100.0 * length as f64 / bytes;
-        sample.set("utilisation_percent", "% of bytes that are the packet's", utilised);
+        // The paper counts what goes up for a received packet.
+        if work == pcie::Work::Receive {
+            let bytes = rules.upload(self.1, length);
+            sample.set("bus_bytes", "bytes per packet, up, as the paper counts", bytes);
+            sample.set("saved_percent", "%", rules.saved_percent(self.1, length));
+            let utilised = 100.0 * length as f64 / bytes;
+            sample.set("utilisation_percent", "% of bytes that are the packet's", utilised);
+        }
         for (slot, [mpps, line]) in SLOTS {
             let link = slot.parse().map_err(|error| format!("{slot}: {error}"))?;
             let bus = Bus::new(link, MAX_PAYLOAD, MAX_REQUEST);
             let bus = bus.map_err(|error| error.to_string())?;
-            let work = pcie::Work::Receive;
             let most = ceiling(&bus, &Batch::default(), self.1, work, length);
+            // The same in every slot.
+            sample.set("bus_up_bytes", "bytes per packet", most.up_bytes);
+            sample.set("bus_down_bytes", "bytes per packet", most.down_bytes);
             sample.set(mpps, "Mpps", most.packets_per_s / 1e6);
             sample.set_on(line, "Gbit/s", "line", most.line_bits_per_s(length) / 1e9);
         }

@@ -9,9 +9,11 @@
 use std::time::{Duration, Instant};
 
 use burstline_log::LogConfig;
-use burstline_nicsim::experiment::{Cost, Forwarding, Reception, forward_part, receive_part};
+use burstline_nicsim::experiment::{Cost, Forwarding, Pair, Reception, receive_part};
 use burstline_nicsim::pcie::Bus;
-use burstline_nicsim::{Assembly, Carousel, Mode, ReceiveCounts, Room, Sending, Settings};
+use burstline_nicsim::{
+    Assembly, Card, CardError, Carousel, Mode, ReceiveCounts, Receiver, Room, Sending, Settings,
+};
 use burstline_sys::affinity;
 
 use super::Context;
@@ -178,47 +180,64 @@ fn keep_up(
     time: Duration,
     forwards: bool,
 ) -> Result<(ReceiveCounts, f64, String), String> {
-    let failed = |error: burstline_nicsim::CardError| error.to_string();
-    let room = Room::create(settings, true, false).map_err(failed)?;
-    let sending = match (room.memory(), room.reader()) {
-        _ if !forwards => Sending::Nothing,
-        (Some(memory), _) => Sending::Lying(memory.clone()),
-        (None, Some(reader)) => Sending::Log(Box::new(reader.map_err(|e| e.to_string())?)),
-        (None, None) => Sending::Nothing,
-    };
-    let frames = frames();
-    let wire = Box::new(Carousel::new(frames.iter().map(|frame| &frame[..])));
-    let near = Assembly::new(room, (wire, Sending::Nothing), 0, None);
-    let room = Room::create(settings, false, false).map_err(failed)?;
-    let far = Assembly::new(room, (Box::new(Carousel::new([])), sending), 0, None);
     // The devices' threads inherit their core.
     let _ = affinity::pin_to(context.cores.producer);
-    let far = if forwards { Some(far.start().map_err(failed)?) } else { None };
-    let (card, mut receivers, _) = near.start().map_err(failed)?;
-    let (far_card, mut exit) = far.map_or((None, None), |(card, _, exit)| (Some(card), Some(exit)));
+    let mut cards = Cards::start(settings, forwards).map_err(|error| error.to_string())?;
     let _ = affinity::pin_to(context.cores.consumer);
-    let (receiver, start) = (&mut receivers[0], Instant::now());
-    let before = receiver.counts();
+    let start = Instant::now();
+    let before = cards.counts();
     let line = settings.line_bits_per_s.unwrap_or(0.0);
     let mut kept_up = KeptUp::new(line / (LINE_BYTES * 8) as f64, before);
     while start.elapsed() < time {
-        for _ in 0..16 {
-            match &mut exit {
-                Some(exit) => {
-                    forward_part(receiver, exit);
-                }
-                None => {
-                    std::hint::black_box(receive_part(receiver));
-                }
-            }
-        }
-        kept_up.look(start.elapsed(), || receiver.counts());
+        (0..16).for_each(|_| cards.step());
+        kept_up.look(start.elapsed(), || cards.counts());
     }
     let seconds = start.elapsed().as_secs_f64();
-    let mut counts = receiver.counts();
+    let mut counts = cards.counts();
     counts.overflowed -= before.overflowed;
     counts.delivered -= before.delivered;
-    drop((card, far_card));
+    drop(cards);
     let _ = affinity::pin_to(context.cores.producer);
     Ok((counts, seconds, kept_up.said()))
+}
+
+/// Cards that run, and the driver.
+enum Cards {
+    /// Packets are received and counted.
+    One { _card: Card, receiver: Box<Receiver> },
+    /// They leave by a second card.
+    Two(Box<Pair>),
+}
+
+impl Cards {
+    fn start(settings: &Settings, forwards: bool) -> Result<Self, CardError> {
+        let frames = frames();
+        if forwards {
+            return Ok(Self::Two(Box::new(Pair::start(settings, &frames, false)?)));
+        }
+        let room = Room::create(settings, true, false)?;
+        let wire = Box::new(Carousel::new(frames.iter().map(|frame| &frame[..])));
+        let (card, mut receivers, _) =
+            Assembly::new(room, (wire, Sending::Nothing), 0, None).start()?;
+        Ok(Self::One { _card: card, receiver: Box::new(receivers.remove(0)) })
+    }
+
+    #[inline]
+    fn step(&mut self) {
+        match self {
+            Self::One { receiver, .. } => {
+                std::hint::black_box(receive_part(receiver));
+            }
+            Self::Two(pair) => {
+                pair.lanes[0].step();
+            }
+        }
+    }
+
+    fn counts(&self) -> ReceiveCounts {
+        match self {
+            Self::One { receiver, .. } => receiver.counts(),
+            Self::Two(pair) => pair.lanes[0].counts(),
+        }
+    }
 }

@@ -45,6 +45,8 @@ pub fn estimate(scenario: &Scenario) -> Duration {
     let turns = points * takers * amounts.repeats;
     let all = match scenario.work {
         Work::Model => Duration::ZERO,
+        // A driver by itself, then two cards that run.
+        Work::Dma => times(2 * time + MEMORY_EXTRA, turns),
         Work::Merge => times(MERGE_RUN, points * (MERGE_BEFORE + takers * amounts.repeats)),
         Work::Spread => times(SPREAD_RUN, points * (MERGE_BEFORE + (takers + 1) * amounts.repeats)),
         work if work.is_live() => times(time + LIVE_EXTRA, turns),

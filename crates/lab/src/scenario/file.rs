@@ -19,7 +19,7 @@ const MEMORY_SIZES: std::ops::RangeInclusive<i64> = 64..=65_536;
 const MERGE_SIZES: std::ops::RangeInclusive<i64> = 64..=16_384;
 
 /// Keys of a document's figure that say of which row it is; every other key is a metric.
-const POINT_KEYS: [&str; 4] = ["size_bytes", "rate_pps", "placement", "case"];
+const POINT_KEYS: [&str; 6] = ["size_bytes", "rate_pps", "placement", "case", "size", "every"];
 
 /// Unless the file says otherwise.
 const REPEATS: usize = 5;
@@ -169,7 +169,7 @@ fn chart_of(table: Table, work: Work, has_sizes: bool) -> Result<Chart, Scenario
         })?;
         Ok::<_, ScenarioError>(taken.unwrap_or_else(|| otherwise.to_owned()))
     };
-    let x = key_of("x", if has_sizes { "size_bytes" } else { "case" })?;
+    let x = key_of("x", if has_sizes { "size_bytes" } else { work.case_key() })?;
     let series = key_of("series", "contender")?;
     let mut text = |key, otherwise: &str| {
         let taken = fields.take(key, "text in quotes", text_of)?;

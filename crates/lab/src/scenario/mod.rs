@@ -134,7 +134,7 @@ pub struct Figure {
 }
 
 /// The files of those that are part of the program.
-const BUILT_IN: [&str; 20] = [
+const BUILT_IN: [&str; 23] = [
     include_str!("../../scenarios/numa-rtc.toml"),
     include_str!("../../scenarios/numa-pipeline.toml"),
     include_str!("../../scenarios/numa-placement.toml"),
@@ -142,6 +142,9 @@ const BUILT_IN: [&str; 20] = [
     include_str!("../../scenarios/dna-capture.toml"),
     include_str!("../../scenarios/dna-bounce.toml"),
     include_str!("../../scenarios/modma.toml"),
+    include_str!("../../scenarios/pcie.toml"),
+    include_str!("../../scenarios/dma.toml"),
+    include_str!("../../scenarios/retention.toml"),
     include_str!("../../scenarios/burst-merge.toml"),
     include_str!("../../scenarios/burst-merge-live.toml"),
     include_str!("../../scenarios/ovs-architect.toml"),

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Placement, Rate, Scenario};
+use super::{Placement, Rate, Scenario, Work};
 
 /// One combination of what varies.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,7 +63,9 @@ impl Point {
             keys.insert("placement".to_owned(), self.placement.to_string().into());
         }
         if let Some(case) = &self.case {
-            keys.insert("case".to_owned(), case.as_str().into());
+            let number = case.parse::<u64>().ok().filter(|_| scenario.work == Work::Keep);
+            let value = number.map_or(Value::from(case.as_str()), Value::from);
+            keys.insert(scenario.work.case_key().to_owned(), value);
         }
         keys
     }

@@ -35,11 +35,15 @@ pub enum Work {
     Duplex,
     /// Work out what the bus carries.
     Model,
+    /// Forward packets between two simulated cards, both ways.
+    Dma,
+    /// Keep some of the packets of a simulated card.
+    Keep,
 }
 
 impl Work {
     /// All kinds.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Count,
         Self::Touch,
         Self::Copy,
@@ -55,6 +59,8 @@ impl Work {
         Self::Generate,
         Self::Duplex,
         Self::Model,
+        Self::Dma,
+        Self::Keep,
     ];
 
     /// The word in scenario files.
@@ -75,6 +81,8 @@ impl Work {
             Self::Generate => "generate",
             Self::Duplex => "duplex",
             Self::Model => "model",
+            Self::Dma => "dma",
+            Self::Keep => "keep",
         }
     }
 
@@ -85,7 +93,8 @@ impl Work {
 
     /// The words that `cases` of a scenario may have: how a merge's lines follow each other; how
     /// many workers packets are spread over; how many packets are held in memory; how many are
-    /// handed over at a time; which of both directions there are.
+    /// handed over at a time; which of both directions there are; what a card does with packets;
+    /// lengths of frames; of how many packets one is kept.
     pub fn cases(self) -> &'static [&'static str] {
         match self {
             Self::Merge => &["uniform", "bursts", "idle", "one-core"],
@@ -93,14 +102,26 @@ impl Work {
             Self::Touch => &["256", "4096", "65536"],
             Self::Pipeline => &["1", "4", "8", "16", "32", "64", "128", "256"],
             Self::Duplex => &["receive", "send", "both"],
+            Self::Model => &["receive", "transmit", "forward"],
+            Self::Dma => &["64", "128", "256", "512", "1024", "1518", "random:64-1518", "imix"],
+            Self::Keep => &["1", "4", "16", "64", "256", "1024"],
             _ => &[],
+        }
+    }
+
+    /// What a case is called in the points of records.
+    pub fn case_key(self) -> &'static str {
+        match self {
+            Self::Dma => "size",
+            Self::Keep => "every",
+            _ => "case",
         }
     }
 
     /// Whether it takes interfaces, and so a network namespace.
     pub fn is_live(self) -> bool {
-        use Work::{Copy, Merge, Model, Pipeline, Spread, Touch};
-        !matches!(self, Touch | Copy | Pipeline | Merge | Spread | Model)
+        use Work::{Copy, Dma, Keep, Merge, Model, Pipeline, Spread, Touch};
+        !matches!(self, Touch | Copy | Pipeline | Merge | Spread | Model | Dma | Keep)
     }
 
     /// Whether packets can be made to come at a rate: a contender that sends has its own.

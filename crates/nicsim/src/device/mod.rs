@@ -188,7 +188,6 @@ impl Device {
                 pause(idle);
             }
         }
-        self.wire.stop();
     }
 
     /// Says that it is over, after it has panicked: what it had is lost by name.

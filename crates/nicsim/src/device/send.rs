@@ -24,7 +24,6 @@ pub(crate) struct Sender {
     way: Way,
     line: Line,
     trace: Option<Trace>,
-    has_sent: bool,
 }
 
 enum Way {
@@ -75,7 +74,7 @@ impl Sender {
         trace: Option<Trace>,
     ) -> Self {
         let way = Way::Ring(SendRing { ring, memory, next: 0, joined: Vec::new() });
-        Self { way, line: Line::new(line), trace, has_sent: false }
+        Self { way, line: Line::new(line), trace }
     }
 
     pub(crate) fn log(
@@ -85,7 +84,7 @@ impl Sender {
         trace: Option<Trace>,
     ) -> Self {
         let way = Way::Log(SendLog { reader, pointers, sent: 0 });
-        Self { way, line: Line::new(line), trace, has_sent: false }
+        Self { way, line: Line::new(line), trace }
     }
 
     /// Sends a batch. Returns whether there was something.
@@ -97,10 +96,6 @@ impl Sender {
             Way::Ring(ring) => ring.send(due, wire, (&mut self.line, meter), &mut self.trace),
             Way::Log(log) => log.send(due, wire, (&mut self.line, meter), &mut self.trace),
         };
-        if sent == 0 && self.has_sent {
-            wire.flush();
-        }
-        self.has_sent = sent > 0;
         sent > 0
     }
 }

@@ -1,10 +1,10 @@
-//! `nicsim:` ports: a simulated card, plugged into any source and any sink.
+//! `nicsim:` ports: a simulated card to receive by, plugged into any source.
 //!
 //! ```text
 //!  count nicsim:a?source=gen:      gen: --wire--> device ==DMA==> driver --lend--> burst
-//!  generate ... nicsim:b?to=b.pcap burst --copy--> driver ==DMA==> device --wire--> b.pcap
-//!  bounce nicsim:a nicsim:b        device a ==DMA==> driver ==DMA==> device b     nothing copied
 //! ```
+//!
+//! How cards send, and how packets go from one to another, is the lab's: `lab run dma`.
 //!
 //! The device has a thread of its own. `offered` is what its MAC has counted, by that thread; what
 //! it loses it names. A port is a receive queue, and all queues of a card share its device.
@@ -13,9 +13,7 @@
 //! - Y1: `offered` = delivered + losses + in flight, where in flight is by the device's own counts.
 //! - Y2: without a rate, and from a source that can wait, nothing is lost.
 
-mod crossing;
 mod settings;
-mod sink;
 mod source;
 mod wire;
 
@@ -26,8 +24,7 @@ use std::sync::Arc;
 use burstline_nicsim::{Assembly, BusAccount, CardError, Room, Sending, Trace, Wire, pcie};
 use burstline_wire::headers::LinkType;
 
-use crate::{Address, AddressError, OpenOptions, Port, PortError};
-pub use crossing::open_crossings;
+use crate::{Address, OpenOptions, Port, PortError};
 use settings::Plug;
 use wire::Cable;
 
@@ -57,32 +54,6 @@ pub(crate) fn open_sources(
         Ok(Box::new(source) as Box<dyn Port>)
     });
     ports.collect()
-}
-
-/// Opens a card to send by.
-pub(crate) fn open_sink(
-    address: &Address,
-    options: &OpenOptions,
-) -> Result<Box<dyn Port>, PortError> {
-    let plug = Plug::parse(address)?;
-    only_sends(address)?;
-    let failed = |error| plug.failed(address, error);
-    let room = Room::create(&plug.settings, false, true).map_err(failed)?;
-    let cable = Cable::sending(&plug, options)?;
-    let trace = plug.trace(options)?;
-    let end = (Box::new(cable.0) as Box<_>, Sending::Copies);
-    let assembly = Assembly::new(room, end, 0, trace.as_ref());
-    let (card, _, transmit) = assembly.start().map_err(failed)?;
-    Ok(Box::new(sink::Sink::new(address, &plug, transmit, card, cable.1)))
-}
-
-/// Fails on what is asked of frames that come in, where none does.
-fn only_sends(address: &Address) -> Result<(), AddressError> {
-    let asked = ["source", "loop", "restart", "link_down"];
-    let found = asked.into_iter().find_map(|key| Some((key, address.parameter(key)?)));
-    found.map_or(Ok(()), |(key, value)| {
-        Err(address.bad_value(key, value, "no frame comes in by this card: it only sends"))
-    })
 }
 
 impl Plug {

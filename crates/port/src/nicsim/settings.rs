@@ -21,7 +21,6 @@ const KEYS: &[&str] = &[
     "segment",
     "log",
     "source",
-    "to",
     "loop",
     "trace",
     "restart",
@@ -42,8 +41,6 @@ pub(super) struct Plug {
     pub(super) settings: Settings,
     /// Where its frames come from.
     pub(super) source: Address,
-    /// Where frames that it sends go.
-    pub(super) to: Option<Address>,
     /// Of the source, so many frames are taken, and sent round and round.
     pub(super) looped: Option<u64>,
     /// The file that steps are written to.
@@ -94,7 +91,6 @@ impl Plug {
         Ok(Self {
             settings,
             source: plugged(address, "source")?.map_or_else(|| DEFAULT_SOURCE.parse(), Ok)?,
-            to: plugged(address, "to")?,
             looped: (looped > 0).then_some(looped),
             trace: address.parameter("trace").map(ToOwned::to_owned),
         })

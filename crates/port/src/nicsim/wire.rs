@@ -1,15 +1,15 @@
-//! The cable of a simulated card: frames from one port, and to another.
+//! The wire of a simulated card: frames from another port.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use burstline_log::{Meta, Scratch};
+use burstline_log::Scratch;
 use burstline_nicsim::{Arrived, Carousel, Wire, WireState};
 
 use super::settings::Plug;
-use crate::{OpenOptions, Port, PortAccount, PortError, PortState, open_sink, open_source};
+use crate::{OpenOptions, Port, PortAccount, PortError, PortState, open_source};
 
 /// How long a port that brings nothing is left alone while frames are gathered.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -17,84 +17,48 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// What came of the frames at the other end of the cable.
 #[derive(Default)]
 pub(super) struct FarEnd {
-    /// Frames that were sent there.
-    frames: AtomicU64,
-    /// Of them, those that the port there lost.
-    lost: AtomicU64,
     /// Frames that the port they come from lost, before the card.
     lost_before: AtomicU64,
     /// The first thing that went wrong there.
     problem: Mutex<Option<String>>,
 }
 
-/// Both directions.
+/// What brings frames.
 pub(super) struct Cable {
     near: Near,
-    to: Option<Box<dyn Port>>,
-    /// Frames for `to`, until there is a burst of them.
-    outgoing: Vec<u8>,
-    outgoing_scratch: Scratch,
+    /// What there is of a port that has failed.
+    nothing: Scratch,
     far: Arc<FarEnd>,
 }
 
 /// Where frames come from.
 enum Near {
-    Nowhere,
     Port { port: Box<dyn Port>, scratch: Scratch },
     Loop(Carousel),
 }
 
 impl Cable {
-    /// A cable that brings frames, and takes what is sent.
+    /// Opens the port that the card is plugged into.
     pub(super) fn open(
         plug: &Plug,
         options: &OpenOptions,
     ) -> Result<(Self, Arc<FarEnd>), PortError> {
         let port = open_source(&plug.source, &inner(options))?;
-        let (mut cable, far) = Self::sending(plug, options)?;
-        cable.near = match plug.looped {
+        let far = Arc::new(FarEnd::default());
+        let near = match plug.looped {
             None => Near::Port { port, scratch: Scratch::new() },
             Some(frames) => Near::Loop(fill(port, frames, (plug, options), &far)?),
         };
-        Ok((cable, far))
-    }
-
-    /// A cable that brings nothing.
-    pub(super) fn sending(
-        plug: &Plug,
-        options: &OpenOptions,
-    ) -> Result<(Self, Arc<FarEnd>), PortError> {
-        let to = plug.to.as_ref().map(|to| open_sink(to, &inner(options))).transpose()?;
-        let far = Arc::new(FarEnd::default());
-        let (outgoing, outgoing_scratch) = (Vec::new(), Scratch::new());
-        let shared = Arc::clone(&far);
-        Ok((Self { near: Near::Nowhere, to, outgoing, outgoing_scratch, far }, shared))
-    }
-
-    fn pass_on(&mut self) {
-        let Some(to) = &mut self.to else { return };
-        if self.outgoing_scratch.is_empty() {
-            return;
-        }
-        let first = self.far.frames.load(Relaxed) - self.outgoing_scratch.len() as u64;
-        let burst = self.outgoing_scratch.burst(&self.outgoing, first);
-        if let Err(error) = to.transmit(&burst) {
-            self.far.complain(&error);
-        }
-        self.outgoing.clear();
-        self.outgoing_scratch.clear();
+        Ok((Self { near, nothing: Scratch::new(), far: Arc::clone(&far) }, far))
     }
 }
 
 impl FarEnd {
     /// Tells what went wrong there, and what was lost.
     pub(super) fn enter_into(&self, account: &mut PortAccount) {
-        let (before, lost) = (self.lost_before.load(Relaxed), self.lost.load(Relaxed));
+        let before = self.lost_before.load(Relaxed);
         if before > 0 {
             account.note(|| format!("{before} frames were lost before they came to the card"));
-        }
-        if lost > 0 {
-            account.note(|| format!("of the frames sent, {lost} were lost at the far end"));
         }
         let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(problem) = &*problem {
@@ -162,9 +126,7 @@ fn fill(
 
 impl Wire for Cable {
     fn arrive(&mut self, budget: u64) -> Arrived<'_> {
-        let ended = |frames| Arrived { frames, state: WireState::Ended };
         match &mut self.near {
-            Near::Nowhere => ended(self.outgoing_scratch.burst(&[], 0)),
             Near::Loop(frames) => frames.arrive(budget),
             Near::Port { port, scratch } => match port.lend(scratch, budget) {
                 Ok(lent) => {
@@ -177,7 +139,7 @@ impl Wire for Cable {
                 }
                 Err(error) => {
                     self.far.complain(&error);
-                    ended(self.outgoing_scratch.burst(&[], 0))
+                    Arrived { frames: self.nothing.burst(&[], 0), state: WireState::Ended }
                 }
             },
         }
@@ -186,7 +148,7 @@ impl Wire for Cable {
     fn can_wait(&self) -> bool {
         match &self.near {
             Near::Port { port, .. } => port.info().capabilities.can_wait,
-            Near::Nowhere | Near::Loop(_) => true,
+            Near::Loop(_) => true,
         }
     }
 
@@ -196,35 +158,6 @@ impl Wire for Cable {
         }
     }
 
-    fn depart(&mut self, frame: &[u8]) {
-        self.far.frames.fetch_add(1, Relaxed); // a count
-        if self.to.is_none() {
-            return;
-        }
-        if self.outgoing_scratch.is_full() || self.outgoing.len() > 1 << 20 {
-            self.pass_on();
-        }
-        let meta = Meta::new(burstline_sys::clock::realtime_ns(), frame.len() as u32, 0);
-        self.outgoing_scratch.push(self.outgoing.len() as u32, frame.len() as u32, &meta);
-        self.outgoing.extend_from_slice(frame);
-    }
-
-    fn flush(&mut self) {
-        self.pass_on();
-        if let Some(to) = &mut self.to
-            && let Err(error) = to.flush()
-        {
-            self.far.complain(&error);
-        }
-    }
-
-    fn stop(&mut self) {
-        self.pass_on();
-        if let Some(to) = &mut self.to {
-            if let Err(error) = to.finish() {
-                self.far.complain(&error);
-            }
-            self.far.lost.store(to.account().lost.total(), Relaxed); // a count
-        }
-    }
+    /// A card that receives sends nothing.
+    fn depart(&mut self, _frame: &[u8]) {}
 }

@@ -4,7 +4,6 @@
 mod common;
 
 mod backends;
-mod cards;
 #[cfg(feature = "dpdk")]
 mod devices;
 #[cfg(feature = "dpdk")]

@@ -12,7 +12,7 @@ use burstline_lab::scenario::compare::compare as compare_records;
 use burstline_lab::scenario::run::{Options, Progress, adjusted, check, run as run_scenario};
 use burstline_lab::scenario::{Scenario, budget, built_in, parse};
 
-use crate::args::{CompareArgs, ListArgs, RunArgs};
+use crate::args::{CompareArgs, ListArgs, RunOptions};
 use crate::failure::{FAILED, Failure, complain};
 use crate::signals;
 use crate::view;
@@ -32,8 +32,8 @@ pub(crate) fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Runs what was asked for, one after the other.
-pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
-    let scenarios = asked(&args.scenarios)?;
+pub(crate) fn run(words: &[String], args: &RunOptions) -> Result<ExitCode, Failure> {
+    let scenarios = asked(words)?;
     let program = env::current_exe().map_err(|error| Failure::new(error.to_string()))?;
     let mut options = Options {
         repeats: args.repeats.map(usize::from),
@@ -118,7 +118,7 @@ fn asked(words: &[String]) -> Result<Vec<Scenario>, Failure> {
 }
 
 /// Writes a record beside its place and moves it there, so that what is there is whole.
-pub(super) fn save(record: &Record, folder: &Path) -> Result<(), Failure> {
+fn save(record: &Record, folder: &Path) -> Result<(), Failure> {
     fs::create_dir_all(folder)
         .map_err(|error| Failure::new(format!("{}: {error}", folder.display())))?;
     let path = folder.join(format!("{}.json", record.scenario));
@@ -138,7 +138,7 @@ fn load(word: &str, folder: &Path) -> Result<Record, Failure> {
 }
 
 /// The command line, with this program's name for its path.
-pub(super) fn typed() -> String {
+fn typed() -> String {
     let rest = env::args().skip(1);
     ["burstline".to_owned()].into_iter().chain(rest).collect::<Vec<_>>().join(" ")
 }

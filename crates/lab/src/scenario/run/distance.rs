@@ -35,7 +35,7 @@ impl Look {
 /// Who hands packets over, and who takes them first.
 fn cores(work: Work, places: &Places) -> Option<[CoreId; 2]> {
     match (work, &places.contender[..]) {
-        (Work::Touch | Work::Copy | Work::Model, _) => None,
+        (Work::Touch | Work::Copy | Work::Model | Work::Dma | Work::Keep, _) => None,
         // Both threads of a chain are the contender's, where it has two cores.
         (Work::Pipeline, &[first, second, ..]) => Some([first, second]),
         (_, contender) => Some([places.generator, *contender.first()?]),

@@ -1,0 +1,171 @@
+//! Two cards that run: each device has a thread of its own, and what comes in by one card leaves by
+//! the other, from where it was received.
+//!
+//! ```text
+//!  rings   device A -> buffer -> lane: descriptor of A's ring to B's -> device B -> buffer back
+//!  log     device A -> segment -- lane: "up to packet n" ----------> device B reads the log
+//! ```
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{carousel, forward_part};
+use crate::{
+    Assembly, Card, CardError, ReceiveCounts, Receiver, Room, Sending, Settings, Transmit,
+};
+
+/// How long an exit that stands still is waited for at the end.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// Both cards, as long as this lives.
+pub struct Pair {
+    _cards: [Card; 2],
+    /// From the first card to the second, and with two directions back.
+    pub lanes: Vec<Lane>,
+}
+
+/// One direction: a driver that receives by one card, and one that sends by the other.
+pub struct Lane {
+    receiver: Receiver,
+    exit: Transmit,
+    given: u64,
+}
+
+/// What a lane came to. `arrived` is `sent` + `lost` + `unaccounted`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// Frames that the card has counted on its wire.
+    pub arrived: u64,
+    /// Frames that the other card has sent.
+    pub sent: u64,
+    /// Frames that the card has lost, by its own counts.
+    pub lost: u64,
+    /// What is missing.
+    pub unaccounted: i64,
+}
+
+impl Pair {
+    /// Two cards of the same settings; `frames` come round and round by the first wire, and with
+    /// `is_both` by the second one, too. Threads of devices inherit the caller's cores.
+    ///
+    /// # Errors
+    /// There are no such cards.
+    pub fn start(
+        settings: &Settings,
+        frames: &[Vec<u8>],
+        is_both: bool,
+    ) -> Result<Self, CardError> {
+        let rooms = [Room::create(settings, true, false)?, Room::create(settings, is_both, false)?];
+        let sending = |room: &Room| match (room.memory(), room.reader()) {
+            (Some(memory), _) => Ok(Sending::Lying(Arc::clone(memory))),
+            (None, Some(reader)) => Ok::<_, CardError>(Sending::Log(Box::new(reader?))),
+            (None, None) => Ok(Sending::Nothing),
+        };
+        // The first card sends what comes in by the second, and the other way round.
+        let back = if is_both { sending(&rooms[1])? } else { Sending::Nothing };
+        let sendings = [back, sending(&rooms[0])?];
+        let wires = [carousel(frames), carousel(if is_both { frames } else { &[] })];
+        let mut ends =
+            rooms.into_iter().zip(wires).zip(sendings).map(|((room, wire), sending)| {
+                Assembly::new(room, (wire, sending), 0, None).start()
+            });
+        let mut end = || ends.next().unwrap_or_else(|| unreachable!("there are two rooms"));
+        let ((near, near_receivers, near_exit), (far, far_receivers, far_exit)) = (end()?, end()?);
+        let ways = [(near_receivers, far_exit), (far_receivers, near_exit)];
+        let lane = |(receivers, exit): (Vec<Receiver>, _)| {
+            let receiver = receivers.into_iter().next()?;
+            Some(Lane { receiver, exit, given: 0 })
+        };
+        Ok(Self { _cards: [near, far], lanes: ways.into_iter().filter_map(lane).collect() })
+    }
+}
+
+impl Lane {
+    /// Passes on what has arrived: packets.
+    #[inline]
+    pub fn step(&mut self) -> u64 {
+        let packets = forward_part(&mut self.receiver, &mut self.exit);
+        self.given += packets;
+        packets
+    }
+
+    /// What the receiving card has counted.
+    #[must_use]
+    pub fn counts(&self) -> ReceiveCounts {
+        self.receiver.counts()
+    }
+
+    /// Packets that the other card has sent.
+    pub fn sent(&mut self) -> u64 {
+        let in_exit = match &mut self.exit {
+            Transmit::Nothing => 0,
+            Transmit::Ring(ring) => {
+                ring.reap();
+                ring.packets_in_flight()
+            }
+            Transmit::Log(log) => log.in_flight(),
+        };
+        self.given - in_exit
+    }
+
+    /// Takes no more frames from the wire, and passes on what has arrived. An exit that stands
+    /// still for a second is given up: what it holds is unaccounted for.
+    pub fn finish(&mut self) -> Passed {
+        self.receiver.stop();
+        let (mut sent, mut since) = (self.sent(), Instant::now());
+        while since.elapsed() < WAIT {
+            self.step();
+            if let Some(entry) = self.receiver.scattered() {
+                entry.post(1);
+                entry.look();
+            }
+            let now = self.sent();
+            if now == self.given && self.receiver.is_over() {
+                sent = now;
+                break;
+            }
+            if now != sent {
+                (sent, since) = (now, Instant::now());
+            }
+        }
+        let counts = self.counts();
+        let lost = counts.overflowed + counts.reset + counts.link_down + counts.too_long;
+        let unaccounted = counts.arrived as i64 - sent as i64 - lost as i64;
+        Passed { arrived: counts.arrived, sent, lost, unaccounted }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::Mode;
+    use crate::pcie::Bus;
+
+    #[test]
+    fn what_comes_in_by_one_card_leaves_by_the_other_and_all_is_accounted_for() {
+        let bus = Bus::new("3.0x8".parse().unwrap(), 256, 512).unwrap();
+        let frames: Vec<Vec<u8>> = (0..64).map(|number| vec![number; 60]).collect();
+        for (mode, is_both) in Mode::ALL.into_iter().flat_map(|mode| [(mode, true), (mode, false)])
+        {
+            let mut pair = Pair::start(&Settings::new(mode, bus), &frames, is_both).unwrap();
+            assert_eq!(pair.lanes.len(), 1 + usize::from(is_both));
+            let passed: Vec<Passed> = thread::scope(|scope| {
+                let drive = |lane: &mut Lane| {
+                    while lane.sent() < 10_000 {
+                        lane.step();
+                    }
+                    lane.finish()
+                };
+                let lanes = pair.lanes.iter_mut().map(|lane| scope.spawn(move || drive(lane)));
+                let lanes: Vec<_> = lanes.collect();
+                lanes.into_iter().map(|lane| lane.join().unwrap()).collect()
+            });
+            for passed in passed {
+                assert!(passed.sent >= 10_000, "{mode}: {passed:?}");
+                assert_eq!((passed.lost, passed.unaccounted), (0, 0), "{mode}: {passed:?}");
+            }
+        }
+    }
+}
