@@ -1,5 +1,5 @@
-//! Instructions and misses of caches of contenders in memory, where no counter of the processor's
-//! can be had: each once more under cachegrind.
+//! Instructions and misses of caches and TLB of contenders in memory, where no counter of the
+//! processor's can be had: each once more under cachegrind.
 //!
 //! A row's point becomes a scenario of its own, which this program runs under valgrind for a few
 //! packets and for more. The difference is the work of the packets between.
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Scenario, Work};
 use crate::contest::go_on;
-use crate::instructions::Simulated;
+use crate::instructions::{self, Level, Simulated};
 use crate::record::{Metric, Record, Row, Status};
 use crate::scenario::run::Options;
 
@@ -17,16 +17,23 @@ use crate::scenario::run::Options;
 const FEW: u64 = 1 << 14;
 const MORE: u64 = FEW + (1 << 16);
 
+/// The function of a simulated card's driver that forwards packets.
+const DRIVER: &str = "*forward_part*";
+
+/// Of a contender that does not say what pages it has.
+const PAGE_BYTES: u64 = 4096;
+
 /// What the metrics' basis is.
 const BASIS: &str = "simulated";
 
-/// Adds `instructions`, `l1d_misses` and `llc_misses` of a packet to rows of contenders in memory,
-/// and notes for those that are not counted.
+/// Adds `instructions`, `l1d_misses`, `llc_misses` and `dtlb_misses` of a packet to rows of
+/// contenders in memory, and notes for those that are not counted.
 pub(super) fn add(scenario: &Scenario, options: &Options, record: &mut Record) {
     let why_not = match scenario.work {
         Work::Model => return,
+        Work::Keep => Some("a card's device would count, too"),
         work if work.is_live() => Some("they live on interfaces"),
-        Work::Merge | Work::Spread => Some("their threads wait for each other"),
+        Work::Merge | Work::Spread | Work::Pipeline => Some("their threads wait for each other"),
         _ => None,
     };
     if let Some(why) = why_not {
@@ -41,7 +48,11 @@ pub(super) fn add(scenario: &Scenario, options: &Options, record: &mut Record) {
     let is_run = |row: &&mut Row| row.status == Status::Run;
     for row in record.rows.iter_mut().filter(is_run) {
         let text = scenario_of(scenario, row);
-        match of_a_packet(options, |packets, folder| lab_run(&text, packets, folder)) {
+        let found = match scenario.work {
+            Work::Dma => of_driver(options, &text),
+            _ => of_a_packet(options, |packets, folder| lab_run(&text, packets, folder)),
+        };
+        match found {
             Ok(figures) => {
                 for (name, value) in figures {
                     let metric = Metric::new("per packet", vec![value]).on(BASIS);
@@ -65,43 +76,68 @@ fn counted(options: &Options, size_bytes: u32) -> String {
     let what = format!("burstline count gen: of {size_bytes} bytes");
     match of_a_packet(options, of) {
         Ok(figures) => {
-            let figures = figures.map(|(name, value)| format!("{name} {value:.3}"));
+            let figures = figures.into_iter().map(|(name, value)| format!("{name} {value:.3}"));
+            let figures: Vec<String> = figures.collect();
             format!("{what}, simulated, a packet: {}; no interface's part", figures.join(", "))
         }
         Err(why) => format!("{what} is not simulated: {why}"),
     }
 }
 
+/// Figures of a packet, by name.
+type Figures = Vec<(&'static str, f64)>;
+
 /// The figures of one packet more, of a command for so many packets, which may use a folder.
 fn of_a_packet(
     options: &Options,
     command: impl Fn(u64, &Path) -> Result<Vec<String>, String>,
-) -> Result<[(&'static str, f64); 3], String> {
+) -> Result<Figures, String> {
     let folder = Folder::create()?;
-    let run = |packets: u64| {
+    let run = |packets: u64, level: Level| {
         go_on(&options.stop)?;
-        let (counts, said) = Simulated::run(&options.program, &command(packets, &folder.0)?)?;
+        let command = command(packets, &folder.0)?;
+        let (counts, said) = Simulated::run(&options.program, &command, level)?;
         // A contender ends a round that it has begun.
-        Ok::<_, String>((counts, done(&said).unwrap_or(packets as f64)))
+        let done = metric(&said, "packets").unwrap_or(packets as f64);
+        Ok::<_, String>((counts, done, metric(&said, "page_bytes")))
     };
-    let ((few, few_done), (more, more_done)) = (run(FEW)?, run(MORE)?);
+    // Two starts of the program differ by a few misses.
+    let each = |more: u64, few: u64, packets: f64| more.saturating_sub(few) as f64 / packets;
+    let ((few, few_done, page), (more, more_done, _)) =
+        (run(FEW, Level::Caches)?, run(MORE, Level::Caches)?);
     let packets = more_done - few_done;
     if packets <= 0.0 {
         return Err(format!("{more_done} packets were done, and {few_done} before"));
     }
-    // Two starts of the program differ by a few misses.
-    let each = |more: u64, few: u64| more.saturating_sub(few) as f64 / packets;
-    Ok([
-        ("instructions", each(more.instructions, few.instructions)),
-        ("l1d_misses", each(more.first_misses, few.first_misses)),
-        ("llc_misses", each(more.last_misses, few.last_misses)),
+    let tlb = Level::Tlb(page.map_or(PAGE_BYTES, |bytes| bytes as u64));
+    let ((few_pages, few_done, _), (more_pages, more_done, _)) = (run(FEW, tlb)?, run(MORE, tlb)?);
+    let pages = each(
+        more_pages.last_data_misses,
+        few_pages.last_data_misses,
+        (more_done - few_done).max(1.0),
+    );
+    Ok(vec![
+        ("instructions", each(more.instructions, few.instructions, packets)),
+        ("l1d_misses", each(more.first_misses, few.first_misses, packets)),
+        ("llc_misses", each(more.last_misses, few.last_misses, packets)),
+        ("dtlb_misses", pages),
     ])
 }
 
-/// Packets of a turn, by the record that a run has printed.
-fn done(said: &str) -> Option<f64> {
+/// The driver's instructions for a packet, without those of the device.
+fn of_driver(options: &Options, text: &str) -> Result<Figures, String> {
+    let folder = Folder::create()?;
+    go_on(&options.stop)?;
+    let command = lab_run(text, FEW, &folder.0)?;
+    let (counted, said) = instructions::of_function(&options.program, &command, DRIVER)?;
+    let packets = metric(&said, "packets").ok_or("the run said nothing of its packets")?;
+    Ok(vec![("instructions", counted as f64 / packets)])
+}
+
+/// A figure of the only row of the record that a run has printed.
+fn metric(said: &str, name: &str) -> Option<f64> {
     let record = Record::parse(said.lines().next_back()?).ok()?;
-    Some(record.rows.first()?.metrics.get("packets")?.median)
+    Some(record.rows.first()?.metrics.get(name)?.median)
 }
 
 /// A scenario of one contender at one point.
@@ -111,7 +147,8 @@ fn scenario_of(scenario: &Scenario, row: &Row) -> String {
          contenders = [\"{}\"]\nrepeats = 1\n",
         scenario.work, row.contender
     );
-    for (key, list) in [("size_bytes", "sizes"), ("case", "cases"), ("placement", "placements")] {
+    let case = scenario.work.case_key();
+    for (key, list) in [("size_bytes", "sizes"), (case, "cases"), ("placement", "placements")] {
         // As TOML has numbers and plain words, so has JSON.
         if let Some(value) = row.point.get(key) {
             text += &format!("{list} = [{value}]\n");
@@ -175,7 +212,7 @@ mod tests {
         let packets = Metric::new("packets", vec![65_536.0]);
         record.rows[0].metrics.insert("packets".to_owned(), packets);
         let line = serde_json::to_string(&record).unwrap();
-        assert_eq!(done(&format!("first\n{line}\n")), Some(65_536.0));
-        assert_eq!((done("{}"), done("")), (None, None));
+        assert_eq!(metric(&format!("first\n{line}\n"), "packets"), Some(65_536.0));
+        assert_eq!((metric("{}", "packets"), metric("", "packets")), (None, None));
     }
 }
