@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use burstline_engine::{EngineError, Limits, Progress, Report, Source};
+use burstline_engine::{EngineError, Limits, Progress, Report, Run, Source};
 use burstline_port::{OpenOptions, PortAccount, PortTable};
 use burstline_sys::privileges;
 use burstline_wire::hash::HashKind;
@@ -91,9 +91,10 @@ impl JobArgs {
         }
     }
 
-    /// What bounds the job.
-    pub(crate) fn limits(&self) -> Limits {
-        Limits { packets: self.packets, duration_ns: self.duration }
+    /// A run of the job, with the limits asked for.
+    pub(crate) fn run<'a>(&self, stop: &'a AtomicBool, progress: &'a Progress) -> Run<'a> {
+        let limits = Limits { packets: self.packets, duration_ns: self.duration };
+        Run { stop, progress, limits }
     }
 }
 
@@ -104,21 +105,19 @@ impl JobArgs {
 /// themselves.
 pub(crate) fn run(
     view: &mut View,
-    progress: &Progress,
-    stop: &AtomicBool,
+    run: &Run<'_>,
     demands: &Demands,
     keeps_privileges: bool,
     work: impl FnOnce() -> Result<Report, EngineError> + Send,
 ) -> Result<ExitCode, Failure> {
-    let report = watch(view, progress, stop, keeps_privileges, work)?;
+    let report = watch(view, run, keeps_privileges, work)?;
     conclude(view, &report, demands)
 }
 
 /// Runs a job and shows it while it runs; `keeps_privileges` as in [`run`].
 pub(crate) fn watch(
     view: &mut View,
-    progress: &Progress,
-    stop: &AtomicBool,
+    run: &Run<'_>,
     keeps_privileges: bool,
     work: impl FnOnce() -> Result<Report, EngineError> + Send,
 ) -> Result<Report, EngineError> {
@@ -148,20 +147,20 @@ pub(crate) fn watch(
                     view.clear_live();
                     return *result;
                 }
-                Ok(Event::Asked) => view.answer(&progress.snapshot()),
+                Ok(Event::Asked) => view.answer(&run.progress.snapshot()),
                 Err(RecvTimeoutError::Disconnected) => unreachable!("the job sends its result"),
                 Err(RecvTimeoutError::Timeout) if !is_started => {
-                    is_started = progress.snapshot().is_started;
+                    is_started = run.progress.snapshot().is_started;
                     due = Instant::now() + interval;
                     view.begin();
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     // Late lines are not made up for: two at once would say nothing.
                     due = (due + interval).max(Instant::now() + interval / 2);
-                    if view.show(&progress.snapshot()).is_err() {
+                    if view.show(&run.progress.snapshot()).is_err() {
                         // Nobody reads our lines any more: the job has lost its purpose. The flag
                         // carries no memory.
-                        stop.store(true, Relaxed);
+                        run.stop.store(true, Relaxed);
                     }
                 }
             }

@@ -37,7 +37,6 @@ mod report;
 mod spread;
 mod summary;
 
-use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
 use burstline_log::{
@@ -48,16 +47,14 @@ use burstline_share::LosslessReaders;
 use burstline_sys::memory::NodeId;
 use burstline_wire::hash::HashKind;
 
-use crate::budget::Budget;
 use crate::capture::receive::{Receiver, Took};
 use crate::capture::record::{Recorded, Recorder};
-use crate::capture::{self, CaptureOptions, Job, Origin, summary as memory};
-use crate::clock::JobClock;
+use crate::capture::{self, CaptureOptions, Job, summary as memory};
 use crate::job::Source;
 use crate::pipeline::Lanes;
 use crate::published::Publication;
 use crate::stage::Usage;
-use crate::{EngineError, Progress, Report, ThreadPlace};
+use crate::{EngineError, Limits, Report, Run, ThreadPlace};
 pub use elephants::Elephant;
 use policy::Rules;
 pub use report::{BalanceReport, GroupReport, WorkerReport};
@@ -99,7 +96,7 @@ pub struct LogHome {
 /// What a job is made with.
 #[derive(Clone, Debug)]
 pub struct BalanceOptions {
-    /// Limits, threads, the shape of each worker's log, the policy towards workers, the table that
+    /// Threads, the shape of each worker's log, the policy towards workers, the table that
     /// the ports were opened with, and the name to publish the logs under: those of the first
     /// receive thread by worker, then those of the next. Cores are for the receive threads first.
     pub job: CaptureOptions,
@@ -141,8 +138,7 @@ pub fn balance(
     mut sources: Vec<Source>,
     open_sink: impl FnMut(usize) -> Result<Box<dyn Port>, PortError>,
     options: &BalanceOptions,
-    stop: &AtomicBool,
-    progress: &Progress,
+    run: &Run<'_>,
 ) -> Result<Report, EngineError> {
     let (job_options, workers) = (&options.job, options.workers());
     let receivers = job_options.threads.receivers.clamp(1, sources.len().max(1));
@@ -160,19 +156,14 @@ pub fn balance(
     let publication = Publication::of(job_options, &ends.offered)?;
     let mut sinks: Vec<_> = (0..crew).map(open_sink).collect::<Result<_, _>>()?;
     let usage_before = Usage::now();
-    let new_job = |limits: crate::Limits| Job {
-        options: job_options,
-        clock: JobClock::start(limits.duration_ns, stop),
-        budget: Budget::new(limits.packets),
-        progress,
-        origins: Origin::of_all(&sources),
-    };
-    let job = new_job(job_options.limits);
+    let job = Job::start(job_options, run, &sources);
     // Each has a clock of its own, so that a broken sink stops nobody else.
-    let own: Vec<_> = sinks.iter().map(|_| new_job(crate::Limits::default())).collect();
-    progress.start((job_options.log.bytes * ends.logs.len()) as u64);
+    let unbounded = run.within(Limits::default());
+    let own = sinks.iter().map(|_| Job::start(job_options, &unbounded, &sources));
+    let own: Vec<_> = own.collect();
+    run.progress.start((job_options.log.bytes * ends.logs.len()) as u64);
     let logs = ends.logs.clone();
-    let mut done = run(options, (&job, &own), &mut sources, &mut sinks, ends)?;
+    let mut done = run_threads(options, (&job, &own), &mut sources, &mut sinks, ends)?;
     let usage = Usage::now().since(&usage_before);
     let (is_stopped, elapsed_ns) = (capture::is_stopped(&job, &done.took), job.clock.elapsed_ns());
     let totals = summary::totals(&sources, &done);
@@ -269,7 +260,7 @@ struct Done {
 }
 
 /// Runs all threads to their end.
-fn run<'a>(
+fn run_threads<'a>(
     options: &'a BalanceOptions,
     (job, own): (&'a Job<'a>, &'a [Job<'a>]),
     sources: &'a mut [Source],

@@ -20,8 +20,6 @@
 mod carry;
 mod worker;
 
-use std::sync::atomic::AtomicBool;
-
 use burstline_port::{
     Address, Crossing, OpenOptions, PortError, Role, Treatment, open_card_crossings, open_crossings,
 };
@@ -30,11 +28,11 @@ use burstline_sys::xdp::Census;
 
 use crate::budget::Budget;
 use crate::clock::JobClock;
-use crate::job::{self, Limits, Threads};
+use crate::job::{self, Threads};
 use crate::report::Ending;
 use crate::stage::Usage;
 use crate::tally::Tally;
-use crate::{EngineError, PortReport, Progress, Report};
+use crate::{EngineError, PortReport, Progress, Report, Run};
 use carry::Carry;
 use worker::{Done, Lane, Worker};
 
@@ -86,10 +84,8 @@ pub fn open_bounce(
 /// report's `errors`; other crossings go on to their end.
 pub fn bounce(
     crossings: Vec<Box<dyn Crossing>>,
-    limits: &Limits,
     threads: &Threads,
-    stop: &AtomicBool,
-    progress: &Progress,
+    run: &Run<'_>,
 ) -> Result<Bounced, EngineError> {
     let cores = match threads.cores.len() {
         0 => affinity::allowed_cores().map_or(1, |cores| cores.len()),
@@ -98,17 +94,17 @@ pub fn bounce(
     let count = crossings.len().min(cores).max(1);
     let usage_before = Usage::now();
     let job = Job {
-        budget: Budget::new(limits.packets),
-        clock: JobClock::start(limits.duration_ns, stop),
+        budget: Budget::new(run.limits.packets),
+        clock: JobClock::start(run),
         threads,
-        progress,
+        progress: run.progress,
     };
     let mut crews: Vec<Vec<Lane>> = (0..count).map(|_| Vec::new()).collect();
     for (index, crossing) in crossings.into_iter().enumerate() {
         crews[index % count].push(Lane::new(index, crossing));
     }
-    progress.start(0);
-    let done = run(&job, crews)?;
+    run.progress.start(0);
+    let done = run_workers(&job, crews)?;
     Ok(conclude(&job, done, Usage::now().since(&usage_before)))
 }
 
@@ -123,7 +119,7 @@ fn stage_name(index: usize) -> String {
     format!("bounce-{index}")
 }
 
-fn run(job: &Job<'_>, crews: Vec<Vec<Lane>>) -> Result<Vec<Done>, EngineError> {
+fn run_workers(job: &Job<'_>, crews: Vec<Vec<Lane>>) -> Result<Vec<Done>, EngineError> {
     let works = crews.into_iter().enumerate().map(|(index, lanes)| {
         (stage_name(index), move || Worker::new(job, index, lanes).map(Worker::run))
     });

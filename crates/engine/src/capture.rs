@@ -33,7 +33,6 @@ pub(crate) mod record;
 pub(crate) mod summary;
 pub(crate) mod tail;
 
-use std::sync::atomic::AtomicBool;
 use std::thread::{Scope, ScopedJoinHandle};
 
 use burstline_log::{Log, LogConfig, Reader, ReaderConfig, Start, Writer, WriterStatistics};
@@ -42,12 +41,12 @@ use burstline_share::PublishConfig;
 
 use crate::budget::Budget;
 use crate::clock::JobClock;
-use crate::job::{self, Limits, Source, Threads};
+use crate::job::{self, Source, Threads};
 use crate::merge::MergeOptions;
 use crate::published::Publication;
 use crate::report::ThreadPlace;
 use crate::stage::Usage;
-use crate::{EngineError, Progress, Report};
+use crate::{EngineError, Limits, Progress, Report, Run};
 pub(crate) use gaps::Origin;
 use in_place::InPlace;
 use merge::Merger;
@@ -58,11 +57,9 @@ use summary::Summary;
 pub use burstline_log::Policy;
 pub use flight::{FlightOptions, capture_flight};
 
-/// What a capture is made with, besides its ports.
+/// What a capture is made with, besides its ports and its run.
 #[derive(Clone, Debug)]
 pub struct CaptureOptions {
-    /// What bounds it.
-    pub limits: Limits,
     /// Where its threads run: the receivers first; the recorder has the last core.
     pub threads: Threads,
     /// The shape of the log, or of each log.
@@ -78,11 +75,25 @@ pub struct CaptureOptions {
 /// What the threads of a capture share.
 pub(crate) struct Job<'a> {
     pub(crate) options: &'a CaptureOptions,
+    pub(crate) limits: Limits,
     pub(crate) clock: JobClock<'a>,
     pub(crate) budget: Budget,
     pub(crate) progress: &'a Progress,
     /// By source.
     pub(crate) origins: Vec<Origin>,
+}
+
+impl<'a> Job<'a> {
+    pub(crate) fn start(options: &'a CaptureOptions, run: &Run<'a>, sources: &[Source]) -> Self {
+        Self {
+            options,
+            limits: run.limits,
+            clock: JobClock::start(run),
+            budget: Budget::new(run.limits.packets),
+            progress: run.progress,
+            origins: Origin::of_all(sources),
+        }
+    }
 }
 
 /// The logs of a job, with their two ends.
@@ -113,14 +124,13 @@ pub fn capture(
     sources: Vec<Source>,
     open_sink: impl FnOnce() -> Result<Box<dyn Port>, PortError>,
     options: &CaptureOptions,
-    stop: &AtomicBool,
-    progress: &Progress,
+    run: &Run<'_>,
 ) -> Result<Report, EngineError> {
     let way = match in_place::is_chosen(&sources, options) {
         true => Way::InPlace,
         false => Way::Logs(options.threads.receivers.clamp(1, sources.len().max(1))),
     };
-    capture_by(way, sources, open_sink, options, (stop, progress))
+    capture_by(way, sources, open_sink, options, run)
 }
 
 /// As [`capture`], and has all sources in one sequence, in order of time: see [`MergeOptions`].
@@ -134,10 +144,10 @@ pub fn merge(
     open_sink: impl FnOnce() -> Result<Box<dyn Port>, PortError>,
     options: &CaptureOptions,
     merging: &MergeOptions,
-    (stop, progress): (&AtomicBool, &Progress),
+    run: &Run<'_>,
 ) -> Result<Report, EngineError> {
     merge::check(&sources)?;
-    capture_by(Way::Merged(merging), sources, open_sink, options, (stop, progress))
+    capture_by(Way::Merged(merging), sources, open_sink, options, run)
 }
 
 /// How packets get from the sources to the sink.
@@ -181,7 +191,7 @@ fn capture_by(
     mut sources: Vec<Source>,
     open_sink: impl FnOnce() -> Result<Box<dyn Port>, PortError>,
     options: &CaptureOptions,
-    (stop, progress): (&AtomicBool, &Progress),
+    run: &Run<'_>,
 ) -> Result<Report, EngineError> {
     let receivers = way.logs();
     options.threads.check(way.threads())?;
@@ -195,19 +205,13 @@ fn capture_by(
     let publication = Publication::of(options, &logs)?;
     let mut sink = open_sink()?;
     let usage_before = Usage::now();
-    let job = Job {
-        options,
-        clock: JobClock::start(options.limits.duration_ns, stop),
-        budget: Budget::new(options.limits.packets),
-        progress,
-        origins: Origin::of_all(&sources),
-    };
-    progress.start((options.log.bytes * receivers) as u64);
+    let job = Job::start(options, run, &sources);
+    run.progress.start((options.log.bytes * receivers) as u64);
     let done = match way {
         Way::InPlace => run_in_place(&job, &mut sources[0], &mut *sink)?,
         Way::Logs(_) => {
             let recorder = Recorder::new(readers, &mut *sink, &job);
-            run(&job, &mut sources, writers, || recorder.run())?
+            run_threads(&job, &mut sources, writers, || recorder.run())?
         }
         Way::Merged(merging) => {
             let mut ends = writers.into_iter().zip(readers);
@@ -283,7 +287,7 @@ pub(crate) fn is_stopped(job: &Job<'_>, took: &[Took]) -> bool {
 }
 
 /// Runs all threads to their end.
-fn run<'a>(
+fn run_threads<'a>(
     job: &'a Job<'a>,
     sources: &'a mut [Source],
     writers: Vec<Writer>,
@@ -324,7 +328,7 @@ fn run_in_place<'a>(
     std::thread::scope(|scope| {
         let work = InPlace::new(job, source, sink);
         let thread = start(scope, job, 0, in_place::STAGE.to_owned(), || work.run())?;
-        // Only now, as in `run`.
+        // Only now, as in `run_threads`.
         let given_up = job.options.threads.drop_privileges();
         let given_up = given_up.inspect_err(|_| job.clock.break_off());
         let (place, (took, recorded)) = join(thread);
@@ -345,7 +349,7 @@ fn run_merged<'a>(
         };
         let recording = recorder.map(record).transpose()?;
         let merging = start(scope, job, 0, merge::STAGE.to_owned(), || merger.run())?;
-        // Only now, as in `run`.
+        // Only now, as in `run_threads`.
         let given_up = job.options.threads.drop_privileges();
         let given_up = given_up.inspect_err(|_| job.clock.break_off());
         let (place, (took, own)) = join(merging);

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use burstline_sys::clock;
 
+use crate::Run;
+
 /// How often losses are shown while a job runs, in ns.
 const LOSSES_EVERY_NS: u64 = 100_000_000;
 
@@ -22,10 +24,11 @@ pub(crate) struct JobClock<'a> {
 }
 
 impl<'a> JobClock<'a> {
-    pub(crate) fn start(duration_ns: Option<u64>, stop: &'a AtomicBool) -> Self {
+    pub(crate) fn start(run: &Run<'a>) -> Self {
         let start_ns = clock::monotonic_ns();
+        let duration_ns = run.limits.duration_ns;
         let deadline_ns = duration_ns.map_or(u64::MAX, |span_ns| start_ns.saturating_add(span_ns));
-        Self { start_ns, deadline_ns, stop, is_broken: AtomicBool::new(false) }
+        Self { start_ns, deadline_ns, stop: run.stop, is_broken: AtomicBool::new(false) }
     }
 
     /// Whether sources should end now. Cost: two loads.

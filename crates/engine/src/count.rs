@@ -11,7 +11,6 @@
 //! - C2: a burst is tallied whole before anything is polled again, so what a stopped worker has
 //!   delivered is exactly what its tally says.
 
-use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
 use burstline_log::{Burst, SCRATCH_PACKETS, Scratch};
@@ -20,12 +19,12 @@ use burstline_sys::clock;
 
 use crate::budget::{Budget, Grant};
 use crate::clock::{Drain, Glances, JobClock, SECOND_NS};
-use crate::job::{self, Limits, Source, Threads};
+use crate::job::{self, Source, Threads};
 use crate::report::{Ending, ThreadPlace};
 use crate::stage::{StageCost, StageMeter, Usage};
 use crate::tally::{Span, Tally, tally};
 use crate::waiting::Waiter;
-use crate::{EngineError, PortReport, Progress, Report, Verifier};
+use crate::{EngineError, PortReport, Progress, Report, Run, Verifier};
 
 /// How often a port's losses are shown while it runs, in ns.
 const LOSSES_EVERY_NS: u64 = 100_000_000;
@@ -38,12 +37,10 @@ const LOSSES_EVERY_NS: u64 = 100_000_000;
 /// later is in the report's `errors`; the other sources are counted to their end.
 pub fn count(
     sources: Vec<Source>,
-    limits: &Limits,
     threads: &Threads,
-    stop: &AtomicBool,
-    progress: &Progress,
+    run: &Run<'_>,
 ) -> Result<Report, EngineError> {
-    run_to_completion(sources, |_| |_: &Burst<'_>| {}, limits, threads, (stop, progress))
+    run_to_completion(sources, |_| |_: &Burst<'_>| {}, threads, run)
 }
 
 /// As [`count`], and has every packet looked at. The workers take turns with the verifier, a burst
@@ -53,15 +50,14 @@ pub fn count(
 /// As [`count`].
 pub fn count_verified(
     sources: Vec<Source>,
-    limits: &Limits,
-    threads: &Threads,
     verifier: &Mutex<Verifier>,
-    (stop, progress): (&AtomicBool, &Progress),
+    threads: &Threads,
+    run: &Run<'_>,
 ) -> Result<Report, EngineError> {
     let see = |burst: &Burst<'_>| {
         verifier.lock().unwrap_or_else(PoisonError::into_inner).see(burst);
     };
-    run_to_completion(sources, |_| see, limits, threads, (stop, progress))
+    run_to_completion(sources, |_| see, threads, run)
 }
 
 /// Receives, works and lets go, on one core for each source: `work_for` makes the closure that
@@ -73,21 +69,20 @@ pub fn count_verified(
 pub fn run_to_completion<W: FnMut(&Burst<'_>) + Send>(
     mut sources: Vec<Source>,
     mut work_for: impl FnMut(usize) -> W,
-    limits: &Limits,
     threads: &Threads,
-    (stop, progress): (&AtomicBool, &Progress),
+    run: &Run<'_>,
 ) -> Result<Report, EngineError> {
     threads.check(sources.len())?;
     let usage_before = Usage::now();
     let job = Job {
-        budget: Budget::new(limits.packets),
-        clock: JobClock::start(limits.duration_ns, stop),
+        budget: Budget::new(run.limits.packets),
+        clock: JobClock::start(run),
         threads,
-        progress,
+        progress: run.progress,
     };
-    progress.start(0);
+    run.progress.start(0);
     let works = (0..sources.len()).map(&mut work_for).collect();
-    let done = run(&job, &mut sources, works)?;
+    let done = run_workers(&job, &mut sources, works)?;
     Ok(report(&job, &sources, done, Usage::now().since(&usage_before)))
 }
 
@@ -108,7 +103,7 @@ struct Done {
     error: Option<EngineError>,
 }
 
-fn run<W: FnMut(&Burst<'_>) + Send>(
+fn run_workers<W: FnMut(&Burst<'_>) + Send>(
     job: &Job<'_>,
     sources: &mut [Source],
     works: Vec<W>,

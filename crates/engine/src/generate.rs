@@ -16,7 +16,6 @@
 mod lane;
 mod sent;
 
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use burstline_log::{SCRATCH_PACKETS, Scratch};
@@ -25,10 +24,10 @@ use burstline_sys::clock;
 
 use crate::budget::{Budget, Grant};
 use crate::clock::{JobClock, SECOND_NS};
-use crate::job::{self, Limits, Source, Threads};
+use crate::job::{self, Source, Threads};
 use crate::stage::{StageMeter, Usage};
 use crate::waiting::{PollMode, Sleeps};
-use crate::{EngineError, Latency, Progress, Report};
+use crate::{EngineError, Latency, Progress, Report, Run};
 use lane::Lanes;
 use sent::Sent;
 
@@ -44,15 +43,6 @@ const SLEEP_MOST_NS: u64 = 50_000_000;
 
 /// How long a source that is not paced is left alone when it has nothing.
 const NAP: Duration = Duration::from_millis(1);
-
-/// What a job is made with.
-#[derive(Clone, Debug)]
-pub struct GenerateOptions {
-    /// What bounds it, besides the source's own number of packets.
-    pub limits: Limits,
-    /// Where its thread runs. [`PollMode::Busy`] never sleeps between packets.
-    pub threads: Threads,
-}
 
 /// What kept the rate down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +72,7 @@ pub struct Generated {
 }
 
 /// Sends what `source` makes to a sink until it ends, a limit is reached, `stop` is set or the sink
-/// breaks.
+/// breaks. [`PollMode::Busy`] never sleeps between packets.
 ///
 /// # Errors
 /// The sink could not be opened, or the thread not be started, pinned or given its class. What goes
@@ -90,12 +80,11 @@ pub struct Generated {
 pub fn generate(
     source: Source,
     open_sink: impl FnOnce() -> Result<Box<dyn Port>, PortError>,
-    options: &GenerateOptions,
-    stop: &AtomicBool,
-    progress: &Progress,
+    threads: &Threads,
+    run: &Run<'_>,
 ) -> Result<Generated, EngineError> {
-    let open_sinks = || Ok(vec![open_sink()?]);
-    send("generate", source, (&Routes::default(), open_sinks), options, (stop, progress))
+    let open_lanes = || Ok(Lanes::new(vec![open_sink()?], &Routes::default()));
+    send("generate", source, open_lanes, threads, run)
 }
 
 /// Sends what `source`, a [replay](burstline_port::open_replay), has to the sinks that `routes`
@@ -107,31 +96,30 @@ pub fn replay(
     source: Source,
     routes: &Routes,
     open_sinks: impl FnOnce() -> Result<Vec<Box<dyn Port>>, PortError>,
-    options: &GenerateOptions,
-    (stop, progress): (&AtomicBool, &Progress),
+    threads: &Threads,
+    run: &Run<'_>,
 ) -> Result<Generated, EngineError> {
-    send("replay", source, (routes, open_sinks), options, (stop, progress))
+    send("replay", source, || Ok(Lanes::new(open_sinks()?, routes)), threads, run)
 }
 
 fn send(
     stage: &'static str,
     mut source: Source,
-    (routes, open_sinks): (&Routes, impl FnOnce() -> Result<Vec<Box<dyn Port>>, PortError>),
-    options: &GenerateOptions,
-    (stop, progress): (&AtomicBool, &Progress),
+    open_lanes: impl FnOnce() -> Result<Lanes, PortError>,
+    threads: &Threads,
+    run: &Run<'_>,
 ) -> Result<Generated, EngineError> {
-    let threads = &options.threads;
     threads.check(1)?;
     threads.rehearse(stage)?;
-    let mut lanes = Lanes::new(open_sinks()?, routes);
+    let mut lanes = open_lanes()?;
     let usage_before = Usage::now();
     let job = Job {
-        options,
-        clock: JobClock::start(options.limits.duration_ns, stop),
-        budget: Budget::new(options.limits.packets),
-        progress,
+        threads,
+        clock: JobClock::start(run),
+        budget: Budget::new(run.limits.packets),
+        progress: run.progress,
     };
-    progress.start(0);
+    run.progress.start(0);
     let sender = Sender::new(&job, &mut *source.port, &mut lanes);
     let (place, sent) = std::thread::scope(|scope| {
         let work = || {
@@ -154,7 +142,7 @@ fn send(
 }
 
 struct Job<'a> {
-    options: &'a GenerateOptions,
+    threads: &'a Threads,
     clock: JobClock<'a>,
     budget: Budget,
     progress: &'a Progress,
@@ -254,7 +242,7 @@ impl<'a> Sender<'a> {
     /// Waits until the next packet is nearly due, or it is time to look at the flag. Returns the
     /// time.
     fn wait(&mut self, now_ns: u64) -> u64 {
-        let is_busy = self.job.options.threads.poll == PollMode::Busy;
+        let is_busy = self.job.threads.poll == PollMode::Busy;
         let until_ns = match self.source.pacing() {
             Some(pacing) => pacing.next_ns.saturating_sub(now_ns).min(self.job.clock.most_ns()),
             None => AWAKE_NS + NAP.as_nanos() as u64,

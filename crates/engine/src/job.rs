@@ -1,4 +1,4 @@
-//! What a job is made of: its sources, its bounds, its threads.
+//! What a job is made of: its sources and its threads.
 
 use std::collections::BTreeMap;
 use std::thread::{self, ScopedJoinHandle};
@@ -60,15 +60,6 @@ impl Source {
     pub fn port(&self) -> &dyn Port {
         &*self.port
     }
-}
-
-/// What ends a job besides its sources and its flag.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
-    /// Packets over all sources, exactly.
-    pub packets: Option<u64>,
-    /// Time from the start of the threads, in ns.
-    pub duration_ns: Option<u64>,
 }
 
 /// Where and how a job's threads run.

@@ -14,9 +14,9 @@
 //! bounce     port --pass--> port                                 a worker a direction, frames stay
 //! ```
 //!
-//! A job is a list of [`Source`]s, what bounds it ([`Limits`]), where its threads run
-//! ([`Threads`]) and a flag that ends it. [`count()`] and [`capture()`] run it to its end and
-//! return a [`Report`]; while it runs, anybody may look at its [`Progress`].
+//! A job is a list of [`Source`]s, where its threads run ([`Threads`]), and a [`Run`]: a flag that
+//! ends it, what bounds it ([`Limits`]) and its [`Progress`], which anybody may look at meanwhile.
+//! [`count()`] and [`capture()`] run it to its end and return a [`Report`].
 //!
 //! Who counts what: `offered` and losses come from the ports' own accounts; `delivered` is
 //! counted here, from the worklists that arrived; what a lossy reader missed comes from packet
@@ -49,6 +49,7 @@ mod progress;
 mod published;
 mod rehearsal;
 mod report;
+mod run;
 mod stage;
 mod tally;
 mod verify;
@@ -62,8 +63,8 @@ pub use bounce::{Bounced, bounce, open_bounce};
 pub use capture::{CaptureOptions, FlightOptions, Policy, capture, capture_flight, merge};
 pub use count::{count, count_verified, run_to_completion};
 pub use error::EngineError;
-pub use generate::{GenerateOptions, Generated, Limit, generate, replay};
-pub use job::{Limits, Source, Threads};
+pub use generate::{Generated, Limit, generate, replay};
+pub use job::{Source, Threads};
 pub use ledger::{PortReport, Total};
 pub use merge::{MergeOptions, MergeReport, MergedPort};
 pub use pipeline::{Lane, Pipeline};
@@ -74,5 +75,6 @@ pub use report::{
     CpuReport, FlightFile, FlightReport, MemoryReport, PlacementReport, Report, StageReport,
     ThreadPlace, TimestampReport,
 };
+pub use run::{Limits, Run};
 pub use verify::{FLOWS_MAX, FlowVerdict, Integrity, Latency, Verdict, Verifier, WINDOW};
 pub use waiting::PollMode;

@@ -27,22 +27,18 @@
 mod lanes;
 mod route;
 
-use std::sync::atomic::AtomicBool;
-
 use burstline_log::{Burst, Log, LogConfig, Packet, Policy, Reader, ReaderConfig, Start, Writer};
 use burstline_port::Port;
 
-use crate::budget::Budget;
 use crate::capture::receive::{Receiver, Took};
 use crate::capture::record::{Recorded, Recorder};
-use crate::capture::{self, CaptureOptions, Job, Origin, summary};
-use crate::clock::JobClock;
+use crate::capture::{self, CaptureOptions, Job, summary};
 use crate::job::Source;
 use crate::published::Publication;
 use crate::report::Ending;
 use crate::stage::Usage;
 use crate::tally::Tally;
-use crate::{EngineError, PortReport, Progress, Report};
+use crate::{EngineError, PortReport, Report, Run};
 pub(crate) use lanes::{Given, Lanes};
 use route::{Route, Work};
 
@@ -139,7 +135,7 @@ impl<'w> Pipeline<'w> {
         self.stages.push(Stage { name: name.to_owned(), inputs: inputs.to_vec(), outputs, task });
     }
 
-    /// How many sources it has, and threads that read lanes: for [`Progress::with_workers`].
+    /// How many sources it has, and threads that read lanes: for [`Progress::with_workers`](crate::Progress::with_workers).
     pub fn size(&self) -> (usize, usize) {
         (self.sources.len(), self.stages.len())
     }
@@ -151,7 +147,7 @@ impl<'w> Pipeline<'w> {
     /// # Errors
     /// A log could not be made, or a thread not be started, pinned or given its class. What goes
     /// wrong with a source later is in the report's `errors`.
-    pub fn run(mut self, stop: &AtomicBool, progress: &Progress) -> Result<Report, EngineError> {
+    pub fn run(mut self, run: &Run<'_>) -> Result<Report, EngineError> {
         let options = self.options.clone();
         options.threads.check(self.receivers.len() + self.stages.len())?;
         let policy = options.policy.unwrap_or_else(|| capture::policy_for(&self.sources));
@@ -159,14 +155,8 @@ impl<'w> Pipeline<'w> {
         options.threads.rehearse("pipeline")?;
         let publication = Publication::of(&options, &logs.logs)?;
         let usage_before = Usage::now();
-        let job = Job {
-            options: &options,
-            clock: JobClock::start(options.limits.duration_ns, stop),
-            budget: Budget::new(options.limits.packets),
-            progress,
-            origins: Origin::of_all(&self.sources),
-        };
-        progress.start((options.log.bytes * logs.logs.len()) as u64);
+        let job = Job::start(&options, run, &self.sources);
+        run.progress.start((options.log.bytes * logs.logs.len()) as u64);
         let (sources, stages) = (&mut self.sources, &mut self.stages);
         let done = run_threads(&job, (sources, &self.receivers, stages), &mut logs, policy)?;
         let usage = Usage::now().since(&usage_before);

@@ -259,6 +259,7 @@ mod tests {
     use burstline_port::{Capabilities, PortAccount, PortInfo, TimestampSource};
 
     use super::*;
+    use crate::{Progress, Run};
 
     /// A port that finds nothing, whatever its descriptor says: what no real one does for long.
     struct Liar {
@@ -291,7 +292,8 @@ mod tests {
     /// Pauses of a thread that finds no work, long after the last.
     fn pauses(mode: PollMode, port: &Liar, count: usize) -> Sleeps {
         let stop = AtomicBool::new(false);
-        let clock = JobClock::start(None, &stop);
+        let progress = Progress::new(0);
+        let clock = JobClock::start(&Run::new(&stop, &progress));
         let mut waiter = Waiter::new(mode, 0);
         for _ in 0..count {
             let port: &dyn Port = port;

@@ -63,7 +63,6 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
     let usual = log_of(&common.sources, &args.log, None).segment_bytes;
     let options = BalanceOptions {
         job: CaptureOptions {
-            limits: common.limits(),
             threads: placed.threads,
             log: LogConfig {
                 name: "balance".to_owned(),
@@ -88,8 +87,9 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
     let mut view = View::new("balance", common, Stream::beside(&sinks));
     let open = |number: usize| open_sink(&sinks[number], &ports);
     let demands = common.demands_with(args.lossless);
-    job::run(&mut view, &progress, &stop, &demands, common.keep_privileges, || {
-        burstline_engine::balance(sources, open, &options, &stop, &progress)
+    let run = common.run(&stop, &progress);
+    job::run(&mut view, &run, &demands, common.keep_privileges, || {
+        burstline_engine::balance(sources, open, &options, &run)
     })
 }
 

@@ -30,7 +30,6 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let ports = OpenOptions { queue_bytes, stop: flag, forwards, ..common.open_options() };
     let log = log_config(common, &args.log, placed.log_node);
     let options = CaptureOptions {
-        limits: common.limits(),
         log: LogConfig { keep_ns: args.keep, ..log },
         threads,
         policy: args.lossless.then_some(Policy::Lossless),
@@ -42,11 +41,12 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let progress = Progress::new(sources.len());
     let mut view = View::new("capture", common, Stream::beside(slice::from_ref(&sink)));
     let demands = common.demands_with(args.lossless);
-    job::run(&mut view, &progress, &stop, &demands, common.keep_privileges, || match flight {
-        Some(flight) => flight.run(sources, &options, &ports, &stop, &progress),
+    let run = common.run(&stop, &progress);
+    job::run(&mut view, &run, &demands, common.keep_privileges, || match flight {
+        Some(flight) => flight.run(sources, &options, &ports, &run),
         None => {
             let open = || open_sink(&sink, &ports);
-            burstline_engine::capture(sources, open, &options, &stop, &progress)
+            burstline_engine::capture(sources, open, &options, &run)
         }
     })
 }

@@ -31,7 +31,6 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
     let placed = common.place_at(&common.sources[..1], &recorder)?;
     let ports = OpenOptions { stop: Some(Arc::clone(&stop)), ..common.open_options() };
     let options = CaptureOptions {
-        limits: common.limits(),
         log: log_config(common, &args.log, placed.log_node),
         threads: placed.threads,
         policy: args.lossless.then_some(Policy::Lossless),
@@ -46,9 +45,10 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
     let progress = Progress::new(sources.len());
     let mut view = View::new("merge", common, Stream::beside(slice::from_ref(&sink)));
     let demands = common.demands_with(args.lossless);
-    job::run(&mut view, &progress, &stop, &demands, common.keep_privileges, || {
+    let run = common.run(&stop, &progress);
+    job::run(&mut view, &run, &demands, common.keep_privileges, || {
         let open = || open_sink(&sink, &ports);
-        burstline_engine::merge(sources, open, &options, &merging, (&*stop, &progress))
+        burstline_engine::merge(sources, open, &options, &merging, &run)
     })
 }
 

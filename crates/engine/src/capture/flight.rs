@@ -32,21 +32,21 @@ use burstline_log::{History, Log};
 use burstline_port::{Port, PortError};
 
 use super::summary::{self, Summary};
-use super::{CaptureOptions, Done, Job, Lanes, Origin, is_stopped, lanes, policy_for, run};
-use crate::budget::Budget;
-use crate::clock::JobClock;
+use super::{CaptureOptions, Done, Job, Lanes, is_stopped, lanes, policy_for, run_threads};
 use crate::job::Source;
 use crate::published::Publication;
 use crate::report::{FlightFile, FlightReport};
 use crate::stage::Usage;
-use crate::{EngineError, Progress, Report};
+use crate::{EngineError, Report, Run};
 use files::Files;
 use recorder::FlightRecorder;
 
 /// What a flight recorder is made with, besides what every capture is. How long the past is kept
 /// is the log's [`keep_ns`](burstline_log::LogConfig::keep_ns).
 #[derive(Clone, Copy, Debug)]
-pub struct FlightOptions {
+pub struct FlightOptions<'a> {
+    /// Asks for a file whenever it is set; the recorder takes it back.
+    pub trigger: &'a AtomicBool,
     /// How long each file goes on after its last trigger, in ns.
     pub after_ns: u64,
     /// Whether a packet that a source lost is a trigger.
@@ -54,8 +54,8 @@ pub struct FlightOptions {
 }
 
 /// Receives from all sources into logs that keep their past until the sources end, a limit is
-/// reached, `stop` is set or a file breaks. Whenever `trigger` is set, or a source has lost
-/// something, it is taken back, and what is kept and what follows goes into a file of its own, by
+/// reached, `stop` is set or a file breaks. Whenever the trigger is set, or a source has lost
+/// something, what is kept and what follows goes into a file of its own, by
 /// `open_file`, which is called for each and says its name, too.
 ///
 /// # Errors
@@ -68,9 +68,8 @@ pub fn capture_flight(
     mut sources: Vec<Source>,
     mut open_file: impl FnMut() -> Result<(String, Box<dyn Port>), PortError> + Send,
     options: &CaptureOptions,
-    flight: &FlightOptions,
-    (stop, trigger): (&AtomicBool, &AtomicBool),
-    progress: &Progress,
+    flight: &FlightOptions<'_>,
+    run: &Run<'_>,
 ) -> Result<Report, EngineError> {
     assert!(options.log.keep_ns.is_some(), "a log without a history has nothing to record");
     let receivers = options.threads.receivers.clamp(1, sources.len().max(1));
@@ -82,23 +81,18 @@ pub fn capture_flight(
     options.threads.rehearse("capture")?;
     let publication = Publication::of(options, &logs)?;
     let usage_before = Usage::now();
-    let job = Job {
-        options,
-        clock: JobClock::start(options.limits.duration_ns, stop),
-        budget: Budget::new(options.limits.packets),
-        progress,
-        origins: Origin::of_all(&sources),
-    };
-    progress.start((options.log.bytes * receivers) as u64);
+    let job = Job::start(options, run, &sources);
+    run.progress.start((options.log.bytes * receivers) as u64);
     let mut files = Files::new(&mut open_file);
-    let recorder = FlightRecorder::new(&job, flight, trigger, policy, &logs, &mut files);
+    let recorder = FlightRecorder::new(&job, flight, policy, &logs, &mut files);
     let (mut written, mut next) = (Vec::new(), Vec::new());
     let record = || {
         let home = recorder.run();
         (written, next) = (home.files, home.next);
         home.recorded
     };
-    let Done { places, took: threads, mut recorded } = run(&job, &mut sources, writers, record)?;
+    let Done { places, took: threads, mut recorded } =
+        run_threads(&job, &mut sources, writers, record)?;
     let places = places.into_iter().collect::<Result<_, _>>()?;
     let is_stopped = is_stopped(&job, &threads);
     // What came after the last file was asked for by nobody: by the writer's own count.

@@ -190,7 +190,7 @@ impl<'a> Merger<'a> {
 
     /// Packets that may still go, before the job's limit is reached.
     fn room(&self) -> u64 {
-        let limit = self.job.options.limits.packets.unwrap_or(u64::MAX);
+        let limit = self.job.limits.packets.unwrap_or(u64::MAX);
         limit - self.sequence.packets
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use burstline_engine::{EngineError, Limits, Progress, Threads, open_bounce};
+use burstline_engine::{EngineError, Limits, Progress, Run, Threads, open_bounce};
 use burstline_lab::scenario::Begun;
 use burstline_log::Scratch;
 use burstline_nicsim::experiment::{Forwarding, Keeping, Retained, Retention};
@@ -198,8 +198,8 @@ fn bounce(
     let crossings = open_bounce([&end("a")?, &end("b")?], true, &treatment, &ports)?;
     let progress = Progress::new(crossings.len());
     let limits = Limits { packets: None, duration_ns: Some(args.time) };
-    let bounced =
-        burstline_engine::bounce(crossings, &limits, &Threads::default(), stop, &progress)?;
+    let run = Run::new(stop, &progress).within(limits);
+    let bounced = burstline_engine::bounce(crossings, &Threads::default(), &run)?;
     let total = &bounced.report.total;
     Ok((total.packets_per_s, total.lost_total, total.unaccounted))
 }

@@ -1,6 +1,5 @@
 //! The thread that waits for triggers, and writes what they ask for.
 
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
@@ -57,8 +56,7 @@ struct Lane<'a> {
 /// The recorder thread's own.
 pub(super) struct FlightRecorder<'a, 'f> {
     job: &'a Job<'a>,
-    options: &'a FlightOptions,
-    trigger: &'a AtomicBool,
+    options: &'a FlightOptions<'a>,
     policy: Policy,
     logs: &'a [Log],
     lanes: Vec<Lane<'a>>,
@@ -79,8 +77,7 @@ pub(super) struct FlightRecorder<'a, 'f> {
 impl<'a, 'f> FlightRecorder<'a, 'f> {
     pub(super) fn new(
         job: &'a Job<'a>,
-        options: &'a FlightOptions,
-        trigger: &'a AtomicBool,
+        options: &'a FlightOptions<'a>,
         policy: Policy,
         logs: &'a [Log],
         sink: &'a mut Files<'f>,
@@ -98,7 +95,6 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
         Self {
             job,
             options,
-            trigger,
             policy,
             logs,
             lanes: logs.iter().map(lane).collect(),
@@ -154,7 +150,7 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
         let lost = self.job.progress.lost_by_sources();
         let has_lost = std::mem::replace(&mut self.lost_by_sources, lost) < lost;
         // The flag tells that somebody asked, and carries no memory.
-        self.trigger.swap(false, Relaxed) || has_lost && self.options.triggers_on_loss
+        self.options.trigger.swap(false, Relaxed) || has_lost && self.options.triggers_on_loss
     }
 
     /// Opens a file, or lets the one that is open go on.
