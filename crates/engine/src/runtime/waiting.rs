@@ -26,7 +26,7 @@ use std::time::Duration;
 use burstline_port::Port;
 use burstline_sys::readiness::{self, Ready};
 
-use crate::clock::JobClock;
+use super::clock::JobClock;
 
 /// How a job's threads wait for packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -144,6 +144,27 @@ impl Waiter {
         self.sleeps.sleeps += 1;
         thread::sleep(Duration::from_nanos(nap_ns.min(clock.most_ns())));
         true
+    }
+
+    /// Its logs have none: lets news gather for `nap`, once after work, then sleeps as `sleep` does,
+    /// which says whether there is news. Returns whether it slept.
+    pub(crate) fn wait_for_news(&mut self, nap: Duration, sleep: impl FnOnce() -> bool) -> bool {
+        if self.mode == PollMode::Busy {
+            std::hint::spin_loop();
+            return false;
+        }
+        self.sleeps.sleeps += 1;
+        match std::mem::replace(&mut self.has_gathered, true) {
+            false => thread::sleep(nap),
+            true => self.sleeps.wakes += u64::from(sleep()),
+        }
+        true
+    }
+
+    /// Sleeps for some time, in every mode.
+    pub(crate) fn sleep_for(&mut self, span: Duration) {
+        self.sleeps.sleeps += 1;
+        thread::sleep(span);
     }
 
     /// There was none at `now_ns`, and these ports are what there is to wait for. Returns whether

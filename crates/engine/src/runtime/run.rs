@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use crate::Progress;
+use super::progress::Progress;
 
 /// What ends a job besides its sources and its flag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
