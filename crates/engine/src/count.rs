@@ -134,10 +134,7 @@ impl<W: FnMut(&Burst<'_>) + Send> Step for Worker<'_, W> {
     }
 
     fn show_losses(&mut self) -> u64 {
-        let losses = self.source.port.account().lost;
-        let missing = losses.missing();
-        self.job.progress.set_losses(self.index, losses);
-        missing
+        self.job.show_losses(self.index, self.source.port.account().lost)
     }
 
     fn stop_sources(&mut self) -> bool {

@@ -227,9 +227,7 @@ impl Step for Sender<'_> {
         self.lanes.settle();
         let mut losses = self.source.account().lost;
         losses.merge(&self.lanes.lost());
-        let missing = losses.missing();
-        self.job.progress.set_losses(0, losses);
-        missing
+        self.job.show_losses(0, losses)
     }
 
     fn close(&mut self) {

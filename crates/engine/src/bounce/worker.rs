@@ -67,16 +67,13 @@ impl Step for Worker<'_> {
     }
 
     fn show_losses(&mut self) -> u64 {
-        let (mut missing, progress) = (0, self.job.progress);
-        for lane in &self.lanes {
-            let losses = lane.crossing.account().lost;
-            missing += losses.missing();
-            if let Some(counter) = progress.received.get(lane.index) {
+        let show = |lane: &Lane| {
+            if let Some(counter) = self.job.progress.received.get(lane.index) {
                 counter.store(&lane.carried());
             }
-            progress.set_losses(lane.index, losses);
-        }
-        missing
+            self.job.show_losses(lane.index, lane.crossing.account().lost)
+        };
+        self.lanes.iter().map(show).sum()
     }
 
     /// Stops what comes into the lanes: all before one is drained, since a program may be off only

@@ -38,7 +38,7 @@ use crate::report::{FlightFile, FlightReport};
 use crate::runtime::logs::CaptureOptions;
 use crate::runtime::logs::gaps::Origin;
 use crate::runtime::logs::receive::is_stopped;
-use crate::runtime::{Crew, Done, Job, Post, policy_for};
+use crate::runtime::{Crew, Job, Post, policy_for};
 use crate::{EngineError, Report, Run, Source};
 use files::Files;
 use recorder::{FlightRecorder, Home};
@@ -92,14 +92,12 @@ pub fn capture_flight(
     let crew = receive_into(&job, &options.table, &mut sources, writers, recorder)?;
     let Crew { places, front: took, readers } = crew;
     let is_stopped = is_stopped(&job, &took);
-    let Done { cost, lost_first_second, outcome } = only(readers);
-    let Home { mut recorded, files: written, next } = outcome;
+    let (Home { mut recorded, files: written, next }, done) = only(readers).split();
     // What came after the last file was asked for by nobody: by the writer's own count.
     for ((expired, next), took) in recorded.expired.iter_mut().zip(next).zip(&took) {
         *expired += took.outcome.log.packets.saturating_sub(next);
     }
-    let recorded = Done { cost, lost_first_second, outcome: recorded };
-    let summary = Summary::new(&sources, took, recorded, None, options.table.len());
+    let summary = Summary::new(&sources, took, done.with(recorded), None, options.table.len());
     let mut report = summary.report(&sources, &files, job.ending());
     job.describe(&mut report, places);
     report.describe_logs(&logs);

@@ -80,11 +80,11 @@ impl<'a> InPlace<'a> {
 
     /// The two halves of what the one thread tells.
     pub(super) fn captured(crew: Crew<(Took, Recorded), ()>) -> Captured {
-        let Done { cost, lost_first_second, outcome: (took, recorded) } = only(crew.front);
+        let ((took, recorded), done) = only(crew.front).split();
         Captured {
             places: crew.places,
             took: vec![Done::beside(took)],
-            recorded: Done { cost, lost_first_second, outcome: recorded },
+            recorded: done.with(recorded),
             merged: None,
         }
     }
@@ -129,15 +129,9 @@ impl Step for InPlace<'_> {
     }
 
     fn show_losses(&mut self) -> u64 {
-        let progress = self.job.progress;
-        let losses = self.source.port.account().lost;
-        self.lost = losses.missing();
-        progress.set_losses(0, losses);
-        self.gaps.tell(progress, &[], self.sink);
-        let losses = self.recorded.losses();
-        let missing = self.lost + losses.missing();
-        progress.set_losses(progress.received.len(), losses);
-        missing
+        self.lost = self.job.show_losses(0, self.source.port.account().lost);
+        self.gaps.tell(self.job.progress, &[], self.sink);
+        self.lost + self.job.show_losses_behind(0, self.recorded.losses())
     }
 
     /// There is nothing to do: has the sink write what it has.

@@ -10,7 +10,7 @@ mod copy;
 mod input;
 mod own;
 
-use burstline_log::{Burst, Ending, Reader, Scratch, Writer};
+use burstline_log::{Burst, Reader, Scratch, Writer};
 use burstline_port::{Port, PortState, PortTable};
 
 use super::{Captured, only};
@@ -54,10 +54,9 @@ pub(super) struct Home {
 
 /// What the threads of a merge tell, put together.
 pub(super) fn captured(crew: Crew<Home, Recorded>) -> Captured {
-    let Done { cost, lost_first_second, outcome } = only(crew.front);
-    let Home { took, merged, recorded } = outcome;
+    let (Home { took, merged, recorded }, done) = only(crew.front).split();
     let recorded = recorded.map(Done::beside).unwrap_or_else(|| only(crew.readers));
-    let took = vec![Done { cost, lost_first_second, outcome: took }];
+    let took = vec![done.with(took)];
     Captured { places: crew.places, took, recorded, merged: Some(merged) }
 }
 
@@ -298,12 +297,11 @@ impl runtime::Step for Merger<'_> {
     }
 
     fn show_losses(&mut self) -> u64 {
-        self.lost = 0;
-        for (index, input) in self.inputs.iter().enumerate() {
-            let losses = input.source.port.account().lost;
-            self.lost += losses.missing();
-            self.job.progress.set_losses(index, losses);
-        }
+        let inputs = self.inputs.iter().enumerate();
+        let show = |(index, input): (usize, &Input<'_>)| {
+            self.job.show_losses(index, input.source.port.account().lost)
+        };
+        self.lost = inputs.map(show).sum();
         self.lost
     }
 
@@ -328,9 +326,8 @@ impl runtime::Step for Merger<'_> {
 
     /// Closes the log.
     fn end(self) -> Home {
-        let is_final = !self.job.clock.is_stopped() && self.errors.is_empty();
         let log = self.writer.statistics();
-        self.writer.finish(if is_final { Ending::Final } else { Ending::Stopped });
+        self.writer.finish(self.job.log_ending(&self.errors));
         let merged = Merged {
             in_hand: self.lanes.iter().map(|lane| lane.left() as u64).collect(),
             cut: self.counts.iter().map(|counts| counts.cut).collect(),

@@ -43,6 +43,19 @@ impl<T> Done<T> {
     pub(crate) fn beside(outcome: T) -> Self {
         Self { cost: StageCost::default(), lost_first_second: 0, outcome }
     }
+
+    /// What is its own to tell, and the rest.
+    pub(crate) fn split(self) -> (T, Done<()>) {
+        let (cost, lost_first_second) = (self.cost, self.lost_first_second);
+        (self.outcome, Done { cost, lost_first_second, outcome: () })
+    }
+}
+
+impl Done<()> {
+    /// The same of a stage that tells `outcome`.
+    pub(crate) fn with<T>(self, outcome: T) -> Done<T> {
+        Done { cost: self.cost, lost_first_second: self.lost_first_second, outcome }
+    }
 }
 
 type Handle<'scope, T> = ScopedJoinHandle<'scope, (Result<ThreadPlace, EngineError>, Done<T>)>;

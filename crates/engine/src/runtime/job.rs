@@ -1,7 +1,10 @@
 //! What the threads of a job share.
 
+use burstline_log::Ending as LogEnding;
+use burstline_port::Losses;
+
 use crate::report::{Ending, Report};
-use crate::{Limits, Progress, Run, ThreadPlace, Threads};
+use crate::{EngineError, Limits, Progress, Run, ThreadPlace, Threads};
 
 use super::budget::Budget;
 use super::clock::JobClock;
@@ -39,6 +42,28 @@ impl<'a> Job<'a> {
     /// What the report is put together from: the time that has passed, and what it cost.
     pub(crate) fn ending(&self) -> Ending {
         Ending::of(self.clock.elapsed_ns(), Usage::now().since(&self.usage_before))
+    }
+
+    /// Shows what source number `index` has lost so far. Returns it without what nobody asked for.
+    /// Cost: a lock.
+    pub(crate) fn show_losses(&self, index: usize, losses: Losses) -> u64 {
+        let missing = losses.missing();
+        self.progress.set_losses(index, losses);
+        missing
+    }
+
+    /// As [`show_losses`](Self::show_losses), for reader number `number` of logs: what is lost
+    /// behind the sources.
+    pub(crate) fn show_losses_behind(&self, number: usize, losses: Losses) -> u64 {
+        self.show_losses(self.progress.received.len() + number, losses)
+    }
+
+    /// How a log ends whose writer met so many `errors`: whether another may follow it.
+    pub(crate) fn log_ending(&self, errors: &[EngineError]) -> LogEnding {
+        match self.clock.is_stopped() || !errors.is_empty() {
+            true => LogEnding::Stopped,
+            false => LogEnding::Final,
+        }
     }
 
     /// Says in the report how and where the threads ran.

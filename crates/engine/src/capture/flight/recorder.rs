@@ -213,9 +213,7 @@ impl Step for FlightRecorder<'_, '_> {
             losses.add(Loss::ReaderOverrun, missed);
         }
         losses.add(Loss::Expired, self.lanes.iter().map(Lane::expired_by_now).sum());
-        let missing = losses.missing();
-        progress.set_losses(progress.received.len(), losses);
-        missing
+        self.job.show_losses_behind(0, losses)
     }
 
     fn end(mut self) -> Home {

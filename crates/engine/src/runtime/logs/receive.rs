@@ -139,12 +139,6 @@ impl<'a, I: Intake> Receiver<'a, I> {
     pub(crate) fn ringing(self, bells: Vec<Thread>) -> Self {
         Self { bells, ..self }
     }
-
-    /// Tells readers that there is news, if they are not told by their one log. Cost: an exchange
-    /// each, and a system call for those that sleep.
-    fn ring(&self) {
-        self.bells.iter().for_each(Thread::unpark);
-    }
 }
 
 impl<I: Intake> Step for Receiver<'_, I> {
@@ -168,7 +162,7 @@ impl<I: Intake> Step for Receiver<'_, I> {
             });
         }
         if round.packets > 0 {
-            self.ring();
+            ring(&self.bells);
         }
         round.polled(Next::WaitForRoom)
     }
@@ -187,12 +181,9 @@ impl<I: Intake> Step for Receiver<'_, I> {
     }
 
     fn show_losses(&mut self) -> u64 {
-        self.lost = 0;
-        for hand in &self.hands {
-            let losses = hand.source.port.account().lost;
-            self.lost += losses.missing();
-            self.job.progress.set_losses(hand.index, losses);
-        }
+        let show =
+            |hand: &Hand<'_>| self.job.show_losses(hand.index, hand.source.port.account().lost);
+        self.lost = self.hands.iter().map(show).sum();
         self.lost
     }
 
@@ -217,10 +208,15 @@ impl<I: Intake> Step for Receiver<'_, I> {
             lost: self.lost,
             errors: self.errors,
         };
-        let is_over = !self.job.clock.is_stopped() && took.errors.is_empty();
-        self.writer.end(if is_over { Ending::Final } else { Ending::Stopped });
+        self.writer.end(self.job.log_ending(&took.errors));
         // The end of a log is news, too.
-        self.bells.iter().for_each(Thread::unpark);
+        ring(&self.bells);
         took
     }
+}
+
+/// Tells readers that there is news, if they are not told by their one log. Cost: an exchange each,
+/// and a system call for those that sleep.
+fn ring(bells: &[Thread]) {
+    bells.iter().for_each(Thread::unpark);
 }

@@ -176,10 +176,7 @@ impl<'p, S: DerefMut<Target = dyn Port + 'p> + Send> Step for Recorder<'_, S> {
         if missed > 0 {
             losses.add(Loss::ReaderOverrun, missed);
         }
-        let missing = losses.missing();
-        let progress = self.job.progress;
-        progress.set_losses(progress.received.len() + self.number, losses);
-        missing
+        self.job.show_losses_behind(self.number, losses)
     }
 
     fn flush(&mut self) {
