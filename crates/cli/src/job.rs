@@ -7,11 +7,14 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use burstline_engine::{EngineError, Limits, Progress, Report, Run, Source};
-use burstline_port::{OpenOptions, PortAccount, PortTable};
+use burstline_engine::{
+    EngineError, Limits, Placed, PlacementRequest, Progress, Report, Run, Source, Threads, Workers,
+};
+use burstline_port::{Address, OpenOptions, PortAccount, PortTable};
 use burstline_sys::privileges;
 use burstline_wire::hash::HashKind;
 
+use crate::args::values::{Cores, Node};
 use crate::args::{CommonArgs, JobArgs, SourceArgs};
 use crate::failure::{Failure, complain};
 use crate::outcome::{Demands, Outcome};
@@ -37,6 +40,11 @@ impl SourceArgs {
             may_steal: self.steal,
             ..OpenOptions::default()
         }
+    }
+
+    /// Places a job of these sources and workers.
+    pub(crate) fn place(&self, workers: &Workers) -> Result<Placed, Failure> {
+        self.place_at(&self.sources, workers)
     }
 
     /// Opens the sources, in order.
@@ -89,6 +97,34 @@ impl JobArgs {
                 said.push(warning);
             }
         }
+    }
+
+    /// Places a job with a thread for each of `ports`, and its workers, as the flags say.
+    pub(crate) fn place_at(&self, ports: &[Address], workers: &Workers) -> Result<Placed, Failure> {
+        let (cores, wants_cores) = match &self.cores {
+            Some(Cores::List(cores)) => (cores.clone(), true),
+            Some(Cores::Auto) => (Vec::new(), true),
+            None => (Vec::new(), false),
+        };
+        let node = match self.node {
+            Node::Number(node) => Some(node),
+            Node::Auto => None,
+        };
+        let request = PlacementRequest {
+            threads: Threads {
+                class: self.priority,
+                poll: self.poll,
+                keeps_privileges: self.keep_privileges,
+                ..Threads::default()
+            },
+            cores,
+            wants_cores,
+            node,
+            placement: self.forced.placement.clone(),
+            pool_node: self.forced.pool_node,
+            stack_node: self.forced.stack_node,
+        };
+        Ok(request.place(ports, workers).map_err(EngineError::from)?)
     }
 
     /// A run of the job, with the limits asked for.

@@ -3,12 +3,11 @@
 use std::process::ExitCode;
 use std::slice;
 
-use burstline_engine::{Progress, Report, open_bounce};
+use burstline_engine::{Progress, Report, Workers, open_bounce};
 use burstline_port::{OpenOptions, Treatment};
 
 use crate::args::BounceArgs;
 use crate::failure::Failure;
-use crate::placement::Workers;
 use crate::view::{Stream, View};
 use crate::{job, signals};
 

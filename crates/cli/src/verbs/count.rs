@@ -8,15 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use burstline_engine::{
-    CaptureOptions, EngineError, Integrity, Progress, Verifier, count_verified,
+    CaptureOptions, EngineError, Integrity, Progress, Verifier, Workers, count_verified,
 };
 use burstline_port::{Address, OpenOptions, open_sink};
 
-use super::capture::log_config;
 use crate::args::{CountArgs, NOTHING, Verify};
 use crate::failure::Failure;
 use crate::outcome::Demands;
-use crate::placement::Workers;
 use crate::view::{Stream, View};
 use crate::{job, signals};
 
@@ -27,7 +25,7 @@ pub(crate) fn count(args: &CountArgs) -> Result<ExitCode, Failure> {
     if args.log.publish.is_some() {
         return publish(args, &stop);
     }
-    if args.log.buffer.is_some() || args.log.has_shape() {
+    if args.log.buffer.is_some() || args.log.request().has_shape() {
         let what = "--buffer, --segment and --pages are about the log of --publish: here is none";
         return Err(Failure::usage(what));
     }
@@ -80,12 +78,13 @@ fn refused(path: &Path, error: &std::io::Error) -> Failure {
 /// Receives into a log that others may read, and counts what is in it.
 fn publish(args: &CountArgs, stop: &Arc<AtomicBool>) -> Result<ExitCode, Failure> {
     let common = &args.common;
-    let log_bytes = args.log.bytes();
+    let log = args.log.request();
+    let log_bytes = log.bytes();
     let counter = Workers { count: 1, name: "record", log_bytes, ..Workers::default() };
     let placed = common.place(&counter)?;
     let ports = OpenOptions { stop: Some(Arc::clone(stop)), ..common.open_options() };
     let options = CaptureOptions {
-        log: log_config(common, &args.log, placed.log_node),
+        log: log.config(&common.sources, common.hash, placed.log_node),
         threads: placed.threads,
         policy: None,
         table: ports.table.clone(),

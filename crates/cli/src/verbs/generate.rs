@@ -3,12 +3,11 @@
 use std::process::ExitCode;
 use std::slice;
 
-use burstline_engine::{EngineError, Progress, Source};
+use burstline_engine::{EngineError, Progress, Source, Workers};
 use burstline_port::{Address, AddressError, GENERATOR_KEYS, OpenOptions, PortError, open_sink};
 
 use crate::args::GenerateArgs;
 use crate::failure::Failure;
-use crate::placement::Workers;
 use crate::view::{Stream, View};
 use crate::{job, signals};
 

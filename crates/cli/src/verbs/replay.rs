@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use burstline_engine::{Progress, Report, Source};
+use burstline_engine::{Progress, Report, Source, Workers};
 use burstline_port::{
     Address, InterfaceKey, OpenOptions, Rate, ReplayOptions, Routes, Timing, open_replay, open_sink,
 };
@@ -11,7 +11,6 @@ use burstline_wire::rewrite::Rewrite;
 use super::generate::link_megabits;
 use crate::args::ReplayArgs;
 use crate::failure::Failure;
-use crate::placement::Workers;
 use crate::view::{Stream, View};
 use crate::{job, signals};
 

@@ -8,7 +8,7 @@
 //!
 //! Cost of the loop a poll: the clock's two flags, and after every
 //! [`POLLS_A_LOOK`](Step::POLLS_A_LOOK)th the time, some 25 ns. A step is known when the loop is
-//! compiled, so its poll is part of the loop.
+//! compiled, so its poll is called directly, or is part of the loop.
 //!
 //! Invariants:
 //! - S1: a poll is over before anything else is asked: what a stage that was stopped has delivered
