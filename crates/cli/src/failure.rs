@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use burstline_engine::EngineError;
+use burstline_engine::{EngineError, PlaceError};
 use burstline_log::CreateError;
 use burstline_port::{AddressError, PortError};
 use burstline_share::ShareError;
@@ -61,6 +61,7 @@ impl From<EngineError> for Failure {
                     | PortError::CannotTransmit { .. }
                     | PortError::SameFile { .. }
             ),
+            EngineError::Place(error) => !matches!(error, PlaceError::Machine(_)),
             EngineError::TooFewCores { .. } => true,
             EngineError::Log(error) => !matches!(error, CreateError::Memory(_)),
             _ => false,

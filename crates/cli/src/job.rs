@@ -7,11 +7,14 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use burstline_engine::{EngineError, Limits, Progress, Report, Source};
-use burstline_port::{OpenOptions, PortAccount, PortTable};
+use burstline_engine::{
+    EngineError, Limits, Placed, PlacementRequest, Progress, Report, Run, Source, Threads, Workers,
+};
+use burstline_port::{Address, OpenOptions, PortAccount, PortTable};
 use burstline_sys::privileges;
 use burstline_wire::hash::HashKind;
 
+use crate::args::values::{Cores, Node};
 use crate::args::{CommonArgs, JobArgs, SourceArgs};
 use crate::failure::{Failure, complain};
 use crate::outcome::{Demands, Outcome};
@@ -37,6 +40,11 @@ impl SourceArgs {
             may_steal: self.steal,
             ..OpenOptions::default()
         }
+    }
+
+    /// Places a job of these sources and workers.
+    pub(crate) fn place(&self, workers: &Workers) -> Result<Placed, Failure> {
+        self.place_at(&self.sources, workers)
     }
 
     /// Opens the sources, in order.
@@ -91,9 +99,38 @@ impl JobArgs {
         }
     }
 
-    /// What bounds the job.
-    pub(crate) fn limits(&self) -> Limits {
-        Limits { packets: self.packets, duration_ns: self.duration }
+    /// Places a job with a thread for each of `ports`, and its workers, as the flags say.
+    pub(crate) fn place_at(&self, ports: &[Address], workers: &Workers) -> Result<Placed, Failure> {
+        let (cores, wants_cores) = match &self.cores {
+            Some(Cores::List(cores)) => (cores.clone(), true),
+            Some(Cores::Auto) => (Vec::new(), true),
+            None => (Vec::new(), false),
+        };
+        let node = match self.node {
+            Node::Number(node) => Some(node),
+            Node::Auto => None,
+        };
+        let request = PlacementRequest {
+            threads: Threads {
+                class: self.priority,
+                poll: self.poll,
+                keeps_privileges: self.keep_privileges,
+                ..Threads::default()
+            },
+            cores,
+            wants_cores,
+            node,
+            placement: self.forced.placement.clone(),
+            pool_node: self.forced.pool_node,
+            stack_node: self.forced.stack_node,
+        };
+        Ok(request.place(ports, workers).map_err(EngineError::from)?)
+    }
+
+    /// A run of the job, with the limits asked for.
+    pub(crate) fn run<'a>(&self, stop: &'a AtomicBool, progress: &'a Progress) -> Run<'a> {
+        let limits = Limits { packets: self.packets, duration_ns: self.duration };
+        Run { stop, progress, limits }
     }
 }
 
@@ -104,21 +141,19 @@ impl JobArgs {
 /// themselves.
 pub(crate) fn run(
     view: &mut View,
-    progress: &Progress,
-    stop: &AtomicBool,
+    run: &Run<'_>,
     demands: &Demands,
     keeps_privileges: bool,
     work: impl FnOnce() -> Result<Report, EngineError> + Send,
 ) -> Result<ExitCode, Failure> {
-    let report = watch(view, progress, stop, keeps_privileges, work)?;
+    let report = watch(view, run, keeps_privileges, work)?;
     conclude(view, &report, demands)
 }
 
 /// Runs a job and shows it while it runs; `keeps_privileges` as in [`run`].
 pub(crate) fn watch(
     view: &mut View,
-    progress: &Progress,
-    stop: &AtomicBool,
+    run: &Run<'_>,
     keeps_privileges: bool,
     work: impl FnOnce() -> Result<Report, EngineError> + Send,
 ) -> Result<Report, EngineError> {
@@ -148,20 +183,20 @@ pub(crate) fn watch(
                     view.clear_live();
                     return *result;
                 }
-                Ok(Event::Asked) => view.answer(&progress.snapshot()),
+                Ok(Event::Asked) => view.answer(&run.progress.snapshot()),
                 Err(RecvTimeoutError::Disconnected) => unreachable!("the job sends its result"),
                 Err(RecvTimeoutError::Timeout) if !is_started => {
-                    is_started = progress.snapshot().is_started;
+                    is_started = run.progress.snapshot().is_started;
                     due = Instant::now() + interval;
                     view.begin();
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     // Late lines are not made up for: two at once would say nothing.
                     due = (due + interval).max(Instant::now() + interval / 2);
-                    if view.show(&progress.snapshot()).is_err() {
+                    if view.show(&run.progress.snapshot()).is_err() {
                         // Nobody reads our lines any more: the job has lost its purpose. The flag
                         // carries no memory.
-                        stop.store(true, Relaxed);
+                        run.stop.store(true, Relaxed);
                     }
                 }
             }

@@ -17,7 +17,6 @@ mod args;
 mod failure;
 mod job;
 mod outcome;
-mod placement;
 mod signals;
 mod verbs;
 mod view;

@@ -10,7 +10,7 @@
 use std::error::Error;
 use std::sync::atomic::AtomicBool;
 
-use burstline_engine::{CaptureOptions, Limits, Pipeline, Progress, Source, Threads};
+use burstline_engine::{CaptureOptions, Pipeline, Progress, Run, Source, Threads};
 use burstline_log::LogConfig;
 use burstline_port::OpenOptions;
 
@@ -19,7 +19,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let source = source.unwrap_or_else(|| "gen:?packets=1000000&size=imix".to_owned());
     let ports = OpenOptions::default();
     let mut pipeline = Pipeline::new(CaptureOptions {
-        limits: Limits::default(),
         threads: Threads::default(),
         log: LogConfig { bytes: 8 << 20, ..LogConfig::default() },
         policy: None,
@@ -41,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     });
     let (receivers, workers) = pipeline.size();
     let progress = Progress::with_workers(receivers, workers);
-    let report = pipeline.run(&AtomicBool::new(false), &progress)?;
+    let report = pipeline.run(&Run::new(&AtomicBool::new(false), &progress))?;
     for stage in &report.stages {
         let (came, went, lost) = (stage.packets_in, stage.packets_out, stage.lost);
         let is_closed = came == went + lost;

@@ -32,12 +32,12 @@
 //! - B3: packets of one flow from one source are in their order in one log.
 
 mod elephants;
+mod links;
 mod policy;
 mod report;
 mod spread;
 mod summary;
 
-use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
 use burstline_log::{
@@ -48,16 +48,14 @@ use burstline_share::LosslessReaders;
 use burstline_sys::memory::NodeId;
 use burstline_wire::hash::HashKind;
 
-use crate::budget::Budget;
-use crate::capture::receive::{Receiver, Took};
-use crate::capture::record::{Recorded, Recorder};
-use crate::capture::{self, CaptureOptions, Job, Origin, summary as memory};
-use crate::clock::JobClock;
-use crate::job::Source;
-use crate::pipeline::Lanes;
 use crate::published::Publication;
-use crate::stage::Usage;
-use crate::{EngineError, Progress, Report, ThreadPlace};
+use crate::runtime::logs::CaptureOptions;
+use crate::runtime::logs::gaps::Origin;
+use crate::runtime::logs::lanes::Lanes;
+use crate::runtime::logs::receive::{Receiver, Took, dealt, is_stopped, stage_name};
+use crate::runtime::logs::record::{Recorded, Recorder};
+use crate::runtime::{self, Crew, Job, Post, clock_kind, policy_for};
+use crate::{EngineError, Report, Run, Source};
 pub use elephants::Elephant;
 use policy::Rules;
 pub use report::{BalanceReport, GroupReport, WorkerReport};
@@ -99,7 +97,7 @@ pub struct LogHome {
 /// What a job is made with.
 #[derive(Clone, Debug)]
 pub struct BalanceOptions {
-    /// Limits, threads, the shape of each worker's log, the policy towards workers, the table that
+    /// Threads, the shape of each worker's log, the policy towards workers, the table that
     /// the ports were opened with, and the name to publish the logs under: those of the first
     /// receive thread by worker, then those of the next. Cores are for the receive threads first.
     pub job: CaptureOptions,
@@ -141,8 +139,7 @@ pub fn balance(
     mut sources: Vec<Source>,
     open_sink: impl FnMut(usize) -> Result<Box<dyn Port>, PortError>,
     options: &BalanceOptions,
-    stop: &AtomicBool,
-    progress: &Progress,
+    run: &Run<'_>,
 ) -> Result<Report, EngineError> {
     let (job_options, workers) = (&options.job, options.workers());
     let receivers = job_options.threads.receivers.clamp(1, sources.len().max(1));
@@ -154,36 +151,27 @@ pub fn balance(
     let crew = if options.has_workers { workers } else { 0 };
     job_options.threads.check(receivers + crew)?;
     Rules::check(options)?;
-    let policy = job_options.policy.unwrap_or_else(|| capture::policy_for(&sources));
+    let policy = job_options.policy.unwrap_or_else(|| policy_for(&sources));
     let ends = Ends::new(options, &sources, policy, receivers)?;
     job_options.threads.rehearse("balance")?;
     let publication = Publication::of(job_options, &ends.offered)?;
     let mut sinks: Vec<_> = (0..crew).map(open_sink).collect::<Result<_, _>>()?;
-    let usage_before = Usage::now();
-    let new_job = |limits: crate::Limits| Job {
-        options: job_options,
-        clock: JobClock::start(limits.duration_ns, stop),
-        budget: Budget::new(limits.packets),
-        progress,
-        origins: Origin::of_all(&sources),
-    };
-    let job = new_job(job_options.limits);
+    let job = Job::start(&job_options.threads, run);
     // Each has a clock of its own, so that a broken sink stops nobody else.
-    let own: Vec<_> = sinks.iter().map(|_| new_job(crate::Limits::default())).collect();
-    progress.start((job_options.log.bytes * ends.logs.len()) as u64);
+    let own: Vec<_> = sinks.iter().map(|_| job.beside(run)).collect();
+    run.progress.start((job_options.log.bytes * ends.logs.len()) as u64);
     let logs = ends.logs.clone();
-    let mut done = run(options, (&job, &own), &mut sources, &mut sinks, ends)?;
-    let usage = Usage::now().since(&usage_before);
-    let (is_stopped, elapsed_ns) = (capture::is_stopped(&job, &done.took), job.clock.elapsed_ns());
+    let mut done = run_threads(options, (&job, &own), &mut sources, &mut sinks, ends)?;
+    let is_stopped = is_stopped(&job, &done.crew.front);
     let totals = summary::totals(&sources, &done);
-    for ((recorded, sink), totals) in done.recorded.iter_mut().zip(&mut sinks).zip(totals) {
+    for ((recorder, sink), totals) in done.crew.readers.iter_mut().zip(&mut sinks).zip(totals) {
         sink.set_totals(&totals);
-        recorded.finish(&mut **sink);
+        recorder.outcome.finish(&mut **sink);
     }
-    let mut report = summary::report(options, &sources, &sinks, done, (elapsed_ns, usage))?;
-    report.poll = job_options.threads.poll;
-    report.placement.notes.clone_from(&job_options.threads.notes);
-    memory::describe_memory(&mut report, &logs);
+    let places = std::mem::take(&mut done.crew.places);
+    let mut report = summary::report(options, &sources, &sinks, done, job.ending());
+    job.describe(&mut report, places);
+    report.describe_logs(&logs);
     summary::describe_logs(&mut report, &logs);
     report.published = publication.map(|publication| publication.end(is_stopped));
     Ok(report)
@@ -228,7 +216,7 @@ impl Ends {
                     name: format!("{}-{receiver}-{number}", base.name),
                     node: home.map(|home| home.node).or(base.node),
                     is_far: home.is_some_and(|home| home.is_far),
-                    clock_kind: capture::clock_kind(sources),
+                    clock_kind: clock_kind(sources),
                     max_readers: max_readers.min(MAX_READERS),
                     has_buckets: is_shared,
                     ..base.clone()
@@ -258,18 +246,16 @@ fn parts(log: &Log, groups: &[usize]) -> impl Iterator<Item = Log> {
     groups.iter().flat_map(move |&workers| (0..workers).map(move |worker| part(worker, workers)))
 }
 
-/// What all threads bring home.
+/// What all threads tell.
 struct Done {
-    places: Vec<Result<ThreadPlace, EngineError>>,
-    took: Vec<Took>,
+    /// The receive threads; the workers, none where these are other programs.
+    crew: Crew<Took, Recorded>,
     /// By receive thread.
     spread: Vec<Spread>,
-    /// By worker; none where the workers are other programs.
-    recorded: Vec<Recorded>,
 }
 
 /// Runs all threads to their end.
-fn run<'a>(
+fn run_threads<'a>(
     options: &'a BalanceOptions,
     (job, own): (&'a Job<'a>, &'a [Job<'a>]),
     sources: &'a mut [Source],
@@ -278,35 +264,22 @@ fn run<'a>(
 ) -> Result<Done, EngineError> {
     let receivers = ends.writers.len();
     let homes: Vec<Mutex<Spread>> = ends.writers.iter().map(|_| Mutex::default()).collect();
-    let mut hands: Vec<Vec<_>> = ends.writers.iter().map(|_| Vec::new()).collect();
-    let all = sources.len();
-    for (index, source) in sources.iter_mut().enumerate() {
-        hands[index % receivers].push((index, source));
-    }
-    let (places, took, recorded) = std::thread::scope(|scope| {
-        let (mut crew, mut front) = (Vec::new(), Vec::new());
-        let workers = ends.readers.into_iter().zip(sinks).zip(own).enumerate();
-        for (number, ((readers, sink), own)) in workers {
-            let recorder = Recorder::new(readers, &mut **sink, own).numbered(number);
-            let name = format!("worker-{number}");
-            crew.push(capture::start(scope, job, receivers + number, name, || recorder.run())?);
-        }
-        let writers = ends.writers.into_iter().zip(hands).zip(&homes).enumerate();
-        for (number, ((writers, hand), home)) in writers {
-            let lanes = Lanes::new(writers, ends.is_waiting, &job.clock);
-            let spreader = Spreader::new(options, (job, own), all, lanes, home);
-            let receiver = Receiver::new(job, number, hand, spreader, Vec::new());
-            let name = capture::stage_name(number, receivers);
-            front.push(capture::start(scope, job, number, name, || receiver.run())?);
-        }
-        // Only now: a thread begins with the rights of the one that starts it.
-        let given_up = job.options.threads.drop_privileges();
-        let given_up = given_up.inspect_err(|_| job.clock.break_off());
-        let (mut places, took): (Vec<_>, _) = front.into_iter().map(capture::join).unzip();
-        let (more, recorded): (Vec<_>, _) = crew.into_iter().map(capture::join).unzip();
-        places.extend(more);
-        given_up.map(|()| (places, took, recorded))
-    })?;
+    let (all, origins) = (sources.len(), Origin::of_all(sources));
+    let workers = ends.readers.into_iter().zip(sinks).zip(own).enumerate();
+    let worker = |(number, ((readers, sink), own)): (usize, ((_, &'a mut Box<dyn Port>), _))| {
+        let (sink, log_bytes) = (&mut **sink, options.job.log.bytes);
+        let step = Recorder::new(own, readers, sink, origins.clone(), log_bytes).numbered(number);
+        Post { index: receivers + number, name: format!("worker-{number}"), step }
+    };
+    let writers = ends.writers.into_iter().zip(dealt(sources, receivers)).zip(&homes).enumerate();
+    let receive = |(index, ((writers, hand), home))| {
+        let lanes = Lanes::new(writers, ends.is_waiting, &job.clock);
+        let spreader = Spreader::new(options, (job, own), all, lanes, home);
+        let step = Receiver::new(job, index, hand, spreader, &options.job.table);
+        Post { index, name: stage_name(index, receivers), step }
+    };
+    let crew =
+        runtime::run(job, workers.map(worker).collect(), |_| writers.map(receive).collect())?;
     let home = |home: Mutex<Spread>| home.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(Done { places, took, spread: homes.into_iter().map(home).collect(), recorded })
+    Ok(Done { crew, spread: homes.into_iter().map(home).collect() })
 }

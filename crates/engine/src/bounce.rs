@@ -20,21 +20,14 @@
 mod carry;
 mod worker;
 
-use std::sync::atomic::AtomicBool;
-
 use burstline_port::{Address, Crossing, OpenOptions, PortError, Role, Treatment, open_crossings};
 use burstline_sys::affinity;
 use burstline_sys::xdp::Census;
 
-use crate::budget::Budget;
-use crate::clock::JobClock;
-use crate::job::{self, Limits, Threads};
-use crate::report::Ending;
-use crate::stage::Usage;
-use crate::tally::Tally;
-use crate::{EngineError, PortReport, Progress, Report};
+use crate::runtime::{self, Crew, Job, Post, Tally};
+use crate::{EngineError, PortReport, Report, Run, Threads};
 use carry::Carry;
-use worker::{Done, Lane, Worker};
+use worker::{Lane, Worker};
 
 /// What came of a bounce.
 #[derive(Debug)]
@@ -81,63 +74,44 @@ pub fn open_bounce(
 /// report's `errors`; other crossings go on to their end.
 pub fn bounce(
     crossings: Vec<Box<dyn Crossing>>,
-    limits: &Limits,
     threads: &Threads,
-    stop: &AtomicBool,
-    progress: &Progress,
+    run: &Run<'_>,
 ) -> Result<Bounced, EngineError> {
     let cores = match threads.cores.len() {
         0 => affinity::allowed_cores().map_or(1, |cores| cores.len()),
         named => named,
     };
     let count = crossings.len().min(cores).max(1);
-    let usage_before = Usage::now();
-    let job = Job {
-        budget: Budget::new(limits.packets),
-        clock: JobClock::start(limits.duration_ns, stop),
-        threads,
-        progress,
-    };
+    let job = Job::start(threads, run);
     let mut crews: Vec<Vec<Lane>> = (0..count).map(|_| Vec::new()).collect();
     for (index, crossing) in crossings.into_iter().enumerate() {
         crews[index % count].push(Lane::new(index, crossing));
     }
-    progress.start(0);
-    let done = run(&job, crews)?;
-    Ok(conclude(&job, done, Usage::now().since(&usage_before)))
-}
-
-struct Job<'a> {
-    budget: Budget,
-    clock: JobClock<'a>,
-    threads: &'a Threads,
-    progress: &'a Progress,
+    run.progress.start(0);
+    let posts = crews.into_iter().enumerate().map(|(index, lanes)| Post {
+        index,
+        name: stage_name(index),
+        step: Worker::new(&job, lanes),
+    });
+    let crew = runtime::run_alone(&job, posts.collect())?;
+    Ok(conclude(&job, crew))
 }
 
 fn stage_name(index: usize) -> String {
     format!("bounce-{index}")
 }
 
-fn run(job: &Job<'_>, crews: Vec<Vec<Lane>>) -> Result<Vec<Done>, EngineError> {
-    let works = crews.into_iter().enumerate().map(|(index, lanes)| {
-        (stage_name(index), move || Worker::new(job, index, lanes).map(Worker::run))
-    });
-    job::run_each(job.threads, &job.clock, works)
-}
-
-fn conclude(job: &Job<'_>, done: Vec<Done>, usage: Usage) -> Bounced {
-    let elapsed_ns = job.clock.elapsed_ns();
-    let mut ending = Ending::of(elapsed_ns, usage);
+fn conclude(job: &Job<'_>, crew: Crew<Vec<Lane>, ()>) -> Bounced {
+    let mut ending = job.ending();
     let (mut rows, mut stages, mut frames) = (Vec::new(), Vec::new(), Vec::new());
     let mut treatment = Treatment::default();
-    for (index, worker) in done.iter().enumerate() {
+    for (index, worker) in crew.front.iter().enumerate() {
         let (mut through, mut lost) = (Tally::default(), 0);
-        for lane in &worker.lanes {
+        for lane in &worker.outcome {
             let (account, carried) = (lane.crossing.account(), lane.carried());
             through.add(&carried);
             lost += account.lost.missing();
             ending.bytes_copied += account.bytes_copied;
-            ending.lost_first_second += lane.lost_first_second;
             let name = &lane.crossing.info().name;
             rows.push((lane.index, PortReport::new(name, &account, &carried, &Default::default())));
             frames.extend(lane.crossing.census());
@@ -145,24 +119,20 @@ fn conclude(job: &Job<'_>, done: Vec<Done>, usage: Usage) -> Bounced {
             let so_far = treatment.found;
             treatment = Treatment { found: so_far.and(&found.found), ..found };
         }
-        let mut stage = worker.cost.report(&stage_name(index), elapsed_ns, &through);
+        let mut stage = worker.cost.report(&stage_name(index), ending.elapsed_ns, &through);
         (stage.packets_in, stage.lost) = (through.packets + lost, lost);
         stages.push(stage);
-        ending.empty_ns += worker.cost.empty_ns;
+        ending.add(worker);
     }
     rows.sort_by_key(|(index, _)| *index);
     let mut report = Report::new(rows.into_iter().map(|(_, row)| row).collect(), &ending);
     report.stages = stages;
-    report.memory.node = done.first().and_then(|worker| worker.place.node);
-    report.poll = job.threads.poll;
-    report.placement.notes.clone_from(&job.threads.notes);
-    for worker in done {
-        report.placement.threads.push(worker.place);
-        for lane in worker.lanes {
-            report.hear_port(&*lane.crossing);
-            report.timestamp.source = lane.crossing.info().timestamps.name().to_owned();
-            report.errors.extend(lane.error);
-        }
+    report.memory.node = crew.places.first().and_then(|place| place.node);
+    job.describe(&mut report, crew.places);
+    for lane in crew.front.into_iter().flat_map(|worker| worker.outcome) {
+        report.hear_port(&*lane.crossing);
+        report.timestamp.source = lane.crossing.info().timestamps.name().to_owned();
+        report.errors.extend(lane.error);
     }
     Bounced { report, treatment, frames }
 }

@@ -63,6 +63,9 @@ pub enum EngineError {
         /// The port.
         port: String,
     },
+    /// The job cannot go where it was asked to.
+    #[error(transparent)]
+    Place(#[from] crate::PlaceError),
     /// There are more threads to pin than cores.
     #[error("{threads} threads for {cores} cores: name one core a thread with --cores")]
     TooFewCores {

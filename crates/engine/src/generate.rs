@@ -16,24 +16,19 @@
 mod lane;
 mod sent;
 
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use burstline_log::{SCRATCH_PACKETS, Scratch};
-use burstline_port::{Port, PortError, PortState, Routes};
+use burstline_port::{Port, PortError, PortState, Received, Routes};
 use burstline_sys::clock;
 
-use crate::budget::{Budget, Grant};
-use crate::clock::{JobClock, SECOND_NS};
-use crate::job::{self, Limits, Source, Threads};
-use crate::stage::{StageMeter, Usage};
-use crate::waiting::{PollMode, Sleeps};
-use crate::{EngineError, Latency, Progress, Report};
+use crate::runtime::{self, Job, Next, Pause, PollMode, Polled, Post, Round, Step};
+use crate::{EngineError, Latency, Report, Run, Source, Threads};
 use lane::Lanes;
 use sent::Sent;
 
-/// How often losses are shown, and sinks are flushed at least, while it runs, in ns.
-const LOSSES_EVERY_NS: u64 = 100_000_000;
+/// How often sinks are flushed at least, in ns.
+const FLUSH_EVERY_NS: u64 = 100_000_000;
 
 /// Before a packet is due it is waited for without sleep, so long: a sleeper may take that to get
 /// up.
@@ -44,15 +39,6 @@ const SLEEP_MOST_NS: u64 = 50_000_000;
 
 /// How long a source that is not paced is left alone when it has nothing.
 const NAP: Duration = Duration::from_millis(1);
-
-/// What a job is made with.
-#[derive(Clone, Debug)]
-pub struct GenerateOptions {
-    /// What bounds it, besides the source's own number of packets.
-    pub limits: Limits,
-    /// Where its thread runs. [`PollMode::Busy`] never sleeps between packets.
-    pub threads: Threads,
-}
 
 /// What kept the rate down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +68,7 @@ pub struct Generated {
 }
 
 /// Sends what `source` makes to a sink until it ends, a limit is reached, `stop` is set or the sink
-/// breaks.
+/// breaks. [`PollMode::Busy`] never sleeps between packets.
 ///
 /// # Errors
 /// The sink could not be opened, or the thread not be started, pinned or given its class. What goes
@@ -90,12 +76,11 @@ pub struct Generated {
 pub fn generate(
     source: Source,
     open_sink: impl FnOnce() -> Result<Box<dyn Port>, PortError>,
-    options: &GenerateOptions,
-    stop: &AtomicBool,
-    progress: &Progress,
+    threads: &Threads,
+    run: &Run<'_>,
 ) -> Result<Generated, EngineError> {
-    let open_sinks = || Ok(vec![open_sink()?]);
-    send("generate", source, (&Routes::default(), open_sinks), options, (stop, progress))
+    let open_lanes = || Ok(Lanes::new(vec![open_sink()?], &Routes::default()));
+    send("generate", source, open_lanes, threads, run)
 }
 
 /// Sends what `source`, a [replay](burstline_port::open_replay), has to the sinks that `routes`
@@ -107,175 +92,152 @@ pub fn replay(
     source: Source,
     routes: &Routes,
     open_sinks: impl FnOnce() -> Result<Vec<Box<dyn Port>>, PortError>,
-    options: &GenerateOptions,
-    (stop, progress): (&AtomicBool, &Progress),
+    threads: &Threads,
+    run: &Run<'_>,
 ) -> Result<Generated, EngineError> {
-    send("replay", source, (routes, open_sinks), options, (stop, progress))
+    send("replay", source, || Ok(Lanes::new(open_sinks()?, routes)), threads, run)
 }
 
 fn send(
     stage: &'static str,
     mut source: Source,
-    (routes, open_sinks): (&Routes, impl FnOnce() -> Result<Vec<Box<dyn Port>>, PortError>),
-    options: &GenerateOptions,
-    (stop, progress): (&AtomicBool, &Progress),
+    open_lanes: impl FnOnce() -> Result<Lanes, PortError>,
+    threads: &Threads,
+    run: &Run<'_>,
 ) -> Result<Generated, EngineError> {
-    let threads = &options.threads;
     threads.check(1)?;
     threads.rehearse(stage)?;
-    let mut lanes = Lanes::new(open_sinks()?, routes);
-    let usage_before = Usage::now();
-    let job = Job {
-        options,
-        clock: JobClock::start(options.limits.duration_ns, stop),
-        budget: Budget::new(options.limits.packets),
-        progress,
-    };
-    progress.start(0);
-    let sender = Sender::new(&job, &mut *source.port, &mut lanes);
-    let (place, sent) = std::thread::scope(|scope| {
-        let work = || {
-            let place = threads.settle(0, stage);
-            let place = place.and_then(|place| threads.drop_privileges().map(|()| place));
-            (place.inspect_err(|_| job.clock.break_off()), sender.run())
-        };
-        let thread = job::spawn(scope, stage, work)?;
-        threads.drop_privileges().inspect_err(|_| job.clock.break_off())?;
-        Ok::<_, EngineError>(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-    })?;
-    let place = place?;
-    let usage = Usage::now().since(&usage_before);
-    let mut generated = sent.conclude(stage, &source, &lanes, job.clock.elapsed_ns(), usage);
+    let mut lanes = open_lanes()?;
+    let job = Job::start(threads, run);
+    run.progress.start(0);
+    let step = Sender::new(&job, &mut *source.port, &mut lanes);
+    let mut crew = runtime::run_alone(&job, vec![Post { index: 0, name: stage.to_owned(), step }])?;
+    let Some(done) = crew.front.pop() else { unreachable!("one thread was started") };
+    let mut generated = sent::conclude(done, stage, &source, &lanes, job.ending());
     let report = &mut generated.report;
-    report.poll = threads.poll;
-    report.memory.node = place.node;
-    report.placement.threads.push(place);
+    report.memory.node = crew.places.first().and_then(|place| place.node);
+    job.describe(report, crew.places);
     Ok(generated)
-}
-
-struct Job<'a> {
-    options: &'a GenerateOptions,
-    clock: JobClock<'a>,
-    budget: Budget,
-    progress: &'a Progress,
 }
 
 struct Sender<'a> {
     job: &'a Job<'a>,
     source: &'a mut dyn Port,
     lanes: &'a mut Lanes,
+    scratch: Scratch,
     sent: Sent,
-    sleeps: Sleeps,
-    shown_ns: u64,
+    /// The last look at the clock.
+    now_ns: u64,
     flushed_ns: u64,
+    /// The source has nothing until the next packet is due.
+    is_idle: bool,
+    is_ended: bool,
 }
 
 impl<'a> Sender<'a> {
     fn new(job: &'a Job<'a>, source: &'a mut dyn Port, lanes: &'a mut Lanes) -> Self {
-        let shown_ns = job.clock.start_ns;
-        let (sent, sleeps) = (Sent::default(), Sleeps::default());
-        Self { job, source, lanes, sent, sleeps, shown_ns, flushed_ns: shown_ns }
+        let (scratch, sent, start_ns) = (Scratch::new(), Sent::default(), job.clock.start_ns);
+        let (is_idle, is_ended) = (false, false);
+        let (now_ns, flushed_ns) = (start_ns, start_ns);
+        Self { job, source, lanes, scratch, sent, now_ns, flushed_ns, is_idle, is_ended }
     }
 
-    fn run(mut self) -> Sent {
-        let mut meter = StageMeter::start();
-        if let Err(error) = self.send_until_over() {
-            self.sent.error = Some(error);
-        }
-        if let Err(error) = self.lanes.finish() {
-            self.sent.error.get_or_insert(error);
-        }
-        self.lanes.settle();
-        self.show(clock::monotonic_ns());
-        meter.busy_ns = self.sent.making_ns + self.sent.sending_ns;
-        self.sent.cost = meter.end(self.sleeps);
-        self.sent
-    }
-
-    fn send_until_over(&mut self) -> Result<(), EngineError> {
-        let job = self.job;
-        let mut scratch = Scratch::new();
-        let mut now_ns = clock::monotonic_ns();
-        while !job.clock.is_over(now_ns) {
-            let Grant::Packets(granted) = job.budget.take(SCRATCH_PACKETS as u64) else { break };
-            let lent = self.source.lend(&mut scratch, granted);
-            let lent = lent.inspect_err(|_| job.budget.settle(granted, 0))?;
-            let (state, packets) = (lent.state, lent.burst.len() as u64);
-            job.budget.settle(granted, packets);
-            let made_ns = clock::monotonic_ns();
-            if packets > 0 {
-                self.sent.making_ns += made_ns - now_ns;
-                self.sent.first_ns.get_or_insert(now_ns);
-                let is_full = self.lanes.send(&lent.burst, &mut self.sent.span)? < packets;
-                if state != PortState::Busy && self.is_pause(made_ns) {
-                    self.lanes.flush()?;
-                    self.flushed_ns = made_ns;
-                }
-                now_ns = clock::monotonic_ns();
-                self.sent.sending_ns += now_ns - made_ns;
-                self.sent.last_ns = now_ns;
-                self.look_at_lateness(&scratch, now_ns);
-                if is_full {
-                    self.lanes.settle();
-                }
-                job.progress.received[0].store(&self.lanes.taken());
-            } else {
-                now_ns = made_ns;
+    /// Makes up to `granted` packets and sends them.
+    fn send(&mut self, granted: u64) -> Result<Received, EngineError> {
+        let start_ns = self.now_ns;
+        let lent = self.source.lend(&mut self.scratch, granted)?;
+        let (state, packets) = (lent.state, lent.burst.len() as u64);
+        self.is_idle = matches!(state, PortState::Idle | PortState::Blocked);
+        let made_ns = clock::monotonic_ns();
+        self.now_ns = made_ns;
+        if packets > 0 {
+            self.sent.making_ns += made_ns - start_ns;
+            self.sent.first_ns.get_or_insert(start_ns);
+            let is_full = self.lanes.send(&lent.burst, &mut self.sent.span)? < packets;
+            if state != PortState::Busy && self.is_pause(made_ns) {
+                self.lanes.flush()?;
+                self.flushed_ns = made_ns;
             }
-            if now_ns - self.shown_ns >= LOSSES_EVERY_NS {
+            self.now_ns = clock::monotonic_ns();
+            self.sent.sending_ns += self.now_ns - made_ns;
+            self.sent.last_ns = self.now_ns;
+            self.look_at_lateness();
+            if is_full {
                 self.lanes.settle();
-                self.show(now_ns);
-            }
-            match state {
-                PortState::Ended => break,
-                PortState::Idle | PortState::Blocked => now_ns = self.wait(now_ns),
-                PortState::Busy => {}
             }
         }
-        Ok(())
+        Ok(Received { packets, state })
     }
 
     /// Whether there is time for a flush: a live sink waits in it for its device, for longer than
     /// packets may be late. Where packets are never so far apart, now and then there is.
     fn is_pause(&self, now_ns: u64) -> bool {
         let next_ns = self.source.pacing().map_or(u64::MAX, |pacing| pacing.next_ns);
-        next_ns.saturating_sub(now_ns) > AWAKE_NS || now_ns - self.flushed_ns >= LOSSES_EVERY_NS
+        next_ns.saturating_sub(now_ns) > AWAKE_NS || now_ns - self.flushed_ns >= FLUSH_EVERY_NS
     }
 
-    fn look_at_lateness(&mut self, scratch: &Scratch, now_ns: u64) {
+    fn look_at_lateness(&mut self) {
         let Some(pacing) = self.source.pacing() else { return };
-        let now_ns = now_ns.wrapping_add(pacing.origin_ns);
-        for packet in scratch.burst(&[], 0).packets() {
+        let now_ns = self.now_ns.wrapping_add(pacing.origin_ns);
+        for packet in self.scratch.burst(&[], 0).packets() {
             let late_ns = now_ns.saturating_sub(packet.time_ns());
             crate::verify::record(&mut self.sent.lateness, late_ns);
         }
     }
+}
 
-    /// Waits until the next packet is nearly due, or it is time to look at the flag. Returns the
-    /// time.
-    fn wait(&mut self, now_ns: u64) -> u64 {
-        let is_busy = self.job.options.threads.poll == PollMode::Busy;
-        let until_ns = match self.source.pacing() {
-            Some(pacing) => pacing.next_ns.saturating_sub(now_ns).min(self.job.clock.most_ns()),
-            None => AWAKE_NS + NAP.as_nanos() as u64,
-        };
-        if is_busy || until_ns <= AWAKE_NS {
-            std::hint::spin_loop();
-            return clock::monotonic_ns();
+impl Step for Sender<'_> {
+    type Outcome = Sent;
+
+    /// Sends what is due.
+    fn poll(&mut self, now_ns: u64) -> Polled {
+        let (mut round, job) = (Round::default(), self.job);
+        self.now_ns = now_ns;
+        if !self.is_ended {
+            let sent = round.poll(&job.budget, SCRATCH_PACKETS as u64, |most| self.send(most));
+            self.is_ended = sent.unwrap_or_else(|error| {
+                self.sent.error = Some(error);
+                true
+            });
         }
-        self.sleeps.sleeps += 1;
-        std::thread::sleep(Duration::from_nanos((until_ns - AWAKE_NS).min(SLEEP_MOST_NS)));
-        clock::monotonic_ns()
+        let polled = round.polled(Next::Wait);
+        let waits = self.is_idle && polled.next == Next::Poll;
+        let next = if waits { Next::Wait } else { polled.next };
+        Polled { next, now_ns: Some(self.now_ns), ..polled }
     }
 
-    fn show(&mut self, now_ns: u64) {
+    /// Waits until the next packet is nearly due, or it is time to look at the flag.
+    fn wait(&mut self, pause: Pause<'_>) -> bool {
+        let until_ns = match self.source.pacing() {
+            Some(pacing) => pacing.next_ns.saturating_sub(pause.now_ns).min(pause.most_ns()),
+            None => AWAKE_NS + NAP.as_nanos() as u64,
+        };
+        if self.job.threads.poll == PollMode::Busy || until_ns <= AWAKE_NS {
+            std::hint::spin_loop();
+            return true;
+        }
+        pause.sleep(Duration::from_nanos((until_ns - AWAKE_NS).min(SLEEP_MOST_NS)))
+    }
+
+    fn show(&mut self) {
+        self.job.progress.received[0].store(&self.lanes.taken());
+    }
+
+    fn show_losses(&mut self) -> u64 {
+        self.lanes.settle();
         let mut losses = self.source.account().lost;
         losses.merge(&self.lanes.lost());
-        if self.shown_ns - self.job.clock.start_ns < SECOND_NS {
-            self.sent.lost_first_second = losses.missing();
+        self.job.show_losses(0, losses)
+    }
+
+    fn close(&mut self) {
+        if let Err(error) = self.lanes.finish() {
+            self.sent.error.get_or_insert(error);
         }
-        self.shown_ns = now_ns;
-        self.job.progress.set_losses(0, losses);
-        self.job.progress.received[0].store(&self.lanes.taken());
+        self.lanes.settle();
+    }
+
+    fn end(self) -> Sent {
+        self.sent
     }
 }

@@ -2,7 +2,7 @@
 
 use burstline_port::{Losses, PortAccount};
 
-use crate::tally::Tally;
+use crate::runtime::Tally;
 
 /// Bytes that a packet takes on the line beyond its own: FCS 4, preamble 8, gap 12.
 /// Source: IEEE 802.3, 3.1.1 and 4.4.2.

@@ -14,9 +14,13 @@
 //! bounce     port --pass--> port                                 a worker a direction, frames stay
 //! ```
 //!
-//! A job is a list of [`Source`]s, what bounds it ([`Limits`]), where its threads run
-//! ([`Threads`]) and a flag that ends it. [`count()`] and [`capture()`] run it to its end and
-//! return a [`Report`]; while it runs, anybody may look at its [`Progress`].
+//! A job is a list of [`Source`]s, where its threads run ([`Threads`]), and a [`Run`]: a flag that
+//! ends it, what bounds it ([`Limits`]) and its [`Progress`], which anybody may look at meanwhile.
+//! [`count()`] and [`capture()`] run it to its end and return a [`Report`].
+//!
+//! What every thread does besides its own work is the `runtime`'s: the loop around a stage's step,
+//! and the stages that fill and read logs. A verb is a composition of such stages and logs, and a
+//! report of what they tell.
 //!
 //! Who counts what: `offered` and losses come from the ports' own accounts; `delivered` is
 //! counted here, from the worklists that arrived; what a lossy reader missed comes from packet
@@ -34,45 +38,42 @@
 
 mod balance;
 mod bounce;
-mod budget;
 mod capture;
-mod clock;
 mod count;
 mod error;
 mod generate;
-mod job;
 mod ledger;
-mod links;
+mod log_request;
 mod merge;
 mod pipeline;
-mod progress;
+mod placement;
 mod published;
 mod rehearsal;
 mod report;
-mod stage;
-mod tally;
+mod runtime;
 mod verify;
-mod waiting;
 
 pub use balance::{
     BalanceOptions, BalanceReport, Distribution, Elephant, GroupReport, LogHome, Mode, WORKERS_MAX,
     WorkerReport, balance, worker_of,
 };
 pub use bounce::{Bounced, bounce, open_bounce};
-pub use capture::{CaptureOptions, FlightOptions, Policy, capture, capture_flight, merge};
+pub use burstline_log::Policy;
+pub use capture::{FlightOptions, capture, capture_flight, merge};
 pub use count::{count, count_verified, run_to_completion};
 pub use error::EngineError;
-pub use generate::{GenerateOptions, Generated, Limit, generate, replay};
-pub use job::{Limits, Source, Threads};
+pub use generate::{Generated, Limit, generate, replay};
 pub use ledger::{PortReport, Total};
+pub use log_request::LogRequest;
 pub use merge::{MergeOptions, MergeReport, MergedPort};
 pub use pipeline::{Lane, Pipeline};
-pub use progress::{Counts, Progress, Snapshot};
+pub use placement::{PlaceError, Placed, PlacementRequest, Workers, source_requests};
 pub use published::PublishedReport;
 pub use rehearsal::{Rehearsal, rehearse};
 pub use report::{
     CpuReport, FlightFile, FlightReport, MemoryReport, PlacementReport, Report, StageReport,
     ThreadPlace, TimestampReport,
 };
+pub use runtime::logs::CaptureOptions;
+pub use runtime::{Counts, Limits, PollMode, Progress, Run, Snapshot, Source, Threads};
 pub use verify::{FLOWS_MAX, FlowVerdict, Integrity, Latency, Verdict, Verifier, WINDOW};
-pub use waiting::PollMode;

@@ -24,26 +24,19 @@
 //!
 //! Run to completion, without a log, is [`run_to_completion`](crate::run_to_completion).
 
-mod lanes;
 mod route;
-
-use std::sync::atomic::AtomicBool;
 
 use burstline_log::{Burst, Log, LogConfig, Packet, Policy, Reader, ReaderConfig, Start, Writer};
 use burstline_port::Port;
 
-use crate::budget::Budget;
-use crate::capture::receive::{Receiver, Took};
-use crate::capture::record::{Recorded, Recorder};
-use crate::capture::{self, CaptureOptions, Job, Origin, summary};
-use crate::clock::JobClock;
-use crate::job::Source;
 use crate::published::Publication;
-use crate::report::Ending;
-use crate::stage::Usage;
-use crate::tally::Tally;
-use crate::{EngineError, PortReport, Progress, Report};
-pub(crate) use lanes::{Given, Lanes};
+use crate::runtime::logs::CaptureOptions;
+use crate::runtime::logs::gaps::Origin;
+use crate::runtime::logs::lanes::Lanes;
+use crate::runtime::logs::receive::{Receiver, Took, is_stopped};
+use crate::runtime::logs::record::{Recorded, Recorder};
+use crate::runtime::{self, Crew, Job, Post, Tally, clock_kind, policy_for};
+use crate::{EngineError, PortReport, Report, Run, Source};
 use route::{Route, Work};
 
 /// A log between stages of one pipeline.
@@ -139,7 +132,7 @@ impl<'w> Pipeline<'w> {
         self.stages.push(Stage { name: name.to_owned(), inputs: inputs.to_vec(), outputs, task });
     }
 
-    /// How many sources it has, and threads that read lanes: for [`Progress::with_workers`].
+    /// How many sources it has, and threads that read lanes: for [`Progress::with_workers`](crate::Progress::with_workers).
     pub fn size(&self) -> (usize, usize) {
         (self.sources.len(), self.stages.len())
     }
@@ -151,33 +144,58 @@ impl<'w> Pipeline<'w> {
     /// # Errors
     /// A log could not be made, or a thread not be started, pinned or given its class. What goes
     /// wrong with a source later is in the report's `errors`.
-    pub fn run(mut self, stop: &AtomicBool, progress: &Progress) -> Result<Report, EngineError> {
+    pub fn run(mut self, run: &Run<'_>) -> Result<Report, EngineError> {
         let options = self.options.clone();
         options.threads.check(self.receivers.len() + self.stages.len())?;
-        let policy = options.policy.unwrap_or_else(|| capture::policy_for(&self.sources));
+        let policy = options.policy.unwrap_or_else(|| policy_for(&self.sources));
         let mut logs = self.logs(policy)?;
         options.threads.rehearse("pipeline")?;
         let publication = Publication::of(&options, &logs.logs)?;
-        let usage_before = Usage::now();
-        let job = Job {
-            options: &options,
-            clock: JobClock::start(options.limits.duration_ns, stop),
-            budget: Budget::new(options.limits.packets),
-            progress,
-            origins: Origin::of_all(&self.sources),
-        };
-        progress.start((options.log.bytes * logs.logs.len()) as u64);
-        let (sources, stages) = (&mut self.sources, &mut self.stages);
-        let done = run_threads(&job, (sources, &self.receivers, stages), &mut logs, policy)?;
-        let usage = Usage::now().since(&usage_before);
-        let is_stopped = capture::is_stopped(&job, &done.took);
-        let elapsed_ns = job.clock.elapsed_ns();
-        let mut report = self.report(done, &logs.logs, elapsed_ns, usage)?;
-        report.poll = options.threads.poll;
-        report.placement.notes.clone_from(&options.threads.notes);
-        summary::describe_memory(&mut report, &logs.logs);
+        let job = Job::start(&options.threads, run);
+        run.progress.start((options.log.bytes * logs.logs.len()) as u64);
+        let crew = self.run_stages(&job, &mut logs, policy)?;
+        let is_stopped = is_stopped(&job, &crew.front);
+        let mut report = self.report(&job, crew, &logs.logs);
+        report.describe_logs(&logs.logs);
         report.published = publication.map(|publication| publication.end(is_stopped));
         Ok(report)
+    }
+
+    /// Runs all threads to their end.
+    fn run_stages(
+        &mut self,
+        job: &Job<'_>,
+        logs: &mut Logs,
+        policy: Policy,
+    ) -> Result<Crew<Took, Recorded>, EngineError> {
+        let Self { options, sources, receivers, stages, .. } = self;
+        let mut writers = std::mem::take(&mut logs.writers);
+        let mut writer = |lane: usize| writers[lane].take().expect("one stage fills a lane");
+        let origins = Origin::of_all(sources);
+        let mut readers = Vec::new();
+        for (number, (stage, ends)) in stages.iter_mut().zip(logs.readers.drain(..)).enumerate() {
+            let sink: Box<dyn Port + '_> = match &mut stage.task {
+                Task::Work(work) => Box::new(Work::new(&stage.name, work)),
+                Task::Route(route) => {
+                    let writers = stage.outputs.clone().map(&mut writer).collect();
+                    let lanes = Lanes::new(writers, policy == Policy::Lossless, &job.clock);
+                    Box::new(Route::new(&stage.name, route, lanes))
+                }
+            };
+            // The sink goes with the thread, and closes what it fills.
+            let step = Recorder::new(job, ends, sink, origins.clone(), options.log.bytes);
+            let (index, name) = (receivers.len() + number, stage.name.clone());
+            readers.push(Post { index, name, step: step.numbered(number) });
+        }
+        let mut sources = sources.iter_mut().enumerate();
+        let mut front = Vec::new();
+        for (index, receive) in receivers.iter().enumerate() {
+            let hand = sources.by_ref().take(receive.sources.len()).collect();
+            let log = writer(receive.lane);
+            let step = Receiver::new(job, index, hand, log, &options.table);
+            front.push(Post { index, name: receive.name.clone(), step });
+        }
+        runtime::run(job, readers, |_| front)
     }
 
     /// Makes the logs, with a reader for each stage that reads one.
@@ -188,7 +206,7 @@ impl<'w> Pipeline<'w> {
             let reading = self.stages.iter().filter(|stage| stage.inputs.contains(&Lane(lane)));
             let (log, writer) = Log::create(LogConfig {
                 name: format!("{}-{lane}", base.name),
-                clock_kind: capture::clock_kind(&self.sources),
+                clock_kind: clock_kind(&self.sources),
                 max_readers: base.max_readers + reading.count(),
                 ..base.clone()
             })?;
@@ -203,24 +221,18 @@ impl<'w> Pipeline<'w> {
         Ok(made)
     }
 
-    fn report(
-        &self,
-        done: Done,
-        logs: &[Log],
-        elapsed_ns: u64,
-        usage: Usage,
-    ) -> Result<Report, EngineError> {
-        let mut ending = Ending::of(elapsed_ns, usage);
+    fn report(&self, job: &Job<'_>, crew: Crew<Took, Recorded>, logs: &[Log]) -> Report {
+        let mut ending = job.ending();
         let mut ports: Vec<_> = self.sources.iter().map(|_| PortReport::default()).collect();
         let (mut stages, mut errors, mut doubts) = (Vec::new(), Vec::new(), Vec::new());
-        for (receive, took) in self.receivers.iter().zip(done.took) {
+        for (receive, done) in self.receivers.iter().zip(crew.front) {
+            ending.add(&done);
+            let took = done.outcome;
             let log = Tally::of_log(&took.log);
-            let mut stage = took.cost.report(&receive.name, elapsed_ns, &log);
+            let mut stage = done.cost.report(&receive.name, ending.elapsed_ns, &log);
             (stage.packets_in, stage.lost) = (log.packets + took.lost, took.lost);
             stage.high_water = took.log.segments_high_water.into();
             stages.push(stage);
-            ending.empty_ns += took.cost.empty_ns;
-            ending.lost_first_second += took.lost_first_second;
             for &(source, packets) in &took.received {
                 let (port, account) =
                     (&self.sources[source].port, self.sources[source].port.account());
@@ -233,14 +245,15 @@ impl<'w> Pipeline<'w> {
             }
             errors.extend(took.errors);
         }
-        for (stage, recorded) in self.stages.iter().zip(done.recorded) {
-            let ledger = recorded.stage(&stage.name, elapsed_ns);
+        for (stage, done) in self.stages.iter().zip(crew.readers) {
+            let recorded = &done.outcome;
+            let ledger = recorded.stage(&stage.name, &done.cost, ending.elapsed_ns);
             let published = stage.inputs.iter().map(|lane| logs[lane.0].published()).sum();
             if ledger.packets_in != published {
                 doubts.push((&stage.name, ledger.packets_in, published));
             }
             stages.push(ledger);
-            ending.empty_ns += recorded.cost.empty_ns;
+            ending.empty_ns += done.cost.empty_ns;
             ending.span.merge(&recorded.span);
         }
         let mut report = Report::new(ports, &ending);
@@ -251,8 +264,8 @@ impl<'w> Pipeline<'w> {
         report.stages = stages;
         report.hear(&self.sources);
         report.errors = errors;
-        report.placement.threads = done.places.into_iter().collect::<Result<_, _>>()?;
-        Ok(report)
+        job.describe(&mut report, crew.places);
+        report
     }
 }
 
@@ -263,61 +276,4 @@ struct Logs {
     writers: Vec<Option<Writer>>,
     /// By stage.
     readers: Vec<Vec<Reader>>,
-}
-
-/// What all threads bring home, in the order of the stages.
-struct Done {
-    places: Vec<Result<crate::ThreadPlace, EngineError>>,
-    took: Vec<Took>,
-    recorded: Vec<Recorded>,
-}
-
-/// Runs all threads to their end.
-fn run_threads<'a, 'w>(
-    job: &'a Job<'a>,
-    (sources, receivers, stages): (&'a mut [Source], &[Receive], &'a mut [Stage<'w>]),
-    logs: &mut Logs,
-    policy: Policy,
-) -> Result<Done, EngineError> {
-    let mut writers = std::mem::take(&mut logs.writers);
-    let mut writer = |lane: usize| writers[lane].take().expect("one stage fills a lane");
-    let mut sinks: Vec<Box<dyn Port + '_>> = Vec::new();
-    for stage in stages {
-        sinks.push(match &mut stage.task {
-            Task::Work(work) => Box::new(Work::new(&stage.name, work)),
-            Task::Route(route) => {
-                let writers = stage.outputs.clone().map(&mut writer).collect();
-                let lanes = Lanes::new(writers, policy == Policy::Lossless, &job.clock);
-                Box::new(Route::new(&stage.name, route, lanes))
-            }
-        });
-    }
-    let mut sources = sources.iter_mut().enumerate();
-    std::thread::scope(|scope| {
-        // The threads' own: where one cannot be started, those that run find their logs closed.
-        let mut writers = writers;
-        let (mut first, mut later) = (Vec::new(), Vec::new());
-        let readers = logs.readers.drain(..);
-        for (number, (mut sink, readers)) in sinks.into_iter().zip(readers).enumerate() {
-            let name = sink.info().name.clone();
-            later.push(capture::start(scope, job, receivers.len() + number, name, move || {
-                // The sink goes with the thread, and closes what it fills.
-                Recorder::new(readers, &mut *sink, job).numbered(number).run()
-            })?);
-        }
-        for (number, receive) in receivers.iter().enumerate() {
-            let hand = sources.by_ref().take(receive.sources.len()).collect();
-            let log = writers[receive.lane].take().expect("one stage fills a lane");
-            let receiver = Receiver::new(job, number, hand, log, Vec::new());
-            first
-                .push(capture::start(scope, job, number, receive.name.clone(), || receiver.run())?);
-        }
-        // Only now: a thread begins with the rights of the one that starts it.
-        let given_up = job.options.threads.drop_privileges();
-        let given_up = given_up.inspect_err(|_| job.clock.break_off());
-        let (mut places, took): (Vec<_>, _) = first.into_iter().map(capture::join).unzip();
-        let (more, recorded): (Vec<_>, _) = later.into_iter().map(capture::join).unzip();
-        places.extend(more);
-        given_up.map(|()| Done { places, took, recorded })
-    })
 }

@@ -17,8 +17,8 @@ use burstline_sys::memory::{NodeId, PageChoice};
 use burstline_topo::Plan;
 
 use crate::EngineError;
-use crate::job::{Threads, spawn};
 use crate::report::ThreadPlace;
+use crate::runtime::{Threads, spawn};
 
 /// Packets through each log, of [`PACKET_BYTES`] bytes: together less than one segment.
 const PACKETS: u64 = 1000;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use burstline_log::Log;
 use burstline_port::Port;
 use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::memory::NodeId;
@@ -10,10 +11,10 @@ use burstline_sys::stack;
 use burstline_sys::usage::{self, CpuUsage, ResidentMemory};
 
 use crate::ledger::line_bits;
-use crate::stage::Usage;
-use crate::tally::Span;
-use crate::waiting::PollMode;
-use crate::{BalanceReport, EngineError, MergeReport, PortReport, PublishedReport, Source, Total};
+use crate::runtime::{Done, Span, Usage};
+use crate::{
+    BalanceReport, EngineError, MergeReport, PollMode, PortReport, PublishedReport, Source, Total,
+};
 
 /// Everything there is to say of a job.
 #[derive(Debug, Default)]
@@ -230,6 +231,12 @@ impl Ending {
             bytes_copied: 0,
         }
     }
+
+    /// Adds what one thread tells.
+    pub(crate) fn add<T>(&mut self, done: &Done<T>) {
+        self.empty_ns += done.cost.empty_ns;
+        self.lost_first_second += done.lost_first_second;
+    }
 }
 
 impl Report {
@@ -292,6 +299,26 @@ impl Report {
         if account.notes_omitted > 0 {
             let (name, omitted) = (&port.info().name, account.notes_omitted);
             self.notes.push(format!("{name}: {omitted} more notes like these"));
+        }
+    }
+
+    /// Says what memory the logs lie in; where they differ, the first one's.
+    pub(crate) fn describe_logs(&mut self, logs: &[Log]) {
+        let Some(first) = logs.first() else { return };
+        let mut nodes: Vec<_> = logs.iter().flat_map(|log| log.placement().nodes.keys()).collect();
+        nodes.dedup();
+        self.memory = MemoryReport {
+            page_bytes: first.placement().page_bytes,
+            page_kind: first.placement().page.to_string(),
+            node: if let [node] = nodes[..] { Some(*node) } else { None },
+            log_bytes: logs.iter().map(|log| log.config().bytes).sum(),
+            segment_bytes: first.config().segment_bytes,
+            resident: usage::resident().unwrap_or_default(),
+        };
+        for note in logs.iter().flat_map(|log| &log.placement().notes) {
+            if !self.memory_notes.contains(note) {
+                self.memory_notes.push(note.clone());
+            }
         }
     }
 

@@ -7,7 +7,8 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use burstline_engine::{
-    CaptureOptions, EngineError, Limits, Policy, Progress, Report, Source, Threads, capture, count,
+    CaptureOptions, EngineError, Limits, Policy, Progress, Report, Run, Source, Threads, capture,
+    count,
 };
 use burstline_log::LogConfig;
 use burstline_port::{Loss, OpenOptions, open_sink};
@@ -55,7 +56,6 @@ impl Job<'_> {
         let sources: Vec<_> = self.sources.iter().map(open).collect();
         let log = LogConfig { bytes: self.log_bytes, ..LogConfig::default() };
         let options = CaptureOptions {
-            limits: self.limits,
             threads: Threads::default(),
             log,
             policy: self.policy,
@@ -63,7 +63,9 @@ impl Job<'_> {
             publish: None,
         };
         let sink = || open_sink(&self.sink.parse().unwrap(), &ports);
-        capture(sources, sink, &options, &AtomicBool::new(false), progress)
+        let stop = AtomicBool::new(false);
+        let run = Run::new(&stop, progress).within(self.limits);
+        capture(sources, sink, &options, &run)
     }
 
     fn run(&self) -> Report {
@@ -84,7 +86,7 @@ fn packets_in(path: &str) -> (u64, u64) {
     let source = Source::open(&path.parse().unwrap(), &options).unwrap();
     let (stop, progress) = (AtomicBool::new(false), Progress::new(1));
     let sources = vec![source];
-    let report = count(sources, &Limits::default(), &Threads::default(), &stop, &progress).unwrap();
+    let report = count(sources, &Threads::default(), &Run::new(&stop, &progress)).unwrap();
     assert!(report.is_success(), "{:?} {:?}", report.notes, report.errors);
     (report.total.delivered, report.total.bytes)
 }

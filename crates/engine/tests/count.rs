@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use burstline_engine::{EngineError, Limits, Progress, Report, Source, Threads, count};
+use burstline_engine::{EngineError, Limits, Progress, Report, Run, Source, Threads, count};
 use burstline_port::OpenOptions;
 use burstline_sys::affinity::CoreId;
 
@@ -15,7 +15,8 @@ fn open(addresses: &[&str]) -> Vec<Source> {
 
 fn run(addresses: &[&str], limits: &Limits) -> Report {
     let (stop, progress) = (AtomicBool::new(false), Progress::new(addresses.len()));
-    count(open(addresses), limits, &Threads::default(), &stop, &progress).unwrap()
+    let run = Run::new(&stop, &progress).within(*limits);
+    count(open(addresses), &Threads::default(), &run).unwrap()
 }
 
 fn assert_closed(report: &Report) {
@@ -67,9 +68,9 @@ fn a_duration_and_a_flag_end_endless_sources() {
 
     let (stop, progress) = (AtomicBool::new(false), Progress::new(1));
     let report = std::thread::scope(|scope| {
-        let (limits, threads) = (Limits::default(), Threads::default());
+        let threads = Threads::default();
         let (stop, progress) = (&stop, &progress);
-        let job = scope.spawn(move || count(open(&["gen:"]), &limits, &threads, stop, progress));
+        let job = scope.spawn(move || count(open(&["gen:"]), &threads, &Run::new(stop, progress)));
         while progress.snapshot().received.packets < 10_000 {
             std::thread::yield_now();
         }
@@ -85,7 +86,7 @@ fn threads_need_a_core_each_that_they_may_use() {
     let (stop, progress) = (AtomicBool::new(false), Progress::new(2));
     let try_cores = |cores: Vec<CoreId>| {
         let threads = Threads { cores, ..Threads::default() };
-        count(open(&["gen:?packets=1", "gen:"]), &Limits::default(), &threads, &stop, &progress)
+        count(open(&["gen:?packets=1", "gen:"]), &threads, &Run::new(&stop, &progress))
     };
     let error = try_cores(vec![CoreId(0)]).unwrap_err();
     assert!(matches!(error, EngineError::TooFewCores { threads: 2, cores: 1 }), "{error}");

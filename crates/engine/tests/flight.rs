@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use burstline_engine::{
-    CaptureOptions, EngineError, FlightOptions, Limits, Progress, Report, Source, Threads,
+    CaptureOptions, EngineError, FlightOptions, Progress, Report, Run, Source, Threads,
     capture_flight,
 };
 use burstline_log::LogConfig;
@@ -21,23 +21,23 @@ fn run(is_triggered: bool, sink: &'static str) -> (Report, usize) {
     let open = |address: &str| Source::open(&address.parse().unwrap(), &ports).unwrap();
     let sources: Vec<_> = SOURCES.into_iter().map(open).collect();
     let options = CaptureOptions {
-        limits: Limits::default(),
         threads: Threads { receivers: 2, ..Threads::default() },
         log: LogConfig { bytes: 16 << 20, keep_ns: Some(HOUR_NS), ..LogConfig::default() },
         policy: None,
         table: ports.table.clone(),
         publish: None,
     };
-    let flight = FlightOptions { after_ns: HOUR_NS, triggers_on_loss: false };
-    let flags = (&AtomicBool::new(false), &AtomicBool::new(is_triggered));
-    let progress = Progress::new(sources.len());
+    let trigger = &AtomicBool::new(is_triggered);
+    let flight = FlightOptions { trigger, after_ns: HOUR_NS, triggers_on_loss: false };
+    let (stop, progress) = (AtomicBool::new(false), Progress::new(sources.len()));
+    let run = Run::new(&stop, &progress);
     let files = Arc::new(AtomicUsize::new(0));
     let opened = Arc::clone(&files);
     let file = || -> Result<_, PortError> {
         opened.fetch_add(1, Ordering::Relaxed);
         Ok((sink.to_owned(), open_sink(&sink.parse().unwrap(), &ports)?))
     };
-    let report = capture_flight(sources, file, &options, &flight, flags, &progress).unwrap();
+    let report = capture_flight(sources, file, &options, &flight, &run).unwrap();
     for (row, packets) in report.ports.iter().zip(PACKETS) {
         let sum = row.delivered + row.lost.total() + row.in_flight;
         assert_eq!((row.offered, row.unaccounted, sum), (packets, 0, packets), "{row:?}");
@@ -70,17 +70,18 @@ fn a_file_that_breaks_or_cannot_be_made_ends_the_job_with_its_ledger_closed() {
         let (ports, progress) = (OpenOptions::default(), Progress::new(1));
         let source = Source::open(&"gen:?rate=100000".parse().unwrap(), &ports).unwrap();
         let options = CaptureOptions {
-            limits: Limits::default(),
             threads: Threads::default(),
             log: LogConfig { bytes: 4 << 20, keep_ns: Some(HOUR_NS), ..LogConfig::default() },
             policy: None,
             table: ports.table.clone(),
             publish: None,
         };
-        let flight = FlightOptions { after_ns: 1, triggers_on_loss: false };
-        let flags = (&AtomicBool::new(false), &AtomicBool::new(true));
+        let trigger = &AtomicBool::new(true);
+        let flight = FlightOptions { trigger, after_ns: 1, triggers_on_loss: false };
+        let stop = AtomicBool::new(false);
         let file = || Ok((sink.to_owned(), open_sink(&sink.parse().unwrap(), &ports)?));
-        let report = capture_flight(vec![source], file, &options, &flight, flags, &progress);
+        let run = Run::new(&stop, &progress);
+        let report = capture_flight(vec![source], file, &options, &flight, &run);
         let report = report.unwrap();
         assert!(matches!(report.errors[..], [EngineError::Port(_)]), "{:?}", report.errors);
         assert_eq!((report.total.delivered, report.total.unaccounted), (0, 0), "{report:?}");

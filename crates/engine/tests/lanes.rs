@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_engine::{
-    CaptureOptions, Limits, Policy, PollMode, Progress, Report, Source, Threads, capture,
+    CaptureOptions, Limits, Policy, PollMode, Progress, Report, Run, Source, Threads, capture,
 };
 use burstline_log::{LogConfig, Scratch};
 use burstline_port::{
@@ -71,7 +71,6 @@ impl Job {
         let sources: Vec<_> = self.sources.iter().map(open).collect();
         let (receivers, poll) = (self.receivers, self.poll);
         let options = CaptureOptions {
-            limits: self.limits,
             threads: Threads { receivers, poll, ..Threads::default() },
             log: LogConfig { bytes: self.log_bytes, ..LogConfig::default() },
             policy: self.policy,
@@ -83,7 +82,8 @@ impl Job {
             let plan = FaultPlan { fail_after: self.breaks_after, ..FaultPlan::default() };
             Ok(Box::new(FaultInjector::new(sink, plan)) as Box<dyn Port>)
         };
-        let report = capture(sources, sink, &options, stop, progress).unwrap();
+        let run = Run::new(stop, progress).within(self.limits);
+        let report = capture(sources, sink, &options, &run).unwrap();
         assert_closed(&report);
         let names: Vec<_> = report.stages.iter().map(|stage| &stage.name[..]).collect();
         let several = ["receive-0", "receive-1", "receive-2", "record"];

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use burstline_engine::{
-    CaptureOptions, Limits, Pipeline, Policy, Progress, Report, Source, Threads, run_to_completion,
+    CaptureOptions, Pipeline, Policy, Progress, Report, Run, Source, Threads, run_to_completion,
 };
 use burstline_log::LogConfig;
 use burstline_port::OpenOptions;
@@ -18,8 +18,8 @@ fn ports() -> OpenOptions {
 
 fn options(ports: &OpenOptions, policy: Option<Policy>) -> CaptureOptions {
     let log = LogConfig { bytes: 1 << 20, segment_bytes: 64 << 10, ..LogConfig::default() };
-    let (limits, threads, table) = (Limits::default(), Threads::default(), ports.table.clone());
-    CaptureOptions { limits, threads, log, policy, table, publish: None }
+    let (threads, table) = (Threads::default(), ports.table.clone());
+    CaptureOptions { threads, log, policy, table, publish: None }
 }
 
 fn open(address: &str, ports: &OpenOptions) -> Vec<Source> {
@@ -29,7 +29,7 @@ fn open(address: &str, ports: &OpenOptions) -> Vec<Source> {
 fn run(pipeline: Pipeline<'_>) -> Report {
     let (sources, workers) = pipeline.size();
     let progress = Progress::with_workers(sources, workers);
-    let report = pipeline.run(&AtomicBool::new(false), &progress).unwrap();
+    let report = pipeline.run(&Run::new(&AtomicBool::new(false), &progress)).unwrap();
     assert!(report.is_success(), "{:?} {:?}", report.errors, report.notes);
     for stage in &report.stages {
         assert_eq!(stage.packets_in, stage.packets_out + stage.lost, "{}", stage.name);
@@ -117,8 +117,8 @@ fn run_to_completion_gives_each_source_a_closure_of_its_own() {
         move |burst: &burstline_log::Burst<'_>| counts.lock().unwrap()[source] += burst.len()
     };
     let sources = sources.into_iter().flatten().collect();
-    let (limits, threads) = (Limits::default(), Threads::default());
-    let report = run_to_completion(sources, work_for, &limits, &threads, (&stop, &progress));
+    let (threads, run) = (Threads::default(), Run::new(&stop, &progress));
+    let report = run_to_completion(sources, work_for, &threads, &run);
     assert_eq!(report.unwrap().total.delivered, 2100);
     assert_eq!(counts.into_inner().unwrap(), [100, 2000]);
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use burstline_engine::{
-    CaptureOptions, Limits, PollMode, Progress, Report, Source, Threads, capture, count,
+    CaptureOptions, PollMode, Progress, Report, Run, Source, Threads, capture, count,
 };
 use burstline_log::LogConfig;
 use burstline_port::{Loss, OpenOptions, open_sink};
@@ -21,7 +21,6 @@ fn publish(name: &str) -> Report {
     let open = |address: &&str| Source::open(&address.parse().unwrap(), &ports).unwrap();
     let lossless = LosslessReaders::Forever;
     let options = CaptureOptions {
-        limits: Limits::default(),
         threads: Threads { receivers: 2, ..Threads::default() },
         log: log_config(),
         policy: None,
@@ -31,7 +30,7 @@ fn publish(name: &str) -> Report {
     let progress = Progress::new(sources.len());
     let sources = sources.iter().map(open).collect();
     let sink = || open_sink(&"null:".parse().unwrap(), &ports);
-    capture(sources, sink, &options, &AtomicBool::new(false), &progress).unwrap()
+    capture(sources, sink, &options, &Run::new(&AtomicBool::new(false), &progress)).unwrap()
 }
 
 fn log_config() -> LogConfig {
@@ -57,14 +56,13 @@ fn several_receive_cores_are_one_name() {
             let sources = open(&name, &OpenOptions::default());
             let threads = Threads { poll: PollMode::Interrupt, ..Threads::default() };
             let progress = Progress::new(sources.len());
-            count(sources, &Limits::default(), &threads, &stop, &progress).unwrap()
+            count(sources, &threads, &Run::new(&stop, &progress)).unwrap()
         });
         // One thread for both, which copies them into a log of its own.
         let recorder = scope.spawn(|| {
             let ports = OpenOptions::default();
             let sources = open(&name, &ports);
             let options = CaptureOptions {
-                limits: Limits::default(),
                 threads: Threads::default(),
                 log: log_config(),
                 policy: None,
@@ -73,7 +71,7 @@ fn several_receive_cores_are_one_name() {
             };
             let sink = || open_sink(&"null:".parse().unwrap(), &ports);
             let progress = Progress::new(sources.len());
-            capture(sources, sink, &options, &stop, &progress).unwrap()
+            capture(sources, sink, &options, &Run::new(&stop, &progress)).unwrap()
         });
         (publisher.join().unwrap(), counter.join().unwrap(), recorder.join().unwrap())
     });

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
 use burstline_engine::{
-    Integrity, Limits, Progress, Source, Threads, Verdict, Verifier, count_verified,
+    Integrity, Progress, Run, Source, Threads, Verdict, Verifier, count_verified,
 };
 use burstline_port::{Impairer, ImpairmentCounts, ImpairmentPlan, OpenOptions};
 use burstline_wire::hash::HashKind;
@@ -27,9 +27,8 @@ fn run_by(query: &str, plan: ImpairmentPlan, verifier: Verifier) -> (Verdict, Im
     });
     let verifier = Mutex::new(verifier);
     let (stop, progress) = (AtomicBool::new(false), Progress::new(1));
-    let (limits, threads) = (Limits::default(), Threads::default());
-    let report =
-        count_verified(vec![source], &limits, &threads, &verifier, (&stop, &progress)).unwrap();
+    let (threads, run) = (Threads::default(), Run::new(&stop, &progress));
+    let report = count_verified(vec![source], &verifier, &threads, &run).unwrap();
     assert!(report.is_success(), "{report:?}");
     let verdict = verifier.into_inner().unwrap().verdict(Some(PACKETS));
     assert_eq!(verdict.packets, report.total.delivered);

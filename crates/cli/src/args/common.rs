@@ -84,13 +84,6 @@ pub(crate) struct PlacementArgs {
     pub(crate) stack_node: Option<NodeId>,
 }
 
-impl PlacementArgs {
-    /// Whether anything is asked for.
-    pub(crate) fn is_given(&self) -> bool {
-        self.placement.is_some() || self.pool_node.is_some() || self.stack_node.is_some()
-    }
-}
-
 /// What a job has that receives: sources, what to take of them, and their flow hash.
 #[derive(Debug, Args)]
 pub(crate) struct CommonArgs {

@@ -1,5 +1,6 @@
 //! The flags of jobs that receive into a log: its shape, and who may read it.
 
+use burstline_engine::LogRequest;
 use burstline_share::PublishConfig;
 use burstline_sys::memory::PageChoice;
 use clap::Args;
@@ -33,13 +34,14 @@ pub(crate) struct LogArgs {
 }
 
 impl LogArgs {
-    /// Bytes of each log.
-    pub(crate) fn bytes(&self) -> usize {
-        self.buffer.unwrap_or(64 << 20)
-    }
-
-    /// Whether anything but its size was said of a log's shape.
-    pub(crate) fn has_shape(&self) -> bool {
-        self.segment.is_some() || self.pages.is_some()
+    /// What is asked of each log.
+    pub(crate) fn request(&self) -> LogRequest {
+        LogRequest {
+            bytes: self.buffer,
+            segment_bytes: self.segment,
+            pages: self.pages,
+            is_published: self.publish.is_some(),
+            divided_by: None,
+        }
     }
 }

@@ -4,22 +4,18 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use burstline_engine::{
-    BalanceOptions, CaptureOptions, Distribution, Mode, Policy, Progress, WORKERS_MAX,
+    BalanceOptions, CaptureOptions, Distribution, LogRequest, Mode, Policy, Progress, WORKERS_MAX,
+    Workers,
 };
-use burstline_log::{LogConfig, MIN_SEGMENT_BYTES};
+use burstline_log::LogConfig;
 use burstline_port::{Address, OpenOptions, open_sink};
 use burstline_topo::LogSharing;
 use burstline_wire::hash::HashKind;
 
-use super::capture::log_of;
 use crate::args::{BalanceArgs, ModeArg, values};
 use crate::failure::Failure;
-use crate::placement::Workers;
 use crate::view::{Stream, View};
 use crate::{job, signals};
-
-/// The least memory of a worker's log that is chosen unasked.
-const LEAST_BYTES: usize = 4 << 20;
 
 /// Spreads the packets of all sources over workers.
 pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
@@ -38,9 +34,9 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
     let has_workers = args.output.is_some() || args.log.publish.is_none();
     let workers = args.workers.workers();
     let logs = if mode == Mode::Share { 1 } else { workers };
-    let bytes = args.log.buffer.unwrap_or_else(|| (args.log.bytes() / logs).max(LEAST_BYTES));
+    let log = LogRequest { divided_by: Some(logs), ..args.log.request() };
     let count = if has_workers { workers } else { 0 };
-    let log_bytes = bytes.saturating_mul(logs);
+    let log_bytes = log.bytes().saturating_mul(logs);
     let sharing = match mode {
         Mode::Copy => LogSharing::Copy,
         Mode::Share => LogSharing::Share,
@@ -60,17 +56,12 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::usage(what));
     }
     let log_homes = placed.log_homes(receivers, workers);
-    let usual = log_of(&common.sources, &args.log, None).segment_bytes;
     let options = BalanceOptions {
         job: CaptureOptions {
-            limits: common.limits(),
             threads: placed.threads,
             log: LogConfig {
                 name: "balance".to_owned(),
-                bytes,
-                segment_bytes: args.log.segment.unwrap_or_else(|| segment_within(bytes, usual)),
-                hash_kind: hash.code().into(),
-                ..log_of(&common.sources, &args.log, placed.log_node)
+                ..log.config(&common.sources, hash, placed.log_node)
             },
             policy: args.lossless.then_some(Policy::Lossless),
             table: ports.table.clone(),
@@ -88,16 +79,10 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
     let mut view = View::new("balance", common, Stream::beside(&sinks));
     let open = |number: usize| open_sink(&sinks[number], &ports);
     let demands = common.demands_with(args.lossless);
-    job::run(&mut view, &progress, &stop, &demands, common.keep_privileges, || {
-        burstline_engine::balance(sources, open, &options, &stop, &progress)
+    let run = common.run(&stop, &progress);
+    job::run(&mut view, &run, &demands, common.keep_privileges, || {
+        burstline_engine::balance(sources, open, &options, &run)
     })
-}
-
-/// The segments of a log of `bytes` that nobody has said the size of: `usual` ones, or smaller
-/// where that would not make four.
-fn segment_within(bytes: usize, usual: usize) -> usize {
-    let quarter = 1 << (bytes / 4).checked_ilog2().unwrap_or(0);
-    usual.min(quarter).max(MIN_SEGMENT_BYTES)
 }
 
 /// What workers read. What cannot be shared is told.

@@ -3,12 +3,11 @@
 use std::process::ExitCode;
 use std::slice;
 
-use burstline_engine::{Progress, Report, open_bounce};
+use burstline_engine::{Progress, Report, Workers, open_bounce};
 use burstline_port::{OpenOptions, Treatment};
 
 use crate::args::BounceArgs;
 use crate::failure::Failure;
-use crate::placement::Workers;
 use crate::view::{Stream, View};
 use crate::{job, signals};
 
@@ -39,10 +38,10 @@ pub(crate) fn bounce(args: &BounceArgs) -> Result<ExitCode, Failure> {
     placed.fit(crossings.len());
     let progress = Progress::new(crossings.len());
     let mut view = View::new("bounce", common, Stream::beside(slice::from_ref(&args.to)));
-    let (limits, threads) = (common.limits(), &placed.threads);
+    let run = common.run(&stop, &progress);
     let mut done = None;
-    job::watch(&mut view, &progress, &stop, common.keep_privileges, || {
-        done = Some(burstline_engine::bounce(crossings, &limits, threads, &stop, &progress)?);
+    job::watch(&mut view, &run, common.keep_privileges, || {
+        done = Some(burstline_engine::bounce(crossings, &placed.threads, &run)?);
         Ok(Report::default())
     })?;
     let Some(mut bounced) = done else { return Err(Failure::new("nothing was bounced")) };

@@ -8,15 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use burstline_engine::{
-    CaptureOptions, EngineError, Integrity, Progress, Verifier, count_verified,
+    CaptureOptions, EngineError, Integrity, Progress, Verifier, Workers, count_verified,
 };
 use burstline_port::{Address, OpenOptions, open_sink};
 
-use super::capture::log_config;
 use crate::args::{CountArgs, NOTHING, Verify};
 use crate::failure::Failure;
 use crate::outcome::Demands;
-use crate::placement::Workers;
 use crate::view::{Stream, View};
 use crate::{job, signals};
 
@@ -27,7 +25,7 @@ pub(crate) fn count(args: &CountArgs) -> Result<ExitCode, Failure> {
     if args.log.publish.is_some() {
         return publish(args, &stop);
     }
-    if args.log.buffer.is_some() || args.log.has_shape() {
+    if args.log.buffer.is_some() || args.log.request().has_shape() {
         let what = "--buffer, --segment and --pages are about the log of --publish: here is none";
         return Err(Failure::usage(what));
     }
@@ -43,19 +41,16 @@ pub(crate) fn count(args: &CountArgs) -> Result<ExitCode, Failure> {
     let threads = placed.threads;
     let progress = Progress::new(sources.len());
     let mut view = View::new("count", common, Stream::Stdout);
-    let limits = common.limits();
+    let run = common.run(&stop, &progress);
     let verifier = args.verify.map(|verify| Mutex::new(Verifier::new(integrity(verify))));
     // Made before the run, which may end without the right to make it.
     let create = |path| ports.files.create(path).map(|file| (file, path));
     let log = args.latency_log.as_deref().map(create).transpose().map_err(EngineError::from)?;
     let started = SystemTime::now();
-    let report =
-        job::watch(&mut view, &progress, &stop, common.keep_privileges, || match &verifier {
-            None => burstline_engine::count(sources, &limits, &threads, &stop, &progress),
-            Some(verifier) => {
-                count_verified(sources, &limits, &threads, verifier, (&stop, &progress))
-            }
-        })?;
+    let report = job::watch(&mut view, &run, common.keep_privileges, || match &verifier {
+        None => burstline_engine::count(sources, &threads, &run),
+        Some(verifier) => count_verified(sources, verifier, &threads, &run),
+    })?;
     let verifier = verifier.map(|own| own.into_inner().unwrap_or_else(PoisonError::into_inner));
     let verdict = verifier.as_ref().map(|verifier| verifier.verdict(args.expect));
     if let (Some(verifier), Some((file, path))) = (&verifier, log) {
@@ -83,13 +78,13 @@ fn refused(path: &Path, error: &std::io::Error) -> Failure {
 /// Receives into a log that others may read, and counts what is in it.
 fn publish(args: &CountArgs, stop: &Arc<AtomicBool>) -> Result<ExitCode, Failure> {
     let common = &args.common;
-    let log_bytes = args.log.bytes();
+    let log = args.log.request();
+    let log_bytes = log.bytes();
     let counter = Workers { count: 1, name: "record", log_bytes, ..Workers::default() };
     let placed = common.place(&counter)?;
     let ports = OpenOptions { stop: Some(Arc::clone(stop)), ..common.open_options() };
     let options = CaptureOptions {
-        limits: common.limits(),
-        log: log_config(common, &args.log, placed.log_node),
+        log: log.config(&common.sources, common.hash, placed.log_node),
         threads: placed.threads,
         policy: None,
         table: ports.table.clone(),
@@ -99,9 +94,10 @@ fn publish(args: &CountArgs, stop: &Arc<AtomicBool>) -> Result<ExitCode, Failure
     let sources = common.open_sources(&ports)?;
     let progress = Progress::new(sources.len());
     let mut view = View::new("count", common, Stream::Stdout);
-    let report = job::watch(&mut view, &progress, stop, common.keep_privileges, || {
+    let run = common.run(stop, &progress);
+    let report = job::watch(&mut view, &run, common.keep_privileges, || {
         let open = || open_sink(&sink, &ports);
-        burstline_engine::capture(sources, open, &options, stop, &progress)
+        burstline_engine::capture(sources, open, &options, &run)
     })?;
     let demands = Demands { expected: args.expect, ..common.demands() };
     job::conclude(&view, &report, &demands)

@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
-use burstline_engine::{CaptureOptions, Limits, Policy, Progress, Report, Source, Threads};
+use burstline_engine::{CaptureOptions, Policy, Progress, Report, Run, Source, Threads};
 use burstline_log::LogConfig;
 use burstline_port::{Address, OpenOptions, open_sink};
 use burstline_wire::hash::HashKind;
@@ -119,9 +119,10 @@ impl Demo<'_> {
                 is_sent.store(true, Relaxed); // carries no memory
                 sent
             });
-            let report = job::watch(&mut view, &progress, &is_sent, true, || {
+            let run = Run::new(&is_sent, &progress);
+            let report = job::watch(&mut view, &run, true, || {
                 let open = || open_sink(&sink, &ports);
-                burstline_engine::capture(sources, open, &options, &is_sent, &progress)
+                burstline_engine::capture(sources, open, &options, &run)
             });
             (report, sender.join().unwrap_or_else(|panic| resume_unwind(panic)))
         });
@@ -148,9 +149,10 @@ impl Demo<'_> {
         let sink: Address = file_address(recorded).parse()?;
         let progress = Progress::new(sources.len());
         let mut view = View::for_demo("capture");
-        let report = job::watch(&mut view, &progress, &self.stop, true, || {
+        let run = Run::new(&self.stop, &progress);
+        let report = job::watch(&mut view, &run, true, || {
             let open = || open_sink(&sink, &ports);
-            burstline_engine::capture(sources, open, &options, &self.stop, &progress)
+            burstline_engine::capture(sources, open, &options, &run)
         })?;
         self.finish(&view, report)
     }
@@ -159,9 +161,9 @@ impl Demo<'_> {
         let source = Source::open(&file_address(path).parse()?, &OpenOptions::default())?;
         let progress = Progress::new(1);
         let mut view = View::for_demo("count");
-        let (limits, threads) = (Limits::default(), Threads::default());
-        let report = job::watch(&mut view, &progress, &self.stop, true, || {
-            burstline_engine::count(vec![source], &limits, &threads, &self.stop, &progress)
+        let (threads, run) = (Threads::default(), Run::new(&self.stop, &progress));
+        let report = job::watch(&mut view, &run, true, || {
+            burstline_engine::count(vec![source], &threads, &run)
         })?;
         self.finish(&view, report)
     }
@@ -246,7 +248,6 @@ impl Demo<'_> {
 /// A lossless capture into segments of the default size.
 fn capture_options(ports: &OpenOptions) -> CaptureOptions {
     CaptureOptions {
-        limits: Limits::default(),
         threads: Threads::default(),
         log: LogConfig {
             name: "demo".to_owned(),

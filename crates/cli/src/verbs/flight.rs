@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use burstline_engine::{CaptureOptions, EngineError, FlightOptions, Progress, Report, Source};
+use burstline_engine::{CaptureOptions, EngineError, FlightOptions, Report, Run, Source};
 use burstline_port::{OpenOptions, Port, PortError, open_sink};
 use burstline_sys::privileges;
 
@@ -16,7 +16,8 @@ use crate::signals;
 
 /// What there is to do when something asks for the past.
 pub(super) struct Plan {
-    options: FlightOptions,
+    after_ns: u64,
+    triggers_on_loss: bool,
     trigger: Arc<AtomicBool>,
     names: Names,
     format: Option<Format>,
@@ -41,8 +42,8 @@ pub(super) fn plan(args: &CaptureArgs) -> Result<Option<Plan>, Failure> {
         Trigger::Sigusr1 | Trigger::Both => caught,
     };
     let triggers_on_loss = args.trigger != Trigger::Sigusr1;
-    let options = FlightOptions { after_ns: args.after, triggers_on_loss };
-    Ok(Some(Plan { options, trigger, names, format: args.format }))
+    let after_ns = args.after;
+    Ok(Some(Plan { after_ns, triggers_on_loss, trigger, names, format: args.format }))
 }
 
 impl Plan {
@@ -52,8 +53,7 @@ impl Plan {
         sources: Vec<Source>,
         options: &CaptureOptions,
         ports: &OpenOptions,
-        stop: &AtomicBool,
-        progress: &Progress,
+        run: &Run<'_>,
     ) -> Result<Report, EngineError> {
         let (mut names, format) = (self.names, self.format);
         let open = || -> Result<(String, Box<dyn Port>), PortError> {
@@ -61,8 +61,9 @@ impl Plan {
             let file = open_sink(&address_of(&path, format)?, ports)?;
             Ok((path, file))
         };
-        let flags = (stop, &*self.trigger);
-        burstline_engine::capture_flight(sources, open, options, &self.options, flags, progress)
+        let (after_ns, triggers_on_loss) = (self.after_ns, self.triggers_on_loss);
+        let flight = FlightOptions { after_ns, triggers_on_loss, trigger: &self.trigger };
+        burstline_engine::capture_flight(sources, open, options, &flight, run)
     }
 }
 

@@ -3,12 +3,11 @@
 use std::process::ExitCode;
 use std::slice;
 
-use burstline_engine::{EngineError, GenerateOptions, Progress, Source};
+use burstline_engine::{EngineError, Progress, Source, Workers};
 use burstline_port::{Address, AddressError, GENERATOR_KEYS, OpenOptions, PortError, open_sink};
 
 use crate::args::GenerateArgs;
 use crate::failure::Failure;
-use crate::placement::Workers;
 use crate::view::{Stream, View};
 use crate::{job, signals};
 
@@ -21,16 +20,15 @@ pub(crate) fn generate(args: &GenerateArgs) -> Result<ExitCode, Failure> {
     let address = args.recipe.address(common.packets, link_of(args))?;
     let ports = OpenOptions::default();
     let source = Source::open(&address, &ports).map_err(as_flag)?;
-    let mut limits = common.limits();
-    // The source's own: so the report says that it has ended.
-    limits.packets = None;
-    let options = GenerateOptions { limits, threads };
     let progress = Progress::new(1);
+    let mut run = common.run(&stop, &progress);
+    // The source's own: so the report says that it has ended.
+    run.limits.packets = None;
     let mut view = View::new("generate", common, Stream::beside(slice::from_ref(&args.output)));
     let mut about = None;
-    let report = job::watch(&mut view, &progress, &stop, common.keep_privileges, || {
+    let report = job::watch(&mut view, &run, common.keep_privileges, || {
         let open = || open_sink(&args.output, &ports);
-        let generated = burstline_engine::generate(source, open, &options, &stop, &progress)?;
+        let generated = burstline_engine::generate(source, open, &threads, &run)?;
         about = Some(generated);
         Ok(burstline_engine::Report::default())
     });

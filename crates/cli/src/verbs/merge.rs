@@ -4,13 +4,12 @@ use std::process::ExitCode;
 use std::slice;
 use std::sync::Arc;
 
-use burstline_engine::{CaptureOptions, MergeOptions, Policy, Progress, Source};
+use burstline_engine::{CaptureOptions, MergeOptions, Policy, Progress, Source, Workers};
 use burstline_port::{Address, OpenOptions, open_sink};
 
-use super::capture::{address_of, check_no_interface, log_config};
+use super::capture::{address_of, check_no_interface};
 use crate::args::{MergeArgs, NOTHING};
 use crate::failure::Failure;
-use crate::placement::Workers;
 use crate::view::{Stream, View};
 use crate::{job, signals};
 
@@ -22,17 +21,17 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
     // One thread takes all sources: it belongs near the first. What it only counts it needs no
     // other for.
     let is_one_thread = args.write.is_none();
+    let log = args.log.request();
     let recorder = Workers {
         count: usize::from(!is_one_thread),
         name: "record",
-        log_bytes: args.log.bytes(),
+        log_bytes: log.bytes(),
         ..Workers::default()
     };
     let placed = common.place_at(&common.sources[..1], &recorder)?;
     let ports = OpenOptions { stop: Some(Arc::clone(&stop)), ..common.open_options() };
     let options = CaptureOptions {
-        limits: common.limits(),
-        log: log_config(common, &args.log, placed.log_node),
+        log: log.config(&common.sources, common.hash, placed.log_node),
         threads: placed.threads,
         policy: args.lossless.then_some(Policy::Lossless),
         table: ports.table.clone(),
@@ -46,9 +45,10 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
     let progress = Progress::new(sources.len());
     let mut view = View::new("merge", common, Stream::beside(slice::from_ref(&sink)));
     let demands = common.demands_with(args.lossless);
-    job::run(&mut view, &progress, &stop, &demands, common.keep_privileges, || {
+    let run = common.run(&stop, &progress);
+    job::run(&mut view, &run, &demands, common.keep_privileges, || {
         let open = || open_sink(&sink, &ports);
-        burstline_engine::merge(sources, open, &options, &merging, (&*stop, &progress))
+        burstline_engine::merge(sources, open, &options, &merging, &run)
     })
 }
 

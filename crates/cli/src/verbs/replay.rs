@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use burstline_engine::{GenerateOptions, Progress, Report, Source};
+use burstline_engine::{Progress, Report, Source, Workers};
 use burstline_port::{
     Address, InterfaceKey, OpenOptions, Rate, ReplayOptions, Routes, Timing, open_replay, open_sink,
 };
@@ -11,7 +11,6 @@ use burstline_wire::rewrite::Rewrite;
 use super::generate::link_megabits;
 use crate::args::ReplayArgs;
 use crate::failure::Failure;
-use crate::placement::Workers;
 use crate::view::{Stream, View};
 use crate::{job, signals};
 
@@ -48,13 +47,13 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     };
     let source = open_replay(&args.files, how, &ports).map_err(burstline_engine::EngineError::from);
     let source = Source::of(source?);
-    let options = GenerateOptions { limits: common.limits(), threads };
     let progress = Progress::new(1);
+    let run = common.run(&stop, &progress);
     let mut view = View::new("replay", common, Stream::beside(&sinks));
     let mut about = None;
-    job::watch(&mut view, &progress, &stop, common.keep_privileges, || {
+    job::watch(&mut view, &run, common.keep_privileges, || {
         let open = || sinks.iter().map(|sink| open_sink(sink, &ports)).collect();
-        let played = burstline_engine::replay(source, &routes, open, &options, (&stop, &progress))?;
+        let played = burstline_engine::replay(source, &routes, open, &threads, &run)?;
         about = Some(played);
         Ok(Report::default())
     })?;

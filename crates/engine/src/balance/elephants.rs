@@ -18,7 +18,7 @@ use burstline_wire::hash::HashKind;
 use burstline_wire::{headers, tunnel};
 
 use super::Distribution;
-use crate::links::Links;
+use super::links::Links;
 
 const SLOTS: usize = 1024;
 

@@ -12,7 +12,7 @@ use burstline_log::Packet;
 use burstline_port::{FilterByLink, PortError};
 
 use super::BalanceOptions;
-use crate::links::Links;
+use super::links::Links;
 
 /// Places for flows: a power of two, 24 bytes each.
 const FLOWS: usize = 1 << 16;

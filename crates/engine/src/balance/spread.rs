@@ -14,10 +14,10 @@ use burstline_port::{Port, PortError, Received};
 use super::elephants::Herd;
 use super::policy::{Rules, Verdict};
 use super::{BalanceOptions, Distribution, Mode};
-use crate::capture::receive::Intake;
-use crate::capture::{Job, LogCounts};
-use crate::pipeline::{Given, Lanes};
-use crate::tally::{Span, Tally, tally};
+use crate::runtime::logs::LogCounts;
+use crate::runtime::logs::lanes::{Given, Lanes};
+use crate::runtime::logs::receive::Intake;
+use crate::runtime::{Job, Span, Tally, tally};
 
 /// The worker of a flow hash, in `[0, workers)`; of workers there are from 1 to 256. Each has an
 /// equal part of the 256 buckets, to one. Cost: two multiplications.

@@ -7,16 +7,13 @@ use super::elephants::Herd;
 use super::report::{BalanceReport, GroupReport, WorkerReport};
 use super::spread::{FromSource, worker_of};
 use super::{BalanceOptions, Done, Mode};
-use crate::capture;
-use crate::capture::Origin;
-use crate::capture::record::Recorded;
-use crate::capture::summary::totals_of;
-use crate::job::{Owners, Source};
 use crate::ledger::remainder;
 use crate::report::Ending;
-use crate::stage::Usage;
-use crate::tally::Tally;
-use crate::{EngineError, PortReport, Report, StageReport};
+use crate::runtime::logs::gaps::{Origin, totals_of};
+use crate::runtime::logs::receive::stage_name;
+use crate::runtime::logs::record::Recorded;
+use crate::runtime::{self, Owners, Tally};
+use crate::{EngineError, PortReport, Report, Source, StageReport};
 
 /// What the sink of each worker is told of the interfaces that the worker saw: what was received
 /// and lost before packets were spread is the whole interface's, and the same for all workers.
@@ -40,7 +37,7 @@ pub(super) fn totals(sources: &[Source], done: &Done) -> Vec<Vec<InterfaceTotals
         });
         totals.collect()
     };
-    done.recorded.iter().map(of_worker).collect()
+    done.crew.readers.iter().map(|done| of_worker(&done.outcome)).collect()
 }
 
 /// Says where the logs of each worker are; each receive thread has made as many.
@@ -64,20 +61,13 @@ pub(super) fn report(
     sources: &[Source],
     sinks: &[Box<dyn Port>],
     done: Done,
-    (elapsed_ns, usage): (u64, Usage),
-) -> Result<Report, EngineError> {
-    let mut ending = Ending::of(elapsed_ns, usage);
-    for took in &done.took {
-        ending.empty_ns += took.cost.empty_ns;
-        ending.lost_first_second += took.lost_first_second;
-    }
+    mut ending: Ending,
+) -> Report {
+    done.crew.front.iter().for_each(|took| ending.add(took));
+    done.crew.readers.iter().for_each(|recorder| ending.add(recorder));
     for spread in &done.spread {
         ending.span.merge(&spread.span);
         ending.bytes_copied += spread.written.iter().map(|log| log.bytes).sum::<u64>();
-    }
-    for recorded in &done.recorded {
-        ending.empty_ns += recorded.cost.empty_ns;
-        ending.lost_first_second += recorded.lost_first_second;
     }
     ending.bytes_copied += sinks.iter().map(|sink| sink.account().bytes_copied).sum::<u64>();
     let groups = groups(options, sinks, &done);
@@ -94,7 +84,7 @@ pub(super) fn report(
             report.notes.push(note);
         }
     }
-    report.stages = stages(&done, elapsed_ns);
+    report.stages = stages(&done, ending.elapsed_ns);
     report.hear(sources);
     sinks.iter().for_each(|sink| report.hear_port(&**sink));
     let herds = done.spread.iter().map(|spread| &spread.herd);
@@ -102,16 +92,15 @@ pub(super) fn report(
     let elephants = Herd::largest(herds, workers_of);
     let (mode, distribution) = (options.mode, options.distribution);
     report.balance = Some(BalanceReport { mode, distribution, groups, elephants });
-    report.errors.extend(done.took.into_iter().flat_map(|took| took.errors));
-    report.errors.extend(done.recorded.into_iter().filter_map(|recorded| recorded.error));
+    report.errors.extend(done.crew.front.into_iter().flat_map(|done| done.outcome.errors));
+    report.errors.extend(done.crew.readers.into_iter().filter_map(|done| done.outcome.error));
     for cause in [Loss::LinkMismatch, Loss::TooLong] {
         let packets = report.total.lost.of(cause);
         if packets > 0 {
             report.errors.push(EngineError::LeftOut { packets, cause });
         }
     }
-    report.placement.threads = done.places.into_iter().collect::<Result<_, _>>()?;
-    Ok(report)
+    report
 }
 
 /// The worker of a hash in each group, by its number through all groups.
@@ -178,7 +167,8 @@ fn worker(number: usize, sink: Option<&dyn Port>, done: &Done) -> WorkerReport {
     }
     add(Loss::LogFull, refused);
     let mut delivered = written;
-    if let Some(recorded) = done.recorded.get(number) {
+    if let Some(recorder) = done.crew.readers.get(number) {
+        let recorded = &recorder.outcome;
         add(Loss::ReaderOverrun, recorded.missed.iter().sum());
         worker.lost.merge(&recorded.losses());
         delivered = *recorded.total();
@@ -194,12 +184,13 @@ fn worker(number: usize, sink: Option<&dyn Port>, done: &Done) -> WorkerReport {
 
 /// A row for each source and group, and what the workers of each group have not seen.
 fn ports(options: &BalanceOptions, sources: &[Source], done: &Done) -> (Vec<PortReport>, Vec<u64>) {
-    let owners = Owners::merge(sources, done.took.iter().map(|took| took.owners.clone()));
+    let owners =
+        Owners::merge(sources, done.crew.front.iter().map(|took| took.outcome.owners.clone()));
     let owners = &owners[..options.job.table.len()];
     let (mut rows, mut unseen) = (Vec::new(), Vec::new());
     let mut first = 0;
     for (group, &workers) in options.groups.iter().enumerate() {
-        let crew = done.recorded.get(first..first + workers).unwrap_or(&[]);
+        let crew = done.crew.readers.get(first..first + workers).unwrap_or(&[]);
         first += workers;
         unseen.push(0);
         for (index, source) in sources.iter().enumerate() {
@@ -256,9 +247,12 @@ fn policy_losses(from: &FromSource, group: usize) -> Losses {
 }
 
 /// What workers saw of the interfaces `own`, took of them, and lost of them.
-fn seen(crew: &[Recorded], own: impl Iterator<Item = usize> + Clone) -> (Tally, Tally, Losses) {
+fn seen(
+    crew: &[runtime::Done<Recorded>],
+    own: impl Iterator<Item = usize> + Clone,
+) -> (Tally, Tally, Losses) {
     let (mut seen, mut written, mut lost) = Default::default();
-    for recorded in crew {
+    for recorded in crew.iter().map(|done| &done.outcome) {
         for port in own.clone() {
             Tally::add(&mut seen, &recorded.seen[port]);
             Tally::add(&mut written, &recorded.written[port]);
@@ -270,20 +264,22 @@ fn seen(crew: &[Recorded], own: impl Iterator<Item = usize> + Clone) -> (Tally, 
 
 fn stages(done: &Done, elapsed_ns: u64) -> Vec<StageReport> {
     let mut stages = Vec::new();
-    let count = done.took.len();
-    for (number, (took, spread)) in done.took.iter().zip(&done.spread).enumerate() {
+    let count = done.crew.front.len();
+    for (number, (receiver, spread)) in done.crew.front.iter().zip(&done.spread).enumerate() {
+        let took = &receiver.outcome;
         let mut through = Tally::default();
         for from in &spread.sources {
             through.add(&from.taken);
         }
-        let name = capture::stage_name(number, count);
-        let mut stage = took.cost.report(&name, elapsed_ns, &through);
+        let name = stage_name(number, count);
+        let mut stage = receiver.cost.report(&name, elapsed_ns, &through);
         (stage.packets_in, stage.lost) = (through.packets + took.lost, took.lost);
         stage.high_water = took.log.segments_high_water.into();
         stages.push(stage);
     }
-    for (number, recorded) in done.recorded.iter().enumerate() {
-        stages.push(recorded.stage(&format!("worker-{number}"), elapsed_ns));
+    for (number, recorder) in done.crew.readers.iter().enumerate() {
+        let name = format!("worker-{number}");
+        stages.push(recorder.outcome.stage(&name, &recorder.cost, elapsed_ns));
     }
     stages
 }

@@ -8,8 +8,8 @@ use burstline_port::{
     PortInfo, PortState, Received, Treatment, open_sink, open_source,
 };
 
-use crate::capture::tail::Tail;
-use crate::tally::{Span, Tally, tally};
+use crate::runtime::logs::tail::Tail;
+use crate::runtime::{Span, Tally, tally};
 
 /// Source and sink of one direction.
 pub(super) struct Carry {

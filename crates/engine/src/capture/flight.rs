@@ -31,22 +31,24 @@ use std::sync::atomic::AtomicBool;
 use burstline_log::{History, Log};
 use burstline_port::{Port, PortError};
 
-use super::summary::{self, Summary};
-use super::{CaptureOptions, Done, Job, Lanes, Origin, is_stopped, lanes, policy_for, run};
-use crate::budget::Budget;
-use crate::clock::JobClock;
-use crate::job::Source;
+use super::summary::Summary;
+use super::{Lanes, lanes, only, receive_into, recorder_core};
 use crate::published::Publication;
 use crate::report::{FlightFile, FlightReport};
-use crate::stage::Usage;
-use crate::{EngineError, Progress, Report};
+use crate::runtime::logs::CaptureOptions;
+use crate::runtime::logs::gaps::Origin;
+use crate::runtime::logs::receive::is_stopped;
+use crate::runtime::{Crew, Job, Post, policy_for};
+use crate::{EngineError, Report, Run, Source};
 use files::Files;
-use recorder::FlightRecorder;
+use recorder::{FlightRecorder, Home};
 
 /// What a flight recorder is made with, besides what every capture is. How long the past is kept
 /// is the log's [`keep_ns`](burstline_log::LogConfig::keep_ns).
 #[derive(Clone, Copy, Debug)]
-pub struct FlightOptions {
+pub struct FlightOptions<'a> {
+    /// Asks for a file whenever it is set; the recorder takes it back.
+    pub trigger: &'a AtomicBool,
     /// How long each file goes on after its last trigger, in ns.
     pub after_ns: u64,
     /// Whether a packet that a source lost is a trigger.
@@ -54,12 +56,12 @@ pub struct FlightOptions {
 }
 
 /// Receives from all sources into logs that keep their past until the sources end, a limit is
-/// reached, `stop` is set or a file breaks. Whenever `trigger` is set, or a source has lost
-/// something, it is taken back, and what is kept and what follows goes into a file of its own, by
+/// reached, `stop` is set or a file breaks. Whenever the trigger is set, or a source has lost
+/// something, what is kept and what follows goes into a file of its own, by
 /// `open_file`, which is called for each and says its name, too.
 ///
 /// # Errors
-/// As [`capture`](super::capture). A file that cannot be opened ends the job; that is in the
+/// As [`capture`](crate::capture()). A file that cannot be opened ends the job; that is in the
 /// report's `errors`.
 ///
 /// # Panics
@@ -68,9 +70,8 @@ pub fn capture_flight(
     mut sources: Vec<Source>,
     mut open_file: impl FnMut() -> Result<(String, Box<dyn Port>), PortError> + Send,
     options: &CaptureOptions,
-    flight: &FlightOptions,
-    (stop, trigger): (&AtomicBool, &AtomicBool),
-    progress: &Progress,
+    flight: &FlightOptions<'_>,
+    run: &Run<'_>,
 ) -> Result<Report, EngineError> {
     assert!(options.log.keep_ns.is_some(), "a log without a history has nothing to record");
     let receivers = options.threads.receivers.clamp(1, sources.len().max(1));
@@ -81,37 +82,25 @@ pub fn capture_flight(
     drop(readers);
     options.threads.rehearse("capture")?;
     let publication = Publication::of(options, &logs)?;
-    let usage_before = Usage::now();
-    let job = Job {
-        options,
-        clock: JobClock::start(options.limits.duration_ns, stop),
-        budget: Budget::new(options.limits.packets),
-        progress,
-        origins: Origin::of_all(&sources),
-    };
-    progress.start((options.log.bytes * receivers) as u64);
+    let job = Job::start(&options.threads, run);
+    run.progress.start((options.log.bytes * receivers) as u64);
     let mut files = Files::new(&mut open_file);
-    let recorder = FlightRecorder::new(&job, flight, trigger, policy, &logs, &mut files);
-    let (mut written, mut next) = (Vec::new(), Vec::new());
-    let record = || {
-        let home = recorder.run();
-        (written, next) = (home.files, home.next);
-        home.recorded
-    };
-    let Done { places, took: threads, mut recorded } = run(&job, &mut sources, writers, record)?;
-    let places = places.into_iter().collect::<Result<_, _>>()?;
-    let is_stopped = is_stopped(&job, &threads);
+    let origins = Origin::of_all(&sources);
+    let step = FlightRecorder::new(&job, flight, policy, &logs, &mut files, origins);
+    let index = recorder_core(&options.threads, receivers);
+    let recorder = Post { index, name: "record".to_owned(), step };
+    let crew = receive_into(&job, &options.table, &mut sources, writers, recorder)?;
+    let Crew { places, front: took, readers } = crew;
+    let is_stopped = is_stopped(&job, &took);
+    let (Home { mut recorded, files: written, next }, done) = only(readers).split();
     // What came after the last file was asked for by nobody: by the writer's own count.
-    for ((expired, next), took) in recorded.expired.iter_mut().zip(next).zip(&threads) {
-        *expired += took.log.packets.saturating_sub(next);
+    for ((expired, next), took) in recorded.expired.iter_mut().zip(next).zip(&took) {
+        *expired += took.outcome.log.packets.saturating_sub(next);
     }
-    let summary = Summary::new(&sources, threads, recorded, options.table.len(), false);
-    let usage = Usage::now().since(&usage_before);
-    let elapsed_ns = job.clock.elapsed_ns();
-    let mut report = summary.report(&sources, &files, elapsed_ns, usage);
-    report.poll = options.threads.poll;
-    report.placement.threads = places;
-    summary::describe_memory(&mut report, &logs);
+    let summary = Summary::new(&sources, took, done.with(recorded), None, options.table.len());
+    let mut report = summary.report(&sources, &files, job.ending());
+    job.describe(&mut report, places);
+    report.describe_logs(&logs);
     report.flight = Some(describe(&logs, written));
     report.published = publication.map(|publication| publication.end(is_stopped));
     Ok(report)

@@ -10,22 +10,17 @@ mod copy;
 mod input;
 mod own;
 
-use burstline_log::{Burst, Ending, Reader, Scratch, Writer};
-use burstline_port::{Port, PortState};
-use burstline_sys::clock;
+use burstline_log::{Burst, Reader, Scratch, Writer};
+use burstline_port::{Port, PortState, PortTable};
 
-use super::receive::Took;
-use super::record::Recorded;
-use super::{Job, LogCounts};
-use crate::clock::{Drain, LossWatch};
-use crate::job::{Owners, Source};
+use super::{Captured, only};
+use crate::EngineError;
 use crate::merge::order::{self, Lane, Pick, Stop, interleave};
 use crate::merge::tree::{Key, LoserTree};
 use crate::merge::{MergeOptions, MergedPort};
-use crate::stage::StageMeter;
-use crate::tally::Tally;
-use crate::waiting::Waiter;
-use crate::{EngineError, Progress};
+use crate::runtime::logs::record::Recorded;
+use crate::runtime::{self, logs::receive::Took};
+use crate::runtime::{Crew, Done, Job, Next, Owners, Pause, Polled, Source, Tally};
 use copy::{Counts, Sequence};
 use input::Input;
 use own::OwnRecorder;
@@ -37,7 +32,7 @@ pub(super) const STAGE: &str = "merge";
 /// the first cache level. All are published at once.
 const CHUNK: usize = 512;
 
-/// What a merging thread brings home besides what every receive thread does.
+/// What a merging thread tells besides what every receive thread does.
 pub(super) struct Merged {
     /// Packets in hand that did not go into the log, by source.
     pub(super) in_hand: Vec<u64>,
@@ -47,6 +42,22 @@ pub(super) struct Merged {
     pub(super) lateness_ns: u64,
     /// It recorded what it merged.
     pub(super) is_one_thread: bool,
+}
+
+/// All that a merging thread tells.
+pub(super) struct Home {
+    took: Took,
+    merged: Merged,
+    /// Where no other thread has recorded.
+    recorded: Option<Recorded>,
+}
+
+/// What the threads of a merge tell, put together.
+pub(super) fn captured(crew: Crew<Home, Recorded>) -> Captured {
+    let (Home { took, merged, recorded }, done) = only(crew.front).split();
+    let recorded = recorded.map(Done::beside).unwrap_or_else(|| only(crew.readers));
+    let took = vec![done.with(took)];
+    Captured { places: crew.places, took, recorded, merged: Some(merged) }
 }
 
 /// The thread's own.
@@ -68,11 +79,11 @@ pub(super) struct Merger<'a> {
     /// None where another thread records.
     recorder: Option<OwnRecorder<'a>>,
     owners: Owners,
-    waiter: Waiter,
     /// Polls since something was found or copied.
     fruitless: usize,
     errors: Vec<EngineError>,
-    losses: LossWatch,
+    /// What the sources lost, as of the last look.
+    lost: u64,
 }
 
 /// What came of a step.
@@ -104,6 +115,7 @@ impl<'a> Merger<'a> {
         merging: &MergeOptions,
         sources: &'a mut [Source],
         writer: Writer,
+        table: &PortTable,
     ) -> Self {
         let offset = |index: usize| merging.offsets_ns.get(index).copied().unwrap_or(0);
         let inputs: Vec<_> = sources.iter_mut().enumerate().collect();
@@ -125,11 +137,10 @@ impl<'a> Merger<'a> {
             heads,
             writer,
             recorder: None,
-            owners: Owners::new(&job.options.table),
-            waiter: Waiter::new(job.options.threads.poll, clock::monotonic_ns()),
+            owners: Owners::new(table),
             fruitless: 0,
             errors: Vec::new(),
-            losses: LossWatch::new(job.clock.start_ns),
+            lost: 0,
         }
     }
 
@@ -138,60 +149,9 @@ impl<'a> Merger<'a> {
         Self { recorder: Some(OwnRecorder::new(reader, sink)), ..self }
     }
 
-    /// Merges until the job is over, and closes the log. Returns what it recorded, too, if it did.
-    pub(super) fn run(mut self) -> (Took, Option<Recorded>) {
-        let mut meter = StageMeter::start();
-        let mut now_ns = clock::monotonic_ns();
-        let mut is_over = false;
-        while !is_over && !self.job.clock.is_over(now_ns) && self.room() > 0 {
-            let step = self.step(now_ns);
-            is_over = step.is_over;
-            let before_ns = std::mem::replace(&mut now_ns, clock::monotonic_ns());
-            self.look_at_losses(now_ns);
-            if step.copied > 0 || step.has_found {
-                self.fruitless = 0;
-                self.waiter.work(now_ns);
-                meter.busy_ns += now_ns - before_ns;
-                continue;
-            }
-            meter.empty_ns += now_ns - before_ns;
-            if !is_over && self.pause(step, now_ns) {
-                now_ns = clock::monotonic_ns();
-            }
-        }
-        self.drain();
-        self.show_progress();
-        let lost = self.show_losses();
-        let is_final = !self.job.clock.is_stopped() && self.errors.is_empty();
-        let log = self.writer.statistics();
-        self.writer.finish(if is_final { Ending::Final } else { Ending::Stopped });
-        let is_one_thread = self.recorder.is_some();
-        let recorded = self.recorder.map(|recorder| recorder.end(&self.job.clock));
-        let merged = Merged {
-            in_hand: self.lanes.iter().map(|lane| lane.left() as u64).collect(),
-            cut: self.counts.iter().map(|counts| counts.cut).collect(),
-            lateness_ns: self.lateness_ns,
-            is_one_thread,
-            ports: self.inputs.iter().zip(&self.counts).map(|(input, c)| input.report(c)).collect(),
-        };
-        let copied = self.counts.iter().map(|counts| counts.copied).enumerate();
-        let took = Took {
-            received: copied.collect(),
-            owners: self.owners,
-            log,
-            cost: meter.end(self.waiter.sleeps()),
-            lost,
-            lost_first_second: self.losses.first_second_or(lost),
-            errors: self.errors,
-            merged: Some(merged),
-        };
-        (took, recorded)
-    }
-
     /// Packets that may still go, before the job's limit is reached.
     fn room(&self) -> u64 {
-        let limit = self.job.options.limits.packets.unwrap_or(u64::MAX);
-        limit - self.sequence.packets
+        self.job.budget.limit().unwrap_or(u64::MAX) - self.sequence.packets
     }
 
     /// Merges what is in hand, and asks those for more who are waited for.
@@ -236,7 +196,6 @@ impl<'a> Merger<'a> {
         if let Some(recorder) = &mut self.recorder {
             recorder.catch_up(&self.job.clock);
         }
-        self.show_progress();
         (copied, (copied == self.order.len()).then_some(stop))
     }
 
@@ -287,69 +246,105 @@ impl<'a> Merger<'a> {
         has_found
     }
 
-    /// Nothing came: waits for what will bring something. Returns whether it slept.
-    fn pause(&mut self, step: Step, now_ns: u64) -> bool {
-        let clock = &self.job.clock;
+    /// What to wait for, where nothing was found.
+    fn next_of(&self, step: Step) -> Next {
+        let open = self.inputs.iter().filter(|input| !input.is_ended).count();
         if step.is_full {
-            self.waiter.wait_for_room(clock);
-            return true;
-        }
-        let open = self.inputs.iter().filter(|input| !input.is_ended);
-        if self.fruitless < open.clone().count() {
-            return false;
-        }
-        if self.lanes.iter().any(|lane| lane.left() > 0) {
+            Next::WaitForRoom
+        } else if self.fruitless < open {
+            Next::Poll
+        } else if self.lanes.iter().any(|lane| lane.left() > 0) {
             // What is in hand goes when a promise has come true, which no descriptor tells.
-            return self.waiter.pause_briefly(now_ns, clock);
+            Next::WaitForOthers
+        } else {
+            Next::Wait
         }
-        self.waiter.pause(open.map(|input| input.source.port()), now_ns, clock)
+    }
+}
+
+impl runtime::Step for Merger<'_> {
+    type Outcome = Home;
+
+    fn poll(&mut self, now_ns: u64) -> Polled {
+        if self.room() == 0 {
+            return Polled { has_found: false, next: Next::Over, now_ns: None };
+        }
+        let step = self.step(now_ns);
+        let has_found = step.copied > 0 || step.has_found;
+        if has_found {
+            self.fruitless = 0;
+        }
+        let next = match (step.is_over, has_found) {
+            (true, _) => Next::Over,
+            (false, true) => Next::Poll,
+            (false, false) => self.next_of(step),
+        };
+        Polled { has_found, next, now_ns: None }
     }
 
-    /// Stops the sources that have packets in hand, takes those, and merges what there is, without
-    /// waiting for anybody in the end.
-    fn drain(&mut self) {
+    fn wait(&mut self, pause: Pause<'_>) -> bool {
+        let open = self.inputs.iter().filter(|input| !input.is_ended);
+        pause.on(open.map(|input| input.source.port()))
+    }
+
+    fn show(&mut self) {
+        let (log, progress) = (self.writer.statistics(), self.job.progress);
+        if let Some(counter) = progress.received.first() {
+            counter.store(&Tally::of_log(&log));
+        }
+        progress.set_segments(0, log.segments);
+        self.recorder.iter().for_each(|recorder| recorder.show(progress));
+    }
+
+    fn show_losses(&mut self) -> u64 {
+        let inputs = self.inputs.iter().enumerate();
+        let show = |(index, input): (usize, &Input<'_>)| {
+            self.job.show_losses(index, input.source.port.account().lost)
+        };
+        self.lost = inputs.map(show).sum();
+        self.lost
+    }
+
+    /// Stops the sources that have packets in hand. Of the others what is in hand is merged now,
+    /// too.
+    fn stop_sources(&mut self) -> bool {
         for (input, lane) in self.inputs.iter_mut().zip(&mut self.lanes) {
             if let Err(error) = input.finish(lane) {
                 self.errors.push(error);
             }
         }
-        let mut drain = Drain::start();
-        let mut is_over = false;
-        while !is_over && self.room() > 0 {
-            let step = self.step(clock::monotonic_ns());
-            is_over = step.is_over || !drain.goes_on(step.copied > 0 || step.has_found);
-        }
+        true
+    }
+
+    /// Merges what there is, without waiting for anybody.
+    fn close(&mut self) {
         for (input, lane) in self.inputs.iter_mut().zip(&mut self.lanes) {
             input.end(lane);
         }
         while self.room() > 0 && self.merge().0 > 0 {}
     }
 
-    fn show_progress(&self) {
-        let LogCounts { packets, bytes, segments, .. } = self.writer.statistics();
-        let progress: &Progress = self.job.progress;
-        if let Some(counter) = progress.received.first() {
-            counter.store(&Tally { packets, bytes, wire_bytes: bytes });
-        }
-        progress.set_segments(0, segments);
-        self.recorder.iter().for_each(|recorder| recorder.show(progress));
-    }
-
-    fn look_at_losses(&mut self, now_ns: u64) {
-        if self.losses.is_due(now_ns) {
-            let lost = self.show_losses();
-            self.losses.saw(lost, now_ns);
-        }
-    }
-
-    fn show_losses(&self) -> u64 {
-        let mut total = 0;
-        for (index, input) in self.inputs.iter().enumerate() {
-            let losses = input.source.port.account().lost;
-            total += losses.missing();
-            self.job.progress.set_losses(index, losses);
-        }
-        total
+    /// Closes the log.
+    fn end(self) -> Home {
+        let log = self.writer.statistics();
+        self.writer.finish(self.job.log_ending(&self.errors));
+        let merged = Merged {
+            in_hand: self.lanes.iter().map(|lane| lane.left() as u64).collect(),
+            cut: self.counts.iter().map(|counts| counts.cut).collect(),
+            lateness_ns: self.lateness_ns,
+            is_one_thread: self.recorder.is_some(),
+            ports: self.inputs.iter().zip(&self.counts).map(|(input, c)| input.report(c)).collect(),
+        };
+        let copied = self.counts.iter().map(|counts| counts.copied).enumerate();
+        let took = Took {
+            received: copied.collect(),
+            owners: self.owners,
+            log,
+            lost: self.lost,
+            errors: self.errors,
+        };
+        let recorded = self.recorder.map(|recorder| recorder.end(&self.job.clock));
+        Home { took, merged, recorded }
     }
 }
 

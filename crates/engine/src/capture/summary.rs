@@ -1,18 +1,16 @@
 //! What came of a capture: the threads' counts put together, and held against each other.
 
-use burstline_log::Log;
-use burstline_port::{InterfaceTotals, Loss, LossPlace, Losses, Port, PortAccount, PortTable};
-use burstline_sys::usage;
+use burstline_port::{InterfaceTotals, Loss, Losses, Port, PortAccount, PortTable};
 
-use super::receive::Took;
-use super::record::Recorded;
-use super::{in_place, merge, stage_name};
-use crate::job::{Owners, Source};
+use super::in_place;
+use super::merge::{self, Merged};
 use crate::merge::MergeReport;
-use crate::report::{Ending, MemoryReport};
-use crate::stage::Usage;
-use crate::tally::Tally;
-use crate::{EngineError, PortReport, Report, StageReport};
+use crate::report::Ending;
+use crate::runtime::logs::gaps::totals_of;
+use crate::runtime::logs::receive::{Took, stage_name};
+use crate::runtime::logs::record::Recorded;
+use crate::runtime::{Done, Owners, Tally};
+use crate::{EngineError, PortReport, Report, Source, StageReport};
 
 /// All threads' counts.
 pub(super) struct Summary {
@@ -23,10 +21,12 @@ pub(super) struct Summary {
     /// Interfaces there are.
     interfaces: usize,
     /// By receive thread; source i was thread i modulo their number's.
-    threads: Vec<Took>,
-    pub(super) recorded: Recorded,
-    /// One thread did all.
-    is_in_place: bool,
+    threads: Vec<Done<Took>>,
+    pub(super) recorded: Done<Recorded>,
+    /// What there is to say besides where sources were merged.
+    merged: Option<Merged>,
+    /// One thread did all, without a log.
+    pub(super) is_in_place: bool,
 }
 
 /// A source's part of what the recorder counted by interface.
@@ -60,23 +60,24 @@ impl Unasked {
 impl Summary {
     pub(super) fn new(
         sources: &[Source],
-        threads: Vec<Took>,
-        recorded: Recorded,
+        threads: Vec<Done<Took>>,
+        recorded: Done<Recorded>,
+        merged: Option<Merged>,
         interfaces: usize,
-        is_in_place: bool,
     ) -> Self {
         let mut received = vec![0; sources.len()];
-        for &(source, packets) in threads.iter().flat_map(|took| &took.received) {
+        for &(source, packets) in threads.iter().flat_map(|done| &done.outcome.received) {
             received[source] += packets;
         }
-        let owners = Owners::merge(sources, threads.iter().map(|took| took.owners.clone()));
-        Self { received, owners, interfaces, threads, recorded, is_in_place }
+        let owners = threads.iter().map(|done| done.outcome.owners.clone());
+        let owners = Owners::merge(sources, owners);
+        Self { received, owners, interfaces, threads, recorded, merged, is_in_place: false }
     }
 
     /// What is known of each interface. What its source lost, and what a lapped recorder missed of
     /// it, belongs to the source; it is told of an interface only where the source has just one.
     pub(super) fn totals(&self, sources: &[Source]) -> Vec<InterfaceTotals> {
-        let recorded = &self.recorded;
+        let recorded = &self.recorded.outcome;
         let owners = &self.owners[..self.interfaces];
         let interface = |(port, (seen, written)): (usize, (&Tally, &Tally))| {
             let owner = usize::from(owners[port]);
@@ -93,26 +94,14 @@ impl Summary {
     }
 
     /// The job's report, memory and places aside.
-    pub(super) fn report(
-        self,
-        sources: &[Source],
-        sink: &dyn Port,
-        elapsed_ns: u64,
-        usage: Usage,
-    ) -> Report {
-        let recorded = &self.recorded;
-        let empty_ns: u64 = self.threads.iter().map(|took| took.cost.empty_ns).sum();
-        let lost_first_second: u64 = self.threads.iter().map(|took| took.lost_first_second).sum();
-        let mut ending = Ending {
-            elapsed_ns,
-            usage,
-            empty_ns: empty_ns + recorded.cost.empty_ns,
-            span: recorded.span,
-            lost_first_second: lost_first_second + recorded.lost_first_second,
-            bytes_copied: sink.account().bytes_copied,
-        };
-        let merged = self.threads.iter().filter(|took| took.merged.is_some());
-        ending.bytes_copied += merged.map(|took| took.log.bytes).sum::<u64>();
+    pub(super) fn report(self, sources: &[Source], sink: &dyn Port, mut ending: Ending) -> Report {
+        self.threads.iter().for_each(|done| ending.add(done));
+        ending.add(&self.recorded);
+        ending.span = self.recorded.outcome.span;
+        ending.bytes_copied = sink.account().bytes_copied;
+        if self.merged.is_some() {
+            ending.bytes_copied += self.threads.iter().map(|d| d.outcome.log.bytes).sum::<u64>();
+        }
         let mut missed_by_log = vec![0; self.threads.len()];
         let mut ports = Vec::new();
         let mut unasked = self.unasked();
@@ -128,11 +117,11 @@ impl Summary {
         let mut report = Report::new(ports, &ending);
         self.check(&mut report, sink, &missed_by_log);
         report.merge = self.merged(&report);
-        report.stages = self.stages(elapsed_ns, sink);
+        report.stages = self.stages(ending.elapsed_ns, sink);
         report.hear(sources);
         report.hear_port(sink);
-        report.errors.extend(self.threads.into_iter().flat_map(|took| took.errors));
-        report.errors.extend(self.recorded.error);
+        report.errors.extend(self.threads.into_iter().flat_map(|done| done.outcome.errors));
+        report.errors.extend(self.recorded.outcome.error);
         for cause in [Loss::LinkMismatch, Loss::TooLong] {
             let packets = report.total.lost.of(cause);
             if packets > 0 {
@@ -144,7 +133,7 @@ impl Summary {
 
     /// What a source lent and the merging thread did not pass on is in flight.
     fn add_merged(&self, source: usize, account: &mut PortAccount) {
-        for merged in self.threads.iter().filter_map(|took| took.merged.as_ref()) {
+        if let Some(merged) = &self.merged {
             account.in_flight += merged.in_hand[source];
             account.truncated += merged.cut[source];
         }
@@ -152,20 +141,20 @@ impl Summary {
 
     /// What there is to say of a merge, if it was one.
     fn merged(&self, report: &Report) -> Option<MergeReport> {
-        let cpu_ns = self.threads.iter().map(|took| took.cost.cpu_ns).sum::<u64>();
+        let merged = self.merged.as_ref()?;
+        let cpu_ns = self.threads.iter().map(|done| done.cost.cpu_ns).sum::<u64>();
         let cpu_ns = cpu_ns + self.recorded.cost.cpu_ns;
-        let merged = self.threads.iter().find_map(|took| took.merged.as_ref())?;
         Some(MergeReport::new(merged.ports.clone(), merged.lateness_ns, cpu_ns, report))
     }
 
     /// What the recorder did not see of each log, and how much of that had expired.
     fn unasked(&self) -> Vec<Unasked> {
         let mut unasked = vec![Unasked::default(); self.threads.len()];
-        for (log, expired) in unasked.iter_mut().zip(&self.recorded.expired) {
+        for (log, expired) in unasked.iter_mut().zip(&self.recorded.outcome.expired) {
             log.expired = *expired;
         }
         for (source, &received) in self.received.iter().enumerate() {
-            let seen = self.owned_by(source).map(|port| self.recorded.seen[port].packets);
+            let seen = self.owned_by(source).map(|port| self.recorded.outcome.seen[port].packets);
             let log = &mut unasked[source % self.threads.len()];
             log.unseen += received.saturating_sub(seen.sum());
         }
@@ -182,9 +171,9 @@ impl Summary {
         let (mut seen, mut written) = (Tally::default(), Tally::default());
         let mut lost = Losses::default();
         for port in self.owned_by(source) {
-            seen.add(&self.recorded.seen[port]);
-            written.add(&self.recorded.written[port]);
-            lost.merge(&self.recorded.lost[port]);
+            seen.add(&self.recorded.outcome.seen[port]);
+            written.add(&self.recorded.outcome.written[port]);
+            lost.merge(&self.recorded.outcome.lost[port]);
         }
         let missed = self.received[source].saturating_sub(seen.packets);
         let expired = unasked[source % self.threads.len()].share(missed);
@@ -203,11 +192,13 @@ impl Summary {
         let sink = sink.account();
         let by_sink = sink.offered as i64 - sink.lost.total() as i64 - sink.in_flight as i64;
         let mut pairs = vec![("packets written", report.total.delivered as i64, by_sink)];
-        for (number, took) in self.threads.iter().enumerate() {
+        for (number, done) in self.threads.iter().enumerate() {
+            let took = &done.outcome;
             let received: u64 = took.received.iter().map(|&(_, packets)| packets).sum();
             pairs.push(("packets in a log", received as i64, took.log.packets as i64));
-            let expired = self.recorded.expired.get(number).unwrap_or(&0);
-            let (ours, theirs) = (missed_by_log[number], self.recorded.missed[number] + expired);
+            let expired = self.recorded.outcome.expired.get(number).unwrap_or(&0);
+            let (ours, theirs) =
+                (missed_by_log[number], self.recorded.outcome.missed[number] + expired);
             pairs.push(("packets missed by the recorder", ours as i64, theirs as i64));
         }
         for (what, ours, theirs) in pairs {
@@ -224,71 +215,41 @@ impl Summary {
             tallies.iter().for_each(|tally| sum.add(tally));
             sum
         };
-        let recorded = &self.recorded;
+        let recorded = &self.recorded.outcome;
         let (seen, written) = (sum(&recorded.seen), sum(&recorded.written));
         let count = self.threads.len();
-        let receive = |(number, took): (usize, &Took)| {
-            let (packets, bytes) = (took.log.packets, took.log.bytes);
-            // What was cut is known by interface only, so by thread where there is one.
-            let wire_bytes = if count == 1 { seen.wire_bytes } else { bytes };
-            let through = Tally { packets, bytes, wire_bytes };
-            let name = match took.merged {
+        let receive = |(number, done): (usize, &Done<Took>)| {
+            let took = &done.outcome;
+            let mut through = Tally::of_log(&took.log);
+            if count == 1 {
+                // What was cut is known by interface only, so by thread where there is one.
+                through.wire_bytes = seen.wire_bytes;
+            }
+            let name = match self.merged {
                 Some(_) => merge::STAGE.to_owned(),
                 None => stage_name(number, count),
             };
-            let mut stage = took.cost.report(&name, elapsed_ns, &through);
-            stage.packets_in = packets + took.lost;
-            stage.lost = took.lost;
+            let mut stage = done.cost.report(&name, elapsed_ns, &through);
+            (stage.packets_in, stage.lost) = (through.packets + took.lost, took.lost);
             stage
         };
+        let lost_by_sources = || self.threads.iter().map(|done| done.outcome.lost).sum();
         let (name, receivers, mut missed) = match self.is_in_place {
-            true => (in_place::STAGE, &[][..], self.threads.iter().map(|took| took.lost).sum()),
+            true => (in_place::STAGE, &[][..], lost_by_sources()),
             false => ("record", &self.threads[..], 0),
         };
         let mut stages: Vec<_> = receivers.iter().enumerate().map(receive).collect();
-        let mut merged = self.threads.iter().filter_map(|took| took.merged.as_ref());
-        if merged.any(|merged| merged.is_one_thread) {
+        if self.merged.as_ref().is_some_and(|merged| merged.is_one_thread) {
             return stages;
         }
         missed += recorded.missed.iter().sum::<u64>();
-        let mut record = recorded.cost.report(name, elapsed_ns, &seen);
+        let mut record = self.recorded.cost.report(name, elapsed_ns, &seen);
         record.packets_in = seen.packets + missed;
         record.packets_out = written.packets;
         record.lost = missed + sink.account().lost.total() + recorded.lost_after_error;
-        let high_water = self.threads.iter().map(|took| took.log.segments_high_water).max();
-        record.high_water = high_water.unwrap_or(0).into();
+        let high_water = self.threads.iter().map(|done| done.outcome.log.segments_high_water);
+        record.high_water = high_water.max().unwrap_or(0).into();
         stages.push(record);
         stages
-    }
-}
-
-/// What is known of the only interface of a source, of which the job has `lost` so many besides.
-pub(crate) fn totals_of(account: &PortAccount, port: u8, lost: u64) -> InterfaceTotals {
-    InterfaceTotals {
-        port,
-        received: Some(account.offered),
-        missed: account.lost.at(LossPlace::Interface),
-        lost: account.lost.at(LossPlace::Host) + lost,
-        unwanted: account.lost.at(LossPlace::Nowhere),
-    }
-}
-
-/// Says what memory the logs lie in; where they differ, the first one's.
-pub(crate) fn describe_memory(report: &mut Report, logs: &[Log]) {
-    let Some(first) = logs.first() else { return };
-    let mut nodes: Vec<_> = logs.iter().flat_map(|log| log.placement().nodes.keys()).collect();
-    nodes.dedup();
-    report.memory = MemoryReport {
-        page_bytes: first.placement().page_bytes,
-        page_kind: first.placement().page.to_string(),
-        node: if let [node] = nodes[..] { Some(*node) } else { None },
-        log_bytes: logs.iter().map(|log| log.config().bytes).sum(),
-        segment_bytes: first.config().segment_bytes,
-        resident: usage::resident().unwrap_or_default(),
-    };
-    for note in logs.iter().flat_map(|log| &log.placement().notes) {
-        if !report.memory_notes.contains(note) {
-            report.memory_notes.push(note.clone());
-        }
     }
 }

@@ -4,8 +4,8 @@ use burstline_log::{Burst, Scratch};
 use burstline_port::{Losses, Port, PortTable, Routes};
 
 use crate::EngineError;
-use crate::capture::tail::Tail;
-use crate::tally::{Span, Tally, tally};
+use crate::runtime::logs::tail::Tail;
+use crate::runtime::{Span, Tally, tally};
 
 /// A sink, and the book of what it was given.
 pub(super) struct Lane {

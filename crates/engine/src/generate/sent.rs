@@ -1,20 +1,18 @@
-//! What a sender brings home, and the report that comes of it.
+//! What a sender tells at its end, and the report that comes of it.
 
 use burstline_port::{Losses, PortAccount};
 use hdrhistogram::Histogram;
 
 use super::lane::Lanes;
 use super::{Generated, Limit};
-use crate::job::Source;
 use crate::report::Ending;
-use crate::stage::{StageCost, Usage};
-use crate::tally::{Span, Tally};
-use crate::{EngineError, Latency, PortReport, Report};
+use crate::runtime::{Done, Span, Tally};
+use crate::{EngineError, Latency, PortReport, Report, Source};
 
 /// A rate that was reached to this part was kept: what is left is the first and the last packet.
 const KEPT: f64 = 0.99;
 
-/// What the thread brings home; what its sinks were given is theirs.
+/// What the thread tells; what its sinks were given is theirs.
 pub(super) struct Sent {
     pub(super) span: Span,
     /// When the first packet was to be sent, and when the last one had been: monotonic clock.
@@ -24,8 +22,6 @@ pub(super) struct Sent {
     pub(super) making_ns: u64,
     pub(super) sending_ns: u64,
     pub(super) lateness: Histogram<u64>,
-    pub(super) lost_first_second: u64,
-    pub(super) cost: StageCost,
     pub(super) error: Option<EngineError>,
 }
 
@@ -38,75 +34,70 @@ impl Default for Sent {
             making_ns: 0,
             sending_ns: 0,
             lateness: crate::verify::histogram(),
-            lost_first_second: 0,
-            cost: StageCost::default(),
             error: None,
         }
     }
 }
 
-impl Sent {
-    pub(super) fn conclude(
-        mut self,
-        stage: &'static str,
-        source: &Source,
-        lanes: &Lanes,
-        elapsed_ns: u64,
-        usage: Usage,
-    ) -> Generated {
-        let mut account = source.port.account();
-        // What was due and not made never was a packet.
-        account.offered -= std::mem::take(&mut account.in_flight);
-        let given: Vec<PortAccount> = lanes.all.iter().map(|lane| lane.sink.account()).collect();
-        let (copied, source_copied) =
-            (given.iter().map(|given| given.bytes_copied).sum::<u64>(), account.bytes_copied);
-        let source_lost = account.lost.total();
-        let offered = account.offered;
-        let rows = rows(source, account, lanes, &given);
-        let ending = Ending {
-            elapsed_ns,
-            usage,
-            empty_ns: 0,
-            span: self.span,
-            lost_first_second: self.lost_first_second,
-            bytes_copied: source_copied + copied,
-        };
-        let mut report = Report::new(rows, &ending);
-        let (ours, theirs) =
-            (lanes.made().packets, given.iter().map(|given| given.offered).sum::<u64>());
-        // Of one sink the row is by the source's count, of several each by its sink's.
-        let counted = if lanes.all.len() == 1 { ours } else { offered - source_lost };
-        if counted != theirs {
-            report.total.unaccounted += counted as i64 - theirs as i64;
-            report.notes.push(format!(
-                "packets given to the sink: {counted} by one count, {theirs} by another"
-            ));
-        }
-        let taken = lanes.taken();
-        let mut cost = self.cost.report(stage, elapsed_ns, &taken);
-        cost.packets_in = ours;
-        let mut lost = Losses::default();
-        given.iter().for_each(|given| lost.merge(&given.lost));
-        cost.lost = lost.total();
-        report.stages.push(cost);
-        report.hear(std::slice::from_ref(source));
-        lanes.all.iter().for_each(|lane| report.hear_port(&*lane.sink));
-        report.errors.extend(self.error.take());
-        let pacing = source.port.pacing();
-        // One packet has no rate.
-        let has_rate = |pps: &f64| *pps > 0.0 && ours > 1;
-        let asked_pps = pacing.map(|pacing| pacing.packets_per_s).filter(has_rate);
-        let reached_pps = self.reached_pps(ours);
-        Generated {
-            stage,
-            report,
-            asked_pps,
-            reached_pps,
-            limit: asked_pps.filter(|asked| reached_pps < asked * KEPT).map(|_| self.limit(&lost)),
-            lateness: pacing.map(|_| Latency::of(&self.lateness)),
-        }
+/// The report of what was sent.
+pub(super) fn conclude(
+    done: Done<Sent>,
+    stage: &'static str,
+    source: &Source,
+    lanes: &Lanes,
+    mut ending: Ending,
+) -> Generated {
+    ending.add(&done);
+    let (cost, mut sent) = (done.cost, done.outcome);
+    let mut account = source.port.account();
+    // What was due and not made never was a packet.
+    account.offered -= std::mem::take(&mut account.in_flight);
+    let given: Vec<PortAccount> = lanes.all.iter().map(|lane| lane.sink.account()).collect();
+    let (copied, source_copied) =
+        (given.iter().map(|given| given.bytes_copied).sum::<u64>(), account.bytes_copied);
+    let source_lost = account.lost.total();
+    let offered = account.offered;
+    let rows = rows(source, account, lanes, &given);
+    ending.span = sent.span;
+    ending.bytes_copied = source_copied + copied;
+    let mut report = Report::new(rows, &ending);
+    let (ours, theirs) =
+        (lanes.made().packets, given.iter().map(|given| given.offered).sum::<u64>());
+    // Of one sink the row is by the source's count, of several each by its sink's.
+    let counted = if lanes.all.len() == 1 { ours } else { offered - source_lost };
+    if counted != theirs {
+        report.total.unaccounted += counted as i64 - theirs as i64;
+        report.notes.push(format!(
+            "packets given to the sink: {counted} by one count, {theirs} by another"
+        ));
     }
+    let taken = lanes.taken();
+    let mut cost = cost.report(stage, ending.elapsed_ns, &taken);
+    cost.packets_in = ours;
+    let mut lost = Losses::default();
+    given.iter().for_each(|given| lost.merge(&given.lost));
+    cost.lost = lost.total();
+    report.stages.push(cost);
+    report.hear(std::slice::from_ref(source));
+    lanes.all.iter().for_each(|lane| report.hear_port(&*lane.sink));
 
+    let pacing = source.port.pacing();
+    // One packet has no rate.
+    let has_rate = |pps: &f64| *pps > 0.0 && ours > 1;
+    let asked_pps = pacing.map(|pacing| pacing.packets_per_s).filter(has_rate);
+    let reached_pps = sent.reached_pps(ours);
+    report.errors.extend(sent.error.take());
+    Generated {
+        stage,
+        report,
+        asked_pps,
+        reached_pps,
+        limit: asked_pps.filter(|asked| reached_pps < asked * KEPT).map(|_| sent.limit(&lost)),
+        lateness: pacing.map(|_| Latency::of(&sent.lateness)),
+    }
+}
+
+impl Sent {
     /// Each packet but the first is the end of an interval.
     fn reached_pps(&self, made: u64) -> f64 {
         let span_ns = self.first_ns.map_or(0, |first_ns| self.last_ns.saturating_sub(first_ns));

@@ -3,7 +3,7 @@
 use burstline_log::{Burst, Packet};
 use burstline_port::{Capabilities, Loss, Port, PortAccount, PortError, PortInfo, TimestampSource};
 
-use super::{Given, Lanes};
+use crate::runtime::logs::lanes::{Given, Lanes};
 
 fn info(name: &str) -> PortInfo {
     let capabilities = Capabilities { can_transmit: true, ..Capabilities::default() };

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use burstline_engine::{
     BalanceOptions, BalanceReport, CaptureOptions, Distribution, Limits, Mode, Policy, Progress,
-    Report, Source, Threads, balance,
+    Report, Run, Source, Threads, balance,
 };
 use burstline_log::{Burst, LogConfig};
 use burstline_port::{
@@ -24,6 +24,7 @@ const BY_FLOW: Distribution = Distribution::Hash(HashKind::FiveTuple);
 
 struct Job {
     sources: Vec<String>,
+    limits: Limits,
     options: BalanceOptions,
     ports: OpenOptions,
 }
@@ -33,7 +34,6 @@ impl Job {
         let ports = OpenOptions { hash: HashKind::FiveTuple, ..OpenOptions::default() };
         let log = LogConfig { bytes: 1 << 20, segment_bytes: 64 << 10, ..LogConfig::default() };
         let job = CaptureOptions {
-            limits: Limits::default(),
             threads: Threads::default(),
             log,
             policy: None,
@@ -50,7 +50,8 @@ impl Job {
             cutoff_bytes: None,
             shed: None,
         };
-        Self { sources: sources.iter().map(ToString::to_string).collect(), options, ports }
+        let sources = sources.iter().map(ToString::to_string).collect();
+        Self { sources, limits: Limits::default(), options, ports }
     }
 
     fn run(&self) -> Report {
@@ -80,7 +81,9 @@ impl Job {
     ) -> Report {
         let open_source = |text: &String| Source::open(&text.parse().unwrap(), &self.ports);
         let sources = self.sources.iter().map(open_source).collect::<Result<_, _>>().unwrap();
-        balance(sources, open, &self.options, &AtomicBool::new(false), progress).unwrap()
+        let stop = AtomicBool::new(false);
+        let run = Run::new(&stop, progress).within(self.limits);
+        balance(sources, open, &self.options, &run).unwrap()
     }
 }
 
@@ -370,7 +373,7 @@ fn several_receive_threads_several_workers_and_an_exact_limit() {
     let sources = ["gen:?flows=300&seed=1", "gen:?flows=300&seed=2", "gen:?flows=300&seed=3"];
     let mut job = Job::new(&sources, &[3]);
     job.options.job.threads.receivers = 2;
-    job.options.job.limits.packets = Some(123_457);
+    job.limits.packets = Some(123_457);
     job.options.mode = Mode::Share;
     assert_eq!(job.run().total.delivered, 123_457);
     job.options.mode = Mode::Copy;

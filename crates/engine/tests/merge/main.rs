@@ -6,8 +6,8 @@ use std::io;
 use std::sync::atomic::AtomicBool;
 
 use burstline_engine::{
-    CaptureOptions, EngineError, Limits, MergeOptions, MergedPort, Progress, Report, Source,
-    Threads, merge,
+    CaptureOptions, EngineError, MergeOptions, MergedPort, Progress, Report, Run, Source, Threads,
+    merge,
 };
 use burstline_log::LogConfig;
 use burstline_port::{OpenOptions, Tracer, open_sink};
@@ -198,7 +198,6 @@ fn a_port_that_lends_only_once_is_refused() {
     let source = Source::open(&"gen:?packets=1".parse().unwrap(), &ports).unwrap();
     let traced = source.wrap(|port| Box::new(Tracer::new(port, Box::new(io::sink()))));
     let options = CaptureOptions {
-        limits: Limits::default(),
         threads: Threads::default(),
         log: LogConfig::default(),
         policy: None,
@@ -207,6 +206,6 @@ fn a_port_that_lends_only_once_is_refused() {
     };
     let (stop, progress) = (AtomicBool::new(false), Progress::new(1));
     let sink = || open_sink(&"null:".parse().unwrap(), &ports);
-    let refused = merge(vec![traced], sink, &options, &SHORT, (&stop, &progress));
+    let refused = merge(vec![traced], sink, &options, &SHORT, &Run::new(&stop, &progress));
     assert!(matches!(refused, Err(EngineError::LendsOnce { .. })), "{refused:?}");
 }

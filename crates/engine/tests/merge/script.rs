@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 
 use burstline_engine::{
-    CaptureOptions, Limits, MergeOptions, Progress, Report, Source, Threads, merge,
+    CaptureOptions, Limits, MergeOptions, Progress, Report, Run, Source, Threads, merge,
 };
 use burstline_log::{Burst, LogConfig, Meta, Scratch};
 use burstline_port::{
@@ -152,7 +152,6 @@ pub(crate) fn run(
         })
         .collect();
     let options = CaptureOptions {
-        limits: Limits { packets, duration_ns: None },
         threads: Threads::default(),
         log: LogConfig { bytes: 1 << 20, segment_bytes: 64 << 10, ..LogConfig::default() },
         policy: None,
@@ -163,7 +162,9 @@ pub(crate) fn run(
     let sink = Memory { info: info("memory"), got: Arc::clone(&got), gone };
     let (stop, progress) = (AtomicBool::new(false), Progress::new(sources.len()));
     let open: Box<dyn Port> = Box::new(sink);
-    let report = merge(sources, || Ok(open), &options, merging, (&stop, &progress)).unwrap();
+    let limits = Limits { packets, duration_ns: None };
+    let run = Run::new(&stop, &progress).within(limits);
+    let report = merge(sources, || Ok(open), &options, merging, &run).unwrap();
     assert!(report.is_success(), "{:?} {:?}", report.notes, report.errors);
     for row in &report.ports {
         let sum = row.delivered + row.lost.total() + row.in_flight;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use burstline_engine::rehearse;
+use burstline_engine::{rehearse, source_requests};
 use burstline_log::LogConfig;
 use burstline_sys::afpacket::present_interfaces;
 use burstline_topo::{
@@ -13,7 +13,6 @@ use serde_json::json;
 use super::inventory;
 use crate::args::{DoctorPlanArgs, Mode};
 use crate::failure::Failure;
-use crate::placement::source_requests;
 use crate::view;
 
 /// Plans, and carries the plan out if asked.

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
-use burstline_engine::{Integrity, Limits, Source, Threads, count_verified};
+use burstline_engine::{Integrity, Source, Threads, count_verified};
 use burstline_port::{Address, OpenOptions};
 
 use super::SizeResult;
@@ -61,11 +61,11 @@ pub(super) fn measure(
     // The receiver's own, so that it goes on while the user's ends the sender.
     let (is_over, is_broken) = (AtomicBool::new(false), AtomicBool::new(false));
     thread::scope(|scope| {
-        let (limits, verifier) = (Limits::default(), &receiver.verifier);
-        let (is_over, is_broken, progress) = (&is_over, &is_broken, &receiver.progress);
+        let (verifier, progress) = (&receiver.verifier, &receiver.progress);
+        let (is_over, is_broken) = (&is_over, &is_broken);
         let counting = scope.spawn(move || {
-            let flags = (is_over, progress);
-            let counted = count_verified(sources, &limits, &ends.rx_threads, verifier, flags);
+            let run = burstline_engine::Run::new(is_over, progress);
+            let counted = count_verified(sources, verifier, &ends.rx_threads, &run);
             // The flags carry no memory, here and below. Without a receiver all is over.
             if !is_over.load(Relaxed) {
                 is_broken.store(true, Relaxed);

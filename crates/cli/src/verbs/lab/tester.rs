@@ -16,8 +16,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_engine::{
-    FlowVerdict, GenerateOptions, Integrity, Latency, Limits, Progress, Source, Threads, Verdict,
-    Verifier, generate,
+    FlowVerdict, Integrity, Latency, Limits, Progress, Run, Source, Threads, Verdict, Verifier,
+    generate,
 };
 use burstline_port::{Address, OpenOptions, open_sink};
 
@@ -129,9 +129,10 @@ impl Tester<'_> {
         let ports = OpenOptions::default();
         let source = Source::open(&address, &ports)?;
         let limits = Limits { packets: None, duration_ns: Some(load.duration.as_nanos() as u64) };
-        let options = GenerateOptions { limits, threads: self.threads.clone() };
         let open = || open_sink(self.tx, &ports);
-        let sent = generate(source, open, &options, self.stop, &Progress::new(1))?;
+        let progress = Progress::new(1);
+        let run = Run::new(self.stop, &progress).within(limits);
+        let sent = generate(source, open, &self.threads, &run)?;
         if let Some(error) = sent.report.errors.into_iter().next() {
             return Err(error.into());
         }

@@ -1,24 +1,19 @@
 //! The thread that waits for triggers, and writes what they ask for.
 
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread;
 use std::time::Duration;
 
 use burstline_log::{Log, Policy, Reader, ReaderConfig, Start};
 use burstline_port::{Loss, Port};
-use burstline_sys::clock;
 
-use super::super::Job;
-use super::super::gaps::Gaps;
-use super::super::record::Recorded;
 use super::files::Files;
 use super::marks::Marks;
 use super::{FlightOptions, past_of};
-use crate::clock::JobClock;
 use crate::report::FlightFile;
-use crate::stage::StageMeter;
-use crate::waiting::Sleeps;
+use crate::runtime::clock::JobClock;
+use crate::runtime::logs::gaps::{Gaps, Origin};
+use crate::runtime::logs::record::Recorded;
+use crate::runtime::{Job, Next, Pause, Polled, Step};
 
 /// How often triggers are looked for while nothing is written, in ns.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -26,10 +21,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// How long it lets packets gather while it writes and has written all.
 const GATHER: Duration = Duration::from_millis(1);
 
-/// How often counts are shown while the job runs, in ns.
-const SHOW_EVERY_NS: u64 = 100_000_000;
-
-/// What the thread brings home.
+/// What the thread tells at its end.
 pub(super) struct Home {
     pub(super) recorded: Recorded,
     pub(super) files: Vec<FlightFile>,
@@ -57,14 +49,13 @@ struct Lane<'a> {
 /// The recorder thread's own.
 pub(super) struct FlightRecorder<'a, 'f> {
     job: &'a Job<'a>,
-    options: &'a FlightOptions,
-    trigger: &'a AtomicBool,
+    options: &'a FlightOptions<'a>,
     policy: Policy,
     logs: &'a [Log],
     lanes: Vec<Lane<'a>>,
     sink: &'a mut Files<'f>,
     recorded: Recorded,
-    gaps: Gaps<'a>,
+    gaps: Gaps,
     files: Vec<FlightFile>,
     /// Packets in the files before the last one.
     written_before: u64,
@@ -72,18 +63,16 @@ pub(super) struct FlightRecorder<'a, 'f> {
     until_ns: Option<u64>,
     /// What the sources had lost when that was looked at last.
     lost_by_sources: u64,
-    shown_ns: u64,
-    sleeps: Sleeps,
 }
 
 impl<'a, 'f> FlightRecorder<'a, 'f> {
     pub(super) fn new(
         job: &'a Job<'a>,
-        options: &'a FlightOptions,
-        trigger: &'a AtomicBool,
+        options: &'a FlightOptions<'a>,
         policy: Policy,
         logs: &'a [Log],
         sink: &'a mut Files<'f>,
+        origins: Vec<Origin>,
     ) -> Self {
         let lane = |log| Lane {
             log,
@@ -98,63 +87,24 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
         Self {
             job,
             options,
-            trigger,
             policy,
             logs,
             lanes: logs.iter().map(lane).collect(),
             sink,
             recorded: Recorded::new(),
-            gaps: Gaps::new(&job.origins, logs.len()),
+            gaps: Gaps::new(origins, logs.len()),
             files: Vec::new(),
             written_before: 0,
             until_ns: None,
             lost_by_sources: 0,
-            shown_ns: 0,
-            sleeps: Sleeps::default(),
         }
-    }
-
-    /// Waits and writes until every log is closed, and what was asked for is written.
-    pub(super) fn run(mut self) -> Home {
-        let mut meter = StageMeter::start();
-        loop {
-            let start_ns = clock::monotonic_ns();
-            for lane in &mut self.lanes {
-                lane.marks.look(start_ns, || lane.log.history().map_or(0, |past| past.next_packet));
-            }
-            // Before triggers are looked for: one that came before the end is answered (F3).
-            let is_over = self.logs.iter().all(Log::is_closed);
-            if self.is_triggered() {
-                self.answer(start_ns);
-            }
-            let has_found = self.until_ns.is_some_and(|until_ns| self.write(until_ns));
-            self.show(start_ns);
-            let spent_ns = clock::monotonic_ns() - start_ns;
-            match has_found {
-                true => meter.busy_ns += spent_ns,
-                false => meter.empty_ns += spent_ns,
-            }
-            if is_over && self.until_ns.is_none() {
-                break;
-            }
-            if !has_found && !is_over {
-                self.sleeps.sleeps += 1;
-                thread::sleep(if self.until_ns.is_some() { GATHER } else { LOOK_EVERY });
-            }
-        }
-        self.show(u64::MAX);
-        self.recorded.missed = self.missed();
-        self.recorded.expired = self.lanes.iter().map(|lane| lane.expired).collect();
-        self.recorded.cost = meter.end(self.sleeps);
-        let next = self.lanes.iter().map(|lane| lane.next).collect();
-        Home { recorded: self.recorded, files: self.files, next }
     }
 
     fn is_triggered(&mut self) -> bool {
         let lost = self.job.progress.lost_by_sources();
         let has_lost = std::mem::replace(&mut self.lost_by_sources, lost) < lost;
         // The flag tells that somebody asked, and carries no memory.
-        self.trigger.swap(false, Relaxed) || has_lost && self.options.triggers_on_loss
+        self.options.trigger.swap(false, Relaxed) || has_lost && self.options.triggers_on_loss
     }
 
     /// Opens a file, or lets the one that is open go on.
@@ -189,8 +139,8 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
     }
 
     /// Writes a burst of each log that has one. False if none has.
-    fn write(&mut self, until_ns: u64) -> bool {
-        let is_time_over = clock::monotonic_ns() >= until_ns;
+    fn write(&mut self, until_ns: u64, now_ns: u64) -> bool {
+        let is_time_over = now_ns >= until_ns;
         let mut has_found = false;
         for lane in &mut self.lanes {
             if is_time_over && lane.end.is_none() {
@@ -220,14 +170,41 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
     fn missed(&self) -> Vec<u64> {
         self.lanes.iter().map(|lane| lane.missed).collect()
     }
+}
 
-    fn show(&mut self, now_ns: u64) {
-        if now_ns.saturating_sub(self.shown_ns) < SHOW_EVERY_NS {
-            return;
+impl Step for FlightRecorder<'_, '_> {
+    type Outcome = Home;
+    const READS_LOGS: bool = true;
+
+    /// Answers triggers, and writes what was asked for.
+    fn poll(&mut self, now_ns: u64) -> Polled {
+        for lane in &mut self.lanes {
+            lane.marks.look(now_ns, || lane.log.history().map_or(0, |past| past.next_packet));
         }
-        self.shown_ns = now_ns;
+        // Before triggers are looked for: one that came before the end is answered (F3).
+        let is_over = self.logs.iter().all(Log::is_closed);
+        if self.is_triggered() {
+            self.answer(now_ns);
+        }
+        let has_found = self.until_ns.is_some_and(|until_ns| self.write(until_ns, now_ns));
+        let next = match (is_over, has_found) {
+            (true, _) if self.until_ns.is_none() => Next::Over,
+            (false, false) => Next::Wait,
+            _ => Next::Poll,
+        };
+        Polled { has_found, next, now_ns: None }
+    }
+
+    fn wait(&mut self, pause: Pause<'_>) -> bool {
+        pause.sleep(if self.until_ns.is_some() { GATHER } else { LOOK_EVERY })
+    }
+
+    fn show(&mut self) {
+        self.job.progress.recorded[0].store(self.recorded.total());
+    }
+
+    fn show_losses(&mut self) -> u64 {
         let progress = self.job.progress;
-        progress.recorded[0].store(self.recorded.total());
         let kept_ns = past_of(self.logs).map_or(0, |past| past.kept_ns);
         progress.set_flight(kept_ns, self.files.len() as u64, self.until_ns.is_some());
         let mut losses = self.recorded.losses();
@@ -236,7 +213,14 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
             losses.add(Loss::ReaderOverrun, missed);
         }
         losses.add(Loss::Expired, self.lanes.iter().map(Lane::expired_by_now).sum());
-        progress.set_losses(progress.received.len(), losses);
+        self.job.show_losses_behind(0, losses)
+    }
+
+    fn end(mut self) -> Home {
+        self.recorded.missed = self.missed();
+        self.recorded.expired = self.lanes.iter().map(|lane| lane.expired).collect();
+        let next = self.lanes.iter().map(|lane| lane.next).collect();
+        Home { recorded: self.recorded, files: self.files, next }
     }
 }
 

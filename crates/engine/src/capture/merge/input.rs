@@ -4,10 +4,9 @@ use burstline_log::{Burst, Flags, SCRATCH_PACKETS, Scratch};
 use burstline_port::PortState;
 
 use super::copy::Counts;
-use crate::EngineError;
-use crate::job::Source;
 use crate::merge::MergedPort;
 use crate::merge::order::{Lane, NEVER_NS};
+use crate::{EngineError, Source};
 
 /// A source and what it has lent.
 pub(super) struct Input<'a> {

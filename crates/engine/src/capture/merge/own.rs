@@ -7,8 +7,8 @@ use burstline_log::Reader;
 use burstline_port::Port;
 
 use crate::Progress;
-use crate::capture::record::Recorded;
-use crate::clock::JobClock;
+use crate::runtime::clock::JobClock;
+use crate::runtime::logs::record::Recorded;
 
 /// A recorder without a thread.
 pub(super) struct OwnRecorder<'a> {
@@ -37,7 +37,7 @@ impl<'a> OwnRecorder<'a> {
         }
     }
 
-    /// What it brings home; to be called when all is published.
+    /// What it has to tell; to be called when all is published.
     pub(super) fn end(mut self, clock: &JobClock<'_>) -> Recorded {
         self.catch_up(clock);
         self.recorded.missed = vec![self.reader.statistics().missed];

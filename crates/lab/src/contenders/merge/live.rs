@@ -18,7 +18,7 @@ use std::thread;
 use std::time::Duration;
 
 use burstline_engine::{
-    CaptureOptions, Limits, MergeOptions, PollMode, Progress, Report, Source, Threads, merge,
+    CaptureOptions, MergeOptions, PollMode, Progress, Report, Run, Source, Threads, merge,
 };
 use burstline_log::{Burst, LogConfig};
 use burstline_port::{
@@ -112,7 +112,6 @@ fn merged(
 ) -> Result<Report, String> {
     let cores = vec![cores.consumer];
     let options = CaptureOptions {
-        limits: Limits::default(),
         threads: Threads { cores, poll: PollMode::Busy, ..Threads::default() },
         log: LogConfig {
             bytes: LOG_BYTES,
@@ -139,7 +138,7 @@ fn merged(
             }
             stop.store(true, Relaxed); // a flag only
         });
-        let report = merge(sources, sink, &options, &merging, (&stop, &progress));
+        let report = merge(sources, sink, &options, &merging, &Run::new(&stop, &progress));
         is_done.store(true, Relaxed); // as above
         report.map_err(|error| error.to_string())
     })

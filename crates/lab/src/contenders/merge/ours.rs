@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use burstline_engine::{
-    CaptureOptions, Limits, MergeOptions, PollMode, Progress, Report, Source, Threads, merge,
+    CaptureOptions, MergeOptions, PollMode, Progress, Report, Run as Bounds, Source, Threads, merge,
 };
 use burstline_log::LogConfig;
 use burstline_port::{OpenOptions, Port, open_sink};
@@ -55,7 +55,6 @@ fn run_with(
     let Cores { producer, consumer } = traffic.cores;
     let cores = vec![producer, if traffic.are_two { consumer } else { producer }];
     let options = CaptureOptions {
-        limits: Limits::default(),
         threads: Threads { cores, poll, ..Threads::default() },
         log,
         policy: None,
@@ -68,7 +67,7 @@ fn run_with(
         true => Ok(Box::new(OrderSink::new(Arc::clone(&violations))) as Box<dyn Port>),
         false => open_sink(&"null:".parse()?, &ports),
     };
-    let report = merge(sources, sink, &options, merging, (&stop, &progress))
+    let report = merge(sources, sink, &options, merging, &Bounds::new(&stop, &progress))
         .map_err(|error| error.to_string())?;
     checked(traffic, &report, violations.load(Relaxed)) // all threads have ended
 }

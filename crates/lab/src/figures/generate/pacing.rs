@@ -16,9 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use std::{fs, thread};
 
-use burstline_engine::{
-    EngineError, GenerateOptions, Limits, PollMode, Progress, Source, Threads, generate,
-};
+use burstline_engine::{EngineError, Limits, PollMode, Progress, Run, Source, Threads, generate};
 use burstline_port::{Address, OpenOptions, Port, PortError, open_sink};
 use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::clock;
@@ -139,8 +137,8 @@ fn paced(
     let threads = Threads { cores: vec![core], class, poll: PollMode::Busy, ..Threads::default() };
     let limits = Limits { duration_ns: Some(run.as_nanos() as u64), ..Limits::default() };
     let (stop, progress) = (AtomicBool::new(false), Progress::new(1));
-    let options = GenerateOptions { limits, threads };
-    let generated = generate(source, open, &options, &stop, &progress)?;
+    let run = Run::new(&stop, &progress).within(limits);
+    let generated = generate(source, open, &threads, &run)?;
     let late = generated.lateness.unwrap_or_default();
     let us = |percent| late.at(percent) as f64 / 1e3;
     Ok(Late {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use burstline_engine::{Limits, PollMode, Progress, Source, Threads, count};
+use burstline_engine::{PollMode, Progress, Run, Source, Threads, count};
 use burstline_log::Scratch;
 use burstline_port::{Address, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo};
 use burstline_sys::affinity::CoreId;
@@ -101,7 +101,7 @@ fn receive(
         let source = source.wrap(|inner| Box::new(Stamping { inner, stamps }));
         let threads = Threads { cores: vec![CoreId(core)], poll, ..Threads::default() };
         let progress = Progress::new(1);
-        let report = count(vec![source], &Limits::default(), &threads, &stop, &progress);
+        let report = count(vec![source], &threads, &Run::new(&stop, &progress));
         let report = report.map_err(|error| error.to_string())?;
         match (report.total.unaccounted, report.errors.first()) {
             (0, None) => Ok(()),

@@ -10,11 +10,10 @@
 //! log of several interfaces, because nobody knows whose those packets were. Both are in the totals
 //! at the end.
 
-use burstline_port::{InterfaceTotals, Loss, LossPlace, Losses, Port};
+use burstline_port::{InterfaceTotals, Loss, LossPlace, Losses, Port, PortAccount};
 
 use super::record::Recorded;
-use crate::Progress;
-use crate::job::Source;
+use crate::{Progress, Source};
 
 /// What is known of a source before it is polled.
 #[derive(Clone, Copy, Debug)]
@@ -39,19 +38,19 @@ impl Origin {
 }
 
 /// What one sink knows of losses.
-pub(crate) struct Gaps<'a> {
-    origins: &'a [Origin],
+pub(crate) struct Gaps {
+    origins: Vec<Origin>,
     /// By source: what was told of its own losses.
     told: Vec<u64>,
     /// By log: what was told of what its reader missed.
     told_of_logs: Vec<u64>,
 }
 
-impl<'a> Gaps<'a> {
+impl Gaps {
     /// For a sink that is fed from `logs` logs; source i fills log i modulo their number. 0: it is
     /// fed by the source itself.
-    pub(crate) fn new(origins: &'a [Origin], logs: usize) -> Self {
-        Self { origins, told: vec![0; origins.len()], told_of_logs: vec![0; logs] }
+    pub(crate) fn new(origins: Vec<Origin>, logs: usize) -> Self {
+        Self { told: vec![0; origins.len()], origins, told_of_logs: vec![0; logs] }
     }
 
     /// Tells `sink` what was lost since the last call. `missed`: what the reader of each log has
@@ -66,7 +65,7 @@ impl<'a> Gaps<'a> {
         });
         let logs = self.told_of_logs.len();
         for (log, (told, &missed)) in self.told_of_logs.iter_mut().zip(missed).enumerate() {
-            if let Some(port) = only_interface(self.origins, log, logs) {
+            if let Some(port) = only_interface(&self.origins, log, logs) {
                 tell(port, missed, told, sink);
             }
         }
@@ -96,11 +95,22 @@ impl<'a> Gaps<'a> {
         });
         let logs = missed.len();
         for (log, &missed) in missed.iter().enumerate() {
-            let port = only_interface(self.origins, log, logs);
+            let port = only_interface(&self.origins, log, logs);
             let of_log = totals.iter_mut().filter(|totals| Some(totals.port) == port);
             of_log.for_each(|totals| totals.lost += missed);
         }
         totals
+    }
+}
+
+/// What is known of the only interface of a source, of which the job has `lost` so many besides.
+pub(crate) fn totals_of(account: &PortAccount, port: u8, lost: u64) -> InterfaceTotals {
+    InterfaceTotals {
+        port,
+        received: Some(account.offered),
+        missed: account.lost.at(LossPlace::Interface),
+        lost: account.lost.at(LossPlace::Host) + lost,
+        unwanted: account.lost.at(LossPlace::Nowhere),
     }
 }
 

@@ -32,6 +32,11 @@ impl Budget {
         Self { limit, free, used: AtomicU64::new(0) }
     }
 
+    /// The limit, if there is one.
+    pub(crate) fn limit(&self) -> Option<u64> {
+        self.limit
+    }
+
     /// Takes up to `wanted` packets. Cost: nothing without a limit, else one exchange.
     pub(crate) fn take(&self, wanted: u64) -> Grant {
         let Some(limit) = self.limit else { return Grant::Packets(wanted) };

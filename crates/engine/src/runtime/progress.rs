@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use burstline_port::Losses;
 
-use crate::tally::Tally;
+use super::tally::Tally;
 
 /// One thread's counts of one thing.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@
 
 use burstline_port::PortTable;
 
-use crate::tally::Tally;
+use crate::runtime::Tally;
 
 /// Packets remembered: more than any sink has in its hands at a time.
 const TAIL_PACKETS: usize = 1 << 18;

@@ -26,7 +26,7 @@ use std::time::Duration;
 use burstline_port::Port;
 use burstline_sys::readiness::{self, Ready};
 
-use crate::clock::JobClock;
+use super::clock::JobClock;
 
 /// How a job's threads wait for packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -146,6 +146,27 @@ impl Waiter {
         true
     }
 
+    /// Its logs have none: lets news gather for `nap`, once after work, then sleeps as `sleep` does,
+    /// which says whether there is news. Returns whether it slept.
+    pub(crate) fn wait_for_news(&mut self, nap: Duration, sleep: impl FnOnce() -> bool) -> bool {
+        if self.mode == PollMode::Busy {
+            std::hint::spin_loop();
+            return false;
+        }
+        self.sleeps.sleeps += 1;
+        match std::mem::replace(&mut self.has_gathered, true) {
+            false => thread::sleep(nap),
+            true => self.sleeps.wakes += u64::from(sleep()),
+        }
+        true
+    }
+
+    /// Sleeps for some time, in every mode.
+    pub(crate) fn sleep_for(&mut self, span: Duration) {
+        self.sleeps.sleeps += 1;
+        thread::sleep(span);
+    }
+
     /// There was none at `now_ns`, and these ports are what there is to wait for. Returns whether
     /// it slept.
     pub(crate) fn pause<'p>(
@@ -259,6 +280,7 @@ mod tests {
     use burstline_port::{Capabilities, PortAccount, PortInfo, TimestampSource};
 
     use super::*;
+    use crate::{Progress, Run};
 
     /// A port that finds nothing, whatever its descriptor says: what no real one does for long.
     struct Liar {
@@ -291,7 +313,8 @@ mod tests {
     /// Pauses of a thread that finds no work, long after the last.
     fn pauses(mode: PollMode, port: &Liar, count: usize) -> Sleeps {
         let stop = AtomicBool::new(false);
-        let clock = JobClock::start(None, &stop);
+        let progress = Progress::new(0);
+        let clock = JobClock::start(&Run::new(&stop, &progress));
         let mut waiter = Waiter::new(mode, 0);
         for _ in 0..count {
             let port: &dyn Port = port;

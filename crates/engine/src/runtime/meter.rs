@@ -5,16 +5,17 @@ use burstline_sys::usage::{self, CpuUsage};
 
 use crate::ledger::line_bits;
 use crate::report::{StageReport, rho};
-use crate::tally::Tally;
-use crate::waiting::Sleeps;
+
+use super::tally::Tally;
+use super::waiting::Sleeps;
 
 /// Measures the calling thread, from its making to `end`.
-pub(crate) struct StageMeter {
+pub(super) struct StageMeter {
     cpu_start_ns: u64,
     /// Time of polls that found nothing, in ns.
-    pub(crate) empty_ns: u64,
+    empty_ns: u64,
     /// Time of polls that found packets, in ns.
-    pub(crate) busy_ns: u64,
+    busy_ns: u64,
 }
 
 /// What a thread has cost.
@@ -50,12 +51,12 @@ impl Usage {
 }
 
 impl StageMeter {
-    pub(crate) fn start() -> Self {
+    pub(super) fn start() -> Self {
         Self { cpu_start_ns: clock::thread_cpu_ns(), empty_ns: 0, busy_ns: 0 }
     }
 
     /// Time went by in polls that found packets, or in such that did not.
-    pub(crate) fn pass(&mut self, span_ns: u64, was_busy: bool) {
+    pub(super) fn pass(&mut self, span_ns: u64, was_busy: bool) {
         match was_busy {
             true => self.busy_ns += span_ns,
             false => self.empty_ns += span_ns,
@@ -63,7 +64,7 @@ impl StageMeter {
     }
 
     /// `sleeps`: how often the thread slept meanwhile.
-    pub(crate) fn end(self, sleeps: Sleeps) -> StageCost {
+    pub(super) fn end(self, sleeps: Sleeps) -> StageCost {
         let cpu_ns = clock::thread_cpu_ns() - self.cpu_start_ns;
         // A preempted poll took longer than it cost.
         let (empty_ns, busy_ns) = (self.empty_ns.min(cpu_ns), self.busy_ns);

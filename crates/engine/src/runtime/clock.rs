@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use burstline_sys::clock;
 
-/// How often losses are shown while a job runs, in ns.
-const LOSSES_EVERY_NS: u64 = 100_000_000;
+use crate::Run;
 
-/// One second: what `lost_first_second` is about.
-pub(crate) const SECOND_NS: u64 = 1_000_000_000;
+use super::stage::{Next, Polled};
 
 /// What every thread of a job asks once a poll.
 pub(crate) struct JobClock<'a> {
@@ -22,10 +20,11 @@ pub(crate) struct JobClock<'a> {
 }
 
 impl<'a> JobClock<'a> {
-    pub(crate) fn start(duration_ns: Option<u64>, stop: &'a AtomicBool) -> Self {
+    pub(crate) fn start(run: &Run<'a>) -> Self {
         let start_ns = clock::monotonic_ns();
+        let duration_ns = run.limits.duration_ns;
         let deadline_ns = duration_ns.map_or(u64::MAX, |span_ns| start_ns.saturating_add(span_ns));
-        Self { start_ns, deadline_ns, stop, is_broken: AtomicBool::new(false) }
+        Self { start_ns, deadline_ns, stop: run.stop, is_broken: AtomicBool::new(false) }
     }
 
     /// Whether sources should end now. Cost: two loads.
@@ -59,24 +58,21 @@ impl<'a> JobClock<'a> {
     }
 }
 
-/// Polls that found something, from one look at the clock to the next. A look takes 25 ns, and to
-/// count 64 packets of `dpdk:` some 600.
-const POLLS_A_LOOK: u32 = 8;
-
-/// When a thread looks at the clock: after each poll that found nothing, and after some that did.
-/// The stop flag is looked at each time.
+/// When a thread looks at the clock: after each poll that found nothing, and after some that did. A
+/// look takes 25 ns, and to count 64 packets of `dpdk:` some 600. The stop flag is looked at each
+/// time.
 #[derive(Debug, Default)]
-pub(crate) struct Glances {
+pub(super) struct Glances {
     found: u32,
 }
 
 impl Glances {
-    /// To be asked after each poll. `None`: not yet; else whether anything was found since the last
-    /// look.
+    /// To be asked after each poll; `every`: polls that found something from one look to the next.
+    /// `None`: not yet; else whether anything was found since the last look.
     #[inline]
-    pub(crate) fn look(&mut self, has_found: bool) -> Option<bool> {
-        self.found += u32::from(has_found);
-        let is_due = !has_found || self.found == POLLS_A_LOOK;
+    pub(super) fn look(&mut self, polled: &Polled, every: u32) -> Option<bool> {
+        self.found += u32::from(polled.has_found);
+        let is_due = !polled.has_found || polled.next != Next::Poll || self.found == every;
         is_due.then(|| std::mem::take(&mut self.found) > 0)
     }
 }
@@ -111,55 +107,27 @@ impl Drain {
     }
 }
 
-/// When losses are to be looked at, and how many there were in the first second.
-pub(crate) struct LossWatch {
-    start_ns: u64,
-    shown_ns: u64,
-    first_second: Option<u64>,
-}
-
-impl LossWatch {
-    /// For a job that began at `start_ns`.
-    pub(crate) fn new(start_ns: u64) -> Self {
-        Self { start_ns, shown_ns: start_ns, first_second: None }
-    }
-
-    /// Whether it is time to look again; true once for each time.
-    pub(crate) fn is_due(&mut self, now_ns: u64) -> bool {
-        let is_due = now_ns - self.shown_ns >= LOSSES_EVERY_NS;
-        if is_due {
-            self.shown_ns = now_ns;
-        }
-        is_due
-    }
-
-    /// So many were `lost` by now.
-    pub(crate) fn saw(&mut self, lost: u64, now_ns: u64) {
-        if self.first_second.is_none() && now_ns - self.start_ns >= SECOND_NS {
-            self.first_second = Some(lost);
-        }
-    }
-
-    /// Lost in the first second: of a job that did not last as long, all that were `lost`.
-    pub(crate) fn first_second_or(&self, lost: u64) -> u64 {
-        self.first_second.unwrap_or(lost)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn looks(polls: &[(bool, Next)], every: u32) -> Vec<Option<bool>> {
+        let mut glances = Glances::default();
+        let polled = |&(has_found, next)| Polled { has_found, next, now_ns: None };
+        polls.iter().map(|poll| glances.look(&polled(poll), every)).collect()
+    }
+
     #[test]
     fn the_clock_is_looked_at_whenever_nothing_comes_and_at_times_else() {
-        let mut glances = Glances::default();
-        let looks = |glances: &mut Glances, polls: &[bool]| {
-            polls.iter().map(|found| glances.look(*found)).collect::<Vec<_>>()
-        };
-        assert_eq!(looks(&mut glances, &[false, false]), [Some(false), Some(false)]);
-        assert_eq!(looks(&mut glances, &[true, false, false]), [None, Some(true), Some(false)]);
-        let busy = looks(&mut glances, &[true; 2 * POLLS_A_LOOK as usize]);
-        assert_eq!(busy.iter().flatten().collect::<Vec<_>>(), [&true, &true]);
-        assert_eq!(busy.last(), Some(&Some(true)));
+        const FOUND: (bool, Next) = (true, Next::Poll);
+        const NOTHING: (bool, Next) = (false, Next::Wait);
+        let (busy, empty) = (Some(true), Some(false));
+        let polls = [NOTHING, NOTHING, FOUND, NOTHING, NOTHING];
+        assert_eq!(looks(&polls, 8), [empty, empty, None, busy, empty]);
+        let all = looks(&[FOUND; 16], 8);
+        assert_eq!((all[7], all[15], all.iter().flatten().count()), (busy, busy, 2));
+        assert_eq!(looks(&[FOUND, NOTHING, FOUND], 1), [busy, empty, busy]);
+        let waits = [FOUND, (true, Next::Wait), FOUND, (true, Next::Over)];
+        assert_eq!(looks(&waits, 8), [None, busy, None, busy], "before it waits or ends");
     }
 }

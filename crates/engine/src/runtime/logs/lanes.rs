@@ -7,9 +7,9 @@ use std::time::Duration;
 use burstline_log::{Appended, BUCKETS, Packet, Writer};
 use burstline_sys::clock;
 
-use crate::capture::LogCounts;
-use crate::clock::JobClock;
-use crate::tally::Tally;
+use super::LogCounts;
+use crate::runtime::Tally;
+use crate::runtime::clock::JobClock;
 
 /// Between two looks whether a full log has room.
 const LOOK_EVERY: Duration = Duration::from_micros(50);

@@ -12,24 +12,21 @@
 //! Invariant R1: `written` + `lost` = `seen`, for each interface, at every moment; a packet moves
 //! from `written` to `lost` when the sink says that it lost one.
 
+use std::ops::DerefMut;
 use std::thread;
 use std::time::Duration;
 
 use burstline_log::{Burst, Packet, Reader};
 use burstline_port::{Loss, Losses, Port, PortError, PortTable};
-use burstline_sys::clock;
 
-use super::Job;
-use super::gaps::Gaps;
+use super::gaps::{Gaps, Origin};
 use super::tail::Tail;
-use crate::clock::{JobClock, SECOND_NS};
-use crate::stage::{StageCost, StageMeter};
-use crate::tally::{Span, Tally};
-use crate::waiting::{PollMode, Sleeps};
+use crate::runtime::clock::JobClock;
+use crate::runtime::{Job, Next, Pause, PollMode, Polled, Span, StageCost, Step, Tally};
 use crate::{EngineError, StageReport};
 
-/// How often an idle recorder makes what it has visible, and looks at losses, in ns.
-const FLUSH_EVERY_NS: u64 = 100_000_000;
+/// How long a recorder sleeps at most, in ns: then an idle one makes what it has visible.
+const SLEEP_MOST_NS: u64 = 100_000_000;
 
 /// How long a recorder lets news gather before it has itself woken by them, at least and at most:
 /// a wake costs both sides some 20 us, as much as hundreds of packets.
@@ -42,7 +39,7 @@ const TURN_NS: u64 = 1_000_000;
 /// What a source may bring meanwhile: 40 Gbit/s.
 const BYTES_PER_NS: u64 = 5;
 
-/// What the recorder brings home, by interface where it is a list.
+/// What a recorder tells at its end, by interface where it is a list.
 pub(crate) struct Recorded {
     pub(crate) seen: Vec<Tally>,
     pub(crate) written: Vec<Tally>,
@@ -56,8 +53,6 @@ pub(crate) struct Recorded {
     /// Packets that were not even given to the sink, because it was broken.
     pub(crate) lost_after_error: u64,
     pub(crate) span: Span,
-    pub(crate) cost: StageCost,
-    pub(crate) lost_first_second: u64,
     pub(crate) error: Option<EngineError>,
     tail: Tail,
     /// Losses of the sink that are in `lost` already.
@@ -66,25 +61,18 @@ pub(crate) struct Recorded {
     cause: Option<Loss>,
 }
 
-/// The recorder thread's own.
-pub(crate) struct Recorder<'a> {
+/// A recorder thread's own. Its sink is lent to it, or its own and dropped at its end.
+pub(crate) struct Recorder<'a, S> {
     /// Which of the job's recorders this is.
     number: usize,
     /// Whether whoever fills several logs unparks it.
     is_rung: bool,
     readers: Vec<Reader>,
-    sink: &'a mut dyn Port,
+    sink: S,
     job: &'a Job<'a>,
     recorded: Recorded,
-    gaps: Gaps<'a>,
-    flushed_ns: u64,
-    losses_shown_ns: u64,
-    is_flushed: bool,
-    is_first_second_over: bool,
-    /// It has napped since there last was something.
-    has_napped: bool,
+    gaps: Gaps,
     nap: Duration,
-    sleeps: Sleeps,
 }
 
 /// A nap in which no source fills more than a quarter of `queue_bytes`.
@@ -100,24 +88,24 @@ fn nap(poll: PollMode, log_bytes: u64) -> Duration {
     })
 }
 
-impl<'a> Recorder<'a> {
-    /// `readers`: one of each log.
-    pub(crate) fn new(readers: Vec<Reader>, sink: &'a mut dyn Port, job: &'a Job<'a>) -> Self {
+impl<'a, 'p, S: DerefMut<Target = dyn Port + 'p>> Recorder<'a, S> {
+    /// `readers`: one of each log, of `log_bytes` each; `origins`: all sources of the job.
+    pub(crate) fn new(
+        job: &'a Job<'a>,
+        readers: Vec<Reader>,
+        sink: S,
+        origins: Vec<Origin>,
+        log_bytes: usize,
+    ) -> Self {
         Self {
             number: 0,
             is_rung: true,
-            gaps: Gaps::new(&job.origins, readers.len()),
+            gaps: Gaps::new(origins, readers.len()),
             readers,
             sink,
             job,
             recorded: Recorded::new(),
-            flushed_ns: job.clock.start_ns,
-            losses_shown_ns: job.clock.start_ns,
-            is_flushed: true,
-            is_first_second_over: false,
-            has_napped: false,
-            nap: nap(job.options.threads.poll, job.options.log.bytes as u64),
-            sleeps: Sleeps::default(),
+            nap: nap(job.threads.poll, log_bytes as u64),
         }
     }
 
@@ -127,114 +115,77 @@ impl<'a> Recorder<'a> {
         Self { number, is_rung: false, ..self }
     }
 
-    /// Records until every log is closed and drained.
-    pub(crate) fn run(mut self) -> Recorded {
-        let mut meter = StageMeter::start();
-        let mut now_ns = clock::monotonic_ns();
-        loop {
-            let is_idle = !self.take_turns();
-            let before_ns = std::mem::replace(&mut now_ns, clock::monotonic_ns());
-            self.look_at_losses(now_ns);
-            if !is_idle {
-                meter.busy_ns += now_ns - before_ns;
-                self.show();
-                continue;
-            }
-            meter.empty_ns += now_ns - before_ns;
-            if self.readers.iter().all(Reader::is_finished) {
-                break;
-            }
-            self.flush_if_due(now_ns);
-            self.wait();
-            now_ns = clock::monotonic_ns();
-        }
-        self.show();
-        self.recorded.missed = self.missed();
-        self.show_losses();
-        self.recorded.cost = meter.end(self.sleeps);
-        self.recorded
-    }
-
-    /// Shows what was recorded, if whoever looks asked for so many recorders.
-    fn show(&self) {
-        if let Some(counter) = self.job.progress.recorded.get(self.number) {
-            counter.store(&self.recorded.total);
-        }
-    }
-
-    /// Records a burst of each log that has one. False if none has.
-    fn take_turns(&mut self) -> bool {
-        let mut has_found = false;
-        for reader in &mut self.readers {
-            if let Some(burst) = reader.next_burst() {
-                self.recorded.record(&burst, self.sink, &self.job.clock);
-                has_found = true;
-            }
-        }
-        if has_found {
-            (self.is_flushed, self.has_napped) = (false, false);
-        }
-        has_found
-    }
-
     /// Packets that each log took back before they were read.
     fn missed(&self) -> Vec<u64> {
         self.readers.iter().map(|reader| reader.statistics().missed).collect()
     }
 
-    /// Waits until there may be news, or it is time to look at other things.
-    fn wait(&mut self) {
-        if self.job.options.threads.poll == PollMode::Busy {
-            std::hint::spin_loop();
-            return;
-        }
-        self.sleeps.sleeps += 1;
-        if !std::mem::replace(&mut self.has_napped, true) {
-            thread::sleep(self.nap);
-            return;
-        }
-        let patience_ns = if self.is_rung { FLUSH_EVERY_NS } else { TURN_NS };
+    /// Sleeps until there may be news, or it is time to look at other things. Returns whether
+    /// there is news.
+    fn sleep(&self) -> bool {
+        let patience_ns = if self.is_rung { SLEEP_MOST_NS } else { TURN_NS };
         match &self.readers[..] {
-            [reader] => reader.wait(FLUSH_EVERY_NS),
+            [reader] => reader.wait(SLEEP_MOST_NS),
             _ if self.is_rung => thread::park_timeout(Duration::from_nanos(patience_ns)),
             readers => {
                 let open = readers.iter().find(|reader| !reader.is_finished());
                 open.into_iter().for_each(|reader| reader.wait(patience_ns));
             }
         }
-        let has_news = self.readers.iter().any(|reader| reader.lag() > 0);
-        self.sleeps.wakes += u64::from(has_news);
+        self.readers.iter().any(|reader| reader.lag() > 0)
     }
+}
 
-    fn flush_if_due(&mut self, now_ns: u64) {
-        if self.is_flushed || now_ns - self.flushed_ns < FLUSH_EVERY_NS {
-            return;
+impl<'p, S: DerefMut<Target = dyn Port + 'p> + Send> Step for Recorder<'_, S> {
+    type Outcome = Recorded;
+    const READS_LOGS: bool = true;
+
+    /// Records a burst of each log that has one.
+    fn poll(&mut self, _now_ns: u64) -> Polled {
+        let mut has_found = false;
+        for reader in &mut self.readers {
+            if let Some(burst) = reader.next_burst() {
+                self.recorded.record(&burst, &mut *self.sink, &self.job.clock);
+                has_found = true;
+            }
         }
-        (self.is_flushed, self.flushed_ns) = (true, now_ns);
-        self.recorded.flush(self.sink, &self.job.clock);
+        let next = match has_found {
+            true => Next::Poll,
+            false if self.readers.iter().all(Reader::is_finished) => Next::Over,
+            false => Next::Wait,
+        };
+        Polled { has_found, next, now_ns: None }
     }
 
-    fn look_at_losses(&mut self, now_ns: u64) {
-        if now_ns - self.losses_shown_ns >= FLUSH_EVERY_NS {
-            self.losses_shown_ns = now_ns;
-            self.show_losses();
-            self.is_first_second_over = now_ns - self.job.clock.start_ns >= SECOND_NS;
+    fn wait(&mut self, pause: Pause<'_>) -> bool {
+        pause.on_logs(self.nap, || self.sleep())
+    }
+
+    /// Shows what was recorded, if whoever looks asked for so many recorders.
+    fn show(&mut self) {
+        if let Some(counter) = self.job.progress.recorded.get(self.number) {
+            counter.store(&self.recorded.total);
         }
     }
 
-    fn show_losses(&mut self) {
+    fn show_losses(&mut self) -> u64 {
         let mut losses = self.recorded.losses();
         let missed = self.missed();
-        self.gaps.tell(self.job.progress, &missed, self.sink);
+        self.gaps.tell(self.job.progress, &missed, &mut *self.sink);
         let missed = missed.into_iter().sum();
         if missed > 0 {
             losses.add(Loss::ReaderOverrun, missed);
         }
-        if !self.is_first_second_over {
-            self.recorded.lost_first_second = losses.missing();
-        }
-        let progress = self.job.progress;
-        progress.set_losses(progress.received.len() + self.number, losses);
+        self.job.show_losses_behind(self.number, losses)
+    }
+
+    fn flush(&mut self) {
+        self.recorded.flush(&mut *self.sink, &self.job.clock);
+    }
+
+    fn end(mut self) -> Recorded {
+        self.recorded.missed = self.missed();
+        self.recorded
     }
 }
 
@@ -249,8 +200,6 @@ impl Recorded {
             expired: Vec::new(),
             lost_after_error: 0,
             span: Span::default(),
-            cost: StageCost::default(),
-            lost_first_second: 0,
             error: None,
             tail: Tail::new(),
             known: Losses::default(),
@@ -291,10 +240,10 @@ impl Recorded {
     }
 
     /// What it did as a stage: in = out + lost, what was published to it included.
-    pub(crate) fn stage(&self, name: &str, elapsed_ns: u64) -> StageReport {
+    pub(crate) fn stage(&self, name: &str, cost: &StageCost, elapsed_ns: u64) -> StageReport {
         let (mut seen, missed) = (Tally::default(), self.missed.iter().sum::<u64>());
         self.seen.iter().for_each(|tally| seen.add(tally));
-        let mut stage = self.cost.report(name, elapsed_ns, &seen);
+        let mut stage = cost.report(name, elapsed_ns, &seen);
         stage.packets_in = seen.packets + missed;
         stage.packets_out = self.total.packets;
         stage.lost = missed + self.losses().total();

@@ -1,0 +1,60 @@
+//! The runtime: what every thread of every job does besides its own work.
+//!
+//! ```text
+//!  verb ──► Job (clock, budget, progress) ──► crew: a thread a stage
+//!                                               │ settle: core, class, stack; then rights go
+//!                                               ▼
+//!  stage:  over? ──► step.poll ──► look at the clock ──► meter, progress, losses
+//!            ▲                                              │ nothing came
+//!            └───────────────────── wait, as `--poll` says ◄┘
+//!          over: drain ──► close ──► last look at losses ──► Done { cost, losses, outcome }
+//! ```
+//!
+//! A verb brings [`Step`]s: what one poll does, what to wait for, what it has to tell at the end.
+//! The loop around a step is here once ([`stage`]), and so are its users that fill logs and read
+//! them ([`logs`]): a verb puts these together and makes a report of what its threads tell.
+//!
+//! Who owns what when: a [`Job`] is shared and lives as long as its threads; a step belongs to its
+//! thread until `end` turns it into its outcome; the loop owns meter, patience and the watch over
+//! losses. Ports belong to steps, which borrow them of the verb, so the verb has them back for its
+//! report.
+//!
+//! Invariants:
+//! - T1: a thread that cannot take its place breaks the job off and runs its stage nevertheless:
+//!   sources end, logs are closed, everything is counted. Its job returns the error.
+//! - T2: a stage of sources ends at the latest one poll after the job's clock says so; a stage that
+//!   reads logs ends when these have, so nothing stays between the two.
+//! - T3: losses are looked at every 100 ms and once more at the end; what was lost in the first
+//!   second is known here and nowhere else.
+//! - T4: no thread outlives [`run`], and none keeps rights that it does not need: the thread that
+//!   starts the others gives its own up last, since they begin with the rights of that one.
+
+pub(crate) mod budget;
+pub(crate) mod clock;
+mod crew;
+mod job;
+pub(crate) mod logs;
+mod losses;
+mod meter;
+mod progress;
+mod round;
+mod run;
+mod source;
+mod stage;
+mod tally;
+mod threads;
+mod waiting;
+
+pub(crate) use crew::{Crew, Done, Post, run, run_alone};
+pub(crate) use job::Job;
+pub(crate) use meter::{StageCost, Usage};
+pub use progress::{Counts, Progress, Snapshot};
+pub(crate) use round::Round;
+pub use run::{Limits, Run};
+pub use source::Source;
+pub(crate) use source::{Owners, clock_kind, policy_for};
+pub(crate) use stage::{Next, Pause, Polled, Step};
+pub(crate) use tally::{Span, Tally, tally};
+pub use threads::Threads;
+pub(crate) use threads::spawn;
+pub use waiting::PollMode;

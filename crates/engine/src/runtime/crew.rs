@@ -1,0 +1,152 @@
+//! The threads of a job: started in their places, joined, their rights given up.
+
+use std::panic::resume_unwind;
+use std::thread::{self, Scope, ScopedJoinHandle, Thread};
+
+use crate::{EngineError, ThreadPlace};
+
+use super::job::Job;
+use super::meter::StageCost;
+use super::stage::{self, Pause, Polled, Step};
+use super::threads::spawn;
+
+/// A stage and where it goes.
+pub(crate) struct Post<S> {
+    /// Its number in the job: which of the cores is its own.
+    pub(crate) index: usize,
+    /// What it is called.
+    pub(crate) name: String,
+    pub(crate) step: S,
+}
+
+/// What a stage tells at its end.
+pub(crate) struct Done<T> {
+    pub(crate) cost: StageCost,
+    /// Packets lost in the job's first second, without what nobody asked for.
+    pub(crate) lost_first_second: u64,
+    /// What is its own to tell.
+    pub(crate) outcome: T,
+}
+
+/// What all threads tell.
+pub(crate) struct Crew<F, R> {
+    /// Where each ran: the front, then the readers.
+    pub(crate) places: Vec<ThreadPlace>,
+    /// Those that poll sources.
+    pub(crate) front: Vec<Done<F>>,
+    /// Those that read logs.
+    pub(crate) readers: Vec<Done<R>>,
+}
+
+impl<T> Done<T> {
+    /// Of a part of another stage's work: what it cost is told there.
+    pub(crate) fn beside(outcome: T) -> Self {
+        Self { cost: StageCost::default(), lost_first_second: 0, outcome }
+    }
+
+    /// What is its own to tell, and the rest.
+    pub(crate) fn split(self) -> (T, Done<()>) {
+        let (cost, lost_first_second) = (self.cost, self.lost_first_second);
+        (self.outcome, Done { cost, lost_first_second, outcome: () })
+    }
+}
+
+impl Done<()> {
+    /// The same of a stage that tells `outcome`.
+    pub(crate) fn with<T>(self, outcome: T) -> Done<T> {
+        Done { cost: self.cost, lost_first_second: self.lost_first_second, outcome }
+    }
+}
+
+type Handle<'scope, T> = ScopedJoinHandle<'scope, (Result<ThreadPlace, EngineError>, Done<T>)>;
+
+/// Runs all stages to their end, each on a thread. Those that read logs begin first; `front` makes
+/// the others, given the threads that read. Posts that are dropped drop what they fill, so that
+/// nobody waits for it.
+///
+/// # Errors
+/// A thread could not be started, take its place or give up its rights; then the job was broken
+/// off, and all that ran have ended.
+pub(crate) fn run<F: Step, R: Step>(
+    job: &Job<'_>,
+    readers: Vec<Post<R>>,
+    front: impl FnOnce(&[Thread]) -> Vec<Post<F>>,
+) -> Result<Crew<F::Outcome, R::Outcome>, EngineError> {
+    thread::scope(|scope| {
+        let readers = start_all(scope, job, readers)?;
+        let bells: Vec<_> = readers.iter().map(|reader| reader.thread().clone()).collect();
+        let front = start_all(scope, job, front(&bells))?;
+        // Only now: a thread begins with the rights of the one that starts it.
+        let given_up = job.threads.drop_privileges().inspect_err(|_| job.clock.break_off());
+        let (mut places, front): (Vec<_>, _) = front.into_iter().map(join).unzip();
+        let (more, readers): (Vec<_>, _) = readers.into_iter().map(join).unzip();
+        places.extend(more);
+        given_up?;
+        let places = places.into_iter().collect::<Result<_, _>>()?;
+        Ok(Crew { places, front, readers })
+    })
+}
+
+/// As [`run`], of stages none of which reads a log of the others.
+pub(crate) fn run_alone<S: Step>(
+    job: &Job<'_>,
+    posts: Vec<Post<S>>,
+) -> Result<Crew<S::Outcome, ()>, EngineError> {
+    run(job, Vec::<Post<Nobody>>::new(), |_| posts)
+}
+
+fn start_all<'scope, S: Step + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    job: &'scope Job<'_>,
+    posts: Vec<Post<S>>,
+) -> Result<Vec<Handle<'scope, S::Outcome>>, EngineError> {
+    posts.into_iter().map(|post| start(scope, job, post)).collect()
+}
+
+/// Starts a thread. One that cannot take its place ends the job, and runs its stage nevertheless.
+fn start<'scope, S: Step + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    job: &'scope Job<'_>,
+    post: Post<S>,
+) -> Result<Handle<'scope, S::Outcome>, EngineError> {
+    let Post { index, name, step } = post;
+    let (threads, stage_name) = (job.threads, name.clone());
+    let work = move || {
+        let place = threads.settle(index, &stage_name);
+        let place = place.and_then(|place| threads.drop_privileges().map(|()| place));
+        let mut place = place.inspect_err(|_| job.clock.break_off());
+        let done = stage::run(job, step);
+        if let Ok(place) = &mut place {
+            place.look();
+        }
+        (place, done)
+    };
+    spawn(scope, &name, work).inspect_err(|_| job.clock.break_off())
+}
+
+fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// The reader of a job that has none.
+enum Nobody {}
+
+impl Step for Nobody {
+    type Outcome = ();
+
+    fn poll(&mut self, _now_ns: u64) -> Polled {
+        match *self {}
+    }
+
+    fn wait(&mut self, _pause: Pause<'_>) -> bool {
+        match *self {}
+    }
+
+    fn show_losses(&mut self) -> u64 {
+        match *self {}
+    }
+
+    fn end(self) -> Self::Outcome {
+        match self {}
+    }
+}

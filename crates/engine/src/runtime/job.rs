@@ -1,0 +1,75 @@
+//! What the threads of a job share.
+
+use burstline_log::Ending as LogEnding;
+use burstline_port::Losses;
+
+use crate::report::{Ending, Report};
+use crate::{EngineError, Limits, Progress, Run, ThreadPlace, Threads};
+
+use super::budget::Budget;
+use super::clock::JobClock;
+use super::meter::Usage;
+
+/// A job that runs.
+pub(crate) struct Job<'a> {
+    pub(crate) threads: &'a Threads,
+    pub(crate) clock: JobClock<'a>,
+    pub(crate) budget: Budget,
+    pub(crate) progress: &'a Progress,
+    usage_before: Usage,
+}
+
+impl<'a> Job<'a> {
+    /// Starts the clock: ports are open and memory has been laid.
+    pub(crate) fn start(threads: &'a Threads, run: &Run<'a>) -> Self {
+        Self {
+            threads,
+            usage_before: Usage::now(),
+            clock: JobClock::start(run),
+            budget: Budget::new(run.limits.packets),
+            progress: run.progress,
+        }
+    }
+
+    /// The same job without limits, and with a clock that is broken off by itself: for one of its
+    /// threads whose end is not the others'.
+    pub(crate) fn beside(&self, run: &Run<'a>) -> Self {
+        let clock = JobClock::start(&run.within(Limits::default()));
+        let (threads, progress, usage_before) = (self.threads, self.progress, self.usage_before);
+        Self { threads, clock, budget: Budget::new(None), progress, usage_before }
+    }
+
+    /// What the report is put together from: the time that has passed, and what it cost.
+    pub(crate) fn ending(&self) -> Ending {
+        Ending::of(self.clock.elapsed_ns(), Usage::now().since(&self.usage_before))
+    }
+
+    /// Shows what source number `index` has lost so far. Returns it without what nobody asked for.
+    /// Cost: a lock.
+    pub(crate) fn show_losses(&self, index: usize, losses: Losses) -> u64 {
+        let missing = losses.missing();
+        self.progress.set_losses(index, losses);
+        missing
+    }
+
+    /// As [`show_losses`](Self::show_losses), for reader number `number` of logs: what is lost
+    /// behind the sources.
+    pub(crate) fn show_losses_behind(&self, number: usize, losses: Losses) -> u64 {
+        self.show_losses(self.progress.received.len() + number, losses)
+    }
+
+    /// How a log ends whose writer met so many `errors`: whether another may follow it.
+    pub(crate) fn log_ending(&self, errors: &[EngineError]) -> LogEnding {
+        match self.clock.is_stopped() || !errors.is_empty() {
+            true => LogEnding::Stopped,
+            false => LogEnding::Final,
+        }
+    }
+
+    /// Says in the report how and where the threads ran.
+    pub(crate) fn describe(&self, report: &mut Report, places: Vec<ThreadPlace>) {
+        report.poll = self.threads.poll;
+        report.placement.threads = places;
+        report.placement.notes.clone_from(&self.threads.notes);
+    }
+}

@@ -1,0 +1,222 @@
+//! A receive thread: each of its sources in turn, one publish a poll, into a log of its own.
+
+use std::thread::Thread;
+
+use burstline_log::{Ending, Writer};
+use burstline_port::{Port, PortError, PortTable, Received};
+
+use super::LogCounts;
+use crate::EngineError;
+use crate::runtime::{Done, Job, Next, Owners, Pause, Polled, Round, Source, Step, Tally};
+
+/// Packets taken from one source before the next has its turn: at 60 bytes a quarter of the
+/// default segment.
+const RECEIVE_BUDGET: u64 = 1024;
+
+/// What a receive thread fills: its log, or several.
+pub(crate) trait Intake: Send {
+    /// Takes up to `budget` packets of source number `source`.
+    fn receive(
+        &mut self,
+        source: usize,
+        port: &mut dyn Port,
+        budget: u64,
+    ) -> Result<Received, PortError>;
+    /// Makes them visible.
+    fn publish(&mut self);
+    /// What was written so far.
+    fn statistics(&self) -> LogCounts;
+    /// Closes what it fills.
+    fn end(self, ending: Ending);
+}
+
+impl Intake for Writer {
+    fn receive(
+        &mut self,
+        _source: usize,
+        port: &mut dyn Port,
+        budget: u64,
+    ) -> Result<Received, PortError> {
+        port.receive(self, budget)
+    }
+
+    fn publish(&mut self) {
+        Writer::publish(self);
+    }
+
+    fn statistics(&self) -> LogCounts {
+        Writer::statistics(self)
+    }
+
+    fn end(self, ending: Ending) {
+        self.finish(ending);
+    }
+}
+
+/// What a receive stage tells at its end.
+pub(crate) struct Took {
+    /// Packets appended to its log, by the source's number in the job.
+    pub(crate) received: Vec<(usize, u64)>,
+    /// The interfaces that its sources brought while they were polled.
+    pub(crate) owners: Owners,
+    pub(crate) log: LogCounts,
+    /// What the sources lost, not counting what nobody asked for.
+    pub(crate) lost: u64,
+    pub(crate) errors: Vec<EngineError>,
+}
+
+/// Whether a job was ended before it was over by itself, so that another may follow it.
+pub(crate) fn is_stopped(job: &Job<'_>, front: &[Done<Took>]) -> bool {
+    job.clock.is_stopped() || front.iter().any(|done| !done.outcome.errors.is_empty())
+}
+
+/// The stage of receive thread `number` of `count`.
+pub(crate) fn stage_name(number: usize, count: usize) -> String {
+    match count {
+        1 => "receive".to_owned(),
+        _ => format!("receive-{number}"),
+    }
+}
+
+/// Sources and their numbers in the job, dealt out to `receivers` threads in turn: source i is
+/// thread i modulo their number's.
+pub(crate) fn dealt(sources: &mut [Source], receivers: usize) -> Vec<Vec<(usize, &mut Source)>> {
+    let mut hands: Vec<Vec<_>> = (0..receivers).map(|_| Vec::new()).collect();
+    for (index, source) in sources.iter_mut().enumerate() {
+        hands[index % receivers].push((index, source));
+    }
+    hands
+}
+
+/// One source in a receive thread's hands.
+struct Hand<'a> {
+    /// Its number in the job.
+    index: usize,
+    source: &'a mut Source,
+    is_ended: bool,
+    /// Packets appended to the log.
+    received: u64,
+}
+
+/// A receive thread's own.
+pub(crate) struct Receiver<'a, I = Writer> {
+    job: &'a Job<'a>,
+    /// Its number among the receive threads.
+    number: usize,
+    hands: Vec<Hand<'a>>,
+    writer: I,
+    /// Whom to tell of news, where one log's own waking is not enough.
+    bells: Vec<Thread>,
+    owners: Owners,
+    errors: Vec<EngineError>,
+    /// What the sources lost, as of the last look.
+    lost: u64,
+}
+
+impl<'a, I: Intake> Receiver<'a, I> {
+    /// `sources` with their numbers in the job, and the table of its interfaces.
+    pub(crate) fn new(
+        job: &'a Job<'a>,
+        number: usize,
+        sources: Vec<(usize, &'a mut Source)>,
+        writer: I,
+        table: &PortTable,
+    ) -> Self {
+        let hand = |(index, source)| Hand { index, source, is_ended: false, received: 0 };
+        Self {
+            job,
+            number,
+            hands: sources.into_iter().map(hand).collect(),
+            writer,
+            bells: Vec::new(),
+            owners: Owners::new(table),
+            errors: Vec::new(),
+            lost: 0,
+        }
+    }
+
+    /// As one that wakes these threads after each publish.
+    pub(crate) fn ringing(self, bells: Vec<Thread>) -> Self {
+        Self { bells, ..self }
+    }
+}
+
+impl<I: Intake> Step for Receiver<'_, I> {
+    type Outcome = Took;
+
+    fn poll(&mut self, _now_ns: u64) -> Polled {
+        let mut round = Round::default();
+        for hand in self.hands.iter_mut().filter(|hand| !hand.is_ended) {
+            let (writer, owners) = (&mut self.writer, &mut self.owners);
+            let taken = round.poll(&self.job.budget, RECEIVE_BUDGET, |granted| {
+                let received = writer.receive(hand.index, &mut *hand.source.port, granted);
+                // Before what came is seen: the recorder's counts are by interface.
+                owners.claim(hand.index);
+                writer.publish();
+                hand.received += received.as_ref().map_or(0, |received| received.packets);
+                received
+            });
+            hand.is_ended = taken.unwrap_or_else(|error| {
+                self.errors.push(error.into());
+                true
+            });
+        }
+        if round.packets > 0 {
+            ring(&self.bells);
+        }
+        round.polled(Next::WaitForRoom)
+    }
+
+    fn wait(&mut self, pause: Pause<'_>) -> bool {
+        let open = self.hands.iter().filter(|hand| !hand.is_ended);
+        pause.on(open.map(|hand| hand.source.port()))
+    }
+
+    fn show(&mut self) {
+        let log = self.writer.statistics();
+        if let Some(counter) = self.job.progress.received.get(self.number) {
+            counter.store(&Tally::of_log(&log));
+        }
+        self.job.progress.set_segments(self.number, log.segments);
+    }
+
+    fn show_losses(&mut self) -> u64 {
+        let show =
+            |hand: &Hand<'_>| self.job.show_losses(hand.index, hand.source.port.account().lost);
+        self.lost = self.hands.iter().map(show).sum();
+        self.lost
+    }
+
+    fn stop_sources(&mut self) -> bool {
+        for hand in &mut self.hands {
+            let is_open = !hand.is_ended && hand.source.port.info().capabilities.can_drain;
+            hand.is_ended = !is_open;
+            if let Some(Err(error)) = is_open.then(|| hand.source.port.finish()) {
+                self.errors.push(error.into());
+                hand.is_ended = true;
+            }
+        }
+        self.hands.iter().any(|hand| !hand.is_ended)
+    }
+
+    /// Closes the log.
+    fn end(self) -> Took {
+        let took = Took {
+            received: self.hands.iter().map(|hand| (hand.index, hand.received)).collect(),
+            log: self.writer.statistics(),
+            owners: self.owners,
+            lost: self.lost,
+            errors: self.errors,
+        };
+        self.writer.end(self.job.log_ending(&took.errors));
+        // The end of a log is news, too.
+        ring(&self.bells);
+        took
+    }
+}
+
+/// Tells readers that there is news, if they are not told by their one log. Cost: an exchange each,
+/// and a system call for those that sleep.
+fn ring(bells: &[Thread]) {
+    bells.iter().for_each(Thread::unpark);
+}

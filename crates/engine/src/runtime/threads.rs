@@ -1,0 +1,123 @@
+//! Where and how a job's threads run.
+
+use std::collections::BTreeMap;
+use std::thread::{self, ScopedJoinHandle};
+
+use burstline_sys::affinity::{self, CoreId};
+use burstline_sys::memory::NodeId;
+use burstline_sys::privileges;
+use burstline_sys::scheduling::{self, SchedulingClass};
+use burstline_sys::stack;
+use burstline_sys::topology::Topology;
+
+use crate::EngineError;
+use crate::report::ThreadPlace;
+
+use super::waiting::PollMode;
+
+/// Where and how a job's threads run.
+#[derive(Clone, Debug)]
+pub struct Threads {
+    /// A core for each thread, in the order of the stages; empty leaves it to the kernel.
+    pub cores: Vec<CoreId>,
+    /// The node of each thread's stack, in the same order. Where it is not named, the stack of a
+    /// thread that has a core goes to that core's node, if it can.
+    pub stack_nodes: Vec<NodeId>,
+    /// The scheduling class of each.
+    pub class: SchedulingClass,
+    /// How each waits for packets.
+    pub poll: PollMode,
+    /// Threads that receive into logs, at least 1; never more than there are sources. Only for
+    /// jobs that have a log.
+    pub receivers: usize,
+    /// Whether the threads keep their capabilities. If not, each gives them up once all is open
+    /// and it is where it belongs, the thread that runs the job included: for programs that do
+    /// nothing else afterwards.
+    pub keeps_privileges: bool,
+    /// What there is to say in the report of why they run there.
+    pub notes: Vec<String>,
+}
+
+impl Default for Threads {
+    fn default() -> Self {
+        Self {
+            cores: Vec::new(),
+            stack_nodes: Vec::new(),
+            class: SchedulingClass::Normal,
+            poll: PollMode::default(),
+            receivers: 1,
+            keeps_privileges: true,
+            notes: Vec::new(),
+        }
+    }
+}
+
+impl Threads {
+    /// Fails where a job of `threads` threads would have to share cores that were named for it.
+    pub(crate) fn check(&self, threads: usize) -> Result<(), EngineError> {
+        let cores = self.cores.len();
+        match cores == 0 || cores >= threads {
+            true => Ok(()),
+            false => Err(EngineError::TooFewCores { threads, cores }),
+        }
+    }
+
+    /// Settles one thread that then ends: what cannot be had is known before anything is opened.
+    pub(crate) fn rehearse(&self, name: &str) -> Result<(), EngineError> {
+        thread::scope(|scope| {
+            let settled = spawn(scope, name, || self.settle(0, name).map(drop))?.join();
+            settled.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    /// Puts the calling thread, number `index` of the job, where it belongs.
+    pub(crate) fn settle(&self, index: usize, name: &str) -> Result<ThreadPlace, EngineError> {
+        let core = self.cores.get(index).copied();
+        if let Some(core) = core {
+            affinity::pin_to(core)?;
+        }
+        if self.class != SchedulingClass::Normal {
+            scheduling::set_class(self.class)?;
+        }
+        let runs_on = affinity::current_core();
+        let node = Topology::read().ok().and_then(|topology| topology.node_of(runs_on));
+        let stack_node = self.settle_stack(index, core.and(node))?;
+        let (name, class, stack) = (name.to_owned(), self.class, BTreeMap::new());
+        Ok(ThreadPlace { name, pinned_to: core, node, class, stack_node, stack })
+    }
+
+    /// Takes the calling thread's stack where it was planned to be, or else near its core. Returns
+    /// where it was planned to be.
+    fn settle_stack(
+        &self,
+        index: usize,
+        near: Option<NodeId>,
+    ) -> Result<Option<NodeId>, EngineError> {
+        if let Some(&node) = self.stack_nodes.get(index) {
+            stack::move_to(node).map_err(|error| EngineError::Stack { node, error })?;
+            return Ok(Some(node));
+        }
+        // Unasked it is a courtesy: the node may have no memory, the kernel may have no nodes.
+        Ok(near.filter(|&node| stack::move_to(node).is_ok()))
+    }
+
+    /// Gives up the calling thread's capabilities, unless they are to be kept.
+    pub(crate) fn drop_privileges(&self) -> Result<(), EngineError> {
+        match self.keeps_privileges {
+            true => Ok(()),
+            false => privileges::drop_all_capabilities().map_err(EngineError::Privileges),
+        }
+    }
+}
+
+/// Starts a named thread of a job.
+pub(crate) fn spawn<'scope, 'env, T: Send + 'scope>(
+    scope: &'scope thread::Scope<'scope, 'env>,
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>, EngineError> {
+    let builder = thread::Builder::new().name(name.to_owned());
+    builder
+        .spawn_scoped(scope, work)
+        .map_err(|error| EngineError::Thread { name: name.to_owned(), error })
+}
