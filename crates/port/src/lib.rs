@@ -50,6 +50,7 @@ mod xdp;
 pub use account::{Loss, LossKind, LossPlace, Losses, PortAccount};
 pub use address::{Address, AddressError};
 pub use bare::{Role, is_interface};
+pub use burstline_wire::grammar::Rate;
 #[cfg(feature = "dpdk")]
 pub use burstline_dpdk::{
     PciDriver as DpdkDriver, leaked_mbufs, pci_drivers as dpdk_drivers, version as dpdk_version,
@@ -57,7 +58,6 @@ pub use burstline_dpdk::{
 pub use crossing::{Carried, Crossing, Rewrite, Touch, Touched, Treatment, open_crossings};
 pub use error::PortError;
 pub use filter::{Filter, FilterByLink, FilterProblem};
-pub use generator::rate::Rate;
 pub use generator::{GENERATOR_KEYS, GeneratorKey};
 pub use nicsim::open_crossings as open_card_crossings;
 pub use open::{OpenOptions, SCHEMES, Scheme, open_sink, open_source, open_sources};

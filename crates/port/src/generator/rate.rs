@@ -1,6 +1,6 @@
 //! How fast: what was asked for, in packets a second.
 
-use std::str::FromStr;
+use burstline_wire::grammar::Rate;
 
 use crate::{Address, AddressError};
 
@@ -16,39 +16,6 @@ const RATE_MILLI_MOST: f64 = 1e12;
 
 /// The most packets at once.
 const BURST_MOST: u64 = 1 << 20;
-
-/// A rate as it was typed: `1000`, `14.88M`, `9.5Gbit/s`, `50%`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Rate {
-    /// Packets a second.
-    Packets(f64),
-    /// Bits a second on the line, with FCS, preamble and gap.
-    LineBits(f64),
-    /// Per cent of what the link has.
-    Percent(f64),
-}
-
-impl Rate {
-    /// The rate where the link has so many bits a second; `None` for a part of nobody knows what.
-    #[must_use]
-    pub fn of_link(self, link_bits: Option<f64>) -> Option<Self> {
-        match self {
-            Self::Percent(percent) => link_bits.map(|bits| Self::LineBits(bits * percent / 1e2)),
-            known => Some(known),
-        }
-    }
-}
-
-impl FromStr for Rate {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, &'static str> {
-        parse_rate(text).ok_or(
-            "a rate is packets/s (500, 1k, 14.88M), line rate (9.5Gbit), or a part of the link's \
-             (50%)",
-        )
-    }
-}
 
 /// When packets are due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,8 +45,7 @@ impl Pace {
             Some(value) => {
                 let reason = "a rate is packets/s (500, 1k, 14.88M), line rate (9.5Gbit), a part \
                               of --link (50%), or max";
-                let typed = parse_rate(value);
-                Some(typed.ok_or_else(|| address.bad_value("rate", value, reason))?)
+                Some(value.parse().map_err(|_| address.bad_value("rate", value, reason))?)
             }
         };
         let link = parse_link(address)?;
@@ -157,37 +123,10 @@ fn parse_burst(address: &Address, has_rate: bool) -> Result<u64, AddressError> {
 
 fn parse_link(address: &Address) -> Result<Option<f64>, AddressError> {
     let Some(value) = address.parameter("link") else { return Ok(None) };
-    match parse_rate(value) {
-        Some(Rate::LineBits(bits)) if bits >= 1.0 => Ok(Some(bits)),
+    match value.parse() {
+        Ok(Rate::LineBits(bits)) if bits >= 1.0 => Ok(Some(bits)),
         _ => Err(address.bad_value("link", value, "a link's rate is as 10Gbit")),
     }
-}
-
-/// Reads `1000`, `14.88M`, `9.5Gbit/s`, `50%`.
-fn parse_rate(text: &str) -> Option<Rate> {
-    if let Some(percent) = text.strip_suffix('%') {
-        return number(percent).map(Rate::Percent);
-    }
-    for unit in ["bit/s", "bps", "bit"] {
-        if let Some(bits) = text.strip_suffix(unit) {
-            return scaled(bits).map(Rate::LineBits);
-        }
-    }
-    scaled(text.strip_suffix("pps").unwrap_or(text)).map(Rate::Packets)
-}
-
-fn scaled(text: &str) -> Option<f64> {
-    let units = [('k', 1e3), ('M', 1e6), ('G', 1e9), ('T', 1e12)];
-    match units.iter().find(|(unit, _)| text.ends_with(*unit)) {
-        Some((unit, factor)) => number(text.strip_suffix(*unit)?).map(|number| number * factor),
-        None => number(text),
-    }
-}
-
-/// Digits, with a point or without.
-fn number(text: &str) -> Option<f64> {
-    let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    text.parse().ok().filter(|_| is_number)
 }
 
 #[cfg(test)]

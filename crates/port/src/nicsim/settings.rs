@@ -3,8 +3,7 @@
 use burstline_nicsim::pcie::{Bus, Link};
 use burstline_nicsim::{Mode, Settings};
 
-use crate::generator::rate::Rate;
-use crate::{Address, AddressError};
+use crate::{Address, AddressError, Rate};
 
 const KEYS: &[&str] = &[
     "mode",
