@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_engine::{EngineError, Limits, Progress, Report, Source};
-use burstline_port::{OpenOptions, PortAccount, PortTable};
+use burstline_port::{Address, OpenOptions, PortAccount, PortTable};
 use burstline_sys::privileges;
 use burstline_wire::hash::HashKind;
 
@@ -51,8 +51,8 @@ impl SourceArgs {
             let what = format!("{sources} sources: a job can tell {most} apart; split the input");
             return Err(Failure::usage(what));
         }
-        let has_xdp = self.sources.iter().any(|address| address.scheme() == "xdp");
-        if !has_xdp && (self.only.is_some() || self.steal) {
+        let takes_away = self.sources.iter().any(Address::takes_away);
+        if !takes_away && (self.only.is_some() || self.steal) {
             return Err(Failure::usage("--only and --steal are about xdp: sources; here is none"));
         }
         let mut opened = Vec::new();

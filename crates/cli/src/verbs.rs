@@ -10,6 +10,7 @@ mod flight;
 mod generate;
 mod lab;
 mod merge;
+mod ports;
 mod replay;
 
 use std::process::ExitCode;
@@ -33,6 +34,7 @@ pub(crate) use lab::{
     DmaRow, Measured, RetentionRow, SizeResult, Step, Throughput, Trial, Turns, lab,
 };
 pub(crate) use merge::merge;
+pub(crate) use ports::ports;
 pub(crate) use replay::replay;
 
 /// Prints a completion script.

@@ -22,9 +22,7 @@ mod worker;
 
 use std::sync::atomic::AtomicBool;
 
-use burstline_port::{
-    Address, Crossing, OpenOptions, PortError, Role, Treatment, open_card_crossings, open_crossings,
-};
+use burstline_port::{Address, Crossing, OpenOptions, PortError, Role, Treatment, open_crossings};
 use burstline_sys::affinity;
 use burstline_sys::xdp::Census;
 
@@ -67,9 +65,6 @@ pub fn open_bounce(
     let ends = [&from, &to];
     if let Some(crossings) = open_crossings(ends, is_both, treatment, options)? {
         return Ok(crossings);
-    }
-    if ends.iter().all(|end| end.scheme() == "nicsim") {
-        return Ok(open_card_crossings(ends, is_both, treatment, options)?);
     }
     let ways = [Some([ends[0], ends[1]]), is_both.then_some([ends[1], ends[0]])];
     let open = |[from, to]: [&Address; 2]| -> Result<Box<dyn Crossing>, EngineError> {

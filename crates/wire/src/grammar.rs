@@ -3,11 +3,12 @@
 //! | what | form | examples |
 //! |---|---|---|
 //! | number | an integer, with `k`, `M`, `G` or `T` (powers of 1000) or without | `250`, `10k` |
-//! | size | an integer, with `k`, `m` or `g` (powers of 1024) in either case, and `B` or `iB` behind it, or without | `4096`, `64k`, `64MiB` |
+//! | size | the same with `k`, `m` or `g` (powers of 1024), also as `MiB` | `4096`, `64k` |
 //! | time | an integer with `ns`, `us`, `ms`, `s`, `m` or `h` | `500ms`, `5m` |
 //! | milliseconds | an integer, or a time | `100`, `2s` |
-//! | rate | a decimal with `k`, `M`, `G`, `T` or without, and `bit`, `bit/s`, `bps`, `pps` or `%` | `14.88M`, `9.5Gbit`, `50%` |
+//! | rate | a decimal with `k` to `T`, of packets or `bit`, or a `%` | `14.88M`, `9.5Gbit`, `50%` |
 //!
+//! Sizes take upper case and lower, and `B` or `iB` behind the unit; rates `bit/s`, `bps` and `pps`.
 //! No sign, no exponent, no blank. [`Bounds`] say what a place takes, and its error what it would
 //! have taken; whoever shows the error names the place and the text.
 

@@ -83,7 +83,7 @@ fn queue(args: &CaptureArgs, threads: &Threads) -> Option<usize> {
 
 /// The size of a segment that holds every packet of these sources.
 fn segment_for(sources: &[Address]) -> usize {
-    let has_files = sources.iter().any(|source| source.scheme() == "file");
+    let has_files = sources.iter().any(Address::is_file);
     if has_files { 512 << 10 } else { LogConfig::default().segment_bytes }
 }
 

@@ -84,7 +84,7 @@ pub(super) struct FileSource {
 
 impl FileSource {
     pub(super) fn open(address: &Address, options: &OpenOptions) -> Result<Self, PortError> {
-        address.check_keys(&[])?;
+        address.values(&[])?;
         let path = shown_path(address.target(), "standard input");
         let fail = |error| PortError::Io { action: "open", path: path.clone(), error };
         let (input, metadata) = Input::open(address.target()).map_err(fail)?;

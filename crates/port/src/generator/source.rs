@@ -7,6 +7,7 @@ use burstline_wire::filter::Program;
 use burstline_wire::headers::LinkType;
 
 use super::flows::Flows;
+use super::keys::GENERATOR_KEYS;
 use super::rate::Pace;
 use super::recipe::Recipe;
 use super::schedule::Schedule;
@@ -84,7 +85,7 @@ impl Generator {
             None => mix(clock::realtime_ns()) as u16 & ((1 << RUN_BITS) - 1),
         };
         let flows = Flows::new(&recipe, run, options)?;
-        let pace = Pace::parse(address, flows.mean_frame_bytes(&recipe))?;
+        let pace = Pace::parse(&address.values(GENERATOR_KEYS)?, flows.mean_frame_bytes(&recipe))?;
         let is_clocked = recipe.start_ns.is_none() && !pace.is_rated && !pace.is_paced;
         let capabilities = Capabilities {
             can_receive: true,

@@ -36,7 +36,7 @@ const POSTED: u32 = 32;
 const WAIT_NS: u64 = 1_000_000_000;
 
 /// Opens the way from one card to another, and with `is_both` also the way back.
-pub fn open_crossings(
+pub(crate) fn open_crossings(
     ends: [&Address; 2],
     is_both: bool,
     treatment: &Treatment,

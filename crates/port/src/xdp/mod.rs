@@ -57,6 +57,7 @@ use attached::{Attached, Slot};
 pub(crate) use crossing::open_crossings;
 pub(crate) use probe::probe;
 use settings::Settings;
+pub(crate) use settings::{BOUNCE_KEYS, KEYS, SINK_KEYS};
 pub(crate) use sink::open_sink;
 use source::XdpSource;
 
@@ -111,6 +112,26 @@ fn open_with(
         ports.push(Box::new(source));
     }
     Ok(ports)
+}
+
+/// Reads an address, for the test of tables.
+#[cfg(test)]
+pub(crate) fn read(address: &Address) {
+    let _ = settings::parse(address, TimestampSource::Program);
+}
+
+/// Reads an address, for the test of tables.
+#[cfg(test)]
+pub(crate) fn read_sink(address: &Address) {
+    let _ = address
+        .values(SINK_KEYS)
+        .map(|values| (settings::parse_sink(&values), crate::live::wait_ns(&values)));
+}
+
+/// Reads an address, for the test of tables.
+#[cfg(test)]
+pub(crate) fn read_end(address: &Address) {
+    let _ = settings::parse_end(address);
 }
 
 #[cfg(test)]
