@@ -32,6 +32,7 @@ mod file;
 mod filter;
 mod generator;
 mod inject;
+mod judge;
 mod live;
 mod log_sink;
 mod log_source;

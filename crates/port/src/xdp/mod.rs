@@ -52,6 +52,8 @@ use std::sync::Arc;
 use burstline_sys::xdp::{Socket, XdpError, XdpInterface};
 use burstline_wire::headers::LinkType;
 
+use crate::filter::FilterByLink;
+use crate::judge::Judge;
 use crate::{Address, OpenOptions, Port, PortError, TimestampSource};
 use attached::{Attached, Slot};
 pub(crate) use crossing::open_crossings;
@@ -91,7 +93,8 @@ fn open_with(
     // What is wrong with them is known before a queue is taken.
     let name = address.to_string();
     let only = options.only.compile(&name, LinkType::ETHERNET)?;
-    let wanted = options.filter.compile(&name, LinkType::ETHERNET)?;
+    let mut wanted = FilterByLink::new(&options.filter);
+    wanted.add(&name, LinkType::ETHERNET)?;
     let open = |queue| Socket::open(&interface.link.name, queue, &settings.socket);
     let sockets = queues.map(open).collect::<Result<Vec<_>, _>>();
     if let Err(XdpError::NoMemory { .. }) = sockets {
@@ -107,9 +110,9 @@ fn open_with(
     let mut ports: Vec<Box<dyn Port>> = Vec::new();
     for socket in sockets {
         let attached = Arc::clone(&attached);
-        let source = XdpSource::new(socket, attached, is_alone, settings, options)?;
-        let source = source.with_filter(wanted.clone()).with_warnings(warnings.clone());
-        ports.push(Box::new(source));
+        let judge = Judge::with_programs(options, wanted.clone());
+        let source = XdpSource::new(socket, attached, is_alone, settings, judge, options)?;
+        ports.push(Box::new(source.with_warnings(warnings.clone())));
     }
     Ok(ports)
 }
