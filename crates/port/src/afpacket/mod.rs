@@ -5,9 +5,6 @@
 //!                                                '-- receive: one copy, into the log
 //! ```
 //!
-//! `afpacket:IFACE[?direction=in|out|both&fanout=MODE[:GROUP]&fd=N&block=BYTES&blocks=N`
-//! `&retire_ms=N&promisc=on|off&timestamps=kernel|hardware]`
-//!
 //! Of the loopback `both` is `in`: each of its packets both leaves and comes in.
 //!
 //! To send by, see `sink`.

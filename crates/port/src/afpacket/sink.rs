@@ -1,7 +1,5 @@
 //! The sink: a ring of slots that the kernel sends from.
 //!
-//! `afpacket:IFACE[?bypass=on|off&slots=N&wait_ms=N&fd=N]`
-//!
 //! Packets go to the driver at once, past the queueing discipline, and nobody who captures on this
 //! interface sees them leave. What the driver has no room for is tried again until `wait_ms` are
 //! over. What the kernel finds wrong is `tx_rejected`.

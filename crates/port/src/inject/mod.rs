@@ -5,8 +5,6 @@
 //!                                                              '-> the network stack
 //! ```
 //!
-//! `inject:IFACE[?to=auto|program|stack]`
-//!
 //! They go to the XDP program that is on the interface, or where there is none to the network
 //! stack; `to=stack` goes past a program. How, see [`burstline_sys::inject`]. A call is for a whole
 //! burst and has cost about 10 us by itself, so bursts of hundreds of packets are what makes it

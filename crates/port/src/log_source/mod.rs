@@ -8,9 +8,6 @@
 //!                                   Name: who is attached to which writer, and to the next one
 //! ```
 //!
-//! `log:NAME[@K][?lossless&trust=program|nobody|own|anyone&from=now|oldest&window=N&wait=TIME&
-//! follow=yes|no]`; `untrusted` is `trust=nobody`.
-//!
 //! A name is a log for each of the publisher's receive cores, and so a port for each, which are
 //! all attached at one moment. A log says how it ended. One whose sources had no more, or that had
 //! reached a limit, is *final*: so is the port. One that was stopped, or whose writer was killed,

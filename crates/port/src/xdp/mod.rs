@@ -6,9 +6,6 @@
 //!                          '- no -----'- no --> passed += 1 -> the host           '-- receive
 //! ```
 //!
-//! `xdp:IFACE[@QUEUE][?mode=auto|native|generic&copy=auto|copy|zero&timestamps=program|poll`
-//! `&frames=N&frame=2048|4096&ring=N&busy_poll=N&wakeup=on|off]`
-//!
 //! Packets that are taken do not reach the host: its programs, its firewall and its `tcpdump` see
 //! nothing of them. So the loopback, and the interface of the default route or of somebody's
 //! login, are refused unless asked for twice (`--steal`), and `--only EXPR` takes the packets that

@@ -1,7 +1,5 @@
 //! The sink: a tx ring, frames of its own, and no XDP program.
 //!
-//! `xdp:IFACE[@QUEUE][?copy=auto|copy|zero&frames=N&frame=2048|4096&wakeup=on|off&wait_ms=N]`
-//!
 //! It sends by queue 0 unless told otherwise, and takes nothing from the host: without a program
 //! no packet is redirected here. In zero-copy mode the device gives the queue to the socket, in
 //! both directions; so on the interface that the host lives on `copy=auto` copies, and `copy=zero`
