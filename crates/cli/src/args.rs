@@ -14,6 +14,7 @@ mod lab_report;
 mod lab_run;
 mod log;
 mod merge;
+mod ports;
 mod replay;
 pub(crate) mod values;
 
@@ -34,11 +35,13 @@ pub(crate) use lab_report::{DocumentsArgs, ReportArgs};
 pub(crate) use lab_run::{CompareArgs, ListArgs, RunOptions};
 pub(crate) use log::LogArgs;
 pub(crate) use merge::{MergeArgs, Offset};
+pub(crate) use ports::{PortsArgs, details};
 pub(crate) use replay::ReplayArgs;
 
 const ABOUT: &str = "Counts, captures and records packets, with a ledger that closes";
 
-const SOURCES: &str = "\
+/// What is said of ports, with the keys of their tables in the place of `{KEYS}`.
+const PORTS: &str = "\
 Sources are SCHEME:ADDRESS[?key=value&...]. A word without a scheme is the network interface of this
 name, or else the file; one with a slash in it is a file:
   trace.pcap, file:trace.pcapng, -          pcap and pcapng, also in gzip or zstd; - is stdin
@@ -49,22 +52,9 @@ name, or else the file; one with a slash in it is a file:
   'nicsim:a?mode=inline&rate=10Gbit'        a simulated card and its driver, bus bytes counted
   log:tap, 'log:tap?lossless&from=oldest'   what another program receives with --publish tap
 
-The keys of gen: are the flags of generate (burstline help generate): 'gen:?size=64&flows=16'.
-Those of afpacket: direction=in|out|both, promisc=on|off,
-fanout=hash|lb|cpu|qm[:GROUP], block=SIZE, blocks=N, retire_ms=N, timestamps=kernel|hardware, fd=N
-(a packet socket inherited). Those of xdp: mode=auto|native|generic, copy=auto|copy|zero, frames=N,
-frame=2048|4096, ring=N, busy_poll=N, wakeup=on|off, timestamps=program|poll (a time
-for each packet, or for each poll, which is enough where packets are only counted). Those of log:
-lossless, from=now|oldest, window=N (segments), wait=TIME, follow=yes|no (whether to wait for the
-next writer when one was stopped or died), trust=program|nobody|own|anyone (whose packets are read
-in place: those of this program, nobody's, your user's and root's, or anybody's; all others are
-copied and checked. With own and anyone you promise that the publisher changes no packet that it
-has published; untrusted is trust=nobody). Those of nicsim:
-mode=writeback|inline|contiguous, queues=N, ring=N, buffer=BYTES, fifo=SIZE, mtu=BYTES,
-rate=10Gbit|max, pcie=3.0x8, payload=BYTES, request=BYTES, rss=on|off, segment=SIZE, log=SIZE,
-source=ADDRESS (gen: unless said otherwise; its & is %26), loop=N (so many frames, round and
-round), trace=FILE (one packet's way), and faults: restart=N, link_down=A-B (in frames). In the
-name of a file after file: write %3F for a question mark.
+The keys of gen: are the flags of generate (burstline help generate): 'gen:?size=64&flows=16'. In
+the name of a file after file: write %3F for a question mark, and in an address within an address
+write %26 for &.
 
 Sinks are addresses, too:
   x.pcapng, 'x.pcap?format=pcap', -         a file; format=segmented|pcapng|pcap-ns|pcap; a new one
@@ -74,11 +64,13 @@ Sinks are addresses, too:
   log:tap                                   other programs read it: burstline count log:tap
   null:, gen:                               discards
 
-Those that send wait for room as long as the device moves, and wait_ms=N longer (100); then packets
-are lost by name. Further keys of afpacket: bypass=on|off (goes past the queueing discipline),
-slots=N, fd=N; of xdp: copy, frames, frame, wakeup, as above; of inject: to=auto|program|stack; of
-log: bytes=SIZE, mode=0660, lossless=yes|no.
+Those that send wait for room as long as the device moves, and wait_ms longer (100 ms); then packets
+are lost by name.
 
+What can be said of each, as in 'xdp:eth1?frames=8192&busy_poll=64'. N is 10k, SIZE 64m, TIME 500ms;
+a key of yes|no takes on|off, too, and without a value is yes. burstline ports xdp says what each is,
+and what it is where nothing is said:
+{KEYS}
 A name of --publish or log: is a socket in $BURSTLINE_RUN, if that is set; else in /run/burstline
 for root, and in $XDG_RUNTIME_DIR/burstline or /tmp/burstline-UID for others, who read root's, too.
 One with a slash is the socket's path. log:tap@1 is one of several logs; doctor logs lists them all.
@@ -94,7 +86,8 @@ another choice of yours, is no loss.";
 
 /// `burstline`.
 #[derive(Debug, Parser)]
-#[command(name = "burstline", version, about = ABOUT, after_long_help = SOURCES)]
+#[command(name = "burstline", version, about = ABOUT)]
+#[command(after_long_help = PORTS.replace("{KEYS}", &ports::outline()))]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) verb: Verb,
@@ -113,6 +106,7 @@ pub(crate) enum Verb {
     Balance(Box<BalanceArgs>),
     Demo(DemoArgs),
     Doctor(DoctorArgs),
+    Ports(PortsArgs),
     /// Print a completion script for a shell
     ///
     /// Example: burstline completions bash > /etc/bash_completion.d/burstline

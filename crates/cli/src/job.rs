@@ -59,8 +59,8 @@ impl SourceArgs {
             let what = format!("{sources} sources: a job can tell {most} apart; split the input");
             return Err(Failure::usage(what));
         }
-        let has_xdp = self.sources.iter().any(|address| address.scheme() == "xdp");
-        if !has_xdp && (self.only.is_some() || self.steal) {
+        let takes_away = self.sources.iter().any(Address::takes_away);
+        if !takes_away && (self.only.is_some() || self.steal) {
             return Err(Failure::usage("--only and --steal are about xdp: sources; here is none"));
         }
         let mut opened = Vec::new();

@@ -44,6 +44,7 @@ fn main() -> ExitCode {
         Verb::Balance(args) => verbs::balance(&args),
         Verb::Demo(args) => verbs::demo(&args),
         Verb::Doctor(args) => verbs::doctor(&args),
+        Verb::Ports(args) => verbs::ports(&args),
         Verb::Completions { shell } => verbs::completions(shell),
         Verb::Man => verbs::man(),
     };

@@ -10,6 +10,7 @@ mod flight;
 mod generate;
 mod lab;
 mod merge;
+mod ports;
 mod replay;
 
 use std::process::ExitCode;
@@ -31,6 +32,7 @@ pub(crate) use doctor::doctor;
 pub(crate) use generate::generate;
 pub(crate) use lab::{Measured, SizeResult, Step, Throughput, Trial, lab};
 pub(crate) use merge::merge;
+pub(crate) use ports::ports;
 pub(crate) use replay::replay;
 
 /// Prints a completion script.

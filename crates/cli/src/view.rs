@@ -38,8 +38,7 @@ pub(crate) enum Stream {
 impl Stream {
     /// Where text goes that stands beside what is sent to `sinks`.
     pub(crate) fn beside(sinks: &[Address]) -> Self {
-        let takes_packets =
-            sinks.iter().any(|sink| sink.scheme() == "file" && sink.target() == "-");
+        let takes_packets = sinks.iter().any(Address::is_standard);
         if takes_packets { Self::Stderr } else { Self::Stdout }
     }
 }

@@ -141,7 +141,7 @@ fn devices_are_started_here_and_compared_in_one_run() {
 fn nonsense_is_refused() {
     for (flags, word) in [
         ("--tx lo --rx lo --sizes 63", "64 to 9018"),
-        ("--tx lo --rx lo --trial 0s", "a whole number from 1"),
+        ("--tx lo --rx lo --trial 0s", "must be 1ns or more"),
         ("--tx lo --rx lo --tests speed", "possible values"),
         ("--tx lo --rx lo --resolution 0", "0.01 to 50"),
         ("--tx null: --rx lo", "--link 10Gbit"),

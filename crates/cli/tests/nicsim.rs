@@ -104,7 +104,7 @@ fn faults_are_named_and_the_ledger_closes() {
         ("mode=fast", "one of writeback, inline, contiguous"),
         ("ring=0", "power of two"),
         ("ring=1000", "power of two"),
-        ("queues=0", "1 to 16"),
+        ("queues=0", "must be 1-16"),
         ("payload=100", "power of two"),
         ("pcie=9.0x8", "up to 5.0x16"),
         ("rate=5", "10Gbit"),
@@ -116,7 +116,7 @@ fn faults_are_named_and_the_ledger_closes() {
         ("link_down=9-5", "1000-2000"),
         ("segment=1", "power of two"),
         ("mode=contiguous&log=12k&segment=4096", "3 segments of 4096 bytes, and takes 8"),
-        ("loop=99999999", "go round"),
+        ("loop=99999999", "must be 0-1048576"),
         ("colour=red", "knows no 'colour'"),
     ] {
         let refused = run(&["count", &format!("nicsim:a?{wrong}")]);

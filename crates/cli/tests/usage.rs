@@ -36,6 +36,37 @@ fn help_has_examples_and_ends_with_success() {
 }
 
 #[test]
+fn what_can_be_said_of_ports_is_told_wherever_one_looks() {
+    let keys = ["busy_poll=N", "wait_ms=MS", "segment=SIZE", "trust=program|nobody|own|anyone"];
+    let (all, page) = (run(&["ports"]), run(&["man"]));
+    let (outline, help) = (run(&["--help"]), run(&["help", "ports"]));
+    for text in [&all.stdout, &outline.stdout, &help.stdout, &page.stdout] {
+        for key in keys {
+            assert!(text.contains(key), "{key}: {text}");
+        }
+    }
+    let one = run(&["ports", "xdp"]);
+    assert!(one.code == Some(0) && all.stdout.contains(&one.stdout), "{}", one.stdout);
+    let wanted = "Frames of the memory of a queue, a power of two, 64-1048576 [default: 4096]";
+    assert!(one.stdout.contains(wanted) && !one.stdout.contains("nicsim"), "{}", one.stdout);
+    assert_complaint(&["ports", "xpd"], 2, &["'xpd'", "xdp"]);
+    let script = run(&["completions", "bash"]).stdout;
+    for words in ["file afpacket xdp dpdk log", "udp tcp mix", "yes no"] {
+        assert!(script.contains(words), "{words}");
+    }
+}
+
+#[test]
+fn a_size_is_the_same_in_a_flag_and_in_an_address() {
+    for source in ["nicsim:?fifo=64m&loop=8&source=gen:?packets=8", "gen:?packets=1k&size=1k"] {
+        let counted = run(&["count", source, "--packets", "8", "--snaplen", "64k"]);
+        assert_eq!(counted.code, Some(0), "{source}: {}", counted.stderr);
+    }
+    assert_complaint(&["count", "nicsim:?fifo=much"], 2, &["fifo=much", "k, m or g", "e.g. 64m"]);
+    assert_complaint(&["count", "log:tap?wait=5"], 2, &["wait=5", "ms, s, m or h", "e.g. 500ms"]);
+}
+
+#[test]
 fn completions_and_the_man_page_come_from_the_same_flags() {
     for shell in ["bash", "zsh", "fish"] {
         let script = run(&["completions", shell]);
@@ -51,10 +82,10 @@ fn completions_and_the_man_page_come_from_the_same_flags() {
 #[test]
 fn a_wrong_value_is_named_with_what_is_allowed() {
     for (flag, value, words) in [
-        ("--packets", "ten", &["'ten'", "--packets", "k, M or G"][..]),
-        ("--packets", "0", &["'0'", "from 1"]),
-        ("--duration", "10", &["'10'", "ms, s, m or h"]),
-        ("--snaplen", "0", &["0", "1..=524287"]),
+        ("--packets", "ten", &["'ten'", "--packets", "k, M, G or T", "e.g. 10k"][..]),
+        ("--packets", "0", &["'0'", "must be 1 or more"]),
+        ("--duration", "10", &["'10'", "ms, s, m or h", "e.g. 500ms"]),
+        ("--snaplen", "0", &["'0'", "must be 1-524287"]),
         ("--hash", "md5", &["'md5'", "none, five-tuple, ip, inner, vlan, rss", "byte:N"]),
         ("--cores", "0,x", &["`x`", "4-7"]),
         ("--cores", "1023", &["1023", "not allowed"]),
@@ -90,7 +121,8 @@ fn an_incomplete_command_line_says_what_is_missing() {
 #[test]
 fn sources_that_cannot_be() {
     assert_complaint(&["count", "foo:bar"], 2, &["'foo'", "file", "gen"]);
-    assert_complaint(&["count", "gen:?sise=64"], 2, &["'sise'", "size"]);
+    assert_complaint(&["count", "xpd:eth0"], 2, &["'xpd' (did you mean xdp?)"]);
+    assert_complaint(&["count", "gen:?sise=64"], 2, &["'sise' (did you mean size?)", "flows"]);
     assert_complaint(&["count", "gen:?size=1"], 2, &["size=1"]);
     assert_complaint(&["count", ""], 2, &["empty"]);
     assert_complaint(&[&["count"][..], &[REAL; 257]].concat(), 2, &["257", "256"]);

@@ -73,7 +73,7 @@ impl LogRequest {
     /// The size of a segment that holds every packet of these sources; of one log of several a
     /// smaller one, where that would not make four.
     fn segment_for(&self, sources: &[Address]) -> usize {
-        let has_files = sources.iter().any(|source| source.scheme() == "file");
+        let has_files = sources.iter().any(Address::is_file);
         let usual = if has_files { FILE_SEGMENT_BYTES } else { LogConfig::default().segment_bytes };
         if self.divided_by.is_none() {
             return usual;

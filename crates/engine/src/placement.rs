@@ -6,7 +6,7 @@
 //! way, and is left to it. Cores by name are the user's own plan; with one of the last three they
 //! are the cores of ours.
 
-use burstline_port::Address;
+use burstline_port::{Address, Queues};
 use burstline_sys::affinity::CoreId;
 use burstline_sys::memory::NodeId;
 use burstline_sys::topology::TopologyError;
@@ -255,23 +255,19 @@ fn home_of(log: &PlannedLog, plan: &Plan) -> LogHome {
 pub fn source_requests(sources: &[Address], inventory: &Inventory) -> Vec<SourceRequest> {
     let request = |address: &Address| {
         let name = address.to_string();
-        let target = address.target();
         // Of whatever machine the plan is for.
-        let is_known = address.is_bare() && inventory.interface(target).is_some();
-        let scheme = if is_known { "afpacket" } else { address.scheme() };
-        let (interface, queue) = match scheme {
-            "afpacket" => (target, None),
-            "xdp" => match target.split_once('@') {
-                Some((interface, queue)) => (interface, Some(queue)),
-                None => (target, None),
-            },
-            _ => return SourceRequest { name, ..SourceRequest::default() },
+        let is_known = address.is_bare() && inventory.interface(address.target()).is_some();
+        let found = if is_known { address.as_interface() } else { address.clone() };
+        let Some((interface, queues)) = found.interface() else {
+            return SourceRequest { name, ..SourceRequest::default() };
         };
-        let known = inventory.interface(interface).filter(|_| address.scheme() == "xdp");
-        let queues = match (queue, known) {
-            (Some(queue), _) => queue.parse().ok().into_iter().collect(),
-            (None, Some(known)) => known.receive.iter().map(|queue| queue.number).collect(),
-            (None, None) => Vec::new(),
+        let queues = match queues {
+            None => Vec::new(),
+            Some(Queues::One(queue)) => queue.parse().ok().into_iter().collect(),
+            Some(Queues::All) => {
+                let known = inventory.interface(interface).into_iter();
+                known.flat_map(|known| known.receive.iter().map(|queue| queue.number)).collect()
+            }
         };
         SourceRequest { name, interface: Some(interface.to_owned()), queues }
     };

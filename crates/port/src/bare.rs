@@ -16,6 +16,7 @@ use std::fs;
 use burstline_sys::afpacket::present_interfaces;
 use burstline_sys::namespace::interface_index;
 
+use crate::open::{FILE, INTERFACE};
 use crate::{Address, AddressError};
 
 /// What a port is for.
@@ -50,8 +51,8 @@ impl Address {
         let name = self.target();
         let is_file = fs::metadata(name).is_ok_and(|found| !found.is_dir());
         match (is_interface(name), is_file) {
-            (true, false) => Ok(self.with_scheme("afpacket")),
-            (false, true) => Ok(self.with_scheme("file")),
+            (true, false) => Ok(self.with_scheme(INTERFACE)),
+            (false, true) => Ok(self.with_scheme(FILE)),
             (true, true) => Err(AddressError::Ambiguous { name: self.to_string() }),
             (false, false) if role == Role::Sink && name.contains('.') => match vlan(name) {
                 Some((parent, number)) => Err(AddressError::NoSuchVlan {
@@ -59,7 +60,7 @@ impl Address {
                     parent: parent.to_owned(),
                     number,
                 }),
-                None => Ok(self.with_scheme("file")),
+                None => Ok(self.with_scheme(FILE)),
             },
             (false, false) => Err(AddressError::Unknown {
                 name: name.to_owned(),

@@ -130,7 +130,7 @@ pub(crate) fn for_kernel(program: &[Instruction]) -> Vec<afpacket::Instruction> 
 }
 
 /// The programs of a filter for a source of several link types.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct FilterByLink {
     filter: Filter,
     /// One a link type; usually there is just one.

@@ -26,16 +26,17 @@ mod address;
 mod afpacket;
 mod bare;
 mod crossing;
-#[cfg(feature = "dpdk")]
 mod dpdk;
 mod error;
 mod file;
 mod filter;
 mod generator;
 mod inject;
+mod judge;
 mod live;
 mod log_sink;
 mod log_source;
+mod near;
 mod nicsim;
 mod open;
 mod opened;
@@ -48,18 +49,20 @@ mod wrap;
 mod xdp;
 
 pub use account::{Loss, LossKind, LossPlace, Losses, PortAccount};
-pub use address::{Address, AddressError};
+pub use address::{Address, AddressError, Key, Kind, Values};
 pub use bare::{Role, is_interface};
 #[cfg(feature = "dpdk")]
 pub use burstline_dpdk::{
     PciDriver as DpdkDriver, leaked_mbufs, pci_drivers as dpdk_drivers, version as dpdk_version,
 };
-pub use crossing::{Carried, Crossing, Rewrite, Touch, Touched, Treatment, open_crossings};
+pub use burstline_wire::grammar::Rate;
+pub use crossing::{Carried, Crossing, Rewrite, Touch, Touched, Treatment};
 pub use error::PortError;
 pub use filter::{Filter, FilterByLink, FilterProblem};
-pub use generator::rate::Rate;
-pub use generator::{GENERATOR_KEYS, GeneratorKey};
-pub use open::{OpenOptions, SCHEMES, Scheme, open_sink, open_source, open_sources};
+pub use generator::GENERATOR_KEYS;
+pub use open::{
+    OpenOptions, Queues, SCHEMES, Scheme, open_crossings, open_sink, open_source, open_sources,
+};
 pub use opened::OpenedFiles;
 pub use port::{
     Capabilities, InterfaceTotals, Lent, Pacing, Port, PortInfo, PortState, Received,

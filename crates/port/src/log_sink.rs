@@ -5,8 +5,7 @@
 //!                            '-- no room: a lossless reader holds all segments --> wait, log_full
 //! ```
 //!
-//! `log:NAME[?bytes=SIZE&mode=OCTAL&lossless=yes|no&wait_ms=N]`, where NAME is a word or a path, as
-//! for readers. It is the log that a job has with `--publish`, for verbs that have none.
+//! NAME is a word or a path, as for readers. It is the log that a job has with `--publish`, for verbs that have none.
 //!
 //! Invariants:
 //! - K1: offered = published + `log_full`: what was published is handed on, whoever reads it, and
@@ -22,18 +21,20 @@ use burstline_log::{Appended, Burst, Ending, Log, LogConfig, Writer};
 use burstline_share::{LosslessReaders, PublishConfig, Publisher};
 use burstline_sys::clock;
 
-use crate::live::{WAIT_KEY, Wait, wait_ns};
+use crate::live::{WAIT, Wait, wait_ns};
 use crate::{
-    Address, AddressError, Capabilities, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
-    TimestampSource,
+    Address, AddressError, Capabilities, Key, Loss, OpenOptions, Port, PortAccount, PortError,
+    PortInfo, TimestampSource,
 };
 
-const KEYS: &[&str] = &["bytes", "mode", "lossless", WAIT_KEY];
-
-/// Memory, where nothing else is said, and the least: two segments and one for a reader, twice.
-const BYTES: usize = 16 << 20;
-const BYTES_LEAST: usize = 2 << 20;
-const BYTES_MOST: usize = 64 << 30;
+/// What can be said of a sink.
+pub(crate) const KEYS: &[Key] = &[
+    // The least: two segments and one for a reader, twice.
+    Key::size("bytes", 2 << 20..=64 << 30, "Memory of the log").or("16m"),
+    Key::text("mode", "OCTAL", "Who may read it, as of a file: 0660 [default: 0600]"),
+    Key::switch("lossless", "Whether readers that ask for it may hold the sink up").or("no"),
+    WAIT,
+];
 
 /// How long readers have to come to the end, before the name goes.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -87,37 +88,23 @@ pub(crate) fn open_sink(
 }
 
 fn parse(address: &Address) -> Result<Settings, AddressError> {
-    address.check_keys(KEYS)?;
-    let bytes = match address.parameter("bytes") {
-        None => BYTES,
-        Some(text) => {
-            let bytes = bytes_of(text).filter(|bytes| (BYTES_LEAST..=BYTES_MOST).contains(bytes));
-            let reason = "a size from 2m to 64g";
-            bytes.ok_or_else(|| address.bad_value("bytes", text, reason))?
-        }
-    };
-    let mode = match address.parameter("mode") {
+    let values = address.values(KEYS)?;
+    let segment = LogConfig::default().segment_bytes;
+    let bytes = values.integer::<usize>("bytes")?.next_multiple_of(segment);
+    let mode = match values.text("mode") {
         None => PublishConfig::new("").mode,
         Some(text) => {
             let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
-            mode.ok_or_else(|| address.bad_value("mode", text, "octal, from 0 to 777"))?
+            mode.ok_or_else(|| values.wrong("mode", "must be octal, 0-777"))?
         }
     };
-    let is_lossless = address.choice("lossless", &[("yes", true), ("no", false)], false)?;
     // It waits for them as long as it waits for anything: that is `wait_ms`, and the sink's.
-    let lossless = if is_lossless { LosslessReaders::Forever } else { LosslessReaders::Refused };
+    let lossless = match values.switch("lossless")? {
+        true => LosslessReaders::Forever,
+        false => LosslessReaders::Refused,
+    };
     let publish = PublishConfig { mode, lossless, ..PublishConfig::new(address.target()) };
-    Ok(Settings { bytes, publish, wait_ns: wait_ns(address)? })
-}
-
-/// Reads `64m`, in powers of 1024.
-fn bytes_of(text: &str) -> Option<usize> {
-    let units = [("k", 10), ("m", 20), ("g", 30)];
-    let unit = units.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)));
-    let (digits, shift) = unit.unwrap_or((text, 0));
-    let segment = LogConfig::default().segment_bytes;
-    let bytes = digits.parse::<usize>().ok()?.checked_mul(1 << shift)?;
-    bytes.checked_next_multiple_of(segment)
+    Ok(Settings { bytes, publish, wait_ns: wait_ns(&values)? })
 }
 
 impl LogSink {
@@ -188,6 +175,12 @@ impl Port for LogSink {
     }
 }
 
+/// Reads an address, for the test of tables.
+#[cfg(test)]
+pub(crate) fn read(address: &Address) {
+    let _ = parse(address);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,7 +190,7 @@ mod tests {
         let parsed = |text: &str| parse(&text.parse().unwrap());
         let plain = parsed("log:tap").unwrap();
         assert_eq!(plain.publish, PublishConfig::new("tap"));
-        assert_eq!((plain.bytes, plain.wait_ns), (BYTES, 100_000_000));
+        assert_eq!((plain.bytes, plain.wait_ns), (16 << 20, 100_000_000));
         let full = parsed("log:./a/tap?bytes=3000k&mode=0660&lossless=yes&wait_ms=7").unwrap();
         assert_eq!((&*full.publish.name, full.publish.mode), ("./a/tap", 0o660));
         assert_eq!((full.bytes, full.wait_ns), (12 * (256 << 10), 7_000_000));

@@ -1,4 +1,8 @@
 //! From an address to a port: the one list of schemes.
+//!
+//! A [`Scheme`] says everything about itself: its keys, how it is opened in each role, how it is
+//! probed, how it crosses, and what others have to know of it before it is open. Nobody else
+//! compares the names of schemes.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -7,8 +11,9 @@ use burstline_wire::hash::HashKind;
 
 use crate::opened::OpenedFiles;
 use crate::{
-    Address, AddressError, Filter, Port, PortError, PortTable, Probe, ProbeOptions, Role, afpacket,
-    file, generator, inject, log_sink, log_source, nicsim, xdp,
+    Address, AddressError, Crossing, Filter, GENERATOR_KEYS, Key, Kind, Port, PortError, PortTable,
+    Probe, ProbeOptions, Role, Treatment, afpacket, dpdk, file, generator, inject, log_sink,
+    log_source, nicsim, xdp,
 };
 
 /// What every port of a job is opened with. Clones belong to the same job.
@@ -41,17 +46,47 @@ pub struct OpenOptions {
     pub queue_bytes: Option<usize>,
 }
 
-/// One kind of port.
+/// One kind of port: all that is known of it before it is opened.
 pub struct Scheme {
     /// What stands before the colon.
     pub name: &'static str,
+    /// What stands behind it, in help texts.
+    pub target: &'static str,
     /// What it is, in a line.
     pub help: &'static str,
     /// An address to start from.
     pub example: &'static str,
-    open_sources: Option<OpenSources>,
-    open_sink: Option<Open>,
+    source: Option<Face<OpenSources>>,
+    sink: Option<Face<OpenSink>>,
+    /// The way from one to another of the same scheme on which packets stay where they came.
+    crossing: Option<Face<OpenCrossings>>,
     pub(crate) probing: Probing,
+    /// Whether it is a capture file.
+    is_file: bool,
+    /// How it names the interface by whose link its packets come and go.
+    interface: Option<InterfaceName>,
+    /// Whether what is sent there leaves by a device, or comes in by one.
+    is_device: bool,
+    /// Whether its sources take packets away from the host.
+    takes_away: bool,
+    /// The parameter with which a source has only what comes in, where it else has what is sent
+    /// by its interface, too.
+    inward: Option<(&'static str, &'static str)>,
+}
+
+/// A port in one role: what can be said in its address, and how it is opened.
+struct Face<F> {
+    keys: &'static [Key],
+    open: F,
+}
+
+/// How an address names an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InterfaceName {
+    /// By its name.
+    Whole,
+    /// By its name, and perhaps a queue: `NAME@QUEUE`.
+    Queues,
 }
 
 /// How it is found out whether such a port can be opened here.
@@ -65,97 +100,256 @@ pub(crate) enum Probing {
     Interface(fn(&Address, &ProbeOptions, &mut Probe)),
 }
 
-type Open = fn(&Address, &OpenOptions) -> Result<Box<dyn Port>, PortError>;
+type OpenSink = fn(&Address, &OpenOptions) -> Result<Box<dyn Port>, PortError>;
 type OpenSources = fn(&Address, &OpenOptions) -> Result<Vec<Box<dyn Port>>, PortError>;
+type OpenCrossings =
+    fn([&Address; 2], bool, &Treatment, &OpenOptions) -> Result<Vec<Box<dyn Crossing>>, PortError>;
+
+/// The scheme of files.
+pub(crate) const FILE: &str = "file";
+
+/// The scheme of interfaces that the host goes on using.
+pub(crate) const INTERFACE: &str = "afpacket";
+
+/// What a scheme is that has nothing special.
+const PLAIN: Scheme = Scheme {
+    name: "",
+    target: "",
+    help: "",
+    example: "",
+    source: None,
+    sink: None,
+    crossing: None,
+    probing: Probing::Always,
+    is_file: false,
+    interface: None,
+    is_device: false,
+    takes_away: false,
+    inward: None,
+};
 
 /// Every scheme that this program has.
 pub const SCHEMES: &[Scheme] = &[
     Scheme {
-        name: "file",
+        name: FILE,
+        target: "PATH",
         help: "a capture file, FIFO or - : pcap, pcapng, either in gzip or zstd; writes pcapng",
         example: "file:trace.pcap",
-        open_sources: Some(|address, options| Ok(vec![file::open_source(address, options)?])),
-        open_sink: Some(file::open_sink),
-        probing: Probing::Always,
+        source: Some(Face {
+            keys: &[],
+            open: |address, options| Ok(vec![file::open_source(address, options)?]),
+        }),
+        sink: Some(Face { keys: file::SINK_KEYS, open: file::open_sink }),
+        is_file: true,
+        ..PLAIN
     },
     Scheme {
-        name: "afpacket",
+        name: INTERFACE,
+        target: "IFACE",
         help: "copies of what a network interface receives and sends; sends by it; needs \
                CAP_NET_RAW",
         example: "afpacket:eth0?direction=in",
-        open_sources: Some(|address, options| Ok(vec![afpacket::open_source(address, options)?])),
-        open_sink: Some(afpacket::open_sink),
+        source: Some(Face {
+            keys: afpacket::KEYS,
+            open: |address, options| Ok(vec![afpacket::open_source(address, options)?]),
+        }),
+        sink: Some(Face { keys: afpacket::SINK_KEYS, open: afpacket::open_sink }),
         probing: Probing::Interface(afpacket::probe),
+        interface: Some(InterfaceName::Whole),
+        is_device: true,
+        inward: Some(("direction", "in")),
+        ..PLAIN
     },
     Scheme {
         name: "xdp",
+        target: "IFACE[@QUEUE]",
         help: "takes what a network interface receives away from the host, needs CAP_BPF; sends by \
                it, needs CAP_NET_RAW",
         example: "xdp:eth1?mode=native",
-        open_sources: Some(xdp::open_sources),
-        open_sink: Some(xdp::open_sink),
+        source: Some(Face { keys: xdp::KEYS, open: xdp::open_sources }),
+        sink: Some(Face { keys: xdp::SINK_KEYS, open: xdp::open_sink }),
+        crossing: Some(Face { keys: xdp::BOUNCE_KEYS, open: xdp::open_crossings }),
         probing: Probing::Interface(xdp::probe),
+        interface: Some(InterfaceName::Queues),
+        is_device: true,
+        takes_away: true,
+        ..PLAIN
     },
     Scheme {
         name: "dpdk",
+        target: "DEVARGS",
         help: "a device that DPDK drives, by DPDK's name and arguments; receives, sends, forwards; \
                needs a program built with make dpdk",
         example: "dpdk:net_pcap0,rx_pcap=a.pcap",
-        open_sources: Some(DPDK.0),
-        open_sink: Some(DPDK.1),
+        source: Some(Face { keys: dpdk::KEYS, open: DPDK.0 }),
+        sink: Some(Face { keys: dpdk::KEYS, open: DPDK.1 }),
+        crossing: Some(Face { keys: dpdk::KEYS, open: DPDK.2 }),
         probing: Probing::Built(cfg!(feature = "dpdk")),
+        is_device: true,
+        ..PLAIN
     },
     Scheme {
         name: "log",
+        target: "NAME[@LOG]",
         help: "what another process publishes (--publish NAME), read where it lies; as a sink, \
                publishes",
         example: "log:tap?from=oldest",
-        open_sources: Some(log_source::open_sources),
-        open_sink: Some(log_sink::open_sink),
-        probing: Probing::Always,
+        source: Some(Face { keys: log_source::KEYS, open: log_source::open_sources }),
+        sink: Some(Face { keys: log_sink::KEYS, open: log_sink::open_sink }),
+        ..PLAIN
     },
     Scheme {
         name: "inject",
+        target: "IFACE",
         help: "a sink whose packets come in by a network interface as if off the wire; needs root",
         example: "inject:veth1",
-        open_sources: None,
-        open_sink: Some(inject::open_sink),
+        sink: Some(Face { keys: inject::KEYS, open: inject::open_sink }),
         probing: Probing::Interface(inject::probe),
+        is_device: true,
+        ..PLAIN
     },
     Scheme {
         name: "gen",
         help: "makes packets of given sizes, flows and rate; as a sink, discards",
         example: "gen:?packets=1000&size=64&flows=16",
-        open_sources: Some(|address, options| Ok(vec![generator::open_source(address, options)?])),
-        open_sink: Some(generator::open_sink),
-        probing: Probing::Always,
+        source: Some(Face {
+            keys: GENERATOR_KEYS,
+            open: |address, options| Ok(vec![generator::open_source(address, options)?]),
+        }),
+        sink: Some(Face { keys: &[], open: generator::open_sink }),
+        ..PLAIN
     },
     Scheme {
         name: "nicsim",
+        target: "[NAME]",
         help: "a simulated card to receive by, with three ways of DMA and an account of the bus, \
                plugged into source=",
         example: "nicsim:a?mode=inline&source=gen:&rate=10Gbit",
-        open_sources: Some(nicsim::open_sources),
-        open_sink: None,
-        probing: Probing::Always,
+        source: Some(Face { keys: nicsim::KEYS, open: nicsim::open_sources }),
+        ..PLAIN
     },
     Scheme {
         name: "null",
         help: "a sink that discards",
         example: "null:",
-        open_sources: None,
-        open_sink: Some(generator::open_sink),
-        probing: Probing::Always,
+        sink: Some(Face { keys: &[], open: generator::open_sink }),
+        ..PLAIN
     },
 ];
 
 #[cfg(feature = "dpdk")]
-const DPDK: (OpenSources, Open) = (crate::dpdk::open_sources, crate::dpdk::open_sink);
+const DPDK: (OpenSources, OpenSink, OpenCrossings) =
+    (dpdk::open_sources, dpdk::open_sink, |ends, is_both, treatment, _| {
+        dpdk::open_crossings(ends, is_both, treatment)
+    });
 #[cfg(not(feature = "dpdk"))]
-const DPDK: (OpenSources, Open) = (
+const DPDK: (OpenSources, OpenSink, OpenCrossings) = (
     |address, _| Err(PortError::WithoutDpdk { port: address.to_string() }),
     |address, _| Err(PortError::WithoutDpdk { port: address.to_string() }),
+    |ends, _, _, _| Err(PortError::WithoutDpdk { port: ends[0].to_string() }),
 );
+
+impl Scheme {
+    /// What can be said in the address of a source, if there are such sources.
+    pub fn source_keys(&self) -> Option<&'static [Key]> {
+        self.source.as_ref().map(|face| face.keys)
+    }
+
+    /// What can be said in the address of a sink, if there are such sinks.
+    pub fn sink_keys(&self) -> Option<&'static [Key]> {
+        self.sink.as_ref().map(|face| face.keys)
+    }
+
+    /// What can be said in the addresses of two between which packets stay where they came, if
+    /// that goes.
+    pub fn crossing_keys(&self) -> Option<&'static [Key]> {
+        self.crossing.as_ref().map(|face| face.keys)
+    }
+}
+
+/// What is asked of an address before it is opened: here and nowhere else names of schemes are
+/// compared.
+impl Address {
+    fn known_scheme(&self) -> Result<&'static Scheme, AddressError> {
+        let found = SCHEMES.iter().find(|scheme| scheme.name == self.scheme());
+        found.ok_or_else(|| AddressError::unknown_scheme(self))
+    }
+
+    fn is(&self, what: impl FnOnce(&Scheme) -> bool) -> bool {
+        self.known_scheme().is_ok_and(what)
+    }
+
+    /// Whether it is a capture file.
+    pub fn is_file(&self) -> bool {
+        self.is(|scheme| scheme.is_file)
+    }
+
+    /// Whether it is standard input, or output.
+    pub fn is_standard(&self) -> bool {
+        self.is_file() && self.target() == "-"
+    }
+
+    /// Whether what is sent there leaves by a device, or comes in by one.
+    pub fn leads_to_interface(&self) -> bool {
+        self.is(|scheme| scheme.is_device)
+    }
+
+    /// Whether such a source takes packets away from the host.
+    pub fn takes_away(&self) -> bool {
+        self.is(|scheme| scheme.takes_away)
+    }
+
+    /// The name of the interface by whose link packets come and go, and its queues as far as they
+    /// are named by the address: `None` where a port has none of its own.
+    pub fn interface(&self) -> Option<(&str, Option<Queues<'_>>)> {
+        let target = self.target();
+        match self.known_scheme().ok()?.interface? {
+            InterfaceName::Whole => Some((target, None)),
+            InterfaceName::Queues => Some(match target.split_once('@') {
+                Some((name, queue)) => (name, Some(Queues::One(queue))),
+                None => (target, Some(Queues::All)),
+            }),
+        }
+    }
+
+    /// The same word, of which it is said that it is an interface.
+    #[must_use]
+    pub fn as_interface(&self) -> Self {
+        self.with_scheme(INTERFACE)
+    }
+
+    /// This source without the packets that are sent by its interface, unless it says itself which
+    /// it wants.
+    ///
+    /// # Errors
+    /// As for any address.
+    pub fn inward(&self) -> Result<Self, AddressError> {
+        match self.known_scheme()?.inward {
+            Some((key, value)) if self.parameter(key).is_none() => {
+                let separator = if self.parameters().is_empty() { '?' } else { '&' };
+                format!("{self}{separator}{key}={value}").parse()
+            }
+            _ => Ok(self.clone()),
+        }
+    }
+}
+
+/// Receive queues of an interface, each a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queues<'a> {
+    /// All.
+    All,
+    /// The one of this number, as typed.
+    One(&'a str),
+}
+
+/// Whether a scheme has a key that needs no value.
+pub(crate) fn has_switch(scheme: &str, key: &str) -> bool {
+    let known = SCHEMES.iter().find(|known| known.name == scheme);
+    let tables = known.into_iter().flat_map(|known| [known.source_keys(), known.sink_keys()]);
+    let mut keys = tables.flatten().flatten();
+    keys.any(|known| known.name == key && matches!(known.kind, Kind::Switch))
+}
 
 /// Opens an address to receive from: one port, or one for each receive queue of an interface.
 pub fn open_sources(
@@ -163,9 +357,9 @@ pub fn open_sources(
     options: &OpenOptions,
 ) -> Result<Vec<Box<dyn Port>>, PortError> {
     let address = address.resolved(Role::Source)?;
-    let open = scheme(&address)?.open_sources;
-    let open = open.ok_or_else(|| PortError::CannotReceive { port: address.to_string() })?;
-    open(&address, options)
+    let face = address.known_scheme()?.source.as_ref();
+    let face = face.ok_or_else(|| PortError::CannotReceive { port: address.to_string() })?;
+    (face.open)(&address, options)
 }
 
 /// Opens an address that is one port to receive from.
@@ -185,16 +379,31 @@ pub fn open_source(address: &Address, options: &OpenOptions) -> Result<Box<dyn P
 /// Opens a sink.
 pub fn open_sink(address: &Address, options: &OpenOptions) -> Result<Box<dyn Port>, PortError> {
     let address = address.resolved(Role::Sink)?;
-    let open = scheme(&address)?.open_sink;
-    let open = open.ok_or_else(|| PortError::CannotTransmit { port: address.to_string() })?;
-    open(&address, options)
+    let face = address.known_scheme()?.sink.as_ref();
+    let face = face.ok_or_else(|| PortError::CannotTransmit { port: address.to_string() })?;
+    (face.open)(&address, options)
 }
 
-fn scheme(address: &Address) -> Result<&'static Scheme, AddressError> {
-    let found = SCHEMES.iter().find(|scheme| scheme.name == address.scheme());
-    found.ok_or_else(|| AddressError::UnknownScheme {
-        address: address.to_string(),
-        scheme: address.scheme().to_owned(),
-        known: SCHEMES.iter().map(|scheme| scheme.name).collect::<Vec<_>>().join(", "),
-    })
+/// Opens the way from one port to another, and with `is_both` also the way back, where packets can
+/// stay where they came: a crossing for each direction of each pair of queues. `None`: these two
+/// have no memory in common.
+///
+/// # Errors
+/// [`PortError`]: what is wrong with an address, what the kernel or a driver refuses.
+pub fn open_crossings(
+    ends: [&Address; 2],
+    is_both: bool,
+    treatment: &Treatment,
+    options: &OpenOptions,
+) -> Result<Option<Vec<Box<dyn Crossing>>>, PortError> {
+    let [from, to] = [ends[0].known_scheme()?, ends[1].known_scheme()?];
+    match &from.crossing {
+        Some(face) if from.name == to.name => {
+            (face.open)(ends, is_both, treatment, options).map(Some)
+        }
+        _ => Ok(None),
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@
 //! - `hash`: Toeplitz as NICs compute it, and a hash that does not see the direction; fragments
 //!   follow their flow.
 //! - `filter`: classic BPF programs, checked and run: is this packet wanted?
-//! - `link_address`: six bytes, as people type them.
+//! - `grammar`: numbers, sizes, times and rates, as people type them; `link_address`: six bytes.
 //! - `checksum`: the Internet checksum, by parts; whether a packet's own hold.
 //! - `mark`: what a generated packet carries, so that its receiver can tell what became of it.
 //! - `rewrite`: other link addresses, VLAN and IP addresses, with checksums kept as they were.
@@ -32,6 +32,7 @@ pub mod checksum;
 pub mod files;
 pub mod filter;
 pub mod flow;
+pub mod grammar;
 pub mod hash;
 pub mod headers;
 pub mod link_address;

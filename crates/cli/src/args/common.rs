@@ -107,7 +107,7 @@ pub(crate) struct SourceArgs {
     pub(crate) sources: Vec<Address>,
 
     /// Keep at most N bytes of each packet
-    #[arg(long, value_name = "N", value_parser = values::snaplen())]
+    #[arg(long, value_name = "N", value_parser = values::snaplen)]
     pub(crate) snaplen: Option<u32>,
 
     /// Take only packets that EXPR wants, as pcap-filter(7) has it: "udp port 53". Or a program as

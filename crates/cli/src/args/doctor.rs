@@ -87,11 +87,11 @@ pub(crate) struct DoctorPlanArgs {
     pub(crate) sources: Vec<Address>,
 
     /// Threads that read logs, from 1
-    #[arg(long, value_name = "N", value_parser = values::threads())]
+    #[arg(long, value_name = "N", value_parser = values::threads)]
     pub(crate) workers: Option<u64>,
 
     /// Threads that receive, from 1 [default: one; without workers one a source]
-    #[arg(long, value_name = "N", value_parser = values::threads())]
+    #[arg(long, value_name = "N", value_parser = values::threads)]
     pub(crate) receivers: Option<u64>,
 
     #[command(flatten)]

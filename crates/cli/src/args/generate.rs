@@ -1,6 +1,9 @@
 //! `burstline generate`.
 
-use burstline_port::{Address, AddressError, GENERATOR_KEYS};
+use std::ffi::OsStr;
+
+use burstline_port::{Address, AddressError, GENERATOR_KEYS, Kind};
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
 use super::{JobArgs, values};
@@ -81,12 +84,39 @@ impl RecipeArgs {
     }
 }
 
+/// Takes any text, as the port judges it, and tells completions the words that there are.
+#[derive(Clone, Copy)]
+struct RecipeValue(Kind);
+
+impl TypedValueParser for RecipeValue {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        flag: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, flag, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let words = match self.0 {
+            Kind::Words(words) => words,
+            Kind::Switch => "yes|no",
+            Kind::Quantity(_) | Kind::Text => return None,
+        };
+        Some(Box::new(words.split('|').map(PossibleValue::new)))
+    }
+}
+
 impl Args for RecipeArgs {
     fn augment_args(command: Command) -> Command {
         let keys = GENERATOR_KEYS.iter().filter(|key| key.name != PACKETS);
         keys.fold(command, |command, key| {
-            let flag = Arg::new(key.name).long(key.name).value_name(key.value).help(key.help);
-            command.arg(flag.help_heading("Packets"))
+            let flag = Arg::new(key.name).long(key.name).value_name(key.shape());
+            let flag = flag.help(key.description()).help_heading("Packets");
+            command.arg(flag.value_parser(RecipeValue(key.kind)).hide_possible_values(true))
         })
     }
 

@@ -1,6 +1,7 @@
 //! `burstline replay`.
 
 use burstline_port::{Address, Filter, InterfaceKey, Rate};
+use burstline_wire::grammar;
 use burstline_wire::rewrite::Rule;
 use clap::Args;
 
@@ -63,7 +64,7 @@ pub(crate) struct ReplayArgs {
 
     /// Send so many packets at once, at the same rate
     #[arg(long, value_name = "N", requires = "rate")]
-    #[arg(default_value = "1", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    #[arg(default_value = "1", value_parser = values::number::<u64>(1..=1 << 20))]
     pub(crate) burst: u64,
 
     /// What the link has, for rates in percent: 10Gbit (default: what the interface says)
@@ -75,7 +76,7 @@ pub(crate) struct ReplayArgs {
     pub(crate) top_speed: bool,
 
     /// Play all files N times; 0 is without end
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::expected)]
     pub(crate) loops: u64,
 
     /// Change packets: src-mac=MAC, dst-mac=MAC, vlan=ID, vlan=strip, checksums, and ip=, src-ip=
@@ -103,9 +104,8 @@ fn mapping(text: &str) -> Result<(InterfaceKey, Address), String> {
 
 /// A factor above 0.
 fn speed(text: &str) -> Result<f64, String> {
-    let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    let factor = text.parse::<f64>().ok().filter(|factor| is_number && *factor > 0.0);
-    factor.filter(|factor| factor.is_finite()).ok_or_else(|| "a factor above 0, as 2 or 0.5".into())
+    let factor = grammar::decimal(text).filter(|factor| *factor > 0.0 && factor.is_finite());
+    factor.ok_or_else(|| "must be a factor above 0, e.g. 2 or 0.5".into())
 }
 
 #[cfg(test)]

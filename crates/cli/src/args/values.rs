@@ -1,6 +1,7 @@
 //! Reading flag values. Each error names what is allowed; clap adds the flag and the value.
 
 use std::fs;
+use std::ops::RangeInclusive;
 
 use burstline_engine::{Distribution, PollMode, WORKERS_MAX};
 use burstline_log::MAX_PACKET_BYTES;
@@ -12,9 +13,10 @@ use burstline_sys::scheduling::SchedulingClass;
 use burstline_sys::users;
 use burstline_topo::Inventory;
 use burstline_wire::filter::FilterError;
+use burstline_wire::grammar::{Bounds, GrammarError, Quantity};
 use burstline_wire::hash::{HashKind, HashKindError};
 use burstline_wire::link_address;
-use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::{Groups, Offset};
 
@@ -57,32 +59,26 @@ pub(crate) enum Node {
 }
 
 /// A number of packets, at least 1: `250`, `10k`, `3M`, `1G`, powers of 1000.
-pub(crate) fn packets(text: &str) -> Result<u64, String> {
-    let units = [("k", 1000), ("M", 1_000_000), ("G", 1_000_000_000)];
-    scaled(text, &units)
-        .filter(|&packets| packets > 0)
-        .ok_or_else(|| "a whole number from 1, with k, M or G behind it or not".to_owned())
+pub(crate) fn packets(text: &str) -> Result<u64, GrammarError> {
+    number(1..=u64::MAX)(text)
 }
 
 /// A number of packets that may be 0, as [`packets`] otherwise.
-pub(crate) fn expected(text: &str) -> Result<u64, String> {
-    if text == "0" { Ok(0) } else { packets(text) }
+pub(crate) fn expected(text: &str) -> Result<u64, GrammarError> {
+    number(0..=u64::MAX)(text)
+}
+
+/// A number within bounds.
+pub(crate) fn number<T: TryFrom<u64>>(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<T, GrammarError> + Clone {
+    let bounds = Bounds::new(Quantity::Number, range);
+    move |text| bounds.read(text)
 }
 
 /// A time, above 0, in ns: `250ms`, `10s`, `5m`, `1h`.
-pub(crate) fn span_ns(text: &str) -> Result<u64, String> {
-    const SECOND_NS: u64 = 1_000_000_000;
-    let units = [
-        ("ms", 1_000_000),
-        ("us", 1000),
-        ("s", SECOND_NS),
-        ("m", 60 * SECOND_NS),
-        ("h", 3600 * SECOND_NS),
-    ];
-    let has_unit = text.ends_with(|last: char| last.is_ascii_alphabetic());
-    scaled(text, &units)
-        .filter(|&span_ns| has_unit && span_ns > 0)
-        .ok_or_else(|| "a whole number from 1 with us, ms, s, m or h behind it".to_owned())
+pub(crate) fn span_ns(text: &str) -> Result<u64, GrammarError> {
+    Bounds::new(Quantity::Time, 1..=u64::MAX).read(text)
 }
 
 /// `SOURCE=TIME`, a time with a sign or not, also in ns.
@@ -94,23 +90,16 @@ pub(crate) fn offset(text: &str) -> Result<Offset, String> {
         Some(span) => (true, span),
         None => (false, time.strip_prefix('+').unwrap_or(time)),
     };
-    let ns = match span.strip_suffix("ns") {
-        Some(digits) => scaled(digits, &[]).ok_or_else(wanted)?,
-        None => span_ns(span).map_err(|error| format!("{error}, or with ns"))?,
-    };
-    let ns = i64::try_from(ns).map_err(|_| wanted())?;
+    let ns: i64 = Bounds::new(Quantity::Time, 0..=i64::MAX as u64)
+        .read(span)
+        .map_err(|error| format!("{error}; an offset is {}", wanted()))?;
     let source = self::source(source).map_err(|error| error.to_string())?;
     Ok(Offset { source, ns: if is_back { -ns } else { ns } })
 }
 
-/// A size in bytes: `4096`, `256k`, `64m`, `1g`, also `64MiB`; powers of 1024.
-pub(crate) fn bytes(text: &str) -> Result<usize, String> {
-    let lower = text.to_ascii_lowercase();
-    let short = lower.strip_suffix("ib").or_else(|| lower.strip_suffix('b')).unwrap_or(&lower);
-    let units = [("k", 1 << 10), ("m", 1 << 20), ("g", 1 << 30)];
-    let size = scaled(short, &units).filter(|&bytes| bytes > 0);
-    size.and_then(|bytes| usize::try_from(bytes).ok())
-        .ok_or_else(|| "a whole number from 1, with k, m or g (powers of 1024) or not".to_owned())
+/// A size in bytes, above 0: `4096`, `256k`, `64m`, `1g`, also `64MiB`; powers of 1024.
+pub(crate) fn bytes(text: &str) -> Result<usize, GrammarError> {
+    Bounds::new(Quantity::Size, 1..=usize::MAX as u64).read(text)
 }
 
 /// `0,2,4-7` or `auto`.
@@ -170,8 +159,8 @@ pub(crate) fn core_list(text: &str) -> Result<Box<[CoreId]>, String> {
 }
 
 /// A number of threads.
-pub(crate) fn threads() -> RangedU64ValueParser<u64> {
-    RangedU64ValueParser::new().range(1..=u64::from(affinity::CORES_MAX))
+pub(crate) fn threads(text: &str) -> Result<u64, GrammarError> {
+    number(1..=u64::from(affinity::CORES_MAX))(text)
 }
 
 /// `normal`, `fifo:N` or `idle`.
@@ -189,8 +178,8 @@ pub(crate) fn priority(text: &str) -> Result<SchedulingClass, String> {
 }
 
 /// A snapshot length that a desc can hold.
-pub(crate) fn snaplen() -> RangedU64ValueParser<u32> {
-    RangedU64ValueParser::new().range(1..=MAX_PACKET_BYTES as u64)
+pub(crate) fn snaplen(text: &str) -> Result<u32, GrammarError> {
+    Bounds::new(Quantity::Size, 1..=MAX_PACKET_BYTES as u64).read(text)
 }
 
 /// An expression, a program, or `@FILE` with either in it.
@@ -302,31 +291,16 @@ pub(crate) fn pages() -> impl TypedValueParser<Value = PageChoice> {
     names.map(|name| name.parse().unwrap_or_default())
 }
 
-/// Digits and one of the units, which are tried in order; without a unit, 1.
-fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
-    let unit = units.iter().find(|(suffix, _)| text.ends_with(suffix));
-    let (digits, factor) = match unit {
-        Some((suffix, factor)) => (text.strip_suffix(suffix)?, *factor),
-        None => (text, 1),
-    };
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    digits.parse::<u64>().ok()?.checked_mul(factor)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn counts_times_and_sizes() {
-        assert_eq!(packets("10k"), Ok(10_000));
-        assert_eq!(packets("3M"), Ok(3_000_000));
-        assert_eq!(span_ns("250ms"), Ok(250_000_000));
+        assert_eq!((packets("10k"), expected("0")), (Ok(10_000), Ok(0)));
         assert_eq!(span_ns("5m"), Ok(300_000_000_000));
-        assert_eq!(bytes("64MiB"), Ok(64 << 20));
-        assert_eq!(bytes("256k"), Ok(256 << 10));
+        assert_eq!((bytes("64MiB"), bytes("256k")), (Ok(64 << 20), Ok(256 << 10)));
+        assert_eq!((snaplen("96"), snaplen("64k")), (Ok(96), Ok(64 << 10)));
         for wrong in
             ["", "0", "k", "-1", "+1", "1.5k", "1K", "99999999999999999999", "20000000000G"]
         {
@@ -338,6 +312,7 @@ mod tests {
         for wrong in ["", "0", "b", "1t", "99999999999999g"] {
             assert!(bytes(wrong).is_err(), "{wrong}");
         }
+        assert!(snaplen("0").is_err() && snaplen("512k").is_err());
     }
 
     #[test]

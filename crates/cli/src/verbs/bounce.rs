@@ -16,7 +16,7 @@ pub(crate) fn bounce(args: &BounceArgs) -> Result<ExitCode, Failure> {
     let common = &args.job;
     let stop = signals::stop_flag(common.quiet)?;
     let ends = [&args.from, &args.to];
-    if ends.iter().all(|end| end.scheme() != "xdp") && (args.only.is_some() || args.steal) {
+    if !ends.iter().any(|end| end.takes_away()) && (args.only.is_some() || args.steal) {
         return Err(Failure::usage("--only and --steal are about xdp: ports; here is none"));
     }
     let entries = if args.both { &ends[..] } else { &ends[..1] };

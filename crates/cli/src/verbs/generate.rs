@@ -49,10 +49,7 @@ fn link_of(args: &GenerateArgs) -> Option<String> {
 
 /// What an interface can carry that packets are sent by, if the kernel knows.
 pub(crate) fn link_megabits(sink: &Address) -> Option<u64> {
-    if !["afpacket", "xdp"].contains(&sink.scheme()) {
-        return None;
-    }
-    let interface = sink.target().split('@').next()?;
+    let (interface, _) = sink.interface()?;
     burstline_sys::device::link_megabits(interface)
 }
 

@@ -31,12 +31,12 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let ports =
         OpenOptions { filter: args.filter.clone().unwrap_or_default(), ..OpenOptions::default() };
     // A word that is nothing at all is told of when it is opened.
-    let is_other = |address: &&Address| address.scheme() != "file" && !address.is_bare();
+    let is_other = |address: &&Address| !address.is_file() && !address.is_bare();
     if let Some(other) = args.files.iter().find(is_other) {
         let what = format!("{other}: replay plays files; capture {other} -o SINK sends what comes");
         return Err(Failure::usage(what));
     }
-    if args.loops != 1 && args.files.iter().any(is_standard) {
+    if args.loops != 1 && args.files.iter().any(Address::is_standard) {
         return Err(Failure::usage("standard input can be played once only; leave out --loops"));
     }
     let how = ReplayOptions {
@@ -62,10 +62,6 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     job::conclude(&view.with_generated(played), &report, &common.demands())
 }
 
-fn is_standard(address: &Address) -> bool {
-    address.scheme() == "file" && address.target() == "-"
-}
-
 /// The sinks, each once, and which interface goes to which.
 fn sinks(args: &ReplayArgs) -> (Vec<Address>, Routes) {
     let mut sinks = args.output.clone();
@@ -83,8 +79,7 @@ fn sinks(args: &ReplayArgs) -> (Vec<Address>, Routes) {
         rules.extend(numbered.map(|number| (InterfaceKey::Number(number), number)));
     }
     let rest = (args.output.len() == 1).then_some(0);
-    let is_live = |sink: &Address| ["afpacket", "xdp", "inject"].contains(&sink.scheme());
-    let ethernet_only = sinks.iter().map(is_live).collect();
+    let ethernet_only = sinks.iter().map(Address::leads_to_interface).collect();
     (sinks, Routes::new(rules, rest, ethernet_only))
 }
 

@@ -53,7 +53,8 @@ impl Carry {
     ) -> Result<Self, PortError> {
         let forwards = to.leads_to_interface();
         let options = &OpenOptions { forwards, ..options.clone() };
-        let source = open_source(&inward(from)?, options)?;
+        // What is sent by its interface would come back.
+        let source = open_source(&from.inward()?, options)?;
         let sink = open_sink(to, options)?;
         let (comes, goes) = (source.info(), sink.info());
         let capabilities = Capabilities {
@@ -70,15 +71,6 @@ impl Carry {
         let way = Way { treatment: *treatment, rewritten: Rewritten::default(), given };
         Ok(Self { info, source, sink, scratch: Scratch::new(), way })
     }
-}
-
-/// Packet sockets see what is sent by their interface, too: without those, unless asked for.
-fn inward(address: &Address) -> Result<Address, PortError> {
-    if address.scheme() != "afpacket" || address.parameter("direction").is_some() {
-        return Ok(address.clone());
-    }
-    let separator = if address.parameters().is_empty() { '?' } else { '&' };
-    Ok(format!("{address}{separator}direction=in").parse()?)
 }
 
 impl Way {

@@ -5,9 +5,6 @@
 //!                                                '-- receive: one copy, into the log
 //! ```
 //!
-//! `afpacket:IFACE[?direction=in|out|both&fanout=MODE[:GROUP]&fd=N&block=BYTES&blocks=N`
-//! `&retire_ms=N&promisc=on|off&timestamps=kernel|hardware]`
-//!
 //! Of the loopback `both` is `in`: each of its packets both leaves and comes in.
 //!
 //! To send by, see `sink`.
@@ -43,8 +40,8 @@ mod source;
 use crate::{Address, OpenOptions, Port, PortError};
 
 pub(crate) use probe::probe;
-pub(crate) use settings::LOOPBACK;
-pub(crate) use sink::open_sink;
+pub(crate) use settings::{KEYS, LOOPBACK};
+pub(crate) use sink::{KEYS as SINK_KEYS, open_sink};
 
 /// Opens an interface to receive from.
 pub(crate) fn open_source(
@@ -52,4 +49,18 @@ pub(crate) fn open_source(
     options: &OpenOptions,
 ) -> Result<Box<dyn Port>, PortError> {
     Ok(Box::new(source::AfPacketSource::open(address, options)?))
+}
+
+/// Reads an address, for the test of tables.
+#[cfg(test)]
+pub(crate) fn read(address: &Address) {
+    let _ = settings::parse(address);
+}
+
+/// Reads an address, for the test of tables.
+#[cfg(test)]
+pub(crate) fn read_sink(address: &Address) {
+    let _ = address
+        .values(SINK_KEYS)
+        .map(|values| (sink::parse(&values), crate::live::wait_ns(&values)));
 }

@@ -2,48 +2,55 @@
 
 use burstline_sys::afpacket::{Direction, Fanout, FanoutMode, RingOptions, Timestamps};
 
-use crate::{Address, AddressError};
+use crate::{Address, AddressError, Key, Values};
 
 /// `ARPHRD_LOOPBACK`. Source: uapi/linux/if_arp.h.
 pub(crate) const LOOPBACK: u16 = 772;
 
-const KEYS: &[&str] =
-    &["direction", "fanout", "fd", "block", "blocks", "retire_ms", "promisc", "timestamps"];
-
-/// A block holds at least one of the largest packets: 65,549 bytes were seen from GRO.
-const BLOCK_BYTES: std::ops::RangeInclusive<usize> = 128 << 10..=64 << 20;
-
 /// As the kernel interface takes it.
 const BLOCKS_MAX: usize = 65_536;
 
-/// A second is late enough.
-const RETIRE_MS: std::ops::RangeInclusive<u32> = 1..=1000;
+/// A packet socket that somebody else has opened.
+pub(super) const FD: Key = Key::number(
+    "fd",
+    0..=i32::MAX as u64,
+    "A packet socket that is inherited as this descriptor, for a process without rights",
+);
+
+/// What can be said of a source.
+pub(crate) const KEYS: &[Key] = &[
+    Key::words("direction", "in|out|both", "Which packets; of the loopback, both is in").or("both"),
+    Key::switch("promisc", "Whether to take packets that are for other machines, too").or("yes"),
+    Key::text(
+        "fanout",
+        "hash|lb|cpu|qm[:GROUP]",
+        "Share the packets with other sources of the group: by flow, in turn, by core, or by queue",
+    ),
+    // It holds at least one of the largest packets: 65,549 bytes were seen from GRO.
+    Key::size("block", 128 << 10..=64 << 20, "Bytes of a block of the kernel's ring")
+        .powers_of_two()
+        .or("256k"),
+    Key::number("blocks", 2..=BLOCKS_MAX as u64, "Blocks of that ring").or("128"),
+    // A second is late enough.
+    Key::milliseconds("retire_ms", 1..=1000, "How long packets wait at most in a block that fills")
+        .or("10"),
+    Key::words("timestamps", "kernel|hardware", "Whose clock times are from").or("kernel"),
+    FD,
+];
 
 /// Reads the parameters of `address`. What the kernel is to filter and to cut is for others to add.
 pub(super) fn parse(address: &Address) -> Result<RingOptions, AddressError> {
-    address.check_keys(KEYS)?;
-    let default = RingOptions::default();
-    let directions = [("in", Direction::In), ("out", Direction::Out), ("both", Direction::Both)];
-    let clocks = [("kernel", Timestamps::Kernel), ("hardware", Timestamps::Hardware)];
-    let retire_timeout_ms = address.parsed("retire_ms", default.retire_timeout_ms)?;
-    if !RETIRE_MS.contains(&retire_timeout_ms) {
-        let reason = "a number of milliseconds from 1 to 1000";
-        return Err(address.bad_value("retire_ms", &retire_timeout_ms.to_string(), reason));
-    }
-    let blocks = address.parsed("blocks", default.blocks)?;
-    if !(2..=BLOCKS_MAX).contains(&blocks) {
-        return Err(address.bad_value("blocks", &blocks.to_string(), "from 2 to 65536"));
-    }
+    let values = address.values(KEYS)?;
     Ok(RingOptions {
-        block_bytes: block_bytes(address, default.block_bytes)?,
-        blocks,
-        retire_timeout_ms,
-        is_promiscuous: address.choice("promisc", &[("on", true), ("off", false)], true)?,
-        direction: address.choice("direction", &directions, default.direction)?,
-        timestamps: address.choice("timestamps", &clocks, default.timestamps)?,
-        inherited: inherited(address)?,
-        fanout: fanout(address)?,
-        ..default
+        block_bytes: values.integer("block")?,
+        blocks: values.integer("blocks")?,
+        retire_timeout_ms: values.integer("retire_ms")?,
+        is_promiscuous: values.switch("promisc")?,
+        direction: values.word("direction", [Direction::In, Direction::Out, Direction::Both])?,
+        timestamps: values.word("timestamps", [Timestamps::Kernel, Timestamps::Hardware])?,
+        inherited: values.typed_integer(FD.name)?,
+        fanout: fanout(&values)?,
+        ..RingOptions::default()
     })
 }
 
@@ -64,31 +71,9 @@ pub(super) fn deepen(options: &mut RingOptions, address: &Address, queue_bytes: 
     }
 }
 
-/// A power of two, with `k` or `m` behind it for 2^10 and 2^20.
-fn block_bytes(address: &Address, default: usize) -> Result<usize, AddressError> {
-    let Some(value) = address.parameter("block") else { return Ok(default) };
-    let (digits, shift) = match value.as_bytes().last() {
-        Some(b'k') => (&value[..value.len() - 1], 10),
-        Some(b'm') => (&value[..value.len() - 1], 20),
-        _ => (value, 0),
-    };
-    let bytes = digits.parse::<usize>().ok().and_then(|number| number.checked_mul(1 << shift));
-    bytes
-        .filter(|bytes| bytes.is_power_of_two() && BLOCK_BYTES.contains(bytes))
-        .ok_or_else(|| address.bad_value("block", value, "a power of two from 128k to 64m"))
-}
-
-/// The number of a descriptor.
-pub(super) fn inherited(address: &Address) -> Result<Option<i32>, AddressError> {
-    let Some(value) = address.parameter("fd") else { return Ok(None) };
-    let number = value.parse().ok().filter(|number| *number >= 0);
-    let bad = || address.bad_value("fd", value, "the number of an open descriptor: 3");
-    number.map(Some).ok_or_else(bad)
-}
-
 /// `MODE` or `MODE:GROUP`. Without a group it is this process's own.
-fn fanout(address: &Address) -> Result<Option<Fanout>, AddressError> {
-    let Some(value) = address.parameter("fanout") else { return Ok(None) };
+fn fanout(values: &Values<'_>) -> Result<Option<Fanout>, AddressError> {
+    let Some(value) = values.text("fanout") else { return Ok(None) };
     let (mode, group) = value.split_once(':').unwrap_or((value, ""));
     let modes = [
         ("hash", FanoutMode::Hash),
@@ -106,7 +91,7 @@ fn fanout(address: &Address) -> Result<Option<Fanout>, AddressError> {
         (Some(mode), Some(group)) => Ok(Some(Fanout { mode, group })),
         _ => {
             let reason = "hash, lb, cpu or qm, and perhaps a group: hash:7, from 0 to 65535";
-            Err(address.bad_value("fanout", value, reason))
+            Err(values.wrong("fanout", reason))
         }
     }
 }
@@ -159,12 +144,12 @@ mod tests {
             ("direction=up", "one of in, out, both"),
             ("block=100k", "a power of two"),
             ("block=64k", "a power of two"),
-            ("block=", "a power of two"),
-            ("blocks=1", "from 2 to 65536"),
-            ("retire_ms=0", "from 1 to 1000"),
+            ("block=", "expected an integer"),
+            ("blocks=1", "must be 2-65536"),
+            ("retire_ms=0", "must be 1-1000"),
             ("fanout=fair", "hash, lb, cpu or qm"),
             ("fanout=hash:70000", "hash, lb, cpu or qm"),
-            ("fd=-1", "the number of an open descriptor"),
+            ("fd=-1", "expected an integer"),
             ("rings=1", "knows no 'rings'"),
         ] {
             let error = parsed(query).unwrap_err().to_string();

@@ -1,7 +1,5 @@
 //! The sink: a ring of slots that the kernel sends from.
 //!
-//! `afpacket:IFACE[?bypass=on|off&slots=N&wait_ms=N&fd=N]`
-//!
 //! Packets go to the driver at once, past the queueing discipline, and nobody who captures on this
 //! interface sees them leave. What the driver has no room for is tried again until `wait_ms` are
 //! over. What the kernel finds wrong is `tx_rejected`.
@@ -14,38 +12,43 @@ use std::io;
 
 use burstline_sys::afpacket::{LinkState, TxRing, TxRingOptions};
 
-use super::settings::inherited;
-use crate::live::{LiveSink, Outlet, OutletCounts, WAIT_KEY};
+use super::settings::FD;
+use crate::live::{LiveSink, Outlet, OutletCounts, WAIT};
 use crate::watch::Watch;
-use crate::{Address, AddressError, Loss, OpenOptions, Port, PortError};
+use crate::{Address, AddressError, Key, Loss, OpenOptions, Port, PortError, Values};
 
-const KEYS: &[&str] = &["bypass", "slots", "fd", WAIT_KEY];
+/// What can be said of a sink.
+pub(crate) const KEYS: &[Key] = &[
+    Key::switch("bypass", "Whether to go past the queueing discipline").or("yes"),
+    Key::number("slots", 64..=65_536, "Packets that the ring has room for")
+        .powers_of_two()
+        .or("1024"),
+    FD,
+    WAIT,
+];
 
 /// Opens an interface to send by.
 pub(crate) fn open_sink(
     address: &Address,
     _options: &OpenOptions,
 ) -> Result<Box<dyn Port>, PortError> {
-    let wanted = parse(address)?;
+    let values = address.values(KEYS)?;
+    let wanted = parse(&values)?;
     let ring = TxRing::open(address.target(), &wanted)?;
     let watch = Watch::new(ring.interface());
     let note = (!wanted.bypasses_queue).then(|| {
         let name = address.target();
         format!("sent is what the queue took; what it dropped: tc -s qdisc show dev {name}")
     });
-    Ok(Box::new(LiveSink::new(address, ring, watch)?.with_note(note)))
+    Ok(Box::new(LiveSink::new(&values, ring, watch)?.with_note(note)))
 }
 
-fn parse(address: &Address) -> Result<TxRingOptions, AddressError> {
-    address.check_keys(KEYS)?;
-    let default = TxRingOptions::default();
-    let slots: usize = address.parsed("slots", default.slots)?;
-    if !slots.is_power_of_two() || !(64..=65_536).contains(&slots) {
-        let reason = "a power of two from 64 to 65536";
-        return Err(address.bad_value("slots", &slots.to_string(), reason));
-    }
-    let bypasses_queue = address.choice("bypass", &[("on", true), ("off", false)], true)?;
-    Ok(TxRingOptions { slots, bypasses_queue, inherited: inherited(address)? })
+pub(super) fn parse(values: &Values<'_>) -> Result<TxRingOptions, AddressError> {
+    Ok(TxRingOptions {
+        slots: values.integer("slots")?,
+        bypasses_queue: values.switch("bypass")?,
+        inherited: values.typed_integer(FD.name)?,
+    })
 }
 
 impl Outlet for TxRing {
@@ -85,7 +88,10 @@ mod tests {
 
     #[test]
     fn every_key_has_its_effect_and_bad_values_are_named() {
-        let parsed = |query: &str| parse(&format!("afpacket:v0?{query}").parse().unwrap());
+        let parsed = |query: &str| {
+            let address: Address = format!("afpacket:v0?{query}").parse().unwrap();
+            parse(&address.values(KEYS)?)
+        };
         let options = parsed("bypass=off&slots=256&fd=5&wait_ms=7").unwrap();
         let expected = TxRingOptions { slots: 256, bypasses_queue: false, inherited: Some(5) };
         assert_eq!(options, expected);
@@ -93,7 +99,7 @@ mod tests {
         for (query, reason) in [
             ("slots=100", "a power of two"),
             ("slots=32", "a power of two"),
-            ("bypass=yes", "one of on, off"),
+            ("bypass=1", "one of yes, no, on, off"),
             ("fanout=hash", "knows no 'fanout'; it knows bypass, slots, fd, wait_ms"),
         ] {
             let error = parsed(query).unwrap_err().to_string();

@@ -2,14 +2,14 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use burstline_log::{Burst, Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
+use burstline_log::{Burst, Flags, Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_sys::afpacket::{Interface, Ring, RingPacket, RingStatistics, Timestamps};
 use burstline_sys::clock;
-use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::LinkType;
 
-use super::judge::Judge;
+use super::judge::share_out;
 use super::settings::{self, LOOPBACK};
+use crate::judge::Judge;
 use crate::watch::{LINK_HEADER_MAX, Watch};
 use crate::{
     Address, Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
@@ -46,12 +46,11 @@ pub(super) struct AfPacketSource {
     info: PortInfo,
     ring: Ring,
     judge: Judge,
+    /// Whether the kernel filters nothing.
+    judges_alone: bool,
     watch: Watch,
-    hasher: FlowHasher,
-    is_hashing: bool,
     link: LinkType,
     port: u8,
-    snapshot_bytes: u32,
     /// Taken from the ring, but the log had no room.
     pending: Option<Taken>,
     delivered: u64,
@@ -73,8 +72,9 @@ impl AfPacketSource {
         settings::count_once(&mut settings, found.hardware_type);
         let link = link_type(&found)?;
         let name = address.to_string();
-        let snapshot_bytes = options.snapshot_bytes;
-        let judge = Judge::new(&options.filter, &name, link, snapshot_bytes, &mut settings)?;
+        let (filter, kept) = (&options.filter, options.snapshot_bytes);
+        let judges_alone = share_out(filter, &name, link, kept, &mut settings)?;
+        let judge = Judge::for_link(options, &name, link)?;
         settings::deepen(&mut settings, address, options.queue_bytes);
         let ring_bytes = settings.block_bytes * settings.blocks;
         let ring = Ring::open(address.target(), &settings)?;
@@ -97,11 +97,9 @@ impl AfPacketSource {
             watch: Watch::new(interface),
             ring,
             judge,
-            hasher: FlowHasher::new(options.hash),
-            is_hashing: options.hash != HashKind::None,
+            judges_alone,
             link,
             port,
-            snapshot_bytes: snapshot_bytes.unwrap_or(u32::MAX).min(MAX_PACKET_BYTES as u32),
             pending: None,
             delivered: 0,
             oddities: Oddities::default(),
@@ -129,8 +127,8 @@ impl AfPacketSource {
                 return None;
             }
             match self.ring.next_block()?.next_packet() {
-                Some(mut packet) => {
-                    if self.judge.wants(&mut packet, self.ring.held_bytes()) {
+                Some(packet) => {
+                    if self.wants(&packet) {
                         return Some(self.describe(&packet));
                     }
                     may_advance = false;
@@ -142,12 +140,21 @@ impl AfPacketSource {
         }
     }
 
+    /// Whether a packet of the held block is wanted, as far as the kernel has not judged it.
+    #[inline]
+    fn wants(&mut self, packet: &RingPacket) -> bool {
+        if !self.judge.is_filtering() || !self.judges_alone && !packet.marks.had_stripped_tag() {
+            return true;
+        }
+        let bytes = bytes_of(&self.ring, packet.offset, packet.length);
+        self.judge.wants(self.link, bytes, packet.original_length, packet.drops_before)
+    }
+
     #[inline(always)]
     fn describe(&mut self, packet: &RingPacket) -> Taken {
-        let length = packet.length.min(self.snapshot_bytes);
+        let length = self.judge.keep(packet.length, packet.original_length);
         let mut meta = Meta::new(packet.time_ns, packet.original_length, self.port);
         meta.drops_before = packet.drops_before;
-        self.account.truncated += u64::from(length < packet.original_length);
         if packet.marks.is_outgoing() {
             meta.flags = meta.flags.union(Flags::OUTGOING);
         }
@@ -163,18 +170,15 @@ impl AfPacketSource {
         if !packet.marks.has_hardware_time() {
             self.oddities.without_hardware_time += 1;
         }
-        if self.is_hashing {
-            let start = packet.offset as usize;
-            let bytes = &self.ring.held_bytes()[start..start + length as usize];
-            meta.hash = self.hasher.hash(self.link, bytes);
-        }
+        let ring = &self.ring;
+        self.judge.describe(self.link, &mut meta, || bytes_of(ring, packet.offset, length));
         Taken { offset: packet.offset, length, meta }
     }
 
     /// What to say when there was nothing to deliver, and `filtered` packets before this call.
     #[cold]
     fn state_when_empty(&mut self, filtered: u64) -> Result<PortState, PortError> {
-        if self.judge.filtered > filtered {
+        if self.judge.filtered() > filtered {
             return Ok(PortState::Busy);
         }
         self.idle_ns = self.began_ns;
@@ -235,17 +239,16 @@ impl Port for AfPacketSource {
     /// One system call a block; every 50 ms a few more, to look at the interface.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         self.look()?;
-        let (mut packets, filtered) = (0, self.judge.filtered);
+        let (mut packets, filtered) = (0, self.judge.filtered());
         while packets < budget {
-            let Some(taken) = self.take(self.judge.filtered == filtered) else {
+            let Some(taken) = self.take(self.judge.filtered() == filtered) else {
                 let state = match packets {
                     0 => self.state_when_empty(filtered)?,
                     _ => PortState::Busy,
                 };
                 return Ok(Received { packets, state });
             };
-            let start = taken.offset as usize;
-            let bytes = &self.ring.held_bytes()[start..start + taken.length as usize];
+            let bytes = bytes_of(&self.ring, taken.offset, taken.length);
             let appended = writer.append(bytes, &taken.meta);
             if !self.account.copied(appended, bytes.len(), &taken.meta, writer) {
                 self.pending = Some(taken);
@@ -266,10 +269,10 @@ impl Port for AfPacketSource {
     ) -> Result<Lent<'a>, PortError> {
         self.look()?;
         scratch.clear();
-        let (first_packet, filtered) = (self.delivered, self.judge.filtered);
+        let (first_packet, filtered) = (self.delivered, self.judge.filtered());
         let budget = budget.min(SCRATCH_PACKETS as u64) as usize;
         while scratch.len() < budget {
-            let may_advance = scratch.is_empty() && self.judge.filtered == filtered;
+            let may_advance = scratch.is_empty() && self.judge.filtered() == filtered;
             let Some(taken) = self.take(may_advance) else { break };
             scratch.push(taken.offset, taken.length, &taken.meta);
         }
@@ -310,16 +313,15 @@ impl Port for AfPacketSource {
         // between its two, so if ours is one of them, then at that moment it was exact. If it is
         // not, the nearest of the kernel's shows by how much.
         let kept = |reading: &RingStatistics| reading.packets - reading.drops;
-        let taken = self.delivered + self.judge.filtered;
+        let taken = self.delivered + self.judge.filtered();
         let kept = (taken + in_flight).clamp(kept(&before), kept(&after));
         let rejected = self.ring.rejected();
         let offered = kept + after.drops + rejected;
-        let fragments_unmatched = self.hasher.fragments_unmatched();
-        let mut account =
-            PortAccount { offered, in_flight, fragments_unmatched, ..self.account.clone() };
+        let mut account = PortAccount { offered, in_flight, ..self.account.clone() };
         account.lost.add(Loss::RxRingFull, after.drops);
-        if self.judge.is_active() {
-            account.lost.add(Loss::Filtered, rejected + self.judge.filtered);
+        self.judge.enter_into(&mut account);
+        if self.judge.is_filtering() {
+            account.lost.add(Loss::Filtered, rejected);
         }
         self.note_oddities(&mut account);
         account
@@ -328,6 +330,12 @@ impl Port for AfPacketSource {
     fn readiness(&self) -> Option<BorrowedFd<'_>> {
         Some(self.ring.as_fd())
     }
+}
+
+/// Bytes of a packet of the held block.
+#[inline(always)]
+fn bytes_of(ring: &Ring, offset: u32, length: u32) -> &[u8] {
+    &ring.held_bytes()[offset as usize..offset as usize + length as usize]
 }
 
 /// What a frame begins with on an interface of this hardware type.

@@ -20,7 +20,7 @@ mod treatment;
 
 use burstline_sys::xdp::Census;
 
-use crate::{Address, OpenOptions, Port, PortError, Received, xdp};
+use crate::{Port, PortError, Received};
 pub use treatment::{Rewrite, Touch, Touched, Treatment};
 
 /// Packets that went all the way.
@@ -53,27 +53,4 @@ pub trait Crossing: Port {
     fn census(&self) -> Option<Census> {
         None
     }
-}
-
-/// Opens the way from one port to another, and with `is_both` also the way back, where packets can
-/// stay where they came: a crossing for each direction of each pair of queues. `None`: these two
-/// have no memory in common.
-///
-/// # Errors
-/// [`PortError`]: what is wrong with an address, what the kernel or a driver refuses.
-pub fn open_crossings(
-    ends: [&Address; 2],
-    is_both: bool,
-    treatment: &Treatment,
-    options: &OpenOptions,
-) -> Result<Option<Vec<Box<dyn Crossing>>>, PortError> {
-    let schemes = ends.map(Address::scheme);
-    if schemes == ["xdp"; 2] {
-        return xdp::open_crossings(ends, is_both, treatment, options).map(Some);
-    }
-    #[cfg(feature = "dpdk")]
-    if schemes == ["dpdk"; 2] {
-        return crate::dpdk::open_crossings(ends, is_both, treatment).map(Some);
-    }
-    Ok(None)
 }

@@ -16,7 +16,7 @@ use burstline_dpdk::{Exit, Receiver};
 use burstline_sys::clock;
 
 use super::intake::Intake;
-use super::open_both;
+use super::open::open_both;
 use super::outlet::{Fate, Given, held_up_by, last_wait};
 use super::watch::DeviceWatch;
 use crate::live::Wait;

@@ -30,53 +30,33 @@
 //! - D3: after `finish` nothing of a sink is in flight: what the other end has not taken out of a
 //!   ring that we can look into is `tx_ring_full`, what it never confirmed `unconfirmed`.
 
+#[cfg(feature = "dpdk")]
 mod crossing;
+#[cfg(feature = "dpdk")]
 mod intake;
+mod keys;
+#[cfg(feature = "dpdk")]
+mod open;
+#[cfg(feature = "dpdk")]
 mod outlet;
+#[cfg(feature = "dpdk")]
 mod settings;
+#[cfg(feature = "dpdk")]
 mod sink;
+#[cfg(feature = "dpdk")]
 mod source;
+#[cfg(feature = "dpdk")]
 mod watch;
 
-use std::sync::Arc;
+pub(crate) use keys::KEYS;
+#[cfg(feature = "dpdk")]
+pub(crate) use {
+    crossing::open_crossings,
+    open::{open_sink, open_sources},
+};
 
-use burstline_dpdk::Device;
-
-use crate::{Address, OpenOptions, Port, PortError};
-pub(crate) use crossing::open_crossings;
-use settings::Settings;
-use sink::DpdkSink;
-use source::DpdkSource;
-
-/// Opens a port for each queue that the address asks for.
-pub(crate) fn open_sources(
-    address: &Address,
-    options: &OpenOptions,
-) -> Result<Vec<Box<dyn Port>>, PortError> {
-    let (settings, device) = open(address)?;
-    let mut ports: Vec<Box<dyn Port>> = Vec::new();
-    for queue in 0..settings.device.queues {
-        ports.push(Box::new(DpdkSource::new(address, &settings, &device, queue, options)?));
-    }
-    Ok(ports)
-}
-
-/// Opens a device to send by.
-pub(crate) fn open_sink(address: &Address, _: &OpenOptions) -> Result<Box<dyn Port>, PortError> {
-    let (settings, device) = open(address)?;
-    Ok(Box::new(DpdkSink::new(address, &settings, &device)?))
-}
-
-fn open(address: &Address) -> Result<(Settings, Arc<Device>), PortError> {
-    let settings = settings::parse(address)?;
-    let device = Device::open(&settings.device, &settings.eal)?;
-    Ok((settings, device))
-}
-
-/// Both ends of a bounce, which receive into one pool if they are alike.
-fn open_both(ends: [&Address; 2]) -> Result<[(Settings, Arc<Device>); 2], PortError> {
-    let [first, second] = [settings::parse(ends[0])?, settings::parse(ends[1])?];
-    let options = [&first, &second].map(|end| (&end.device, &end.eal));
-    let [device, beside] = Device::open_both(options[0], options[1])?;
-    Ok([(first, device), (second, beside)])
+/// Reads an address, for the test of tables.
+#[cfg(all(test, feature = "dpdk"))]
+pub(crate) fn read(address: &crate::Address) {
+    let _ = settings::parse(address);
 }

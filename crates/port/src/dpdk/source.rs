@@ -3,21 +3,18 @@
 use std::sync::Arc;
 
 use burstline_dpdk::{Device, Marks, Offloads, Plain, Receiver, Spreading};
-use burstline_log::{
-    Appended, Burst, Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer,
-};
+use burstline_log::{Appended, Burst, Flags, Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_sys::clock;
-use burstline_wire::filter::Program;
-use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::LinkType;
 
 use super::intake::Intake;
 use super::settings::{Settings, hash_kind};
 use super::watch::DeviceWatch;
 use crate::filter::UNWANTED_MOST;
+use crate::judge::Judge;
 use crate::{
-    Address, Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
-    PortState, Received, TimestampSource,
+    Address, Capabilities, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
+    Received, TimestampSource,
 };
 
 /// Bursts of one call that have the time of the first of them: reading the clock for each took a
@@ -45,16 +42,12 @@ pub(super) struct DpdkSource {
 
 /// What is found out about each packet.
 struct Describer {
-    hasher: FlowHasher,
-    is_hashing: bool,
+    judge: Judge,
     /// Whether a hash of the device's is the one that is wanted.
     takes_hash: bool,
     /// The device, where its times are wanted.
     clock: Option<Offloads>,
-    filter: Option<Program>,
     port: u8,
-    /// Packets of which more bytes are there than this are cut.
-    snapshot_bytes: u32,
     /// When this poll began, in ns since 1970.
     time_ns: u64,
     /// What the next packet is, which the log had no room for.
@@ -64,8 +57,6 @@ struct Describer {
 
 #[derive(Default)]
 struct Counts {
-    filtered: u64,
-    truncated: u64,
     partial_checksums: u64,
     bad_checksums: u64,
     merged: u64,
@@ -85,7 +76,7 @@ impl DpdkSource {
         options: &OpenOptions,
     ) -> Result<Self, PortError> {
         let link = LinkType::ETHERNET;
-        let filter = options.filter.compile(&address.to_string(), link)?;
+        let judge = Judge::for_link(options, &address.to_string(), link)?;
         let name = match settings.device.queues {
             1 => address.to_string(),
             _ => format!("dpdk:{}@{queue}", device.devargs()),
@@ -113,7 +104,6 @@ impl DpdkSource {
         if queue == 0 {
             account.note(|| format!("offloads of {}: {}", facts.driver, facts.offloads));
         }
-        let most = options.snapshot_bytes.unwrap_or(u32::MAX).min(MAX_PACKET_BYTES as u32);
         Ok(Self {
             info: PortInfo { name, capabilities, timestamps },
             intake: Intake::new(receiver, queue),
@@ -122,13 +112,10 @@ impl DpdkSource {
             shares_times: options.may_share_times,
             watch: DeviceWatch::new(device),
             describer: Describer {
-                hasher: FlowHasher::new(options.hash),
-                is_hashing: options.hash != HashKind::None,
+                judge,
                 takes_hash: tells_hash && is_wanted,
                 clock,
-                filter,
                 port,
-                snapshot_bytes: most,
                 time_ns: 0,
                 pending: None,
                 counts: Counts::default(),
@@ -217,11 +204,9 @@ impl Describer {
     /// What is true of every packet that nothing is marked of, if all of each is wanted as it is.
     #[inline]
     fn plain(&self) -> Option<Plain> {
-        let is_whole = self.snapshot_bytes >= MAX_PACKET_BYTES as u32;
-        let is_unmarked = !self.is_hashing && self.clock.is_none();
-        let is_plain = self.filter.is_none() && is_unmarked && self.pending.is_none();
-        let plain = Plain { port: self.port, time_ns: self.time_ns };
-        (is_whole && is_plain).then_some(plain)
+        let is_unmarked = !self.judge.is_hashing() && self.clock.is_none();
+        let is_plain = self.judge.takes_all() && is_unmarked && self.pending.is_none();
+        is_plain.then_some(Plain { port: self.port, time_ns: self.time_ns })
     }
 
     #[inline]
@@ -230,20 +215,20 @@ impl Describer {
             return self.pending.take();
         }
         let length = bytes.len() as u32;
-        if let Some(filter) = &self.filter
-            && filter.run(bytes, length) == 0
-        {
-            self.counts.filtered += 1;
+        if !self.judge.wants(LinkType::ETHERNET, bytes, length, 0) {
             return None;
         }
-        let kept = length.min(self.snapshot_bytes);
+        let kept = self.judge.keep(length, length);
         let mut meta = Meta::new(self.time_of(marks), length, self.port);
-        self.counts.truncated += u64::from(kept < length);
         if marks.is_odd() {
             self.mark(&mut meta, length, marks);
         }
-        if self.is_hashing {
-            meta.hash = self.hash_of(&bytes[..kept as usize], marks);
+        match marks.hash() {
+            Some(hash) if self.takes_hash => {
+                self.counts.hashed_by_device += 1;
+                meta.hash = hash;
+            }
+            _ => self.judge.describe(LinkType::ETHERNET, &mut meta, || &bytes[..kept as usize]),
         }
         Some((kept, meta))
     }
@@ -254,17 +239,6 @@ impl Describer {
         let told = marks.time();
         self.counts.untimed += u64::from(told.is_none());
         told.map_or(self.time_ns, |time| clock.time_ns(time))
-    }
-
-    #[inline]
-    fn hash_of(&mut self, bytes: &[u8], marks: Marks) -> u32 {
-        match marks.hash() {
-            Some(hash) if self.takes_hash => {
-                self.counts.hashed_by_device += 1;
-                hash
-            }
-            _ => self.hasher.hash(LinkType::ETHERNET, bytes),
-        }
     }
 
     #[cold]
@@ -309,7 +283,7 @@ impl Port for DpdkSource {
     /// No system call but the driver's; every 50 ms one or two, to look at the device.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         self.look();
-        let filtered = self.describer.counts.filtered;
+        let filtered = self.describer.judge.filtered();
         let mut packets = 0;
         self.bursts = 0;
         let state = loop {
@@ -317,12 +291,12 @@ impl Port for DpdkSource {
                 break if budget == 0 { PortState::Blocked } else { PortState::Busy };
             }
             if self.poll() == 0 {
-                let is_empty = packets == 0 && self.describer.counts.filtered == filtered;
+                let is_empty = packets == 0 && self.describer.judge.filtered() == filtered;
                 break if is_empty { self.state_when_empty()? } else { PortState::Busy };
             }
             let copied = self.copy(writer, budget - packets);
             packets += copied.packets;
-            let unwanted = self.describer.counts.filtered - filtered;
+            let unwanted = self.describer.judge.filtered() - filtered;
             if copied.state == PortState::Blocked || unwanted > UNWANTED_MOST {
                 break copied.state;
             }
@@ -373,16 +347,10 @@ impl Port for DpdkSource {
 
     fn account(&self) -> PortAccount {
         let counts = &self.describer.counts;
-        let mut account = PortAccount {
-            fragments_unmatched: self.describer.hasher.fragments_unmatched(),
-            ..self.account.clone()
-        };
-        account.truncated += counts.truncated;
+        let mut account = self.account.clone();
         account.bytes_copied += counts.gathered_bytes;
         self.intake.enter_into(&mut account);
-        if self.describer.filter.is_some() {
-            account.lost.add(Loss::Filtered, counts.filtered);
-        }
+        self.describer.judge.enter_into(&mut account);
         counts.note(&mut account);
         account
     }

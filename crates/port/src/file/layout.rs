@@ -10,10 +10,18 @@ use super::naming::{Compression, Naming};
 use super::output::{Output, Stop, is_pipe};
 use super::shown_path;
 use crate::opened::{OpenedFiles, Use};
-use crate::{Address, AddressError, PortError};
+use crate::{Address, AddressError, Key, PortError};
 
-/// Bytes of a segment by default: the smallest that takes the largest packet with room to spare.
-pub(super) const SEGMENT_BYTES: usize = 1 << 20;
+/// What can be said of an output.
+pub(crate) const KEYS: &[Key] = &[
+    Key::words(
+        "format",
+        "segmented|pcapng|pcap-ns|pcap",
+        "How it is written [default: as its name says; else segmented, and pcapng to a pipe]",
+    ),
+    // By default the smallest that takes the largest packet with room to spare.
+    Key::size("segment", 4096..=16 << 20, "Bytes of a segment").powers_of_two().or("1m"),
+];
 
 /// What can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +50,7 @@ pub(super) struct Layout {
 
 impl Layout {
     pub(super) fn parse(address: &Address) -> Result<Self, AddressError> {
-        address.check_keys(&["format", "segment"])?;
+        let values = address.values(KEYS)?;
         let is_standard = address.target() == "-";
         let path = shown_path(address.target(), "standard output");
         let known = fs::metadata(&path).ok().filter(|_| !is_standard);
@@ -51,30 +59,26 @@ impl Layout {
         let Naming { format: named, compression } =
             name.map_err(|reason| AddressError::BadName { address: address.to_string(), reason })?;
         // Whoever says how long segments are wants some.
-        let implied = address.parameter("segment").filter(|_| !is_stream).map(|_| "segmented");
-        let format = match address.parameter("format").or(implied) {
+        let is_implied = values.is_typed("segment") && !is_stream;
+        let pcap = |nanoseconds| Format::Classic { nanoseconds };
+        let formats = [Format::Segmented, Format::Pcapng, pcap(true), pcap(false)];
+        let implied = is_implied.then_some(Format::Segmented);
+        let format = match values.typed_word("format", formats)?.or(implied) {
             None if let Some(format) = named => format,
             None if is_stream => Format::Pcapng,
             None => Format::Segmented,
-            Some("pcapng") => Format::Pcapng,
-            Some("pcap-ns") => Format::Classic { nanoseconds: true },
-            Some("pcap") => Format::Classic { nanoseconds: false },
-            Some(value @ "segmented") if let Some(compression) = compression => {
+            Some(Format::Segmented) if let Some(compression) = compression => {
                 let extension = compression.extension();
                 let reason = format!("segments are not compressed; for .{extension} use pcapng");
-                return Err(address.bad_value("format", value, reason));
+                return Err(address.bad_value("format", "segmented", reason));
             }
-            Some("segmented") if !is_stream => Format::Segmented,
-            Some(value @ "segmented") => {
+            Some(Format::Segmented) if is_stream => {
                 let reason = "segments need a regular file; for a pipe use format=pcapng";
-                return Err(address.bad_value("format", value, reason));
+                return Err(address.bad_value("format", "segmented", reason));
             }
-            Some(value) => {
-                let reason = "it is segmented, pcapng, pcap-ns or pcap";
-                return Err(address.bad_value("format", value, reason));
-            }
+            Some(format) => format,
         };
-        Ok(Self { format, segment_bytes: parse_segment(address)?, path, compression })
+        Ok(Self { format, segment_bytes: values.integer("segment")?, path, compression })
     }
 
     /// Opens the output. A regular file that was there is emptied, unless the job reads it.
@@ -121,19 +125,4 @@ pub(super) fn source(error: WriteError) -> io::Error {
         WriteError::File { source, .. } | WriteError::Short { source, .. } => source,
         other => io::Error::other(other),
     }
-}
-
-/// Reads a number of bytes, with k or M behind it for KiB and MiB.
-fn parse_segment(address: &Address) -> Result<usize, AddressError> {
-    let Some(value) = address.parameter("segment") else { return Ok(SEGMENT_BYTES) };
-    let (digits, shift) = match value.as_bytes().last() {
-        Some(b'k' | b'K') => (&value[..value.len() - 1], 10),
-        Some(b'M') => (&value[..value.len() - 1], 20),
-        _ => (value, 0),
-    };
-    let bytes = digits.parse::<usize>().ok().and_then(|number| number.checked_mul(1 << shift));
-    let bytes = bytes.filter(|bytes| bytes.is_power_of_two());
-    bytes.filter(|bytes| (4096..=16 << 20).contains(bytes)).ok_or_else(|| {
-        address.bad_value("segment", value, "a segment is a power of two from 4k to 16M")
-    })
 }

@@ -38,6 +38,7 @@ use std::path::{Path, PathBuf};
 use burstline_wire::headers::LinkType;
 
 use crate::{Address, OpenOptions, Port, PortError, PortTable};
+pub(crate) use layout::KEYS as SINK_KEYS;
 
 /// Opens a file to receive from.
 pub(crate) fn open_source(
@@ -71,4 +72,10 @@ fn enter_interface(
     let file_name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
     let name = if name.is_empty() { &file_name } else { name };
     table.add_for(&path.display().to_string(), name, link)
+}
+
+/// Reads an address, for the test of tables.
+#[cfg(test)]
+pub(crate) fn read(address: &Address) {
+    let _ = layout::Layout::parse(address);
 }

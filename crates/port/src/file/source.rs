@@ -8,16 +8,15 @@ use burstline_log::{Burst, Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scrat
 use burstline_wire::files::{
     Counters, Decoder, Direction, FileKind, FormatError, MAX_CAPTURED, Record, Step,
 };
-use burstline_wire::hash::{FlowHasher, HashKind};
 
 use super::input::{Input, Pulled};
 use super::window::Window;
 use super::{enter_interface, shown_path};
-use crate::filter::FilterByLink;
+use crate::judge::Judge;
 use crate::opened::Use;
 use crate::{
-    Address, Capabilities, Filter, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
-    PortState, PortTable, Received, TimestampSource,
+    Address, Capabilities, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
+    PortTable, Received, TimestampSource,
 };
 
 const _: () = assert!(MAX_CAPTURED as usize <= MAX_PACKET_BYTES);
@@ -56,14 +55,10 @@ pub(super) struct FileSource {
     input: Input,
     window: Window,
     decoder: Decoder,
-    hasher: FlowHasher,
-    is_hashing: bool,
-    filter: FilterByLink,
-    is_filtering: bool,
+    judge: Judge,
     table: PortTable,
     /// The numbers in the table of the file's interfaces, in the file's order.
     ports: Vec<u8>,
-    snapshot_bytes: u32,
     /// Whether the first bytes have been looked at.
     is_known: bool,
     /// Whether the last byte is in the window.
@@ -74,17 +69,14 @@ pub(super) struct FileSource {
     /// Decoded, but the log had no room.
     pending: Option<Located>,
     decoded: u64,
-    /// Of those, packets that the filter does not want; and how many it were when the call began.
-    filtered: u64,
+    /// Packets that were not wanted when the call began.
     filtered_before: u64,
-    /// What the file says was lost before packets that are not wanted, to be told by the next one.
-    drops_before: u64,
     account: PortAccount,
 }
 
 impl FileSource {
     pub(super) fn open(address: &Address, options: &OpenOptions) -> Result<Self, PortError> {
-        address.check_keys(&[])?;
+        address.values(&[])?;
         let path = shown_path(address.target(), "standard input");
         let fail = |error| PortError::Io { action: "open", path: path.clone(), error };
         let (input, metadata) = Input::open(address.target()).map_err(fail)?;
@@ -106,22 +98,16 @@ impl FileSource {
             input,
             window,
             decoder,
-            hasher: FlowHasher::new(options.hash),
-            is_hashing: options.hash != HashKind::None,
-            filter: FilterByLink::new(&options.filter),
-            is_filtering: options.filter != Filter::All,
+            judge: Judge::new(options),
             table: options.table.clone(),
             ports: Vec::new(),
-            snapshot_bytes: options.snapshot_bytes.unwrap_or(u32::MAX),
             is_known: false,
             is_read: false,
             is_over: false,
             error: None,
             pending: None,
             decoded: 0,
-            filtered: 0,
             filtered_before: 0,
-            drops_before: 0,
             account: PortAccount::default(),
         };
         if !source.input.is_pipe() {
@@ -142,7 +128,7 @@ impl FileSource {
         }
         // So that a filter that does not fit is an error before anything is written.
         let mut known = decoder.interfaces().iter();
-        known.try_for_each(|interface| self.filter.add(&self.info.name, interface.link))
+        known.try_for_each(|interface| self.judge.add_link(&self.info.name, interface.link))
     }
 
     /// Reads once. Says `Nothing` when a pipe has nothing now.
@@ -205,7 +191,7 @@ impl FileSource {
         loop {
             let (bytes, position) = self.window.split();
             let record = self.decoder.next_ordinary(bytes, position)?;
-            if !self.is_filtering || self.wants(&record) {
+            if !self.judge.is_filtering() || self.wants(&record) {
                 return self.locate_any(&record);
             }
         }
@@ -219,15 +205,13 @@ impl FileSource {
         }
         let end = record.offset + record.captured_length as usize;
         let packet = &self.window.bytes()[record.offset..end];
-        if self.filter.wants(record.link, packet, record.original_length) {
-            return true;
-        }
-        self.decoded += 1;
-        self.filtered += 1;
-        if record.has_options {
-            self.drops_before += self.decoder.options().drops_before.unwrap_or(0);
-        }
-        false
+        let lost = match record.has_options {
+            true => self.decoder.options().drops_before.unwrap_or(0),
+            false => 0,
+        };
+        let is_wanted = self.judge.wants(record.link, packet, record.original_length, lost);
+        self.decoded += u64::from(!is_wanted);
+        is_wanted
     }
 
     /// Locates a packet, also the first of its interface.
@@ -260,7 +244,7 @@ impl FileSource {
         loop {
             let (bytes, position) = self.window.split();
             match self.decoder.next(bytes, position, self.is_read) {
-                Step::Packet(record) if self.is_filtering && !self.wants(&record) => {
+                Step::Packet(record) if self.judge.is_filtering() && !self.wants(&record) => {
                     return Next::Unwanted;
                 }
                 Step::Packet(record) => {
@@ -312,7 +296,7 @@ impl FileSource {
     fn enter_interfaces(&mut self) -> Result<(), PortError> {
         for interface in &self.decoder.interfaces()[self.ports.len()..] {
             let (name, link) = (&interface.name, interface.link);
-            self.filter.add(&self.info.name, link)?;
+            self.judge.add_link(&self.info.name, link)?;
             self.ports.push(enter_interface(&self.table, name, link, &self.path)?);
         }
         Ok(())
@@ -321,21 +305,14 @@ impl FileSource {
     #[inline(always)]
     fn locate(&mut self, record: &Record, port: u8) -> Located {
         self.decoded += 1;
-        let length = record.captured_length.min(self.snapshot_bytes);
+        let length = self.judge.keep(record.captured_length, record.original_length);
         let mut meta = Meta::new(record.time_ns, record.original_length, port);
-        if length < record.original_length {
-            self.account.truncated += 1;
-        }
         if record.has_options {
             self.read_options(&mut meta);
         }
-        if self.is_filtering {
-            meta.drops_before += std::mem::take(&mut self.drops_before);
-        }
-        if self.is_hashing {
-            let bytes = &self.window.bytes()[record.offset..][..length as usize];
-            meta.hash = self.hasher.hash(record.link, bytes);
-        }
+        let window = &self.window;
+        let bytes = || &window.bytes()[record.offset..][..length as usize];
+        self.judge.describe(record.link, &mut meta, bytes);
         Located { offset: record.offset, length, meta }
     }
 
@@ -374,7 +351,7 @@ impl FileSource {
                         None => continue,
                     },
                     // A window without a packet that is wanted is enough for one call.
-                    Next::Empty if !may_read || self.filtered > self.filtered_before => {
+                    Next::Empty if !may_read || self.judge.filtered() > self.filtered_before => {
                         return Err(Ok(PortState::Busy));
                     }
                     Next::Empty => match self.refill() {
@@ -405,7 +382,7 @@ impl Port for FileSource {
     /// One `read` of 256 KiB for each window of packets; a call that has packets does not read.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         let mut packets = 0;
-        self.filtered_before = self.filtered;
+        self.filtered_before = self.judge.filtered();
         let mut state = if budget == 0 { PortState::Blocked } else { PortState::Busy };
         while packets < budget {
             let located = match self.take(packets == 0) {
@@ -435,8 +412,8 @@ impl Port for FileSource {
         budget: u64,
     ) -> Result<Lent<'a>, PortError> {
         scratch.clear();
-        let first_packet = self.decoded - self.filtered - u64::from(self.pending.is_some());
-        self.filtered_before = self.filtered;
+        let first_packet = self.decoded - self.judge.filtered() - u64::from(self.pending.is_some());
+        self.filtered_before = self.judge.filtered();
         let budget = budget.min(SCRATCH_PACKETS as u64) as usize;
         let mut state = if budget == 0 { PortState::Blocked } else { PortState::Busy };
         while scratch.len() < budget {
@@ -461,12 +438,9 @@ impl Port for FileSource {
         let mut account = PortAccount {
             offered: self.decoded,
             in_flight: u64::from(self.pending.is_some()),
-            fragments_unmatched: self.hasher.fragments_unmatched(),
             ..self.account.clone()
         };
-        if self.is_filtering {
-            account.lost.add(Loss::Filtered, self.filtered);
-        }
+        self.judge.enter_into(&mut account);
         account
     }
 

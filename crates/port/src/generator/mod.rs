@@ -40,7 +40,7 @@ mod source;
 
 use burstline_wire::headers::LinkType;
 
-pub use keys::{GENERATOR_KEYS, GeneratorKey};
+pub use keys::GENERATOR_KEYS;
 
 use crate::{Address, OpenOptions, Port, PortError};
 
@@ -60,6 +60,15 @@ pub(crate) fn open_sink(
     address: &Address,
     _options: &OpenOptions,
 ) -> Result<Box<dyn Port>, PortError> {
-    address.check_keys(&[])?;
+    address.values(&[])?;
     Ok(Box::new(discard::Discard::new(address)))
+}
+
+/// Reads an address, for the test of tables.
+#[cfg(test)]
+pub(crate) fn read(address: &Address) {
+    let _ = (
+        recipe::Recipe::parse(address),
+        address.values(GENERATOR_KEYS).map(|values| rate::Pace::parse(&values, 64.0)),
+    );
 }

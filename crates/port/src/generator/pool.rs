@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use burstline_wire::grammar::{Bounds, Quantity};
+
 /// Values in the order in which they were typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pool {
@@ -32,8 +34,9 @@ impl Pool {
     }
 
     /// Reads numbers up to `most`: `5`, `1-9`, `1-9,20`.
-    pub(super) fn numbers(text: &str, most: u128) -> Option<Self> {
-        let number = |text: &str| text.parse().ok().filter(|&number| number <= most);
+    pub(super) fn numbers(text: &str, most: u64) -> Option<Self> {
+        let bounds = Bounds::new(Quantity::Number, 0..=most);
+        let number = |text: &str| bounds.read::<u128>(text).ok();
         Self::parse(text, |item| match item.split_once('-') {
             Some((first, last)) => Some((number(first)?, number(last)?)),
             None => number(item).map(|number| (number, number)),

@@ -1,8 +1,8 @@
 //! How fast: what was asked for, in packets a second.
 
-use std::str::FromStr;
+use burstline_wire::grammar::{GrammarError, Rate};
 
-use crate::{Address, AddressError};
+use crate::{AddressError, Values};
 
 /// Bytes that a frame takes on the line beyond itself: preamble 8, gap 12.
 /// Source: IEEE 802.3, 3.1.1 and 4.4.2.
@@ -15,40 +15,7 @@ const DEFAULT_RATE_MILLI: u64 = 1_000_000_000;
 const RATE_MILLI_MOST: f64 = 1e12;
 
 /// The most packets at once.
-const BURST_MOST: u64 = 1 << 20;
-
-/// A rate as it was typed: `1000`, `14.88M`, `9.5Gbit/s`, `50%`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Rate {
-    /// Packets a second.
-    Packets(f64),
-    /// Bits a second on the line, with FCS, preamble and gap.
-    LineBits(f64),
-    /// Per cent of what the link has.
-    Percent(f64),
-}
-
-impl Rate {
-    /// The rate where the link has so many bits a second; `None` for a part of nobody knows what.
-    #[must_use]
-    pub fn of_link(self, link_bits: Option<f64>) -> Option<Self> {
-        match self {
-            Self::Percent(percent) => link_bits.map(|bits| Self::LineBits(bits * percent / 1e2)),
-            known => Some(known),
-        }
-    }
-}
-
-impl FromStr for Rate {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, &'static str> {
-        parse_rate(text).ok_or(
-            "a rate is packets/s (500, 1k, 14.88M), line rate (9.5Gbit), or a part of the link's \
-             (50%)",
-        )
-    }
-}
+pub(super) const BURST_MOST: u64 = 1 << 20;
 
 /// When packets are due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,17 +39,15 @@ impl Pace {
 
     /// Reads the keys `rate`, `link`, `burst` and `pace`, for frames of `mean_bytes` on average,
     /// FCS included.
-    pub(super) fn parse(address: &Address, mean_bytes: f64) -> Result<Self, AddressError> {
-        let typed = match address.parameter("rate") {
+    pub(super) fn parse(values: &Values<'_>, mean_bytes: f64) -> Result<Self, AddressError> {
+        let typed = match values.text("rate") {
             None | Some("max") => None,
-            Some(value) => {
-                let reason = "a rate is packets/s (500, 1k, 14.88M), line rate (9.5Gbit), a part \
-                              of --link (50%), or max";
-                let typed = parse_rate(value);
-                Some(typed.ok_or_else(|| address.bad_value("rate", value, reason))?)
+            Some(text) => {
+                let wrong = |error| wrong_rate(values, format!("{error}, or max"));
+                Some(text.parse().map_err(|error: GrammarError| wrong(error))?)
             }
         };
-        let link = parse_link(address)?;
+        let link = parse_link(values)?;
         let line_bits = (mean_bytes + LINE_BYTES) * 8.0;
         let packets_per_s = match (typed, link) {
             (None, _) => None,
@@ -91,31 +56,34 @@ impl Pace {
             (Some(Rate::Percent(percent)), Some(link)) => Some(link * percent / 1e2 / line_bits),
             (Some(Rate::Percent(_)), None) => {
                 let reason = "a part of what? say link=10Gbit, for example";
-                return Err(wrong_rate(address, reason));
+                return Err(wrong_rate(values, reason));
             }
         };
         if let Some(rate) = packets_per_s {
-            check(address, rate, line_bits, link)?;
+            check(values, rate, line_bits, link)?;
         }
         let rate_milli = packets_per_s.map(|rate| (rate * 1e3).round() as u64);
-        let burst = parse_burst(address, rate_milli.is_some())?;
-        let pace = [("yes", true), ("no", false)];
+        let is_rated = rate_milli.is_some();
+        let burst = values.integer("burst")?;
+        if values.is_typed("burst") && !is_rated {
+            return Err(values.wrong("burst", "bursts need a rate: rate=100k, for example"));
+        }
         Ok(Self {
             rate_milli: rate_milli.unwrap_or(DEFAULT_RATE_MILLI),
             burst,
-            is_rated: rate_milli.is_some(),
-            is_paced: address.choice("pace", &pace, rate_milli.is_some())?,
+            is_rated,
+            is_paced: values.typed_switch("pace")?.unwrap_or(is_rated),
         })
     }
 }
 
-fn wrong_rate(address: &Address, reason: impl Into<String>) -> AddressError {
-    address.bad_value("rate", address.parameter("rate").unwrap_or(""), reason)
+fn wrong_rate(values: &Values<'_>, reason: impl Into<String>) -> AddressError {
+    values.wrong("rate", reason)
 }
 
 /// Fails on a rate that no clock or no such link can keep.
 fn check(
-    address: &Address,
+    values: &Values<'_>,
     rate: f64,
     line_bits: f64,
     link: Option<f64>,
@@ -126,7 +94,7 @@ fn check(
             "that is {rate:.6} packets/s of {:.0} bytes; a rate is from 0.001 to 1G packets/s",
             line_bits / 8.0 - LINE_BYTES
         );
-        return Err(wrong_rate(address, reason));
+        return Err(wrong_rate(values, reason));
     }
     // A part in a thousand: rates are typed with few digits.
     match link.filter(|link| rate * line_bits > link * 1.001) {
@@ -138,64 +106,27 @@ fn check(
                 line_bits / 8.0 - LINE_BYTES,
                 link / 1e9
             );
-            Err(wrong_rate(address, reason))
+            Err(wrong_rate(values, reason))
         }
     }
 }
 
-fn parse_burst(address: &Address, has_rate: bool) -> Result<u64, AddressError> {
-    let burst = address.parsed("burst", 1_u64)?;
-    let wrong = |reason: String| Err(address.bad_value("burst", &burst.to_string(), reason));
-    match address.parameter("burst") {
-        Some(_) if !(1..=BURST_MOST).contains(&burst) => {
-            wrong(format!("a burst is 1 to {BURST_MOST} packets"))
-        }
-        Some(_) if !has_rate => wrong("bursts need a rate: rate=100k, for example".to_owned()),
-        _ => Ok(burst),
+fn parse_link(values: &Values<'_>) -> Result<Option<f64>, AddressError> {
+    let Some(text) = values.text("link") else { return Ok(None) };
+    match text.parse() {
+        Ok(Rate::LineBits(bits)) if bits >= 1.0 => Ok(Some(bits)),
+        _ => Err(values.wrong("link", "expected a link's rate, e.g. 10Gbit")),
     }
-}
-
-fn parse_link(address: &Address) -> Result<Option<f64>, AddressError> {
-    let Some(value) = address.parameter("link") else { return Ok(None) };
-    match parse_rate(value) {
-        Some(Rate::LineBits(bits)) if bits >= 1.0 => Ok(Some(bits)),
-        _ => Err(address.bad_value("link", value, "a link's rate is as 10Gbit")),
-    }
-}
-
-/// Reads `1000`, `14.88M`, `9.5Gbit/s`, `50%`.
-fn parse_rate(text: &str) -> Option<Rate> {
-    if let Some(percent) = text.strip_suffix('%') {
-        return number(percent).map(Rate::Percent);
-    }
-    for unit in ["bit/s", "bps", "bit"] {
-        if let Some(bits) = text.strip_suffix(unit) {
-            return scaled(bits).map(Rate::LineBits);
-        }
-    }
-    scaled(text.strip_suffix("pps").unwrap_or(text)).map(Rate::Packets)
-}
-
-fn scaled(text: &str) -> Option<f64> {
-    let units = [('k', 1e3), ('M', 1e6), ('G', 1e9), ('T', 1e12)];
-    match units.iter().find(|(unit, _)| text.ends_with(*unit)) {
-        Some((unit, factor)) => number(text.strip_suffix(*unit)?).map(|number| number * factor),
-        None => number(text),
-    }
-}
-
-/// Digits, with a point or without.
-fn number(text: &str) -> Option<f64> {
-    let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    text.parse().ok().filter(|_| is_number)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Address, GENERATOR_KEYS};
 
     fn pace(query: &str) -> Result<Pace, AddressError> {
-        Pace::parse(&format!("gen:?{query}").parse().unwrap(), 64.0)
+        let address: Address = format!("gen:?{query}").parse().unwrap();
+        Pace::parse(&address.values(GENERATOR_KEYS)?, 64.0)
     }
 
     #[test]
@@ -232,9 +163,9 @@ mod tests {
             ("rate=50%", "part of what"),
             ("rate=120%&link=10Gbit", "12.000 Gbit/s"),
             ("rate=20M&link=10Gbit", "13.440 Gbit/s"),
-            ("link=10", "as 10Gbit"),
+            ("link=10", "e.g. 10Gbit"),
             ("burst=8", "need a rate"),
-            ("burst=0&rate=1k", "1 to"),
+            ("burst=0&rate=1k", "must be 1-1048576"),
             ("pace=1", "one of yes, no"),
         ] {
             let error = pace(query).unwrap_err().to_string();

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use burstline_wire::link_address;
 
-use super::keys;
+use super::keys::GENERATOR_KEYS;
 use super::pool::Pool;
 use super::sizes::Sizes;
-use crate::{Address, AddressError};
+use crate::{Address, AddressError, Values};
 
 /// The most flows: so many can be told apart by a mark.
-const MAX_FLOWS: u32 = 1 << 20;
+pub(super) const MAX_FLOWS: u32 = 1 << 20;
 
 /// Flows, where no list says otherwise.
 const DEFAULT_FLOWS: u32 = 16;
@@ -51,6 +51,11 @@ pub(super) enum Choice {
     First,
     Second,
     Mixed,
+}
+
+impl Choice {
+    /// In the order of words in addresses.
+    const ALL: [Self; 3] = [Self::First, Self::Second, Self::Mixed];
 }
 
 /// What to make.
@@ -120,44 +125,38 @@ pub(super) struct Spec {
 impl Recipe {
     /// Reads the parameters of an address, but for those of [`Pace`](super::rate::Pace).
     pub(super) fn parse(address: &Address) -> Result<Self, AddressError> {
-        address.check_keys(&keys::names())?;
-        let optional = |key| address.parameter(key).map(|_| address.parsed(key, 0_u64)).transpose();
-        let content = match address.parameter("template") {
-            None => Content::Made(Pattern::parse(address)?),
+        let values = &address.values(GENERATOR_KEYS)?;
+        let content = match values.text("template") {
+            None => Content::Made(Pattern::parse(values)?),
             Some(path) => {
-                let is_made = |key: &&&str| address.parameter(key).is_some();
+                let is_made = |key: &&&str| values.is_typed(key);
                 if let Some(key) = MADE_ONLY.iter().find(is_made) {
                     let reason = format!("its packets are sent as they are: leave out {key}");
-                    return Err(address.bad_value("template", path, reason));
+                    return Err(values.wrong("template", reason));
                 }
                 Content::Template(path.into())
             }
         };
         let is_template = matches!(content, Content::Template(_));
         Ok(Self {
-            packets: optional("packets")?,
-            sizes: Sizes::parse(address)?,
+            packets: values.typed_integer("packets")?,
+            sizes: Sizes::parse(values)?,
             content,
-            is_cycled: address.choice(
-                "order",
-                &[("random", false), ("cycle", true)],
-                is_template,
-            )?,
-            has_marks: address.choice("mark", &[("yes", true), ("no", false)], true)?,
-            seed: address.parsed("seed", 1)?,
-            start_ns: optional("start")?,
+            is_cycled: values.typed_word("order", [false, true])?.unwrap_or(is_template),
+            has_marks: values.switch("mark")?,
+            seed: values.integer("seed")?,
+            start_ns: values.typed_integer("start")?,
         })
     }
 }
 
 impl Pattern {
-    fn parse(address: &Address) -> Result<Self, AddressError> {
-        let (source, destination) = (addresses(address, "src")?, addresses(address, "dst")?);
-        let ip = parse_ip(address, [&source, &destination])?;
-        let ports = |key| numbers(address, key, u16::MAX.into(), "a port is 0 to 65535");
-        let vlan = "a VLAN is from 0 to 4094, a list 1,2 or a range 1-9";
+    fn parse(values: &Values<'_>) -> Result<Self, AddressError> {
+        let (source, destination) = (addresses(values, "src")?, addresses(values, "dst")?);
+        let ip = parse_ip(values, [&source, &destination])?;
+        let ports = |key| numbers(values, key, u16::MAX.into());
         let (source_ports, destination_ports) = (ports("sport")?, ports("dport")?);
-        let vlans = numbers(address, "vlan", 4094, vlan)?;
+        let vlans = numbers(values, "vlan", 4094)?;
         let is_typed = [
             source.is_some(),
             destination.is_some(),
@@ -167,7 +166,7 @@ impl Pattern {
         ];
         let mut pattern = Self {
             flows: 0,
-            protocol: parse_choice(address, "protocol", ["udp", "tcp"])?,
+            protocol: values.word("protocol", Choice::ALL)?,
             ip,
             is_typed,
             sources: pools(source, 1, SOURCES),
@@ -176,15 +175,15 @@ impl Pattern {
             destination_ports: destination_ports.unwrap_or(Pool::range(ECHO, 1)),
             has_vlans: vlans.is_some(),
             vlans: vlans.unwrap_or(Pool::range(0, 1)),
-            macs: parse_macs(address)?,
-            vxlan: parse_vxlan(address)?,
+            macs: parse_macs(values)?,
+            vxlan: parse_vxlan(values)?,
         };
-        pattern.flows = pattern.parse_flows(address)?;
+        pattern.flows = pattern.parse_flows(values)?;
         Ok(pattern)
     }
 
     /// Reads `flows`, which cannot be more than all lists combined.
-    fn parse_flows(&self, address: &Address) -> Result<u32, AddressError> {
+    fn parse_flows(&self, values: &Values<'_>) -> Result<u32, AddressError> {
         let pools = self.pools(usize::from(self.ip == Choice::Second));
         let product = |only_typed: bool| {
             let pools = pools.iter().zip(self.is_typed).filter(|(_, typed)| *typed || !only_typed);
@@ -194,18 +193,17 @@ impl Pattern {
             true => product(true).min(MAX_FLOWS.into()) as u32,
             false => DEFAULT_FLOWS,
         };
-        let flows = address.parsed("flows", default)?;
-        let wrong = |reason| Err(address.bad_value("flows", &flows.to_string(), reason));
-        if !(1..=MAX_FLOWS).contains(&flows) {
-            return wrong(format!("flows are from 1 to {MAX_FLOWS}"));
-        }
+        let flows = values.typed_integer("flows")?.unwrap_or(default);
         let combinations = product(false);
         match u128::from(flows) <= combinations {
             true => Ok(flows),
-            false => wrong(format!(
-                "addresses, ports and VLANs combine to {combinations} flows only: longer lists, \
-                 or fewer flows"
-            )),
+            false => {
+                let reason = format!(
+                    "addresses, ports and VLANs combine to {combinations} flows only: longer \
+                     lists, or fewer flows"
+                );
+                Err(values.wrong("flows", reason))
+            }
         }
     }
 
@@ -259,74 +257,62 @@ fn pools(typed: Addresses, side: u128, count: u128) -> [Pool; 2] {
     if is_ipv6 { [default4, pool] } else { [pool, default6] }
 }
 
-fn addresses(address: &Address, key: &str) -> Result<Addresses, AddressError> {
-    let Some(value) = address.parameter(key) else { return Ok(None) };
+fn addresses(values: &Values<'_>, key: &str) -> Result<Addresses, AddressError> {
+    let Some(value) = values.text(key) else { return Ok(None) };
     let reason = "addresses of one IP version, as 10.0.0.1, 10.0.0.1-10.0.0.9, 10.0.0.0/24, or a \
                   list of these";
-    Pool::addresses(value).map(Some).ok_or_else(|| address.bad_value(key, value, reason))
+    Pool::addresses(value).map(Some).ok_or_else(|| values.wrong(key, reason))
 }
 
-fn numbers(
-    address: &Address,
-    key: &str,
-    most: u128,
-    reason: &str,
-) -> Result<Option<Pool>, AddressError> {
-    let Some(value) = address.parameter(key) else { return Ok(None) };
-    Pool::numbers(value, most).map(Some).ok_or_else(|| address.bad_value(key, value, reason))
-}
-
-fn parse_choice(address: &Address, key: &str, of: [&str; 2]) -> Result<Choice, AddressError> {
-    let choices = [(of[0], Choice::First), (of[1], Choice::Second), ("mix", Choice::Mixed)];
-    address.choice(key, &choices, Choice::First)
+fn numbers(values: &Values<'_>, key: &str, most: u64) -> Result<Option<Pool>, AddressError> {
+    let Some(text) = values.text(key) else { return Ok(None) };
+    let wrong = || values.wrong(key, format!("must be 0-{most}, a list 1,2 or a range 1-9"));
+    Pool::numbers(text, most).map(Some).ok_or_else(wrong)
 }
 
 /// Reads `ip`, which has to be that of all addresses.
-fn parse_ip(address: &Address, typed: [&Addresses; 2]) -> Result<Choice, AddressError> {
+fn parse_ip(values: &Values<'_>, typed: [&Addresses; 2]) -> Result<Choice, AddressError> {
     let mut versions = typed.into_iter().flatten().map(|(_, is_ipv6)| *is_ipv6);
-    let asked = parse_choice(address, "ip", ["4", "6"])?;
-    let Some(is_ipv6) = versions.next() else { return Ok(asked) };
+    let asked = values.typed_word("ip", Choice::ALL)?;
+    let Some(is_ipv6) = versions.next() else { return Ok(asked.unwrap_or(Choice::First)) };
     let ip = if is_ipv6 { Choice::Second } else { Choice::First };
     let version = if is_ipv6 { "6" } else { "4" };
     if versions.any(|other| other != is_ipv6) {
-        let value = address.parameter("dst").unwrap_or("");
-        return Err(address.bad_value("dst", value, format!("src has IPv{version}")));
+        return Err(values.wrong("dst", format!("src has IPv{version}")));
     }
-    match address.parameter("ip") {
-        Some(value) if asked != ip => {
-            Err(address.bad_value("ip", value, format!("the addresses are IPv{version}")))
+    match asked {
+        Some(asked) if asked != ip => {
+            Err(values.wrong("ip", format!("the addresses are IPv{version}")))
         }
         _ => Ok(ip),
     }
 }
 
-/// Reads `dst-mac` and `src-mac`; locally administered ones where they are not there.
-fn parse_macs(address: &Address) -> Result<[u8; 12], AddressError> {
-    let mut macs = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+/// Reads `dst-mac` and `src-mac`.
+fn parse_macs(values: &Values<'_>) -> Result<[u8; 12], AddressError> {
+    let mut macs = [0; 12];
     for (key, at) in [("dst-mac", 0), ("src-mac", 6)] {
-        let Some(value) = address.parameter(key) else { continue };
-        let wrong = || address.bad_value(key, value, "a MAC is as 02:00:00:00:00:01");
-        macs[at..at + 6].copy_from_slice(&link_address::parse(value).ok_or_else(wrong)?);
+        let wrong = || values.wrong(key, "expected a MAC, e.g. 02:00:00:00:00:01");
+        let mac = values.text(key).and_then(link_address::parse).ok_or_else(wrong)?;
+        macs[at..at + 6].copy_from_slice(&mac);
     }
     Ok(macs)
 }
 
-fn parse_vxlan(address: &Address) -> Result<Option<Vxlan>, AddressError> {
-    let ends = ["outer-src", "outer-dst"];
-    let Some(value) = address.parameter("vxlan") else {
-        return match ends.iter().find_map(|key| Some((*key, address.parameter(key)?))) {
-            Some((key, value)) => Err(address.bad_value(key, value, "there is no vxlan=VNI")),
+fn parse_vxlan(values: &Values<'_>) -> Result<Option<Vxlan>, AddressError> {
+    let source: Option<Ipv4Addr> = values.parsed("outer-src")?;
+    let destination: Option<Ipv4Addr> = values.parsed("outer-dst")?;
+    let Some(network) = values.typed_integer("vxlan")? else {
+        let is_typed = |key: &&str| values.is_typed(key);
+        return match ["outer-src", "outer-dst"].into_iter().find(is_typed) {
+            Some(key) => Err(values.wrong(key, "there is no vxlan=VNI")),
             None => Ok(None),
         };
     };
-    let network = value.parse().ok().filter(|network| *network < 1 << 24);
-    let network =
-        network.ok_or_else(|| address.bad_value("vxlan", value, "a VNI is 0 to 16777215"))?;
-    let [source, destination] = ends;
     Ok(Some(Vxlan {
         network,
-        source: address.parsed(source, Ipv4Addr::new(198, 18, 255, 255))?,
-        destination: address.parsed(destination, Ipv4Addr::new(198, 19, 255, 255))?,
+        source: source.unwrap_or(Ipv4Addr::new(198, 18, 255, 255)),
+        destination: destination.unwrap_or(Ipv4Addr::new(198, 19, 255, 255)),
     }))
 }
 

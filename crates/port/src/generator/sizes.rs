@@ -1,6 +1,8 @@
 //! How long frames are.
 
-use crate::{Address, AddressError};
+use burstline_wire::grammar::{Bounds, Quantity};
+
+use crate::{AddressError, Values};
 
 /// The shortest and the longest frame, FCS included.
 const SIZES: std::ops::RangeInclusive<u32> = 64..=65_535;
@@ -29,17 +31,16 @@ pub(super) enum Sizes {
 
 impl Sizes {
     /// Reads the keys `size` and `size-basis`.
-    pub(super) fn parse(address: &Address) -> Result<Self, AddressError> {
-        let basis = [("fcs", 0), ("no-fcs", FCS_BYTES)];
-        let more = address.choice("size-basis", &basis, 0)?;
-        let value = address.parameter("size").unwrap_or(if more == 0 { "64" } else { "60" });
+    pub(super) fn parse(values: &Values<'_>) -> Result<Self, AddressError> {
+        let more = values.word("size-basis", [0, FCS_BYTES])?;
+        let value = values.text("size").unwrap_or(if more == 0 { "64" } else { "60" });
         let wrong = || {
             let (least, most) = (SIZES.start() - more, SIZES.end() - more);
             let reason = format!(
-                "a size is {least} to {most}, a list 64,128, a range random:64-1518, or imix, dma, \
+                "must be {least}-{most}, a list 64,128, a range random:64-1518, or imix, dma, \
                  article, rfc2544, jumbo"
             );
-            address.bad_value("size", value, reason)
+            values.wrong("size", reason)
         };
         let named = match value {
             "imix" => Some(Self::List(IMIX.to_vec())),
@@ -53,8 +54,9 @@ impl Sizes {
             return Ok(named);
         }
         let size = |text: &str| {
-            let size = text.parse::<u32>().ok().and_then(|size| size.checked_add(more));
-            size.filter(|size| SIZES.contains(size)).ok_or_else(wrong)
+            let bounds = u64::from(SIZES.start() - more)..=u64::from(SIZES.end() - more);
+            let size = Bounds::new(Quantity::Size, bounds).read::<u32>(text);
+            size.map(|size| size + more).map_err(|_| wrong())
         };
         if let Some(range) = value.strip_prefix("random:") {
             let (least, most) = range.split_once('-').ok_or_else(wrong)?;
@@ -106,9 +108,11 @@ impl Sizes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Address, GENERATOR_KEYS};
 
     fn sizes(text: &str) -> Sizes {
-        Sizes::parse(&format!("gen:?{text}").parse().unwrap()).unwrap()
+        let address: Address = format!("gen:?{text}").parse().unwrap();
+        Sizes::parse(&address.values(GENERATOR_KEYS).unwrap()).unwrap()
     }
 
     #[test]

@@ -3,15 +3,16 @@
 use burstline_log::{Burst, Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_sys::clock;
 use burstline_sys::direct::AlignedBuffer;
-use burstline_wire::filter::Program;
 use burstline_wire::headers::LinkType;
 
 use super::flows::Flows;
+use super::keys::GENERATOR_KEYS;
 use super::rate::Pace;
 use super::recipe::Recipe;
 use super::schedule::Schedule;
 use super::sizes::FCS_BYTES;
 use crate::filter::UNWANTED_MOST;
+use crate::judge::Judge;
 use crate::{
     Address, Capabilities, Lent, Loss, OpenOptions, Pacing, Port, PortAccount, PortError, PortInfo,
     PortState, Received, TimestampSource,
@@ -35,14 +36,6 @@ struct Drawn {
     length: u32,
 }
 
-/// What a filter needs: its program, and room for a packet to show it.
-struct Judge {
-    program: Program,
-    packet: Vec<u8>,
-    /// Packets that it did not want.
-    filtered: u64,
-}
-
 /// Makes packets.
 pub(super) struct Generator {
     info: PortInfo,
@@ -60,11 +53,10 @@ pub(super) struct Generator {
     /// The least time of a packet of this call.
     floor_ns: u64,
     lent: Option<AlignedBuffer>,
-    /// Room for a packet of which not all is delivered.
+    /// Room for a packet that is judged, or of which not all is delivered.
     whole: Vec<u8>,
-    judge: Option<Judge>,
+    judge: Judge,
     port: u8,
-    snapshot_bytes: u32,
     /// Number of the next packet.
     next: u64,
     /// Packets lost since the last one that was delivered.
@@ -84,7 +76,7 @@ impl Generator {
             None => mix(clock::realtime_ns()) as u16 & ((1 << RUN_BITS) - 1),
         };
         let flows = Flows::new(&recipe, run, options)?;
-        let pace = Pace::parse(address, flows.mean_frame_bytes(&recipe))?;
+        let pace = Pace::parse(&address.values(GENERATOR_KEYS)?, flows.mean_frame_bytes(&recipe))?;
         let is_clocked = recipe.start_ns.is_none() && !pace.is_rated && !pace.is_paced;
         let capabilities = Capabilities {
             can_receive: true,
@@ -97,15 +89,16 @@ impl Generator {
         let start_ns = recipe.start_ns.unwrap_or_else(clock::realtime_ns);
         let timestamps = TimestampSource::Synthetic;
         let info = PortInfo { name: address.to_string(), capabilities, timestamps };
-        let program = options.filter.compile(&info.name, LinkType::ETHERNET)?;
-        let packet = vec![0; flows.longest()];
+        let mut judge = Judge::for_link(options, &info.name, LinkType::ETHERNET)?;
+        // A flow has one hash, which is worked out with it.
+        judge.set_hashing(false);
         let mut account = PortAccount::default();
         flows.note.iter().for_each(|note| account.note(|| note.clone()));
-        let is_fast = is_clocked && flows.are_fixed() && program.is_none();
+        let is_fast = is_clocked && flows.are_fixed() && !judge.is_filtering();
         Ok(Self {
             info,
-            whole: packet.clone(),
-            judge: program.map(|program| Judge { program, packet, filtered: 0 }),
+            whole: vec![0; flows.longest()],
+            judge,
             flows,
             schedule: Schedule::new(start_ns, &pace),
             pace,
@@ -116,7 +109,6 @@ impl Generator {
             floor_ns: 0,
             lent: None,
             port,
-            snapshot_bytes: options.snapshot_bytes.unwrap_or(u32::MAX),
             next: 0,
             drops_before: 0,
             account,
@@ -154,22 +146,20 @@ impl Generator {
     /// The number up to which a call may look at packets, of which so many are due: with a filter
     /// not all, since none may be wanted.
     fn last_of_call(&self, due: u64) -> u64 {
-        let most = if self.judge.is_some() { UNWANTED_MOST } else { u64::MAX };
+        let most = if self.judge.is_filtering() { UNWANTED_MOST } else { u64::MAX };
         self.next.saturating_add(due.min(most))
     }
 
     /// Passes over the next packet if the filter does not want it.
     fn skip_unwanted(&mut self, drawn: Drawn) -> bool {
         let time_ns = self.time_ns();
-        let Some(judge) = &mut self.judge else { return false };
-        let packet = &mut judge.packet[..drawn.length as usize];
+        let packet = &mut self.whole[..drawn.length as usize];
         self.flows.build(drawn.flow, &mut &mut *packet, drawn.length as usize, time_ns);
-        if judge.program.run(packet, drawn.length) > 0 {
-            return false;
+        let is_wanted = self.judge.wants(LinkType::ETHERNET, packet, drawn.length, 0);
+        if !is_wanted {
+            self.pass(drawn);
         }
-        judge.filtered += 1;
-        self.pass(drawn);
-        true
+        !is_wanted
     }
 
     /// Flow and size of the next packet.
@@ -238,10 +228,6 @@ impl Generator {
         }
     }
 
-    fn filtered(&self) -> u64 {
-        self.judge.as_ref().map_or(0, |judge| judge.filtered)
-    }
-
     /// Loses the next `packets` packets.
     fn lose(&mut self, packets: u64) {
         for _ in 0..packets {
@@ -276,7 +262,7 @@ impl Port for Generator {
         if budget == 0 && due > 0 {
             return Ok(Received { packets: 0, state: PortState::Blocked });
         }
-        let longest = (self.snapshot_bytes as usize).min(writer.max_packet_bytes());
+        let longest = (self.judge.snapshot_bytes() as usize).min(writer.max_packet_bytes());
         if self.is_fast && longest >= self.flows.longest() {
             return Ok(self.receive_fast(writer, budget, due));
         }
@@ -284,14 +270,14 @@ impl Port for Generator {
         let (mut packets, mut is_full) = (0, false);
         while packets < budget && self.next < last {
             let drawn = self.draw();
-            if self.judge.is_some() && self.skip_unwanted(drawn) {
+            if self.judge.is_filtering() && self.skip_unwanted(drawn) {
                 continue;
             }
             let meta = self.meta(drawn);
             let captured = (drawn.length as usize).min(longest);
             let Some(mut slot) = writer.reserve(captured) else {
                 is_full = true;
-                if self.judge.is_some() && self.pace.is_paced {
+                if self.judge.is_filtering() && self.pace.is_paced {
                     // Whether the others are wanted is not known yet.
                     self.lose(1);
                     continue;
@@ -325,7 +311,7 @@ impl Port for Generator {
         budget: u64,
     ) -> Result<Lent<'a>, PortError> {
         scratch.clear();
-        let first_packet = self.next - self.account.lost.total() - self.filtered();
+        let first_packet = self.next - self.account.lost.total() - self.judge.filtered();
         let (due, mut state) = self.due();
         if budget == 0 && due > 0 {
             return Ok(Lent { burst: scratch.burst(&[], first_packet), state: PortState::Blocked });
@@ -343,10 +329,10 @@ impl Port for Generator {
         let mut end = 0;
         while (scratch.len() as u64) < wanted && self.next < last {
             let drawn = self.draw();
-            if self.judge.is_some() && self.skip_unwanted(drawn) {
+            if self.judge.is_filtering() && self.skip_unwanted(drawn) {
                 continue;
             }
-            let captured = drawn.length.min(self.snapshot_bytes) as usize;
+            let captured = drawn.length.min(self.judge.snapshot_bytes()) as usize;
             let Some(mut place) = buffer.get_mut(end..end + captured) else { break };
             let meta = self.meta(drawn);
             match captured == drawn.length as usize {
@@ -391,9 +377,7 @@ impl Port for Generator {
     fn account(&self) -> PortAccount {
         let in_flight = self.account.offered - self.next.min(self.account.offered);
         let mut account = PortAccount { in_flight, ..self.account.clone() };
-        if let Some(judge) = &self.judge {
-            account.lost.add(Loss::Filtered, judge.filtered);
-        }
+        self.judge.enter_into(&mut account);
         account
     }
 }

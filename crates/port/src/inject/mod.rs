@@ -5,8 +5,6 @@
 //!                                                              '-> the network stack
 //! ```
 //!
-//! `inject:IFACE[?to=auto|program|stack]`
-//!
 //! They go to the XDP program that is on the interface, or where there is none to the network
 //! stack; `to=stack` goes past a program. How, see [`burstline_sys::inject`]. A call is for a whole
 //! burst and has cost about 10 us by itself, so bursts of hundreds of packets are what makes it
@@ -24,11 +22,23 @@ use burstline_sys::inject::{BurstInjector, INJECTED_BYTES_MAX, InjectError, Rece
 use burstline_sys::machine::capability::{BPF, NET_ADMIN, SYS_ADMIN};
 use burstline_sys::machine::program;
 
-use crate::live::{LiveSink, Outlet, OutletCounts, WAIT_KEY};
+use crate::live::{LiveSink, Outlet, OutletCounts, WAIT};
 use crate::watch::Watch;
-use crate::{Address, Loss, OpenOptions, Port, PortError, Probe, ProbeOptions};
+use crate::{
+    Address, AddressError, Key, Loss, OpenOptions, Port, PortError, Probe, ProbeOptions, Values,
+};
 
-const KEYS: &[&str] = &["to", WAIT_KEY];
+/// What can be said of a sink.
+pub(crate) const KEYS: &[Key] = &[
+    Key::words(
+        "to",
+        "auto|program|stack",
+        "Who gets the packets: the XDP program on the interface, or the network stack past it; \
+         auto is the program, if there is one",
+    )
+    .or("auto"),
+    WAIT,
+];
 
 /// A way into an interface.
 struct Inlet {
@@ -43,14 +53,16 @@ pub(crate) fn open_sink(
     address: &Address,
     _options: &OpenOptions,
 ) -> Result<Box<dyn Port>, PortError> {
-    address.check_keys(KEYS)?;
-    let choices =
-        [("auto", None), ("program", Some(Receiver::Program)), ("stack", Some(Receiver::Stack))];
-    let receiver = address.choice("to", &choices, None)?;
+    let values = address.values(KEYS)?;
+    let receiver = receiver(&values)?;
     let injector = open(address.target(), receiver)?;
     let watch = Watch::new(injector.interface());
     let inlet = Inlet { injector, receiver, before: OutletCounts::default() };
-    Ok(Box::new(LiveSink::new(address, inlet, watch)?))
+    Ok(Box::new(LiveSink::new(&values, inlet, watch)?))
+}
+
+fn receiver(values: &Values<'_>) -> Result<Option<Receiver>, AddressError> {
+    values.word("to", [None, Some(Receiver::Program), Some(Receiver::Stack)])
 }
 
 /// As [`BurstInjector::open`]; the calls that it makes need more than those of other BPF programs.
@@ -124,4 +136,10 @@ impl Outlet for Inlet {
         self.before = before;
         Ok(())
     }
+}
+
+/// Reads an address, for the test of tables.
+#[cfg(test)]
+pub(crate) fn read(address: &Address) {
+    let _ = address.values(KEYS).map(|values| (receiver(&values), crate::live::wait_ns(&values)));
 }

@@ -37,18 +37,21 @@ use burstline_sys::clock;
 
 use crate::watch::Watch;
 use crate::{
-    Address, AddressError, Capabilities, Loss, Port, PortAccount, PortError, PortInfo,
-    TimestampSource,
+    AddressError, Capabilities, Key, Loss, Port, PortAccount, PortError, PortInfo, TimestampSource,
+    Values,
 };
 pub(crate) use wait::Wait;
 
 /// Bytes of the shortest packet: an Ethernet header.
 pub(crate) const SHORTEST: usize = 14;
 
-/// The key for how long a sink may hold its caller up.
-pub(crate) const WAIT_KEY: &str = "wait_ms";
-const WAIT_MS: u64 = 100;
-const WAIT_MS_MOST: u64 = 60_000;
+/// How long a sink may hold its caller up.
+pub(crate) const WAIT: Key = Key::milliseconds(
+    "wait_ms",
+    0..=60_000,
+    "How long to wait for room when the device does not move; then packets are lost, by name",
+)
+.or("100");
 
 /// What became of the packets that an outlet was given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,26 +104,20 @@ pub(crate) struct LiveSink<O> {
     given_up: u64,
 }
 
-/// Reads how long the sink at `address` may hold its caller up, in ns.
-pub(crate) fn wait_ns(address: &Address) -> Result<u64, AddressError> {
-    match address.parsed(WAIT_KEY, WAIT_MS)? {
-        wait_ms if wait_ms <= WAIT_MS_MOST => Ok(wait_ms * 1_000_000),
-        wait_ms => {
-            let reason = "milliseconds from 0 to 60000";
-            Err(address.bad_value(WAIT_KEY, &wait_ms.to_string(), reason))
-        }
-    }
+/// How long a sink may hold its caller up, in ns.
+pub(crate) fn wait_ns(values: &Values<'_>) -> Result<u64, AddressError> {
+    Ok(values.integer::<u64>(WAIT.name)? * 1_000_000)
 }
 
 impl<O: Outlet> LiveSink<O> {
-    pub(crate) fn new(address: &Address, outlet: O, watch: Watch) -> Result<Self, AddressError> {
+    pub(crate) fn new(values: &Values<'_>, outlet: O, watch: Watch) -> Result<Self, AddressError> {
         let capabilities = Capabilities { can_transmit: true, ..Capabilities::default() };
-        let (name, timestamps) = (address.to_string(), TimestampSource::Kernel);
+        let (name, timestamps) = (values.address().to_string(), TimestampSource::Kernel);
         Ok(Self {
             info: PortInfo { name, capabilities, timestamps },
             outlet,
             watch,
-            wait: Wait::new(wait_ns(address)?),
+            wait: Wait::new(wait_ns(values)?),
             account: PortAccount::default(),
             given_up: 0,
         })

@@ -4,7 +4,7 @@ use burstline_log::Burst;
 use burstline_share::Feed;
 use burstline_wire::headers::LinkType;
 
-use crate::filter::FilterByLink;
+use crate::judge::Judge;
 use crate::{OpenOptions, PortError, PortTable};
 
 /// What stands for a number that the writer has not named.
@@ -47,14 +47,14 @@ impl Interfaces {
         port: &str,
         burst: &Burst<'_>,
         feed: &Feed,
-        filter: &mut FilterByLink,
+        wishes: &mut Judge,
     ) -> Result<bool, PortError> {
         let mut is_same = true;
         for packet in burst.packets() {
             let theirs = packet.port();
             let ours = match self.known[usize::from(theirs)] {
                 Some(interface) => interface.number,
-                None => self.enter(port, theirs, feed, filter)?,
+                None => self.enter(port, theirs, feed, wishes)?,
             };
             is_same &= ours == theirs;
         }
@@ -72,10 +72,10 @@ impl Interfaces {
         port: &str,
         theirs: u8,
         feed: &Feed,
-        filter: &mut FilterByLink,
+        wishes: &mut Judge,
     ) -> Result<u8, PortError> {
         let (link, name) = named(feed, theirs);
-        filter.add(port, link)?;
+        wishes.add_link(port, link)?;
         let same =
             |(known, interface): &&(String, Interface)| *known == name && interface.link == link;
         let interface = match self.entered.iter().find(same) {

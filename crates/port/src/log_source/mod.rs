@@ -8,9 +8,6 @@
 //!                                   Name: who is attached to which writer, and to the next one
 //! ```
 //!
-//! `log:NAME[@K][?lossless&trust=program|nobody|own|anyone&from=now|oldest&window=N&wait=TIME&
-//! follow=yes|no]`; `untrusted` is `trust=nobody`.
-//!
 //! A name is a log for each of the publisher's receive cores, and so a port for each, which are
 //! all attached at one moment. A log says how it ended. One whose sources had no more, or that had
 //! reached a limit, is *final*: so is the port. One that was stopped, or whose writer was killed,
@@ -37,8 +34,10 @@ mod source;
 
 use burstline_share::{ShareError, published_sockets};
 
+use crate::near::distance;
 use crate::{Address, OpenOptions, Port, PortError};
 use name::Name;
+pub(crate) use settings::KEYS;
 use settings::Settings;
 use source::LogSource;
 
@@ -83,35 +82,8 @@ fn near(name: &str, error: &ShareError) -> String {
 /// The most names that an error tells of.
 const NEAR_MOST: usize = 5;
 
-/// How many letters must be added, left out or changed to make one word of the other.
-/// Source: Wagner and Fischer, The String-to-String Correction Problem, JACM 21(1), 1974.
-fn distance(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (above, letter) in one.bytes().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], above + 1);
-        for (left, other) in other.bytes().enumerate() {
-            let changed = diagonal + usize::from(letter != other);
-            diagonal = row[left + 1];
-            row[left + 1] = changed.min(diagonal + 1).min(row[left] + 1);
-        }
-    }
-    row[other.len()]
-}
-
+/// Reads an address, for the test of tables.
 #[cfg(test)]
-mod tests {
-    use super::distance;
-
-    #[test]
-    fn distances_between_words() {
-        for (one, other, wanted) in [
-            ("tap", "tap", 0),
-            ("tap", "tab", 1),
-            ("tap", "taps", 1),
-            ("", "abc", 3),
-            ("ab", "ba", 2),
-        ] {
-            assert_eq!((distance(one, other), distance(other, one)), (wanted, wanted));
-        }
-    }
+pub(crate) fn read(address: &Address) {
+    let _ = Settings::parse(address);
 }

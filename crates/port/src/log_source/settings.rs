@@ -5,9 +5,27 @@ use std::time::Duration;
 use burstline_log::{MAX_WINDOW, Policy, Start};
 use burstline_share::Trust;
 
-use crate::{Address, AddressError};
+use crate::{Address, AddressError, Key, Values};
 
-const KEYS: &[&str] = &["lossless", "trust", "untrusted", "from", "window", "wait", "follow"];
+/// What can be said of a source.
+pub(crate) const KEYS: &[Key] = &[
+    Key::switch("lossless", "Whether to hold the publisher up rather than to miss a packet")
+        .or("no"),
+    Key::words("from", "now|oldest", "With which packet to begin").or("now"),
+    Key::number("window", 1..=MAX_WINDOW as u64, "Segments that are held at a time").or("1"),
+    Key::time("wait", 0..=u64::MAX, "How long to wait for a publisher that is not there").or("0s"),
+    Key::switch("follow", "Whether to wait for the next writer when one was stopped or died")
+        .or("yes"),
+    Key::words(
+        "trust",
+        "program|nobody|own|anyone",
+        "Whose packets are read in place: those of this program, nobody's, your user's and root's, \
+         or anybody's; all others are copied and checked. With own and anyone you promise that the \
+         publisher changes no packet that it has published",
+    )
+    .or("program"),
+    Key::switch("untrusted", "The same as trust=nobody").or("no"),
+];
 
 /// What an address says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,25 +46,19 @@ pub(super) struct Settings {
 
 impl Settings {
     pub(super) fn parse(address: &Address) -> Result<Self, AddressError> {
-        address.check_keys(KEYS)?;
-        let yes_or_no =
-            |key, default| address.choice(key, &[("yes", true), ("no", false)], default);
-        let starts = [("now", Start::Now), ("oldest", Start::Oldest)];
+        let values = address.values(KEYS)?;
         let (name, log) = name_and_number(address.target());
-        let window = address.parsed("window", 1)?;
-        if !(1..=MAX_WINDOW).contains(&window) {
-            let reason = format!("a number of segments from 1 to {MAX_WINDOW}");
-            return Err(address.bad_value("window", &window.to_string(), reason));
-        }
+        let is_untrusted = values.switch("untrusted")?;
+        let trust = trust(&values)?;
         Ok(Self {
             name: name.to_owned(),
             log,
-            policy: if yes_or_no("lossless", false)? { Policy::Lossless } else { Policy::Lossy },
-            trust: if yes_or_no("untrusted", false)? { Trust::NOBODY } else { trust(address)? },
-            start: address.choice("from", &starts, Start::Now)?,
-            window,
-            wait: wait(address)?,
-            is_following: yes_or_no("follow", true)?,
+            policy: if values.switch("lossless")? { Policy::Lossless } else { Policy::Lossy },
+            trust: if is_untrusted { Trust::NOBODY } else { trust },
+            start: values.word("from", [Start::Now, Start::Oldest])?,
+            window: values.integer("window")?,
+            wait: Duration::from_nanos(values.integer("wait")?),
+            is_following: values.switch("follow")?,
         })
     }
 }
@@ -54,17 +66,11 @@ impl Settings {
 /// Whose packets are read where they lie. Where nothing is said: those of another process of this
 /// program.
 #[expect(unsafe_code, reason = "a person's word is all that there can be: Decision 0023")]
-fn trust(address: &Address) -> Result<Trust, AddressError> {
+fn trust(values: &Values<'_>) -> Result<Trust, AddressError> {
     // SAFETY: whoever wrote `trust=own` or `trust=anyone` has promised that the publisher keeps to
     // the log's protocol; that this is what the words mean is said wherever they are explained.
     let (own_user, anyone) = unsafe { (Trust::own_user(), Trust::anyone()) };
-    let kinds = [
-        ("program", Trust::PROGRAM),
-        ("nobody", Trust::NOBODY),
-        ("own", own_user),
-        ("anyone", anyone),
-    ];
-    address.choice("trust", &kinds, Trust::PROGRAM)
+    values.word("trust", [Trust::PROGRAM, Trust::NOBODY, own_user, anyone])
 }
 
 /// `NAME@K`, where K is a number; an `@` elsewhere is part of a path.
@@ -73,18 +79,6 @@ fn name_and_number(target: &str) -> (&str, Option<u32>) {
         Some((name, Ok(number))) => (name, Some(number)),
         _ => (target, None),
     }
-}
-
-/// A time: `500ms`, `10s`, `5m`, `1h`.
-fn wait(address: &Address) -> Result<Duration, AddressError> {
-    let Some(value) = address.parameter("wait") else { return Ok(Duration::ZERO) };
-    let units = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000)];
-    let span = units.iter().find_map(|(unit, milliseconds)| {
-        let number: u64 = value.strip_suffix(unit)?.parse().ok()?;
-        number.checked_mul(*milliseconds)
-    });
-    let bad = || address.bad_value("wait", value, "a whole number with ms, s, m or h behind it");
-    span.map(Duration::from_millis).ok_or_else(bad)
 }
 
 #[cfg(test)]
@@ -129,6 +123,7 @@ mod tests {
             "lossless=5s",
             "trust=yes",
             "trust",
+            "window",
         ] {
             assert!(parse(&format!("log:tap?{wrong}")).is_err(), "{wrong}");
         }

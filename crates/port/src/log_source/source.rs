@@ -111,7 +111,7 @@ impl LogSource {
         // So that a filter that does not fit is an error before anything is written.
         let known = (0..=u8::MAX).filter(|&port| source.feed.port_name(port).is_some());
         for port in known {
-            source.judge.filter.add(&source.info.name, named(&source.feed, port).0)?;
+            source.judge.wishes.add_link(&source.info.name, named(&source.feed, port).0)?;
         }
         Ok(source)
     }
@@ -153,8 +153,8 @@ impl LogSource {
         self.judge.drops_before = self.judge.drops_before.saturating_add(news);
         let Self { info, feed, interfaces, judge, .. } = self;
         let Some(burst) = feed.taken() else { return Ok(true) };
-        let (taken, filter) = (burst.len() as u64, &mut judge.filter);
-        let learned = interfaces.learn(&info.name, &burst, feed, filter);
+        let taken = burst.len() as u64;
+        let learned = interfaces.learn(&info.name, &burst, feed, &mut judge.wishes);
         if learned.is_err() {
             feed.put_back(taken); // they are in flight when the job ends
         }
@@ -352,11 +352,8 @@ impl Port for LogSource {
         let mut account = self.account.clone();
         account.offered = sums.offered;
         account.truncated += self.judge.truncated;
-        account.fragments_unmatched = self.judge.fragments_unmatched();
+        self.judge.wishes.enter_into(&mut account);
         account.lost.add(Loss::ReaderOverrun, sums.missed);
-        if self.judge.filtered > 0 {
-            account.lost.add(Loss::Filtered, self.judge.filtered);
-        }
         // Once a log is drained nothing is, whatever that leaves unaccounted for.
         if self.phase == Phase::Reading {
             account.in_flight = sums.offered.saturating_sub(sums.consumed);

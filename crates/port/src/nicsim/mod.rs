@@ -25,6 +25,7 @@ use burstline_nicsim::{Assembly, BusAccount, CardError, Room, Sending, Trace, Wi
 use burstline_wire::headers::LinkType;
 
 use crate::{Address, OpenOptions, Port, PortError};
+pub(crate) use settings::KEYS;
 use settings::Plug;
 use wire::Cable;
 
@@ -99,6 +100,12 @@ fn bus_notes(account: &BusAccount, bus: &pcie::Bus, mode: burstline_nicsim::Mode
             .push(format!("bus, as the paper counts: {paper:.1} bytes a packet received, up only"));
     }
     notes
+}
+
+/// Reads an address, for the test of tables.
+#[cfg(test)]
+pub(crate) fn read(address: &Address) {
+    let _ = Plug::parse(address);
 }
 
 #[cfg(test)]

@@ -3,38 +3,48 @@
 use burstline_nicsim::pcie::{Bus, Link};
 use burstline_nicsim::{Mode, Settings};
 
-use crate::generator::rate::Rate;
-use crate::{Address, AddressError};
+use crate::{Address, AddressError, Key, Rate, Values};
 
-const KEYS: &[&str] = &[
-    "mode",
-    "queues",
-    "ring",
-    "buffer",
-    "fifo",
-    "mtu",
-    "rate",
-    "pcie",
-    "payload",
-    "request",
-    "rss",
-    "segment",
-    "log",
-    "source",
-    "loop",
-    "trace",
-    "restart",
-    "link_down",
+/// What can be said of a card.
+pub(crate) const KEYS: &[Key] = &[
+    Key::words(
+        "mode",
+        "writeback|inline|contiguous",
+        "How packets come into memory: descriptors that are written back, metadata in front of \
+         each packet, or segments of a log",
+    )
+    .or("writeback"),
+    Key::number("queues", 1..=16, "Receive queues").or("1"),
+    Key::number("ring", 1..=32_768, "Descriptors of a ring").powers_of_two().or("512"),
+    Key::size("buffer", 256..=16_384, "Bytes of a buffer").powers_of_two().or("2k"),
+    Key::size("fifo", 0..=u64::MAX, "Bytes of the card's own memory for packets").or("512k"),
+    Key::size("mtu", 60..=16_128, "Bytes of the longest frame, without FCS").or("1514"),
+    Key::text("rate", "RATE|max", "Bits a second of its line; with max frames take no time")
+        .or("max"),
+    Key::text("pcie", "SLOT", "Generation and lanes of its slot").or("3.0x8"),
+    Key::size("payload", 0..=u64::MAX, "Max payload of a TLP in bytes").or("256"),
+    Key::size("request", 0..=u64::MAX, "Max read request in bytes").or("512"),
+    Key::switch("rss", "Whether the card hashes; with several queues it always does").or("no"),
+    Key::size("segment", 4096..=2 << 20, "Bytes of a segment of the log")
+        .powers_of_two()
+        .or("256k"),
+    Key::size("log", 0..=u64::MAX, "Bytes of the log of mode=contiguous").or("4m"),
+    Key::text("source", "ADDRESS", "Where its frames come from; a & in that is %26")
+        .or("gen:?size=64&flows=64"),
+    Key::number(
+        "loop",
+        0..=1 << 20,
+        "Takes so many frames of the source, which go round and round; 0 for all, once",
+    )
+    .or("0"),
+    Key::text("trace", "FILE", "Writes the way of a packet, step by step; - is standard error"),
+    Key::number("restart", 0..=u64::MAX, "Resets the device after so many frames; 0 for never")
+        .or("0"),
+    Key::text("link_down", "A-B", "Is without a link from frame A to frame B"),
 ];
-
-/// What the card's end of the cable sees, when nothing is said.
-const DEFAULT_SOURCE: &str = "gen:?size=64&flows=64";
 
 /// Segments of a log: some more than what the driver and a card that sends it hold at a time.
 const SEGMENTS_LEAST: usize = 8;
-
-/// The most frames that go round and round.
-const LOOP_MOST: u64 = 1 << 20;
 
 /// A card, and its cable.
 pub(super) struct Plug {
@@ -49,98 +59,74 @@ pub(super) struct Plug {
 
 impl Plug {
     pub(super) fn parse(address: &Address) -> Result<Self, AddressError> {
-        address.check_keys(KEYS)?;
-        let modes = Mode::ALL.map(|mode| (mode.name(), mode));
-        let mode = address.choice("mode", &modes, Mode::Writeback)?;
-        let mut settings = Settings::new(mode, bus(address)?);
+        let values = address.values(KEYS)?;
+        let mut settings = Settings::new(values.word("mode", Mode::ALL)?, bus(&values)?);
         if !address.target().is_empty() {
             settings.name = format!("nicsim-{}", address.target());
         }
-        settings.queues = address.parsed("queues", settings.queues)?;
-        settings.ring = address.parsed("ring", settings.ring)?;
-        settings.buffer = address.parsed("buffer", settings.buffer)?;
-        settings.longest = address.parsed("mtu", settings.longest)?;
-        settings.fifo = size(address, "fifo", settings.fifo)?;
-        settings.segment = size(address, "segment", settings.segment)?;
-        settings.log_bytes = size(address, "log", settings.log_bytes)?;
-        let segments = settings.log_bytes / settings.segment.max(1);
+        settings.queues = values.integer("queues")?;
+        settings.ring = values.integer("ring")?;
+        settings.buffer = values.integer("buffer")?;
+        settings.longest = values.integer("mtu")?;
+        settings.fifo = values.integer("fifo")?;
+        settings.segment = values.integer("segment")?;
+        settings.log_bytes = values.integer("log")?;
+        let segments = settings.log_bytes / settings.segment;
         if segments < SEGMENTS_LEAST {
             let reason = format!(
                 "it has {segments} segments of {} bytes, and takes {SEGMENTS_LEAST} at least",
                 settings.segment
             );
-            return Err(address.bad_value("log", &settings.log_bytes.to_string(), reason));
+            return Err(values.wrong("log", reason));
         }
-        settings.line_bits_per_s = rate(address)?;
-        settings.is_hashing = address.choice("rss", &[("on", true), ("off", false)], false)?;
-        let restart: u64 = address.parsed("restart", 0)?;
-        settings.restart_after = (restart > 0).then_some(restart);
-        if let Some(value) = address.parameter("link_down") {
+        settings.line_bits_per_s = rate(&values)?;
+        settings.is_hashing = values.switch("rss")?;
+        settings.restart_after = Some(values.integer("restart")?).filter(|frames| *frames > 0);
+        if let Some(value) = values.text("link_down") {
             let range = value
                 .split_once('-')
                 .and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?))
                 .filter(|range| !range.is_empty());
-            let bad = || address.bad_value("link_down", value, "numbers of frames, as 1000-2000");
+            let bad = || values.wrong("link_down", "expected numbers of frames, e.g. 1000-2000");
             settings.link_down = range.ok_or_else(bad)?;
-        }
-        let looped: u64 = address.parsed("loop", 0)?;
-        if looped > LOOP_MOST {
-            let reason = format!("at most {LOOP_MOST} frames go round");
-            return Err(address.bad_value("loop", &looped.to_string(), reason));
         }
         Ok(Self {
             settings,
-            source: plugged(address, "source")?.map_or_else(|| DEFAULT_SOURCE.parse(), Ok)?,
-            looped: (looped > 0).then_some(looped),
-            trace: address.parameter("trace").map(ToOwned::to_owned),
+            // It has a default.
+            source: plugged(&values, "source")?.ok_or(AddressError::Empty)?,
+            looped: Some(values.integer("loop")?).filter(|frames| *frames > 0),
+            trace: values.text("trace").map(ToOwned::to_owned),
         })
     }
 }
 
 /// Another address, as a value: its own `&` is written `%26`, or `,` where it has none itself.
-fn plugged(address: &Address, key: &str) -> Result<Option<Address>, AddressError> {
-    let Some(value) = address.parameter(key) else { return Ok(None) };
+fn plugged(values: &Values<'_>, key: &str) -> Result<Option<Address>, AddressError> {
+    let Some(value) = values.text(key) else { return Ok(None) };
     let inner: Address = value.parse()?;
-    match inner.scheme() {
-        "nicsim" => Err(address.bad_value(key, value, "a card is not plugged into a card")),
-        _ => Ok(Some(inner)),
+    match inner.scheme() == values.address().scheme() {
+        true => Err(values.wrong(key, "a card is not plugged into a card")),
+        false => Ok(Some(inner)),
     }
 }
 
-fn bus(address: &Address) -> Result<Bus, AddressError> {
-    let link: Link = match address.parameter("pcie") {
-        Some(value) => {
-            value.parse().map_err(|reason: &str| address.bad_value("pcie", value, reason))?
-        }
-        None => {
-            "3.0x8".parse().map_err(|reason: &str| address.bad_value("pcie", "3.0x8", reason))?
-        }
-    };
-    let (payload, request) = (address.parsed("payload", 256)?, address.parsed("request", 512)?);
+fn bus(values: &Values<'_>) -> Result<Bus, AddressError> {
+    // It has a default.
+    let link = values.parsed::<Link>("pcie")?.ok_or(AddressError::Empty)?;
+    let (payload, request) = (values.integer("payload")?, values.integer("request")?);
     Bus::new(link, payload, request).map_err(|error| {
         let key = if error.what.contains("payload") { "payload" } else { "request" };
-        address.bad_value(key, &error.bytes.to_string(), error.to_string())
+        values.wrong(key, error.to_string())
     })
 }
 
 /// Bits a second of the line: `10Gbit`; `max` for a wire on which frames take no time.
-fn rate(address: &Address) -> Result<Option<f64>, AddressError> {
-    let Some(value) = address.parameter("rate").filter(|value| *value != "max") else {
-        return Ok(None);
-    };
-    match value.parse() {
-        Ok(Rate::LineBits(bits)) => Ok(Some(bits)),
-        _ => Err(address.bad_value("rate", value, "a line's rate is as 10Gbit, or max")),
+fn rate(values: &Values<'_>) -> Result<Option<f64>, AddressError> {
+    match values.text("rate") {
+        None | Some("max") => Ok(None),
+        Some(text) => match text.parse() {
+            Ok(Rate::LineBits(bits)) => Ok(Some(bits)),
+            _ => Err(values.wrong("rate", "expected a line's rate, e.g. 10Gbit, or max")),
+        },
     }
-}
-
-/// Bytes: `65536`, `64k`, `4M`.
-fn size(address: &Address, key: &str, default: usize) -> Result<usize, AddressError> {
-    let Some(value) = address.parameter(key) else { return Ok(default) };
-    let (digits, shift) = match value.strip_suffix('k') {
-        Some(digits) => (digits, 10),
-        None => value.strip_suffix('M').map_or((value, 0), |digits| (digits, 20)),
-    };
-    let bytes = digits.parse::<usize>().ok().and_then(|number| number.checked_mul(1 << shift));
-    bytes.ok_or_else(|| address.bad_value(key, value, "bytes, as 65536, 64k or 4M"))
 }

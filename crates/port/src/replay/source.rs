@@ -93,7 +93,7 @@ impl Replayer {
         let files = files.iter().map(|address| address.resolved(Role::Source));
         let files = files.collect::<Result<Vec<_>, _>>()?;
         let Some(first) = files.first() else { return Err(crate::AddressError::Empty.into()) };
-        if let Some(address) = files.iter().find(|address| address.scheme() != "file") {
+        if let Some(address) = files.iter().find(|address| !address.is_file()) {
             return Err(PortError::CannotReceive { port: format!("replay: {address}") });
         }
         let (count, others) = (files.len(), files.len() - 1);

@@ -6,9 +6,6 @@
 //!                          '- no -----'- no --> passed += 1 -> the host           '-- receive
 //! ```
 //!
-//! `xdp:IFACE[@QUEUE][?mode=auto|native|generic&copy=auto|copy|zero&timestamps=program|poll`
-//! `&frames=N&frame=2048|4096&ring=N&busy_poll=N&wakeup=on|off]`
-//!
 //! Packets that are taken do not reach the host: its programs, its firewall and its `tcpdump` see
 //! nothing of them. So the loopback, and the interface of the default route or of somebody's
 //! login, are refused unless asked for twice (`--steal`), and `--only EXPR` takes the packets that
@@ -52,11 +49,14 @@ use std::sync::Arc;
 use burstline_sys::xdp::{Socket, XdpError, XdpInterface};
 use burstline_wire::headers::LinkType;
 
+use crate::filter::FilterByLink;
+use crate::judge::Judge;
 use crate::{Address, OpenOptions, Port, PortError, TimestampSource};
 use attached::{Attached, Slot};
 pub(crate) use crossing::open_crossings;
 pub(crate) use probe::probe;
 use settings::Settings;
+pub(crate) use settings::{BOUNCE_KEYS, KEYS, SINK_KEYS};
 pub(crate) use sink::open_sink;
 use source::XdpSource;
 
@@ -90,7 +90,8 @@ fn open_with(
     // What is wrong with them is known before a queue is taken.
     let name = address.to_string();
     let only = options.only.compile(&name, LinkType::ETHERNET)?;
-    let wanted = options.filter.compile(&name, LinkType::ETHERNET)?;
+    let mut wanted = FilterByLink::new(&options.filter);
+    wanted.add(&name, LinkType::ETHERNET)?;
     let open = |queue| Socket::open(&interface.link.name, queue, &settings.socket);
     let sockets = queues.map(open).collect::<Result<Vec<_>, _>>();
     if let Err(XdpError::NoMemory { .. }) = sockets {
@@ -106,11 +107,31 @@ fn open_with(
     let mut ports: Vec<Box<dyn Port>> = Vec::new();
     for socket in sockets {
         let attached = Arc::clone(&attached);
-        let source = XdpSource::new(socket, attached, is_alone, settings, options)?;
-        let source = source.with_filter(wanted.clone()).with_warnings(warnings.clone());
-        ports.push(Box::new(source));
+        let judge = Judge::with_programs(options, wanted.clone());
+        let source = XdpSource::new(socket, attached, is_alone, settings, judge, options)?;
+        ports.push(Box::new(source.with_warnings(warnings.clone())));
     }
     Ok(ports)
+}
+
+/// Reads an address, for the test of tables.
+#[cfg(test)]
+pub(crate) fn read(address: &Address) {
+    let _ = settings::parse(address, TimestampSource::Program);
+}
+
+/// Reads an address, for the test of tables.
+#[cfg(test)]
+pub(crate) fn read_sink(address: &Address) {
+    let _ = address
+        .values(SINK_KEYS)
+        .map(|values| (settings::parse_sink(&values), crate::live::wait_ns(&values)));
+}
+
+/// Reads an address, for the test of tables.
+#[cfg(test)]
+pub(crate) fn read_end(address: &Address) {
+    let _ = settings::parse_end(address);
 }
 
 #[cfg(test)]

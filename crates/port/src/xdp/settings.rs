@@ -1,16 +1,62 @@
 //! From an address to the options of sockets and program.
 
-use burstline_sys::xdp::{Copying, SocketOptions};
+use burstline_sys::xdp::{Copying, SenderOptions, SocketOptions};
 
-use crate::{Address, AddressError, TimestampSource};
+use crate::live::WAIT;
+use crate::{Address, AddressError, Key, TimestampSource, Values};
 
-const KEYS: &[&str] =
-    &["mode", "copy", "timestamps", "frames", "frame", "ring", "busy_poll", "wakeup"];
+const MODE: Key = Key::words(
+    "mode",
+    "auto|native|generic",
+    "Where the program runs: in the driver, or behind it; auto tries the driver first",
+)
+.or("auto");
 
-pub(super) const FRAME_SIZES: &[(&str, u32)] = &[("2048", 2048), ("4096", 4096)];
+const COPY: Key = Key::words(
+    "copy",
+    "auto|copy|zero",
+    "Whether the kernel copies packets, or the device works in our memory; auto is zero where that \
+     goes",
+)
+.or("auto");
 
-pub(super) const COPIES: &[(&str, Copying)] =
-    &[("auto", Copying::Auto), ("copy", Copying::Copy), ("zero", Copying::Zero)];
+const FRAMES: Key =
+    Key::number("frames", 64..=1 << 20, "Frames of the memory of a queue").powers_of_two();
+
+const FRAME: Key = Key::size("frame", 2048..=4096, "Bytes of a frame").powers_of_two().or("2k");
+
+const WAKEUP: Key =
+    Key::switch("wakeup", "Whether the kernel says when it has to be woken; no wakes it always")
+        .or("yes");
+
+/// What can be said of a source.
+pub(crate) const KEYS: &[Key] = &[
+    MODE,
+    COPY,
+    FRAMES.or("4096"),
+    FRAME,
+    Key::number("ring", 64..=1 << 20, "Entries of the receive ring [default: as frames]")
+        .powers_of_two(),
+    Key::number(
+        "busy_poll",
+        0..=512,
+        "Packets that a poll of ours makes the driver take; 0 for none",
+    )
+    .or("0"),
+    WAKEUP,
+    Key::words(
+        "timestamps",
+        "program|poll",
+        "A time for each packet, or for each poll, which is enough where packets are only counted \
+         [default: poll where nobody looks at times, else program]",
+    ),
+];
+
+/// What can be said of a sink.
+pub(crate) const SINK_KEYS: &[Key] = &[COPY, FRAMES.or("2048"), FRAME, WAKEUP, WAIT];
+
+/// What can be said of either end of a bounce; each direction has frames.
+pub(crate) const BOUNCE_KEYS: &[Key] = &[MODE, COPY, FRAMES.or("2048"), FRAME, WAKEUP];
 
 /// Where the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,35 +78,64 @@ pub(super) struct Settings {
     pub(super) mode: Mode,
     /// [`TimestampSource::Program`] or [`TimestampSource::Poll`].
     pub(super) timestamps: TimestampSource,
-    /// As typed.
-    pub(super) frames: Option<u32>,
     pub(super) socket: SocketOptions,
 }
 
 /// Reads the parameters of `address`; `clock` is for one that does not name its own.
 pub(super) fn parse(address: &Address, clock: TimestampSource) -> Result<Settings, AddressError> {
-    address.check_keys(KEYS)?;
-    let (interface, queue) = target(address)?;
-    let default = SocketOptions::default();
-    let frames = ring_size(address, "frames", default.frames)?;
-    let modes = [("auto", Mode::Auto), ("native", Mode::Native), ("generic", Mode::Generic)];
-    let clocks = [("program", TimestampSource::Program), ("poll", TimestampSource::Poll)];
+    read(&address.values(KEYS)?, clock)
+}
+
+fn read(values: &Values<'_>, clock: TimestampSource) -> Result<Settings, AddressError> {
+    let mut settings = shared(values, clock)?;
+    let clocks = [TimestampSource::Program, TimestampSource::Poll];
+    settings.timestamps = values.typed_word("timestamps", clocks)?.unwrap_or(clock);
+    let socket = &mut settings.socket;
+    socket.rx_entries = values.typed_integer("ring")?.unwrap_or(socket.frames);
+    socket.busy_poll_packets = Some(values.integer("busy_poll")?).filter(|packets| *packets > 0);
+    Ok(settings)
+}
+
+/// Reads the parameters of an end of a bounce.
+pub(super) fn parse_end(address: &Address) -> Result<Settings, AddressError> {
+    shared(&address.values(BOUNCE_KEYS)?, TimestampSource::Poll)
+}
+
+/// What can be said of both.
+fn shared(values: &Values<'_>, timestamps: TimestampSource) -> Result<Settings, AddressError> {
+    let (interface, queue) = target(values.address())?;
     Ok(Settings {
         interface: interface.to_owned(),
         queue,
-        mode: address.choice("mode", &modes, Mode::Auto)?,
-        timestamps: address.choice("timestamps", &clocks, clock)?,
-        frames: address.parameter("frames").map(|_| frames),
+        mode: values.word(MODE.name, [Mode::Auto, Mode::Native, Mode::Generic])?,
+        timestamps,
         socket: SocketOptions {
-            frames,
-            frame_bytes: address.choice("frame", FRAME_SIZES, default.frame_bytes)?,
-            rx_entries: ring_size(address, "ring", frames)?,
-            copying: address.choice("copy", COPIES, Copying::Auto)?,
-            needs_wakeup: address.choice("wakeup", &[("on", true), ("off", false)], true)?,
-            busy_poll_packets: busy_poll(address)?,
-            ..default
+            frames: values.integer(FRAMES.name)?,
+            frame_bytes: values.integer(FRAME.name)?,
+            copying: copying(values)?,
+            needs_wakeup: values.switch(WAKEUP.name)?,
+            ..SocketOptions::default()
         },
     })
+}
+
+/// Reads what is said of a sink, but for how long it waits: the interface, the queue, the rest.
+pub(super) fn parse_sink<'a>(
+    values: &Values<'a>,
+) -> Result<(&'a str, u32, SenderOptions), AddressError> {
+    let (interface, queue) = target(values.address())?;
+    let options = SenderOptions {
+        frames: values.integer(FRAMES.name)?,
+        frame_bytes: values.integer(FRAME.name)?,
+        copying: copying(values)?,
+        needs_wakeup: values.switch(WAKEUP.name)?,
+        ..SenderOptions::default()
+    };
+    Ok((interface, queue.unwrap_or(0), options))
+}
+
+fn copying(values: &Values<'_>) -> Result<Copying, AddressError> {
+    values.word(COPY.name, [Copying::Auto, Copying::Copy, Copying::Zero])
 }
 
 /// An interface, and perhaps a queue of it.
@@ -71,25 +146,6 @@ pub(super) fn target(address: &Address) -> Result<(&str, Option<u32>), AddressEr
     let number = queue.parse().ok();
     let bad = || address.bad_value("queue", queue, "a number from 0 on: xdp:eth0@0");
     Ok((interface, Some(number.ok_or_else(bad)?)))
-}
-
-pub(super) fn ring_size(address: &Address, key: &str, default: u32) -> Result<u32, AddressError> {
-    let value = address.parsed(key, default)?;
-    if value.is_power_of_two() && (64..=1 << 20).contains(&value) {
-        return Ok(value);
-    }
-    Err(address.bad_value(key, &value.to_string(), "a power of two from 64 to 1048576"))
-}
-
-fn busy_poll(address: &Address) -> Result<Option<u16>, AddressError> {
-    match address.parsed("busy_poll", 0)? {
-        0 => Ok(None),
-        packets if packets <= 512 => Ok(Some(packets)),
-        packets => {
-            let reason = "packets a poll, from 1 to 512, or 0 for none";
-            Err(address.bad_value("busy_poll", &packets.to_string(), reason))
-        }
-    }
 }
 
 #[cfg(test)]
@@ -109,7 +165,6 @@ mod tests {
             queue: Some(3),
             mode: Mode::Generic,
             timestamps: TimestampSource::Poll,
-            frames: Some(256),
             socket: SocketOptions {
                 frames: 256,
                 frame_bytes: 4096,
@@ -145,8 +200,8 @@ mod tests {
             ("xdp:v0?mode=fast", "one of auto, native, generic"),
             ("xdp:v0?frames=100", "a power of two"),
             ("xdp:v0?ring=32", "a power of two"),
-            ("xdp:v0?frame=1024", "one of 2048, 4096"),
-            ("xdp:v0?busy_poll=600", "from 1 to 512"),
+            ("xdp:v0?frame=1024", "a power of two, 2k-4k"),
+            ("xdp:v0?busy_poll=600", "must be 0-512"),
             ("xdp:v0?rings=1", "knows no 'rings'"),
         ] {
             let error = parsed(text).unwrap_err().to_string();

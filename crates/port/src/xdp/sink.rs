@@ -1,7 +1,5 @@
 //! The sink: a tx ring, frames of its own, and no XDP program.
 //!
-//! `xdp:IFACE[@QUEUE][?copy=auto|copy|zero&frames=N&frame=2048|4096&wakeup=on|off&wait_ms=N]`
-//!
 //! It sends by queue 0 unless told otherwise, and takes nothing from the host: without a program
 //! no packet is redirected here. In zero-copy mode the device gives the queue to the socket, in
 //! both directions; so on the interface that the host lives on `copy=auto` copies, and `copy=zero`
@@ -14,22 +12,21 @@
 use std::io;
 
 use burstline_sys::afpacket::LinkState;
-use burstline_sys::xdp::{Copying, Sender, SenderOptions, XdpInterface};
+use burstline_sys::xdp::{Copying, Sender, XdpInterface};
 
 use super::guard;
-use super::settings::{COPIES, FRAME_SIZES, ring_size, target};
-use crate::live::{LiveSink, Outlet, OutletCounts, WAIT_KEY};
+use super::settings::{SINK_KEYS, parse_sink};
+use crate::live::{LiveSink, Outlet, OutletCounts};
 use crate::watch::Watch;
-use crate::{Address, AddressError, Loss, OpenOptions, Port, PortError};
-
-const KEYS: &[&str] = &["copy", "frames", "frame", "wakeup", WAIT_KEY];
+use crate::{Address, Loss, OpenOptions, Port, PortError};
 
 /// Opens a queue of an interface to send by.
 pub(crate) fn open_sink(
     address: &Address,
     options: &OpenOptions,
 ) -> Result<Box<dyn Port>, PortError> {
-    let (interface, queue, mut wanted) = parse(address)?;
+    let values = address.values(SINK_KEYS)?;
+    let (interface, queue, mut wanted) = parse_sink(&values)?;
     if wanted.copying != Copying::Copy && !options.may_steal {
         let link = XdpInterface::by_name(interface)?.link;
         match guard::refuse_the_hosts_own(&link, address) {
@@ -41,21 +38,7 @@ pub(crate) fn open_sink(
     let watch = Watch::new(&sender.interface().link);
     let zero = "zero-copy: the device reads our frames, and counts itself what it drops";
     let note = sender.is_zero_copy().then(|| zero.to_owned());
-    Ok(Box::new(LiveSink::new(address, sender, watch)?.with_note(note)))
-}
-
-fn parse(address: &Address) -> Result<(&str, u32, SenderOptions), AddressError> {
-    address.check_keys(KEYS)?;
-    let (interface, queue) = target(address)?;
-    let default = SenderOptions::default();
-    let options = SenderOptions {
-        frames: ring_size(address, "frames", default.frames)?,
-        frame_bytes: address.choice("frame", FRAME_SIZES, default.frame_bytes)?,
-        copying: address.choice("copy", COPIES, default.copying)?,
-        needs_wakeup: address.choice("wakeup", &[("on", true), ("off", false)], true)?,
-        ..default
-    };
-    Ok((interface, queue.unwrap_or(0), options))
+    Ok(Box::new(LiveSink::new(&values, sender, watch)?.with_note(note)))
 }
 
 impl Outlet for Sender {
@@ -95,12 +78,13 @@ impl Outlet for Sender {
 
 #[cfg(test)]
 mod tests {
+    use burstline_sys::xdp::SenderOptions;
+
     use super::*;
 
     #[test]
     fn every_key_has_its_effect_and_bad_values_are_named() {
-        let address: Address =
-            "xdp:v0@3?copy=zero&frames=128&frame=4096&wakeup=off&wait_ms=0".parse().unwrap();
+        let text = "xdp:v0@3?copy=zero&frames=128&frame=4096&wakeup=off&wait_ms=0";
         let expected = SenderOptions {
             frame_bytes: 4096,
             frames: 128,
@@ -108,16 +92,21 @@ mod tests {
             needs_wakeup: false,
             ..SenderOptions::default()
         };
-        assert_eq!(parse(&address).unwrap(), ("v0", 3, expected));
-        let address: Address = "xdp:v0".parse().unwrap();
-        assert_eq!(parse(&address).unwrap(), ("v0", 0, SenderOptions::default()));
+        let parsed = |text: &str| {
+            let address: Address = text.parse().unwrap();
+            let values = address.values(SINK_KEYS)?;
+            parse_sink(&values).map(|(name, queue, options)| (name.to_owned(), queue, options))
+        };
+        assert_eq!(parsed(text).unwrap(), ("v0".to_owned(), 3, expected));
+        let plain = ("v0".to_owned(), 0, SenderOptions::default());
+        assert_eq!(parsed("xdp:v0").unwrap(), plain);
         for (text, reason) in [
             ("xdp:v0?mode=native", "knows no 'mode'; it knows copy, frames, frame, wakeup"),
             ("xdp:v0?frames=100", "a power of two"),
-            ("xdp:v0?frame=1024", "one of 2048, 4096"),
+            ("xdp:v0?frame=1024", "a power of two, 2k-4k"),
             ("xdp:v0@x", "a number from 0 on"),
         ] {
-            let error = parse(&text.parse().unwrap()).unwrap_err().to_string();
+            let error = parsed(text).unwrap_err().to_string();
             assert!(error.contains(reason), "{text}: {error}");
         }
     }

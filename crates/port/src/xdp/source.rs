@@ -3,16 +3,15 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use burstline_log::{Burst, Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
+use burstline_log::{Burst, Flags, Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_sys::clock;
 use burstline_sys::xdp::{Received as Frame, Socket, SocketStatistics, XdpError};
-use burstline_wire::filter::Program;
-use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::LinkType;
 
 use super::attached::{Attached, QueueCounts};
 use super::intake::Intake;
 use super::settings::Settings;
+use crate::judge::Judge;
 use crate::watch::{LINK_HEADER_MAX, Watch};
 use crate::{
     Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
@@ -37,11 +36,8 @@ pub(super) struct XdpSource {
     socket: Socket,
     intake: Intake,
     watch: Watch,
-    hasher: FlowHasher,
-    is_hashing: bool,
-    filter: Option<Program>,
+    judge: Judge,
     port: u8,
-    snapshot_bytes: u32,
     /// When this poll began, in ns since 1970.
     poll_time_ns: u64,
     /// What the monotonic clock lacks to be the time of day, at the last look: one reading of a
@@ -53,7 +49,6 @@ pub(super) struct XdpSource {
     /// What the socket cannot go on after.
     failure: Option<XdpError>,
     delivered: u64,
-    filtered: u64,
     merged: u64,
     without_time: u64,
     account: PortAccount,
@@ -74,6 +69,7 @@ impl XdpSource {
         attached: Arc<Attached>,
         is_alone: bool,
         settings: &Settings,
+        judge: Judge,
         options: &OpenOptions,
     ) -> Result<Self, PortError> {
         let link = &socket.interface().link;
@@ -98,27 +94,18 @@ impl XdpSource {
             watch: Watch::new(link),
             intake: Intake::new(attached, socket.queue()),
             socket,
-            hasher: FlowHasher::new(options.hash),
-            is_hashing: options.hash != HashKind::None,
-            filter: None,
+            judge,
             port,
-            snapshot_bytes: options.snapshot_bytes.unwrap_or(u32::MAX).min(MAX_PACKET_BYTES as u32),
             poll_time_ns: 0,
             since_1970_ns: since_1970_ns(),
             tai_offset_ns: clock::tai_offset_ns(),
             pending: None,
             failure: None,
             delivered: 0,
-            filtered: 0,
             merged: 0,
             without_time: 0,
             account,
         })
-    }
-
-    /// Delivers only packets that `filter` wants.
-    pub(super) fn with_filter(self, filter: Option<Program>) -> Self {
-        Self { filter, ..self }
     }
 
     /// Says what its user is to know at once.
@@ -165,7 +152,6 @@ impl XdpSource {
                 Ok(Some(frame)) => {
                     // Its time is not to be found by the frame's next packet.
                     self.socket.take_word_before(&frame);
-                    self.filtered += 1;
                 }
                 Err(error) => self.failure = Some(error),
             }
@@ -177,32 +163,34 @@ impl XdpSource {
     /// what [`take`](Self::take) would, for a third of the instructions.
     #[inline]
     fn take_plain(&mut self, scratch: &mut Scratch, budget: usize) -> usize {
-        let is_more = self.is_hashing
-            || self.filter.is_some()
+        let is_more = self.judge.is_hashing()
+            || self.judge.is_filtering()
             || self.info.timestamps == TimestampSource::Program
             || self.pending.is_some()
             || self.failure.is_some();
         if is_more {
             return 0;
         }
-        let longest = self.watch.mtu().saturating_add(LINK_HEADER_MAX).min(self.snapshot_bytes);
+        let whole = self.watch.mtu().saturating_add(LINK_HEADER_MAX);
+        let longest = whole.min(self.judge.snapshot_bytes());
         let meta = Meta::new(self.poll_time_ns, 0, self.port);
         scratch.take_plain(&mut self.socket, budget, longest, &meta)
     }
 
     #[inline]
-    fn wants(&self, frame: &Frame) -> bool {
-        let Some(filter) = &self.filter else { return true };
+    fn wants(&mut self, frame: &Frame) -> bool {
+        if !self.judge.is_filtering() {
+            return true;
+        }
         let bytes = self.socket.umem().bytes(frame.offset, frame.length).unwrap_or(&[]);
-        filter.run(bytes, frame.original_length) > 0
+        self.judge.wants(LinkType::ETHERNET, bytes, frame.original_length, 0)
     }
 
     #[inline(always)]
     fn describe(&mut self, frame: &Frame) -> Taken {
-        let length = frame.length.min(self.snapshot_bytes);
+        let length = self.judge.keep(frame.length, frame.original_length);
         let time_ns = self.time_of(frame);
         let mut meta = Meta::new(time_ns, frame.original_length, self.port);
-        self.account.truncated += u64::from(length < frame.original_length);
         if frame.original_length > self.watch.mtu().saturating_add(LINK_HEADER_MAX) {
             meta.flags = meta.flags.union(Flags::MERGED);
             self.merged += 1;
@@ -210,10 +198,9 @@ impl XdpSource {
         if frame.is_gathered {
             self.account.bytes_copied += u64::from(frame.length);
         }
-        if self.is_hashing {
-            let bytes = self.socket.umem().bytes(frame.offset, length).unwrap_or(&[]);
-            meta.hash = self.hasher.hash(LinkType::ETHERNET, bytes);
-        }
+        let frames = self.socket.umem();
+        let bytes = || frames.bytes(frame.offset, length).unwrap_or(&[]);
+        self.judge.describe(LinkType::ETHERNET, &mut meta, bytes);
         Taken { offset: frame.offset, length, meta }
     }
 
@@ -234,7 +221,7 @@ impl XdpSource {
     /// What to say when there was nothing to deliver, and `filtered` packets before this call.
     #[cold]
     fn state_when_empty(&mut self, filtered: u64) -> Result<PortState, PortError> {
-        if self.filtered > filtered {
+        if self.judge.filtered() > filtered {
             return Ok(PortState::Busy);
         }
         if let Some(error) = self.failure.take() {
@@ -266,7 +253,7 @@ impl XdpSource {
         let kernel = self.socket.statistics().unwrap_or_default();
         let counts = self.intake.counts();
         let lost = kernel.dropped + kernel.ring_full + counts.passed;
-        let accounted = self.delivered + self.filtered + in_flight + lost;
+        let accounted = self.delivered + self.judge.filtered() + in_flight + lost;
         Reckoning { counts, kernel, in_flight, accounted }
     }
 
@@ -303,7 +290,7 @@ impl Port for XdpSource {
     /// No system call where packets are; every 50 ms a few, to look at the interface.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         self.begin()?;
-        let filtered = self.filtered;
+        let filtered = self.judge.filtered();
         let mut packets = 0;
         while packets < budget {
             let Some(taken) = self.take() else {
@@ -336,7 +323,7 @@ impl Port for XdpSource {
     ) -> Result<Lent<'a>, PortError> {
         self.begin()?;
         scratch.clear();
-        let filtered = self.filtered;
+        let filtered = self.judge.filtered();
         let first_packet = self.delivered;
         let budget = budget.min(SCRATCH_PACKETS as u64) as usize;
         if self.take_plain(scratch, budget) == 0 {
@@ -367,8 +354,8 @@ impl Port for XdpSource {
     /// Leaves what comes from now on to the host; what is in the ring may still be received, up to
     /// `Ended`.
     fn finish(&mut self) -> Result<(), PortError> {
-        let Self { intake, socket, delivered, filtered, pending, .. } = self;
-        let held = *delivered + *filtered + u64::from(pending.is_some());
+        let Self { intake, socket, delivered, judge, pending, .. } = self;
+        let held = *delivered + judge.filtered() + u64::from(pending.is_some());
         intake.leave(|| {
             let kernel = socket.statistics().unwrap_or_default();
             held + socket.in_ring() + kernel.dropped + kernel.ring_full
@@ -379,9 +366,7 @@ impl Port for XdpSource {
     fn account(&self) -> PortAccount {
         let Reckoning { counts, kernel, in_flight, accounted } = self.reckon();
         let offered = self.intake.offered(accounted);
-        let fragments_unmatched = self.hasher.fragments_unmatched();
-        let mut account =
-            PortAccount { offered, in_flight, fragments_unmatched, ..self.account.clone() };
+        let mut account = PortAccount { offered, in_flight, ..self.account.clone() };
         let no_frame = match self.socket.is_multi_buffer() {
             // No packet is too long: every one that was dropped wanted for frames.
             true => kernel.dropped,
@@ -391,9 +376,7 @@ impl Port for XdpSource {
         account.lost.add(Loss::FillRingEmpty, no_frame);
         account.lost.add(Loss::FrameTooSmall, kernel.dropped - no_frame);
         account.lost.add(Loss::Passed, counts.passed);
-        if self.filter.is_some() {
-            account.lost.add(Loss::Filtered, self.filtered);
-        }
+        self.judge.enter_into(&mut account);
         self.note_oddities(&mut account);
         account
     }

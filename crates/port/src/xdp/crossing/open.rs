@@ -12,15 +12,12 @@ use crate::watch::Watch;
 use crate::xdp::attached::{Attached, Slot};
 use crate::xdp::guard;
 use crate::xdp::intake::Intake;
-use crate::xdp::settings::{self, Settings};
+use crate::xdp::settings::{Settings, parse_end};
 use crate::xdp::warnings;
 use crate::{
     Address, Capabilities, Crossing, OpenOptions, PortAccount, PortError, PortInfo,
     TimestampSource, Treatment,
 };
-
-/// The parameters that an end may have.
-const KEYS: &[&str] = &["mode", "copy", "frames", "frame", "wakeup"];
 
 /// Opens the way from one interface to another, of `xdp:` both, and with `is_both` also the way
 /// back: a crossing for each direction of each pair of queues. `frames`, `frame`, `copy` and
@@ -98,22 +95,19 @@ struct End<'a> {
 
 impl<'a> End<'a> {
     fn parse(address: &'a Address) -> Result<Self, PortError> {
-        address.check_keys(KEYS)?;
-        let poll = TimestampSource::Poll;
-        let settings = Settings { timestamps: poll, ..settings::parse(address, poll)? };
+        let settings = parse_end(address)?;
         let interface = XdpInterface::by_name(&settings.interface)?;
         Ok(Self { address, settings, interface })
     }
 }
 
 fn passage_options(settings: &Settings) -> PassageOptions {
-    let default = PassageOptions::default();
     PassageOptions {
         frame_bytes: settings.socket.frame_bytes,
-        frames: settings.frames.unwrap_or(default.frames),
+        frames: settings.socket.frames,
         copying: settings.socket.copying,
         needs_wakeup: settings.socket.needs_wakeup,
-        ..default
+        ..PassageOptions::default()
     }
 }
 

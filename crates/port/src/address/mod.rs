@@ -2,14 +2,22 @@
 //!
 //! Without a scheme, `-` and what has a slash in it are files. Any other word is *bare*: a network
 //! interface or a file, as [`Address::resolved`] finds; until then it passes for a file if it has a
-//! dot in it, and otherwise for an interface. A file whose name has a colon or a question mark in
-//! it needs `file:` in front and `%3A`, `%3F` inside.
+//! dot in it, and otherwise for an interface. Which keys there are, and what they take, is in the
+//! table of the scheme ([`Key`]), by which they are read ([`Values`]). A file whose name has a colon
+//! or a question mark in it needs `file:` in front and `%3A`, `%3F` inside.
+
+mod keys;
+mod values;
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Parameters of `log:` that need no value.
-const SWITCHES: [&str; 2] = ["lossless", "untrusted"];
+use crate::near::did_you_mean;
+use crate::open::{self, SCHEMES};
+pub use keys::{Key, Kind};
+pub use values::Values;
+#[cfg(test)]
+pub(crate) use values::tests::keys_read_by;
 
 /// A parsed address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +45,9 @@ pub enum AddressError {
         parameter: String,
     },
     /// A key that the scheme does not know.
-    #[error("{address}: {scheme}: knows no '{key}'; it knows {known} (a '?' in a name is %3F)")]
+    #[error(
+        "{address}: {scheme}: knows no '{key}'{near}; it knows {known} (a '?' in a name is %3F)"
+    )]
     UnknownKey {
         /// The whole address.
         address: String,
@@ -45,6 +55,8 @@ pub enum AddressError {
         scheme: String,
         /// The key.
         key: String,
+        /// The key that may have been meant, in words, or nothing.
+        near: String,
         /// The keys there are.
         known: String,
     },
@@ -98,12 +110,14 @@ pub enum AddressError {
         number: u16,
     },
     /// A scheme that this program does not have.
-    #[error("{address}: there is no port scheme '{scheme}'; there are {known}")]
+    #[error("{address}: there is no port scheme '{scheme}'{near}; there are {known}")]
     UnknownScheme {
         /// The whole address.
         address: String,
         /// Its scheme.
         scheme: String,
+        /// The scheme that may have been meant, in words, or nothing.
+        near: String,
         /// The schemes there are.
         known: String,
     },
@@ -113,6 +127,27 @@ impl AddressError {
     /// Whether the text is right, and only what it names is not there.
     pub fn is_about_machine(&self) -> bool {
         matches!(self, Self::Unknown { .. } | Self::NoSuchVlan { .. })
+    }
+
+    fn unknown_key(address: &Address, key: &str, keys: &[Key]) -> Self {
+        let known: Vec<&str> = keys.iter().map(|key| key.name).collect();
+        Self::UnknownKey {
+            address: address.text.clone(),
+            scheme: address.scheme.clone(),
+            key: key.to_owned(),
+            near: did_you_mean(key, known.iter().copied()),
+            known: if known.is_empty() { "none".into() } else { known.join(", ") },
+        }
+    }
+
+    pub(crate) fn unknown_scheme(address: &Address) -> Self {
+        let known: Vec<&str> = SCHEMES.iter().map(|scheme| scheme.name).collect();
+        Self::UnknownScheme {
+            address: address.text.clone(),
+            scheme: address.scheme.clone(),
+            near: did_you_mean(&address.scheme, known.iter().copied()),
+            known: known.join(", "),
+        }
     }
 }
 
@@ -130,11 +165,6 @@ impl Address {
     /// The scheme, without its colon.
     pub fn scheme(&self) -> &str {
         &self.scheme
-    }
-
-    /// Whether what is sent there leaves by a network interface, or comes in by one.
-    pub fn leads_to_interface(&self) -> bool {
-        ["afpacket", "xdp", "inject", "dpdk"].contains(&self.scheme())
     }
 
     /// What stands between the scheme and the parameters, with `%XX` resolved.
@@ -157,48 +187,10 @@ impl Address {
         }
     }
 
-    /// Fails on the first key that is not in `known`.
-    pub fn check_keys(&self, known: &[&str]) -> Result<(), AddressError> {
-        let unknown = self.parameters.iter().find(|(key, _)| !known.contains(&key.as_str()));
-        unknown.map_or(Ok(()), |(key, _)| {
-            Err(AddressError::UnknownKey {
-                address: self.text.clone(),
-                scheme: self.scheme.clone(),
-                key: key.clone(),
-                known: if known.is_empty() { "none".into() } else { known.join(", ") },
-            })
-        })
-    }
-
     /// The value of `key`; the last one if it is there several times.
     pub fn parameter(&self, key: &str) -> Option<&str> {
         let mut backwards = self.parameters.iter().rev();
         backwards.find(|(known, _)| known == key).map(|(_, value)| value.as_str())
-    }
-
-    /// The value of `key`, parsed, or `default` where it is not there.
-    pub fn parsed<T: FromStr<Err: fmt::Display>>(
-        &self,
-        key: &str,
-        default: T,
-    ) -> Result<T, AddressError> {
-        let Some(value) = self.parameter(key) else { return Ok(default) };
-        value.parse().map_err(|error: T::Err| self.bad_value(key, value, error.to_string()))
-    }
-
-    /// The value of `key`, one of a few words, or `default` where it is not there.
-    pub(crate) fn choice<T: Copy>(
-        &self,
-        key: &str,
-        choices: &[(&str, T)],
-        default: T,
-    ) -> Result<T, AddressError> {
-        let Some(value) = self.parameter(key) else { return Ok(default) };
-        let found = choices.iter().find(|(word, _)| *word == value);
-        found.map(|&(_, choice)| choice).ok_or_else(|| {
-            let words: Vec<&str> = choices.iter().map(|&(word, _)| word).collect();
-            self.bad_value(key, value, format!("one of {}", words.join(", ")))
-        })
     }
 }
 
@@ -217,14 +209,14 @@ impl FromStr for Address {
         let is_bare = scheme.is_none() && target != "-" && !target.contains('/');
         let scheme = match scheme {
             Some(scheme) => scheme,
-            None if !is_bare || target.contains('.') => "file",
-            None => "afpacket",
+            None if !is_bare || target.contains('.') => open::FILE,
+            None => open::INTERFACE,
         };
         let mut parameters = Vec::new();
         for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
-            let is_switch = scheme == "log" && SWITCHES.contains(&parameter);
-            let pair = if is_switch { Some((parameter, "yes")) } else { parameter.split_once('=') };
-            let Some((key, value)) = pair else {
+            let pair = parameter.split_once('=');
+            let switch = || open::has_switch(scheme, parameter).then_some((parameter, "yes"));
+            let Some((key, value)) = pair.or_else(switch) else {
                 let (address, parameter) = (text.into(), parameter.into());
                 return Err(AddressError::Parameter { address, parameter });
             };
@@ -289,13 +281,14 @@ mod tests {
     fn parameters_and_their_errors() {
         let address: Address = "gen:?size=64&seed=7&size=128".parse().unwrap();
         assert_eq!(address.parameter("size"), Some("128"));
-        assert_eq!(address.parsed("seed", 1_u64), Ok(7));
-        assert_eq!(address.parsed("flows", 16_u64), Ok(16));
-        let error = address.check_keys(&["size"]).unwrap_err();
-        assert!(error.to_string().contains("knows no 'seed'; it knows size"), "{error}");
-        let address: Address = "gen:?seed=x".parse().unwrap();
-        let error = address.parsed("seed", 1_u64).unwrap_err();
-        assert!(error.to_string().starts_with("gen:?seed=x: seed=x: invalid digit"), "{error}");
+        assert_eq!(address.parameter("flows"), None);
+        let switch: Address = "log:tap?lossless&from=oldest".parse().unwrap();
+        assert_eq!(switch.parameter("lossless"), Some("yes"));
+        let error = AddressError::unknown_scheme(&"xpd:eth0".parse().unwrap()).to_string();
+        assert!(
+            error.contains("no port scheme 'xpd' (did you mean xdp?); there are file"),
+            "{error}"
+        );
         assert!(matches!("gen:?seed".parse::<Address>(), Err(AddressError::Parameter { .. })));
         assert_eq!("".parse::<Address>(), Err(AddressError::Empty));
     }

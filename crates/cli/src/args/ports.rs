@@ -1,0 +1,141 @@
+//! `burstline ports`, and what every help text says of ports: made of the schemes' own tables.
+
+use std::fmt::Write;
+
+use burstline_port::{Key, SCHEMES, Scheme};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+
+/// Columns of a help text.
+const WIDTH: usize = 100;
+
+/// Where text stands that goes on from a line before.
+const KEYS_AT: usize = 10;
+
+/// Say which kinds of ports there are, and what can be said of each
+///
+/// Each key with its values and its default, of sources, of sinks, and of bounces on which packets
+/// stay where they came.
+///
+/// Example: burstline ports xdp
+#[derive(Debug, Args)]
+#[command(after_long_help = all())]
+pub(crate) struct PortsArgs {
+    /// Only this kind
+    #[arg(value_name = "SCHEME", value_parser = scheme())]
+    pub(crate) scheme: Option<&'static str>,
+}
+
+/// One of the schemes, by its name.
+fn scheme() -> impl TypedValueParser<Value = &'static str> {
+    let known = SCHEMES.iter().map(|scheme| PossibleValue::new(scheme.name).help(scheme.help));
+    PossibleValuesParser::new(known).map(|name| {
+        let found = SCHEMES.iter().find(|scheme| scheme.name == name);
+        // The parser lets no other through.
+        found.map_or("", |scheme| scheme.name)
+    })
+}
+
+/// Everything about every scheme.
+fn all() -> String {
+    SCHEMES.iter().map(details).collect::<Vec<_>>().join("\n")
+}
+
+/// Everything about a scheme.
+pub(crate) fn details(scheme: &Scheme) -> String {
+    let mut text = format!("{}:{}\n", scheme.name, scheme.target);
+    text += &wrapped("", scheme.help, 2);
+    text += &format!("  Example: {}\n", scheme.example);
+    for (roles, keys) in tables(scheme) {
+        text += &format!("  {roles}:\n");
+        for key in keys {
+            text += &format!("    {}={}\n", key.name, key.shape());
+            text += &wrapped("", &key.description(), KEYS_AT);
+        }
+    }
+    text
+}
+
+/// A scheme's keys, a paragraph each role; what they are is for [`details`].
+pub(crate) fn outline() -> String {
+    let mut text = String::new();
+    for scheme in SCHEMES {
+        for (roles, keys) in tables(scheme).into_iter() {
+            let keys: Vec<_> =
+                keys.iter().map(|key| format!("{}={}", key.name, key.shape())).collect();
+            let head = format!("  {}: {roles}: ", scheme.name);
+            text += &wrapped(&head, &keys.join(", "), KEYS_AT);
+        }
+    }
+    text
+}
+
+/// The keys of a scheme by role; roles with the same keys stand together.
+fn tables(scheme: &Scheme) -> Vec<(String, &'static [Key])> {
+    let roles = [
+        ("to receive from", scheme.source_keys()),
+        ("to send to", scheme.sink_keys()),
+        ("to bounce", scheme.crossing_keys()),
+    ];
+    let mut tables: Vec<(String, &'static [Key])> = Vec::new();
+    for (role, keys) in roles {
+        let Some(keys) = keys.filter(|keys| !keys.is_empty()) else { continue };
+        match tables.iter_mut().find(|(_, known)| std::ptr::eq(*known, keys)) {
+            Some((roles, _)) => {
+                // Into a text, so it cannot fail.
+                let _ = write!(roles, ", {role}");
+            }
+            None => tables.push((role.to_owned(), keys)),
+        }
+    }
+    tables
+}
+
+/// Words in lines, the first of which begins with `head`, the others `indent` to the right.
+fn wrapped(head: &str, words: &str, indent: usize) -> String {
+    let mut text = String::new();
+    let mut line = if head.is_empty() { " ".repeat(indent) } else { head.to_owned() };
+    for word in words.split_whitespace() {
+        if line.len() + word.len() > WIDTH && line.trim() != "" {
+            text += line.trim_end();
+            text.push('\n');
+            line = " ".repeat(indent);
+        }
+        line += word;
+        line.push(' ');
+    }
+    text + line.trim_end() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_of_every_scheme_is_in_both_texts() {
+        let (all, outline) = (all(), outline());
+        for scheme in SCHEMES {
+            let here = details(scheme);
+            assert!(all.contains(&here), "{}", scheme.name);
+            for (_, keys) in tables(scheme) {
+                for key in keys {
+                    let said = format!("{}={}", key.name, key.shape());
+                    assert!(here.contains(&said) && outline.contains(&said), "{said}");
+                }
+            }
+        }
+        let longest = all.lines().chain(outline.lines()).max_by_key(|line| line.len()).unwrap();
+        assert!(longest.len() <= WIDTH, "{longest}");
+    }
+
+    #[test]
+    fn roles_with_the_same_keys_stand_together() {
+        let roles = |name: &str| {
+            let scheme = SCHEMES.iter().find(|scheme| scheme.name == name).unwrap();
+            tables(scheme).into_iter().map(|(roles, _)| roles).collect::<Vec<_>>()
+        };
+        assert_eq!(roles("dpdk"), ["to receive from, to send to, to bounce"]);
+        assert_eq!(roles("xdp"), ["to receive from", "to send to", "to bounce"]);
+        assert_eq!(roles("null"), [""; 0]);
+    }
+}

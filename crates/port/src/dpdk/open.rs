@@ -1,0 +1,43 @@
+//! From an address to the ports of a device.
+
+use std::sync::Arc;
+
+use burstline_dpdk::Device;
+
+use super::settings::{self, Settings};
+use super::sink::DpdkSink;
+use super::source::DpdkSource;
+use crate::{Address, OpenOptions, Port, PortError};
+
+/// Opens a port for each queue that the address asks for.
+pub(crate) fn open_sources(
+    address: &Address,
+    options: &OpenOptions,
+) -> Result<Vec<Box<dyn Port>>, PortError> {
+    let (settings, device) = open(address)?;
+    let mut ports: Vec<Box<dyn Port>> = Vec::new();
+    for queue in 0..settings.device.queues {
+        ports.push(Box::new(DpdkSource::new(address, &settings, &device, queue, options)?));
+    }
+    Ok(ports)
+}
+
+/// Opens a device to send by.
+pub(crate) fn open_sink(address: &Address, _: &OpenOptions) -> Result<Box<dyn Port>, PortError> {
+    let (settings, device) = open(address)?;
+    Ok(Box::new(DpdkSink::new(address, &settings, &device)?))
+}
+
+fn open(address: &Address) -> Result<(Settings, Arc<Device>), PortError> {
+    let settings = settings::parse(address)?;
+    let device = Device::open(&settings.device, &settings.eal)?;
+    Ok((settings, device))
+}
+
+/// Both ends of a bounce, which receive into one pool if they are alike.
+pub(super) fn open_both(ends: [&Address; 2]) -> Result<[(Settings, Arc<Device>); 2], PortError> {
+    let [first, second] = [settings::parse(ends[0])?, settings::parse(ends[1])?];
+    let options = [&first, &second].map(|end| (&end.device, &end.eal));
+    let [device, beside] = Device::open_both(options[0], options[1])?;
+    Ok([(first, device), (second, beside)])
+}

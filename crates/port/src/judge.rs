@@ -1,0 +1,218 @@
+//! What a job wants: which packets, how much of each, which flow hash. Once, for all sources.
+//!
+//! ```text
+//!  packet --wants--> no: filtered; what was lost before it, the next one tells
+//!            | yes
+//!          keep ---> the snapshot length cuts it: truncated
+//!            v
+//!         describe: the flow hash of what is kept
+//! ```
+//!
+//! A filter sees a packet as it came, before it is cut; a hash sees what is kept of it.
+//!
+//! Invariants:
+//! - W1: a packet that is not wanted is counted once, by the source that left it out.
+//! - W2: without a filter, a hash and a snapshot length, all of this is a branch or two a packet.
+
+use burstline_log::{MAX_PACKET_BYTES, Meta};
+use burstline_wire::hash::{FlowHasher, HashKind};
+use burstline_wire::headers::LinkType;
+
+use crate::filter::FilterByLink;
+use crate::{Filter, Loss, OpenOptions, PortAccount, PortError};
+
+/// The wishes of a job, and what came of them at one source.
+pub(crate) struct Judge {
+    programs: FilterByLink,
+    is_filtering: bool,
+    hasher: FlowHasher,
+    is_hashing: bool,
+    /// No more than the longest packet of a log.
+    snapshot_bytes: u32,
+    filtered: u64,
+    truncated: u64,
+    /// Lost before packets that are not wanted, to be told by the next one that is.
+    drops_before: u64,
+}
+
+impl Judge {
+    /// The wishes of a job for packets of link types that are still to be
+    /// [added](Self::add_link).
+    pub(crate) fn new(options: &OpenOptions) -> Self {
+        Self::with_programs(options, FilterByLink::new(&options.filter))
+    }
+
+    /// The wishes of a job for packets of one link type; `port` is for the error.
+    pub(crate) fn for_link(
+        options: &OpenOptions,
+        port: &str,
+        link: LinkType,
+    ) -> Result<Self, PortError> {
+        let mut judge = Self::new(options);
+        judge.add_link(port, link)?;
+        Ok(judge)
+    }
+
+    /// The same, with a filter that is compiled already.
+    pub(crate) fn with_programs(options: &OpenOptions, programs: FilterByLink) -> Self {
+        let most = MAX_PACKET_BYTES as u32;
+        Self {
+            programs,
+            is_filtering: options.filter != Filter::All,
+            hasher: FlowHasher::new(options.hash),
+            is_hashing: options.hash != HashKind::None,
+            snapshot_bytes: options.snapshot_bytes.unwrap_or(most).min(most),
+            filtered: 0,
+            truncated: 0,
+            drops_before: 0,
+        }
+    }
+
+    /// Packets of another link type are to come; `port` is for the error.
+    pub(crate) fn add_link(&mut self, port: &str, link: LinkType) -> Result<(), PortError> {
+        self.programs.add(port, link)
+    }
+
+    /// Packets come with the hash that is wanted, or without.
+    pub(crate) fn set_hashing(&mut self, is_hashing: bool) {
+        self.is_hashing = is_hashing;
+    }
+
+    /// Whether some packets may not be wanted.
+    #[inline]
+    pub(crate) fn is_filtering(&self) -> bool {
+        self.is_filtering
+    }
+
+    /// Whether each packet is hashed.
+    #[inline]
+    pub(crate) fn is_hashing(&self) -> bool {
+        self.is_hashing
+    }
+
+    /// Bytes that are kept of a packet at most.
+    #[inline]
+    pub(crate) fn snapshot_bytes(&self) -> u32 {
+        self.snapshot_bytes
+    }
+
+    /// Whether packets are wanted whole, all of them.
+    #[inline]
+    pub(crate) fn takes_all(&self) -> bool {
+        !self.is_filtering && self.snapshot_bytes == MAX_PACKET_BYTES as u32
+    }
+
+    /// Packets that were not wanted.
+    #[inline]
+    pub(crate) fn filtered(&self) -> u64 {
+        self.filtered
+    }
+
+    /// Whether a packet is wanted; counts it if it is not. `bytes` are all that there are of it,
+    /// `drops_before` is what it tells of.
+    #[inline]
+    pub(crate) fn wants(
+        &mut self,
+        link: LinkType,
+        bytes: &[u8],
+        original_length: u32,
+        drops_before: u64,
+    ) -> bool {
+        if !self.is_filtering || self.programs.wants(link, bytes, original_length) {
+            return true;
+        }
+        self.filtered += 1;
+        self.drops_before = self.drops_before.saturating_add(drops_before);
+        false
+    }
+
+    /// How many bytes of a packet are kept, of which there are `length`. Counts it if that is not
+    /// all of it.
+    #[inline(always)]
+    pub(crate) fn keep(&mut self, length: u32, original_length: u32) -> u32 {
+        let kept = length.min(self.snapshot_bytes);
+        self.truncated += u64::from(kept < original_length);
+        kept
+    }
+
+    /// Completes what is said of a packet that is delivered; `kept` are the bytes that are kept.
+    #[inline(always)]
+    pub(crate) fn describe<'a>(
+        &mut self,
+        link: LinkType,
+        meta: &mut Meta,
+        kept: impl FnOnce() -> &'a [u8],
+    ) {
+        if self.is_filtering {
+            meta.drops_before += std::mem::take(&mut self.drops_before);
+        }
+        if self.is_hashing {
+            meta.hash = self.hasher.hash(link, kept());
+        }
+    }
+
+    /// Enters what came of it into an account.
+    pub(crate) fn enter_into(&self, account: &mut PortAccount) {
+        account.truncated += self.truncated;
+        account.fragments_unmatched += self.hasher.fragments_unmatched();
+        if self.is_filtering {
+            account.lost.add(Loss::Filtered, self.filtered);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Accepts what begins with a byte of 7: ldb [0]; jeq #7; ret #1; ret #0.
+    const SEVEN: &str = "48 0 0 0\n21 0 1 7\n6 0 0 1\n6 0 0 0";
+
+    fn judge(filter: &str, snapshot_bytes: Option<u32>, hash: HashKind) -> Judge {
+        let filter = filter.parse().unwrap();
+        let options = OpenOptions { filter, snapshot_bytes, hash, ..OpenOptions::default() };
+        Judge::for_link(&options, "gen:", LinkType::ETHERNET).unwrap()
+    }
+
+    #[test]
+    fn what_is_lost_before_an_unwanted_packet_is_told_by_the_next() {
+        let mut judge = judge(SEVEN, None, HashKind::None);
+        assert!(judge.is_filtering() && !judge.takes_all());
+        assert!(!judge.wants(LinkType::ETHERNET, &[1; 60], 60, 3));
+        assert!(!judge.wants(LinkType::ETHERNET, &[2; 60], 60, 4));
+        assert!(judge.wants(LinkType::ETHERNET, &[7; 60], 60, 5));
+        let mut meta = Meta::new(0, 60, 0);
+        meta.drops_before = 5;
+        judge.describe(LinkType::ETHERNET, &mut meta, || &[]);
+        assert_eq!((meta.drops_before, judge.filtered()), (12, 2));
+        judge.describe(LinkType::ETHERNET, &mut meta, || &[]);
+        assert_eq!(meta.drops_before, 12, "once");
+        let mut account = PortAccount::default();
+        judge.enter_into(&mut account);
+        assert_eq!((account.lost.of(Loss::Filtered), account.truncated), (2, 0));
+    }
+
+    #[test]
+    fn a_filter_sees_what_is_cut_and_a_hash_does_not() {
+        let mut judge = judge(SEVEN, Some(16), HashKind::None);
+        assert!(judge.wants(LinkType::ETHERNET, &[7; 60], 60, 0));
+        assert_eq!((judge.keep(60, 60), judge.keep(9, 9), judge.keep(9, 60)), (16, 9, 9));
+        let mut account = PortAccount::default();
+        judge.enter_into(&mut account);
+        assert_eq!(account.truncated, 2);
+    }
+
+    #[test]
+    fn who_wants_nothing_special_takes_all() {
+        let mut plain = judge("", None, HashKind::None);
+        assert!(plain.takes_all() && !plain.is_hashing());
+        assert!(plain.wants(LinkType::ETHERNET, &[], 0, 9));
+        let mut account = PortAccount::default();
+        plain.enter_into(&mut account);
+        assert_eq!(account.lost.iter().count(), 0, "a cause that cannot be is not named");
+        let longest = judge("", Some(MAX_PACKET_BYTES as u32), HashKind::None);
+        assert!(longest.takes_all());
+        assert!(!judge("", Some(96), HashKind::None).takes_all());
+        assert!(judge("", None, HashKind::FiveTuple).is_hashing());
+    }
+}
