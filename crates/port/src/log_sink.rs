@@ -29,8 +29,8 @@ use crate::{
 
 /// What can be said of a sink.
 pub(crate) const KEYS: &[Key] = &[
-    // The least: two segments and one for a reader, twice.
-    Key::size("bytes", 2 << 20..=64 << 30, "Memory of the log").or("16m"),
+    // The least: two segments and one for a reader, twice, of which a part is the whole.
+    Key::size("bytes", 1793 << 10..=64 << 30, "Memory of the log, in whole segments").or("16m"),
     Key::text("mode", "OCTAL", "Who may read it, as of a file: 0660 [default: 0600]"),
     Key::switch("lossless", "Whether readers that ask for it may hold the sink up").or("no"),
     WAIT,
@@ -195,6 +195,7 @@ mod tests {
         assert_eq!((&*full.publish.name, full.publish.mode), ("./a/tap", 0o660));
         assert_eq!((full.bytes, full.wait_ns), (12 * (256 << 10), 7_000_000));
         assert_eq!(full.publish.lossless, LosslessReaders::Forever);
+        assert_eq!(parsed("log:tap?bytes=2000k").unwrap().bytes, 2 << 20, "in whole segments");
         let wrong =
             ["bytes=1m", "bytes=x", "bytes=9999999999g", "mode=9", "lossless=5s", "from=now"];
         for wrong in wrong {
