@@ -29,9 +29,7 @@ pub(crate) use count::count;
 pub(crate) use demo::demo;
 pub(crate) use doctor::doctor;
 pub(crate) use generate::generate;
-pub(crate) use lab::{
-    DmaRow, Measured, RetentionRow, SizeResult, Step, Throughput, Trial, Turns, lab,
-};
+pub(crate) use lab::{DmaRow, RetentionRow, Turns, lab};
 pub(crate) use merge::merge;
 pub(crate) use replay::replay;
 

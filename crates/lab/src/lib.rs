@@ -34,6 +34,7 @@ pub mod pages;
 pub mod programs;
 pub mod record;
 pub mod reports;
+pub mod rfc2544;
 pub mod rivals;
 pub mod scenario;
 pub mod sharing;

@@ -33,13 +33,15 @@ pub enum Work {
     Generate,
     /// Take packets from an interface while others are sent by another one.
     Duplex,
+    /// Be tested as RFC 2544 has it: see [`rfc2544`](crate::rfc2544).
+    Rfc2544,
     /// Work out what the bus carries.
     Model,
 }
 
 impl Work {
     /// All kinds.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Count,
         Self::Touch,
         Self::Copy,
@@ -54,6 +56,7 @@ impl Work {
         Self::Latency,
         Self::Generate,
         Self::Duplex,
+        Self::Rfc2544,
         Self::Model,
     ];
 
@@ -74,6 +77,7 @@ impl Work {
             Self::Latency => "latency",
             Self::Generate => "generate",
             Self::Duplex => "duplex",
+            Self::Rfc2544 => "rfc2544",
             Self::Model => "model",
         }
     }
@@ -103,9 +107,10 @@ impl Work {
         !matches!(self, Touch | Copy | Pipeline | Merge | Spread | Model)
     }
 
-    /// Whether packets can be made to come at a rate: a contender that sends has its own.
+    /// Whether packets can be made to come at a rate: a contender that sends has its own, and RFC 2544
+    /// looks for one.
     pub fn takes_rates(self) -> bool {
-        self.is_live() && !matches!(self, Self::Generate | Self::MergeLive)
+        self.is_live() && !matches!(self, Self::Generate | Self::MergeLive | Self::Rfc2544)
     }
 
     /// Whether one figure of the bench's measures most contenders of a case; others have their
@@ -116,7 +121,7 @@ impl Work {
 
     /// Whether packets come out by a second interface, where they are counted.
     pub fn comes_out(self) -> bool {
-        matches!(self, Self::Bounce | Self::Switch | Self::Latency)
+        matches!(self, Self::Bounce | Self::Switch | Self::Latency | Self::Rfc2544)
     }
 }
 

@@ -315,6 +315,7 @@ pub(crate) fn row(contender: &str, point: &[(&str, Value)]) -> Row {
         stages: Vec::new(),
         symbols: Vec::new(),
         losses: BTreeMap::new(),
+        rfc2544: Vec::new(),
         document: None,
     }
 }

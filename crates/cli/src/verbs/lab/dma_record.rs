@@ -126,6 +126,7 @@ fn row(contender: String, (key, value): (&str, Value), metrics: BTreeMap<String,
         stages: Vec::new(),
         symbols: Vec::new(),
         losses: BTreeMap::new(),
+        rfc2544: Vec::new(),
         document: None,
     }
 }

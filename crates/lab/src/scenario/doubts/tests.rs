@@ -24,6 +24,7 @@ fn row(metrics: &[(&str, &[f64])]) -> Row {
         stages: Vec::new(),
         symbols: Vec::new(),
         losses: std::collections::BTreeMap::new(),
+        rfc2544: Vec::new(),
         document: None,
     }
 }

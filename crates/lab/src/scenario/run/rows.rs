@@ -59,6 +59,7 @@ impl Row {
             stages: stages(samples),
             symbols: symbols(samples),
             losses: losses(samples),
+            rfc2544: samples.iter().filter_map(|sample| sample.rfc2544.clone()).collect(),
             document: None,
         }
     }
