@@ -30,7 +30,7 @@ pub(crate) use doctor::{
     Doctor, DoctorArgs, DoctorLogsArgs, DoctorPlanArgs, DoctorPortsArgs, Mode,
 };
 pub(crate) use generate::GenerateArgs;
-pub(crate) use lab::{Device, Lab, LabArgs, Rfc2544Args, Test};
+pub(crate) use lab::{Lab, LabArgs, Rfc2544Args};
 pub(crate) use lab_report::{DocumentsArgs, ReportArgs};
 pub(crate) use lab_run::{CompareArgs, ListArgs, RunOptions};
 pub(crate) use log::LogArgs;

@@ -30,7 +30,7 @@ pub(crate) use count::count;
 pub(crate) use demo::demo;
 pub(crate) use doctor::doctor;
 pub(crate) use generate::generate;
-pub(crate) use lab::{Measured, SizeResult, Step, Throughput, Trial, lab};
+pub(crate) use lab::lab;
 pub(crate) use merge::merge;
 pub(crate) use ports::ports;
 pub(crate) use replay::replay;

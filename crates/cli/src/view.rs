@@ -25,7 +25,7 @@ use serde_json::Value;
 use crate::args::JobArgs;
 use crate::failure::complain;
 use crate::outcome::Outcome;
-pub(crate) use words::{count_text, rate_text};
+pub(crate) use words::count_text;
 
 /// Where text goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -138,6 +138,50 @@ fn devices_are_started_here_and_compared_in_one_run() {
 }
 
 #[test]
+fn a_test_of_devices_is_a_scenario_with_a_record_for_report_and_compare() {
+    let test = "a_test_of_devices_is_a_scenario_with_a_record_for_report_and_compare";
+    if !is_root() {
+        return skip(test, "XDP takes root");
+    }
+    if Bed::or_skip(test).is_none() {
+        return;
+    }
+    let directory = Directory::new("lab-record");
+    let file = directory.file("own.toml");
+    let text = "name = \"own\"\ntitle = \"t\"\nabout = \"x\"\nwork = \"rfc2544\"\n\
+                contenders = [\"linux-bridge\", \"recvmmsg\"]\nsizes = [64]\nrepeats = 2\n\
+                seconds = 0.1\nlink_gbps = 0.001\n[rfc2544]\ntests = [\"throughput\", \"loss\"]\n";
+    fs::write(&file, text).unwrap();
+    let out = directory.file("");
+    let ran = run(&["lab", "run", &file, "--out", &out, "-q"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let record = report(&directory.file("own.json"));
+    let (bridge, other) = (&record["rows"][0], &record["rows"][1]);
+    assert_eq!((&bridge["contender"], &bridge["status"]), (&"linux-bridge".into(), &"run".into()));
+    assert_eq!(bridge["rfc2544"].as_array().unwrap().len(), 2, "one a repeat: {record}");
+    let mpps = &bridge["metrics"]["mpps"];
+    let first = bridge["rfc2544"][0]["throughput"]["pps"].as_f64().unwrap();
+    assert!(first > 0.0 && mpps["samples"][0].as_f64().unwrap() == first / 1e6, "{bridge}");
+    assert!(other["status"].as_str().unwrap().contains("recvmmsg does no rfc2544"), "{other}");
+    let doubts = record["doubts"].as_array().unwrap();
+    assert!(doubts.iter().any(|doubt| doubt["name"] == "short-trials"), "{doubts:?}");
+    let dut = ["lab", "rfc2544", "--dut", "bridge", "--sizes", "64", "--tests", "loss", "-q"];
+    let gentle = ["--link", "500kbit", "--trial", "100ms", "--out", &out];
+    let table = run(&[&dut[..], &gentle].concat());
+    assert!(table.code == Some(0) && table.stdout.contains("lost_percent"), "{}", table.stderr);
+    let compare = ["lab", "compare", "own", "rfc2544", "--dir", &out, "--metric", "lost_percent"];
+    assert_eq!(run_json(&compare, 0)["ratios"][0]["contender"], "linux-bridge");
+    let reported = run(&["lab", "report", &out]);
+    assert!(reported.stdout.contains("report of 2 records"), "{}", reported.stderr);
+    let alone = run(&["lab", "run", &file, "--contenders", "external-device", "--out", &out]);
+    assert!(
+        alone.code == Some(2) && alone.stderr.contains("--tx PORT --rx PORT"),
+        "{}",
+        alone.stderr
+    );
+}
+
+#[test]
 fn nonsense_is_refused() {
     for (flags, word) in [
         ("--tx lo --rx lo --sizes 63", "64 to 9018"),

@@ -12,7 +12,23 @@
 
 use std::collections::BTreeMap;
 
+use burstline_engine::Latency;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+/// How long packets took, as reports have it: in ns.
+pub fn latency_json(latency: &Latency) -> Value {
+    let percentiles = latency.percentiles.iter();
+    let percentiles =
+        percentiles.map(|(percent, time_ns)| (format!("p{percent}"), (*time_ns).into()));
+    json!({
+        "packets": latency.packets,
+        "min": latency.least_ns,
+        "mean": latency.mean_ns,
+        "max": latency.most_ns,
+        "percentiles": percentiles.collect::<Map<_, _>>(),
+    })
+}
 
 /// Counts in buckets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

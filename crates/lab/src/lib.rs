@@ -35,6 +35,7 @@ mod perf;
 pub mod programs;
 pub mod record;
 pub mod reports;
+pub mod rfc2544;
 pub mod rivals;
 pub mod scenario;
 pub mod sharing;

@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::distribution::Distribution;
+use crate::rfc2544::Found;
 use crate::statistics::Quartiles;
 pub use comparison::{Comparison, Distance};
 pub use machine::{Build, Cache, Interface, Machine, Pages};
@@ -150,6 +151,9 @@ pub struct Row {
     /// between two cores, or the distance could not be measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance_ns: Option<Distance>,
+    /// What tests of a device under test found, trial by trial: one a repeat, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rfc2544: Vec<Found>,
     /// The document's own figures, keys as in `metrics`.
     pub document: Option<BTreeMap<String, f64>>,
 }
@@ -198,9 +202,9 @@ pub struct Stage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Doubt {
     /// `noisy-neighbour`, `steal-time`, `frequency-change`, `too-few-samples`, `wide-spread`,
-    /// `ratio-spread`, `unknown-stages`, `generator-limited`, `missing-counters`,
-    /// `above-line-rate`, `few-cores`, `distance-changed`, `interrupted`, `cut-short`, `failed`; of
-    /// a figure also `conditions`.
+    /// `ratio-spread`, `unknown-stages`, `generator-limited`, `receiver-limited`, `short-trials`,
+    /// `missing-counters`, `above-line-rate`, `few-cores`, `distance-changed`, `interrupted`,
+    /// `cut-short`, `failed`; of a figure also `conditions`.
     pub name: String,
     /// A sentence with the numbers.
     pub text: String,

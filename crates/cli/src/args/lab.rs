@@ -1,7 +1,11 @@
 //! `burstline lab`.
 
+use std::path::PathBuf;
+
 use burstline_engine::PollMode;
+use burstline_lab::rfc2544::Test;
 use burstline_port::{Address, Rate};
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::lab_report::{DocumentsArgs, ReportArgs};
@@ -16,6 +20,9 @@ const NUMA: [u32; 8] = [64, 128, 256, 512, 768, 1024, 1280, 1500];
 
 /// Both, as one list.
 const ALL: [u32; 9] = [64, 128, 256, 512, 768, 1024, 1280, 1500, 1518];
+
+/// The word for all tests of the RFC.
+const ALL_TESTS: &str = "all";
 
 /// The shortest and the longest frame, FCS included: a mark has room, and so has a jumbo frame.
 const SIZES: std::ops::RangeInclusive<u32> = 64..=9018;
@@ -61,18 +68,20 @@ Examples:
   burstline lab rfc2544 --tx v0 --rx w0 --sizes 64,1518 --tests throughput,latency --json
   burstline lab rfc2544 --tx v0 --rx w0 --sizes numa            64 to 1500 bytes
   burstline lab rfc2544 --tx v0 --rx w0 --link 1Gbit --cores 0,1 --poll busy
-  burstline lab rfc2544 --dut bounce,bridge,testpmd --trial 5s  known devices, one after the other
+  burstline lab rfc2544 --dut bounce,bridge,testpmd --trial 5s  contenders that are started here
   burstline lab rfc2544 --dut bounce --sizes 64 --tests throughput,half --trial 5s
-
-With --dut the device is started here, between two cables of its own: network namespaces with veth
-pairs, gone when it ends. The sender has v0, the receiver w0, the device v1 and w1. It has the last
-core, sender and receiver the others; so on two cores these share one. What is not installed is
-not run, and the report says so. Huge pages are reserved while a device starts, if that is allowed:
-testpmd and Open vSwitch on DPDK take 512 MiB of them, else small ones, and the report says which.
 
 What stands between the two ports is the device under test: a bridge, testpmd, a switch, burstline
 itself. It has to pass on what it gets by one port, as it is, by the other; with --checksums it may
 rewrite headers, as a router does.
+
+--dut runs the scenario rfc2544 (lab run rfc2544) with these contenders. They take turns at each
+size, each as the device under test between two cables: network namespaces with veth pairs, gone
+when the turn ends. The sender has v0, the receiver w0, the device v1 and w1. The sender has the
+first core, the device the second and the receiver a third; on two cores sender and receiver share
+one. What is not installed is not run, and the report says so. Huge pages are reserved while a
+device starts, if that is allowed: testpmd and Open vSwitch on DPDK take 512 MiB of them, else
+small ones, and the report says which.
 
 throughput: the highest rate at which a trial loses nothing, by halving, down to --resolution.
 latency: of a trial at that rate, from when a packet was due to when it was had here.
@@ -103,7 +112,7 @@ pub(crate) struct Rfc2544Args {
     #[arg(value_parser = values::source)]
     pub(crate) rx: Option<Address>,
 
-    /// Devices to start here and to measure, one after the other
+    /// Contenders to start here and to test, each in its turns
     #[arg(long = "dut", value_name = "LIST", value_delimiter = ',')]
     pub(crate) duts: Vec<Device>,
 
@@ -113,8 +122,9 @@ pub(crate) struct Rfc2544Args {
     pub(crate) sizes: Box<[u32]>,
 
     /// Which tests
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "all")]
-    pub(crate) tests: Vec<Test>,
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = ALL_TESTS)]
+    #[arg(value_parser = test())]
+    pub(crate) tests: Vec<String>,
 
     /// How long each trial sends
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::span_ns)]
@@ -150,6 +160,10 @@ pub(crate) struct Rfc2544Args {
     #[arg(value_parser = values::poll_mode())]
     pub(crate) poll: PollMode,
 
+    /// Write the record, too: DIR/rfc2544.json, for lab report and lab compare
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+
     /// Print one JSON object at the end instead of the table
     #[arg(long)]
     pub(crate) json: bool,
@@ -159,20 +173,7 @@ pub(crate) struct Rfc2544Args {
     pub(crate) quiet: bool,
 }
 
-/// One of the four tests. Source: RFC 2544, sections 26.1 to 26.4.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Test {
-    /// These four
-    All,
-    Throughput,
-    Latency,
-    Loss,
-    BackToBack,
-    /// A million packets at half the throughput; not of the RFC
-    Half,
-}
-
-/// A device that can be started here.
+/// A contender that can be started here as the device under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Device {
     /// burstline bounce, in place
@@ -188,23 +189,45 @@ pub(crate) enum Device {
 }
 
 impl Device {
+    /// The word in reports, as typed; and the name in scenarios.
+    const fn names(self) -> [&'static str; 2] {
+        match self {
+            Self::Bounce => ["bounce", "burstline-xdp"],
+            Self::Bridge => ["bridge", "linux-bridge"],
+            Self::Testpmd => ["testpmd", "testpmd"],
+            Self::Ovs => ["ovs", "ovs-userspace"],
+            Self::OvsDpdk => ["ovs-dpdk", "ovs-dpdk"],
+        }
+    }
+
     /// The word in reports, as typed.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Bounce => "bounce",
-            Self::Bridge => "bridge",
-            Self::Testpmd => "testpmd",
-            Self::Ovs => "ovs",
-            Self::OvsDpdk => "ovs-dpdk",
-        }
+        self.names()[0]
+    }
+
+    /// The name in scenarios.
+    pub(crate) fn contender(self) -> &'static str {
+        self.names()[1]
     }
 }
 
+/// `all`, or one test.
+fn test() -> PossibleValuesParser {
+    let all = PossibleValue::new(ALL_TESTS).help("The first four");
+    let rfc = Test::RFC.map(|test| PossibleValue::new(test.name()));
+    let half = "A million packets at half the throughput; not of the RFC";
+    let half = PossibleValue::new(Test::Half.name()).help(half);
+    [all].into_iter().chain(rfc).chain([half]).collect::<Vec<_>>().into()
+}
+
 impl Rfc2544Args {
-    /// Whether a test was asked for.
-    pub(crate) fn wants(&self, test: Test) -> bool {
-        let is_of_all = test != Test::Half && self.tests.contains(&Test::All);
-        is_of_all || self.tests.contains(&test)
+    /// The tests that were asked for.
+    pub(crate) fn tests(&self) -> Vec<Test> {
+        let is_of_all = |test: &Test| {
+            Test::RFC.contains(test) && self.tests.iter().any(|name| name == ALL_TESTS)
+        };
+        let is_named = |test: &Test| self.tests.iter().any(|name| name == test.name());
+        Test::all().filter(|test| is_of_all(test) || is_named(test)).collect()
     }
 }
 

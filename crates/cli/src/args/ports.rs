@@ -19,7 +19,7 @@ const KEYS_AT: usize = 10;
 ///
 /// Example: burstline ports xdp
 #[derive(Debug, Args)]
-#[command(defer = with_all)]
+#[command(after_long_help = all())]
 pub(crate) struct PortsArgs {
     /// Only this kind
     #[arg(value_name = "SCHEME", value_parser = scheme())]

@@ -1,254 +1,181 @@
-//! What a device's test has found: a table, or JSON.
+//! What tests of a device have found: tables, or JSON.
 
 use std::fmt::Write;
 
-use burstline_engine::Latency;
-use serde_json::{Map, Value, json};
+use burstline_lab::contenders::Adapter;
+use burstline_lab::record::{ContenderInfo, Record, Row, Status};
+use burstline_lab::rfc2544::{ExternalDevice, Found, RFC_TRIAL};
+use burstline_lab::scenario::Scenario;
+use burstline_lab::scenario::run::FAILED;
+use serde_json::{Value, json};
 
-use super::test::{latency, micros};
 use super::words::{count_text, rate_text};
-use crate::args::{Device, Rfc2544Args};
-use crate::verbs::{Measured, SizeResult, Step, Throughput, Trial};
+use crate::args::Rfc2544Args;
 
-/// What RFC 2544, section 24, asks of a trial.
-const TRIAL_NS: u64 = 60_000_000_000;
-
-/// The tables, with what one has to know to doubt them, and how the devices compare.
-pub(crate) fn text(args: &Rfc2544Args, all: &[Measured]) -> String {
-    let mut text = String::new();
-    for measured in all {
-        device_text(&mut text, args, measured);
-    }
-    if all.len() > 1 {
-        comparison_text(&mut text, args, all);
-    }
-    let is_whole = all.iter().all(Measured::is_done);
-    // Writing to a string does not fail, here and below.
-    let _ = writeln!(
-        text,
-        "{}",
-        if is_whole { "done" } else { "NOT DONE: the rows above are what was finished" }
-    );
-    text
+/// A device under test, and what a record has of it.
+pub(crate) struct Device<'a> {
+    /// The word of --dut, or the contender's name.
+    pub(crate) name: &'a str,
+    info: &'a ContenderInfo,
+    rows: Vec<&'a Row>,
+    /// Whether the user ended the run.
+    is_interrupted: bool,
 }
 
-fn device_text(text: &mut String, args: &Rfc2544Args, measured: &Measured) {
-    let Measured { tx, rx, results, .. } = measured;
-    if let Some(device) = measured.device {
-        let _ = writeln!(text, "device   {}: {}", device.name(), measured.note);
+impl<'a> Device<'a> {
+    /// Those that were asked for, in order.
+    pub(crate) fn all(args: &Rfc2544Args, record: &'a Record) -> Vec<Self> {
+        let name = |info: &'a ContenderInfo| {
+            let device = args.duts.iter().find(|device| device.contender() == info.name);
+            device.map_or(info.name.as_str(), |device| device.name())
+        };
+        let is_interrupted = record.doubts.iter().any(|doubt| doubt.name == "interrupted");
+        let rows = |info: &ContenderInfo| {
+            record.rows.iter().filter(|row| row.contender == info.name).collect()
+        };
+        let one = |info| Self { name: name(info), info, rows: rows(info), is_interrupted };
+        record.contenders.iter().map(one).collect()
     }
-    if let Some(why) = &measured.not_run {
-        let _ = writeln!(text, "not run, because {why}\n");
-        return;
+
+    /// What its tests found, by size.
+    pub(crate) fn found(&self) -> impl Iterator<Item = &'a Found> {
+        self.rows.iter().flat_map(|row| &row.rfc2544)
     }
-    let link = rate_text(measured.link_bits, "bit/s");
-    let _ = writeln!(text, "rfc2544  {tx} > {rx}, link {link}, {}", trial_text(args));
-    let _ = writeln!(
-        text,
-        "{:>6} {:>13} {:>7} {:>10} {:>10} {:>10} {:>13}  remark",
-        "bytes", "throughput", "line %", "p50 us", "p99 us", "max us", "back-to-back"
-    );
-    for result in results {
-        row_text(text, result);
+
+    /// Why it was not run at all, and the mend.
+    fn not_run(&self) -> Option<&str> {
+        self.info.not_run.as_deref().map(|why| why.trim_start_matches("because "))
     }
-    for result in results.iter().filter(|result| !result.loss.is_empty()) {
-        let points = result.loss.iter().map(|step| {
-            format!(
-                "{} {:.3}%",
-                rate_text(step.trial.offered_pps, "pps"),
-                step.trial.loss_percent()
-            )
+
+    /// Whether nothing is missing that could be had.
+    pub(crate) fn is_whole(&self) -> bool {
+        let is_run = |row: &&Row| row.status == Status::Run;
+        let is_done = self.rows.iter().all(is_run) && self.found().all(|one| one.ended.is_none());
+        is_done || self.not_run().is_some()
+    }
+
+    /// What ended it early, other than the user.
+    pub(crate) fn failure(&self) -> Option<String> {
+        let failed = self.rows.iter().find_map(|row| match &row.status {
+            Status::NotRun(why) => why.strip_prefix(FAILED).map(str::to_owned),
+            _ => row.rfc2544.iter().find_map(|found| found.ended.clone()),
         });
-        let points: Vec<_> = points.collect();
-        let _ = writeln!(text, "loss     {} bytes: {}", result.size, points.join(", "));
-    }
-    for result in results {
-        if let Some(half) = &result.half {
-            let _ = writeln!(text, "half     {} bytes: {}", result.size, half_text(half));
-        }
-    }
-    if let Some(failure) = &measured.failure {
-        let _ = writeln!(text, "FAILED   {failure}");
-    }
-    if measured.device.is_some() {
-        text.push('\n');
+        failed.filter(|_| !self.is_interrupted && self.not_run().is_none())
     }
 }
 
-fn half_text(half: &Trial) -> String {
-    let Trial { sent, lost, reordered, duplicates, corrupted, .. } = half;
-    let [sent, lost, reordered, doubled, corrupted] =
-        [sent, lost, reordered, duplicates, corrupted].map(|count| count_text(*count));
-    format!(
-        "{sent} sent at {}, {lost} lost, {reordered} reordered, {doubled} duplicated, {corrupted} \
-         corrupted",
-        rate_text(half.offered_pps, "pps")
-    )
+/// The record's table, and what it has no room for: curves, and how the devices compare.
+pub(crate) fn text(scenario: &Scenario, record: &Record, devices: &[Device<'_>]) -> String {
+    let (plan, trial_s) = (&scenario.rfc2544, scenario.amounts.time.as_secs_f64());
+    let (tx, rx, link) = (plan.tx(), plan.rx(), rate_text(scenario.link_gbps * 1e9, "bit/s"));
+    let mut text = format!("rfc2544  {tx} > {rx}, link {link}, trials of {trial_s} s\n");
+    text += &super::scenario::text(record);
+    for device in devices {
+        let what = device.not_run().map(|why| format!("not run, because {why}"));
+        // Writing to a string does not fail, here and below.
+        let _ =
+            writeln!(text, "device   {}: {}", device.name, what.unwrap_or_else(|| note(device)));
+        device.found().for_each(|found| curves(&mut text, device.name, found));
+    }
+    comparison(&mut text, scenario, devices);
+    text + match devices.iter().all(Device::is_whole) {
+        true => "done\n",
+        false => "NOT DONE: the rows above are what was finished\n",
+    }
+}
+
+/// What runs, and in which memory.
+fn note(device: &Device<'_>) -> String {
+    let pages = device.info.pages.as_ref();
+    let pages = pages.map_or(String::new(), |pages| format!("; {pages}"));
+    format!("{}{pages}", device.info.command)
+}
+
+/// The loss curve, and what came at half the rate.
+fn curves(text: &mut String, name: &str, found: &Found) {
+    let who = format!("{name} {} bytes", found.size);
+    if !found.loss.is_empty() {
+        let step = found.loss.iter().map(|step| {
+            let rate = rate_text(step.trial.offered_pps, "pps");
+            format!("{rate} {:.3}%", step.trial.lost_percent)
+        });
+        let _ = writeln!(text, "loss     {who}: {}", step.collect::<Vec<_>>().join(", "));
+    }
+    if let Some(half) = &found.half {
+        let [sent, lost, reordered, doubled, corrupted] =
+            [half.sent, half.lost, half.reordered, half.duplicates, half.corrupted].map(count_text);
+        let rate = rate_text(half.offered_pps, "pps");
+        let _ = writeln!(
+            text,
+            "half     {who}: {sent} sent at {rate}, {lost} lost, {reordered} reordered, {doubled} \
+             duplicated, {corrupted} corrupted"
+        );
+    }
 }
 
 /// The throughput of each device by size: Mpps, and per cent of the line's.
-fn comparison_text(text: &mut String, args: &Rfc2544Args, all: &[Measured]) {
+fn comparison(text: &mut String, scenario: &Scenario, devices: &[Device<'_>]) {
     let _ = write!(text, "{:>6}", "bytes");
-    for measured in all {
-        let name = measured.device.map_or("", Device::name);
-        let _ = write!(text, " {name:>21}");
+    for device in devices {
+        let _ = write!(text, " {:>21}", device.name);
     }
     text.push('\n');
-    for &size in &args.sizes {
+    for &size in &scenario.sizes {
         let _ = write!(text, "{size:>6}");
-        for measured in all {
-            let _ = write!(text, " {:>21}", cell(measured, size));
+        for device in devices {
+            let _ = write!(text, " {:>21}", cell(device, size));
         }
         text.push('\n');
     }
     let _ = writeln!(text, "Mpps without loss, per cent of line rate; * limited by the tester");
 }
 
-fn cell(measured: &Measured, size: u32) -> String {
-    if measured.not_run.is_some() {
+fn cell(device: &Device<'_>, size: u32) -> String {
+    if device.not_run().is_some() {
         return "not run".to_owned();
     }
-    let result = measured.results.iter().find(|result| result.size == size);
-    let found = result.and_then(|result| Some((result.throughput.as_ref()?, result.line_pps)));
-    found.map_or("-".to_owned(), |(found, line_pps)| {
+    let found = device.found().find(|found| found.size == size);
+    found.and_then(|found| found.throughput.as_ref()).map_or("-".to_owned(), |found| {
         let limited = if found.limited.is_some() { "*" } else { "" };
-        format!("{:.4} {:6.2}%{limited}", found.pps / 1e6, found.pps * 100.0 / line_pps)
+        format!("{:.4} {:6.2}%{limited}", found.pps / 1e6, found.line_percent)
     })
 }
 
-fn trial_text(args: &Rfc2544Args) -> String {
-    let seconds = args.trial as f64 / 1e9;
-    match args.trial < TRIAL_NS {
-        true => format!("trials of {seconds} s: SHORTER than the 60 s of RFC 2544"),
-        false => format!("trials of {seconds} s"),
-    }
-}
-
-fn row_text(text: &mut String, result: &SizeResult) {
-    let (rate, part) = match &result.throughput {
-        None => ("-".to_owned(), "-".to_owned()),
-        Some(found) => {
-            (rate_text(found.pps, "pps"), format!("{:.2}", found.pps * 100.0 / result.line_pps))
-        }
-    };
-    let known = result.latency.as_ref().map(|trial| &trial.latency);
-    let time = |of: fn(&Latency) -> u64| known.map_or("-".to_owned(), |known| micros(of(known)));
-    let burst = result.back_to_back.map_or("-".to_owned(), |burst| {
-        let more = if burst.is_longest_tried { ">=" } else { "" };
-        format!("{more}{}", count_text(burst.frames))
-    });
-    let mut remarks = Vec::new();
-    if let Some(limited) = result.throughput.as_ref().and_then(|found| found.limited) {
-        remarks.push(limited.name().to_owned());
-    }
-    if let Some(lost) = result.latency.as_ref().map(|trial| trial.lost).filter(|lost| *lost > 0) {
-        remarks.push(format!("{} lost while latency was measured", count_text(lost)));
-    }
-    let _ = writeln!(
-        text,
-        "{:>6} {rate:>13} {part:>7} {:>10} {:>10} {:>10} {burst:>13}  {}",
-        result.size,
-        time(|known| known.at(50.0)),
-        time(|known| known.at(99.0)),
-        time(|known| known.most_ns),
-        remarks.join(", ")
-    );
-}
-
 /// The same as JSON: what was found of the one device, or a list of the devices.
-pub(crate) fn json(args: &Rfc2544Args, all: &[Measured]) -> Value {
+pub(crate) fn json(scenario: &Scenario, devices: &[Device<'_>]) -> Value {
+    let trial = scenario.amounts.time;
     let mut whole = json!({
         "command": "lab rfc2544",
-        "trial_s": args.trial as f64 / 1e9,
-        "trial_is_short": args.trial < TRIAL_NS,
-        "resolution_percent": args.resolution,
-        "whole": all.iter().all(Measured::is_done),
+        "trial_s": trial.as_secs_f64(),
+        "trial_is_short": trial < RFC_TRIAL,
+        "resolution_percent": scenario.rfc2544.resolution_percent,
+        "whole": devices.iter().all(Device::is_whole),
     });
-    match (all, whole.as_object_mut()) {
-        ([only], Some(whole)) if only.device.is_none() => whole.extend(ports(only)),
-        (all, Some(whole)) => {
-            let devices = all.iter().map(device).collect();
-            whole.insert("devices".to_owned(), Value::Array(devices));
-        }
-        (_, None) => {}
+    match devices {
+        [only] if only.info.name == ExternalDevice.name() => add_found(&mut whole, scenario, only),
+        all => whole["devices"] = all.iter().map(|one| device_json(scenario, one)).collect(),
     }
     whole
 }
 
-fn device(measured: &Measured) -> Value {
-    let mut device = Map::new();
-    device.insert("device".to_owned(), measured.device.map(Device::name).into());
-    match &measured.not_run {
-        Some(why) => device.extend([("not_run".to_owned(), why.as_str().into())]),
-        None => {
-            let failure = measured.failure.as_ref().map(ToString::to_string);
-            device.extend([
-                ("note".to_owned(), measured.note.as_str().into()),
-                ("whole".to_owned(), measured.is_done().into()),
-                ("failure".to_owned(), failure.into()),
-            ]);
-            device.extend(ports(measured));
-        }
+fn device_json(scenario: &Scenario, device: &Device<'_>) -> Value {
+    if let Some(why) = device.not_run() {
+        return json!({"device": device.name, "not_run": why});
     }
-    Value::Object(device)
+    let mut found = json!({
+        "device": device.name,
+        "note": note(device),
+        "whole": device.is_whole(),
+        "failure": device.failure(),
+    });
+    add_found(&mut found, scenario, device);
+    found
 }
 
-fn ports(measured: &Measured) -> [(String, Value); 4] {
-    [
-        ("tx", measured.tx.to_string().into()),
-        ("rx", measured.rx.to_string().into()),
-        ("link_bits_per_s", measured.link_bits.into()),
-        ("sizes", measured.results.iter().map(size).collect()),
-    ]
-    .map(|(key, value)| (key.to_owned(), value))
-}
-
-fn size(result: &SizeResult) -> Value {
-    json!({
-        "size": result.size,
-        "line_pps": result.line_pps,
-        "throughput": result.throughput.as_ref().map(|found| throughput(found, result)),
-        "latency_ns": result.latency.as_ref().map(|trial| latency(&trial.latency)),
-        "latency_trial": result.latency.as_ref().map(trial),
-        "half": result.half.as_ref().map(trial),
-        "loss": result.loss.iter().map(step).collect::<Vec<_>>(),
-        "back_to_back": result.back_to_back.map(|burst| json!({
-            "frames": burst.frames,
-            "longest_tried": burst.is_longest_tried,
-            "trials": burst.trials,
-        })),
-    })
-}
-
-fn throughput(found: &Throughput, result: &SizeResult) -> Value {
-    json!({
-        "pps": found.pps,
-        "line_percent": found.pps * 100.0 / result.line_pps,
-        "line_bits_per_s": found.pps * f64::from((result.size + 20) * 8),
-        "frames": found.frames,
-        "lost": 0,
-        "trials": found.trials,
-        "limited": found.limited.map(|limited| limited.name()),
-    })
-}
-
-fn step(step: &Step) -> Value {
-    let mut point = trial(&step.trial);
-    point["tenths"] = step.tenths.into();
-    point
-}
-
-fn trial(trial: &Trial) -> Value {
-    json!({
-        "asked_pps": trial.asked_pps,
-        "offered_pps": trial.offered_pps,
-        "sent": trial.sent,
-        "received": trial.received,
-        "lost": trial.lost,
-        "lost_percent": trial.loss_percent(),
-        "lost_by_receiver": trial.lost_by_receiver,
-        "reordered": trial.reordered,
-        "duplicates": trial.duplicates,
-        "corrupted": trial.corrupted,
-    })
+fn add_found(to: &mut Value, scenario: &Scenario, device: &Device<'_>) {
+    let plan = &scenario.rfc2544;
+    to["tx"] = plan.tx().to_string().into();
+    to["rx"] = plan.rx().to_string().into();
+    to["link_bits_per_s"] = (scenario.link_gbps * 1e9).round().into();
+    to["sizes"] = device.found().map(|found| json!(found)).collect();
 }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use burstline_lab::contenders;
 use burstline_lab::record::{Record, Row, Status};
+use burstline_lab::rfc2544::Found;
 use burstline_lab::scenario::Scenario;
 use serde_json::{Value, json};
 
@@ -101,9 +102,13 @@ pub(crate) fn compact(record: &Record) -> String {
 }
 
 /// The figures that a table shows, as far as rows have them; the chart's own comes first.
-const COLUMNS: [&str; 28] = [
+const COLUMNS: [&str; 32] = [
     "mpps",
     "line_gbps",
+    "latency_p50_us",
+    "latency_p99_us",
+    "latency_max_us",
+    "back_to_back",
     "lost_percent",
     "cpu_ns",
     "rho",
@@ -147,12 +152,12 @@ pub(crate) fn text(record: &Record) -> String {
     for column in &columns {
         let _ = write!(text, " {column:>14}");
     }
-    let _ = writeln!(text, "  the document");
+    let _ = writeln!(text, "  the document, remarks");
     for row in record.rows.iter().filter(|row| !matches!(row.status, Status::NotRun(_))) {
         let _ = write!(text, "{:<width$} {:<22}", record.label(&row.contender), point(row));
         for column in &columns {
             let median = row.metrics.get(*column).map(|metric| metric.median);
-            let median = median.map_or("-".to_owned(), |median| format!("{median:.3}"));
+            let median = median.map_or("-".to_owned(), number);
             let _ = write!(text, " {median:>width$}", width = column.len().max(14));
         }
         let _ = writeln!(text, "  {}", figures(row));
@@ -162,6 +167,13 @@ pub(crate) fn text(record: &Record) -> String {
         let _ = writeln!(text, "doubt: {}: {}", doubt.name, doubt.text);
     }
     text
+}
+
+/// Three decimals, or as many as show three digits.
+fn number(value: f64) -> String {
+    let zeros = -value.abs().log10().floor();
+    let decimals = if zeros.is_finite() { zeros.clamp(1.0, 7.0) as usize + 2 } else { 3 };
+    format!("{value:.decimals$}")
 }
 
 fn columns(record: &Record) -> Vec<&str> {
@@ -178,7 +190,9 @@ fn point(row: &Row) -> String {
 
 fn figures(row: &Row) -> String {
     let figures = row.document.iter().flatten();
-    figures.map(|(name, figure)| format!("{name} {figure}")).collect::<Vec<_>>().join(", ")
+    let figures = figures.map(|(name, figure)| format!("{name} {figure}"));
+    let remarks = row.rfc2544.iter().filter_map(Found::remarks);
+    figures.chain(remarks).collect::<Vec<_>>().join(", ")
 }
 
 /// A line for each contender and reason, with the document's figures for the first row.

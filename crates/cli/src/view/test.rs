@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use burstline_engine::{FlowVerdict, Generated, Latency, Limit, Verdict, WINDOW};
+use burstline_lab::distribution::latency_json;
 use serde_json::{Value, json};
 
 use super::words::{count_text, rate_text};
@@ -32,7 +33,7 @@ pub(super) fn add_to(report: &mut Value, findings: &Findings) {
         report["bounce"] = bounce::json(bounced);
     }
     if let Some(generated) = &findings.generated {
-        let mut lateness = generated.lateness.as_ref().map(latency);
+        let mut lateness = generated.lateness.as_ref().map(latency_json);
         if let (Some(object), Some(known)) = (&mut lateness, &generated.lateness) {
             object["steps"] = known.steps.iter().map(|step| json!([step.0, step.1])).collect();
         }
@@ -44,7 +45,7 @@ pub(super) fn add_to(report: &mut Value, findings: &Findings) {
         });
     }
     if let Some(verdict) = &findings.verdict {
-        let mut latency_ns = latency(&verdict.latency);
+        let mut latency_ns = latency_json(&verdict.latency);
         latency_ns["buckets"] = json!(verdict.latency.buckets);
         report["verify"] = json!({
             "good": verdict.is_good(),
@@ -141,7 +142,7 @@ fn verdict_text(text: &mut String, verdict: &Verdict) {
     }
 }
 
-pub(super) fn micros(time_ns: u64) -> String {
+fn micros(time_ns: u64) -> String {
     format!("{:.1}", time_ns as f64 / 1e3)
 }
 
@@ -181,19 +182,6 @@ fn flow(flow: &FlowVerdict) -> Value {
         "reordered": flow.reordered,
         "too_late": flow.too_late,
         "corrupted": flow.corrupted,
-        "latency_ns": flow.latency.as_ref().map(latency),
-    })
-}
-
-pub(super) fn latency(latency: &Latency) -> Value {
-    let percentiles = latency.percentiles.iter();
-    let percentiles =
-        percentiles.map(|(percent, time_ns)| (format!("p{percent}"), (*time_ns).into()));
-    json!({
-        "packets": latency.packets,
-        "min": latency.least_ns,
-        "mean": latency.mean_ns,
-        "max": latency.most_ns,
-        "percentiles": percentiles.collect::<serde_json::Map<_, _>>(),
+        "latency_ns": flow.latency.as_ref().map(latency_json),
     })
 }

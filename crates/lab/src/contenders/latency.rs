@@ -1,36 +1,38 @@
 //! How long packets take through what passes them on.
 //!
 //! ```text
-//!   near host   generate -> v0                     w0 -> count --verify
-//!                            \                    /
-//!   far host                  v1: contender: w1 -'
+//!   near host   sender -> v0                   w0 -> receiver
+//!                          \                  /
+//!   far host                v1: contender: w1
 //! ```
 //!
-//! Packets carry the time when they were due, so that a late sender does not flatter anybody. Who
-//! sends and who looks share the generator's core, and are this program, whoever the contender is.
+//! Packets carry the time when they were due, so that a late sender does not flatter anybody. The
+//! tester is that of [`rfc2544`](crate::rfc2544), in one trial; both of its threads are on the
+//! generator's core, whoever the contender is.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use burstline_engine::{Integrity, Latency, Threads};
 
 use super::core::Watch;
 use super::live::{Live, counted, events};
 use super::{Job, Sample};
 use crate::distribution::Distribution;
-use crate::live::{Contender, Road};
-use crate::programs::{Ours, Ready, Report, Words};
+use crate::live::Road;
+use crate::rfc2544::{Ends, Plan, Trial, TrialLoad};
 use crate::scenario::Rate;
 
-/// How much longer than it was told to a sender may take.
-const PATIENCE: Duration = Duration::from_secs(20);
-
 /// The figures of a record, and the percentiles that they are.
-const FIGURES: [(&str, &str); 4] = [
-    ("latency_p50_us", "p50"),
-    ("latency_p90_us", "p90"),
-    ("latency_p99_us", "p99"),
-    ("latency_p999_us", "p99.9"),
+const FIGURES: [(&str, f64); 4] = [
+    ("latency_p50_us", 50.0),
+    ("latency_p90_us", 90.0),
+    ("latency_p99_us", 99.0),
+    ("latency_p999_us", 99.9),
 ];
+
+/// Longer than any number of packets takes.
+const NO_END: Duration = Duration::from_secs(24 * 3600);
 
 /// Sends through a contender, and times.
 ///
@@ -38,67 +40,63 @@ const FIGURES: [(&str, &str); 4] = [
 /// It does not start, or nothing comes through.
 pub(super) fn measure(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, String> {
     let running = live.start(job, road)?;
-    let core = job.places.generator.to_string();
-    let count = Ours::new(job.program, "count 'xdp:w0?frames=16384' --verify");
-    let count = Contender::start_near(road, &core, &count, job.stop)?;
-    let watch = Watch::start(&counted(job))?;
-    let began = Instant::now();
-    let sender = Contender::start_near(road, &core, &sender(job), job.stop)?;
-    let sent = sender.wait(job.time + PATIENCE, job.stop)?;
-    let seconds = began.elapsed().as_secs_f64();
-    let seen = watch.seen()?;
-    let (had, _) = count.end()?;
+    let threads = Threads { cores: vec![job.places.generator], ..Threads::default() };
+    let plan = Plan::default();
+    let ends = Ends {
+        tx: plan.tx(),
+        rx: plan.rx(),
+        tx_threads: threads.clone(),
+        rx_threads: threads,
+        integrity: Integrity::Frame,
+        recipe: String::new(),
+    };
+    let rate_pps = match job.rate {
+        Rate::Max => None,
+        Rate::PerSecond(packets) => Some(packets as f64),
+    };
+    let duration = if job.packets.is_some() { NO_END } else { job.time };
+    let load = TrialLoad { size: job.size_bytes, rate_pps, packets: job.packets, duration };
+    let (cores, stop) = (counted(job), Arc::clone(job.stop));
+    let (trial, seen, seconds) = road.bed().near.run(move || {
+        ends.with_tester(&stop, |tester| {
+            let (watch, began) = (Watch::start(&cores)?, Instant::now());
+            let trial = tester.run(load)?;
+            Ok((trial, watch.seen()?, began.elapsed().as_secs_f64()))
+        })
+    })?;
     let own = running.end(0)?;
-    let mut sample = sample(&Report::last(&sent)?, &Report::last(&had)?)?;
+    let mut sample = sample(&trial)?;
     sample.pages = own.pages;
     sample.set("cpu_percent", "% of a core", 100.0 * seen.time.busy() / seconds);
-    let delivered = sample.figures.get("packets").map_or(0.0, |packets| packets.value);
-    events(&seen, delivered, &mut sample);
+    events(&seen, trial.received as f64, &mut sample);
     sample.symbols = seen.symbols;
     Ok(sample)
 }
 
-/// What sends.
-fn sender(job: &Job<'_>) -> Words {
-    let (program, size) = (job.program.display(), job.size_bytes);
-    let rate = match job.rate {
-        Rate::Max => String::new(),
-        Rate::PerSecond(packets) => format!(" --rate {packets}"),
-    };
-    let amount = match job.packets {
-        Some(packets) => format!(" --packets {packets}"),
-        None => format!(" --duration {}ms", job.time.as_millis()),
-    };
-    let command = format!("'{program}' generate -o xdp:v0 --size {size}{rate}{amount} --json");
-    Words { command, ready: Ready::at_once() }
+/// The figures of latencies, and their distribution.
+pub(crate) fn enter(latency: &Latency, sample: &mut Sample) {
+    let us = |time_ns: u64| time_ns as f64 / 1e3;
+    for (name, percent) in FIGURES {
+        sample.set(name, "us", us(latency.at(percent)));
+    }
+    sample.set("latency_max_us", "us", us(latency.most_ns));
+    let buckets = latency.buckets.iter().map(|&(end_ns, packets)| (us(end_ns), packets));
+    sample.distributions.insert("latency_us", Distribution::new("us", buckets));
 }
 
-fn sample(sent: &Value, had: &Value) -> Result<Sample, String> {
-    let verify = &had["verify"];
-    let number = |value: &Value| value.as_f64().unwrap_or_default();
-    let (sent_packets, unique) = (number(&sent["total"]["delivered"]), number(&verify["unique"]));
-    if unique == 0.0 {
-        return Err(format!("none of {sent_packets} packets came through"));
+fn sample(trial: &Trial) -> Result<Sample, String> {
+    if trial.received == 0 {
+        return Err(format!("none of {} packets came through", trial.sent));
     }
     let mut sample = Sample::default();
-    let latency = &verify["latency_ns"];
-    for (name, percentile) in FIGURES {
-        sample.set(name, "us", number(&latency["percentiles"][percentile]) / 1e3);
-    }
-    sample.set("latency_max_us", "us", number(&latency["max"]) / 1e3);
-    let buckets = latency["buckets"].as_array().into_iter().flatten();
-    let bucket = |bucket: &Value| Some((bucket[0].as_f64()? / 1e3, bucket[1].as_u64()?));
-    let distribution = Distribution::new("us", buckets.filter_map(bucket));
-    sample.distributions.insert("latency_us", distribution);
-    sample.set("packets", "packets", unique);
-    sample.set("lost", "packets", (sent_packets - unique).max(0.0));
-    for key in ["duplicates", "reordered", "corrupted"] {
-        let packets = verify[key].as_u64().unwrap_or_default();
-        if packets > 0 {
-            sample.losses.insert(key.to_owned(), packets);
-        }
-    }
-    sample.offered_pps = sent["generate"]["reached_pps"].as_f64();
+    enter(&trial.latency, &mut sample);
+    sample.set("packets", "packets", trial.received as f64);
+    sample.set("lost", "packets", trial.lost as f64);
+    let Trial { duplicates, reordered, corrupted, .. } = *trial;
+    let faults = [("duplicates", duplicates), ("reordered", reordered), ("corrupted", corrupted)];
+    let faults = faults.into_iter().filter(|(_, packets)| *packets > 0);
+    sample.losses = faults.map(|(name, packets)| (name.to_owned(), packets)).collect();
+    sample.offered_pps = Some(trial.offered_pps);
     Ok(sample)
 }
 
@@ -107,14 +105,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_and_losses_are_those_of_the_reports() {
-        let sent = "{\"interval\":1}\n{\"total\":{\"delivered\":100},\"generate\":\
-            {\"reached_pps\":1e4}}";
-        let had = "{\"verify\":{\"unique\":98,\"duplicates\":0,\"reordered\":3,\"latency_ns\":\
-            {\"max\":9000,\"percentiles\":\
-            {\"p50\":1500,\"p90\":2000,\"p99\":3000,\"p99.9\":4000},\
-            \"buckets\":[[1503,60],[2047,30],[9215,8]]}}}";
-        let sample = sample(&Report::last(sent).unwrap(), &Report::last(had).unwrap()).unwrap();
+    fn percentiles_and_losses_are_those_of_the_trial() {
+        let latency = Latency {
+            packets: 98,
+            most_ns: 9000,
+            percentiles: vec![(50.0, 1500), (90.0, 2000), (99.0, 3000), (99.9, 4000)],
+            buckets: vec![(1503, 60), (2047, 30), (9215, 8)],
+            ..Latency::default()
+        };
+        let sample = sample(&Trial { reordered: 3, latency, ..Trial::new(1e4, 100, 98) }).unwrap();
         let value = |name: &str| sample.figures[name].value;
         assert_eq!((value("latency_p50_us"), value("latency_p999_us")), (1.5, 4.0));
         assert_eq!((value("latency_max_us"), value("packets"), value("lost")), (9.0, 98.0, 2.0));
@@ -125,8 +124,8 @@ mod tests {
     }
 
     #[test]
-    fn without_packets_or_a_report_it_fails() {
-        let nothing = Value::Null;
-        assert_eq!(sample(&nothing, &nothing).unwrap_err(), "none of 0 packets came through");
+    fn without_packets_it_fails() {
+        let nothing = sample(&Trial::new(0.0, 7, 0));
+        assert_eq!(nothing.unwrap_err(), "none of 7 packets came through");
     }
 }

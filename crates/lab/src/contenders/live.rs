@@ -23,19 +23,20 @@ use super::core::{Seen, Watch};
 use super::seconds::{self, LostBySecond, Seconds, Whom};
 use super::{Adapter, Job, Sample, duplex, latency};
 use crate::contest::go_on;
-use crate::live::{Contender, Load, Need, Road, missing};
+use crate::live::{Contender, Load, Need, Road, STARTER, missing_of};
 use crate::perf::counters::Event;
 use crate::programs::{Launch, Memory, Words};
 use crate::record::Pages;
+use crate::rfc2544;
 use crate::scenario::machine::{Served, on_hosts};
 use crate::scenario::{Rate, Work};
 use crate::threads::Cores;
 
 /// Bytes that a frame takes on the line beyond itself, FCS counted: preamble 8, gap 12.
 /// Source: IEEE 802.3, 3.1.1 and 4.4.2.
-pub(super) const LINE_BYTES: u32 = 20;
+pub(crate) const LINE_BYTES: u32 = 20;
 
-/// The MTU of the cables.
+/// The MTU of the cables, unless frames are longer.
 const MTU: u32 = 1500;
 
 /// What a stage by the contender's own account has in front of its name.
@@ -56,6 +57,11 @@ pub trait Live: Sync {
     /// Programs that it takes.
     fn needs(&self) -> &'static [Need] {
         &[]
+    }
+
+    /// Whether it is a program, which others start.
+    fn is_program(&self) -> bool {
+        true
     }
 
     /// As [`Adapter::version`].
@@ -209,7 +215,8 @@ impl<L: Live> Adapter for OnRoad<L> {
 
     fn can_run(&self) -> Result<(), String> {
         self.0.can_run()?;
-        missing(self.0.needs()).map_or(Ok(()), Err)
+        let starter = if self.0.is_program() { &STARTER[..] } else { &[] };
+        missing_of(self.0.needs().iter().chain(starter)).map_or(Ok(()), Err)
     }
 
     fn command(&self, job: &Job<'_>) -> String {
@@ -222,6 +229,7 @@ impl<L: Live> Adapter for OnRoad<L> {
             Work::Generate => send(&self.0, job, &road),
             Work::Latency => latency::measure(&self.0, job, &road),
             Work::Duplex => duplex::measure(&self.0, job, &road),
+            Work::Rfc2544 => rfc2544::measure(&self.0, job, &road),
             _ => receive(&self.0, job, &road),
         }?;
         sample.interfaces = on_hosts(road.bed(), &served);
@@ -233,9 +241,10 @@ fn road(job: &Job<'_>) -> Result<Road, String> {
     let places = &job.places;
     let consumer = *places.contender.first().ok_or("no core for the contender")?;
     let cores = Cores { producer: places.generator, consumer };
-    let road = Road::with_ports(cores, job.ports)?;
+    let mtu = job.size_bytes.saturating_sub(rfc2544::FRAME_OVERHEAD).max(MTU);
+    let road = Road::with_mtu(cores, job.ports, mtu)?;
     if job.work.comes_out() || job.work == Work::Duplex {
-        road.bed().connect("w0", "w1", MTU).map_err(|error| error.to_string())?;
+        road.bed().connect("w0", "w1", mtu).map_err(|error| error.to_string())?;
     }
     // Who spreads packets by flow has some to spread.
     Ok(if job.work == Work::Balance { road.with_flows() } else { road })

@@ -52,10 +52,13 @@ use crate::distribution::Distribution;
 use crate::live::missing;
 use crate::programs::{self, Datapath};
 use crate::record::{BOUNCE, Interface, Pages};
+use crate::rfc2544::{Asked, ExternalDevice, Found};
 use crate::scenario::{Places, Rate, Work};
 
 pub(crate) use core::Watch;
 pub use dpdk_balance::{WORDS as DPDK_BALANCE, run_balance};
+pub(crate) use latency::enter as enter_latency;
+pub(crate) use live::LINE_BYTES;
 pub use live::{Live, OnRoad, Own, Running};
 pub(crate) use merge::{ROUND_PACKETS, do_rounds as merge_rounds};
 
@@ -122,6 +125,8 @@ pub struct Job<'a> {
     pub link_gbps: f64,
     /// The program `burstline`.
     pub program: &'a Path,
+    /// What [`Work::Rfc2544`] has besides.
+    pub rfc2544: Option<Asked<'a>>,
     /// Raised when the user wants an end.
     pub stop: &'a Arc<AtomicBool>,
 }
@@ -173,6 +178,8 @@ pub struct Sample {
     pub is_model: bool,
     /// The interfaces that packets went through.
     pub interfaces: Vec<Interface>,
+    /// What tests of a device found.
+    pub rfc2544: Option<Found>,
     /// Pages that the contender's processes had.
     pub pages: Option<Pages>,
 }
@@ -189,6 +196,11 @@ pub struct Value {
 }
 
 impl Sample {
+    /// Why tests of a device ended early.
+    pub(crate) fn ended(&self) -> Option<&str> {
+        self.rfc2544.as_ref()?.ended.as_deref()
+    }
+
     /// Adds a figure.
     pub fn set(&mut self, name: &'static str, unit: &'static str, value: f64) {
         self.figures.insert(name, Value { unit, basis: None, value });
@@ -212,7 +224,7 @@ fn own_version() -> String {
 }
 
 /// All of them.
-static ALL: [&dyn Adapter; 48] = [
+static ALL: [&dyn Adapter; 49] = [
     &OnRoad(ours::Ours::XDP),
     &OnRoad(ours::Ours::AFPACKET),
     &OnRoad(ours::Ours::XDP_SHARE),
@@ -229,6 +241,7 @@ static ALL: [&dyn Adapter; 48] = [
     &OnRoad(switches::Bridge),
     &OnRoad(switches::OpenVSwitch(Datapath::Sockets)),
     &OnRoad(switches::OpenVSwitch(Datapath::Dpdk)),
+    &ExternalDevice,
     &absent::PF_RING,
     &absent::PF_RING_ZC,
     &memory::Copies::WARM,
@@ -288,7 +301,7 @@ pub fn named(name: &str) -> Option<&'static dyn Adapter> {
 
 /// What a contender does in place of a work, if it does less than others: see [`BOUNCE`].
 pub fn role(adapter: &dyn Adapter, work: Work) -> Option<&'static str> {
-    let is_beside_switches = matches!(work, Work::Switch | Work::Latency);
+    let is_beside_switches = matches!(work, Work::Switch | Work::Latency | Work::Rfc2544);
     (is_beside_switches && !adapter.is_switch()).then_some(BOUNCE)
 }
 

@@ -40,6 +40,7 @@ impl Ours {
             Work::Latency,
             Work::Generate,
             Work::Duplex,
+            Work::Rfc2544,
         ],
         flags: "",
     };
@@ -99,7 +100,7 @@ impl Live for Ours {
         let cores = job.core_list();
         let core = cores.split(',').next().unwrap_or_default();
         let words = match job.work {
-            Work::Bounce | Work::Switch | Work::Latency => {
+            Work::Bounce | Work::Switch | Work::Latency | Work::Rfc2544 => {
                 let ports = format!("{scheme}:v1 {scheme}:w1");
                 format!("bounce {ports} --both --poll busy{flags} --cores {core}")
             }

@@ -24,11 +24,15 @@ impl Live for Bridge {
     }
 
     fn works(&self) -> &'static [Work] {
-        &[Work::Switch, Work::Latency]
+        &[Work::Switch, Work::Latency, Work::Rfc2544]
     }
 
     fn needs(&self) -> &'static [Need] {
         bridge::NEEDS
+    }
+
+    fn is_program(&self) -> bool {
+        false
     }
 
     fn version(&self) -> String {
@@ -61,7 +65,7 @@ impl Live for OpenVSwitch {
     }
 
     fn works(&self) -> &'static [Work] {
-        &[Work::Switch, Work::Latency]
+        &[Work::Switch, Work::Latency, Work::Rfc2544]
     }
 
     fn needs(&self) -> &'static [Need] {
@@ -105,9 +109,13 @@ struct Passing {
 }
 
 impl Running for Passing {
+    fn processes(&self) -> Vec<u32> {
+        self.programs.iter().map(Program::process_id).collect()
+    }
+
     fn end(self: Box<Self>, _: u64) -> Result<Own, String> {
         thread::sleep(DRAIN);
-        let processes: Vec<u32> = self.programs.iter().map(Program::process_id).collect();
+        let processes = self.processes();
         // A part of the kernel has no memory of its own.
         let pages = (!processes.is_empty()).then(|| pages_of(&processes));
         drop(self.programs);

@@ -39,7 +39,15 @@ impl Live for Testpmd {
     }
 
     fn works(&self) -> &'static [Work] {
-        &[Work::Count, Work::Bounce, Work::Switch, Work::Latency, Work::Generate, Work::Duplex]
+        &[
+            Work::Count,
+            Work::Bounce,
+            Work::Switch,
+            Work::Latency,
+            Work::Generate,
+            Work::Duplex,
+            Work::Rfc2544,
+        ]
     }
 
     fn needs(&self) -> &'static [Need] {

@@ -41,6 +41,7 @@ fn programs_on_dpdk_itself_run_here_or_say_how_to_build_them() {
             packets: None,
             link_gbps: 10.0,
             program: Path::new("burstline"),
+            rfc2544: None,
             stop: &stop,
         };
         let mpps = std::thread::scope(|scope| {
@@ -69,7 +70,10 @@ fn who_looks_at_no_address_is_a_bounce_beside_switches() {
 fn who_cannot_do_a_work_says_what_it_can() {
     let testpmd = named("testpmd").unwrap();
     let said = can_do(testpmd, Work::Balance).unwrap_err();
-    assert_eq!(said, "testpmd does no balance: count, bounce, switch, latency, generate, duplex");
+    assert_eq!(
+        said,
+        "testpmd does no balance: count, bounce, switch, latency, generate, duplex, rfc2544"
+    );
     let said = can_do(named("pf_ring").unwrap(), Work::Count).unwrap_err();
     assert!(said.starts_with("it takes the kernel module pf_ring"), "{said}");
     assert!(named("snort").is_none());

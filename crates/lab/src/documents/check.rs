@@ -4,7 +4,7 @@ use super::{Document, Standing};
 
 /// Where ours stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place<'a> {
+pub(super) enum Place<'a> {
     /// A figure of `make bench`.
     Figure(&'a str),
     /// A record of `burstline lab run`.
@@ -17,7 +17,7 @@ pub enum Place<'a> {
 
 impl<'a> Place<'a> {
     /// Reads `figure NAME`, `scenario NAME`, `printed` or `file PATH`.
-    pub fn parse(text: &'a str) -> Option<Self> {
+    pub(super) fn parse(text: &'a str) -> Option<Self> {
         match text.split_once(' ') {
             None if text == "printed" => Some(Self::Printed),
             Some(("figure", name)) => Some(Self::Figure(name)),
@@ -31,7 +31,7 @@ impl<'a> Place<'a> {
 /// Everything that is wrong, a sentence each. `exists` says whether there is such a place,
 /// `is_recorded` whether a committed record of it has run such a row, and `runs` whether a command
 /// is one that this program, or its Makefile, understands.
-pub fn faults(
+pub(super) fn faults(
     documents: &[Document],
     exists: &dyn Fn(Place) -> bool,
     is_recorded: &dyn Fn(Place, &str) -> bool,

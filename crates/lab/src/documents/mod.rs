@@ -19,6 +19,7 @@
 //! - T2: figures, scenarios, make targets, paths and verbs that are named exist; a test fails
 //!   otherwise.
 
+#[cfg(test)]
 mod check;
 mod standing;
 #[cfg(test)]
@@ -27,7 +28,6 @@ mod view;
 
 use serde::Deserialize;
 
-pub use check::{Place, faults};
 pub use standing::Standing;
 pub use view::{json, markdown, text};
 
@@ -76,7 +76,8 @@ pub struct Claim {
     /// What shows it here.
     #[serde(default)]
     pub command: String,
-    /// Where ours stands, as [`Place::parse`] reads it; empty if it was not run.
+    /// Where ours stands, `figure NAME`, `scenario NAME`, `file PATH` or `printed`; empty if it
+    /// was not run.
     #[serde(default)]
     pub ours: String,
     /// The points that a record has to have for it: `size_bytes=64`, `case=send`,

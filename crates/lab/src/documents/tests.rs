@@ -1,5 +1,6 @@
 use std::path::Path;
 
+use super::check::{Place, faults};
 use super::*;
 use crate::record::{Record, Row, Status};
 

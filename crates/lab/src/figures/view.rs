@@ -89,6 +89,7 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         packets: context.smoke.then_some(SMOKE_PACKETS),
         link_gbps: scenario.link_gbps,
         program: &program,
+        rfc2544: None,
         stop: &context.stop,
     };
     let conditions = Conditions::watch(context.cores);

@@ -8,10 +8,9 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use burstline_sys::usage::{self, CpuUsage};
-use burstline_testbed::{Host, Program, signal};
+use burstline_testbed::{Program, signal};
 
 use super::Road;
-use crate::contest::go_on;
 use crate::pages::Reservation;
 use crate::programs::{self, FILE, Launch, Memory};
 use crate::record::Pages;
@@ -30,9 +29,6 @@ const WITH_ALL: &str = "unshare --pid --fork --kill-child timeout -s INT 3600";
 
 /// How often it is looked whether it is ready.
 const LOOK_AT_START: Duration = Duration::from_millis(10);
-
-/// How often it is looked whether an end is wanted.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// Huge pages of 2 MiB that are reserved while a contender starts, enough for either side's frames:
 /// testpmd is told to take 512 MiB.
@@ -68,32 +64,8 @@ impl<'a> Contender<'a> {
         launch: &dyn Launch,
         stop: &AtomicBool,
     ) -> Result<Self, String> {
-        let _pages = Reservation::take(PAGES);
-        Self::start_on(road, &road.bed.far, cores, launch, stop)
-    }
-
-    /// As [`start`](Self::start), on the near host: a program that sends to the contender, or
-    /// looks at what it passes on. It gets no huge pages.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn start_near(
-        road: &'a Road,
-        cores: &str,
-        launch: &dyn Launch,
-        stop: &AtomicBool,
-    ) -> Result<Self, String> {
-        Self::start_on(road, &road.bed.near, cores, launch, stop)
-    }
-
-    fn start_on(
-        road: &'a Road,
-        host: &Host,
-        cores: &str,
-        launch: &dyn Launch,
-        stop: &AtomicBool,
-    ) -> Result<Self, String> {
         static OUTPUTS: AtomicU32 = AtomicU32::new(0);
+        let (_pages, host) = (Reservation::take(PAGES), &road.bed.far);
         let number = OUTPUTS.fetch_add(1, Relaxed); // only to differ
         let output = road.file(&format!("output-{number}"));
         let command = launch.command(Memory::now()).replace(FILE, &road.data_file());
@@ -184,21 +156,6 @@ impl<'a> Contender<'a> {
         let bytes = fs::read(&self.output).map_err(|error| error.to_string())?;
         let used = usage::children().since(&self.before);
         Ok((String::from_utf8_lossy(&bytes).into_owned(), used))
-    }
-
-    /// Waits until it ends by itself.
-    ///
-    /// # Errors
-    /// What the kernel says; that it did not end within `limit`, or `stop` was raised.
-    pub fn wait(mut self, limit: Duration, stop: &AtomicBool) -> Result<String, String> {
-        let began = Instant::now();
-        while !self.program.ends_within(LOOK).map_err(|error| error.to_string())? {
-            go_on(stop)?;
-            if began.elapsed() > limit {
-                return Err(format!("`{}` did not end: {}", self.command, self.printed().trim()));
-            }
-        }
-        Ok(self.printed())
     }
 
     /// Whom a signal is for: the program, or the first of those that are in a namespace of their

@@ -60,7 +60,7 @@ const MEMORY: &str = "/dev/shm";
 /// What the names of folders there begin with.
 const FOLDER: &str = "burstline-bench-";
 
-/// The MTU of further cables.
+/// The MTU of cables, unless it is named.
 const MTU: u32 = 1500;
 
 /// How often the injector looks whether the user wants an end.
@@ -95,7 +95,7 @@ pub struct Need {
 }
 
 /// What everybody needs who starts a program.
-const STARTER: [Need; 3] = [
+pub(crate) const STARTER: [Need; 3] = [
     Need { program: "taskset", package: "util-linux" },
     Need { program: "stdbuf", package: "coreutils" },
     Need { program: "kill", package: "procps" },
@@ -103,10 +103,15 @@ const STARTER: [Need; 3] = [
 
 /// Why live figures cannot be measured here: what is missing, and the mend. `None`: they can.
 pub fn missing(needs: &[Need]) -> Option<String> {
+    missing_of(needs.iter().chain(&STARTER))
+}
+
+/// The same, of these programs alone.
+pub(crate) fn missing_of<'a>(mut needs: impl Iterator<Item = &'a Need>) -> Option<String> {
     if let Err(error) = Bed::new() {
         return Some(error.to_string());
     }
-    let lacking = needs.iter().chain(&STARTER).find(|need| !is_there(need.program));
+    let lacking = needs.find(|need| !is_there(need.program));
     lacking.map(|Need { program, package }| {
         format!("{program} is not installed: sudo apt-get install {package}")
     })
@@ -136,7 +141,15 @@ impl Road {
     /// # Errors
     /// As there.
     pub fn with_ports(cores: Cores, ports: usize) -> Result<Self, String> {
-        let bed = Bed::new().map_err(|error: BedError| error.to_string())?;
+        Self::with_mtu(cores, ports, MTU)
+    }
+
+    /// As [`with_ports`](Self::with_ports), the cables with that MTU.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn with_mtu(cores: Cores, ports: usize, mtu: u32) -> Result<Self, String> {
+        let bed = Bed::with_mtu(mtu).map_err(|error: BedError| error.to_string())?;
         bed.far.run(move || affinity::pin_to(cores.producer)).map_err(|error| error.to_string())?;
         // In memory, so that a disk is not what is measured.
         let memory = Path::new(MEMORY);
@@ -147,7 +160,7 @@ impl Road {
         let interfaces = interfaces(ports);
         for name in &interfaces[1..] {
             // Both ends may have one name: each is on a host of its own.
-            bed.connect(name, name, MTU).map_err(|error| error.to_string())?;
+            bed.connect(name, name, mtu).map_err(|error| error.to_string())?;
         }
         Ok(Self { bed, interfaces, cores, folder, has_flows: false })
     }

@@ -37,7 +37,7 @@ mod heat;
 mod html;
 mod lines;
 mod markdown;
-mod numbers;
+pub(crate) mod numbers;
 mod select;
 mod style;
 mod summary;

@@ -3,7 +3,7 @@
 /// A value with four significant digits; thousands are grouped.
 ///
 /// What is no number is `n/a`. Below a thousandth and from 10^15 the power of ten is written.
-pub(super) fn value(value: f64) -> String {
+pub(crate) fn value(value: f64) -> String {
     if !value.is_finite() {
         return "n/a".to_owned();
     }

@@ -30,6 +30,10 @@ const MERGE_BEFORE: usize = 8;
 /// The same of packets that are spread, by either of two sides and a rival each time.
 const SPREAD_RUN: Duration = Duration::from_millis(300);
 
+/// Trials of a device under test at a size, about, and what each takes beside its time.
+const TRIALS: f64 = 30.0;
+const SETTLE: Duration = Duration::from_millis(150);
+
 /// About how long a scenario takes here where nothing else runs.
 pub fn estimate(scenario: &Scenario) -> Duration {
     let is_there = |point: &Point| point.placement.find(scenario.more_threads()).is_ok();
@@ -49,6 +53,7 @@ pub fn estimate(scenario: &Scenario) -> Duration {
         Work::Dma => times(2 * time + MEMORY_EXTRA, turns),
         Work::Merge => times(MERGE_RUN, points * (MERGE_BEFORE + takers * amounts.repeats)),
         Work::Spread => times(SPREAD_RUN, points * (MERGE_BEFORE + (takers + 1) * amounts.repeats)),
+        Work::Rfc2544 => times((time + SETTLE).mul_f64(TRIALS) + LIVE_EXTRA, turns),
         work if work.is_live() => times(time + LIVE_EXTRA, turns),
         _ => times(time + MEMORY_EXTRA, turns),
     };

@@ -4,10 +4,11 @@ use std::fs;
 
 use super::compare::pairs::{Pair, WITHIN_PERCENT};
 use super::points::words;
-use super::{Rate, Scenario};
+use super::{Rate, Scenario, Work};
 use crate::conditions;
 use crate::contenders;
 use crate::record::{Doubt, Machine, Metric, Row, Stage, Status};
+use crate::rfc2544::{Limited, RFC_TRIAL};
 use crate::symbols::OTHER_PROGRAMS;
 use crate::symbols::stages::Part;
 
@@ -138,6 +139,13 @@ pub fn of_rows(scenario: &Scenario, machine: &Machine, rows: &[Row]) -> Vec<Doub
     say("distance-changed", distances(&rows));
     say("unknown-stages", together(&rows, unknown));
     say("generator-limited", together(&rows, |row| generator(row, scenario)));
+    for limited in [Limited::Generator, Limited::Receiver] {
+        say(limited.name(), together(&rows, |row| tester(row, limited)));
+    }
+    let seconds = scenario.amounts.time.as_secs_f64();
+    let is_short = scenario.work == Work::Rfc2544 && scenario.amounts.time < RFC_TRIAL;
+    let text = || format!("trials of {seconds} s: SHORTER than the 60 s of RFC 2544");
+    say("short-trials", is_short.then(text));
     let above = |row: &Row| {
         let percent = row.metrics.get("line_percent")?.median;
         (percent > 100.0)
@@ -191,6 +199,19 @@ fn generator(row: &Row, scenario: &Scenario) -> Option<String> {
         Some(_) => None,
         None => Some(format!("{offered:.3} Mpps is what the generator makes; nothing was lost")),
     }
+}
+
+/// Whether it was the tester of a device that kept its throughput down.
+fn tester(row: &Row, limited: Limited) -> Option<String> {
+    let is_so = row.rfc2544.iter().any(|found| found.limited() == Some(limited));
+    is_so
+        .then(|| match limited {
+            Limited::Generator => {
+                "less than 99 % of what was asked for was offered, and nothing lost"
+            }
+            Limited::Receiver => "the receiver of the tester lost packets itself",
+        })
+        .map(str::to_owned)
 }
 
 /// One sentence for all rows that have something to be said of: the first, and how many more.

@@ -11,9 +11,12 @@ use super::placement::{self, Placement};
 use super::{Amounts, Figure, Quick, Rate, Scenario, Work};
 use crate::contenders;
 use crate::record::Chart;
+use crate::rfc2544::Plan;
 
 /// Frame sizes of interfaces, FCS included, and of packets in memory.
 const LIVE_SIZES: std::ops::RangeInclusive<i64> = 64..=1518;
+/// Those of a device under test: a jumbo frame has room.
+const RFC2544_SIZES: std::ops::RangeInclusive<i64> = 64..=9018;
 const MEMORY_SIZES: std::ops::RangeInclusive<i64> = 64..=65_536;
 /// Those that an mbuf has room for.
 const MERGE_SIZES: std::ops::RangeInclusive<i64> = 64..=16_384;
@@ -64,6 +67,7 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
     let chart = fields.take("chart", "a table [chart]", |value| value.as_table().cloned())?;
     let figures =
         fields.list("figures", "a table [[figures]]", |value| value.as_table().cloned())?;
+    let plan = plan(&mut fields, work)?;
     let notes = fields.list("notes", "text in quotes", text_of)?;
     fields.end()?;
     let quick = quick.map_or(Ok(Quick::default()), |table| {
@@ -96,6 +100,7 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         chart,
         figures,
         notes,
+        rfc2544: plan,
     })
 }
 
@@ -109,10 +114,29 @@ fn ports(fields: &mut Fields, work: Work) -> Result<usize, ScenarioError> {
     Ok(ports.unwrap_or(1) as usize)
 }
 
+/// `[rfc2544]`.
+fn plan(fields: &mut Fields, work: Work) -> Result<Plan, ScenarioError> {
+    let wanted = match work {
+        Work::Rfc2544 => "a table [rfc2544]",
+        _ => "nothing: only the work rfc2544 has a plan",
+    };
+    let is_of_work = work == Work::Rfc2544;
+    let table =
+        fields.take("rfc2544", wanted, |value| Some(value.clone()).filter(|_| is_of_work))?;
+    let Some(table) = table else { return Ok(Plan::default()) };
+    table.clone().try_into().map_err(|error: toml::de::Error| ScenarioError::Value {
+        place: String::new(),
+        key: "rfc2544".to_owned(),
+        value: shown(&table),
+        wanted: format!("{wanted}: {}", error.message()),
+    })
+}
+
 /// What varies, and how much of it: keys of the first table and of `[quick]`.
 fn axes(fields: &mut Fields, work: Work) -> Result<Quick, ScenarioError> {
     let range = match work {
         Work::Merge => MERGE_SIZES,
+        Work::Rfc2544 => RFC2544_SIZES,
         work if work.is_live() => LIVE_SIZES,
         _ => MEMORY_SIZES,
     };

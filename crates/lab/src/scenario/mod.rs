@@ -35,6 +35,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::record::Chart;
+use crate::rfc2544::Plan;
 pub use begun::Begun;
 pub use fields::ScenarioError;
 pub use file::parse;
@@ -81,6 +82,8 @@ pub struct Scenario {
     pub figures: Vec<Figure>,
     /// What else is to be said.
     pub notes: Vec<String>,
+    /// What [`Work::Rfc2544`] tests, and how.
+    pub rfc2544: Plan,
 }
 
 /// How fast packets come.
@@ -134,7 +137,7 @@ pub struct Figure {
 }
 
 /// The files of those that are part of the program.
-const BUILT_IN: [&str; 23] = [
+const BUILT_IN: [&str; 24] = [
     include_str!("../../scenarios/numa-rtc.toml"),
     include_str!("../../scenarios/numa-pipeline.toml"),
     include_str!("../../scenarios/numa-placement.toml"),
@@ -158,6 +161,7 @@ const BUILT_IN: [&str; 23] = [
     include_str!("../../scenarios/copy-or-share.toml"),
     include_str!("../../scenarios/interrupts.toml"),
     include_str!("../../scenarios/latency.toml"),
+    include_str!("../../scenarios/rfc2544.toml"),
 ];
 
 /// The scenarios that are part of the program.

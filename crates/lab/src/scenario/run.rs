@@ -14,9 +14,10 @@ use distance::Look;
 use limit::Limit;
 
 use super::points::{Point, words};
-use super::{Begun, Places, Rate, Scenario, doubts, machine, simulate};
+use super::{Begun, Places, Rate, Scenario, Work, doubts, machine, simulate};
 use crate::contenders::{self, Adapter, Job, Sample};
 use crate::record::{ContenderInfo, Distance, Doubt, Interface, Pages, Record};
+use crate::rfc2544::{self, Asked};
 
 /// What the user may change of a scenario, and what a run has to know.
 #[derive(Clone, Debug)]
@@ -39,6 +40,8 @@ pub struct Options {
     pub program: PathBuf,
     /// What was typed.
     pub command: String,
+    /// Is told of each trial of [`Work::Rfc2544`]: see [`Asked::tell`].
+    pub tell_trial: fn(&str),
     /// Whether instructions and misses of caches are to be simulated, too.
     pub is_simulated: bool,
     /// How long a run may take; turns for which there is no time are left out. `None`: as long
@@ -47,6 +50,30 @@ pub struct Options {
     /// Raised when the user wants an end.
     pub stop: Arc<AtomicBool>,
 }
+
+impl Options {
+    /// A run of what was typed as `command`, with nothing changed.
+    pub fn new(program: PathBuf, command: String, stop: Arc<AtomicBool>) -> Self {
+        Self {
+            repeats: None,
+            packets: None,
+            sizes: Vec::new(),
+            rates: Vec::new(),
+            contenders: Vec::new(),
+            seed: 1,
+            is_quick: false,
+            program,
+            command,
+            tell_trial: |_| {},
+            is_simulated: false,
+            budget: None,
+            stop,
+        }
+    }
+}
+
+/// What the reason of a row begins with whose contender failed.
+pub const FAILED: &str = "it failed: ";
 
 /// How far a run is.
 #[derive(Clone, Debug)]
@@ -144,16 +171,18 @@ pub fn adjusted(scenario: &Scenario, options: &Options) -> Scenario {
 }
 
 /// Whether each contender that the user named does the scenario's work, whether or not the
-/// scenario names it, too.
+/// scenario names it, too; and whether it can be done as asked.
 ///
 /// # Errors
-/// One line: who does not, and who does.
+/// One line: who does not, and who does; what cannot be done.
 pub fn check(scenario: &Scenario, options: &Options) -> Result<(), String> {
     let work = scenario.work;
     let does = |adapter: &&dyn Adapter| adapter.works().contains(&work);
     let known: Vec<&str> = contenders::all().filter(does).map(Adapter::name).collect();
     let fits = |name: &String| known.contains(&name.as_str());
-    let Some(name) = options.contenders.iter().find(|&name| !fits(name)) else { return Ok(()) };
+    let Some(name) = options.contenders.iter().find(|&name| !fits(name)) else {
+        return rfc2544::check(&adjusted(scenario, options));
+    };
     let (scenario, known) = (&scenario.name, known.join(", "));
     Err(format!("{scenario}: no contender `{name}` does {work}: {known}"))
 }
@@ -292,10 +321,11 @@ impl<'a> Run<'a> {
         let is_over = job.stop.load(Relaxed);
         match measured {
             // The user's end may have ended the contender, too.
+            Ok(sample) if sample.rfc2544.is_some() => return cell.keep_part(sample, is_over),
             Ok(_) if job.work.is_live() && is_over => return false,
             Ok(sample) => cell.samples.push(sample),
             Err(_) if is_over => return false,
-            Err(why) => cell.failed = Some(format!("it failed: {}", one_line(&why))),
+            Err(why) => cell.failed = Some(failure(&why)),
         }
         true
     }
@@ -329,7 +359,7 @@ impl<'a> Run<'a> {
                     }
                 }
                 Err(_) if is_over => {}
-                Err(why) => cell.failed = Some(format!("it failed: {}", one_line(why))),
+                Err(why) => cell.failed = Some(failure(why)),
             }
         }
         if let Ok(compared) = compared {
@@ -347,6 +377,7 @@ impl<'a> Run<'a> {
     fn job(&self, at: usize, places: &Places) -> Job<'a> {
         let (scenario, point) = (self.scenario, &self.points[at]);
         let case = scenario.cases.iter().find(|case| point.case.as_ref() == Some(case));
+        let asked = Asked { plan: &scenario.rfc2544, tell: self.options.tell_trial };
         Job {
             work: scenario.work,
             size_bytes: point.size_bytes.unwrap_or(64),
@@ -360,6 +391,7 @@ impl<'a> Run<'a> {
             packets: scenario.amounts.packets,
             link_gbps: scenario.link_gbps,
             program: &self.options.program,
+            rfc2544: (scenario.work == Work::Rfc2544).then_some(asked),
             stop: self.limit.stop(),
         }
     }
@@ -421,7 +453,9 @@ impl<'a> Run<'a> {
                     continue;
                 };
                 let (name, point) = (entrant.adapter.name(), words(&self.points[at].keys));
-                let text = format!("{name} at {point}, turn {}: {why}", cell.samples.len() + 1);
+                let turn =
+                    cell.samples.iter().filter(|sample| sample.ended().is_none()).count() + 1;
+                let text = format!("{name} at {point}, turn {turn}: {why}");
                 self.doubts.push(Doubt::new("failed", text));
             }
         }
@@ -447,6 +481,22 @@ impl<'a> Run<'a> {
 }
 
 impl Cell {
+    /// Keeps what tests of a device found: of a turn that ended early, where there is no other.
+    /// False: an end was wanted meanwhile.
+    fn keep_part(&mut self, sample: Sample, is_over: bool) -> bool {
+        let Some(why) = sample.ended().map(failure) else {
+            self.samples.push(sample);
+            return true;
+        };
+        if self.samples.is_empty() {
+            self.samples.push(sample);
+        }
+        if !is_over {
+            self.failed = Some(why);
+        }
+        !is_over
+    }
+
     /// Turns of a contender that the figure of the others does not measure.
     fn alone(&mut self, adapter: &dyn Adapter, job: &Job<'_>, repeats: usize) {
         for _ in 0..repeats {
@@ -455,12 +505,16 @@ impl Cell {
                 // The flag carries no memory.
                 Err(_) if job.stop.load(Relaxed) => return,
                 Err(why) => {
-                    self.failed = Some(format!("it failed: {}", one_line(&why)));
+                    self.failed = Some(failure(&why));
                     return;
                 }
             }
         }
     }
+}
+
+fn failure(why: &str) -> String {
+    format!("{FAILED}{}", one_line(why))
 }
 
 /// A text in one line: of a long one, beginning and end, where programs say what is wrong.

@@ -33,6 +33,8 @@ pub enum Work {
     Generate,
     /// Take packets from an interface while others are sent by another one.
     Duplex,
+    /// Be tested as RFC 2544 has it: see [`rfc2544`](crate::rfc2544).
+    Rfc2544,
     /// Work out what the bus carries.
     Model,
     /// Forward packets between two simulated cards, both ways.
@@ -43,7 +45,7 @@ pub enum Work {
 
 impl Work {
     /// All kinds.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Count,
         Self::Touch,
         Self::Copy,
@@ -58,6 +60,7 @@ impl Work {
         Self::Latency,
         Self::Generate,
         Self::Duplex,
+        Self::Rfc2544,
         Self::Model,
         Self::Dma,
         Self::Keep,
@@ -80,6 +83,7 @@ impl Work {
             Self::Latency => "latency",
             Self::Generate => "generate",
             Self::Duplex => "duplex",
+            Self::Rfc2544 => "rfc2544",
             Self::Model => "model",
             Self::Dma => "dma",
             Self::Keep => "keep",
@@ -124,9 +128,10 @@ impl Work {
         !matches!(self, Touch | Copy | Pipeline | Merge | Spread | Model | Dma | Keep)
     }
 
-    /// Whether packets can be made to come at a rate: a contender that sends has its own.
+    /// Whether packets can be made to come at a rate: a contender that sends has its own, and RFC 2544
+    /// looks for one.
     pub fn takes_rates(self) -> bool {
-        self.is_live() && !matches!(self, Self::Generate | Self::MergeLive)
+        self.is_live() && !matches!(self, Self::Generate | Self::MergeLive | Self::Rfc2544)
     }
 
     /// Whether one figure of the bench's measures most contenders of a case; others have their
@@ -137,7 +142,7 @@ impl Work {
 
     /// Whether packets come out by a second interface, where they are counted.
     pub fn comes_out(self) -> bool {
-        matches!(self, Self::Bounce | Self::Switch | Self::Latency)
+        matches!(self, Self::Bounce | Self::Switch | Self::Latency | Self::Rfc2544)
     }
 }
 

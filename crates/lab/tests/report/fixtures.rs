@@ -316,6 +316,7 @@ pub(crate) fn row(contender: &str, point: &[(&str, Value)]) -> Row {
         symbols: Vec::new(),
         losses: BTreeMap::new(),
         distance_ns: None,
+        rfc2544: Vec::new(),
         document: None,
     }
 }

@@ -1,173 +1,116 @@
-//! `burstline lab rfc2544`: one device between two ports that are there, or several that are
-//! started here, one after the other.
+//! `burstline lab rfc2544`: the scenario of that name, as the flags have it.
 
-use std::io::Write;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
-use burstline_engine::Threads;
-use burstline_port::{Address, Rate};
-use burstline_sys::affinity::{self, CoreId};
+use burstline_lab::contenders::Adapter;
+use burstline_lab::rfc2544::{ExternalDevice, Plan, Test};
+use burstline_lab::scenario::run::{Options, check};
+use burstline_lab::scenario::{Placement, Scenario};
+use burstline_port::Rate;
+use burstline_sys::affinity::CoreId;
 
-use super::Measured;
-use super::measure::{Ends, measure};
-use super::rig::{self, Places, Rig};
+use super::scenarios::{built_in_named, program, run_shown, save, typed};
+use crate::args::Rfc2544Args;
 use crate::args::values::Cores;
-use crate::args::{Device, Rfc2544Args};
 use crate::failure::{FAILED, Failure, complain};
 use crate::signals;
 use crate::verbs::generate::link_megabits;
 use crate::view;
 
-/// What a cable of ours says that it has, in bit/s.
-const RIG_LINK_BITS: f64 = 10e9;
+/// What a cable of ours is taken to carry, in bit/s.
+const CABLE_BITS: f64 = 10e9;
 
 /// Runs the tests, and prints what came of them.
 pub(crate) fn rfc2544(args: &Rfc2544Args) -> Result<ExitCode, Failure> {
-    let stop = signals::stop_flag(args.quiet)?;
-    let all = match (&args.tx, &args.rx) {
-        (Some(tx), Some(rx)) if args.duts.is_empty() => vec![between(args, tx, rx, &stop)?],
-        _ => rigged(args, &stop)?,
-    };
-    let text = match args.json {
-        true => format!("{}\n", view::rfc2544::json(args, &all)),
-        false => view::rfc2544::text(args, &all),
-    };
-    view::print(&text)?;
+    let scenario = scenario(args)?;
+    let options = Options::new(program()?, typed(), signals::stop_flag(args.quiet)?);
+    check(&scenario, &options).map_err(Failure::usage)?;
+    let record = run_shown(&scenario, options, args.quiet, &scenario.name);
+    if let Some(folder) = &args.out {
+        save(&record, folder)?;
+    }
+    let devices = view::rfc2544::Device::all(args, &record);
+    view::print(&match args.json {
+        true => format!("{}\n", view::rfc2544::json(&scenario, &devices)),
+        false => view::rfc2544::text(&scenario, &record, &devices),
+    })?;
     let mut code = ExitCode::SUCCESS;
-    for measured in all {
-        let (done, asked) = (measured.results.len(), args.sizes.len());
-        let who = measured.device.map_or(String::new(), |device| format!("{}: ", device.name()));
-        match measured.failure {
-            Some(failure) if args.duts.is_empty() => return Err(failure),
-            Some(failure) => complain(&format!("{who}{failure}")),
-            None if measured.is_done() => continue,
-            None => complain(&format!("{who}ended early: {done} of {asked} sizes")),
-        }
+    for device in devices.iter().filter(|device| !device.is_whole()) {
+        let (done, asked) = (device.found().count(), scenario.sizes.len());
+        let who = if args.duts.is_empty() { String::new() } else { format!("{}: ", device.name) };
+        let why = device.failure().unwrap_or(format!("ended early: {done} of {asked} sizes"));
+        complain(&format!("{who}{why}"));
         code = ExitCode::from(FAILED);
     }
     Ok(code)
 }
 
-/// The device between two ports.
-fn between(
-    args: &Rfc2544Args,
-    tx: &Address,
-    rx: &Address,
-    stop: &Arc<AtomicBool>,
-) -> Result<Measured, Failure> {
-    let cores = listed(args);
-    let link_bits = match link_bits(args)? {
-        Some(link_bits) => link_bits,
-        None => {
+/// What the flags ask for.
+fn scenario(args: &Rfc2544Args) -> Result<Scenario, Failure> {
+    let mut scenario = built_in_named("rfc2544")?;
+    let cores = match &args.cores {
+        Some(Cores::List(cores)) => cores.clone(),
+        Some(Cores::Auto) | None => Vec::new(),
+    };
+    let (tester_cores, placement) = match cores[..] {
+        _ if args.duts.is_empty() => (cores, None),
+        [] => (cores, None),
+        [generator, receiver, device] => {
+            let placement = Placement::Cores { generator, contender: vec![device] };
+            (vec![generator, receiver], Some(placement))
+        }
+        _ => return Err(Failure::usage("--dut takes three --cores: sender, receiver, device")),
+    };
+    scenario.contenders.clear();
+    for device in &args.duts {
+        let name = device.contender().to_owned();
+        if !scenario.contenders.contains(&name) {
+            scenario.contenders.push(name);
+        }
+    }
+    if args.duts.is_empty() {
+        scenario.contenders.push(ExternalDevice.name().to_owned());
+    }
+    scenario.link_gbps = link_bits(args)? / 1e9;
+    scenario.sizes = args.sizes.to_vec();
+    scenario.placements = placement.into_iter().collect();
+    scenario.amounts.time = Duration::from_nanos(args.trial);
+    scenario.rfc2544 = plan(args, tester_cores);
+    if !scenario.rfc2544.needs_throughput() {
+        let is_curve = scenario.rfc2544.wants(Test::Loss);
+        scenario.chart.y = if is_curve { "lost_percent" } else { "back_to_back" }.to_owned();
+    }
+    Ok(scenario)
+}
+
+fn plan(args: &Rfc2544Args, tester_cores: Vec<CoreId>) -> Plan {
+    Plan {
+        tests: args.tests(),
+        resolution_percent: args.resolution,
+        flows: args.flows,
+        dst_mac: args.dst_mac.clone(),
+        may_rewrite: args.checksums,
+        poll: args.poll,
+        tester_cores,
+        tx: args.tx.clone(),
+        rx: args.rx.clone(),
+    }
+}
+
+/// What the link carries: as was said, or as the interface says.
+fn link_bits(args: &Rfc2544Args) -> Result<f64, Failure> {
+    match (args.link, &args.tx) {
+        (Some(Rate::LineBits(bits)), _) if bits >= 1.0 => Ok(bits),
+        (Some(_), _) => {
+            Err(Failure::usage("invalid value for '--link': a link's rate is as 10Gbit"))
+        }
+        (None, Some(tx)) if args.duts.is_empty() => {
             let megabits = link_megabits(tx).map(|megabits| megabits as f64 * 1e6);
             let unknown =
                 || Failure::usage(format!("{tx} does not say what its link has: --link 10Gbit"));
-            megabits.ok_or_else(unknown)?
+            megabits.ok_or_else(unknown)
         }
-    };
-    let (tx_cores, rx_cores) = cores.split_at(cores.len().min(1));
-    let ends = Ends {
-        tx: tx.clone(),
-        rx: rx.clone(),
-        link_bits,
-        tx_threads: Threads { cores: tx_cores.to_vec(), ..Threads::default() },
-        rx_threads: Threads { cores: rx_cores.to_vec(), poll: args.poll, ..Threads::default() },
-    };
-    let mut measured = Measured::new(None, &ends);
-    match measure(args, &ends, stop, &mut measured.results) {
-        Ok(is_whole) => measured.is_whole = is_whole,
-        Err(failure) => measured.failure = Some(failure),
-    }
-    Ok(measured)
-}
-
-/// Devices that are started here. One that fails is no reason to leave out the others.
-fn rigged(args: &Rfc2544Args, stop: &Arc<AtomicBool>) -> Result<Vec<Measured>, Failure> {
-    let places = places(args)?;
-    let port = |asked: &Option<Address>, ours: &str| asked.clone().map_or_else(|| ours.parse(), Ok);
-    let threads = |core: CoreId| Threads { cores: vec![core], ..Threads::default() };
-    let ends = Ends {
-        tx: port(&args.tx, rig::TX)?,
-        rx: port(&args.rx, rig::RX)?,
-        link_bits: link_bits(args)?.unwrap_or(RIG_LINK_BITS),
-        tx_threads: threads(places.sender),
-        rx_threads: Threads { poll: args.poll, ..threads(places.receiver) },
-    };
-    let mut all = Vec::new();
-    for &device in &args.duts {
-        // The flag carries no memory.
-        if stop.load(Relaxed) {
-            all.push(Measured::new(Some(device), &ends));
-            continue;
-        }
-        if !args.quiet {
-            // Nobody there to be told is no reason to end.
-            let _ = writeln!(std::io::stderr().lock(), "{}:", device.name());
-        }
-        all.push(rig_one(args, device, places, &ends, stop));
-    }
-    Ok(all)
-}
-
-fn rig_one(
-    args: &Rfc2544Args,
-    device: Device,
-    places: Places,
-    ends: &Ends,
-    stop: &Arc<AtomicBool>,
-) -> Measured {
-    let mut measured = Measured::new(Some(device), ends);
-    let longest = args.sizes.iter().copied().max().unwrap_or(0);
-    let rig = match Rig::new(device, places, longest) {
-        Ok(rig) => rig,
-        Err(why) => return Measured { not_run: Some(why), ..measured },
-    };
-    measured.note.clone_from(&rig.note);
-    let (args, ends, stop) = (args.clone(), ends.clone(), Arc::clone(stop));
-    let (results, outcome) = rig.near().run(move || {
-        let mut results = Vec::new();
-        let outcome = measure(&args, &ends, &stop, &mut results);
-        (results, outcome)
-    });
-    measured.results = results;
-    match (rig.is_over(), outcome) {
-        (Some(why), _) => measured.failure = Some(Failure::new(why)),
-        (None, Ok(is_whole)) => measured.is_whole = is_whole,
-        (None, Err(failure)) => measured.failure = Some(failure),
-    }
-    measured
-}
-
-/// What was said of the link.
-fn link_bits(args: &Rfc2544Args) -> Result<Option<f64>, Failure> {
-    match args.link {
-        Some(Rate::LineBits(bits)) if bits >= 1.0 => Ok(Some(bits)),
-        Some(_) => Err(Failure::usage("invalid value for '--link': a link's rate is as 10Gbit")),
-        None => Ok(None),
-    }
-}
-
-fn listed(args: &Rfc2544Args) -> Vec<CoreId> {
-    match &args.cores {
-        Some(Cores::List(cores)) => cores.clone(),
-        Some(Cores::Auto) | None => Vec::new(),
-    }
-}
-
-/// Cores that were named, or the last one for the device and the others for its tester.
-fn places(args: &Rfc2544Args) -> Result<Places, Failure> {
-    match listed(args)[..] {
-        [sender, receiver, device] => Ok(Places { sender, receiver, device }),
-        [] => {
-            let cores = affinity::allowed_cores().unwrap_or_default();
-            let first = cores.first().copied().unwrap_or(CoreId(0));
-            let device = cores.last().copied().unwrap_or(first);
-            let second = cores.get(1).copied().filter(|core| *core != device).unwrap_or(first);
-            Ok(Places { sender: first, receiver: second, device })
-        }
-        _ => Err(Failure::usage("--dut takes three --cores: sender, receiver, device")),
+        (None, _) => Ok(CABLE_BITS),
     }
 }

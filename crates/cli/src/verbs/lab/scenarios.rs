@@ -10,7 +10,7 @@ use std::{env, fs, process};
 use burstline_lab::record::Record;
 use burstline_lab::scenario::compare::compare as compare_records;
 use burstline_lab::scenario::run::{Options, Progress, adjusted, check, run as run_scenario};
-use burstline_lab::scenario::{Scenario, budget, built_in, parse};
+use burstline_lab::scenario::{Scenario, Work, budget, built_in, parse};
 
 use crate::args::{CompareArgs, ListArgs, RunOptions};
 use crate::failure::{FAILED, Failure, complain};
@@ -34,7 +34,6 @@ pub(crate) fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
 /// Runs what was asked for, one after the other.
 pub(crate) fn run(words: &[String], args: &RunOptions) -> Result<ExitCode, Failure> {
     let scenarios = asked(words)?;
-    let program = env::current_exe().map_err(|error| Failure::new(error.to_string()))?;
     let mut options = Options {
         repeats: args.repeats.map(usize::from),
         packets: args.packets,
@@ -44,10 +43,7 @@ pub(crate) fn run(words: &[String], args: &RunOptions) -> Result<ExitCode, Failu
         seed: args.seed,
         is_quick: args.quick,
         is_simulated: args.simulate,
-        program,
-        command: typed(),
-        budget: None,
-        stop: signals::stop_flag(args.quiet)?,
+        ..Options::new(program()?, typed(), signals::stop_flag(args.quiet)?)
     };
     for scenario in &scenarios {
         check(scenario, &options).map_err(Failure::usage)?;
@@ -70,9 +66,8 @@ pub(crate) fn run(words: &[String], args: &RunOptions) -> Result<ExitCode, Failu
             let left = budget::QUICK.saturating_sub(began.elapsed());
             budget::part(left, &estimates[number - 1..])
         });
-        let mut line = Line::new(args.quiet, format!("{number}/{count} {}", scenario.name));
-        let record = run_scenario(scenario, &options, &mut |progress| line.show(progress));
-        line.end();
+        let title = format!("{number}/{count} {}", scenario.name);
+        let record = run_shown(scenario, options.clone(), args.quiet, &title);
         is_whole &= !options.stop.load(Relaxed);
         save(&record, &args.out)?;
         match args.json {
@@ -81,6 +76,41 @@ pub(crate) fn run(words: &[String], args: &RunOptions) -> Result<ExitCode, Failu
         }
     }
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+/// Runs one, and shows how far it is.
+pub(super) fn run_shown(
+    scenario: &Scenario,
+    mut options: Options,
+    is_quiet: bool,
+    title: &str,
+) -> Record {
+    // Trials have lines of their own, which would run into one that is written over.
+    let is_over_and_over = scenario.work != Work::Rfc2544 && io::stderr().is_terminal();
+    let mut line = Line { title, is_quiet, is_over_and_over, shown: 0 };
+    options.tell_trial = if is_quiet { now_doing } else { tell_trial };
+    let record = run_scenario(scenario, &options, &mut |progress| line.show(progress));
+    line.end();
+    record
+}
+
+/// What SIGUSR1 tells of a trial, whose text begins without a line feed.
+fn now_doing(text: &str) {
+    if !text.ends_with('\n') {
+        signals::now_doing(text.to_owned());
+    }
+}
+
+/// Shows a trial, too.
+fn tell_trial(text: &str) {
+    now_doing(text);
+    // Nobody there to be told is no reason to end.
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// The path of this program.
+pub(super) fn program() -> Result<PathBuf, Failure> {
+    env::current_exe().map_err(|error| Failure::new(error.to_string()))
 }
 
 /// Lays two records beside each other.
@@ -97,28 +127,33 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
 
 /// The scenarios of these words.
 fn asked(words: &[String]) -> Result<Vec<Scenario>, Failure> {
-    let known = built_in();
     let mut scenarios = Vec::new();
     for word in words {
         if word == ALL {
-            scenarios.extend(known.iter().cloned());
+            scenarios.extend(built_in());
         } else if word.contains(['.', '/']) {
             let text = fs::read_to_string(word);
             let text = text.map_err(|error| Failure::new(format!("{word}: {error}")))?;
             scenarios.push(parse(&text).map_err(|why| Failure::usage(format!("{word}: {why}")))?);
         } else {
-            let found = known.iter().find(|scenario| scenario.name == *word);
-            let names: Vec<&str> = known.iter().map(|scenario| scenario.name.as_str()).collect();
-            let unknown =
-                || Failure::usage(format!("no scenario `{word}`: {}, or {ALL}", names.join(", ")));
-            scenarios.push(found.ok_or_else(unknown)?.clone());
+            scenarios.push(built_in_named(word)?);
         }
     }
     Ok(scenarios)
 }
 
+/// The scenario of the program's own of that name.
+pub(super) fn built_in_named(name: &str) -> Result<Scenario, Failure> {
+    let mut known = built_in();
+    let names: Vec<&str> = known.iter().map(|scenario| scenario.name.as_str()).collect();
+    let names = names.join(", ");
+    let at = known.iter().position(|scenario| scenario.name == name);
+    let unknown = || Failure::usage(format!("no scenario `{name}`: {names}, or {ALL}"));
+    Ok(known.swap_remove(at.ok_or_else(unknown)?))
+}
+
 /// Writes a record beside its place and moves it there, so that what is there is whole.
-fn save(record: &Record, folder: &Path) -> Result<(), Failure> {
+pub(super) fn save(record: &Record, folder: &Path) -> Result<(), Failure> {
     fs::create_dir_all(folder)
         .map_err(|error| Failure::new(format!("{}: {error}", folder.display())))?;
     let path = folder.join(format!("{}.json", record.scenario));
@@ -138,25 +173,21 @@ fn load(word: &str, folder: &Path) -> Result<Record, Failure> {
 }
 
 /// The command line, with this program's name for its path.
-fn typed() -> String {
+pub(super) fn typed() -> String {
     let rest = env::args().skip(1);
     ["burstline".to_owned()].into_iter().chain(rest).collect::<Vec<_>>().join(" ")
 }
 
-/// The line that is written over and over while a scenario runs.
-struct Line {
-    title: String,
+/// The line that is written while a scenario runs.
+struct Line<'a> {
+    title: &'a str,
     is_quiet: bool,
-    is_terminal: bool,
+    /// Otherwise each text has a line of its own.
+    is_over_and_over: bool,
     shown: usize,
 }
 
-impl Line {
-    fn new(is_quiet: bool, title: String) -> Self {
-        let is_terminal = io::stderr().is_terminal();
-        Self { title, is_quiet, is_terminal, shown: 0 }
-    }
-
+impl Line<'_> {
     fn show(&mut self, progress: &Progress) {
         let (title, Progress { done, total, left, what }) = (&self.title, progress);
         let left = left.map_or("?".to_owned(), minutes);
@@ -167,7 +198,7 @@ impl Line {
         }
         let mut stderr = io::stderr().lock();
         // Nobody there to be told is no reason to end.
-        let _ = match self.is_terminal {
+        let _ = match self.is_over_and_over {
             true => write!(stderr, "\r{text:<width$}", width = self.shown),
             false => writeln!(stderr, "{text}"),
         };
@@ -177,7 +208,7 @@ impl Line {
 
     /// Takes it away.
     fn end(&mut self) {
-        if !self.is_quiet && self.is_terminal {
+        if !self.is_quiet && self.is_over_and_over {
             let _ = write!(io::stderr().lock(), "\r{:width$}\r", "", width = self.shown);
         }
     }

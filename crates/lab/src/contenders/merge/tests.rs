@@ -22,6 +22,7 @@ fn sample_of(merger: &Merger, size_bytes: u32, case: &str) -> Sample {
         packets: Some(16_384),
         link_gbps: 10.0,
         program: Path::new("burstline"),
+        rfc2544: None,
         stop: &stop,
     };
     merger.measure(&job).unwrap_or_else(|why| panic!("{} {size_bytes} {case}: {why}", merger.name))

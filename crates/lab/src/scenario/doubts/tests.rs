@@ -25,6 +25,7 @@ fn row(metrics: &[(&str, &[f64])]) -> Row {
         symbols: Vec::new(),
         losses: std::collections::BTreeMap::new(),
         distance_ns: None,
+        rfc2544: Vec::new(),
         document: None,
     }
 }

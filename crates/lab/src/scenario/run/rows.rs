@@ -62,6 +62,7 @@ impl Row {
             symbols: symbols(samples),
             losses: losses(samples),
             distance_ns: None,
+            rfc2544: samples.iter().filter_map(|sample| sample.rfc2544.clone()).collect(),
             document: None,
         }
     }

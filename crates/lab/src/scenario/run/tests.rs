@@ -9,20 +9,8 @@ use crate::scenario::parse;
 use crate::symbols::stages::Part;
 
 fn options() -> Options {
-    Options {
-        repeats: None,
-        packets: None,
-        sizes: Vec::new(),
-        rates: Vec::new(),
-        contenders: Vec::new(),
-        seed: 1,
-        is_quick: false,
-        is_simulated: false,
-        budget: None,
-        program: PathBuf::from("burstline"),
-        command: "a test".to_owned(),
-        stop: Arc::new(AtomicBool::new(false)),
-    }
+    let stop = Arc::new(AtomicBool::new(false));
+    Options::new(PathBuf::from("burstline"), "a test".to_owned(), stop)
 }
 
 fn scenario(work: &str, contenders: &str, more: &str) -> Scenario {
@@ -43,7 +31,7 @@ fn contenders_take_turns_and_keep_their_samples() {
     assert!(said[0].left.is_none() && said[5].left.is_some());
     let short = &record.rows[0];
     assert_eq!((short.status.clone(), short.metrics["cycles"].samples.len()), (Status::Run, 3));
-    let why = "testpmd does no copy: count, bounce, switch, latency, generate, duplex";
+    let why = "testpmd does no copy: count, bounce, switch, latency, generate, duplex, rfc2544";
     let not_run = Status::NotRun(why.to_owned());
     assert_eq!((record.rows.len(), &record.rows[1].status), (4, &not_run));
     assert!(record.rows[1].metrics.is_empty());

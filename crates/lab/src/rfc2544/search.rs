@@ -8,8 +8,9 @@
 //! What came of too much is a good guess at what would have come whole: from there the search goes
 //! up in strides that double, and halves what is left. Trials take a minute each.
 
+use serde::{Deserialize, Serialize};
+
 use super::tester::Trial;
-use crate::failure::Failure;
 
 /// A trial that was asked for more than this much above what it offered, and lost nothing, says
 /// only that the device takes what was offered.
@@ -25,17 +26,19 @@ const TENTHS: u32 = 10;
 const LEAST_BURST: u64 = 16;
 
 /// What kept a result down other than the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Limited {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Limited {
     /// Less was offered than asked for.
+    #[serde(rename = "generator-limited")]
     Generator,
     /// This program lost packets itself.
+    #[serde(rename = "receiver-limited")]
     Receiver,
 }
 
 impl Limited {
     /// The word in reports.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Generator => "generator-limited",
             Self::Receiver => "receiver-limited",
@@ -44,45 +47,57 @@ impl Limited {
 }
 
 /// The highest rate without loss.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Throughput {
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Throughput {
     /// Frames a second that were offered and came; 0 where even the least rate loses some.
-    pub(crate) pps: f64,
-    pub(crate) limited: Option<Limited>,
+    pub pps: f64,
+    /// The same of what fills the link.
+    pub line_percent: f64,
+    /// The same in bits on the line.
+    pub line_bits_per_s: f64,
+    /// What else kept it down.
+    pub limited: Option<Limited>,
     /// Trials that it took.
-    pub(crate) trials: u32,
+    pub trials: u32,
     /// The most that any of them offered, in frames a second.
-    pub(crate) offered_most_pps: f64,
-    /// Frames of the trial that found it.
-    pub(crate) frames: u64,
+    pub offered_most_pps: f64,
+    /// Frames of the trial that found it, and of them those lost: none.
+    pub frames: u64,
+    /// As above.
+    pub lost: u64,
 }
 
 /// A point of the loss curve.
-#[derive(Clone, Debug)]
-pub(crate) struct Step {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
     /// Tenths of the highest rate.
-    pub(crate) tenths: u32,
-    pub(crate) trial: Trial,
+    pub tenths: u32,
+    /// The trial at that rate.
+    #[serde(flatten)]
+    pub trial: Trial,
 }
 
 /// The longest burst without loss.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Burst {
-    pub(crate) frames: u64,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Burst {
+    /// How long it was.
+    pub frames: u64,
     /// Whether no longer one was tried.
-    pub(crate) is_longest_tried: bool,
-    pub(crate) trials: u32,
+    #[serde(rename = "longest_tried")]
+    pub is_longest_tried: bool,
+    /// Trials that it took.
+    pub trials: u32,
 }
 
-/// One trial at a rate, in frames a second; `None`: the user wants an end.
-pub(crate) type RateTrial<'a> = dyn FnMut(f64) -> Result<Option<Trial>, Failure> + 'a;
+/// One trial at a rate, in frames a second.
+pub(super) type RateTrial<'a> = dyn FnMut(f64) -> Result<Trial, String> + 'a;
 
 /// Looks for the highest rate without loss up to `line_pps`, to a part of `resolution`.
-pub(crate) fn throughput(
+pub(super) fn throughput(
     line_pps: f64,
     resolution: f64,
     trial: &mut RateTrial<'_>,
-) -> Result<Option<Throughput>, Failure> {
+) -> Result<Throughput, String> {
     let mut found = Throughput::default();
     let (mut whole_pps, mut lossy_pps) = (0.0, line_pps);
     // What the lowest trial with losses lost of its own, and how it was.
@@ -90,7 +105,7 @@ pub(crate) fn throughput(
     let mut next_pps = line_pps;
     let mut stride = 2.0 * resolution;
     loop {
-        let Some(done) = trial(next_pps)? else { return Ok(None) };
+        let done = trial(next_pps)?;
         found.trials += 1;
         found.offered_most_pps = found.offered_most_pps.max(done.offered_pps);
         let is_first = found.trials == 1;
@@ -99,10 +114,10 @@ pub(crate) fn throughput(
             (found.pps, found.frames) = (done.offered_pps.min(next_pps), done.sent);
             if done.offered_pps < next_pps * OFFERED {
                 found.limited = Some(Limited::Generator);
-                return Ok(Some(found));
+                return Ok(found);
             }
             if is_first {
-                return Ok(Some(found));
+                return Ok(found);
             }
         } else {
             lossy_pps = next_pps.min(done.offered_pps).max(LEAST_PPS);
@@ -110,7 +125,7 @@ pub(crate) fn throughput(
         }
         if lossy_pps <= LEAST_PPS || lossy_pps - whole_pps <= lossy_pps * resolution {
             found.limited = is_receivers_fault.then_some(Limited::Receiver);
-            return Ok(Some(found));
+            return Ok(found);
         }
         next_pps = lossy_pps.midpoint(whole_pps);
         if whole_pps > 0.0 {
@@ -124,14 +139,14 @@ pub(crate) fn throughput(
 }
 
 /// Trials from `highest_pps` down in tenths, until two in a row lose nothing.
-pub(crate) fn loss_curve(
+pub(super) fn loss_curve(
     highest_pps: f64,
     trial: &mut RateTrial<'_>,
     steps: &mut Vec<Step>,
-) -> Result<bool, Failure> {
+) -> Result<(), String> {
     for tenths in (1..=TENTHS).rev() {
         let rate_pps = highest_pps * f64::from(tenths) / f64::from(TENTHS);
-        let Some(done) = trial(rate_pps)? else { return Ok(false) };
+        let done = trial(rate_pps)?;
         let is_whole = done.lost == 0;
         let was_whole = steps.last().is_some_and(|step| step.trial.lost == 0);
         steps.push(Step { tenths, trial: done });
@@ -139,21 +154,21 @@ pub(crate) fn loss_curve(
             break;
         }
     }
-    Ok(true)
+    Ok(())
 }
 
 /// Looks for the longest burst of up to `most` frames of which nothing is lost, to a part of
 /// `resolution`. A trial says whether its burst came whole.
-pub(crate) fn back_to_back(
+pub(super) fn back_to_back(
     most: u64,
     resolution: f64,
-    trial: &mut dyn FnMut(u64) -> Result<Option<bool>, Failure>,
-) -> Result<Option<Burst>, Failure> {
+    trial: &mut dyn FnMut(u64) -> Result<bool, String>,
+) -> Result<Burst, String> {
     let mut found = Burst::default();
     let mut lossy = most;
     let mut next = most;
     loop {
-        let Some(is_whole) = trial(next)? else { return Ok(None) };
+        let is_whole = trial(next)?;
         found.trials += 1;
         match is_whole {
             true => found.frames = next,
@@ -161,11 +176,11 @@ pub(crate) fn back_to_back(
         }
         if found.frames == most {
             found.is_longest_tried = true;
-            return Ok(Some(found));
+            return Ok(found);
         }
         let near = ((lossy as f64 * resolution) as u64).max(LEAST_BURST);
         if lossy - found.frames <= near {
-            return Ok(Some(found));
+            return Ok(found);
         }
         next = lossy.midpoint(found.frames);
     }
@@ -176,23 +191,12 @@ mod tests {
     use super::*;
 
     /// A device that passes so many frames a second, and a generator that makes so many.
-    fn device(
-        passes_pps: f64,
-        makes_pps: f64,
-    ) -> impl FnMut(f64) -> Result<Option<Trial>, Failure> {
+    fn device(passes_pps: f64, makes_pps: f64) -> impl FnMut(f64) -> Result<Trial, String> {
         move |asked_pps: f64| {
             let offered_pps = asked_pps.min(makes_pps);
             let sent = offered_pps.round() as u64;
             let received = sent.min(passes_pps as u64);
-            Ok(Some(Trial {
-                asked_pps: Some(asked_pps),
-                offered_pps,
-                seconds: 1.0,
-                sent,
-                received,
-                lost: sent - received,
-                ..Trial::default()
-            }))
+            Ok(Trial { seconds: 1.0, ..Trial::new(offered_pps, sent, received) })
         }
     }
 
@@ -200,53 +204,52 @@ mod tests {
     fn the_rate_is_found_to_the_resolution() {
         for passes_pps in [100.0, 12_345.0, 700_000.0, 1e7] {
             let mut trial = device(passes_pps, 2e7);
-            let found = throughput(14.88e6, 0.01, &mut trial).unwrap().unwrap();
+            let found = throughput(14.88e6, 0.01, &mut trial).unwrap();
             let ratio = found.pps / passes_pps;
             assert!((0.985..=1.001).contains(&ratio), "{passes_pps}: {found:?}");
             assert!(found.limited.is_none() && found.trials < 12, "{found:?}");
         }
-        let nothing = throughput(1e6, 0.01, &mut device(0.0, 1e7)).unwrap().unwrap();
+        let nothing = throughput(1e6, 0.01, &mut device(0.0, 1e7)).unwrap();
         assert_eq!(nothing.pps, 0.0);
     }
 
     #[test]
     fn a_device_that_is_faster_than_the_generator_is_said_to_be_limited_by_that() {
-        let found = throughput(14.88e6, 0.01, &mut device(1e9, 14.03e6)).unwrap().unwrap();
+        let found = throughput(14.88e6, 0.01, &mut device(1e9, 14.03e6)).unwrap();
         assert_eq!(found.limited, Some(Limited::Generator), "the NUMA document's 9.88 Gbit/s");
         assert_eq!((found.trials, found.pps), (1, 14.03e6));
-        let found = throughput(14.88e6, 0.01, &mut device(1e9, 14.80e6)).unwrap().unwrap();
+        let found = throughput(14.88e6, 0.01, &mut device(1e9, 14.80e6)).unwrap();
         assert_eq!(found.limited, None, "99.5% is enough");
     }
 
     #[test]
     fn what_the_receiver_lost_is_said() {
         let mut trial = device(5e5, 1e9);
-        let mut lossy = |pps: f64| {
-            let done = trial(pps)?;
-            Ok(done.map(|done| Trial { lost_by_receiver: done.lost, ..done }))
-        };
-        let found = throughput(1e6, 0.01, &mut lossy).unwrap().unwrap();
+        let mut lossy =
+            |pps: f64| trial(pps).map(|done| Trial { lost_by_receiver: done.lost, ..done });
+        let found = throughput(1e6, 0.01, &mut lossy).unwrap();
         assert_eq!(found.limited, Some(Limited::Receiver));
     }
 
     #[test]
     fn the_curve_ends_behind_two_trials_without_loss() {
         let mut steps = Vec::new();
-        assert!(loss_curve(1e6, &mut device(6.5e5, 1e9), &mut steps).unwrap());
+        loss_curve(1e6, &mut device(6.5e5, 1e9), &mut steps).unwrap();
         let tenths: Vec<u32> = steps.iter().map(|step| step.tenths).collect();
         assert_eq!(tenths, [10, 9, 8, 7, 6, 5]);
-        assert!((steps[0].trial.loss_percent() - 35.0).abs() < 0.01);
+        assert!((steps[0].trial.lost_percent - 35.0).abs() < 0.01);
     }
 
     #[test]
     fn the_longest_burst_is_found_or_said_to_be_longer() {
-        let mut buffer = |frames: u64| Ok(Some(frames <= 4_096));
-        let found = back_to_back(1_000_000, 0.01, &mut buffer).unwrap().unwrap();
+        let mut buffer = |frames: u64| Ok(frames <= 4_096);
+        let found = back_to_back(1_000_000, 0.01, &mut buffer).unwrap();
         assert!((4_040..=4_096).contains(&found.frames) && !found.is_longest_tried, "{found:?}");
-        let all = back_to_back(4_000, 0.01, &mut buffer).unwrap().unwrap();
+        let all = back_to_back(4_000, 0.01, &mut buffer).unwrap();
         assert_eq!(all, Burst { frames: 4_000, is_longest_tried: true, trials: 1 });
-        let none = back_to_back(4_000, 0.01, &mut |_| Ok(Some(false))).unwrap().unwrap();
+        let none = back_to_back(4_000, 0.01, &mut |_| Ok(false)).unwrap();
         assert_eq!(none.frames, 0);
-        assert_eq!(back_to_back(9, 0.01, &mut |_| Ok(None)).unwrap(), None);
+        let ended = back_to_back(9, 0.01, &mut |_| Err("interrupted".to_owned()));
+        assert_eq!(ended, Err("interrupted".to_owned()));
     }
 }

@@ -1,0 +1,290 @@
+//! The two ends of a test: a sender for each trial, and a receiver that stays.
+//!
+//! ```text
+//!  gen: --> tx port ==> device under test ==> rx port --> verifier, a new one for each trial
+//! ```
+//!
+//! The receiver stays open over all trials: a port that comes and goes would take the link down.
+//! Invariant: a trial's verdict is taken when all has come, or nothing has for a while; what comes
+//! later is of another run by its mark, and does not stand for a packet of the next trial.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use burstline_engine::{
+    FlowVerdict, Generated, Integrity, Latency, Limits, Progress, Run, Source, Threads, Verdict,
+    Verifier, count_verified, generate,
+};
+use burstline_port::{Address, OpenOptions, open_sink};
+use serde::{Deserialize, Serialize};
+
+use super::{FRAME_OVERHEAD, text};
+
+/// How long a trial waits for more packets behind the last: this part of it, but within these
+/// bounds. Source for the upper one: RFC 2544, section 23.
+const SETTLE_PART: u32 = 5;
+const SETTLE_LEAST: Duration = Duration::from_millis(200);
+const SETTLE_MOST: Duration = Duration::from_secs(2);
+
+/// How long the receiver may take to begin.
+const BEGIN: Duration = Duration::from_millis(5);
+
+/// How often a trial is sent again of which nothing was sent.
+const AGAIN: usize = 3;
+
+/// How often the receiver is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What came of one trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Frames a second that were asked for; `None`: as many as there can be.
+    pub asked_pps: Option<f64>,
+    /// Frames a second that were sent.
+    pub offered_pps: f64,
+    /// Frames sent, and of them those that came intact; the others are lost.
+    pub sent: u64,
+    /// As above.
+    pub received: u64,
+    /// As above.
+    pub lost: u64,
+    /// The same of those sent.
+    pub lost_percent: f64,
+    /// Frames that this program's receiver lost, whosever they were.
+    pub lost_by_receiver: u64,
+    /// Frames that came after one that was sent later.
+    pub reordered: u64,
+    /// Frames that came again.
+    pub duplicates: u64,
+    /// Frames that came damaged.
+    pub corrupted: u64,
+    /// How long sending took, in s.
+    #[serde(skip)]
+    pub(crate) seconds: f64,
+    #[serde(skip)]
+    pub(crate) latency: Latency,
+}
+
+impl Trial {
+    /// So many frames, sent at a rate, and those of them that came.
+    pub(crate) fn new(offered_pps: f64, sent: u64, received: u64) -> Self {
+        let lost = sent - received;
+        let lost_percent = lost as f64 * 100.0 / sent.max(1) as f64;
+        let seconds = if offered_pps > 0.0 { sent as f64 / offered_pps } else { 0.0 };
+        Self { offered_pps, sent, received, lost, lost_percent, seconds, ..Self::default() }
+    }
+
+    /// Frames a second that came.
+    pub(super) fn received_pps(&self) -> f64 {
+        if self.seconds > 0.0 { self.received as f64 / self.seconds } else { 0.0 }
+    }
+}
+
+/// What a trial sends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TrialLoad {
+    /// Bytes of each frame, FCS included.
+    pub(crate) size: u32,
+    pub(crate) rate_pps: Option<f64>,
+    pub(crate) packets: Option<u64>,
+    pub(crate) duration: Duration,
+}
+
+/// The two ends of a device, and who is there.
+pub(crate) struct Ends {
+    /// Where frames are sent.
+    pub(crate) tx: Address,
+    /// Where they come out.
+    pub(crate) rx: Address,
+    pub(crate) tx_threads: Threads,
+    pub(crate) rx_threads: Threads,
+    /// What a frame that came has to be.
+    pub(crate) integrity: Integrity,
+    /// Further parameters of `gen:`.
+    pub(crate) recipe: String,
+}
+
+impl Ends {
+    /// Does `work` with a tester whose receiver is there, on the calling thread and with ports of
+    /// its network namespace.
+    pub(crate) fn with_tester<T>(
+        &self,
+        stop: &Arc<AtomicBool>,
+        work: impl FnOnce(&Tester<'_>) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let ports = OpenOptions { stop: Some(Arc::clone(stop)), ..OpenOptions::default() };
+        let sources = Source::open_all(&self.rx, &ports).map_err(text)?;
+        let receiver = Receiver::new(sources.len(), self.integrity);
+        // The receiver's own, so that it goes on while the user's ends the sender.
+        let (is_over, is_broken) = (AtomicBool::new(false), AtomicBool::new(false));
+        thread::scope(|scope| {
+            let (verifier, progress) = (&receiver.verifier, &receiver.progress);
+            let (is_over, is_broken) = (&is_over, &is_broken);
+            let counting = scope.spawn(move || {
+                let run = Run::new(is_over, progress);
+                let counted = count_verified(sources, verifier, &self.rx_threads, &run);
+                // The flags carry no memory, here and below. Without a receiver all is over.
+                if !is_over.load(Relaxed) {
+                    is_broken.store(true, Relaxed);
+                    stop.store(true, Relaxed);
+                }
+                counted
+            });
+            while !progress.snapshot().is_started && !counting.is_finished() {
+                thread::sleep(BEGIN);
+            }
+            let outcome = work(&Tester { ends: self, receiver: &receiver, stop });
+            is_over.store(true, Relaxed);
+            let counted = counting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let is_broken = is_broken.load(Relaxed);
+            if is_broken {
+                // It was not the user who wants an end: another contender may be next.
+                stop.store(false, Relaxed);
+            }
+            let errors = counted.map_err(text)?.errors;
+            match errors.into_iter().next() {
+                Some(error) => Err(error.to_string()),
+                None if is_broken => Err(format!(
+                    "{} came to its end while the tests ran: it has to be an interface, or \
+                     another port that goes on",
+                    self.rx
+                )),
+                None => outcome,
+            }
+        })
+    }
+}
+
+/// The receiver's part that both its thread and the tester have.
+struct Receiver {
+    verifier: Mutex<Verifier>,
+    progress: Progress,
+    integrity: Integrity,
+}
+
+impl Receiver {
+    fn new(sources: usize, integrity: Integrity) -> Self {
+        let verifier = Mutex::new(Verifier::new(integrity));
+        Self { verifier, progress: Progress::new(sources), integrity }
+    }
+
+    fn verifier(&self) -> MutexGuard<'_, Verifier> {
+        self.verifier.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Frames that its sources have lost so far.
+    fn lost(&self) -> u64 {
+        self.progress.snapshot().lost.missing()
+    }
+
+    /// Intact packets, each once, of the run that most of them are of.
+    fn intact(&self) -> u64 {
+        newest_run(&self.verifier().verdict(None).flows)
+    }
+
+    fn received(&self) -> u64 {
+        self.progress.snapshot().received.packets
+    }
+}
+
+/// Runs trials.
+pub(crate) struct Tester<'a> {
+    ends: &'a Ends,
+    receiver: &'a Receiver,
+    stop: &'a AtomicBool,
+}
+
+impl Tester<'_> {
+    /// Sends a load and waits for what comes of it.
+    pub(crate) fn run(&self, load: TrialLoad) -> Result<Trial, String> {
+        *self.receiver.verifier() = Verifier::new(self.receiver.integrity);
+        let (lost_before, received_before) = (self.receiver.lost(), self.receiver.received());
+        let mut sent = self.send(load)?;
+        for _ in 0..AGAIN {
+            // Whoever had no core all along says nothing of the device. The flag carries no memory.
+            if sent.report.total.offered > 0 || self.stop.load(Relaxed) {
+                break;
+            }
+            sent = self.send(load)?;
+        }
+        let total = &sent.report.total;
+        if total.delivered == 0 && !self.stop.load(Relaxed) {
+            let (tx, size, offered) = (&self.ends.tx, load.size, total.offered);
+            return Err(format!(
+                "{tx} sent none of {offered} frames of {size} bytes: is its link up, its MTU {} or \
+                 more, and --trial long enough?",
+                size.saturating_sub(FRAME_OVERHEAD)
+            ));
+        }
+        self.settle(total.delivered, received_before, load.duration);
+        let Verdict { flows, duplicates, reordered, corrupted, latency, .. } =
+            self.receiver.verifier().verdict(None);
+        let received = newest_run(&flows).min(total.delivered);
+        let made = total.offered.max(1) as f64;
+        let offered_pps = sent.reached_pps * total.delivered as f64 / made;
+        let lost_by_receiver = self.receiver.lost().saturating_sub(lost_before);
+        let trial = Trial::new(offered_pps, total.delivered, received);
+        let asked_pps = load.rate_pps;
+        Ok(Trial {
+            asked_pps,
+            lost_by_receiver,
+            reordered,
+            duplicates,
+            corrupted,
+            latency,
+            ..trial
+        })
+    }
+
+    fn send(&self, load: TrialLoad) -> Result<Generated, String> {
+        let rate = load.rate_pps.map_or(String::new(), |pps| format!("&rate={pps:.3}"));
+        let packets = load.packets.map_or(String::new(), |packets| format!("&packets={packets}"));
+        let recipe = &self.ends.recipe;
+        let address = format!("gen:?size={}{rate}{packets}{recipe}", load.size).parse();
+        let ports = OpenOptions::default();
+        let source = Source::open(&address.map_err(text)?, &ports).map_err(text)?;
+        let limits = Limits { packets: None, duration_ns: Some(load.duration.as_nanos() as u64) };
+        let open = || open_sink(&self.ends.tx, &ports);
+        let progress = Progress::new(1);
+        let run = Run::new(self.stop, &progress).within(limits);
+        let mut sent = generate(source, open, &self.ends.tx_threads, &run).map_err(text)?;
+        match sent.report.errors.pop() {
+            Some(error) => Err(error.to_string()),
+            None => Ok(sent),
+        }
+    }
+
+    /// Returns when all has come, or nothing has come for a while.
+    fn settle(&self, sent: u64, received_before: u64, trial: Duration) {
+        let patience = (trial / SETTLE_PART).clamp(SETTLE_LEAST, SETTLE_MOST);
+        let (mut newest, mut since) = (0, Instant::now());
+        loop {
+            let received = self.receiver.received();
+            if received != newest {
+                (newest, since) = (received, Instant::now());
+            }
+            // Others' packets may be among them: so that it is not only counted, it is looked at.
+            let may_be_all = received - received_before >= sent;
+            if may_be_all && self.receiver.intact() >= sent {
+                return;
+            }
+            if since.elapsed() >= patience {
+                return;
+            }
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+/// Intact packets of the run that most are of: what is left of a run before is not many.
+fn newest_run(flows: &[FlowVerdict]) -> u64 {
+    let mut runs = BTreeMap::new();
+    for flow in flows {
+        *runs.entry(flow.stream.run()).or_insert(0) += flow.unique;
+    }
+    runs.into_values().max().unwrap_or(0)
+}
