@@ -19,7 +19,7 @@
 //! without a log, unless two cores are named for it (`in_place`, decision 0011).
 //!
 //! Invariants: those of [`logs`](crate::runtime::logs), and
-//! - K3: a sink is opened last, and finished when all counts are known, which it is told.
+//! - K3: a sink is opened last, and finished when all counts are known: it gets them first.
 
 mod flight;
 mod in_place;
@@ -100,7 +100,7 @@ pub fn merge(
 enum Way<'a> {
     /// By one thread, without a log.
     InPlace,
-    /// By so many receive threads and as many logs.
+    /// By this number of receive threads, and as many logs.
     Logs(usize),
     /// By one thread that puts them in order, and one log.
     Merged(&'a MergeOptions),

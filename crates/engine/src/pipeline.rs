@@ -132,7 +132,8 @@ impl<'w> Pipeline<'w> {
         self.stages.push(Stage { name: name.to_owned(), inputs: inputs.to_vec(), outputs, task });
     }
 
-    /// How many sources it has, and threads that read lanes: for [`Progress::with_workers`](crate::Progress::with_workers).
+    /// How many sources it has, and threads that read lanes: for
+    /// [`Progress::with_workers`](crate::Progress::with_workers).
     pub fn size(&self) -> (usize, usize) {
         (self.sources.len(), self.stages.len())
     }

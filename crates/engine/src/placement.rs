@@ -98,7 +98,7 @@ fn workers(count: usize) -> String {
 
 impl Placed {
     /// Where each worker's log goes, by receive thread and then by worker, of a job that has
-    /// turned out to have so many; empty leaves them all to `log_node`.
+    /// turned out to have `receivers` and `workers`; empty leaves them all to `log_node`.
     pub fn log_homes(&self, receivers: usize, workers: usize) -> Vec<LogHome> {
         // The receive threads have the first cores, the workers those behind.
         let (from, to) = match self.core_nodes.get(receivers..receivers + workers) {
@@ -169,7 +169,7 @@ impl PlacementRequest {
 
     /// On the cores that the user named.
     fn on_cores(&self, inventory: &Inventory, workers: &Workers) -> Placed {
-        // What one core of several names is the worker's; without workers nobody looks.
+        // The last of several cores are the workers'; without workers the number has no meaning.
         let receivers = self.cores.len().saturating_sub(workers.count).max(1);
         let last = self.cores.last().and_then(|core| Some(inventory.core(*core)?.node));
         let is_each = self.node.is_none() && workers.sharing == LogSharing::Copy;

@@ -18,7 +18,7 @@ pub(crate) struct Budget {
 /// The answer to a worker that wants to poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grant {
-    /// Up to so many packets, at least one.
+    /// Up to this number of packets, at least one.
     Packets(u64),
     /// All is granted, but not all is used: something may be given back.
     Wait,

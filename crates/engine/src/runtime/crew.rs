@@ -39,7 +39,7 @@ pub(crate) struct Crew<F, R> {
 }
 
 impl<T> Done<T> {
-    /// Of a part of another stage's work: what it cost is told there.
+    /// Of a part of another stage's work, which has its cost and its losses.
     pub(crate) fn beside(outcome: T) -> Self {
         Self { cost: StageCost::default(), lost_first_second: 0, outcome }
     }

@@ -58,7 +58,7 @@ impl<'a> Job<'a> {
         self.show_losses(self.progress.received.len() + number, losses)
     }
 
-    /// How a log ends whose writer met so many `errors`: whether another may follow it.
+    /// How a log ends whose sources met `errors`: whether another may follow it.
     pub(crate) fn log_ending(&self, errors: &[EngineError]) -> LogEnding {
         match self.clock.is_stopped() || !errors.is_empty() {
             true => LogEnding::Stopped,

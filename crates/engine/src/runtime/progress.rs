@@ -102,12 +102,12 @@ fn sum(counters: &[Counter]) -> Counts {
 }
 
 impl Progress {
-    /// Counters of a job with so many sources, all 0.
+    /// Counters of a job with `sources` sources, all 0.
     pub fn new(sources: usize) -> Self {
         Self::with_workers(sources, 1)
     }
 
-    /// Counters of a job with so many sources, and threads that read what they bring.
+    /// Counters of a job with `sources` sources and `workers` threads that read what these bring.
     pub fn with_workers(sources: usize, workers: usize) -> Self {
         Self {
             received: (0..sources).map(|_| Counter::default()).collect(),

@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn what_a_port_that_fails_was_granted_is_free_again() {
         let (budget, mut round) = (Budget::new(Some(4)), Round::default());
-        assert_eq!(round.poll(&budget, 9, |granted| Err(granted)), Err(4));
+        assert_eq!(round.poll(&budget, 9, Err), Err(4));
         assert_eq!(round.polled(Next::Wait).next, Next::Over, "no port is open");
         assert!(matches!(budget.take(9), Grant::Packets(4)));
     }

@@ -9,7 +9,7 @@
 //!
 //! A source says by [`Port::readiness`] where to wait for it, or waits by itself ([`Port::wait`]):
 //! several of these are looked at in turn, every 5 ms. One that does neither (a generator, a
-//! file) is looked at again after a nap, which grows. While a thread sleeps nobody looks at flags,
+//! file) is looked at again after a nap, which grows. A thread that sleeps looks at no flags,
 //! deadlines and interfaces, so no sleep is longer than [`SLEEP_MOST_NS`].
 //!
 //! Invariants:
@@ -31,7 +31,7 @@ use super::clock::JobClock;
 /// How a job's threads wait for packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PollMode {
-    /// Never sleep for want of packets: the least latency, and a core for each thread.
+    /// Never sleep, not even without packets: the least latency, and a core for each thread.
     Busy,
     /// Look on for a short while after the last packet, then sleep until one comes.
     #[default]
@@ -146,8 +146,8 @@ impl Waiter {
         true
     }
 
-    /// Its logs have none: lets news gather for `nap`, once after work, then sleeps as `sleep` does,
-    /// which says whether there is news. Returns whether it slept.
+    /// Its logs have none: lets news gather for `nap`, once after work, then sleeps as `sleep`
+    /// does, which says whether there is news. Returns whether it slept.
     pub(crate) fn wait_for_news(&mut self, nap: Duration, sleep: impl FnOnce() -> bool) -> bool {
         if self.mode == PollMode::Busy {
             std::hint::spin_loop();

@@ -103,7 +103,7 @@ impl Gaps {
     }
 }
 
-/// What is known of the only interface of a source, of which the job has `lost` so many besides.
+/// What is known of the only interface of a source. The job has lost `lost` packets of it besides.
 pub(crate) fn totals_of(account: &PortAccount, port: u8, lost: u64) -> InterfaceTotals {
     InterfaceTotals {
         port,

@@ -65,7 +65,7 @@ pub(crate) struct Recorded {
 pub(crate) struct Recorder<'a, S> {
     /// Which of the job's recorders this is.
     number: usize,
-    /// Whether whoever fills several logs unparks it.
+    /// Whether the threads that fill its logs unpark it.
     is_rung: bool,
     readers: Vec<Reader>,
     sink: S,
@@ -80,7 +80,7 @@ pub(crate) fn nap_ns(queue_bytes: u64) -> u64 {
     (queue_bytes / 4 / BYTES_PER_NS).clamp(NAP_LEAST_NS, NAP_MOST_NS)
 }
 
-/// The nap for a log of so many bytes; a short one where the least latency was asked for.
+/// The nap for a log of `log_bytes`; a short one where the least latency was asked for.
 fn nap(poll: PollMode, log_bytes: u64) -> Duration {
     Duration::from_nanos(match poll {
         PollMode::Adaptive => nap_ns(log_bytes),
@@ -161,7 +161,7 @@ impl<'p, S: DerefMut<Target = dyn Port + 'p> + Send> Step for Recorder<'_, S> {
         pause.on_logs(self.nap, || self.sleep())
     }
 
-    /// Shows what was recorded, if whoever looks asked for so many recorders.
+    /// Shows what was recorded, if the counters have a place for this recorder.
     fn show(&mut self) {
         if let Some(counter) = self.job.progress.recorded.get(self.number) {
             counter.store(&self.recorded.total);
