@@ -4,6 +4,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 FUZZ_TARGETS := files_decode headers_parse
 FUZZ_SECONDS ?= 20
 MIRI_CASES ?= 4
+TIMES ?= 10
 
 TOOLCHAIN := $(shell scripts/toolchain)
 ifneq ($(TOOLCHAIN),)
@@ -17,7 +18,7 @@ LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 
 .DEFAULT_GOAL := help
 .PHONY: help fresh run billion dpdk dpdk-newer test bench bench-smoke lint loom miri fuzz-smoke guest \
-  guest-cards install install-c header documents report-check runs setup figures
+  ten guest-cards install install-c header documents report-check runs setup figures
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -26,7 +27,7 @@ run: ## Build it and see it work: burstline demo
 	@scripts/setup rust
 	@cargo run --quiet --release --locked -p burstline -- demo
 
-fresh: ## The two commands of the README on a bare Debian; as root
+fresh: ## README's two commands on a bare Debian, as root: make fresh [WITHOUT="KIND..."|all]
 	@scripts/setup fresh
 	@scripts/fresh
 
@@ -37,9 +38,13 @@ dpdk: ## Build the program with the port dpdk: in it; installs libdpdk
 dpdk-newer: ## Does what we have in C compile with newer DPDKs? Headers of Debian's later suites
 	@scripts/newer-dpdk
 
-test: ## All tests; other programs' tools judge our files in some of them
+test: ## All tests; other programs' tools judge our files in some of them: make test [FLAGS=]
 	@scripts/setup rust test
-	@scripts/test $(DPDK)
+	@scripts/test $(DPDK) $(FLAGS)
+
+ten: ## All tests ten times in a row, the second half beside two busy loops: make ten [TIMES=10]
+	@scripts/setup rust test
+	@scripts/ten $(TIMES) $(DPDK)
 
 bench: ## Our figures beside our rivals': make bench [FIGURE=glob] [RUNS=n] [FULL=1: long ones] [OUT=folder]
 	@scripts/setup rust

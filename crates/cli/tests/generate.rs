@@ -2,14 +2,10 @@
 
 mod support;
 
-use std::process::Stdio;
-use std::time::Duration;
-
 use burstline_testbed::{Bed, FAR, NEAR};
+use support::endless::{end, start};
 use support::live::{Live, wait_until};
-use support::{
-    Directory, PROGRAM, assert_closed, command, judged_packets, last_object, run, run_json,
-};
+use support::{Directory, PROGRAM, assert_closed, judged_packets, last_object, run, run_json};
 
 fn generate(flags: &str, code: i32) -> serde_json::Value {
     let arguments: Vec<&str> = ["generate"].into_iter().chain(flags.split(' ')).collect();
@@ -186,13 +182,8 @@ fn latencies_are_not_logged_over_what_is_counted() {
 
 #[test]
 fn an_interrupt_leaves_an_exact_ledger() {
-    let mut job = command(&["generate", "-o", "null:", "--rate", "50k", "--json"]);
-    let job = job.stdout(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(300));
-    burstline_testbed::signal(job.id(), "-INT").unwrap();
-    let output = job.wait_with_output().unwrap();
-    assert!(output.status.success());
-    assert_closed(&last_object(&String::from_utf8_lossy(&output.stdout)));
+    let job = start(&["generate", "-o", "null:", "--rate", "50k"]);
+    assert_closed(&end(job, "-INT"));
 }
 
 #[test]

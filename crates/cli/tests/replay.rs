@@ -3,15 +3,13 @@
 mod support;
 
 use std::fs;
-use std::process::Stdio;
-use std::time::Duration;
 
 use burstline_testbed::{Bed, FAR, NEAR};
 use serde_json::Value;
+use support::endless::{end, start};
 use support::live::{Live, wait_until};
 use support::{
-    Directory, PROGRAM, REAL, REAL_PACKETS, assert_closed, command, last_object, other, run,
-    run_json,
+    Directory, PROGRAM, REAL, REAL_PACKETS, assert_closed, last_object, other, run, run_json,
 };
 
 fn replay(arguments: &[&str], code: i32) -> Value {
@@ -260,13 +258,8 @@ fn what_does_not_fit_is_counted_and_jumbo_frames_pass() {
 
 #[test]
 fn an_interrupt_leaves_an_exact_ledger() {
-    let mut job = command(&["replay", REAL, "-o", "null:", "--speed", "0.01", "--json"]);
-    let job = job.stdout(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(300));
-    burstline_testbed::signal(job.id(), "-INT").unwrap();
-    let output = job.wait_with_output().unwrap();
-    assert!(output.status.success());
-    let report = last_object(&String::from_utf8_lossy(&output.stdout));
+    let job = start(&["replay", REAL, "-o", "null:", "--speed", "0.01"]);
+    let report = end(job, "-INT");
     assert_closed(&report);
     let delivered = report["total"]["delivered"].as_u64().unwrap();
     assert!(delivered > 0 && delivered < REAL_PACKETS, "{report}");

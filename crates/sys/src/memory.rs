@@ -33,7 +33,7 @@
 //! - I4. No reference to a region's bytes is made in this crate.
 //!
 //! Huge pages come in two kinds. Reserved ones (`1g`, `2m`) are set aside by the administrator and
-//! are counted. Transparent ones (`thp`) are ordinary memory that the kernel gathers into 2 MiB
+//! are counted; a [`Reservation`] does so for a while. Transparent ones (`thp`) are ordinary memory that the kernel gathers into 2 MiB
 //! pages: `madvise(MADV_COLLAPSE)` asks for that at once, and works for memfds even where
 //! `shmem_enabled` is `never`. Pages are not locked: without swap they stay, with swap
 //! [`crate::limits`] and `mlock` are the caller's choice.
@@ -55,6 +55,8 @@ mod page;
 #[cfg(not(miri))]
 pub(crate) mod placement;
 mod region;
+#[cfg(not(miri))]
+mod reserved;
 #[cfg(all(test, not(miri)))]
 mod tests;
 #[cfg(not(miri))]
@@ -64,3 +66,5 @@ pub use error::MemoryError;
 pub use mapping::Mapping;
 pub use page::{NodeId, PageChoice, PageChoiceError, PageKind};
 pub use region::{Placement, Region, RegionRequest};
+#[cfg(not(miri))]
+pub use reserved::Reservation;

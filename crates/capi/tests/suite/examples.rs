@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::{Directory, Ledger, PORTS, Talker};
-use crate::installed::{Link, library, repository, run};
+use crate::installed::{Link, is_without_tools, library, repository, run};
 
 fn example(name: &str, directory: &Directory, link: Link) -> PathBuf {
     let source = repository().join(format!("examples/c/{name}.c"));
@@ -27,6 +27,9 @@ fn numbers(text: &str) -> BTreeMap<&str, u64> {
 
 #[test]
 fn the_counter_agrees_with_the_writers_ledger() {
+    if is_without_tools() {
+        return;
+    }
     let directory = Directory::new();
     for (link, trust) in [(Link::Shared, "lossless"), (Link::Static, "inplace")] {
         let program = example("count", &directory, link);
@@ -50,6 +53,9 @@ fn the_counter_agrees_with_the_writers_ledger() {
 
 #[test]
 fn the_walk_finds_what_was_written_back_to_back() {
+    if is_without_tools() {
+        return;
+    }
     let directory = Directory::new();
     for link in [Link::Shared, Link::Static] {
         let program = example("walk", &directory, link);
@@ -74,6 +80,9 @@ fn the_walk_finds_what_was_written_back_to_back() {
 
 #[test]
 fn a_killed_publisher_is_read_to_its_last_packet() {
+    if is_without_tools() {
+        return;
+    }
     let directory = Directory::new();
     let (count, walk) =
         (example("count", &directory, Link::Shared), example("walk", &directory, Link::Shared));
@@ -106,6 +115,9 @@ fn a_killed_publisher_is_read_to_its_last_packet() {
 
 #[test]
 fn a_wrong_name_is_told() {
+    if is_without_tools() {
+        return;
+    }
     let directory = Directory::new();
     let count = example("count", &directory, Link::Shared);
     for (name, wanted) in [
@@ -124,6 +136,9 @@ fn a_wrong_name_is_told() {
 
 #[test]
 fn the_examples_makefile_works() {
+    if is_without_tools() {
+        return;
+    }
     let directory = Directory::new();
     let sources = repository().join("examples/c");
     for file in ["Makefile", "count.c", "walk.c"] {

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
+use burstline_skip::{skip, test_name, without};
+
 /// How a program finds the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
@@ -48,6 +50,20 @@ pub(crate) fn run(command: &mut Command) -> String {
     let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     assert!(status.success(), "{command:?}: {status}\n{stdout}{stderr}");
     stdout.into_owned()
+}
+
+fn is_there(tool: &str) -> bool {
+    Command::new(tool).arg("--version").output().is_ok()
+}
+
+/// Whether a program is missing that the library takes to be installed and used. The calling test
+/// is then counted as skipped, and returns.
+pub(crate) fn is_without_tools() -> bool {
+    let missing = ["make", "cc", "pkg-config", "readelf"].into_iter().find(|tool| !is_there(tool));
+    if let Some(tool) = missing {
+        skip(test_name(), format!("{tool} is not installed: scripts/setup test"));
+    }
+    missing.is_some()
 }
 
 impl Installed {
@@ -112,6 +128,9 @@ impl Installed {
 
 #[test]
 fn what_is_installed_is_what_was_promised() {
+    if is_without_tools() {
+        return;
+    }
     let library = library();
     let folder = library.folder.join("opt/burstline");
     let files = ["include/burstline.h", "lib/libburstline.a", "lib/libburstline.so.0"];
@@ -155,6 +174,10 @@ fn the_header_is_c99_and_cpp() {
     for (compiler, language, standards) in
         [("cc", "c", ["c99", "c11"]), ("c++", "c++", ["c++11", "c++17"])]
     {
+        if !is_there(compiler) {
+            without(test_name(), format!("{compiler} is not installed: scripts/setup test"));
+            continue;
+        }
         for standard in standards {
             let standard = format!("-std={standard}");
             // Twice: the second time, its guard is looked at.

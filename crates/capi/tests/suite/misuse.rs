@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::{Directory, Talker};
-use crate::installed::{Installed, Link, library, panicking_library, repository, run};
+use crate::installed::{
+    Installed, Link, is_without_tools, library, panicking_library, repository, run,
+};
 use burstline_skip::skip;
 
 /// AddressSanitizer, in programs that load the library, which is not compiled with it.
@@ -44,6 +46,9 @@ fn has_sanitizer(directory: &Directory) -> bool {
 
 #[test]
 fn misuse_is_a_status_and_not_a_fault() {
+    if is_without_tools() {
+        return;
+    }
     let directory = Directory::new();
     let program = program(library(), "misuse", &directory, &[]);
     assert_eq!(beside_a_publisher(library(), &program, &directory), "misused\n");
@@ -51,6 +56,9 @@ fn misuse_is_a_status_and_not_a_fault() {
 
 #[test]
 fn misuse_is_none_to_address_sanitizer() {
+    if is_without_tools() {
+        return;
+    }
     let directory = Directory::new();
     if !has_sanitizer(&directory) {
         return skip("misuse_is_none_to_address_sanitizer", "cc has no address sanitizer");
@@ -61,6 +69,9 @@ fn misuse_is_none_to_address_sanitizer() {
 
 #[test]
 fn panics_stop_at_the_border() {
+    if is_without_tools() {
+        return;
+    }
     let directory = Directory::new();
     let program = program(panicking_library(), "panics", &directory, &[]);
     let said = beside_a_publisher(panicking_library(), &program, &directory);

@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test file uses a part
 
 pub(crate) mod conversations;
+pub(crate) mod endless;
 pub(crate) mod live;
 pub(crate) mod sharing;
 pub(crate) mod talk;
@@ -10,7 +11,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use burstline_skip::{test_name, without};
+use burstline_skip::{skip, test_name, without};
+use burstline_sys::affinity::{allowed_cores, format_cores};
 use serde_json::Value;
 
 /// The program under test.
@@ -131,4 +133,15 @@ pub(crate) fn judged_packets(path: &str) -> Vec<(&'static str, u64)> {
 /// Whether the tests run as root.
 pub(crate) fn is_root() -> bool {
     other("id", &["-u"]).is_some_and(|run| run.stdout.trim() == "0")
+}
+
+/// The first two cores that this process may run on, as `--cores` has them. `None`, after the
+/// calling test was counted as skipped, where there is one.
+pub(crate) fn two_cores_or_skip() -> Option<String> {
+    let cores = allowed_cores().unwrap();
+    if cores.len() < 2 {
+        skip(test_name(), "it takes a second core");
+        return None;
+    }
+    Some(format_cores(&cores[..2]))
 }

@@ -252,7 +252,7 @@ mod tests {
                 device(1, "w1")
             )
         );
-        assert!(testpmd.command(Memory::Small).contains(" --no-huge --no-shconf -m 512 "));
+        assert!(testpmd.command(Memory::Small).contains(" --no-huge --no-shconf -m 1024 "));
         assert_eq!(testpmd.core_list(), "0,1");
         assert_eq!(testpmd.ready(), Ready::line("Press enter to exit").with_xdp(&["v1", "w1"]));
     }

@@ -176,9 +176,7 @@ unsafe extern "C" {
 /// As a sentence.
 pub fn start() -> Result<(), String> {
     // What EAL takes when it starts it keeps, as long as this process lives.
-    // Twice what it takes: who gives back a reservation meanwhile takes the free pages of this one,
-    // as its own are in use.
-    let _pages = Reservation::take(2 * PAGES);
+    let _pages = Reservation::take(PAGES);
     let options = EalOptions { memory_mib: Some(MEMORY_MIB), ..EalOptions::default() };
     start_eal(&options).map_err(|error| error.to_string())
 }

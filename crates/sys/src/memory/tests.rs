@@ -5,8 +5,8 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
 use burstline_skip::{skip, test_name};
@@ -45,43 +45,20 @@ fn read(mapping: &Mapping, offset: usize) -> u8 {
     unsafe { mapping.as_ptr().add(offset).read_volatile() }
 }
 
+/// A number of the kernel's pool of 2 MiB pages: 0 where it has none.
 fn pool_number(file: &str) -> u64 {
-    fs::read_to_string(format!("{POOL}/{file}")).unwrap().trim().parse().unwrap()
+    let text = fs::read_to_string(format!("{POOL}/{file}")).unwrap_or_default();
+    text.trim().parse().unwrap_or(0)
 }
 
-fn set_pool(pages: u64) -> std::io::Result<()> {
-    fs::write(format!("{POOL}/nr_hugepages"), pages.to_string())
-}
-
-/// 2 MiB pages added to the machine's pool, taken away again on drop. One test at a time.
-struct HugePool {
-    added: u64,
-    _turn: MutexGuard<'static, ()>,
-}
-
-impl HugePool {
-    /// `None`, with the reason printed, where pages cannot be had.
-    fn with(pages: u64) -> Option<Self> {
-        static TURN: Mutex<()> = Mutex::new(());
-        let turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let before = pool_number("nr_hugepages");
-        if let Err(error) = set_pool(before + pages) {
-            skip(test_name(), format!("{POOL}/nr_hugepages: {error}: it takes root"));
-            return None;
-        }
-        let pool = Self { added: pool_number("nr_hugepages") - before, _turn: turn };
-        if pool.added < pages {
-            skip(test_name(), format!("got {} of {pages} huge pages", pool.added));
-            return None;
-        }
-        Some(pool)
+/// 2 MiB pages, or `None` after the test was counted as skipped. One test at a time.
+fn reserved_or_skip(pages: u64) -> Option<Reservation> {
+    match Reservation::take_alone(pages) {
+        Some(reservation) if reservation.pages() >= pages => return Some(reservation),
+        Some(fewer) => skip(test_name(), format!("got {} of {pages} huge pages", fewer.pages())),
+        None => skip(test_name(), "no 2 MiB pages can be reserved: it takes root"),
     }
-}
-
-impl Drop for HugePool {
-    fn drop(&mut self) {
-        set_pool(pool_number("nr_hugepages") - self.added).unwrap();
-    }
+    None
 }
 
 fn assert_sealed(region: &Region) {
@@ -166,7 +143,7 @@ fn a_sealed_region_of_transparent_pages_cannot_be_changed_by_others() {
 
 #[test]
 fn a_sealed_region_of_reserved_pages_cannot_be_changed_by_others() {
-    let Some(_pool) = HugePool::with(2) else {
+    let Some(_pool) = reserved_or_skip(2) else {
         return;
     };
     let region = Region::create(&request(3 * MIB, PageChoice::Size2M)).unwrap();
@@ -177,7 +154,7 @@ fn a_sealed_region_of_reserved_pages_cannot_be_changed_by_others() {
 
 #[test]
 fn missing_huge_pages_are_an_error_with_the_numbers() {
-    let Some(_pool) = HugePool::with(1) else {
+    let Some(_pool) = reserved_or_skip(1) else {
         return;
     };
     let (total, free) = (pool_number("nr_hugepages"), pool_number("free_hugepages"));
@@ -211,7 +188,7 @@ fn auto_falls_back_and_remembers_why() {
 
 #[test]
 fn auto_takes_no_page_above_the_region() {
-    let Some(_pool) = HugePool::with(4) else {
+    let Some(_pool) = reserved_or_skip(4) else {
         return;
     };
     let small = Region::create(&request(MIB, PageChoice::Auto)).unwrap();
@@ -337,7 +314,7 @@ fn hold_huge_pages_until_killed() {
 
 #[test]
 fn a_killed_process_leaves_no_huge_page_behind() {
-    let Some(_pool) = HugePool::with(4) else {
+    let Some(_pool) = reserved_or_skip(4) else {
         return;
     };
     let before = pool_number("free_hugepages");

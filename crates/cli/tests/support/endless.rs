@@ -1,0 +1,38 @@
+//! Jobs without an end, until a signal comes.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Stdio};
+
+use serde_json::Value;
+
+use super::{command, last_object};
+
+/// Starts an endless job and waits for its first interval line, after which it surely runs.
+pub(crate) fn start(arguments: &[&str]) -> (Child, BufReader<ChildStdout>) {
+    let arguments = [arguments, &["--json", "--stats", "20ms"]].concat();
+    let mut child =
+        command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let mut delivered = 0;
+    while delivered == 0 {
+        let mut line = String::new();
+        assert!(lines.read_line(&mut line).unwrap() > 0, "{arguments:?} ended at once");
+        let interval: Value = serde_json::from_str(&line).unwrap();
+        delivered = interval["delivered"].as_u64().unwrap();
+    }
+    (child, lines)
+}
+
+pub(crate) fn signal(child: &Child, name: &str) {
+    let pid = child.id();
+    burstline_testbed::signal(pid, name).unwrap();
+}
+
+/// Sends a signal and returns the last object printed, when the program has ended well.
+pub(crate) fn end((mut child, mut lines): (Child, BufReader<ChildStdout>), name: &str) -> Value {
+    signal(&child, name);
+    let mut rest = String::new();
+    lines.read_to_string(&mut rest).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{name}: {rest}");
+    last_object(&rest)
+}
