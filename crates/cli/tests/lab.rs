@@ -150,7 +150,7 @@ fn a_test_of_devices_is_a_scenario_with_a_record_for_report_and_compare() {
     let file = directory.file("own.toml");
     let text = "name = \"own\"\ntitle = \"t\"\nabout = \"x\"\nwork = \"rfc2544\"\n\
                 contenders = [\"linux-bridge\", \"recvmmsg\"]\nsizes = [64]\nrepeats = 2\n\
-                seconds = 0.1\nlink_gbps = 0.001\n[rfc2544]\ntests = [\"throughput\", \"loss\"]\n";
+                seconds = 0.3\nlink_gbps = 0.001\n[rfc2544]\ntests = [\"throughput\", \"loss\"]\n";
     fs::write(&file, text).unwrap();
     let out = directory.file("");
     let ran = run(&["lab", "run", &file, "--out", &out, "-q"]);
@@ -166,7 +166,7 @@ fn a_test_of_devices_is_a_scenario_with_a_record_for_report_and_compare() {
     let doubts = record["doubts"].as_array().unwrap();
     assert!(doubts.iter().any(|doubt| doubt["name"] == "short-trials"), "{doubts:?}");
     let dut = ["lab", "rfc2544", "--dut", "bridge", "--sizes", "64", "--tests", "loss", "-q"];
-    let gentle = ["--link", "500kbit", "--trial", "100ms", "--out", &out];
+    let gentle = ["--link", "500kbit", "--trial", "300ms", "--out", &out];
     let table = run(&[&dut[..], &gentle].concat());
     assert!(table.code == Some(0) && table.stdout.contains("lost_percent"), "{}", table.stderr);
     let compare = ["lab", "compare", "own", "rfc2544", "--dir", &out, "--metric", "lost_percent"];

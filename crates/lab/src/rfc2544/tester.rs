@@ -251,8 +251,8 @@ impl Tester<'_> {
         let open = || open_sink(&self.ends.tx, &ports);
         let progress = Progress::new(1);
         let run = Run::new(self.stop, &progress).within(limits);
-        let mut sent = generate(source, open, &self.ends.tx_threads, &run).map_err(text)?;
-        match sent.report.errors.pop() {
+        let sent = generate(source, open, &self.ends.tx_threads, &run).map_err(text)?;
+        match sent.report.errors.first() {
             Some(error) => Err(error.to_string()),
             None => Ok(sent),
         }

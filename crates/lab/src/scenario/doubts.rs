@@ -203,15 +203,12 @@ fn generator(row: &Row, scenario: &Scenario) -> Option<String> {
 
 /// Whether it was the tester of a device that kept its throughput down.
 fn tester(row: &Row, limited: Limited) -> Option<String> {
+    let text = match limited {
+        Limited::Generator => "less than 99 % of what was asked for was offered, and nothing lost",
+        Limited::Receiver => "the receiver of the tester lost packets itself",
+    };
     let is_so = row.rfc2544.iter().any(|found| found.limited() == Some(limited));
-    is_so
-        .then(|| match limited {
-            Limited::Generator => {
-                "less than 99 % of what was asked for was offered, and nothing lost"
-            }
-            Limited::Receiver => "the receiver of the tester lost packets itself",
-        })
-        .map(str::to_owned)
+    is_so.then(|| text.to_owned())
 }
 
 /// One sentence for all rows that have something to be said of: the first, and how many more.

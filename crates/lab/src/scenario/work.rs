@@ -128,8 +128,8 @@ impl Work {
         !matches!(self, Touch | Copy | Pipeline | Merge | Spread | Model | Dma | Keep)
     }
 
-    /// Whether packets can be made to come at a rate: a contender that sends has its own, and RFC 2544
-    /// looks for one.
+    /// Whether packets can be made to come at a rate: a contender that sends has its own, and
+    /// RFC 2544 looks for one.
     pub fn takes_rates(self) -> bool {
         self.is_live() && !matches!(self, Self::Generate | Self::MergeLive | Self::Rfc2544)
     }

@@ -1,3 +1,5 @@
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use burstline_skip::skip;
@@ -5,7 +7,7 @@ use burstline_testbed::Bed;
 
 use super::*;
 use crate::record::Status;
-use crate::scenario::parse;
+use crate::scenario::{Rate, parse};
 use crate::symbols::stages::Part;
 
 fn options() -> Options {
