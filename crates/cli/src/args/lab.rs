@@ -213,7 +213,7 @@ impl Device {
 
 /// `all`, or one test.
 fn test() -> PossibleValuesParser {
-    let all = PossibleValue::new(ALL_TESTS).help("The first four");
+    let all = PossibleValue::new(ALL_TESTS).help("The four of RFC 2544");
     let rfc = Test::RFC.map(|test| PossibleValue::new(test.name()));
     let half = "A million packets at half the throughput; not of the RFC";
     let half = PossibleValue::new(Test::Half.name()).help(half);
