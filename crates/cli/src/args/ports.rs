@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use burstline_port::{Key, SCHEMES, Scheme};
-use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Command};
 
 /// Columns of a help text.
 const WIDTH: usize = 100;
@@ -19,11 +19,22 @@ const KEYS_AT: usize = 10;
 ///
 /// Example: burstline ports xdp
 #[derive(Debug, Args)]
-#[command(after_long_help = all())]
+#[command(lazily = with_all)]
 pub(crate) struct PortsArgs {
     /// Only this kind
     #[arg(value_name = "SCHEME", value_parser = scheme())]
     pub(crate) scheme: Option<&'static str>,
+}
+
+/// `Command::defer` by a name that the derive macro hands on.
+trait Lazily {
+    fn lazily(self, complete: fn(Command) -> Command) -> Self;
+}
+
+impl Lazily for Command {
+    fn lazily(self, complete: fn(Command) -> Command) -> Self {
+        self.defer(complete)
+    }
 }
 
 /// One of the schemes, by its name.
@@ -34,6 +45,11 @@ fn scheme() -> impl TypedValueParser<Value = &'static str> {
         // The parser lets no other through.
         found.map_or("", |scheme| scheme.name)
     })
+}
+
+/// The text is long, and made only for who reads it: not at each start of the program.
+fn with_all(command: Command) -> Command {
+    command.after_long_help(all())
 }
 
 /// Everything about every scheme.
@@ -61,10 +77,13 @@ pub(crate) fn outline() -> String {
     let mut text = String::new();
     for scheme in SCHEMES {
         for (roles, keys) in tables(scheme).into_iter() {
-            let keys: Vec<_> =
-                keys.iter().map(|key| format!("{}={}", key.name, key.shape())).collect();
+            let mut words = String::new();
+            for (number, key) in keys.iter().enumerate() {
+                let before = if number == 0 { "" } else { ", " };
+                words.extend([before, key.name, "=", key.shape()]);
+            }
             let head = format!("  {}: {roles}: ", scheme.name);
-            text += &wrapped(&head, &keys.join(", "), KEYS_AT);
+            text += &wrapped(&head, &words, KEYS_AT);
         }
     }
     text

@@ -118,13 +118,17 @@ impl Key {
 
     /// What it is, which values it takes and which it has where nothing is said.
     pub fn description(&self) -> String {
-        let mut text = self.help.to_owned();
+        // What the default depends on is the last that is said.
+        let (what, otherwise) =
+            self.help.split_at(self.help.find(" [default:").unwrap_or(self.help.len()));
+        let mut text = what.to_owned();
         // Into a text, so it cannot fail.
         if let Kind::Quantity(bounds) = self.kind
             && !bounds.is_open()
         {
             let _ = write!(text, ", {bounds}");
         }
+        text += otherwise;
         if let Some(default) = self.default {
             let _ = write!(text, " [default: {default}]");
         }
@@ -141,6 +145,8 @@ mod tests {
         let key = Key::size("segment", 4096..=16 << 20, "Bytes of a segment").powers_of_two();
         let text = key.or("1m").description();
         assert_eq!(text, "Bytes of a segment, a power of two, 4k-16m [default: 1m]");
+        let ring = Key::number("ring", 1..=9, "Entries [default: as frames]");
+        assert_eq!(ring.description(), "Entries, 1-9 [default: as frames]");
         assert_eq!(Key::switch("pace", "Whether to wait").description(), "Whether to wait");
         let shapes = [Key::switch("a", ""), Key::words("b", "x|y", ""), key];
         assert_eq!(shapes.map(|key| key.shape()), ["yes|no", "x|y", "SIZE"]);
