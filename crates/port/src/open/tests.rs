@@ -3,22 +3,30 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::address::keys_read_by;
 
+/// What reads a table, and an address for it.
+struct Reader {
+    keys: &'static [Key],
+    text: &'static str,
+    read: fn(&Address),
+}
+
 /// Every table, each with what reads it. An error counts: what is read is what matters.
-fn readers() -> Vec<(&'static [Key], &'static str, fn(&Address))> {
+fn readers() -> Vec<Reader> {
+    let reader = |keys, text, read: fn(&Address)| Reader { keys, text, read };
     vec![
-        (file::SINK_KEYS, "file:no/such/file", file::read),
-        (afpacket::KEYS, "afpacket:v0", afpacket::read),
-        (afpacket::SINK_KEYS, "afpacket:v0", afpacket::read_sink),
-        (xdp::KEYS, "xdp:v0", xdp::read),
-        (xdp::SINK_KEYS, "xdp:v0", xdp::read_sink),
-        (xdp::BOUNCE_KEYS, "xdp:v0", xdp::read_end),
-        (log_source::KEYS, "log:tap", log_source::read),
-        (log_sink::KEYS, "log:tap", log_sink::read),
-        (inject::KEYS, "inject:v0", inject::read),
-        (GENERATOR_KEYS, "gen:", generator::read),
-        (nicsim::KEYS, "nicsim:", nicsim::read),
+        reader(file::SINK_KEYS, "file:no/such/file", file::read),
+        reader(afpacket::KEYS, "afpacket:v0", afpacket::read),
+        reader(afpacket::SINK_KEYS, "afpacket:v0", afpacket::read_sink),
+        reader(xdp::KEYS, "xdp:v0", xdp::read),
+        reader(xdp::SINK_KEYS, "xdp:v0", xdp::read_sink),
+        reader(xdp::BOUNCE_KEYS, "xdp:v0", xdp::read_end),
+        reader(log_source::KEYS, "log:tap", log_source::read),
+        reader(log_sink::KEYS, "log:tap", log_sink::read),
+        reader(inject::KEYS, "inject:v0", inject::read),
+        reader(GENERATOR_KEYS, "gen:", generator::read),
+        reader(nicsim::KEYS, "nicsim:", nicsim::read),
         #[cfg(feature = "dpdk")]
-        (dpdk::KEYS, "dpdk:net_null0", dpdk::read),
+        reader(dpdk::KEYS, "dpdk:net_null0", dpdk::read),
     ]
 }
 
@@ -32,14 +40,14 @@ fn tables() -> impl Iterator<Item = (&'static str, &'static [Key])> {
 #[test]
 fn what_is_read_of_an_address_is_its_table() {
     let readers = readers();
-    for (keys, text, read) in &readers {
+    for Reader { keys, text, read } in &readers {
         let address: Address = text.parse().unwrap();
         let names: BTreeSet<&str> = keys.iter().map(|key| key.name).collect();
         assert_eq!(names.len(), keys.len(), "{text}: each once");
         assert_eq!(keys_read_by(|| read(&address)), names, "{text}");
     }
     for (name, keys) in tables().filter(|(_, keys)| !keys.is_empty()) {
-        let is_read = readers.iter().any(|(known, ..)| std::ptr::eq(*known, keys));
+        let is_read = readers.iter().any(|reader| std::ptr::eq(reader.keys, keys));
         assert!(is_read || name == "dpdk" && !cfg!(feature = "dpdk"), "{name}: who reads it?");
     }
 }
