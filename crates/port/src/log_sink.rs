@@ -5,7 +5,8 @@
 //!                            '-- no room: a lossless reader holds all segments --> wait, log_full
 //! ```
 //!
-//! NAME is a word or a path, as for readers. It is the log that a job has with `--publish`, for verbs that have none.
+//! NAME is a word or a path, as for readers. It is the log that a job has with `--publish`, for
+//! verbs that have none.
 //!
 //! Invariants:
 //! - K1: offered = published + `log_full`: what was published is handed on, whoever reads it, and

@@ -19,11 +19,22 @@ const KEYS_AT: usize = 10;
 ///
 /// Example: burstline ports xdp
 #[derive(Debug, Args)]
-#[command(after_long_help = all())]
+#[command(lazily = with_all)]
 pub(crate) struct PortsArgs {
     /// Only this kind
     #[arg(value_name = "SCHEME", value_parser = scheme())]
     pub(crate) scheme: Option<&'static str>,
+}
+
+/// `Command::defer` by a name that the derive macro hands on.
+trait Lazily {
+    fn lazily(self, complete: fn(Command) -> Command) -> Self;
+}
+
+impl Lazily for Command {
+    fn lazily(self, complete: fn(Command) -> Command) -> Self {
+        self.defer(complete)
+    }
 }
 
 /// One of the schemes, by its name.
