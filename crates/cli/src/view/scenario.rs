@@ -101,15 +101,19 @@ pub(crate) fn compact(record: &Record) -> String {
 }
 
 /// The figures that a table shows, as far as rows have them; the chart's own comes first.
-const COLUMNS: [&str; 28] = [
+const COLUMNS: [&str; 31] = [
     "mpps",
     "line_gbps",
     "lost_percent",
     "cpu_ns",
     "rho",
     "context_switches",
-    // Of simulated cards: what a driver costs, what the bus carries, and what binds.
+    // With --simulate.
     "instructions",
+    "l1d_misses",
+    "llc_misses",
+    "dtlb_misses",
+    // Of simulated cards: what runs, what binds, and what the bus carries.
     "run_mpps",
     "link_mpps",
     "bus_mpps",
