@@ -3,6 +3,7 @@
 mod support;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use support::live::wait_until;
@@ -147,7 +148,7 @@ fn a_trace_never_overwrites_what_the_job_has() {
 fn record(job: &[&str]) -> serde_json::Value {
     let directory = Directory::new("nicsim-record");
     let out = directory.file("records");
-    run_json(&[&["lab"], job, &["--out", &out, "--json", "--quiet"]].concat(), 0)
+    run_json(&[&["lab"], job, &["--out", &out, "--quiet"]].concat(), 0)
 }
 
 /// The rows of a contender.
@@ -267,17 +268,13 @@ fn an_interrupt_says_what_is_missing() {
         let directory = Directory::new("nicsim-interrupt");
         let out = directory.file("records");
         let job = [&["lab"], &job[..], &["--out", &out]].concat();
-        let started = command(&job).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-        let started = started.unwrap();
-        let process = started.id();
-        // From then on a signal is heard, and is no sudden end.
-        let hears = || {
-            let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
-            u64::from_str_radix(caught.trim(), 16).unwrap() & 2 != 0
-        };
-        wait_until("it hears signals", hears);
-        burstline_testbed::signal(process, "-INT").unwrap();
+        let started = command(&job).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut started = started.unwrap();
+        // The line of its first turn: from then on there is something to be ended.
+        let (mut line, said) = (String::new(), started.stderr.take().unwrap());
+        BufReader::new(said).read_line(&mut line).unwrap();
+        assert!(line.contains("0/"), "{line}");
+        burstline_testbed::signal(started.id(), "-INT").unwrap();
         let ended = started.wait_with_output().unwrap();
         let table = String::from_utf8(ended.stdout).unwrap();
         assert!(ended.status.code() == Some(1) && table.contains("interrupted"), "{table}");

@@ -95,13 +95,17 @@ const TLB_FIRST: u64 = 64;
 const TLB_LAST: u64 = 2048;
 const TLB_WAYS: u64 = 16;
 
+/// The tool's sizes have 31 bits: of pages of 2 MiB, the second level has 512.
+const CACHE_BYTES_MAX: u64 = 1 << 30;
+
 impl Level {
     /// Source: Valgrind 3.19, Cachegrind's `--D1=<size>,<associativity>,<line size>`.
     fn options(self) -> Vec<String> {
         let Self::Tlb(page_bytes) = self else { return Vec::new() };
+        let last = (TLB_LAST * page_bytes).min(CACHE_BYTES_MAX);
         vec![
             format!("--D1={},{TLB_FIRST},{page_bytes}", TLB_FIRST * page_bytes),
-            format!("--LL={},{TLB_WAYS},{page_bytes}", TLB_LAST * page_bytes),
+            format!("--LL={last},{TLB_WAYS},{page_bytes}"),
         ]
     }
 }
@@ -191,6 +195,8 @@ mod tests {
     fn a_tlb_is_a_cache_of_pages() {
         let options = Level::Tlb(4096).options();
         assert_eq!(options, ["--D1=262144,64,4096", "--LL=8388608,16,4096"]);
+        let options = Level::Tlb(2 << 20).options();
+        assert_eq!(options, ["--D1=134217728,64,2097152", "--LL=1073741824,16,2097152"]);
         assert!(Level::Caches.options().is_empty());
     }
 }

@@ -102,7 +102,7 @@ pub(crate) fn compact(record: &Record) -> String {
 }
 
 /// The figures that a table shows, as far as rows have them; the chart's own comes first.
-const COLUMNS: [&str; 32] = [
+const COLUMNS: [&str; 35] = [
     "mpps",
     "line_gbps",
     "latency_p50_us",
@@ -113,8 +113,12 @@ const COLUMNS: [&str; 32] = [
     "cpu_ns",
     "rho",
     "context_switches",
-    // Of simulated cards: what a driver costs, what the bus carries, and what binds.
+    // With --simulate.
     "instructions",
+    "l1d_misses",
+    "llc_misses",
+    "dtlb_misses",
+    // Of simulated cards: what runs, what binds, and what the bus carries.
     "run_mpps",
     "link_mpps",
     "bus_mpps",

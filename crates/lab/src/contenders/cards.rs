@@ -135,11 +135,7 @@ fn run(
     let (mut pair, began) = (pair?, Instant::now());
     let drive = |lane: &mut Lane| -> (f64, Passed) {
         // The flag carries no memory.
-        while began.elapsed() < job.time && !job.stop.load(Relaxed) {
-            (0..STEPS).for_each(|_| {
-                lane.step();
-            });
-        }
+        lane.drive(|_| began.elapsed() < job.time && !job.stop.load(Relaxed));
         let seconds = began.elapsed().max(Duration::from_nanos(1)).as_secs_f64();
         (lane.sent() as f64 / seconds, lane.finish())
     };

@@ -1,7 +1,7 @@
 //! The table of figures, made of records: a line for each figure, columns for each machine.
 //!
 //! ```text
-//!   runs/figures/NAME.json ------\            | figure | AMD EPYC: ours, rival, ratio | Intel ... |
+//!   runs/figures/NAME.json ------\           | figure | AMD EPYC: ours, rival, ratio | ... |
 //!   runs/figures-intel/NAME.json -+- Record --> between two marks of a Markdown file
 //! ```
 //!

@@ -60,8 +60,10 @@ pub(super) fn add(scenario: &Scenario, options: &Options, record: &mut Record) {
                 }
             }
             Err(why) => {
-                record.notes.push(format!("{} is not simulated: {why}", row.contender));
-                return;
+                let note = format!("{} is not simulated: {why}", row.contender);
+                if !record.notes.contains(&note) {
+                    record.notes.push(note);
+                }
             }
         }
     }

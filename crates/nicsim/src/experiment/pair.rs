@@ -7,6 +7,7 @@
 //! ```
 
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{carousel, forward_part};
@@ -14,8 +15,13 @@ use crate::{
     Assembly, Card, CardError, ReceiveCounts, Receiver, Room, Sending, Settings, Transmit,
 };
 
-/// How long an exit that stands still is waited for at the end.
-const WAIT: Duration = Duration::from_secs(1);
+/// How long an exit that stands still is waited for at the end: its thread may be without a core.
+const WAIT: Duration = Duration::from_secs(10);
+
+/// Steps without a packet before a lane sleeps, and for how long it does. Both devices and both
+/// lanes may have two cores, or less where others work: who only spins or yields starves the rest.
+const SPINS: u32 = 64;
+const SLEEP: Duration = Duration::from_micros(50);
 
 /// Both cards, as long as this lives.
 pub struct Pair {
@@ -89,6 +95,17 @@ impl Lane {
         packets
     }
 
+    /// Passes on what arrives for as long as `goes_on` says so, once a step.
+    pub fn drive(&mut self, mut goes_on: impl FnMut(&mut Self) -> bool) {
+        let mut idle = 0;
+        while goes_on(self) {
+            idle = if self.step() > 0 { 0 } else { idle + 1 };
+            if idle > SPINS {
+                thread::sleep(SLEEP);
+            }
+        }
+    }
+
     /// What the receiving card has counted.
     #[must_use]
     pub fn counts(&self) -> ReceiveCounts {
@@ -109,25 +126,22 @@ impl Lane {
     }
 
     /// Takes no more frames from the wire, and passes on what has arrived. An exit that stands
-    /// still for a second is given up: what it holds is unaccounted for.
+    /// still for ten seconds is given up: what it holds is unaccounted for.
     pub fn finish(&mut self) -> Passed {
         self.receiver.stop();
         let (mut sent, mut since) = (self.sent(), Instant::now());
-        while since.elapsed() < WAIT {
-            self.step();
-            if let Some(entry) = self.receiver.scattered() {
+        self.drive(|lane| {
+            if let Some(entry) = lane.receiver.scattered() {
                 entry.post(1);
                 entry.look();
             }
-            let now = self.sent();
-            if now == self.given && self.receiver.is_over() {
-                sent = now;
-                break;
-            }
+            let now = lane.sent();
             if now != sent {
                 (sent, since) = (now, Instant::now());
             }
-        }
+            let is_done = now == lane.given && lane.receiver.is_over();
+            !is_done && since.elapsed() < WAIT
+        });
         let counts = self.counts();
         let lost = counts.overflowed + counts.reset + counts.link_down + counts.too_long;
         let unaccounted = counts.arrived as i64 - sent as i64 - lost as i64;
@@ -137,8 +151,6 @@ impl Lane {
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use super::*;
     use crate::Mode;
     use crate::pcie::Bus;
@@ -153,9 +165,7 @@ mod tests {
             assert_eq!(pair.lanes.len(), 1 + usize::from(is_both));
             let passed: Vec<Passed> = thread::scope(|scope| {
                 let drive = |lane: &mut Lane| {
-                    while lane.sent() < 10_000 {
-                        lane.step();
-                    }
+                    lane.drive(|lane| lane.sent() < 10_000);
                     lane.finish()
                 };
                 let lanes = pair.lanes.iter_mut().map(|lane| scope.spawn(move || drive(lane)));
