@@ -37,7 +37,9 @@ const FIGURES: [(&str, &str); 4] = [
 /// # Errors
 /// It does not start, or nothing comes through.
 pub(super) fn measure(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, String> {
+    let start = Instant::now();
     let running = live.start(job, road)?;
+    let ready = start.elapsed();
     let core = job.places.generator.to_string();
     let count = Ours::new(job.program, "count 'xdp:w0?frames=16384' --verify");
     let count = Contender::start_near(road, &core, &count, job.stop)?;
@@ -51,6 +53,7 @@ pub(super) fn measure(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sa
     let own = running.end(0)?;
     let mut sample = sample(&Report::last(&sent)?, &Report::last(&had)?)?;
     sample.pages = own.pages;
+    sample.set("ready_s", "s", ready.as_secs_f64());
     sample.set("cpu_percent", "% of a core", 100.0 * seen.time.busy() / seconds);
     let delivered = sample.figures.get("packets").map_or(0.0, |packets| packets.value);
     events(&seen, delivered, &mut sample);
