@@ -32,6 +32,7 @@ pub mod options;
 pub mod ours;
 pub mod pages;
 pub mod programs;
+pub mod readiness;
 pub mod record;
 pub mod reports;
 pub mod rivals;
