@@ -18,7 +18,7 @@ LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 
 .DEFAULT_GOAL := help
 .PHONY: help fresh run billion dpdk dpdk-newer test bench bench-smoke lint loom miri fuzz-smoke guest \
-  ten guest-cards install install-c header documents report-check runs setup figures
+  ten guest-cards guest-lab install install-c header documents report-check runs setup figures
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -98,6 +98,12 @@ guest-cards: ## Cards in an emulated machine: does dpdk: drive them? Some 8 minu
 	@cargo build --quiet --release --locked -p burstline --features dpdk
 	@cargo build --quiet --release --locked -p burstline-testbed --example wire
 	@scripts/guest-dpdk
+
+guest-lab: ## A machine that starts just now: does every contender of the lab get ready? Some 15 minutes
+	@scripts/setup rust guest dpdk rivals
+	@cargo build --quiet --release --locked -p burstline -p burstline-lab --bin burstline --bin bench \
+	  --features burstline/dpdk --features burstline-lab/dpdk
+	@scripts/guest-lab
 
 install: ## Put the program burstline into cargo's bin folder
 	@scripts/setup rust

@@ -66,6 +66,27 @@ fn a_model_is_run_written_and_compared() {
     assert!(run(&same).stdout.starts_with("bus_bytes (bytes per packet"));
 }
 
+/// Each program that is installed, with what it is started with, and what says that it is ready.
+#[test]
+fn every_contender_that_is_here_gets_ready() {
+    if Bed::or_skip("every_contender_that_is_here_gets_ready").is_none() {
+        return;
+    }
+    let list = run_json(&["lab", "list", "--try", "--json"], 0);
+    let tried = list["tried"].as_array().unwrap();
+    for turn in tried.iter().filter(|turn| turn["not_run"].is_null()) {
+        assert!(turn["packets"].as_u64().unwrap() > 0, "{turn}");
+        assert!(turn["ready_s"].as_f64().unwrap() > 0.0, "{turn}");
+    }
+    let is_ready = |name: &str| {
+        let of = |turn: &&Value| turn["contender"] == name && turn["ready_s"].is_f64();
+        tried.iter().any(|turn| of(&turn))
+    };
+    for own in ["burstline-xdp", "burstline-afpacket", "recvmmsg", "linux-bridge"] {
+        assert!(is_ready(own), "{own}: {list}");
+    }
+}
+
 #[test]
 fn what_makes_no_sense_is_one_line() {
     let directory = Directory::new("lab-wrong");

@@ -33,6 +33,7 @@ pub mod ours;
 pub mod pages;
 mod perf;
 pub mod programs;
+pub mod readiness;
 pub mod record;
 pub mod reports;
 pub mod rfc2544;

@@ -145,5 +145,10 @@ pub(crate) fn checked(
 }
 
 pub(crate) fn not_started(name: &str, error: io::Error) -> BedError {
-    BedError::NotStarted { program: format!("setpriv {name}"), error }
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            BedError::Missing { program: "setpriv".to_owned(), package: "util-linux" }
+        }
+        _ => BedError::NotStarted { program: format!("setpriv {name}"), error },
+    }
 }

@@ -31,6 +31,10 @@ Examples:
 /// Name the scenarios: what they do, of which document they are, and who can run here
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
+    /// Have each contender that works on interfaces do a tiny turn: does it get ready here? As root
+    #[arg(long = "try")]
+    pub(crate) is_trying: bool,
+
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use burstline_lab::contenders;
+use burstline_lab::contenders::{self, Adapter};
+use burstline_lab::readiness::{self, Outcome, Trial};
 use burstline_lab::record::{Record, Row, Status};
 use burstline_lab::rfc2544::Found;
 use burstline_lab::scenario::Scenario;
@@ -32,7 +33,7 @@ impl Listed {
     }
 }
 
-/// A line for each, and below it who can run here and who cannot.
+/// Of each: who can run here and who cannot.
 pub(crate) fn list_text(all: &[Listed]) -> String {
     let mut text = String::new();
     for listed in all {
@@ -54,32 +55,55 @@ pub(crate) fn list_text(all: &[Listed]) -> String {
             }
         }
     }
-    text + &who_can_run(all)
-}
-
-/// Of all contenders together: how many can run here, and of each other one why not and what mends
-/// it.
-fn who_can_run(all: &[Listed]) -> String {
-    let each = all.iter().flat_map(|listed| &listed.contenders);
-    let mut reasons: BTreeMap<&str, Option<&str>> = BTreeMap::new();
-    for (name, why) in each {
-        // Who can do one work can run.
-        let known = reasons.entry(name).or_insert(why.as_deref());
-        *known = known.and(why.as_deref());
-    }
-    let here = reasons.values().filter(|why| why.is_none()).count();
-    let mut text = format!("{here} of {} contenders can run here\n", reasons.len());
-    let wide = reasons.keys().map(|name| name.len()).max().unwrap_or(0);
-    for (name, why) in reasons {
-        let Some(why) = why else { continue };
-        let (why, mend) = why.rsplit_once(": ").unwrap_or((why, "nothing, here"));
-        let _ = writeln!(text, "not here  {name:wide$}  {why}  mend: {mend}");
-    }
     text
 }
 
+/// Of all contenders together, whether or not a scenario has them: how many can run here, and of
+/// each other one why not and what mends it; and how many turns went well, where they were tried.
+pub(crate) fn who_can_run(trials: Option<&[Trial]>) -> String {
+    let reason = |adapter: &dyn Adapter| {
+        // Who can do one work can run.
+        let reasons = adapter.works().iter().map(|&work| contenders::can_do(adapter, work).err());
+        reasons.reduce(Option::and).flatten()
+    };
+    let reasons: BTreeMap<&str, Option<String>> =
+        contenders::all().map(|adapter| (adapter.name(), reason(adapter))).collect();
+    let here = reasons.values().filter(|why| why.is_none()).count();
+    let mut text = format!("{here} of {} contenders can run here\n", reasons.len());
+    let wide = reasons.keys().map(|name| name.len()).max().unwrap_or(0);
+    for (name, why) in &reasons {
+        let Some(why) = why else { continue };
+        let (why, mend) = readiness::why_and_mend(why);
+        let mend = mend.unwrap_or("nothing, here");
+        let _ = writeln!(text, "not here  {name:wide$}  {why}  mend: {mend}");
+    }
+    text + &trials.map_or(String::new(), trials_text)
+}
+
+/// How many went well, and those that did not.
+fn trials_text(trials: &[Trial]) -> String {
+    let is_ready = |trial: &&Trial| matches!(trial.outcome, Outcome::Ready { .. });
+    let has_failed = |trial: &&Trial| matches!(trial.outcome, Outcome::Failed(_));
+    let failed: String = trials.iter().filter(has_failed).map(trial_text).collect();
+    let ready = trials.iter().filter(is_ready).count();
+    format!("{ready} of {} turns were ready and got packets\n{failed}", trials.len())
+}
+
+/// A turn in a line.
+pub(crate) fn trial_text(trial: &Trial) -> String {
+    let Trial { contender, work, outcome } = trial;
+    let outcome = match outcome {
+        Outcome::Ready { ready_s, packets } => {
+            format!("ready in {ready_s:.2} s, {packets} packets")
+        }
+        Outcome::NotHere(why) => format!("not here: {why}"),
+        Outcome::Failed(why) => format!("FAILED: {why}"),
+    };
+    format!("{contender} {work}: {outcome}\n")
+}
+
 /// The same.
-pub(crate) fn list_json(all: &[Listed]) -> Value {
+pub(crate) fn list_json(all: &[Listed], trials: Option<&[Trial]>) -> Value {
     let one = |listed: &Listed| {
         let scenario = &listed.scenario;
         let contender = |(name, why): &(String, Option<String>)| {
@@ -92,7 +116,25 @@ pub(crate) fn list_json(all: &[Listed]) -> Value {
             "contenders": listed.contenders.iter().map(contender).collect::<Vec<_>>(),
         })
     };
-    json!({"command": "lab list", "scenarios": all.iter().map(one).collect::<Vec<_>>()})
+    let mut list =
+        json!({"command": "lab list", "scenarios": all.iter().map(one).collect::<Vec<_>>()});
+    if let Some(trials) = trials {
+        list["tried"] = trials.iter().map(trial_json).collect();
+    }
+    list
+}
+
+fn trial_json(trial: &Trial) -> Value {
+    let mut json = json!({"contender": trial.contender, "work": trial.work.name()});
+    match &trial.outcome {
+        Outcome::Ready { ready_s, packets } => {
+            json["ready_s"] = json!(ready_s);
+            json["packets"] = json!(packets);
+        }
+        Outcome::NotHere(why) => json["not_run"] = json!(format!("because {why}")),
+        Outcome::Failed(why) => json["failed"] = json!(why),
+    }
+    json
 }
 
 /// The record in one line.

@@ -39,12 +39,14 @@ pub(super) fn measure(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sa
     let (receives, sends) = (job.case != Some("send"), job.case != Some("receive"));
     let of = |work| Job { work, sends_by: "w1", ..job.clone() };
     let (count, generate) = (of(Work::Count), of(Work::Generate));
+    let start = Instant::now();
     let counting = receives.then(|| live.start(&count, road)).transpose()?;
     let sending = sends.then(|| live.start(&generate, road)).transpose()?;
     let came_out = || road.bed().near.counts("w0").received;
-    if sends {
-        wait_until_sent(job, came_out)?;
+    if let Some(sending) = &sending {
+        wait_until_sent(job, &**sending, came_out)?;
     }
+    let ready = start.elapsed();
     let (began, before) = (Instant::now(), came_out());
     let cores = job.places.contender.clone();
     let (offered, way_in, seen) = if receives {
@@ -74,7 +76,10 @@ pub(super) fn measure(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sa
     if (receives && way_in.packets == 0) || (sends && way_out.packets == 0) {
         return Err(format!("{} packets came in, {} went out", way_in.packets, way_out.packets));
     }
-    Ok(sample(job, offered, &own, [&way_in, &way_out], &seen))
+    let mut sample = sample(job, offered, &own, [&way_in, &way_out], &seen);
+    sample.set("ready_s", "s", ready.as_secs_f64());
+    sample.set("packets", "packets", (way_in.packets + way_out.packets) as f64);
+    Ok(sample)
 }
 
 fn sample(

@@ -39,7 +39,9 @@ const NO_END: Duration = Duration::from_secs(24 * 3600);
 /// # Errors
 /// It does not start, or nothing comes through.
 pub(super) fn measure(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, String> {
+    let start = Instant::now();
     let running = live.start(job, road)?;
+    let ready = start.elapsed();
     let threads = Threads { cores: vec![job.places.generator], ..Threads::default() };
     let plan = Plan::default();
     let ends = Ends {
@@ -67,6 +69,7 @@ pub(super) fn measure(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sa
     let own = running.end(0)?;
     let mut sample = sample(&trial)?;
     sample.pages = own.pages;
+    sample.set("ready_s", "s", ready.as_secs_f64());
     sample.set("cpu_percent", "% of a core", 100.0 * seen.time.busy() / seconds);
     events(&seen, trial.received as f64, &mut sample);
     sample.symbols = seen.symbols;

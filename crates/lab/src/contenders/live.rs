@@ -25,7 +25,7 @@ use super::{Adapter, Job, Sample, duplex, latency};
 use crate::contest::go_on;
 use crate::live::{Contender, Load, Need, Road, STARTER, missing_of};
 use crate::perf::counters::Event;
-use crate::programs::{Launch, Memory, Words};
+use crate::programs::{Launch, Memory, READY_WITHIN, Words};
 use crate::record::Pages;
 use crate::rfc2544;
 use crate::scenario::machine::{Served, on_hosts};
@@ -42,8 +42,7 @@ const MTU: u32 = 1500;
 /// What a stage by the contender's own account has in front of its name.
 const OWN: &str = "own ";
 
-/// How long a sender may take until it sends, and then until it is measured.
-const SENDS_WITHIN: Duration = Duration::from_secs(10);
+/// From its first packet until it is measured.
 const WARM_UP: Duration = Duration::from_millis(300);
 
 /// A contender on an interface.
@@ -139,6 +138,16 @@ pub trait Running {
         Vec::new()
     }
 
+    /// Whether its process has ended by itself.
+    fn has_ended(&self) -> bool {
+        false
+    }
+
+    /// What it has printed so far.
+    fn said(&self) -> String {
+        String::new()
+    }
+
     /// Ends it. What it counted, if the frames that it was given were so many.
     ///
     /// # Errors
@@ -184,6 +193,14 @@ struct Started<'a, F> {
 impl<F: Fn(&str, u64) -> Result<Own, String>> Running for Started<'_, F> {
     fn processes(&self) -> Vec<u32> {
         vec![self.program.process_id()]
+    }
+
+    fn has_ended(&self) -> bool {
+        self.program.has_ended()
+    }
+
+    fn said(&self) -> String {
+        self.program.printed()
     }
 
     fn end(self: Box<Self>, offered: u64) -> Result<Own, String> {
@@ -272,7 +289,9 @@ pub(super) fn load(job: &Job<'_>) -> Load {
 }
 
 fn receive(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, String> {
+    let began = Instant::now();
     let running = live.start(job, road)?;
+    let ready = began.elapsed();
     let came_out = || road.bed().near.counts("w0").received;
     let before = came_out();
     let cores = counted(job);
@@ -294,7 +313,7 @@ fn receive(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, Strin
     if own.delivered == 0 {
         return Err(format!("none of {} packets came through", injected.offered));
     }
-    let measured = Measured { seconds: injected.elapsed.as_secs_f64(), seen, own };
+    let measured = Measured { ready, seconds: injected.elapsed.as_secs_f64(), seen, own };
     let mut sample = measured.sample(job);
     measured.offered(injected.offered, &mut sample);
     if let Some(taken) = seconds {
@@ -310,9 +329,11 @@ fn whom(job: &Job<'_>, road: &Road, processes: Vec<u32>) -> Whom {
 }
 
 fn send(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, String> {
+    let began = Instant::now();
     let running = live.start(job, road)?;
     let received = || road.bed().near.counts("v0").received;
-    wait_until_sent(job, received)?;
+    wait_until_sent(job, &*running, received)?;
+    let ready = began.elapsed();
     let watch = Watch::start(&counted(job))?;
     let (start, before) = (Instant::now(), received());
     while start.elapsed() < job.time {
@@ -326,16 +347,23 @@ fn send(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, String> 
         return Err("it stopped sending".to_owned());
     }
     let own = Own { delivered, pages: own.pages, ..Own::default() };
-    Ok(Measured { seconds, seen, own }.sample(job))
+    Ok(Measured { ready, seconds, seen, own }.sample(job))
 }
 
 /// Waits until a contender sends, and is warm.
-pub(super) fn wait_until_sent(job: &Job<'_>, received: impl Fn() -> u64) -> Result<(), String> {
+pub(super) fn wait_until_sent(
+    job: &Job<'_>,
+    running: &dyn Running,
+    received: impl Fn() -> u64,
+) -> Result<(), String> {
     let began = Instant::now();
     while received() == 0 {
         go_on(job.stop)?;
-        if began.elapsed() > SENDS_WITHIN {
-            return Err(format!("it sends nothing within {} s", SENDS_WITHIN.as_secs()));
+        let is_over = running.has_ended();
+        if is_over || began.elapsed() > READY_WITHIN {
+            let how = if is_over { "and has ended" } else { "yet" };
+            let (spent, said) = (began.elapsed().as_secs(), running.said());
+            return Err(format!("after {spent} s it has sent nothing {how}: {}", said.trim()));
         }
         thread::sleep(Duration::from_millis(10));
     }
@@ -366,6 +394,8 @@ pub(super) fn events(seen: &Seen, delivered: f64, sample: &mut Sample) {
 
 /// What one turn gave.
 struct Measured {
+    /// From its start until it could be measured.
+    ready: Duration,
     seconds: f64,
     seen: Seen,
     own: Own,
@@ -379,6 +409,8 @@ impl Measured {
         let pps = delivered / self.seconds;
         let bits = |bytes: u32| pps * f64::from(bytes) * 8.0 / 1e9;
         let (l2, line) = (bits(job.size_bytes - 4), bits(job.size_bytes + LINE_BYTES));
+        sample.set("ready_s", "s", self.ready.as_secs_f64());
+        sample.set("packets", "packets", delivered);
         sample.set("mpps", "Mpps", pps / 1e6);
         sample.set_on("l2_gbps", "Gbit/s", "l2", l2);
         sample.set_on("line_gbps", "Gbit/s", "line", line);

@@ -79,7 +79,7 @@ pub(super) fn our_program() -> Result<PathBuf, String> {
     let program = bench.parent().unwrap_or(Path::new(".")).join("burstline");
     match program.is_file() {
         true => Ok(program),
-        false => Err(format!("{} is missing (cargo build --release)", program.display())),
+        false => Err(format!("{} is missing: cargo build --release", program.display())),
     }
 }
 

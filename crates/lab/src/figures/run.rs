@@ -3,6 +3,7 @@
 use super::rival::{rival_of, sources_of, version_of};
 use super::{Context, Entry};
 use crate::compared::{Compared, OURS, Outcome, Side};
+use crate::readiness::why_and_mend;
 use crate::record::{Chart, Comparison, ContenderInfo, Distance, Doubt, Record, Row};
 use crate::scenario::Begun;
 use burstline_sys::distance::one_way_ns;
@@ -54,9 +55,9 @@ pub fn table(all: &[(&str, Done)]) -> String {
     let wide = all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     for (name, done) in all {
         text += &match done {
-            Done::NotHere(why) => match why.rsplit_once(": ") {
-                Some((why, mend)) => format!("not run  {name:wide$}  {why}  mend: {mend}\n"),
-                None => format!("not run  {name:wide$}  {why}\n"),
+            Done::NotHere(why) => match why_and_mend(why) {
+                (why, Some(mend)) => format!("not run  {name:wide$}  {why}  mend: {mend}\n"),
+                (why, None) => format!("not run  {name:wide$}  {why}\n"),
             },
             Done::Failed(why) => format!("failed   {name:wide$}  {why}\n"),
             Done::Measured(_) | Done::Smoke => continue,

@@ -16,7 +16,7 @@ use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::live::{Contender, CoreTime, Road, missing};
-use crate::programs::{Launch, Memory, Mode, Ours, TRAFGEN, Testpmd};
+use crate::programs::{Launch, Memory, Mode, Ours, READY_WITHIN, TRAFGEN, Testpmd};
 use crate::statistics::median_after_first;
 
 /// How long is counted.
@@ -25,9 +25,6 @@ const SMOKE_TIME: Duration = Duration::from_millis(50);
 
 /// From when a side is ready until it is counted.
 const WARM_UP: Duration = Duration::from_millis(300);
-
-/// How long a side may take until it sends.
-const SENDS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Bytes of a packet without FCS.
 const BYTES: usize = 60;
@@ -96,7 +93,7 @@ fn run(context: &Context, launch: &dyn Launch, file: &[u8]) -> Result<(f64, Core
     let contender = Contender::start(&road, &cores, launch, &context.stop)?;
     let began = Instant::now();
     while road.bed().near.counts("v0").received == 0 {
-        if began.elapsed() > SENDS_WITHIN {
+        if began.elapsed() > READY_WITHIN {
             let command = contender.command();
             return Err(format!("`{command}` sends nothing: {}", contender.printed().trim()));
         }

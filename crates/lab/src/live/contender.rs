@@ -12,14 +12,11 @@ use burstline_testbed::{Program, signal};
 
 use super::Road;
 use crate::pages::Reservation;
-use crate::programs::{self, FILE, Launch, Memory};
+use crate::programs::{self, FILE, Launch, Memory, READY_WITHIN};
 use crate::record::Pages;
 
-/// Within this time every contender is ready, or something is wrong.
-const READY_WITHIN: Duration = Duration::from_secs(30);
-
-/// How long a contender may take for what is in its ring, after the last frame.
-const SETTLE: Duration = Duration::from_millis(200);
+/// From when a contender is ready until its threads are at work.
+const WARM_UP: Duration = Duration::from_millis(200);
 
 /// Within this time every contender has ended after SIGINT, or it does not want to.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
@@ -42,6 +39,7 @@ pub struct Contender<'a> {
     program: Program,
     output: PathBuf,
     before: CpuUsage,
+    settles_in: Duration,
 }
 
 /// A command for [`Contender::start`] whose program starts others. They get the signal that ends
@@ -74,7 +72,8 @@ impl<'a> Contender<'a> {
         let program = host.start("sh", &["-c", &script, &output], &[]);
         let output = PathBuf::from(output);
         let program = program.map_err(|error| error.to_string())?;
-        let mut this = Self { road: PhantomData, command, program, output, before };
+        let settles_in = launch.settles_in();
+        let mut this = Self { road: PhantomData, command, program, output, before, settles_in };
         let (began, ready) = (Instant::now(), launch.ready());
         loop {
             // Before the look: what ends by itself has said all by then.
@@ -84,13 +83,16 @@ impl<'a> Contender<'a> {
             // The flag carries no memory.
             if is_over || stop.load(Relaxed) || began.elapsed() > READY_WITHIN {
                 let (said, command) = (this.printed(), &this.command);
-                let lack = if is_over { "it has ended".to_owned() } else { lack };
-                return Err(format!("`{command}` was not ready: {lack}: {}", said.trim()));
+                let lack = match is_over {
+                    true => "it has ended".to_owned(),
+                    false => format!("after {} s {lack}", began.elapsed().as_secs()),
+                };
+                return Err(format!("not ready: {lack}: `{command}`: {}", said.trim()));
             }
             thread::sleep(LOOK_AT_START);
         }
         // Its threads go to work a moment later.
-        thread::sleep(SETTLE);
+        thread::sleep(WARM_UP);
         Ok(this)
     }
 
@@ -103,6 +105,13 @@ impl<'a> Contender<'a> {
     pub fn printed(&self) -> String {
         let bytes = fs::read(&self.output).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Whether it has ended, or is about to be collected.
+    pub fn has_ended(&self) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process_id()));
+        // Source: proc_pid_stat(5); the name in front may have brackets in it.
+        stat.map_or(true, |stat| stat.rsplit(") ").next().is_none_or(|rest| rest.starts_with('Z')))
     }
 
     /// What it has in memory now, huge pages included; 0 if that cannot be known.
@@ -141,7 +150,7 @@ impl<'a> Contender<'a> {
     /// # Errors
     /// As there.
     pub fn end_within(mut self, limit: Duration) -> Result<(String, CpuUsage), String> {
-        thread::sleep(SETTLE);
+        thread::sleep(self.settles_in);
         let interrupt = signal(self.first_process(), "-INT");
         interrupt.map_err(|error| format!("interrupt it: {error}: {}", self.printed()))?;
         if !self.program.ends_within(limit).map_err(|error| error.to_string())? {

@@ -37,8 +37,8 @@ pub(crate) use turns::{Frames, Turn, under_load};
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use std::{env, fs};
 
@@ -108,8 +108,11 @@ pub fn missing(needs: &[Need]) -> Option<String> {
 
 /// The same, of these programs alone.
 pub(crate) fn missing_of<'a>(mut needs: impl Iterator<Item = &'a Need>) -> Option<String> {
-    if let Err(error) = Bed::new() {
-        return Some(error.to_string());
+    // Whether a network can be made is the same for as long as this process lives.
+    static NO_BED: OnceLock<Option<String>> = OnceLock::new();
+    let no_bed = NO_BED.get_or_init(|| Bed::new().err().map(|error| error.to_string()));
+    if no_bed.is_some() {
+        return no_bed.clone();
     }
     let lacking = needs.find(|need| !is_there(need.program));
     lacking.map(|Need { program, package }| {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use burstline_testbed::Host;
 
+use super::READY_WITHIN;
 use crate::live::{Need, shell};
 
 /// What it takes.
@@ -15,14 +16,13 @@ pub const COMMANDS: &str = "ip link set v1 address 02:42:55:00:01:01 && ip link 
                             02:42:55:00:01:02 && ip link add br0 type bridge && ip link set v1 \
                             master br0 && ip link set w1 master br0 && ip link set br0 up";
 
-/// How long its ports may take until they forward, and how often they are looked at.
-const FORWARDS_WITHIN: Duration = Duration::from_secs(10);
+/// How often it is looked whether its ports forward.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Makes it on a host, and returns once both its ports forward.
 ///
 /// # Errors
-/// What the kernel says; that a port does not forward in 10 s.
+/// What the kernel says; that a port does not forward in [`READY_WITHIN`].
 pub fn start(host: &Host) -> Result<(), String> {
     shell(host, COMMANDS)?;
     let began = Instant::now();
@@ -32,7 +32,7 @@ pub fn start(host: &Host) -> Result<(), String> {
         if ports.matches(" state forwarding ").count() == 2 {
             return Ok(());
         }
-        if began.elapsed() > FORWARDS_WITHIN {
+        if began.elapsed() > READY_WITHIN {
             return Err(format!("a port of the bridge does not forward: {ports}"));
         }
         thread::sleep(LOOK);

@@ -1,6 +1,8 @@
 //! Programs that record packets to a file: tcpdump, dumpcap, netsniff-ng.
 
-use super::{FILE, Launch, Memory, Ready, number_after, number_before};
+use std::time::Duration;
+
+use super::{FILE, Launch, Memory, Ready, SETTLE, number_after, number_before};
 use crate::live::Need;
 
 /// A program that records what a packet socket gives it.
@@ -13,6 +15,7 @@ pub struct Capture {
     command: &'static str,
     line: &'static str,
     captured: fn(&str) -> Option<u64>,
+    settles_in: Duration,
 }
 
 /// tcpdump, with a buffer of 64 MiB.
@@ -22,6 +25,9 @@ pub const TCPDUMP: Capture = Capture {
     command: "tcpdump -i v1 -n -Z root -B 65536 -w $FILE",
     line: "listening on",
     captured: |said| number_before(said, " packets captured"),
+    // It is handed a block of its ring when that is full, or after a second; at its end it leaves
+    // the last one. Source: tcpdump.c of 4.99, `pcap_set_timeout(pc, 1000)`.
+    settles_in: Duration::from_millis(1300),
 };
 
 /// dumpcap, with a buffer of 64 MiB.
@@ -34,6 +40,7 @@ pub const DUMPCAP: Capture = Capture {
         let captured = number_after(said, "received/dropped on interface 'v1':");
         captured.map(|captured| captured as u64)
     },
+    settles_in: SETTLE,
 };
 
 /// netsniff-ng, with a ring of 64 MiB.
@@ -43,6 +50,7 @@ pub const NETSNIFF: Capture = Capture {
     command: "netsniff-ng --in v1 --out $FILE --silent --ring-size 64MiB --no-hwtimestamp",
     line: "Running!",
     captured: |said| number_before(said, "packets passed filter"),
+    settles_in: SETTLE,
 };
 
 impl Capture {
@@ -64,6 +72,10 @@ impl Launch for Capture {
 
     fn ready(&self) -> Ready {
         Ready::line(self.line).with_packet_sockets(&["v1"])
+    }
+
+    fn settles_in(&self) -> Duration {
+        self.settles_in
     }
 }
 

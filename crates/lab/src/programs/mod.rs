@@ -21,17 +21,21 @@ mod ready;
 mod testpmd;
 
 use std::process::Command;
+use std::time::Duration;
 
 pub use captures::{Capture, DUMPCAP, NETSNIFF, TCPDUMP};
 pub use generators::{Generator, TCPREPLAY, TRAFGEN};
 pub use memory::Memory;
 pub use open_vswitch::{Datapath, SwitchCommands};
 pub use ours::{Ours, Report};
-pub use ready::Ready;
+pub use ready::{READY_WITHIN, Ready};
 pub use testpmd::{Device, Mode, Testpmd, Totals};
 
 /// Stands for a file of the program's in its command.
 pub const FILE: &str = "$FILE";
+
+/// How long most programs take for what is in their ring, after the last frame.
+const SETTLE: Duration = Duration::from_millis(200);
 
 /// How a program is started.
 pub trait Launch {
@@ -40,6 +44,11 @@ pub trait Launch {
 
     /// What says that it is ready.
     fn ready(&self) -> Ready;
+
+    /// How long after the last frame it has taken all of them.
+    fn settles_in(&self) -> Duration {
+        SETTLE
+    }
 
     /// Whether it ends when its standard input does, which then has to stay open.
     fn holds_input(&self) -> bool {

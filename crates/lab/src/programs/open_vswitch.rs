@@ -9,14 +9,13 @@ use std::{fmt, fs, thread};
 use burstline_sys::affinity::CoreId;
 use burstline_testbed::{Host, Program};
 
-use super::{Memory, Ready, first_line};
+use super::{Memory, READY_WITHIN, Ready, first_line};
 use crate::live::{Need, shell};
 
 /// The interfaces that it passes packets on between.
 const PORTS: [&str; 2] = ["v1", "w1"];
 
-/// How long the switch may take to open them, and how often they are looked at.
-const OPENS_WITHIN: Duration = Duration::from_secs(10);
+/// How often it is looked whether the switch has opened them.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// What either datapath takes beside its switch.
@@ -81,7 +80,8 @@ impl Datapath {
         let homes = homes.join(" ");
         let (database, socket) = (format!("'{folder}/conf.db'"), format!("'{folder}/db.sock'"));
         let schema = "/usr/share/openvswitch/vswitch.ovsschema";
-        let control = format!("{homes} ovs-vsctl --retry --timeout=20 --db=unix:{socket}");
+        let limit_s = READY_WITHIN.as_secs();
+        let control = format!("{homes} ovs-vsctl --retry --timeout={limit_s} --db=unix:{socket}");
         let main = Some(main).filter(|_| self == Self::Dpdk);
         let words: Vec<_> = main.iter().chain(cores).map(CoreId::to_string).collect();
         let (program, words) = (self.program().program, words.join(","));
@@ -180,7 +180,7 @@ impl Datapath {
         };
         let began = Instant::now();
         while let Some(lack) = ready.lacks(host, "") {
-            if began.elapsed() > OPENS_WITHIN {
+            if began.elapsed() > READY_WITHIN {
                 return Err(told(lack));
             }
             thread::sleep(LOOK);

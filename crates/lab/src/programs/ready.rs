@@ -1,10 +1,15 @@
 //! What says that a program is ready: facts of its own, none of a clock.
 
 use std::fs;
+use std::time::Duration;
 
 use burstline_sys::bpf::attached_program;
 use burstline_sys::xdp::XdpInterface;
 use burstline_testbed::Host;
+
+/// Within this time every contender is ready, or something is wrong. In an emulated machine that
+/// shares its cores, DPDK's testpmd took longer than 30 s, and Open vSwitch with DPDK than 20.
+pub const READY_WITHIN: Duration = Duration::from_secs(120);
 
 /// Facts that all have to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -425,7 +425,7 @@ fn failure(why: &str) -> String {
 }
 
 /// A text in one line: of a long one, beginning and end, where programs say what is wrong.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     const END: usize = 150;
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let letters: Vec<char> = words.chars().collect();

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use std::{env, fs, process};
 
+use burstline_lab::readiness::{self, Outcome, Trial};
 use burstline_lab::record::Record;
 use burstline_lab::scenario::compare::compare as compare_records;
 use burstline_lab::scenario::run::{Options, Progress, adjusted, check, run as run_scenario};
@@ -23,12 +24,36 @@ const ALL: &str = "all";
 /// Prints what there is.
 pub(crate) fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
     let scenarios: Vec<_> = built_in().into_iter().map(view::scenario::Listed::of).collect();
-    let text = match args.json {
-        true => format!("{}\n", view::scenario::list_json(&scenarios)),
-        false => view::scenario::list_text(&scenarios),
-    };
-    view::print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    let tell = |text: &str| if args.json { Ok(()) } else { view::print(text) };
+    tell(&view::scenario::list_text(&scenarios))?;
+    let trials = if args.is_trying { Some(try_contenders(tell)?) } else { None };
+    tell(&view::scenario::who_can_run(trials.as_deref()))?;
+    if args.json {
+        view::print(&format!("{}\n", view::scenario::list_json(&scenarios, trials.as_deref())))?;
+    }
+    let has_failed = |trial: &Trial| matches!(trial.outcome, Outcome::Failed(_));
+    let is_fine = !trials.iter().flatten().any(has_failed);
+    Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+/// Has each live contender do a turn, and tells of each.
+fn try_contenders(tell: impl Fn(&str) -> io::Result<()>) -> Result<Vec<Trial>, Failure> {
+    let program = program()?;
+    let stop = signals::stop_flag(false)?;
+    let (mut trials, mut told) = (Vec::new(), Ok(()));
+    readiness::try_all(&program, &stop, &mut |trial| {
+        let outcome = tell(&view::scenario::trial_text(trial));
+        trials.push(trial.clone());
+        if let (Ok(()), Err(error)) = (&told, outcome) {
+            told = Err(error);
+        }
+    });
+    told?;
+    // The flag carries no memory.
+    match stop.load(Relaxed) {
+        true => Err(Failure::new(format!("ended early: {} turns", trials.len()))),
+        false => Ok(trials),
+    }
 }
 
 /// Runs what was asked for, one after the other.
