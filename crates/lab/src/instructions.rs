@@ -40,7 +40,11 @@ fn of_a_run(piece: &str, rounds: u64) -> Option<u64> {
     let tool = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
     let arguments = [OPTION, piece, &rounds.to_string()].map(str::to_owned);
     let output = valgrind(&tool, &std::env::current_exe().ok()?, &arguments).ok()?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    counted(&String::from_utf8_lossy(&output.stderr))
+}
+
+/// The count in what callgrind has printed.
+pub(crate) fn counted(said: &str) -> Option<u64> {
     let line = said.lines().find(|line| line.contains("Collected :"))?;
     line.rsplit(' ').next()?.parse().ok()
 }

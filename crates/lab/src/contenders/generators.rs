@@ -5,7 +5,7 @@ use std::fs;
 use super::Job;
 use super::live::{Live, Running, start_process};
 use crate::live::{Need, Road};
-use crate::programs::{FILE, Generator, Launch, first_line};
+use crate::programs::{Generator, Launch, first_line};
 use crate::scenario::Work;
 
 impl Live for Generator {
@@ -30,7 +30,7 @@ impl Live for Generator {
     }
 
     fn start<'a>(&'a self, job: &Job<'_>, road: &'a Road) -> Result<Box<dyn Running + 'a>, String> {
-        let file = road.file(FILE.trim_start_matches('$'));
+        let file = road.data_file();
         fs::write(&file, self.file(job.frame_bytes()))
             .map_err(|error| format!("{file}: {error}"))?;
         start_process(self, job, road)

@@ -28,7 +28,7 @@ pub fn records(folder: &Path) -> Result<Vec<Record>, String> {
     let path = |name: &str| folder.join(format!("{name}.json"));
     let mut records = Vec::new();
     for entry in all() {
-        let path = path(entry.name);
+        let path = path(&entry.name);
         let fail = |error: String| format!("{}: {error}", path.display());
         match fs::read_to_string(&path) {
             Ok(text) => {

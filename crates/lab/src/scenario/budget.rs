@@ -27,7 +27,7 @@ const PACKETS_PER_S: f64 = 1e6;
 const MERGE_RUN: Duration = Duration::from_millis(1500);
 const MERGE_BEFORE: usize = 8;
 
-/// The same of packets that are spread, by either of two sides and a rival each time.
+/// The same of packets that are spread.
 const SPREAD_RUN: Duration = Duration::from_millis(300);
 
 /// About how long a scenario takes here where nothing else runs.
@@ -46,7 +46,7 @@ pub fn estimate(scenario: &Scenario) -> Duration {
     let all = match scenario.work {
         Work::Model => Duration::ZERO,
         Work::Merge => times(MERGE_RUN, points * (MERGE_BEFORE + takers * amounts.repeats)),
-        Work::Spread => times(SPREAD_RUN, points * (MERGE_BEFORE + (takers + 1) * amounts.repeats)),
+        Work::Spread => times(SPREAD_RUN, points * (MERGE_BEFORE + takers * amounts.repeats)),
         work if work.is_live() => times(time + LIVE_EXTRA, turns),
         _ => times(time + MEMORY_EXTRA, turns),
     };

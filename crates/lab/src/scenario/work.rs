@@ -17,6 +17,8 @@ pub enum Work {
     Balance,
     /// Pass packets through a chain of threads, in memory.
     Pipeline,
+    /// The same of what comes in by an interface.
+    PipelineLive,
     /// Many ports' packets into one queue, in order of time, in memory.
     Merge,
     /// The same, live.
@@ -33,19 +35,24 @@ pub enum Work {
     Generate,
     /// Take packets from an interface while others are sent by another one.
     Duplex,
+    /// Receive, or bounce, over a device that makes packets and takes them.
+    Null,
+    /// Make packets, for a log or for such a device.
+    Make,
     /// Work out what the bus carries.
     Model,
 }
 
 impl Work {
     /// All kinds.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 18] = [
         Self::Count,
         Self::Touch,
         Self::Copy,
         Self::Bounce,
         Self::Balance,
         Self::Pipeline,
+        Self::PipelineLive,
         Self::Merge,
         Self::MergeLive,
         Self::Spread,
@@ -54,6 +61,8 @@ impl Work {
         Self::Latency,
         Self::Generate,
         Self::Duplex,
+        Self::Null,
+        Self::Make,
         Self::Model,
     ];
 
@@ -66,6 +75,7 @@ impl Work {
             Self::Bounce => "bounce",
             Self::Balance => "balance",
             Self::Pipeline => "pipeline",
+            Self::PipelineLive => "pipeline-live",
             Self::Merge => "merge",
             Self::MergeLive => "merge-live",
             Self::Spread => "spread",
@@ -74,6 +84,8 @@ impl Work {
             Self::Latency => "latency",
             Self::Generate => "generate",
             Self::Duplex => "duplex",
+            Self::Null => "null",
+            Self::Make => "make",
             Self::Model => "model",
         }
     }
@@ -84,20 +96,23 @@ impl Work {
     }
 
     /// The words that `cases` of a scenario may have: how a merge's lines follow each other; how
-    /// many workers packets are spread over; how many packets are held in memory; how many are
-    /// handed over at a time; which of both directions there are.
+    /// many workers packets are spread over, and how flows follow each other; how many packets are
+    /// held in memory; how many are handed over at a time; which of both directions there are; what
+    /// programs do; how many flows.
     pub fn cases(self) -> &'static [&'static str] {
         match self {
             Self::Merge => &["uniform", "bursts", "idle", "one-core"],
-            Self::Spread => &["1", "2", "4"],
+            Self::Spread => &["1", "2", "4", "4-bursts", "4-idle"],
             Self::Touch => &["256", "4096", "65536"],
             Self::Pipeline => &["1", "4", "8", "16", "32", "64", "128", "256"],
             Self::Duplex => &["receive", "send", "both"],
+            Self::Null => &["count", "bounce"],
+            Self::Make => &["1", "256"],
             _ => &[],
         }
     }
 
-    /// Whether it takes interfaces, and so a network namespace.
+    /// Whether it takes programs, and as a rule interfaces in a network namespace.
     pub fn is_live(self) -> bool {
         use Work::{Copy, Merge, Model, Pipeline, Spread, Touch};
         !matches!(self, Touch | Copy | Pipeline | Merge | Spread | Model)
@@ -105,13 +120,13 @@ impl Work {
 
     /// Whether packets can be made to come at a rate: a contender that sends has its own.
     pub fn takes_rates(self) -> bool {
-        self.is_live() && !matches!(self, Self::Generate | Self::MergeLive)
+        let has_its_own = matches!(self, Self::Generate | Self::Null | Self::Make);
+        self.is_live() && !self.is_within() && !has_its_own
     }
 
-    /// Whether one figure of the bench's measures most contenders of a case; others have their
-    /// turns after it.
-    pub fn is_together(self) -> bool {
-        self == Self::Spread
+    /// Whether contenders take what comes in by interfaces within this process.
+    pub fn is_within(self) -> bool {
+        matches!(self, Self::MergeLive | Self::PipelineLive)
     }
 
     /// Whether packets come out by a second interface, where they are counted.
