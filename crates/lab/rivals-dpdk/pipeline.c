@@ -150,22 +150,6 @@ void rival_receive(struct rival *rival, uint64_t packets)
     rival_leave();
 }
 
-uint64_t rival_run(struct rival *rival, uint64_t packets, uint32_t hint)
-{
-    uint64_t sum = 0, taken = 0;
-    rival_enter();
-#define RUN(by)                                                                                    \
-    while (taken < packets) {                                                                      \
-        struct rte_mbuf *mbufs[BURST];                                                             \
-        uint16_t count = rte_eth_rx_burst(rival->device.port, 0, mbufs, BURST);                           \
-        taken += count;                                                                            \
-        sum += read_burst(mbufs, count, by, rival->timestamp);                                                \
-    }
-    BY_HINT(hint, RUN)
-    rival_leave();
-    return sum;
-}
-
 /* A burst of the device's, if there is one: handed over and read. */
 static inline uint16_t turn(const struct rival *rival, uint64_t *sum)
 {

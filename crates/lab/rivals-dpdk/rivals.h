@@ -81,8 +81,6 @@ uint64_t rival_turns(struct rival *rival, const uint8_t *packet, uint32_t length
 /* A device of a driver's instead of filling: 0 or a negative errno. */
 int rival_open(struct rival *rival, const char *devargs);
 void rival_receive(struct rival *rival, uint64_t packets);
-/* Run to completion: receives, reads, gives back, on one thread. */
-uint64_t rival_run(struct rival *rival, uint64_t packets, uint32_t hint);
 /* Receives, hands over, reads and gives back, in turns on one thread, until `is_over` is not 0 and
  * nothing comes. Returns how many packets that were. */
 uint64_t rival_live(struct rival *rival, const uint32_t *is_over, uint64_t *sum);

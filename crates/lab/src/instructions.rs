@@ -39,7 +39,7 @@ pub fn of_a_packet(piece: &str, packets: u64) -> Option<f64> {
 fn of_a_run(piece: &str, rounds: u64) -> Option<u64> {
     let arguments = [OPTION, piece, &rounds.to_string()].map(str::to_owned);
     let output = valgrind(&CALLGRIND, &std::env::current_exe().ok()?, &arguments).ok()?;
-    collected(&output)
+    counted(&String::from_utf8_lossy(&output.stderr))
 }
 
 /// Instructions of a program within the functions that fit `pattern`, and what it printed.
@@ -53,15 +53,15 @@ pub fn of_function(
 ) -> Result<(u64, String), String> {
     let toggle = format!("--toggle-collect={pattern}");
     let output = valgrind(&[&CALLGRIND[..], &[&toggle]].concat(), program, arguments)?;
-    let counted = collected(&output).ok_or("callgrind has no summary")?;
+    let counted = counted(&String::from_utf8_lossy(&output.stderr)).ok_or("callgrind has no summary")?;
     Ok((counted, String::from_utf8_lossy(&output.stdout).into_owned()))
 }
 
 const CALLGRIND: [&str; 2] = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
 
+/// The count in what callgrind has printed.
 /// Source: Valgrind 3.19, Callgrind's summary: `==N== Collected : 1234`.
-fn collected(output: &Output) -> Option<u64> {
-    let said = String::from_utf8_lossy(&output.stderr);
+pub(crate) fn counted(said: &str) -> Option<u64> {
     let line = said.lines().find(|line| line.contains("Collected :"))?;
     line.rsplit(' ').next()?.parse().ok()
 }

@@ -1,9 +1,10 @@
 //! The benchmarks: our figures beside our rivals', on the same work, in the same process.
 //!
 //! ```text
-//!   bench (binary) --> figures --> contest: one warm-up, then runs in turns --> record
-//!                        |  |
-//!                      ours  rivals        the same traffic, pages, cores and work on both sides
+//!   lab run --> scenario: points --\                  /-- ours      the same traffic, pages, cores
+//!                                   >-- contenders --<                and work for all
+//!   bench --> figures: one point --/                  \-- rivals
+//!               of two, in turns         each turn a Sample --> rows of a Record --> report
 //! ```
 //!
 //! A rival is written as well as we can write it, and tried in several sizes before it is

@@ -26,13 +26,6 @@ impl Quartiles {
     }
 }
 
-/// The median of what `value` says of runs, without the first one, which warms up.
-///
-/// There is at least one more.
-pub fn median_after_first<R>(runs: &[R], value: impl Fn(&R) -> f64) -> f64 {
-    Quartiles::of(&runs.iter().skip(1).map(value).collect::<Vec<_>>()).median
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,11 +39,6 @@ mod tests {
         assert_eq!(of(&[5.0, 1.0, 4.0, 2.0, 3.0]), (2.0, 3.0, 4.0));
         assert_eq!(of(&[4.0, 1.0, 3.0, 2.0]), (1.75, 2.5, 3.25));
         assert_eq!(of(&[7.0]), (7.0, 7.0, 7.0));
-    }
-
-    #[test]
-    fn the_run_that_warms_up_does_not_count() {
-        assert_eq!(median_after_first(&[1e9, 1.0, 3.0], |run| *run * 2.0), 4.0);
     }
 
     #[test]

@@ -54,7 +54,7 @@ fn main() -> ExitCode {
 
 /// Measures the figures that are asked for, or names them.
 fn measure(options: &Options, command: &str) -> ExitCode {
-    let wanted: Vec<_> = figures::all().into_iter().filter(|f| options.wants(f.name)).collect();
+    let wanted: Vec<_> = figures::all().iter().filter(|f| options.wants(&f.name)).collect();
     if wanted.is_empty() {
         eprintln!("no figure fits; `bench --list` names them");
         return ExitCode::from(2);
@@ -76,7 +76,7 @@ fn measure(options: &Options, command: &str) -> ExitCode {
     for figure in wanted {
         // On a thread of its own: a figure may pin the one that it runs on.
         let mut done = thread::scope(|scope| {
-            let work = scope.spawn(|| figures::run(&figure, &context, command));
+            let work = scope.spawn(|| figures::run(figure, &context, command));
             work.join().expect("a figure that cannot be measured says why")
         });
         if let (Done::Measured(record), Some(folder)) = (&done, &options.out)
@@ -84,8 +84,8 @@ fn measure(options: &Options, command: &str) -> ExitCode {
         {
             done = Done::Failed(why);
         }
-        print(figure.name, &done, options.json);
-        all.push((figure.name, done));
+        print(&figure.name, &done, options.json);
+        all.push((figure.name.as_str(), done));
     }
     if !options.json && all.len() > 1 {
         print!("{}", figures::table(&all));

@@ -29,7 +29,8 @@ pub(crate) struct Watch {
 /// Counts since the start of the machine.
 #[derive(Clone, Debug, Default)]
 struct Counts {
-    time: CoreTime,
+    /// Of each core, in their order.
+    times: Vec<CoreTime>,
     interrupts: u64,
     softirqs: u64,
 }
@@ -39,6 +40,8 @@ struct Counts {
 pub(crate) struct Seen {
     /// Processor time.
     pub(super) time: CoreTime,
+    /// The same by core.
+    times: Vec<(CoreId, CoreTime)>,
     /// Interrupts, without those that took samples.
     pub(super) interrupts: u64,
     /// Softirqs.
@@ -78,8 +81,13 @@ impl Watch {
         }
         let (samples, symbols) = self.symbols();
         let interrupts = now.interrupts.saturating_sub(self.start.interrupts);
+        let since = now.times.iter().zip(&self.start.times).map(|(now, start)| now.since(start));
+        let times: Vec<_> = self.cores.iter().copied().zip(since).collect();
+        let mut time = CoreTime::default();
+        times.iter().for_each(|(_, of_core)| time.add(of_core));
         Ok(Seen {
-            time: now.time.since(&self.start.time),
+            time,
+            times,
             interrupts: interrupts.saturating_sub(samples),
             softirqs: now.softirqs.saturating_sub(self.start.softirqs),
             events,
@@ -109,6 +117,12 @@ impl Watch {
 }
 
 impl Seen {
+    /// Seconds that these cores were busy, as far as they were watched.
+    pub(super) fn busy_of(&self, cores: &[CoreId]) -> f64 {
+        let of = |(core, time): &(CoreId, CoreTime)| cores.contains(core).then(|| time.busy());
+        self.times.iter().filter_map(of).sum()
+    }
+
     /// Parts of the work by what ran, in per cent of a core; none where there are no samples.
     /// `idle` is the part of it in empty polls, where the contender tells. See [`stages::shares`].
     pub(super) fn stages(&self, idle: Option<f64>) -> Vec<(String, f64)> {
@@ -126,7 +140,7 @@ impl Counts {
         let softirqs = fs::read_to_string("/proc/softirqs").unwrap_or_default();
         let mut all = Self::default();
         for &core in cores {
-            all.time.add(&CoreTime::of(core)?);
+            all.times.push(CoreTime::of(core)?);
             all.interrupts += column(&interrupts, core);
             all.softirqs += column(&softirqs, core);
         }

@@ -13,8 +13,8 @@
 //! contender's.
 
 use std::collections::BTreeMap;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use burstline_sys::affinity::CoreId;
 use burstline_testbed::{Amount, Receiver};
@@ -22,8 +22,9 @@ use burstline_testbed::{Amount, Receiver};
 use super::core::{Seen, Watch};
 use super::seconds::{self, LostBySecond, Seconds, Whom};
 use super::{Adapter, Job, Sample, duplex, latency};
+use crate::conditions::cycles_per_second;
 use crate::contest::go_on;
-use crate::live::{Contender, Load, Need, Road, STARTER, missing_of};
+use crate::live::{Contender, Load, Need, Road, STARTER, Store, missing_of};
 use crate::perf::counters::Event;
 use crate::programs::{Launch, Memory, READY_WITHIN, Words};
 use crate::record::Pages;
@@ -170,6 +171,8 @@ pub struct Own {
     pub(super) lost_by_second: LostBySecond,
     /// Pages that its processes had just before they ended.
     pub pages: Option<Pages>,
+    /// Processor time of its processes, from start to end, in ns; softirqs are not in it.
+    pub process_ns: Option<u64>,
 }
 
 impl Own {
@@ -205,8 +208,9 @@ impl<F: Fn(&str, u64) -> Result<Own, String>> Running for Started<'_, F> {
 
     fn end(self: Box<Self>, offered: u64) -> Result<Own, String> {
         let pages = Some(self.program.pages());
-        let (said, _) = self.program.end()?;
-        Ok(Own { pages, ..(self.own)(&said, offered)? })
+        let (said, used) = self.program.end()?;
+        let process_ns = Some(used.user_ns + used.system_ns);
+        Ok(Own { pages, process_ns, ..(self.own)(&said, offered)? })
     }
 }
 
@@ -241,7 +245,11 @@ impl<L: Live> Adapter for OnRoad<L> {
     }
 
     fn measure(&self, job: &Job<'_>) -> Result<Sample, String> {
+        // Goes last: the road's files are in it.
+        let store = (job.work == Work::Record).then(|| Store::new(file_bytes(job)));
+        let store = store.transpose()?;
         let (road, served) = (road(job)?, Served::now());
+        store.as_ref().map_or(Ok(()), Store::warm)?;
         let mut sample = match job.work {
             Work::Generate => send(&self.0, job, &road),
             Work::Latency => latency::measure(&self.0, job, &road),
@@ -252,6 +260,18 @@ impl<L: Live> Adapter for OnRoad<L> {
         sample.interfaces = on_hosts(road.bed(), &served);
         Ok(sample)
     }
+}
+
+/// Bytes of the largest file that a job's packets make, and some.
+fn file_bytes(job: &Job<'_>) -> u64 {
+    const BESIDE_BYTES: u32 = 64;
+    let line_pps = job.link_gbps * 1e9 / 8.0 / f64::from(job.size_bytes + LINE_BYTES);
+    let pps = match job.rate {
+        Rate::Max => line_pps,
+        Rate::PerSecond(packets) => packets as f64,
+    };
+    let packets = job.packets.unwrap_or((pps * job.time.as_secs_f64()) as u64);
+    packets * u64::from(job.size_bytes + BESIDE_BYTES)
 }
 
 fn road(job: &Job<'_>) -> Result<Road, String> {
@@ -316,6 +336,11 @@ fn receive(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, Strin
     let measured = Measured { ready, seconds: injected.elapsed.as_secs_f64(), seen, own };
     let mut sample = measured.sample(job);
     measured.offered(injected.offered, &mut sample);
+    if job.work == Work::Record {
+        let file = road.data_file();
+        let bytes = fs::metadata(&file).map_err(|error| format!("{file}: {error}"))?.len();
+        sample.set("file_bytes", "bytes", bytes as f64);
+    }
     if let Some(taken) = seconds {
         seconds::enter(&taken, &measured.own.lost_by_second, &mut sample);
     }
@@ -346,7 +371,7 @@ fn send(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, String> 
     if delivered == 0 {
         return Err("it stopped sending".to_owned());
     }
-    let own = Own { delivered, pages: own.pages, ..Own::default() };
+    let own = Own { delivered, busy: Vec::new(), ..own };
     Ok(Measured { ready, seconds, seen, own }.sample(job))
 }
 
@@ -418,6 +443,8 @@ impl Measured {
         let percent = |seconds: f64| 100.0 * seconds / self.seconds;
         let cpu_percent = percent(self.seen.time.busy());
         sample.set("cpu_percent", "% of a core", cpu_percent);
+        let busy_s = self.seen.busy_of(&job.places.contender).max(f64::MIN_POSITIVE);
+        sample.set("mpps_per_busy_s", "M/busy s", delivered / busy_s / 1e6);
         sample.set("cpu_ns", "ns per packet", self.seen.time.busy() * 1e9 / delivered.max(1.0));
         sample.set_on("rho", "% per Gbit/s", "line", cpu_percent / line.max(f64::MIN_POSITIVE));
         let millions = delivered.max(1.0) / 1e6;
@@ -454,6 +481,8 @@ impl Measured {
             idle = (!is_of_both).then(|| (1.0 - busy / time.busy().max(0.01)).clamp(0.0, 1.0));
             let rho = percent(busy) / line.max(f64::MIN_POSITIVE);
             sample.set_on("rho_busy", "% per Gbit/s", "line", rho);
+            let cycles = busy * cycles_per_second() / self.own.delivered.max(1) as f64;
+            sample.set("busy_cycles", "cycles of the time stamp counter per packet", cycles);
         }
         sample.stages.extend(self.seen.stages(idle));
         let own = self.own.busy.iter().map(|(name, seconds)| (name, percent(*seconds)));
@@ -466,5 +495,8 @@ impl Measured {
         sample.offered_pps = Some(pps);
         sample.set("offered_mpps", "Mpps", pps / 1e6);
         self.own.enter_losses(offered, sample);
+        if let Some(ns) = self.own.process_ns {
+            sample.set("process_ns", "ns per packet offered", ns as f64 / offered.max(1) as f64);
+        }
     }
 }

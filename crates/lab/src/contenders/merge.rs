@@ -21,9 +21,8 @@ mod memory;
 mod ours;
 
 use super::dpdk::{is_built, version};
-use super::live::LINE_BYTES;
 use super::shapes::{Pool, best, key};
-use super::{Adapter, Job, Sample, pipeline};
+use super::{Adapter, Job, ROUND_PACKETS, Sample, pipeline, timed};
 use crate::arena::Arena;
 use crate::contest::go_on;
 use crate::lines::{Interleaving, LINES, Line, Shape};
@@ -43,9 +42,7 @@ const MOST: u64 = 2 << 20;
 /// Of a turn, for a try of a shape and for a look at the order.
 const FEWER: u64 = 16;
 /// Packets of each line in a round whose instructions are counted.
-const ROUND: u64 = 2048;
-/// Packets of all lines in such a round.
-pub(crate) const ROUND_PACKETS: u64 = ROUND * LINES as u64;
+const ROUND: u64 = ROUND_PACKETS / LINES as u64;
 
 /// A contender.
 pub(super) struct Merger {
@@ -178,8 +175,7 @@ impl Adapter for Merger {
         let percent = 100.0 * order.violations as f64 / order.packets as f64;
         sample.set("out_of_order", "% of packets", percent);
         if let Some(pool) = pool {
-            sample.set("pool_objects", "objects", f64::from(pool.objects));
-            sample.set("pool_cache", "objects", f64::from(pool.cache));
+            pool.describe(&mut sample);
         }
         Ok(sample)
     }
@@ -252,23 +248,10 @@ impl Run {
     }
 
     fn sample(&self, size_bytes: u32) -> Sample {
-        let mut sample = rates(self.mpps(), self.cpu_s / self.elapsed_s, size_bytes);
+        let mut sample = timed::rates(self.mpps(), self.cpu_s / self.elapsed_s, size_bytes);
         sample.set("page_bytes", "bytes", self.page_bytes as f64);
-        sample.set("cpu_ns", "ns per packet", self.cpu_s * 1e9 / self.packets as f64);
         sample
     }
-}
-
-/// Of millions of packets a second, on so many cores.
-fn rates(mpps: f64, cores: f64, size_bytes: u32) -> Sample {
-    let line_gbps = mpps * f64::from(size_bytes + LINE_BYTES) * 8.0 / 1e3;
-    let mut sample = Sample::default();
-    sample.set("mpps", "Mpps", mpps);
-    sample.set("mpps_per_cpu_s", "Mpps per CPU", mpps / cores);
-    sample.set("cores", "cores", cores);
-    sample.set_on("line_gbps", "Gbit/s", "line", line_gbps);
-    sample.set_on("rho", "% per Gbit/s", "line", 100.0 * cores / line_gbps);
-    sample
 }
 
 fn staged_run(traffic: &Traffic, pool: Pool, is_checking: bool) -> Result<Run, String> {

@@ -29,6 +29,7 @@ mod live;
 mod memory;
 mod merge;
 mod model;
+mod null;
 mod ours;
 mod pages;
 mod pipeline;
@@ -47,7 +48,8 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-use crate::compared::Compared;
+use burstline_sys::memory::PageKind;
+
 use crate::distribution::Distribution;
 use crate::live::missing;
 use crate::programs::{self, Datapath};
@@ -60,7 +62,9 @@ pub use dpdk_balance::{WORDS as DPDK_BALANCE, run_balance};
 pub(crate) use latency::enter as enter_latency;
 pub(crate) use live::LINE_BYTES;
 pub use live::{Live, OnRoad, Own, Running};
-pub(crate) use merge::{ROUND_PACKETS, do_rounds as merge_rounds};
+pub(crate) use null::about_programs;
+pub(crate) use shapes::tried;
+pub(crate) use spread::sides as spread_sides;
 
 /// A contender.
 pub trait Adapter: Sync {
@@ -176,6 +180,8 @@ pub struct Sample {
     pub offered_pps: Option<f64>,
     /// Whether it was worked out, not run.
     pub is_model: bool,
+    /// The kind of page that its memory of this process has.
+    pub page: Option<PageKind>,
     /// The interfaces that packets went through.
     pub interfaces: Vec<Interface>,
     /// What tests of a device found.
@@ -224,8 +230,9 @@ fn own_version() -> String {
 }
 
 /// All of them.
-static ALL: [&dyn Adapter; 49] = [
+static ALL: [&dyn Adapter; 58] = [
     &OnRoad(ours::Ours::XDP),
+    &OnRoad(ours::Ours::XDP_BY_POLL),
     &OnRoad(ours::Ours::AFPACKET),
     &OnRoad(ours::Ours::XDP_SHARE),
     &OnRoad(ours::Ours::XDP_HEADERS),
@@ -261,12 +268,20 @@ static ALL: [&dyn Adapter; 49] = [
     &merge::Merger::ORDERED,
     &merge::Merger::SEGMENTS,
     &merge::Merger::NO_HINT,
-    &pipeline::Chain,
-    &dpdk::Dpdk::PIPELINE,
-    &spread::COPY,
-    &spread::SHARE,
-    &spread::SCATTERED,
-    &dpdk::Dpdk::SPREAD,
+    &pipeline::Chain::OURS,
+    &pipeline::Chain::POOL,
+    &pipeline::Chain::LEAN,
+    &pipeline::Chain::BARE,
+    &pipeline::Chain::DPDK,
+    &pipeline::Chain::OURS_BY_DRIVER,
+    &pipeline::Chain::DPDK_BY_DRIVER,
+    &spread::Spreader::COPY,
+    &spread::Spreader::SHARE,
+    &spread::Spreader::SCATTERED,
+    &spread::Spreader::DPDK,
+    &null::Null,
+    &null::Generator,
+    &null::Testpmd,
     &model::Model::WRITEBACK,
     &model::Model::INLINE,
     &model::Model::CONTIGUOUS,
@@ -276,12 +291,14 @@ static ALL: [&dyn Adapter; 49] = [
     &cards::Keeper::COPIES,
 ];
 
-/// All contenders of a work that one figure of the bench's measures together, at a case.
-///
-/// # Errors
-/// The figure's.
-pub(crate) fn compare(job: &Job<'_>, repeats: usize) -> Result<Compared, String> {
-    spread::compare(job, job.case.unwrap_or_default(), repeats)
+/// Packets of a round of a piece whose instructions are counted.
+pub(crate) const ROUND_PACKETS: u64 = 8192;
+
+/// Does a contender's piece of work, on one core, so many rounds; `None`: there is no such piece.
+pub(crate) fn do_rounds(piece: &str, rounds: u64) -> Option<Result<(), String>> {
+    merge::do_rounds(piece, rounds)
+        .or_else(|| pipeline::do_rounds(piece, rounds))
+        .or_else(|| spread::do_rounds(piece, rounds))
 }
 
 /// All contenders.
@@ -314,7 +331,7 @@ pub fn can_do(adapter: &dyn Adapter, work: Work) -> Result<(), String> {
         let works: Vec<&str> = adapter.works().iter().map(|work| work.name()).collect();
         return Err(format!("{} does no {work}: {}", adapter.name(), works.join(", ")));
     }
-    if work == Work::MergeLive
+    if work.is_within()
         && let Some(why) = missing(&[])
     {
         return Err(why);
@@ -322,18 +339,15 @@ pub fn can_do(adapter: &dyn Adapter, work: Work) -> Result<(), String> {
     adapter.can_run()
 }
 
-/// Has a contender do a job. In memory it pins a thread of its own.
+/// Has a contender do a job, on a thread of its own: it may pin that, and mount memory.
 ///
 /// # Errors
 /// The contender's; that it panicked.
 pub(crate) fn measure(adapter: &dyn Adapter, job: &Job<'_>) -> Result<Sample, String> {
-    match job.work.is_live() {
-        true => adapter.measure(job),
-        false => thread::scope(|scope| {
-            let thread = scope.spawn(|| adapter.measure(job));
-            thread.join().unwrap_or_else(|_| Err("it panicked".to_owned()))
-        }),
-    }
+    thread::scope(|scope| {
+        let thread = scope.spawn(|| adapter.measure(job));
+        thread.join().unwrap_or_else(|_| Err("it panicked".to_owned()))
+    })
 }
 
 #[cfg(test)]

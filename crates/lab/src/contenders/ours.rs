@@ -23,6 +23,8 @@ pub(super) struct Ours {
     receiver: Receiver,
     works: &'static [Work],
     flags: &'static str,
+    /// Behind the address of a source that is counted.
+    query: &'static str,
 }
 
 impl Ours {
@@ -43,6 +45,7 @@ impl Ours {
             Work::Rfc2544,
         ],
         flags: "",
+        query: "",
     };
     /// By a packet socket with a ring.
     pub(super) const AFPACKET: Self = Self {
@@ -51,30 +54,35 @@ impl Ours {
         receiver: Receiver::Stack,
         works: &[Work::Count, Work::Balance, Work::Record, Work::Generate, Work::Duplex],
         flags: "",
+        query: "",
+    };
+    /// By AF_XDP, with a time of each poll in place of each packet: who has no times has no more.
+    pub(super) const XDP_BY_POLL: Self = Self {
+        name: "burstline-xdp-by-poll",
+        works: &[Work::Count],
+        query: "?timestamps=poll",
+        ..Self::XDP
     };
     /// By AF_XDP, workers sharing one log.
     pub(super) const XDP_SHARE: Self = Self {
         name: "burstline-xdp-share",
-        scheme: "xdp",
-        receiver: Receiver::Program,
         works: &[Work::Balance],
         flags: " --mode share",
+        ..Self::XDP
     };
     /// By AF_XDP, reading each packet's headers before it goes out again.
     pub(super) const XDP_HEADERS: Self = Self {
         name: "burstline-xdp-headers",
-        scheme: "xdp",
-        receiver: Receiver::Program,
         works: &[Work::Bounce],
         flags: " --touch headers",
+        ..Self::XDP
     };
     /// By AF_XDP, reading all of each packet.
     pub(super) const XDP_PAYLOAD: Self = Self {
         name: "burstline-xdp-payload",
-        scheme: "xdp",
-        receiver: Receiver::Program,
         works: &[Work::Bounce],
         flags: " --touch payload",
+        ..Self::XDP
     };
 }
 
@@ -96,7 +104,7 @@ impl Live for Ours {
     }
 
     fn launch(&self, job: &Job<'_>) -> Box<dyn Launch> {
-        let (scheme, flags) = (self.scheme, self.flags);
+        let Self { scheme, flags, query, .. } = self;
         let cores = job.core_list();
         let core = cores.split(',').next().unwrap_or_default();
         let words = match job.work {
@@ -122,7 +130,7 @@ impl Live for Ours {
             _ => {
                 let sources: Vec<String> = live::interfaces(job.ports)
                     .iter()
-                    .map(|interface| format!("{scheme}:{interface}"))
+                    .map(|interface| format!("'{scheme}:{interface}{query}'"))
                     .collect();
                 // Each source has a thread. Those that share a core would poll it away from each
                 // other.

@@ -1,50 +1,187 @@
 //! A chain of two threads, in memory: one makes packets in place, the other one reads them.
 //!
-//! Ours is the log: packets back to back in segments. Both threads spin, so that all of two cores
-//! is in the time of a packet, whoever waits for whom.
+//! ```text
+//!   producer -- log: packets back to back        --> consumer     ours
+//!            -- pool of buffers, ring of pointers -->             scattered, or DPDK's own
+//! ```
+//!
+//! Both threads spin, so that all of two cores is in the time of a packet, whoever waits for whom.
+//! By a driver, what is handed over is what DPDK's net_null brings: ours copies it into the log.
+//!
+//! What has sizes (our log, a pool and its caches, a number of buffers) has the best ones that were
+//! found before the first turn at a point.
 
-use burstline_sys::memory::PageChoice;
+#[cfg(feature = "dpdk")]
+mod dpdk;
+mod live;
+mod scattered;
 
-use super::live::LINE_BYTES;
-use super::{Adapter, Job, Sample};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use super::dpdk::{is_built, version};
+use super::shapes::{best, key};
+use super::{Adapter, Job, ROUND_PACKETS, Sample, timed};
 use crate::contest::go_on;
 use crate::ours::Ours;
+use crate::pages;
 use crate::rivals::{BURST, Run};
 use crate::scenario::Work;
 use crate::threads::Cores;
 use crate::traffic::{MAX_BYTES, Traffic};
 
-/// Bytes of our log.
+/// Bytes of our log: those that are tried, and where instructions are counted and live. Deep
+/// enough that neither side waits for a segment, small enough that what is in flight stays in the
+/// cache.
+const LOGS: [usize; 4] = [768 << 10, 1 << 20, 2 << 20, 4 << 20];
 const LOG_BYTES: usize = 2 << 20;
 
-/// Packets between two looks at the clock.
-const PACKETS: u64 = 1 << 18;
+/// Packets between two looks at the clock, of short ones and of longer ones.
+const PACKETS: u64 = 1 << 20;
+const LONG_PACKETS: u64 = 1 << 18;
+const LONG_BYTES: usize = 256;
 
-/// Our chain.
-pub(super) struct Chain;
+/// The part of them that a try of a setting has.
+const TRIED: u64 = 2;
+
+/// Two threads, and what is between them.
+pub(super) struct Chain {
+    name: &'static str,
+    works: &'static [Work],
+    about: &'static str,
+    kind: Kind,
+}
+
+/// What is between them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Ours.
+    Log,
+    /// Objects of a pool, pointers in a ring.
+    Pool,
+    /// Buffers that go round between the two, without a pool.
+    Lean,
+    /// Our layout without anything around it.
+    Bare,
+    /// DPDK's own mbufs, pool and ring.
+    Mbufs,
+    /// Ours and DPDK's, by a driver.
+    LogByDriver,
+    MbufsByDriver,
+}
+
+impl Chain {
+    pub(super) const OURS: Self = Self {
+        name: "burstline-pipeline",
+        works: &[Work::Pipeline, Work::PipelineLive],
+        about: "a log, filled in place, and a lossless reader; live, what an xdp: port receives",
+        kind: Kind::Log,
+    };
+    pub(super) const POOL: Self = Self {
+        name: "scattered-pool",
+        works: &[Work::Pipeline],
+        about: "objects of a pool 2,240 bytes apart, a cache for each core, a ring of 1,024 \
+                pointers, bursts of 32",
+        kind: Kind::Pool,
+    };
+    pub(super) const LEAN: Self = Self {
+        name: "scattered-lean",
+        works: &[Work::Pipeline],
+        about: "buffers 2,112 bytes apart, a ring forth and a ring back, bursts of 32",
+        kind: Kind::Lean,
+    };
+    pub(super) const BARE: Self = Self {
+        name: "bare-layout",
+        works: &[Work::Pipeline],
+        about: "our layout in a bare loop: 8 segments of 256 KiB in turn, no reader or writer",
+        kind: Kind::Bare,
+    };
+    pub(super) const DPDK: Self = Self {
+        name: "dpdk-pipeline",
+        works: &[Work::Pipeline, Work::PipelineLive],
+        about: "mbufs of 2,048 bytes of room filled in place, a ring of 1,024 pointers, bulk \
+                calls, rte_memcpy, prefetch 4 ahead; live, what net_af_xdp receives",
+        kind: Kind::Mbufs,
+    };
+    pub(super) const OURS_BY_DRIVER: Self = Self {
+        name: "burstline-pipeline-by-driver",
+        works: &[Work::Pipeline],
+        about: "`dpdk:net_null` received into the log: each packet is copied",
+        kind: Kind::LogByDriver,
+    };
+    pub(super) const DPDK_BY_DRIVER: Self = Self {
+        name: "dpdk-pipeline-by-driver",
+        works: &[Work::Pipeline],
+        about: "net_null's mbufs, the same ring",
+        kind: Kind::MbufsByDriver,
+    };
+}
 
 impl Adapter for Chain {
     fn name(&self) -> &'static str {
-        "burstline-pipeline"
+        self.name
     }
 
     fn works(&self) -> &'static [Work] {
-        &[Work::Pipeline]
+        self.works
     }
 
     fn version(&self) -> String {
-        super::own_version()
+        let is_dpdks = matches!(self.kind, Kind::Mbufs | Kind::MbufsByDriver);
+        if is_dpdks { version() } else { super::own_version() }
+    }
+
+    fn can_run(&self) -> Result<(), String> {
+        match self.kind {
+            Kind::Mbufs | Kind::MbufsByDriver | Kind::LogByDriver => is_built(),
+            _ => Ok(()),
+        }
     }
 
     fn command(&self, _: &Job<'_>) -> String {
-        format!("a log of {} KiB, filled in place, and a lossless reader", LOG_BYTES >> 10)
+        self.about.to_owned()
     }
 
     fn measure(&self, job: &Job<'_>) -> Result<Sample, String> {
-        let (cores, traffic) = (cores(job)?, traffic(job)?);
-        let mut log = Ours::create(LOG_BYTES, PageChoice::Transparent)?.in_bursts(burst(job)?);
-        measure(job, &traffic, |packets| log.hand_off(cores, &traffic, packets))
+        if job.work == Work::PipelineLive {
+            return live::measure(self.kind, job);
+        }
+        let is_by_driver = matches!(self.kind, Kind::LogByDriver | Kind::MbufsByDriver);
+        let (turn, key) = (Turn::of(job, !is_by_driver)?, key(self.name, job));
+        match self.kind {
+            Kind::Log => log(&turn, &key),
+            Kind::Pool => scattered::pool(&turn, &key),
+            Kind::Lean => scattered::lean(&turn, &key),
+            Kind::Bare => scattered::bare(&turn),
+            #[cfg(feature = "dpdk")]
+            kind => dpdk::measure(kind, &turn, &key),
+            #[cfg(not(feature = "dpdk"))]
+            _ => is_built().map(|()| Sample::default()),
+        }
     }
+}
+
+/// Our chain.
+fn log(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
+    let make = |bytes| pages::with_best(bytes, |pages| Ours::create(bytes, pages));
+    let run = |log: &mut Ours, packets| (log.hand_off(turn.cores, &turn.traffic, packets), packets);
+    let bytes = best(key, &LOGS, |bytes| {
+        let mut log = make(bytes)?.in_bursts(turn.burst);
+        turn.tried(|packets| Ok(run(&mut log, packets)))
+    })?;
+    let mut log = make(bytes)?.in_bursts(turn.burst);
+    let mut sample = turn.measure(|packets| Ok(run(&mut log, packets)))?;
+    described(&log, bytes, &mut sample);
+    Ok(sample)
+}
+
+/// What there is to say of our log.
+fn described(log: &Ours, bytes: usize, sample: &mut Sample) {
+    let written = log.statistics();
+    sample.set("log_bytes", "bytes", bytes as f64);
+    sample.set("log_segments", "segments used", f64::from(written.segments_high_water));
+    sample.set("log_full", "times", written.full as f64);
+    sample.page = Some(log.page());
 }
 
 /// Both threads' cores: the contender's first two, or the generator's and the contender's.
@@ -56,12 +193,6 @@ pub(super) fn cores(job: &Job<'_>) -> Result<Cores, String> {
     }
 }
 
-/// Packets that are handed over at a time: the case, or as many as usual.
-pub(super) fn burst(job: &Job<'_>) -> Result<usize, String> {
-    let Some(case) = job.case else { return Ok(BURST) };
-    case.parse().map_err(|_| format!("'{case}' is no number of packets"))
-}
-
 /// Packets of the job's length.
 pub(super) fn traffic(job: &Job<'_>) -> Result<Traffic, String> {
     let bytes = job.frame_bytes();
@@ -71,31 +202,90 @@ pub(super) fn traffic(job: &Job<'_>) -> Result<Traffic, String> {
     Ok(Traffic::new(bytes))
 }
 
-/// Has packets handed over for the job's time, once to warm up.
-pub(super) fn measure(
-    job: &Job<'_>,
-    traffic: &Traffic,
-    mut hand_off: impl FnMut(u64) -> Run,
-) -> Result<Sample, String> {
-    let expected = traffic.expected(PACKETS);
-    hand_off(PACKETS);
-    let (mut packets, mut seconds) = (0, 0.0);
-    while seconds < job.time.as_secs_f64() {
-        go_on(job.stop)?;
-        let run = hand_off(PACKETS);
-        if run.sum != expected {
-            return Err(format!("packets summed up to {:#x}, not {expected:#x}", run.sum));
-        }
-        packets += PACKETS;
-        seconds += run.seconds;
+/// What is handed over in a turn.
+struct Turn<'a> {
+    job: &'a Job<'a>,
+    cores: Cores,
+    traffic: Traffic,
+    /// Packets that are handed over at a time: the case, or as many as usual.
+    burst: usize,
+    /// Packets between two looks at the clock: a multiple of any burst.
+    packets: u64,
+    /// What so many packets add up to.
+    sums: RefCell<BTreeMap<u64, u64>>,
+    /// Whether their bytes are known: what a driver brings has no sum.
+    has_sum: bool,
+}
+
+impl<'a> Turn<'a> {
+    fn of(job: &'a Job<'a>, has_sum: bool) -> Result<Self, String> {
+        let burst = job.case.map_or(Ok(BURST), str::parse);
+        let burst = burst.map_err(|_| format!("{:?} is no number of packets", job.case))?;
+        let (cores, traffic) = (cores(job)?, traffic(job)?);
+        let most = if traffic.length() > LONG_BYTES { LONG_PACKETS } else { PACKETS };
+        let packets = whole(job.packets.map_or(most, |packets| packets.min(most)));
+        Ok(Self { job, cores, traffic, burst, packets, sums: RefCell::default(), has_sum })
     }
-    let threads = if cores(job)?.are_two() { 2.0 } else { 1.0 };
-    let mpps = packets as f64 / seconds / 1e6;
-    let line = mpps * f64::from(job.size_bytes + LINE_BYTES) * 8.0 / 1e3;
-    let mut sample = Sample::default();
-    sample.set("mpps", "Mpps", mpps);
-    sample.set_on("line_gbps", "Gbit/s", "line", line);
-    sample.set("cpu_ns", "ns per packet", 1e3 * threads / mpps);
-    sample.set_on("rho", "% per Gbit/s", "line", 100.0 * threads / line);
-    Ok(sample)
+
+    /// Mpps of a run of so many packets, if the sum is right.
+    fn rate(&self, run: Run, packets: u64) -> Result<f64, String> {
+        go_on(self.job.stop)?;
+        if self.has_sum {
+            let mut sums = self.sums.borrow_mut();
+            let expected = *sums.entry(packets).or_insert_with(|| self.traffic.expected(packets));
+            if run.sum != expected {
+                return Err(format!("packets summed up to {:#x}, not {expected:#x}", run.sum));
+            }
+        }
+        Ok(packets as f64 / run.seconds / 1e6)
+    }
+
+    /// Mpps of a shorter run, by a function that hands so many packets over, or some more, and says
+    /// how many they were.
+    fn tried(
+        &self,
+        hand_off: impl FnOnce(u64) -> Result<(Run, u64), String>,
+    ) -> Result<f64, String> {
+        let (run, packets) = hand_off(whole(self.packets / TRIED))?;
+        self.rate(run, packets)
+    }
+
+    /// Has packets handed over for the job's time, once to warm up.
+    fn measure(
+        &self,
+        mut hand_off: impl FnMut(u64) -> Result<(Run, u64), String>,
+    ) -> Result<Sample, String> {
+        let mut run = || -> Result<_, String> {
+            let (run, packets) = hand_off(self.packets)?;
+            self.rate(run, packets)?;
+            Ok((packets, run.seconds))
+        };
+        run()?;
+        let (mut packets, mut seconds) = (0, 0.0);
+        while self.job.goes_on(packets as usize, (seconds * 1e9) as u64) {
+            let (more, spent) = run()?;
+            packets += more;
+            seconds += spent;
+        }
+        let threads = if self.cores.are_two() { 2.0 } else { 1.0 };
+        Ok(timed::spinning(packets as f64 / seconds / 1e6, threads, self.job.size_bytes))
+    }
+}
+
+/// At least so many packets, in whole bursts of any size.
+fn whole(packets: u64) -> u64 {
+    const BURST_MOST: u64 = 256;
+    packets.max(1).next_multiple_of(BURST_MOST)
+}
+
+/// A side of `dpdk-pipeline-N` or `dpdk-pipeline-N-pmd` in turns on one core, [`ROUND_PACKETS`] a
+/// round; `None`: no such piece.
+pub(crate) fn do_rounds(piece: &str, rounds: u64) -> Option<Result<(), String>> {
+    #[cfg(feature = "dpdk")]
+    return dpdk::do_rounds(piece, rounds * ROUND_PACKETS);
+    #[cfg(not(feature = "dpdk"))]
+    {
+        let _ = (piece, rounds);
+        None
+    }
 }

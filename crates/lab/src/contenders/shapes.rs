@@ -1,9 +1,10 @@
 //! Which settings a contender is given: the best of some, found before its first turn at a point.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Debug};
 use std::sync::{Mutex, PoisonError};
 
-use super::Job;
+use super::{Job, Sample};
 #[cfg(feature = "dpdk")]
 use crate::rivals::dpdk::{SLOTS, Shape};
 
@@ -20,46 +21,78 @@ const SHAPES: [(u32, u32); 9] = [
     (16_383, 512),
 ];
 
-/// Which was found, by contender and point, for as long as this process lives: a search takes
+/// How often each setting is tried.
+const TRIES: usize = 3;
+
+/// What was found, by contender and point, for as long as this process lives: a search takes
 /// longer than a turn.
-static FOUND: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
+static FOUND: Mutex<BTreeMap<String, Found>> = Mutex::new(BTreeMap::new());
+
+/// The best of some settings.
+#[derive(Clone)]
+struct Found {
+    at: usize,
+    /// What each gave.
+    rates: String,
+}
 
 /// What is looked for once: of a contender at a point.
 pub(super) fn key(name: &str, job: &Job<'_>) -> String {
     format!("{name} {} {} {}", job.work, job.size_bytes, job.case.unwrap_or_default())
 }
 
-/// The one of some settings with the highest `rate`, each tried twice, and looked for once for each
-/// `key`.
+/// What settings of a contender at a point gave, the best one first, if there are some and it has
+/// had a turn.
+pub(crate) fn tried(name: &str, job: &Job<'_>) -> Option<String> {
+    let found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    found.get(&key(name, job)).map(|found| found.rates.clone())
+}
+
+/// The one of some settings with the highest `rate` in Mpps, each tried a few times, and looked for
+/// once for each `key`.
 ///
 /// # Errors
 /// The first of `rate`.
 ///
 /// # Panics
 /// If there are no settings.
-pub(super) fn best<S: Copy>(
+pub(super) fn best<S: Copy + Debug>(
+    key: &str,
+    settings: &[S],
+    rate: impl FnMut(S) -> Result<f64, String>,
+) -> Result<S, String> {
+    best_of(TRIES, key, settings, rate)
+}
+
+/// As [`best`], each tried so many times.
+///
+/// # Errors
+/// As there.
+pub(super) fn best_of<S: Copy + Debug>(
+    tries: usize,
     key: &str,
     settings: &[S],
     mut rate: impl FnMut(S) -> Result<f64, String>,
 ) -> Result<S, String> {
     let found = || FOUND.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(&at) = found().get(key) {
-        return Ok(settings[at]);
+    if let Some(known) = found().get(key) {
+        return Ok(settings[known.at]);
     }
-    let mut best: Option<(usize, f64)> = None;
+    let mut rates = Vec::new();
     for (at, &setting) in settings.iter().enumerate() {
-        let rate = rate(setting)?.max(rate(setting)?);
-        if best.is_none_or(|(_, most)| rate > most) {
-            best = Some((at, rate));
-        }
+        let most = (0..tries).try_fold(0_f64, |most, _| Ok::<_, String>(most.max(rate(setting)?)));
+        rates.push((at, most?));
     }
-    let (at, _) = best.expect("there are settings");
-    found().insert(key.to_owned(), at);
+    rates.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let at = rates.first().expect("there are settings").0;
+    let rates = rates.iter().map(|&(at, rate)| format!("{:?}: {rate:.1}", settings[at]));
+    let rates = rates.collect::<Vec<_>>().join(", ");
+    found().insert(key.to_owned(), Found { at, rates });
     Ok(settings[at])
 }
 
 /// A shape of a rival's pool and rings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pool {
     /// Of the pool.
     pub(super) objects: u32,
@@ -72,10 +105,37 @@ pub(super) struct Pool {
 impl Pool {
     /// All that are tried; `has_both`: with either kind of rings.
     pub(super) fn all(has_both: bool) -> Vec<Self> {
+        Self::with(&SHAPES, has_both)
+    }
+
+    /// Of each number of objects with each cache, and with either kind of rings, those that make
+    /// sense: as in DPDK, a cache's threshold is at most the pool.
+    pub(super) fn of_each(pools: &[u32], caches: &[u32], has_both: bool) -> Vec<Self> {
+        let pair = |&objects: &u32| caches.iter().map(move |&cache| (objects, cache));
+        let pairs =
+            pools.iter().flat_map(pair).filter(|(objects, cache)| cache * 3 / 2 <= *objects);
+        Self::with(&pairs.collect::<Vec<_>>(), has_both)
+    }
+
+    /// Enters which one it is.
+    pub(super) fn describe(self, sample: &mut Sample) {
+        sample.set("pool_objects", "objects", f64::from(self.objects));
+        sample.set("pool_cache", "objects", f64::from(self.cache));
+    }
+
+    fn with(shapes: &[(u32, u32)], has_both: bool) -> Vec<Self> {
         let kinds = if has_both { &[true, false][..] } else { &[true] };
-        let of =
-            |&is_single: &bool| SHAPES.map(|(objects, cache)| Self { objects, cache, is_single });
+        let of = |&is_single: &bool| {
+            shapes.iter().map(move |&(objects, cache)| Self { objects, cache, is_single })
+        };
         kinds.iter().flat_map(of).collect()
+    }
+}
+
+impl Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rings = if self.is_single { "SP/SC" } else { "MP/MC" };
+        write!(f, "pool {} cache {} {rings}", self.objects, self.cache)
     }
 }
 
@@ -103,8 +163,17 @@ mod tests {
         let all = Pool::all(true);
         let found = best("a test", &all, rate).unwrap();
         assert_eq!((found.objects, found.cache, found.is_single), (4095, 512, false));
-        assert_eq!(tried, 2 * 2 * SHAPES.len());
+        assert_eq!(tried, TRIES * 2 * SHAPES.len());
         assert_eq!(best("a test", &all, |_| Err("again".to_owned())), Ok(found));
         assert!(best("another", &Pool::all(false), |_| Err("none".to_owned())).is_err());
+        let rates = FOUND.lock().unwrap()["a test"].rates.clone();
+        assert!(rates.starts_with("pool 4095 cache 512 MP/MC: 2.0, pool 2047 cache 0 SP/SC: 1.0"));
+    }
+
+    #[test]
+    fn a_cache_is_no_larger_than_its_pool_allows() {
+        let all = Pool::of_each(&[511, 2047], &[0, 512], true);
+        assert_eq!(all.len(), 6);
+        assert!(all.iter().all(|pool| (pool.objects, pool.cache) != (511, 512)));
     }
 }

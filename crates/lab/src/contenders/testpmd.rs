@@ -12,6 +12,11 @@ use crate::scenario::Work;
 /// DPDK's own test program: rxonly to count, io to bounce and to switch, txonly to send.
 pub(super) struct Testpmd;
 
+/// It says so only when it starts; the package knows.
+pub(super) fn version() -> String {
+    first_line("dpkg-query", &["-W", "-f", "DPDK ${Version}", "dpdk"])
+}
+
 impl Testpmd {
     fn program(job: &Job<'_>) -> programs::Testpmd {
         let (main, cores) = (job.places.generator, &job.places.contender);
@@ -55,8 +60,7 @@ impl Live for Testpmd {
     }
 
     fn version(&self) -> String {
-        // It says so only when it starts; the package knows.
-        first_line("dpkg-query", &["-W", "-f", "DPDK ${Version}", "dpdk"])
+        version()
     }
 
     fn receiver(&self, _: Work) -> Receiver {

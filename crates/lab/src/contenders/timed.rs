@@ -2,8 +2,10 @@
 
 use burstline_sys::{affinity, clock};
 
-use super::Job;
+use super::live::LINE_BYTES;
+use super::{Job, Sample};
 use crate::contest::go_on;
+use crate::live::Turn;
 
 /// Takes this thread to the contender's first core. Memory that it touches from then on is near.
 ///
@@ -43,4 +45,33 @@ pub(super) fn run(job: &Job<'_>, pieces: usize, mut work: impl FnMut()) -> Resul
         done.pieces += pieces;
     }
     Ok(done)
+}
+
+/// The figures of frames of a size, FCS included, at so many millions a second on so many cores.
+pub(super) fn spinning(mpps: f64, cores: f64, size_bytes: u32) -> Sample {
+    let line_gbps = mpps * f64::from(size_bytes + LINE_BYTES) * 8.0 / 1e3;
+    let mut sample = Sample::default();
+    sample.set("mpps", "Mpps", mpps);
+    sample.set_on("line_gbps", "Gbit/s", "line", line_gbps);
+    sample.set("cpu_ns", "ns per packet", 1e3 * cores / mpps);
+    sample.set_on("rho", "% per Gbit/s", "line", 100.0 * cores / line_gbps);
+    sample
+}
+
+/// The same where it is not all of some cores: with how many there were, and for each second of
+/// their time.
+pub(super) fn rates(mpps: f64, cores: f64, size_bytes: u32) -> Sample {
+    let mut sample = spinning(mpps, cores, size_bytes);
+    sample.set("mpps_per_cpu_s", "Mpps per CPU", mpps / cores);
+    sample.set("cores", "cores", cores);
+    sample
+}
+
+/// Those of a side that never sleeps and takes frames on its core.
+pub(super) fn taken(turn: &Turn, size_bytes: u32) -> Sample {
+    let mut sample = rates(turn.mpps(), turn.share, size_bytes);
+    sample.set("lost_percent", "% of frames", turn.lost_percent());
+    sample.losses.insert("not taken".to_owned(), turn.offered - turn.taken);
+    sample.offered_pps = Some(turn.offered as f64 / turn.seconds);
+    sample
 }

@@ -59,7 +59,7 @@ fn runs(command: &str) -> bool {
             let name = figure.strip_prefix("FIGURE=").unwrap_or_default();
             let fits = |pattern: &str, name: &str| crate::glob::matches(pattern, name);
             let pattern = name.trim_matches('\'');
-            crate::figures::all().iter().any(|figure| fits(pattern, figure.name))
+            crate::figures::all().iter().any(|figure| fits(pattern, &figure.name))
         }
         ["make", target] => {
             let makefile = std::fs::read_to_string(root().join("Makefile")).unwrap();

@@ -17,14 +17,14 @@ const PACKETS: u64 = 2_670_000;
 const SEED: u64 = 20_240_607;
 
 /// `count-file-tcpdump`: `tcpdump -r FILE --count`.
-pub(super) fn against_tcpdump(context: &Context, _: &str) -> Result<Outcome, String> {
+pub(super) fn against_tcpdump(context: &Context) -> Result<Outcome, String> {
     let peer =
         Peer { program: "tcpdump", before: &["-r"], after: &["--count"], count: first_number };
     measure(context, &[], &peer)
 }
 
 /// `count-file-capinfos`: `capinfos -c FILE`, and we compute a flow hash besides.
-pub(super) fn against_capinfos(context: &Context, _: &str) -> Result<Outcome, String> {
+pub(super) fn against_capinfos(context: &Context) -> Result<Outcome, String> {
     let peer = Peer { program: "capinfos", before: &["-M", "-c"], after: &[], count: last_number };
     measure(context, &["--hash", "five-tuple"], &peer)
 }

@@ -28,7 +28,7 @@ const LOADED_RUNS: usize = 3;
 const SMOKE_FRAMES: u64 = 500;
 
 /// `idle-cpu`: per cent of a core on an idle interface; adaptive as ours, busy as the peer.
-pub(super) fn measure(context: &Context, _: &str) -> Result<Outcome, String> {
+pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     if let Some(why) = missing(&[]) {
         return Ok(Outcome::NotHere(why));
     }

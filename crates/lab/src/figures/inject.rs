@@ -35,7 +35,7 @@ const WORDS: u32 = 8;
 const AIM: f64 = 5.0;
 
 /// `inject-64`: millions of frames a second.
-pub(super) fn measure(context: &Context, _: &str) -> Result<Outcome, String> {
+pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     if let Some(why) = missing(&[]) {
         return Ok(Outcome::NotHere(why));
     }

@@ -38,7 +38,7 @@ const SMOKE_FRAMES: u64 = 1_000;
 const SMOKE_TIME: Duration = Duration::from_millis(2);
 
 /// `instrumentation-xdp-64`: this program's count from an interface. The peer is not watched.
-pub(super) fn live(context: &Context, _: &str) -> Result<Outcome, String> {
+pub(super) fn live(context: &Context) -> Result<Outcome, String> {
     let program = our_program()?;
     let what = "burstline count xdp:v1 --poll busy, frames injected at top speed, a process a turn";
     compare(context, what, |is_watched| {
@@ -60,7 +60,7 @@ pub(super) fn live(context: &Context, _: &str) -> Result<Outcome, String> {
 }
 
 /// `instrumentation-memory-64`: packets copied within the first cache.
-pub(super) fn in_memory(context: &Context, _: &str) -> Result<Outcome, String> {
+pub(super) fn in_memory(context: &Context) -> Result<Outcome, String> {
     let core = context.cores.consumer;
     let time = if context.smoke { SMOKE_TIME } else { TIME_IN_MEMORY };
     let what = "packets of 60 bytes copied from and into the first cache, 0.4 s of a thread's time";

@@ -24,7 +24,7 @@ const PACKET_BYTES: usize = 60;
 const TOGETHER: u64 = distance::ROUND_TRIPS;
 
 /// `append-latency`.
-pub(super) fn measure(context: &Context, _: &str) -> Result<Outcome, String> {
+pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     let samples = if context.smoke { 20 } else { 10_000 };
     let (mut forth, mut back) = pages::with_best(2 * LOG_BYTES, |pages| {
         Ok::<_, String>((Ours::create(LOG_BYTES, pages)?, Ours::create(LOG_BYTES, pages)?))

@@ -1,13 +1,8 @@
 //! The figures by name.
 
-pub(crate) mod balance;
-mod bounce;
 mod capture_file;
-mod capture_live;
 mod count_file;
-mod dpdk;
-mod generate;
-mod handoff;
+mod entry;
 mod hash;
 mod idle;
 mod inject;
@@ -15,23 +10,20 @@ mod instrumentation;
 mod kept_up;
 mod latency;
 mod nicsim;
-mod rival;
+mod pacing;
 mod run;
-mod send;
 mod sharing;
+mod stalled;
 mod startup;
 mod view;
-mod xdp_receive;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use burstline_engine::Mode;
-
 use crate::compared::Outcome;
 use crate::contenders;
 use crate::threads::Cores;
-pub use rival::sources_of;
+pub use entry::{Entry, all, sources_of};
 pub use run::{Done, run, table};
 
 /// What every figure is told.
@@ -55,79 +47,42 @@ impl Context {
     }
 }
 
-/// A comparison that can be made.
-#[derive(Clone, Copy)]
-pub struct Entry {
-    /// Its name.
-    pub name: &'static str,
-    /// Makes it; takes the name. The error says why it could not be made, or what went wrong.
-    pub measure: fn(&Context, &str) -> Result<Outcome, String>,
-}
-
-/// All of them, in the order in which they are measured.
-pub fn all() -> Vec<Entry> {
-    let mut all = vec![
-        Entry { name: "handoff-60", measure: handoff::against_pool::<60> },
-        Entry { name: "handoff-1514", measure: handoff::against_pool::<1514> },
-        Entry { name: "handoff-60-lean", measure: handoff::against_lean::<60> },
-        Entry { name: "handoff-1514-lean", measure: handoff::against_lean::<1514> },
-        Entry { name: "handoff-60-bare", measure: handoff::against_bare::<60> },
-        Entry { name: "handoff-1514-bare", measure: handoff::against_bare::<1514> },
-        Entry { name: "hash-64", measure: hash::measure },
-        Entry { name: "hash-64-inner", measure: hash::measure },
-        Entry { name: "hash-64-ip", measure: hash::measure },
-        Entry { name: "hash-64-rss", measure: hash::measure },
-        Entry { name: "balance-hash-64", measure: hash::spread },
-        Entry { name: "balance-copy-64", measure: balance::measure },
-        Entry { name: "balance-share-64", measure: balance::measure },
-        Entry { name: "balance-crossover", measure: balance::crossover },
-        Entry { name: "stalled-worker", measure: balance::stalled },
-        Entry { name: "cross-process-60", measure: sharing::cross_process },
-        Entry { name: "share-readers-1", measure: sharing::readers::<1> },
-        Entry { name: "share-readers-4", measure: sharing::readers::<4> },
-        Entry { name: "share-readers-1-copy", measure: sharing::readers_of_copies::<1> },
-        Entry { name: "share-readers-4-copy", measure: sharing::readers_of_copies::<4> },
-        Entry { name: "stopped-reader", measure: sharing::stopped },
-        Entry { name: "merge-4x64", measure: view::measure },
-        Entry { name: "merge-4x64-bursts", measure: view::measure },
-        Entry { name: "merge-4x64-idle", measure: view::measure },
-        Entry { name: "merge-4x64-one-core", measure: view::measure },
-        Entry { name: "nicsim-rx-64", measure: nicsim::receive },
-        Entry { name: "nicsim-rx-contiguous-64", measure: nicsim::receive },
-        Entry { name: "nicsim-bounce-64", measure: nicsim::bounce },
-        Entry { name: "append-latency", measure: latency::measure },
-        Entry { name: "count-file-tcpdump", measure: count_file::against_tcpdump },
-        Entry { name: "count-file-capinfos", measure: count_file::against_capinfos },
-        Entry { name: "xdp-rx-testpmd", measure: xdp_receive::rate },
-        Entry { name: "xdp-cycles-testpmd", measure: xdp_receive::cycles },
-        Entry { name: "xdp-cycles-testpmd-paced", measure: xdp_receive::cycles_paced },
-        Entry { name: "capture-tcpdump", measure: capture_live::against_tcpdump },
-        Entry { name: "capture-tcpdump-fast", measure: capture_live::against_tcpdump_fast },
-        Entry { name: "capture-dumpcap", measure: capture_live::against_dumpcap },
-        Entry { name: "capture-dumpcap-fast", measure: capture_live::against_dumpcap_fast },
-        Entry { name: "idle-cpu", measure: idle::measure },
-        Entry { name: "generate-log-64", measure: generate::fixed },
-        Entry { name: "generate-log-64-flows", measure: generate::varied },
-        Entry { name: "pacing", measure: generate::pacing },
-        Entry { name: "pacing-xdp", measure: generate::pacing_xdp },
-        Entry { name: "bounce-64", measure: bounce::against_testpmd::<60> },
-        Entry { name: "bounce-1514", measure: bounce::against_testpmd::<1514> },
-        Entry { name: "generate-xdp-testpmd", measure: send::xdp },
-        Entry { name: "generate-afpacket-trafgen", measure: send::afpacket },
-        Entry { name: "inject-64", measure: inject::measure },
-        Entry { name: "instrumentation-xdp-64", measure: instrumentation::live },
-        Entry { name: "instrumentation-memory-64", measure: instrumentation::in_memory },
-        Entry {
-            name: "startup-loss-adaptive",
-            measure: |context, _| startup::measure(context, "adaptive"),
-        },
-        Entry {
-            name: "startup-loss-busy",
-            measure: |context, _| startup::measure(context, "busy"),
-        },
-    ];
-    all.extend(dpdk::FIGURES);
-    all
+impl Entry {
+    /// Makes the comparison.
+    ///
+    /// # Errors
+    /// Why it could not be made, or what went wrong.
+    pub(crate) fn measure(&'static self, context: &Context) -> Result<Outcome, String> {
+        if self.scenario.is_some() {
+            return view::measure(context, self);
+        }
+        let name = self.name.as_str();
+        match name {
+            "hash-64" | "hash-64-inner" | "hash-64-ip" | "hash-64-rss" => {
+                hash::measure(context, name)
+            }
+            "balance-hash-64" => hash::spread(context, name),
+            "stalled-worker" => stalled::measure(context),
+            "cross-process-60" => sharing::cross_process(context),
+            "share-readers-1" | "share-readers-1-copy" => sharing::readers::<1>(context, name),
+            "share-readers-4" | "share-readers-4-copy" => sharing::readers::<4>(context, name),
+            "stopped-reader" => sharing::stopped(context),
+            "nicsim-rx-64" | "nicsim-rx-contiguous-64" => nicsim::receive(context, name),
+            "nicsim-bounce-64" => nicsim::bounce(context, name),
+            "append-latency" => latency::measure(context),
+            "count-file-tcpdump" => count_file::against_tcpdump(context),
+            "count-file-capinfos" => count_file::against_capinfos(context),
+            "idle-cpu" => idle::measure(context),
+            "pacing" => pacing::measure(context),
+            "pacing-xdp" => pacing::measure_xdp(context),
+            "inject-64" => inject::measure(context),
+            "instrumentation-xdp-64" => instrumentation::live(context),
+            "instrumentation-memory-64" => instrumentation::in_memory(context),
+            "startup-loss-adaptive" => startup::measure(context, "adaptive"),
+            "startup-loss-busy" => startup::measure(context, "busy"),
+            _ => Err(format!("no code measures {name}")),
+        }
+    }
 }
 
 /// Does a piece of a figure's work so many times over and nothing else, for
@@ -139,10 +94,7 @@ pub fn do_rounds(piece: &str, rounds: u64) -> Result<(), String> {
     match piece {
         "append" => hash::do_rounds(false, rounds),
         "spread" => hash::do_rounds(true, rounds),
-        "balance-copy-64" => balance::do_rounds(Mode::Copy, rounds),
-        "balance-share-64" => balance::do_rounds(Mode::Share, rounds),
-        _ => dpdk::do_rounds(piece, rounds)
-            .or_else(|| contenders::merge_rounds(piece, rounds))
+        _ => contenders::do_rounds(piece, rounds)
             .unwrap_or_else(|| Err(format!("no piece of work is called `{piece}`"))),
     }
 }
@@ -172,8 +124,8 @@ mod tests {
             kinds.iter().any(|kind| entry.name.starts_with(kind))
                 || cfg!(feature = "dpdk") && is_dpdk && !entry.name.ends_with("-live")
         };
-        for entry in all().into_iter().filter(is_in_process) {
-            let outcome = (entry.measure)(&context, entry.name);
+        for entry in all().iter().filter(|entry| is_in_process(entry)) {
+            let outcome = entry.measure(&context);
             assert!(matches!(outcome, Ok(Outcome::Smoke)), "{}: {outcome:?}", entry.name);
         }
     }

@@ -1,7 +1,7 @@
 //! A figure that was asked for: measured, and made a record of.
 
-use super::rival::{rival_of, sources_of, version_of};
-use super::{Context, Entry};
+use super::Context;
+use super::entry::{Entry, sources_of, version_of};
 use crate::compared::{Compared, OURS, Outcome, Side};
 use crate::readiness::why_and_mend;
 use crate::record::{Chart, Comparison, ContenderInfo, Distance, Doubt, Record, Row};
@@ -25,13 +25,13 @@ pub enum Done {
 }
 
 /// Measures a figure; `command` is what was typed.
-pub fn run(entry: &Entry, context: &Context, command: &str) -> Done {
+pub fn run(entry: &'static Entry, context: &Context, command: &str) -> Done {
     let begun = Begun::now();
     let cores = context.cores;
     // A smoke run has no figures.
     let look = || (!context.smoke).then(|| one_way_ns(cores.producer, cores.consumer)).flatten();
     let before = look();
-    let compared = match (entry.measure)(context, entry.name) {
+    let compared = match entry.measure(context) {
         Ok(Outcome::Measured(compared)) => compared,
         Ok(Outcome::Smoke) => return Done::Smoke,
         Ok(Outcome::NotHere(why)) => return Done::NotHere(why),
@@ -42,7 +42,7 @@ pub fn run(entry: &Entry, context: &Context, command: &str) -> Done {
         before_ns,
         after_ns,
     });
-    let record = record(begun.record(entry.name, command), compared, distance);
+    let record = record(entry, begun.record(&entry.name, command), compared, distance);
     Done::Measured(Box::new(record))
 }
 
@@ -67,16 +67,20 @@ pub fn table(all: &[(&str, Done)]) -> String {
 }
 
 /// Fills in what was measured.
-fn record(mut record: Record, compared: Compared, distance: Option<Distance>) -> Record {
+fn record(
+    entry: &'static Entry,
+    mut record: Record,
+    compared: Compared,
+    distance: Option<Distance>,
+) -> Record {
     let Compared { sides, metric, better, details } = compared;
-    let rival = rival_of(&record.scenario);
-    let sides = named(sides, rival.name);
+    let sides = named(sides, &entry.rival);
     record.title = format!("Figure {}: ours beside {}", record.scenario, sides[1].contender);
     record.about = "A figure of the bench's: both sides in turns in one process, after one turn \
                     each that warms up."
         .to_owned();
     record.rows = sides.iter().map(|side| Row::of(side.contender, &side.samples)).collect();
-    record.contenders = sides.iter().map(|side| info(side, rival.about)).collect();
+    record.contenders = sides.iter().map(|side| info(side, entry)).collect();
     let median = |row: &Row| row.metrics.get(metric).map_or(f64::NAN, |of| of.median);
     let unit = record.rows[0].metrics.get(metric).map(|of| of.unit.clone()).unwrap_or_default();
     record.chart = Chart {
@@ -124,14 +128,16 @@ fn named(mut sides: Vec<Side>, rival: &'static str) -> Vec<Side> {
     sides
 }
 
-/// Of a side; the other one does what `about` says.
-fn info(side: &Side, about: &str) -> ContenderInfo {
+/// Of a side; the rival does what the table says of it.
+fn info(side: &Side, entry: &Entry) -> ContenderInfo {
     let version = match side.contender {
         OURS => format!("burstline {}", env!("CARGO_PKG_VERSION")),
-        rival => version_of(rival),
+        other => version_of(other),
     };
-    let command = if side.contender == OURS { String::new() } else { about.to_owned() };
-    ContenderInfo { name: side.contender.to_owned(), version, command, ..ContenderInfo::default() }
+    let command = if side.contender == entry.rival { &entry.about } else { "" };
+    let (name, command) = (side.contender.to_owned(), command.to_owned());
+    let pages = side.samples.iter().find_map(|sample| sample.pages);
+    ContenderInfo { name, version, command, pages, ..ContenderInfo::default() }
 }
 
 #[cfg(test)]
@@ -146,7 +152,8 @@ mod tests {
         let compared = Compared::of("ns", Better::Lower, rounds, details).in_pages(["2 MiB"; 2]);
         let empty = Begun::now().record("handoff-60", "bench handoff-60");
         let distance = Distance { cores: [0, 1], before_ns: 60.0, after_ns };
-        record(empty, compared, Some(distance))
+        let entry = crate::figures::all().iter().find(|entry| entry.name == "handoff-60");
+        record(entry.unwrap(), empty, compared, Some(distance))
     }
 
     #[test]

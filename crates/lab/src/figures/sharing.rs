@@ -94,7 +94,7 @@ fn two_logs() -> Result<(Shared, Shared), String> {
 }
 
 /// `cross-process-60`: a lossless reader in another process as ours, in this one as the peer.
-pub(super) fn cross_process(context: &Context, _: &str) -> Result<Outcome, String> {
+pub(super) fn cross_process(context: &Context) -> Result<Outcome, String> {
     let bench = Bench::new(context);
     let (mut other, mut own) = pages::with_best(2 * LOG_BYTES, |pages| {
         Ok::<_, String>((Shared::create(LOG_BYTES, pages)?, Ours::create(LOG_BYTES, pages)?))
@@ -128,25 +128,14 @@ pub(super) fn cross_process(context: &Context, _: &str) -> Result<Outcome, Strin
 }
 
 /// `share-readers-N`: a writer that makes its packets in place, with that many lossy readers as
-/// ours, with none as the peer.
+/// ours, with none as the peer; `share-readers-N-copy`: a writer that copies each packet from
+/// memory that is not in its cache, as it lies in a kernel's ring.
 pub(super) fn readers<const READERS: usize>(
     context: &Context,
     name: &str,
 ) -> Result<Outcome, String> {
-    with_readers::<READERS>(Bench::new(context), name)
-}
-
-/// `share-readers-N-copy`: as `share-readers-N`, a writer that copies each packet from memory that
-/// is not in its cache, as it lies in a kernel's ring.
-pub(super) fn readers_of_copies<const READERS: usize>(
-    context: &Context,
-    name: &str,
-) -> Result<Outcome, String> {
-    with_readers::<READERS>(Bench::new(context).copying(), name)
-}
-
-fn with_readers<const READERS: usize>(bench: Bench<'_>, _: &str) -> Result<Outcome, String> {
-    let context = bench.context;
+    let bench = Bench::new(context);
+    let bench = if name.ends_with("-copy") { bench.copying() } else { bench };
     let make = || {
         let (mut read, mut alone) = two_logs()?;
         for _ in 0..READERS {
@@ -195,7 +184,7 @@ fn with_readers<const READERS: usize>(bench: Bench<'_>, _: &str) -> Result<Outco
 
 /// `stopped-reader`: a writer with a lossless reader; as ours, beside another one that is stopped
 /// while it holds a segment. All readers are other processes.
-pub(super) fn stopped(context: &Context, _: &str) -> Result<Outcome, String> {
+pub(super) fn stopped(context: &Context) -> Result<Outcome, String> {
     let bench = Bench::new(context);
     let packets = bench.packets;
     let make = || {

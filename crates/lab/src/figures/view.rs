@@ -1,151 +1,231 @@
 //! Figures that are a point of a scenario's: two of its contenders in turns, so that a figure and
 //! a record of the scenario's are measured by the same code.
+//!
+//! ```text
+//!   Entry: scenario, size, rate, case --> Job --> ours | rival in turns --> one metric of both
+//! ```
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Context;
 use super::count_file::our_program;
-use crate::compared::{Better, Compared, Outcome};
+use super::entry::{Entry, Shown};
+use crate::compared::{Compared, Outcome, Side};
 use crate::conditions::Conditions;
-use crate::contenders::{self, Adapter, Job, ROUND_PACKETS};
-use crate::contest::alternate;
+use crate::contenders::{self, Adapter, Job, ROUND_PACKETS, Sample};
+use crate::contest::{Rounds, alternate};
 use crate::instructions;
-use crate::scenario::{Places, Rate, Scenario, built_in};
+use crate::scenario::{Places, Rate, Scenario, Work, built_in};
+use crate::statistics::Quartiles;
 
-/// A figure.
-struct View {
-    name: &'static str,
-    scenario: &'static str,
-    /// Of a frame, FCS included.
-    size_bytes: u32,
-    case: Option<&'static str>,
-    /// Ours, and the rival.
-    contenders: [&'static str; 2],
-    /// Whose instructions are counted for it: of ours and of the rival.
-    pieces: Option<[&'static str; 2]>,
-}
-
-/// How long each turn of a live one is.
+/// How long a live turn is, and one of a smoke run.
 const LIVE: Duration = Duration::from_secs(2);
+const SMOKE: Duration = Duration::from_millis(50);
 
 /// Packets of a smoke run's turn.
 const SMOKE_PACKETS: u64 = 4096;
 
-/// All of them.
-const VIEWS: [View; 7] = [
-    merge("merge-4x64", "uniform", "staged-merge"),
-    merge("merge-4x64-bursts", "bursts", "staged-merge"),
-    merge("merge-4x64-idle", "idle", "staged-merge"),
-    merge("merge-4x64-one-core", "one-core", "staged-merge"),
-    View {
-        pieces: Some(["merge-log", "merge-mbuf"]),
-        ..merge("dpdk-merge-4x64", "uniform", "dpdk-merge")
-    },
-    View {
-        pieces: Some(["merge-log", "merge-mbuf-ordered"]),
-        ..merge("dpdk-merge-4x64-ordered", "uniform", "dpdk-merge-ordered")
-    },
-    View { scenario: "burst-merge-live", case: None, ..merge("dpdk-merge-live", "", "dpdk-merge") },
-];
-
-const fn merge(name: &'static str, case: &'static str, rival: &'static str) -> View {
-    View {
-        name,
-        scenario: "burst-merge",
-        size_bytes: 64,
-        case: Some(case),
-        contenders: ["burstline-merge", rival],
-        pieces: None,
-    }
+/// What came of a point: of ours and of the rival, and of those beside them.
+struct Turns {
+    rounds: Rounds<Sample>,
+    beside: Vec<Vec<Sample>>,
 }
 
 /// Both contenders in turns.
-pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
-    let view = VIEWS.iter().find(|view| view.name == name);
-    let view = view.ok_or_else(|| format!("no scenario has the figure {name}"))?;
-    let scenario = view.scenario();
-    let [ours, rival] = view.contenders.map(|name| contenders::named(name).expect("it is tested"));
-    for contender in [ours, rival] {
+pub(super) fn measure(context: &Context, figure: &'static Entry) -> Result<Outcome, String> {
+    let scenario = figure.scenario();
+    for contender in figure.contenders() {
         if let Err(why) = contenders::can_do(contender, scenario.work) {
             return Ok(Outcome::NotHere(why));
         }
     }
     // In memory there is no program.
     let program = if scenario.work.is_live() { our_program()? } else { PathBuf::new() };
-    let job = Job {
-        work: scenario.work,
-        size_bytes: view.size_bytes,
-        rate: Rate::Max,
-        case: view.case,
-        places: Places {
-            generator: context.cores.producer,
-            contender: vec![context.cores.consumer],
-        },
-        sends_by: "v1",
-        ports: scenario.ports,
-        workers: scenario.workers,
-        time: if scenario.work.is_live() { LIVE } else { scenario.amounts.time },
-        packets: context.smoke.then_some(SMOKE_PACKETS),
-        link_gbps: scenario.link_gbps,
-        program: &program,
-        rfc2544: None,
-        stop: &context.stop,
-    };
+    let job = figure.job(context, &scenario, &program);
     let conditions = Conditions::watch(context.cores);
-    let turn = |contender: &'static dyn Adapter| contenders::measure(contender, &job);
-    let runs = context.process_runs();
-    let rounds = alternate(runs, &context.stop, || turn(ours), || turn(rival))?;
+    let turns = figure.turns(context, &job)?;
+    let mut more = Vec::new();
+    for (size_bytes, case) in &figure.more {
+        let job = Job { size_bytes: *size_bytes, case: Some(case), ..job.clone() };
+        let turns = figure.turns(context, &job)?;
+        more.push(format!("at {size_bytes} bytes, {case}: {}", figure.medians(&turns)));
+    }
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
-    let mut details = vec![format!(
-        "the point of `burstline lab run {}` at {} bytes{}",
-        view.scenario,
-        view.size_bytes,
-        view.case.map_or(String::new(), |case| format!(", {case}"))
-    )];
-    let sides = [("ours", ours), ("peer", rival)];
-    details.extend(sides.map(|(side, of)| format!("{side}: {}", of.command(&job))));
-    details.extend(view.pieces.map(instructions_line));
+    let mut details = figure.about(&job);
+    let pages = [&turns.rounds.ours, &turns.rounds.peer].map(|side| page_of(side));
+    let sides = [("ours", &turns.rounds.ours), ("peer", &turns.rounds.peer)];
+    let used = |samples: &[Sample]| samples.iter().find_map(|sample| sample.pages);
+    let used = sides.iter().filter_map(|(side, of)| Some(format!("{side}: {}", used(of)?)));
+    details.extend(used);
+    if !figure.beside.is_empty() {
+        details.push(figure.medians(&turns));
+    }
+    details.extend(more);
+    details.extend(figure.limit(&turns.rounds));
+    details.extend(figure.instructions());
+    if job.work == Work::Null {
+        details.extend(contenders::about_programs(&job)?);
+    }
     details.extend(conditions.report());
-    let better = Better::Higher;
-    Ok(Outcome::Measured(Compared::of_samples("mpps", better, rounds, details)))
+    let Shown { name, better, .. } = figure.metric.shown();
+    let mut compared = Compared::of_samples(name, better, turns.rounds, details);
+    if let [Some(ours), Some(peer)] = pages {
+        compared = compared.in_pages([ours, peer]);
+    }
+    let beside = figure.beside.iter().zip(turns.beside);
+    let beside = beside.map(|(contender, samples)| Side { contender, samples, pages: None });
+    compared.sides.extend(beside);
+    Ok(Outcome::Measured(compared))
 }
 
-impl View {
+fn page_of(samples: &[Sample]) -> Option<String> {
+    Some(samples.last()?.page?.to_string())
+}
+
+impl Entry {
     fn scenario(&self) -> Scenario {
-        let found = built_in().into_iter().find(|scenario| scenario.name == self.scenario);
+        let found = built_in().into_iter().find(|own| Some(&own.name) == self.scenario.as_ref());
         found.expect("it is tested")
     }
-}
 
-fn instructions_line([ours, peer]: [&str; 2]) -> String {
-    let of = |piece| instructions::of_a_packet(piece, ROUND_PACKETS);
-    match (of(ours), of(peer)) {
-        (Some(ours), Some(peer)) => format!(
-            "instructions a packet, all stages in turns on one core: ours, which also counts what \
-             it merged, {ours:.0}, peer {peer:.0}"
-        ),
-        _ => instructions::NOT_COUNTED.to_owned(),
+    /// Ours, the rival, and those beside them.
+    pub(super) fn contenders(&self) -> impl Iterator<Item = &'static dyn Adapter> {
+        let names = [&self.ours, &self.other].into_iter().chain(&self.beside);
+        names.map(|name| contenders::named(name).expect("it is tested"))
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    pub(super) fn rate(&self) -> Rate {
+        self.rate_pps.map_or(Rate::Max, Rate::PerSecond)
+    }
 
-    #[test]
-    fn every_view_is_a_point_of_its_scenario() {
-        for view in VIEWS {
-            let scenario = view.scenario();
-            let has = |case: &str| scenario.cases.iter().any(|known| known == case);
-            assert!(scenario.sizes.contains(&view.size_bytes), "{}", view.name);
-            assert!(view.case.is_none_or(has), "{}", view.name);
-            for name in view.contenders {
-                let does = contenders::named(name).unwrap().works().contains(&scenario.work);
-                assert!(does && scenario.contenders.iter().any(|known| known == name), "{name}");
-            }
+    fn job<'a>(
+        &'a self,
+        context: &'a Context,
+        scenario: &Scenario,
+        program: &'a std::path::Path,
+    ) -> Job<'a> {
+        let full = self.full_seconds.filter(|_| context.full);
+        let time = match full.unwrap_or(self.seconds) {
+            _ if context.smoke => SMOKE,
+            0 if scenario.work.is_live() => LIVE,
+            0 => scenario.amounts.time,
+            seconds => Duration::from_secs(seconds),
+        };
+        Job {
+            work: scenario.work,
+            size_bytes: self.size_bytes,
+            rate: self.rate(),
+            case: self.case.as_deref(),
+            places: Places {
+                generator: context.cores.producer,
+                contender: vec![context.cores.consumer],
+            },
+            sends_by: "v1",
+            ports: scenario.ports,
+            workers: scenario.workers,
+            time,
+            packets: context.smoke.then_some(SMOKE_PACKETS),
+            link_gbps: scenario.link_gbps,
+            rfc2544: None,
+            program,
+            stop: &context.stop,
         }
+    }
+
+    fn turns(&self, context: &Context, job: &Job<'_>) -> Result<Turns, String> {
+        let Shown { metric, name, unit, .. } = self.metric.shown();
+        let turn = |contender: &'static dyn Adapter| {
+            let mut sample = contenders::measure(contender, job)?;
+            let value = sample.figures.get(metric).map(|of| of.value);
+            let value = value.ok_or_else(|| format!("{} has no {metric}", contender.name()))?;
+            sample.set(name, unit, value);
+            Ok::<_, String>(sample)
+        };
+        let all: Vec<_> = self.contenders().collect();
+        let (pair, others) = all.split_at(2);
+        let beside = RefCell::new(vec![Vec::new(); others.len()]);
+        let ours = || {
+            for (samples, &other) in beside.borrow_mut().iter_mut().zip(others) {
+                samples.push(turn(other)?);
+            }
+            turn(pair[0])
+        };
+        let rounds = alternate(context.process_runs(), &context.stop, ours, || turn(pair[1]))?;
+        let mut beside = beside.into_inner();
+        // The first turn warms up.
+        beside.iter_mut().for_each(|samples| drop(samples.remove(0)));
+        Ok(Turns { rounds, beside })
+    }
+
+    /// The figure of each contender.
+    fn medians(&self, turns: &Turns) -> String {
+        let Shown { name, unit, better, .. } = self.metric.shown();
+        let median = |samples: &[Sample]| {
+            let values: Vec<f64> =
+                samples.iter().map(|sample| sample.figures[name].value).collect();
+            Quartiles::of(&values).median
+        };
+        let (ours, peer) = (median(&turns.rounds.ours), median(&turns.rounds.peer));
+        let mut text =
+            format!("ours {ours:.2} {unit}, peer {peer:.2}, ratio {:.2}", better.ratio(ours, peer));
+        for (name, samples) in self.beside.iter().zip(&turns.beside) {
+            text += &format!("; {name} {:.2}", median(samples));
+        }
+        text
+    }
+
+    /// How anybody has the same, and what runs.
+    fn about(&self, job: &Job<'_>) -> Vec<String> {
+        let rate = self.rate_pps.map_or(String::new(), |pps| format!(" --rates {pps}"));
+        let mut lines = vec![format!(
+            "the point of `burstline lab run {} --sizes {}{rate} --contenders {},{}`{}",
+            self.scenario.as_deref().unwrap_or_default(),
+            self.size_bytes,
+            self.ours,
+            self.other,
+            self.case.as_ref().map_or(String::new(), |case| format!(", case {case}")),
+        )];
+        let words = ["ours", "peer"].into_iter().chain(self.beside.iter().map(String::as_str));
+        for (word, contender) in words.zip(self.contenders()) {
+            lines.push(format!("{word}: {}", contender.command(job)));
+            let tried = contenders::tried(contender.name(), job);
+            lines.extend(tried.map(|tried| format!("{word}, settings tried, Mpps: {tried}")));
+        }
+        lines
+    }
+
+    /// What speaks against rates of frames that came as fast as they were made.
+    fn limit(&self, rounds: &Rounds<Sample>) -> Option<String> {
+        const FEW_PERCENT: f64 = 1.0;
+        let has_all = |samples: &[Sample]| {
+            let lost = |sample: &Sample| Some(sample.figures.get("lost_percent")?.value);
+            let lost = samples.iter().map(lost).collect::<Option<Vec<f64>>>();
+            lost.is_some_and(|lost| Quartiles::of(&lost).median < FEW_PERCENT)
+        };
+        let who = match (has_all(&rounds.ours), has_all(&rounds.peer)) {
+            _ if self.rate_pps.is_some() => return None,
+            (true, true) => "either side",
+            (true, false) => "ours",
+            (false, true) => "the peer",
+            (false, false) => return None,
+        };
+        Some(format!(
+            "doubt: {who} lost less than {FEW_PERCENT} %: there the injector's core is the limit, \
+             and the side could take more"
+        ))
+    }
+
+    fn instructions(&self) -> Option<String> {
+        let of = |piece: &String| instructions::of_a_packet(piece, ROUND_PACKETS);
+        let counts = self.counted.iter().map(of).collect::<Option<Vec<f64>>>();
+        let Some(counts) = counts else { return Some(instructions::NOT_COUNTED.to_owned()) };
+        let counts = ["ours", "peer"].iter().zip(counts);
+        let counts: Vec<_> = counts.map(|(side, count)| format!("{side} {count:.0}")).collect();
+        let text = format!("instructions a packet, in turns on one core: {}", counts.join(", "));
+        (!self.counted.is_empty()).then_some(text)
     }
 }

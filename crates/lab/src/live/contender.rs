@@ -114,18 +114,6 @@ impl<'a> Contender<'a> {
         stat.map_or(true, |stat| stat.rsplit(") ").next().is_none_or(|rest| rest.starts_with('Z')))
     }
 
-    /// What it has in memory now, huge pages included; 0 if that cannot be known.
-    pub fn memory_bytes(&self) -> u64 {
-        let status = format!("/proc/{}/status", self.program.process_id());
-        let status = fs::read_to_string(status).unwrap_or_default();
-        let kibibytes = |key: &str| {
-            let value = status.lines().find_map(|line| line.strip_prefix(key));
-            let number = value.and_then(|value| value.split_whitespace().next()?.parse().ok());
-            number.unwrap_or(0_u64)
-        };
-        (kibibytes("VmRSS:") + kibibytes("HugetlbPages:")) << 10
-    }
-
     /// Its process, or that of who waits for it.
     pub fn process_id(&self) -> u32 {
         self.program.process_id()

@@ -11,8 +11,6 @@ use std::fs;
 use burstline_sys::affinity::CoreId;
 use burstline_sys::clock;
 
-use crate::threads::Cores;
-
 /// Ticks of a second. Source: USER_HZ, which is 100 wherever this runs.
 const TICKS_PER_S: f64 = 100.0;
 
@@ -32,14 +30,6 @@ pub struct CoreTime {
 }
 
 impl CoreTime {
-    /// Since the start of the machine, of the core that contenders run on.
-    ///
-    /// # Errors
-    /// It is not in `/proc/stat`.
-    pub fn of_consumer(cores: Cores) -> Result<Self, String> {
-        Self::of(cores.consumer)
-    }
-
     /// Since the start of the machine, of any core.
     ///
     /// # Errors
@@ -49,19 +39,6 @@ impl CoreTime {
         let now_s = clock::monotonic_ns() as f64 / 1e9;
         let core = format!("cpu{core}");
         Self::parse(&text, &core, now_s).ok_or_else(|| format!("/proc/stat has no {core}"))
-    }
-
-    /// The same of both cores of a figure.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn of_both(cores: Cores) -> Result<Self, String> {
-        let swapped = Cores { producer: cores.consumer, consumer: cores.producer };
-        let mut both = Self::of_consumer(cores)?;
-        if cores.are_two() {
-            both.add(&Self::of_consumer(swapped)?);
-        }
-        Ok(both)
     }
 
     /// Adds another core's.

@@ -31,9 +31,7 @@ pub use flows::FLOWS;
 pub(crate) use flows::frame as udp_frame;
 pub(crate) use pages::pages_of;
 pub use store::Store;
-#[cfg(feature = "dpdk")]
-pub(crate) use turns::with_share;
-pub(crate) use turns::{Frames, Turn, under_load};
+pub(crate) use turns::{Frames, Turn, under_load, with_share};
 
 use std::path::Path;
 use std::process::Command;

@@ -13,14 +13,13 @@
 //!
 //! The files are in a file system of their own, mounted with `huge=within_size`: tmpfs takes a page
 //! as large as each write then, for either side. It is in a mount namespace of this thread and
-//! what it starts, so nothing is left of it.
+//! what it starts, so nothing is left of it. The thread ends with the turn.
 //!
 //! Source: page_reporting.c of Linux 6.18, `PAGE_REPORTING_MIN_ORDER`.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use burstline_sys::{mounts, topology};
 
@@ -44,19 +43,15 @@ pub struct Store {
 }
 
 impl Store {
-    /// Mounts the file system over its folder, unless this process has, and keeps halves of pages
-    /// for files of up to `room` bytes.
+    /// Mounts the file system over its folder, for this thread and what it starts, and keeps halves
+    /// of pages for files of up to `room` bytes.
     ///
     /// # Errors
     /// What the kernel says: foremost that there is no room.
     pub fn new(room: u64) -> Result<Self, String> {
-        static MOUNTED: OnceLock<Result<(), String>> = OnceLock::new();
-        let mount = || {
-            let mounted = mounts::enter_new_mounts();
-            let mounted = mounted.and_then(|()| mounts::mount_memory(Path::new(MEMORY)));
-            mounted.map_err(|error| format!("mounting memory over {MEMORY}: {error}"))
-        };
-        MOUNTED.get_or_init(mount).clone()?;
+        let mounted = mounts::enter_new_mounts();
+        let mounted = mounted.and_then(|()| mounts::mount_memory(Path::new(MEMORY)));
+        mounted.map_err(|error| format!("mounting memory over {MEMORY}: {error}"))?;
         let available = topology::available_bytes(None).map_err(|error| error.to_string())?;
         let room = (room + BUFFERS).min(available.saturating_sub(OTHERS) / 2);
         let this = Self { folder: Path::new(MEMORY).join("kept"), room };

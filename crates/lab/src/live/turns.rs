@@ -8,15 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::thread;
-use std::time::Duration;
-#[cfg(feature = "dpdk")]
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use burstline_sys::affinity;
 use burstline_testbed::{Amount, Receiver};
 
 use super::{Load, Road};
-#[cfg(feature = "dpdk")]
 use crate::rivals::staged::cpu_ns;
 
 /// How long a side may take to begin, and for what is in its ring after the last frame.
@@ -96,7 +93,6 @@ pub(crate) fn under_load(
 }
 
 /// Does some work that never sleeps; the second is the share of a core that it had.
-#[cfg(feature = "dpdk")]
 pub(crate) fn with_share<T>(work: impl FnOnce() -> T) -> (T, f64) {
     let (start, mut done) = (Instant::now(), None);
     let cpu_ns = cpu_ns(|| done = Some(work()));

@@ -31,8 +31,11 @@ const RATES_WITHIN_S: u32 = 120;
 pub enum Device {
     /// An interface by net_af_xdp: one queue, no busy polling of the kernel's.
     Interface(String),
-    /// net_null, which makes packets and takes them.
-    Null,
+    /// net_null, which makes packets of so many bytes, and takes them.
+    Null {
+        /// Of each packet.
+        bytes: u32,
+    },
 }
 
 /// What it does with packets.
@@ -139,7 +142,7 @@ impl Testpmd {
     fn interfaces(&self) -> Vec<&str> {
         let names = self.ports.iter().filter_map(|port| match port {
             Device::Interface(name) => Some(name.as_str()),
-            Device::Null => None,
+            Device::Null { .. } => None,
         });
         names.collect()
     }
@@ -152,7 +155,7 @@ impl Launch for Testpmd {
             Device::Interface(name) => format!(
                 "--vdev net_af_xdp{number},iface={name},start_queue=0,queue_count=1,busy_budget=0"
             ),
-            Device::Null => format!("--vdev net_null{number}"),
+            Device::Null { bytes } => format!("--vdev net_null{number},size={bytes}"),
         });
         let flags = match self.mode {
             Mode::Receive if !self.has_rates => {
@@ -264,11 +267,13 @@ mod tests {
         let mut testpmd = Testpmd::over(main, cores, &["v1"], Mode::Send(60));
         assert!(testpmd.holds_input() && !testpmd.command(Memory::Huge).contains("stats-period"));
         testpmd.has_rates = true;
-        testpmd.ports = vec![Device::Null];
+        testpmd.ports = vec![Device::Null { bytes: 64 }];
         testpmd.more = "--burst=64".to_owned();
         let command = testpmd.command(Memory::Huge);
         assert!(!testpmd.holds_input() && command.contains(" --stats-period=1 "), "{command}");
-        assert!(command.contains("--vdev net_null0 --") && command.ends_with(" --burst=64"));
+        assert!(
+            command.contains("--vdev net_null0,size=64 --") && command.ends_with(" --burst=64")
+        );
     }
 
     #[test]

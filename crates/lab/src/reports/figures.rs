@@ -33,7 +33,7 @@ pub fn records(folder: &Path) -> Result<Vec<Record>, String> {
     let path = |name: &str| folder.join(format!("{name}.json"));
     let mut records = Vec::new();
     for entry in all() {
-        let path = path(entry.name);
+        let path = path(&entry.name);
         let fail = |error: String| format!("{}: {error}", path.display());
         match fs::read_to_string(&path) {
             Ok(text) => {
@@ -67,7 +67,7 @@ pub fn table(records: &[Record], root: &Path) -> Result<String, String> {
     }
     let mut text = head(&cpus);
     let (mut is_any_old, mut origins) = (false, BTreeSet::new());
-    for name in all().iter().map(|entry| entry.name) {
+    for name in all().iter().map(|entry| &entry.name[..]) {
         let on = |cpu: &&str| -> Result<Option<Measured<'_>>, String> {
             let is_it = |record: &&Record| record.scenario == name && record.machine.cpu == *cpu;
             let found = records.iter().filter(is_it).max_by_key(|record| &record.started);

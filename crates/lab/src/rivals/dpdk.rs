@@ -1,7 +1,7 @@
 //! DPDK itself: mbufs, mempools, rings and bursts, in C on its own API.
 //!
 //! ```text
-//! ../../rivals-dpdk/pipeline.c   run to completion, and producer -> ring -> consumer
+//! ../../rivals-dpdk/pipeline.c   producer -> ring -> consumer
 //! ../../rivals-dpdk/balance.c    a pointer ring for each worker
 //! ../../rivals-dpdk/balance_live.c  the same on a driver's packets, a program of its own
 //! ../../rivals-dpdk/merge.c      four ports -> merger -> memcpy into one memory
@@ -65,16 +65,11 @@ pub struct Shape {
 impl Shape {
     /// With which instructions are counted: they are about the same with any.
     pub const COUNTED: Self = Self { objects: 2047, cache: 256, slots: SLOTS, is_single: 1 };
-
-    /// Its rings, as DPDK calls them.
-    pub fn rings(self) -> &'static str {
-        if self.is_single != 0 { "SP/SC" } else { "MP/MC" }
-    }
 }
 
-/// Where a pool is, for a report.
-pub fn pages_of_pool(is_huge: bool) -> &'static str {
-    if is_huge { "in huge pages" } else { "in small pages, at least in part" }
+/// Bytes of a pool's pages, or of some of them.
+pub fn page_bytes(is_huge: bool) -> usize {
+    if is_huge { 2 << 20 } else { 4096 }
 }
 
 /// How the consumer prefetches.
@@ -153,7 +148,6 @@ unsafe extern "C" {
     -> u64;
     fn rival_open(rival: *mut Raw, devargs: *const c_char) -> c_int;
     fn rival_receive(rival: *mut Raw, packets: u64);
-    fn rival_run(rival: *mut Raw, packets: u64, hint: u32) -> u64;
     fn rival_live(rival: *mut Raw, is_over: *const AtomicU32, sum: *mut u64) -> u64;
     fn rival_driver_turns(rival: *mut Raw, packets: u64) -> u64;
     fn rival_merge_create(
@@ -286,12 +280,6 @@ impl Pipeline {
             || self.consume(packets, hint),
         );
         Run { seconds: done.seconds, sum: done.consumer }
-    }
-
-    /// Receives and reads on this thread, to completion. Returns the sum.
-    pub fn run_to_completion(&mut self, packets: u64, hint: Hint) -> u64 {
-        // SAFETY: nobody else receives or reads.
-        unsafe { rival_run(self.raw(), packets, hint as u32) }
     }
 
     /// Receives, hands over and reads on this thread, a burst each, until `is_over` is not 0 and

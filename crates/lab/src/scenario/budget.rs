@@ -27,7 +27,7 @@ const PACKETS_PER_S: f64 = 1e6;
 const MERGE_RUN: Duration = Duration::from_millis(1500);
 const MERGE_BEFORE: usize = 8;
 
-/// The same of packets that are spread, by either of two sides and a rival each time.
+/// The same of packets that are spread.
 const SPREAD_RUN: Duration = Duration::from_millis(300);
 
 /// Trials of a device under test at a size, about, and what each takes beside its time.
@@ -52,7 +52,7 @@ pub fn estimate(scenario: &Scenario) -> Duration {
         // A driver by itself, then two cards that run.
         Work::Dma => times(2 * time + MEMORY_EXTRA, turns),
         Work::Merge => times(MERGE_RUN, points * (MERGE_BEFORE + takers * amounts.repeats)),
-        Work::Spread => times(SPREAD_RUN, points * (MERGE_BEFORE + (takers + 1) * amounts.repeats)),
+        Work::Spread => times(SPREAD_RUN, points * (MERGE_BEFORE + takers * amounts.repeats)),
         Work::Rfc2544 => times((time + SETTLE).mul_f64(TRIALS) + LIVE_EXTRA, turns),
         work if work.is_live() => times(time + LIVE_EXTRA, turns),
         _ => times(time + MEMORY_EXTRA, turns),

@@ -137,7 +137,7 @@ pub struct Figure {
 }
 
 /// The files of those that are part of the program.
-const BUILT_IN: [&str; 24] = [
+const BUILT_IN: [&str; 29] = [
     include_str!("../../scenarios/numa-rtc.toml"),
     include_str!("../../scenarios/numa-pipeline.toml"),
     include_str!("../../scenarios/numa-placement.toml"),
@@ -162,6 +162,11 @@ const BUILT_IN: [&str; 24] = [
     include_str!("../../scenarios/interrupts.toml"),
     include_str!("../../scenarios/latency.toml"),
     include_str!("../../scenarios/rfc2544.toml"),
+    include_str!("../../scenarios/send-rate.toml"),
+    include_str!("../../scenarios/handoff.toml"),
+    include_str!("../../scenarios/handoff-live.toml"),
+    include_str!("../../scenarios/null-device.toml"),
+    include_str!("../../scenarios/make-packets.toml"),
 ];
 
 /// The scenarios that are part of the program.

@@ -155,11 +155,7 @@ impl<'a> Run<'a> {
         for at in 0..self.points.len() {
             let Ok(places) = self.places[at].clone() else { continue };
             let before = Look::at(self.scenario.work, &places);
-            if self.is_together(at) {
-                self.together(at, &places, tell);
-            } else {
-                self.in_turns(at, &places, &mut order, tell);
-            }
+            self.in_turns(at, &places, &mut order, tell);
             self.distances[at] = before.and_then(Look::again);
             if self.done + self.skipped < self.turns()
                 && let Some((doubt, why)) = self.limit.reached()
@@ -235,50 +231,6 @@ impl<'a> Run<'a> {
             Err(why) => cell.failed = Some(failure(&why)),
         }
         true
-    }
-
-    /// A point whose contenders are measured by one figure of the bench's.
-    fn together(&mut self, at: usize, places: &Places, tell: &mut dyn FnMut(&Progress)) {
-        if self.limit.reached().is_some() {
-            return;
-        }
-        let repeats = self.scenario.amounts.repeats;
-        self.tell(at, "all sides", tell);
-        let job = self.job(at, places);
-        let compared = contenders::compare(&job, repeats);
-        let is_over = compared.is_err() && job.stop.load(Relaxed);
-        if !is_over {
-            self.done += repeats * self.takers();
-        }
-        for (number, entrant) in self.entrants.iter_mut().enumerate() {
-            if entrant.not_run.is_some() {
-                continue;
-            }
-            entrant.command = entrant.adapter.command(&job);
-            let cell = &mut self.cells[at][number];
-            match &compared {
-                Ok(compared) => {
-                    let name = entrant.adapter.name();
-                    let side = compared.sides.iter().find(|side| side.contender == name);
-                    match side {
-                        Some(side) => cell.samples.clone_from(&side.samples),
-                        None => cell.alone(entrant.adapter, &job, repeats),
-                    }
-                }
-                Err(_) if is_over => {}
-                Err(why) => cell.failed = Some(failure(why)),
-            }
-        }
-        if let Ok(compared) = compared {
-            let point = words(&self.points[at].keys);
-            let note = |detail| format!("{point}: {detail}");
-            self.notes.extend(compared.details.into_iter().map(note));
-        }
-    }
-
-    /// Whether one figure of the bench's measures all contenders at a point.
-    fn is_together(&self, at: usize) -> bool {
-        self.scenario.work.is_together() && self.points[at].case.is_some()
     }
 
     fn job(&self, at: usize, places: &Places) -> Job<'a> {
@@ -402,21 +354,6 @@ impl Cell {
             self.failed = Some(why);
         }
         !is_over
-    }
-
-    /// Turns of a contender that the figure of the others does not measure.
-    fn alone(&mut self, adapter: &dyn Adapter, job: &Job<'_>, repeats: usize) {
-        for _ in 0..repeats {
-            match contenders::measure(adapter, job) {
-                Ok(sample) => self.samples.push(sample),
-                // The flag carries no memory.
-                Err(_) if job.stop.load(Relaxed) => return,
-                Err(why) => {
-                    self.failed = Some(failure(&why));
-                    return;
-                }
-            }
-        }
     }
 }
 

@@ -17,6 +17,8 @@ pub enum Work {
     Balance,
     /// Pass packets through a chain of threads, in memory.
     Pipeline,
+    /// The same of what comes in by an interface.
+    PipelineLive,
     /// Many ports' packets into one queue, in order of time, in memory.
     Merge,
     /// The same, live.
@@ -35,6 +37,10 @@ pub enum Work {
     Duplex,
     /// Be tested as RFC 2544 has it: see [`rfc2544`](crate::rfc2544).
     Rfc2544,
+    /// Receive, or bounce, over a device that makes packets and takes them.
+    Null,
+    /// Make packets, for a log or for such a device.
+    Make,
     /// Work out what the bus carries.
     Model,
     /// Forward packets between two simulated cards, both ways.
@@ -45,13 +51,14 @@ pub enum Work {
 
 impl Work {
     /// All kinds.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 21] = [
         Self::Count,
         Self::Touch,
         Self::Copy,
         Self::Bounce,
         Self::Balance,
         Self::Pipeline,
+        Self::PipelineLive,
         Self::Merge,
         Self::MergeLive,
         Self::Spread,
@@ -61,6 +68,8 @@ impl Work {
         Self::Generate,
         Self::Duplex,
         Self::Rfc2544,
+        Self::Null,
+        Self::Make,
         Self::Model,
         Self::Dma,
         Self::Keep,
@@ -75,6 +84,7 @@ impl Work {
             Self::Bounce => "bounce",
             Self::Balance => "balance",
             Self::Pipeline => "pipeline",
+            Self::PipelineLive => "pipeline-live",
             Self::Merge => "merge",
             Self::MergeLive => "merge-live",
             Self::Spread => "spread",
@@ -84,6 +94,8 @@ impl Work {
             Self::Generate => "generate",
             Self::Duplex => "duplex",
             Self::Rfc2544 => "rfc2544",
+            Self::Null => "null",
+            Self::Make => "make",
             Self::Model => "model",
             Self::Dma => "dma",
             Self::Keep => "keep",
@@ -96,19 +108,22 @@ impl Work {
     }
 
     /// The words that `cases` of a scenario may have: how a merge's lines follow each other; how
-    /// many workers packets are spread over; how many packets are held in memory; how many are
-    /// handed over at a time; which of both directions there are; what a card does with packets;
-    /// lengths of frames; of how many packets one is kept.
+    /// many workers packets are spread over, and how flows follow each other; how many packets are
+    /// held in memory; how many are handed over at a time; which of both directions there are; what
+    /// programs do; how many flows; what a card does with packets; lengths of frames; of how many
+    /// packets one is kept.
     pub fn cases(self) -> &'static [&'static str] {
         match self {
             Self::Merge => &["uniform", "bursts", "idle", "one-core"],
-            Self::Spread => &["1", "2", "4"],
+            Self::Spread => &["1", "2", "4", "4-bursts", "4-idle"],
             Self::Touch => &["256", "4096", "65536"],
             Self::Pipeline => &["1", "4", "8", "16", "32", "64", "128", "256"],
             Self::Duplex => &["receive", "send", "both"],
             Self::Model => &["receive", "transmit", "forward"],
             Self::Dma => &["64", "128", "256", "512", "1024", "1518", "random:64-1518", "imix"],
             Self::Keep => &["1", "4", "16", "64", "256", "1024"],
+            Self::Null => &["count", "bounce"],
+            Self::Make => &["1", "256"],
             _ => &[],
         }
     }
@@ -122,7 +137,7 @@ impl Work {
         }
     }
 
-    /// Whether it takes interfaces, and so a network namespace.
+    /// Whether it takes programs, and as a rule interfaces in a network namespace.
     pub fn is_live(self) -> bool {
         use Work::{Copy, Dma, Keep, Merge, Model, Pipeline, Spread, Touch};
         !matches!(self, Touch | Copy | Pipeline | Merge | Spread | Model | Dma | Keep)
@@ -131,13 +146,14 @@ impl Work {
     /// Whether packets can be made to come at a rate: a contender that sends has its own, and
     /// RFC 2544 looks for one.
     pub fn takes_rates(self) -> bool {
-        self.is_live() && !matches!(self, Self::Generate | Self::MergeLive | Self::Rfc2544)
+        use Work::{Generate, Make, Null, Rfc2544};
+        let has_its_own = matches!(self, Generate | Null | Make | Rfc2544);
+        self.is_live() && !self.is_within() && !has_its_own
     }
 
-    /// Whether one figure of the bench's measures most contenders of a case; others have their
-    /// turns after it.
-    pub fn is_together(self) -> bool {
-        self == Self::Spread
+    /// Whether contenders take what comes in by interfaces within this process.
+    pub fn is_within(self) -> bool {
+        matches!(self, Self::MergeLive | Self::PipelineLive)
     }
 
     /// Whether packets come out by a second interface, where they are counted.

@@ -58,7 +58,7 @@ fn run(traffic: &Traffic, pool: Pool, manner: Manner) -> Result<Run, String> {
         dpdk::merge_in_turns(&mut arena, lines, how, most)?
     };
     let dpdk::Merged { packets, cpu_s, elapsed_s, violations, is_huge } = merged;
-    let page_bytes = if is_huge { 2 << 20 } else { 4096 };
+    let page_bytes = dpdk::page_bytes(is_huge);
     whole(packets, traffic)?;
     Ok(Run { packets, cpu_s, elapsed_s, violations, page_bytes })
 }

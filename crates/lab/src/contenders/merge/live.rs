@@ -28,7 +28,7 @@ use burstline_port::{
 use burstline_sys::memory::PageChoice;
 use burstline_testbed::{Amount, sequence_of};
 
-use super::{Job, Kind, LOG_BYTES, Merger, Sample, pipeline, rates};
+use super::{Job, Kind, LOG_BYTES, Merger, Sample, pipeline, timed};
 use crate::lines::LINES;
 use crate::live::{Frames, Road, Turn, under_load};
 use crate::ours::SEGMENT_BYTES;
@@ -62,12 +62,9 @@ pub(super) fn measure(merger: &Merger, job: &Job<'_>) -> Result<Sample, String> 
 }
 
 fn sample(run: &Turn, size_bytes: u32, (taken, violations): (u64, u64)) -> Sample {
-    let mut sample = rates(run.mpps(), run.share, size_bytes);
-    sample.set("lost_percent", "% of frames", run.lost_percent());
+    let mut sample = timed::taken(run, size_bytes);
     let percent = 100.0 * violations as f64 / taken.max(1) as f64;
     sample.set("out_of_order", "% of packets", percent);
-    sample.losses.insert("not taken".to_owned(), run.offered - run.taken);
-    sample.offered_pps = Some(run.offered as f64 / run.seconds);
     sample
 }
 

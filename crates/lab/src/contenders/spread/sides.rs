@@ -1,4 +1,4 @@
-//! The two sides of a balancer, for any size of packet and a few numbers of workers.
+//! Ours and the scattered balancer, for any size of packet and a few numbers of workers.
 //!
 //! One core spreads, the other one is all workers in turn. Both sides are told a packet's hash, as
 //! by a network card, and make it in place. Both cores spin, so the processor time of a run is
@@ -14,7 +14,7 @@ use burstline_log::{
 use burstline_sys::memory::{PageChoice, PageKind};
 
 use crate::arena::Arena;
-use crate::figures::Context;
+use crate::contenders::shapes::Pool as Shape;
 use crate::rivals::balancer::{self, Flows};
 use crate::rivals::pool::Pool;
 use crate::rivals::scattered::Caches;
@@ -25,27 +25,24 @@ use crate::traffic::{self, Traffic};
 
 /// Packet memory of all logs together: as in the hand-off figures, so that what is in flight stays
 /// in the cache.
-pub(in crate::figures) const LOG_BYTES: usize = 2 << 20;
+pub(crate) const LOG_BYTES: usize = 2 << 20;
 /// As small as to leave each of four logs eight segments.
-pub(in crate::figures) const SEGMENT_BYTES: usize = 64 << 10;
-/// What the rival needs at most.
-pub(super) const ARENA_BYTES: usize = 40 << 20;
-/// Slots of each ring of the rival.
-pub(super) const POINTERS: usize = 1024;
+pub(crate) const SEGMENT_BYTES: usize = 64 << 10;
+/// Slots of each ring of the rival, and what its arena has for all rings.
+const POINTERS: usize = 1024;
+pub(super) const RINGS_BYTES: usize = 1 << 20;
 /// The most workers of a figure.
 const WORKERS_MAX: usize = 4;
-const POOLS: [usize; 4] = [1023, 2047, 4095, 8191];
-const CACHES: [usize; 2] = [256, 512];
 
 /// The hash and the worker of a packet, by its number and the number of workers.
-pub(in crate::figures) type Interleaving = fn(u32, usize) -> (u32, usize);
+pub(crate) type Interleaving = fn(u32, usize) -> (u32, usize);
 
 /// How flows follow each other.
-pub(in crate::figures) const INTERLEAVINGS: [(&str, Interleaving); 3] = [
+pub(crate) const INTERLEAVINGS: [(&str, Interleaving); 3] = [
     ("uniform", |counter, workers| with_worker(hash_of(counter), workers)),
-    ("bursts of 32", |counter, workers| with_worker(hash_of(counter / 32), workers)),
+    ("bursts", |counter, workers| with_worker(hash_of(counter / 32), workers)),
     // The flows of the last worker's part are those of a silent port.
-    ("one port idle", |counter, workers| {
+    ("idle", |counter, workers| {
         let (hash, worker) = with_worker(hash_of(counter), workers);
         // Half a turn of the hash is half the workers further.
         if worker == workers - 1 { with_worker(hash ^ 1 << 31, workers) } else { (hash, worker) }
@@ -67,19 +64,15 @@ fn with_worker(hash: u32, workers: usize) -> (u32, usize) {
 }
 
 /// Our side: a log for each worker, or one for all.
-pub(in crate::figures) struct Ours {
-    pub(super) writers: Vec<Writer>,
+pub(crate) struct Ours {
+    pub(crate) writers: Vec<Writer>,
     /// By worker: those that have a reader.
-    pub(super) readers: Vec<Reader>,
-    pub(in crate::figures) page: PageKind,
+    pub(crate) readers: Vec<Reader>,
+    pub(crate) page: PageKind,
 }
 
 impl Ours {
-    pub(in crate::figures) fn create(
-        mode: Mode,
-        workers: usize,
-        pages: PageChoice,
-    ) -> Result<Self, String> {
+    pub(crate) fn create(mode: Mode, workers: usize, pages: PageChoice) -> Result<Self, String> {
         let (mut writers, mut readers, mut page) = (Vec::new(), Vec::new(), None);
         let seat = ReaderConfig { policy: Policy::Lossless, window: 1, start: Start::Now };
         let is_shared = mode == Mode::Share;
@@ -101,13 +94,13 @@ impl Ours {
         Ok(Self { writers, readers, page: page.ok_or("no logs")? })
     }
 
-    pub(super) fn segments(&self) -> u32 {
+    pub(crate) fn segments(&self) -> u32 {
         let statistics = self.writers.iter().map(Writer::statistics);
         statistics.map(|own: WriterStatistics| own.segments_high_water).sum()
     }
 
     /// Spreads `packets` packets; the workers see `seen` of them.
-    pub(in crate::figures) fn balance(
+    pub(crate) fn balance(
         &mut self,
         cores: Cores,
         (traffic, flows): (&Traffic, &Flows),
@@ -123,12 +116,7 @@ impl Ours {
     }
 
     /// The same on one core: `turn` packets are written, and read; `packets` is a multiple of that.
-    pub(in crate::figures) fn take_turns(
-        &mut self,
-        work: (&Traffic, &Flows),
-        packets: u64,
-        turn: usize,
-    ) {
+    pub(crate) fn take_turns(&mut self, work: (&Traffic, &Flows), packets: u64, turn: usize) {
         let mut sum = 0_u64;
         for first in (0..packets as u32).step_by(turn) {
             distribute(&mut self.writers, work, first..first + turn as u32);
@@ -139,7 +127,7 @@ impl Ours {
 }
 
 /// The shape of a log of a figure, its size aside.
-pub(super) fn config() -> LogConfig {
+pub(crate) fn config() -> LogConfig {
     let (name, segment_bytes) = ("bench".to_owned(), SEGMENT_BYTES);
     LogConfig { name, segment_bytes, ..LogConfig::default() }
 }
@@ -189,7 +177,7 @@ fn spread(writers: &mut [Writer], (traffic, flows): (&Traffic, &Flows), packets:
 }
 
 #[inline]
-pub(super) fn append(writer: &mut Writer, traffic: &Traffic, counter: u32, meta: &Meta) -> bool {
+pub(crate) fn append(writer: &mut Writer, traffic: &Traffic, counter: u32, meta: &Meta) -> bool {
     let Some(slot) = writer.reserve(traffic.length()) else { return false };
     // SAFETY: the slot is valid for writes of that length, and the template is no part of the log.
     unsafe { traffic.fill(slot.as_ptr(), counter) };
@@ -217,7 +205,7 @@ fn drain(readers: &mut [Reader], packets: u64) -> u64 {
 
 /// What packets `[0, packets)` of these flows add up to, and how many go to workers below
 /// `workers`.
-pub(in crate::figures) fn expected(
+pub(crate) fn expected(
     traffic: &Traffic,
     flows: &Flows,
     packets: u64,
@@ -238,32 +226,25 @@ pub(in crate::figures) fn expected(
 }
 
 /// Millions of packets a second, if the sum is right. Both cores spin on either side.
-pub(in crate::figures) fn rate(
-    side: &str,
-    run: Run,
-    packets: u64,
-    expected: u64,
-) -> Result<f64, String> {
+pub(crate) fn rate(side: &str, run: Run, packets: u64, expected: u64) -> Result<f64, String> {
     if run.sum != expected {
         return Err(format!("{side} summed up {:#x}, not {expected:#x}", run.sum));
     }
     Ok(packets as f64 / run.seconds / 1e6)
 }
 
-/// The rival: objects of the pool, and of each core's cache.
-pub(super) type Shape = (usize, usize);
-
-pub(super) struct Peer<'a> {
+/// The rival.
+pub(super) struct Scattered<'a> {
     pool: Pool<'a>,
     caches: Caches,
     rings: Vec<Spsc<'a, Address>>,
 }
 
-impl<'a> Peer<'a> {
-    pub(super) fn new(arena: &'a Arena, (objects, cache): Shape, workers: usize) -> Self {
-        let pool = Pool::new("packets", arena, objects);
+impl<'a> Scattered<'a> {
+    pub(super) fn new(arena: &'a Arena, shape: Shape, workers: usize) -> Self {
+        let pool = Pool::new("packets", arena, shape.objects as usize);
         let rings = (0..workers).map(|_| Spsc::new(arena, POINTERS)).collect();
-        Self { pool, caches: Caches::new(cache), rings }
+        Self { pool, caches: Caches::new(shape.cache as usize), rings }
     }
 
     pub(super) fn balance(&mut self, cores: Cores, work: (&Traffic, &Flows), packets: u64) -> Run {
@@ -274,35 +255,4 @@ impl<'a> Peer<'a> {
             rings => balancer::balance::<4>(cores, work, packets, memory, rings),
         }
     }
-}
-
-/// Tries every shape a few times with uniform traffic, and keeps the one with the best run.
-pub(super) fn best_shape(
-    context: &Context,
-    traffic: &Traffic,
-    arena: &mut Arena,
-    (packets, workers): (u64, usize),
-) -> Result<(Shape, String), String> {
-    let packets = packets.next_multiple_of(BURST as u64);
-    let flows = move |counter| INTERLEAVINGS[0].1(counter, workers);
-    let sum = expected(traffic, &flows, packets, workers).0;
-    let mut tried: Vec<(Shape, f64)> = Vec::new();
-    for cache in CACHES {
-        for objects in POOLS.into_iter().filter(|&objects| cache * 3 <= objects) {
-            arena.clear();
-            let mut peer = Peer::new(arena, (objects, cache), workers);
-            let mut best = 0_f64;
-            for _ in 0..if context.smoke { 1 } else { 3 } {
-                let run = peer.balance(context.cores, (traffic, &flows), packets);
-                best = best.max(rate("the balancer", run, packets, sum)?);
-            }
-            tried.push(((objects, cache), best));
-        }
-    }
-    let best = tried.iter().max_by(|a, b| a.1.total_cmp(&b.1)).ok_or("no shapes")?.0;
-    let rates: Vec<_> = tried
-        .iter()
-        .map(|((objects, cache), rate)| format!("{objects}/{cache}: {rate:.1}"))
-        .collect();
-    Ok((best, format!("tried, by pool and cache: {}", rates.join(", "))))
 }

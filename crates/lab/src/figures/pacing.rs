@@ -50,13 +50,13 @@ struct Late {
 }
 
 /// `pacing`: into a sink that takes everything.
-pub(in crate::figures) fn measure(context: &Context, _: &str) -> Result<Outcome, String> {
+pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     let open = || open_sink(&"null:".parse::<Address>()?, &OpenOptions::default());
     compare(context, "null:", &open)
 }
 
 /// `pacing-xdp`: out by an interface, whose peer's stack drops them on the sender's core.
-pub(in crate::figures) fn measure_xdp(context: &Context, _: &str) -> Result<Outcome, String> {
+pub(super) fn measure_xdp(context: &Context) -> Result<Outcome, String> {
     if let Some(why) = missing(&[]) {
         return Ok(Outcome::NotHere(why));
     }

@@ -1,0 +1,153 @@
+//! Whole programs on one core over net_null, a device of DPDK's that makes packets and takes them;
+//! and programs that make packets, for a log or for such a device.
+//!
+//! What testpmd's rxonly does with a packet is to free it; ours counts packets and bytes and knows
+//! a time of each. Rates are by each program's own clock: ours of the whole job, testpmd's of the
+//! last second.
+
+mod generator;
+mod instructions;
+
+use std::process::Command;
+
+use super::dpdk::is_built;
+use super::shapes::{best_of, key};
+use super::{Adapter, Job, Sample, timed};
+use crate::live::{PAGES, missing};
+use crate::pages::Reservation;
+use crate::programs::{self, Device, Memory, Mode, Report};
+use crate::scenario::Work;
+
+pub(super) use generator::Generator;
+pub(crate) use instructions::about_programs;
+
+/// How testpmd is run: its own settings, and others with pools as large as ours. Without huge pages
+/// no mbuf crosses a page that it fits into, so that its default has all of them in the same few
+/// sets of the first cache; one that is a line longer than a page has them apart.
+const SETTINGS: [&str; 4] = [
+    "",
+    "--burst=32 --total-num-mbufs=8191",
+    "--burst=32 --mbuf-size=3968 --total-num-mbufs=8191",
+    "--burst=64 --mbuf-size=3968 --total-num-mbufs=8191",
+];
+
+/// Our program over net_null.
+pub(super) struct Null;
+
+/// testpmd over net_null.
+pub(super) struct Testpmd;
+
+impl Adapter for Null {
+    fn name(&self) -> &'static str {
+        "burstline-null"
+    }
+
+    fn works(&self) -> &'static [Work] {
+        &[Work::Null]
+    }
+
+    fn version(&self) -> String {
+        super::own_version()
+    }
+
+    fn can_run(&self) -> Result<(), String> {
+        is_built()
+    }
+
+    fn command(&self, job: &Job<'_>) -> String {
+        format!("{} --duration {}s", ours(job), seconds(job))
+    }
+
+    fn measure(&self, job: &Job<'_>) -> Result<Sample, String> {
+        let said = run(&self.command(job))?;
+        if said.contains("make dpdk") {
+            return Err(format!("{} has no DPDK in it: make dpdk", job.program.display()));
+        }
+        let report = Report::of_its_own(&said)?;
+        Ok(rates(job, report.delivered as f64 / report.elapsed_seconds / 1e6))
+    }
+}
+
+impl Adapter for Testpmd {
+    fn name(&self) -> &'static str {
+        "testpmd-null"
+    }
+
+    fn works(&self) -> &'static [Work] {
+        &[Work::Null, Work::Make]
+    }
+
+    fn version(&self) -> String {
+        super::testpmd::version()
+    }
+
+    fn can_run(&self) -> Result<(), String> {
+        missing(programs::Testpmd::needs()).map_or(Ok(()), Err)
+    }
+
+    fn command(&self, job: &Job<'_>) -> String {
+        programs::Launch::command(&testpmd(job, ""), Memory::Small)
+    }
+
+    fn measure(&self, job: &Job<'_>) -> Result<Sample, String> {
+        let is_making = job.work == Work::Make;
+        let (mode, settings) =
+            if is_making { ("Tx-pps:", &SETTINGS[..]) } else { ("Rx-pps:", &SETTINGS[1..]) };
+        let rate = |setting| {
+            // Over net_null both are without huge pages.
+            let _pages = is_making.then(|| Reservation::take(PAGES));
+            let memory = if is_making { Memory::now() } else { Memory::Small };
+            let rate = testpmd(job, setting).rate_after(seconds(job), memory, mode)?;
+            Ok(rate / 1e6)
+        };
+        let setting = best_of(1, &key(self.name(), job), settings, rate)?;
+        rate(setting).map(|mpps| rates(job, mpps))
+    }
+}
+
+/// Of one core, which is busy all the time.
+fn rates(job: &Job<'_>, mpps: f64) -> Sample {
+    timed::spinning(mpps, 1.0, job.size_bytes)
+}
+
+/// Whole seconds of a turn.
+fn seconds(job: &Job<'_>) -> usize {
+    job.time.as_secs().max(1) as usize
+}
+
+/// Our program, without how long it runs. net_null's packets have 64 bytes unless it is told.
+fn ours(job: &Job<'_>) -> String {
+    let size = format!("size={}", job.size_bytes);
+    let devices = match job.case {
+        Some("bounce") => {
+            format!("bounce 'dpdk:net_null0,{size}?huge=no' 'dpdk:net_null1,{size}?huge=no' --both")
+        }
+        _ => format!("count 'dpdk:net_null0,{size}?huge=no'"),
+    };
+    let (program, core) = (job.program.display(), job.core_list());
+    format!("'{program}' {devices} --poll busy --cores {core} --json")
+}
+
+fn testpmd(job: &Job<'_>, setting: &str) -> programs::Testpmd {
+    let (mode, devices, more) = match (job.work, job.case) {
+        (Work::Make, Some("256")) => (Mode::Send(job.frame_bytes()), 1, "--txonly-multi-flow"),
+        (Work::Make, _) => (Mode::Send(job.frame_bytes()), 1, ""),
+        (_, Some("bounce")) => (Mode::Forward, 2, ""),
+        _ => (Mode::Receive, 1, ""),
+    };
+    programs::Testpmd {
+        main: job.places.generator,
+        cores: job.places.contender[..1].to_vec(),
+        ports: vec![Device::Null { bytes: job.size_bytes }; devices],
+        mode,
+        has_rates: true,
+        more: format!("{setting} {more}").trim().to_owned(),
+    }
+}
+
+/// What a command wrote, to both streams.
+fn run(command: &str) -> Result<String, String> {
+    let output = Command::new("sh").args(["-c", &format!("exec {command} 2>&1")]).output();
+    let output = output.map_err(|error| format!("{command}: {error}"))?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

@@ -1,0 +1,74 @@
+//! `gen:` into a log that stays in the cache and that nobody reads.
+
+use burstline_log::{Log, LogConfig};
+use burstline_port::{Address, OpenOptions, open_source};
+use burstline_sys::clock;
+
+use crate::contenders::{Adapter, Job, Sample, timed};
+use crate::contest::go_on;
+use crate::ours::SEGMENT_BYTES;
+use crate::pages;
+use crate::scenario::Work;
+
+/// Packets of one call of the port, after which they are published.
+const BURST: u64 = 256;
+
+/// Packets between two looks at the clock.
+const PACKETS: u64 = 1 << 16;
+
+const LOG_BYTES: usize = 8 * SEGMENT_BYTES;
+
+/// Our generator; the case is how many flows there are. Every packet has a mark with sequence, time
+/// and check, and a UDP checksum over it; with several flows 5-tuples are drawn.
+pub(in crate::contenders) struct Generator;
+
+impl Adapter for Generator {
+    fn name(&self) -> &'static str {
+        "burstline-gen"
+    }
+
+    fn works(&self) -> &'static [Work] {
+        &[Work::Make]
+    }
+
+    fn version(&self) -> String {
+        crate::contenders::own_version()
+    }
+
+    fn command(&self, job: &Job<'_>) -> String {
+        let flows = job.case.unwrap_or("1");
+        format!("gen:?flows={flows}&size={}", job.size_bytes)
+    }
+
+    fn measure(&self, job: &Job<'_>) -> Result<Sample, String> {
+        timed::pin(job)?;
+        let (log, mut writer) = pages::with_best(LOG_BYTES, |pages| {
+            Log::create(LogConfig { bytes: LOG_BYTES, pages, ..LogConfig::default() })
+        })
+        .map_err(|error| error.to_string())?;
+        let address: Address = self.command(job).parse().map_err(|error| format!("{error}"))?;
+        let port = open_source(&address, &OpenOptions::default());
+        let mut port = port.map_err(|error| error.to_string())?;
+        let (mut packets, mut spent_ns) = (0, 0);
+        while job.goes_on(packets as usize, spent_ns) {
+            go_on(job.stop)?;
+            let start_ns = clock::monotonic_ns();
+            let mut left = PACKETS;
+            while left > 0 {
+                let received = port.receive(&mut writer, left.min(BURST));
+                left -= received.map_err(|error| error.to_string())?.packets;
+                writer.publish();
+            }
+            spent_ns += clock::monotonic_ns() - start_ns;
+            packets += PACKETS;
+        }
+        let written = writer.statistics();
+        if written.packets != packets {
+            return Err(format!("{} of {packets} packets are in the log", written.packets));
+        }
+        let mut sample = super::rates(job, packets as f64 * 1e3 / spent_ns as f64);
+        sample.set("log_segments", "segments used", f64::from(written.segments_high_water));
+        sample.page = Some(log.placement().page);
+        Ok(sample)
+    }
+}

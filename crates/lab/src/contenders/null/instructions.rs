@@ -1,0 +1,93 @@
+//! What programs over net_null take of a processor, whatever else runs on it: instructions, by the
+//! difference of a short run and a longer one under callgrind; and what the copy into a log costs.
+
+use burstline_log::{Log, LogConfig, Scratch};
+use burstline_port::{OpenOptions, PortError, open_source};
+use burstline_sys::{affinity, clock};
+
+use super::{ours, run, testpmd};
+use crate::contenders::{Job, tried};
+use crate::instructions::{NOT_COUNTED, counted};
+use crate::ours::SEGMENT_BYTES;
+use crate::programs::{Memory, Totals};
+
+/// What counts instructions.
+const VALGRIND: &str = "valgrind --tool=callgrind --callgrind-out-file=/dev/null";
+
+/// Of packets whose copy is timed.
+const SIZES: [usize; 3] = [64, 256, 1514];
+const LOG_BYTES: usize = 2 << 20;
+
+/// Instructions of each packet, of both programs.
+fn of_a_packet(job: &Job<'_>) -> String {
+    let ours = ours(job);
+    let ours = slope([2_000_000, 10_000_000].map(|packets| {
+        let said = run(&format!("{VALGRIND} {ours} --packets {packets}")).ok()?;
+        Some((counted(&said)? as f64, packets as f64))
+    }));
+    // As it was best.
+    let setting = tried("testpmd-null", job).unwrap_or_default();
+    let setting = setting.split('"').nth(1).unwrap_or_default();
+    let peer = testpmd(job, setting);
+    let peer = slope([6, 16].map(|seconds| {
+        let said = peer.run_for(seconds, Memory::Small, VALGRIND).ok()?;
+        Some((counted(&said)? as f64, Totals::parse(&said).ok()?.received as f64))
+    }));
+    match (ours, peer) {
+        (Some(ours), Some(peer)) => {
+            format!("instructions a packet, driver included: ours {ours:.0}, peer {peer:.0}")
+        }
+        _ => NOT_COUNTED.to_owned(),
+    }
+}
+
+fn slope([few, more]: [Option<(f64, f64)>; 2]) -> Option<f64> {
+    let (few, more) = (few?, more?);
+    (more.1 > few.1).then(|| (more.0 - few.0) / (more.1 - few.1))
+}
+
+/// Instructions of each packet; of who counts also what the copy into a log costs, per size, on one
+/// core and without a reader.
+pub(crate) fn about_programs(job: &Job<'_>) -> Result<Vec<String>, String> {
+    let mut lines = vec![of_a_packet(job)];
+    if job.case != Some("count") {
+        return Ok(lines);
+    }
+    #[cfg(feature = "dpdk")]
+    crate::rivals::dpdk::start()?;
+    // If the core cannot be had, it runs where the kernel puts it.
+    let _ = affinity::pin_to(job.places.contender[0]);
+    let mut said = Vec::new();
+    for (number, bytes) in SIZES.into_iter().enumerate() {
+        let address = format!("dpdk:net_null{},size={bytes}", 16 + number).parse();
+        let address = address.map_err(|error| format!("{error}"))?;
+        let opened = open_source(&address, &OpenOptions::default());
+        let mut port = opened.map_err(|error| error.to_string())?;
+        let config = LogConfig {
+            name: "rtc".to_owned(),
+            bytes: LOG_BYTES,
+            segment_bytes: SEGMENT_BYTES,
+            ..LogConfig::default()
+        };
+        let (_log, mut writer) = Log::create(config).map_err(|error| error.to_string())?;
+        let mut scratch = Scratch::new();
+        let lent_ns = ns_a_packet(&mut || Ok(port.lend(&mut scratch, 64)?.burst.len() as u64))?;
+        let copied_ns = ns_a_packet(&mut || {
+            let received = port.receive(&mut writer, 64)?;
+            writer.publish();
+            Ok(received.packets)
+        })?;
+        said.push(format!("{bytes} bytes {lent_ns:.1} and {copied_ns:.1}"));
+    }
+    lines.push(format!("ns a packet, lent and received into a log: {}", said.join(", ")));
+    Ok(lines)
+}
+
+fn ns_a_packet(poll: &mut dyn FnMut() -> Result<u64, PortError>) -> Result<f64, String> {
+    const PACKETS: u64 = 8 << 20;
+    let (start_ns, mut packets) = (clock::monotonic_ns(), 0);
+    while packets < PACKETS {
+        packets += poll().map_err(|error| error.to_string())?;
+    }
+    Ok((clock::monotonic_ns() - start_ns) as f64 / packets as f64)
+}

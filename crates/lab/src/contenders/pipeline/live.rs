@@ -1,0 +1,126 @@
+//! The pipeline end to end: live frames through a driver, a hand-over and a reader, on one core,
+//! while the other core injects.
+//!
+//! ```text
+//!   injector ─► veth, native XDP ─► `xdp:`      ─► the log       ─► read      ours
+//!    core 0                     └► net_af_xdp ─► mbufs, ring ─► read, free  peer     core 1
+//! ```
+//!
+//! Both ends of the hand-over take turns on one thread, a burst each: of two cores the injector
+//! has one. What is handed over is what the driver brought, so that the difference to the chain in
+//! memory is what the kernel and its rings cost both sides alike. net_af_xdp takes no times; ours
+//! has those of its polls.
+
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Acquire;
+
+use burstline_log::{Reader, Writer};
+use burstline_port::{OpenOptions, Port, open_source};
+use burstline_sys::memory::PageChoice;
+use burstline_testbed::Amount;
+
+use super::{Job, Kind, LOG_BYTES, Sample, cores, timed};
+use crate::live::{Frames, Road, Turn, under_load, with_share};
+use crate::ours::Ours;
+use crate::rivals::BURST;
+use crate::threads::Cores;
+use crate::traffic;
+
+/// A turn.
+///
+/// # Errors
+/// What an interface, a driver or the injector says.
+pub(super) fn measure(kind: Kind, job: &Job<'_>) -> Result<Sample, String> {
+    let amount = job.packets.map_or(Amount::Time(job.time), Amount::Frames);
+    let frames = Frames { amount, bytes: job.frame_bytes(), stop: job.stop };
+    let cores = cores(job)?;
+    let turn = match kind {
+        #[cfg(feature = "dpdk")]
+        Kind::Mbufs => peer::run(cores, frames),
+        _ => ours(cores, frames),
+    }?;
+    Ok(timed::taken(&turn, job.size_bytes))
+}
+
+fn ours(cores: Cores, frames: Frames<'_>) -> Result<Turn, String> {
+    let road = Road::new(cores)?;
+    let mut log = Ours::create(LOG_BYTES, PageChoice::Transparent)?;
+    let mut port = road.bed().far.run(open)?;
+    let turn = {
+        let (writer, reader) = log.ends();
+        under_load(&road, frames, |is_over| {
+            let (taken, share) = with_share(|| take(&mut *port, writer, reader, is_over));
+            Ok((taken?, share))
+        })?
+    };
+    // In the network where it was opened.
+    road.bed().far.run(move || drop(port));
+    Ok(turn)
+}
+
+fn open() -> Result<Box<dyn Port>, String> {
+    let address = "xdp:v1?timestamps=poll".parse().map_err(|error| format!("{error}"))?;
+    open_source(&address, &OpenOptions::default()).map_err(|error| error.to_string())
+}
+
+/// Receives into the log and reads it, in turns, until `is_over` and nothing comes.
+fn take(
+    port: &mut dyn Port,
+    writer: &mut Writer,
+    reader: &mut Reader,
+    is_over: &AtomicU32,
+) -> Result<u64, String> {
+    let (mut taken, mut sum) = (0, 0);
+    loop {
+        // Pairs with the store in `under_load`.
+        let is_last = is_over.load(Acquire) != 0;
+        let packets = burst(port, writer, reader, &mut sum)?;
+        if packets == 0 && is_last {
+            std::hint::black_box(sum);
+            return Ok(taken);
+        }
+        taken += packets;
+    }
+}
+
+/// Receives a burst into the log, and reads it. Returns how many packets came.
+pub(super) fn burst(
+    port: &mut dyn Port,
+    writer: &mut Writer,
+    reader: &mut Reader,
+    sum: &mut u64,
+) -> Result<u64, String> {
+    let received = port.receive(writer, BURST as u64).map_err(|error| error.to_string())?;
+    if received.packets == 0 {
+        return Ok(0);
+    }
+    writer.publish();
+    while let Some(burst) = reader.next_burst() {
+        *sum = sum.wrapping_add(traffic::digest_of(&burst));
+    }
+    Ok(received.packets)
+}
+
+#[cfg(feature = "dpdk")]
+mod peer {
+    use super::{Cores, Frames, Road, Turn, under_load, with_share};
+    use crate::rivals::dpdk::{self, Pipeline, SLOTS, Shape};
+
+    /// Enough for what the driver puts into its fill ring, and for the ring between the ends.
+    const SHAPE: Shape = Shape { objects: 16_383, cache: 256, slots: SLOTS, is_single: 1 };
+
+    pub(super) fn run(cores: Cores, frames: Frames<'_>) -> Result<Turn, String> {
+        dpdk::start()?;
+        let road = Road::new(cores)?;
+        let mut rival = Pipeline::new(SHAPE)?;
+        let mut rival = road.bed().far.run(move || {
+            rival.open("net_af_xdp7,iface=v1,start_queue=0,queue_count=1,busy_budget=0")?;
+            Ok::<Pipeline, String>(rival)
+        })?;
+        let turn =
+            under_load(&road, frames, |is_over| Ok(with_share(|| rival.take_turns_live(is_over))))?;
+        // The driver keeps mbufs of its fill ring for good: none is counted.
+        road.bed().far.run(move || drop(rival));
+        Ok(turn)
+    }
+}
