@@ -1,4 +1,4 @@
-//! Events that the kernel and the processor count on a core, whoever runs there.
+//! Events that the kernel and the processor count on a core, for everything that runs there.
 //!
 //! Counters of the kernel's own (context switches) work everywhere; those of the processor need one
 //! that lets itself be asked, which most virtual machines do not.
@@ -100,7 +100,7 @@ pub(crate) struct Attributes {
     pub(crate) kind: u32,
     bytes: u32,
     pub(crate) config: u64,
-    /// A sample is taken when so many events have been; 0: never.
+    /// Takes a sample after this many events; 0: never.
     pub(crate) sample_period: u64,
     /// Bits: what is in a sample.
     pub(crate) sample_type: u64,
@@ -113,7 +113,7 @@ pub(crate) struct Attributes {
 }
 
 impl Attributes {
-    /// Begins, for a core and whoever runs there.
+    /// Starts counting everything that runs on a core.
     pub(crate) fn open(mut self, core: CoreId) -> io::Result<OwnedFd> {
         /// The descriptor closes in programs that are started.
         const CLOSE: libc::c_ulong = 8;
@@ -136,7 +136,7 @@ impl Attributes {
 pub struct Counter(OwnedFd);
 
 impl Counter {
-    /// Counts on a core from now on, whoever runs there. Needs `CAP_PERFMON`, or
+    /// Counts everything that runs on a core from now on. Needs `CAP_PERFMON`, or
     /// `kernel.perf_event_paranoid` below 1.
     ///
     /// # Errors

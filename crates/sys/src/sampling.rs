@@ -60,7 +60,7 @@ pub struct Sampled {
     pub is_kernel: bool,
 }
 
-/// Takes samples of a core, whoever runs there, from creation to drop.
+/// Samples everything that runs on a core, from creation to drop.
 #[derive(Debug)]
 pub struct Sampler {
     start: NonNull<u64>,
