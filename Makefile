@@ -1,4 +1,4 @@
-# What one does with Burstline. Each step installs or names what it lacks: scripts/setup.
+# What one does with Burstline. Each step installs or names what it needs: scripts/setup.
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 FUZZ_TARGETS := files_decode headers_parse
@@ -48,9 +48,9 @@ bench: ## Our figures beside our rivals': make bench [FIGURE=glob] [RUNS=n] [FUL
 	  --out $(or $(OUT),$(TARGET_DIR)/figures) $(if $(FIGURE),'$(FIGURE)') $(if $(RUNS),--runs $(RUNS)) \
 	  $(if $(FULL),--full)
 
-figures: ## The table of figures in README, made of the records in runs/figures
+figures: ## The table in docs/figures.md, made of the records in runs/figures
 	@scripts/setup rust
-	@cargo run --quiet --locked -p burstline-lab --bin bench -- --table runs/figures --into README.md
+	@cargo run --quiet --locked -p burstline-lab --bin bench -- --table runs/figures --into docs/figures.md
 
 bench-smoke: ## Do the benchmarks still run? Tiny sizes, figures that mean nothing
 	@scripts/setup rust
