@@ -17,7 +17,7 @@ LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 
 .DEFAULT_GOAL := help
 .PHONY: help fresh run billion dpdk dpdk-newer test bench bench-smoke lint loom miri fuzz-smoke guest \
-  guest-cards install install-c header documents report-check runs setup figures
+  guest-cards install install-c header documents report-check runs setup figures book
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -122,6 +122,11 @@ header: ## Write include/burstline.h anew, from crates/capi
 documents: ## Write docs/documents.md anew, from crates/lab/documents
 	@scripts/setup rust
 	@WRITE_DOCUMENTS=1 cargo test --quiet --locked -p burstline --test lab_report -- page_of_the_documents
+
+book: ## The documents as a book, in target/book/html; compiles mdBook if it is not there
+	@scripts/setup rust book
+	@cargo build --quiet --locked -p burstline $(DPDK)
+	@scripts/book $(TARGET_DIR)/debug/burstline $(TARGET_DIR)/book
 
 report-check: ## Is a report of the lab readable on a phone? In Chromium, which it installs
 	@scripts/setup rust report
