@@ -125,7 +125,7 @@ documents: ## Write docs/documents.md anew, from crates/lab/documents
 
 book: ## The documents as a book, in target/book/html; compiles mdBook if it is not there
 	@scripts/setup rust book
-	@cargo build --quiet --locked -p burstline $(DPDK)
+	@cargo build --quiet --locked -p burstline $(LAB_DPDK)
 	@scripts/book $(TARGET_DIR)/debug/burstline $(TARGET_DIR)/book
 
 report-check: ## Is a report of the lab readable on a phone? In Chromium, which it installs
