@@ -45,6 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     // Publishes the rest and tells the readers that the log is complete.
     writer.finish(Ending::Final);
+    // As far as each has come: what is published can still be read to its end.
     let visits = publisher.visits();
     for reader in visits.gone.iter().chain(&visits.there) {
         println!("{}: {} read, {} missed", reader.command, reader.delivered, reader.missed);
