@@ -1,4 +1,4 @@
-# What one does with Burstline. Each step installs or names what it lacks: scripts/setup.
+# What one does with Burstline. Each step installs or names what it needs: scripts/setup.
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 FUZZ_TARGETS := files_decode headers_parse
@@ -18,7 +18,7 @@ LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 
 .DEFAULT_GOAL := help
 .PHONY: help fresh run billion dpdk dpdk-newer test bench bench-smoke lint loom miri fuzz-smoke guest \
-  ten guest-cards guest-lab install install-c header documents report-check runs setup figures
+  ten guest-cards guest-lab install install-c header documents report-check runs setup figures book
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -136,6 +136,11 @@ header: ## Write include/burstline.h anew, from crates/capi
 documents: ## Write docs/documents.md anew, from crates/lab/documents
 	@scripts/setup rust
 	@WRITE_DOCUMENTS=1 cargo test --quiet --locked -p burstline --test lab_report -- page_of_the_documents
+
+book: ## The documents as a book, in target/book/html; compiles mdBook if it is not there
+	@scripts/setup rust book
+	@cargo build --quiet --locked -p burstline $(LAB_DPDK)
+	@scripts/book $(TARGET_DIR)/debug/burstline $(TARGET_DIR)/book
 
 report-check: ## Is a report of the lab readable on a phone? In Chromium, which it installs
 	@scripts/setup rust report

@@ -56,21 +56,21 @@
 #define BURSTLINE_FROM_OLDEST 1
 
 /**
- * burstline_options.trust: packets are read where the publisher has put them, and the program
- * vouches for each publisher of its own user and of root: that its process changes no byte of a
- * burst which is held. One that did could do what a bad pointer does. Publishers of other users
- * are refused. It is 0, so that a program built with an older header does what it did.
+ * burstline_options.trust: packets are read where the publisher put them. The program vouches for
+ * each publisher of its user and of root: the publisher changes no byte of a burst that is held.
+ * One that does can do what a bad pointer does. Publishers of other users are refused. It is 0,
+ * so that a program built with an older header does what it did.
  */
 #define BURSTLINE_TRUST_OWN_USER 0
 
 /**
- * burstline_options.trust: packets are copied and checked, whoever publishes them. The default.
+ * burstline_options.trust: packets of every publisher are copied and checked. The default.
  */
 #define BURSTLINE_TRUST_NOBODY 1
 
 /**
- * burstline_options.trust: packets are read in place, whoever publishes them, and the program
- * vouches for each publisher.
+ * burstline_options.trust: packets of every publisher are read in place, and the program vouches
+ * for each publisher.
  */
 #define BURSTLINE_TRUST_ANYBODY 2
 

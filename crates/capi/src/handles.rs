@@ -34,7 +34,7 @@ struct Lent {
     is_closed: bool,
 }
 
-/// Locks what each change leaves whole, whoever has panicked.
+/// Locks, also after a panic: every change leaves the value whole.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -72,7 +72,7 @@ pub(crate) fn close(reader: *mut Reader) -> Result<(), Fault> {
     lent.is_closed = true;
     let bursts = std::mem::take(&mut lent.bursts);
     drop((lent, bursts));
-    // Of two threads that close one reader, one is told.
+    // If two threads close one reader, the second one gets an error.
     removed.map(drop).ok_or_else(Fault::closed)
 }
 

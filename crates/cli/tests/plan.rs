@@ -54,7 +54,10 @@ fn what_cannot_be_planned_is_one_line_and_a_usage_error() {
         (&["--placement", "B_AA"], "B comes before A"),
         (&["--placement", "A_AB", "--workers", "3"], "contradict"),
         (&["--workers", "0"], "--workers"),
-        (&["--workers", "99"], "6 physical cores that we may use: fewer workers, or --share-cores"),
+        (
+            &["--workers", "99"],
+            "6 physical cores that this process may use: fewer workers, or --share-cores",
+        ),
         (&["eth7"], "there is no interface eth7; there are eth0"),
         (&["--cores", "0,99", "--workers", "1"], "core 99"),
     ];

@@ -1,5 +1,23 @@
 //! The engine: safe loops over bursts, and the ledger that they fill.
 //!
+//! # Start here
+//!
+//! A user of the library needs three crates: this one for whole jobs, `burstline_port` for sources
+//! and sinks, `burstline_share` to read and publish logs. Each example runs as it is.
+//!
+//! | to | example |
+//! |---|---|
+//! | read a published log | `crates/share/examples/read_log.rs` |
+//! | publish one | `crates/share/examples/publish_log.rs` |
+//! | write a source | `crates/engine/examples/own_source.rs` |
+//! | forward with a rule | `crates/engine/examples/forward_udp.rs` |
+//! | build stages on several cores | `crates/engine/examples/three_stages.rs` |
+//!
+//! `cargo run -p burstline-engine --example forward_udp` runs one of them.
+//! `docs/rust-interface.md` has shorter ones, which are compiled and run with the tests.
+//!
+//! # Jobs
+//!
 //! ```text
 //! count      source --lend--> burst -> tally                     one worker a source, no copy
 //!
@@ -77,3 +95,8 @@ pub use report::{
 pub use runtime::logs::CaptureOptions;
 pub use runtime::{Counts, Limits, PollMode, Progress, Run, Snapshot, Source, Threads};
 pub use verify::{FLOWS_MAX, FlowVerdict, Integrity, Latency, Verdict, Verifier, WINDOW};
+
+// The page's code is compiled and run: cargo test --doc.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/rust-interface.md")]
+struct RustInterface;

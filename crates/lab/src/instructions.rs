@@ -53,7 +53,8 @@ pub fn of_function(
 ) -> Result<(u64, String), String> {
     let toggle = format!("--toggle-collect={pattern}");
     let output = valgrind(&[&CALLGRIND[..], &[&toggle]].concat(), program, arguments)?;
-    let counted = counted(&String::from_utf8_lossy(&output.stderr)).ok_or("callgrind has no summary")?;
+    let counted =
+        counted(&String::from_utf8_lossy(&output.stderr)).ok_or("callgrind has no summary")?;
     Ok((counted, String::from_utf8_lossy(&output.stdout).into_owned()))
 }
 

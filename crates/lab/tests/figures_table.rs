@@ -1,4 +1,4 @@
-//! The page with the table of figures has what the committed records say.
+//! The tables of figures are what the committed records say.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,4 +28,27 @@ fn one_page_has_the_table_of_the_committed_records() {
     let [(path, page)] = &pages[..] else { panic!("{} pages have the marks", pages.len()) };
     let made = inserted(page, &table(&records, &root).unwrap()).expect("both marks");
     assert!(made == *page, "{} is not up to date: make figures", path.display());
+}
+
+/// README names six of them: name, both sides and ratio are those of the page.
+#[test]
+fn readme_has_six_figures_of_that_table_and_one_is_lost() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |path| fs::read_to_string(root.join(path)).unwrap();
+    let (readme, page) = (read("README.md"), read("docs/figures.md"));
+    let rows = readme.split("## Six figures").nth(1).expect("README has its figures");
+    let rows = rows.lines().filter(|line| line.starts_with("| `") && !line.contains("make bench"));
+    let mut ratios = Vec::new();
+    for row in rows.take(6) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let of_page = page.lines().find(|line| line.starts_with(&format!("| {}", cells[1])));
+        let of_page: Vec<&str> =
+            of_page.unwrap_or("").split('|').map(|cell| cell.trim_matches([' ', '†'])).collect();
+        for cell in &cells[2..5] {
+            assert!(of_page.contains(cell), "README has {cell}, docs/figures.md {of_page:?}");
+        }
+        ratios.push(cells[4].parse::<f64>().unwrap());
+    }
+    assert_eq!(ratios.len(), 6, "{ratios:?}");
+    assert!(ratios.iter().any(|ratio| *ratio < 0.9), "one is lost: {ratios:?}");
 }

@@ -3,9 +3,9 @@
 //! The publisher keeps a [`RemoteSeat`](crate::RemoteSeat) for each such reader and passes its
 //! files. Two of them are sealed against writing, so the reader can do no harm with them; the
 //! third is the reader's own page, which the writer treats as hostile. In the other direction
-//! there is trust: the reader borrows bytes that only the writer's good conduct keeps constant,
-//! and no check can replace that. So attaching is an unsafe function (Decision 0001). Whoever does
-//! not trust the writer takes an [`UntrustedReader`](crate::UntrustedReader), which copies.
+//! there is trust: the reader borrows bytes that stay constant only if the writer keeps to the
+//! protocol, and no check can replace that. So attaching is an unsafe function (Decision 0001). To
+//! read without trust, take an [`UntrustedReader`](crate::UntrustedReader), which copies.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;

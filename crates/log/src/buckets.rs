@@ -1,4 +1,4 @@
-//! Buckets: a log that several readers share out, each of which takes the packets of its own.
+//! Buckets: several readers share one log, and each takes the packets of its buckets.
 //!
 //! ```text
 //! segment   | packet | packet | ...  free  ... | desc 2 | desc 1 | desc 0 | 7 | 3 | 7 | ...
@@ -135,8 +135,8 @@ impl Writer {
         let Some(totals) = self.shared.memory.control.bucket_totals() else { return };
         for index in news {
             let total = &totals[usize::from(bucket_of(self.desc(index).hash()))];
-            // Nobody else writes it. Release pairs with the Acquire of `sum`: whoever sees a packet
-            // counted sees it published (B3).
+            // Nobody else writes it. Release pairs with the Acquire of `sum`: a reader that
+            // sees a packet counted sees it published (B3).
             total.store(total.load(Relaxed) + 1, Release);
         }
     }

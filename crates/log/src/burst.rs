@@ -46,7 +46,7 @@ impl<'a> Place<'a> {
         Self { start: NonNull::from(bytes).cast(), bytes: bytes.len(), lent: PhantomData }
     }
 
-    /// Frames, of which the descs may point to held ones only: whoever makes the burst has asked
+    /// Frames. The descs point only to held ones: the code that makes the burst has checked
     /// [`Umem::holds`] for each.
     pub(crate) fn frames(umem: &'a Umem) -> Self {
         Self { start: umem.as_ptr(), bytes: umem.extent(), lent: PhantomData }
@@ -274,8 +274,8 @@ impl<'a> Burst<'a> {
 impl FactsAt<'_> {
     /// The facts of packet `index` of the burst, of which `desc` says that it has some.
     ///
-    /// What it calls takes a few words each, and no burst: whoever handed over a burst, by value or
-    /// by reference, would have to lay it down in memory for each packet of a loop, for the sake of
+    /// The functions it calls take a few words each, not a burst. Passing a burst, by value or by
+    /// reference, would store it in memory for each packet of a loop, only for
     /// the few that have facts. Three of four instructions of a hand-off were that once, and loads
     /// that had to wait for stores.
     #[inline(always)]

@@ -1,4 +1,4 @@
-//! The control memory: what the writer tells its readers, in a sealed region of its own.
+//! The control memory: what the writer tells its readers, in a separate sealed region.
 //!
 //! ```text
 //! 0        header: magic, geometry | head | state | wake word | oldest | seat states
@@ -90,8 +90,8 @@ pub(crate) struct SegmentLine {
     pub(crate) opened_ns: AtomicU64,
 }
 
-/// Of a segment that has a column, one part in so many is the column: a byte a packet, of which
-/// those of 64 bytes and their descs leave no more.
+/// The column takes one part in 64 of a segment: a byte for each packet. Packets of 64 bytes and
+/// their descs leave room for no more.
 const COLUMN_PART: usize = 64;
 
 /// Packets of each bucket that were published before a segment, or at all.
@@ -156,7 +156,7 @@ impl Geometry {
 ///
 /// # Invariants
 /// - V1: `base` points to `geometry.control_bytes()` mapped bytes, 64-byte aligned, for as long
-///   as the view is used; whoever holds a view also holds the mapping (see `Memory`).
+///   as the view is used; the holder of a view also holds the mapping (see `Memory`).
 /// - V2: all accesses by anybody are atomic, and every word's value is valid.
 #[derive(Clone, Copy)]
 pub(crate) struct ControlView {
@@ -332,7 +332,7 @@ impl ControlView {
     }
 
     /// The oldest sequence number that can still be entered; 0 before the first. Changes under the
-    /// lock of the seats; to whoever looks without it, a place to start looking from.
+    /// lock of the seats; without the lock it is only a place from which to start looking.
     pub(crate) fn oldest(&self) -> &AtomicU64 {
         &self.header().oldest.0
     }

@@ -85,7 +85,7 @@ impl Desc {
         self.shape() >> LENGTH_SHIFT
     }
 
-    /// The port it came from: an index into the ports of whoever wrote the log.
+    /// The port it came from: an index into the log writer's ports.
     #[inline]
     pub fn port(&self) -> u8 {
         self.shape() as u8

@@ -41,7 +41,7 @@ impl Head {
         [self.time_ns, u64::from(self.hash) << 32 | far | u64::from(self.length)]
     }
 
-    /// What is told of the packet behind; `None` where the segment ends.
+    /// The head of the packet behind it; `None` where the segment ends.
     pub fn read([time_ns, second]: [u64; 2]) -> Option<Self> {
         let (hash, length) = ((second >> 32) as u32, second as u16);
         let is_far = second & FAR != 0;

@@ -11,16 +11,16 @@
 //! ```
 //!
 //! A [`Writer`] appends packets to the open segment: bytes upwards from its start, 16-byte
-//! [`Desc`]s downwards from its end. After each receive poll it publishes how many there are.
+//! [`Desc`]s downwards from its end. After each receive poll it publishes their number.
 //! A [`Reader`] sees [`Burst`]s: the descs between its cursor and the published count, and the
-//! bytes they point to. Nothing is copied, and a burst's bytes do not change while it is lent,
-//! because the reader's pin keeps the segment from being reused. Readers of [parts](Log::part) of
-//! one log each see only the packets that are theirs.
+//! bytes they point to. Nothing is copied. A burst's bytes do not change while it is lent,
+//! because the reader's pin keeps the writer from reusing the segment. Readers of
+//! [parts](Log::part) of one log each see only their own packets.
 //!
 //! Who owns what when:
 //! - a segment that no pin names and that is not in the directory: the writer's;
 //! - the open segment above the published count: the writer's;
-//! - everything below a published count: nobody's, it is constant until all pins are gone;
+//! - everything below a published count: nobody's; it is constant until all pins are gone;
 //! - a reader's page: the reader's; the writer reads it as it reads any hostile input.
 //!
 //! Read on in this order: `desc`, `writer`, `reader`, `protocol` (the hand-over and its four

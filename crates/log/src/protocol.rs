@@ -180,7 +180,7 @@ pub fn open<C: Control>(control: &C, sequence: u64, segment: u32) {
     publish(control, segment, Watermark::open(sequence));
     let entry = DirectoryEntry::new(sequence, segment);
     control.directory(sequence).store(entry.bits(), Release); // pairs with the load in `enter`
-    control.head().store(sequence, Release); // after the directory: whoever sees it can enter
+    control.head().store(sequence, Release); // after the directory: a reader that sees it can enter
 }
 
 /// Writer: publishes packets. All that `mark` counts was written before.

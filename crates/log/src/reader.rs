@@ -13,7 +13,7 @@
 //! - R3: `next_packet` is the number of the first packet neither delivered nor missed, so
 //!   delivered + missed = `next_packet` - where it started.
 //!
-//! A reader of a part of a log (`part`) tells of its own packets only: burst, counts, numbers.
+//! A reader of a part of a log (`part`) shows only its own packets: burst, counts, numbers.
 
 mod held;
 mod part;
@@ -150,9 +150,9 @@ impl Reader {
         Some(unsafe { lend(&self.memory, &found) })
     }
 
-    /// Whether the writer has ended the log and everything published was lent or missed. To be
-    /// asked after `next_burst` gave `None`. A writer that was killed ends nothing: whoever passed
-    /// the log's files to another process must also tell it when the writer's process is gone.
+    /// Whether the writer has ended the log and everything published was lent or missed. Call it
+    /// after `next_burst` returned `None`. A killed writer ends nothing: code that passes the log's
+    /// files to another process must also tell that process when the writer's process is gone.
     pub fn is_finished(&self) -> bool {
         self.is_finished
     }
@@ -396,7 +396,7 @@ impl Reader {
         // Looked at before entering: what is written between the two is this reader's already.
         let is_empty = self.head() == 0;
         if !self.enter() && is_empty {
-            // Nothing was written when it came: it starts with packet 0 whatever was asked for.
+            // Nothing was written when it attached: it starts with packet 0 for every `Start`.
             self.start = None;
         }
     }

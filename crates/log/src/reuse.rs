@@ -12,10 +12,10 @@
 //! stopped, or slower than the writer, costs one walk through the pool and not the writer's place
 //! in the cache for ever (Decision 0014).
 //!
-//! With a *history* a segment that every reader has passed stays valid until it is older than was
-//! asked for, so that whoever comes later can still read it. The writer then walks through as much
-//! memory as the past takes. A pool that is too small for it gives its oldest segment up, and the
-//! age at which that happened is remembered.
+//! With a *history* a segment that every reader has passed stays valid until it is older than
+//! `keep_ns`, so that later readers can still read it. The writer then cycles through as much
+//! memory as the past needs. A pool that is too small gives up its oldest segment and remembers
+//! that segment's age.
 //!
 //! Invariants:
 //! - I1: valid segments hold consecutive sequence numbers, the newest is the head.

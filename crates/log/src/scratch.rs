@@ -25,7 +25,7 @@ pub struct Scratch {
     facts: Vec<(u32, Facts)>,
     /// The burst that [`select`](Self::select) chose from; `None` where it was in frames.
     origin: Option<Origin>,
-    /// The first so many packets came from a socket, and are held during this turn.
+    /// How many packets, from the first on, came from a socket and are held during this turn.
     taken: Option<(Turn, usize)>,
 }
 

@@ -159,7 +159,7 @@ impl SeatHandle {
     /// One value less; the last one clears the pin.
     pub(crate) fn drop_hold(&self, slot: usize) {
         let holds = &self.holds[slot];
-        // Two threads may drop holds of one slot at a time. Whoever finds itself the last clears
+        // Two threads may drop holds of one slot at a time. The last one clears
         // the pin before the slot counts as free, else it could clear the next use's pin.
         let mut seen = holds.load(Acquire);
         loop {

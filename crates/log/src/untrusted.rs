@@ -6,10 +6,10 @@
 //!                     each word read once          then: is the watermark still the same?
 //! ```
 //!
-//! A [`Reader`] borrows bytes that only the writer's good conduct keeps constant. This one borrows
-//! nothing: it copies the published packets and their descs in a way that is sound whoever writes
-//! meanwhile (`load`), looks at the watermark again, and checks what it has copied. A burst
-//! of which anything is wrong is thrown away as a whole and counted as torn.
+//! A [`Reader`] borrows bytes that stay constant only if the writer keeps to the protocol. This one
+//! borrows nothing. It copies the published packets and their descs by loads that are sound even if
+//! another process writes meanwhile (`load`), checks the watermark again, and checks the copy. A
+//! burst in which anything is wrong is discarded as a whole and counted as torn.
 //!
 //! What a writer can still do is lie: about bytes, times, ports, numbers, losses. It can also be
 //! silent, or never end. It cannot make this process fault, read out of bounds, or wait in here.

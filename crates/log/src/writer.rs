@@ -142,8 +142,8 @@ pub struct Writer {
     pub(crate) shared: Arc<Shared>,
 }
 
-// SAFETY: `base` points into memory that `shared` keeps mapped, and whoever owns the writer is
-// the only one who writes through it.
+// SAFETY: `base` points into memory that `shared` keeps mapped, and only the owner of the writer
+// writes through it.
 unsafe impl Send for Writer {}
 
 impl Writer {
@@ -347,7 +347,7 @@ impl Writer {
         self.seal();
         let taken = self.ahead.take().or_else(|| self.take_segment());
         // The lock is gone by now. That is sound because the newest segment is never retired
-        // (`Reuse`, I3): whoever attaches in between starts at the one before.
+        // (`Reuse`, I3): a reader that attaches in between starts at the one before.
         if let Some((segment, now_ns)) = taken {
             self.start_segment(segment, now_ns);
         }

@@ -1,8 +1,8 @@
 //! Who may read: the socket's owner, group and mode, asked once more of who really called.
 //!
-//! The kernel asks for write permission on the socket's file when somebody connects. That file
-//! can be changed behind our back, and a process can pass its rights on to another; so whoever
-//! connected is held against what was configured (`SO_PEERCRED`, `SO_PEERGROUPS`).
+//! To connect, a process needs write permission on the socket's file. Others can change that file
+//! later, and a process can pass its connection on. So the publisher also compares the peer's
+//! credentials with its configuration (`SO_PEERCRED`, `SO_PEERGROUPS`).
 
 use std::io;
 
@@ -18,7 +18,7 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// Whether whoever made this connection may.
+    /// Whether the process that made this connection may read.
     pub(crate) fn admits(&self, socket: &SeqPacket, peer: Credentials) -> io::Result<bool> {
         let mut groups = socket.peer_groups()?;
         groups.push(peer.gid);

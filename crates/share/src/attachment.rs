@@ -143,9 +143,9 @@ impl Attachment {
         Ok(Self { readers, link: Arc::new(link) })
     }
 
-    /// Attaches to whoever publishes now where `link`'s publisher was. What is attached already
-    /// stays as it is, to be drained. `None` while nobody does, or that one does: when it has ended
-    /// it is there for a moment still, and would tell in its report of a reader that has read
+    /// Attaches to the next publisher at the place of `link`'s publisher. What is attached already
+    /// stays as it is, to be drained. `None` while there is no publisher, or still the same one: a
+    /// publisher that has ended stays for a moment, and its report would name a reader that read
     /// nothing.
     ///
     /// # Errors

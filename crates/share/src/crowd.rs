@@ -1,8 +1,8 @@
-//! Which client to let go where too many wait: one of those who take up most room.
+//! Which client to disconnect when too many wait: one of those that take up most room.
 //!
-//! Whoever may connect may connect often. If the oldest went, whoever connects without end would
-//! push everybody else out before they have asked for anything. So it is one of the user who has
-//! most, and among those of the process that has most; of equals the oldest.
+//! A client that may connect may connect often. If the publisher dropped the oldest connection, one
+//! client could push out all others before they ask for anything. So it drops a connection of the
+//! user with the most, and among those of the process with the most; of equals the oldest.
 
 use std::cmp::Reverse;
 

@@ -141,7 +141,7 @@ pub enum ShareError {
         #[source]
         error: AttachError,
     },
-    /// A system call failed for a reason of its own.
+    /// Any other system call that failed.
     #[error("{call} {}: {source}", path.display())]
     System {
         /// The call.

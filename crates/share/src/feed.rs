@@ -1,6 +1,6 @@
 //! One log of one writer, read in place or copied and checked.
 //!
-//! Which of the two is decided when it is attached to; whoever reads it need not know.
+//! Attaching decides which of the two; code that reads a feed does not need to know.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

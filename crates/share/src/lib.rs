@@ -11,27 +11,27 @@
 //! ```
 //!
 //! A *name* is a socket in a directory (`places`); the kernel's permissions on it, and the
-//! publisher's own look at who called (`access`), decide who may read. A name stands for one log
+//! publisher's check of the caller (`access`), decide who may read. A name stands for one log
 //! or several, one for each receive core; a reader gets a seat at each.
 //!
 //! Who owns what when:
-//! - `NAME.lock`: whoever has locked it publishes NAME. The lock ends with its process, however
-//!   that ends. The file stays: it holds the last publisher's *epoch*, and the next one counts on.
-//!   A file without a number is a beginning: see `socket_file`.
-//! - `NAME`: the lock's owner puts it there, over what a killed one left, and takes it away.
-//! - a seat: the connection's. It is free when the socket has ended or its process has, whichever
-//!   comes first; a reader therefore keeps its socket open for as long as it holds any burst.
-//! - after the welcome nothing is said: the socket only tells that the other end still lives.
+//! - `NAME.lock`: the process that holds the lock publishes NAME. The lock ends with its process,
+//!   however that ends. The file stays: it holds the last publisher's *epoch*, and the next
+//!   publisher takes the next number. A file without a number starts anew: see `socket_file`.
+//! - `NAME`: the lock's owner creates it, replaces what a killed one left, and removes it.
+//! - a seat: the connection's. It is free when the socket or its process ends, whichever comes
+//!   first. A reader therefore keeps its socket open for as long as it holds any burst.
+//! - after the welcome nobody sends anything: the socket only shows that the other end still lives.
 //!
-//! A reader copies and checks what it reads, unless the publisher is one whose logs it reads in
-//! place: see `trust`.
+//! A reader copies and checks what it reads, unless it trusts the publisher and reads in place:
+//! see `trust`.
 //!
 //! Invariants:
-//! - S1: nothing that a client sends, holds back or does makes the publisher wait, and none of it
-//!   reaches the writer but through a reader's page, which is hostile input already.
-//! - S2: everything received is of exactly the length of its kind, and checked, or refused.
-//! - S3: after the publisher's end, however it came, nothing is left but `NAME.lock`, and after
-//!   SIGKILL the socket file, which the next publisher replaces.
+//! - S1: nothing that a client sends, withholds or does makes the publisher wait. It reaches the
+//!   writer only through a reader's page, which is hostile input already.
+//! - S2: every message has exactly the length of its kind and is checked, or it is refused.
+//! - S3: after the publisher's end only `NAME.lock` is left; after SIGKILL also the socket file,
+//!   which the next publisher replaces.
 //! - S4: a seat is freed exactly once, and never while its reader can still read.
 
 mod access;

@@ -32,7 +32,7 @@ const LOCK_SUFFIX: &str = ".lock";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) socket: PathBuf,
-    /// Locked by whoever publishes.
+    /// The lock file; the publisher holds the lock.
     pub(crate) lock: PathBuf,
     /// The socket, while it is being made; the lock's owner's.
     pub(crate) unfinished: PathBuf,

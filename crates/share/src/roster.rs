@@ -1,4 +1,4 @@
-//! Who sits where: the seats given out, and what is told of them.
+//! The seats of a name: who has which, and what a status reports about them.
 
 use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,8 +15,8 @@ use crate::status::{self, LogStatus, ReaderStatus, Visits};
 /// Seats of readers that have gone which are remembered.
 const GONE_MAX: usize = 1024;
 
-/// The logs of a name, and everybody who sits at them. Shared by the publisher's thread, which
-/// seats and frees, and whoever asks how the readers are.
+/// The logs of a name, and their readers. Shared by the publisher's thread, which gives out and
+/// frees seats, and by callers that ask for the readers' status.
 pub(crate) struct Roster {
     pub(crate) epoch: u64,
     logs: Vec<Log>,

@@ -60,7 +60,7 @@ struct Client {
     peer: Credentials,
     since_ns: u64,
     is_seated: bool,
-    /// What is still to be said to whoever has asked how things are.
+    /// Replies to a status query that are not sent yet.
     unsaid: VecDeque<Reply>,
 }
 
@@ -100,7 +100,7 @@ impl Server {
         Ok(Self { listener, access, roster, stop, clients, next_connection, spare, pause_until_ns })
     }
 
-    /// Runs until it is told to stop.
+    /// Runs until `stop` is raised.
     pub(crate) fn run(mut self) {
         // Only a filter of system calls can refuse this, and what it does needs no right.
         let _ = privileges::drop_all_capabilities();

@@ -8,9 +8,9 @@
 //! file or the other: what a killed publisher left is replaced, not removed and made anew.
 //!
 //! The *epoch* tells the publishers of a name apart, for readers who outlive one and take up the
-//! next. It is one more than the last one's, which is in the lock. Where that is gone, taken away
-//! by whoever cleans directories up, counting from 1 would give a number to two of them, and a
-//! reader would take the next for the one that it has drained. So it begins with the milliseconds
+//! next. It is one more than the last one's, which is in the lock. If something deleted the lock
+//! file, counting from 1 would give two publishers one number, and a reader would mistake the next
+//! publisher for the one that it has drained. So it begins with the milliseconds
 //! since the machine started: no reader is older than that, and no name had more publishers in
 //! that time. And since the lock of a publisher that lives is no lock without its file, it is
 //! called at its socket before the name is taken.

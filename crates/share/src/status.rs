@@ -1,4 +1,4 @@
-//! What a publisher says of itself and its readers, to whoever asks: `doctor logs`.
+//! What a publisher reports about itself and its readers on request: `doctor logs`.
 
 use std::path::{Path, PathBuf};
 

@@ -56,7 +56,7 @@ impl Trust {
         Self(Whom::OwnUser)
     }
 
-    /// Logs are read in place, whoever publishes them.
+    /// Logs of every publisher are read in place.
     ///
     /// # Safety
     /// As for [`own_user`](Self::own_user), of each process that publishes under the name.

@@ -39,7 +39,7 @@ pub enum AffinityError {
         /// The cores that may be used, as a list.
         allowed: String,
     },
-    /// A system call failed for a reason of its own.
+    /// Any other system call that failed.
     #[error("{call}: {source}")]
     System {
         /// The call.

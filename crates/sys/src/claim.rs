@@ -1,8 +1,8 @@
 //! Files that one process at a time claims; the claim ends with the process.
 //!
 //! A claim is a lock on an open file, so that neither a crash nor SIGKILL leaves one behind, and
-//! a number of a process that is long gone never looks alive. Whoever can open the file can claim
-//! it: it is made with mode 0600.
+//! a number of a process that is long gone never looks alive. Every process that can
+//! open the file can claim it, so it has mode 0600.
 //!
 //! Source: flock(2).
 
@@ -49,7 +49,7 @@ impl Claim {
             Err(error) => return Err(error.into()),
         };
         if !is_ours {
-            // Whoever has just locked it says so in a moment; until then it is the last one's word.
+            // The new owner writes its number in a moment; until then the last owner's is there.
             thread::sleep(WRITING);
         }
         let mut bytes = Vec::new();

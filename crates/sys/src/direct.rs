@@ -18,7 +18,7 @@
 //! # Invariants
 //! - I1. [`OutputFile::write_all_at`] either wrote all, or says how many bytes it wrote and why
 //!   not more. A full disk is never silent.
-//! - I2. How the file is written is told ([`WritePath`]), not guessed by the caller.
+//! - I2. [`WritePath`] says how the file is written; the caller does not guess.
 //! - I3. A regular file has one writer ([`claim`]): two would destroy each other's blocks.
 //!
 //! Source: open(2) "O_DIRECT", statx(2) for the alignment.

@@ -36,7 +36,7 @@ const WARM_UP: usize = 1;
 /// What ends the far thread; no round trip has this number.
 const END: u64 = u64::MAX;
 
-/// A word on a cache line of its own, and on the one that is fetched with it.
+/// A word alone on its cache line, and on the line that is fetched with it.
 #[repr(align(128))]
 #[derive(Debug, Default)]
 struct Line(AtomicU64);

@@ -109,7 +109,7 @@ mod tests {
         let word = AtomicU32::new(0);
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| wait(&word, 0, LONG_NS));
-            // The word keeps its value, so nothing but this wake ends the wait.
+            // The word keeps its value, so only this wake ends the wait.
             while wake(&word, 1) == 0 {
                 std::thread::yield_now();
             }

@@ -4,8 +4,8 @@
 //!   find(path) --> descriptor without rights (O_PATH) --> chmod, chown by way of /proc/self/fd
 //! ```
 //!
-//! Whoever may write a directory can put a link in the place of a file between two calls that name
-//! it, and a program with more rights than he would change what the link leads to. What was found
+//! A user who may write a directory can replace a file by a link between two calls that name
+//! it, and a program with more rights would change what the link leads to. What was found
 //! once stays the same file. Symbolic links are not followed.
 //!
 //! Source: open(2), `O_PATH`; symlink(7), magic links.

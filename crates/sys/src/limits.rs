@@ -26,7 +26,7 @@ pub enum LimitError {
         /// The hard limit, in bytes.
         limit_bytes: u64,
     },
-    /// The system call failed for a reason of its own.
+    /// The system call failed for another reason.
     #[error("setrlimit: {0}")]
     System(io::Error),
 }

@@ -19,15 +19,15 @@
 //! after sealing the kernel refuses every new writable mapping, also through `/proc/PID/fd`. (A
 //! child by fork(2) without exec has the mapping too: do not fork so.) It writes through raw
 //! pointers. A page made by [`Region::create_shared`] may be written by both sides at any time, so
-//! whoever reads it must take each value once and check it.
+//! a reader must load each value once and check it.
 //!
 //! # Invariants
 //! - I1. Addresses `[as_ptr(), as_ptr() + bytes())` stay mapped, and stay the same memory, until
 //!   the value is dropped.
 //! - I2. Every page of a region is populated: lack of memory is an error of `create`, never a
 //!   `SIGBUS` later. The seals keep it so: nobody can shrink the file or punch a hole. (Into a page
-//!   of [`Region::create_shared`] whoever has its file can: it reads as zeros then, and each look
-//!   at it costs a page fault, a few microseconds, and never a signal.)
+//!   of [`Region::create_shared`] every holder of its file can: it then reads as zeros, and each
+//!   access costs a page fault, a few microseconds, and never a signal.)
 //! - I3. What [`Placement`] says was asked of the kernel after the fact (`move_pages`, `smaps`),
 //!   not inferred from the request.
 //! - I4. No reference to a region's bytes is made in this crate.

@@ -11,8 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 
-/// Moves the calling thread, and no other, into a mount namespace of its own, and has it share no
-/// further mount with the one before.
+/// Moves the calling thread, and no other, into a new mount namespace, which shares no
+/// later mount with the one before.
 ///
 /// # Errors
 /// `EPERM` without `CAP_SYS_ADMIN`.

@@ -16,7 +16,7 @@ pub fn to_read<T>(at: *const T) {
 /// Asks for the line of `at`, to be written soon: it is taken from the other core's cache at
 /// once. Any address will do.
 ///
-/// The compiler's own prefetch for writing is one for reading unless it is told of a newer
+/// The compiler's own prefetch for writing is one for reading unless it compiles for a newer
 /// processor; this instruction is in every x86-64 processor sold since 2006, or does nothing there.
 /// Source: AMD64 Architecture Programmer's Manual, volume 3, PREFETCHW.
 #[inline]

@@ -72,7 +72,7 @@ pub enum SchedulingError {
         /// The kernel's number for it.
         policy: i32,
     },
-    /// A system call failed for a reason of its own.
+    /// Any other system call that failed.
     #[error("{call}: {source}")]
     System {
         /// The call.
@@ -184,7 +184,7 @@ fn system(call: &'static str) -> SchedulingError {
 mod tests {
     use super::*;
 
-    /// Runs `work` on a thread of its own, so that no other test sees its class.
+    /// Runs `work` on a new thread, so that no other test sees its class.
     fn apart(work: impl FnOnce() + Send + 'static) {
         std::thread::spawn(work).join().unwrap();
     }

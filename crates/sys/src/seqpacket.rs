@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   bind(path) -> listen -> accept ----+       one send is one receive; a message that is longer
-//!   connect(path) ---------------------+---->  than the room is cut, and that is told
+//!   connect(path) ---------------------+---->  than the room is cut, and flagged
 //! ```
 //!
 //! All descriptors are close-on-exec, received ones too. Those that a message brings and the

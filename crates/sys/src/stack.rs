@@ -1,7 +1,7 @@
 //! Where the calling thread's stack is, and how it gets elsewhere.
 //!
-//! A thread's first stack pages are touched by whoever starts it, and by the thread itself before
-//! it is pinned: on whatever node that happens to be. [`move_to`] takes those along and has later
+//! The first stack pages of a thread are touched by its parent, and by the thread itself before
+//! it is pinned, so they may be on any node. [`move_to`] moves those pages and has later
 //! ones come from the same node; [`nodes`] asks the kernel where they are.
 //!
 //! Source: pthread_getattr_np(3), mbind(2), move_pages(2).

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! ROOT is `/sys`; tests put a directory of their own in its place, since a machine with several
-//! nodes is seldom at hand. A kernel without NUMA has no node directory: it is told as node 0 with
+//! nodes is seldom at hand. A kernel without NUMA has no node directory: it is shown as node 0 with
 //! every core. Plain data is read once and never refreshed; which core a plan uses is decided
 //! elsewhere.
 //!

@@ -3,24 +3,24 @@
 use burstline_sys::affinity::{CoreId, format_cores};
 use burstline_sys::memory::NodeId;
 
-/// What stands in the way. Each message is one line with the numbers, and says what would do.
+/// Why the job cannot be placed. Each message is one line with the numbers and what would work.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
     /// No receive thread was asked for.
-    #[error("a job of no receive thread: at least one")]
+    #[error("0 receive threads: a job needs at least one")]
     NoThreads,
     /// There is no such node.
     #[error("there is no node {node}; this machine has {}", list(present))]
     NoSuchNode {
         /// The node.
         node: NodeId,
-        /// Those there are.
+        /// Those that exist.
         present: Vec<NodeId>,
     },
     /// No thread can be pinned to a core of the node.
     #[error(
-        "node {node} has no core for us: it has {}, we may use {}",
+        "node {node} has no core for this process: it has {}, allowed are {}",
         cores(present),
         cores(usable)
     )]
@@ -33,7 +33,7 @@ pub enum PlanError {
         usable: Vec<CoreId>,
     },
     /// A log or a stack cannot be on the node.
-    #[error("node {node} has no memory for us; {} {} some", list(others), has(others))]
+    #[error("node {node} has no memory for this process; {} {} some", list(others), has(others))]
     NodeWithoutMemory {
         /// The node.
         node: NodeId,
@@ -42,7 +42,7 @@ pub enum PlanError {
     },
     /// A placement names more nodes than there are.
     #[error(
-        "placement {placement} needs {needed} nodes with cores for us; there {}",
+        "placement {placement} needs {needed} nodes with usable cores; there {}",
         there(present)
     )]
     TooFewNodes {
@@ -55,7 +55,7 @@ pub enum PlanError {
     },
     /// More threads than physical cores.
     #[error(
-        "{threads} threads for {cores} physical core{} that we may use{}: fewer workers",
+        "{threads} threads for {cores} physical core{} that this process may use{}: fewer workers",
         if *cores == 1 { "" } else { "s" },
         node.map(|node| format!(" on node {node}")).unwrap_or_default()
     )]
@@ -67,7 +67,7 @@ pub enum PlanError {
         /// The node, where it had to be that.
         node: Option<NodeId>,
     },
-    /// Two wishes that cannot both be met.
+    /// Two requests that exclude each other.
     #[error("{first} and {second} contradict each other: {why}")]
     Contradiction {
         /// One.
@@ -77,12 +77,12 @@ pub enum PlanError {
         /// In what.
         why: String,
     },
-    /// A core that was named cannot be had.
+    /// A named core cannot be used.
     #[error("core {core} cannot be used: it is {why}; there are {}", cores(usable))]
     Core {
         /// The core.
         core: CoreId,
-        /// What is the matter with it.
+        /// Why not.
         why: &'static str,
         /// The cores that threads can be pinned to.
         usable: Vec<CoreId>,
@@ -94,7 +94,7 @@ pub enum PlanError {
         source_name: String,
         /// The interface.
         interface: String,
-        /// Those there are.
+        /// Those that exist.
         present: Vec<String>,
     },
 }

@@ -1,7 +1,7 @@
 //! The kernel's little files, below a root folder.
 //!
-//! A file that is missing, unreadable or not what the kernel writes is `None`: what is not known is
-//! said to be not known. Only what nothing can do without is an error, and `sys` reads that.
+//! A file that is missing, unreadable or malformed is `None`: unknown. Only what every job needs is
+//! an error, and `sys` reads that.
 
 use std::fs;
 use std::path::{Path, PathBuf};

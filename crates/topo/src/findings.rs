@@ -1,8 +1,8 @@
-//! What is wrong with a machine that is to receive packets: each defect with what it costs, where
-//! that figure is from, and the commands that mend it.
+//! What makes a machine lose packets: each defect with its cost, the source of that figure, and the
+//! commands that fix it.
 //!
-//! A cost is a figure only where somebody has measured it, and says who; else it says what happens.
-//! Whatever can be computed from the machine's own numbers is. Nothing is changed here.
+//! A cost is a figure only if somebody measured it, and the finding names who. Otherwise it says
+//! what happens. Costs that follow from the machine's own numbers are computed. Nothing is changed.
 
 mod cores;
 mod dpdk;

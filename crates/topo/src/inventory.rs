@@ -46,7 +46,7 @@ pub struct Inventory {
     pub taken: Vec<CoreId>,
     /// The network interfaces, loopback left out.
     pub interfaces: Vec<Interface>,
-    /// The network cards on the PCI bus, whoever has them.
+    /// The network cards on the PCI bus, with any driver.
     pub cards: Vec<Card>,
     /// The kernel's drivers that give a card up to a program.
     pub lenders: Lenders,

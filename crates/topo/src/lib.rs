@@ -1,4 +1,4 @@
-//! Placement: what the machine has, where a job's threads and memory go on it, and why.
+//! Placement: what a machine has, where a job's threads and memory go on it, and why.
 //!
 //! ```text
 //!   /sys, /proc ──► Inventory ──► plan(request) ──► Plan: queue -> thread -> core, log -> node
@@ -6,20 +6,20 @@
 //!   in their place)            └► findings() ─────► Finding: what, what it costs, what mends it
 //! ```
 //!
-//! All of it is plain data, made once and never refreshed. Nothing is set here and no thread is
-//! started: who carries a plan out also checks, with the kernel's word, that it came out so.
+//! All of it is plain data, read once and never refreshed. This crate changes no setting and starts
+//! no thread. The code that carries out a plan also asks the kernel whether the result matches it.
 //!
 //! A placement is written as in "Comparison of High-Performance Packet Processing Frameworks on
 //! NUMA" (Wang, He, Wang): `A_AB` is a receive thread on node A, a worker there and one on another
 //! node, B. See [`Placement`].
 //!
 //! # Invariants
-//! - I1. A plan never puts two threads on one physical core, unless it was asked to.
+//! - I1. A plan never puts two threads on one physical core, unless the request allows it.
 //! - I2. A plan names only cores that this process can be pinned to, and only nodes with memory
 //!   for logs and stacks.
-//! - I3. Where a wish cannot be met there is an error with the numbers; where the machine does not
-//!   tell what is needed, a note says what was assumed.
-//! - I4. Whatever is read is read below one root folder, so that a machine can be a text file
+//! - I3. A request that cannot be met is an error with the numbers. If the machine does not show
+//!   something that a plan needs, a note names the assumption.
+//! - I4. Everything is read below one root folder, so a machine can be a text file
 //!   ([`Snapshot`]).
 #![forbid(unsafe_code)]
 

@@ -8,10 +8,10 @@
 //!   4. memory    a log where it is read, a stack where its thread runs                 (memory.rs)
 //! ```
 //!
-//! A log goes to its reader's node and not to its writer's: a store to another node can wait its
-//! turn in the core's buffers, while a load from there has the core wait. So a copy is made on the
-//! way, once, and every look at the packet afterwards is near. `--pool-node` says otherwise, and
-//! with the node of the receive thread gives the pool of the document that the notation is from.
+//! A log goes to its reader's node, not to its writer's. Stores to another node wait in the core's
+//! buffers; loads from there stall the core. So each packet crosses once, when it is copied, and
+//! every later access is local. `--pool-node` overrides that. With the receive thread's node it
+//! gives the pool of the document from which the notation comes.
 
 mod choose;
 mod memory;
@@ -39,7 +39,7 @@ pub struct Plan {
     pub threads: Vec<PlannedThread>,
     /// The logs between them; none for run to completion.
     pub logs: Vec<PlannedLog>,
-    /// What was assumed because the machine does not tell, or could not be had.
+    /// What the plan assumes because the machine does not show it, or cannot provide it.
     pub notes: Vec<String>,
 }
 
@@ -168,7 +168,7 @@ fn named(
     cores[..threads].iter().map(|&core| chooser.take(core, notes)).collect()
 }
 
-/// Cores of our own choice.
+/// Cores that the plan chooses.
 fn automatic(
     chooser: &mut Chooser<'_>,
     receivers: usize,
@@ -202,7 +202,7 @@ fn automatic(
     Ok(places)
 }
 
-/// Says so where a card's packets come from another node than they are received on.
+/// Notes cards whose packets arrive on another node than their receive thread's.
 fn remark_far(
     inventory: &Inventory,
     source: &SourceRequest,

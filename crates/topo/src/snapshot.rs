@@ -86,7 +86,7 @@ const LINES: [(&str, &[&str]); 4] = [
     ("sys/class/net", &["DRIVER"]),
 ];
 
-/// A process that moves interrupts about. Of other processes nothing is told.
+/// A process that moves interrupts. A snapshot names no other process.
 const BALANCER: &str = "irqbalance";
 
 /// Why a text is no snapshot, or could not be laid out as files.
@@ -117,7 +117,7 @@ pub enum SnapshotError {
     },
 }
 
-/// A snapshot laid out as files in a folder of its own, which is removed with it.
+/// A snapshot as files in a temporary folder; dropping it removes the folder.
 #[derive(Debug)]
 pub struct Snapshot {
     root: PathBuf,
@@ -225,7 +225,7 @@ fn plain(names: &[String]) -> String {
     path.join("/")
 }
 
-/// The lines of a file that are told.
+/// The lines of a file that a snapshot includes.
 fn kept(path: &str, content: &str) -> String {
     let chosen = LINES.iter().find(|(prefix, _)| path.starts_with(prefix));
     let Some((_, fields)) =

@@ -32,7 +32,7 @@ pub fn fold(sum: u32) -> u16 {
     ((sum & 0xffff) + (sum >> 16)) as u16
 }
 
-/// Whether the checksums that the packet has of its own hold: of the IPv4 header, and of TCP or UDP
+/// Whether the packet's own checksums are right: of the IPv4 header, and of TCP or UDP
 /// over addresses, header and payload. `None` where there is none to judge by: no IP, a fragment,
 /// another protocol, UDP without one, or bytes that are cut off.
 ///

@@ -30,7 +30,7 @@ fn check_file(root: &Path, file: &TextFile) -> Vec<Finding> {
 }
 
 /// Every `](target)` and its line, outside of code blocks and code spans.
-fn targets(text: &str) -> Vec<(usize, &str)> {
+pub(crate) fn targets(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let mut is_fenced = false;
     for (index, line) in text.lines().enumerate() {

@@ -1,5 +1,7 @@
 //! The house rules as a program: `cargo run -p xtask -- check`.
 //!
+//! `cargo run -p xtask -- book FOLDER` collects the pages of the book: see `book`.
+//!
 //! A rule that nobody checks is a wish. Each module here holds one family of rules, reads the
 //! tree as git lists it (tracked files and new ones that are not ignored) and returns findings,
 //! one line each: where, what with its number, and what to do about it.
@@ -13,12 +15,14 @@
 //! | `leftovers` | nothing unfinished, and no mention of a folder outside the repository |
 //! | `licences` | every dependency may be used under the licences we accept |
 //! | `links` | relative links in Markdown lead somewhere |
+//! | `book` | each page of `docs/` is in the book, and its links lead to pages and headings |
 //!
 //! The modules `rust`, `spdx`, `metadata` and `tree` read; they have no opinion. `rust` blanks
 //! comments and literals and matches braces, which is all that these rules need of a parser.
 #![forbid(unsafe_code)]
 
 mod atomics;
+mod book;
 mod finding;
 mod layers;
 mod leftovers;
@@ -31,6 +35,7 @@ mod spdx;
 mod tree;
 mod unsafety;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use finding::Finding;
@@ -39,17 +44,23 @@ use tree::Tree;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments != ["check"] {
-        eprintln!("usage: cargo run -p xtask -- check");
-        return ExitCode::from(2);
-    }
-    match check() {
-        Ok((files, findings)) => report(files, &findings),
-        Err(reason) => {
-            eprintln!("xtask: {reason}");
-            ExitCode::from(2)
-        }
-    }
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match arguments[..] {
+        ["check"] => check().map(|(files, findings)| report(files, &findings)),
+        ["book", folder] => write_book(Path::new(folder)),
+        _ => Err("usage: cargo run -p xtask -- check | book FOLDER".to_owned()),
+    };
+    done.unwrap_or_else(|reason| {
+        eprintln!("xtask: {reason}");
+        ExitCode::from(2)
+    })
+}
+
+/// Collects the pages of the book in a folder.
+fn write_book(folder: &Path) -> Result<ExitCode, String> {
+    let pages = book::write(&Tree::read()?, folder)?;
+    println!("xtask book: {pages} pages in {}", folder.display());
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs every rule; returns the number of files read and what was found, in order of place.
@@ -65,6 +76,7 @@ fn check() -> Result<(usize, Vec<Finding>), String> {
     findings.extend(leftovers::check(&tree));
     findings.extend(licences::check(&[&workspace, &fuzz]));
     findings.extend(links::check(&tree));
+    findings.extend(book::check(&tree));
     findings.sort();
     Ok((tree.files().len(), findings))
 }

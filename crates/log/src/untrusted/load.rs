@@ -25,7 +25,7 @@ use super::WORD_BYTES;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const STEP_BYTES: usize = 128;
 
-/// Copies as many words as `to` has from `from` on, whoever writes there meanwhile.
+/// Fills `to` with the words from `from` on. Sound even if another process writes meanwhile.
 ///
 /// # Safety
 /// `from` is aligned to 8, and as many words from there on are mapped memory, readable, that is
@@ -41,7 +41,7 @@ pub(super) unsafe fn copy(from: NonNull<u8>, to: *mut u64, words: usize) {
     }
 }
 
-/// Word `index` from `start` on, whoever writes it.
+/// Word `index` from `start` on. Sound even if another process writes it.
 ///
 /// # Safety
 /// As for [`copy`], of this word.

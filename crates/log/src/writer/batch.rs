@@ -132,7 +132,7 @@ mod tests {
         (writer, log.attach(seat).unwrap())
     }
 
-    /// Packet `number`: of a length, a time and marks of its own; every fifth is far in time or has
+    /// Packet `number`: with its own length, time and marks; every fifth is far in time or has
     /// lost its end, so that its desc does not say it all.
     fn packet(number: u64) -> (Vec<u8>, Meta) {
         let length = number as usize * 37 % 300;

@@ -69,7 +69,7 @@ pub enum AfPacketError {
         /// What is wrong.
         source: io::Error,
     },
-    /// A system call failed for a reason of its own.
+    /// Any other system call that failed.
     #[error("{interface}: {call}: {source}")]
     System {
         /// The interface.

@@ -48,7 +48,7 @@ impl Instruction {
 
 /// `filter` for packets of `direction` only. Empty when there is nothing to filter.
 ///
-/// Arriving packets need no instruction: the socket is told to ignore outgoing ones.
+/// Arriving packets need no instruction: the socket itself ignores outgoing ones.
 pub(super) fn for_direction(filter: &[Instruction], direction: Direction) -> Vec<Instruction> {
     if direction != Direction::Out {
         return filter.to_vec();

@@ -18,7 +18,7 @@
 //! Packets come out as they were on the wire: a VLAN tag that the kernel took out is written back
 //! into the room in front of the packet, in place, so that lending and copying show the same bytes.
 //!
-//! Who owns what: `block_status` says it. `KERNEL`: we read nothing but two words of the header,
+//! Who owns what: `block_status` says it. `KERNEL`: we read only two words of the header,
 //! atomically. `USER`: the kernel writes nothing.
 //!
 //! What a filter rejects is in no counter of the ring's socket. If it is to be known, a second

@@ -48,7 +48,7 @@ pub enum FanoutMode {
 pub struct Fanout {
     /// How they share.
     pub mode: FanoutMode,
-    /// The group's number in its network namespace: whoever names the same one gets a share.
+    /// The group's number in its network namespace: sockets with the same number share the packets.
     pub group: u16,
 }
 
@@ -67,7 +67,7 @@ pub struct RingOptions {
     pub direction: Direction,
     /// Whose clock.
     pub timestamps: Timestamps,
-    /// The number of a packet socket that whoever started this process has left open for it, in
+    /// The number of a packet socket that the parent process left open for it, in
     /// place of a new one: `socket(AF_PACKET, SOCK_RAW, 0)`, which needs `CAP_NET_RAW`; all else
     /// here needs nothing.
     pub inherited: Option<i32>,

@@ -34,7 +34,7 @@ impl Socket {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// A copy of descriptor number `number`, which whoever started this process has left open: a
+    /// A copy of descriptor number `number`, which the parent process left open: a
     /// packet socket of whole frames that is bound to nothing.
     ///
     /// # Errors

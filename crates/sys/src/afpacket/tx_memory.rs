@@ -57,7 +57,7 @@ impl TxMemory {
         Ok(Self { start, slot_bytes, slots })
     }
 
-    /// Bytes of a slot for packets of so many bytes.
+    /// Bytes of a slot for packets of at most `longest` bytes.
     pub(super) fn slot_for(longest: usize) -> usize {
         (PACKET_AT + longest).next_power_of_two()
     }

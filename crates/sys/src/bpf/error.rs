@@ -92,7 +92,7 @@ pub enum BpfError {
         /// The number asked for.
         interface_index: u32,
     },
-    /// A call failed for a reason of its own.
+    /// Any other call that failed.
     #[error("{call}: {source}")]
     System {
         /// The call, and what it was for.

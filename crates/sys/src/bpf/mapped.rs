@@ -88,7 +88,7 @@ impl MappedArray {
         assert!(entry < entries && word < words, "{entry}, {word} of {entries}, {words}");
         // SAFETY: inside the mapping by the check and the type's invariant.
         let place = unsafe { self.start.add(entry * words + word) };
-        // SAFETY: B3; aligned, since a page begins aligned; whoever writes it is in the kernel and
+        // SAFETY: B3; aligned, since a page begins aligned; its writer is in the kernel and
         // writes it whole.
         let word = unsafe { AtomicU64::from_ptr(place.as_ptr()) };
         // Relaxed, without a partner: a counter says nothing about other memory.

@@ -10,8 +10,8 @@
 //!
 //! A [`Program`] runs in the kernel for each packet and answers what becomes of it. It keeps its
 //! numbers in a [`Map`]. Where those are counters, the map is a [`MappedArray`]: one value of 64
-//! bytes for each core and queue, so that each core adds to a cache line of its own, and this
-//! process reads them by loads, also after it has given up its capabilities.
+//! bytes for each core and queue, so that each core adds to its own cache line, and this
+//! process reads them by loads, also after it dropped its capabilities.
 //!
 //! Who owns what: each of them is a descriptor. A program keeps the maps it names, a [`Link`]
 //! keeps its program, an interface keeps nothing: when the link is dropped, or its process is

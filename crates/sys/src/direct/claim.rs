@@ -46,7 +46,7 @@ impl DerefMut for Claimed {
 
 impl Drop for Claimed {
     /// A lock ends with the last descriptor of what was opened, and a process that another thread
-    /// is just starting has one until it runs its program. So it is given back in so many words.
+    /// is just starting has one until it runs its program. So it is unlocked explicitly.
     fn drop(&mut self) {
         if self.is_regular {
             // A file system without locks has none to give back.

@@ -206,7 +206,7 @@ fn count(code: &mut Assembler, word: usize, by: i32) {
 
 /// Writes the next number into the frame.
 fn write_number(code: &mut Assembler, numbers: &Numbers, aborted: Label) {
-    // Whoever runs it knows the shape of the frame; one without room goes to nobody.
+    // The caller knows the shape of the frame; the program drops one without room.
     let offset = |at: usize| i16::try_from(at).unwrap_or(i16::MAX).min(i16::MAX - WORD_BYTES);
     let at = offset(numbers.at.unwrap_or(0));
     let ends = numbers.flows.map_or([0; 2], |flows| [flows.at, flows.complement_at].map(offset));

@@ -15,8 +15,8 @@
 //! Everything up to the receiver's ring or socket happens on the calling thread's core, so a
 //! receiver that is to be measured belongs on another one.
 //!
-//! The generator is parked: attached to the loopback of a namespace of its own, where nothing ever
-//! comes. The kernel has it in its dispatcher then; otherwise each call would wait 25 ms for that.
+//! The generator is parked: attached to the loopback of a separate namespace, where no packet ever
+//! comes. That keeps it in the kernel's dispatcher; otherwise each call would wait 25 ms for that.
 //!
 //! Who owns what: a generator holds the program that it found attached, even when that is taken
 //! off meanwhile; for a program that comes later, make a new one. [`attached`] says which it is.

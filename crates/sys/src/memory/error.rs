@@ -94,7 +94,7 @@ pub enum MemoryError {
         /// Bytes that are allocated.
         present: u64,
     },
-    /// A system call failed for a reason of its own.
+    /// Any other system call that failed.
     #[error("{call}: {source}")]
     System {
         /// The call, and what it was for.

@@ -35,7 +35,7 @@ pub(crate) fn set_policy(
     let index = node.0 as usize;
     let word = mask.get_mut(index / WORD_BITS).ok_or(io::ErrorKind::InvalidInput)?;
     *word |= 1 << (index % WORD_BITS);
-    // The kernel takes one bit less than it is told: see get_nodes in mm/mempolicy.c.
+    // The kernel uses one bit less than the argument: see get_nodes in mm/mempolicy.c.
     let bits = MASK_NODES + 1;
     let (mode, flags) = (libc::c_long::from(mode), libc::c_long::from(flags));
     // SAFETY: `mask` outlives the call and has the bits announced (the one beyond is never read).

@@ -31,7 +31,7 @@ pub struct Placement {
     pub page_bytes: usize,
     /// Pages per node, among at most 1024 pages spread evenly over the region.
     pub nodes: BTreeMap<NodeId, usize>,
-    /// What was tried in vain and what would mend it, one line each.
+    /// What failed and what would fix it, one line each.
     pub notes: Vec<String>,
 }
 
@@ -65,7 +65,7 @@ impl Region {
         Ok(Self { view, placement })
     }
 
-    /// Makes a small region of 4 KiB pages that whoever has its file may write too.
+    /// Makes a small region of 4 KiB pages that every holder of its file may write, too.
     ///
     /// It is sealed against shrinking and growing only. What is read from it is hostile input.
     ///
@@ -98,8 +98,8 @@ impl Region {
         &self.placement
     }
 
-    /// The memfd, to be passed to a reader. Whoever has it can read the whole region for as long
-    /// as they like.
+    /// The memfd, to be passed to a reader. A process that has it can read the whole region for
+    /// as long as it likes.
     ///
     /// # Panics
     /// Under Miri, where there is no file.

@@ -43,7 +43,7 @@ impl Library {
         let mut reason = String::new();
         for name in names {
             // SAFETY: `name` ends in NUL. Loading runs the library's initialisers; libpcap's and
-            // those of the libraries it needs do nothing but set up themselves, and may run in any
+            // those of the libraries it needs only set up themselves, and may run in any
             // thread.
             let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
             match NonNull::new(library) {

@@ -97,7 +97,7 @@ pub enum XdpError {
         /// The length.
         length: u32,
     },
-    /// A system call failed for a reason of its own.
+    /// Any other system call that failed.
     #[error("{interface}: {call}: {source}")]
     System {
         /// The interface.

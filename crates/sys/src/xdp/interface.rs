@@ -120,8 +120,8 @@ fn receive_queues(socket: &Questions, name: &str) -> io::Result<u32> {
 }
 
 /// Every address of every interface in the calling thread's network namespace, with the
-/// interface's name, also where the address has a label of its own (`eth0:1`). Empty if they
-/// cannot be asked for.
+/// interface's name, also where the address has a label (`eth0:1`). Empty if they
+/// cannot be read.
 pub fn addresses() -> Vec<(String, IpAddr)> {
     let mut list = ptr::null_mut();
     // SAFETY: the call fills in `list`, or fails.

@@ -1,6 +1,6 @@
 //! The way out of a queue: its tx ring, its completion ring, and the call that tells the kernel.
 //!
-//! Used by whoever sends: a [`Sender`](super::Sender) with frames of its own, a
+//! For both senders: a [`Sender`](super::Sender) with its own frames, a
 //! [`Passage`](super::Passage) with those that packets came in.
 
 use std::io;
@@ -27,7 +27,7 @@ pub struct SenderCounts {
     pub refused: u64,
 }
 
-/// Both rings, and what was counted. It knows no frames: whoever has it keeps account of them.
+/// Both rings, and what was counted. It knows no frames: its owner keeps account of them.
 pub(super) struct Outgoing {
     // In this order: the rings go before the socket does.
     tx: Ring<xdp_desc>,

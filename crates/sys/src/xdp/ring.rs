@@ -20,7 +20,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::prefetch;
 
-/// At most so many entries are asked for at a time: what a driver hands over in a poll.
+/// The most entries to request at a time: what a driver hands over in a poll.
 const ASKED_ENTRIES: u32 = 64;
 const LINE_BYTES: usize = 64;
 
@@ -51,7 +51,7 @@ impl Entry for u64 {}
 impl Entry for libc::xdp_desc {}
 
 impl<T: Entry> Ring<T> {
-    /// Maps the ring at page offset `place` of a socket that has one of just so many entries.
+    /// Maps the ring at page offset `place` of a socket whose ring has exactly that many entries.
     pub(super) fn map(
         socket: BorrowedFd<'_>,
         place: u64,

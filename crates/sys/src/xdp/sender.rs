@@ -1,7 +1,7 @@
 //! Sending: packets into frames, frames into the tx ring, and back by the completion ring.
 //!
 //! ```text
-//!           push                send: the kernel is told         reclaim
+//!           push                send: wakes the kernel           reclaim
 //!   free ---------> tx ring ---------------------------> device ---------> free
 //!   ^ newest first            refused: completed, not sent
 //! ```

@@ -24,12 +24,12 @@ pub(super) struct Binding {
     pub(super) is_multi_buffer: bool,
 }
 
-/// Whether a ring may have so many entries.
+/// Whether a ring may have that many entries.
 pub(super) fn is_ring(entries: u32) -> bool {
     entries.is_power_of_two() && (RING_MIN..=RING_MAX).contains(&entries)
 }
 
-/// Whether frames may be so many and so large, with `tail_bytes` behind them.
+/// Whether frames may have this number and size, with `tail_bytes` behind them.
 pub(super) fn is_shape(frames: u32, frame_bytes: u32, tail_bytes: usize) -> bool {
     let bytes = u64::from(frames) * u64::from(frame_bytes) + tail_bytes as u64;
     matches!(frame_bytes, 2048 | 4096) && is_ring(frames) && bytes < 1 << 32

@@ -87,7 +87,7 @@ pub struct Socket {
     queue: u32,
     is_zero_copy: bool,
     is_multi_buffer: bool,
-    /// Whether the kernel is told at every turn, since it does not say when it wants to be.
+    /// Whether to wake the kernel at every turn, because it does not say when it needs that.
     is_always_told: bool,
 }
 
@@ -238,7 +238,7 @@ impl Socket {
             if desc.options & libc::XDP_PKT_CONTD != 0 || desc.len > longest {
                 break;
             }
-            // What cannot be is told by `take`.
+            // `take` reports an impossible one.
             let Some(frame) = frames.hold(desc.addr, desc.len) else { break };
             // Before `show`, which may panic: an entry is taken once.
             self.rx.skip();

@@ -5,10 +5,10 @@ use burstline_sys::affinity::format_cores;
 use super::{Finding, plural};
 use crate::inventory::{Core, Inventory};
 
-/// Source: crates/sys, which says what it asks of Linux.
+/// Source: crates/sys, which lists the system calls.
 const KERNEL_LEAST: (u32, u32) = (5, 14);
 
-/// What kernels brought, from when on.
+/// The features that Burstline uses, and the first kernel that has each.
 pub const KERNEL_NEEDS: [(u32, u32, &str); 5] = [
     (5, 11, "busy polling of XDP sockets"),
     (5, 18, "XDP packets of several buffers"),
@@ -39,7 +39,7 @@ pub(super) fn kernel(inventory: &Inventory) -> Vec<Finding> {
     vec![Finding::fine(
         name,
         match missing.is_empty() {
-            true => format!("Linux {release} has all that we use"),
+            true => format!("Linux {release} has everything that Burstline uses"),
             false => format!("Linux {release}: {}", missing.join(", ")),
         },
     )]
@@ -67,15 +67,15 @@ pub(super) fn nodes(inventory: &Inventory) -> Vec<Finding> {
     for node in inventory.nodes.iter().filter(|node| !node.cores.is_empty()) {
         let why = match (node.memory_bytes, node.is_allowed) {
             (0, _) => "has no memory",
-            (_, false) => "has no memory for us (cpuset)",
+            (_, false) => "has no memory for this process (cpuset)",
             _ => continue,
         };
         let id = node.id;
         findings.push(Finding::defect(
             name,
-            format!("node {id} {why}: what its cores use is on another"),
-            "each look at a packet crosses between nodes; with contiguous bursts of 64-byte \
-             packets 38 Gbit/s were left of 40, with scattered ones 13 of 24",
+            format!("node {id} {why}: its cores use memory of another node"),
+            "each access to a packet crosses between nodes; contiguous bursts of 64-byte \
+             packets kept 38 of 40 Gbit/s, scattered ones 13 of 24",
             FAR_SOURCE,
             Vec::new(),
         ));
@@ -83,7 +83,7 @@ pub(super) fn nodes(inventory: &Inventory) -> Vec<Finding> {
     findings
 }
 
-/// What it costs to have packets on another node than the one that reads them.
+/// The cost of packets that are on another node than their reader.
 pub const FAR_SOURCE: &str =
     "Napatech, \"Burst! Does it matter if packet bursts are contiguous or scattered?\", across QPI";
 
@@ -121,8 +121,8 @@ pub(super) fn cores(inventory: &Inventory) -> Vec<Finding> {
         findings.push(Finding::defect(
             name,
             format!("a limit of {limit:.2} cores for {} of them ({file})", usable.len()),
-            "threads that wait busily use it up, and then stand still for the rest of each 100 ms: \
-             packets are lost meanwhile",
+            "threads that spin use it up and then stop for the rest of each 100 ms; packets are \
+             lost meanwhile",
             "Documentation/scheduler/sched-bwc.rst",
             vec![format!("echo max > {file}")],
         ));
@@ -142,7 +142,7 @@ pub(super) fn frequency(inventory: &Inventory) -> Vec<Finding> {
             name,
             match is_known {
                 true => "always the highest (governor performance)",
-                false => "not ours to choose here",
+                false => "cannot be set on this machine",
             },
         )];
     };
@@ -150,12 +150,12 @@ pub(super) fn frequency(inventory: &Inventory) -> Vec<Finding> {
     let governor = first.governor.clone().unwrap_or_default();
     let cost = match first.frequencies_khz.filter(|(least, _)| *least > 0) {
         Some((least, most)) => format!(
-            "after a pause a core begins at {:.1} GHz of {:.1}: up to {:.1} times as slow",
+            "after a pause a core starts at {:.1} GHz of {:.1}: up to {:.1} times as slow",
             least as f64 / 1e6,
             most as f64 / 1e6,
             most as f64 / least as f64
         ),
-        None => "after a pause a core begins below its highest frequency".to_owned(),
+        None => "after a pause a core starts below its highest frequency".to_owned(),
     };
     let mend = "for core in /sys/devices/system/cpu/cpu[0-9]*; do \
                 echo performance > $core/cpufreq/scaling_governor; done";

@@ -1,44 +1,42 @@
-//! Cards for `dpdk:`: which of DPDK's drivers is made for each, and who has the card now.
+//! Cards for `dpdk:`: DPDK's driver for each card, and the driver that the card has now.
 //!
-//! A card is opened by DPDK after the kernel's driver has given it up to `vfio-pci` or
-//! `uio_pci_generic`, and the host has one interface less then. So a card whose interface is up is
-//! the host's, and nothing here takes it away; only one that is down, or that nobody has, is a
-//! defect, which the commands that bind it mend.
+//! DPDK opens a card that is bound to `vfio-pci` or `uio_pci_generic`; the host then has one
+//! interface less. A card whose interface is up belongs to the host and stays there. A card that
+//! is down, or has no driver, is a defect, and the finding lists the commands that bind it.
 
 use super::{Finding, plural};
 use crate::inventory::{Card, Inventory, Lenders, Presence};
 
 const NAME: &str = "dpdk card";
 
-/// Drivers of the kernel's that a program can have a card from.
+/// Kernel drivers that hand a card to a program.
 const LENT: [&str; 3] = ["vfio-pci", "uio_pci_generic", "igb_uio"];
 
-/// Drivers that do not keep a group from being given away.
+/// Drivers of other devices in a group that do not block it.
 /// Source: drivers/vfio/vfio.c, `vfio_dev_driver_allowed`.
 const HARMLESS: [&str; 3] = ["vfio-pci", "pci-stub", "pcieport"];
 
 const VFIO_SOURCE: &str = "Documentation/driver-api/vfio.rst";
 
-/// DPDK, as this program has it.
+/// DPDK in this program.
 #[derive(Clone, Copy)]
 pub struct Dpdk<'a> {
-    /// What it calls itself: `DPDK 22.11.11`.
+    /// Its version: `DPDK 22.11.11`.
     pub version: &'a str,
-    /// The driver of it that is made for a card of this vendor and device.
+    /// DPDK's driver for a card of this vendor and device.
     pub driver_of: &'a dyn Fn((u16, u16)) -> Option<DpdkDriver<'a>>,
 }
 
-/// A driver of DPDK's.
+/// A DPDK driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DpdkDriver<'a> {
     /// Its name: `net_e1000_em`.
     pub name: &'a str,
-    /// The kernel's drivers that it has its cards from, as it tells them.
+    /// The kernel drivers that hand it cards, as it lists them.
     pub lenders: &'a str,
 }
 
-/// Whether `dpdk:` is here, and each network card of the PCI bus. `dpdk`: as this program has it,
-/// if it does.
+/// Whether this program has `dpdk:`, and the state of each network card on the PCI bus.
 pub fn dpdk_findings(inventory: &Inventory, dpdk: Option<Dpdk<'_>>) -> Vec<Finding> {
     let nodes = inventory.nodes.iter().filter(|node| node.has_memory()).map(|node| {
         let pools = node.huge_pages.iter();
@@ -102,7 +100,7 @@ fn owner(card: &Card) -> String {
     text + &group.unwrap_or_else(|| ", no IOMMU".to_owned())
 }
 
-/// What keeps a card from being opened that was given up.
+/// Why a card that is bound to a driver for DPDK still cannot be opened.
 fn obstacle(inventory: &Inventory, card: &Card, driver: &str) -> Option<Finding> {
     let (address, bound) = (&card.address, card.driver.as_deref().unwrap_or_default());
     if bound == "vfio-pci" {
@@ -112,21 +110,21 @@ fn obstacle(inventory: &Inventory, card: &Card, driver: &str) -> Option<Finding>
         return (!others.is_empty()).then(|| {
             let others = plural("device", &others);
             let what = format!("{address}: {driver}; its IOMMU group has {others}, too");
-            let cost = "dpdk: cannot open it: a group is given to a program as a whole";
+            let cost = "dpdk: cannot open it: one program has to have all devices of a group";
             Finding::defect(NAME, what, cost, VFIO_SOURCE, Vec::new())
         });
     }
     let pages = inventory.huge_pages.iter().map(|pool| pool.total).sum::<u64>();
     (pages == 0).then(|| {
         let what = format!("{address}: {driver}; {bound} has it, and there are no huge pages");
-        let cost = "dpdk: cannot open it: behind uio a card is told physical addresses, which \
-                    only pages have that stay where they are";
+        let cost = "dpdk: cannot open it: behind uio a card needs physical addresses, and only \
+                    huge pages keep theirs";
         let mend = vec!["sysctl -w vm.nr_hugepages=128".to_owned()];
         Finding::defect(NAME, what, cost, "DPDK, Getting Started Guide for Linux", mend)
     })
 }
 
-/// A card that the kernel's driver can give up, or that nobody has.
+/// A card that is still bound to the kernel's driver, or to none.
 fn unbound(lenders: &Lenders, card: &Card, driver: DpdkDriver<'_>, has: &str) -> Finding {
     let (address, name) = (&card.address, driver.name);
     let cost = format!("dpdk:{address} cannot be opened");
@@ -138,7 +136,7 @@ fn unbound(lenders: &Lenders, card: &Card, driver: DpdkDriver<'_>, has: &str) ->
     Finding::defect(NAME, what, cost, "DPDK, Getting Started Guide for Linux", mend)
 }
 
-/// The commands that give it up; `None` if no driver here can.
+/// The commands that bind it to a driver for DPDK; `None` if this machine has none.
 fn binding(lenders: &Lenders, card: &Card, driver: DpdkDriver<'_>) -> Option<Vec<String>> {
     let has = |presence, name| presence != Presence::Missing && driver.lenders.contains(name);
     let has_vfio = has(lenders.vfio, "vfio-pci");

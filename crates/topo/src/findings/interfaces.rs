@@ -1,4 +1,4 @@
-//! Network interfaces: where they are, where they interrupt, who steers their packets elsewhere.
+//! Network interfaces: their nodes, the cores that they interrupt, packet steering, ring sizes.
 
 use burstline_sys::affinity::{CoreId, format_cores};
 
@@ -22,18 +22,20 @@ pub(super) fn attached(inventory: &Inventory) -> Vec<Finding> {
             }
             Attached::Unknown => findings.push(Finding::defect(
                 name,
-                format!("{interface}: the kernel does not know (-1); --node N if you do"),
-                "if the guess is wrong each packet crosses between nodes: of 40 Gbit/s 38 were \
-                 left, with scattered bursts 13 of 24",
+                format!(
+                    "{interface}: the kernel does not know its node (-1); if you do, use --node N"
+                ),
+                "if the guess is wrong, each packet crosses between nodes: contiguous bursts kept \
+                 38 of 40 Gbit/s, scattered ones 13 of 24",
                 FAR_SOURCE,
                 Vec::new(),
             )),
             Attached::Node(node) if inventory.usable_on(node).next().is_none() => {
                 findings.push(Finding::defect(
                     name,
-                    format!("{interface} is at node {node}, where no core is for us"),
-                    "each packet crosses between nodes: of 40 Gbit/s 38 were left, with scattered \
-                     bursts 13 of 24",
+                    format!("{interface} is at node {node}, where this process may use no core"),
+                    "each packet crosses between nodes: contiguous bursts kept 38 of 40 Gbit/s, \
+                     scattered ones 13 of 24",
                     FAR_SOURCE,
                     Vec::new(),
                 ));
@@ -53,7 +55,7 @@ pub(super) fn interrupts(inventory: &Inventory, plan: Option<&Plan>) -> Vec<Find
         findings.push(Finding::defect(
             name,
             "irqbalance moves them between cores every 10 s",
-            "they land on the cores of busy threads, too, and take time from them",
+            "they interrupt busy threads, too, and take time from them",
             "irqbalance(1)",
             vec!["systemctl stop irqbalance".to_owned()],
         ));
@@ -102,14 +104,14 @@ fn interrupt_of(
             format!(
                 "{interface} queue {queue}: irq {number} on {goes}, another node than the card's"
             ),
-            "the kernel's part of each packet is done far away from it",
+            "the kernel processes each packet far from its memory",
             "Documentation/networking/scaling.rst",
             mend,
         )),
         (_, true) => Some(Finding::defect(
             "interrupts",
             format!("{interface} queue {queue}: irq {number} on {goes}, where a thread is to run"),
-            "the thread stands still while the kernel receives: up to 300 packets at a time",
+            "the thread waits while the kernel receives up to 300 packets at a time",
             "net.core.netdev_budget, Documentation/admin-guide/sysctl/net.rst",
             mend,
         )),
@@ -136,18 +138,18 @@ pub(super) fn steering(inventory: &Inventory) -> Vec<Finding> {
         findings.push(Finding::defect(
             name,
             format!(
-                "{interface} {}: the kernel sends packets on to other cores ({})",
+                "{interface} {}: the kernel passes packets to other cores ({})",
                 plural("queue", &numbers),
                 if has_flows { "RPS and RFS" } else { "RPS" }
             ),
-            "for afpacket: a packet is handed to another core by an interrupt and a cache line or \
-             more, 58 ns each between two cores here; xdp: is not affected",
-            "make bench FIGURE=append-latency: a bare line handed over",
+            "afpacket: each packet goes to another core by an interrupt and at least one cache \
+             line, 58 ns each between two cores here; xdp: is not affected",
+            "make bench FIGURE=append-latency: one cache line between two cores",
             mend.collect(),
         ));
     }
     if findings.is_empty() && !inventory.interfaces.is_empty() {
-        findings.push(Finding::fine(name, "packets stay on the core that they arrive on"));
+        findings.push(Finding::fine(name, "packets stay on the core on which they arrive"));
     }
     findings
 }
@@ -159,7 +161,7 @@ pub(super) fn rings(inventory: &Inventory) -> Vec<Finding> {
         let interface = &card.name;
         let microseconds = |frames: u32| f64::from(frames) / LINE_PPS * 1e6;
         if now >= most {
-            let what = format!("{interface}: {now} frames, all that it has");
+            let what = format!("{interface}: {now} frames, the most it can have");
             findings.push(Finding::fine("receive ring", what));
             continue;
         }
@@ -167,7 +169,7 @@ pub(super) fn rings(inventory: &Inventory) -> Vec<Finding> {
             "receive ring",
             format!("{interface}: {now} frames of {most}"),
             format!(
-                "it is full after {:.0} us of 64-byte frames at 10 Gbit/s, could be after {:.0}",
+                "64-byte frames at 10 Gbit/s fill it in {:.0} us; at its largest, in {:.0} us",
                 microseconds(now),
                 microseconds(most)
             ),

@@ -1,9 +1,9 @@
-//! Huge pages, limits, and what moves pages about.
+//! Huge pages, limits, and what moves pages.
 
 use super::Finding;
 use crate::inventory::Inventory;
 
-/// What a log has unless told otherwise, and the pages that hold it. Source: `capture --buffer`.
+/// The default size of a log, and of its pages. Source: `capture --buffer`.
 const LOG_BYTES: u64 = 64 << 20;
 const PAGE_BYTES: u64 = 2 << 20;
 
@@ -31,9 +31,9 @@ pub(super) fn huge_pages(inventory: &Inventory) -> Vec<Finding> {
         let total = total.map_or(0, |pool| pool.total).saturating_add(needed);
         findings.push(Finding::defect(
             name,
-            format!("node {id}: {mebibytes} MiB free of the 64 that a log takes"),
-            "a log takes transparent pages, which the kernel may not find in one piece; of 4 KiB \
-             pages it needs 512 times as many entries of the TLB",
+            format!("node {id}: {mebibytes} MiB free, a log needs 64"),
+            "a log uses transparent pages, if the kernel finds contiguous memory; with 4 KiB \
+             pages it needs 512 times as many TLB entries",
             PAGES_SOURCE,
             vec![format!(
                 "echo {total} > /sys/devices/system/node/node{id}/hugepages/\
@@ -60,7 +60,7 @@ pub(super) fn transparent(inventory: &Inventory) -> Vec<Finding> {
     vec![Finding::defect(
         name,
         what,
-        "a log without reserved huge pages is in pages of 4 KiB",
+        "a log without reserved huge pages uses 4 KiB pages",
         "Documentation/admin-guide/mm/transhuge.rst",
         vec![format!("echo {word} > /sys/kernel/mm/transparent_hugepage/{file}")],
     )]
@@ -75,32 +75,32 @@ pub(super) fn limits(inventory: &Inventory) -> Vec<Finding> {
     }
     vec![Finding::defect(
         name,
-        format!("{mebibytes} MiB ({file}), a log takes 64"),
-        "who exceeds it is killed, in the middle of a capture",
+        format!("{mebibytes} MiB ({file}), a log needs 64"),
+        "the kernel kills a process that exceeds it, in the middle of a capture",
         "Documentation/admin-guide/cgroup-v2.rst",
         vec![format!("echo max > {file}")],
     )]
 }
 
-/// What takes pages away from where they were put.
+/// What moves pages from where they were placed.
 pub(super) fn moving(inventory: &Inventory) -> Vec<Finding> {
     let mut findings = Vec::new();
     if inventory.settings.has_numa_balancing == Some(true) {
         findings.push(Finding::defect(
             "page migration",
             "the kernel moves pages to where they are used (kernel.numa_balancing)",
-            "it unmaps pages to see who touches them: a fault, 1,000 ns and more, each time",
+            "the kernel unmaps pages to see who uses them: a fault of 1,000 ns or more each time",
             "Documentation/admin-guide/sysctl/kernel.rst; the duration is an order of magnitude",
             vec!["sysctl -w kernel.numa_balancing=0".to_owned()],
         ));
     } else {
-        findings.push(Finding::fine("page migration", "pages stay where they were put"));
+        findings.push(Finding::fine("page migration", "pages stay where they were placed"));
     }
     if inventory.settings.swap_bytes > 0 {
         findings.push(Finding::defect(
             "swap",
             format!("{} MiB of swap", inventory.settings.swap_bytes >> 20),
-            "a log that lay idle may be on a disk when the burst comes: some 100 us a page",
+            "an idle log may be on a disk when a burst arrives: some 100 us a page",
             "an order of magnitude for a solid-state disk",
             vec!["swapoff -a".to_owned()],
         ));

@@ -1,5 +1,5 @@
-//! Network cards as the PCI bus has them: those that a driver of the kernel's has, and those that
-//! were given up to programs.
+//! Network cards on the PCI bus: those bound to a network driver of the kernel, and those bound to
+//! a driver that hands them to programs.
 
 use burstline_sys::memory::NodeId;
 

@@ -1,4 +1,4 @@
-//! How the machine is set, and who else is there.
+//! The machine's settings, and other processes that matter.
 
 use burstline_sys::affinity::{CoreId, parse_cores};
 

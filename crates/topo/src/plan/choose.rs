@@ -7,13 +7,13 @@ use super::{Place, PlanRequest};
 use crate::inventory::{Attached, Core, Inventory};
 use crate::{Placement, PlanError};
 
-/// Takes cores one after the other.
+/// Chooses one core after the other.
 pub(super) struct Chooser<'a> {
     inventory: &'a Inventory,
     pub(super) request: &'a PlanRequest,
-    /// Where the sources' cards interrupt, with the interface.
+    /// The cores that the sources' cards interrupt, with the interface.
     interrupted: Vec<(CoreId, &'a str)>,
-    /// What this plan has given away.
+    /// The cores that this plan uses already.
     given: Vec<CoreId>,
 }
 
@@ -49,8 +49,8 @@ impl<'a> Chooser<'a> {
             match card.attached {
                 Attached::Node(node) => return Ok(self.near_card(name, node, notes)),
                 Attached::Unknown => notes.push(format!(
-                    "the kernel does not say which node {name} is at (numa_node is -1): its \
-                     firmware or virtual machine may say it; --node N if you know"
+                    "the kernel does not know the node of {name} (numa_node is -1); its \
+                     firmware or virtual machine sets it; if you know it, use --node N"
                 )),
                 Attached::Software => {}
             }
@@ -62,23 +62,25 @@ impl<'a> Chooser<'a> {
             (node.has_memory(), self.physical_cores(node.id), std::cmp::Reverse(node.id))
         });
         match roomiest.filter(|node| self.has_cores(node.id)) {
-            Some(node) => Ok((node.id, format!("no card calls for another node than {}", node.id))),
+            Some(node) => {
+                Ok((node.id, format!("no card is nearer to another node than {}", node.id)))
+            }
             None => Err(self.without_cores(self.inventory.nodes[0].id)),
         }
     }
 
-    /// The card's node, or the nearest with cores for us.
+    /// The card's node, or the nearest one whose cores this process may use.
     fn near_card(&self, name: &str, node: NodeId, notes: &mut Vec<String>) -> (NodeId, String) {
         let nearest = self.inventory.nearest(node);
         let nearest = nearest.iter().find(|node| self.has_cores(node.id)).map(|node| node.id);
         match nearest.filter(|nearest| *nearest != node) {
             None => (node, format!("{name} is at node {node}")),
             Some(nearest) => {
-                let note = format!("{name} is at node {node}, which has no core for us");
+                let note = format!("{name} is at node {node}, which has no core for this process");
                 if !notes.contains(&note) {
                     notes.push(note);
                 }
-                (nearest, format!("the nearest to {name} that has cores for us"))
+                (nearest, format!("the nearest node to {name} with cores for this process"))
             }
         }
     }
@@ -140,7 +142,7 @@ impl<'a> Chooser<'a> {
         notes: &mut Vec<String>,
     ) -> Result<Place, PlanError> {
         let nearest: Vec<NodeId> = match self.request.receive_node {
-            // A node that was asked for is not left.
+            // The user asked for this node: stay on it.
             Some(node) => vec![node],
             None => self.inventory.nearest(node).into_iter().map(|node| node.id).collect(),
         };
@@ -149,11 +151,11 @@ impl<'a> Chooser<'a> {
             if *other == node {
                 return Ok(self.give(core, why));
             }
-            let note = format!("node {node} has no physical core left for us: on to node {other}");
+            let note = format!("node {node} has no free physical core: continues on node {other}");
             if !notes.contains(&note) {
                 notes.push(note);
             }
-            return Ok(self.give(core, format!("the nearest node to {node} with a core left")));
+            return Ok(self.give(core, format!("the nearest node to {node} with a free core")));
         }
         let cores = nearest.iter().map(|node| self.physical_cores(*node)).sum();
         let node = self.request.receive_node;
@@ -183,8 +185,8 @@ impl<'a> Chooser<'a> {
         Place { core: core.id, node: core.node, reasons }
     }
 
-    /// The best core of a node that is left: a physical core of its own, or, if that was asked for,
-    /// any.
+    /// The best free core of a node: on an unused physical core, or on any if the request allows
+    /// sharing.
     fn best(&self, node: NodeId) -> Option<&'a Core> {
         let is_free = |core: &&Core| !self.given.contains(&core.id);
         let is_alone = |core: &&Core| !core.siblings.iter().any(|id| self.given.contains(id));
@@ -204,7 +206,7 @@ impl<'a> Chooser<'a> {
         };
         let first = self.given.first().and_then(|id| self.inventory.core(*id));
         let is_near = first.is_none_or(|first| share_cache(first, core));
-        // Core 0 does what the kernel has to do somewhere.
+        // Core 0 does the kernel's own work.
         let is_housekeeper = core.siblings.contains(&CoreId(0));
         (has_taken, interruption, !core.is_isolated, !is_near, is_housekeeper, core.id)
     }
@@ -217,15 +219,18 @@ impl<'a> Chooser<'a> {
         if let [.., _, _] = core.siblings[..] {
             let others = core.siblings.iter().filter(|id| **id != core.id);
             let others: Vec<String> = others.map(CoreId::to_string).collect();
-            let (ids, s) = (others.join(", "), if others.len() > 1 { "s stay" } else { " stays" });
+            let ids = others.join(", ");
             if !core.siblings.iter().any(|id| self.given.contains(id)) {
-                reasons.push(format!("its sibling{s} free: {ids}"));
+                reasons.push(match others.len() {
+                    1 => format!("its sibling {ids} stays free"),
+                    _ => format!("its siblings {ids} stay free"),
+                });
             }
         }
         let here: Vec<_> = self.interrupted.iter().filter(|(id, _)| *id == core.id).collect();
         match here.first() {
             Some((_, name)) => {
-                reasons.push(format!("{name} interrupts this core, for want of others"))
+                reasons.push(format!("{name} interrupts this core, no other core available"))
             }
             None => {
                 let mut others = self.interrupted.iter();
@@ -244,7 +249,7 @@ impl<'a> Chooser<'a> {
             reasons.push(format!("shares {size} MiB of L{level} with core {}", first.id));
         }
         if core.siblings.iter().any(|id| self.inventory.taken.contains(id)) {
-            reasons.push("another burstline is pinned there, for want of others".to_owned());
+            reasons.push("another burstline is pinned to it, no other core available".to_owned());
         }
         reasons
     }

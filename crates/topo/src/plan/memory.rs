@@ -84,16 +84,18 @@ fn wanted(
         .map(|&at| threads[at].node)
         .max_by_key(|&node| (readers_on(node), node == receive, std::cmp::Reverse(node)));
     match best {
-        Some(node) if readers_on(node) == readers.len() => (node, "where it is read".to_owned()),
+        Some(node) if readers_on(node) == readers.len() => {
+            (node, "its readers are there".to_owned())
+        }
         Some(node) => {
             let (here, all) = (readers_on(node), readers.len());
-            (node, format!("where {here} of its {all} readers are"))
+            (node, format!("{here} of its {all} readers are there"))
         }
-        None => (receive, "where it is written".to_owned()),
+        None => (receive, "its writer is there".to_owned()),
     }
 }
 
-/// `node`, or the nearest with memory for us.
+/// `node`, or the nearest one whose memory this process may use.
 fn near(
     inventory: &Inventory,
     node: NodeId,
@@ -106,7 +108,8 @@ fn near(
     };
     if found != node {
         let note = format!(
-            "node {node} has no memory for us: its {what} are on node {found}, the nearest"
+            "node {node} has no memory for this process: its {what} are on node {found}, the \
+             nearest"
         );
         if !notes.contains(&note) {
             notes.push(note);
@@ -118,7 +121,7 @@ fn near(
 /// The pages that a log of `bytes` on `node` would get by `--pages auto`.
 fn pages(inventory: &Inventory, node: NodeId, bytes: u64) -> String {
     let pools = inventory.node(node).map(|node| &node.huge_pages[..]).unwrap_or_default();
-    // The largest first, as the memory is asked for.
+    // The largest pages first, as when the log requests its memory.
     for pool in pools.iter().rev().filter(|pool| pool.page_bytes <= bytes.max(1)) {
         if pool.unpromised() >= bytes.div_ceil(pool.page_bytes) {
             return format!("{} reserved", size(pool.page_bytes));

@@ -1,4 +1,4 @@
-//! What is asked of a plan.
+//! The request for a plan.
 
 use burstline_sys::affinity::CoreId;
 use burstline_sys::memory::NodeId;

@@ -172,11 +172,13 @@ fn siblings_are_shared_only_if_that_was_asked_for() {
     let six = plan(&machine, &request(5)).unwrap();
     assert_sound(&machine, &six);
     assert_eq!(six.placement.to_string(), "A_AABBB");
-    assert!(six.notes.iter().any(|note| note.contains("on to node 0")), "{:?}", six.notes);
+    assert!(six.notes.iter().any(|note| note.contains("continues on node 0")), "{:?}", six.notes);
     let seven = error(&machine, &request(6));
     assert!(seven.starts_with("7 threads for 6 physical cores"), "{seven}");
     let forced_four = error(&machine, &forced("A_AAA"));
-    assert!(forced_four.contains("4 threads for 3 physical cores that we may use on node 0"));
+    assert!(
+        forced_four.contains("4 threads for 3 physical cores that this process may use on node 0")
+    );
     let asked = PlanRequest { may_share_cores: true, ..request(6) };
     assert_eq!(plan(&machine, &asked).unwrap().threads.len(), 7);
     let named = PlanRequest { cores: parse_cores("6,7").unwrap(), ..request(1) };
@@ -201,7 +203,7 @@ fn wishes_that_contradict_each_other_are_refused() {
         ),
         (PlanRequest { receivers: Some(2), ..request(1) }, "a queue has one receive thread"),
         (PlanRequest { receivers: Some(0), ..request(1) }, "at least one"),
-        (wish("A_BC"), "placement A_BC needs 3 nodes with cores for us; there are nodes 0, 1"),
+        (wish("A_BC"), "placement A_BC needs 3 nodes with usable cores; there are nodes 0, 1"),
         (
             PlanRequest { receive_node: Some(NodeId(2)), ..request(1) },
             "no node 2; this machine has nodes 0, 1",
@@ -249,10 +251,16 @@ fn a_node_without_memory_has_its_logs_and_stacks_nearby() {
         PlanRequest { pool_node: Some(NodeId(2)), ..request(1) },
         PlanRequest { stack_node: Some(NodeId(2)), ..request(1) },
     ] {
-        assert_eq!(error(&machine, &wish), "node 2 has no memory for us; nodes 0, 1, 3 have some");
+        assert_eq!(
+            error(&machine, &wish),
+            "node 2 has no memory for this process; nodes 0, 1, 3 have some"
+        );
     }
     let memory_only = PlanRequest { receive_node: Some(NodeId(3)), ..request(0) };
-    assert!(error(&machine, &memory_only).starts_with("node 3 has no core for us: it has none"));
+    assert!(
+        error(&machine, &memory_only)
+            .starts_with("node 3 has no core for this process: it has none")
+    );
     let offline = PlanRequest { cores: parse_cores("7").unwrap(), ..request(0) };
     assert!(error(&machine, &offline).starts_with("core 7 cannot be used: it is offline"));
 }
@@ -265,9 +273,11 @@ fn a_container_keeps_to_its_cpuset() {
     assert!(cores(&two).iter().all(|core| (8..12).contains(core)), "{two:?}");
     assert!(error(&inside, &request(2)).starts_with("3 threads for 2 physical cores"));
     let far = PlanRequest { receive_node: Some(NodeId(0)), ..request(1) };
-    assert!(error(&inside, &far).contains("it has 0-5, we may use 8-11"));
+    assert!(error(&inside, &far).contains("it has 0-5, allowed are 8-11"));
     let far = PlanRequest { pool_node: Some(NodeId(0)), ..request(1) };
-    assert!(error(&inside, &far).contains("node 0 has no memory for us; node 1 has some"));
+    assert!(
+        error(&inside, &far).contains("node 0 has no memory for this process; node 1 has some")
+    );
     let outside = PlanRequest { cores: parse_cores("0,8").unwrap(), ..request(1) };
     assert!(error(&inside, &outside).contains("core 0 cannot be used: it is not allowed"));
 
@@ -275,6 +285,10 @@ fn a_container_keeps_to_its_cpuset() {
     let apart = machine(TWO_SOCKETS, &[("proc/self/status", "Cpus_allowed_list: 0-3")]);
     let plan = plan(&apart, &request(1)).unwrap();
     assert!(cores(&plan).iter().all(|&core| core < 4));
-    assert!(plan.notes.iter().any(|note| note.contains("no core for us")), "{:?}", plan.notes);
+    assert!(
+        plan.notes.iter().any(|note| note.contains("no core for this process")),
+        "{:?}",
+        plan.notes
+    );
     assert!(plan.notes.iter().any(|note| note.contains("crosses")), "{:?}", plan.notes);
 }

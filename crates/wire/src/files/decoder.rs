@@ -146,8 +146,8 @@ impl Decoder {
     }
 
     /// As [`next`](Self::next) where that is a packet and there is nothing special about it, else
-    /// `None`, and `next` must be asked. For loops: it is all in line and nothing but a record
-    /// comes back, which stays in registers.
+    /// `None`, and `next` has to be called. For loops: it is inlined and returns only a record,
+    /// which stays in registers.
     #[inline(always)]
     pub fn next_ordinary(&mut self, chunk: &[u8], position: &mut usize) -> Option<Record> {
         // The byte order is a constant inside each of the four: no word asks for it again.

@@ -38,7 +38,7 @@ pub struct InterfaceDescription<'a> {
 }
 
 impl<'a> InterfaceDescription<'a> {
-    /// An interface that has nothing but a name.
+    /// An interface with only a name.
     pub fn new(link: LinkType, name: &'a str) -> Self {
         InterfaceDescription {
             link,

@@ -28,7 +28,7 @@ pub struct Interface {
 pub struct Counters {
     /// `isb_ifrecv`: packets that the interface received.
     pub received: Option<u64>,
-    /// `isb_ifdrop`: packets that the interface missed, for want of room.
+    /// `isb_ifdrop`: packets that the interface had no room for.
     pub missed: Option<u64>,
     /// `isb_filteraccept`: packets that passed the filter.
     pub accepted: Option<u64>,

@@ -1,6 +1,6 @@
 //! Capture files: a decoder that finds packets in place, and encoders that write into lent bytes.
 //!
-//! Nothing here does I/O. A caller reads a file or a pipe into a buffer of its own and lends it to
+//! Nothing here does I/O. A caller reads a file or a pipe into its own buffer and lends it to
 //! the [`Decoder`], which answers with [`Record`]s: where in that buffer each packet lies. An
 //! encoder is lent a buffer to write into and answers how many bytes it wrote.
 //!

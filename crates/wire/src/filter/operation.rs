@@ -36,7 +36,7 @@ pub(super) enum Operation {
     Compute(Operator, u32),
     ComputeWithIndex(Operator),
     Negate,
-    /// Skip so many instructions.
+    /// Skip this many instructions.
     Jump(u32),
     /// Skip one of two numbers of instructions by a test of A and a constant. A case for each test:
     /// half of a program are these, and a second choice would cost each a third of its time.
@@ -49,7 +49,7 @@ pub(super) enum Operation {
     /// X = A, and A = X.
     AccumulatorToIndex,
     IndexToAccumulator,
-    /// Done; so many bytes are wanted.
+    /// Done; the filter wants this many bytes.
     Return(u32),
     ReturnAccumulator,
 }

@@ -1,7 +1,7 @@
 //! The Toeplitz hash of receive-side scaling, by table.
 //!
 //! By definition each set bit `i` of the input XORs the 32 key bits from bit `i` on into the
-//! result. So the contribution of the byte at position `p` depends on nothing but `p` and its
+//! result. So the contribution of the byte at position `p` depends only on `p` and its
 //! value, and there is one table of 256 sums for each of the 36 positions. The hash is one lookup a
 //! byte.
 //!

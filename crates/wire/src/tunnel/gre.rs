@@ -40,7 +40,7 @@ pub(super) fn gre(at: &mut Cursor<'_>) -> Option<(Tunnel, Content)> {
         routing(at)?;
     }
     let content = match protocol {
-        // Type I has no header of its own, and no sequence number to tell it apart by.
+        // Type I has no header, and no sequence number that would show it.
         ether_type::ERSPAN if flags & SEQUENCE == 0 => Content::Ethernet,
         ether_type::ERSPAN => erspan_ii(at)?,
         ether_type::ERSPAN_III => erspan_iii(at)?,

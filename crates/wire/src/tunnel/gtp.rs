@@ -20,7 +20,7 @@ const HAS_EXTENSIONS: u8 = 0b100;
 /// The message that carries a user's packet, G-PDU. Source: section 6.1.
 const USER_PACKET: u8 = 255;
 
-/// Reads the GTP-U header of a user's packet, which is IP: nothing else is told apart.
+/// Reads the GTP-U header of a user's packet, which is IP: it knows no other content.
 pub(super) fn gtp(at: &mut Cursor<'_>) -> Option<Content> {
     let [flags, message, length_high, length_low, ..] = at.take::<8>()?;
     if flags >> 4 != VERSION_AND_TYPE || message != USER_PACKET {

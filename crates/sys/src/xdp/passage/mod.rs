@@ -9,9 +9,9 @@
 //! ```
 //!
 //! One memory for both queues: the entry's socket registers it, the exit's binds to it with
-//! `XDP_SHARED_UMEM` (Linux 5.10: on another device, with a fill and a completion ring of its own).
-//! A direction has frames of its own, which nobody else uses; the two directions between a pair of
-//! queues share the sockets and the memory, and not one ring, so that each can be one thread's.
+//! `XDP_SHARED_UMEM` (Linux 5.10: on another device, with its own fill and completion ring).
+//! Each direction has its own frames. The two directions between a pair of
+//! queues share the sockets and the memory, but no ring, so each can run on its own thread.
 //!
 //! No packet has several frames: the sockets are bound without `XDP_USE_SG`, so the kernel drops
 //! what is longer than a frame, and counts it.

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_is_handed_over_by_whoever_has_it() {
+    fn only_the_owner_of_a_frame_hands_it_over() {
         let mut owners = Owners::new(64, 64);
         assert!(owners.hand_over(64, Owner::Entry, Owner::Us));
         assert!(!owners.hand_over(64, Owner::Entry, Owner::Us), "a second time");

@@ -43,8 +43,8 @@ pub struct PlainRun {
     pub latest_ns: u64,
 }
 
-/// Blocks are summed up when there are so many bytes of them: enough for the checksum's own
-/// strides, little enough to be in the cache still.
+/// The checksum is computed over blocks of this many bytes: enough for its
+/// strides, few enough to be still in the cache.
 const SUM_BYTES: u32 = 32 << 10;
 
 impl SegmentEncoder {
