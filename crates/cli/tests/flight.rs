@@ -59,6 +59,14 @@ impl Job {
     }
 }
 
+impl Drop for Job {
+    fn drop(&mut self) {
+        // It has ended, or the test has failed: nobody else would end it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
 }

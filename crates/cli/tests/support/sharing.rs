@@ -127,9 +127,16 @@ impl Job {
     }
 
     /// Kills it.
-    pub(crate) fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+    pub(crate) fn kill(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        // It has ended, or the test has failed: nobody else would end it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
