@@ -68,8 +68,8 @@ Those that send wait for room as long as the device moves, and wait_ms longer (1
 are lost by name.
 
 What can be said of each, as in 'xdp:eth1?frames=8192&busy_poll=64'. N is 10k, SIZE 64m, TIME 500ms;
-a key of yes|no takes on|off, too, and without a value is yes. burstline ports xdp says what each
-is, and what it is where nothing is said:
+a key of yes|no takes on|off, too. burstline ports xdp says what each is, and what it is where
+nothing is said:
 {KEYS}
 A name of --publish or log: is a socket in $BURSTLINE_RUN, if that is set; else in /run/burstline
 for root, and in $XDG_RUNTIME_DIR/burstline or /tmp/burstline-UID for others, who read root's, too.

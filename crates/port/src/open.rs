@@ -11,7 +11,7 @@ use burstline_wire::hash::HashKind;
 
 use crate::opened::OpenedFiles;
 use crate::{
-    Address, AddressError, Crossing, Filter, GENERATOR_KEYS, Key, Kind, Port, PortError, PortTable,
+    Address, AddressError, Crossing, Filter, GENERATOR_KEYS, Key, Port, PortError, PortTable,
     Probe, ProbeOptions, Role, Treatment, afpacket, dpdk, file, generator, inject, log_sink,
     log_source, nicsim, xdp,
 };
@@ -344,11 +344,11 @@ pub enum Queues<'a> {
 }
 
 /// Whether a scheme has a key that needs no value.
-pub(crate) fn has_switch(scheme: &str, key: &str) -> bool {
+pub(crate) fn stands_alone(scheme: &str, key: &str) -> bool {
     let known = SCHEMES.iter().find(|known| known.name == scheme);
     let tables = known.into_iter().flat_map(|known| [known.source_keys(), known.sink_keys()]);
     let mut keys = tables.flatten().flatten();
-    keys.any(|known| known.name == key && matches!(known.kind, Kind::Switch))
+    keys.any(|known| known.name == key && known.stands_alone)
 }
 
 /// Opens an address to receive from: one port, or one for each receive queue of an interface.

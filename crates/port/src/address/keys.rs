@@ -18,6 +18,8 @@ pub struct Key {
     help: &'static str,
     /// What stands for the value in help texts, if its kind says too little.
     shape: Option<&'static str>,
+    /// Whether it needs no value, and is yes without one.
+    pub(crate) stands_alone: bool,
 }
 
 /// Which values a key takes.
@@ -25,7 +27,7 @@ pub struct Key {
 pub enum Kind {
     /// One of these words, with `|` between them.
     Words(&'static str),
-    /// Yes or no, also as on or off; without a value, yes.
+    /// Yes or no, also as on or off.
     Switch,
     /// An integer.
     Quantity(Bounds),
@@ -35,7 +37,7 @@ pub enum Kind {
 
 impl Key {
     const fn new(name: &'static str, kind: Kind, help: &'static str) -> Self {
-        Self { name, kind, default: None, help, shape: None }
+        Self { name, kind, default: None, help, shape: None, stands_alone: false }
     }
 
     /// One of a few words, which have `|` between them.
@@ -99,6 +101,12 @@ impl Key {
         Self { default: Some(default), ..self }
     }
 
+    /// Which is yes where it stands without a value.
+    #[must_use]
+    pub const fn alone(self) -> Self {
+        Self { stands_alone: true, ..self }
+    }
+
     /// With something else that stands for the value in help texts.
     #[must_use]
     pub const fn shaped(self, shape: &'static str) -> Self {
@@ -127,6 +135,9 @@ impl Key {
             && !bounds.is_open()
         {
             let _ = write!(text, ", {bounds}");
+        }
+        if self.stands_alone {
+            text += "; without a value, yes";
         }
         text += otherwise;
         if let Some(default) = self.default {

@@ -215,8 +215,8 @@ impl FromStr for Address {
         let mut parameters = Vec::new();
         for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
             let pair = parameter.split_once('=');
-            let switch = || open::has_switch(scheme, parameter).then_some((parameter, "yes"));
-            let Some((key, value)) = pair.or_else(switch) else {
+            let alone = || open::stands_alone(scheme, parameter).then_some((parameter, "yes"));
+            let Some((key, value)) = pair.or_else(alone) else {
                 let (address, parameter) = (text.into(), parameter.into());
                 return Err(AddressError::Parameter { address, parameter });
             };
@@ -289,6 +289,7 @@ mod tests {
             error.contains("no port scheme 'xpd' (did you mean xdp?); there are file"),
             "{error}"
         );
+        assert!(matches!("gen:?mark".parse::<Address>(), Err(AddressError::Parameter { .. })));
         assert!(matches!("gen:?seed".parse::<Address>(), Err(AddressError::Parameter { .. })));
         assert_eq!("".parse::<Address>(), Err(AddressError::Empty));
     }

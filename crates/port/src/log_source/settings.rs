@@ -10,7 +10,8 @@ use crate::{Address, AddressError, Key, Values};
 /// What can be said of a source.
 pub(crate) const KEYS: &[Key] = &[
     Key::switch("lossless", "Whether to hold the publisher up rather than to miss a packet")
-        .or("no"),
+        .or("no")
+        .alone(),
     Key::words("from", "now|oldest", "With which packet to begin").or("now"),
     Key::number("window", 1..=MAX_WINDOW as u64, "Segments that are held at a time").or("1"),
     Key::time("wait", 0..=u64::MAX, "How long to wait for a publisher that is not there").or("0s"),
@@ -24,7 +25,7 @@ pub(crate) const KEYS: &[Key] = &[
          publisher changes no packet that it has published",
     )
     .or("program"),
-    Key::switch("untrusted", "The same as trust=nobody").or("no"),
+    Key::switch("untrusted", "The same as trust=nobody").or("no").alone(),
 ];
 
 /// What an address says.

@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::Kind;
 use crate::address::keys_read_by;
 
 /// What reads a table, and an address for it.
