@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 
 use super::dpdk::{is_built, version};
 use super::shapes::{best, key};
-use super::{Adapter, Job, ROUND_PACKETS, Sample, timed};
+use super::{Adapter, Job, Sample, timed};
 use crate::contest::go_on;
 use crate::ours::Ours;
 use crate::pages;
@@ -278,11 +278,11 @@ fn whole(packets: u64) -> u64 {
     packets.max(1).next_multiple_of(BURST_MOST)
 }
 
-/// A side of `dpdk-pipeline-N` or `dpdk-pipeline-N-pmd` in turns on one core, [`ROUND_PACKETS`] a
+/// A side of `dpdk-pipeline-N` or `dpdk-pipeline-N-pmd` in turns on one core, 8,192 packets a
 /// round; `None`: no such piece.
 pub(crate) fn do_rounds(piece: &str, rounds: u64) -> Option<Result<(), String>> {
     #[cfg(feature = "dpdk")]
-    return dpdk::do_rounds(piece, rounds * ROUND_PACKETS);
+    return dpdk::do_rounds(piece, rounds * super::ROUND_PACKETS);
     #[cfg(not(feature = "dpdk"))]
     {
         let _ = (piece, rounds);

@@ -38,7 +38,7 @@ fn programs_on_dpdk_itself_run_here_or_say_how_to_build_them() {
             ports: 1,
             workers: 0,
             time: Duration::from_millis(50),
-            packets: None,
+            packets: Some(1 << 16),
             link_gbps: 10.0,
             program: Path::new("burstline"),
             rfc2544: None,

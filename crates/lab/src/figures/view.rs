@@ -22,7 +22,7 @@ use crate::statistics::Quartiles;
 
 /// How long a live turn is, and one of a smoke run.
 const LIVE: Duration = Duration::from_secs(2);
-const SMOKE: Duration = Duration::from_millis(50);
+const SMOKE: Duration = Duration::from_millis(500);
 
 /// Packets of a smoke run's turn.
 const SMOKE_PACKETS: u64 = 4096;

@@ -143,7 +143,7 @@ fn the_order_of_turns_is_that_of_the_seed() {
 
 #[test]
 fn a_chain_of_two_threads_is_measured_where_its_cores_are() {
-    let more = "sizes = [64]\nplacements = [\"auto\", \"A_B\"]\n";
+    let more = "sizes = [64]\nplacements = [\"auto\", \"A_B\"]\npackets = 65536\n";
     let scenario = scenario("pipeline", "\"burstline-pipeline\", \"dpdk-pipeline\"", more);
     let record = run(&scenario, &Options { repeats: Some(1), ..options() }, &mut |_| {});
     let ours = &record.rows[0];
