@@ -125,10 +125,10 @@ mod tests {
             Err(error) => return burstline_skip::skip("full_is_full", error),
         };
         spin(core, 100_000_000);
-        // A page has room for so many.
+        // Of 1,000. A page has room for so many; some more come while they are taken out.
         let most = 4096 / SAMPLE_BYTES;
         let count = sampler.samples().len();
-        assert!((most / 2..=most).contains(&count), "{count}");
+        assert!((most / 2..2 * most).contains(&count), "{count}");
     }
 
     #[test]
