@@ -72,7 +72,7 @@ fn every_contender_that_is_here_gets_ready() {
     if Bed::or_skip("every_contender_that_is_here_gets_ready").is_none() {
         return;
     }
-    let list = run_json(&["lab", "list", "--try", "--json"], 0);
+    let list = run_json(&["lab", "list", "--try"], 0);
     let tried = list["tried"].as_array().unwrap();
     for turn in tried.iter().filter(|turn| turn["not_run"].is_null()) {
         assert!(turn["packets"].as_u64().unwrap() > 0, "{turn}");
