@@ -65,9 +65,11 @@ fn has_own_start(adapter: &dyn Adapter, work: Work) -> bool {
     match work {
         // As to bounce, where it does that.
         Work::Switch => !adapter.works().contains(&Work::Bounce),
-        // As to pass on; as to count and to send. A live merge starts no program.
-        Work::Latency | Work::Duplex | Work::MergeLive => false,
-        work => work.is_live(),
+        // As to pass on; as to count and to send.
+        Work::Latency | Work::Rfc2544 | Work::Duplex => false,
+        // No frame comes in by an interface.
+        Work::Null | Work::Make => false,
+        work => work.is_live() && !work.is_within(),
     }
 }
 
@@ -143,8 +145,11 @@ mod tests {
     fn all_live_programs_are_tried() {
         let names: Vec<&str> = all().iter().map(|(adapter, _)| adapter.name()).collect();
         for adapter in contenders::all() {
-            let is_program =
-                adapter.works().iter().any(|work| work.is_live() && *work != Work::MergeLive);
+            let starts = |work: &Work| {
+                let has_no_frames = matches!(work, Work::Rfc2544 | Work::Null | Work::Make);
+                work.is_live() && !work.is_within() && !has_no_frames
+            };
+            let is_program = adapter.works().iter().any(starts);
             assert_eq!(names.contains(&adapter.name()), is_program, "{}", adapter.name());
         }
         assert!(all().iter().all(|(_, work)| work.is_live()));

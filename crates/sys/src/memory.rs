@@ -33,10 +33,10 @@
 //! - I4. No reference to a region's bytes is made in this crate.
 //!
 //! Huge pages come in two kinds. Reserved ones (`1g`, `2m`) are set aside by the administrator and
-//! are counted; a [`Reservation`] does so for a while. Transparent ones (`thp`) are ordinary memory that the kernel gathers into 2 MiB
-//! pages: `madvise(MADV_COLLAPSE)` asks for that at once, and works for memfds even where
-//! `shmem_enabled` is `never`. Pages are not locked: without swap they stay, with swap
-//! [`crate::limits`] and `mlock` are the caller's choice.
+//! are counted; a [`Reservation`] does so for a while. Transparent ones (`thp`) are ordinary memory
+//! that the kernel gathers into 2 MiB pages: `madvise(MADV_COLLAPSE)` asks for that at once, and
+//! works for memfds even where `shmem_enabled` is `never`. Pages are not locked: without swap they
+//! stay, with swap [`crate::limits`] and `mlock` are the caller's choice.
 //!
 //! Under Miri a region is heap memory, so that the code built on it can be checked; it has no
 //! file, and attaching to a file is an error.

@@ -7,10 +7,8 @@
 //!   time:       see `latency`
 //! ```
 //!
-//! The generator's core is the injector's. What the kernel does for a packet before a contender
-//! has it happens there, for contenders that receive by a socket or that are part of the kernel; so
-//! where packets are passed on or sent the time of both cores is counted, and elsewhere the
-//! contender's.
+//! The generator's core is the injector's. The kernel works there before a socket, or a part of the
+//! kernel, has a packet. So both cores count where packets are passed on or sent.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -384,10 +382,10 @@ pub(super) fn wait_until_sent(
     let began = Instant::now();
     while received() == 0 {
         go_on(job.stop)?;
-        let is_over = running.has_ended();
-        if is_over || began.elapsed() > READY_WITHIN {
+        let (is_over, spent) = (running.has_ended(), began.elapsed());
+        if is_over || spent > READY_WITHIN {
             let how = if is_over { "and has ended" } else { "yet" };
-            let (spent, said) = (began.elapsed().as_secs(), running.said());
+            let (spent, said) = (spent.as_secs(), running.said());
             return Err(format!("after {spent} s it has sent nothing {how}: {}", said.trim()));
         }
         thread::sleep(Duration::from_millis(10));
