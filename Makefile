@@ -99,7 +99,7 @@ guest-cards: ## Cards in an emulated machine: does dpdk: drive them? Some 8 minu
 	@cargo build --quiet --release --locked -p burstline-testbed --example wire
 	@scripts/guest-dpdk
 
-guest-lab: ## A machine that starts just now: does every contender of the lab get ready? Some 15 minutes
+guest-lab: ## A machine that starts just now: does every contender of the lab get ready? Some 10 minutes
 	@scripts/setup rust guest dpdk rivals
 	@cargo build --quiet --release --locked -p burstline -p burstline-lab --bin burstline --bin bench \
 	  --features burstline/dpdk --features burstline-lab/dpdk
