@@ -58,7 +58,8 @@ pub fn of_function(
     Ok((counted, String::from_utf8_lossy(&output.stdout).into_owned()))
 }
 
-const CALLGRIND: [&str; 2] = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
+/// The flags of the tool that counts instructions.
+pub(crate) const CALLGRIND: [&str; 2] = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
 
 /// The count in what callgrind has printed.
 /// Source: Valgrind 3.19, Callgrind's summary: `==N== Collected : 1234`.

@@ -52,6 +52,15 @@ fn carousel(frames: &[Vec<u8>]) -> Box<Carousel> {
     Box::new(Carousel::new(frames.iter().map(|frame| &frame[..])))
 }
 
+/// What a card sends that passes on what comes into `room`: packets where they lie there.
+fn sending_of(room: &Room) -> Result<Sending, CardError> {
+    Ok(match (room.memory(), room.reader()) {
+        (Some(memory), _) => Sending::Lying(Arc::clone(memory)),
+        (None, Some(reader)) => Sending::Log(Box::new(reader?)),
+        (None, None) => Sending::Nothing,
+    })
+}
+
 fn receiving(settings: &Settings, frames: &[Vec<u8>]) -> Result<Assembly, CardError> {
     let room = Room::create(settings, true, false)?;
     Ok(Assembly::new(room, (carousel(frames), Sending::Nothing), 0, None))
@@ -91,8 +100,8 @@ pub fn receive_part(receiver: &mut Receiver) -> (u64, u64) {
     (burst.len() as u64, bytes)
 }
 
-/// Packets come in by one card and leave by another, and are not copied: one direction of
-/// `bounce nicsim:a nicsim:b`.
+/// Packets come in by one card and leave by another, and are not copied: one direction of a
+/// [`Pair`], device and driver in turns.
 pub struct Forwarding {
     near: Assembly,
     far: Assembly,
@@ -107,11 +116,7 @@ impl Forwarding {
     /// There are no such cards.
     pub fn new(settings: &Settings, frames: &[Vec<u8>]) -> Result<Self, CardError> {
         let room = Room::create(settings, true, false)?;
-        let sending = match (room.memory(), room.reader()) {
-            (Some(memory), _) => Sending::Lying(Arc::clone(memory)),
-            (None, Some(reader)) => Sending::Log(Box::new(reader?)),
-            (None, None) => Sending::Nothing,
-        };
+        let sending = sending_of(&room)?;
         let near = Assembly::new(room, (carousel(frames), Sending::Nothing), 0, None);
         let room = Room::create(settings, false, false)?;
         let far = Assembly::new(room, (carousel(&[]), sending), 0, None);

@@ -17,9 +17,8 @@ use burstline_log::Scratch;
 use burstline_nicsim::experiment::{Forwarding, Keeping, Lane, Pair, Passed, Retention};
 use burstline_nicsim::pcie::{Bus, Direction};
 use burstline_nicsim::{Mode, Settings};
-use burstline_port::{Address, OpenOptions, open_source};
 
-use super::{Adapter, Job, Sample, timed};
+use super::{Adapter, Job, Sample, live, timed};
 use crate::contest::go_on;
 use crate::scenario::Work;
 
@@ -30,8 +29,8 @@ const SLOT: (&str, u64, u64) = ("2.0x8", 256, 512);
 /// Ports of the paper's card, and so directions, each with a core.
 const PORTS: f64 = 2.0;
 
-/// Bytes that a frame takes on the line beside its own: FCS 4, preamble 8, gap 12.
-const LINE_BYTES: f64 = 24.0;
+/// Bytes that a frame without FCS takes on the line beside its own.
+const LINE_BYTES: f64 = (live::LINE_BYTES as usize + FCS_BYTES) as f64;
 
 /// Frames that go round and round.
 const FRAMES: u64 = 4096;
@@ -58,10 +57,7 @@ fn settings(mode: Mode) -> Result<Settings, String> {
 
 /// Frames of a size as `gen:` has it, the same each time.
 fn frames(size: &str) -> Result<Vec<Vec<u8>>, String> {
-    let address = format!("gen:?size={size}&flows=64&packets={FRAMES}");
-    let address: Address = address.parse().map_err(|error| format!("{error}"))?;
-    let port = open_source(&address, &OpenOptions::default());
-    let mut port = port.map_err(|error| error.to_string())?;
+    let mut port = super::open(&format!("gen:?size={size}&flows=64&packets={FRAMES}"))?;
     let (mut frames, mut scratch) = (Vec::new(), Scratch::new());
     loop {
         let lent = port.lend(&mut scratch, FRAMES).map_err(|error| error.to_string())?;

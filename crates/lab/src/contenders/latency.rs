@@ -16,12 +16,11 @@ use std::time::{Duration, Instant};
 use burstline_engine::{Integrity, Latency, Threads};
 
 use super::core::Watch;
-use super::live::{Live, counted, events};
+use super::live::{Live, counted, events, load};
 use super::{Job, Sample};
 use crate::distribution::Distribution;
 use crate::live::Road;
 use crate::rfc2544::{Ends, Plan, Trial, TrialLoad};
-use crate::scenario::Rate;
 
 /// The figures of a record, and the percentiles that they are.
 const FIGURES: [(&str, f64); 4] = [
@@ -52,10 +51,7 @@ pub(super) fn measure(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sa
         integrity: Integrity::Frame,
         recipe: String::new(),
     };
-    let rate_pps = match job.rate {
-        Rate::Max => None,
-        Rate::PerSecond(packets) => Some(packets as f64),
-    };
+    let rate_pps = load(job).rate_pps.map(|packets| packets as f64);
     let duration = if job.packets.is_some() { NO_END } else { job.time };
     let load = TrialLoad { size: job.size_bytes, rate_pps, packets: job.packets, duration };
     let (cores, stop) = (counted(job), Arc::clone(job.stop));

@@ -48,6 +48,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
+use burstline_port::{Address, OpenOptions, Port, open_source};
 use burstline_sys::memory::PageKind;
 
 use crate::distribution::Distribution;
@@ -222,6 +223,12 @@ impl Sample {
     ) {
         self.figures.insert(name, Value { unit, basis: Some(basis), value });
     }
+}
+
+/// Opens a source by its address.
+pub(crate) fn open(address: &str) -> Result<Box<dyn Port>, String> {
+    let address: Address = address.parse().map_err(|error| format!("{error}"))?;
+    open_source(&address, &OpenOptions::default()).map_err(|error| error.to_string())
 }
 
 /// What those are that are part of this program.

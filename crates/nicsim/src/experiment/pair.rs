@@ -6,11 +6,10 @@
 //!  log     device A -> segment -- lane: "up to packet n" ----------> device B reads the log
 //! ```
 
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{carousel, forward_part};
+use super::{carousel, forward_part, sending_of};
 use crate::{
     Assembly, Card, CardError, ReceiveCounts, Receiver, Room, Sending, Settings, Transmit,
 };
@@ -62,14 +61,9 @@ impl Pair {
         is_both: bool,
     ) -> Result<Self, CardError> {
         let rooms = [Room::create(settings, true, false)?, Room::create(settings, is_both, false)?];
-        let sending = |room: &Room| match (room.memory(), room.reader()) {
-            (Some(memory), _) => Ok(Sending::Lying(Arc::clone(memory))),
-            (None, Some(reader)) => Ok::<_, CardError>(Sending::Log(Box::new(reader?))),
-            (None, None) => Ok(Sending::Nothing),
-        };
         // The first card sends what comes in by the second, and the other way round.
-        let back = if is_both { sending(&rooms[1])? } else { Sending::Nothing };
-        let sendings = [back, sending(&rooms[0])?];
+        let back = if is_both { sending_of(&rooms[1])? } else { Sending::Nothing };
+        let sendings = [back, sending_of(&rooms[0])?];
         let wires = [carousel(frames), carousel(if is_both { frames } else { &[] })];
         let mut ends =
             rooms.into_iter().zip(wires).zip(sendings).map(|((room, wire), sending)| {

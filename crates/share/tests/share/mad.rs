@@ -1,7 +1,8 @@
 //! A publisher that breaks its own log, and each kind of reader that has not vouched for it.
 
-use std::fs;
 use std::hint::black_box;
+use std::process::Command;
+use std::{env, fs};
 
 use burstline_log::{Burst, Start};
 use burstline_share::{AttachConfig, Attachment, Feed, Trust};
@@ -17,7 +18,10 @@ const LOOKS: u32 = 20_000;
 /// The publisher as another program: the same file at another place, with another number.
 fn start(directory: &Directory, name: &str, what: &str) -> Role {
     let program = directory.path().join(format!("other-{what}"));
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    // By a process that has nothing else open: a child that another test starts meanwhile would
+    // still have the file open for writing, and nobody may run it then (ETXTBSY).
+    let copied = Command::new("cp").arg(env::current_exe().unwrap()).arg(&program).status();
+    assert!(copied.unwrap().success());
     let arguments = [name, what];
     let role = Role::start_program(&program, "mad::mad_publisher", &arguments, &[]);
     fs::remove_file(program).unwrap();

@@ -10,7 +10,7 @@ use burstline_lab::scenario::{Placement, Scenario};
 use burstline_port::Rate;
 use burstline_sys::affinity::CoreId;
 
-use super::scenarios::{built_in_named, program, run_shown, save, typed};
+use super::scenarios::{built_in_named, make_folder, program, run_shown, save, typed};
 use crate::args::Rfc2544Args;
 use crate::args::values::Cores;
 use crate::failure::{FAILED, Failure, complain};
@@ -26,6 +26,9 @@ pub(crate) fn rfc2544(args: &Rfc2544Args) -> Result<ExitCode, Failure> {
     let scenario = scenario(args)?;
     let options = Options::new(program()?, typed(), signals::stop_flag(args.quiet)?);
     check(&scenario, &options).map_err(Failure::usage)?;
+    if let Some(folder) = &args.out {
+        make_folder(folder)?;
+    }
     let record = run_shown(&scenario, options, args.quiet, &scenario.name);
     if let Some(folder) = &args.out {
         save(&record, folder)?;

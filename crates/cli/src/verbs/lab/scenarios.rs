@@ -73,8 +73,7 @@ pub(crate) fn run(words: &[String], args: &RunOptions) -> Result<ExitCode, Failu
     for scenario in &scenarios {
         check(scenario, &options).map_err(Failure::usage)?;
     }
-    fs::create_dir_all(&args.out)
-        .map_err(|error| Failure::new(format!("{}: {error}", args.out.display())))?;
+    make_folder(&args.out)?;
     let mut is_whole = true;
     let (began, count) = (Instant::now(), scenarios.len());
     let estimate = |scenario: &Scenario| budget::estimate(&adjusted(scenario, &options));
@@ -177,10 +176,14 @@ pub(super) fn built_in_named(name: &str) -> Result<Scenario, Failure> {
     Ok(known.swap_remove(at.ok_or_else(unknown)?))
 }
 
+/// Makes the folder of records: before a run, which may take an hour.
+pub(super) fn make_folder(folder: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(folder)
+        .map_err(|error| Failure::new(format!("{}: {error}", folder.display())))
+}
+
 /// Writes a record beside its place and moves it there, so that what is there is whole.
 pub(super) fn save(record: &Record, folder: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(folder)
-        .map_err(|error| Failure::new(format!("{}: {error}", folder.display())))?;
     let path = folder.join(format!("{}.json", record.scenario));
     let beside = folder.join(format!(".{}.{}", record.scenario, process::id()));
     let written = fs::write(&beside, record.to_text()).and_then(|()| fs::rename(&beside, &path));

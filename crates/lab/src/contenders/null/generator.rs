@@ -1,10 +1,9 @@
 //! `gen:` into a log that stays in the cache and that nobody reads.
 
 use burstline_log::{Log, LogConfig};
-use burstline_port::{Address, OpenOptions, open_source};
 use burstline_sys::clock;
 
-use crate::contenders::{Adapter, Job, Sample, timed};
+use crate::contenders::{self, Adapter, Job, Sample, timed};
 use crate::contest::go_on;
 use crate::ours::SEGMENT_BYTES;
 use crate::pages;
@@ -32,7 +31,7 @@ impl Adapter for Generator {
     }
 
     fn version(&self) -> String {
-        crate::contenders::own_version()
+        contenders::own_version()
     }
 
     fn command(&self, job: &Job<'_>) -> String {
@@ -46,9 +45,7 @@ impl Adapter for Generator {
             Log::create(LogConfig { bytes: LOG_BYTES, pages, ..LogConfig::default() })
         })
         .map_err(|error| error.to_string())?;
-        let address: Address = self.command(job).parse().map_err(|error| format!("{error}"))?;
-        let port = open_source(&address, &OpenOptions::default());
-        let mut port = port.map_err(|error| error.to_string())?;
+        let mut port = contenders::open(&self.command(job))?;
         let (mut packets, mut spent_ns) = (0, 0);
         while job.goes_on(packets as usize, spent_ns) {
             go_on(job.stop)?;

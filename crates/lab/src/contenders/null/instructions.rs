@@ -2,17 +2,14 @@
 //! difference of a short run and a longer one under callgrind; and what the copy into a log costs.
 
 use burstline_log::{Log, LogConfig, Scratch};
-use burstline_port::{OpenOptions, PortError, open_source};
+use burstline_port::PortError;
 use burstline_sys::{affinity, clock};
 
 use super::{ours, run, testpmd};
-use crate::contenders::{Job, tried};
-use crate::instructions::{NOT_COUNTED, counted};
+use crate::contenders::{self, Job, tried};
+use crate::instructions::{CALLGRIND, NOT_COUNTED, counted};
 use crate::ours::SEGMENT_BYTES;
 use crate::programs::{Memory, Totals};
-
-/// What counts instructions.
-const VALGRIND: &str = "valgrind --tool=callgrind --callgrind-out-file=/dev/null";
 
 /// Of packets whose copy is timed.
 const SIZES: [usize; 3] = [64, 256, 1514];
@@ -20,9 +17,10 @@ const LOG_BYTES: usize = 2 << 20;
 
 /// Instructions of each packet, of both programs.
 fn of_a_packet(job: &Job<'_>) -> String {
+    let valgrind = format!("valgrind {}", CALLGRIND.join(" "));
     let ours = ours(job);
     let ours = slope([2_000_000, 10_000_000].map(|packets| {
-        let said = run(&format!("{VALGRIND} {ours} --packets {packets}")).ok()?;
+        let said = run(&format!("{valgrind} {ours} --packets {packets}")).ok()?;
         Some((counted(&said)? as f64, packets as f64))
     }));
     // As it was best.
@@ -30,7 +28,7 @@ fn of_a_packet(job: &Job<'_>) -> String {
     let setting = setting.split('"').nth(1).unwrap_or_default();
     let peer = testpmd(job, setting);
     let peer = slope([6, 16].map(|seconds| {
-        let said = peer.run_for(seconds, Memory::Small, VALGRIND).ok()?;
+        let said = peer.run_for(seconds, Memory::Small, &valgrind).ok()?;
         Some((counted(&said)? as f64, Totals::parse(&said).ok()?.received as f64))
     }));
     match (ours, peer) {
@@ -59,10 +57,7 @@ pub(crate) fn about_programs(job: &Job<'_>) -> Result<Vec<String>, String> {
     let _ = affinity::pin_to(job.places.contender[0]);
     let mut said = Vec::new();
     for (number, bytes) in SIZES.into_iter().enumerate() {
-        let address = format!("dpdk:net_null{},size={bytes}", 16 + number).parse();
-        let address = address.map_err(|error| format!("{error}"))?;
-        let opened = open_source(&address, &OpenOptions::default());
-        let mut port = opened.map_err(|error| error.to_string())?;
+        let mut port = contenders::open(&format!("dpdk:net_null{},size={bytes}", 16 + number))?;
         let config = LogConfig {
             name: "rtc".to_owned(),
             bytes: LOG_BYTES,

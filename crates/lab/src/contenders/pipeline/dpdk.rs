@@ -1,10 +1,11 @@
 //! DPDK's mbufs, pool and ring in this process, and its drivers: below the ring, or below our log.
 
 use burstline_log::Writer;
-use burstline_port::{OpenOptions, Port, PortState, open_source};
+use burstline_port::{Port, PortState};
 use burstline_sys::memory::PageChoice;
 
 use super::{Kind, LOG_BYTES, LOGS, Sample, Turn, described};
+use crate::contenders;
 use crate::contenders::shapes::{Pool, best};
 use crate::ours::{self, Ours};
 use crate::pages;
@@ -92,9 +93,7 @@ fn log(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
 
 /// Our port of a device.
 fn open(device: &str) -> Result<Box<dyn Port>, String> {
-    let address = format!("dpdk:{device}?burst={BURST}").parse();
-    let address = address.map_err(|error| format!("{error}"))?;
-    open_source(&address, &OpenOptions::default()).map_err(|error| error.to_string())
+    contenders::open(&format!("dpdk:{device}?burst={BURST}"))
 }
 
 fn take(port: &mut dyn Port, writer: &mut Writer, packets: u64) -> Result<(), String> {

@@ -15,11 +15,12 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Acquire;
 
 use burstline_log::{Reader, Writer};
-use burstline_port::{OpenOptions, Port, open_source};
+use burstline_port::Port;
 use burstline_sys::memory::PageChoice;
 use burstline_testbed::Amount;
 
 use super::{Job, Kind, LOG_BYTES, Sample, cores, timed};
+use crate::contenders;
 use crate::live::{Frames, Road, Turn, under_load, with_share};
 use crate::ours::Ours;
 use crate::rivals::BURST;
@@ -45,7 +46,7 @@ pub(super) fn measure(kind: Kind, job: &Job<'_>) -> Result<Sample, String> {
 fn ours(cores: Cores, frames: Frames<'_>) -> Result<Turn, String> {
     let road = Road::new(cores)?;
     let mut log = Ours::create(LOG_BYTES, PageChoice::Transparent)?;
-    let mut port = road.bed().far.run(open)?;
+    let mut port = road.bed().far.run(|| contenders::open("xdp:v1?timestamps=poll"))?;
     let turn = {
         let (writer, reader) = log.ends();
         under_load(&road, frames, |is_over| {
@@ -56,11 +57,6 @@ fn ours(cores: Cores, frames: Frames<'_>) -> Result<Turn, String> {
     // In the network where it was opened.
     road.bed().far.run(move || drop(port));
     Ok(turn)
-}
-
-fn open() -> Result<Box<dyn Port>, String> {
-    let address = "xdp:v1?timestamps=poll".parse().map_err(|error| format!("{error}"))?;
-    open_source(&address, &OpenOptions::default()).map_err(|error| error.to_string())
 }
 
 /// Receives into the log and reads it, in turns, until `is_over` and nothing comes.
