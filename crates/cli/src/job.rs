@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_engine::{
-    EngineError, Limits, Placed, PlacementRequest, Progress, Report, Run, Source, Threads, Workers,
+    EngineError, Inlet, Limits, Placed, PlacementRequest, Progress, Report, Run, Threads, Workers,
 };
 use burstline_port::{Address, OpenOptions, PortAccount, PortTable};
 use burstline_sys::privileges;
@@ -48,12 +48,12 @@ impl SourceArgs {
     }
 
     /// Opens the sources, in order.
-    pub(crate) fn open_sources(&self, options: &OpenOptions) -> Result<Vec<Source>, Failure> {
+    pub(crate) fn open_sources(&self, options: &OpenOptions) -> Result<Vec<Inlet>, Failure> {
         Ok(self.open_each(options)?.into_iter().flatten().collect())
     }
 
     /// As [`open_sources`](Self::open_sources), with the ports of each source by themselves.
-    pub(crate) fn open_each(&self, options: &OpenOptions) -> Result<Vec<Vec<Source>>, Failure> {
+    pub(crate) fn open_each(&self, options: &OpenOptions) -> Result<Vec<Vec<Inlet>>, Failure> {
         let (sources, most) = (self.sources.len(), PortTable::MAX_ENTRIES);
         if sources > most {
             let what = format!("{sources} sources: a job can tell {most} apart; split the input");
@@ -65,7 +65,7 @@ impl SourceArgs {
         }
         let mut opened = Vec::new();
         for address in &self.sources {
-            opened.push(Source::open_all(address, options)?);
+            opened.push(Inlet::open_all(address, options)?);
         }
         self.warn(opened.iter().flatten().map(|source| source.port().account()));
         Ok(opened)

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
-use burstline_port::{Address, OpenOptions, Port, PortError, open_sink, open_sources};
+use burstline_port::{Address, OpenOptions, PortError, Source, open_sink, open_sources};
 use burstline_skip::skip;
 use burstline_sys::afpacket::Sender;
 use burstline_sys::privileges;
@@ -27,7 +27,7 @@ fn row<'a>(report: &'a Value, port: &str) -> &'a Value {
     rows.next().unwrap_or_else(|| panic!("no {port}: {report}"))
 }
 
-fn open(host: &Host, port: &str, may_steal: bool) -> Result<Vec<Box<dyn Port>>, PortError> {
+fn open(host: &Host, port: &str, may_steal: bool) -> Result<Vec<Box<dyn Source>>, PortError> {
     let address: Address = port.parse().unwrap();
     let options = OpenOptions { may_steal, ..OpenOptions::default() };
     host.run(move || open_sources(&address, &options))

@@ -1,4 +1,4 @@
-//! A source of packets that Burstline does not have: implement `Port`, and every job takes it.
+//! A source of packets that Burstline does not have: implement `Source`, and every job takes it.
 //!
 //! ```text
 //!   Countdown --lend--> count     the packets stay in the buffer of the source
@@ -8,11 +8,11 @@
 
 use std::{error::Error, sync::atomic::AtomicBool};
 
-use burstline_engine::{Progress, Run, Source, Threads, count};
-use burstline_log::{Meta, Scratch};
+use burstline_engine::{Inlet, Progress, Run, Threads, count};
+use burstline_log::{Meta, Scratch, Writer};
 use burstline_port::{
-    Capabilities, Lent, Port, PortAccount, PortError, PortInfo, PortState, PortTable,
-    TimestampSource,
+    Capabilities, Copying, Lent, Port, PortAccount, PortError, PortInfo, PortState, PortTable,
+    Received, Source, TimestampSource,
 };
 use burstline_wire::headers::LinkType;
 
@@ -25,6 +25,8 @@ struct Countdown {
     left: u64,
     account: PortAccount,
     frames: Vec<u8>,
+    /// How jobs get copies that want them in a log.
+    copying: Copying,
 }
 
 impl Port for Countdown {
@@ -32,6 +34,14 @@ impl Port for Countdown {
         &self.info
     }
 
+    fn account(&self) -> PortAccount {
+        let mut account = self.account.clone();
+        self.copying.add_to(&mut account);
+        account
+    }
+}
+
+impl Source for Countdown {
     fn lend<'a>(
         &'a mut self,
         scratch: &'a mut Scratch,
@@ -54,20 +64,30 @@ impl Port for Countdown {
         Ok(Lent { burst: scratch.burst(&self.frames, first), state })
     }
 
-    fn account(&self) -> PortAccount {
-        self.account.clone()
+    fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
+        let mut copying = std::mem::take(&mut self.copying);
+        let received = copying.receive(self, writer, budget);
+        self.copying = copying;
+        received
     }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let capabilities = Capabilities { can_lend: true, is_finite: true, ..Default::default() };
+    let capabilities = Capabilities { is_finite: true, ..Default::default() };
     let (name, timestamps) = ("countdown".to_owned(), TimestampSource::Synthetic);
     let port = PortTable::new().add(&name, LinkType::ETHERNET).ok_or("256 interfaces already")?;
     let info = PortInfo { name, capabilities, timestamps };
     let account = PortAccount::default();
-    let source = Countdown { info, port, left: 1_000_000, account, frames: Vec::new() };
+    let source = Countdown {
+        info,
+        port,
+        left: 1_000_000,
+        account,
+        frames: Vec::new(),
+        copying: Copying::default(),
+    };
     let (stop, progress) = (AtomicBool::new(false), Progress::new(1));
-    let sources = vec![Source::of(Box::new(source))];
+    let sources = vec![Inlet::of(Box::new(source))];
     let report = count(sources, &Threads::default(), &Run::new(&stop, &progress))?;
     let total = &report.total;
     println!(

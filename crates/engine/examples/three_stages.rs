@@ -10,7 +10,7 @@
 use std::error::Error;
 use std::sync::atomic::AtomicBool;
 
-use burstline_engine::{CaptureOptions, Pipeline, Progress, Run, Source, Threads};
+use burstline_engine::{CaptureOptions, Inlet, Pipeline, Progress, Run, Threads};
 use burstline_log::LogConfig;
 use burstline_port::OpenOptions;
 
@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         publish: None,
     });
     let (mut large, mut small) = (0_u64, 0_u64);
-    let wire = pipeline.receive("receive", vec![Source::open(&source.parse()?, &ports)?]);
+    let wire = pipeline.receive("receive", vec![Inlet::open(&source.parse()?, &ports)?]);
     let sizes = pipeline.route("classify", &[wire], 2, |packet| match packet.length() {
         0..60 => None,
         length => Some(usize::from(length < 200)),

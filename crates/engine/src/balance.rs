@@ -43,7 +43,7 @@ use std::sync::{Mutex, PoisonError};
 use burstline_log::{
     Buckets, Log, LogConfig, MAX_READERS, Policy, Reader, ReaderConfig, Start, Writer,
 };
-use burstline_port::{Filter, Port, PortError};
+use burstline_port::{Filter, PortError, Sink};
 use burstline_share::LosslessReaders;
 use burstline_sys::memory::NodeId;
 use burstline_wire::hash::HashKind;
@@ -55,7 +55,7 @@ use crate::runtime::logs::lanes::Lanes;
 use crate::runtime::logs::receive::{Receiver, Took, dealt, is_stopped, stage_name};
 use crate::runtime::logs::record::{Recorded, Recorder};
 use crate::runtime::{self, Crew, Job, Post, clock_kind, policy_for};
-use crate::{EngineError, Report, Run, Source};
+use crate::{EngineError, Inlet, Report, Run};
 pub use elephants::Elephant;
 use policy::Rules;
 pub use report::{BalanceReport, GroupReport, WorkerReport};
@@ -136,8 +136,8 @@ impl BalanceOptions {
 /// If there is no worker, or more than [`WORKERS_MAX`] allows; or if a log is to be shared, and not
 /// by flow.
 pub fn balance(
-    mut sources: Vec<Source>,
-    open_sink: impl FnMut(usize) -> Result<Box<dyn Port>, PortError>,
+    mut sources: Vec<Inlet>,
+    open_sink: impl FnMut(usize) -> Result<Box<dyn Sink>, PortError>,
     options: &BalanceOptions,
     run: &Run<'_>,
 ) -> Result<Report, EngineError> {
@@ -195,7 +195,7 @@ struct Ends {
 impl Ends {
     fn new(
         options: &BalanceOptions,
-        sources: &[Source],
+        sources: &[Inlet],
         policy: Policy,
         receivers: usize,
     ) -> Result<Self, EngineError> {
@@ -258,15 +258,15 @@ struct Done {
 fn run_threads<'a>(
     options: &'a BalanceOptions,
     (job, own): (&'a Job<'a>, &'a [Job<'a>]),
-    sources: &'a mut [Source],
-    sinks: &'a mut [Box<dyn Port>],
+    sources: &'a mut [Inlet],
+    sinks: &'a mut [Box<dyn Sink>],
     ends: Ends,
 ) -> Result<Done, EngineError> {
     let receivers = ends.writers.len();
     let homes: Vec<Mutex<Spread>> = ends.writers.iter().map(|_| Mutex::default()).collect();
     let (all, origins) = (sources.len(), Origin::of_all(sources));
     let workers = ends.readers.into_iter().zip(sinks).zip(own).enumerate();
-    let worker = |(number, ((readers, sink), own)): (usize, ((_, &'a mut Box<dyn Port>), _))| {
+    let worker = |(number, ((readers, sink), own)): (usize, ((_, &'a mut Box<dyn Sink>), _))| {
         let (sink, log_bytes) = (&mut **sink, options.job.log.bytes);
         let step = Recorder::new(own, readers, sink, origins.clone(), log_bytes).numbered(number);
         Post { index: receivers + number, name: format!("worker-{number}"), step }

@@ -27,7 +27,7 @@ mod merge;
 mod summary;
 
 use burstline_log::{Log, LogConfig, Policy, Reader, ReaderConfig, Start, Writer};
-use burstline_port::{Port, PortError, PortTable};
+use burstline_port::{PortError, PortTable, Sink};
 
 use crate::merge::MergeOptions;
 use crate::published::Publication;
@@ -36,7 +36,7 @@ use crate::runtime::logs::gaps::Origin;
 use crate::runtime::logs::receive::{Receiver, Took, dealt, is_stopped, stage_name};
 use crate::runtime::logs::record::{Recorded, Recorder};
 use crate::runtime::{self, Crew, Done, Job, Post, Step, clock_kind, policy_for};
-use crate::{EngineError, Report, Run, Source, ThreadPlace, Threads};
+use crate::{EngineError, Inlet, Report, Run, ThreadPlace, Threads};
 use in_place::InPlace;
 use merge::{Merged, Merger};
 use summary::Summary;
@@ -66,8 +66,8 @@ struct Captured {
 /// A log could not be made, the sink not be opened, or the threads could not be started, pinned
 /// or given their class. What goes wrong with a port later is in the report's `errors`.
 pub fn capture(
-    sources: Vec<Source>,
-    open_sink: impl FnOnce() -> Result<Box<dyn Port>, PortError>,
+    sources: Vec<Inlet>,
+    open_sink: impl FnOnce() -> Result<Box<dyn Sink>, PortError>,
     options: &CaptureOptions,
     run: &Run<'_>,
 ) -> Result<Report, EngineError> {
@@ -85,8 +85,8 @@ pub fn capture(
 /// # Errors
 /// As [`capture`]; or a source lends its packets only once.
 pub fn merge(
-    sources: Vec<Source>,
-    open_sink: impl FnOnce() -> Result<Box<dyn Port>, PortError>,
+    sources: Vec<Inlet>,
+    open_sink: impl FnOnce() -> Result<Box<dyn Sink>, PortError>,
     options: &CaptureOptions,
     merging: &MergeOptions,
     run: &Run<'_>,
@@ -133,8 +133,8 @@ impl Way<'_> {
 
 fn capture_by(
     way: Way<'_>,
-    mut sources: Vec<Source>,
-    open_sink: impl FnOnce() -> Result<Box<dyn Port>, PortError>,
+    mut sources: Vec<Inlet>,
+    open_sink: impl FnOnce() -> Result<Box<dyn Sink>, PortError>,
     options: &CaptureOptions,
     run: &Run<'_>,
 ) -> Result<Report, EngineError> {
@@ -174,8 +174,8 @@ impl Way<'_> {
         self,
         job: &Job<'_>,
         options: &CaptureOptions,
-        sources: &mut [Source],
-        sink: &mut dyn Port,
+        sources: &mut [Inlet],
+        sink: &mut dyn Sink,
         lanes: Lanes,
     ) -> Result<Captured, EngineError> {
         let Lanes { writers, readers, .. } = lanes;
@@ -204,7 +204,7 @@ impl Way<'_> {
                 let crew = match merging.is_one_thread {
                     true => {
                         let merger = merger.recording(only(readers), sink);
-                        runtime::run(job, Vec::<Post<Recorder<'_, &mut dyn Port>>>::new(), |_| {
+                        runtime::run(job, Vec::<Post<Recorder<'_, &mut dyn Sink>>>::new(), |_| {
                             vec![post(merger)]
                         })?
                     }
@@ -237,7 +237,7 @@ fn recorder_core(threads: &Threads, receivers: usize) -> usize {
 fn receive_into<R: Step>(
     job: &Job<'_>,
     table: &PortTable,
-    sources: &mut [Source],
+    sources: &mut [Inlet],
     writers: Vec<Writer>,
     reader: Post<R>,
 ) -> Result<Crew<Took, R::Outcome>, EngineError> {
@@ -257,7 +257,7 @@ fn receive_into<R: Step>(
 /// Makes `count` logs.
 fn lanes(
     options: &CaptureOptions,
-    sources: &[Source],
+    sources: &[Inlet],
     policy: Policy,
     count: usize,
 ) -> Result<Lanes, EngineError> {

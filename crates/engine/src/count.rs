@@ -17,7 +17,7 @@ use burstline_log::{Burst, SCRATCH_PACKETS, Scratch};
 use burstline_port::{Losses, Received};
 
 use crate::runtime::{self, Crew, Job, Next, Pause, Polled, Post, Round, Span, Step, Tally, tally};
-use crate::{EngineError, PortReport, Report, Run, Source, Threads, Verifier};
+use crate::{EngineError, Inlet, PortReport, Report, Run, Threads, Verifier};
 
 /// Counts the packets of all sources, each on a thread of its own, until they end, a limit is
 /// reached or `stop` is set.
@@ -25,11 +25,7 @@ use crate::{EngineError, PortReport, Report, Run, Source, Threads, Verifier};
 /// # Errors
 /// The threads could not be started, pinned or given their class. What goes wrong with a source
 /// later is in the report's `errors`; the other sources are counted to their end.
-pub fn count(
-    sources: Vec<Source>,
-    threads: &Threads,
-    run: &Run<'_>,
-) -> Result<Report, EngineError> {
+pub fn count(sources: Vec<Inlet>, threads: &Threads, run: &Run<'_>) -> Result<Report, EngineError> {
     run_to_completion(sources, |_| |_: &Burst<'_>| {}, threads, run)
 }
 
@@ -39,7 +35,7 @@ pub fn count(
 /// # Errors
 /// As [`count`].
 pub fn count_verified(
-    sources: Vec<Source>,
+    sources: Vec<Inlet>,
     verifier: &Mutex<Verifier>,
     threads: &Threads,
     run: &Run<'_>,
@@ -57,7 +53,7 @@ pub fn count_verified(
 /// # Errors
 /// As [`count`].
 pub fn run_to_completion<W: FnMut(&Burst<'_>) + Send>(
-    mut sources: Vec<Source>,
+    mut sources: Vec<Inlet>,
     mut work_for: impl FnMut(usize) -> W,
     threads: &Threads,
     run: &Run<'_>,
@@ -85,7 +81,7 @@ struct Counted {
 struct Worker<'a, W> {
     job: &'a Job<'a>,
     index: usize,
-    source: &'a mut Source,
+    source: &'a mut Inlet,
     scratch: Scratch,
     work: W,
     counted: Counted,
@@ -93,7 +89,7 @@ struct Worker<'a, W> {
 }
 
 impl<'a, W: FnMut(&Burst<'_>)> Worker<'a, W> {
-    fn new(job: &'a Job<'a>, index: usize, source: &'a mut Source, work: W) -> Self {
+    fn new(job: &'a Job<'a>, index: usize, source: &'a mut Inlet, work: W) -> Self {
         let (scratch, counted) = (Scratch::new(), Counted::default());
         Self { job, index, source, scratch, work, counted, is_ended: false }
     }
@@ -151,7 +147,7 @@ impl<W: FnMut(&Burst<'_>) + Send> Step for Worker<'_, W> {
     }
 }
 
-fn report(job: &Job<'_>, sources: &[Source], crew: Crew<Counted, ()>) -> Report {
+fn report(job: &Job<'_>, sources: &[Inlet], crew: Crew<Counted, ()>) -> Report {
     let mut ending = job.ending();
     let (mut ports, mut stages) = (Vec::new(), Vec::new());
     for (index, (source, done)) in sources.iter().zip(&crew.front).enumerate() {

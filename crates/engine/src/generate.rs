@@ -19,11 +19,11 @@ mod sent;
 use std::time::Duration;
 
 use burstline_log::{SCRATCH_PACKETS, Scratch};
-use burstline_port::{Port, PortError, PortState, Received, Routes};
+use burstline_port::{PortError, PortState, Received, Routes, Sink, Source};
 use burstline_sys::clock;
 
 use crate::runtime::{self, Job, Next, Pause, PollMode, Polled, Post, Round, Step};
-use crate::{EngineError, Latency, Report, Run, Source, Threads};
+use crate::{EngineError, Inlet, Latency, Report, Run, Threads};
 use lane::Lanes;
 use sent::Sent;
 
@@ -74,8 +74,8 @@ pub struct Generated {
 /// The sink could not be opened, or the thread not be started, pinned or given its class. What goes
 /// wrong later is in the report's `errors`.
 pub fn generate(
-    source: Source,
-    open_sink: impl FnOnce() -> Result<Box<dyn Port>, PortError>,
+    source: Inlet,
+    open_sink: impl FnOnce() -> Result<Box<dyn Sink>, PortError>,
     threads: &Threads,
     run: &Run<'_>,
 ) -> Result<Generated, EngineError> {
@@ -89,9 +89,9 @@ pub fn generate(
 /// # Errors
 /// As [`generate`].
 pub fn replay(
-    source: Source,
+    source: Inlet,
     routes: &Routes,
-    open_sinks: impl FnOnce() -> Result<Vec<Box<dyn Port>>, PortError>,
+    open_sinks: impl FnOnce() -> Result<Vec<Box<dyn Sink>>, PortError>,
     threads: &Threads,
     run: &Run<'_>,
 ) -> Result<Generated, EngineError> {
@@ -100,7 +100,7 @@ pub fn replay(
 
 fn send(
     stage: &'static str,
-    mut source: Source,
+    mut source: Inlet,
     open_lanes: impl FnOnce() -> Result<Lanes, PortError>,
     threads: &Threads,
     run: &Run<'_>,
@@ -122,7 +122,7 @@ fn send(
 
 struct Sender<'a> {
     job: &'a Job<'a>,
-    source: &'a mut dyn Port,
+    source: &'a mut dyn Source,
     lanes: &'a mut Lanes,
     scratch: Scratch,
     sent: Sent,
@@ -135,7 +135,7 @@ struct Sender<'a> {
 }
 
 impl<'a> Sender<'a> {
-    fn new(job: &'a Job<'a>, source: &'a mut dyn Port, lanes: &'a mut Lanes) -> Self {
+    fn new(job: &'a Job<'a>, source: &'a mut dyn Source, lanes: &'a mut Lanes) -> Self {
         let (scratch, sent, start_ns) = (Scratch::new(), Sent::default(), job.clock.start_ns);
         let (is_idle, is_ended) = (false, false);
         let (now_ns, flushed_ns) = (start_ns, start_ns);

@@ -32,7 +32,7 @@
 //! bounce     port --pass--> port                                 a worker a direction, frames stay
 //! ```
 //!
-//! A job is a list of [`Source`]s, where its threads run ([`Threads`]), and a [`Run`]: a flag that
+//! A job is a list of [`Inlet`]s, where its threads run ([`Threads`]), and a [`Run`]: a flag that
 //! ends it, what bounds it ([`Limits`]) and its [`Progress`], which anybody may look at meanwhile.
 //! [`count()`] and [`capture()`] run it to its end and return a [`Report`].
 //!
@@ -93,7 +93,7 @@ pub use report::{
     ThreadPlace, TimestampReport,
 };
 pub use runtime::logs::CaptureOptions;
-pub use runtime::{Counts, Limits, PollMode, Progress, Run, Snapshot, Source, Threads};
+pub use runtime::{Counts, Inlet, Limits, PollMode, Progress, Run, Snapshot, Threads};
 pub use verify::{FLOWS_MAX, FlowVerdict, Integrity, Latency, Verdict, Verifier, WINDOW};
 
 // The page's code is compiled and run: cargo test --doc.

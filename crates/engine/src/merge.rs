@@ -12,8 +12,8 @@
 //!
 //! **An idle source never stalls the others.** The next packet can go when it is known that no
 //! source will bring an older one. A source that has packets in hand has said so; one that has
-//! ended, too. One that is idle promises a time ([`Port::low_time_ns`](burstline_port::Port)), and
-//! is asked again and again. One that promises nothing, or too little, is waited for no longer than
+//! ended, too. One that is idle promises a time ([`low_time_ns`](burstline_port::Source)), and is
+//! asked again and again. One that promises nothing, or too little, is waited for no longer than
 //! [`MergeOptions::lateness_ns`]: from then on it is *overdue* and nobody waits for it, until it
 //! has caught up. A packet that is older than one that has gone already is *late*: it goes at once,
 //! and is counted. None is ever left out.

@@ -27,7 +27,7 @@
 mod route;
 
 use burstline_log::{Burst, Log, LogConfig, Packet, Policy, Reader, ReaderConfig, Start, Writer};
-use burstline_port::Port;
+use burstline_port::Sink;
 
 use crate::published::Publication;
 use crate::runtime::logs::CaptureOptions;
@@ -36,7 +36,7 @@ use crate::runtime::logs::lanes::Lanes;
 use crate::runtime::logs::receive::{Receiver, Took, is_stopped};
 use crate::runtime::logs::record::{Recorded, Recorder};
 use crate::runtime::{self, Crew, Job, Post, Tally, clock_kind, policy_for};
-use crate::{EngineError, PortReport, Report, Run, Source};
+use crate::{EngineError, Inlet, PortReport, Report, Run};
 use route::{Route, Work};
 
 /// A log between stages of one pipeline.
@@ -63,7 +63,7 @@ struct Stage<'w> {
 /// A pipeline that is being put together, and then run.
 pub struct Pipeline<'w> {
     options: CaptureOptions,
-    sources: Vec<Source>,
+    sources: Vec<Inlet>,
     receivers: Vec<Receive>,
     stages: Vec<Stage<'w>>,
     lanes: usize,
@@ -86,7 +86,7 @@ impl<'w> Pipeline<'w> {
     }
 
     /// Adds a thread that receives these sources into a log: one copy.
-    pub fn receive(&mut self, name: &str, sources: Vec<Source>) -> Lane {
+    pub fn receive(&mut self, name: &str, sources: Vec<Inlet>) -> Lane {
         let first = self.sources.len();
         self.sources.extend(sources);
         let sources = first..self.sources.len();
@@ -175,7 +175,7 @@ impl<'w> Pipeline<'w> {
         let origins = Origin::of_all(sources);
         let mut readers = Vec::new();
         for (number, (stage, ends)) in stages.iter_mut().zip(logs.readers.drain(..)).enumerate() {
-            let sink: Box<dyn Port + '_> = match &mut stage.task {
+            let sink: Box<dyn Sink + '_> = match &mut stage.task {
                 Task::Work(work) => Box::new(Work::new(&stage.name, work)),
                 Task::Route(route) => {
                     let writers = stage.outputs.clone().map(&mut writer).collect();

@@ -13,7 +13,7 @@ use burstline_sys::usage::{self, CpuUsage, ResidentMemory};
 use crate::ledger::line_bits;
 use crate::runtime::{Done, Span, Usage};
 use crate::{
-    BalanceReport, EngineError, MergeReport, PollMode, PortReport, PublishedReport, Source, Total,
+    BalanceReport, EngineError, Inlet, MergeReport, PollMode, PortReport, PublishedReport, Total,
 };
 
 /// Everything there is to say of a job.
@@ -271,7 +271,7 @@ impl Report {
     }
 
     /// Takes over what the ports have to tell.
-    pub(crate) fn hear(&mut self, sources: &[Source]) {
+    pub(crate) fn hear(&mut self, sources: &[Inlet]) {
         let mut clocks: Vec<&str> = Vec::new();
         for source in sources {
             self.hear_port(source.port());

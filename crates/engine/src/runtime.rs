@@ -51,7 +51,7 @@ pub(crate) use meter::{StageCost, Usage};
 pub use progress::{Counts, Progress, Snapshot};
 pub(crate) use round::Round;
 pub use run::{Limits, Run};
-pub use source::Source;
+pub use source::Inlet;
 pub(crate) use source::{Owners, clock_kind, policy_for};
 pub(crate) use stage::{Next, Pause, Polled, Step};
 pub(crate) use tally::{Span, Tally, tally};

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use burstline_engine::{
-    CaptureOptions, EngineError, Limits, Policy, Progress, Report, Run, Source, Threads, capture,
+    CaptureOptions, EngineError, Inlet, Limits, Policy, Progress, Report, Run, Threads, capture,
     count,
 };
 use burstline_log::LogConfig;
@@ -52,7 +52,7 @@ impl Default for Job<'_> {
 impl Job<'_> {
     fn try_run(&self, progress: &Progress) -> Result<Report, EngineError> {
         let ports = OpenOptions::default();
-        let open = |address: &&str| Source::open(&address.parse().unwrap(), &ports).unwrap();
+        let open = |address: &&str| Inlet::open(&address.parse().unwrap(), &ports).unwrap();
         let sources: Vec<_> = self.sources.iter().map(open).collect();
         let log = LogConfig { bytes: self.log_bytes, ..LogConfig::default() };
         let options = CaptureOptions {
@@ -83,7 +83,7 @@ fn assert_closed(report: &Report) {
 
 fn packets_in(path: &str) -> (u64, u64) {
     let options = OpenOptions::default();
-    let source = Source::open(&path.parse().unwrap(), &options).unwrap();
+    let source = Inlet::open(&path.parse().unwrap(), &options).unwrap();
     let (stop, progress) = (AtomicBool::new(false), Progress::new(1));
     let sources = vec![source];
     let report = count(sources, &Threads::default(), &Run::new(&stop, &progress)).unwrap();

@@ -3,13 +3,13 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use burstline_engine::{EngineError, Limits, Progress, Report, Run, Source, Threads, count};
+use burstline_engine::{EngineError, Inlet, Limits, Progress, Report, Run, Threads, count};
 use burstline_port::OpenOptions;
 use burstline_sys::affinity::CoreId;
 
-fn open(addresses: &[&str]) -> Vec<Source> {
+fn open(addresses: &[&str]) -> Vec<Inlet> {
     let options = OpenOptions::default();
-    let open = |address: &&str| Source::open(&address.parse().unwrap(), &options).unwrap();
+    let open = |address: &&str| Inlet::open(&address.parse().unwrap(), &options).unwrap();
     addresses.iter().map(open).collect()
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use burstline_engine::{
-    CaptureOptions, EngineError, FlightOptions, Progress, Report, Run, Source, Threads,
+    CaptureOptions, EngineError, FlightOptions, Inlet, Progress, Report, Run, Threads,
     capture_flight,
 };
 use burstline_log::LogConfig;
@@ -18,7 +18,7 @@ const HOUR_NS: u64 = 3_600_000_000_000;
 /// Runs a job over two logs, with a trigger before it begins or none. Counts its files.
 fn run(is_triggered: bool, sink: &'static str) -> (Report, usize) {
     let ports = OpenOptions::default();
-    let open = |address: &str| Source::open(&address.parse().unwrap(), &ports).unwrap();
+    let open = |address: &str| Inlet::open(&address.parse().unwrap(), &ports).unwrap();
     let sources: Vec<_> = SOURCES.into_iter().map(open).collect();
     let options = CaptureOptions {
         threads: Threads { receivers: 2, ..Threads::default() },
@@ -68,7 +68,7 @@ fn without_a_trigger_every_row_has_expired() {
 fn a_file_that_breaks_or_cannot_be_made_ends_the_job_with_its_ledger_closed() {
     for sink in ["file:/dev/full", "file:/nowhere/x"] {
         let (ports, progress) = (OpenOptions::default(), Progress::new(1));
-        let source = Source::open(&"gen:?rate=100000".parse().unwrap(), &ports).unwrap();
+        let source = Inlet::open(&"gen:?rate=100000".parse().unwrap(), &ports).unwrap();
         let options = CaptureOptions {
             threads: Threads::default(),
             log: LogConfig { bytes: 4 << 20, keep_ns: Some(HOUR_NS), ..LogConfig::default() },

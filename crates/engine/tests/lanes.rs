@@ -9,11 +9,11 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_engine::{
-    CaptureOptions, Limits, Policy, PollMode, Progress, Report, Run, Source, Threads, capture,
+    CaptureOptions, Inlet, Limits, Policy, PollMode, Progress, Report, Run, Threads, capture,
 };
 use burstline_log::{LogConfig, Scratch};
 use burstline_port::{
-    FaultInjector, FaultPlan, Loss, OpenOptions, Port, PortState, open_sink, open_source,
+    FaultInjector, FaultPlan, Loss, OpenOptions, PortState, Sink, open_sink, open_source,
 };
 
 /// A directory that goes when the test ends.
@@ -67,7 +67,7 @@ impl Job {
 
     fn run_until(&self, stop: &AtomicBool, progress: &Progress) -> Report {
         let ports = OpenOptions::default();
-        let open = |address: &String| Source::open(&address.parse().unwrap(), &ports).unwrap();
+        let open = |address: &String| Inlet::open(&address.parse().unwrap(), &ports).unwrap();
         let sources: Vec<_> = self.sources.iter().map(open).collect();
         let (receivers, poll) = (self.receivers, self.poll);
         let options = CaptureOptions {
@@ -80,7 +80,7 @@ impl Job {
         let sink = || {
             let sink = open_sink(&self.sink.parse().unwrap(), &ports)?;
             let plan = FaultPlan { fail_after: self.breaks_after, ..FaultPlan::default() };
-            Ok(Box::new(FaultInjector::new(sink, plan)) as Box<dyn Port>)
+            Ok(Box::new(FaultInjector::new(sink, plan)) as Box<dyn Sink>)
         };
         let run = Run::new(stop, progress).within(self.limits);
         let report = capture(sources, sink, &options, &run).unwrap();

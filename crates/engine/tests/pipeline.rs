@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use burstline_engine::{
-    CaptureOptions, Pipeline, Policy, Progress, Report, Run, Source, Threads, run_to_completion,
+    CaptureOptions, Inlet, Pipeline, Policy, Progress, Report, Run, Threads, run_to_completion,
 };
 use burstline_log::LogConfig;
 use burstline_port::OpenOptions;
@@ -22,8 +22,8 @@ fn options(ports: &OpenOptions, policy: Option<Policy>) -> CaptureOptions {
     CaptureOptions { threads, log, policy, table, publish: None }
 }
 
-fn open(address: &str, ports: &OpenOptions) -> Vec<Source> {
-    Source::open_all(&address.parse().unwrap(), ports).unwrap()
+fn open(address: &str, ports: &OpenOptions) -> Vec<Inlet> {
+    Inlet::open_all(&address.parse().unwrap(), ports).unwrap()
 }
 
 fn run(pipeline: Pipeline<'_>) -> Report {

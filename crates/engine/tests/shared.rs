@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use burstline_engine::{
-    CaptureOptions, PollMode, Progress, Report, Run, Source, Threads, capture, count,
+    CaptureOptions, Inlet, PollMode, Progress, Report, Run, Threads, capture, count,
 };
 use burstline_log::LogConfig;
 use burstline_port::{Loss, OpenOptions, open_sink};
@@ -18,7 +18,7 @@ const PACKETS: u64 = 30_000;
 fn publish(name: &str) -> Report {
     let ports = OpenOptions::default();
     let sources = ["gen:?packets=30000&rate=60k&size=64", "gen:?packets=30000&rate=60k&size=100"];
-    let open = |address: &&str| Source::open(&address.parse().unwrap(), &ports).unwrap();
+    let open = |address: &&str| Inlet::open(&address.parse().unwrap(), &ports).unwrap();
     let lossless = LosslessReaders::Forever;
     let options = CaptureOptions {
         threads: Threads { receivers: 2, ..Threads::default() },
@@ -38,9 +38,9 @@ fn log_config() -> LogConfig {
 }
 
 /// Opens all logs of the name.
-fn open(name: &str, ports: &OpenOptions) -> Vec<Source> {
+fn open(name: &str, ports: &OpenOptions) -> Vec<Inlet> {
     let address = format!("log:{name}?lossless&from=oldest&wait=60s");
-    Source::open_all(&address.parse().unwrap(), ports).unwrap()
+    Inlet::open_all(&address.parse().unwrap(), ports).unwrap()
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
 use burstline_engine::{
-    Integrity, Progress, Run, Source, Threads, Verdict, Verifier, count_verified,
+    Inlet, Integrity, Progress, Run, Threads, Verdict, Verifier, count_verified,
 };
 use burstline_port::{Impairer, ImpairmentCounts, ImpairmentPlan, OpenOptions};
 use burstline_wire::hash::HashKind;
@@ -20,7 +20,7 @@ fn run_by(query: &str, plan: ImpairmentPlan, verifier: Verifier) -> (Verdict, Im
     let address = format!("gen:?packets={PACKETS}&start=1&{query}").parse().unwrap();
     let options = OpenOptions { hash: HashKind::FiveTuple, ..OpenOptions::default() };
     let mut tally = None;
-    let source = Source::open(&address, &options).unwrap().wrap(|port| {
+    let source = Inlet::open(&address, &options).unwrap().wrap(|port| {
         let impairer = Impairer::new(port, plan);
         tally = Some(impairer.tally());
         Box::new(impairer)

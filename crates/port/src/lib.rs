@@ -1,15 +1,17 @@
 //! Ports: where packets come from and where they go, and a suite that holds them all to it.
 //!
 //! ```text
+//!  Source     lend(&mut Scratch)     no copy, the bytes stay where they are
 //!             receive(&mut Writer)   one copy, into a log
-//!  source --- lend(&mut Scratch)     no copy, the bytes stay where they are
-//!             account()              offered, lost by cause, in flight
-//!  sink   --- transmit(&Burst)       out; what it cannot take is `full`
+//!  Sink       transmit(&Burst)       out; what it cannot take is `full`
+//!  Crossing   pass(budget)           in by one port and out by another, in one memory
+//!  all three  account()              offered, lost by cause, in flight
 //! ```
 //!
-//! A [`Port`] is a trait object: one indirect call a burst, none a packet. Tracing and faults are
-//! wrappers, and ports themselves. An [`Address`] (`SCHEME:ADDRESS?key=value`) names one;
-//! [`open_source`] and [`open_sink`] turn it into a port.
+//! What all three have is a [`Port`]. Each is a trait object: one indirect call a burst, none a
+//! packet. Tracing and faults are wrappers, and ports themselves. An [`Address`]
+//! (`SCHEME:ADDRESS?key=value`) names one; [`open_source`], [`open_sink`] and [`open_crossings`]
+//! open it.
 //!
 //! Invariants, checked for every backend by the conformance suite (`tests/conformance`):
 //! - I1: `offered` counts what reached the port, by a counter that the delivering loop does not
@@ -65,12 +67,13 @@ pub use open::{
 };
 pub use opened::OpenedFiles;
 pub use port::{
-    Capabilities, InterfaceTotals, Lent, Pacing, Port, PortInfo, PortState, Received,
+    Capabilities, InterfaceTotals, Lent, Pacing, Port, PortInfo, PortState, Received, Sink, Source,
     TimestampSource,
 };
 pub use probe::{Probe, ProbeOptions, Remark, probe_ports};
 pub use replay::{InterfaceKey, ReplayOptions, Routes, Timing, open_replay};
 pub use table::{PortTable, TableEntry};
 pub use wrap::{
-    FaultInjector, FaultPlan, Impairer, ImpairmentCounts, ImpairmentPlan, ImpairmentTally, Tracer,
+    Copying, FaultInjector, FaultPlan, Impairer, ImpairmentCounts, ImpairmentPlan, ImpairmentTally,
+    Tracer,
 };

@@ -25,7 +25,7 @@ use burstline_sys::clock;
 use crate::live::{WAIT, Wait, wait_ns};
 use crate::{
     Address, AddressError, Capabilities, Key, Loss, OpenOptions, Port, PortAccount, PortError,
-    PortInfo, TimestampSource,
+    PortInfo, Sink, TimestampSource,
 };
 
 /// What can be said of a sink.
@@ -65,7 +65,7 @@ struct Settings {
 pub(crate) fn open_sink(
     address: &Address,
     options: &OpenOptions,
-) -> Result<Box<dyn Port>, PortError> {
+) -> Result<Box<dyn Sink>, PortError> {
     let settings = parse(address)?;
     let (log, writer) = Log::create(LogConfig {
         name: settings.publish.name.clone(),
@@ -79,7 +79,7 @@ pub(crate) fn open_sink(
     options.table.watch(move |number, entry| {
         log.name_port(number, entry.link.0.into(), &entry.name);
     });
-    let capabilities = Capabilities { can_transmit: true, ..Capabilities::default() };
+    let capabilities = Capabilities::default();
     let (name, timestamps) = (address.to_string(), TimestampSource::Synthetic);
     Ok(Box::new(LogSink {
         info: PortInfo { name, capabilities, timestamps },
@@ -141,6 +141,25 @@ impl Port for LogSink {
         &self.info
     }
 
+    /// Tells the readers that this was all, and gives them a moment to come to it.
+    fn finish(&mut self) -> Result<(), PortError> {
+        if let Some(writer) = self.writer.take() {
+            writer.finish(Ending::Final);
+        }
+        let until = Instant::now() + LAST_WORDS;
+        let are_behind = || self.publisher.readers().iter().any(|reader| reader.lag_packets > 0);
+        while are_behind() && Instant::now() < until {
+            thread::sleep(LOOK_EVERY);
+        }
+        Ok(())
+    }
+
+    fn account(&self) -> PortAccount {
+        self.account.clone()
+    }
+}
+
+impl Sink for LogSink {
     /// One copy of each packet, one publish a burst.
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
         let (offered, mut given) = (burst.len() as u64, 0);
@@ -158,23 +177,6 @@ impl Port for LogSink {
     /// Nothing: each burst is published.
     fn flush(&mut self) -> Result<(), PortError> {
         Ok(())
-    }
-
-    /// Tells the readers that this was all, and gives them a moment to come to it.
-    fn finish(&mut self) -> Result<(), PortError> {
-        if let Some(writer) = self.writer.take() {
-            writer.finish(Ending::Final);
-        }
-        let until = Instant::now() + LAST_WORDS;
-        let are_behind = || self.publisher.readers().iter().any(|reader| reader.lag_packets > 0);
-        while are_behind() && Instant::now() < until {
-            thread::sleep(LOOK_EVERY);
-        }
-        Ok(())
-    }
-
-    fn account(&self) -> PortAccount {
-        self.account.clone()
     }
 }
 

@@ -11,8 +11,8 @@ use burstline_wire::hash::HashKind;
 
 use crate::opened::OpenedFiles;
 use crate::{
-    Address, AddressError, Crossing, Filter, GENERATOR_KEYS, Key, Port, PortError, PortTable,
-    Probe, ProbeOptions, Role, Treatment, afpacket, dpdk, file, generator, inject, log_sink,
+    Address, AddressError, Crossing, Filter, GENERATOR_KEYS, Key, PortError, PortTable, Probe,
+    ProbeOptions, Role, Sink, Source, Treatment, afpacket, dpdk, file, generator, inject, log_sink,
     log_source, nicsim, xdp,
 };
 
@@ -100,8 +100,8 @@ pub(crate) enum Probing {
     Interface(fn(&Address, &ProbeOptions, &mut Probe)),
 }
 
-type OpenSink = fn(&Address, &OpenOptions) -> Result<Box<dyn Port>, PortError>;
-type OpenSources = fn(&Address, &OpenOptions) -> Result<Vec<Box<dyn Port>>, PortError>;
+type OpenSink = fn(&Address, &OpenOptions) -> Result<Box<dyn Sink>, PortError>;
+type OpenSources = fn(&Address, &OpenOptions) -> Result<Vec<Box<dyn Source>>, PortError>;
 type OpenCrossings =
     fn([&Address; 2], bool, &Treatment, &OpenOptions) -> Result<Vec<Box<dyn Crossing>>, PortError>;
 
@@ -355,7 +355,7 @@ pub(crate) fn stands_alone(scheme: &str, key: &str) -> bool {
 pub fn open_sources(
     address: &Address,
     options: &OpenOptions,
-) -> Result<Vec<Box<dyn Port>>, PortError> {
+) -> Result<Vec<Box<dyn Source>>, PortError> {
     let address = address.resolved(Role::Source)?;
     let face = address.known_scheme()?.source.as_ref();
     let face = face.ok_or_else(|| PortError::CannotReceive { port: address.to_string() })?;
@@ -366,7 +366,7 @@ pub fn open_sources(
 ///
 /// # Errors
 /// As [`open_sources`], and [`PortError::SeveralQueues`].
-pub fn open_source(address: &Address, options: &OpenOptions) -> Result<Box<dyn Port>, PortError> {
+pub fn open_source(address: &Address, options: &OpenOptions) -> Result<Box<dyn Source>, PortError> {
     let mut ports = open_sources(address, options)?;
     match (ports.pop(), ports.len()) {
         (Some(port), 0) => Ok(port),
@@ -377,7 +377,7 @@ pub fn open_source(address: &Address, options: &OpenOptions) -> Result<Box<dyn P
 }
 
 /// Opens a sink.
-pub fn open_sink(address: &Address, options: &OpenOptions) -> Result<Box<dyn Port>, PortError> {
+pub fn open_sink(address: &Address, options: &OpenOptions) -> Result<Box<dyn Sink>, PortError> {
     let address = address.resolved(Role::Sink)?;
     let face = address.known_scheme()?.sink.as_ref();
     let face = face.ok_or_else(|| PortError::CannotTransmit { port: address.to_string() })?;

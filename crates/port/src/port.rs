@@ -1,4 +1,4 @@
-//! The trait.
+//! The traits: what a job asks of the ends that packets come from and go to.
 
 use std::os::fd::BorrowedFd;
 
@@ -67,12 +67,6 @@ impl TimestampSource {
 /// What a port can do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// `receive` works.
-    pub can_receive: bool,
-    /// `lend` works: no packet is copied.
-    pub can_lend: bool,
-    /// `transmit` works.
-    pub can_transmit: bool,
     /// A source that loses nothing when it is not polled, so that a full log may hold it up.
     pub can_wait: bool,
     /// A source that ends by itself.
@@ -112,7 +106,7 @@ pub enum PortState {
     Ended,
 }
 
-/// The outcome of [`Port::receive`].
+/// The outcome of [`Source::receive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
     /// Packets appended to the log.
@@ -121,7 +115,7 @@ pub struct Received {
     pub state: PortState,
 }
 
-/// The outcome of [`Port::lend`].
+/// The outcome of [`Source::lend`].
 #[derive(Debug)]
 pub struct Lent<'a> {
     /// The packets, in place; may be empty.
@@ -157,34 +151,51 @@ pub struct InterfaceTotals {
     pub unwanted: u64,
 }
 
-/// A source or a sink of packets, or both.
+/// An end of a job, whichever way packets go. A [`Source`], a [`Sink`], or both in one memory: a
+/// [`Crossing`](crate::Crossing).
 pub trait Port: Send {
     /// What is known of it.
     fn info(&self) -> &PortInfo;
 
-    /// Copies up to `budget` packets into a log and does not publish them: the caller does, once
-    /// a poll. A packet that the log has no room for is kept for the next call, or counted as
-    /// [`Loss::LogFull`](crate::Loss::LogFull) where the source cannot wait.
-    ///
-    /// Cost: one copy of each packet; system calls as the port says.
-    fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
-        let _ = (writer, budget);
-        Err(PortError::CannotReceive { port: self.info().name.clone() })
+    /// What it has seen and lost so far. Cost: a small allocation; not for hot paths.
+    fn account(&self) -> PortAccount;
+
+    /// Ends the port's work: a file gets its closing blocks, a sink sends what it has, a live
+    /// source takes no more packets. Called once, before it is dropped.
+    fn finish(&mut self) -> Result<(), PortError> {
+        Ok(())
     }
 
-    /// Lends up to `budget` packets where they lie; they stay there while the burst lives.
-    fn lend<'a>(
-        &'a mut self,
-        scratch: &'a mut Scratch,
-        budget: u64,
-    ) -> Result<Lent<'a>, PortError> {
-        let _ = (scratch, budget);
-        Err(PortError::CannotReceive { port: self.info().name.clone() })
+    /// Sleeps until there may be something to receive, at most `timeout_ns`, and returns whether
+    /// there is: for a source that is not waited for by a descriptor. `None`: it cannot do that.
+    fn wait(&self, timeout_ns: u64) -> Option<bool> {
+        let _ = timeout_ns;
+        None
     }
+
+    /// Readable when there is something to receive. `None`: poll.
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// Where packets come from.
+pub trait Source: Port {
+    /// Lends up to `budget` packets where they lie; they stay there while the burst lives.
+    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64)
+    -> Result<Lent<'a>, PortError>;
+
+    /// Copies up to `budget` packets into a log and does not publish them: the caller does, once
+    /// a poll. A packet that the log has no room for is kept for the next call, or counted as
+    /// [`Loss::LogFull`](crate::Loss::LogFull) where the source cannot wait. A source that has no
+    /// faster way takes [`Copying`](crate::Copying)'s.
+    ///
+    /// Cost: one copy of each packet; system calls as the port says.
+    fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError>;
 
     /// The burst that the last call of `lend` lent, once more: its packets lie where they lay until
     /// the next call of `lend` or `receive`. `scratch` is the one that they were described in. So
-    /// somebody can hold bursts of several ports and go on with one of them. `None`: this port
+    /// somebody can hold bursts of several sources and go on with one of them. `None`: this source
     /// cannot, as wrappers do not.
     ///
     /// Cost: none a packet, but for `xdp:` a look at whether each frame is held.
@@ -202,16 +213,21 @@ pub trait Port: Send {
         None
     }
 
+    /// How it is paced; `None` where it is not, as most are not.
+    fn pacing(&self) -> Option<Pacing> {
+        None
+    }
+}
+
+/// Where packets go.
+pub trait Sink: Port {
     /// Sends the packets of a burst. Returns how many were taken; the others were lost and are
-    /// named in [`account`](Self::account). Packets stay in order; a sink that has no room for
+    /// named in [`account`](Port::account). Packets stay in order; a sink that has no room for
     /// more takes the first so many. An error is one that no later burst can get past; the
     /// account is exact then, too.
     ///
     /// What was taken may be in flight until the next [`flush`](Self::flush), and lost then.
-    fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
-        let _ = burst;
-        Err(PortError::CannotTransmit { port: self.info().name.clone() })
-    }
+    fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError>;
 
     /// Makes what was transmitted so far safe or visible: to be called when nothing is to be sent
     /// for a moment.
@@ -219,40 +235,14 @@ pub trait Port: Send {
         Ok(())
     }
 
-    /// Tells a sink that `packets` packets of interface number `port` were lost before the next
+    /// Tells it that `packets` packets of interface number `port` were lost before the next
     /// packet of it. They are not among any packet's own `drops_before`.
     fn tell_gap(&mut self, port: u8, packets: u64) {
         let _ = (port, packets);
     }
 
-    /// Tells a sink what its sources counted; to be called before [`finish`](Self::finish).
+    /// Tells it what the job's sources counted; to be called before [`finish`](Port::finish).
     fn set_totals(&mut self, totals: &[InterfaceTotals]) {
         let _ = totals;
-    }
-
-    /// Ends the port's work: a file gets its closing blocks, a live source takes no more packets.
-    /// Called once, before it is dropped.
-    fn finish(&mut self) -> Result<(), PortError> {
-        self.flush()
-    }
-
-    /// What it has seen and lost so far. Cost: a small allocation; not for hot paths.
-    fn account(&self) -> PortAccount;
-
-    /// Sleeps until there may be something to receive, at most `timeout_ns`, and returns whether
-    /// there is: for a source that is not waited for by a descriptor. `None`: it cannot do that.
-    fn wait(&self, timeout_ns: u64) -> Option<bool> {
-        let _ = timeout_ns;
-        None
-    }
-
-    /// How it is paced; `None` where it is not, as most are not.
-    fn pacing(&self) -> Option<Pacing> {
-        None
-    }
-
-    /// Readable when there is something to receive. `None`: poll.
-    fn readiness(&self) -> Option<BorrowedFd<'_>> {
-        None
     }
 }

@@ -186,7 +186,7 @@ fn a_fifo_delivers_what_is_there_and_does_not_wait() {
     let options = OpenOptions::default();
     let mut port = source(&format!("file:{}", path.display()), &options).unwrap();
     let mut scratch = Scratch::new();
-    let count = |port: &mut dyn burstline_port::Port, scratch: &mut Scratch| {
+    let count = |port: &mut dyn burstline_port::Source, scratch: &mut Scratch| {
         let lent = port.lend(scratch, 100).unwrap();
         (lent.burst.len(), lent.state)
     };
@@ -236,7 +236,7 @@ fn a_compressed_fifo_is_read_as_it_comes() {
 
 /// No packet is left. Other tests start programs: until such a one has begun, it has the pipe open
 /// that was closed here.
-fn assert_ends(port: &mut dyn burstline_port::Port) {
+fn assert_ends(port: &mut dyn burstline_port::Source) {
     let mut scratch = Scratch::new();
     loop {
         let lent = port.lend(&mut scratch, 100).unwrap();

@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
-use burstline_engine::{CaptureOptions, Policy, Progress, Report, Run, Source, Threads};
+use burstline_engine::{CaptureOptions, Inlet, Policy, Progress, Report, Run, Threads};
 use burstline_log::LogConfig;
 use burstline_port::{Address, OpenOptions, open_sink};
 use burstline_wire::hash::HashKind;
@@ -143,7 +143,7 @@ impl Demo<'_> {
         let ports = OpenOptions { hash: HashKind::FiveTuple, ..OpenOptions::default() };
         let mut sources = Vec::new();
         for address in [file_address(copies), GENERATED.to_owned()] {
-            sources.push(Source::open(&address.parse()?, &ports)?);
+            sources.push(Inlet::open(&address.parse()?, &ports)?);
         }
         let options = capture_options(&ports);
         let sink: Address = file_address(recorded).parse()?;
@@ -158,7 +158,7 @@ impl Demo<'_> {
     }
 
     fn count(&self, path: &str) -> Result<Report, Failure> {
-        let source = Source::open(&file_address(path).parse()?, &OpenOptions::default())?;
+        let source = Inlet::open(&file_address(path).parse()?, &OpenOptions::default())?;
         let progress = Progress::new(1);
         let mut view = View::for_demo("count");
         let (threads, run) = (Threads::default(), Run::new(&self.stop, &progress));

@@ -5,8 +5,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use burstline_engine::{CaptureOptions, EngineError, FlightOptions, Report, Run, Source};
-use burstline_port::{OpenOptions, Port, PortError, open_sink};
+use burstline_engine::{CaptureOptions, EngineError, FlightOptions, Inlet, Report, Run};
+use burstline_port::{OpenOptions, PortError, Sink, open_sink};
 use burstline_sys::privileges;
 
 use super::capture::address_of;
@@ -50,13 +50,13 @@ impl Plan {
     /// Runs the job.
     pub(super) fn run(
         self,
-        sources: Vec<Source>,
+        sources: Vec<Inlet>,
         options: &CaptureOptions,
         ports: &OpenOptions,
         run: &Run<'_>,
     ) -> Result<Report, EngineError> {
         let (mut names, format) = (self.names, self.format);
-        let open = || -> Result<(String, Box<dyn Port>), PortError> {
+        let open = || -> Result<(String, Box<dyn Sink>), PortError> {
             let path = names.take()?;
             let file = open_sink(&address_of(&path, format)?, ports)?;
             Ok((path, file))

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::slice;
 
-use burstline_engine::{EngineError, Progress, Source, Workers};
+use burstline_engine::{EngineError, Inlet, Progress, Workers};
 use burstline_port::{Address, AddressError, GENERATOR_KEYS, OpenOptions, PortError, open_sink};
 
 use crate::args::GenerateArgs;
@@ -19,7 +19,7 @@ pub(crate) fn generate(args: &GenerateArgs) -> Result<ExitCode, Failure> {
     let threads = common.place_at(slice::from_ref(&args.output), &nobody)?.threads;
     let address = args.recipe.address(common.packets, link_of(args))?;
     let ports = OpenOptions::default();
-    let source = Source::open(&address, &ports).map_err(as_flag)?;
+    let source = Inlet::open(&address, &ports).map_err(as_flag)?;
     let progress = Progress::new(1);
     let mut run = common.run(&stop, &progress);
     // The source's own: so the report says that it has ended.
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn an_error_names_the_flag() {
         let address: Address = "gen:?rate=2G".parse().unwrap();
-        let error = Source::open(&address, &OpenOptions::default()).err().unwrap();
+        let error = Inlet::open(&address, &OpenOptions::default()).err().unwrap();
         let said = format!("{:?}", as_flag(error));
         assert!(said.contains("invalid value '2G' for '--rate': that is"), "{said}");
         assert_eq!(with_flags("say link=10Gbit, as x=1"), "say --link 10Gbit, as x=1");

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::slice;
 use std::sync::Arc;
 
-use burstline_engine::{CaptureOptions, MergeOptions, Policy, Progress, Source, Workers};
+use burstline_engine::{CaptureOptions, Inlet, MergeOptions, Policy, Progress, Workers};
 use burstline_port::{Address, OpenOptions, open_sink};
 
 use super::capture::{address_of, check_no_interface};
@@ -41,7 +41,7 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
     let opened = common.open_each(&ports)?;
     let offsets_ns = offsets_ns(args, &opened);
     let merging = MergeOptions { lateness_ns: args.lateness, offsets_ns, is_one_thread };
-    let sources: Vec<Source> = opened.into_iter().flatten().collect();
+    let sources: Vec<Inlet> = opened.into_iter().flatten().collect();
     let progress = Progress::new(sources.len());
     let mut view = View::new("merge", common, Stream::beside(slice::from_ref(&sink)));
     let demands = common.demands_with(args.lossless);
@@ -73,7 +73,7 @@ fn check_offsets(args: &MergeArgs) -> Result<(), Failure> {
 }
 
 /// What is added to the times of each port, of which a source may be several.
-fn offsets_ns(args: &MergeArgs, opened: &[Vec<Source>]) -> Vec<i64> {
+fn offsets_ns(args: &MergeArgs, opened: &[Vec<Inlet>]) -> Vec<i64> {
     let each = args.common.sources.iter().zip(opened);
     let offset = |source: &Address| {
         let of_it = args.offset.iter().filter(|offset| offset.source == *source);

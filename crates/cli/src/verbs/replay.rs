@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use burstline_engine::{Progress, Report, Source, Workers};
+use burstline_engine::{Inlet, Progress, Report, Workers};
 use burstline_port::{
     Address, InterfaceKey, OpenOptions, Rate, ReplayOptions, Routes, Timing, open_replay, open_sink,
 };
@@ -46,7 +46,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         routes: routes.clone(),
     };
     let source = open_replay(&args.files, how, &ports).map_err(burstline_engine::EngineError::from);
-    let source = Source::of(source?);
+    let source = Inlet::of(source?);
     let progress = Progress::new(1);
     let run = common.run(&stop, &progress);
     let mut view = View::new("replay", common, Stream::beside(&sinks));

@@ -9,7 +9,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use burstline_log::{BUCKETS, Buckets, Ending, Packet, SCRATCH_PACKETS, Scratch, bucket_of};
-use burstline_port::{Port, PortError, Received};
+use burstline_port::{PortError, Received, Source};
 
 use super::elephants::Herd;
 use super::policy::{Rules, Verdict};
@@ -110,7 +110,7 @@ impl Intake for Spreader<'_> {
     fn receive(
         &mut self,
         source: usize,
-        port: &mut dyn Port,
+        port: &mut dyn Source,
         budget: u64,
     ) -> Result<Received, PortError> {
         let budget = budget.min(SCRATCH_PACKETS as u64);

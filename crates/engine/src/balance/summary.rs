@@ -1,7 +1,7 @@
 //! What came of a balancer: the threads' counts put together, and held against each other.
 
 use burstline_log::Log;
-use burstline_port::{InterfaceTotals, Loss, Losses, Port};
+use burstline_port::{InterfaceTotals, Loss, Losses, Sink};
 
 use super::elephants::Herd;
 use super::report::{BalanceReport, GroupReport, WorkerReport};
@@ -13,11 +13,11 @@ use crate::runtime::logs::gaps::{Origin, totals_of};
 use crate::runtime::logs::receive::stage_name;
 use crate::runtime::logs::record::Recorded;
 use crate::runtime::{self, Owners, Tally};
-use crate::{EngineError, PortReport, Report, Source, StageReport};
+use crate::{EngineError, Inlet, PortReport, Report, StageReport};
 
 /// What the sink of each worker is told of the interfaces that the worker saw: what was received
 /// and lost before packets were spread is the whole interface's, and the same for all workers.
-pub(super) fn totals(sources: &[Source], done: &Done) -> Vec<Vec<InterfaceTotals>> {
+pub(super) fn totals(sources: &[Inlet], done: &Done) -> Vec<Vec<InterfaceTotals>> {
     let origins = Origin::of_all(sources);
     let of_worker = |recorded: &Recorded| {
         let tallies = recorded.seen.iter().zip(&recorded.written).enumerate();
@@ -58,8 +58,8 @@ pub(super) fn describe_logs(report: &mut Report, logs: &[Log]) {
 /// The job's report, memory aside.
 pub(super) fn report(
     options: &BalanceOptions,
-    sources: &[Source],
-    sinks: &[Box<dyn Port>],
+    sources: &[Inlet],
+    sinks: &[Box<dyn Sink>],
     done: Done,
     mut ending: Ending,
 ) -> Report {
@@ -114,7 +114,7 @@ fn numbers_of(hash: u32, groups: &[usize]) -> Vec<usize> {
     groups.iter().map(number).collect()
 }
 
-fn groups(options: &BalanceOptions, sinks: &[Box<dyn Port>], done: &Done) -> Vec<GroupReport> {
+fn groups(options: &BalanceOptions, sinks: &[Box<dyn Sink>], done: &Done) -> Vec<GroupReport> {
     let mut number = 0;
     let mut groups = Vec::new();
     for &workers in &options.groups {
@@ -134,13 +134,13 @@ fn groups(options: &BalanceOptions, sinks: &[Box<dyn Port>], done: &Done) -> Vec
 }
 
 /// What a sink says that it took.
-fn taken_by(sink: &dyn Port) -> i64 {
+fn taken_by(sink: &dyn Sink) -> i64 {
     let account = sink.account();
     remainder(account.offered, 0, account.lost.total(), account.in_flight)
 }
 
 /// Where workers and their sinks do not say the same.
-fn doubts(sinks: &[Box<dyn Port>], groups: &[GroupReport]) -> Vec<String> {
+fn doubts(sinks: &[Box<dyn Sink>], groups: &[GroupReport]) -> Vec<String> {
     let workers = groups.iter().flat_map(|group| &group.workers);
     let differ = workers.zip(sinks).map(|(worker, sink)| (worker, taken_by(&**sink)));
     let differ = differ.filter(|(worker, taken)| worker.delivered as i64 != *taken);
@@ -151,7 +151,7 @@ fn doubts(sinks: &[Box<dyn Port>], groups: &[GroupReport]) -> Vec<String> {
     differ.map(note).collect()
 }
 
-fn worker(number: usize, sink: Option<&dyn Port>, done: &Done) -> WorkerReport {
+fn worker(number: usize, sink: Option<&dyn Sink>, done: &Done) -> WorkerReport {
     let name = sink.map(|sink| sink.info().name.clone());
     let mut worker = WorkerReport { number, sink: name, ..WorkerReport::default() };
     let mut add = |cause, packets| {
@@ -183,7 +183,7 @@ fn worker(number: usize, sink: Option<&dyn Port>, done: &Done) -> WorkerReport {
 }
 
 /// A row for each source and group, and what the workers of each group have not seen.
-fn ports(options: &BalanceOptions, sources: &[Source], done: &Done) -> (Vec<PortReport>, Vec<u64>) {
+fn ports(options: &BalanceOptions, sources: &[Inlet], done: &Done) -> (Vec<PortReport>, Vec<u64>) {
     let owners =
         Owners::merge(sources, done.crew.front.iter().map(|took| took.outcome.owners.clone()));
     let owners = &owners[..options.job.table.len()];

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use burstline_log::{Burst, SCRATCH_PACKETS, Scratch};
 use burstline_port::{
     Address, Capabilities, Carried, Crossing, Loss, OpenOptions, Port, PortAccount, PortError,
-    PortInfo, PortState, Received, Treatment, open_sink, open_source,
+    PortInfo, PortState, Received, Sink, Source, Treatment, open_sink, open_source,
 };
 
 use crate::runtime::logs::tail::Tail;
@@ -14,8 +14,8 @@ use crate::runtime::{Span, Tally, tally};
 /// Source and sink of one direction.
 pub(super) struct Carry {
     info: PortInfo,
-    source: Box<dyn Port>,
-    sink: Box<dyn Port>,
+    source: Box<dyn Source>,
+    sink: Box<dyn Sink>,
     scratch: Scratch,
     way: Way,
 }
@@ -75,7 +75,7 @@ impl Carry {
 
 impl Way {
     /// Hands a burst to the sink.
-    fn pass(&mut self, burst: &Burst<'_>, sink: &mut dyn Port) -> Result<(), PortError> {
+    fn pass(&mut self, burst: &Burst<'_>, sink: &mut dyn Sink) -> Result<(), PortError> {
         if self.treatment.writes_nothing() {
             burst.packets().for_each(|packet| self.treatment.read(packet.bytes()));
             return self.given.transmit(burst, sink);
@@ -106,7 +106,7 @@ impl Rewritten {
 }
 
 impl Given {
-    fn transmit(&mut self, burst: &Burst<'_>, sink: &mut dyn Port) -> Result<(), PortError> {
+    fn transmit(&mut self, burst: &Burst<'_>, sink: &mut dyn Sink) -> Result<(), PortError> {
         self.taken.add(&tally(burst, &mut Span::default()));
         for packet in burst.packets() {
             self.tail.push(packet.port(), packet.length(), packet.original_length());
@@ -120,7 +120,7 @@ impl Given {
     }
 
     /// Takes over what the sink says it has lost since the last time.
-    fn settle(&mut self, sink: &dyn Port) {
+    fn settle(&mut self, sink: &dyn Sink) {
         let lost = sink.account().lost.total();
         for _ in self.lost..lost {
             if let Some((_, one)) = self.tail.take_back() {

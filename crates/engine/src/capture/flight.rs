@@ -29,7 +29,7 @@ mod recorder;
 use std::sync::atomic::AtomicBool;
 
 use burstline_log::{History, Log};
-use burstline_port::{Port, PortError};
+use burstline_port::{PortError, Sink};
 
 use super::summary::Summary;
 use super::{Lanes, lanes, only, receive_into, recorder_core};
@@ -39,7 +39,7 @@ use crate::runtime::logs::CaptureOptions;
 use crate::runtime::logs::gaps::Origin;
 use crate::runtime::logs::receive::is_stopped;
 use crate::runtime::{Crew, Job, Post, policy_for};
-use crate::{EngineError, Report, Run, Source};
+use crate::{EngineError, Inlet, Report, Run};
 use files::Files;
 use recorder::{FlightRecorder, Home};
 
@@ -67,8 +67,8 @@ pub struct FlightOptions<'a> {
 /// # Panics
 /// If the log is to keep nothing.
 pub fn capture_flight(
-    mut sources: Vec<Source>,
-    mut open_file: impl FnMut() -> Result<(String, Box<dyn Port>), PortError> + Send,
+    mut sources: Vec<Inlet>,
+    mut open_file: impl FnMut() -> Result<(String, Box<dyn Sink>), PortError> + Send,
     options: &CaptureOptions,
     flight: &FlightOptions<'_>,
     run: &Run<'_>,

@@ -12,7 +12,7 @@
 //! Decision 0011 says when this pays and when not.
 
 use burstline_log::{SCRATCH_PACKETS, Scratch};
-use burstline_port::{Port, Received};
+use burstline_port::{Received, Sink};
 
 use super::{Captured, only};
 use crate::EngineError;
@@ -20,27 +20,23 @@ use crate::runtime::logs::gaps::{Gaps, Origin};
 use crate::runtime::logs::receive::Took;
 use crate::runtime::logs::record::{self, Recorded};
 use crate::runtime::logs::{CaptureOptions, LogCounts};
-use crate::runtime::{Crew, Done, Job, Next, Owners, Pause, Polled, Round, Source, Step};
+use crate::runtime::{Crew, Done, Inlet, Job, Next, Owners, Pause, Polled, Round, Step};
 
 /// The name of the one stage.
 pub(super) const STAGE: &str = "record-in-place";
 
 /// Whether a job is run this way: one source with a queue that is as deep as a log, and no two
 /// cores to share the work between.
-pub(super) fn is_chosen(sources: &[Source], options: &CaptureOptions) -> bool {
-    let is_fit = |source: &Source| {
-        let can = source.port.info().capabilities;
-        can.is_deep && can.can_lend
-    };
-    let is_alone = matches!(sources, [source] if is_fit(source));
+pub(super) fn is_chosen(sources: &[Inlet], options: &CaptureOptions) -> bool {
+    let is_alone = matches!(sources, [source] if source.port.info().capabilities.is_deep);
     is_alone && options.threads.cores.len() < 2 && options.publish.is_none()
 }
 
 /// The thread's own.
 pub(super) struct InPlace<'a> {
     job: &'a Job<'a>,
-    source: &'a mut Source,
-    sink: &'a mut dyn Port,
+    source: &'a mut Inlet,
+    sink: &'a mut dyn Sink,
     scratch: Scratch,
     recorded: Recorded,
     gaps: Gaps,
@@ -58,8 +54,8 @@ impl<'a> InPlace<'a> {
     pub(super) fn new(
         job: &'a Job<'a>,
         options: &CaptureOptions,
-        source: &'a mut Source,
-        sink: &'a mut dyn Port,
+        source: &'a mut Inlet,
+        sink: &'a mut dyn Sink,
         origins: Vec<Origin>,
     ) -> Self {
         Self {

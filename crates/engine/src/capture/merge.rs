@@ -11,7 +11,7 @@ mod input;
 mod own;
 
 use burstline_log::{Burst, Reader, Scratch, Writer};
-use burstline_port::{Port, PortState, PortTable};
+use burstline_port::{PortState, PortTable, Sink};
 
 use super::{Captured, only};
 use crate::EngineError;
@@ -20,7 +20,7 @@ use crate::merge::tree::{Key, LoserTree};
 use crate::merge::{MergeOptions, MergedPort};
 use crate::runtime::logs::record::Recorded;
 use crate::runtime::{self, logs::receive::Took};
-use crate::runtime::{Crew, Done, Job, Next, Owners, Pause, Polled, Source, Tally};
+use crate::runtime::{Crew, Done, Inlet, Job, Next, Owners, Pause, Polled, Tally};
 use copy::{Counts, Sequence};
 use input::Input;
 use own::OwnRecorder;
@@ -100,7 +100,7 @@ struct Step {
 }
 
 /// Fails if a source cannot be merged.
-pub(super) fn check(sources: &[Source]) -> Result<(), EngineError> {
+pub(super) fn check(sources: &[Inlet]) -> Result<(), EngineError> {
     let mut scratch = Scratch::new();
     let unfit = sources.iter().find(|source| source.port.lent(&mut scratch).is_none());
     match unfit {
@@ -113,7 +113,7 @@ impl<'a> Merger<'a> {
     pub(super) fn new(
         job: &'a Job<'a>,
         merging: &MergeOptions,
-        sources: &'a mut [Source],
+        sources: &'a mut [Inlet],
         writer: Writer,
         table: &PortTable,
     ) -> Self {
@@ -145,7 +145,7 @@ impl<'a> Merger<'a> {
     }
 
     /// As one that records what it has merged, too; `reader` is a lossless one of its log.
-    pub(super) fn recording(self, reader: Reader, sink: &'a mut dyn Port) -> Self {
+    pub(super) fn recording(self, reader: Reader, sink: &'a mut dyn Sink) -> Self {
         Self { recorder: Some(OwnRecorder::new(reader, sink)), ..self }
     }
 

@@ -1,6 +1,6 @@
 //! What came of a capture: the threads' counts put together, and held against each other.
 
-use burstline_port::{InterfaceTotals, Loss, Losses, Port, PortAccount, PortTable};
+use burstline_port::{InterfaceTotals, Loss, Losses, PortAccount, PortTable, Sink};
 
 use super::in_place;
 use super::merge::{self, Merged};
@@ -10,7 +10,7 @@ use crate::runtime::logs::gaps::totals_of;
 use crate::runtime::logs::receive::{Took, stage_name};
 use crate::runtime::logs::record::Recorded;
 use crate::runtime::{Done, Owners, Tally};
-use crate::{EngineError, PortReport, Report, Source, StageReport};
+use crate::{EngineError, Inlet, PortReport, Report, StageReport};
 
 /// All threads' counts.
 pub(super) struct Summary {
@@ -59,7 +59,7 @@ impl Unasked {
 
 impl Summary {
     pub(super) fn new(
-        sources: &[Source],
+        sources: &[Inlet],
         threads: Vec<Done<Took>>,
         recorded: Done<Recorded>,
         merged: Option<Merged>,
@@ -76,7 +76,7 @@ impl Summary {
 
     /// What is known of each interface. What its source lost, and what a lapped recorder missed of
     /// it, belongs to the source; it is told of an interface only where the source has just one.
-    pub(super) fn totals(&self, sources: &[Source]) -> Vec<InterfaceTotals> {
+    pub(super) fn totals(&self, sources: &[Inlet]) -> Vec<InterfaceTotals> {
         let recorded = &self.recorded.outcome;
         let owners = &self.owners[..self.interfaces];
         let interface = |(port, (seen, written)): (usize, (&Tally, &Tally))| {
@@ -94,7 +94,7 @@ impl Summary {
     }
 
     /// The job's report, memory and places aside.
-    pub(super) fn report(self, sources: &[Source], sink: &dyn Port, mut ending: Ending) -> Report {
+    pub(super) fn report(self, sources: &[Inlet], sink: &dyn Sink, mut ending: Ending) -> Report {
         self.threads.iter().for_each(|done| ending.add(done));
         ending.add(&self.recorded);
         ending.span = self.recorded.outcome.span;
@@ -188,7 +188,7 @@ impl Summary {
 
     /// Holds our counts against those of each log and of the sink, which were made apart from
     /// them.
-    fn check(&self, report: &mut Report, sink: &dyn Port, missed_by_log: &[u64]) {
+    fn check(&self, report: &mut Report, sink: &dyn Sink, missed_by_log: &[u64]) {
         let sink = sink.account();
         let by_sink = sink.offered as i64 - sink.lost.total() as i64 - sink.in_flight as i64;
         let mut pairs = vec![("packets written", report.total.delivered as i64, by_sink)];
@@ -209,7 +209,7 @@ impl Summary {
         }
     }
 
-    fn stages(&self, elapsed_ns: u64, sink: &dyn Port) -> Vec<StageReport> {
+    fn stages(&self, elapsed_ns: u64, sink: &dyn Sink) -> Vec<StageReport> {
         let sum = |tallies: &[Tally]| {
             let mut sum = Tally::default();
             tallies.iter().for_each(|tally| sum.add(tally));

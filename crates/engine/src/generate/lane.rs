@@ -1,7 +1,7 @@
 //! The sinks of a sender, and what each has been given.
 
 use burstline_log::{Burst, Scratch};
-use burstline_port::{Losses, Port, PortTable, Routes};
+use burstline_port::{Losses, PortTable, Routes, Sink};
 
 use crate::EngineError;
 use crate::runtime::logs::tail::Tail;
@@ -9,7 +9,7 @@ use crate::runtime::{Span, Tally, tally};
 
 /// A sink, and the book of what it was given.
 pub(super) struct Lane {
-    pub(super) sink: Box<dyn Port>,
+    pub(super) sink: Box<dyn Sink>,
     /// Packets given to it, and of them those that it took and has not lost since.
     pub(super) made: Tally,
     pub(super) taken: Tally,
@@ -29,7 +29,7 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    pub(super) fn new(sinks: Vec<Box<dyn Port>>, routes: &Routes) -> Self {
+    pub(super) fn new(sinks: Vec<Box<dyn Sink>>, routes: &Routes) -> Self {
         let lane = |sink| Lane {
             sink,
             made: Tally::default(),

@@ -7,7 +7,7 @@ use super::lane::Lanes;
 use super::{Generated, Limit};
 use crate::report::Ending;
 use crate::runtime::{Done, Span, Tally};
-use crate::{EngineError, Latency, PortReport, Report, Source};
+use crate::{EngineError, Inlet, Latency, PortReport, Report};
 
 /// A rate that was reached to this part was kept: what is left is the first and the last packet.
 const KEPT: f64 = 0.99;
@@ -43,7 +43,7 @@ impl Default for Sent {
 pub(super) fn conclude(
     done: Done<Sent>,
     stage: &'static str,
-    source: &Source,
+    source: &Inlet,
     lanes: &Lanes,
     mut ending: Ending,
 ) -> Generated {
@@ -119,7 +119,7 @@ impl Sent {
 /// A row of the source and its sink; or one for each of several sinks, and one for what the source
 /// gave to none.
 fn rows(
-    source: &Source,
+    source: &Inlet,
     account: PortAccount,
     lanes: &Lanes,
     given: &[PortAccount],

@@ -1,12 +1,14 @@
 //! Closures as sinks: what a stage does with the bursts that it reads.
 
 use burstline_log::{Burst, Packet};
-use burstline_port::{Capabilities, Loss, Port, PortAccount, PortError, PortInfo, TimestampSource};
+use burstline_port::{
+    Capabilities, Loss, Port, PortAccount, PortError, PortInfo, Sink, TimestampSource,
+};
 
 use crate::runtime::logs::lanes::{Given, Lanes};
 
 fn info(name: &str) -> PortInfo {
-    let capabilities = Capabilities { can_transmit: true, ..Capabilities::default() };
+    let capabilities = Capabilities::default();
     PortInfo { name: name.to_owned(), capabilities, timestamps: TimestampSource::Mixed }
 }
 
@@ -28,14 +30,16 @@ impl<W: FnMut(&Burst<'_>) + Send + ?Sized> Port for Work<'_, W> {
         &self.info
     }
 
+    fn account(&self) -> PortAccount {
+        PortAccount { offered: self.offered, ..PortAccount::default() }
+    }
+}
+
+impl<W: FnMut(&Burst<'_>) + Send + ?Sized> Sink for Work<'_, W> {
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
         (self.work)(burst);
         self.offered += burst.len() as u64;
         Ok(burst.len() as u64)
-    }
-
-    fn account(&self) -> PortAccount {
-        PortAccount { offered: self.offered, ..PortAccount::default() }
     }
 }
 
@@ -59,6 +63,19 @@ impl<R: FnMut(&Packet<'_>) -> Option<usize> + Send + ?Sized> Port for Route<'_, 
         &self.info
     }
 
+    fn account(&self) -> PortAccount {
+        let mut account = PortAccount { offered: self.offered, ..PortAccount::default() };
+        let refused: u64 = self.lanes.refused().iter().sum();
+        for (cause, packets) in [(Loss::Shed, self.shed), (Loss::LogFull, refused)] {
+            if packets > 0 {
+                account.lost.add(cause, packets);
+            }
+        }
+        account
+    }
+}
+
+impl<R: FnMut(&Packet<'_>) -> Option<usize> + Send + ?Sized> Sink for Route<'_, R> {
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
         let (mut taken, lanes) = (0, self.lanes.refused().len());
         for packet in burst.packets() {
@@ -72,16 +89,5 @@ impl<R: FnMut(&Packet<'_>) -> Option<usize> + Send + ?Sized> Port for Route<'_, 
         self.lanes.publish();
         self.offered += burst.len() as u64;
         Ok(taken)
-    }
-
-    fn account(&self) -> PortAccount {
-        let mut account = PortAccount { offered: self.offered, ..PortAccount::default() };
-        let refused: u64 = self.lanes.refused().iter().sum();
-        for (cause, packets) in [(Loss::Shed, self.shed), (Loss::LogFull, refused)] {
-            if packets > 0 {
-                account.lost.add(cause, packets);
-            }
-        }
-        account
     }
 }

@@ -2,19 +2,19 @@
 
 use burstline_log::Policy;
 use burstline_port::{
-    Address, OpenOptions, Port, PortTable, TimestampSource, open_source, open_sources,
+    Address, OpenOptions, Port, PortTable, Source, TimestampSource, open_source, open_sources,
 };
 
 use crate::EngineError;
 
 /// One source of a job.
-pub struct Source {
-    pub(crate) port: Box<dyn Port>,
+pub struct Inlet {
+    pub(crate) port: Box<dyn Source>,
     /// The interfaces it brought when it was opened: a half-open range of the table.
     pub(crate) interfaces: std::ops::Range<usize>,
 }
 
-impl Source {
+impl Inlet {
     /// Opens the port at `address`. To be called for one source after another, not from several
     /// threads at a time: the interfaces that it brings are known by when they appear.
     pub fn open(address: &Address, options: &OpenOptions) -> Result<Self, EngineError> {
@@ -38,12 +38,12 @@ impl Source {
     }
 
     /// A port that no address stands for, and that brings its interfaces later.
-    pub fn of(port: Box<dyn Port>) -> Self {
+    pub fn of(port: Box<dyn Source>) -> Self {
         Self { port, interfaces: 0..0 }
     }
 
     /// Puts a wrapper around the port: a tracer, faults, a pacer, a user's own.
-    pub fn wrap(self, wrapper: impl FnOnce(Box<dyn Port>) -> Box<dyn Port>) -> Self {
+    pub fn wrap(self, wrapper: impl FnOnce(Box<dyn Source>) -> Box<dyn Source>) -> Self {
         Self { port: wrapper(self.port), ..self }
     }
 
@@ -54,13 +54,13 @@ impl Source {
 }
 
 /// Whom a full log holds up where nobody has said: the sources, if all of these can wait.
-pub(crate) fn policy_for(sources: &[Source]) -> Policy {
-    let can_wait = |source: &Source| source.port.info().capabilities.can_wait;
+pub(crate) fn policy_for(sources: &[Inlet]) -> Policy {
+    let can_wait = |source: &Inlet| source.port.info().capabilities.can_wait;
     if sources.iter().all(can_wait) { Policy::Lossless } else { Policy::Lossy }
 }
 
 /// Whose clock the sources' times are from, if it is one.
-pub(crate) fn clock_kind(sources: &[Source]) -> u32 {
+pub(crate) fn clock_kind(sources: &[Inlet]) -> u32 {
     let mut clocks = sources.iter().map(|source| source.port.info().timestamps);
     let first = clocks.next().unwrap_or(TimestampSource::Mixed);
     let is_one = clocks.all(|clock| clock == first);
@@ -99,7 +99,7 @@ impl Owners {
     /// The source of each interface: what the sources brought when they were opened, and what
     /// the threads claimed.
     pub(crate) fn merge(
-        sources: &[Source],
+        sources: &[Inlet],
         threads: impl Iterator<Item = Self>,
     ) -> [u8; PortTable::MAX_ENTRIES] {
         let mut owners = [0; PortTable::MAX_ENTRIES];

@@ -29,15 +29,11 @@ fn packets_that_no_segment_holds_whole_are_counted_as_cut() {
 }
 
 /// A sink that says of a packet that it never came.
-struct Forgetful(Box<dyn Port>);
+struct Forgetful(Box<dyn Sink>);
 
 impl Port for Forgetful {
     fn info(&self) -> &PortInfo {
         self.0.info()
-    }
-
-    fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
-        self.0.transmit(burst)
     }
 
     fn account(&self) -> PortAccount {
@@ -46,12 +42,18 @@ impl Port for Forgetful {
     }
 }
 
+impl Sink for Forgetful {
+    fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
+        self.0.transmit(burst)
+    }
+}
+
 #[test]
 fn what_a_sink_counts_is_held_against_its_worker() {
     let job = Job::new(&["gen:?packets=3000&flows=100"], &[2, 1]);
     let open = |number: usize| {
         let sink = open_sink(&"null:".parse().unwrap(), &job.ports)?;
-        Ok(if number == 1 { Box::new(Forgetful(sink)) as Box<dyn Port> } else { sink })
+        Ok(if number == 1 { Box::new(Forgetful(sink)) as Box<dyn Sink> } else { sink })
     };
     let report = job.run_unchecked(open, &Progress::with_workers(1, 3));
     let group = &of(&report).groups[0];

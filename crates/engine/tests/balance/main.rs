@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use burstline_engine::{
-    BalanceOptions, BalanceReport, CaptureOptions, Distribution, Limits, Mode, Policy, Progress,
-    Report, Run, Source, Threads, balance,
+    BalanceOptions, BalanceReport, CaptureOptions, Distribution, Inlet, Limits, Mode, Policy,
+    Progress, Report, Run, Threads, balance,
 };
 use burstline_log::{Burst, LogConfig};
 use burstline_port::{
     Capabilities, FaultInjector, FaultPlan, Loss, OpenOptions, Port, PortAccount, PortError,
-    PortInfo, TimestampSource, open_sink,
+    PortInfo, Sink, TimestampSource, open_sink,
 };
 use burstline_wire::hash::HashKind;
 
@@ -58,7 +58,7 @@ impl Job {
         self.run_into(|_| open_sink(&"null:".parse().unwrap(), &self.ports))
     }
 
-    fn run_into(&self, open: impl FnMut(usize) -> Result<Box<dyn Port>, PortError>) -> Report {
+    fn run_into(&self, open: impl FnMut(usize) -> Result<Box<dyn Sink>, PortError>) -> Report {
         let workers = self.options.groups.iter().sum();
         let progress = Progress::with_workers(self.sources.len(), workers);
         self.run_with(open, &progress)
@@ -66,7 +66,7 @@ impl Job {
 
     fn run_with(
         &self,
-        open: impl FnMut(usize) -> Result<Box<dyn Port>, PortError>,
+        open: impl FnMut(usize) -> Result<Box<dyn Sink>, PortError>,
         progress: &Progress,
     ) -> Report {
         let report = self.run_unchecked(open, progress);
@@ -76,10 +76,10 @@ impl Job {
 
     fn run_unchecked(
         &self,
-        open: impl FnMut(usize) -> Result<Box<dyn Port>, PortError>,
+        open: impl FnMut(usize) -> Result<Box<dyn Sink>, PortError>,
         progress: &Progress,
     ) -> Report {
-        let open_source = |text: &String| Source::open(&text.parse().unwrap(), &self.ports);
+        let open_source = |text: &String| Inlet::open(&text.parse().unwrap(), &self.ports);
         let sources = self.sources.iter().map(open_source).collect::<Result<_, _>>().unwrap();
         let stop = AtomicBool::new(false);
         let run = Run::new(&stop, progress).within(self.limits);
@@ -124,8 +124,8 @@ struct Witness {
 }
 
 impl Witness {
-    fn open(number: usize, seen: &Seen, gate: impl FnMut() + Send + 'static) -> Box<dyn Port> {
-        let capabilities = Capabilities { can_transmit: true, ..Capabilities::default() };
+    fn open(number: usize, seen: &Seen, gate: impl FnMut() + Send + 'static) -> Box<dyn Sink> {
+        let capabilities = Capabilities::default();
         let name = format!("witness {number}");
         let info = PortInfo { name, capabilities, timestamps: TimestampSource::Mixed };
         Box::new(Self { info, number, seen: Arc::clone(seen), offered: 0, gate: Box::new(gate) })
@@ -137,16 +137,18 @@ impl Port for Witness {
         &self.info
     }
 
+    fn account(&self) -> PortAccount {
+        PortAccount { offered: self.offered, ..PortAccount::default() }
+    }
+}
+
+impl Sink for Witness {
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
         (self.gate)();
         let mut seen = self.seen.lock().unwrap();
         seen.extend(burst.packets().map(|packet| (self.number, packet.bytes().to_vec())));
         self.offered += burst.len() as u64;
         Ok(burst.len() as u64)
-    }
-
-    fn account(&self) -> PortAccount {
-        PortAccount { offered: self.offered, ..PortAccount::default() }
     }
 }
 
@@ -334,7 +336,7 @@ fn a_worker_whose_sink_breaks_leaves_the_others_alone() {
         let sink = open_sink(&"null:".parse().unwrap(), &job.ports)?;
         let fail_after = (number == 2).then_some(100);
         let plan = FaultPlan { fail_after, ..FaultPlan::default() };
-        Ok(Box::new(FaultInjector::new(sink, plan)) as Box<dyn Port>)
+        Ok(Box::new(FaultInjector::new(sink, plan)) as Box<dyn Sink>)
     };
     let report = job.run_into(broken);
     let workers = &of(&report).groups[0].workers;
@@ -349,7 +351,7 @@ fn when_every_sink_is_broken_the_job_ends() {
     let report = job.run_into(|_| {
         let sink = open_sink(&"null:".parse().unwrap(), &job.ports)?;
         let plan = FaultPlan { fail_after: Some(1000), ..FaultPlan::default() };
-        Ok(Box::new(FaultInjector::new(sink, plan)) as Box<dyn Port>)
+        Ok(Box::new(FaultInjector::new(sink, plan)) as Box<dyn Sink>)
     });
     assert_eq!(report.errors.len(), 2);
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::atomic::AtomicBool;
 
 use burstline_engine::{
-    CaptureOptions, EngineError, MergeOptions, MergedPort, Progress, Report, Run, Source, Threads,
+    CaptureOptions, EngineError, Inlet, MergeOptions, MergedPort, Progress, Report, Run, Threads,
     merge,
 };
 use burstline_log::LogConfig;
@@ -195,7 +195,7 @@ fn a_limit_takes_the_oldest_and_the_rest_is_in_flight() {
 #[test]
 fn a_port_that_lends_only_once_is_refused() {
     let ports = OpenOptions::default();
-    let source = Source::open(&"gen:?packets=1".parse().unwrap(), &ports).unwrap();
+    let source = Inlet::open(&"gen:?packets=1".parse().unwrap(), &ports).unwrap();
     let traced = source.wrap(|port| Box::new(Tracer::new(port, Box::new(io::sink()))));
     let options = CaptureOptions {
         threads: Threads::default(),

@@ -7,12 +7,12 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 
 use burstline_engine::{
-    CaptureOptions, Limits, MergeOptions, Progress, Report, Run, Source, Threads, merge,
+    CaptureOptions, Inlet, Limits, MergeOptions, Progress, Report, Run, Threads, merge,
 };
-use burstline_log::{Burst, LogConfig, Meta, Scratch};
+use burstline_log::{Burst, LogConfig, Meta, Scratch, Writer};
 use burstline_port::{
-    Capabilities, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
-    TimestampSource,
+    Capabilities, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState, Received,
+    Sink, Source, TimestampSource,
 };
 
 /// Packets that the sink has got so far.
@@ -46,6 +46,12 @@ impl Port for Scripted {
         &self.info
     }
 
+    fn account(&self) -> PortAccount {
+        PortAccount { offered: self.lent, ..PortAccount::default() }
+    }
+}
+
+impl Source for Scripted {
     fn lend<'a>(
         &'a mut self,
         scratch: &'a mut Scratch,
@@ -79,16 +85,16 @@ impl Port for Scripted {
         Ok(Lent { burst: scratch.burst(&self.bytes, 0), state })
     }
 
+    fn receive(&mut self, _: &mut Writer, _: u64) -> Result<Received, PortError> {
+        unreachable!("a merge takes packets where they lie");
+    }
+
     fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {
         Some(scratch.burst(&self.bytes, 0))
     }
 
     fn low_time_ns(&self) -> Option<u64> {
         self.promise_ns
-    }
-
-    fn account(&self) -> PortAccount {
-        PortAccount { offered: self.lent, ..PortAccount::default() }
     }
 }
 
@@ -106,6 +112,12 @@ impl Port for Memory {
         &self.info
     }
 
+    fn account(&self) -> PortAccount {
+        PortAccount { offered: self.gone.load(SeqCst), ..PortAccount::default() }
+    }
+}
+
+impl Sink for Memory {
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
         let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
         let got = |packet: burstline_log::Packet<'_>| {
@@ -114,10 +126,6 @@ impl Port for Memory {
         self.got.lock().unwrap().extend(burst.packets().map(got));
         self.gone.fetch_add(burst.len() as u64, SeqCst);
         Ok(burst.len() as u64)
-    }
-
-    fn account(&self) -> PortAccount {
-        PortAccount { offered: self.gone.load(SeqCst), ..PortAccount::default() }
     }
 }
 
@@ -134,7 +142,7 @@ pub(crate) fn run(
 ) -> (Report, Vec<Got>) {
     let ports = OpenOptions::default();
     let gone = Gone::default();
-    let sources: Vec<Source> = (0_u8..)
+    let sources: Vec<Inlet> = (0_u8..)
         .zip(scripts)
         .map(|(number, steps)| {
             let port = Scripted {
@@ -147,7 +155,7 @@ pub(crate) fn run(
                 lent: 0,
             };
             // For an interface of its own.
-            let source = Source::open(&"gen:?packets=1".parse().unwrap(), &ports).unwrap();
+            let source = Inlet::open(&"gen:?packets=1".parse().unwrap(), &ports).unwrap();
             source.wrap(|_| Box::new(port))
         })
         .collect();
@@ -161,7 +169,7 @@ pub(crate) fn run(
     let got = Arc::new(Mutex::new(Vec::new()));
     let sink = Memory { info: info("memory"), got: Arc::clone(&got), gone };
     let (stop, progress) = (AtomicBool::new(false), Progress::new(sources.len()));
-    let open: Box<dyn Port> = Box::new(sink);
+    let open: Box<dyn Sink> = Box::new(sink);
     let limits = Limits { packets, duration_ns: None };
     let run = Run::new(&stop, &progress).within(limits);
     let report = merge(sources, || Ok(open), &options, merging, &run).unwrap();

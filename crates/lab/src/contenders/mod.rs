@@ -48,7 +48,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-use burstline_port::{Address, OpenOptions, Port, open_source};
+use burstline_port::{Address, OpenOptions, Source, open_source};
 use burstline_sys::memory::PageKind;
 
 use crate::distribution::Distribution;
@@ -226,7 +226,7 @@ impl Sample {
 }
 
 /// Opens a source by its address.
-pub(crate) fn open(address: &str) -> Result<Box<dyn Port>, String> {
+pub(crate) fn open(address: &str) -> Result<Box<dyn Source>, String> {
     let address: Address = address.parse().map_err(|error| format!("{error}"))?;
     open_source(&address, &OpenOptions::default()).map_err(|error| error.to_string())
 }

@@ -16,8 +16,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use std::{fs, thread};
 
-use burstline_engine::{EngineError, Limits, PollMode, Progress, Run, Source, Threads, generate};
-use burstline_port::{Address, OpenOptions, Port, PortError, open_sink};
+use burstline_engine::{EngineError, Inlet, Limits, PollMode, Progress, Run, Threads, generate};
+use burstline_port::{Address, OpenOptions, PortError, Sink, open_sink};
 use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::clock;
 use burstline_sys::scheduling::{self, SchedulingClass};
@@ -70,7 +70,7 @@ pub(super) fn measure_xdp(context: &Context) -> Result<Outcome, String> {
     compare(context, &address, &open)
 }
 
-type OpenSink<'a> = dyn Fn() -> Result<Box<dyn Port>, PortError> + 'a;
+type OpenSink<'a> = dyn Fn() -> Result<Box<dyn Sink>, PortError> + 'a;
 
 fn compare(context: &Context, sink: &str, open: &OpenSink<'_>) -> Result<Outcome, String> {
     let run = if context.smoke { SMOKE_RUN } else { RUN };
@@ -133,7 +133,7 @@ fn paced(
     open: &OpenSink<'_>,
 ) -> Result<Late, EngineError> {
     let address = format!("gen:?flows=1&rate={RATE}").parse().map_err(PortError::from)?;
-    let source = Source::open(&address, &OpenOptions::default())?;
+    let source = Inlet::open(&address, &OpenOptions::default())?;
     let threads = Threads { cores: vec![core], class, poll: PollMode::Busy, ..Threads::default() };
     let limits = Limits { duration_ns: Some(run.as_nanos() as u64), ..Limits::default() };
     let (stop, progress) = (AtomicBool::new(false), Progress::new(1));

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_engine::{
-    FlowVerdict, Generated, Integrity, Latency, Limits, Progress, Run, Source, Threads, Verdict,
+    FlowVerdict, Generated, Inlet, Integrity, Latency, Limits, Progress, Run, Threads, Verdict,
     Verifier, count_verified, generate,
 };
 use burstline_port::{Address, OpenOptions, open_sink};
@@ -117,7 +117,7 @@ impl Ends {
         work: impl FnOnce(&Tester<'_>) -> Result<T, String>,
     ) -> Result<T, String> {
         let ports = OpenOptions { stop: Some(Arc::clone(stop)), ..OpenOptions::default() };
-        let sources = Source::open_all(&self.rx, &ports).map_err(text)?;
+        let sources = Inlet::open_all(&self.rx, &ports).map_err(text)?;
         let receiver = Receiver::new(sources.len(), self.integrity);
         // The receiver's own, so that it goes on while the user's ends the sender.
         let (is_over, is_broken) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -246,7 +246,7 @@ impl Tester<'_> {
         let recipe = &self.ends.recipe;
         let address = format!("gen:?size={}{rate}{packets}{recipe}", load.size).parse();
         let ports = OpenOptions::default();
-        let source = Source::open(&address.map_err(text)?, &ports).map_err(text)?;
+        let source = Inlet::open(&address.map_err(text)?, &ports).map_err(text)?;
         let limits = Limits { packets: None, duration_ns: Some(load.duration.as_nanos() as u64) };
         let open = || open_sink(&self.ends.tx, &ports);
         let progress = Progress::new(1);

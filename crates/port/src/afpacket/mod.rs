@@ -37,7 +37,7 @@ mod settings;
 mod sink;
 mod source;
 
-use crate::{Address, OpenOptions, Port, PortError};
+use crate::{Address, OpenOptions, PortError, Source};
 
 pub(crate) use probe::probe;
 pub(crate) use settings::{KEYS, LOOPBACK};
@@ -47,7 +47,7 @@ pub(crate) use sink::{KEYS as SINK_KEYS, open_sink};
 pub(crate) fn open_source(
     address: &Address,
     options: &OpenOptions,
-) -> Result<Box<dyn Port>, PortError> {
+) -> Result<Box<dyn Source>, PortError> {
     Ok(Box::new(source::AfPacketSource::open(address, options)?))
 }
 

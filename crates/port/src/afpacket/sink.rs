@@ -15,7 +15,7 @@ use burstline_sys::afpacket::{LinkState, TxRing, TxRingOptions};
 use super::settings::FD;
 use crate::live::{LiveSink, Outlet, OutletCounts, WAIT};
 use crate::watch::Watch;
-use crate::{Address, AddressError, Key, Loss, OpenOptions, Port, PortError, Values};
+use crate::{Address, AddressError, Key, Loss, OpenOptions, PortError, Sink, Values};
 
 /// What can be said of a sink.
 pub(crate) const KEYS: &[Key] = &[
@@ -31,7 +31,7 @@ pub(crate) const KEYS: &[Key] = &[
 pub(crate) fn open_sink(
     address: &Address,
     _options: &OpenOptions,
-) -> Result<Box<dyn Port>, PortError> {
+) -> Result<Box<dyn Sink>, PortError> {
     let values = address.values(KEYS)?;
     let wanted = parse(&values)?;
     let ring = TxRing::open(address.target(), &wanted)?;

@@ -13,7 +13,7 @@ use crate::judge::Judge;
 use crate::watch::{LINK_HEADER_MAX, Watch};
 use crate::{
     Address, Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
-    PortState, Received, TimestampSource,
+    PortState, Received, Source, TimestampSource,
 };
 
 /// A block that has packets is retired when its timer has run out twice at most: the first time
@@ -81,8 +81,6 @@ impl AfPacketSource {
         let interface = ring.interface();
         let port = options.table.add_for(&name, &interface.name, link)?;
         let capabilities = Capabilities {
-            can_receive: true,
-            can_lend: true,
             tells_gaps: true,
             can_drain: true,
             is_deep: options.queue_bytes.is_some_and(|bytes| bytes <= ring_bytes),
@@ -236,6 +234,44 @@ impl Port for AfPacketSource {
         &self.info
     }
 
+    /// Takes no more packets; those in the ring may still be received, up to `Ended`.
+    fn finish(&mut self) -> Result<(), PortError> {
+        self.is_stopped = true;
+        self.ring.stop().map_err(|error| PortError::Io {
+            action: "stop capturing on",
+            path: self.watch.name().into(),
+            error,
+        })
+    }
+
+    fn account(&self) -> PortAccount {
+        let before = self.ring.statistics();
+        let in_flight = self.ring.in_ring() + u64::from(self.pending.is_some());
+        let after = self.ring.statistics();
+        // Packets arrive between the three readings. The kernel's count ran through all values
+        // between its two, so if ours is one of them, then at that moment it was exact. If it is
+        // not, the nearest of the kernel's shows by how much.
+        let kept = |reading: &RingStatistics| reading.packets - reading.drops;
+        let taken = self.delivered + self.judge.filtered();
+        let kept = (taken + in_flight).clamp(kept(&before), kept(&after));
+        let rejected = self.ring.rejected();
+        let offered = kept + after.drops + rejected;
+        let mut account = PortAccount { offered, in_flight, ..self.account.clone() };
+        account.lost.add(Loss::RxRingFull, after.drops);
+        self.judge.enter_into(&mut account);
+        if self.judge.is_filtering() {
+            account.lost.add(Loss::Filtered, rejected);
+        }
+        self.note_oddities(&mut account);
+        account
+    }
+
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.ring.as_fd())
+    }
+}
+
+impl Source for AfPacketSource {
     /// One system call a block; every 50 ms a few more, to look at the interface.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         self.look()?;
@@ -293,42 +329,6 @@ impl Port for AfPacketSource {
     fn low_time_ns(&self) -> Option<u64> {
         let is_kernel = self.info.timestamps == TimestampSource::Kernel;
         is_kernel.then(|| self.idle_ns.saturating_sub(self.open_block_ns))
-    }
-
-    /// Takes no more packets; those in the ring may still be received, up to `Ended`.
-    fn finish(&mut self) -> Result<(), PortError> {
-        self.is_stopped = true;
-        self.ring.stop().map_err(|error| PortError::Io {
-            action: "stop capturing on",
-            path: self.watch.name().into(),
-            error,
-        })
-    }
-
-    fn account(&self) -> PortAccount {
-        let before = self.ring.statistics();
-        let in_flight = self.ring.in_ring() + u64::from(self.pending.is_some());
-        let after = self.ring.statistics();
-        // Packets arrive between the three readings. The kernel's count ran through all values
-        // between its two, so if ours is one of them, then at that moment it was exact. If it is
-        // not, the nearest of the kernel's shows by how much.
-        let kept = |reading: &RingStatistics| reading.packets - reading.drops;
-        let taken = self.delivered + self.judge.filtered();
-        let kept = (taken + in_flight).clamp(kept(&before), kept(&after));
-        let rejected = self.ring.rejected();
-        let offered = kept + after.drops + rejected;
-        let mut account = PortAccount { offered, in_flight, ..self.account.clone() };
-        account.lost.add(Loss::RxRingFull, after.drops);
-        self.judge.enter_into(&mut account);
-        if self.judge.is_filtering() {
-            account.lost.add(Loss::Filtered, rejected);
-        }
-        self.note_oddities(&mut account);
-        account
-    }
-
-    fn readiness(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.ring.as_fd())
     }
 }
 

@@ -6,8 +6,8 @@
 //!   other ports       lend -> treatment -> transmit              copied by the sink (see engine)
 //! ```
 //!
-//! A [`Crossing`] is both ends of one direction, and a [`Port`] in that it has one account: a
-//! packet that it was offered has been handed on at the far end, or is lost to a named cause at
+//! A [`Crossing`] is a pair, both ends of one direction, and a [`Port`] in that it has one account:
+//! a packet that it was offered has been handed on at the far end, or is lost to a named cause at
 //! either, or is in flight. A [`Treatment`] says what is done with each packet on the way, and
 //! keeps count of it.
 //!

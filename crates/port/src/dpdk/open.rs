@@ -7,15 +7,15 @@ use burstline_dpdk::Device;
 use super::settings::{self, Settings};
 use super::sink::DpdkSink;
 use super::source::DpdkSource;
-use crate::{Address, OpenOptions, Port, PortError};
+use crate::{Address, OpenOptions, PortError, Sink, Source};
 
 /// Opens a port for each queue that the address asks for.
 pub(crate) fn open_sources(
     address: &Address,
     options: &OpenOptions,
-) -> Result<Vec<Box<dyn Port>>, PortError> {
+) -> Result<Vec<Box<dyn Source>>, PortError> {
     let (settings, device) = open(address)?;
-    let mut ports: Vec<Box<dyn Port>> = Vec::new();
+    let mut ports: Vec<Box<dyn Source>> = Vec::new();
     for queue in 0..settings.device.queues {
         ports.push(Box::new(DpdkSource::new(address, &settings, &device, queue, options)?));
     }
@@ -23,7 +23,7 @@ pub(crate) fn open_sources(
 }
 
 /// Opens a device to send by.
-pub(crate) fn open_sink(address: &Address, _: &OpenOptions) -> Result<Box<dyn Port>, PortError> {
+pub(crate) fn open_sink(address: &Address, _: &OpenOptions) -> Result<Box<dyn Sink>, PortError> {
     let (settings, device) = open(address)?;
     Ok(Box::new(DpdkSink::new(address, &settings, &device)?))
 }

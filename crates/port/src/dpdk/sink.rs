@@ -10,7 +10,9 @@ use super::outlet::{Fate, Given, held_up_by, last_wait};
 use super::settings::Settings;
 use super::watch::DeviceWatch;
 use crate::live::{SHORTEST, Wait};
-use crate::{Address, Capabilities, Loss, Port, PortAccount, PortError, PortInfo, TimestampSource};
+use crate::{
+    Address, Capabilities, Loss, Port, PortAccount, PortError, PortInfo, Sink, TimestampSource,
+};
 
 /// Two VLAN tags, which an MTU does not count.
 const TAGS: usize = 8;
@@ -33,7 +35,7 @@ impl DpdkSink {
         settings: &Settings,
         device: &Arc<Device>,
     ) -> Result<Self, PortError> {
-        let capabilities = Capabilities { can_transmit: true, ..Capabilities::default() };
+        let capabilities = Capabilities::default();
         let (name, timestamps) = (address.to_string(), TimestampSource::Poll);
         let sender = Sender::new(device)?;
         Ok(Self {
@@ -155,6 +157,23 @@ impl Port for DpdkSink {
         &self.info
     }
 
+    /// As `flush`, but waits for [`last_wait`]; what is in flight after that is lost by name.
+    fn finish(&mut self) -> Result<(), PortError> {
+        self.wait = last_wait(self.wait_ns);
+        let drained = self.drain();
+        let fate = self.fate();
+        self.given.give_up(&fate);
+        drained
+    }
+
+    fn account(&self) -> PortAccount {
+        let mut account = self.account.clone();
+        self.given.enter_into(&self.fate(), self.watch.is_up(), &mut account);
+        account
+    }
+}
+
+impl Sink for DpdkSink {
     /// One copy of each packet, no system call but the driver's.
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
         let offered = burst.len() as u64;
@@ -171,20 +190,5 @@ impl Port for DpdkSink {
     /// `wait_ms`.
     fn flush(&mut self) -> Result<(), PortError> {
         self.drain()
-    }
-
-    /// As `flush`, but waits for [`last_wait`]; what is in flight after that is lost by name.
-    fn finish(&mut self) -> Result<(), PortError> {
-        self.wait = last_wait(self.wait_ns);
-        let drained = self.drain();
-        let fate = self.fate();
-        self.given.give_up(&fate);
-        drained
-    }
-
-    fn account(&self) -> PortAccount {
-        let mut account = self.account.clone();
-        self.given.enter_into(&self.fate(), self.watch.is_up(), &mut account);
-        account
     }
 }

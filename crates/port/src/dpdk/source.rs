@@ -14,7 +14,7 @@ use crate::filter::UNWANTED_MOST;
 use crate::judge::Judge;
 use crate::{
     Address, Capabilities, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
-    Received, TimestampSource,
+    Received, Source, TimestampSource,
 };
 
 /// Bursts of one call that have the time of the first of them: reading the clock for each took a
@@ -84,12 +84,7 @@ impl DpdkSource {
         let interface = name.strip_prefix("dpdk:").unwrap_or(&name);
         let interface = interface.split(['?', ',']).next().unwrap_or(interface);
         let port = options.table.add_for(&name, interface, link)?;
-        let capabilities = Capabilities {
-            can_receive: true,
-            can_lend: true,
-            can_drain: true,
-            ..Capabilities::default()
-        };
+        let capabilities = Capabilities { can_drain: true, ..Capabilities::default() };
         let receiver = Receiver::new(device, queue, settings.burst)?;
         let facts = device.facts();
         let clock = facts.offloads.times.then(|| facts.offloads.clone());
@@ -280,6 +275,24 @@ impl Port for DpdkSource {
         &self.info
     }
 
+    /// Takes no more than is there; that may still be received, up to `Ended`.
+    fn finish(&mut self) -> Result<(), PortError> {
+        self.intake.finish();
+        Ok(())
+    }
+
+    fn account(&self) -> PortAccount {
+        let counts = &self.describer.counts;
+        let mut account = self.account.clone();
+        account.bytes_copied += counts.gathered_bytes;
+        self.intake.enter_into(&mut account);
+        self.describer.judge.enter_into(&mut account);
+        counts.note(&mut account);
+        account
+    }
+}
+
+impl Source for DpdkSource {
     /// No system call but the driver's; every 50 ms one or two, to look at the device.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         self.look();
@@ -337,21 +350,5 @@ impl Port for DpdkSource {
 
     fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {
         Some(self.intake.receiver.lent(scratch))
-    }
-
-    /// Takes no more than is there; that may still be received, up to `Ended`.
-    fn finish(&mut self) -> Result<(), PortError> {
-        self.intake.finish();
-        Ok(())
-    }
-
-    fn account(&self) -> PortAccount {
-        let counts = &self.describer.counts;
-        let mut account = self.account.clone();
-        account.bytes_copied += counts.gathered_bytes;
-        self.intake.enter_into(&mut account);
-        self.describer.judge.enter_into(&mut account);
-        counts.note(&mut account);
-        account
     }
 }

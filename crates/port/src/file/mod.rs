@@ -37,14 +37,14 @@ use std::path::{Path, PathBuf};
 
 use burstline_wire::headers::LinkType;
 
-use crate::{Address, OpenOptions, Port, PortError, PortTable};
+use crate::{Address, OpenOptions, PortError, PortTable, Sink, Source};
 pub(crate) use layout::KEYS as SINK_KEYS;
 
 /// Opens a file to receive from.
 pub(crate) fn open_source(
     address: &Address,
     options: &OpenOptions,
-) -> Result<Box<dyn Port>, PortError> {
+) -> Result<Box<dyn Source>, PortError> {
     Ok(Box::new(source::FileSource::open(address, options)?))
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn open_source(
 pub(crate) fn open_sink(
     address: &Address,
     options: &OpenOptions,
-) -> Result<Box<dyn Port>, PortError> {
+) -> Result<Box<dyn Sink>, PortError> {
     Ok(Box::new(sink::FileSink::open(address, options)?))
 }
 

@@ -15,7 +15,7 @@ use super::plain::Plain;
 use super::segmented::Segmented;
 use crate::{
     Address, Capabilities, InterfaceTotals, Loss, OpenOptions, Port, PortAccount, PortError,
-    PortInfo, PortTable, TableEntry, TimestampSource,
+    PortInfo, PortTable, Sink, TableEntry, TimestampSource,
 };
 
 /// The longest interface name that is written, in bytes.
@@ -79,7 +79,7 @@ impl FileSink {
     pub(super) fn open(address: &Address, options: &OpenOptions) -> Result<Self, PortError> {
         let layout = Layout::parse(address)?;
         let target = layout.open(address.target(), &options.files, &options.stop)?;
-        let capabilities = Capabilities { can_transmit: true, ..Capabilities::default() };
+        let capabilities = Capabilities::default();
         let (name, timestamps) = (address.to_string(), TimestampSource::File);
         Ok(Self {
             info: PortInfo { name, capabilities, timestamps },
@@ -338,6 +338,20 @@ impl Port for FileSink {
         &self.info
     }
 
+    fn finish(&mut self) -> Result<(), PortError> {
+        self.finish_body().map_err(|error| self.fail(error))
+    }
+
+    fn account(&self) -> PortAccount {
+        let in_flight = match self.body {
+            Body::Failed { .. } => 0,
+            _ => self.accepted - self.kept().0,
+        };
+        PortAccount { in_flight, ..self.account.clone() }
+    }
+}
+
+impl Sink for FileSink {
     /// One copy of each packet; one `write` for each segment, or for each MiB of a stream.
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
         self.account.offered += burst.len() as u64;
@@ -376,18 +390,6 @@ impl Port for FileSink {
 
     fn set_totals(&mut self, totals: &[InterfaceTotals]) {
         self.totals = totals.to_vec();
-    }
-
-    fn finish(&mut self) -> Result<(), PortError> {
-        self.finish_body().map_err(|error| self.fail(error))
-    }
-
-    fn account(&self) -> PortAccount {
-        let in_flight = match self.body {
-            Body::Failed { .. } => 0,
-            _ => self.accepted - self.kept().0,
-        };
-        PortAccount { in_flight, ..self.account.clone() }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::judge::Judge;
 use crate::opened::Use;
 use crate::{
     Address, Capabilities, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
-    PortTable, Received, TimestampSource,
+    PortTable, Received, Source, TimestampSource,
 };
 
 const _: () = assert!(MAX_CAPTURED as usize <= MAX_PACKET_BYTES);
@@ -83,8 +83,6 @@ impl FileSource {
         options.files.enter(&path, &metadata, Use::Read)?;
         let window = Window::new().map_err(fail)?;
         let capabilities = Capabilities {
-            can_receive: true,
-            can_lend: true,
             can_wait: true,
             is_finite: true,
             tells_gaps: true,
@@ -379,6 +377,22 @@ impl Port for FileSource {
         &self.info
     }
 
+    fn account(&self) -> PortAccount {
+        let mut account = PortAccount {
+            offered: self.decoded,
+            in_flight: u64::from(self.pending.is_some()),
+            ..self.account.clone()
+        };
+        self.judge.enter_into(&mut account);
+        account
+    }
+
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        self.input.readiness()
+    }
+}
+
+impl Source for FileSource {
     /// One `read` of 256 KiB for each window of packets; a call that has packets does not read.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         let mut packets = 0;
@@ -432,19 +446,5 @@ impl Port for FileSource {
 
     fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {
         Some(scratch.burst(self.window.bytes(), 0))
-    }
-
-    fn account(&self) -> PortAccount {
-        let mut account = PortAccount {
-            offered: self.decoded,
-            in_flight: u64::from(self.pending.is_some()),
-            ..self.account.clone()
-        };
-        self.judge.enter_into(&mut account);
-        account
-    }
-
-    fn readiness(&self) -> Option<BorrowedFd<'_>> {
-        self.input.readiness()
     }
 }

@@ -2,7 +2,7 @@
 
 use burstline_log::Burst;
 
-use crate::{Address, Capabilities, Port, PortAccount, PortError, PortInfo, TimestampSource};
+use crate::{Address, Capabilities, Port, PortAccount, PortError, PortInfo, Sink, TimestampSource};
 
 /// Counts packets and discards them.
 pub(super) struct Discard {
@@ -12,7 +12,7 @@ pub(super) struct Discard {
 
 impl Discard {
     pub(super) fn new(address: &Address) -> Self {
-        let capabilities = Capabilities { can_transmit: true, ..Capabilities::default() };
+        let capabilities = Capabilities::default();
         let (name, timestamps) = (address.to_string(), TimestampSource::Synthetic);
         Self { info: PortInfo { name, capabilities, timestamps }, offered: 0 }
     }
@@ -23,12 +23,14 @@ impl Port for Discard {
         &self.info
     }
 
+    fn account(&self) -> PortAccount {
+        PortAccount { offered: self.offered, ..PortAccount::default() }
+    }
+}
+
+impl Sink for Discard {
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
         self.offered += burst.len() as u64;
         Ok(burst.len() as u64)
-    }
-
-    fn account(&self) -> PortAccount {
-        PortAccount { offered: self.offered, ..PortAccount::default() }
     }
 }

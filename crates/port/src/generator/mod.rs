@@ -42,13 +42,13 @@ use burstline_wire::headers::LinkType;
 
 pub use keys::GENERATOR_KEYS;
 
-use crate::{Address, OpenOptions, Port, PortError};
+use crate::{Address, OpenOptions, PortError, Sink, Source};
 
 /// Opens a generator.
 pub(crate) fn open_source(
     address: &Address,
     options: &OpenOptions,
-) -> Result<Box<dyn Port>, PortError> {
+) -> Result<Box<dyn Source>, PortError> {
     let recipe = recipe::Recipe::parse(address)?;
     let name = address.to_string();
     let port = options.table.add_for(&name, &name, LinkType::ETHERNET)?;
@@ -59,7 +59,7 @@ pub(crate) fn open_source(
 pub(crate) fn open_sink(
     address: &Address,
     _options: &OpenOptions,
-) -> Result<Box<dyn Port>, PortError> {
+) -> Result<Box<dyn Sink>, PortError> {
     address.values(&[])?;
     Ok(Box::new(discard::Discard::new(address)))
 }

@@ -15,7 +15,7 @@ use crate::filter::UNWANTED_MOST;
 use crate::judge::Judge;
 use crate::{
     Address, Capabilities, Lent, Loss, OpenOptions, Pacing, Port, PortAccount, PortError, PortInfo,
-    PortState, Received, TimestampSource,
+    PortState, Received, Source, TimestampSource,
 };
 
 /// Room for one lent burst: it should stay in the second cache level.
@@ -79,8 +79,6 @@ impl Generator {
         let pace = Pace::parse(&address.values(GENERATOR_KEYS)?, flows.mean_frame_bytes(&recipe))?;
         let is_clocked = recipe.start_ns.is_none() && !pace.is_rated && !pace.is_paced;
         let capabilities = Capabilities {
-            can_receive: true,
-            can_lend: true,
             tells_gaps: true,
             can_wait: !pace.is_paced,
             is_finite: recipe.packets.is_some(),
@@ -256,6 +254,15 @@ impl Port for Generator {
         &self.info
     }
 
+    fn account(&self) -> PortAccount {
+        let in_flight = self.account.offered - self.next.min(self.account.offered);
+        let mut account = PortAccount { in_flight, ..self.account.clone() };
+        self.judge.enter_into(&mut account);
+        account
+    }
+}
+
+impl Source for Generator {
     /// Reads the clock once, and makes no other system call.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         let (due, mut state) = self.due();
@@ -372,13 +379,6 @@ impl Port for Generator {
             next_ns: began_ns.saturating_add(next_ns - first_ns),
             origin_ns: first_ns.wrapping_sub(began_ns),
         })
-    }
-
-    fn account(&self) -> PortAccount {
-        let in_flight = self.account.offered - self.next.min(self.account.offered);
-        let mut account = PortAccount { in_flight, ..self.account.clone() };
-        self.judge.enter_into(&mut account);
-        account
     }
 }
 

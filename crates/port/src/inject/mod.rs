@@ -25,7 +25,7 @@ use burstline_sys::machine::program;
 use crate::live::{LiveSink, Outlet, OutletCounts, WAIT};
 use crate::watch::Watch;
 use crate::{
-    Address, AddressError, Key, Loss, OpenOptions, Port, PortError, Probe, ProbeOptions, Values,
+    Address, AddressError, Key, Loss, OpenOptions, PortError, Probe, ProbeOptions, Sink, Values,
 };
 
 /// What can be said of a sink.
@@ -52,7 +52,7 @@ struct Inlet {
 pub(crate) fn open_sink(
     address: &Address,
     _options: &OpenOptions,
-) -> Result<Box<dyn Port>, PortError> {
+) -> Result<Box<dyn Sink>, PortError> {
     let values = address.values(KEYS)?;
     let receiver = receiver(&values)?;
     let injector = open(address.target(), receiver)?;

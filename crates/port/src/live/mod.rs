@@ -37,8 +37,8 @@ use burstline_sys::clock;
 
 use crate::watch::Watch;
 use crate::{
-    AddressError, Capabilities, Key, Loss, Port, PortAccount, PortError, PortInfo, TimestampSource,
-    Values,
+    AddressError, Capabilities, Key, Loss, Port, PortAccount, PortError, PortInfo, Sink,
+    TimestampSource, Values,
 };
 pub(crate) use wait::Wait;
 
@@ -111,7 +111,7 @@ pub(crate) fn wait_ns(values: &Values<'_>) -> Result<u64, AddressError> {
 
 impl<O: Outlet> LiveSink<O> {
     pub(crate) fn new(values: &Values<'_>, outlet: O, watch: Watch) -> Result<Self, AddressError> {
-        let capabilities = Capabilities { can_transmit: true, ..Capabilities::default() };
+        let capabilities = Capabilities::default();
         let (name, timestamps) = (values.address().to_string(), TimestampSource::Kernel);
         Ok(Self {
             info: PortInfo { name, capabilities, timestamps },
@@ -251,6 +251,24 @@ impl<O: Outlet> Port for LiveSink<O> {
         &self.info
     }
 
+    /// As `flush`; what is in flight after that is lost by name.
+    fn finish(&mut self) -> Result<(), PortError> {
+        let drained = self.drain();
+        self.give_up();
+        drained
+    }
+
+    fn account(&self) -> PortAccount {
+        let mut account = PortAccount { in_flight: self.in_flight(), ..self.account.clone() };
+        let lost = self.outlet.counts().lost;
+        if lost > 0 {
+            account.lost.add(O::LOST_TO, lost);
+        }
+        account
+    }
+}
+
+impl<O: Outlet> Sink for LiveSink<O> {
     /// One copy of each packet, and a system call a burst, or more where the ring is full.
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
         let offered = burst.len() as u64;
@@ -266,21 +284,5 @@ impl<O: Outlet> Port for LiveSink<O> {
     /// Waits until the device has confirmed what it was given, or stands still for `wait_ms`.
     fn flush(&mut self) -> Result<(), PortError> {
         self.drain()
-    }
-
-    /// As `flush`; what is in flight after that is lost by name.
-    fn finish(&mut self) -> Result<(), PortError> {
-        let drained = self.drain();
-        self.give_up();
-        drained
-    }
-
-    fn account(&self) -> PortAccount {
-        let mut account = PortAccount { in_flight: self.in_flight(), ..self.account.clone() };
-        let lost = self.outlet.counts().lost;
-        if lost > 0 {
-            account.lost.add(O::LOST_TO, lost);
-        }
-        account
     }
 }

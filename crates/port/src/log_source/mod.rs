@@ -35,7 +35,7 @@ mod source;
 use burstline_share::{ShareError, published_sockets};
 
 use crate::near::distance;
-use crate::{Address, OpenOptions, Port, PortError};
+use crate::{Address, OpenOptions, PortError, Source};
 use name::Name;
 pub(crate) use settings::KEYS;
 use settings::Settings;
@@ -45,13 +45,13 @@ use source::LogSource;
 pub(crate) fn open_sources(
     address: &Address,
     options: &OpenOptions,
-) -> Result<Vec<Box<dyn Port>>, PortError> {
+) -> Result<Vec<Box<dyn Source>>, PortError> {
     let settings = Settings::parse(address)?;
     let fail = |error| PortError::Log { near: near(&settings.name, &error), error };
     let (name, taken) = Name::open(&settings, options.stop.as_deref()).map_err(fail)?;
     let is_alone = taken.len() == 1 && settings.log.is_none();
     let first = settings.log.unwrap_or(0) as usize;
-    let mut ports: Vec<Box<dyn Port>> = Vec::new();
+    let mut ports: Vec<Box<dyn Source>> = Vec::new();
     for (index, taken) in taken.into_iter().enumerate() {
         let shown = match is_alone {
             true => format!("log:{}", settings.name),

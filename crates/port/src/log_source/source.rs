@@ -15,7 +15,7 @@ use super::name::{Name, Next, Taken};
 use super::settings::Settings;
 use crate::{
     Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
-    Received, TimestampSource,
+    Received, Source, TimestampSource,
 };
 
 /// Between two looks whether the writer still lives, in ns.
@@ -76,8 +76,6 @@ impl LogSource {
     ) -> Result<Self, PortError> {
         let Taken { feed, link, .. } = taken;
         let capabilities = Capabilities {
-            can_receive: true,
-            can_lend: true,
             tells_gaps: true,
             can_wait: settings.policy == Policy::Lossless,
             can_drain: true,
@@ -268,6 +266,51 @@ impl Port for LogSource {
         &self.info
     }
 
+    /// Takes no packet that is published from now on; what is published already may still be
+    /// received, up to `Ended`.
+    fn finish(&mut self) -> Result<(), PortError> {
+        self.stop.get_or_insert(self.feed.offered());
+        Ok(())
+    }
+
+    fn account(&self) -> PortAccount {
+        let sums = self.past.with(&self.feed, self.stop);
+        let mut account = self.account.clone();
+        account.offered = sums.offered;
+        account.truncated += self.judge.truncated;
+        self.judge.wishes.enter_into(&mut account);
+        account.lost.add(Loss::ReaderOverrun, sums.missed);
+        // Once a log is drained nothing is, whatever that leaves unaccounted for.
+        if self.phase == Phase::Reading {
+            account.in_flight = sums.offered.saturating_sub(sums.consumed);
+        }
+        if self.feed.is_wary() && (sums.torn > 0 || self.phase == Phase::Ended) {
+            contradictions(&mut account, sums.consumed, sums.torn, &self.info.name);
+        }
+        // A publisher that ends says so of all its readers, to whom nothing is lost by it.
+        if self.feed.is_demoted() && self.feed.statistics().missed > 0 {
+            let name = &self.info.name;
+            account.note(|| format!("{name}: its writer has lost patience: lossy from then on"));
+        }
+        account
+    }
+
+    fn wait(&self, timeout_ns: u64) -> Option<bool> {
+        match self.phase {
+            Phase::Reading => {
+                self.feed.wait(timeout_ns);
+                Some(self.feed.lag() > 0)
+            }
+            Phase::Waiting(_) => {
+                thread::sleep(WAIT_EVERY.min(Duration::from_nanos(timeout_ns)));
+                Some(false)
+            }
+            Phase::Ended => None,
+        }
+    }
+}
+
+impl Source for LogSource {
     /// No system call where packets are.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         let taken = match self.take(budget) {
@@ -337,49 +380,6 @@ impl Port for LogSource {
             Some(burst) if self.is_lent_as_is => Some(burst),
             Some(burst) => Some(scratch.selected(&burst)),
             None => Some(scratch.burst(&[], 0)),
-        }
-    }
-
-    /// Takes no packet that is published from now on; what is published already may still be
-    /// received, up to `Ended`.
-    fn finish(&mut self) -> Result<(), PortError> {
-        self.stop.get_or_insert(self.feed.offered());
-        Ok(())
-    }
-
-    fn account(&self) -> PortAccount {
-        let sums = self.past.with(&self.feed, self.stop);
-        let mut account = self.account.clone();
-        account.offered = sums.offered;
-        account.truncated += self.judge.truncated;
-        self.judge.wishes.enter_into(&mut account);
-        account.lost.add(Loss::ReaderOverrun, sums.missed);
-        // Once a log is drained nothing is, whatever that leaves unaccounted for.
-        if self.phase == Phase::Reading {
-            account.in_flight = sums.offered.saturating_sub(sums.consumed);
-        }
-        if self.feed.is_wary() && (sums.torn > 0 || self.phase == Phase::Ended) {
-            contradictions(&mut account, sums.consumed, sums.torn, &self.info.name);
-        }
-        // A publisher that ends says so of all its readers, to whom nothing is lost by it.
-        if self.feed.is_demoted() && self.feed.statistics().missed > 0 {
-            let name = &self.info.name;
-            account.note(|| format!("{name}: its writer has lost patience: lossy from then on"));
-        }
-        account
-    }
-
-    fn wait(&self, timeout_ns: u64) -> Option<bool> {
-        match self.phase {
-            Phase::Reading => {
-                self.feed.wait(timeout_ns);
-                Some(self.feed.lag() > 0)
-            }
-            Phase::Waiting(_) => {
-                thread::sleep(WAIT_EVERY.min(Duration::from_nanos(timeout_ns)));
-                Some(false)
-            }
-            Phase::Ended => None,
         }
     }
 }

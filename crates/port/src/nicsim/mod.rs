@@ -24,7 +24,7 @@ use std::sync::Arc;
 use burstline_nicsim::{Assembly, BusAccount, CardError, Room, Sending, Trace, Wire, pcie};
 use burstline_wire::headers::LinkType;
 
-use crate::{Address, OpenOptions, Port, PortError};
+use crate::{Address, OpenOptions, PortError, Source};
 pub(crate) use settings::KEYS;
 use settings::Plug;
 use wire::Cable;
@@ -33,7 +33,7 @@ use wire::Cable;
 pub(crate) fn open_sources(
     address: &Address,
     options: &OpenOptions,
-) -> Result<Vec<Box<dyn Port>>, PortError> {
+) -> Result<Vec<Box<dyn Source>>, PortError> {
     let plug = Plug::parse(address)?;
     let name = address.to_string();
     let port = options.table.add_for(&name, &name, LinkType::ETHERNET)?;
@@ -51,8 +51,8 @@ pub(crate) fn open_sources(
     let ports = receivers.into_iter().enumerate().map(|(queue, receiver)| {
         let name = if count == 1 { name.clone() } else { format!("{name}@{queue}") };
         let end = (receiver, Arc::clone(&card));
-        let source = source::Source::new(name, &plug, end, (far.take(), can_wait), options)?;
-        Ok(Box::new(source) as Box<dyn Port>)
+        let source = source::NicsimSource::new(name, &plug, end, (far.take(), can_wait), options)?;
+        Ok(Box::new(source) as Box<dyn Source>)
     });
     ports.collect()
 }

@@ -15,14 +15,14 @@ use super::wire::FarEnd;
 use crate::filter::UNWANTED_MOST;
 use crate::{
     Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
-    Received, TimestampSource,
+    Received, Source, TimestampSource,
 };
 
 /// Packets that a call of `receive` looks at before it looks for more.
 const CHUNK: u64 = 256;
 
 /// One queue.
-pub(super) struct Source {
+pub(super) struct NicsimSource {
     info: PortInfo,
     mode: Mode,
     receiver: Receiver,
@@ -53,7 +53,7 @@ impl Judge {
     }
 }
 
-impl Source {
+impl NicsimSource {
     pub(super) fn new(
         name: String,
         plug: &Plug,
@@ -77,8 +77,6 @@ impl Source {
             truncated: 0,
         };
         let capabilities = Capabilities {
-            can_receive: true,
-            can_lend: true,
             can_wait: can_wait && settings.line_bits_per_s.is_none(),
             can_drain: true,
             ..Capabilities::default()
@@ -176,11 +174,39 @@ pub(super) fn add_losses(account: &mut PortAccount, counts: &ReceiveCounts) {
     }
 }
 
-impl Port for Source {
+impl Port for NicsimSource {
     fn info(&self) -> &PortInfo {
         &self.info
     }
 
+    /// The device takes no more frames from its wire, on any queue; what it has may still be
+    /// received, up to `Ended`.
+    fn finish(&mut self) -> Result<(), PortError> {
+        self.receiver.stop();
+        Ok(())
+    }
+
+    fn account(&self) -> PortAccount {
+        let (mut account, counts) = (self.account.clone(), counts(&self.receiver));
+        account.offered = counts.arrived;
+        account.in_flight = self.receiver.in_flight(&counts) + self.left.len() as u64;
+        account.truncated += self.judge.truncated;
+        account.bytes_copied += self.receiver.bytes_joined();
+        add_losses(&mut account, &counts);
+        if self.judge.filtered > 0 {
+            account.lost.add(Loss::Filtered, self.judge.filtered);
+        }
+        for note in bus_notes(&self.card.bus_account(), self.card.bus(), self.mode) {
+            account.note(|| note);
+        }
+        if let Some(far) = &self.far {
+            far.enter_into(&mut account);
+        }
+        account
+    }
+}
+
+impl Source for NicsimSource {
     /// No system call. One copy.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         if budget == 0 {
@@ -245,31 +271,5 @@ impl Port for Source {
 
     fn lent<'a>(&'a self, _scratch: &'a mut Scratch) -> Option<Burst<'a>> {
         Some(self.receiver.lent().split_at(self.last.start).1.split_at(self.last.len()).0)
-    }
-
-    /// The device takes no more frames from its wire, on any queue; what it has may still be
-    /// received, up to `Ended`.
-    fn finish(&mut self) -> Result<(), PortError> {
-        self.receiver.stop();
-        Ok(())
-    }
-
-    fn account(&self) -> PortAccount {
-        let (mut account, counts) = (self.account.clone(), counts(&self.receiver));
-        account.offered = counts.arrived;
-        account.in_flight = self.receiver.in_flight(&counts) + self.left.len() as u64;
-        account.truncated += self.judge.truncated;
-        account.bytes_copied += self.receiver.bytes_joined();
-        add_losses(&mut account, &counts);
-        if self.judge.filtered > 0 {
-            account.lost.add(Loss::Filtered, self.judge.filtered);
-        }
-        for note in bus_notes(&self.card.bus_account(), self.card.bus(), self.mode) {
-            account.note(|| note);
-        }
-        if let Some(far) = &self.far {
-            far.enter_into(&mut account);
-        }
-        account
     }
 }

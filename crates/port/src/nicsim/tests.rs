@@ -6,8 +6,8 @@ use burstline_log::Scratch;
 use burstline_nicsim::{Arrived, Assembly, Carousel, Mode, Room, Sending, Wire};
 
 use super::settings::Plug;
-use super::source::Source;
-use crate::{Address, OpenOptions, Port, PortError, PortState};
+use super::source::NicsimSource;
+use crate::{Address, OpenOptions, Port, PortError, PortState, Source};
 
 /// Brings so many frames, and panics.
 struct Faulty {
@@ -54,7 +54,7 @@ fn a_source_gives_what_came_and_then_says_that_its_card_died() {
         let end = (receivers.pop().unwrap(), Arc::new(card));
         let options = OpenOptions::default();
         let mut port =
-            Source::new(address.to_string(), &plug, end, (None, true), &options).unwrap();
+            NicsimSource::new(address.to_string(), &plug, end, (None, true), &options).unwrap();
         let (mut scratch, mut got) = (Scratch::new(), 0);
         let error = loop {
             match port.lend(&mut scratch, 100) {

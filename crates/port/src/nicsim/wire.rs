@@ -9,7 +9,7 @@ use burstline_log::Scratch;
 use burstline_nicsim::{Arrived, Carousel, Wire, WireState};
 
 use super::settings::Plug;
-use crate::{OpenOptions, Port, PortAccount, PortError, PortState, open_source};
+use crate::{OpenOptions, PortAccount, PortError, PortState, Source, open_source};
 
 /// How long a port that brings nothing is left alone while frames are gathered.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -33,7 +33,7 @@ pub(super) struct Cable {
 
 /// Where frames come from.
 enum Near {
-    Port { port: Box<dyn Port>, scratch: Scratch },
+    Port { port: Box<dyn Source>, scratch: Scratch },
     Loop(Carousel),
 }
 
@@ -73,7 +73,7 @@ impl FarEnd {
     }
 
     /// What became of the port that frames come from.
-    fn hear(&self, port: &dyn Port) {
+    fn hear(&self, port: &dyn Source) {
         let account = port.account();
         self.lost_before.store(account.lost.total(), Relaxed); // a count
         if account.is_damaged {
@@ -97,7 +97,7 @@ fn inner(options: &OpenOptions) -> OpenOptions {
 
 /// Takes so many frames of a port, to go round and round; fewer if it ends, or the job does.
 fn fill(
-    mut port: Box<dyn Port>,
+    mut port: Box<dyn Source>,
     frames: u64,
     (plug, options): (&Plug, &OpenOptions),
     far: &FarEnd,

@@ -31,7 +31,7 @@ pub use timing::Timing;
 
 use burstline_wire::rewrite::Rewrite;
 
-use crate::{Address, OpenOptions, Port, PortError};
+use crate::{Address, OpenOptions, PortError, Source};
 
 /// How files are replayed.
 #[derive(Clone, Debug)]
@@ -54,6 +54,6 @@ pub fn open_replay(
     files: &[Address],
     replay: ReplayOptions,
     options: &OpenOptions,
-) -> Result<Box<dyn Port>, PortError> {
+) -> Result<Box<dyn Source>, PortError> {
     Ok(Box::new(source::Replayer::open(files, replay, options)?))
 }

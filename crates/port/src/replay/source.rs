@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use burstline_log::{Meta, Packet, SCRATCH_PACKETS, Scratch};
+use burstline_log::{Meta, Packet, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_sys::clock;
 use burstline_wire::headers::LinkType;
 use burstline_wire::rewrite::Rewrite;
@@ -12,8 +12,8 @@ use super::timing::Spacing;
 use super::{ReplayOptions, Timing};
 use crate::opened::OpenedFiles;
 use crate::{
-    Address, Capabilities, Lent, Loss, OpenOptions, Pacing, Port, PortAccount, PortError, PortInfo,
-    PortState, PortTable, Role, TimestampSource, open_source,
+    Address, Capabilities, Copying, Lent, Loss, OpenOptions, Pacing, Port, PortAccount, PortError,
+    PortInfo, PortState, PortTable, Received, Role, Source, TimestampSource, open_source,
 };
 
 /// How long a pipe that has nothing is left alone.
@@ -24,7 +24,7 @@ const ALIGNMENT: usize = 16;
 
 /// A file while it is played.
 struct Playing {
-    port: Box<dyn Port>,
+    port: Box<dyn Source>,
     /// Its own interfaces: their numbers are the file's.
     table: PortTable,
     /// Which of the files it is.
@@ -80,6 +80,7 @@ pub(super) struct Replayer {
     /// Until then a pipe is left alone.
     nap_until_ns: u64,
     lent: u64,
+    copying: Copying,
     /// What files said that are over, and what was lost here.
     account: PortAccount,
 }
@@ -102,7 +103,6 @@ impl Replayer {
             _ => format!("{first} and {others} more"),
         };
         let capabilities = Capabilities {
-            can_lend: true,
             can_wait: true,
             is_finite: replay.passes.is_some(),
             ..Capabilities::default()
@@ -131,6 +131,7 @@ impl Replayer {
             last_due_ns: 0,
             nap_until_ns: 0,
             lent: 0,
+            copying: Copying::default(),
             account: PortAccount::default(),
         };
         this.ready = (0..count).map(|file| this.open_file(file)).collect::<Result<_, _>>()?;
@@ -289,6 +290,28 @@ impl Port for Replayer {
         &self.info
     }
 
+    fn account(&self) -> PortAccount {
+        let mut account = match &self.playing {
+            Some(playing) => self.with(playing),
+            None => self.account.clone(),
+        };
+        account.in_flight += self.batch.waiting.len() as u64;
+        self.copying.add_to(&mut account);
+        for note in self.replay.routes.missed() {
+            account.note(|| note);
+        }
+        account
+    }
+}
+
+impl Source for Replayer {
+    fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
+        let mut copying = std::mem::take(&mut self.copying);
+        let received = copying.receive(self, writer, budget);
+        self.copying = copying;
+        received
+    }
+
     /// Reads the clock once, and the file as its port does.
     fn lend<'a>(
         &'a mut self,
@@ -350,17 +373,5 @@ impl Port for Replayer {
             None => self.nap_until_ns,
         };
         Some(Pacing { packets_per_s, next_ns, origin_ns: first_ns.wrapping_sub(began_ns) })
-    }
-
-    fn account(&self) -> PortAccount {
-        let mut account = match &self.playing {
-            Some(playing) => self.with(playing),
-            None => self.account.clone(),
-        };
-        account.in_flight += self.batch.waiting.len() as u64;
-        for note in self.replay.routes.missed() {
-            account.note(|| note);
-        }
-        account
     }
 }

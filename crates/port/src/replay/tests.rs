@@ -5,7 +5,7 @@ use burstline_log::Scratch;
 use burstline_wire::rewrite::Rewrite;
 
 use super::*;
-use crate::{OpenOptions, PortState};
+use crate::{OpenOptions, PortState, Source};
 
 /// A classic capture with times in us: packets of 60 bytes, each full of its number.
 fn capture(name: &str, times_us: &[u32]) -> PathBuf {
@@ -26,7 +26,7 @@ fn replay(timing: Timing, passes: Option<u64>) -> ReplayOptions {
 }
 
 /// First byte and time of all packets that come, and the account at the end.
-fn play(port: &mut dyn Port, most: usize) -> Vec<(u8, u64)> {
+fn play(port: &mut dyn Source, most: usize) -> Vec<(u8, u64)> {
     let (mut scratch, mut all) = (Scratch::new(), Vec::new());
     while all.len() < most {
         let lent = port.lend(&mut scratch, 3.min((most - all.len()) as u64)).unwrap();
@@ -38,7 +38,7 @@ fn play(port: &mut dyn Port, most: usize) -> Vec<(u8, u64)> {
     all
 }
 
-fn open(path: &PathBuf, replay: ReplayOptions) -> Box<dyn Port> {
+fn open(path: &PathBuf, replay: ReplayOptions) -> Box<dyn Source> {
     let address: Address = path.display().to_string().parse().unwrap();
     let port = open_replay(&[address.clone(), address], replay, &OpenOptions::default()).unwrap();
     fs::remove_file(path).unwrap();

@@ -6,7 +6,8 @@ use burstline_log::{Burst, Packet, SCRATCH_PACKETS, Scratch, Writer};
 
 use super::{Held, append};
 use crate::{
-    InterfaceTotals, Lent, Loss, Port, PortAccount, PortError, PortInfo, PortState, Received,
+    InterfaceTotals, Lent, Loss, Port, PortAccount, PortError, PortInfo, PortState, Received, Sink,
+    Source,
 };
 
 /// Which faults, how often. Probabilities are in `[0, 1]`.
@@ -33,8 +34,8 @@ impl FaultPlan {
 }
 
 /// A port with faults. With a plan of nothing, it is the port itself.
-pub struct FaultInjector {
-    inner: Box<dyn Port>,
+pub struct FaultInjector<P: ?Sized> {
+    inner: Box<P>,
     plan: FaultPlan,
     chance: Chance,
     scratch: Scratch,
@@ -54,9 +55,9 @@ pub struct FaultInjector {
     account: PortAccount,
 }
 
-impl FaultInjector {
+impl<P: Port + ?Sized> FaultInjector<P> {
     /// Puts faults in front of `inner`.
-    pub fn new(inner: Box<dyn Port>, plan: FaultPlan) -> Self {
+    pub fn new(inner: Box<P>, plan: FaultPlan) -> Self {
         Self {
             inner,
             plan,
@@ -141,11 +142,35 @@ macro_rules! faults {
     };
 }
 
-impl Port for FaultInjector {
+impl<P: Port + ?Sized> Port for FaultInjector<P> {
     fn info(&self) -> &PortInfo {
         self.inner.info()
     }
 
+    fn finish(&mut self) -> Result<(), PortError> {
+        self.inner.finish()
+    }
+
+    fn account(&self) -> PortAccount {
+        let mut account = self.inner.account();
+        account.offered += self.dropped_before_inner;
+        account.lost.merge(&self.account.lost);
+        account.truncated += self.account.truncated;
+        account.bytes_copied += self.account.bytes_copied;
+        account.in_flight += u64::from(self.held.is_some());
+        account
+    }
+
+    fn wait(&self, timeout_ns: u64) -> Option<bool> {
+        self.inner.wait(timeout_ns)
+    }
+
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.readiness()
+    }
+}
+
+impl<P: Source + ?Sized> Source for FaultInjector<P> {
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         let mut packets = 0;
         if let Some(held) = self.held.take_if(|_| budget > 0) {
@@ -219,7 +244,9 @@ impl Port for FaultInjector {
         self.delivered += scratch.len() as u64;
         Ok(Lent { burst: scratch.burst(&self.bytes, first_packet), state: lent.state })
     }
+}
 
+impl<P: Sink + ?Sized> Sink for FaultInjector<P> {
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
         if !self.plan.changes_packets() {
             return self.inner.transmit(burst);
@@ -271,28 +298,6 @@ impl Port for FaultInjector {
 
     fn set_totals(&mut self, totals: &[InterfaceTotals]) {
         self.inner.set_totals(totals);
-    }
-
-    fn finish(&mut self) -> Result<(), PortError> {
-        self.inner.finish()
-    }
-
-    fn account(&self) -> PortAccount {
-        let mut account = self.inner.account();
-        account.offered += self.dropped_before_inner;
-        account.lost.merge(&self.account.lost);
-        account.truncated += self.account.truncated;
-        account.bytes_copied += self.account.bytes_copied;
-        account.in_flight += u64::from(self.held.is_some());
-        account
-    }
-
-    fn wait(&self, timeout_ns: u64) -> Option<bool> {
-        self.inner.wait(timeout_ns)
-    }
-
-    fn readiness(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.readiness()
     }
 }
 

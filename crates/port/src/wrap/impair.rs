@@ -16,7 +16,7 @@ use burstline_log::{Scratch, Writer};
 
 use super::fault::Chance;
 use super::{Held, append};
-use crate::{Lent, Loss, Port, PortAccount, PortError, PortInfo, PortState, Received};
+use crate::{Lent, Loss, Port, PortAccount, PortError, PortInfo, PortState, Received, Source};
 
 /// Packets taken from the port inside at a time.
 const BATCH: u64 = 64;
@@ -73,7 +73,7 @@ struct Delayed {
 
 /// A port behind a bad network.
 pub struct Impairer {
-    inner: Box<dyn Port>,
+    inner: Box<dyn Source>,
     plan: ImpairmentPlan,
     chance: Chance,
     tally: ImpairmentTally,
@@ -92,7 +92,7 @@ pub struct Impairer {
 
 impl Impairer {
     /// Puts a bad network in front of the source `inner`.
-    pub fn new(inner: Box<dyn Port>, plan: ImpairmentPlan) -> Self {
+    pub fn new(inner: Box<dyn Source>, plan: ImpairmentPlan) -> Self {
         Self {
             inner,
             plan,
@@ -193,6 +193,23 @@ impl Port for Impairer {
         self.inner.info()
     }
 
+    fn finish(&mut self) -> Result<(), PortError> {
+        self.inner.finish()
+    }
+
+    /// A packet that is delivered twice was offered twice.
+    fn account(&self) -> PortAccount {
+        let mut account = self.inner.account();
+        account.offered += self.counts.duplicated;
+        account.lost.add(Loss::Injected, self.counts.lost);
+        account.in_flight += (self.ready.len() + self.delayed.len()) as u64;
+        account.truncated += self.account.truncated;
+        account.bytes_copied += self.account.bytes_copied;
+        account
+    }
+}
+
+impl Source for Impairer {
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         if budget == 0 {
             return Ok(Received { packets: 0, state: PortState::Blocked });
@@ -232,20 +249,5 @@ impl Port for Impairer {
         self.delivered += scratch.len() as u64;
         let state = self.state();
         Ok(Lent { burst: scratch.burst(&self.bytes, first_packet), state })
-    }
-
-    fn finish(&mut self) -> Result<(), PortError> {
-        self.inner.finish()
-    }
-
-    /// A packet that is delivered twice was offered twice.
-    fn account(&self) -> PortAccount {
-        let mut account = self.inner.account();
-        account.offered += self.counts.duplicated;
-        account.lost.add(Loss::Injected, self.counts.lost);
-        account.in_flight += (self.ready.len() + self.delayed.len()) as u64;
-        account.truncated += self.account.truncated;
-        account.bytes_copied += self.account.bytes_copied;
-        account
     }
 }

@@ -5,96 +5,69 @@ use std::os::fd::BorrowedFd;
 
 use burstline_log::{Burst, Packet, Scratch, Writer};
 
-use super::{Held, append};
-use crate::{InterfaceTotals, Lent, Port, PortAccount, PortError, PortInfo, PortState, Received};
+use super::{Copying, Held};
+use crate::{
+    InterfaceTotals, Lent, Port, PortAccount, PortError, PortInfo, Received, Sink, Source,
+};
 
 /// Writes a line for each packet: direction, number, time, port, length, flags, flow hash.
 ///
-/// A port that cannot lend gets a line for each call of `receive` instead. When a line cannot be
-/// written, tracing ends, the packets go on, and a note says so.
-pub struct Tracer {
-    inner: Box<dyn Port>,
+/// When a line cannot be written, tracing ends, the packets go on, and a note says so.
+pub struct Tracer<P: ?Sized> {
+    inner: Box<P>,
     output: Box<dyn Write + Send>,
     failure: Option<io::Error>,
-    scratch: Scratch,
-    held: Option<Held>,
+    copying: Copying,
     /// Held before, and lent now.
     lent: Option<Held>,
     /// Packets traced on their way in.
     packets: u64,
-    /// What it adds to the account of the port inside.
-    account: PortAccount,
 }
 
-impl Tracer {
+impl<P: Port + ?Sized> Tracer<P> {
     /// Traces what passes `inner` to `output`.
-    pub fn new(inner: Box<dyn Port>, output: Box<dyn Write + Send>) -> Self {
-        Self {
-            inner,
-            output,
-            failure: None,
-            scratch: Scratch::new(),
-            held: None,
-            lent: None,
-            packets: 0,
-            account: PortAccount::default(),
-        }
+    pub fn new(inner: Box<P>, output: Box<dyn Write + Send>) -> Self {
+        Self { inner, output, failure: None, copying: Copying::default(), lent: None, packets: 0 }
     }
 }
 
-impl Port for Tracer {
+impl<P: Port + ?Sized> Port for Tracer<P> {
     fn info(&self) -> &PortInfo {
         self.inner.info()
     }
 
-    fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
-        if !self.info().capabilities.can_lend {
-            let received = self.inner.receive(writer, budget)?;
-            let line = format_args!("receive {} {:?}", received.packets, received.state);
-            trace(&mut self.output, &mut self.failure, line);
-            return Ok(received);
+    fn finish(&mut self) -> Result<(), PortError> {
+        if let Err(error) = self.output.flush() {
+            self.failure.get_or_insert(error);
         }
-        let mut packets = 0;
-        let mut state = if budget == 0 { PortState::Blocked } else { PortState::Busy };
-        while packets < budget {
-            if let Some(held) = self.held.take() {
-                if !append(writer, &held.bytes, &held.meta, &mut self.account) {
-                    self.held = Some(held);
-                    return Ok(Received { packets, state: PortState::Blocked });
-                }
-                packets += 1;
-                continue;
-            }
-            let lent = match self.inner.lend(&mut self.scratch, 1) {
-                Ok(lent) => lent,
-                // It will say so again.
-                Err(_) if packets > 0 => break,
-                Err(error) => return Err(error),
-            };
-            state = lent.state;
-            let Some(packet) = lent.burst.packets().next() else { break };
-            let line = Line { verb: "receive", number: self.packets, packet: &packet };
-            trace(&mut self.output, &mut self.failure, format_args!("{line}"));
-            self.packets += 1;
-            let meta = packet.meta();
-            if !append(writer, packet.bytes(), &meta, &mut self.account) {
-                self.held = Some(Held::new(packet.bytes(), meta));
-                return Ok(Received { packets, state: PortState::Blocked });
-            }
-            packets += 1;
-            if state != PortState::Busy {
-                break;
-            }
-        }
-        Ok(Received { packets, state })
+        self.inner.finish()
     }
 
+    fn account(&self) -> PortAccount {
+        let mut account = self.inner.account();
+        self.copying.add_to(&mut account);
+        if let Some(error) = &self.failure {
+            account.note(|| format!("tracing ended: {error}"));
+        }
+        account
+    }
+
+    fn wait(&self, timeout_ns: u64) -> Option<bool> {
+        self.inner.wait(timeout_ns)
+    }
+
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.readiness()
+    }
+}
+
+impl<P: Source + ?Sized> Source for Tracer<P> {
     fn lend<'a>(
         &'a mut self,
         scratch: &'a mut Scratch,
         budget: u64,
     ) -> Result<Lent<'a>, PortError> {
-        if let Some(held) = self.held.take_if(|_| budget > 0) {
+        if let Some(held) = self.copying.held.take_if(|_| budget > 0) {
             return Ok(self.lent.insert(held).lend(scratch, self.packets - 1));
         }
         let lent = self.inner.lend(scratch, budget)?;
@@ -106,6 +79,17 @@ impl Port for Tracer {
         Ok(lent)
     }
 
+    fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
+        let see = |packet: &Packet<'_>| {
+            let line = Line { verb: "receive", number: self.packets, packet };
+            trace(&mut self.output, &mut self.failure, format_args!("{line}"));
+            self.packets += 1;
+        };
+        self.copying.receive_seen(&mut *self.inner, writer, budget, see)
+    }
+}
+
+impl<P: Sink + ?Sized> Sink for Tracer<P> {
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
         for (packet, number) in burst.packets().zip(burst.first_packet()..) {
             let line = Line { verb: "transmit", number, packet: &packet };
@@ -124,32 +108,6 @@ impl Port for Tracer {
 
     fn set_totals(&mut self, totals: &[InterfaceTotals]) {
         self.inner.set_totals(totals);
-    }
-
-    fn finish(&mut self) -> Result<(), PortError> {
-        if let Err(error) = self.output.flush() {
-            self.failure.get_or_insert(error);
-        }
-        self.inner.finish()
-    }
-
-    fn account(&self) -> PortAccount {
-        let mut account = self.inner.account();
-        account.in_flight += u64::from(self.held.is_some());
-        account.bytes_copied += self.account.bytes_copied;
-        account.truncated += self.account.truncated;
-        if let Some(error) = &self.failure {
-            account.note(|| format!("tracing ended: {error}"));
-        }
-        account
-    }
-
-    fn wait(&self, timeout_ns: u64) -> Option<bool> {
-        self.inner.wait(timeout_ns)
-    }
-
-    fn readiness(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.readiness()
     }
 }
 

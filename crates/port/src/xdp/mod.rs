@@ -51,7 +51,7 @@ use burstline_wire::headers::LinkType;
 
 use crate::filter::FilterByLink;
 use crate::judge::Judge;
-use crate::{Address, OpenOptions, Port, PortError, TimestampSource};
+use crate::{Address, OpenOptions, PortError, Source, TimestampSource};
 use attached::{Attached, Slot};
 pub(crate) use crossing::open_crossings;
 pub(crate) use probe::probe;
@@ -64,7 +64,7 @@ use source::XdpSource;
 pub(crate) fn open_sources(
     address: &Address,
     options: &OpenOptions,
-) -> Result<Vec<Box<dyn Port>>, PortError> {
+) -> Result<Vec<Box<dyn Source>>, PortError> {
     // A time of its own can cost a packet as much as its reception. Decision 0018.
     let clock = match options.may_share_times {
         true => TimestampSource::Poll,
@@ -77,7 +77,7 @@ fn open_with(
     settings: &Settings,
     address: &Address,
     options: &OpenOptions,
-) -> Result<Vec<Box<dyn Port>>, PortError> {
+) -> Result<Vec<Box<dyn Source>>, PortError> {
     let interface = XdpInterface::by_name(&settings.interface)?;
     if !options.may_steal {
         guard::refuse_the_hosts_own(&interface.link, address)?;
@@ -104,7 +104,7 @@ fn open_with(
     drop(slots);
     let is_alone = sockets.len() == 1 && settings.queue.is_none();
     let warnings = warnings::of(&interface, settings.queue, only.is_none(), options.forwards);
-    let mut ports: Vec<Box<dyn Port>> = Vec::new();
+    let mut ports: Vec<Box<dyn Source>> = Vec::new();
     for socket in sockets {
         let attached = Arc::clone(&attached);
         let judge = Judge::with_programs(options, wanted.clone());

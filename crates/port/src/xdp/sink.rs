@@ -18,13 +18,13 @@ use super::guard;
 use super::settings::{SINK_KEYS, parse_sink};
 use crate::live::{LiveSink, Outlet, OutletCounts};
 use crate::watch::Watch;
-use crate::{Address, Loss, OpenOptions, Port, PortError};
+use crate::{Address, Loss, OpenOptions, PortError, Sink};
 
 /// Opens a queue of an interface to send by.
 pub(crate) fn open_sink(
     address: &Address,
     options: &OpenOptions,
-) -> Result<Box<dyn Port>, PortError> {
+) -> Result<Box<dyn Sink>, PortError> {
     let values = address.values(SINK_KEYS)?;
     let (interface, queue, mut wanted) = parse_sink(&values)?;
     if wanted.copying != Copying::Copy && !options.may_steal {

@@ -15,7 +15,7 @@ use crate::judge::Judge;
 use crate::watch::{LINK_HEADER_MAX, Watch};
 use crate::{
     Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
-    Received, TimestampSource,
+    Received, Source, TimestampSource,
 };
 
 /// How long before a poll a packet may have got its time that the poll did not find, in ns: one
@@ -76,12 +76,7 @@ impl XdpSource {
         let place = format!("{}@{}", link.name, socket.queue());
         let name = if is_alone { &link.name } else { &place };
         let port = options.table.add_for(&place, name, LinkType::ETHERNET)?;
-        let capabilities = Capabilities {
-            can_receive: true,
-            can_lend: true,
-            can_drain: true,
-            ..Capabilities::default()
-        };
+        let capabilities = Capabilities { can_drain: true, ..Capabilities::default() };
         let mut account = PortAccount::default();
         attached.notes().iter().for_each(|note| account.note(|| note.clone()));
         let info = PortInfo {
@@ -287,6 +282,42 @@ impl Port for XdpSource {
         &self.info
     }
 
+    /// Leaves what comes from now on to the host; what is in the ring may still be received, up to
+    /// `Ended`.
+    fn finish(&mut self) -> Result<(), PortError> {
+        let Self { intake, socket, delivered, judge, pending, .. } = self;
+        let held = *delivered + judge.filtered() + u64::from(pending.is_some());
+        intake.leave(|| {
+            let kernel = socket.statistics().unwrap_or_default();
+            held + socket.in_ring() + kernel.dropped + kernel.ring_full
+        });
+        Ok(())
+    }
+
+    fn account(&self) -> PortAccount {
+        let Reckoning { counts, kernel, in_flight, accounted } = self.reckon();
+        let offered = self.intake.offered(accounted);
+        let mut account = PortAccount { offered, in_flight, ..self.account.clone() };
+        let no_frame = match self.socket.is_multi_buffer() {
+            // No packet is too long: every one that was dropped wanted for frames.
+            true => kernel.dropped,
+            false => kernel.fill_empty.min(kernel.dropped),
+        };
+        account.lost.add(Loss::RxRingFull, kernel.ring_full);
+        account.lost.add(Loss::FillRingEmpty, no_frame);
+        account.lost.add(Loss::FrameTooSmall, kernel.dropped - no_frame);
+        account.lost.add(Loss::Passed, counts.passed);
+        self.judge.enter_into(&mut account);
+        self.note_oddities(&mut account);
+        account
+    }
+
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+}
+
+impl Source for XdpSource {
     /// No system call where packets are; every 50 ms a few, to look at the interface.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         self.begin()?;
@@ -349,39 +380,5 @@ impl Port for XdpSource {
     /// softirq had under way.
     fn low_time_ns(&self) -> Option<u64> {
         Some(self.poll_time_ns.saturating_sub(UNDER_WAY_NS))
-    }
-
-    /// Leaves what comes from now on to the host; what is in the ring may still be received, up to
-    /// `Ended`.
-    fn finish(&mut self) -> Result<(), PortError> {
-        let Self { intake, socket, delivered, judge, pending, .. } = self;
-        let held = *delivered + judge.filtered() + u64::from(pending.is_some());
-        intake.leave(|| {
-            let kernel = socket.statistics().unwrap_or_default();
-            held + socket.in_ring() + kernel.dropped + kernel.ring_full
-        });
-        Ok(())
-    }
-
-    fn account(&self) -> PortAccount {
-        let Reckoning { counts, kernel, in_flight, accounted } = self.reckon();
-        let offered = self.intake.offered(accounted);
-        let mut account = PortAccount { offered, in_flight, ..self.account.clone() };
-        let no_frame = match self.socket.is_multi_buffer() {
-            // No packet is too long: every one that was dropped wanted for frames.
-            true => kernel.dropped,
-            false => kernel.fill_empty.min(kernel.dropped),
-        };
-        account.lost.add(Loss::RxRingFull, kernel.ring_full);
-        account.lost.add(Loss::FillRingEmpty, no_frame);
-        account.lost.add(Loss::FrameTooSmall, kernel.dropped - no_frame);
-        account.lost.add(Loss::Passed, counts.passed);
-        self.judge.enter_into(&mut account);
-        self.note_oddities(&mut account);
-        account
-    }
-
-    fn readiness(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.as_fd())
     }
 }

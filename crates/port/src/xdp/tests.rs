@@ -8,13 +8,13 @@ use burstline_sys::afpacket::Sender;
 use burstline_testbed::{Bed, FAR, Frames, NEAR, sequence_of};
 
 use super::*;
-use crate::{Loss, PortState, TimestampSource};
+use crate::{Loss, PortState, Source, TimestampSource};
 
 /// Long enough for a crowded machine; only a test that fails waits so long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Opens the far end for packets of one frame each.
-fn open_without_fragments(bed: &Bed, mode: &str) -> Result<Box<dyn Port>, PortError> {
+fn open_without_fragments(bed: &Bed, mode: &str) -> Result<Box<dyn Source>, PortError> {
     let address: Address = format!("xdp:{FAR}?mode={mode}").parse().unwrap();
     let mut settings = settings::parse(&address, TimestampSource::Program).unwrap();
     settings.socket.is_multi_buffer = false;

@@ -1,6 +1,6 @@
 //! Filters on live interfaces: the kernel's part and ours, and an exact count of what is left out.
 
-use burstline_port::{Filter, Loss, OpenOptions, Port, PortState};
+use burstline_port::{Filter, Loss, OpenOptions, Port, PortState, Source};
 use burstline_skip::skip;
 use burstline_sys::afpacket::{SEND_MAX, Sender};
 use burstline_sys::pcap::{self, PcapError};
@@ -28,11 +28,11 @@ fn with(filter: &str) -> OpenOptions {
     OpenOptions { filter: filter.parse().unwrap(), ..OpenOptions::default() }
 }
 
-fn open(host: &Host, address: &str, filter: &str) -> Box<dyn Port> {
+fn open(host: &Host, address: &str, filter: &str) -> Box<dyn Source> {
     try_open(host, address, with(filter)).unwrap()
 }
 
-fn open_far(bed: &Bed, query: &str, filter: &str) -> Box<dyn Port> {
+fn open_far(bed: &Bed, query: &str, filter: &str) -> Box<dyn Source> {
     open(&bed.far, &format!("afpacket:{FAR}?{query}"), filter)
 }
 

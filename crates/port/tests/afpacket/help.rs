@@ -1,13 +1,13 @@
 //! What these tests share.
 
-use burstline_port::{Loss, Port, PortAccount};
+use burstline_port::{Loss, PortAccount, Source};
 use burstline_testbed::{Bed, FAR};
 
 pub(crate) use crate::common::live::{
     check_closed, drain, drain_by_receiving, lend_until, open, send, send_by, try_open,
 };
 
-pub(crate) fn open_far(bed: &Bed, query: &str) -> Box<dyn Port> {
+pub(crate) fn open_far(bed: &Bed, query: &str) -> Box<dyn Source> {
     open(&bed.far, &format!("afpacket:{FAR}?{query}"))
 }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use burstline_log::Scratch;
-use burstline_port::{OpenOptions, Port, PortError, PortState};
+use burstline_port::{OpenOptions, Port, PortError, PortState, Source};
 use burstline_sys::afpacket::Sender;
 use burstline_testbed::{Bed, Frames, Host, NEAR};
 
@@ -12,7 +12,7 @@ use super::{Got, log, source};
 /// Long enough for a crowded machine; only a test that fails waits so long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-pub(crate) fn open(host: &Host, address: &str) -> Box<dyn Port> {
+pub(crate) fn open(host: &Host, address: &str) -> Box<dyn Source> {
     try_open(host, address, OpenOptions::default()).unwrap()
 }
 
@@ -20,7 +20,7 @@ pub(crate) fn try_open(
     host: &Host,
     address: &str,
     options: OpenOptions,
-) -> Result<Box<dyn Port>, PortError> {
+) -> Result<Box<dyn Source>, PortError> {
     let address = address.to_owned();
     host.run(move || source(&address, &options))
 }
@@ -54,7 +54,7 @@ pub(crate) fn wait_for(port: &dyn Port, packets: u64) {
 
 /// Lends until `is_enough` of the packets so far, or the port ends, or patience does.
 pub(crate) fn lend_until(
-    port: &mut dyn Port,
+    port: &mut dyn Source,
     all: &mut Vec<Got>,
     is_enough: impl Fn(&[Got], &dyn Port) -> bool,
 ) -> Result<(), PortError> {
@@ -74,7 +74,7 @@ pub(crate) fn lend_until(
 }
 
 /// Stops the port and lends all that is left of it.
-pub(crate) fn drain(port: &mut dyn Port) -> Vec<Got> {
+pub(crate) fn drain(port: &mut dyn Source) -> Vec<Got> {
     let mut all = Vec::new();
     port.finish().unwrap();
     lend_until(port, &mut all, |_, _| false).unwrap();
@@ -82,7 +82,7 @@ pub(crate) fn drain(port: &mut dyn Port) -> Vec<Got> {
 }
 
 /// Stops the port and receives all that is left of it, through a log of 1 MiB.
-pub(crate) fn drain_by_receiving(port: &mut dyn Port) -> Vec<Got> {
+pub(crate) fn drain_by_receiving(port: &mut dyn Source) -> Vec<Got> {
     let (_log, mut writer, mut reader) = log(256 << 10, 4);
     let (mut all, start) = (Vec::new(), Instant::now());
     port.finish().unwrap();

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use burstline_log::{Log, LogConfig, Packet, Policy, Reader, ReaderConfig, Scratch, Start, Writer};
-use burstline_port::{Address, OpenOptions, Port, PortError, PortState, open_sink, open_source};
+use burstline_port::{
+    Address, OpenOptions, Port, PortError, PortState, Sink, Source, open_sink, open_source,
+};
 
 /// A packet with all that is known of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,17 +80,17 @@ pub(crate) fn prepare(address: &str) {
     let _ = address;
 }
 
-pub(crate) fn source(address: &str, options: &OpenOptions) -> Result<Box<dyn Port>, PortError> {
+pub(crate) fn source(address: &str, options: &OpenOptions) -> Result<Box<dyn Source>, PortError> {
     prepare(address);
     open_source(&address.parse::<Address>()?, options)
 }
 
-pub(crate) fn sink(address: &str, options: &OpenOptions) -> Result<Box<dyn Port>, PortError> {
+pub(crate) fn sink(address: &str, options: &OpenOptions) -> Result<Box<dyn Sink>, PortError> {
     prepare(address);
     open_sink(&address.parse::<Address>()?, options)
 }
 
-pub(crate) fn open_file(path: &Path) -> Box<dyn Port> {
+pub(crate) fn open_file(path: &Path) -> Box<dyn Source> {
     source(&format!("file:{}", path.display()), &OpenOptions::default()).unwrap()
 }
 
@@ -119,7 +121,7 @@ pub(crate) fn check_ledger(port: &dyn Port, delivered: u64) {
 }
 
 /// Lends until the port ends.
-pub(crate) fn drain_by_lending(port: &mut dyn Port, budget: u64) -> Vec<Got> {
+pub(crate) fn drain_by_lending(port: &mut dyn Source, budget: u64) -> Vec<Got> {
     let mut scratch = Scratch::new();
     let mut all = Vec::new();
     loop {
@@ -138,7 +140,7 @@ pub(crate) fn drain_by_lending(port: &mut dyn Port, budget: u64) -> Vec<Got> {
 /// Receives into a log of `segments` segments until the port ends, and reads it out whenever the
 /// port is blocked.
 pub(crate) fn drain_by_receiving(
-    port: &mut dyn Port,
+    port: &mut dyn Source,
     budget: u64,
     segment_bytes: usize,
     segments: usize,
@@ -164,7 +166,7 @@ pub(crate) fn drain_by_receiving(
 }
 
 /// Lends from one port and transmits to the other until the first ends. Returns what was taken.
-pub(crate) fn pump(from: &mut dyn Port, to: &mut dyn Port) -> Result<u64, PortError> {
+pub(crate) fn pump(from: &mut dyn Source, to: &mut dyn Sink) -> Result<u64, PortError> {
     let (mut scratch, mut taken) = (Scratch::new(), 0);
     loop {
         let lent = from.lend(&mut scratch, u64::MAX)?;

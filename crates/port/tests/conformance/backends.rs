@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::rc::Rc;
 
-use burstline_port::{FaultInjector, FaultPlan, OpenOptions, Port, PortTable, Tracer};
+use burstline_port::{FaultInjector, FaultPlan, OpenOptions, PortTable, Source, Tracer};
 use burstline_skip::{test_name, without};
 use burstline_testbed::{Bed, Frames};
 use burstline_wire::files::{
@@ -25,7 +25,7 @@ pub(crate) const PACKETS: u64 = 3000;
 /// A source that can be opened again and again, with the same packets each time.
 pub(crate) struct Backend {
     pub(crate) name: String,
-    pub(crate) open: Box<dyn Fn() -> Box<dyn Port>>,
+    pub(crate) open: Box<dyn Fn() -> Box<dyn Source>>,
     /// Whether packets come when they want: they are offered whatever the budget, and their times
     /// differ from one opening to the next.
     pub(crate) is_live: bool,
@@ -34,7 +34,7 @@ pub(crate) struct Backend {
 }
 
 impl Backend {
-    pub(crate) fn new(name: &str, open: impl Fn() -> Box<dyn Port> + 'static) -> Self {
+    pub(crate) fn new(name: &str, open: impl Fn() -> Box<dyn Source> + 'static) -> Self {
         Self { name: name.to_owned(), open: Box::new(open), is_live: false, is_slow: false }
     }
 

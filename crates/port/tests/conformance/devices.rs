@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use burstline_port::Port;
+use burstline_port::Source;
 use burstline_testbed::{Bed, Host};
 
 use crate::backends::{Backend, PACKETS, options};
@@ -54,13 +54,13 @@ fn number() -> u32 {
 }
 
 /// A source that takes `PACKETS` more: a ring of packets is what it takes at the end.
-fn finished(device: &str, ring: u64) -> Box<dyn Port> {
+fn finished(device: &str, ring: u64) -> Box<dyn Source> {
     let mut port = source(&format!("dpdk:{device}?ring={ring}&pool=4095"), &options()).unwrap();
     port.finish().unwrap();
     port
 }
 
-fn open_source(address: &str) -> Box<dyn Port> {
+fn open_source(address: &str) -> Box<dyn Source> {
     source(address, &options()).unwrap_or_else(|error| panic!("{address}: {error}"))
 }
 
@@ -91,7 +91,7 @@ fn over_interfaces() -> Vec<Backend> {
     let Some(bed) = Bed::or_skip("DPDK over interfaces").map(Rc::new) else { return Vec::new() };
     let backends = OVER_INTERFACES.into_iter().map(|(from, to, has_cable)| {
         let bed = Rc::clone(&bed);
-        let open = move || -> Box<dyn Port> {
+        let open = move || -> Box<dyn Source> {
             Box::new(fed_over_interface(&bed.near, [from, to], has_cable))
         };
         Backend::new(from, open)
@@ -116,8 +116,9 @@ fn over_memory(folder: &Folder) -> impl Iterator<Item = Backend> {
     let socket = folder.path("socket").display().to_string();
     OVER_MEMORY.into_iter().map(move |(from, to, is_first)| {
         let (other, socket) = (Rc::clone(&other), socket.clone());
-        let open =
-            move || -> Box<dyn Port> { Box::new(fed_from(&other, &socket, [from, to], is_first)) };
+        let open = move || -> Box<dyn Source> {
+            Box::new(fed_from(&other, &socket, [from, to], is_first))
+        };
         // A server of vhost notices who connects once a second.
         let is_slow = [from, to].iter().any(|address| address.contains("net_vhost"));
         Backend { is_slow, ..Backend::new(from, open) }

@@ -4,7 +4,9 @@
 use std::time::{Duration, Instant};
 
 use burstline_log::{Burst, Meta, Scratch, Writer};
-use burstline_port::{Lent, Port, PortAccount, PortError, PortInfo, Received, leaked_mbufs};
+use burstline_port::{
+    Lent, Port, PortAccount, PortError, PortInfo, Received, Sink, Source, leaked_mbufs,
+};
 
 use crate::backends::PACKETS;
 use crate::common::live::PATIENCE;
@@ -14,8 +16,8 @@ const AHEAD: u64 = 100;
 
 /// A port, and who sends to it.
 pub(crate) struct Fed {
-    from: Box<dyn Port>,
-    to: Box<dyn Port>,
+    from: Box<dyn Source>,
+    to: Box<dyn Sink>,
     sent: u64,
     delivered: u64,
     is_finished: bool,
@@ -35,7 +37,7 @@ fn packet(number: u64) -> Vec<u8> {
 
 impl Fed {
     /// `from` gets [`PACKETS`] of what `to` sends.
-    pub(crate) fn new(from: Box<dyn Port>, to: Box<dyn Port>) -> Self {
+    pub(crate) fn new(from: Box<dyn Source>, to: Box<dyn Sink>) -> Self {
         let last = Instant::now();
         Self { from, to, sent: 0, delivered: 0, is_finished: false, last }
     }
@@ -101,6 +103,18 @@ impl Port for Fed {
         self.from.info()
     }
 
+    fn finish(&mut self) -> Result<(), PortError> {
+        self.is_finished = true;
+        self.from.finish()
+    }
+
+    /// Without what is noted of the link: that is looked at in intervals, also after the end.
+    fn account(&self) -> PortAccount {
+        PortAccount { notes: Vec::new(), ..self.from.account() }
+    }
+}
+
+impl Source for Fed {
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         self.feed()?;
         let received = self.from.receive(writer, budget)?;
@@ -122,15 +136,5 @@ impl Port for Fed {
 
     fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {
         self.from.lent(scratch)
-    }
-
-    fn finish(&mut self) -> Result<(), PortError> {
-        self.is_finished = true;
-        self.from.finish()
-    }
-
-    /// Without what is noted of the link: that is looked at in intervals, also after the end.
-    fn account(&self) -> PortAccount {
-        PortAccount { notes: Vec::new(), ..self.from.account() }
     }
 }

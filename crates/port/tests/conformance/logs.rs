@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use burstline_log::{Ending, Log, LogConfig};
-use burstline_port::{Port, PortState};
+use burstline_port::{PortState, Source};
 use burstline_share::{LosslessReaders, PublishConfig, Publisher};
 use burstline_sys::memory::PageChoice;
 
@@ -24,7 +24,7 @@ pub(crate) fn logs(folder: &Folder, file: &str) -> Vec<Backend> {
     backends.collect()
 }
 
-fn open(path: &str, file: &str, query: &str) -> Box<dyn Port> {
+fn open(path: &str, file: &str, query: &str) -> Box<dyn Source> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let name = format!("{path}-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
     let (log, mut writer) = Log::create(LogConfig {

@@ -19,7 +19,7 @@ use std::thread;
 
 use burstline_log::{Burst, Meta, Scratch};
 use burstline_port::{
-    Capabilities, Loss, Port, PortAccount, PortError, PortInfo, TimestampSource, leaked_mbufs,
+    Capabilities, Loss, Port, PortAccount, PortError, PortInfo, Sink, TimestampSource, leaked_mbufs,
 };
 
 use crate::backends::options;
@@ -90,7 +90,7 @@ impl Remote {
     /// None other is open there.
     pub(crate) fn open(at: &Arc<OtherEnd>, address: &str) -> Self {
         at.ask(OPEN, address.as_bytes()).unwrap_or_else(|error| panic!("{address}: {error}"));
-        let capabilities = Capabilities { can_transmit: true, ..Capabilities::default() };
+        let capabilities = Capabilities::default();
         let (name, timestamps) = (address.to_owned(), TimestampSource::Poll);
         let info = PortInfo { name, capabilities, timestamps };
         Self { info, at: Arc::clone(at), ended: [0; 3] }
@@ -114,15 +114,6 @@ impl Port for Remote {
         &self.info
     }
 
-    fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
-        let mut body = Vec::new();
-        for packet in burst.packets() {
-            body.extend((packet.bytes().len() as u32).to_le_bytes());
-            body.extend(packet.bytes());
-        }
-        Ok(self.ask(TRANSMIT, &body)[0])
-    }
-
     fn finish(&mut self) -> Result<(), PortError> {
         self.ended = self.ask(FINISH, &[]);
         Ok(())
@@ -136,6 +127,17 @@ impl Port for Remote {
             account.lost.add(Loss::TxRingFull, lost);
         }
         account
+    }
+}
+
+impl Sink for Remote {
+    fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
+        let mut body = Vec::new();
+        for packet in burst.packets() {
+            body.extend((packet.bytes().len() as u32).to_le_bytes());
+            body.extend(packet.bytes());
+        }
+        Ok(self.ask(TRANSMIT, &body)[0])
     }
 }
 
@@ -158,7 +160,7 @@ fn the_other_end() {
     }
 }
 
-fn serve(what: u8, body: &[u8], port: &mut Option<Box<dyn Port>>) -> Answer {
+fn serve(what: u8, body: &[u8], port: &mut Option<Box<dyn Sink>>) -> Answer {
     if what == OPEN {
         assert!(port.is_none(), "one at a time");
         let address = std::str::from_utf8(body).unwrap();
@@ -181,7 +183,7 @@ fn serve(what: u8, body: &[u8], port: &mut Option<Box<dyn Port>>) -> Answer {
 }
 
 /// Sends packets, of which each has its length before it.
-fn transmit(to: &mut dyn Port, mut packets: &[u8]) -> u64 {
+fn transmit(to: &mut dyn Sink, mut packets: &[u8]) -> u64 {
     let (mut scratch, mut bytes) = (Scratch::new(), Vec::new());
     while let Some((length, rest)) = packets.split_first_chunk() {
         let length = u32::from_le_bytes(*length);

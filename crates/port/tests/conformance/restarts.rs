@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use burstline_log::{Appended, Ending, Log, LogConfig, Meta, Scratch, Writer};
-use burstline_port::{Port, PortState, PortTable, open_sources};
+use burstline_port::{Port, PortState, PortTable, Source, open_sources};
 use burstline_share::{LosslessReaders, PublishConfig, Publisher};
 use burstline_sys::memory::PageChoice;
 use burstline_sys::seqpacket::SeqPacket;
@@ -36,7 +36,7 @@ fn append(writer: &mut Writer, packets: u64) {
 }
 
 /// Reads until `is_enough`, or the port's end. Returns whether that has come.
-fn read(port: &mut dyn Port, is_enough: impl Fn(&dyn Port) -> bool) -> bool {
+fn read(port: &mut dyn Source, is_enough: impl Fn(&dyn Port) -> bool) -> bool {
     let mut scratch = Scratch::new();
     while !is_enough(port) {
         match port.lend(&mut scratch, u64::MAX).unwrap().state {
@@ -52,13 +52,13 @@ fn offered(port: &dyn Port) -> u64 {
     port.account().offered
 }
 
-fn ports(name: &str) -> Vec<Box<dyn Port>> {
+fn ports(name: &str) -> Vec<Box<dyn Source>> {
     let address = format!("log:{name}?lossless").parse().unwrap();
     open_sources(&address, &options()).unwrap()
 }
 
 /// The port of a name with one log, whose writer was stopped after 5 packets, and which knows it.
-fn ports_left_behind(name: &str) -> Vec<Box<dyn Port>> {
+fn ports_left_behind(name: &str) -> Vec<Box<dyn Source>> {
     let (publisher, mut writers) = publish(name, 1);
     let mut ports = ports(name);
     append(&mut writers[0], 5);

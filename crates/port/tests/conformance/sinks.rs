@@ -1,7 +1,7 @@
 //! What holds for every sink.
 
 use burstline_log::Scratch;
-use burstline_port::{FaultInjector, FaultPlan, Loss, OpenOptions, Port, PortState, Tracer};
+use burstline_port::{FaultInjector, FaultPlan, Loss, OpenOptions, PortState, Sink, Tracer};
 
 use crate::backends::{PACKETS, options, sources};
 use crate::common::{Folder, Got, drain_by_lending, open_file, pump, sink, source};
@@ -91,7 +91,7 @@ fn a_log_whose_reader_stands_still_loses_by_name_and_goes_on() {
     let mut to = sink(&address, &options()).unwrap();
     let mut reader = source(&format!("log:{name}?lossless&from=oldest"), &options()).unwrap();
     let mut scratch = Scratch::new();
-    let send = |to: &mut dyn Port| {
+    let send = |to: &mut dyn Sink| {
         let mut from = source("gen:?packets=3000&size=1518", &options()).unwrap();
         pump(&mut *from, to).unwrap()
     };
@@ -159,8 +159,7 @@ fn wrapped_sinks_close_their_ledgers() {
     let plan =
         FaultPlan { seed: 1, drop: 0.25, truncate: 0.1, corrupt: 0.1, ..FaultPlan::default() };
     let faulty = FaultInjector::new(inner, plan);
-    let mut to: Box<dyn burstline_port::Port> =
-        Box::new(Tracer::new(Box::new(faulty), Box::new(std::io::sink())));
+    let mut to: Box<dyn Sink> = Box::new(Tracer::new(Box::new(faulty), Box::new(std::io::sink())));
     let mut from = (sources(&folder)[0].open)();
     let taken = crate::common::pump(&mut *from, &mut *to).unwrap();
     to.finish().unwrap();

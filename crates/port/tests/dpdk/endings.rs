@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use burstline_log::Scratch;
-use burstline_port::{Loss, OpenOptions, Port};
+use burstline_port::{Loss, OpenOptions, Port, Sink};
 
 use crate::alone;
 use crate::common::live::PATIENCE;
@@ -16,7 +16,7 @@ use crate::testpmd::Testpmd;
 const PACKETS: u64 = 100;
 
 /// Sends so many, all of which the device has room for.
-fn send(to: &mut dyn Port, packets: u64) {
+fn send(to: &mut dyn Sink, packets: u64) {
     let mut scratch = Scratch::new();
     let mut load = source("gen:?packets=1000&start=5", &OpenOptions::default()).unwrap();
     let lent = load.lend(&mut scratch, packets).unwrap();
@@ -50,7 +50,7 @@ fn what_nobody_takes_out_of_a_ring_is_lost_to_it() {
 }
 
 /// A sink by virtio, as soon as somebody listens.
-fn connected(socket: &Path) -> Box<dyn Port> {
+fn connected(socket: &Path) -> Box<dyn Sink> {
     let start = Instant::now();
     loop {
         let address = format!("dpdk:net_virtio_user51,path={}?ring=256", socket.display());

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use burstline_log::{Meta, Scratch};
-use burstline_port::{Loss, OpenOptions, Port, PortError, PortState};
+use burstline_port::{Loss, OpenOptions, PortError, PortState, Sink};
 use burstline_testbed::Bed;
 
 use crate::alone;
@@ -56,7 +56,7 @@ fn a_queue_has_one_owner_and_a_device_one_shape() {
 }
 
 /// Sends packets of these lengths, and returns the sink and what it took.
-fn send(address: &str, lengths: &[usize]) -> (Box<dyn Port>, u64) {
+fn send(address: &str, lengths: &[usize]) -> (Box<dyn Sink>, u64) {
     let mut to = sink(address, &OpenOptions::default()).unwrap();
     let (mut bytes, mut scratch) = (Vec::new(), Scratch::new());
     for &length in lengths {

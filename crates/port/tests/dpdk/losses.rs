@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use burstline_log::Scratch;
-use burstline_port::{Crossing, Loss, OpenOptions, Port, PortState, Treatment};
+use burstline_port::{Crossing, Loss, OpenOptions, PortState, Source, Treatment};
 use burstline_sys::afpacket::Sender;
 use burstline_testbed::{Bed, FAR, Frames, Host, NEAR};
 
@@ -24,7 +24,7 @@ fn send(host: &Host, interface: &'static str, frames: Frames) {
 }
 
 /// Takes packets until these and the lost are `all`, and ends; returns how many came.
-fn take(port: &mut dyn Port, all: u64) -> u64 {
+fn take(port: &mut dyn Source, all: u64) -> u64 {
     let (mut scratch, mut taken, start) = (Scratch::new(), 0, Instant::now());
     while taken + port.account().lost.total() < all {
         assert!(start.elapsed() < PATIENCE, "{taken} of {all}: {:?}", port.account());

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use burstline_log::Scratch;
-use burstline_port::{OpenOptions, Port, PortState};
+use burstline_port::{OpenOptions, PortState, Sink, Source};
 use burstline_testbed::Bed;
 
 use crate::alone;
@@ -17,7 +17,7 @@ const PACKETS: u64 = 6_000;
 const LOAD: &str = "gen:?packets=6000&start=5&size=random:64-1518&flows=7&seed=9";
 
 /// What a pair sends.
-fn load() -> Box<dyn Port> {
+fn load() -> Box<dyn Source> {
     source(LOAD, &OpenOptions::default()).unwrap()
 }
 
@@ -28,7 +28,7 @@ struct Taker {
 }
 
 impl Taker {
-    fn lend(&mut self, from: &mut dyn Port, count: usize) {
+    fn lend(&mut self, from: &mut dyn Source, count: usize) {
         let start = Instant::now();
         while self.got.len() < count {
             assert!(start.elapsed() < PATIENCE, "{} of {count}", self.got.len());
@@ -37,7 +37,7 @@ impl Taker {
         }
     }
 
-    fn receive(&mut self, from: &mut dyn Port, count: usize) {
+    fn receive(&mut self, from: &mut dyn Source, count: usize) {
         let (_log, mut writer, mut reader) = log(64 << 10, 16);
         let start = Instant::now();
         while self.got.len() < count {
@@ -52,7 +52,7 @@ impl Taker {
 }
 
 /// Sends one packet until the other end is there to take it. Returns what surely went.
-fn connect(to: &mut dyn Port, from: &mut dyn Port) -> Vec<Got> {
+fn connect(to: &mut dyn Sink, from: &mut dyn Source) -> Vec<Got> {
     let (mut scratch, start) = (Scratch::new(), Instant::now());
     let mut taker = Taker { scratch: Scratch::new(), got: Vec::new() };
     loop {
@@ -71,7 +71,7 @@ fn connect(to: &mut dyn Port, from: &mut dyn Port) -> Vec<Got> {
 }
 
 /// Sends all of the load and takes it out again, the first half lent, the second received.
-fn carry(to: &mut dyn Port, from: &mut dyn Port) {
+fn carry(to: &mut dyn Sink, from: &mut dyn Source) {
     let names = format!("{} > {}", to.info().name, from.info().name);
     let first = connect(to, from);
     let before = (to.account(), from.account());

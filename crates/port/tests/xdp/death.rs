@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use burstline_log::Scratch;
-use burstline_port::{OpenOptions, Port};
+use burstline_port::{OpenOptions, Source};
 use burstline_sys::afpacket::Sender;
 use burstline_testbed::{Bed, FAR, Frames, NEAR, Program};
 
@@ -35,7 +35,7 @@ fn the_child() {
     }
 }
 
-fn take_for_ever(port: &mut dyn Port) {
+fn take_for_ever(port: &mut dyn Source) {
     let (mut scratch, mut has_some) = (Scratch::new(), false);
     loop {
         let lent = port.lend(&mut scratch, 100).unwrap();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use burstline_log::Scratch;
-use burstline_port::{OpenOptions, Port, PortError, PortState};
+use burstline_port::{OpenOptions, Port, PortError, PortState, Source};
 use burstline_sys::afpacket::Sender;
 use burstline_sys::bpf::{
     Assembler, Link, Program, ProgramOptions, Register, XdpMode, attached_program, xdp_action,
@@ -180,7 +180,7 @@ fn a_quick_restart_under_traffic_works_every_time() {
 }
 
 /// As `drain`, for a port that has delivered already.
-fn drain_more(port: &mut dyn Port) -> usize {
+fn drain_more(port: &mut dyn Source) -> usize {
     port.finish().unwrap();
     let (mut scratch, mut packets) = (Scratch::new(), 0);
     loop {

@@ -1,7 +1,7 @@
 //! What these tests share.
 
 use burstline_log::Scratch;
-use burstline_port::{Loss, OpenOptions, Port, PortState, open_sources};
+use burstline_port::{Loss, OpenOptions, Port, PortState, Source, open_sources};
 use burstline_skip::skip;
 use burstline_testbed::{Bed, FAR, FAR_MAC, Frames, NEAR_MAC, sequence_of};
 
@@ -32,12 +32,12 @@ pub(crate) fn bed_or_skip(test: &str) -> Option<Bed> {
     }
 }
 
-pub(crate) fn open_far(bed: &Bed, mode: &str, query: &str) -> Box<dyn Port> {
+pub(crate) fn open_far(bed: &Bed, mode: &str, query: &str) -> Box<dyn Source> {
     open(&bed.far, &format!("xdp:{FAR}?mode={mode}&{query}"))
 }
 
 /// A port for each queue.
-pub(crate) fn open_all(bed: &Bed, address: &str) -> Vec<Box<dyn Port>> {
+pub(crate) fn open_all(bed: &Bed, address: &str) -> Vec<Box<dyn Source>> {
     let address = address.parse().unwrap();
     bed.far.run(move || open_sources(&address, &OpenOptions::default()).unwrap())
 }
@@ -51,7 +51,7 @@ pub(crate) fn send_to(bed: &Bed, port: &dyn Port, frames: &Frames) -> u64 {
 }
 
 /// Takes what is there, gives its frames back, and returns how much it was.
-pub(crate) fn empty(port: &mut dyn Port) -> u64 {
+pub(crate) fn empty(port: &mut dyn Source) -> u64 {
     let (mut scratch, mut packets) = (Scratch::new(), 0);
     loop {
         let lent = port.lend(&mut scratch, u64::MAX).unwrap();

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 
 use burstline_log::{Flags, Scratch};
-use burstline_port::{Loss, Port};
+use burstline_port::{Loss, Source};
 use burstline_sys::afpacket::Sender;
 use burstline_sys::clock;
 use burstline_testbed::{Bed, FAR_ADDRESS, Frames, NEAR, Tag};
@@ -60,7 +60,7 @@ fn frames_that_went_back_cannot_be_lent_again() {
         wait_for(&*port, sent);
         let first = port.lend(&mut lent, 8).unwrap();
         assert_eq!(first.burst.len(), 8, "{mode}");
-        let bytes = |port: &dyn Port, scratch: &mut Scratch| -> usize {
+        let bytes = |port: &dyn Source, scratch: &mut Scratch| -> usize {
             port.lent(scratch).unwrap().packets().map(|packet| packet.bytes().len()).sum()
         };
         assert_eq!(bytes(&*port, &mut lent), 8 * 60, "{mode}: they are still held");
@@ -85,7 +85,7 @@ fn tagged_frames_are_the_same_bytes_lent_and_received() {
     for mode in MODES {
         for tags in &stacks {
             for (length, drain) in
-                [(64, drain as fn(&mut dyn Port) -> _), (1500, drain_by_receiving)]
+                [(64, drain as fn(&mut dyn Source) -> _), (1500, drain_by_receiving)]
             {
                 let mut port = open_far(&bed, mode, "");
                 let frames = Frames { tags: tags.clone(), ..Frames::new(50, length) };

@@ -1,7 +1,7 @@
 //! Counts, bytes, times: what was sent, offered and delivered.
 
 use burstline_log::Scratch;
-use burstline_port::{OpenOptions, Port, PortState, TimestampSource};
+use burstline_port::{OpenOptions, Port, PortState, Source, TimestampSource};
 use burstline_sys::afpacket::Sender;
 use burstline_sys::clock;
 use burstline_testbed::{FAR, Frames, NEAR};
@@ -20,7 +20,7 @@ fn every_frame_that_was_sent_is_offered_and_delivered() {
         return;
     };
     for mode in MODES {
-        for (drain, copied) in [(drain as fn(&mut dyn Port) -> _, 0), (drain_by_receiving, 60)] {
+        for (drain, copied) in [(drain as fn(&mut dyn Source) -> _, 0), (drain_by_receiving, 60)] {
             let mut port = open_far(&bed, mode, "frames=8192");
             let frames = Frames::new(5_000, 60);
             let before_ns = clock::realtime_ns();

@@ -70,7 +70,7 @@ fn each_queue_is_a_port_with_a_ledger_of_its_own() {
         let names: Vec<&str> = ports.iter().map(|port| port.info().name.as_str()).collect();
         assert_eq!(names, ["xdp:w1@0", "xdp:w1@1", "xdp:w1@2", "xdp:w1@3"]);
         send_flows(&bed);
-        wait_for_all(&ports.iter().map(|port| &**port).collect::<Vec<_>>(), SENT);
+        wait_for_all(&ports.iter().map(|port| &**port as &dyn Port).collect::<Vec<_>>(), SENT);
         // While one port ends, the others keep what they have.
         let (mut flows, mut used) = (Vec::new(), 0);
         for port in &mut ports {

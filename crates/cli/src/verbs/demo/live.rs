@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
-use burstline_engine::{Report, Source};
+use burstline_engine::{Inlet, Report};
 use burstline_port::{Filter, OpenOptions, Probe, ProbeOptions, probe_ports};
 use burstline_testbed::{Bed, BedError, FAR, FAR_ADDRESS, serve_bytes};
 
@@ -105,13 +105,13 @@ impl Live {
     }
 
     /// Opens the ports on the far host.
-    pub(super) fn open(&self, options: &OpenOptions) -> Result<Vec<Source>, Failure> {
+    pub(super) fn open(&self, options: &OpenOptions) -> Result<Vec<Inlet>, Failure> {
         let only = ONLY_UDP.parse::<Filter>().map_err(|error| Failure::new(error.to_string()))?;
         let mut sources = Vec::new();
         for address in [COPIED, TAKEN].into_iter().take(self.cables()) {
             let address = address.parse()?;
             let options = OpenOptions { only: only.clone(), ..options.clone() };
-            sources.extend(self.bed.far.run(move || Source::open_all(&address, &options))?);
+            sources.extend(self.bed.far.run(move || Inlet::open_all(&address, &options))?);
         }
         Ok(sources)
     }

@@ -2,20 +2,20 @@
 
 use burstline_log::Burst;
 use burstline_port::{
-    Capabilities, InterfaceTotals, Port, PortAccount, PortError, PortInfo, TimestampSource,
+    Capabilities, InterfaceTotals, Port, PortAccount, PortError, PortInfo, Sink, TimestampSource,
 };
 
 /// Opens the next file, and says its name.
 pub(super) type Open<'a> = &'a mut (dyn FnMut() -> Result<NamedFile, PortError> + Send);
 
 /// A file to write, and its name for people.
-pub(super) type NamedFile = (String, Box<dyn Port>);
+pub(super) type NamedFile = (String, Box<dyn Sink>);
 
-/// A sink that is a new file after each [`finish`](Port::finish).
+/// A sink that is a new file after each [`finish`](burstline_port::Port::finish).
 pub(super) struct Files<'a> {
     open: Open<'a>,
     info: PortInfo,
-    current: Option<Box<dyn Port>>,
+    current: Option<Box<dyn Sink>>,
     /// What the files before the current one say of themselves, added up.
     finished: PortAccount,
 }
@@ -23,7 +23,7 @@ pub(super) struct Files<'a> {
 impl<'a> Files<'a> {
     pub(super) fn new(open: Open<'a>) -> Self {
         let (name, timestamps) = ("files".to_owned(), TimestampSource::File);
-        let capabilities = Capabilities { can_transmit: true, ..Capabilities::default() };
+        let capabilities = Capabilities::default();
         let info = PortInfo { name, capabilities, timestamps };
         Self { open, info, current: None, finished: PortAccount::default() }
     }
@@ -41,6 +41,24 @@ impl Port for Files<'_> {
         &self.info
     }
 
+    /// Ends the current file, if there is one; its counts stay.
+    fn finish(&mut self) -> Result<(), PortError> {
+        let Some(mut file) = self.current.take() else { return Ok(()) };
+        let outcome = file.finish();
+        add(&mut self.finished, file.account());
+        outcome
+    }
+
+    fn account(&self) -> PortAccount {
+        let mut account = self.finished.clone();
+        if let Some(file) = &self.current {
+            add(&mut account, file.account());
+        }
+        account
+    }
+}
+
+impl Sink for Files<'_> {
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
         match &mut self.current {
             Some(file) => file.transmit(burst),
@@ -58,22 +76,6 @@ impl Port for Files<'_> {
 
     fn set_totals(&mut self, totals: &[InterfaceTotals]) {
         self.current.iter_mut().for_each(|file| file.set_totals(totals));
-    }
-
-    /// Ends the current file, if there is one; its counts stay.
-    fn finish(&mut self) -> Result<(), PortError> {
-        let Some(mut file) = self.current.take() else { return Ok(()) };
-        let outcome = file.finish();
-        add(&mut self.finished, file.account());
-        outcome
-    }
-
-    fn account(&self) -> PortAccount {
-        let mut account = self.finished.clone();
-        if let Some(file) = &self.current {
-            add(&mut account, file.account());
-        }
-        account
     }
 }
 

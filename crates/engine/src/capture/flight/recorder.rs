@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use burstline_log::{Log, Policy, Reader, ReaderConfig, Start};
-use burstline_port::{Loss, Port};
+use burstline_port::{Loss, Port, Sink};
 
 use super::files::Files;
 use super::marks::Marks;

@@ -6,11 +6,11 @@ use burstline_port::PortState;
 use super::copy::Counts;
 use crate::merge::MergedPort;
 use crate::merge::order::{Lane, NEVER_NS};
-use crate::{EngineError, Source};
+use crate::{EngineError, Inlet};
 
 /// A source and what it has lent.
 pub(super) struct Input<'a> {
-    pub(super) source: &'a mut Source,
+    pub(super) source: &'a mut Inlet,
     scratch: Scratch,
     offset_ns: i64,
     pub(super) is_ended: bool,
@@ -24,7 +24,7 @@ pub(super) struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    pub(super) fn new(source: &'a mut Source, offset_ns: i64) -> Self {
+    pub(super) fn new(source: &'a mut Inlet, offset_ns: i64) -> Self {
         Self {
             source,
             scratch: Scratch::new(),

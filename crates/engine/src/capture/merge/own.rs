@@ -4,7 +4,7 @@
 //! it has read everything before the next chunk is copied.
 
 use burstline_log::Reader;
-use burstline_port::Port;
+use burstline_port::Sink;
 
 use crate::Progress;
 use crate::runtime::clock::JobClock;
@@ -13,14 +13,14 @@ use crate::runtime::logs::record::Recorded;
 /// A recorder without a thread.
 pub(super) struct OwnRecorder<'a> {
     reader: Reader,
-    sink: &'a mut dyn Port,
+    sink: &'a mut dyn Sink,
     recorded: Recorded,
 }
 
 impl<'a> OwnRecorder<'a> {
     /// `reader` is a lossless one: a chunk that is longer than the log then finds that full, and
     /// goes on behind what was read.
-    pub(super) fn new(reader: Reader, sink: &'a mut dyn Port) -> Self {
+    pub(super) fn new(reader: Reader, sink: &'a mut dyn Sink) -> Self {
         Self { reader, sink, recorded: Recorded::new() }
     }
 

@@ -10,10 +10,10 @@
 //! log of several interfaces, because nobody knows whose those packets were. Both are in the totals
 //! at the end.
 
-use burstline_port::{InterfaceTotals, Loss, LossPlace, Losses, Port, PortAccount};
+use burstline_port::{InterfaceTotals, Loss, LossPlace, Losses, PortAccount, Sink};
 
 use super::record::Recorded;
-use crate::{Progress, Source};
+use crate::{Inlet, Progress};
 
 /// What is known of a source before it is polled.
 #[derive(Clone, Copy, Debug)]
@@ -26,11 +26,11 @@ pub(crate) struct Origin {
 
 impl Origin {
     /// Of each source, in their order.
-    pub(crate) fn of_all(sources: &[Source]) -> Vec<Self> {
+    pub(crate) fn of_all(sources: &[Inlet]) -> Vec<Self> {
         sources.iter().map(Self::of).collect()
     }
 
-    fn of(source: &Source) -> Self {
+    fn of(source: &Inlet) -> Self {
         let interfaces = &source.interfaces;
         let interface = u8::try_from(interfaces.start).ok().filter(|_| interfaces.len() == 1);
         Self { interface, tells_gaps: source.port.info().capabilities.tells_gaps }
@@ -55,7 +55,7 @@ impl Gaps {
 
     /// Tells `sink` what was lost since the last call. `missed`: what the reader of each log has
     /// missed so far. Cost: a lock.
-    pub(crate) fn tell(&mut self, progress: &Progress, missed: &[u64], sink: &mut dyn Port) {
+    pub(crate) fn tell(&mut self, progress: &Progress, missed: &[u64], sink: &mut dyn Sink) {
         progress.with_losses_by_source(|losses| {
             for ((origin, told), losses) in self.origins.iter().zip(&mut self.told).zip(losses) {
                 if let Some(port) = origin.interface.filter(|_| !origin.tells_gaps) {
@@ -124,7 +124,7 @@ fn only_interface(origins: &[Origin], log: usize, logs: usize) -> Option<u8> {
 }
 
 /// Tells what `lost` is more than was `told`.
-fn tell(port: u8, lost: u64, told: &mut u64, sink: &mut dyn Port) {
+fn tell(port: u8, lost: u64, told: &mut u64, sink: &mut dyn Sink) {
     if lost > *told {
         sink.tell_gap(port, lost - *told);
         *told = lost;

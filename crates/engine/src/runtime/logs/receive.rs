@@ -3,11 +3,11 @@
 use std::thread::Thread;
 
 use burstline_log::{Ending, Writer};
-use burstline_port::{Port, PortError, PortTable, Received};
+use burstline_port::{PortError, PortTable, Received, Source};
 
 use super::LogCounts;
 use crate::EngineError;
-use crate::runtime::{Done, Job, Next, Owners, Pause, Polled, Round, Source, Step, Tally};
+use crate::runtime::{Done, Inlet, Job, Next, Owners, Pause, Polled, Round, Step, Tally};
 
 /// Packets taken from one source before the next has its turn: at 60 bytes a quarter of the
 /// default segment.
@@ -19,7 +19,7 @@ pub(crate) trait Intake: Send {
     fn receive(
         &mut self,
         source: usize,
-        port: &mut dyn Port,
+        port: &mut dyn Source,
         budget: u64,
     ) -> Result<Received, PortError>;
     /// Makes them visible.
@@ -34,7 +34,7 @@ impl Intake for Writer {
     fn receive(
         &mut self,
         _source: usize,
-        port: &mut dyn Port,
+        port: &mut dyn Source,
         budget: u64,
     ) -> Result<Received, PortError> {
         port.receive(self, budget)
@@ -80,7 +80,7 @@ pub(crate) fn stage_name(number: usize, count: usize) -> String {
 
 /// Sources and their numbers in the job, dealt out to `receivers` threads in turn: source i is
 /// thread i modulo their number's.
-pub(crate) fn dealt(sources: &mut [Source], receivers: usize) -> Vec<Vec<(usize, &mut Source)>> {
+pub(crate) fn dealt(sources: &mut [Inlet], receivers: usize) -> Vec<Vec<(usize, &mut Inlet)>> {
     let mut hands: Vec<Vec<_>> = (0..receivers).map(|_| Vec::new()).collect();
     for (index, source) in sources.iter_mut().enumerate() {
         hands[index % receivers].push((index, source));
@@ -92,7 +92,7 @@ pub(crate) fn dealt(sources: &mut [Source], receivers: usize) -> Vec<Vec<(usize,
 struct Hand<'a> {
     /// Its number in the job.
     index: usize,
-    source: &'a mut Source,
+    source: &'a mut Inlet,
     is_ended: bool,
     /// Packets appended to the log.
     received: u64,
@@ -118,7 +118,7 @@ impl<'a, I: Intake> Receiver<'a, I> {
     pub(crate) fn new(
         job: &'a Job<'a>,
         number: usize,
-        sources: Vec<(usize, &'a mut Source)>,
+        sources: Vec<(usize, &'a mut Inlet)>,
         writer: I,
         table: &PortTable,
     ) -> Self {

@@ -17,7 +17,7 @@ use std::thread;
 use std::time::Duration;
 
 use burstline_log::{Burst, Packet, Reader};
-use burstline_port::{Loss, Losses, Port, PortError, PortTable};
+use burstline_port::{Loss, Losses, PortError, PortTable, Sink};
 
 use super::gaps::{Gaps, Origin};
 use super::tail::Tail;
@@ -88,7 +88,7 @@ fn nap(poll: PollMode, log_bytes: u64) -> Duration {
     })
 }
 
-impl<'a, 'p, S: DerefMut<Target = dyn Port + 'p>> Recorder<'a, S> {
+impl<'a, 'p, S: DerefMut<Target = dyn Sink + 'p>> Recorder<'a, S> {
     /// `readers`: one of each log, of `log_bytes` each; `origins`: all sources of the job.
     pub(crate) fn new(
         job: &'a Job<'a>,
@@ -136,7 +136,7 @@ impl<'a, 'p, S: DerefMut<Target = dyn Port + 'p>> Recorder<'a, S> {
     }
 }
 
-impl<'p, S: DerefMut<Target = dyn Port + 'p> + Send> Step for Recorder<'_, S> {
+impl<'p, S: DerefMut<Target = dyn Sink + 'p> + Send> Step for Recorder<'_, S> {
     type Outcome = Recorded;
     const READS_LOGS: bool = true;
 
@@ -208,13 +208,13 @@ impl Recorded {
     }
 
     /// Ends the sink's work, and counts what it lost doing so.
-    pub(crate) fn finish(&mut self, sink: &mut dyn Port) {
+    pub(crate) fn finish(&mut self, sink: &mut dyn Sink) {
         let finished = sink.finish();
         self.settle(sink, finished.err(), None);
     }
 
     /// Has the sink write what it has, unless it is broken.
-    pub(crate) fn flush(&mut self, sink: &mut dyn Port, clock: &JobClock<'_>) {
+    pub(crate) fn flush(&mut self, sink: &mut dyn Sink, clock: &JobClock<'_>) {
         if self.cause.is_none() {
             let flushed = sink.flush();
             self.settle(sink, flushed.err(), Some(clock));
@@ -271,7 +271,7 @@ impl Recorded {
     pub(crate) fn record(
         &mut self,
         burst: &Burst<'_>,
-        sink: &mut dyn Port,
+        sink: &mut dyn Sink,
         clock: &JobClock<'_>,
     ) -> u64 {
         let bytes = self.note(burst);
@@ -340,7 +340,7 @@ impl Recorded {
     /// Takes over what the sink says it has lost since the last time.
     pub(crate) fn settle(
         &mut self,
-        sink: &dyn Port,
+        sink: &dyn Sink,
         error: Option<PortError>,
         clock: Option<&JobClock<'_>>,
     ) {

@@ -18,12 +18,12 @@ use std::thread;
 use std::time::Duration;
 
 use burstline_engine::{
-    CaptureOptions, MergeOptions, PollMode, Progress, Report, Run, Source, Threads, merge,
+    CaptureOptions, Inlet, MergeOptions, PollMode, Progress, Report, Run, Threads, merge,
 };
 use burstline_log::{Burst, LogConfig};
 use burstline_port::{
-    Capabilities, OpenOptions, Port, PortAccount, PortError, PortInfo, PortTable, TimestampSource,
-    open_sink,
+    Capabilities, OpenOptions, Port, PortAccount, PortError, PortInfo, PortTable, Sink,
+    TimestampSource, open_sink,
 };
 use burstline_sys::memory::PageChoice;
 use burstline_testbed::{Amount, sequence_of};
@@ -90,11 +90,11 @@ fn ours(
     Ok((turn, violations.load(Relaxed))) // the merging thread has ended
 }
 
-fn open(names: &[String], times: &str, ports: &OpenOptions) -> Result<Vec<Source>, String> {
+fn open(names: &[String], times: &str, ports: &OpenOptions) -> Result<Vec<Inlet>, String> {
     let open = |name: &String| {
         let address = format!("xdp:{name}?timestamps={times}").parse();
         let address = address.map_err(|error| format!("{error}"))?;
-        Source::open(&address, ports).map_err(|error| error.to_string())
+        Inlet::open(&address, ports).map_err(|error| error.to_string())
     };
     names.iter().map(open).collect()
 }
@@ -102,7 +102,7 @@ fn open(names: &[String], times: &str, ports: &OpenOptions) -> Result<Vec<Source
 /// Merges on the consumer's core, until `is_over` and nothing comes.
 fn merged(
     cores: Cores,
-    sources: Vec<Source>,
+    sources: Vec<Inlet>,
     table: &PortTable,
     sink: Option<NumberSink>,
     is_over: &AtomicU32,
@@ -123,7 +123,7 @@ fn merged(
     let (stop, progress) = (AtomicBool::new(false), Progress::new(sources.len()));
     let merging = MergeOptions { is_one_thread: true, ..MergeOptions::default() };
     let sink = || match sink {
-        Some(sink) => Ok(Box::new(sink) as Box<dyn Port>),
+        Some(sink) => Ok(Box::new(sink) as Box<dyn Sink>),
         None => open_sink(&"null:".parse()?, &OpenOptions::default()),
     };
     let is_done = AtomicBool::new(false);
@@ -162,6 +162,12 @@ impl Port for NumberSink {
         &self.info
     }
 
+    fn account(&self) -> PortAccount {
+        PortAccount { offered: self.packets, ..PortAccount::default() }
+    }
+}
+
+impl Sink for NumberSink {
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
         let mut late = 0;
         for packet in burst.packets() {
@@ -174,10 +180,6 @@ impl Port for NumberSink {
         self.violations.fetch_add(late, Relaxed); // a count, read at the end
         self.packets += burst.len() as u64;
         Ok(burst.len() as u64)
-    }
-
-    fn account(&self) -> PortAccount {
-        PortAccount { offered: self.packets, ..PortAccount::default() }
     }
 }
 

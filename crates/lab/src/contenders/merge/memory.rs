@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use burstline_log::{Burst, Meta, SCRATCH_PACKETS, Scratch};
+use burstline_log::{Burst, Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_port::{
-    Capabilities, Lent, Port, PortAccount, PortError, PortInfo, PortState, TimestampSource,
+    Capabilities, Copying, Lent, Port, PortAccount, PortError, PortInfo, PortState, Received, Sink,
+    Source, TimestampSource,
 };
 
 use crate::lines::Line;
 
 /// What a port and its sink are called.
 fn info(name: String) -> PortInfo {
-    let capabilities =
-        Capabilities { can_lend: true, can_wait: true, is_finite: true, ..Default::default() };
+    let capabilities = Capabilities { can_wait: true, is_finite: true, ..Default::default() };
     PortInfo { name, capabilities, timestamps: TimestampSource::Hardware }
 }
 
@@ -30,6 +30,7 @@ pub(super) struct MemoryPort {
     /// Packets of all lines together.
     all: u64,
     lent: Arc<AtomicU64>,
+    copying: Copying,
 }
 
 impl MemoryPort {
@@ -41,7 +42,7 @@ impl MemoryPort {
         (now_ns, lent): (Arc<AtomicU64>, Arc<AtomicU64>),
     ) -> Self {
         let info = info(format!("line {number}"));
-        Self { info, line, number, next: 0, most, now_ns, all, lent }
+        Self { info, line, number, next: 0, most, now_ns, all, lent, copying: Copying::default() }
     }
 }
 
@@ -50,6 +51,12 @@ impl Port for MemoryPort {
         &self.info
     }
 
+    fn account(&self) -> PortAccount {
+        PortAccount { offered: self.next, ..PortAccount::default() }
+    }
+}
+
+impl Source for MemoryPort {
     fn lend<'a>(
         &'a mut self,
         scratch: &'a mut Scratch,
@@ -77,16 +84,19 @@ impl Port for MemoryPort {
         Ok(Lent { burst: scratch.burst(line.bytes(), 0), state })
     }
 
+    fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
+        let mut copying = std::mem::take(&mut self.copying);
+        let received = copying.receive(self, writer, budget);
+        self.copying = copying;
+        received
+    }
+
     fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {
         Some(scratch.burst(self.line.as_ref().map_or(&[], Line::bytes), 0))
     }
 
     fn low_time_ns(&self) -> Option<u64> {
         Some(self.now_ns.load(Relaxed)) // as in `lend`
-    }
-
-    fn account(&self) -> PortAccount {
-        PortAccount { offered: self.next, ..PortAccount::default() }
     }
 }
 
@@ -109,6 +119,12 @@ impl Port for OrderSink {
         &self.info
     }
 
+    fn account(&self) -> PortAccount {
+        PortAccount { offered: self.packets, ..PortAccount::default() }
+    }
+}
+
+impl Sink for OrderSink {
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
         for packet in burst.packets() {
             let is_late = packet.time_ns() < self.newest_ns;
@@ -117,9 +133,5 @@ impl Port for OrderSink {
         }
         self.packets += burst.len() as u64;
         Ok(burst.len() as u64)
-    }
-
-    fn account(&self) -> PortAccount {
-        PortAccount { offered: self.packets, ..PortAccount::default() }
     }
 }

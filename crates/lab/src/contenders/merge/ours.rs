@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use burstline_engine::{
-    CaptureOptions, MergeOptions, PollMode, Progress, Report, Run as Bounds, Source, Threads, merge,
+    CaptureOptions, Inlet, MergeOptions, PollMode, Progress, Report, Run as Bounds, Threads, merge,
 };
 use burstline_log::LogConfig;
-use burstline_port::{OpenOptions, Port, open_sink};
+use burstline_port::{OpenOptions, Sink, open_sink};
 use burstline_sys::memory::PageChoice;
 
 use super::memory::{MemoryPort, OrderSink};
@@ -64,7 +64,7 @@ fn run_with(
     let (stop, progress) = (AtomicBool::new(false), Progress::new(sources.len()));
     let violations = Arc::new(AtomicU64::new(0));
     let sink = || match is_checking {
-        true => Ok(Box::new(OrderSink::new(Arc::clone(&violations))) as Box<dyn Port>),
+        true => Ok(Box::new(OrderSink::new(Arc::clone(&violations))) as Box<dyn Sink>),
         false => open_sink(&"null:".parse()?, &ports),
     };
     let report = merge(sources, sink, &options, merging, &Bounds::new(&stop, &progress))
@@ -72,14 +72,14 @@ fn run_with(
     checked(traffic, &report, violations.load(Relaxed)) // all threads have ended
 }
 
-fn sources(traffic: &Traffic, ports: &OpenOptions) -> Result<Vec<Source>, String> {
+fn sources(traffic: &Traffic, ports: &OpenOptions) -> Result<Vec<Inlet>, String> {
     let (now_ns, lent) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let source = |(number, line): (u8, &Option<_>)| {
         let shared = (Arc::clone(&now_ns), Arc::clone(&lent));
         let port = MemoryPort::new(number, line.clone(), (traffic.most, traffic.all()), shared);
         // For an interface of its own.
         let address = "gen:?packets=1".parse().map_err(|error| format!("{error}"))?;
-        let source = Source::open(&address, ports).map_err(|error| error.to_string())?;
+        let source = Inlet::open(&address, ports).map_err(|error| error.to_string())?;
         Ok(source.wrap(|_| Box::new(port)))
     };
     (0..).zip(&traffic.lines).map(source).collect()

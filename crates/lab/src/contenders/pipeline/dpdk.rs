@@ -1,7 +1,7 @@
 //! DPDK's mbufs, pool and ring in this process, and its drivers: below the ring, or below our log.
 
 use burstline_log::Writer;
-use burstline_port::{Port, PortState};
+use burstline_port::{PortState, Source};
 use burstline_sys::memory::PageChoice;
 
 use super::{Kind, LOG_BYTES, LOGS, Sample, Turn, described};
@@ -92,11 +92,11 @@ fn log(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
 }
 
 /// Our port of a device.
-fn open(device: &str) -> Result<Box<dyn Port>, String> {
+fn open(device: &str) -> Result<Box<dyn Source>, String> {
     contenders::open(&format!("dpdk:{device}?burst={BURST}"))
 }
 
-fn take(port: &mut dyn Port, writer: &mut Writer, packets: u64) -> Result<(), String> {
+fn take(port: &mut dyn Source, writer: &mut Writer, packets: u64) -> Result<(), String> {
     let mut left = packets;
     while left > 0 {
         let received = port.receive(writer, left.min(POLL)).map_err(|error| error.to_string())?;

@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Acquire;
 
 use burstline_log::{Reader, Writer};
-use burstline_port::Port;
+use burstline_port::Source;
 use burstline_sys::memory::PageChoice;
 use burstline_testbed::Amount;
 
@@ -61,7 +61,7 @@ fn ours(cores: Cores, frames: Frames<'_>) -> Result<Turn, String> {
 
 /// Receives into the log and reads it, in turns, until `is_over` and nothing comes.
 fn take(
-    port: &mut dyn Port,
+    port: &mut dyn Source,
     writer: &mut Writer,
     reader: &mut Reader,
     is_over: &AtomicU32,
@@ -81,7 +81,7 @@ fn take(
 
 /// Receives a burst into the log, and reads it. Returns how many packets came.
 pub(super) fn burst(
-    port: &mut dyn Port,
+    port: &mut dyn Source,
     writer: &mut Writer,
     reader: &mut Reader,
     sum: &mut u64,

@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use burstline_engine::{PollMode, Progress, Run, Source, Threads, count};
-use burstline_log::Scratch;
-use burstline_port::{Address, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo};
+use burstline_engine::{Inlet, PollMode, Progress, Run, Threads, count};
+use burstline_log::{Scratch, Writer};
+use burstline_port::{
+    Address, Copying, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo, Received, Source,
+};
 use burstline_sys::affinity::CoreId;
 use burstline_sys::afpacket::Sender;
 use burstline_sys::clock;
@@ -96,9 +98,10 @@ fn receive(
     let CoreId(core) = road.cores().consumer;
     let (stamps, stop) = (Arc::clone(stamps), Arc::clone(stop));
     road.bed().far.run(move || {
-        let source = Source::open(&address, &OpenOptions::default());
+        let source = Inlet::open(&address, &OpenOptions::default());
         let source = source.map_err(|error| error.to_string())?;
-        let source = source.wrap(|inner| Box::new(Stamping { inner, stamps }));
+        let source =
+            source.wrap(|inner| Box::new(Stamping { inner, stamps, copying: Copying::default() }));
         let threads = Threads { cores: vec![CoreId(core)], poll, ..Threads::default() };
         let progress = Progress::new(1);
         let report = count(vec![source], &threads, &Run::new(&stop, &progress));
@@ -112,8 +115,9 @@ fn receive(
 
 /// A port that notes when each frame was lent.
 struct Stamping {
-    inner: Box<dyn Port>,
+    inner: Box<dyn Source>,
     stamps: Stamps,
+    copying: Copying,
 }
 
 impl Port for Stamping {
@@ -121,6 +125,20 @@ impl Port for Stamping {
         self.inner.info()
     }
 
+    fn finish(&mut self) -> Result<(), PortError> {
+        self.inner.finish()
+    }
+
+    fn account(&self) -> PortAccount {
+        self.inner.account()
+    }
+
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.readiness()
+    }
+}
+
+impl Source for Stamping {
     fn lend<'a>(
         &'a mut self,
         scratch: &'a mut Scratch,
@@ -136,15 +154,10 @@ impl Port for Stamping {
         Ok(lent)
     }
 
-    fn finish(&mut self) -> Result<(), PortError> {
-        self.inner.finish()
-    }
-
-    fn account(&self) -> PortAccount {
-        self.inner.account()
-    }
-
-    fn readiness(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.readiness()
+    fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
+        let mut copying = std::mem::take(&mut self.copying);
+        let received = copying.receive(self, writer, budget);
+        self.copying = copying;
+        received
     }
 }

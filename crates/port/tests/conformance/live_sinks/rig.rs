@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::time::Instant;
 
 use burstline_log::{Burst, Meta, Scratch};
-use burstline_port::{OpenOptions, Port, PortError};
+use burstline_port::{OpenOptions, PortError, Sink, Source};
 use burstline_skip::without;
 use burstline_testbed::{Bed, FAR, Host, NEAR};
 
@@ -27,7 +27,7 @@ const LIKELY_NOISE: [u8; 2] = [0x86, 0xdd];
 pub(crate) struct Rig {
     pub(crate) bed: Bed,
     pub(crate) address: String,
-    sink: RefCell<Option<Box<dyn Port>>>,
+    sink: RefCell<Option<Box<dyn Sink>>>,
 }
 
 /// Runs a test for every sink, or says why not.
@@ -75,7 +75,7 @@ impl Rig {
     }
 
     /// What arrives from now on is seen by this.
-    pub(crate) fn listen(&self) -> Box<dyn Port> {
+    pub(crate) fn listen(&self) -> Box<dyn Source> {
         let address = format!("afpacket:{FAR}?direction=in&retire_ms=1");
         try_open(&self.bed.far, &address, OpenOptions::default()).unwrap()
     }
@@ -83,7 +83,7 @@ impl Rig {
     /// Does something with the sink, on its host.
     pub(crate) fn with<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&mut dyn Port) -> T + Send + 'static,
+        job: impl FnOnce(&mut dyn Sink) -> T + Send + 'static,
     ) -> T {
         let mut sink = self.sink.borrow_mut().take().expect("the test has opened it");
         let (sink, outcome) = self.host().run(move || {
@@ -120,7 +120,7 @@ impl Rig {
 }
 
 /// Takes what arrives until there are `count` packets, and what else comes.
-pub(crate) fn arrived(port: &mut dyn Port, count: u64) -> Vec<Vec<u8>> {
+pub(crate) fn arrived(port: &mut dyn Source, count: u64) -> Vec<Vec<u8>> {
     let (mut all, start): (Vec<Got>, _) = (Vec::new(), Instant::now());
     let ours = |all: &[Got]| all.iter().filter(|packet| is_ours(packet)).count() as u64;
     lend_until(port, &mut all, |all, _| ours(all) >= count).unwrap();

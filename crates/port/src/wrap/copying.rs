@@ -1,0 +1,118 @@
+//! Receiving by lending.
+
+use burstline_log::{Appended, Meta, Packet, Scratch, Writer};
+
+use crate::{Lent, PortAccount, PortError, PortState, Received, Source};
+
+/// A packet that the log had no room for.
+pub(super) struct Held {
+    pub(super) bytes: Vec<u8>,
+    pub(super) meta: Meta,
+}
+
+impl Held {
+    pub(super) fn new(bytes: &[u8], meta: Meta) -> Self {
+        Self { bytes: bytes.to_vec(), meta }
+    }
+
+    /// Lends it as a burst of its own.
+    pub(super) fn lend<'a>(&'a self, scratch: &'a mut Scratch, first_packet: u64) -> Lent<'a> {
+        scratch.clear();
+        scratch.push(0, self.bytes.len() as u32, &self.meta);
+        Lent { burst: scratch.burst(&self.bytes, first_packet), state: PortState::Busy }
+    }
+}
+
+/// [`Source::receive`] for a source that has only [`lend`](Source::lend): takes one packet at a
+/// time and appends it. It holds at most one that the log had no room for. A job either receives
+/// from a source or has it lend, so nothing is held when a source lends.
+///
+/// Cost: an indirect call a packet, and its copy.
+#[derive(Default)]
+pub struct Copying {
+    scratch: Scratch,
+    pub(super) held: Option<Held>,
+    /// What it copied and cut short.
+    account: PortAccount,
+}
+
+impl Copying {
+    /// Copies up to `budget` packets of `source` into the log.
+    ///
+    /// # Errors
+    /// The source's.
+    pub fn receive(
+        &mut self,
+        source: &mut (impl Source + ?Sized),
+        writer: &mut Writer,
+        budget: u64,
+    ) -> Result<Received, PortError> {
+        self.receive_seen(source, writer, budget, |_| {})
+    }
+
+    /// As [`receive`](Self::receive), and shows each packet to `see` when it is taken.
+    pub(super) fn receive_seen(
+        &mut self,
+        source: &mut (impl Source + ?Sized),
+        writer: &mut Writer,
+        budget: u64,
+        mut see: impl FnMut(&Packet<'_>),
+    ) -> Result<Received, PortError> {
+        let mut packets = 0;
+        let mut state = if budget == 0 { PortState::Blocked } else { PortState::Busy };
+        while packets < budget {
+            if let Some(held) = self.held.take() {
+                if !append(writer, &held.bytes, &held.meta, &mut self.account) {
+                    self.held = Some(held);
+                    return Ok(Received { packets, state: PortState::Blocked });
+                }
+                packets += 1;
+                continue;
+            }
+            let lent = match source.lend(&mut self.scratch, 1) {
+                Ok(lent) => lent,
+                // It will say so again.
+                Err(_) if packets > 0 => break,
+                Err(error) => return Err(error),
+            };
+            state = lent.state;
+            let Some(packet) = lent.burst.packets().next() else { break };
+            see(&packet);
+            let meta = packet.meta();
+            if !append(writer, packet.bytes(), &meta, &mut self.account) {
+                self.held = Some(Held::new(packet.bytes(), meta));
+                return Ok(Received { packets, state: PortState::Blocked });
+            }
+            packets += 1;
+            if state != PortState::Busy {
+                break;
+            }
+        }
+        Ok(Received { packets, state })
+    }
+
+    /// Adds what it copied, cut short and holds to the account of its source.
+    pub fn add_to(&self, account: &mut PortAccount) {
+        account.in_flight += u64::from(self.held.is_some());
+        account.truncated += self.account.truncated;
+        account.bytes_copied += self.account.bytes_copied;
+    }
+}
+
+/// Appends and counts; `false` when the log had no room.
+pub(super) fn append(
+    writer: &mut Writer,
+    bytes: &[u8],
+    meta: &Meta,
+    account: &mut PortAccount,
+) -> bool {
+    match writer.append(bytes, meta) {
+        Appended::Full => return false,
+        Appended::Whole => {}
+        Appended::Truncated => {
+            account.truncated += u64::from(bytes.len() == meta.original_length as usize);
+        }
+    }
+    account.bytes_copied += bytes.len().min(writer.max_packet_bytes()) as u64;
+    true
+}
