@@ -38,51 +38,51 @@ pub(crate) use merge::{MergeArgs, Offset};
 pub(crate) use ports::{PortsArgs, details};
 pub(crate) use replay::ReplayArgs;
 
-const ABOUT: &str = "Counts, captures and records packets, with a ledger that closes";
+const ABOUT: &str = "Capture, replay and distribute packets, accounting for every loss";
 
 /// What is said of ports, with the keys of their tables in the place of `{KEYS}`.
 const PORTS: &str = "\
-Sources are SCHEME:ADDRESS[?key=value&...]. A word without a scheme is the network interface of this
-name, or else the file; one with a slash in it is a file:
+Sources are SCHEME:ADDRESS[?key=value&...]. A word without a scheme is a network interface if there
+is one of this name, else a file; a word with a slash is a file:
   trace.pcap, file:trace.pcapng, -          pcap and pcapng, also in gzip or zstd; - is stdin
-  'gen:?packets=1000000&size=imix'          synthetic traffic, as fast as it is taken
+  'gen:?packets=1000000&size=imix'          generated traffic, at full speed
   'gen:?size=64&rate=100000'                without end, 100,000 packets a second
   eth0, 'afpacket:eth0?direction=in'        a live interface, which the host goes on using
-  xdp:eth1, 'xdp:eth1@0?mode=generic'       taken from the host: all its receive queues, or one
+  xdp:eth1, 'xdp:eth1@0?mode=generic'       taken from the host: all receive queues, or one
   'nicsim:a?mode=inline&rate=10Gbit'        a simulated card and its driver, bus bytes counted
-  log:tap, 'log:tap?lossless&from=oldest'   what another program receives with --publish tap
+  log:tap, 'log:tap?lossless&from=oldest'   packets that another program publishes as tap
 
 The keys of gen: are the flags of generate (burstline help generate): 'gen:?size=64&flows=16'. In
-the name of a file after file: write %3F for a question mark, and in an address within an address
-write %26 for &.
+the name of a file after file: write %3F for a question mark. In an address within an address write
+%26 for &.
 
 Sinks are addresses, too:
-  x.pcapng, 'x.pcap?format=pcap', -         a file; format=segmented|pcapng|pcap-ns|pcap; a new one
-                                            whose name has no dot in it is file:NAME or ./NAME
-  eth1, xdp:eth1, xdp:eth1@0                sends by an interface: by the kernel, or by a queue
-  inject:eth1                               comes in by the interface as if off the wire; root only
+  x.pcapng, 'x.pcap?format=pcap', -         a file; format=segmented|pcapng|pcap-ns|pcap; for a new
+                                            name without a dot write file:NAME or ./NAME
+  eth1, xdp:eth1, xdp:eth1@0                sends through an interface: the kernel, or a queue
+  inject:eth1                               the interface receives it as if from the wire; root only
   log:tap                                   other programs read it: burstline count log:tap
   null:, gen:                               discards
 
-Those that send wait for room as long as the device moves, and wait_ms longer (100 ms); then packets
-are lost by name.
+Sinks that send wait for room while the device makes progress, and up to wait_ms (100 ms) without
+progress. Then packets are counted as lost.
 
-What can be said of each, as in 'xdp:eth1?frames=8192&busy_poll=64'. N is 10k, SIZE 64m, TIME 500ms;
-a key of yes|no takes on|off, too. burstline ports xdp says what each is, and what it is where
-nothing is said:
+Keys of each kind, as in 'xdp:eth1?frames=8192&busy_poll=64'. N is a number like 10k, SIZE like 64m,
+TIME like 500ms; a yes|no key also takes on|off. burstline ports xdp explains keys and defaults:
 {KEYS}
-A name of --publish or log: is a socket in $BURSTLINE_RUN, if that is set; else in /run/burstline
-for root, and in $XDG_RUNTIME_DIR/burstline or /tmp/burstline-UID for others, who read root's, too.
-One with a slash is the socket's path. log:tap@1 is one of several logs; doctor logs lists them all.
+A name of --publish or log: is a socket in $BURSTLINE_RUN, if that is set. Otherwise it is in
+/run/burstline for root, and in $XDG_RUNTIME_DIR/burstline or /tmp/burstline-UID for others, who can
+also read root's. A name with a slash is the socket's path. log:tap@1 is one of several logs; doctor
+logs lists them all.
 
-rho in a report is percent of a core for each Gbit/s of line rate; a short run says little of it.
+rho in a report is percent of a core for each Gbit/s of line rate; a short run says little about it.
 
-SIGINT, SIGTERM and SIGHUP end a job with its report; another one that comes a second or more after
-the first ends the program at once, without. SIGUSR1 prints statistics on standard error.
+SIGINT, SIGTERM and SIGHUP end a job with its report. A second signal, at least a second after the
+first, ends the program at once, without a report. SIGUSR1 prints statistics on standard error.
 
 Exit code: 0 done; 1 failed, damaged input, packets lost and none delivered, any packet lost under
---fail-on-loss or --lossless, or a ledger that does not close; 2 usage. What a filter leaves out, or
-another choice of yours, is no loss.";
+--fail-on-loss or --lossless, or a ledger that does not close; 2 usage. Packets that a filter
+rejects, or another choice of yours, are not counted as a loss.";
 
 /// `burstline`.
 #[derive(Debug, Parser)]

@@ -56,12 +56,13 @@ impl SourceArgs {
     pub(crate) fn open_each(&self, options: &OpenOptions) -> Result<Vec<Vec<Inlet>>, Failure> {
         let (sources, most) = (self.sources.len(), PortTable::MAX_ENTRIES);
         if sources > most {
-            let what = format!("{sources} sources: a job can tell {most} apart; split the input");
+            let what =
+                format!("{sources} sources: at most {most} sources per run; split the input");
             return Err(Failure::usage(what));
         }
         let takes_away = self.sources.iter().any(Address::takes_away);
         if !takes_away && (self.only.is_some() || self.steal) {
-            return Err(Failure::usage("--only and --steal are about xdp: sources; here is none"));
+            return Err(Failure::usage("--only and --steal apply to xdp: sources; there is none"));
         }
         let mut opened = Vec::new();
         for address in &self.sources {

@@ -60,7 +60,7 @@ fn mbufs_are_back(code: ExitCode) -> ExitCode {
     match burstline_port::leaked_mbufs() {
         0 => code,
         leaked => {
-            failure::complain(&format!("{leaked} mbufs did not come back; please report this"));
+            failure::complain(&format!("{leaked} mbufs were not returned; please report this"));
             ExitCode::from(failure::FAILED)
         }
     }

@@ -126,7 +126,7 @@ impl Outcome {
                     complain(&format!("{delivered} packets were delivered, {expected} expected"));
                 }
                 Fault::NotVerified => {
-                    complain("--verify: not every packet came once, in order and as it was sent");
+                    complain("--verify: packets were lost, duplicated, reordered or changed");
                 }
             }
         }

@@ -151,7 +151,7 @@ fn answer() {
     match &*lock(&KNOWS) {
         Some(Knows::Job(ask)) => ask(),
         Some(Knows::Text(what)) => say(what.clone()),
-        None => say("the ports are being opened: nothing is counted yet".to_owned()),
+        None => say("still opening ports: nothing counted yet".to_owned()),
     }
 }
 

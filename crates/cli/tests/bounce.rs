@@ -207,7 +207,7 @@ fn each_queue_goes_to_its_own_queue_at_the_other_end() {
     let refused = bed.far.command(PROGRAM, &["bounce", "xdp:q1", "xdp:w1"]).unwrap_err();
     assert!(refused.to_string().contains("w1 has 1 receive queues"), "{refused}");
     let refused = bed.far.command(PROGRAM, &["bounce", "xdp:q1", "xdp:w1@0"]).unwrap_err();
-    assert!(refused.to_string().contains("q1 has 2 queues: say which one"), "{refused}");
+    assert!(refused.to_string().contains("q1 has 2 queues: name one"), "{refused}");
 }
 
 #[test]
@@ -386,10 +386,10 @@ fn what_cannot_be_is_said_in_a_line() {
     for (arguments, reason) in [
         (&["bounce", "xdp:nowhere", "xdp:v1"][..], "no interface 'nowhere'"),
         (&["bounce", "xdp:lo?mode=best", "xdp:lo"], "one of auto, native, generic"),
-        (&["bounce", "xdp:lo?ring=64", "xdp:lo"], "knows no 'ring'"),
+        (&["bounce", "xdp:lo?ring=64", "xdp:lo"], "has no key 'ring'"),
         (&["bounce", "gen:", "null:", "--rewrite", "1:2"], "swap, or source,destination"),
         (&["bounce", "gen:", "null:", "--steal"], "about xdp: ports"),
-        (&["bounce", "xdp:lo", "xdp:lo"], "its own programs talk through it"),
+        (&["bounce", "xdp:lo", "xdp:lo"], "the host's programs talk through it"),
     ] {
         let run = support::run(arguments);
         assert!(

@@ -166,7 +166,7 @@ fn without_capabilities_it_says_which() {
     }
     assert_eq!(report["machine"]["capabilities"]["CAP_NET_RAW"], false);
     let text = bed.far.command(PROGRAM, &["doctor", "ports", "v1"]).unwrap();
-    assert!(text.contains("mend: ") && text.contains("no capability"), "{text}");
+    assert!(text.contains("fix: ") && text.contains("no capability"), "{text}");
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn a_rate_that_cannot_be_reached_is_said() {
 fn nonsense_names_the_flag() {
     for (flags, word) in [
         ("--rate 2G", "'--rate': that is 2000000000"),
-        ("--rate 50%", "'--rate': a part of what?"),
+        ("--rate 50%", "'--rate': a part needs the link's rate"),
         ("--rate 20M --link 10Gbit", "13.440 Gbit/s"),
         ("--rate 101% --link 10Gbit", "10.100 Gbit/s"),
         ("--rate 1k --rate 2k", "cannot be used multiple times"),
@@ -111,7 +111,7 @@ fn a_damaged_template_is_refused_with_its_place() {
     let whole = std::fs::read(support::REAL).unwrap();
     let cut = &whole[..whole.len() / 2];
     for (bytes, word) in [
-        (cut, "a template has to be whole"),
+        (cut, "a template must not be damaged"),
         (&whole[..24], "at least one Ethernet frame"),
         (&b"no capture at all, but words"[..], "not a capture file"),
         (&[][..], "empty"),

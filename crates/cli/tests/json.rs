@@ -126,7 +126,7 @@ fn fragments_that_did_not_follow_their_flow_are_told() {
         assert_eq!(report.pointer(place).unwrap()["fragments_unmatched"], 1, "{report}");
     }
     let text = run(&["count", &file, "--hash", "five-tuple"]).stdout;
-    let line = "hash     1 fragments came without their first: they are not with their flow";
+    let line = "hash     1 fragments arrived without their first: they are not with their flow";
     assert!(text.lines().any(|found| found == line), "{text}");
     let text = run(&["count", &file]).stdout;
     assert!(!text.contains("fragments"), "{text}");

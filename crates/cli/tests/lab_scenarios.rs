@@ -43,7 +43,7 @@ fn the_list_says_who_can_run_here_and_why_others_cannot() {
     assert!(closing.next().is_some(), "{text}");
     let absent = closing.find(|line| line.starts_with("not here  pf_ring ")).unwrap();
     assert!(absent.contains("it takes the kernel module pf_ring"), "{absent}");
-    assert!(absent.contains("  mend: "), "{absent}");
+    assert!(absent.contains("  fix: "), "{absent}");
 }
 
 #[test]

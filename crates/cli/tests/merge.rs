@@ -65,7 +65,7 @@ fn an_offset_moves_one_source() {
 #[test]
 fn what_cannot_be_is_a_usage_error() {
     for (arguments, said) in [
-        (&["merge", REAL, "--offset", "eth7=1ms"][..], "none of the sources"),
+        (&["merge", REAL, "--offset", "eth7=1ms"][..], "no such source"),
         (&["merge", REAL, "--offset", "eth7"], "SOURCE=TIME"),
         (&["merge", REAL, "--offset", "eth7=5"], "ms, s"),
         (&["merge", REAL, "--lateness", "0"], "--lateness"),

@@ -112,13 +112,13 @@ fn faults_are_named_and_the_ledger_closes() {
         ("rate=9Mbit", "10 Mbit/s to 1 Tbit/s"),
         ("fifo=10", "one longest frame"),
         ("mtu=99999", "16128"),
-        ("source=nicsim:b", "not plugged into a card"),
+        ("source=nicsim:b", "cannot be the source of another"),
         ("link_down=5", "1000-2000"),
         ("link_down=9-5", "1000-2000"),
         ("segment=1", "power of two"),
-        ("mode=contiguous&log=12k&segment=4096", "3 segments of 4096 bytes, and takes 8"),
+        ("mode=contiguous&log=12k&segment=4096", "3 segments of 4096 bytes, and needs at least 8"),
         ("loop=99999999", "must be 0-1048576"),
-        ("colour=red", "knows no 'colour'"),
+        ("colour=red", "has no key 'colour'"),
     ] {
         let refused = run(&["count", &format!("nicsim:a?{wrong}")]);
         assert_eq!(refused.code, Some(2), "{wrong}: {}", refused.stderr);

@@ -58,7 +58,7 @@ fn what_cannot_be_planned_is_one_line_and_a_usage_error() {
             &["--workers", "99"],
             "6 physical cores that this process may use: fewer workers, or --share-cores",
         ),
-        (&["eth7"], "there is no interface eth7; there are eth0"),
+        (&["eth7"], "no interface eth7; there are eth0"),
         (&["--cores", "0,99", "--workers", "1"], "core 99"),
     ];
     for (flags, expected) in cases {
@@ -70,7 +70,7 @@ fn what_cannot_be_planned_is_one_line_and_a_usage_error() {
     assert!(shared.contains("fewer workers") && !shared.contains("--share-cores"), "{shared}");
     let wrong = plan(&["--machine", "/dev/null"]);
     assert_eq!(wrong.code, Some(1));
-    assert!(wrong.stderr.contains("no snapshot of a machine"), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("not a snapshot of a machine"), "{}", wrong.stderr);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn the_doctor_and_its_commands_agree() {
     let commands = run(&["doctor", "--fix-commands", "--machine", &machine]).stdout;
     assert!(commands.lines().any(|line| line == "sysctl -w kernel.numa_balancing=0"), "{commands}");
     for command in commands.lines() {
-        assert!(text.stdout.contains(&format!("mend: {command}")), "{command}");
+        assert!(text.stdout.contains(&format!("fix: {command}")), "{command}");
     }
     let object = last_object(&run(&["doctor", "--json", "--machine", &machine]).stdout);
     let found = object["findings"].as_array().unwrap();

@@ -161,7 +161,7 @@ fn a_reader_that_comes_late_to_a_writer_says_what_it_never_had() {
     second.end();
     let report = reader.end();
     let notes = report["notes"].to_string();
-    let before = notes.split_once("behind its first ").and_then(|(_, text)| text.split_once(' '));
+    let before = notes.split_once("after its first ").and_then(|(_, text)| text.split_once(' '));
     let before: u64 = before.unwrap_or_else(|| panic!("{notes}")).0.parse().unwrap();
     assert!(before > 10_000, "{notes}");
     assert_eq!(report["total"]["delivered"], 100 + 20_000 - before, "{report}");
@@ -182,7 +182,7 @@ fn a_reader_can_be_ended_while_it_waits_for_a_writer() {
     names.wait_until_read("tap", 100);
     publisher.kill();
     let stale = names.run(&["doctor", "logs"]).stdout;
-    let mend = format!("tap: its publisher has gone; mend: rm {}", names.0.file("tap"));
+    let mend = format!("tap: its publisher has gone; fix: rm {}", names.0.file("tap"));
     assert!(stale.starts_with(&mend), "{stale}");
     reader.signal("-INT");
     let report = reader.end();

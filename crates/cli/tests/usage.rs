@@ -47,7 +47,7 @@ fn what_can_be_said_of_ports_is_told_wherever_one_looks() {
     }
     let one = run(&["ports", "xdp"]);
     assert!(one.code == Some(0) && all.stdout.contains(&one.stdout), "{}", one.stdout);
-    let wanted = "Frames of the memory of a queue, a power of two, 64-1048576 [default: 4096]";
+    let wanted = "Frames in the memory of a queue, a power of two, 64-1048576 [default: 4096]";
     assert!(one.stdout.contains(wanted) && !one.stdout.contains("nicsim"), "{}", one.stdout);
     assert_complaint(&["ports", "xpd"], 2, &["'xpd'", "xdp"]);
     let script = run(&["completions", "bash"]).stdout;
@@ -88,7 +88,7 @@ fn a_wrong_value_is_named_with_what_is_allowed() {
         ("--snaplen", "0", &["'0'", "must be 1-524287"]),
         ("--hash", "md5", &["'md5'", "none, five-tuple, ip, inner, vlan, rss", "byte:N"]),
         ("--cores", "0,x", &["`x`", "4-7"]),
-        ("--cores", "1023", &["1023", "not allowed"]),
+        ("--cores", "1023", &["1023", "may not use"]),
         ("--node", "one", &["'one'", "auto"]),
         ("--priority", "fifo:100", &["'fifo:100'", "fifo:1 to fifo:99"]),
         ("--poll", "lazy", &["'lazy'", "busy, adaptive, interrupt"]),

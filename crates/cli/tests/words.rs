@@ -115,12 +115,12 @@ fn a_file_needs_no_dot_in_its_name() {
         [&["count", "nosuch"][..], &["replay", "nosuch", "-o", "null:"], &["count", "no.pcap"]]
     {
         let run = here(job);
-        let wanted = format!("burstline: '{}' is no network interface (there are: ", job[1]);
+        let wanted = format!("burstline: '{}' is neither a network interface (there are: ", job[1]);
         assert!(run.code == Some(1) && run.stderr.starts_with(&wanted), "{}", run.stderr);
-        assert!(run.stderr.ends_with(") and no file\n"), "{}", run.stderr);
+        assert!(run.stderr.ends_with(") nor a file\n"), "{}", run.stderr);
     }
     let run = here(&["generate", "--packets", "1", "-o", "nosuch"]);
-    let mend = ") and no file; for a new file write file:nosuch\n";
+    let mend = ") nor a file; for a new file write file:nosuch\n";
     assert!(run.code == Some(1) && run.stderr.ends_with(mend), "{}", run.stderr);
     assert_eq!(files(&directory), ["my capture"]);
     for (output, file) in [("file:nosuch", "nosuch"), ("./also", "also"), ("new.pcap", "new.pcap")]
@@ -133,5 +133,5 @@ fn a_file_needs_no_dot_in_its_name() {
 #[test]
 fn an_interface_is_no_file_to_replay() {
     let run = run(&["replay", "afpacket:lo", "-o", "null:"]);
-    assert!(run.code == Some(2) && run.stderr.contains("replay plays files"), "{}", run.stderr);
+    assert!(run.code == Some(2) && run.stderr.contains("replay reads files"), "{}", run.stderr);
 }

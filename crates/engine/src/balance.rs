@@ -77,7 +77,7 @@ pub enum Distribution {
 /// What workers read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// A log of their own each: they touch nothing of each other.
+    /// Each worker reads its own log: they touch nothing of each other.
     #[default]
     Copy,
     /// One log, of which each takes the packets of its buckets: one copy whatever the number of

@@ -45,7 +45,7 @@ pub enum EngineError {
         error: std::io::Error,
     },
     /// A thread could not give up its capabilities.
-    #[error("give up capabilities: {0}; --keep-privileges goes on with them")]
+    #[error("drop capabilities: {0}; --keep-privileges keeps them")]
     Privileges(std::io::Error),
     /// Packets that the sink's format cannot hold: nobody asked for those to be left out.
     #[error("{packets} packets are not in the output ({cause}): {}", cause.help())]
@@ -56,9 +56,7 @@ pub enum EngineError {
         cause: Loss,
     },
     /// A source whose bursts cannot be held while others are looked at.
-    #[error(
-        "{port} lends its packets only once, so it cannot be merged: capture it to a file first"
-    )]
+    #[error("{port} cannot be merged: it lends each packet only once; capture it to a file first")]
     LendsOnce {
         /// The port.
         port: String,
@@ -67,7 +65,7 @@ pub enum EngineError {
     #[error(transparent)]
     Place(#[from] crate::PlaceError),
     /// There are more threads to pin than cores.
-    #[error("{threads} threads for {cores} cores: name one core a thread with --cores")]
+    #[error("{threads} threads for {cores} cores: name one core per thread with --cores")]
     TooFewCores {
         /// Threads of the job.
         threads: usize,

@@ -36,7 +36,7 @@ use crate::Report;
 /// How a merge is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergeOptions {
-    /// How long a packet waits, at most, for a source that has none, in ns.
+    /// How long a packet waits at most for a source that has no packet, in ns.
     pub lateness_ns: u64,
     /// What is added to the times of each source, in ns, in the order of the sources; none where
     /// it is shorter.

@@ -141,7 +141,7 @@ impl PlacementRequest {
             Ok(plan) => Ok(self.followed(&plan, &inventory)),
             // More threads than cores: the kernel shares them out better than we would.
             Err(error @ PlanError::TooFewCores { .. }) if !self.is_forced() => {
-                let note = format!("threads are where the kernel puts them: {error}?");
+                let note = format!("the kernel places the threads: {error}");
                 Ok(self.unplaced(vec![note]))
             }
             Err(error @ PlanError::TooFewCores { .. }) => Err(PlaceError::TooFewCores(error)),

@@ -57,7 +57,7 @@ impl Rehearsal {
         }
         let (sent, seen) = self.packets;
         if sent != seen {
-            faults.push(format!("{sent} packets to see, {seen} seen"));
+            faults.push(format!("{sent} packets sent, {seen} read"));
         }
         faults
     }

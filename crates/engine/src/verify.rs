@@ -46,7 +46,7 @@ pub const FLOWS_MAX: usize = 1 << 20;
 /// Flows whose latencies are kept apart, of those that came first: a histogram is some 10 KiB.
 const FLOWS_TIMED: usize = 256;
 
-/// By what a packet is taken for intact.
+/// What makes a packet intact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Integrity {
     /// Every byte is as it was made.

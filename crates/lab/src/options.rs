@@ -7,7 +7,7 @@ pub const USAGE: &str = "usage: bench [FIGURE-GLOB...] [--smoke] [--full] [--run
              [--out DIR] [--list]
        bench --table DIR [--table DIR...] [--into FILE]
   FIGURE-GLOB  figures to measure, such as 'handoff*' (default: all)
-  --smoke      tiny sizes: do all sides still run and agree? No figures
+  --smoke      tiny sizes: check that all sides run and agree; no figures
   --full       long live runs: captures of 60 s, 100 starts after 10 s of silence
   --runs N     measured runs a side, in [1, 1000] (default 9)
   --json       one JSON object a figure, a line each: its record (docs/records.md)

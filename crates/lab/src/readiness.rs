@@ -133,7 +133,7 @@ fn of(sample: &Sample) -> Outcome {
     let value = |name: &str| sample.figures.get(name).map(|figure| figure.value);
     match (value("ready_s"), value("packets")) {
         (Some(ready_s), Some(packets)) => Outcome::Ready { ready_s, packets: packets as u64 },
-        _ => Outcome::Failed("its turn has no time of its start, or no packets".to_owned()),
+        _ => Outcome::Failed("its turn has no start time, or no packets".to_owned()),
     }
 }
 
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(why_and_mend(lacks), ("dumpcap is not installed", mend));
         let (_, mend) = why_and_mend("it takes a card: https://example.org");
         assert_eq!(mend, Some("https://example.org"));
-        for reason in ["ip link add v0: exit status 2: not supported", "no core may be used"] {
+        for reason in ["ip link add v0: exit status 2: not supported", "no core is allowed"] {
             assert_eq!(why_and_mend(reason), (reason, None));
         }
     }

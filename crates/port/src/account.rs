@@ -94,9 +94,9 @@ losses! {
     DeviceErrors = "ierrors", Miss, Interface;
     /// No mbuf was free for it, because packets were not given back fast enough.
     NoMbuf = "rx_nombuf", Miss, Interface;
-    /// The kernel described it as in a frame that it cannot be in.
+    /// The kernel named a frame that cannot hold it.
     BadDescriptor = "bad_descriptor", Drop, Host;
-    /// The fault injector dropped it, as it was told to.
+    /// The fault injector dropped it.
     Injected = "injected", Drop, Host;
     /// The file takes one link type, and the packet has another.
     LinkMismatch = "link_mismatch", Drop, Host;
@@ -104,37 +104,37 @@ losses! {
     TooLong = "too_long", Drop, Host;
     /// The packet is shorter than an Ethernet header.
     TooShort = "too_short", Drop, Host;
-    /// The rule of --shed means nothing on its link type; its source ended there.
+    /// The rule of --shed does not apply to its link type; its source ended there.
     Unjudged = "unjudged", Drop, Host;
     /// The reader was too slow, and the writer took the segment back.
     ReaderOverrun = "reader_overrun", Overrun, Host;
     /// The file system had no room left for it, or refused it.
     DiskFull = "disk_full", Full, Host;
-    /// Whoever reads the pipe has gone.
+    /// The reader of the pipe has gone.
     PipeClosed = "pipe_closed", Full, Host;
-    /// Whoever reads the pipe took nothing for a second when the job was to end.
+    /// The reader of the pipe took nothing for 1 s at exit.
     PipeFull = "pipe_full", Full, Host;
     /// The device took packets too slowly: its ring was full, or not empty at the end.
     TxRingFull = "tx_ring_full", Full, Host;
     /// The interface was down or gone before the packet was sent.
     LinkDown = "link_down", Full, Host;
-    /// The driver dropped it when it was to be sent: no carrier, or no room at the other end.
+    /// The driver dropped it instead of sending it: no carrier, or no room at the other end.
     TxRefused = "tx_refused", Full, Host;
     /// The kernel found something wrong with it, and did not send it.
     TxRejected = "tx_rejected", Drop, Host;
     /// The device took it, and never said that it was sent.
     Unconfirmed = "unconfirmed", Full, Host;
-    /// The filter did not want it.
+    /// The filter rejected it.
     Filtered = "filtered", Choice, Nowhere;
     /// Left to the host: the XDP program passed it on.
     Passed = "passed", Choice, Nowhere;
-    /// Of its flow, as much as --cutoff lets through had passed.
+    /// Its flow had already passed the bytes that --cutoff allows.
     CutOff = "cut_off", Choice, Nowhere;
-    /// A rule gave it up: --shed, or a program's own.
+    /// A rule dropped it: --shed, or a program's rule.
     Shed = "shed", Choice, Nowhere;
-    /// It grew older than --keep, or than the memory lasts, and no trigger asked for it.
+    /// Aged out before a trigger.
     Expired = "expired", Choice, Nowhere;
-    /// It is of an interface that --map sends nowhere.
+    /// No --map names its interface.
     Unmapped = "unmapped", Choice, Nowhere;
 }
 
@@ -217,7 +217,7 @@ pub struct PortAccount {
     pub bytes_copied: u64,
     /// Things to tell: damage with its place, what was adapted. Bounded; see `notes_omitted`.
     pub notes: Vec<String>,
-    /// What stops working because of this port, and the mend: known when it is open, and to be
+    /// What stops working because of this port, and the remedy: known when it is open, and to be
     /// said at once. A report has them among its notes.
     pub warnings: Vec<String>,
     /// Notes beyond the bound.

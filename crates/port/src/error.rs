@@ -16,13 +16,13 @@ pub enum PortError {
     #[error(transparent)]
     Address(#[from] AddressError),
     /// The port is not a source.
-    #[error("{port} cannot be received from")]
+    #[error("{port} cannot receive")]
     CannotReceive {
         /// Its address.
         port: String,
     },
     /// The port is not a sink.
-    #[error("{port} cannot be sent to")]
+    #[error("{port} cannot send")]
     CannotTransmit {
         /// Its address.
         port: String,
@@ -61,13 +61,15 @@ pub enum PortError {
         bytes: u64,
     },
     /// The output would overwrite the input, or another output.
-    #[error("{} is read or written by this job already: choose another output", path.display())]
+    #[error("this job already reads or writes {}: choose another output", path.display())]
     SameFile {
         /// Which file.
         path: PathBuf,
     },
     /// More interfaces than descs can tell apart.
-    #[error("{port} brings interface {number}; a job can tell {most} apart: split the input")]
+    #[error(
+        "{port} has interface number {number}: at most {most} sources per run; split the input"
+    )]
     TooManyInterfaces {
         /// Its address.
         port: String,
@@ -110,8 +112,8 @@ pub enum PortError {
     },
     /// The host would lose packets that it lives on.
     #[error(
-        "{port} takes packets away from the host, and {reason}: use afpacket:{interface}, \
-         or --steal if it has to be, with --only EXPR for some of them"
+        "{port} takes packets away from the host, and {reason}: use afpacket:{interface}, or \
+         --steal to do it anyway, with --only EXPR to take only some"
     )]
     WouldSteal {
         /// Its name.
@@ -122,7 +124,7 @@ pub enum PortError {
         port: String,
     },
     /// One port was asked for.
-    #[error("{port} has {queues} receive queues, a port each: name one, as in xdp:eth0@0")]
+    #[error("{port} has {queues} receive queues, a port each: name one, e.g. xdp:eth0@0")]
     SeveralQueues {
         /// The address.
         port: String,
@@ -136,7 +138,10 @@ pub enum PortError {
         interface: String,
     },
     /// What the interface's frames begin with is not known here.
-    #[error("{interface}: hardware type {hardware_type} is none of Ethernet, loopback, bare IP")]
+    #[error(
+        "{interface}: hardware type {hardware_type} is not supported: Ethernet, loopback and bare \
+         IP are"
+    )]
     UnknownLink {
         /// Its name.
         interface: String,
@@ -162,7 +167,7 @@ pub enum PortError {
         error: burstline_nicsim::CardError,
     },
     /// The device of a simulated card has stopped in mid-run.
-    #[error("{port}: the simulated card has died: its thread panicked, and what it had is lost")]
+    #[error("{port}: the simulated card's thread panicked; the packets on the card are lost")]
     CardDied {
         /// Its address.
         port: String,

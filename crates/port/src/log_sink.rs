@@ -32,8 +32,8 @@ use crate::{
 pub(crate) const KEYS: &[Key] = &[
     // The least: two segments and one for a reader, twice, of which a part is the whole.
     Key::size("bytes", 1793 << 10..=64 << 30, "Memory of the log, in whole segments").or("16m"),
-    Key::text("mode", "OCTAL", "Who may read it, as of a file: 0660 [default: 0600]"),
-    Key::switch("lossless", "Whether readers that ask for it may hold the sink up")
+    Key::text("mode", "OCTAL", "Who may read it, like a file's mode: 0660 [default: 0600]"),
+    Key::switch("lossless", "Whether readers that request it may hold the sink up")
         .or("no")
         .alone(),
     WAIT,

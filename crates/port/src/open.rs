@@ -146,8 +146,8 @@ pub const SCHEMES: &[Scheme] = &[
     Scheme {
         name: INTERFACE,
         target: "IFACE",
-        help: "copies of what a network interface receives and sends; sends by it; needs \
-               CAP_NET_RAW",
+        help: "copies of the packets that a network interface receives and sends; sends through \
+               it; needs CAP_NET_RAW",
         example: "afpacket:eth0?direction=in",
         source: Some(Face {
             keys: afpacket::KEYS,
@@ -163,8 +163,8 @@ pub const SCHEMES: &[Scheme] = &[
     Scheme {
         name: "xdp",
         target: "IFACE[@QUEUE]",
-        help: "takes what a network interface receives away from the host, needs CAP_BPF; sends by \
-               it, needs CAP_NET_RAW",
+        help: "takes the packets that a network interface receives away from the host, needs \
+               CAP_BPF; sends through it, needs CAP_NET_RAW",
         example: "xdp:eth1?mode=native",
         source: Some(Face { keys: xdp::KEYS, open: xdp::open_sources }),
         sink: Some(Face { keys: xdp::SINK_KEYS, open: xdp::open_sink }),
@@ -178,8 +178,8 @@ pub const SCHEMES: &[Scheme] = &[
     Scheme {
         name: "dpdk",
         target: "DEVARGS",
-        help: "a device that DPDK drives, by DPDK's name and arguments; receives, sends, forwards; \
-               needs a program built with make dpdk",
+        help: "a device with a DPDK driver, by DPDK's name and arguments; receives, sends, \
+               forwards; needs a program built with make dpdk",
         example: "dpdk:net_pcap0,rx_pcap=a.pcap",
         source: Some(Face { keys: dpdk::KEYS, open: DPDK.0 }),
         sink: Some(Face { keys: dpdk::KEYS, open: DPDK.1 }),
@@ -191,7 +191,7 @@ pub const SCHEMES: &[Scheme] = &[
     Scheme {
         name: "log",
         target: "NAME[@LOG]",
-        help: "what another process publishes (--publish NAME), read where it lies; as a sink, \
+        help: "packets that another process publishes (--publish NAME), read in place; as a sink, \
                publishes",
         example: "log:tap?from=oldest",
         source: Some(Face { keys: log_source::KEYS, open: log_source::open_sources }),
@@ -201,7 +201,7 @@ pub const SCHEMES: &[Scheme] = &[
     Scheme {
         name: "inject",
         target: "IFACE",
-        help: "a sink whose packets come in by a network interface as if off the wire; needs root",
+        help: "a sink whose packets a network interface receives as if from the wire; needs root",
         example: "inject:veth1",
         sink: Some(Face { keys: inject::KEYS, open: inject::open_sink }),
         probing: Probing::Interface(inject::probe),
@@ -210,7 +210,7 @@ pub const SCHEMES: &[Scheme] = &[
     },
     Scheme {
         name: "gen",
-        help: "makes packets of given sizes, flows and rate; as a sink, discards",
+        help: "generates packets of given sizes, flows and rate; as a sink, discards",
         example: "gen:?packets=1000&size=64&flows=16",
         source: Some(Face {
             keys: GENERATOR_KEYS,
@@ -222,8 +222,8 @@ pub const SCHEMES: &[Scheme] = &[
     Scheme {
         name: "nicsim",
         target: "[NAME]",
-        help: "a simulated card to receive by, with three ways of DMA and an account of the bus, \
-               plugged into source=",
+        help: "a simulated card that receives from source=, with three kinds of DMA and counts of \
+               bus bytes",
         example: "nicsim:a?mode=inline&source=gen:&rate=10Gbit",
         source: Some(Face { keys: nicsim::KEYS, open: nicsim::open_sources }),
         ..PLAIN

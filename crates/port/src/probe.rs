@@ -102,7 +102,7 @@ pub fn probe_ports(interfaces: &[String], options: &ProbeOptions) -> Vec<Probe> 
         let (port, scheme) = (format!("{}:", scheme.name), scheme.name);
         let mut probe = Probe { port, scheme, can_open, ..Probe::default() };
         if !can_open {
-            probe.refuse_with("not part of this program".into(), Some(format!("make {scheme}")));
+            probe.refuse_with("not built into this program".into(), Some(format!("make {scheme}")));
         }
         probes.push(probe);
     }
@@ -139,7 +139,7 @@ impl Probe {
     pub(crate) fn remark_if_down(&mut self, name: &str, is_up: bool) {
         if !is_up {
             let mend = format!("ip link set dev {name} up");
-            self.remark("it is down: no packet comes".to_owned(), Some(mend));
+            self.remark("it is down: it receives nothing".to_owned(), Some(mend));
         }
     }
 }
@@ -157,7 +157,7 @@ fn rights_wanted(needed: &[Capability], rights: Rights, program: &str) -> (Strin
         return (why, format!("outside of the namespace: {setcap}"));
     }
     let why = match missing.is_empty() {
-        true => format!("the kernel refuses in spite of {}", names(needed)),
+        true => format!("the kernel refuses despite {}", names(needed)),
         false => format!("lacks {}", names(&missing)),
     };
     let is_bounded = missing.iter().any(|one| rights.bounding & 1 << one.number == 0);

@@ -27,7 +27,7 @@ fn what_is_no_capture_is_refused_on_opening() {
     let folder = Folder::new();
     assert!(refusal(&folder, b"").contains("the file is empty"));
     assert!(refusal(&folder, &[0xd4, 0xc3, 0xb2, 0xa1, 2, 0]).contains("6 of 24 bytes"));
-    assert!(refusal(&folder, b"#!/bin/sh\n").contains("it takes pcap or pcapng"));
+    assert!(refusal(&folder, b"#!/bin/sh\n").contains("expected pcap or pcapng"));
     assert!(refusal(&folder, &[0; 4096]).contains("not a capture"));
 }
 

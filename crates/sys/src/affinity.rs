@@ -32,7 +32,7 @@ pub const CORES_MAX: u32 = CpuSet::MAX_CPU as u32;
 #[non_exhaustive]
 pub enum AffinityError {
     /// The core is not among those that this process may use.
-    #[error("core {core} is not allowed to this process; it has {allowed} (see taskset, cpuset)")]
+    #[error("this process may not use core {core}, only {allowed} (see taskset, cpuset)")]
     NotAllowed {
         /// The core asked for.
         core: CoreId,

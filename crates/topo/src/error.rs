@@ -11,7 +11,7 @@ pub enum PlanError {
     #[error("0 receive threads: a job needs at least one")]
     NoThreads,
     /// There is no such node.
-    #[error("there is no node {node}; this machine has {}", list(present))]
+    #[error("no node {node}; this machine has {}", list(present))]
     NoSuchNode {
         /// The node.
         node: NodeId,
@@ -88,7 +88,7 @@ pub enum PlanError {
         usable: Vec<CoreId>,
     },
     /// A source names an interface that is not there.
-    #[error("{source_name}: there is no interface {interface}; there {}", interfaces(present))]
+    #[error("{source_name}: no interface {interface}; there {}", interfaces(present))]
     NoSuchInterface {
         /// The source.
         source_name: String,

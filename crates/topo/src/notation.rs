@@ -39,7 +39,7 @@ pub enum PlacementError {
     #[error("placement `{0}` has no receive thread; it is written A_AB: receive threads, workers")]
     NoReceiver(String),
     /// Something else than a capital letter or the one underscore.
-    #[error("placement `{text}`: `{character}` is neither a letter from A to Z nor the one _")]
+    #[error("placement `{text}`: `{character}` is neither a letter from A to Z nor the single _")]
     Character {
         /// The whole text.
         text: String,

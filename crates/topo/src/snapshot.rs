@@ -94,7 +94,7 @@ const BALANCER: &str = "irqbalance";
 #[non_exhaustive]
 pub enum SnapshotError {
     /// It begins with something else than a file's name.
-    #[error("no snapshot of a machine: line {line} is not ==> PATH <==")]
+    #[error("not a snapshot of a machine: line {line} is not ==> PATH <==")]
     NoPath {
         /// The line, from 1.
         line: usize,

@@ -8,38 +8,36 @@ use super::{LogArgs, SourceArgs, values};
 
 const EXAMPLES: &str = "\
 Examples:
-  burstline balance eth0 --workers 4                        who gets what: four threads count
+  burstline balance eth0 --workers 4                        four threads count their packets
   burstline balance trace.pcap --workers 3 -o flows{k}.pcapng
                                   three files, each flow whole in one
   burstline balance xdp:eth1 --workers 4 -o afpacket:veth{k}
                                   an interface for each of four Suricatas, Zeeks or Snorts
   burstline balance eth0 --workers 4 --publish tap &
-  burstline count log:tap@0       workers that are programs of their own, which come and go:
+  burstline count log:tap@0       workers that are other programs, which may come and go:
   burstline capture log:tap@3 -w - | tshark -i -
   burstline balance eth0 --workers 4 --mode share --publish tap
-                                  the same, and all four read one log: packets are copied once,
-                                  however many groups and workers there are
+                                  the same, and all four read one log: each packet is copied once
   burstline balance eth0 --workers 2,1 -o x{k}.pcapng       two groups: workers 0 and 1 share
                                   all packets, and worker 2 has all of them, too
-  burstline balance eth0 --workers 8 --hash inner           by what is within tunnels
+  burstline balance eth0 --workers 8 --hash inner           by the flows inside tunnels
   burstline balance 'gen:?packets=1M&flows=1000' --workers 4 --json
   burstline balance eth0 --workers 4 --cutoff 64k --shed 'udp port 4789'";
 
-/// Spread packets over workers by flow, each worker with a log of its own or a part of one
+/// Distribute packets to workers by flow
 ///
-/// Each packet goes to one worker, all packets of a flow to the same, in order: both directions and
-/// all fragments (by hashes that are symmetric, as help for --hash says). A worker is a thread that
-/// counts; with -o one that sends or records into a sink of its own; with --publish NAME and no -o
-/// another program, which reads log:NAME@K. Worker K has log K, or with --mode share its part of
-/// the one log; where R threads receive, it has one of each: K, K + workers, ...
+/// All packets of a flow go to the same worker, in order: both directions and all fragments (if the
+/// hash is symmetric, see --hash). A worker is a thread that counts. With -o each worker sends or
+/// records into its own sink. With --publish NAME and no -o, a worker is another program that reads
+/// log:NAME@K. Worker K reads log K, or its part of the one log with --mode share. If R threads
+/// receive, it reads one log of each: K, K + workers, ...
 ///
-/// A worker that is too slow is lapped: it loses packets of its own, counted as `reader_overrun`,
-/// and nobody else does. Where every source can wait, and with --lossless, a full log holds the
-/// sources up instead. A worker whose sink breaks loses what comes after; the others go on.
+/// A worker that is too slow is overrun: only that worker loses packets, counted as
+/// `reader_overrun`. If every source can wait, or with --lossless, a full log holds the sources up
+/// instead. A worker whose sink fails loses all later packets; the others continue.
 ///
-/// The ledger has a row for each source (and group, if there are several: the total then counts a
-/// packet once for each), and one for each worker; flows that carry a hundredth of all bytes or
-/// more are named.
+/// The report has a row for each source and for each worker. With several groups, the total counts
+/// a packet once for each group. Flows with 1 % of all bytes or more are named.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct BalanceArgs {
@@ -66,18 +64,17 @@ pub(crate) struct BalanceArgs {
     #[command(flatten)]
     pub(crate) log: LogArgs,
 
-    /// Let a worker that is too slow hold up sources that cannot wait, too; any loss is then a
-    /// failure. What is cut off, shed or filtered is none
+    /// Let a slow worker also hold up sources that cannot wait; any loss is then a failure. Packets
+    /// that are cut off, shed or filtered are not counted as a loss
     #[arg(long)]
     pub(crate) lossless: bool,
 
-    /// Let through the first SIZE bytes of each flow, both directions together, and count the rest
-    /// as `cut_off`; a flow is what --hash tells apart, and one that was silent for 60 s is a new
-    /// one
+    /// Pass the first SIZE bytes of each flow, both directions together, and count the rest as
+    /// `cut_off`. --hash defines flows; after 60 s of silence a flow counts as new
     #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
     pub(crate) cutoff: Option<usize>,
 
-    /// Give up packets that EXPR wants, counted as `shed`. Forms as for --filter
+    /// Drop packets that match EXPR, counted as `shed`. Forms as for --filter
     #[arg(long, value_name = "EXPR", value_parser = values::filter)]
     pub(crate) shed: Option<Filter>,
 }
@@ -85,9 +82,9 @@ pub(crate) struct BalanceArgs {
 /// What workers read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ModeArg {
-    /// A log of their own each
+    /// Each worker reads its own log
     Copy,
-    /// One log for all, of which each takes its own packets; by flows, not in turn
+    /// All workers read one log, and each takes its own flows
     Share,
 }
 

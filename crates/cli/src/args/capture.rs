@@ -14,7 +14,7 @@ Examples:
   burstline capture eth0 --filter 'tcp port 443' -w https.pcapng
                                                              filtered in the kernel
   burstline capture trace.pcapng --format pcap -w old.pcap    for programs that know only pcap
-  burstline capture a.pcap -o xdp:eth1                        sends the packets, as fast as it goes
+  burstline capture a.pcap -o xdp:eth1                        sends the packets at full speed
   burstline capture a.pcap -w b.pcapng --buffer 1g --pages 1g --cores 2,3
   burstline capture eth0 eth1 eth2 -w x.pcapng --cores 2,4,6
                                   cores 2 and 4 receive, 6 records
@@ -25,22 +25,19 @@ Examples:
                                   nothing is written until `kill -USR1 PID`; then the 30 s before
                                   and the 10 s after, and at the next signal incident-2.pcapng
   burstline capture eth0 --keep 5s --trigger drop --after 1s -w drops.pcapng
-                                  what came before and after each loss";
+                                  the time before and after each loss";
 
-/// Record packets into a file, through the contiguous log
+/// Record packets into a file, or send them to a port
 ///
-/// One thread receives all sources into a log in shared memory, packets back to back with a
-/// worklist beside them; another records the log into a file. A single afpacket: source needs no
-/// log: one thread records it, out of a kernel ring of the size of --buffer, unless --cores names
-/// two, or --segment or --pages say how to lay a log. With --cores of three or more, the
-/// last one records and each of the others receives into a log of its own, as far as there are
-/// sources: the first source on the first core, and so on in turn. Packets of one core are in the
-/// file in their order; those of different cores are not merged by time. Where every source can
-/// wait, it is
-/// held up when the log is full and nothing is lost; otherwise what the recorder missed is counted
-/// exactly. The file is valid whenever the program ends, also by SIGINT and SIGTERM. A pipe
-/// that takes nothing for a second is given up then; a second signal, after a second, ends it at
-/// once.
+/// One thread receives all sources into a log in shared memory, another records the log into a
+/// file. A single afpacket: source needs no log: one thread records it from a kernel ring of size
+/// --buffer, unless --cores names two cores, or --segment or --pages describe a log. With three or
+/// more --cores the last one records. Each of the others receives into its own log, the sources in
+/// turn. Packets of one core stay in order; packets of different cores are not merged by time.
+/// If every source can wait, a full log holds the sources up and no packet is lost. Otherwise the
+/// recorder's losses are counted exactly. The file is valid whenever the program ends, also by
+/// SIGINT and SIGTERM. At exit, a pipe stalled for 1 s is abandoned. A second signal, at least a
+/// second after the first, ends the program at once.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct CaptureArgs {
@@ -67,23 +64,24 @@ pub(crate) struct CaptureArgs {
     #[command(flatten)]
     pub(crate) log: LogArgs,
 
-    /// Let a full log hold up sources that cannot wait, too; any loss is then a failure. What a
-    /// filter leaves out is no loss
+    /// Let a full log also hold up sources that cannot wait; any loss is then a failure. Packets
+    /// that a filter rejects are not counted as a loss
     #[arg(long)]
     pub(crate) lossless: bool,
 
-    /// Keep the last TIME of packets in memory, and write nothing until a trigger: then what is
-    /// kept and what follows, into FILE, and at later triggers into FILE-2 and so on (before the
-    /// extension; no file is overwritten, no packet written twice). What no trigger asked for is
-    /// counted as `expired`. How far the memory goes is said at the end: see --buffer
+    /// Keep the last TIME of packets in memory and write nothing until a trigger. Then FILE gets
+    /// the kept packets and those that follow; later triggers write FILE-2 and so on (before the
+    /// extension). No file is overwritten, no packet written twice. Packets outside every
+    /// trigger's window are counted as `expired`. The report says how much past the memory held:
+    /// see --buffer
     #[arg(long, value_name = "TIME", value_parser = values::span_ns)]
     pub(crate) keep: Option<u64>,
 
-    /// What has it written: the signal SIGUSR1, any packet that a source loses, or both
+    /// What triggers a file: the signal SIGUSR1, any packet that a source loses, or both
     #[arg(long, value_name = "WHEN", requires = "keep", default_value = "sigusr1")]
     pub(crate) trigger: Trigger,
 
-    /// How long a file goes on after its last trigger; a trigger meanwhile puts its end off
+    /// How long a file continues after its last trigger; another trigger extends it
     #[arg(long, value_name = "TIME", requires = "keep", default_value = "10s")]
     #[arg(value_parser = values::span_ns)]
     pub(crate) after: u64,
@@ -99,7 +97,7 @@ impl CaptureArgs {
 /// The one word for `-w` that is no path.
 pub(crate) const NOTHING: &str = "null:";
 
-/// What has the past written.
+/// What triggers a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Trigger {
     /// The signal SIGUSR1

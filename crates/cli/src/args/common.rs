@@ -27,8 +27,8 @@ pub(crate) struct JobArgs {
     #[arg(long, value_name = "TIME", value_parser = values::span_ns)]
     pub(crate) duration: Option<u64>,
 
-    /// Pin threads to these cores, one each (0,2,4-7), or to any of their own (auto). For capture
-    /// n cores are n - 1 that receive, each into a log of its own, and the last one records
+    /// Pin threads to these cores, one each (0,2,4-7), or let the plan choose (auto). For capture,
+    /// the last core records; each of the others receives into its own log
     #[arg(long, value_name = "LIST|auto", value_parser = values::cores)]
     pub(crate) cores: Option<Cores>,
 
@@ -43,14 +43,14 @@ pub(crate) struct JobArgs {
     #[arg(long, value_name = "CLASS", default_value = "normal", value_parser = values::priority)]
     pub(crate) priority: SchedulingClass,
 
-    /// How to wait for packets: busy never sleeps and takes a core for each thread; adaptive looks
-    /// on for 50 us after the last packet, then sleeps until one comes; interrupt sleeps at once
+    /// How to wait for packets: busy never sleeps and uses a core for each thread; adaptive spins
+    /// for up to 50 us, then sleeps until a packet comes; interrupt sleeps at once
     #[arg(long, value_name = "MODE", default_value = "adaptive")]
     #[arg(value_parser = values::poll_mode())]
     pub(crate) poll: PollMode,
 
-    /// Keep root's rights while packets are read; otherwise every thread gives up its capabilities
-    /// once the sockets and files are open
+    /// Keep root's rights while packets are read; otherwise every thread drops its capabilities
+    /// once sockets and files are open
     #[arg(long)]
     pub(crate) keep_privileges: bool,
 
@@ -58,17 +58,17 @@ pub(crate) struct JobArgs {
     #[arg(long, value_name = "INTERVAL", value_parser = values::span_ns)]
     pub(crate) stats: Option<u64>,
 
-    /// Fail, with exit code 1, if any packet is lost. What a filter leaves out, or another choice
-    /// of yours, is no loss. That packets are lost and none is delivered is always a failure
+    /// Exit with code 1 if any packet is lost. Packets that a filter rejects, or another choice of
+    /// yours, are not counted as a loss. Losing packets and delivering none always fails
     #[arg(long)]
     pub(crate) fail_on_loss: bool,
 
-    /// Print nothing but errors (and what --json prints)
+    /// Print only errors (and the output of --json)
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
 
-/// What is asked of a plan in place of what it would choose.
+/// What the user asks of a plan.
 #[derive(Debug, Args)]
 pub(crate) struct PlacementArgs {
     /// Force a placement: A_AA, A_AB, A_BB, AB_AABB; a letter a receive thread, a letter a worker
@@ -110,19 +110,19 @@ pub(crate) struct SourceArgs {
     #[arg(long, value_name = "N", value_parser = values::snaplen)]
     pub(crate) snaplen: Option<u32>,
 
-    /// Take only packets that EXPR wants, as pcap-filter(7) has it: "udp port 53". Or a program as
-    /// `tcpdump -y EN10MB -ddd EXPR` prints it; or @FILE, with either in it. Others are counted as
-    /// `filtered`
+    /// Take only packets that match EXPR, see pcap-filter(7): "udp port 53". Also takes a program
+    /// that `tcpdump -y EN10MB -ddd EXPR` prints, or @FILE with either in it. Others are counted
+    /// as `filtered`
     #[arg(long, value_name = "EXPR", value_parser = values::filter)]
     pub(crate) filter: Option<Filter>,
 
-    /// xdp: takes only packets that EXPR wants from the host, and leaves it the others, counted as
+    /// xdp: takes only packets that match EXPR from the host and leaves it the others, counted as
     /// `passed`: --only "udp port 4789". Forms as for --filter
     #[arg(long, value_name = "EXPR", value_parser = values::filter)]
     pub(crate) only: Option<Filter>,
 
-    /// Let xdp: take packets from an interface that the host lives on: its loopback, its default
-    /// route's, or one that somebody is logged in through
+    /// Let xdp: take packets from an interface that the host uses: loopback, the default route's,
+    /// or one with a login session
     #[arg(long)]
     pub(crate) steal: bool,
 }

@@ -2,12 +2,12 @@
 
 use clap::Args;
 
-/// Show it at work: count, capture, look into a burst, compare with other tools
+/// Demonstrate counting and capturing, and compare the counts with other tools
 ///
-/// Live traffic is of its own making, between network namespaces that go with it: that needs root,
-/// or `unshare -Urn`, and its xdp: port needs root. Without, it says so and shows the rest. Writes
-/// only below the temporary directory and takes some seconds. Ends with 0 only if every count
-/// agrees.
+/// The demo makes the live traffic between network namespaces that it creates and removes. That
+/// needs root, or `unshare -Urn`; its xdp: port needs root. Without these rights it says so and
+/// shows the rest. It writes only below the temporary directory and takes some seconds. The exit
+/// code is 0 only if all counts agree.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// Leave the files in place and say where they are

@@ -12,7 +12,7 @@ use super::values;
 
 const EXAMPLES: &str = "\
 Examples:
-  burstline doctor                        what costs packets here, how much, and what mends it
+  burstline doctor                        what costs packets here, how much, and how to fix it
   burstline doctor --fix-commands         only the commands; read them before you run them
   burstline doctor --json | jq -r '.findings[] | select(.is_defect) | .what'";
 
@@ -28,15 +28,15 @@ Examples:
   burstline doctor plan xdp:eth1 --workers 2            a receive thread and two workers
   burstline doctor plan --placement A_AB --node 1       the second worker on another node
   burstline doctor plan --placement AB_AABB --mode share
-  burstline doctor plan --workers 2 --try               carry it out, and ask the kernel what came
-  burstline doctor plan eth1 --machine server.txt       on a machine told by doctor snapshot";
+  burstline doctor plan --workers 2 --try               carry it out, then check it with the kernel
+  burstline doctor plan eth1 --machine server.txt       for the machine in a snapshot";
 
-/// Say what works on this machine, what does not, and what mends it
+/// Say what works on this machine, what does not, and how to fix it
 ///
-/// Looks at nodes, cores, huge pages, frequencies, limits, and at where network cards are plugged
-/// in, interrupt and steer their packets to. On each node a small log is made and a few packets
-/// passed, and the kernel asked where all of that is. Each defect comes with what it costs, where
-/// that figure is from, and the command that mends it. Nothing is changed.
+/// Checks nodes, cores, huge pages, frequencies and limits, and each network card's node,
+/// interrupts and packet steering. On each node it makes a small log, passes a few packets, and
+/// asks the kernel where threads and pages are. Each defect comes with its cost, the source of that
+/// figure, and the command that fixes it. Nothing is changed.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, after_long_help = EXAMPLES)]
 pub(crate) struct DoctorArgs {
@@ -47,7 +47,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Print only the commands that mend the defects, one a line
+    /// Print only the commands that fix the defects, one a line
     #[arg(long, conflicts_with = "json")]
     pub(crate) fix_commands: bool,
 
@@ -73,12 +73,11 @@ pub(crate) enum Doctor {
 
 /// Where queues, threads, logs and pages would go, and why
 ///
-/// Written as in the paper on NUMA that the notation is from: A_AB is a receive thread on node A, a
-/// worker there, and one on another node. Without --workers and --placement: run to completion, a
-/// thread for each source. Threads go near the network card, to a physical core each, off the cores
-/// that the card interrupts; logs go where they are read. Every job follows such a plan on
-/// machines of several nodes or with isolated cores, unless --cores or --node says otherwise. What
-/// is wrong with the machine for this plan is told with it; for any, by doctor.
+/// A_AB means a receive thread on node A, a worker there, and a worker on another node. Without
+/// --workers and --placement: run to completion, a thread for each source. Threads go near the
+/// network card, one physical core each, off the cores that the card interrupts; logs go where they
+/// are read. On machines with several nodes or isolated cores every job follows such a plan, unless
+/// --cores or --node says otherwise. The plan lists defects that matter for it; doctor lists all.
 #[derive(Debug, Args)]
 #[command(after_long_help = PLAN_EXAMPLES)]
 pub(crate) struct DoctorPlanArgs {
@@ -130,17 +129,17 @@ pub(crate) struct DoctorPlanArgs {
 /// Whose a log is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {
-    /// Each worker has a log of its own
+    /// Each worker has its own log
     Copy,
     /// All workers read one log of each receive thread
     Share,
 }
 
-/// Which ports can be opened here, how, and why not, with the command that mends it
+/// Which ports can be opened here, and how, or why not and how to fix it
 ///
-/// Everything is tried, up to the step that somebody else would notice: sockets are made and closed
-/// again, programs loaded and not attached, no packet is taken from anybody. "with" opens with the
-/// flag named. The mode of an xdp: port is the driver's own word, unless --probe was given.
+/// Each port is tried up to the step that would disturb others: sockets are opened and closed,
+/// programs loaded and not attached, and no packet is taken. "with" opens with the flag named.
+/// Without --probe, the mode of an xdp: port is what the driver reports.
 #[derive(Debug, Args)]
 #[command(after_long_help = PORTS_EXAMPLES)]
 pub(crate) struct DoctorPortsArgs {
@@ -148,8 +147,8 @@ pub(crate) struct DoctorPortsArgs {
     #[arg(value_name = "INTERFACE")]
     pub(crate) interfaces: Vec<String>,
 
-    /// Also bind XDP sockets and attach a program that passes everything, where neither the
-    /// default route nor a login is: a network card may lose some packets by it
+    /// Also bind XDP sockets and attach a program that passes everything, except on the interface
+    /// of the default route or a login: a network card may lose some packets
     #[arg(long)]
     pub(crate) probe: bool,
 
@@ -166,8 +165,8 @@ Examples:
 
 /// Which logs are published, who reads them, and how far behind each reader is
 ///
-/// What a reader has read and missed is its own word. A name whose publisher was killed is shown
-/// with what clears it away; the next publisher of that name does so by itself.
+/// A reader reports itself what it read and missed. A name whose publisher was killed is shown with
+/// the command that removes it; the next publisher of that name also removes it.
 #[derive(Debug, Args)]
 #[command(after_long_help = LOGS_EXAMPLES)]
 pub(crate) struct DoctorLogsArgs {

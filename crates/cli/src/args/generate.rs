@@ -10,16 +10,16 @@ use super::{JobArgs, values};
 
 const EXAMPLES: &str = "\
 Examples:
-  burstline generate -o eth1 --packets 1M --size 64        as fast as it goes, by a packet socket
+  burstline generate -o eth1 --packets 1M --size 64        at full speed, through a packet socket
   burstline generate -o xdp:eth1 --size imix --rate 9.5Gbit/s --flows 10000 --duration 60s
-  burstline generate -o eth1 --rate 100k                a packet each 10 us, on a core of its own
+  burstline generate -o eth1 --rate 100k                a packet each 10 us
   burstline generate -o eth1 --rate 1M --burst 32             the same load in bursts
-  burstline generate -o eth1 --rate 50% --size 1518           half of what the link has
+  burstline generate -o eth1 --rate 50% --size 1518           half of the link's rate
   burstline generate -o x.pcapng --packets 1000 --src 10.0.0.0/24 --dport 80,443 --protocol tcp
   burstline generate -o eth1 --vlan 10-19 --ip 6 --size random:68-1518 --seed 7
   burstline generate -o eth1 --template trace.pcap --packets 1M
-  burstline generate -o null: --duration 3s                   how fast this core makes packets
-  burstline count xdp:eth2 --verify                           the other end: what became of them
+  burstline generate -o null: --duration 3s                   how fast this core can make packets
+  burstline count xdp:eth2 --verify                           the receiving end: check them
 
 Sinks are eth1 or afpacket:eth1, xdp:eth1, a file (x.pcapng, x.pcap?format=pcap, -), null:,
 inject:eth1 (comes in by eth1 as if off the wire), log:NAME; burstline --help has their keys.
@@ -29,11 +29,11 @@ The last 18 bytes of each packet are its mark, big-endian: magic b57e, check (2 
 packets of odd length a zero follows. The least frames that have room for one are 64 bytes with
 UDP/IPv4, 76 with TCP, 20 more with IPv6, 4 with a VLAN tag, 50 with VXLAN. Others have none.";
 
-/// Send made packets, at a rate or as fast as the sink takes them
+/// Generate packets, at a rate or as fast as the sink accepts them
 ///
-/// One thread makes packets, in the cache, and gives them to a sink. The ledger's `offered` is what
-/// was made, `delivered` what the sink took. With a rate, each packet is sent when it is due; the
-/// report says how late they were, and what rate was reached if it was not the one asked for.
+/// One thread makes packets and gives them to a sink. `offered` counts packets made, `delivered`
+/// those that the sink took. With a rate, each packet is sent when it is due; the report says how
+/// late they were, and the rate reached if it differs from --rate.
 /// Everything here is also a parameter of gen:, as in 'gen:?size=64&rate=100k'.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]

@@ -49,7 +49,7 @@ pub(crate) enum Lab {
     Documents(DocumentsArgs),
     /// What forwarding costs host, bus and link in three modes of DMA: lab run dma
     Dma(Box<RunOptions>),
-    /// What an application that keeps packets pins, and what it costs: lab run retention
+    /// What keeping packets costs an application: lab run retention
     Retention(Box<RunOptions>),
 }
 
@@ -71,34 +71,34 @@ Examples:
   burstline lab rfc2544 --dut bounce,bridge,testpmd --trial 5s  contenders that are started here
   burstline lab rfc2544 --dut bounce --sizes 64 --tests throughput,half --trial 5s
 
-What stands between the two ports is the device under test: a bridge, testpmd, a switch, burstline
-itself. It has to pass on what it gets by one port, as it is, by the other; with --checksums it may
-rewrite headers, as a router does.
+The device under test is between the two ports: a bridge, testpmd, a switch, burstline itself. It
+has to forward packets from one port to the other, unchanged; with --checksums it may rewrite
+headers, as a router does.
 
 --dut runs the scenario rfc2544 (lab run rfc2544) with these contenders. They take turns at each
 size, each as the device under test between two cables: network namespaces with veth pairs, gone
 when the turn ends. The sender has v0, the receiver w0, the device v1 and w1. The sender has the
 first core, the device the second and the receiver a third; on two cores sender and receiver share
-one. What is not installed is not run, and the report says so. Huge pages are reserved while a
-device starts, if that is allowed: testpmd and Open vSwitch on DPDK take 512 MiB of them, else
-small ones, and the report says which.
+one. A contender that is not installed is not run, and the report says so. Huge pages are reserved
+while a device starts, if that is allowed: testpmd and Open vSwitch on DPDK take 512 MiB of them, or
+else small pages, and the report says which.
 
 throughput: the highest rate at which a trial loses nothing, by halving, down to --resolution.
-latency: of a trial at that rate, from when a packet was due to when it was had here.
+latency: of a trial at that rate, from when a packet was due until it arrived here.
 loss: from the highest rate down in tenths, until two trials in a row lose nothing.
-back-to-back: the longest burst at top speed of which nothing is lost, up to 2 s of it.
-half: a million packets at half the throughput, none of which should be lost, reordered, doubled or
-damaged. Only if asked for.
+back-to-back: the longest burst at top speed without loss, up to 2 s.
+half: a million packets at half the throughput; none should be lost, reordered, duplicated or
+damaged. Runs only if named.
 
-A row is generator-limited when less than 99% of the asked rate was offered and nothing was lost:
-the device may be better than that. It is receiver-limited when this program lost packets itself.";
+A row is generator-limited if less than 99% of the target rate was offered and nothing was lost: the
+device may be faster. It is receiver-limited if this program lost packets itself.";
 
-/// Find a device's zero-loss rate, latency, loss and longest burst, as RFC 2544 has it
+/// Find a device's zero-loss rate, latency, loss and longest burst, as in RFC 2544
 ///
-/// Marked packets are sent by one port and looked at when they come in by the other: every packet
-/// that does not come, or comes damaged, is lost. Sizes include the FCS. The table has a row for
-/// each size; while it runs, each trial has a line on standard error. Ctrl-C prints what is done.
-/// Rights are kept until the end: each trial opens the sending port anew.
+/// One port sends marked packets, the other checks them: a packet that does not arrive, or arrives
+/// damaged, is lost. Sizes include the FCS. The table has a row for each size; while it runs, each
+/// trial has a line on standard error. Ctrl-C prints the finished part. Rights are kept until the
+/// end, because each trial opens the sending port again.
 #[derive(Clone, Debug, Args)]
 #[command(name = "rfc2544", after_long_help = EXAMPLES)]
 pub(crate) struct Rfc2544Args {
@@ -107,7 +107,7 @@ pub(crate) struct Rfc2544Args {
     #[arg(value_parser = values::sink)]
     pub(crate) tx: Option<Address>,
 
-    /// Where it comes out: an interface or xdp: [with --dut: xdp:w0?frames=16384]
+    /// Where to receive: an interface or xdp: [with --dut: xdp:w0?frames=16384]
     #[arg(long, value_name = "PORT", required_unless_present = "duts")]
     #[arg(value_parser = values::source)]
     pub(crate) rx: Option<Address>,
@@ -130,20 +130,21 @@ pub(crate) struct Rfc2544Args {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::span_ns)]
     pub(crate) trial: u64,
 
-    /// How near the highest rate without loss and the lowest with are to come, in percent
+    /// The search ends when the highest rate without loss and the lowest with loss are this close,
+    /// in percent
     #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = percent)]
     pub(crate) resolution: f64,
 
-    /// What the link has: 10Gbit (default: what the interface says; with --dut, 10Gbit)
+    /// The link's rate: 10Gbit (default: the interface's; with --dut, 10Gbit)
     #[arg(long, value_name = "RATE")]
     pub(crate) link: Option<Rate>,
 
-    /// Flows that packets are of
+    /// How many flows to send
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) flows: u32,
 
-    /// Link address to send to, for devices that look at it
+    /// Destination link address, for devices that check it
     #[arg(long, value_name = "MAC", value_parser = mac)]
     pub(crate) dst_mac: Option<String>,
 
@@ -168,7 +169,7 @@ pub(crate) struct Rfc2544Args {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// No lines while it runs
+    /// Print no lines while it runs
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }

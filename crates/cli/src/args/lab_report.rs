@@ -11,9 +11,9 @@ Examples:
   burstline lab report runs/today --csv figures.csv --markdown report.md
   burstline lab report runs/today --charts pictures      pictures/numa-rtc.svg ..., for a README
 
-The page is one file: it fetches nothing and runs no script, is as readable on a phone as on paper,
-and carries the records it was made of. Medians are made anew from the raw samples; nothing else
-than the records is looked at, so a report can be made again anywhere, years later.";
+The page is one file: it loads nothing, runs no script, fits a phone and a printed page, and
+contains its records. Medians are computed from the raw samples. The report needs only the records,
+so it can be made again anywhere, years later.";
 
 const DOCUMENTS_EXAMPLES: &str = "\
 Examples:
@@ -26,9 +26,9 @@ D1 ntop: Benchmarking PF_RING DNA. D2 Bi, Wang: DPDK-based Improvement of Packet
 D3 Napatech: Does it matter if packet bursts are contiguous or scattered? D4 Wu and others:
 Understanding the Performance of DPDK as a Computer Architect.";
 
-/// Make one page of all records in a folder, and tables if asked for
+/// Make one page from all records in a folder, and tables on request
 ///
-/// A file that is no record is named on standard error and in the page; the others are reported.
+/// A file that is not a record is named on standard error and in the page.
 #[derive(Debug, Args)]
 #[command(name = "report", after_long_help = REPORT_EXAMPLES)]
 pub(crate) struct ReportArgs {
@@ -44,7 +44,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
 
-    /// A folder for charts, each an SVG file of its own: DIR/NAME.svg; made if it is not there
+    /// A folder for charts, one SVG file each: DIR/NAME.svg; created if missing
     #[arg(long, value_name = "DIR")]
     pub(crate) charts: Option<PathBuf>,
 
@@ -55,8 +55,8 @@ pub(crate) struct ReportArgs {
 
 /// List every figure and claim of the five founding documents, and where it is shown here
 ///
-/// Each has a command of this program, or says why it cannot be run; and a note where the document
-/// itself cannot be right.
+/// Each has a command of this program, or the reason why it cannot be run, and a note where the
+/// document itself is wrong.
 #[derive(Debug, Args)]
 #[command(name = "documents", after_long_help = DOCUMENTS_EXAMPLES)]
 pub(crate) struct DocumentsArgs {

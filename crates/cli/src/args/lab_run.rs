@@ -17,21 +17,21 @@ Examples:
   burstline lab run dna-capture --contenders burstline-xdp,testpmd --rates max,500k
   burstline lab run ./mine.toml --json         a scenario of your own: see docs/scenarios.md
 
-Contenders take turns in one run, in an order that --seed gives; who is not installed, or cannot do
-the work, is in the record as not run, with the reason. Each record is one JSON file: machine,
-commands, medians with all samples, the document's own figures, and doubts: what speaks against
-the figures. Ctrl-C ends it, and writes what is done.";
+Contenders take turns in one run, in an order set by --seed. A contender that is not installed, or
+cannot do the work, is in the record as not run, with the reason. Each record is one JSON file:
+machine, commands, medians with all samples, the document's own figures, and doubts: reasons to
+distrust the figures. Ctrl-C ends the run and writes the finished part.";
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
-  burstline lab compare numa-rtc numa-pipeline         records in runs/: what spreading costs
+  burstline lab compare numa-rtc numa-pipeline         records in runs/: the cost of distribution
   burstline lab compare before/numa-rtc.json after/numa-rtc.json
   burstline lab compare numa-rtc numa-pipeline --metric rho --dir /tmp/lab";
 
-/// Name the scenarios: what they do, of which document they are, and who can run here
+/// List the scenarios: what they do, from which document, and which contenders can run here
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// Have each contender that works on interfaces do a tiny turn: does it get ready here? As root
+    /// Start each contender that works on interfaces for a tiny turn, to see if it can run; as root
     #[arg(long = "try")]
     pub(crate) is_trying: bool,
 
@@ -55,7 +55,7 @@ pub(crate) struct RunArgs {
 /// How scenarios are run.
 #[derive(Debug, Args)]
 pub(crate) struct RunOptions {
-    /// The short form of each, all within ten minutes: what there is no time for is left out
+    /// The short form of each, all within ten minutes: points without time left are skipped
     #[arg(long)]
     pub(crate) quick: bool,
 
@@ -75,20 +75,19 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "LIST", value_parser = sizes)]
     pub(crate) sizes: Option<Box<[u32]>>,
 
-    /// Rates: a list of max and of packets a second (suffixes k, M, G); no meaning where nobody can
-    /// be held to one
+    /// Rates: a list of max and packets a second (suffixes k, M, G); ignored by work without a rate
     #[arg(long, value_name = "LIST", value_parser = rates)]
     pub(crate) rates: Option<Box<[Rate]>>,
 
-    /// Contenders: a list of any that do the work, also of such that a scenario does not name
+    /// Contenders: any that can do the work, also if the scenario does not name them
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) contenders: Vec<String>,
 
-    /// What the order of turns is drawn with
+    /// The seed for the order of turns
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
 
-    /// Count instructions and simulate caches, for contenders in memory: slow; takes valgrind
+    /// Count instructions and simulate caches, for contenders in memory: slow; needs valgrind
     #[arg(long)]
     pub(crate) simulate: bool,
 
@@ -96,12 +95,12 @@ pub(crate) struct RunOptions {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// No lines while it runs
+    /// Print no lines while it runs
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
 
-/// Lay one record beside another: ratios by contender and point, and whether samples overlap
+/// Compare two records: ratios by contender and point, and whether samples overlap
 #[derive(Debug, Args)]
 #[command(after_long_help = COMPARE_EXAMPLES)]
 pub(crate) struct CompareArgs {
@@ -109,7 +108,7 @@ pub(crate) struct CompareArgs {
     #[arg(value_name = "A")]
     pub(crate) first: String,
 
-    /// The record that is divided by A
+    /// The record to divide by A
     #[arg(value_name = "B")]
     pub(crate) second: String,
 
@@ -117,7 +116,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "DIR", default_value = "runs")]
     pub(crate) dir: PathBuf,
 
-    /// Which figure: mpps, rho, cpu_ns, ... [default: the one that A is shown by]
+    /// Which figure: mpps, rho, cpu_ns, ... [default: the main one of A]
     #[arg(long, value_name = "NAME")]
     pub(crate) metric: Option<String>,
 

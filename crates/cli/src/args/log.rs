@@ -10,10 +10,10 @@ use super::values;
 /// A job's log, or logs.
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
-    /// Let other programs read the packets while this one receives them, without a copy, as
-    /// log:NAME. For your own programs, unless mode=0660, owner=USER or group=GROUP says more; a
-    /// reader that is too slow loses packets, unless lossless=5s, or =forever, lets those that ask
-    /// hold this program up so long: --publish 'tap?group=adm&lossless=5s'
+    /// Let other programs read the packets as log:NAME while this one receives them, without a
+    /// copy. Only your own programs may read, unless mode=0660, owner=USER or group=GROUP allows
+    /// more. A slow reader loses packets; lossless=5s, or =forever, lets readers that request it
+    /// hold this program up for that long: --publish 'tap?group=adm&lossless=5s'
     #[arg(long, value_name = "NAME", value_parser = values::publish)]
     pub(crate) publish: Option<PublishConfig>,
 
@@ -23,12 +23,12 @@ pub(crate) struct LogArgs {
     #[arg(long, visible_alias = "depth", value_name = "SIZE", value_parser = values::bytes)]
     pub(crate) buffer: Option<usize>,
 
-    /// Size of one segment of it: a power of two. A packet that does not fit is cut and counted
-    /// [default: 512k with files, whose packets may have 256k; else 256k]
+    /// Size of one segment of the log: a power of two. A packet that does not fit is truncated and
+    /// counted [default: 512k with files, whose packets may have 256k; else 256k]
     #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
     pub(crate) segment: Option<usize>,
 
-    /// Which pages to lay it in; auto takes the largest there are [default: auto]
+    /// Pages of the log; auto takes the largest available [default: auto]
     #[arg(long, value_name = "PAGES", value_parser = values::pages())]
     pub(crate) pages: Option<PageChoice>,
 }

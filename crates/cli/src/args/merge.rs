@@ -17,13 +17,11 @@ Examples:
 
 /// Merge the packets of all sources into one sequence, in strict order of their times
 ///
-/// One thread holds the packets of all sources where they lie, finds which is the oldest, and
-/// copies it, once, into a log in shared memory: packets back to back with a worklist beside them.
-/// That is published, or recorded by a thread beside it, or only counted, by itself. Packets of
-/// equal times are in the order of their sources, those of one source in its own. An idle source
-/// holds nobody up: a live port promises that nothing older will come, and whoever promises
-/// nothing is waited for no longer than --lateness. A packet that is older than one that has gone
-/// is passed on at once and counted as late; none is lost in the merge.
+/// One thread looks at the packets of all sources in place, finds the oldest, and copies it once
+/// into a log in shared memory. The log is published, recorded by another thread, or only counted.
+/// Packets with equal times stay in the order of their sources. A live port promises that no older
+/// packet will come; a source without such a promise delays the others by --lateness at most. A
+/// packet older than one already merged is passed on at once and counted as late, not as lost.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct MergeArgs {
@@ -43,7 +41,7 @@ pub(crate) struct MergeArgs {
     #[command(flatten)]
     pub(crate) log: LogArgs,
 
-    /// How long a packet waits, at most, for a source that has none
+    /// How long a packet waits at most for a source that has no packet
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = values::span_ns)]
     pub(crate) lateness: u64,
 
@@ -53,7 +51,7 @@ pub(crate) struct MergeArgs {
     #[arg(allow_hyphen_values = true)]
     pub(crate) offset: Vec<Offset>,
 
-    /// Let a full log hold up sources that cannot wait, too; any loss is then a failure
+    /// Let a full log also hold up sources that cannot wait; any loss is then a failure
     #[arg(long)]
     pub(crate) lossless: bool,
 }

@@ -12,10 +12,10 @@ const WIDTH: usize = 100;
 /// Where text stands that goes on from a line before.
 const KEYS_AT: usize = 10;
 
-/// Say which kinds of ports there are, and what can be said of each
+/// List the kinds of ports and their keys
 ///
-/// Each key with its values and its default, of sources, of sinks, and of bounces on which packets
-/// stay where they came.
+/// Each key with its values and its default: for sources, for sinks, and for bounce where packets
+/// stay in place.
 ///
 /// Example: burstline ports xdp
 #[derive(Debug, Args)]

@@ -9,10 +9,10 @@ use super::{JobArgs, values};
 
 const EXAMPLES: &str = "\
 Examples:
-  burstline replay trace.pcap -o eth1                         as it came, packet for packet
+  burstline replay trace.pcap -o eth1                         with the original spacing
   burstline replay trace.pcap -o xdp:eth1 --speed 10          ten times as fast
   burstline replay trace.pcap -o eth1 --rate 100k --loops 50  a packet each 10 us
-  burstline replay trace.pcap -o eth1 --rate 50%              half of what the link has
+  burstline replay trace.pcap -o eth1 --rate 50%              half of the link's rate
   burstline replay trace.pcap -o eth1 --top-speed --loops 0 --duration 60s
   burstline replay two.pcapng -o eth1 -o eth2                 its interface 0 by eth1, 1 by eth2
   burstline replay two.pcapng --map lan=eth1,wan=xdp:eth2     by their names in the file
@@ -23,15 +23,15 @@ Examples:
 Rules of --rewrite: src-mac=MAC, dst-mac=MAC; vlan=ID sets the outermost tag's id, or puts one in;
 vlan=strip takes it out; ip=OLD/BITS=NEW/BITS replaces the first BITS of addresses in OLD, src-ip=
 and dst-ip= of one side only, for IPv4 and IPv6. Checksums that cover an address are updated with
-it: a wrong one stays wrong. checksums computes all anew, which captures of a host's own packets
-often need. What a tunnel carries, ARP, and packets quoted by ICMP stay as they are.";
+it: a wrong one stays wrong. checksums computes all of them, which captures of a host's own packets
+often need. Packets inside tunnels, ARP, and packets quoted by ICMP are not changed.";
 
-/// Send the packets of capture files, as they once came or at another pace
+/// Replay captures at original or modified speed
 ///
-/// One thread takes packets out of the files, one file after the other, and gives each to its sink
-/// when it is due; the report says how late they were. Without a mapping all packets go to the one
-/// sink. The ledger's `offered` is what the files had up to the end, `delivered` what the sinks
-/// took; several sinks have a row each.
+/// One thread reads the files, one after the other, and sends each packet when it is due; the
+/// report says how late they were. Without a mapping, all packets go to the one sink. `offered`
+/// counts the packets that the files held, `delivered` those that the sinks took; each sink has a
+/// row.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct ReplayArgs {
@@ -48,34 +48,34 @@ pub(crate) struct ReplayArgs {
     #[arg(value_parser = values::sink)]
     pub(crate) output: Vec<Address>,
 
-    /// Which interface of a file goes where, by its number or name; the others go to --output, or
-    /// are counted as `unmapped`
+    /// Send an interface of the file to a sink, by its number or name; the others go to --output,
+    /// or are counted as `unmapped`
     #[arg(long, value_name = "INTERFACE=SINK", value_delimiter = ',', value_parser = mapping)]
     pub(crate) map: Vec<(InterfaceKey, Address)>,
 
-    /// Play it so many times as fast as it came: 2, 0.5
+    /// Replay X times as fast as captured: 2, 0.5
     #[arg(long, value_name = "X", value_parser = speed, conflicts_with_all = ["rate", "top_speed"])]
     pub(crate) speed: Option<f64>,
 
-    /// Play it at an even rate: packets/s (500, 1k, 14.88M), line rate (9.5Gbit, by what each
-    /// packet takes on the line), or a part of --link (50%)
+    /// Replay at an even rate: packets/s (500, 1k, 14.88M), line rate (9.5Gbit, preamble, gap and
+    /// FCS included), or a part of --link (50%)
     #[arg(long, value_name = "RATE", conflicts_with = "top_speed")]
     pub(crate) rate: Option<Rate>,
 
-    /// Send so many packets at once, at the same rate
+    /// Send N packets at once, at the same rate
     #[arg(long, value_name = "N", requires = "rate")]
     #[arg(default_value = "1", value_parser = values::number::<u64>(1..=1 << 20))]
     pub(crate) burst: u64,
 
-    /// What the link has, for rates in percent: 10Gbit (default: what the interface says)
+    /// The link's rate, for rates in percent: 10Gbit (default: the interface's)
     #[arg(long, value_name = "RATE", requires = "rate")]
     pub(crate) link: Option<Rate>,
 
-    /// Play it as fast as the sinks take it; packets keep the file's times
+    /// Replay as fast as the sinks accept packets, which keep the file's times
     #[arg(long)]
     pub(crate) top_speed: bool,
 
-    /// Play all files N times; 0 is without end
+    /// Replay all files N times; 0 repeats without end
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::expected)]
     pub(crate) loops: u64,
 
@@ -84,7 +84,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     pub(crate) rewrite: Vec<Rule>,
 
-    /// Send only packets that EXPR wants, as for count; others are counted as `filtered`
+    /// Send only packets that match EXPR, as for count; others are counted as `filtered`
     #[arg(long, value_name = "EXPR", value_parser = values::filter)]
     pub(crate) filter: Option<Filter>,
 }

@@ -83,7 +83,7 @@ pub(crate) fn span_ns(text: &str) -> Result<u64, GrammarError> {
 
 /// `SOURCE=TIME`, a time with a sign or not, also in ns.
 pub(crate) fn offset(text: &str) -> Result<Offset, String> {
-    let wanted = || "SOURCE=TIME, like eth0=-250us".to_owned();
+    let wanted = || "expected SOURCE=TIME, e.g. eth0=-250us".to_owned();
     // In an address there may be others.
     let (source, time) = text.rsplit_once('=').ok_or_else(wanted)?;
     let (is_back, span) = match time.strip_prefix('-') {
@@ -92,7 +92,7 @@ pub(crate) fn offset(text: &str) -> Result<Offset, String> {
     };
     let ns: i64 = Bounds::new(Quantity::Time, 0..=i64::MAX as u64)
         .read(span)
-        .map_err(|error| format!("{error}; an offset is {}", wanted()))?;
+        .map_err(|error| format!("{error}; {}", wanted()))?;
     let source = self::source(source).map_err(|error| error.to_string())?;
     Ok(Offset { source, ns: if is_back { -ns } else { ns } })
 }
@@ -116,7 +116,7 @@ pub(crate) fn cores(text: &str) -> Result<Cores, String> {
         None => Ok(Cores::List(cores)),
         Some(core) => {
             let allowed = affinity::format_cores(&allowed);
-            Err(format!("core {core} is not allowed to this process; it has {allowed}"))
+            Err(format!("this process may not use core {core}, only {allowed}"))
         }
     }
 }
@@ -133,7 +133,7 @@ pub(crate) fn rewrite(text: &str) -> Result<Rewrite, String> {
         })
     });
     addresses.ok_or_else(|| {
-        "swap, or source,destination: 02:00:00:00:00:01,02:00:00:00:00:02".to_owned()
+        "must be swap, or source,destination: 02:00:00:00:00:01,02:00:00:00:00:02".to_owned()
     })
 }
 
@@ -143,14 +143,14 @@ pub(crate) fn node(text: &str) -> Result<Node, String> {
         "auto" => Ok(Node::Auto),
         _ => match text.parse() {
             Ok(number) => Ok(Node::Number(NodeId(number))),
-            Err(_) => Err("a node's number from 0, or auto".to_owned()),
+            Err(_) => Err("must be a node's number from 0, or auto".to_owned()),
         },
     }
 }
 
 /// A node's number.
 pub(crate) fn node_number(text: &str) -> Result<NodeId, String> {
-    text.parse().map(NodeId).map_err(|_| "a node's number from 0".to_owned())
+    text.parse().map(NodeId).map_err(|_| "must be a node's number from 0".to_owned())
 }
 
 /// `0,2,4-7`, of whatever machine.
@@ -165,7 +165,7 @@ pub(crate) fn threads(text: &str) -> Result<u64, GrammarError> {
 
 /// `normal`, `fifo:N` or `idle`.
 pub(crate) fn priority(text: &str) -> Result<SchedulingClass, String> {
-    let allowed = || "normal, fifo:1 to fifo:99, or idle".to_owned();
+    let allowed = || "must be normal, fifo:1 to fifo:99, or idle".to_owned();
     match text.split_once(':') {
         None if text == "normal" => Ok(SchedulingClass::Normal),
         None if text == "idle" => Ok(SchedulingClass::Idle),
@@ -204,7 +204,7 @@ pub(crate) fn publish(text: &str) -> Result<PublishConfig, String> {
         match key {
             "mode" => {
                 let number = u32::from_str_radix(value, 8).ok().filter(|mode| *mode <= 0o777);
-                mode = Some(number.ok_or_else(|| format!("mode={value}: octal, from 0 to 777"))?);
+                mode = Some(number.ok_or_else(|| format!("mode={value}: must be octal, 0-777"))?);
             }
             "owner" => {
                 let user = users::user_number(value);
@@ -220,7 +220,11 @@ pub(crate) fn publish(text: &str) -> Result<PublishConfig, String> {
                     .map_err(|error| format!("lossless={value}: {error}, or forever"))?;
                 config.lossless = LosslessReaders::For { deadline_ns };
             }
-            _ => return Err(format!("'{key}': it knows mode, owner, group and lossless")),
+            _ => {
+                return Err(format!(
+                    "unknown key '{key}': the keys are mode, owner, group and lossless"
+                ));
+            }
         }
     }
     // Who names a group wants it to read.
@@ -245,7 +249,9 @@ pub(crate) fn hash_help() -> String {
 pub(crate) fn distribution(text: &str) -> Result<Distribution, String> {
     match (text, hash_kind(text)) {
         (ROUND_ROBIN, _) => Ok(Distribution::RoundRobin),
-        (_, Ok(HashKind::None)) => Err(format!("all would go to one worker: {ROUND_ROBIN}?")),
+        (_, Ok(HashKind::None)) => {
+            Err(format!("all packets would go to one worker; did you mean {ROUND_ROBIN}?"))
+        }
         (_, Ok(kind)) => Ok(Distribution::Hash(kind)),
         (_, Err(error)) => Err(format!("{error}, or {ROUND_ROBIN}")),
     }
@@ -260,7 +266,7 @@ pub(crate) fn distribution_help() -> String {
     let kinds = kinds.map(|(_, name, what)| (name, what)).chain([HashKind::BYTE]);
     let kinds: Vec<_> = kinds.map(|(name, what)| format!("{name} ({what})")).collect();
     format!(
-        "By what packets are spread; fragments follow their flow. One of {}, {ROUND_ROBIN} (one \
+        "How packets are distributed; fragments follow their flow. One of {}, {ROUND_ROBIN} (one \
          after the other, flows or not)",
         kinds.join(", ")
     )
@@ -274,7 +280,9 @@ pub(crate) fn groups(text: &str) -> Result<Groups, String> {
         let sum = groups.iter().try_fold(0_usize, |sum, group| sum.checked_add(*group));
         sum.is_some_and(|sum| sum <= WORKERS_MAX)
     });
-    let wanted = || format!("numbers from 1, {WORKERS_MAX} together at most: 4, or 2,1 for groups");
+    let wanted = || {
+        format!("must be numbers from 1, together at most {WORKERS_MAX}, e.g. 4, or 2,1 for groups")
+    };
     known.map(Groups).ok_or_else(wanted)
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
         Distribution::RoundRobin => HashKind::None,
     };
     if args.cutoff.is_some() && args.hash == Distribution::RoundRobin {
-        return Err(Failure::usage("--cutoff is about flows, and --hash round-robin knows none"));
+        return Err(Failure::usage("--cutoff needs flows: --hash round-robin has none"));
     }
     let mode = mode(args)?;
     let sinks = sink_addresses(args)?;
@@ -91,9 +91,7 @@ fn mode(args: &BalanceArgs) -> Result<Mode, Failure> {
         return Ok(Mode::Copy);
     }
     if args.hash == Distribution::RoundRobin {
-        return Err(Failure::usage(
-            "--mode share goes by flows, and --hash round-robin knows none",
-        ));
+        return Err(Failure::usage("--mode share needs flows: --hash round-robin has none"));
     }
     Ok(Mode::Share)
 }

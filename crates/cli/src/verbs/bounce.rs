@@ -17,7 +17,7 @@ pub(crate) fn bounce(args: &BounceArgs) -> Result<ExitCode, Failure> {
     let stop = signals::stop_flag(common.quiet)?;
     let ends = [&args.from, &args.to];
     if !ends.iter().any(|end| end.takes_away()) && (args.only.is_some() || args.steal) {
-        return Err(Failure::usage("--only and --steal are about xdp: ports; here is none"));
+        return Err(Failure::usage("--only and --steal apply to xdp: ports; there is none"));
     }
     let entries = if args.both { &ends[..] } else { &ends[..1] };
     let entries: Vec<_> = entries.iter().copied().cloned().collect();

@@ -26,7 +26,7 @@ pub(crate) fn count(args: &CountArgs) -> Result<ExitCode, Failure> {
         return publish(args, &stop);
     }
     if args.log.buffer.is_some() || args.log.request().has_shape() {
-        let what = "--buffer, --segment and --pages are about the log of --publish: here is none";
+        let what = "--buffer, --segment and --pages apply to the log of --publish; there is none";
         return Err(Failure::usage(what));
     }
     let mut placed = common.place(&Workers::default())?;

@@ -67,7 +67,7 @@ fn check_offsets(args: &MergeArgs) -> Result<(), Failure> {
         None => Ok(()),
         Some(offset) => {
             let source = &offset.source;
-            Err(Failure::usage(format!("--offset {source}: none of the sources is called that")))
+            Err(Failure::usage(format!("--offset {source}: no such source")))
         }
     }
 }

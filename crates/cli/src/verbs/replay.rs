@@ -33,11 +33,13 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     // A word that is nothing at all is told of when it is opened.
     let is_other = |address: &&Address| !address.is_file() && !address.is_bare();
     if let Some(other) = args.files.iter().find(is_other) {
-        let what = format!("{other}: replay plays files; capture {other} -o SINK sends what comes");
+        let what = format!(
+            "{other}: replay reads files; to forward live packets: capture {other} -o SINK"
+        );
         return Err(Failure::usage(what));
     }
     if args.loops != 1 && args.files.iter().any(Address::is_standard) {
-        return Err(Failure::usage("standard input can be played once only; leave out --loops"));
+        return Err(Failure::usage("standard input can be replayed only once; leave out --loops"));
     }
     let how = ReplayOptions {
         timing: timing(args, &sinks)?,
@@ -95,7 +97,9 @@ fn timing(args: &ReplayArgs, sinks: &[Address]) -> Result<Timing, Failure> {
         Some(_) => return Err(Failure::usage("invalid value for '--link': it is as 10Gbit")),
         None => link_megabits(&sinks[0]).map(|megabits| megabits as f64 * 1e6),
     };
-    let rate = rate.of_link(link).ok_or_else(|| wrong("a part of what? say --link 10Gbit"))?;
+    let rate = rate
+        .of_link(link)
+        .ok_or_else(|| wrong("a part needs the link's rate, e.g. --link 10Gbit"))?;
     match rate {
         Rate::LineBits(bits) if args.link.is_some() && link.is_some_and(|link| bits > link) => {
             Err(wrong("that is more than --link"))

@@ -40,10 +40,10 @@ fn port(text: &mut String, columns: usize, probe: &Probe) {
     // Writing to a string does not fail, here and below.
     let mut lines = vec![how(probe)];
     lines.extend(probe.why_not.clone());
-    lines.extend(probe.mend.as_ref().map(|mend| format!("mend: {mend}")));
+    lines.extend(probe.mend.as_ref().map(|mend| format!("fix: {mend}")));
     for remark in &probe.remarks {
         lines.push(match &remark.mend {
-            Some(mend) => format!("{}; mend: {mend}", remark.what),
+            Some(mend) => format!("{}; fix: {mend}", remark.what),
             None => remark.what.clone(),
         });
     }
@@ -57,12 +57,12 @@ fn port(text: &mut String, columns: usize, probe: &Probe) {
     }
 }
 
-/// `with --steal, native by the driver's word, zero-copy, 4 queues, ixgbe, node 0`
+/// `with --steal, native (reported by the driver), zero-copy, 4 queues, ixgbe, node 0`
 fn how(probe: &Probe) -> String {
     let mut parts: Vec<String> = probe.needs.iter().map(|need| (*need).to_owned()).collect();
     if let Some(mode) = probe.mode.filter(|_| probe.can_open) {
         parts.push(match (probe.is_mode_tried, mode) {
-            (false, "native") => "native by the driver's word".to_owned(),
+            (false, "native") => "native (reported by the driver)".to_owned(),
             (_, mode) => mode.to_owned(),
         });
         parts.push(match probe.has_zero_copy {
@@ -92,7 +92,7 @@ fn facts(text: &mut String, machine: &Machine) {
         .map(|(major, minor, what)| format!("no {what} (Linux {major}.{minor})"))
         .collect();
     match missing.is_empty() {
-        true => fact("kernel", &format!("{}: has all that we use", machine.kernel)),
+        true => fact("kernel", &format!("{}: has everything that Burstline uses", machine.kernel)),
         false => fact("kernel", &format!("{}: {}", machine.kernel, missing.join(", "))),
     }
     fact("rights", &rights(machine));

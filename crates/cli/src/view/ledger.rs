@@ -117,12 +117,18 @@ fn shorten(name: &str, columns: usize) -> String {
     }
 }
 
+/// A sentence as a part of a line.
+fn lower_first(sentence: &str) -> String {
+    let mut rest = sentence.chars();
+    rest.next().map(|first| first.to_lowercase().chain(rest).collect()).unwrap_or_default()
+}
+
 fn losses(text: &mut String, lost: &Losses) {
     for (cause, packets) in lost.iter().filter(|&(_, packets)| packets > 0) {
         let packets = count_text(packets);
-        let help = cause.help().trim();
+        let help = lower_first(cause.help().trim().trim_end_matches('.'));
         let _ = match cause.is_choice() {
-            true => writeln!(text, "unwanted {packets} {cause}: {help} It is no loss."),
+            true => writeln!(text, "unwanted {packets} {cause}: {help} (not a loss)"),
             false => writeln!(text, "lost     {packets} to {cause}: {help}"),
         };
     }
@@ -166,13 +172,15 @@ fn rates(text: &mut String, report: &Report) {
     );
     if total.truncated > 0 {
         let (cut, wire) = (count_text(total.truncated), bytes_text(total.wire_bytes));
-        let _ = writeln!(text, "cut      {cut} packets are not whole; {wire} were on the wire");
+        let _ =
+            writeln!(text, "cut      {cut} packets truncated by snaplen; {wire} were on the wire");
     }
     if total.fragments_unmatched > 0 {
         let fragments = count_text(total.fragments_unmatched);
         let _ = writeln!(
             text,
-            "hash     {fragments} fragments came without their first: they are not with their flow"
+            "hash     {fragments} fragments arrived without their first: they are not with their \
+             flow"
         );
     }
 }
@@ -237,13 +245,13 @@ fn memory(text: &mut String, report: &Report) {
 fn past(text: &mut String, flight: &FlightReport) {
     let seconds = |ns: u64| ns as f64 / 1e9;
     let (kept, asked) = (seconds(flight.kept_ns), seconds(flight.asked_ns));
-    let _ = writeln!(text, "past     {kept:.1} s kept at the end, {asked:.1} s asked for");
+    let _ = writeln!(text, "past     {kept:.1} s kept at the end, --keep {asked:.1} s");
     if let (Some(least_ns), Some(bytes)) = (flight.shortest_ns, flight.wanted_bytes) {
         let (least, mebibytes) = (seconds(least_ns), bytes >> 20);
         let _ = writeln!(
             text,
-            "         at its busiest the memory was enough for {least:.1} s: \
-             --buffer {mebibytes}m would be for all"
+            "         at the busiest time the memory held only {least:.1} s: \
+             --buffer {mebibytes}m would hold all"
         );
     }
     for file in &flight.files {
@@ -301,7 +309,7 @@ mod tests {
         report.total.unaccounted = -3;
         let outcome = Outcome::of(&report, &Demands::default());
         let text = text(("capture", &outcome), &report, "");
-        assert!(text.contains("lost     1,234 to reader_overrun: The reader was"), "{text}");
+        assert!(text.contains("lost     1,234 to reader_overrun: the reader was"), "{text}");
         assert!(text.contains("\ncapture failed: unaccounted -3, lost 1,234"), "{text}");
         assert!(!text.contains("unwanted"), "{text}");
     }
@@ -318,6 +326,9 @@ mod tests {
         let text = text(("count", &outcome), &report, "");
         let row: Vec<&str> = text.lines().nth(1).unwrap().split_whitespace().collect();
         assert_eq!(row, ["30", "=", "6", "+", "20", "+", "4", "+", "0", "0", "0", "B"], "{text}");
-        assert!(text.contains("\nunwanted 20 filtered: The filter did not want it."), "{text}");
+        assert!(
+            text.contains("\nunwanted 20 filtered: the filter rejected it (not a loss)"),
+            "{text}"
+        );
     }
 }

@@ -40,7 +40,7 @@ pub(crate) fn text(found: &[Published]) -> String {
         // Writing to a string does not fail, here and below.
         let _ = match (&published.answer, published.mend()) {
             (Ok(status), _) => publisher(&mut text, name, status),
-            (Err(_), Some(mend)) => writeln!(text, "{name}: its publisher has gone; mend: {mend}"),
+            (Err(_), Some(mend)) => writeln!(text, "{name}: its publisher has gone; fix: {mend}"),
             (Err(error), None) => writeln!(text, "{name}: {error}"),
         };
     }

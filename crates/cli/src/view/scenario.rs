@@ -75,7 +75,7 @@ pub(crate) fn who_can_run(trials: Option<&[Trial]>) -> String {
         let Some(why) = why else { continue };
         let (why, mend) = readiness::why_and_mend(why);
         let mend = mend.unwrap_or("nothing, here");
-        let _ = writeln!(text, "not here  {name:wide$}  {why}  mend: {mend}");
+        let _ = writeln!(text, "not here  {name:wide$}  {why}  fix: {mend}");
     }
     text + &trials.map_or(String::new(), trials_text)
 }

@@ -106,11 +106,11 @@ fn verdict_text(text: &mut String, verdict: &Verdict) {
         n(verdict.corrupted),
     );
     let others = [
-        (verdict.unmarked, "without a mark: not generated, or with no room for one".to_owned()),
-        (verdict.cut, "cut, so that nothing is known of them".to_owned()),
-        (verdict.beyond, format!("of flows beyond the first {}", n(verdict.flows.len() as u64))),
+        (verdict.unmarked, "without a mark: not generated, or too short for one".to_owned()),
+        (verdict.cut, "truncated: cannot be checked".to_owned()),
+        (verdict.beyond, format!("from flows after the first {}", n(verdict.flows.len() as u64))),
         (verdict.too_late, format!("more than {WINDOW} behind: late or duplicates")),
-        (verdict.clock_behind, "here before they were due, by the two clocks".to_owned()),
+        (verdict.clock_behind, "arrived before they were due: the two clocks differ".to_owned()),
     ];
     for (count, what) in others.into_iter().filter(|(count, _)| *count > 0) {
         let _ = writeln!(text, "         {} {what}", n(count));
@@ -148,7 +148,7 @@ fn micros(time_ns: u64) -> String {
 
 fn latency_text(latency: &Latency) -> String {
     if latency.packets == 0 {
-        return "of no packet".to_owned();
+        return "no packets".to_owned();
     }
     let percentiles: Vec<_> = latency
         .percentiles

@@ -80,7 +80,9 @@ pub(super) fn report(
         report.total.unaccounted += group.unaccounted;
         if options.has_workers && missed != unseen {
             report.total.unaccounted += unseen as i64 - missed as i64;
-            let note = format!("group {number} missed {unseen} by one count, {missed} by another");
+            let note = format!(
+                "group {number} missed packets: one counter says {unseen}, another {missed}"
+            );
             report.notes.push(note);
         }
     }
@@ -146,7 +148,10 @@ fn doubts(sinks: &[Box<dyn Sink>], groups: &[GroupReport]) -> Vec<String> {
     let differ = differ.filter(|(worker, taken)| worker.delivered as i64 != *taken);
     let note = |(worker, taken): (&WorkerReport, i64)| {
         let (number, delivered) = (worker.number, worker.delivered);
-        format!("worker {number} delivered {delivered} packets by its count, {taken} by its sink's")
+        format!(
+            "worker {number} delivered {delivered} packets by its own counter, {taken} by its \
+             sink's"
+        )
     };
     differ.map(note).collect()
 }

@@ -154,7 +154,7 @@ impl Port for Carry {
         account.is_damaged |= sink.is_damaged;
         let copies = match self.way.treatment.writes_nothing() {
             true => "each packet is copied once, into the sink",
-            false => "each packet is copied twice: to be rewritten, and into the sink",
+            false => "each packet is copied twice: for the rewrite, and into the sink",
         };
         account.notes.push(copies.to_owned());
         account

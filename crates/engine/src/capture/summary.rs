@@ -204,7 +204,7 @@ impl Summary {
         for (what, ours, theirs) in pairs {
             if ours != theirs {
                 report.total.unaccounted += ours - theirs;
-                report.notes.push(format!("{what}: {ours} by one count, {theirs} by another"));
+                report.notes.push(format!("{what}: one counter says {ours}, another {theirs}"));
             }
         }
     }

@@ -68,7 +68,7 @@ pub(super) fn conclude(
     if counted != theirs {
         report.total.unaccounted += counted as i64 - theirs as i64;
         report.notes.push(format!(
-            "packets given to the sink: {counted} by one count, {theirs} by another"
+            "packets given to the sink: one counter says {counted}, another {theirs}"
         ));
     }
     let taken = lanes.taken();

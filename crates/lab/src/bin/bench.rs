@@ -56,7 +56,7 @@ fn main() -> ExitCode {
 fn measure(options: &Options, command: &str) -> ExitCode {
     let wanted: Vec<_> = figures::all().iter().filter(|f| options.wants(&f.name)).collect();
     if wanted.is_empty() {
-        eprintln!("no figure fits; `bench --list` names them");
+        eprintln!("no figure matches; `bench --list` lists them");
         return ExitCode::from(2);
     }
     if options.list {

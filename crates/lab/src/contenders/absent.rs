@@ -46,7 +46,7 @@ impl Adapter for Absent {
         let needs = self.needs;
         match Path::new(self.sign).exists() {
             true => Err(format!(
-                "it takes {needs}; {} is there, but the lab has no adapter for it",
+                "it needs {needs}; {} is installed, but the lab has no adapter for it",
                 self.sign
             )),
             false => Err(format!("it takes {needs}")),

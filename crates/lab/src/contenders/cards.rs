@@ -185,7 +185,7 @@ impl Adapter for Keeper {
     fn measure(&self, job: &Job<'_>) -> Result<Sample, String> {
         timed::pin(job)?;
         let every = job.case.map_or(Ok(1), str::parse);
-        let every = every.map_err(|error| format!("1 packet in so many: {error}"))?;
+        let every = every.map_err(|error| format!("1 packet in N: {error}"))?;
         let packets = job.packets.unwrap_or(PACKETS);
         let retention = Retention { every, span: SPAN, packets, stop: job.stop };
         let frames = frames(&job.size_bytes.to_string())?;

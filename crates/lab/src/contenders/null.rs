@@ -61,7 +61,7 @@ impl Adapter for Null {
     fn measure(&self, job: &Job<'_>) -> Result<Sample, String> {
         let said = run(&self.command(job))?;
         if said.contains("make dpdk") {
-            return Err(format!("{} has no DPDK in it: make dpdk", job.program.display()));
+            return Err(format!("{} was built without DPDK: make dpdk", job.program.display()));
         }
         let report = Report::of_its_own(&said)?;
         Ok(rates(job, report.delivered as f64 / report.elapsed_seconds / 1e6))

@@ -142,8 +142,11 @@ impl Taken {
     fn cause(&self) -> &'static str {
         let causes = [
             (self.stolen_ms, "the host took a core away"),
-            (self.waited_ms, "another thread had the contender's core"),
-            (self.generator_waited_ms, "the generator had no core, and then sent all it owed"),
+            (self.waited_ms, "another thread ran on the contender's core"),
+            (
+                self.generator_waited_ms,
+                "the generator had no core, and then sent its backlog at once",
+            ),
         ];
         let most = causes.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
         most.filter(|(ms, _)| *ms > HELD_MS).map_or("unexplained", |(_, cause)| cause)
@@ -237,7 +240,7 @@ mod tests {
         for (line, (start, cause)) in sample.notes.iter().zip([
             ("second 0: 5 lost (rx_ring_full 5): ", "unexplained; "),
             ("second 2: 5 lost (rx_ring_full 5): ", "the host took a core away; "),
-            ("second 5: 5 lost (rx_ring_full 5): ", "another thread had the contender's core; "),
+            ("second 5: 5 lost (rx_ring_full 5): ", "another thread ran on the contender's core; "),
             ("second 8: 5 lost (rx_ring_full 5): ", "the generator had no core, and then "),
             ("second 20: 5 lost (rx_ring_full 5): ", "unexplained; "),
         ]) {

@@ -29,7 +29,7 @@ impl TryFrom<String> for Standing {
             ("shown", _) => Ok(Self::Shown),
             ("model", _) => Ok(Self::Model),
             (_, Some(why)) if !why.is_empty() => Ok(Self::NotRun(why.to_owned())),
-            _ => Err(format!("`{text}` is none of run, shown, model, {NOT_RUN}...")),
+            _ => Err(format!("`{text}` is not one of run, shown, model, {NOT_RUN}...")),
         }
     }
 }

@@ -84,7 +84,7 @@ fn run(context: &Context, interface: &'static str, launch: &Ours) -> Result<f64,
     contender.end()?;
     let packets = after.1 - before.1;
     match packets {
-        0 => Err(format!("nothing came in by {interface} from `{command}`")),
+        0 => Err(format!("{interface} received nothing from `{command}`")),
         _ => Ok(packets as f64 / (after.0 - before.0).as_secs_f64() / 1e6),
     }
 }

@@ -218,7 +218,7 @@ fn gaps(core: CoreId, run: Duration) -> String {
     let counts = GAPS_US.map(|least| format!("{:.0} of {least} us", above(least))).join(", ");
     let stolen = steal_ticks().zip(stolen).map(|(now, then)| (now - then).to_string());
     format!(
-        "gaps of a loop that reads the clock on core {core}, a second: {counts} or more; the \
+        "gaps of a loop that reads the clock on core {core}, per second: {counts} or more; the \
          longest {:.0} us, {:.2}% of the time in all; steal {} ticks",
         us.iter().copied().fold(0.0, f64::max),
         us.iter().sum::<f64>() / (seconds * 1e4),

@@ -56,7 +56,7 @@ pub fn table(all: &[(&str, Done)]) -> String {
     for (name, done) in all {
         text += &match done {
             Done::NotHere(why) => match why_and_mend(why) {
-                (why, Some(mend)) => format!("not run  {name:wide$}  {why}  mend: {mend}\n"),
+                (why, Some(mend)) => format!("not run  {name:wide$}  {why}  fix: {mend}\n"),
                 (why, None) => format!("not run  {name:wide$}  {why}\n"),
             },
             Done::Failed(why) => format!("failed   {name:wide$}  {why}\n"),

@@ -172,7 +172,7 @@ pub(super) fn readers<const READERS: usize>(
     let details = vec![
         format!("packets {origin}; {RENEWED}"),
         format!(
-            "the writer's rate, flat out on core {}; ours: with {readers}, core {}; peer: alone",
+            "the writer's top rate on core {}; ours: with {readers}, core {}; peer: alone",
             context.cores.producer, context.cores.consumer
         ),
         format!("of {written} packets the readers read {delivered:?} and missed {missed:?}"),

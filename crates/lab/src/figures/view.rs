@@ -214,7 +214,7 @@ impl Entry {
             (false, false) => return None,
         };
         Some(format!(
-            "doubt: {who} lost less than {FEW_PERCENT} %: there the injector's core is the limit, \
+            "doubt: {who} lost less than {FEW_PERCENT} %: the injector's core is the limit there, \
              and the side could take more"
         ))
     }

@@ -48,7 +48,7 @@ impl Ready {
     /// What is not so yet, of a program on `host` that has printed `said`.
     pub fn lacks(&self, host: &Host, said: &str) -> Option<String> {
         if !said.contains(self.line) {
-            return Some(format!("it has not said `{}`", self.line));
+            return Some(format!("it has not printed `{}`", self.line));
         }
         let bare = find(host, &self.xdp, |interface| {
             let found = XdpInterface::by_name(interface).ok()?;

@@ -109,7 +109,7 @@ fn foot(entry: &Entry, left_out: usize) -> Vec<String> {
     }
     let doubts = select::distinct(record.doubts.iter().map(|doubt| doubt.name.as_str()));
     if !doubts.is_empty() {
-        lines.push(format!("doubts, as the report has them: {}", doubts.join(", ")));
+        lines.push(format!("doubts listed in the report: {}", doubts.join(", ")));
     }
     lines
 }

@@ -208,7 +208,7 @@ fn symbols(page: &mut String, record: &Record) {
     let _ = writeln!(
         page,
         "<details class=\"raw\"><summary>What ran, by samples</summary>\n\
-         <p class=\"small\">Functions as programs name them; of those that do not, the file.</p>\n\
+         <p class=\"small\">Functions by name; where a program has no names, the file.</p>\n\
          {}</details>",
         symbols.html()
     );
@@ -229,7 +229,7 @@ fn list(page: &mut String, lines: &[String]) {
 fn charts(page: &mut String, number: usize, record: &Record) {
     let sets = drawn::sets(record);
     if !sets.iter().any(|set| set.suffix.is_empty()) {
-        page.push_str("<p class=\"soft\">There is nothing to draw: no row has this figure.</p>\n");
+        page.push_str("<p class=\"soft\">Nothing to draw: no row has this figure.</p>\n");
     }
     for set in &sets {
         let pictures: Vec<String> = set

@@ -57,7 +57,7 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), String> {
         if !RATES_PPS.contains(&line_pps) {
             return Err(format!(
                 "{name}: {line_pps:.3} frames of {size} bytes a second fill a link of {gbps} \
-                 Gbit/s, and from 0.001 to 1G can be sent: take another link, or other sizes"
+                 Gbit/s, but the generator sends 0.001 to 1G: use another link, or other sizes"
             ));
         }
     }
@@ -67,7 +67,7 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), String> {
     let is_there = |name| scenario.contenders.iter().any(|contender| contender == name);
     if is_there(ExternalDevice.name()) && (plan.tx.is_none() || plan.rx.is_none()) {
         let device = ExternalDevice.name();
-        return Err(format!("{name}: {device} takes lab rfc2544 --tx PORT --rx PORT"));
+        return Err(format!("{name}: {device} needs lab rfc2544 --tx PORT --rx PORT"));
     }
     Ok(())
 }

@@ -59,9 +59,9 @@ pub struct Plan {
     pub tests: Vec<Test>,
     /// How near the highest rate without loss and the lowest with come: 0.01 to 50.
     pub resolution_percent: f64,
-    /// Flows that packets are of, at least 1.
+    /// How many flows to send, at least 1.
     pub flows: u32,
-    /// Link address to send to, for devices that look at it.
+    /// Destination link address, for devices that check it.
     pub dst_mac: Option<String>,
     /// Whether the device may rewrite headers: packets are intact if their own checksums hold.
     #[serde(rename = "checksums")]

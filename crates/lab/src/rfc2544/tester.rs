@@ -149,8 +149,8 @@ impl Ends {
             match errors.into_iter().next() {
                 Some(error) => Err(error.to_string()),
                 None if is_broken => Err(format!(
-                    "{} came to its end while the tests ran: it has to be an interface, or \
-                     another port that goes on",
+                    "{} ended while the tests ran: use an interface, or another port without an \
+                     end",
                     self.rx
                 )),
                 None => outcome,
@@ -215,8 +215,8 @@ impl Tester<'_> {
         if total.delivered == 0 && !self.stop.load(Relaxed) {
             let (tx, size, offered) = (&self.ends.tx, load.size, total.offered);
             return Err(format!(
-                "{tx} sent none of {offered} frames of {size} bytes: is its link up, its MTU {} or \
-                 more, and --trial long enough?",
+                "{tx} sent none of {offered} frames of {size} bytes: check that its link is up, \
+                 its MTU at least {}, and --trial long enough",
                 size.saturating_sub(FRAME_OVERHEAD)
             ));
         }

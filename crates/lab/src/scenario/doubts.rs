@@ -197,14 +197,14 @@ fn generator(row: &Row, scenario: &Scenario) -> Option<String> {
             Some(format!("{offered:.3} of {asked:.3} Mpps were offered, and nothing was lost"))
         }
         Some(_) => None,
-        None => Some(format!("{offered:.3} Mpps is what the generator makes; nothing was lost")),
+        None => Some(format!("{offered:.3} Mpps is the generator's limit; nothing was lost")),
     }
 }
 
 /// Whether it was the tester of a device that kept its throughput down.
 fn tester(row: &Row, limited: Limited) -> Option<String> {
     let text = match limited {
-        Limited::Generator => "less than 99 % of what was asked for was offered, and nothing lost",
+        Limited::Generator => "less than 99 % of the target rate was offered, and nothing lost",
         Limited::Receiver => "the receiver of the tester lost packets itself",
     };
     let is_so = row.rfc2544.iter().any(|found| found.limited() == Some(limited));
@@ -294,7 +294,7 @@ fn unknown(row: &Row) -> Option<String> {
     let names: Vec<&str> =
         functions.iter().take(UNKNOWN_NAMES).map(|symbol| symbol.name.as_str()).collect();
     (percent > UNKNOWN_PERCENT).then(|| {
-        format!("{percent:.0} % of it in functions of no known stage: {}", names.join(", "))
+        format!("{percent:.0} % of it in functions of unknown stages: {}", names.join(", "))
     })
 }
 

@@ -18,7 +18,7 @@ pub enum ScenarioError {
         message: String,
     },
     /// A value is not what its key takes.
-    #[error("{place}{key} = {value}: it takes {wanted}")]
+    #[error("{place}{key} = {value}: expected {wanted}")]
     Value {
         /// The table it is in, with a dot; empty for the first.
         place: String,
@@ -30,7 +30,7 @@ pub enum ScenarioError {
         wanted: String,
     },
     /// A key is not there.
-    #[error("{place}{key} is missing: it takes {wanted}")]
+    #[error("{place}{key} is missing: expected {wanted}")]
     Missing {
         /// As above.
         place: String,

@@ -108,7 +108,7 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 fn ports(fields: &mut Fields, work: Work) -> Result<usize, ScenarioError> {
     let (most, wanted) = match work {
         Work::Count => (16, "a number from 1 to 16"),
-        _ => (1, "1: only who counts can receive from several at once"),
+        _ => (1, "1: only the work count can receive from several at once"),
     };
     let ports = fields.take("ports", wanted, |value| number(value, 1..=most))?;
     Ok(ports.unwrap_or(1) as usize)
@@ -163,7 +163,7 @@ fn axes(fields: &mut Fields, work: Work) -> Result<Quick, ScenarioError> {
     })?;
     let has_rates = rates.iter().any(|rate| *rate != Rate::Max);
     if has_rates && !work.takes_rates() {
-        let wanted = "\"max\": no contender can be held to a rate in this work";
+        let wanted = "\"max\": this work has no rate";
         fields.refuse("rates", "a number", wanted)?;
     }
     let packets = fields.take("packets", "a number from 1 to 1000000000000", |value| {

@@ -11,7 +11,7 @@
 //!
 //! Invariants:
 //! - S1: at each point every contender has as many turns as the others, in an order that the seed
-//!   gives, unless it failed or the user wanted an end.
+//!   gives, unless it failed or the user ended the run.
 //! - S2: what cannot be run is in the record, with the reason; nothing is estimated.
 //! - S3: raw samples are kept, in the order in which they were taken.
 

@@ -74,7 +74,7 @@ impl Placement {
     ) -> Result<Places, String> {
         match self {
             Self::Auto => {
-                let generator = *allowed.first().ok_or("no core may be used")?;
+                let generator = *allowed.first().ok_or("no core is allowed")?;
                 let rest = if allowed.len() > 1 { &allowed[1..] } else { allowed };
                 let wanted = 1 + workers;
                 // Too few for all: then they share the first.
@@ -84,7 +84,7 @@ impl Placement {
             Self::Cores { generator, contender } => {
                 let missing = contender.iter().chain([generator]).find(|c| !allowed.contains(c));
                 match missing {
-                    Some(core) => Err(format!("core {core} may not be used here")),
+                    Some(core) => Err(format!("core {core} is not allowed here")),
                     None => Ok(Places { generator: *generator, contender: contender.clone() }),
                 }
             }
@@ -97,13 +97,13 @@ fn by_nodes(text: &str, allowed: &[CoreId], nodes: &[Vec<CoreId>]) -> Result<Pla
     let letters: Vec<u8> = text.bytes().filter(|&letter| letter != b'_').collect();
     let wanted = 1 + usize::from(letters.iter().max().copied().unwrap_or(b'A') - b'A');
     if nodes.len() < wanted {
-        return Err(format!("{text} takes {wanted} nodes, and this machine has {}", nodes.len()));
+        return Err(format!("{text} needs {wanted} nodes, this machine has {}", nodes.len()));
     }
     let mut free: Vec<Vec<CoreId>> = nodes.to_vec();
     free.iter_mut().for_each(|cores| cores.retain(|core| allowed.contains(core)));
     let mut take = |node: usize| {
         let cores = &mut free[node];
-        let none = || format!("{text} takes more cores of node {node} than may be used");
+        let none = || format!("{text} needs more cores of node {node} than are allowed");
         if cores.is_empty() { Err(none()) } else { Ok(cores.remove(0)) }
     };
     let contender = letters.iter().map(|letter| take(usize::from(letter - b'A')));

@@ -168,8 +168,8 @@ impl<'a> Run<'a> {
         }
         if self.skipped > 0 && self.ended.is_none() {
             let (skipped, all) = (self.skipped, self.turns());
-            let why = "there was no time for them";
-            let text = format!("{skipped} of {all} turns were left out: {why}");
+            let why = "no time was left";
+            let text = format!("{skipped} of {all} turns were skipped: {why}");
             self.doubts.push(Doubt::new("cut-short", text));
         }
         self.note_failures();
@@ -326,7 +326,7 @@ impl<'a> Run<'a> {
         let places: Vec<&Places> = self.places.iter().flatten().collect();
         if let Some(few) = places.iter().find(|places| places.contender.len() < wanted) {
             let text = format!(
-                "{wanted} threads of a contender have {} of the {} cores that may be used",
+                "{wanted} threads of a contender share {} of the {} allowed cores",
                 few.contender.len(),
                 machine::examine().cores
             );

@@ -32,7 +32,7 @@ pub(super) fn add(scenario: &Scenario, options: &Options, record: &mut Record) {
     let why_not = match scenario.work {
         Work::Model => return,
         Work::Keep => Some("a card's device would count, too"),
-        work if work.is_live() => Some("they live on interfaces"),
+        work if work.is_live() => Some("they need interfaces"),
         Work::Merge | Work::Spread | Work::Pipeline => Some("their threads wait for each other"),
         _ => None,
     };
@@ -80,7 +80,7 @@ fn counted(options: &Options, size_bytes: u32) -> String {
         Ok(figures) => {
             let figures = figures.into_iter().map(|(name, value)| format!("{name} {value:.3}"));
             let figures: Vec<String> = figures.collect();
-            format!("{what}, simulated, a packet: {}; no interface's part", figures.join(", "))
+            format!("{what}, simulated, per packet: {}; without the interface", figures.join(", "))
         }
         Err(why) => format!("{what} is not simulated: {why}"),
     }
@@ -132,7 +132,7 @@ fn of_driver(options: &Options, text: &str) -> Result<Figures, String> {
     go_on(&options.stop)?;
     let command = lab_run(text, FEW, &folder.0)?;
     let (counted, said) = instructions::of_function(&options.program, &command, DRIVER)?;
-    let packets = metric(&said, "packets").ok_or("the run said nothing of its packets")?;
+    let packets = metric(&said, "packets").ok_or("the run did not report its packets")?;
     Ok(vec![("instructions", counted as f64 / packets)])
 }
 

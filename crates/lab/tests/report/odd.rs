@@ -94,10 +94,10 @@ fn one_good_record_among_bad_ones_is_reported_and_they_are_named() {
 fn a_record_without_rows_or_with_figures_that_nobody_has_is_said_in_words() {
     let empty = record("empty", "Empty", None);
     let [page, ..] = made("empty", std::slice::from_ref(&empty));
-    assert!(page.contains("There is nothing to draw") && !page.contains("<svg"));
+    assert!(page.contains("Nothing to draw") && !page.contains("<svg"));
     let mut odd = receive();
     odd.chart = chart("spiral", "no_such_key", "no_such_metric", "no_such_series");
-    assert!(made("no-such", &[odd.clone()])[0].contains("There is nothing to draw"));
+    assert!(made("no-such", &[odd.clone()])[0].contains("Nothing to draw"));
     // An unknown kind of chart is lines; a key that no row has makes one place.
     odd.chart.y = "mpps".to_owned();
     assert!(made("spiral", &[odd])[0].contains("<svg"));

@@ -34,7 +34,7 @@ pub struct Address {
 #[non_exhaustive]
 pub enum AddressError {
     /// Nothing there.
-    #[error("an empty port address; a port is SCHEME:ADDRESS, for example file:a.pcap")]
+    #[error("empty port address: expected SCHEME:ADDRESS, e.g. file:a.pcap")]
     Empty,
     /// A parameter is not `key=value`.
     #[error("{address}: '{parameter}' is not key=value")]
@@ -46,7 +46,8 @@ pub enum AddressError {
     },
     /// A key that the scheme does not know.
     #[error(
-        "{address}: {scheme}: knows no '{key}'{near}; it knows {known} (a '?' in a name is %3F)"
+        "{address}: {scheme}: has no key '{key}'{near}; its keys are {known} (write %3F for a '?' \
+         in a name)"
     )]
     UnknownKey {
         /// The whole address.
@@ -87,7 +88,7 @@ pub enum AddressError {
         name: String,
     },
     /// A word that is the name of nothing that there is.
-    #[error("'{name}' is no network interface (there are: {present}) and no file{mend}")]
+    #[error("'{name}' is neither a network interface (there are: {present}) nor a file{mend}")]
     Unknown {
         /// The word.
         name: String,
@@ -98,7 +99,7 @@ pub enum AddressError {
     },
     /// A name that says a VLAN of an interface, which has none of that number.
     #[error(
-        "'{name}' is no network interface, though {parent} is one: ip link add link {parent} name \
+        "'{name}' is not a network interface, but {parent} is: ip link add link {parent} name \
          {name} type vlan id {number}; for a file write file:{name}"
     )]
     NoSuchVlan {

@@ -211,7 +211,7 @@ pub(crate) mod tests {
         let mark = error("null:?mark=1", |values| values.switch("mark").map(drop));
         assert!(mark.ends_with("must be one of yes, no, on, off"), "{mark}");
         let key = error("null:?sise=1", |_| Ok(()));
-        let known = "null: knows no 'sise' (did you mean size?); it knows size, mode, mark";
+        let known = "null: has no key 'sise' (did you mean size?); its keys are size, mode, mark";
         assert!(key.contains(known), "{key}");
     }
 

@@ -14,13 +14,13 @@ const BLOCKS_MAX: usize = 65_536;
 pub(super) const FD: Key = Key::number(
     "fd",
     0..=i32::MAX as u64,
-    "A packet socket that is inherited as this descriptor, for a process without rights",
+    "An inherited packet socket with this descriptor, for a process without rights",
 );
 
 /// What can be said of a source.
 pub(crate) const KEYS: &[Key] = &[
-    Key::words("direction", "in|out|both", "Which packets; of the loopback, both is in").or("both"),
-    Key::switch("promisc", "Whether to take packets that are for other machines, too").or("yes"),
+    Key::words("direction", "in|out|both", "Which packets; on loopback, both means in").or("both"),
+    Key::switch("promisc", "Whether to also take packets for other machines").or("yes"),
     Key::text(
         "fanout",
         "hash|lb|cpu|qm[:GROUP]",
@@ -32,9 +32,13 @@ pub(crate) const KEYS: &[Key] = &[
         .or("256k"),
     Key::number("blocks", 2..=BLOCKS_MAX as u64, "Blocks of that ring").or("128"),
     // A second is late enough.
-    Key::milliseconds("retire_ms", 1..=1000, "How long packets wait at most in a block that fills")
-        .or("10"),
-    Key::words("timestamps", "kernel|hardware", "Whose clock times are from").or("kernel"),
+    Key::milliseconds(
+        "retire_ms",
+        1..=1000,
+        "How long a packet waits at most in a partly filled block",
+    )
+    .or("10"),
+    Key::words("timestamps", "kernel|hardware", "The clock that stamps packets").or("kernel"),
     FD,
 ];
 

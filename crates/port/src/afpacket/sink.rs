@@ -19,10 +19,8 @@ use crate::{Address, AddressError, Key, Loss, OpenOptions, PortError, Sink, Valu
 
 /// What can be said of a sink.
 pub(crate) const KEYS: &[Key] = &[
-    Key::switch("bypass", "Whether to go past the queueing discipline").or("yes"),
-    Key::number("slots", 64..=65_536, "Packets that the ring has room for")
-        .powers_of_two()
-        .or("1024"),
+    Key::switch("bypass", "Whether to bypass the queueing discipline").or("yes"),
+    Key::number("slots", 64..=65_536, "How many packets the ring holds").powers_of_two().or("1024"),
     FD,
     WAIT,
 ];
@@ -38,7 +36,10 @@ pub(crate) fn open_sink(
     let watch = Watch::new(ring.interface());
     let note = (!wanted.bypasses_queue).then(|| {
         let name = address.target();
-        format!("sent is what the queue took; what it dropped: tc -s qdisc show dev {name}")
+        format!(
+            "sent counts packets that the queue accepted; for its drops: tc -s qdisc show dev \
+                 {name}"
+        )
     });
     Ok(Box::new(LiveSink::new(&values, ring, watch)?.with_note(note)))
 }

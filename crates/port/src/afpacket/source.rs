@@ -212,11 +212,12 @@ impl AfPacketSource {
         let oddities = &self.oddities;
         if oddities.partial_checksums > 0 {
             let packets = oddities.partial_checksums;
-            account.note(|| format!("{packets} packets whose checksum is left to a device"));
+            account
+                .note(|| format!("{packets} packets whose checksum a device still has to fill in"));
         }
         if oddities.merged > 0 {
             let packets = oddities.merged;
-            account.note(|| format!("{packets} packets are several of the wire in one"));
+            account.note(|| format!("{packets} packets are GSO/GRO aggregates"));
         }
         let is_hardware = self.info.timestamps == TimestampSource::Hardware;
         if is_hardware && oddities.without_hardware_time > 0 {

@@ -135,7 +135,9 @@ impl Intake {
             account.note(|| format!("the driver counts {trouble}"));
         }
         if counts.received_by(self.queue, device.queues()).is_none() {
-            account.note(|| "the driver counts no queues apart: offered is our own count".into());
+            account.note(|| {
+                "the driver has no counters per queue: offered is Burstline's own count".into()
+            });
         }
     }
 

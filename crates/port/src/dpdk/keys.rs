@@ -8,20 +8,24 @@ pub(crate) const KEYS: &[Key] = &[
     Key::number("queues", 1..=64, "Receive queues, a port each").or("1"),
     // Half of what the first cache has room for with their headers, and enough to share a call's
     // fixed costs; the most are `BURST_MOST` of burstline-dpdk.
-    Key::number("burst", 1..=256, "Packets that are asked for at once").or("64"),
+    Key::number("burst", 1..=256, "Packets requested at once").or("64"),
     Key::number("ring", 32..=32_768, "Descriptors of a queue").or("1024"),
-    Key::size("mtu", 68..=65_000, "The device's MTU [default: as it has it]"),
+    Key::size("mtu", 68..=65_000, "The device's MTU [default: unchanged]"),
     Key::number(
         "pool",
         64..=8_388_607,
-        "Mbufs of the device's pool [default: as many as it takes]",
+        "Mbufs of the device's pool [default: as many as it needs]",
     ),
     Key::number("node", 0..=31, "The node of its memory [default: the device's]"),
     Key::switch("checksums", "Whether the device checks checksums").or("no"),
-    Key::words("rss", "on|symmetric|off", "By which key the device hashes [default: as it can]"),
-    Key::words("timestamps", "device|poll", "Whose clock times are from").or("poll"),
+    Key::words(
+        "rss",
+        "on|symmetric|off",
+        "The key of the device's hash [default: the best it supports]",
+    ),
+    Key::words("timestamps", "device|poll", "The clock that stamps packets").or("poll"),
     Key::switch("huge", "Whether DPDK's memory is huge pages [default: if enough are free]"),
-    Key::number("memory", 16..=1_048_576, "MiB of DPDK's memory [default: as DPDK has it]"),
-    Key::text("eal", "ARGUMENTS", "More arguments for EAL, with blanks between"),
+    Key::number("memory", 16..=1_048_576, "MiB of DPDK's memory [default: DPDK's own]"),
+    Key::text("eal", "ARGUMENTS", "More arguments for EAL, separated by blanks"),
     WAIT,
 ];

@@ -24,7 +24,7 @@ pub(super) struct Settings {
 pub(super) fn parse(address: &Address) -> Result<Settings, AddressError> {
     let values = address.values(KEYS)?;
     if address.target().is_empty() {
-        let reason = "a device is named, for example dpdk:net_null0 or dpdk:0000:00:05.0";
+        let reason = "expected a device's name, e.g. dpdk:net_null0 or dpdk:0000:00:05.0";
         return Err(address.bad_value("device", "", reason));
     }
     let words = values.text("eal").unwrap_or_default().split_whitespace();

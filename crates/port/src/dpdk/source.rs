@@ -257,11 +257,11 @@ impl Describer {
 impl Counts {
     fn note(&self, account: &mut PortAccount) {
         for (packets, what) in [
-            (self.partial_checksums, "packets whose checksum is left to a device"),
-            (self.bad_checksums, "packets with a wrong checksum, says the device"),
-            (self.merged, "packets are several of the wire in one"),
-            (self.hashed_by_device, "packets with the device's hash"),
-            (self.untimed, "packets without a time of the device's: it is that of the poll"),
+            (self.partial_checksums, "packets whose checksum a device still has to fill in"),
+            (self.bad_checksums, "packets have a wrong checksum, the device reports"),
+            (self.merged, "packets are GSO/GRO aggregates"),
+            (self.hashed_by_device, "packets have the device's hash"),
+            (self.untimed, "packets have the time of their poll: the device gave none"),
         ] {
             if packets > 0 {
                 account.note(|| format!("{packets} {what}"));

@@ -17,7 +17,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key::words(
         "format",
         "segmented|pcapng|pcap-ns|pcap",
-        "How it is written [default: as its name says; else segmented, and pcapng to a pipe]",
+        "The file's format [default: by its name; else segmented, and pcapng to a pipe]",
     ),
     // By default the smallest that takes the largest packet with room to spare.
     Key::size("segment", 4096..=16 << 20, "Bytes of a segment").powers_of_two().or("1m"),

@@ -30,7 +30,7 @@ impl Naming {
             Some("gz") => Some(Compression::Gzip),
             Some("zst") => Some(Compression::Zstd),
             Some(other) if NOT_WRITTEN.contains(&other) => {
-                return Err(format!(".{other} is not written; .zst and .gz are"));
+                return Err(format!("cannot write .{other}: use .zst or .gz"));
             }
             _ => None,
         };

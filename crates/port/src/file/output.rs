@@ -54,7 +54,7 @@ impl Output {
         loop {
             match open_without_blocking(path) {
                 Err(error) if error.raw_os_error() == Some(NOBODY_READS) => match is_set(stop) {
-                    true => return Err(io::Error::other("nobody reads this pipe")),
+                    true => return Err(io::Error::other("this pipe has no reader")),
                     false => thread::sleep(LOOK_EVERY),
                 },
                 outcome => return outcome,
@@ -127,7 +127,7 @@ impl Output {
             if is_set(&self.stop)
                 && stopped_at.get_or_insert_with(Instant::now).elapsed() >= PATIENCE
             {
-                let what = "whoever reads the pipe took nothing for a second when it was to end";
+                let what = "the reader of the pipe took nothing for 1 s at exit";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, what));
             }
         }

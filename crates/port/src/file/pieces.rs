@@ -56,7 +56,7 @@ impl Pieces {
                 let frame = compress_to_vec(bytes, CompressionLevel::Fastest);
                 let is_first = !std::mem::replace(&mut self.is_begun, true);
                 part_of_a_frame(frame, is_first)
-                    .ok_or_else(|| io::Error::other("a frame of Zstandard that makes no sense"))
+                    .ok_or_else(|| io::Error::other("an invalid Zstandard frame"))
             }
         }
     }

@@ -159,7 +159,7 @@ impl FileSink {
         };
         if let Err(error) = put {
             if self.account.lost.of(Loss::TooLong) == 0 {
-                self.account.note(|| format!("{error}; segment=1M takes every packet"));
+                self.account.note(|| format!("{error}; segment=1M fits every packet"));
             }
             self.drop_one(Loss::TooLong);
             return Ok(false);

@@ -167,9 +167,9 @@ impl FileSource {
     fn refused(&self, error: FormatError) -> PortError {
         let mend = match error {
             FormatError::Empty | FormatError::HeaderCut { .. } => {
-                "; was the capture ended before it began?"
+                "; did the capture end before it began?"
             }
-            _ => "; it takes pcap or pcapng, as it is or in gzip or zstd",
+            _ => "; expected pcap or pcapng, also in gzip or zstd",
         };
         let path = self.path.clone();
         // A compressed file that breaks at once has said more than that nothing came out of it.

@@ -70,7 +70,7 @@ impl Window {
         read: impl FnOnce(&mut [u8]) -> io::Result<(usize, T)>,
     ) -> io::Result<T> {
         let carried = self.end - self.position;
-        debug_assert!(carried <= CARRY_BYTES, "the decoder asked for more than it may");
+        debug_assert!(carried <= CARRY_BYTES, "the decoder requested too many bytes");
         self.buffer.copy_within(self.position..self.end, CARRY_BYTES - carried);
         self.bytes_moved += carried as u64;
         (self.position, self.end) = (CARRY_BYTES - carried, CARRY_BYTES);

@@ -247,7 +247,9 @@ fn read_template(path: &Path, options: &OpenOptions) -> Result<Vec<(Vec<u8>, boo
         for packet in lent.burst.packets() {
             let link = options.table.entries_from(packet.port().into()).first().map(|e| e.link);
             if link != Some(LinkType::ETHERNET) {
-                return Err(refuse("a template has Ethernet frames, this has others".to_owned()));
+                return Err(refuse(
+                    "a template needs Ethernet frames, this one has others".to_owned(),
+                ));
             }
             bytes += packet.length();
             if packets.len() == TEMPLATE_PACKETS || bytes > TEMPLATE_BYTES {
@@ -268,10 +270,12 @@ fn read_template(path: &Path, options: &OpenOptions) -> Result<Vec<(Vec<u8>, boo
     let account = port.account();
     if account.is_damaged {
         let what = account.notes.first().map_or("damaged", String::as_str);
-        return Err(refuse(format!("a template has to be whole: {what}")));
+        return Err(refuse(format!("a template must not be damaged: {what}")));
     }
     match packets.is_empty() {
-        true => Err(refuse("a template has at least one Ethernet frame, this has none".to_owned())),
+        true => Err(refuse(
+            "a template needs at least one Ethernet frame, this one has none".to_owned(),
+        )),
         false => Ok(packets),
     }
 }

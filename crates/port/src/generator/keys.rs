@@ -8,11 +8,11 @@ const ALL: std::ops::RangeInclusive<u64> = 0..=u64::MAX;
 
 /// Every key, in the order of help texts.
 pub const GENERATOR_KEYS: &[Key] = &[
-    Key::number("packets", ALL, "How many packets; without it there is no end"),
+    Key::number("packets", ALL, "How many packets [default: no limit]"),
     Key::text(
         "size",
         "SIZE",
-        "Frame lengths: 64 to 65535, a list 64,128,1518 (each as often as it is there), a range \
+        "Frame lengths: 64 to 65535, a list 64,128,1518 (repeat a length for more of it), a range \
          random:64-1518, or imix (7 of 64, 4 of 594, 1 of 1518), dma (random 64 to 1518), \
          article (random 68 to 256), rfc2544 (64,128,256,512,768,1024,1280,1518), jumbo (9018). A \
          frame whose headers need more is longer [default: 64]",
@@ -27,14 +27,14 @@ pub const GENERATOR_KEYS: &[Key] = &[
         "rate",
         "RATE",
         "500, 10k, 14.88M packets/s; 9.5Gbit/s of line rate (FCS, preamble and gap included); 50% \
-         of --link; max. Bits are made packets by the mean length, evenly apart",
+         of --link; max. A bit rate is converted by the mean length, packets evenly spaced",
     )
     .or("max"),
-    Key::text("link", "RATE", "What 100% is, 10Gbit for example, and what no rate may exceed"),
+    Key::text("link", "RATE", "The rate that 100% means, e.g. 10Gbit, and the limit of every rate"),
     Key::number(
         "burst",
         1..=BURST_MOST,
-        "Send so many packets at once, and then wait until the next are due",
+        "Send N packets at once, then wait until the next are due",
     )
     .or("1"),
     Key::switch("pace", "Whether to wait until packets are due [default: yes if there is a rate]"),
@@ -49,17 +49,16 @@ pub const GENERATOR_KEYS: &[Key] = &[
         "random|cycle",
         "Which flow is next [default: random; cycle for a template]",
     ),
-    Key::number("seed", ALL, "Where chance begins: the same flows and sizes for the same seed")
-        .or("1"),
+    Key::number("seed", ALL, "The seed: the same seed gives the same flows and sizes").or("1"),
     Key::number(
         "start",
         ALL,
-        "Time of the first packet, in ns since 1970, instead of the clock: two runs are then the \
-         same byte for byte",
+        "Time of the first packet, in ns since 1970, instead of the clock: two runs are then \
+         identical, byte for byte",
     )
     .shaped("NS"),
-    Key::words("protocol", "udp|tcp|mix", "What is in the IP packets").or("udp"),
-    Key::words("ip", "4|6|mix", "Which IP [default: 4, or that of the addresses]"),
+    Key::words("protocol", "udp|tcp|mix", "The protocol in the IP packets").or("udp"),
+    Key::words("ip", "4|6|mix", "The IP version [default: 4, or that of the addresses]"),
     Key::text(
         "src",
         "LIST",
@@ -91,8 +90,8 @@ pub const GENERATOR_KEYS: &[Key] = &[
     Key::text(
         "template",
         "FILE",
-        "Send the packets of a capture file, over and over, each a flow; those of TCP and UDP with \
-         room for it get a mark and a new checksum",
+        "Send the packets of a capture file again and again, each a flow; TCP and UDP packets \
+         with room get a mark and a new checksum",
     ),
     Key::switch(
         "mark",

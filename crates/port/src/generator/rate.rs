@@ -55,7 +55,7 @@ impl Pace {
             (Some(Rate::LineBits(bits)), _) => Some(bits / line_bits),
             (Some(Rate::Percent(percent)), Some(link)) => Some(link * percent / 1e2 / line_bits),
             (Some(Rate::Percent(_)), None) => {
-                let reason = "a part of what? say link=10Gbit, for example";
+                let reason = "a part needs the link's rate, e.g. link=10Gbit";
                 return Err(wrong_rate(values, reason));
             }
         };
@@ -66,7 +66,7 @@ impl Pace {
         let is_rated = rate_milli.is_some();
         let burst = values.integer("burst")?;
         if values.is_typed("burst") && !is_rated {
-            return Err(values.wrong("burst", "bursts need a rate: rate=100k, for example"));
+            return Err(values.wrong("burst", "bursts need a rate, e.g. rate=100k"));
         }
         Ok(Self {
             rate_milli: rate_milli.unwrap_or(DEFAULT_RATE_MILLI),

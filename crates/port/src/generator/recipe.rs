@@ -131,7 +131,7 @@ impl Recipe {
             Some(path) => {
                 let is_made = |key: &&&str| values.is_typed(key);
                 if let Some(key) = MADE_ONLY.iter().find(is_made) {
-                    let reason = format!("its packets are sent as they are: leave out {key}");
+                    let reason = format!("it sends packets unchanged: leave out {key}");
                     return Err(values.wrong("template", reason));
                 }
                 Content::Template(path.into())
@@ -199,8 +199,8 @@ impl Pattern {
             true => Ok(flows),
             false => {
                 let reason = format!(
-                    "addresses, ports and VLANs combine to {combinations} flows only: longer \
-                     lists, or fewer flows"
+                    "addresses, ports and VLANs combine to only {combinations} flows: use longer \
+                     lists or fewer flows"
                 );
                 Err(values.wrong("flows", reason))
             }
@@ -259,8 +259,8 @@ fn pools(typed: Addresses, side: u128, count: u128) -> [Pool; 2] {
 
 fn addresses(values: &Values<'_>, key: &str) -> Result<Addresses, AddressError> {
     let Some(value) = values.text(key) else { return Ok(None) };
-    let reason = "addresses of one IP version, as 10.0.0.1, 10.0.0.1-10.0.0.9, 10.0.0.0/24, or a \
-                  list of these";
+    let reason = "expected addresses of one IP version, e.g. 10.0.0.1, 10.0.0.1-10.0.0.9, \
+                  10.0.0.0/24, or a list";
     Pool::addresses(value).map(Some).ok_or_else(|| values.wrong(key, reason))
 }
 

@@ -33,8 +33,8 @@ pub(crate) const KEYS: &[Key] = &[
     Key::words(
         "to",
         "auto|program|stack",
-        "Who gets the packets: the XDP program on the interface, or the network stack past it; \
-         auto is the program, if there is one",
+        "The receiver: the XDP program on the interface, or the network stack behind it; auto is \
+         the program, if there is one",
     )
     .or("auto"),
     WAIT,

@@ -49,7 +49,8 @@ pub(crate) const SHORTEST: usize = 14;
 pub(crate) const WAIT: Key = Key::milliseconds(
     "wait_ms",
     0..=60_000,
-    "How long to wait for room when the device does not move; then packets are lost, by name",
+    "How long to wait for room while the device makes no progress; then packets are counted as \
+     lost",
 )
 .or("100");
 

@@ -9,20 +9,20 @@ use crate::{Address, AddressError, Key, Values};
 
 /// What can be said of a source.
 pub(crate) const KEYS: &[Key] = &[
-    Key::switch("lossless", "Whether to hold the publisher up rather than to miss a packet")
+    Key::switch("lossless", "Whether to hold the publisher up instead of missing packets")
         .or("no")
         .alone(),
-    Key::words("from", "now|oldest", "With which packet to begin").or("now"),
-    Key::number("window", 1..=MAX_WINDOW as u64, "Segments that are held at a time").or("1"),
-    Key::time("wait", 0..=u64::MAX, "How long to wait for a publisher that is not there").or("0s"),
-    Key::switch("follow", "Whether to wait for the next writer when one was stopped or died")
+    Key::words("from", "now|oldest", "The first packet to read").or("now"),
+    Key::number("window", 1..=MAX_WINDOW as u64, "Segments held at a time").or("1"),
+    Key::time("wait", 0..=u64::MAX, "How long to wait for a publisher to start").or("0s"),
+    Key::switch("follow", "Whether to wait for the next writer after one stopped or died")
         .or("yes"),
     Key::words(
         "trust",
         "program|nobody|own|anyone",
-        "Whose packets are read in place: those of this program, nobody's, your user's and root's, \
-         or anybody's; all others are copied and checked. With own and anyone you promise that the \
-         publisher changes no packet that it has published",
+        "Which publishers' packets are read in place: this program file's, none, your user's and \
+         root's, or all; others are copied and checked. With own and anyone you promise that the \
+         publisher never changes a published packet",
     )
     .or("program"),
     Key::switch("untrusted", "The same as trust=nobody").or("no").alone(),

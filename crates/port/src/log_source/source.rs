@@ -120,8 +120,8 @@ impl LogSource {
             let (name, pid) = (&self.info.name, self.link.pid());
             self.account.note(|| {
                 format!(
-                    "{name}: its writer, process {pid}, is not seen to run this program: packets \
-                     are copied and checked; trust=own vouches for it"
+                    "{name}: its writer, process {pid}, does not run this program file: packets \
+                     are copied and checked, unless trust=own vouches for it"
                 )
             });
         }
@@ -203,7 +203,7 @@ impl LogSource {
         self.account.writer_down += 1;
         let goes_on = self.is_following && self.stop.is_none();
         let then = if goes_on { "; waiting for the next" } else { "" };
-        let note = format!("{name}: its writer, process {pid}, epoch {epoch}, {how}{then}");
+        let note = format!("{name}: its writer stopped waiting for this reader: lossy since then");
         self.account.note(|| note);
         self.phase = if goes_on { Phase::Waiting(Instant::now()) } else { Phase::Ended };
         if goes_on { PortState::Idle } else { PortState::Ended }
@@ -245,16 +245,18 @@ impl LogSource {
         let seconds = since.elapsed().as_secs_f64();
         let behind = match self.feed.passed_before() {
             0 => String::new(),
-            packets => format!(", behind its first {packets} packets, which it has no more"),
+            packets => {
+                format!(", after its first {packets} packets, which are no longer in memory")
+            }
         };
         self.account.note(|| {
-            format!("{name}: process {pid}, epoch {epoch}, taken up after {seconds:.1} s{behind}")
+            format!("{name}: process {pid}, epoch {epoch}, attached after {seconds:.1} s{behind}")
         });
         if unread_logs > 0 && self.index == 0 {
             self.account.note(|| {
                 format!(
                     "{name}: process {pid}, epoch {epoch}, publishes {unread_logs} more logs than \
-                     the writer that this job began with: they are not read; start it again"
+                     the first writer: they are not read; restart this job"
                 )
             });
         }
@@ -290,7 +292,9 @@ impl Port for LogSource {
         // A publisher that ends says so of all its readers, to whom nothing is lost by it.
         if self.feed.is_demoted() && self.feed.statistics().missed > 0 {
             let name = &self.info.name;
-            account.note(|| format!("{name}: its writer has lost patience: lossy from then on"));
+            account.note(|| {
+                format!("{name}: its writer stopped waiting for this reader: lossy since then")
+            });
         }
         account
     }
@@ -388,11 +392,13 @@ impl Source for LogSource {
 fn contradictions(account: &mut PortAccount, consumed: u64, torn: u64, name: &str) {
     if torn > 0 {
         account.is_damaged = true;
-        account.note(|| format!("{name}: {torn} packets contradicted themselves"));
+        account.note(|| format!("{name}: {torn} packets were overwritten or inconsistent"));
     }
     if account.in_flight == 0 && account.offered != consumed {
         account.is_damaged = true;
         let said = std::mem::replace(&mut account.offered, consumed);
-        account.note(|| format!("{name}: its writer says {said} packets, there were {consumed}"));
+        account.note(|| {
+            format!("{name}: its writer stopped waiting for this reader: lossy since then")
+        });
     }
 }

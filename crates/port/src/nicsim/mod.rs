@@ -92,12 +92,13 @@ fn bus_notes(account: &BusAccount, bus: &pcie::Bus, mode: burstline_nicsim::Mode
     let ceiling = bus.bytes_per_s() / up.max(down) / 1e6;
     let link = bus.link;
     let mut notes = vec![format!(
-        "bus {link}, {mode}: {up:.1} bytes a packet up, {down:.1} down; full at {ceiling:.2} Mpps"
+        "bus {link}, {mode}: {up:.1} bytes per packet up, {down:.1} down; full at {ceiling:.2} Mpps"
     )];
     if account.received > 0 {
         let paper = account.paper_bytes as f64 / account.received as f64;
-        notes
-            .push(format!("bus, as the paper counts: {paper:.1} bytes a packet received, up only"));
+        notes.push(format!(
+            "bus, as the paper counts: {paper:.1} bytes per packet received, up only"
+        ));
     }
     notes
 }

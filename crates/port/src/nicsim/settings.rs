@@ -10,16 +10,16 @@ pub(crate) const KEYS: &[Key] = &[
     Key::words(
         "mode",
         "writeback|inline|contiguous",
-        "How packets come into memory: descriptors that are written back, metadata in front of \
-         each packet, or segments of a log",
+        "The card's DMA: descriptors that it writes back, metadata in front of each packet, or \
+         segments of a log",
     )
     .or("writeback"),
     Key::number("queues", 1..=16, "Receive queues").or("1"),
     Key::number("ring", 1..=32_768, "Descriptors of a ring").powers_of_two().or("512"),
     Key::size("buffer", 256..=16_384, "Bytes of a buffer").powers_of_two().or("2k"),
-    Key::size("fifo", 0..=u64::MAX, "Bytes of the card's own memory for packets").or("512k"),
+    Key::size("fifo", 0..=u64::MAX, "Bytes of packet memory on the card").or("512k"),
     Key::size("mtu", 60..=16_128, "Bytes of the longest frame, without FCS").or("1514"),
-    Key::text("rate", "RATE|max", "Bits a second of its line; with max frames take no time")
+    Key::text("rate", "RATE|max", "The line rate in bit/s; with max, frames take no time")
         .or("max"),
     Key::text("pcie", "SLOT", "Generation and lanes of its slot").or("3.0x8"),
     Key::size("payload", 0..=u64::MAX, "Max payload of a TLP in bytes").or("256"),
@@ -29,18 +29,17 @@ pub(crate) const KEYS: &[Key] = &[
         .powers_of_two()
         .or("256k"),
     Key::size("log", 0..=u64::MAX, "Bytes of the log of mode=contiguous").or("4m"),
-    Key::text("source", "ADDRESS", "Where its frames come from; a & in that is %26")
+    Key::text("source", "ADDRESS", "The source of its frames; write %26 for a & in it")
         .or("gen:?size=64&flows=64"),
     Key::number(
         "loop",
         0..=1 << 20,
-        "Takes so many frames of the source, which go round and round; 0 for all, once",
+        "Repeats the first N frames of the source; 0 takes all frames, once",
     )
     .or("0"),
-    Key::text("trace", "FILE", "Writes the way of a packet, step by step; - is standard error"),
-    Key::number("restart", 0..=u64::MAX, "Resets the device after so many frames; 0 for never")
-        .or("0"),
-    Key::text("link_down", "A-B", "Is without a link from frame A to frame B"),
+    Key::text("trace", "FILE", "Writes each step of a packet's way; - is standard error"),
+    Key::number("restart", 0..=u64::MAX, "Resets the device after N frames; 0 never does").or("0"),
+    Key::text("link_down", "A-B", "Has no link from frame A to frame B"),
 ];
 
 /// Segments of a log: some more than what the driver and a card that sends it hold at a time.
@@ -74,7 +73,7 @@ impl Plug {
         let segments = settings.log_bytes / settings.segment;
         if segments < SEGMENTS_LEAST {
             let reason = format!(
-                "it has {segments} segments of {} bytes, and takes {SEGMENTS_LEAST} at least",
+                "it has {segments} segments of {} bytes, and needs at least {SEGMENTS_LEAST}",
                 settings.segment
             );
             return Err(values.wrong("log", reason));
@@ -105,7 +104,7 @@ fn plugged(values: &Values<'_>, key: &str) -> Result<Option<Address>, AddressErr
     let Some(value) = values.text(key) else { return Ok(None) };
     let inner: Address = value.parse()?;
     match inner.scheme() == values.address().scheme() {
-        true => Err(values.wrong(key, "a card is not plugged into a card")),
+        true => Err(values.wrong(key, "a simulated card cannot be the source of another")),
         false => Ok(Some(inner)),
     }
 }

@@ -58,7 +58,7 @@ impl FarEnd {
     pub(super) fn enter_into(&self, account: &mut PortAccount) {
         let before = self.lost_before.load(Relaxed);
         if before > 0 {
-            account.note(|| format!("{before} frames were lost before they came to the card"));
+            account.note(|| format!("{before} frames were lost before they reached the card"));
         }
         let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(problem) = &*problem {
@@ -111,7 +111,8 @@ fn fill(
             list.push(packet.bytes().to_vec());
         }
         if bytes > u64::from(u32::MAX) {
-            let reason = format!("{} frames have {bytes} bytes, and 4 GiB go round", list.len());
+            let reason =
+                format!("{} frames have {bytes} bytes: at most 4 GiB can be repeated", list.len());
             return Err(plug.source.bad_value("loop", &frames.to_string(), reason).into());
         }
         match lent.state {

@@ -79,15 +79,15 @@ impl Routes {
                 false => {
                     let names: Vec<&str> =
                         met.names.iter().take(NAMES_SHOWN).map(String::as_str).collect();
-                    format!("; there were packets of {}", names.join(", "))
+                    format!("; packets came from {}", names.join(", "))
                 }
             };
             match &self.rules[rule].0 {
                 InterfaceKey::Number(number) => {
-                    format!("no packet came of interface {number}, which is mapped{known}")
+                    format!("no packet came from interface {number}, which is mapped{known}")
                 }
                 InterfaceKey::Name(name) => {
-                    format!("no packet came of interface '{name}', which is mapped{known}")
+                    format!("no packet came from interface '{name}', which is mapped{known}")
                 }
             }
         };

@@ -80,7 +80,7 @@ impl Attached {
         };
         let (link, mode, mut notes) = attach(parts, interface, settings.mode)?;
         if let Some(true) = sockets.first().map(|socket| socket.is_zero_copy) {
-            notes.push("zero-copy: the device writes into our frames".to_owned());
+            notes.push("zero-copy: the device writes into Burstline's frames".to_owned());
         }
         let link = Mutex::new((Some(link), sockets.len()));
         let ours = sockets.iter().map(|socket| socket.queue).collect();

@@ -27,23 +27,21 @@ pub(super) fn refuse_the_hosts_own(link: &Interface, address: &Address) -> Resul
         Err(PortError::WouldSteal { interface, reason, port })
     };
     if link.hardware_type == LOOPBACK {
-        return refuse("its own programs talk through it".to_owned());
+        return refuse("the host's programs talk through it".to_owned());
     }
     let carried = links::carried_by(&link.name);
     let on_it = |name: &str| match name == link.name {
         true => String::new(),
-        false => format!(", by {name} that is on it"),
+        false => format!(", through {name} on top of it"),
     };
     if let Some(name) = default_routes().iter().find(|&name| carried.contains(name)) {
-        return refuse(format!("the default route leads through it{}", on_it(name)));
+        return refuse(format!("the host uses it for the default route{}", on_it(name)));
     }
     let logins = login_addresses();
     let ours = xdp::addresses();
     let login = ours.iter().find(|(name, at)| carried.contains(name) && logins.contains(at));
     match login {
-        Some((name, at)) => {
-            refuse(format!("somebody is logged in by SSH to its {at}{}", on_it(name)))
-        }
+        Some((name, at)) => refuse(format!("an SSH login uses its address {at}{}", on_it(name))),
         None => Ok(()),
     }
 }

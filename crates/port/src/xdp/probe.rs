@@ -47,7 +47,7 @@ pub(crate) fn probe(address: &Address, options: &ProbeOptions, probe: &mut Probe
     probe.can_open = true;
     if let Some(reason) = is_hosts_own {
         probe.needs.push("--steal");
-        probe.why_not = Some(format!("it takes packets away from the host, and {reason}"));
+        probe.why_not = Some(format!("it would take packets away from the host, and {reason}"));
         probe.mend = Some(format!("--steal, or afpacket:{}", interface.link.name));
     }
 }
@@ -71,7 +71,10 @@ fn describe(interface: &XdpInterface, probe: &mut Probe) {
     }
     if probe.device.strips_vlan_tags == Some(true) {
         let mend = format!("ethtool -K {} rxvlan off", link.name);
-        probe.remark("the device takes VLAN tags off: they are not seen".to_owned(), Some(mend));
+        probe.remark(
+            "the device strips VLAN tags: Burstline does not see them".to_owned(),
+            Some(mend),
+        );
     }
 }
 
@@ -136,12 +139,12 @@ fn refuse(error: &PortError, interface: &XdpInterface, lacks_memory: bool, probe
             probe.refuse_for_rights(&RIGHTS.into_iter().chain(also).collect::<Vec<_>>());
         }
         PortError::Bpf(BpfError::Attached { program_id, .. }) => probe.refuse_with(
-            format!("XDP program {program_id} is on it, and it takes no other"),
+            format!("XDP program {program_id} is attached, and it accepts no other"),
             // A program that is held by a link goes with its process only.
             Some(format!("end the process that put it there, or: ip link set dev {name} xdp off")),
         ),
         PortError::Xdp(XdpError::NoMemory { bytes, limit, .. }) => probe.refuse_with(
-            format!("its frames are {bytes} bytes, {limit} may be locked"),
+            format!("its frames need {bytes} bytes, but only {limit} may be locked"),
             Some(format!(
                 "as root: ulimit -l {}, or fewer frames: {}?frames=1024",
                 bytes.div_ceil(1024),

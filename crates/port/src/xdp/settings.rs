@@ -8,25 +8,25 @@ use crate::{Address, AddressError, Key, TimestampSource, Values};
 const MODE: Key = Key::words(
     "mode",
     "auto|native|generic",
-    "Where the program runs: in the driver, or behind it; auto tries the driver first",
+    "Where the XDP program runs: in the driver or behind it; auto tries the driver first",
 )
 .or("auto");
 
 const COPY: Key = Key::words(
     "copy",
     "auto|copy|zero",
-    "Whether the kernel copies packets, or the device works in our memory; auto is zero where that \
-     goes",
+    "Whether the kernel copies packets or the device writes into Burstline's memory; auto is zero \
+     where possible",
 )
 .or("auto");
 
 const FRAMES: Key =
-    Key::number("frames", 64..=1 << 20, "Frames of the memory of a queue").powers_of_two();
+    Key::number("frames", 64..=1 << 20, "Frames in the memory of a queue").powers_of_two();
 
 const FRAME: Key = Key::size("frame", 2048..=4096, "Bytes of a frame").powers_of_two().or("2k");
 
 const WAKEUP: Key =
-    Key::switch("wakeup", "Whether the kernel says when it has to be woken; no wakes it always")
+    Key::switch("wakeup", "Whether the kernel says when it needs a wakeup; no wakes it always")
         .or("yes");
 
 /// What can be said of a source.
@@ -40,7 +40,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key::number(
         "busy_poll",
         0..=512,
-        "Packets that a poll of ours makes the driver take; 0 for none",
+        "Packets that the driver takes when Burstline polls it; 0 turns that off",
     )
     .or("0"),
     WAKEUP,
@@ -48,7 +48,7 @@ pub(crate) const KEYS: &[Key] = &[
         "timestamps",
         "program|poll",
         "A time for each packet, or for each poll, which is enough where packets are only counted \
-         [default: poll where nobody looks at times, else program]",
+         [default: poll where the job needs no times, else program]",
     ),
 ];
 

@@ -36,7 +36,8 @@ pub(crate) fn open_sink(
     }
     let sender = Sender::open(interface, queue, &wanted)?;
     let watch = Watch::new(&sender.interface().link);
-    let zero = "zero-copy: the device reads our frames, and counts itself what it drops";
+    let zero =
+        "zero-copy: the device reads Burstline's frames; only its own counters show what it drops";
     let note = sender.is_zero_copy().then(|| zero.to_owned());
     Ok(Box::new(LiveSink::new(&values, sender, watch)?.with_note(note)))
 }

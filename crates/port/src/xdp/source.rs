@@ -255,18 +255,21 @@ impl XdpSource {
     fn note_oddities(&self, account: &mut PortAccount) {
         if self.merged > 0 {
             let packets = self.merged;
-            account.note(|| format!("{packets} packets are several of the wire in one"));
+            account.note(|| format!("{packets} packets are GSO/GRO aggregates"));
         }
         let elsewhere = self.intake.attached().seen_elsewhere();
         if elsewhere > 0 {
             account.note(|| {
-                format!("{elsewhere} packets came by other queues of it and went to the host")
+                format!("{elsewhere} packets arrived on its other queues and went to the host")
             });
         }
         if self.without_time > 0 {
             let packets = self.without_time;
             account.note(|| {
-                format!("{packets} packets have the time of their poll: the driver leaves no room")
+                format!(
+                    "{packets} packets have the time of their poll: the driver leaves no room \
+                         for one"
+                )
             });
         }
     }

@@ -111,8 +111,7 @@ fn a_download_shows_merged_segments_and_unfinished_checksums() {
     assert!(merged.iter().all(|packet| packet.flags & Flags::MERGED.bits() != 0));
     assert!(with(&packets, Flags::PARTIAL_CHECKSUM) > 0);
     let notes = port.account().notes.join("; ");
-    let expected =
-        format!("{} packets are several of the wire in one", with(&packets, Flags::MERGED));
+    let expected = format!("{} packets are GSO/GRO aggregates", with(&packets, Flags::MERGED));
     assert!(notes.contains(&expected) && notes.contains("checksum is left"), "{notes}");
 }
 

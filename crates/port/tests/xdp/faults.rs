@@ -85,7 +85,7 @@ fn a_queue_or_an_interface_that_is_taken_is_named_with_the_mend() {
     });
     for mode in ["auto", "native", "generic"] {
         let text = refusal(&bed, &format!("xdp:{FAR}?mode={mode}"));
-        let expected = format!("XDP program {id} is on it, and it takes no other");
+        let expected = format!("XDP program {id} is attached, and it accepts no other");
         assert!(text.contains(&expected) && text.contains("xdp off"), "{mode}: {text}");
     }
     drop(link);

@@ -16,7 +16,7 @@ fn check_refused(bed: &Bed, expected: &str) {
         error.to_string(),
         format!(
             "xdp:v1 takes packets away from the host, and {expected}: use afpacket:v1, or --steal \
-             if it has to be, with --only EXPR for some of them"
+             to do it anyway, with --only EXPR to take only some"
         )
     );
     let options = OpenOptions { may_steal: true, ..OpenOptions::default() };
@@ -27,7 +27,7 @@ fn check_refused(bed: &Bed, expected: &str) {
 fn the_default_routes_interface_is_refused() {
     let Some(bed) = bed_or_skip("the_default_routes_interface_is_refused") else { return };
     bed.far.command("ip", &["route", "add", "default", "via", NEAR_ADDRESS]).unwrap();
-    check_refused(&bed, "the default route leads through it");
+    check_refused(&bed, "the host uses it for the default route");
     // Another interface of the same host is free.
     bed.connect("w0", "w1", 1500).unwrap();
     drop(try_open(&bed.far, "xdp:w1", OpenOptions::default()).unwrap());
@@ -40,7 +40,7 @@ fn an_interface_with_a_login_is_refused() {
     drop(try_open(&bed.far, &format!("xdp:{FAR}"), OpenOptions::default()).unwrap());
     let client = bed.near.run(|| TcpStream::connect((FAR_ADDRESS, 22)).unwrap());
     let server = listener.accept().unwrap();
-    check_refused(&bed, "somebody is logged in by SSH to its 10.77.0.2");
+    check_refused(&bed, "an SSH login uses its address 10.77.0.2");
     drop((client, server));
 }
 
@@ -58,5 +58,5 @@ fn what_carries_the_default_route_is_refused() {
     ip("address add 10.78.0.1/24 dev br0");
     drop(try_open(&bed.far, &format!("xdp:{FAR}"), OpenOptions::default()).unwrap());
     ip("route add default via 10.78.0.2");
-    check_refused(&bed, "the default route leads through it, by br0 that is on it");
+    check_refused(&bed, "the host uses it for the default route, through br0 on top of it");
 }

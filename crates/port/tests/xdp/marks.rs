@@ -218,7 +218,7 @@ fn merged_segments_of_real_tcp_come_whole_and_are_flagged() {
         }
         assert!(seen == stream, "{mode}");
         let merged = all.iter().filter(|packet| is_merged(packet)).count();
-        let note = format!("{merged} packets are several of the wire in one");
+        let note = format!("{merged} packets are GSO/GRO aggregates");
         // A veth whose peer has a program in the driver cuts segments itself.
         let expected = if mode == "native" { (true, "") } else { (false, &note[..]) };
         assert_eq!((merged == 0, &notes(&*port)[..]), expected, "{mode}");

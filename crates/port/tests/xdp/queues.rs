@@ -102,7 +102,7 @@ fn what_comes_by_a_queue_without_a_port_reaches_the_host() {
         check_closed(&*taking, offered, offered);
         let passed_count = passed.len();
         let note =
-            format!("{passed_count} packets came by other queues of it and went to the host");
+            format!("{passed_count} packets arrived on its other queues and went to the host");
         assert_eq!(notes(&*taking), note);
         let mut flows = [whole_flows(&taken), whole_flows(&passed)].concat();
         flows.sort_unstable();

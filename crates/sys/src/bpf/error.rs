@@ -60,7 +60,8 @@ pub enum BpfError {
     },
     /// The interface has an XDP program, and takes no other.
     #[error(
-        "{interface}: XDP program {program_id} is on it, and it takes no other; end the process \
+        "{interface}: XDP program {program_id} is attached, and it accepts no other; end the \
+         process \
          that put it there, or: ip link set dev {interface} xdp off"
     )]
     Attached {

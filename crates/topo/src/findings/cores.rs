@@ -12,8 +12,8 @@ const KERNEL_LEAST: (u32, u32) = (5, 14);
 pub const KERNEL_NEEDS: [(u32, u32, &str); 5] = [
     (5, 11, "busy polling of XDP sockets"),
     (5, 18, "XDP packets of several buffers"),
-    (6, 1, "timestamps by our XDP program"),
-    (6, 3, "drivers say what XDP they can"),
+    (6, 1, "timestamps by an XDP program"),
+    (6, 3, "drivers report their XDP features"),
     (6, 6, "XDP sockets for packets longer than a frame"),
 ];
 
@@ -30,7 +30,7 @@ pub(super) fn kernel(inventory: &Inventory) -> Vec<Finding> {
     if version < KERNEL_LEAST {
         let (major, minor) = KERNEL_LEAST;
         let what = format!("Linux {release}: at least {major}.{minor} is needed");
-        let cost = "memory cannot be populated in advance: nothing runs";
+        let cost = "memory cannot be populated in advance: Burstline cannot run";
         return vec![Finding::defect(name, what, cost, "crates/sys/src/lib.rs", Vec::new())];
     }
     let missing = KERNEL_NEEDS.iter().filter(|(major, minor, _)| version < (*major, *minor));
@@ -121,8 +121,7 @@ pub(super) fn cores(inventory: &Inventory) -> Vec<Finding> {
         findings.push(Finding::defect(
             name,
             format!("a limit of {limit:.2} cores for {} of them ({file})", usable.len()),
-            "threads that spin use it up and then stop for the rest of each 100 ms; packets are \
-             lost meanwhile",
+            "spinning threads use it up, then stop for the rest of each 100 ms and lose packets",
             "Documentation/scheduler/sched-bwc.rst",
             vec![format!("echo max > {file}")],
         ));

@@ -46,8 +46,8 @@ pub fn dpdk_findings(inventory: &Inventory, dpdk: Option<Dpdk<'_>>) -> Vec<Findi
     let nodes: Vec<String> = nodes.collect();
     let free = format!("huge pages free: {}", nodes.join(", "));
     let what = match dpdk {
-        Some(dpdk) => format!("dpdk: is in this program, {}; {free}", dpdk.version),
-        None => "dpdk: is not in this program: make dpdk".to_owned(),
+        Some(dpdk) => format!("dpdk: is built into this program, {}; {free}", dpdk.version),
+        None => "dpdk: is not built into this program: make dpdk".to_owned(),
     };
     let mut findings = vec![Finding::fine("dpdk", what)];
     findings.extend(inventory.cards.iter().map(|card| finding(inventory, card, dpdk)));
@@ -86,8 +86,8 @@ fn owner(card: &Card) -> String {
     let interfaces = card.interfaces.iter().map(|(name, up)| format!("{name}, {}", state(*up)));
     let interfaces: Vec<String> = interfaces.collect();
     let mut text = match &card.driver {
-        Some(driver) => format!("{driver} has it"),
-        None => "no driver has it".to_owned(),
+        Some(driver) => format!("{driver} drives it"),
+        None => "no driver drives it".to_owned(),
     };
     if !interfaces.is_empty() {
         text += &format!(" ({})", interfaces.join("; "));
@@ -109,14 +109,14 @@ fn obstacle(inventory: &Inventory, card: &Card, driver: &str) -> Option<Finding>
         let others: Vec<_> = others.map(|(at, driver)| format!("{at} ({driver})")).collect();
         return (!others.is_empty()).then(|| {
             let others = plural("device", &others);
-            let what = format!("{address}: {driver}; its IOMMU group has {others}, too");
-            let cost = "dpdk: cannot open it: one program has to have all devices of a group";
+            let what = format!("{address}: {driver}; its IOMMU group also has {others}");
+            let cost = "dpdk: cannot open it: one program must own all devices of a group";
             Finding::defect(NAME, what, cost, VFIO_SOURCE, Vec::new())
         });
     }
     let pages = inventory.huge_pages.iter().map(|pool| pool.total).sum::<u64>();
     (pages == 0).then(|| {
-        let what = format!("{address}: {driver}; {bound} has it, and there are no huge pages");
+        let what = format!("{address}: {driver}; {bound} drives it, and there are no huge pages");
         let cost = "dpdk: cannot open it: behind uio a card needs physical addresses, and only \
                     huge pages keep theirs";
         let mend = vec!["sysctl -w vm.nr_hugepages=128".to_owned()];
@@ -129,7 +129,7 @@ fn unbound(lenders: &Lenders, card: &Card, driver: DpdkDriver<'_>, has: &str) ->
     let (address, name) = (&card.address, driver.name);
     let cost = format!("dpdk:{address} cannot be opened");
     let (why, mend) = match binding(lenders, card, driver) {
-        Some(commands) => ("not given up yet".to_owned(), commands),
+        Some(commands) => ("not released yet".to_owned(), commands),
         None => (missing(lenders, card), Vec::new()),
     };
     let what = format!("{address}: {name}, {why}; {has}");
@@ -168,12 +168,12 @@ fn binding(lenders: &Lenders, card: &Card, driver: DpdkDriver<'_>) -> Option<Vec
 fn missing(lenders: &Lenders, card: &Card) -> String {
     let vfio = match (lenders.vfio, &card.group) {
         (Presence::Missing, _) => "this kernel has no vfio-pci",
-        (_, None) => "vfio-pci wants an IOMMU (intel_iommu=on, and in the firmware)",
-        (_, Some(_)) => "its driver does not work by vfio-pci",
+        (_, None) => "vfio-pci needs an IOMMU (intel_iommu=on, and in the firmware)",
+        (_, Some(_)) => "its driver does not work with vfio-pci",
     };
     let uio = match lenders.uio {
         Presence::Missing => "no uio_pci_generic",
-        _ => "uio_pci_generic is not for it",
+        _ => "uio_pci_generic does not support it",
     };
     format!("{vfio}, {uio}")
 }

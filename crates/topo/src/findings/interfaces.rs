@@ -18,12 +18,19 @@ pub(super) fn attached(inventory: &Inventory) -> Vec<Finding> {
         match card.attached {
             Attached::Software => {}
             Attached::Unknown if inventory.nodes.len() == 1 => {
-                findings.push(Finding::fine(name, format!("{interface}: there is one node")));
+                findings.push(Finding::fine(
+                    name,
+                    format!(
+                        "{interface}: the machine has one \
+                                                           node"
+                    ),
+                ));
             }
             Attached::Unknown => findings.push(Finding::defect(
                 name,
                 format!(
-                    "{interface}: the kernel does not know its node (-1); if you do, use --node N"
+                    "{interface}: the kernel does not know its node (-1); if you know it, use \
+                     --node N"
                 ),
                 "if the guess is wrong, each packet crosses between nodes: contiguous bursts kept \
                  38 of 40 Gbit/s, scattered ones 13 of 24",
@@ -55,7 +62,7 @@ pub(super) fn interrupts(inventory: &Inventory, plan: Option<&Plan>) -> Vec<Find
         findings.push(Finding::defect(
             name,
             "irqbalance moves them between cores every 10 s",
-            "they interrupt busy threads, too, and take time from them",
+            "they also interrupt busy threads and take their time",
             "irqbalance(1)",
             vec!["systemctl stop irqbalance".to_owned()],
         ));
@@ -161,7 +168,7 @@ pub(super) fn rings(inventory: &Inventory) -> Vec<Finding> {
         let interface = &card.name;
         let microseconds = |frames: u32| f64::from(frames) / LINE_PPS * 1e6;
         if now >= most {
-            let what = format!("{interface}: {now} frames, the most it can have");
+            let what = format!("{interface}: {now} frames, its maximum");
             findings.push(Finding::fine("receive ring", what));
             continue;
         }

@@ -100,7 +100,7 @@ pub(super) fn moving(inventory: &Inventory) -> Vec<Finding> {
         findings.push(Finding::defect(
             "swap",
             format!("{} MiB of swap", inventory.settings.swap_bytes >> 20),
-            "an idle log may be on a disk when a burst arrives: some 100 us a page",
+            "an idle log may be on a disk when a burst arrives: about 100 us per page",
             "an order of magnitude for a solid-state disk",
             vec!["swapoff -a".to_owned()],
         ));

@@ -36,7 +36,7 @@ impl<'a> Chooser<'a> {
     ) -> Result<(NodeId, String), PlanError> {
         if let Some(node) = self.request.receive_node {
             return match self.has_cores(node) {
-                true => Ok((node, format!("node {node} was asked for"))),
+                true => Ok((node, format!("node {node} was requested"))),
                 false => Err(self.without_cores(node)),
             };
         }
@@ -174,7 +174,9 @@ impl<'a> Chooser<'a> {
             return Err(PlanError::Core { core: id, why, usable: self.usable() });
         };
         if let Some(other) = self.given.iter().find(|given| core.siblings.contains(given)) {
-            notes.push(format!("cores {other} and {id} are one physical core: each gets a part"));
+            notes.push(format!(
+                "cores {other} and {id} are one physical core: each gets only a part of it"
+            ));
         }
         Ok(self.give(core, "named".to_owned()))
     }

@@ -74,7 +74,7 @@ fn wanted(
     readers: &[usize],
 ) -> (NodeId, String) {
     if let Some(node) = request.pool_node {
-        return (node, format!("node {node} was asked for"));
+        return (node, format!("node {node} was requested"));
     }
     let receive = threads[writer].node;
     let readers_on = |node: NodeId| readers.iter().filter(|&&at| threads[at].node == node).count();

@@ -34,10 +34,10 @@ fn faults(inventory: &Inventory, node: NodeId) -> Vec<String> {
 fn finding(node: NodeId, faults: &[String]) -> Finding {
     let is_defect = !faults.is_empty();
     let (what, cost, source) = match is_defect {
-        false => ("threads, stacks and a log went where they were sent".to_owned(), "", ""),
+        false => ("threads, stacks and a log are where the plan puts them".to_owned(), "", ""),
         true => (
             faults.join("; "),
-            "packets may be far from who reads them: of 40 Gbit/s 38 were left, with scattered \
+            "packets may be far from their reader: that left 38 of 40 Gbit/s, with scattered \
              bursts 13 of 24",
             FAR_SOURCE,
         ),

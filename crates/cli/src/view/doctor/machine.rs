@@ -45,7 +45,7 @@ fn lines(findings: &[&Finding]) -> String {
             let _ = writeln!(text, "{indent}cost: {} [{}]", finding.cost, finding.source);
         }
         for command in &finding.mend {
-            let _ = writeln!(text, "{indent}mend: {command}");
+            let _ = writeln!(text, "{indent}fix: {command}");
         }
     }
     text

@@ -74,7 +74,7 @@ pub(crate) fn plan_json(plan: &Plan) -> Value {
 /// What the kernel said of a plan that was carried out, as text.
 pub(crate) fn rehearsal_text(plan: &Plan, rehearsal: &Rehearsal) -> String {
     let pages = |pages: &BTreeMap<NodeId, usize>| match pages.is_empty() {
-        true => "nobody knows where".to_owned(),
+        true => "unknown place".to_owned(),
         false => {
             let nodes = pages.iter().map(|(node, pages)| format!("{pages} pages on node {node}"));
             nodes.collect::<Vec<_>>().join(", ")
@@ -90,7 +90,7 @@ pub(crate) fn rehearsal_text(plan: &Plan, rehearsal: &Rehearsal) -> String {
         let _ = writeln!(text, "tried   log {}: {}", planned.name, pages(found));
     }
     let verdict = match rehearsal.faults(plan).is_empty() {
-        true => "all as planned, by the kernel's word",
+        true => "all as planned, the kernel confirms",
         false => "not as planned",
     };
     let (sent, seen) = rehearsal.packets;

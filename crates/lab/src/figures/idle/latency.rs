@@ -61,7 +61,7 @@ pub(super) fn measure(context: &Context, address: &str, poll: &str) -> Result<St
     }
     let at = |share: f64| delays[((frames - 1) as f64 * share) as usize] as f64 / 1000.0;
     Ok(format!(
-        "{address} --poll {poll}: a lone frame is had after {:.0} us (p50), {:.0} us (p99), \
+        "{address} --poll {poll}: a lone frame arrives after {:.0} us (p50), {:.0} us (p99), \
          {:.0} us (most) of {frames}, silent for 1 to 20 ms before",
         at(0.5),
         at(0.99),

@@ -57,7 +57,7 @@ fn each_doubt_has_its_number() {
     assert!(text("wide-spread").contains("1 of 3 rows"), "{doubts:?}");
     assert!(text("wide-spread").ends_with("18.2 % in 2 repeats"), "{doubts:?}");
     assert!(text("above-line-rate").contains("120 % of 10 Gbit/s"), "{doubts:?}");
-    assert!(text("generator-limited").contains("1.000 Mpps is what the generator makes"));
+    assert!(text("generator-limited").contains("1.000 Mpps is the generator's limit"));
     assert_eq!(doubts.len(), 4);
 }
 
@@ -158,5 +158,5 @@ fn functions_of_no_known_stage_are_a_doubt_when_they_are_many() {
     };
     assert_eq!(of_other(30.0), None);
     let text = of_other(31.0).unwrap();
-    assert!(text.ends_with("31 % of it in functions of no known stage: new_program"), "{text}");
+    assert!(text.ends_with("31 % of it in functions of unknown stages: new_program"), "{text}");
 }

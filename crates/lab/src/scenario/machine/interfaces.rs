@@ -104,7 +104,7 @@ fn interface(
     Interface {
         name: found.name.clone(),
         host: host.to_owned(),
-        driver: driver.unwrap_or_else(|| "unknown: it does not say".to_owned()),
+        driver: driver.unwrap_or_else(|| "unknown: not reported".to_owned()),
         device: device.bus.as_ref().map(|bus| format!("{bus}{}", id.unwrap_or_default())),
         node: device.node.map(|node| node.0),
         receive_queues: found.receive.len(),
@@ -125,9 +125,9 @@ fn served_by(found: &Found, served: &str) -> String {
         Some(format!("queue {}: interrupt {} on core {cores}", queue.number, interrupt.number))
     });
     match queues.collect::<Vec<_>>() {
-        none if none.is_empty() => format!(
-            "no interrupt of its own; NET_RX softirqs of the machine in the first turn: {served}"
-        ),
+        none if none.is_empty() => {
+            format!("no own interrupt; NET_RX softirqs of the machine in the first turn: {served}")
+        }
         some => some.join(", "),
     }
 }
@@ -170,6 +170,6 @@ mod tests {
         assert_eq!((second.driver.as_str(), second.device.as_deref()), ("veth", None));
         assert_eq!((second.receive_queues, second.transmit_queues), (2, 2));
         assert_eq!(second.steered_to, "off");
-        assert!(second.served_by.starts_with("no interrupt of its own; NET_RX"), "{second:?}");
+        assert!(second.served_by.starts_with("no own interrupt; NET_RX"), "{second:?}");
     }
 }

@@ -57,7 +57,7 @@ impl Limit {
     /// Whether the run has to end: the name of the doubt, and why.
     pub(super) fn reached(&self) -> Option<(&'static str, String)> {
         if self.user.load(Relaxed) {
-            return Some(("interrupted", "the user wanted an end".to_owned()));
+            return Some(("interrupted", "the user ended the run".to_owned()));
         }
         let budget = self.budget?;
         let is_over = self.stop.load(Relaxed) || self.began.elapsed() >= budget;

@@ -22,7 +22,7 @@ pub struct Options {
     pub rates: Vec<Rate>,
     /// Contenders, in place of the scenario's: see [`check`].
     pub contenders: Vec<String>,
-    /// What the order of turns is drawn with.
+    /// The seed for the order of turns.
     pub seed: u64,
     /// Whether it is to be short.
     pub is_quick: bool,

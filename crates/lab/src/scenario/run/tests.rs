@@ -52,9 +52,9 @@ fn an_end_that_the_user_wants_is_in_the_record() {
         stop.store(progress.done == 1, Relaxed);
     });
     assert_eq!(record.rows[0].metrics["cycles"].samples.len(), 1);
-    assert_eq!(record.rows[1].status, Status::NotRun("the user wanted an end before".to_owned()));
+    assert_eq!(record.rows[1].status, Status::NotRun("the user ended the run before".to_owned()));
     let interrupted = record.doubts.iter().find(|doubt| doubt.name == "interrupted").unwrap();
-    assert_eq!(interrupted.text, "the user wanted an end after 1 of 6 turns");
+    assert_eq!(interrupted.text, "the user ended the run after 1 of 6 turns");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn where_time_is_short_each_point_has_its_part() {
     let doubt = record.doubts.iter().find(|doubt| doubt.name == "cut-short").unwrap();
     // A machine that stood still for a second leaves no turn to the second point.
     if !doubt.text.starts_with("its 1 s were over") {
-        assert!(doubt.text.ends_with("left out: there was no time for them"), "{doubt:?}");
+        assert!(doubt.text.ends_with("left out: no time was left"), "{doubt:?}");
         let turns = record.rows.iter().map(|row| row.metrics["cycles"].samples.len());
         assert!(turns.clone().all(|turns| (1..20).contains(&turns)), "{:?}", record.rows);
     }
@@ -119,7 +119,7 @@ fn rates_and_contenders_are_those_that_the_user_wants_where_they_make_sense() {
 fn a_placement_that_is_not_there_is_a_reason() {
     let more = "sizes = [64]\nplacements = [\"0>900\"]\n";
     let record = run(&scenario("copy", "\"copy-warm\"", more), &options(), &mut |_| {});
-    let not_run = Status::NotRun("core 900 may not be used here".to_owned());
+    let not_run = Status::NotRun("core 900 is not allowed here".to_owned());
     assert_eq!(record.rows[0].status, not_run);
 }
 

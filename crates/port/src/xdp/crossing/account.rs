@@ -69,7 +69,7 @@ impl XdpCrossing {
         let elsewhere = self.intake.attached().seen_elsewhere();
         if elsewhere > 0 {
             account.note(|| {
-                format!("{elsewhere} packets came by other queues of it and went to the host")
+                format!("{elsewhere} packets arrived on its other queues and went to the host")
             });
         }
         account

@@ -119,8 +119,7 @@ fn queue_pairs(ends: &[End<'_>; 2]) -> Result<Vec<(u32, u32)>, PortError> {
         (None, Some(to)) if queues == 1 => vec![(0, to)],
         (None, Some(to)) => {
             let name = &ends[0].settings.interface;
-            let reason =
-                format!("{name} has {queues} queues: say which one goes there, xdp:{name}@0");
+            let reason = format!("{name} has {queues} queues: name one, e.g. xdp:{name}@0");
             return Err(ends[1].address.bad_value("queue", &to.to_string(), reason).into());
         }
         (None, None) => (0..queues).map(|queue| (queue, queue)).collect(),
@@ -144,7 +143,7 @@ impl XdpCrossing {
         why.for_each(|note| account.note(|| note.clone()));
         let mode = if is_generic { "generic" } else { "native" };
         account.note(|| match passage.is_zero_copy() {
-            true => "zero copy: frames stay where they are, both devices work in them".to_owned(),
+            true => "zero-copy: frames stay in place, both devices use them".to_owned(),
             false => format!(
                 "frames stay where they are, no copy here; the kernel copies each packet into its \
                  frame and out of it ({mode} XDP, copy mode)"

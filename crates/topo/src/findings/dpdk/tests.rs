@@ -97,7 +97,7 @@ fn cards_that_dpdk_has_otherwise_or_not_at_all() {
 fn without_dpdk_the_cards_are_told_and_nothing_is_a_defect() {
     let machine = machine(SMALL_VM, &[(&format!("{CARD}/uevent"), KERNELS)]);
     let found = dpdk_findings(&machine, None);
-    assert_eq!(found[0].what, "dpdk: is not in this program: make dpdk");
+    assert_eq!(found[0].what, "dpdk: is not built into this program: make dpdk");
     assert_eq!(found[1].what, "0000:00:04.0: 8086:10d3; e1000e has it, no IOMMU");
     assert!(found.iter().all(|finding| !finding.is_defect));
 }
