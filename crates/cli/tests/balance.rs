@@ -91,8 +91,8 @@ fn groups_and_turns_and_what_is_cut_off_are_in_the_report() {
 #[test]
 fn contradictions_are_told_with_what_is_allowed() {
     for (arguments, said) in [
-        (&["--workers", "0"][..], "numbers from 1, 64 together at most"),
-        (&["--workers", "65"], "numbers from 1, 64 together at most"),
+        (&["--workers", "0"][..], "numbers from 1, together at most 64"),
+        (&["--workers", "65"], "numbers from 1, together at most 64"),
         (&["--workers", "2,"], "numbers from 1"),
         (&["--workers", "99999999999999999999,1"], "numbers from 1"),
         (&[], "--workers"),
@@ -102,8 +102,8 @@ fn contradictions_are_told_with_what_is_allowed() {
         (&["--workers", "2", "--buffer", "1"], "a log of 1 bytes is 0 segments of 4096"),
         (&["--workers", "2", "--hash", "none"], "round-robin?"),
         (&["--workers", "2", "--hash", "md5"], "or round-robin"),
-        (&["--workers", "2", "--hash", "round-robin", "--cutoff", "1k"], "knows none"),
-        (&["--workers", "2", "--mode", "share", "--hash", "round-robin"], "knows none"),
+        (&["--workers", "2", "--hash", "round-robin", "--cutoff", "1k"], "round-robin has none"),
+        (&["--workers", "2", "--mode", "share", "--hash", "round-robin"], "round-robin has none"),
         (&["--workers", "2", "--shed", "not a filter"], "not a filter"),
     ] {
         let run = run(&[&["balance", "gen:?packets=1"], arguments].concat());

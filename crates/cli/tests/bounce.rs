@@ -388,7 +388,7 @@ fn what_cannot_be_is_said_in_a_line() {
         (&["bounce", "xdp:lo?mode=best", "xdp:lo"], "one of auto, native, generic"),
         (&["bounce", "xdp:lo?ring=64", "xdp:lo"], "has no key 'ring'"),
         (&["bounce", "gen:", "null:", "--rewrite", "1:2"], "swap, or source,destination"),
-        (&["bounce", "gen:", "null:", "--steal"], "about xdp: ports"),
+        (&["bounce", "gen:", "null:", "--steal"], "apply to xdp: ports"),
         (&["bounce", "xdp:lo", "xdp:lo"], "the host's programs talk through it"),
     ] {
         let run = support::run(arguments);

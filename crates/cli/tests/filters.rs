@@ -149,7 +149,7 @@ const UDP: &str = "40 0 0 12, 21 0 3 2048, 48 0 0 23, 21 0 1 17, 6 0 0 1, 6 0 0 
 fn the_ledger_shows_what_nobody_asked_for_apart() {
     let text = run(&["count", "gen:?packets=20&flows=1", "--filter", "6 0 0 0"]).stdout;
     assert!(
-        text.contains("unwanted") && text.contains("\nunwanted 20 filtered: The filter"),
+        text.contains("unwanted") && text.contains("\nunwanted 20 filtered: the filter"),
         "{text}"
     );
     let text = run(&["count", "gen:?packets=20&flows=1"]).stdout;

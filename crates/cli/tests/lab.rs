@@ -207,6 +207,6 @@ fn a_receiver_that_ends_by_itself_is_told() {
     let ports = ["--tx", "null:", "--link", "10Gbit", "--rx", REAL];
     let short = ["--trial", "10ms", "--sizes", "64", "--quiet"];
     let ended = run(&[&["lab", "rfc2544"], &ports[..], &short].concat());
-    let is_told = ended.stderr.contains("it has to be an interface");
+    let is_told = ended.stderr.contains("use an interface, or another port");
     assert!(ended.code == Some(1) && is_told, "{} {}", ended.stdout, ended.stderr);
 }

@@ -14,6 +14,7 @@
 //! | `size` | lines, functions and files stay small |
 //! | `leftovers` | nothing unfinished, and no mention of a folder outside the repository |
 //! | `licences` | every dependency may be used under the licences we accept |
+//! | `prose` | no phrase in what the program prints that reads as translated |
 //! | `links` | relative links in Markdown lead somewhere |
 //! | `book` | each page of `docs/` is in the book, and its links lead to pages and headings |
 //!
@@ -29,6 +30,7 @@ mod leftovers;
 mod licences;
 mod links;
 mod metadata;
+mod prose;
 mod rust;
 mod size;
 mod spdx;
@@ -74,6 +76,7 @@ fn check() -> Result<(usize, Vec<Finding>), String> {
     findings.extend(atomics::check(&tree));
     findings.extend(size::check(&tree));
     findings.extend(leftovers::check(&tree));
+    findings.extend(prose::check(&tree));
     findings.extend(licences::check(&[&workspace, &fuzz]));
     findings.extend(links::check(&tree));
     findings.extend(book::check(&tree));

@@ -35,6 +35,29 @@ pub(crate) fn code_only(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// Each string literal with the position where it begins: without quotes, and as one line where
+/// the source breaks it with a backslash. Other escapes stay as they are.
+pub(crate) fn strings(text: &str) -> Vec<(usize, String)> {
+    let mut strings = Vec::new();
+    let mut at = 0;
+    while at < text.len() {
+        let Some(end) = literal_end(text.as_bytes(), at) else {
+            at += 1;
+            continue;
+        };
+        let literal = &text[at..end];
+        let begin = literal.find('"').filter(|_| !literal.starts_with(['/', '\'']));
+        if let Some(begin) = begin {
+            let body = literal[begin + 1..].trim_end_matches('#').trim_end_matches('"');
+            let mut parts = body.split("\\\n");
+            let first = parts.next().unwrap_or_default().to_owned();
+            strings.push((at, parts.fold(first, |whole, part| whole + part.trim_start())));
+        }
+        at = end;
+    }
+    strings
+}
+
 /// Positions where `word` stands in `code` with no identifier character on either side.
 pub(crate) fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     code.match_indices(word).map(|(at, _)| at).filter(move |&at| {
@@ -236,5 +259,12 @@ mod tests {
     fn words_are_whole() {
         let found: Vec<usize> = words("unsafe_code unsafe {", "unsafe").collect();
         assert_eq!(found, [12]);
+    }
+
+    #[test]
+    fn strings_are_read_whole() {
+        let text = "a(\"one \\\n   line\"); // \"no\"\nlet c = '\"'; b(r#\"raw\"#); c(b\"x\")";
+        let strings: Vec<_> = strings(text).into_iter().map(|(_, string)| string).collect();
+        assert_eq!(strings, ["one line", "raw", "x"]);
     }
 }
