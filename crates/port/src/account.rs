@@ -96,6 +96,10 @@ losses! {
     NoMbuf = "rx_nombuf", Miss, Interface;
     /// The kernel named a frame that cannot hold it.
     BadDescriptor = "bad_descriptor", Drop, Host;
+    /// The checksum of its segment of the recording does not hold.
+    Corrupt = "corrupt", Drop, Host;
+    /// The recording lacks its segment, by the numbers of the packets around it.
+    MissingSegments = "missing_segments", Miss, Host;
     /// The fault injector dropped it.
     Injected = "injected", Drop, Host;
     /// The file takes one link type, and the packet has another.

@@ -39,7 +39,10 @@ fn fill(path: &Path, format: &str) -> PortError {
             let mut read = open_file(path);
             let packets = drain_by_lending(&mut *read, u64::MAX).len() as u64;
             assert_eq!(packets, kept_packets, "{format}");
-            assert!(!read.account().is_damaged, "{format}: {:?}", read.account().notes);
+            // A recording that ends without its closing counts says so; nothing else is wrong.
+            let notes = read.account().notes;
+            let is_open = |note: &String| note.contains("the recording is not closed");
+            assert!(notes.len() <= 1 && notes.iter().all(is_open), "{format}: {notes:?}");
         }
     }
     error

@@ -3,7 +3,7 @@
 mod files_build;
 
 use burstline_wire::files::{
-    Damage, DamageKind, Decoder, InterfaceDescription, PacketToWrite, SectionDescription,
+    Counters, Damage, DamageKind, Decoder, InterfaceDescription, PacketToWrite, SectionDescription,
     SegmentEncoder, Step,
 };
 use burstline_wire::hash::HashKind;
@@ -84,6 +84,13 @@ fn segmented(packets: u32) -> Sample {
         let length = 32 + data.len().next_multiple_of(4);
         records.push(file.len() + start..file.len() + start + length);
         start += length;
+    }
+    let counters = Counters { delivered: Some(packets.into()), ..Counters::default() };
+    if !encoder.push_statistics(&mut segment, 0, 1, &counters).unwrap() {
+        encoder.finish(&mut segment, &[0; 8]);
+        file.extend(&segment);
+        encoder.advance();
+        assert!(encoder.push_statistics(&mut segment, 0, 1, &counters).unwrap());
     }
     encoder.finish(&mut segment, &[0; 8]);
     file.extend(&segment);

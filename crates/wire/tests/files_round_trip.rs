@@ -196,6 +196,12 @@ proptest! {
                 write(&mut slots, &encoder, &segment);
             }
         }
+        if !encoder.push_statistics(&mut segment, 0, 9, &Counters::default()).unwrap() {
+            encoder.finish(&mut segment, &[2; 8]);
+            write(&mut slots, &encoder, &segment);
+            encoder.advance();
+            encoder.push_statistics(&mut segment, 0, 9, &Counters::default()).unwrap();
+        }
         encoder.finish(&mut segment, &[2; 8]);
         write(&mut slots, &encoder, &segment);
         prop_assert_eq!(encoder.next_packet(), 100 + packets.len() as u64);
@@ -273,7 +279,7 @@ fn half_a_mebibyte_holds_the_longest_packet_and_less_says_so() {
         encoder.finish(&mut segment, &[0; 8]);
         file.extend(&segment);
         encoder.advance();
-        // The closing block of an empty segment of 1 MiB and more streams past the decoder.
+        encoder.push_statistics(&mut segment, 0, 9, &Counters::default()).unwrap();
         encoder.finish(&mut segment, &[3; 8]);
         file.extend(&segment);
         for chunk in [1, 5000, 262_144, usize::MAX] {

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use burstline_log::{Burst, Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_wire::files::{
-    Counters, Decoder, Direction, FileKind, FormatError, MAX_CAPTURED, Record, Step,
+    Counters, DamageKind, Decoder, Direction, FileKind, FormatError, MAX_CAPTURED, Record, Step,
+    Trust,
 };
 
 use super::input::{Input, Pulled};
@@ -15,8 +16,8 @@ use super::{enter_interface, shown_path};
 use crate::judge::Judge;
 use crate::opened::Use;
 use crate::{
-    Address, Capabilities, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
-    PortTable, Received, Source, TimestampSource,
+    Address, Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
+    PortState, PortTable, Received, Source, TimestampSource,
 };
 
 const _: () = assert!(MAX_CAPTURED as usize <= MAX_PACKET_BYTES);
@@ -64,6 +65,15 @@ pub(super) struct FileSource {
     /// Whether the last byte is in the window.
     is_read: bool,
     is_over: bool,
+    /// Contiguous bytes that the decoder asked for last.
+    needed: usize,
+    /// Packets of the recording that are in broken segments, and in segments that are not there.
+    corrupt: u64,
+    missing: u64,
+    /// Those of them that no packet has told of.
+    untold: u64,
+    /// Delivered, though they stand behind the last checksum.
+    unchecked: u64,
     /// To be said at the next call.
     error: Option<PortError>,
     /// Decoded, but the log had no room.
@@ -102,6 +112,11 @@ impl FileSource {
             is_known: false,
             is_read: false,
             is_over: false,
+            needed: 0,
+            corrupt: 0,
+            missing: 0,
+            untold: 0,
+            unchecked: 0,
             error: None,
             pending: None,
             decoded: 0,
@@ -132,7 +147,7 @@ impl FileSource {
     /// Reads once. Says `Nothing` when a pipe has nothing now.
     fn refill(&mut self) -> Result<Pulled, PortError> {
         let (input, window) = (&mut self.input, &mut self.window);
-        let pulled = match window.fill(|place| input.pull(place)) {
+        let pulled = match window.fill(self.needed, |place| input.pull(place)) {
             Ok(pulled) => pulled,
             Err(error) if self.input.is_compressed() => self.broken_stream(&error),
             Err(error) => {
@@ -242,15 +257,21 @@ impl FileSource {
         loop {
             let (bytes, position) = self.window.split();
             match self.decoder.next(bytes, position, self.is_read) {
+                // In a broken segment, and counted when it is known how many are.
+                Step::Packet(_) if self.decoder.trust() == Trust::Doubtful => {}
                 Step::Packet(record) if self.judge.is_filtering() && !self.wants(&record) => {
                     return Next::Unwanted;
                 }
                 Step::Packet(record) => {
                     return self.locate_any(&record).map_or(Next::Over, Next::Packet);
                 }
-                Step::NeedMore { .. } => return Next::Empty,
+                Step::NeedMore { bytes } => {
+                    self.needed = bytes;
+                    return Next::Empty;
+                }
                 Step::Damage(damage) => {
                     self.account.is_damaged = true;
+                    self.count_damage(&damage.kind);
                     let path = self.path.display();
                     self.account.note(|| format!("{path}: {damage}"));
                 }
@@ -265,6 +286,31 @@ impl FileSource {
                 }
             }
         }
+    }
+
+    /// Counts packets that are not delivered, by the numbers in the recording.
+    fn count_damage(&mut self, kind: &DamageKind) {
+        match *kind {
+            DamageKind::Corrupt { packets, .. } => self.corrupt += packets,
+            DamageKind::MissingSegments { packets, .. } => self.missing += packets,
+            DamageKind::OutOfOrder { packets, .. } => self.missing -= packets.min(self.missing),
+            DamageKind::NotClosed { unchecked } => self.unchecked += unchecked,
+            _ => return,
+        }
+        if let DamageKind::Corrupt { packets, .. } | DamageKind::MissingSegments { packets, .. } =
+            *kind
+        {
+            self.untold += packets;
+        }
+    }
+
+    /// Packets that sound segments say they have, and that are not there.
+    fn miscounted(&self) -> i64 {
+        if !self.is_over || !self.decoder.is_segmented() {
+            return 0;
+        }
+        let said = self.decoder.recorded().packets + self.unchecked;
+        said as i64 - self.decoded as i64
     }
 
     /// Says what the file says was lost before it was written.
@@ -307,6 +353,9 @@ impl FileSource {
         let mut meta = Meta::new(record.time_ns, record.original_length, port);
         if record.has_options {
             self.read_options(&mut meta);
+        }
+        if self.untold > 0 {
+            meta.drops_before += std::mem::take(&mut self.untold);
         }
         let window = &self.window;
         let bytes = || &window.bytes()[record.offset..][..length as usize];
@@ -378,11 +427,15 @@ impl Port for FileSource {
     }
 
     fn account(&self) -> PortAccount {
+        let offered = self.decoded.saturating_add_signed(self.miscounted());
         let mut account = PortAccount {
-            offered: self.decoded,
+            offered: offered + self.corrupt + self.missing,
             in_flight: u64::from(self.pending.is_some()),
             ..self.account.clone()
         };
+        let lost = [(Loss::Corrupt, self.corrupt), (Loss::MissingSegments, self.missing)];
+        let named = lost.into_iter().filter(|(_, packets)| *packets > 0);
+        named.for_each(|(cause, packets)| account.lost.add(cause, packets));
         self.judge.enter_into(&mut account);
         account
     }

@@ -12,19 +12,22 @@
 //! is small enough to stay in the second cache level: the kernel's copy out of the page cache and
 //! the decoder's look at the headers then meet there.
 //!
+//! A segment of a recording is longer than a read and is needed whole: reads then land one behind
+//! the other, up to its end and not further, so that nothing is moved.
+//!
 //! Invariants: `position <= end <= buffer.len()`; `end - position < MAX_NEED` when filled.
 
 use std::io;
 
 use burstline_sys::direct::{ALIGNMENT, AlignedBuffer};
-use burstline_wire::files::MAX_NEED;
+use burstline_wire::files::USUAL_NEED;
 
 /// Bytes of one read: what is read then stays in a second cache level of 512 KiB or more. On a
 /// cached file of 1 GB, 128 KiB to 1 MiB were within a tenth of each other.
 pub(super) const READ_BYTES: usize = 256 << 10;
 
 /// Where reads land: the decoder never needs more than this many bytes in front of them.
-const CARRY_BYTES: usize = MAX_NEED.next_multiple_of(ALIGNMENT);
+const CARRY_BYTES: usize = USUAL_NEED.next_multiple_of(ALIGNMENT);
 
 /// What lies between the last read and the next record.
 pub(super) struct Window {
@@ -64,17 +67,45 @@ impl Window {
         (self.position, self.end) = (CARRY_BYTES, CARRY_BYTES);
     }
 
-    /// Carries the rest over and lets `read` fill the place behind it with up to [`READ_BYTES`].
+    /// Carries the rest over and lets `read` fill the place behind it with up to [`READ_BYTES`], or
+    /// with what is missing of `needed` contiguous bytes where that is more.
     pub(super) fn fill<T>(
         &mut self,
+        needed: usize,
         read: impl FnOnce(&mut [u8]) -> io::Result<(usize, T)>,
     ) -> io::Result<T> {
         let carried = self.end - self.position;
+        if needed > READ_BYTES && needed > carried {
+            return self.fill_up(needed, read);
+        }
         debug_assert!(carried <= CARRY_BYTES, "the decoder requested too many bytes");
         self.buffer.copy_within(self.position..self.end, CARRY_BYTES - carried);
         self.bytes_moved += carried as u64;
         (self.position, self.end) = (CARRY_BYTES - carried, CARRY_BYTES);
         let (bytes, outcome) = read(&mut self.buffer[CARRY_BYTES..])?;
+        self.end += bytes;
+        Ok(outcome)
+    }
+
+    /// Lets `read` append to what is here, up to `needed` bytes from `position` on.
+    fn fill_up<T>(
+        &mut self,
+        needed: usize,
+        read: impl FnOnce(&mut [u8]) -> io::Result<(usize, T)>,
+    ) -> io::Result<T> {
+        let carried = self.end - self.position;
+        if self.position + needed > self.buffer.len() {
+            if needed > self.buffer.len() {
+                let mut larger = AlignedBuffer::new(needed.next_multiple_of(ALIGNMENT))?;
+                larger[..carried].copy_from_slice(&self.buffer[self.position..self.end]);
+                self.buffer = larger;
+            } else {
+                self.buffer.copy_within(self.position..self.end, 0);
+            }
+            self.bytes_moved += carried as u64;
+            (self.position, self.end) = (0, carried);
+        }
+        let (bytes, outcome) = read(&mut self.buffer[self.end..self.position + needed])?;
         self.end += bytes;
         Ok(outcome)
     }

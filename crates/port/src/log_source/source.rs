@@ -203,7 +203,7 @@ impl LogSource {
         self.account.writer_down += 1;
         let goes_on = self.is_following && self.stop.is_none();
         let then = if goes_on { "; waiting for the next" } else { "" };
-        let note = format!("{name}: its writer stopped waiting for this reader: lossy since then");
+        let note = format!("{name}: its writer, process {pid}, epoch {epoch}, {how}{then}");
         self.account.note(|| note);
         self.phase = if goes_on { Phase::Waiting(Instant::now()) } else { Phase::Ended };
         if goes_on { PortState::Idle } else { PortState::Ended }
@@ -397,8 +397,6 @@ fn contradictions(account: &mut PortAccount, consumed: u64, torn: u64, name: &st
     if account.in_flight == 0 && account.offered != consumed {
         account.is_damaged = true;
         let said = std::mem::replace(&mut account.offered, consumed);
-        account.note(|| {
-            format!("{name}: its writer stopped waiting for this reader: lossy since then")
-        });
+        account.note(|| format!("{name}: its writer reports {said} packets, {consumed} were read"));
     }
 }

@@ -5,6 +5,9 @@ use super::blocks::{MIN_BLOCK, is_known};
 use super::decoder::{Mode, Turn};
 use super::{BYTE_ORDER_MAGIC, DamageKind, Decoder, MAX_BLOCK, MAX_CAPTURED, MAX_CONTIGUOUS, word};
 
+/// Blocks in a row that make a section header of a pipe.
+const LIVE_CHAIN: usize = 3;
+
 /// Whether a block starts somewhere.
 enum Candidate {
     Yes,
@@ -14,9 +17,13 @@ enum Candidate {
 }
 
 impl Decoder {
-    /// Looks for the next block: at multiples of 4 from the section's start, and for a section
-    /// header anywhere, because a file may have been appended to one that was cut.
+    /// Looks for the next block: at multiples of 4 from the section's start. Outside of segmented
+    /// sections also for a section header anywhere, because a file may have been appended to one
+    /// that was cut.
     pub(super) fn scan_blocks(&mut self, here: &[u8], at_end: bool) -> Turn {
+        if self.slots.is_some() {
+            return self.scan_slot(here, at_end);
+        }
         for at in 0..here.len() {
             let aligned = (self.offset + at as u64 - self.section_start).is_multiple_of(4);
             if !aligned && here[at] != SECTION as u8 {
@@ -29,6 +36,28 @@ impl Decoder {
             }
         }
         if at_end { self.found(here.len(), Mode::Ended) } else { Turn::need(here.len() + 1) }
+    }
+
+    /// Looks for the next block of the slot in hand, which is broken; else for the next slot.
+    fn scan_slot(&mut self, here: &[u8], at_end: bool) -> Turn {
+        let (within, is_whole) = match self.within_slot(here, at_end) {
+            Ok(within) => within,
+            Err(turn) => {
+                let at = turn.pass;
+                return if turn.step.is_some() { turn } else { self.found(at, Mode::Slot) };
+            }
+        };
+        if !is_whole {
+            return Turn::need(here.len() + 1);
+        }
+        let first = (self.section_start.wrapping_sub(self.offset) % 4) as usize;
+        for at in (first..within.len()).step_by(4) {
+            let block_type = word(within, at, false);
+            if is_known(block_type) && block_type != SECTION && self.leads_on(&within[at..]) {
+                return self.found(at, Mode::Careful);
+            }
+        }
+        self.found(within.len(), Mode::Slot)
     }
 
     /// Whether a block of known type, whose lengths agree, starts here, `ahead` of the offset, and
@@ -60,6 +89,9 @@ impl Decoder {
         if word(here, bytes - 4, swapped) != length {
             return Candidate::No;
         }
+        if block_type == SECTION {
+            return self.section_leads_on(here, swapped, at_end);
+        }
         if block_type == ENHANCED_PACKET {
             let captured = word(here, 20, swapped);
             if captured > MAX_CAPTURED || length < 32 + captured.next_multiple_of(4) {
@@ -77,6 +109,38 @@ impl Decoder {
         let plausible = word(behind, 0, swapped) == SECTION
             || (next >= MIN_BLOCK && next.is_multiple_of(4) && next <= MAX_BLOCK);
         if plausible { Candidate::Yes } else { Candidate::No }
+    }
+
+    /// Whether a section header is one: blocks lead from it to the file's end, or further than a
+    /// packet is long, so that no packet has made them up. A pipe may have no more for a long time:
+    /// there a few blocks are enough.
+    fn section_leads_on(&self, here: &[u8], mut swapped: bool, at_end: bool) -> Candidate {
+        let (mut at, mut blocks) = (0, 0);
+        while at <= MAX_CAPTURED as usize && !(self.live && blocks == LIVE_CHAIN) {
+            if at == here.len() && at_end {
+                return Candidate::Yes;
+            }
+            let Some(head) = here.get(at..at + 12) else {
+                return if at_end { Candidate::No } else { Candidate::Need(at + 12) };
+            };
+            if word(head, 0, false) == SECTION {
+                swapped = word(head, 8, true) == BYTE_ORDER_MAGIC;
+            }
+            let length = word(head, 4, swapped);
+            let is_length = length >= MIN_BLOCK && length.is_multiple_of(4);
+            if !is_length || length > MAX_CONTIGUOUS {
+                return Candidate::No;
+            }
+            let behind = at + length as usize;
+            match here.get(behind - 4..behind) {
+                Some(trailing) if word(trailing, 0, swapped) == length => at = behind,
+                Some(_) => return Candidate::No,
+                None if at_end => return Candidate::No,
+                None => return Candidate::Need(behind),
+            }
+            blocks += 1;
+        }
+        Candidate::Yes
     }
 
     /// Notes damage at the current offset, to be said when the scan has found the next block.

@@ -8,7 +8,6 @@ use super::decoder::{Mode, SectionInterface, Turn};
 use super::interface::{Counters, Interface};
 use super::options::{Malformed, packet_options};
 use super::record::{Damage, DamageKind, PacketOptions, Record, Step};
-use super::segment::Trailer;
 use super::{
     BYTE_ORDER_MAGIC, CLOSING_BLOCK, Decoder, MAX_BLOCK, MAX_CAPTURED, MAX_CONTIGUOUS,
     MAX_INTERFACES, half, word,
@@ -49,6 +48,10 @@ fn is_read_whole(block_type: u32) -> bool {
 impl Decoder {
     /// Takes the block at the start of `here`.
     pub(super) fn block(&mut self, here: &[u8], at_end: bool) -> Turn {
+        let (here, at_end) = match self.within_slot(here, at_end) {
+            Ok(within) => within,
+            Err(turn) => return turn,
+        };
         if here.len() < MIN_BLOCK as usize {
             return match (here.len(), at_end) {
                 (0, true) => Turn::say(0, Step::End),
@@ -64,15 +67,27 @@ impl Decoder {
                 let kind = DamageKind::ByteOrder { magic: word(here, 8, false) };
                 return self.lose_block(here, kind);
             }
+            if self.begun != Some(self.offset) {
+                if self.slots.is_some() {
+                    return self.lose_block(here, DamageKind::StraySection);
+                }
+                if let Some(turn) = self.begin_section(here, at_end) {
+                    return turn;
+                }
+            }
         }
         let length = word(here, 4, swapped);
         if let Err(kind) = self.length_is_possible(block_type, length, self.offset) {
             return self.lose_block(here, kind);
         }
-        if length > MAX_CONTIGUOUS {
-            return self.start_skip(block_type, length);
-        }
         let bytes = length as usize;
+        if self.slots.is_some() {
+            if block_type == CLOSING_BLOCK && here.len() == bytes && at_end {
+                return self.leave_slot(here, at_end);
+            }
+        } else if length > MAX_CONTIGUOUS {
+            return self.start_skip(length);
+        }
         if here.len() < bytes {
             return if at_end {
                 self.lose_block(here, self.cut_short(here, bytes))
@@ -98,40 +113,36 @@ impl Decoder {
 
     /// Passes the bytes of a long block, then checks its end.
     pub(super) fn skip(&mut self, here: &[u8], at_end: bool) -> Turn {
-        let Mode::Skip { start, left, length, closing } = self.mode else {
+        let Mode::Skip { start, left, length } = self.mode else {
             return Turn::pass(0);
         };
-        let tail = 4 + if closing { Trailer::BYTES } else { 0 };
         if left > 0 {
             if here.is_empty() && !at_end {
                 return Turn::need(1);
             }
             let pass = (here.len() as u64).min(left);
             if pass > 0 {
-                self.mode = Mode::Skip { start, left: left - pass, length, closing };
+                self.mode = Mode::Skip { start, left: left - pass, length };
                 return Turn::pass(pass as usize);
             }
         }
-        if here.len() < tail {
+        if here.len() < 4 {
             if !at_end {
-                return Turn::need(tail);
+                return Turn::need(4);
             }
             let passed = self.offset - start + here.len() as u64;
             let kind = DamageKind::Truncated { needed: length.into(), left: passed };
             self.lost = Some((start, kind));
             return self.found(here.len(), Mode::Ended);
         }
-        let trailing = word(here, tail - 4, self.swapped);
+        let trailing = word(here, 0, self.swapped);
         if trailing != length {
             self.lost = Some((start, DamageKind::LengthMismatch { leading: length, trailing }));
             self.mode = Mode::ScanBlocks;
             return Turn::pass(0);
         }
-        if closing {
-            self.trailer(&here[..Trailer::BYTES]);
-        }
         self.mode = Mode::Blocks;
-        Turn::pass(tail)
+        Turn::pass(4)
     }
 
     /// Whether a block of this type and length may stand at this file offset.
@@ -148,23 +159,17 @@ impl Decoder {
         if length < MIN_BLOCK || !length.is_multiple_of(4) || length > limit {
             return Err(DamageKind::BlockLength { block_type: kind, length });
         }
-        match self.segment_bytes {
-            Some(_) if kind == SECTION => Ok(()),
-            Some(segment) => {
-                let first = offset - self.section_start;
-                let last = first + u64::from(length) - 1;
-                let within = first / segment == last / segment;
-                if within { Ok(()) } else { Err(DamageKind::CrossesSegment { length }) }
+        match &self.slots {
+            Some(slots) if offset + u64::from(length) > slots.end => {
+                Err(DamageKind::CrossesSegment { length })
             }
-            None => Ok(()),
+            _ => Ok(()),
         }
     }
 
-    fn start_skip(&mut self, block_type: u32, length: u32) -> Turn {
-        let closing = block_type == CLOSING_BLOCK;
-        let tail = 4 + if closing { Trailer::BYTES as u64 } else { 0 };
-        let left = u64::from(length) - 8 - tail;
-        self.mode = Mode::Skip { start: self.offset, left, length, closing };
+    fn start_skip(&mut self, length: u32) -> Turn {
+        let left = u64::from(length) - 12;
+        self.mode = Mode::Skip { start: self.offset, left, length };
         Turn::pass(8)
     }
 
@@ -177,12 +182,12 @@ impl Decoder {
             OBSOLETE_PACKET => self.obsolete(body).map(Some),
             SECTION => {
                 self.section_start = self.offset;
-                self.segment_bytes = None;
                 self.section.clear();
                 Ok(None)
             }
             INTERFACE => {
-                let interface = Interface::parse(body, self.swapped).map_err(malformed)?;
+                let mut interface = Interface::parse(body, self.swapped).map_err(malformed)?;
+                self.fix_units(&mut interface);
                 self.add_interface(interface).map(|()| None)
             }
             STATISTICS => {
@@ -190,11 +195,8 @@ impl Decoder {
                 let counters = Counters::parse(options, self.swapped).map_err(malformed)?;
                 let interface = self.interface(word(body, 0, self.swapped))?;
                 self.interfaces[interface.index as usize].counters = counters;
-                Ok(None)
-            }
-            CLOSING_BLOCK => {
-                if let Some(at) = body.len().checked_sub(Trailer::BYTES) {
-                    self.trailer(&body[at..]);
+                if let Some(slots) = &mut self.slots {
+                    slots.is_closed = true;
                 }
                 Ok(None)
             }
@@ -288,7 +290,7 @@ impl Decoder {
 
     /// Keeps an interface. One that the section before had under the same number is the same one,
     /// so that files put one behind the other do not fill the list.
-    fn add_interface(&mut self, interface: Interface) -> Result<(), DamageKind> {
+    pub(super) fn add_interface(&mut self, interface: Interface) -> Result<(), DamageKind> {
         let number = self.section.len();
         let known = (self.interfaces.iter().enumerate().skip(number))
             .find(|(_, known)| known.describes_same(&interface))
@@ -312,14 +314,5 @@ impl Decoder {
             snapshot_length: interface.snapshot_length,
         });
         Ok(())
-    }
-
-    /// Takes the trailer of a segment, if it is one.
-    fn trailer(&mut self, bytes: &[u8]) {
-        let Some(trailer) = Trailer::parse(bytes) else { return };
-        self.recorded.add(&trailer);
-        if trailer.segment_bytes_are_possible() {
-            self.segment_bytes = Some(trailer.segment_bytes.into());
-        }
     }
 }

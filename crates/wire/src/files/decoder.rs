@@ -3,6 +3,7 @@
 use super::classic::Classic;
 use super::record::{Damage, DamageKind, PacketOptions, Record, Step};
 use super::segment::Recorded;
+use super::slots::Slots;
 use super::{
     BYTE_ORDER_MAGIC, FileKind, FormatError, Interface, MAX_CAPTURED, Resolution, block_type,
     order, word,
@@ -41,8 +42,11 @@ pub struct Decoder {
     pub(super) interfaces: Vec<Interface>,
     pub(super) options: PacketOptions,
     pub(super) recorded: Recorded,
-    /// Segment size of the current section, once its header segment has said it.
-    pub(super) segment_bytes: Option<u64>,
+    /// What is known of the current section, if it is segmented.
+    pub(super) slots: Option<Slots>,
+    /// File offset of the section header that was looked at last.
+    pub(super) begun: Option<u64>,
+    pub(super) has_plain: bool,
 }
 
 /// What the decoder is doing.
@@ -54,12 +58,16 @@ pub(super) enum Mode {
     Classic,
     /// At a block.
     Blocks,
+    /// At a block of a slot whose checksum does not hold: no short path.
+    Careful,
+    /// At the start of a slot of a segmented section.
+    Slot,
     /// Looking for the next record behind damage in a classic file.
     ScanClassic,
     /// Looking for the next block behind damage.
     ScanBlocks,
-    /// Inside a long block; `left` bytes may pass unseen, then `closing` or the trailing length.
-    Skip { start: u64, left: u64, length: u32, closing: bool },
+    /// Inside a long block; `left` bytes may pass unseen, then comes the trailing length.
+    Skip { start: u64, left: u64, length: u32 },
     /// Nothing follows.
     Ended,
 }
@@ -117,7 +125,9 @@ impl Decoder {
             interfaces: Vec::new(),
             options: PacketOptions::default(),
             recorded: Recorded::default(),
-            segment_bytes: None,
+            slots: None,
+            begun: None,
+            has_plain: false,
         }
     }
 
@@ -173,9 +183,15 @@ impl Decoder {
         &self.options
     }
 
-    /// What the segment trailers that were passed so far say.
+    /// What the trailers of sound segments that were passed so far say.
     pub fn recorded(&self) -> &Recorded {
         &self.recorded
+    }
+
+    /// Whether all of the file so far is segmented, so that [`recorded`](Self::recorded) counts all
+    /// packets that were delivered as [`Trust::Checked`](super::Trust::Checked).
+    pub fn is_segmented(&self) -> bool {
+        self.recorded.segments > 0 && !self.has_plain
     }
 
     /// Absolute file offset of the next byte to decode.
@@ -249,7 +265,8 @@ impl Decoder {
             let turn = match self.mode {
                 Mode::Start => self.start(here, at_end),
                 Mode::Classic => self.classic(here, at_end),
-                Mode::Blocks => self.block(here, at_end),
+                Mode::Blocks | Mode::Careful => self.block(here, at_end),
+                Mode::Slot => self.slot(here, at_end),
                 Mode::ScanClassic => self.scan_classic(here, at_end),
                 Mode::ScanBlocks => self.scan_blocks(here, at_end),
                 Mode::Skip { .. } => self.skip(here, at_end),
@@ -260,6 +277,9 @@ impl Decoder {
             self.offset += turn.pass as u64;
             match turn.step {
                 Some(Step::Packet(record)) => {
+                    if let Some(slots) = &mut self.slots {
+                        slots.count_packet();
+                    }
                     return Step::Packet(Record { offset: record.offset + start, ..record });
                 }
                 Some(step) => return step,

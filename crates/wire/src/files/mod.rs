@@ -27,6 +27,8 @@
 //!   each.
 //! - I3. Bytes that make no sense are reported as [`Damage`], with where and how many, and decoding
 //!   goes on behind them. What a caller is shown and not shown adds up to the whole file.
+//! - I5. In a segmented section no packet is delivered as [`Trust::Checked`] before the checksum of
+//!   its whole segment has been found right, and no byte of a packet can start a section.
 //! - I4. A record lies whole inside the chunk: `offset + captured_length <= chunk.len()`.
 //!
 //! What it does not do: follow a growing file, decrypt, decompress, or trust a section length.
@@ -47,6 +49,7 @@ mod pcapng_encoder;
 mod record;
 mod resolution;
 mod segment;
+mod slots;
 
 pub use decoder::Decoder;
 pub use description::{InterfaceDescription, SectionDescription};
@@ -55,7 +58,7 @@ pub use interface::{Counters, Interface};
 pub use kind::{FileKind, FormatError};
 pub use pcap_encoder::PcapNsEncoder;
 pub use pcapng_encoder::PcapngEncoder;
-pub use record::{Damage, DamageKind, Direction, PacketOptions, Record, Step};
+pub use record::{Damage, DamageKind, Direction, PacketOptions, Record, Step, Trust};
 pub use resolution::Resolution;
 pub use segment::{
     LOSS_CAUSES, LossCause, PlainRun, Recorded, SegmentEncoder, SegmentError, SegmentIndex,
@@ -72,12 +75,16 @@ pub const MAX_CAPTURED: u32 = 262_144;
 /// The longest block that is believed, in bytes. Source: `MAX_BLOCK_SIZE`, Wireshark `pcapng.c`.
 pub const MAX_BLOCK: u32 = 16 << 20;
 
-/// The most contiguous bytes that [`Step::NeedMore`] ever asks for: room for the longest block that
-/// is read whole, and for three of the longest classic records and a header.
-pub const MAX_NEED: usize = 1 << 20;
+/// The most contiguous bytes that [`Step::NeedMore`] asks for, but for segments: room for the
+/// longest block that is read whole, and for three of the longest classic records and a header.
+pub const USUAL_NEED: usize = 1 << 20;
 
-const _: () = assert!(MAX_NEED >= 3 * (24 + MAX_CAPTURED as usize) + 24);
-const _: () = assert!(MAX_NEED >= MAX_CONTIGUOUS as usize + 8);
+/// The most contiguous bytes that [`Step::NeedMore`] ever asks for: a segment, which is checked
+/// before any packet of it is delivered.
+pub const MAX_NEED: usize = 16 << 20;
+
+const _: () = assert!(USUAL_NEED >= 3 * (24 + MAX_CAPTURED as usize) + 24);
+const _: () = assert!(USUAL_NEED >= 2 * MAX_CONTIGUOUS as usize);
 
 /// The longest block that must lie contiguous in the chunk; a longer one is skipped as it streams
 /// by.

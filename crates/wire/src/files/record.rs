@@ -86,14 +86,30 @@ impl PacketOptions {
 
 /// A run of bytes that could not be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("{skipped} bytes skipped at file offset {offset}: {kind}")]
+#[error("{}at file offset {offset}: {kind}", skipped_text(*skipped))]
 pub struct Damage {
     /// Absolute offset of the first byte that was passed over.
     pub offset: u64,
     /// What was wrong there.
     pub kind: DamageKind,
-    /// Bytes passed over: decoding goes on at `offset + skipped`.
+    /// Bytes passed over: decoding goes on at `offset + skipped`. 0 for what a segmented file says
+    /// of whole segments: their bytes have been passed before, or are not there.
     pub skipped: u64,
+}
+
+fn skipped_text(bytes: u64) -> String {
+    if bytes == 0 { String::new() } else { format!("{bytes} bytes skipped ") }
+}
+
+/// What vouches for the bytes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// The checksum of its segment holds.
+    Checked,
+    /// Nothing: the file has no checksums, or ends before the one of this segment.
+    Unchecked,
+    /// The checksum of its segment does not hold: this packet or another one is not as it was.
+    Doubtful,
 }
 
 /// What was wrong with a run of bytes.
@@ -149,6 +165,64 @@ pub enum DamageKind {
     CrossesSegment {
         /// Total length of the block.
         length: u32,
+    },
+    /// A section header inside a segment: a packet's bytes look like one.
+    #[error("a section header inside a segment")]
+    StraySection,
+    /// Segments whose checksum does not hold, or that are none. Said when it is known how many
+    /// packets are missing there: at the next sound segment, or at the end.
+    #[error(
+        "{segments} segments from file offset {from} on fail their checksum: {packets} packets"
+    )]
+    Corrupt {
+        /// File offset of the first of them.
+        from: u64,
+        /// How many follow each other.
+        segments: u64,
+        /// Packets in them: by their numbers where a sound segment follows, else as they say.
+        packets: u64,
+    },
+    /// Segments are not in the file, by their numbers.
+    #[error("{segments} segments are missing: {packets} packets")]
+    MissingSegments {
+        /// How many.
+        segments: u64,
+        /// Packets in them, by their numbers.
+        packets: u64,
+    },
+    /// A segment that was missing stands behind its place.
+    #[error("segment {sequence} is not in its place: its {packets} packets come late")]
+    OutOfOrder {
+        /// Its number.
+        sequence: u64,
+        /// Packets in it, no longer missing.
+        packets: u64,
+    },
+    /// A segment was there before; it is passed.
+    #[error("segment {sequence} is there before")]
+    Repeated {
+        /// Its number.
+        sequence: u64,
+    },
+    /// A segment was written again and only in part: what it held before is whole.
+    #[error(
+        "segment {sequence} was torn when it was written again: its first {packets} packets are \
+             whole"
+    )]
+    Torn {
+        /// Its number.
+        sequence: u64,
+        /// Packets that its checksum vouches for.
+        packets: u64,
+    },
+    /// The recording does not end with its closing counts: it was cut, or is still written.
+    #[error(
+        "the recording is not closed: cut, or still written; {unchecked} packets behind the \
+             last checksum"
+    )]
+    NotClosed {
+        /// Packets that were delivered from behind the last checksum.
+        unchecked: u64,
     },
     /// A packet of an interface that no block describes.
     #[error("interface {interface} is not described")]

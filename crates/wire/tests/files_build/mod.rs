@@ -1,7 +1,9 @@
 //! Builds capture files by hand, byte by byte, and reads them back in chunks of any size.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
-use burstline_wire::files::{Damage, Decoder, FormatError, MAX_NEED, PacketOptions, Record, Step};
+use burstline_wire::files::{
+    Damage, DamageKind, Decoder, FormatError, MAX_NEED, PacketOptions, Record, Step,
+};
 
 /// A byte order to write in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +158,15 @@ pub(crate) fn decode_with(decoder: &mut Decoder, file: &[u8], chunk: usize) -> D
                 end = (start + bytes.max(chunk)).min(file.len());
             }
             Step::Damage(damage) => {
-                assert!(damage.skipped > 0 || damage.offset == file.len() as u64, "{damage}");
+                let is_of_segments = matches!(
+                    damage.kind,
+                    DamageKind::Corrupt { .. }
+                        | DamageKind::MissingSegments { .. }
+                        | DamageKind::OutOfOrder { .. }
+                        | DamageKind::Torn { .. }
+                        | DamageKind::NotClosed { .. }
+                );
+                assert_eq!(damage.skipped == 0, is_of_segments, "{damage}");
                 assert_eq!(damage.offset + damage.skipped, decoder.file_offset(), "{damage}");
                 decoded.damage.push(damage);
             }

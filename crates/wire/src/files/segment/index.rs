@@ -1,5 +1,7 @@
 //! Reads a finished segment by its worklist.
 
+use std::cmp::Ordering;
+
 use thiserror::Error;
 
 use super::super::{CLOSING_BLOCK, word};
@@ -95,17 +97,51 @@ impl<'a> SegmentIndex<'a> {
         if computed != stored {
             return Err(SegmentError::Checksum { sequence, computed, stored });
         }
-        let Trailer { packets, blocks_end, .. } = trailer;
-        // Both are below 2^32 and each entry has 16 bytes: u64 holds the sum.
-        let used = u64::from(blocks_end) + 8 + u64::from(packets) * ENTRY_BYTES as u64;
-        let start = blocks_end as usize;
+        let index = SegmentIndex { segment, trailer };
+        let start = trailer.blocks_end as usize;
         let closed = word(segment, start, false) == CLOSING_BLOCK
-            && word(segment, start + 4, false) as usize == length - start.min(length)
-            && word(segment, length - 4, false) as usize == length - start.min(length);
-        if used > tail as u64 || !closed {
+            && word(segment, start + 4, false) as usize == length - start.min(length);
+        if !index.fits() || !closed {
+            let Trailer { packets, blocks_end, .. } = trailer;
             return Err(SegmentError::Bounds { sequence, packets, blocks_end });
         }
-        Ok(SegmentIndex { segment, trailer })
+        Ok(index)
+    }
+
+    /// Reads a segment of S bytes whose checksum does not hold, if its trailer can be right: for
+    /// where it says that packets start, and how many.
+    pub(in super::super) fn doubtful(segment: &'a [u8]) -> Option<Self> {
+        let trailer = Trailer::parse(segment.get(segment.len().checked_sub(TAIL_BYTES)?..)?)?;
+        let index = SegmentIndex { segment, trailer };
+        (trailer.segment_bytes as usize == segment.len() && index.fits()).then_some(index)
+    }
+
+    /// Whether the segment is what was written before, torn by what was written over it: trailer,
+    /// worklist and blocks are the old ones, and between them there are new blocks.
+    pub(in super::super) fn is_torn(&self) -> bool {
+        let (length, start) = (self.segment.len(), self.trailer.blocks_end as usize);
+        let tail = length - TAIL_BYTES;
+        let worklist = tail - ENTRY_BYTES * self.trailer.packets as usize;
+        let mut checksum = crc32c::crc32c(&self.segment[..start]);
+        let head = [CLOSING_BLOCK.to_le_bytes(), ((length - start) as u32).to_le_bytes()];
+        checksum = crc32c::crc32c_append(checksum, head.as_flattened());
+        let zeros = [0; 4096];
+        for part in (start + 8..worklist).step_by(zeros.len()) {
+            checksum =
+                crc32c::crc32c_append(checksum, &zeros[..(worklist - part).min(zeros.len())]);
+        }
+        let rest = &self.segment[worklist..tail + Trailer::CHECKED_BYTES];
+        crc32c::crc32c_append(checksum, rest) == self.trailer.checksum
+    }
+
+    /// Whether blocks and worklist fit between start and trailer.
+    fn fits(&self) -> bool {
+        let length = self.segment.len();
+        let Trailer { packets, blocks_end, .. } = self.trailer;
+        // Both are below 2^32 and each entry has 16 bytes: u64 holds the sum.
+        let used = u64::from(blocks_end) + 8 + u64::from(packets) * ENTRY_BYTES as u64;
+        used <= (length - TAIL_BYTES) as u64
+            && word(self.segment, length - 4, false) as usize == length - blocks_end as usize
     }
 
     /// What the segment says about itself.
@@ -171,4 +207,21 @@ impl<'a> SegmentIndex<'a> {
         let index = *self;
         (0..self.trailer.packets).filter_map(move |number| index.entry(number))
     }
+}
+
+/// Whether a worklist of `packets` entries names a packet whose block starts at `block` of its
+/// segment; `rest` ends with the segment. Packets lie in the order of the worklist.
+pub(in super::super) fn is_listed(rest: &[u8], packets: u32, block: usize) -> bool {
+    let (mut from, mut to) = (0, packets);
+    while from < to {
+        let middle = from + (to - from) / 2;
+        let back = TAIL_BYTES + ENTRY_BYTES * (middle as usize + 1);
+        let Some(at) = rest.len().checked_sub(back) else { return false };
+        match ((word(rest, at, false) & 0xFF_FFFF) as usize).cmp(&(block + 28)) {
+            Ordering::Equal => return true,
+            Ordering::Less => from = middle + 1,
+            Ordering::Greater => to = middle,
+        }
+    }
+    false
 }

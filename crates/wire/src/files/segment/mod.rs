@@ -21,6 +21,7 @@ mod index;
 mod trailer;
 
 pub use encoder::{PlainRun, SegmentEncoder};
+pub(super) use index::is_listed;
 pub use index::{SegmentError, SegmentIndex, WorkEntry};
 pub use trailer::{LOSS_CAUSES, LossCause, Recorded, Trailer};
 

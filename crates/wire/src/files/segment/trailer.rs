@@ -113,10 +113,10 @@ impl Trailer {
     }
 }
 
-/// What the trailers of a file say in sum.
+/// What the trailers of a file's sound segments say in sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
-    /// Segments whose trailer was passed, the header segment included.
+    /// Sound segments that were passed, the header segment included.
     pub segments: u64,
     /// Packets that these say they hold.
     pub packets: u64,

@@ -1,0 +1,474 @@
+//! Segmented sections: slot by slot, each checked whole before a packet of it is delivered.
+//!
+//! ```text
+//!  section's start + k * S            judge: checksum, sequence, first packet
+//!  | slot k                           |
+//!    sound     its packets are Checked; a gap in the numbers before it is told
+//!    torn      what an earlier write of the slot left whole is Checked, the rest is passed
+//!    broken    packets that its worklist names are Doubtful; how many are missing is told later
+//!    cut       the file ends here: packets are Unchecked
+//! ```
+//!
+//! - S1. Only the start of a slot may be a section header; no packet's bytes lie there.
+//! - S2. Whatever is wrong in a slot, the next one is judged at its own place.
+//! - S3. The numbers of packets close: what is in sound slots, and what [`DamageKind::Corrupt`] and
+//!   [`DamageKind::MissingSegments`] name less [`DamageKind::OutOfOrder`], is the difference of two
+//!   numbers in trailers.
+
+use std::ops::Range;
+
+use super::block_type::{
+    CUSTOM, CUSTOM_NO_COPY, ENHANCED_PACKET, INTERFACE, NAME_RESOLUTION, OBSOLETE_PACKET, SECTION,
+    SIMPLE_PACKET, STATISTICS,
+};
+use super::blocks::{MIN_BLOCK, is_known};
+use super::decoder::{Mode, Turn};
+use super::record::{Damage, DamageKind, Step, Trust};
+use super::segment::{SegmentIndex, Trailer, is_listed};
+use super::{
+    BYTE_ORDER_MAGIC, CLOSING_BLOCK, Decoder, Interface, MAX_CONTIGUOUS, MAX_NEED, Resolution,
+    USUAL_NEED, word,
+};
+use crate::headers::LinkType;
+
+/// The segment sizes that there are, as powers of two: from 4 KiB to [`MAX_NEED`].
+const SIZES: Range<u32> = 12..25;
+
+/// Gaps that are remembered, to know a segment that comes late from one that comes twice.
+const MAX_GAPS: usize = 1024;
+
+/// What is known of the segmented section in hand.
+#[derive(Debug)]
+pub(super) struct Slots {
+    pub(super) segment_bytes: usize,
+    /// Absolute file offset at which the slot in hand ends.
+    pub(super) end: u64,
+    pub(super) state: State,
+    /// Number that the next packet should have.
+    next_packet: Option<u64>,
+    /// Number that the next segment should have.
+    next_sequence: u64,
+    /// Packets that are missing so far.
+    gaps: Vec<Range<u64>>,
+    broken: Option<Broken>,
+    /// Packets that the worklist of a broken slot may be believed to name.
+    listed: u32,
+    /// Whether blocks since the last sound slot may have described interfaces, or hidden some.
+    is_unsettled: bool,
+    /// Whether closing counts were seen, or their lack has been told.
+    pub(super) is_closed: bool,
+    /// Packets delivered from behind the last checksum.
+    pub(super) unchecked: u64,
+}
+
+/// What the slot in hand is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Sound,
+    /// Up to this absolute file offset it is.
+    Torn(u64),
+    Broken,
+    Cut,
+}
+
+/// Slots in a row that are broken.
+#[derive(Clone, Copy, Debug)]
+struct Broken {
+    from: u64,
+    segments: u64,
+    /// Packets that they say they have, or that were found in them.
+    packets: u64,
+    /// Whether the last of them has said so.
+    says: bool,
+}
+
+/// How a section is laid out.
+enum Layout {
+    Plain,
+    Segments(usize),
+    /// Not decided below this many contiguous bytes.
+    Need(usize),
+}
+
+impl Slots {
+    fn new(segment_bytes: usize) -> Slots {
+        Slots {
+            segment_bytes,
+            end: 0,
+            state: State::Cut,
+            next_packet: None,
+            next_sequence: 0,
+            gaps: Vec::new(),
+            broken: None,
+            listed: 0,
+            is_unsettled: false,
+            is_closed: false,
+            unchecked: 0,
+        }
+    }
+
+    /// Counts a packet that is delivered though nothing vouches for it.
+    pub(super) fn count_packet(&mut self) {
+        match (self.state, &mut self.broken) {
+            (State::Broken, Some(broken)) if !broken.says => broken.packets += 1,
+            (State::Cut, _) => self.unchecked += 1,
+            _ => {}
+        }
+    }
+
+    /// The next thing to say of slots that were passed, when the section ends at `offset`.
+    fn conclude(&mut self, offset: u64, is_described: bool) -> Option<Damage> {
+        if let Some(broken) = self.broken.take() {
+            // Closing counts may have been in there.
+            self.is_closed = true;
+            let kind = broken.told(broken.packets);
+            return Some(Damage { offset, kind, skipped: 0 });
+        }
+        if self.is_closed || !is_described {
+            return None;
+        }
+        self.is_closed = true;
+        let kind = DamageKind::NotClosed { unchecked: self.unchecked };
+        Some(Damage { offset, kind, skipped: 0 })
+    }
+
+    /// What the numbers of a sound slot say of those before it; at most one thing at a time.
+    fn discrepancy(&mut self, trailer: &Trailer) -> Option<DamageKind> {
+        let first = trailer.first_packet;
+        // Where the header is broken: it had no packet.
+        let start = if trailer.sequence == 1 { first } else { 0 };
+        let next = self.next_packet.unwrap_or(start);
+        let absent = trailer.sequence.saturating_sub(self.next_sequence);
+        if first < next {
+            return None;
+        }
+        let lost = first - next;
+        if let Some(broken) = self.broken.take() {
+            let packets = if absent == 0 { lost } else { lost.min(broken.packets) };
+            self.next_packet = Some(next + packets);
+            return Some(broken.told(packets));
+        }
+        if lost == 0 && absent == 0 {
+            return None;
+        }
+        if self.gaps.len() < MAX_GAPS && lost > 0 {
+            self.gaps.push(next..first);
+        }
+        (self.next_packet, self.next_sequence) = (Some(first), trailer.sequence);
+        self.is_unsettled = true;
+        Some(DamageKind::MissingSegments { segments: absent.max(1), packets: lost })
+    }
+
+    /// Whether a slot from before fills a gap; then it is one no longer.
+    fn fill_gap(&mut self, packets: Range<u64>) -> bool {
+        let is_around = |gap: &Range<u64>| gap.start <= packets.start && packets.end <= gap.end;
+        let Some(at) = self.gaps.iter().position(is_around) else { return false };
+        let gap = self.gaps.swap_remove(at);
+        let left = [gap.start..packets.start, packets.end..gap.end];
+        self.gaps.extend(left.into_iter().filter(|gap| !gap.is_empty()));
+        true
+    }
+
+    fn break_slot(&mut self, at: u64, says: Option<u32>) {
+        let broken =
+            self.broken.get_or_insert(Broken { from: at, segments: 0, packets: 0, says: false });
+        broken.segments += 1;
+        broken.packets += u64::from(says.unwrap_or(0));
+        broken.says = says.is_some();
+        self.listed = says.unwrap_or(0);
+        self.next_sequence += 1;
+        (self.state, self.is_unsettled) = (State::Broken, true);
+    }
+}
+
+impl Broken {
+    fn told(&self, packets: u64) -> DamageKind {
+        DamageKind::Corrupt { from: self.from, segments: self.segments, packets }
+    }
+}
+
+impl Decoder {
+    /// What vouches for the packet that was delivered last.
+    pub fn trust(&self) -> Trust {
+        match self.slots.as_ref().map(|slots| slots.state) {
+            Some(State::Sound | State::Torn(_)) => Trust::Checked,
+            Some(State::Broken) => Trust::Doubtful,
+            Some(State::Cut) | None => Trust::Unchecked,
+        }
+    }
+
+    /// Looks at a section header, before it is taken: begins a segmented section, or a plain one.
+    pub(super) fn begin_section(&mut self, here: &[u8], at_end: bool) -> Option<Turn> {
+        let bytes = match self.layout(here, at_end) {
+            Layout::Need(bytes) => return Some(Turn::need(bytes)),
+            Layout::Plain => {
+                (self.slots, self.begun) = (None, Some(self.offset));
+                self.has_plain = true;
+                return None;
+            }
+            Layout::Segments(bytes) if here.len() < bytes && !at_end => {
+                return Some(Turn::need(bytes));
+            }
+            Layout::Segments(bytes) => bytes,
+        };
+        let mut slots = Slots::new(bytes);
+        slots.end = self.offset + bytes as u64;
+        self.begun = Some(self.offset);
+        self.mode = Mode::Careful;
+        if let Some(slot) = here.get(..bytes) {
+            match SegmentIndex::parse(slot) {
+                Ok(index) if index.trailer().sequence == 0 => {
+                    slots.state = State::Sound;
+                    slots.next_packet = Some(index.trailer().first_packet);
+                    slots.next_sequence = 1;
+                    self.recorded.add(index.trailer());
+                    self.mode = Mode::Blocks;
+                }
+                _ => slots.break_slot(self.offset, Some(0)),
+            }
+        }
+        self.slots = Some(slots);
+        Some(Turn::pass(0))
+    }
+
+    /// Takes the slot at whose start `here` is.
+    pub(super) fn slot(&mut self, here: &[u8], at_end: bool) -> Turn {
+        let is_described = !self.section.is_empty();
+        let Some(slots) = &mut self.slots else {
+            self.mode = Mode::Blocks;
+            return Turn::pass(0);
+        };
+        if here.len() < MIN_BLOCK as usize && !at_end {
+            return Turn::need(MIN_BLOCK as usize);
+        }
+        let magic = [word(here, 8, false), word(here, 8, true)];
+        let is_section = word(here, 0, false) == SECTION && magic.contains(&BYTE_ORDER_MAGIC);
+        if here.is_empty() || is_section {
+            if let Some(damage) = slots.conclude(self.offset, is_described) {
+                return Turn::say(0, Step::Damage(damage));
+            }
+            if is_section {
+                self.slots = None;
+            }
+            self.mode = if is_section { Mode::Blocks } else { Mode::Ended };
+            return Turn::pass(0);
+        }
+        let bytes = slots.segment_bytes;
+        if here.len() < bytes && !at_end {
+            return Turn::need(bytes);
+        }
+        slots.end = self.offset + bytes as u64;
+        let Some(slot) = here.get(..bytes) else {
+            (slots.state, self.mode) = (State::Cut, Mode::Careful);
+            return Turn::pass(0);
+        };
+        self.judge_slot(slot)
+    }
+
+    /// Judges a whole slot.
+    fn judge_slot(&mut self, slot: &[u8]) -> Turn {
+        let Some(slots) = &mut self.slots else { return Turn::pass(0) };
+        let (offset, say) = (self.offset, |kind, skipped: usize| {
+            let damage = Damage { offset: self.offset, kind, skipped: skipped as u64 };
+            Turn::say(skipped, Step::Damage(damage))
+        });
+        let doubtful = || SegmentIndex::doubtful(slot);
+        let (index, is_torn) = match SegmentIndex::parse(slot) {
+            Ok(index) => (index, false),
+            Err(_) => match doubtful().filter(SegmentIndex::is_torn) {
+                Some(index) => (index, true),
+                None => {
+                    let says = doubtful().map(|index| index.packets());
+                    slots.break_slot(offset, says);
+                    self.mode = Mode::Careful;
+                    return Turn::pass(0);
+                }
+            },
+        };
+        let trailer = *index.trailer();
+        if let Some(kind) = slots.discrepancy(&trailer) {
+            return say(kind, 0);
+        }
+        let packets = trailer.first_packet..trailer.first_packet + u64::from(trailer.packets);
+        let is_late = slots.next_packet.is_some_and(|next| packets.start < next);
+        if is_late && !slots.fill_gap(packets.clone()) {
+            return say(DamageKind::Repeated { sequence: trailer.sequence }, slot.len());
+        }
+        slots.next_packet = slots.next_packet.max(Some(packets.end));
+        slots.next_sequence = slots.next_sequence.max(trailer.sequence + 1);
+        slots.state = State::Sound;
+        slots.is_unsettled |= is_late | is_torn;
+        self.recorded.add(&trailer);
+        self.mode = Mode::Blocks;
+        if is_torn {
+            slots.state = State::Torn(offset + u64::from(trailer.blocks_end));
+            self.mode = Mode::Careful;
+        }
+        if std::mem::take(&mut slots.is_unsettled) {
+            self.settle_interfaces(slot, &trailer);
+        }
+        let (sequence, packets) = (trailer.sequence, trailer.packets.into());
+        match (is_late, is_torn) {
+            (true, _) => say_late(offset, sequence, packets),
+            (false, true) => {
+                let kind = DamageKind::Torn { sequence, packets };
+                Turn::say(0, Step::Damage(Damage { offset, kind, skipped: 0 }))
+            }
+            (false, false) => Turn::pass(0),
+        }
+    }
+
+    /// Makes the interfaces those that were described before a sound slot: slots that are missing
+    /// or broken may have described some, and what looks like a description may be a packet's.
+    fn settle_interfaces(&mut self, slot: &[u8], trailer: &Trailer) {
+        let (mut at, mut own) = (0, 0);
+        while at < trailer.blocks_end as usize {
+            own += u32::from(word(slot, at, false) == INTERFACE);
+            at += (word(slot, at + 4, false) as usize).max(MIN_BLOCK as usize);
+        }
+        let before = trailer.interfaces.saturating_sub(own) as usize;
+        self.section.truncate(before);
+        while self.section.len() < before {
+            let known = self.section.first().map_or(LinkType::ETHERNET, |first| first.link);
+            let mut interface = Interface::classic(known.0.into(), 0, Resolution::decimal(9));
+            interface.name = format!("interface {}", self.section.len());
+            if self.add_interface(interface).is_err() {
+                break;
+            }
+        }
+    }
+
+    /// Shows of `here` what belongs to the slot in hand, and whether it ends there. `Err` is the
+    /// turn to take where that is nothing.
+    pub(super) fn within_slot<'a>(
+        &mut self,
+        here: &'a [u8],
+        at_end: bool,
+    ) -> Result<(&'a [u8], bool), Turn> {
+        let Some(slots) = &self.slots else { return Ok((here, at_end)) };
+        let end = match slots.state {
+            State::Torn(blocks_end) => blocks_end,
+            _ => slots.end,
+        };
+        if self.offset >= end || (here.is_empty() && at_end) {
+            return Err(self.leave_slot(here, at_end));
+        }
+        let left = (end - self.offset) as usize;
+        let cut = here.len() >= left;
+        Ok((&here[..left.min(here.len())], at_end || cut))
+    }
+
+    /// Passes what is left of the slot in hand.
+    pub(super) fn leave_slot(&mut self, here: &[u8], at_end: bool) -> Turn {
+        let Some(slots) = &mut self.slots else { return Turn::pass(0) };
+        // A block of a sound slot may reach over its end where the writer was no writer of ours.
+        while slots.end < self.offset {
+            slots.end += slots.segment_bytes as u64;
+        }
+        let left = (slots.end - self.offset) as usize;
+        if here.len() < left && !at_end {
+            return Turn::need(left);
+        }
+        self.mode = Mode::Slot;
+        Turn::pass(left.min(here.len()))
+    }
+
+    /// Whether the section that starts here is segmented. Segment 0 has no packet, so no packet's
+    /// bytes have a say in it.
+    fn layout(&self, here: &[u8], at_end: bool) -> Layout {
+        let cut = |bytes| if at_end { Layout::Plain } else { Layout::Need(bytes) };
+        if word(here, 8, false) != BYTE_ORDER_MAGIC {
+            return Layout::Plain;
+        }
+        let mut at = 0;
+        while at < USUAL_NEED - MAX_CONTIGUOUS as usize {
+            if here.len() < at + 8 {
+                return cut(at + 8);
+            }
+            let (block_type, length) = (word(here, at, false), word(here, at + 4, false));
+            let bytes = length as usize;
+            match block_type {
+                CLOSING_BLOCK if is_size(at + bytes) => return Layout::Segments(at + bytes),
+                SECTION if at > 0 => return Layout::Plain,
+                ENHANCED_PACKET | SIMPLE_PACKET | OBSOLETE_PACKET => return Layout::Plain,
+                NAME_RESOLUTION | CUSTOM | CUSTOM_NO_COPY => return Layout::Plain,
+                SECTION | INTERFACE | STATISTICS => {}
+                _ => return self.probe(here, at_end),
+            }
+            if length < MIN_BLOCK || !length.is_multiple_of(4) || length > MAX_CONTIGUOUS {
+                return self.probe(here, at_end);
+            }
+            if here.len() < at + bytes {
+                return cut(at + bytes);
+            }
+            if word(here, at + bytes - 4, false) != length {
+                return self.probe(here, at_end);
+            }
+            at += bytes;
+        }
+        Layout::Plain
+    }
+
+    /// Looks for the trailer of segment 0, or for a sound segment 1, where descriptions make no
+    /// sense.
+    fn probe(&self, here: &[u8], at_end: bool) -> Layout {
+        for size in SIZES.map(|shift| 1_usize << shift) {
+            let Some(slot) = here.get(..size) else { break };
+            if SegmentIndex::doubtful(slot).is_some_and(|index| index.trailer().sequence == 0) {
+                return Layout::Segments(size);
+            }
+            let Some(Ok(next)) = here.get(size..2 * size).map(SegmentIndex::parse) else {
+                continue;
+            };
+            if next.trailer().sequence == 1 {
+                return Layout::Segments(size);
+            }
+        }
+        // A pipe may have no more for a long time.
+        if at_end || self.live || here.len() >= MAX_NEED {
+            return Layout::Plain;
+        }
+        Layout::Need((2 * here.len()).clamp(64 << 10, MAX_NEED))
+    }
+
+    /// Sets the units of an interface: in a segmented section they are not left to its blocks.
+    pub(super) fn fix_units(&self, interface: &mut Interface) {
+        if self.slots.is_some() {
+            interface.resolution = Resolution::decimal(9);
+        }
+    }
+
+    /// Whether a block behind damage in a slot may be one: the worklist names it, or blocks lead
+    /// from it to the end of the slot, or of a file that ends inside it. `here` ends there.
+    pub(super) fn leads_on(&self, here: &[u8]) -> bool {
+        let Some(slots) = &self.slots else { return false };
+        let block = slots.segment_bytes - here.len().min(slots.segment_bytes);
+        let is_packet = word(here, 0, false) == ENHANCED_PACKET;
+        if slots.state == State::Broken && is_packet && is_listed(here, slots.listed, block) {
+            return true;
+        }
+        let mut at = 0;
+        while let Some(head) = here.get(at..at + 8) {
+            let (block_type, length) = (word(head, 0, false), word(head, 4, false));
+            let is_length = length >= MIN_BLOCK && length.is_multiple_of(4);
+            if !is_length || block_type == SECTION || !is_known(block_type) {
+                return false;
+            }
+            let behind = at + length as usize;
+            match here.get(behind - 4..behind) {
+                Some(trailing) if word(trailing, 0, false) == length => at = behind,
+                _ => return false,
+            }
+        }
+        at == here.len()
+    }
+}
+
+fn say_late(offset: u64, sequence: u64, packets: u64) -> Turn {
+    let kind = DamageKind::OutOfOrder { sequence, packets };
+    Turn::say(0, Step::Damage(Damage { offset, kind, skipped: 0 }))
+}
+
+fn is_size(bytes: usize) -> bool {
+    bytes.is_power_of_two() && SIZES.contains(&bytes.trailing_zeros())
+}
