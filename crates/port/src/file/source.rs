@@ -70,9 +70,7 @@ pub(super) struct FileSource {
     /// Packets of the recording that are in broken segments, and in segments that are not there.
     corrupt: u64,
     missing: u64,
-    /// Those of them that no packet has told of.
     untold: u64,
-    /// Delivered, though they stand behind the last checksum.
     unchecked: u64,
     /// To be said at the next call.
     error: Option<PortError>,
@@ -306,11 +304,9 @@ impl FileSource {
 
     /// Packets that sound segments say they have, and that are not there.
     fn miscounted(&self) -> i64 {
-        if !self.is_over || !self.decoder.is_segmented() {
-            return 0;
-        }
         let said = self.decoder.recorded().packets + self.unchecked;
-        said as i64 - self.decoded as i64
+        let is_known = self.is_over && self.decoder.is_segmented();
+        if is_known { said as i64 - self.decoded as i64 } else { 0 }
     }
 
     /// Says what the file says was lost before it was written.
