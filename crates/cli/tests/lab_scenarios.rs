@@ -94,7 +94,7 @@ fn what_makes_no_sense_is_one_line() {
     let out = directory.file("out");
     for (word, said) in [
         ("numa", "burstline: no scenario `numa`: numa-rtc, ".to_owned()),
-        (&file, format!("burstline: {file}: work = \"cuont\": it takes one of count, touch")),
+        (&file, format!("burstline: {file}: work = \"cuont\": expected one of count, touch")),
         ("./none.toml", "burstline: ./none.toml: No such file".to_owned()),
     ] {
         let done = run(&["lab", "run", word, "--out", &out]);

@@ -11,7 +11,7 @@ use std::fs;
 use burstline_skip::skip;
 use burstline_sys::afpacket::Sender;
 use burstline_testbed::{Bed, FAR, Frames, NEAR, signal};
-use burstline_wire::files::{Counters, Decoder, Step};
+use burstline_wire::files::{Counters, Decoder, FormatError, Step};
 use serde_json::Value;
 use support::live::{Live, wait_until};
 use support::{Directory, is_root, judged_packets, last_object, other, run};
@@ -33,6 +33,11 @@ struct Said {
 
 impl Said {
     fn by(path: &str) -> Self {
+        Self::so_far(path).unwrap_or_else(|| panic!("{path} is empty"))
+    }
+
+    /// `None` while nothing has been written.
+    fn so_far(path: &str) -> Option<Self> {
         let (bytes, mut position) = (fs::read(path).unwrap(), 0);
         let (mut decoder, mut told, mut packets) = (Decoder::new(), 0, 0);
         loop {
@@ -45,11 +50,12 @@ impl Said {
                 }
                 // While it is written its last block may not be all there.
                 Step::End | Step::Damage(_) => break,
+                Step::Refused(FormatError::Empty) => return None,
                 step => panic!("{path}: {step:?}"),
             }
         }
         let [interface] = decoder.interfaces() else { panic!("{path}: one interface") };
-        Self { counters: interface.counters, told, packets }
+        Some(Self { counters: interface.counters, told, packets })
     }
 }
 
@@ -102,7 +108,7 @@ fn record_with_a_gap(bed: &Bed, source: &str, flags: &str) {
     // The recorder learns of it some times a second, and marks what comes then.
     wait_until("a packet tells of it", || {
         send(bed, 10);
-        Said::by(&file).told > 0
+        Said::so_far(&file).is_some_and(|said| said.told > 0)
     });
     live.interrupt();
     let (_, report) = live.end();

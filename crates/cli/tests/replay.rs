@@ -197,7 +197,7 @@ fn each_interface_goes_where_it_is_mapped() {
     let report = replay(&[&two, "--map", &map, "--map", &number, "--top-speed"], 0);
     assert_eq!(report["total"]["lost"]["unmapped"], 300 + REAL_PACKETS, "{report}");
     let notes = report["notes"].to_string();
-    let [wan, seven] = ["of interface 'wan', which", "of interface 7, which"];
+    let [wan, seven] = ["from interface 'wan', which", "from interface 7, which"];
     assert!(notes.contains(wan) && notes.contains(seven), "{notes}");
     assert!(notes.contains("(real-traffic.pcap)"), "{notes}");
 }
@@ -284,10 +284,10 @@ fn nonsense_is_refused_with_a_reason() {
         assert!(refused.stderr.contains(word), "{word}: {}", refused.stderr);
     }
     let piped = run(&["replay", "-", "-o", "null:", "--loops", "2"]);
-    assert!(piped.code == Some(2) && piped.stderr.contains("once only"), "{}", piped.stderr);
+    assert!(piped.code == Some(2) && piped.stderr.contains("only once"), "{}", piped.stderr);
     let live = run(&["replay", "lo", "-o", "null:"]);
     assert!(
-        live.code == Some(2) && live.stderr.contains("replay plays files"),
+        live.code == Some(2) && live.stderr.contains("replay reads files"),
         "{live:?}",
         live = live.stderr
     );

@@ -210,3 +210,19 @@ fn a_forged_section_and_one_flipped_bit_lose_one_segment_of_sixty_thousand_packe
         assert!(got.is_damaged && got.closes);
     }
 }
+
+#[test]
+fn a_broken_segment_before_a_cut_tail_leaves_nothing_unaccounted() {
+    let folder = Folder::new();
+    let made = record(&mut Random(3), 200);
+    let at = made.segments.len() / 2;
+    let mut file = made.segments[..=at].concat();
+    file[at * S + 100] ^= 1;
+    file.extend(&made.segments[at + 1][..S / 2]);
+    let got = read(&folder, &file);
+    let before: usize = made.packets[..at].iter().map(Vec::len).sum();
+    assert!(got.packets.len() > before, "the tail's whole packets: {:?}", got.notes);
+    let corrupt = made.packets[at].len() as u64;
+    assert_eq!((got.corrupt, got.missing), (corrupt, 0), "{:?}", got.notes);
+    assert!(got.closes && got.is_damaged, "{:?}", got.notes);
+}

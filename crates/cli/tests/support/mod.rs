@@ -10,6 +10,8 @@ pub(crate) mod talk;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_skip::{skip, test_name, without};
 use burstline_sys::affinity::{allowed_cores, format_cores};
@@ -81,8 +83,11 @@ pub(crate) struct Directory(pub(crate) PathBuf);
 
 impl Directory {
     pub(crate) fn new(name: &str) -> Self {
-        let path =
-            std::env::temp_dir().join(format!("burstline-cli-{name}-{}", std::process::id()));
+        // Several tests of a program may use one function with one name.
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Relaxed); // it only has to be another one
+        let name = format!("burstline-cli-{name}-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
         fs::create_dir_all(&path).unwrap();
         Self(path)
     }

@@ -25,6 +25,9 @@ const TOGETHER: u64 = distance::ROUND_TRIPS;
 
 /// `append-latency`.
 pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
+    if !context.cores.are_two() {
+        return Ok(Outcome::NotHere("it takes two cores".to_owned()));
+    }
     let samples = if context.smoke { 20 } else { 10_000 };
     let (mut forth, mut back) = pages::with_best(2 * LOG_BYTES, |pages| {
         Ok::<_, String>((Ours::create(LOG_BYTES, pages)?, Ours::create(LOG_BYTES, pages)?))

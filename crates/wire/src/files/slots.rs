@@ -119,8 +119,8 @@ impl Slots {
     /// The next thing to say of slots that were passed, when the section ends at `offset`.
     fn conclude(&mut self, offset: u64, is_described: bool) -> Option<Damage> {
         if let Some(broken) = self.broken.take() {
-            // Closing counts may have been in there.
-            self.is_closed = true;
+            // Closing counts may have been in there, but not those of packets behind it.
+            self.is_closed |= self.unchecked == 0;
             let kind = broken.told(broken.packets);
             return Some(Damage { offset, kind, skipped: 0 });
         }
