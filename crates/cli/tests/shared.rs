@@ -124,7 +124,9 @@ fn a_reader_follows_its_writers_and_says_how_often_one_was_down() {
         let seen = (&row["offered"], &row["delivered"], &row["writer_down"]);
         assert_eq!(seen, (&1750.into(), &1750.into(), &2.into()), "{report}");
         let notes = report["notes"].to_string();
-        for (epoch, how) in (begun..).zip(["was stopped; waiting", "died; waiting", "taken up"]) {
+        for (epoch, how) in
+            (begun..).zip(["was stopped; waiting", "died; waiting", "attached after"])
+        {
             let said = format!("epoch {epoch}, {how}");
             assert!(notes.contains(&said), "{said}: {notes}");
         }

@@ -179,7 +179,7 @@ mod tests {
         ];
         let lines = [
             "ran 1 of 3 figures",
-            "not run  bounce  dpdk-testpmd is not installed  mend: sudo apt-get install dpdk-dev",
+            "not run  bounce  dpdk-testpmd is not installed  fix: sudo apt-get install dpdk-dev",
             "failed   c       wrong sum: 1",
         ];
         assert_eq!(table(&all), lines.join("\n") + "\n");

@@ -110,7 +110,7 @@ mod tests {
         let Some(bed) = Bed::or_skip(test) else { return };
         let ready = Ready::line("listening").with_packet_sockets(&[FAR]);
         let lack = |said| ready.lacks(&bed.far, said);
-        assert_eq!(lack("starting").unwrap(), "it has not said `listening`");
+        assert_eq!(lack("starting").unwrap(), "it has not printed `listening`");
         assert_eq!(lack("listening on").unwrap(), format!("no packet socket listens on {FAR}"));
         let open = || burstline_sys::afpacket::PlainReceiver::open(FAR, 1 << 20);
         let socket = bed.far.run(open).unwrap();

@@ -155,14 +155,14 @@ mod tests {
         assert_eq!(find("auto", &[0, 1, 2, 3], &[], 2), Ok((0, cores(&[1, 2, 3]))));
         assert_eq!(find("auto", &[5], &[], 0), Ok((5, cores(&[5]))));
         assert_eq!(find("1>0", &[0, 1], &[], 0), Ok((1, cores(&[0]))));
-        assert!(find("0>7", &[0, 1], &[], 0).unwrap_err().contains("core 7 may not"));
+        assert!(find("0>7", &[0, 1], &[], 0).unwrap_err().contains("core 7 is not allowed"));
         let two: [&[u32]; 2] = [&[0, 1, 2, 3], &[4, 5, 6, 7]];
         let all = [0, 1, 2, 3, 4, 5, 6, 7];
         assert_eq!(find("A_AB", &all, &two, 2), Ok((2, cores(&[0, 1, 4]))));
         assert_eq!(find("A_BB", &all, &two, 2), Ok((1, cores(&[0, 4, 5]))));
         assert_eq!(find("B_BA", &all, &two, 2), Ok((1, cores(&[4, 5, 0]))));
         let one = find("A_AB", &[0, 1], &[&[0, 1]], 2).unwrap_err();
-        assert_eq!(one, "A_AB takes 2 nodes, and this machine has 1");
+        assert_eq!(one, "A_AB needs 2 nodes, this machine has 1");
         assert!(find("A_AA", &[0, 1], &[&[0, 1]], 2).unwrap_err().contains("more cores of node 0"));
     }
 }
