@@ -123,17 +123,19 @@ fn produce_by(
 ) {
     for first in packets.step_by(burst) {
         let mut batch = writer.batch();
-        for counter in first..first + burst as u32 {
-            let mut meta = Meta::new(traffic::time_of(counter), length as u32, 0);
-            meta.hash = traffic::hash_of(counter);
-            loop {
-                let Some(slot) = batch.reserve(length) else {
-                    spin_loop();
-                    continue;
-                };
-                fill(slot.as_ptr(), counter);
-                slot.commit(&meta);
-                break;
+        let mut next = first;
+        let end = first + burst as u32;
+        while next < end {
+            let filled = batch.fill((end - next) as usize, length, |number, room| {
+                let counter = next + number as u32;
+                fill(room.as_ptr(), counter);
+                let mut meta = Meta::new(traffic::time_of(counter), length as u32, 0);
+                meta.hash = traffic::hash_of(counter);
+                meta
+            });
+            next += filled as u32;
+            if next < end {
+                spin_loop();
             }
         }
         drop(batch);

@@ -126,7 +126,7 @@ impl Writer {
             let bucket = bucket_of(self.desc(index).hash());
             // SAFETY: the column is inside the segment, above the descs; byte `index` belongs to a
             // packet that is not published, so nobody else looks at it (W2).
-            unsafe { self.edge.base.add(self.top + index).write(bucket) };
+            unsafe { self.edge.base().add(self.top + index).write(bucket) };
         }
     }
 
@@ -145,9 +145,9 @@ impl Writer {
     #[inline]
     fn desc(&self, index: usize) -> Desc {
         let at = self.top - (index + 1) * size_of::<Desc>();
-        debug_assert!(at >= self.edge.high, "packet {index} is not there");
+        debug_assert!(at >= self.edge.high(), "packet {index} is not there");
         // SAFETY: `at >= high`, so this writer has written a desc there, which is aligned.
-        unsafe { self.edge.base.add(at).cast::<Desc>().read() }
+        unsafe { self.edge.base().add(at).cast::<Desc>().read() }
     }
 }
 

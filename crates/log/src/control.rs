@@ -86,6 +86,8 @@ pub(crate) struct SegmentLine {
     pub(crate) base_time_ns: AtomicU64,
     /// The number of the segment's first packet, counted over the log's life.
     pub(crate) first_packet: AtomicU64,
+    /// The first packet, counted in the segment, that has facts; `u32::MAX` while none has.
+    pub(crate) first_special: AtomicU32,
     /// When the segment was opened, in monotonic ns; 0 in a log without history.
     pub(crate) opened_ns: AtomicU64,
 }

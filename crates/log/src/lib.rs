@@ -59,7 +59,7 @@ mod writer;
 
 pub use attach::{LogFiles, ReceivedFiles};
 pub use buckets::{Buckets, bucket_of};
-pub use burst::{Burst, Packet, Packets, PlainPacket, PlainSum};
+pub use burst::{Burst, Packet, Packets, PlainPacket, PlainPackets, PlainSum};
 pub use control::{BUCKETS, Ending, MAX_READERS, MAX_WINDOW};
 pub use desc::{Desc, FACTS_BYTES, Facts, Flags, MAX_PACKET_BYTES, PACKET_ALIGNMENT};
 pub use error::{AttachError, CreateError};

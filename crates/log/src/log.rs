@@ -152,6 +152,14 @@ pub(crate) struct Memory {
     pub(crate) held: Held,
 }
 
+impl Memory {
+    /// Whether the log was made in this process, so that its writer is this crate's.
+    #[inline]
+    pub(crate) fn is_own(&self) -> bool {
+        matches!(self.held, Held::Own { .. })
+    }
+}
+
 pub(crate) enum Held {
     Own { packets: Region, control: Region },
     Attached { _packets: Mapping, _control: Mapping },

@@ -445,7 +445,12 @@ unsafe fn lend<'a>(memory: &'a Memory, found: &Found) -> Burst<'a> {
     let line = memory.control.line(current.segment);
     let base_time_ns = line.base_time_ns.load(Relaxed); // before the first publish (E1)
     let first_packet = current.first_packet + u64::from(from);
-    Burst::new(Place::whole(bytes), worklist, base_time_ns, first_packet, FactsAt::Behind)
+    // Nobody else can write in a log that was made in this process, so what this crate's writer
+    // says of its packets is so: those before the first special one have no facts, and all end
+    // below the newest one's end. It was written before that one was published (E1).
+    let special = if memory.is_own() { line.first_special.load(Relaxed) } else { 0 };
+    let facts = FactsAt::Behind { plain: special.saturating_sub(from) };
+    Burst::new(Place::whole(bytes), worklist, base_time_ns, first_packet, facts)
 }
 
 /// Where a packet ends in its segment, its facts included.

@@ -26,7 +26,7 @@ use burstline_sys::clock;
 
 use crate::control::Ending;
 use crate::copy::{self, copy_packet, stream_packet};
-use crate::desc::{Desc, FACTS_BYTES, Facts, Flags, MAX_PACKET_BYTES, align_up};
+use crate::desc::{Desc, FACTS_BYTES, Facts, Flags, align_up};
 use crate::log::Shared;
 use crate::protocol;
 use crate::reuse::Reuse;
@@ -41,7 +41,7 @@ mod slot;
 
 pub use adopt::{Adopted, HandedOut};
 pub use batch::{Batch, BatchSlot};
-use edge::Edge;
+use edge::{Edge, LONGEST};
 pub use slot::{Room, Slot};
 
 const DESC_BYTES: usize = size_of::<Desc>();
@@ -169,7 +169,7 @@ impl Writer {
 
     /// The longest packet that a segment of this log can hold, in bytes.
     pub fn max_packet_bytes(&self) -> usize {
-        (self.top - DESC_BYTES - FACTS_BYTES).min(MAX_PACKET_BYTES)
+        (self.top - DESC_BYTES - FACTS_BYTES).min(LONGEST)
     }
 
     /// What it has done so far.
@@ -190,13 +190,13 @@ impl Writer {
     #[inline(always)] // left to itself, the compiler calls it, and hands `meta` over in memory
     pub fn append(&mut self, packet: &[u8], meta: &Meta) -> Appended {
         let length = packet.len();
-        if !self.edge.has_room(length) {
+        let Some(room) = self.edge.room_after(length) else {
             return self.append_slowly(packet, meta);
-        }
+        };
         // SAFETY: W2, `length` bytes from `low` are free and the writer's; the source is a slice
         // and cannot overlap them, since nobody can have a slice of unpublished bytes.
-        unsafe { copy_packet(packet, self.edge.at().as_ptr()) };
-        self.commit(length, meta);
+        unsafe { copy_packet(packet, self.edge.at()) };
+        self.commit(length, room, meta);
         Appended::Whole
     }
 
@@ -205,11 +205,11 @@ impl Writer {
     /// Cost: more than [`append`](Self::append) where the log is near.
     pub fn append_far(&mut self, packet: &[u8], meta: &Meta) -> Appended {
         let length = packet.len();
-        if !self.edge.has_room(length) {
+        if self.edge.room_after(length).is_none() {
             return self.append_slowly(packet, meta);
         }
         // SAFETY: as in `append`; packets start at multiples of 16, and room is kept in such steps.
-        unsafe { stream_packet(packet, self.edge.at().as_ptr()) };
+        unsafe { stream_packet(packet, self.edge.at()) };
         self.has_streamed = true;
         self.commit_slowly(length, *meta);
         Appended::Whole
@@ -224,13 +224,11 @@ impl Writer {
     /// `length` must be in `[0, max_packet_bytes]`.
     #[inline]
     pub fn reserve(&mut self, length: usize) -> Option<Slot<'_>> {
-        if !self.edge.has_room(length) {
-            assert!(length <= self.max_packet_bytes(), "{length} bytes fit in no segment");
-            if !self.roll() {
-                return None;
-            }
-        }
-        Some(Slot::new(self, length))
+        let room = match self.edge.room_after(length) {
+            Some(room) => room,
+            None => self.make_room(length)?,
+        };
+        Some(Slot::new(self, length, room))
     }
 
     /// The same for many packets one after the other, at fewer instructions each. Nothing of them
@@ -246,7 +244,7 @@ impl Writer {
     /// Cost: one store, one fence, one load per reader; a system call only if somebody sleeps.
     #[inline]
     pub fn publish(&mut self) {
-        if self.edge.high != self.published_high {
+        if self.edge.high() != self.published_high {
             self.publish_count();
             self.waker.wake(&self.shared);
         }
@@ -260,7 +258,7 @@ impl Writer {
 
     /// Packets of the open segment.
     fn count(&self) -> u32 {
-        ((self.top - self.edge.high) / DESC_BYTES) as u32
+        ((self.top - self.edge.high()) / DESC_BYTES) as u32
     }
 
     fn publish_count(&mut self) {
@@ -283,13 +281,13 @@ impl Writer {
         if has_column {
             self.count_buckets(news);
         }
-        self.published_high = self.edge.high;
+        self.published_high = self.edge.high();
     }
 
-    /// Ends the packet whose `length` bytes stand at `low`. `has_room(length)` was true.
-    #[inline]
-    fn commit(&mut self, length: usize, meta: &Meta) {
-        if !self.edge.commit(length, meta) {
+    /// Ends the packet whose `length` bytes stand at `low`, behind which `room` is left.
+    #[inline(always)]
+    fn commit(&mut self, length: usize, room: usize, meta: &Meta) {
+        if !self.edge.commit(length, room, meta) {
             self.commit_slowly(length, *meta);
         }
     }
@@ -303,17 +301,27 @@ impl Writer {
         if self.count() == 0 {
             self.start_clock(meta.time_ns);
         }
-        let mut end = self.edge.low + align_up(length);
+        let mut end = self.edge.low() + align_up(length);
         let mut flags = meta.flags.without(Flags::FACTS);
         let delta = meta.time_ns.wrapping_sub(self.edge.base_time_ns);
         if delta > u64::from(u32::MAX) || !meta.is_plain(length as u32) {
-            // SAFETY: W2, `has_room` kept `FACTS_BYTES` behind the packet free, and `end` is
+            // SAFETY: W2, the edge's E1 kept `FACTS_BYTES` behind the packet free, and `end` is
             // aligned to 16.
-            unsafe { self.edge.base.add(end).cast::<Facts>().write(meta.facts()) };
+            unsafe { self.edge.base().add(end).cast::<Facts>().write(meta.facts()) };
             flags = flags.union(Flags::FACTS);
+            self.note_special();
             end += FACTS_BYTES;
         }
-        self.edge.push_desc(length, &meta, flags, delta as u32, end);
+        self.edge.push(length, &meta, flags, end);
+    }
+
+    /// The packet that is about to get its desc has facts.
+    fn note_special(&self) {
+        let Some(open) = &self.open else { return };
+        let line = self.shared.memory.control.line(open.segment);
+        if line.first_special.load(Relaxed) > self.count() {
+            line.first_special.store(self.count(), Relaxed); // ordered by the publish that follows
+        }
     }
 
     fn start_clock(&mut self, time_ns: u64) {
@@ -328,17 +336,32 @@ impl Writer {
     fn append_slowly(&mut self, packet: &[u8], meta: &Meta) -> Appended {
         let most = self.max_packet_bytes();
         let kept = &packet[..packet.len().min(most)];
-        if !self.edge.has_room(kept.len()) && !self.roll() {
-            return Appended::Full;
-        }
-        // SAFETY: as in `append`; `roll` has made room in a fresh segment.
-        unsafe { copy_packet(kept, self.edge.at().as_ptr()) };
-        self.commit(kept.len(), meta);
+        let Some(room) = self.make_room(kept.len()) else { return Appended::Full };
+        // SAFETY: as in `append`; there is room by now.
+        unsafe { copy_packet(kept, self.edge.at()) };
+        self.commit(kept.len(), room, meta);
         if kept.len() == packet.len() {
             return Appended::Whole;
         }
         self.statistics.truncated += 1;
         Appended::Truncated
+    }
+
+    /// Room for a packet of `length` bytes, in the open segment or the next: what is left of it
+    /// afterwards. `None` when there is no segment to be had.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self, length: usize) -> Option<usize> {
+        let most = self.max_packet_bytes();
+        assert!(length <= most, "{length} bytes fit in no segment, which has room for {most}");
+        self.edge.measure();
+        if let Some(room) = self.edge.room_after(length) {
+            return Some(room);
+        }
+        if !self.roll() {
+            return None;
+        }
+        self.edge.room_after(length)
     }
 
     /// Seals the open segment, if any, and opens the next. False when there is none to be had.
@@ -390,6 +413,7 @@ impl Writer {
         let line = memory.control.line(segment);
         line.base_time_ns.store(u64::MAX, Relaxed);
         line.first_packet.store(self.first_packet, Relaxed);
+        line.first_special.store(u32::MAX, Relaxed);
         line.opened_ns.store(now_ns, Relaxed);
         self.tell_buckets(segment);
         if let Some(shortest_ns) = self.reuse.shortest_ns() {
@@ -397,9 +421,9 @@ impl Writer {
         }
         protocol::open(&memory.control, sequence, segment);
         // SAFETY: the segment is in `[0, segment_count)`, so its start is inside the region.
-        self.edge.base = unsafe { memory.packets.add(segment as usize * self.segment_bytes) };
+        let base = unsafe { memory.packets.add(segment as usize * self.segment_bytes) };
+        self.edge.open(base, self.top);
         self.open = Some(Open { segment, mark: Watermark::open(sequence) });
-        (self.edge.low, self.edge.high) = (0, self.top);
         self.statistics.segments += 1;
     }
 
@@ -409,8 +433,8 @@ impl Writer {
         self.show(open.segment, mark);
         self.waker.wake(&self.shared);
         self.first_packet += u64::from(self.count());
-        (self.edge.low, self.edge.high) = (self.top, self.top);
-        self.published_high = self.edge.high;
+        self.edge.set(self.top, self.top);
+        self.published_high = self.edge.high();
     }
 }
 

@@ -15,16 +15,24 @@ pub fn to_read<T>(at: *const T) {
 
 /// Asks for the line of `at`, to be written soon: it is taken from the other core's cache at
 /// once. Any address will do.
+#[inline]
+pub fn to_write<T>(at: *const T) {
+    to_write_ahead::<0>(at.cast());
+}
+
+/// Asks for the line that is `AHEAD` bytes after `at`, to be written soon, in one
+/// instruction. Any address will do.
 ///
 /// The compiler's own prefetch for writing is one for reading unless it compiles for a newer
 /// processor; this instruction is in every x86-64 processor sold since 2006, or does nothing there.
 /// Source: AMD64 Architecture Programmer's Manual, volume 3, PREFETCHW.
-#[inline]
-pub fn to_write<T>(at: *const T) {
+#[inline(always)]
+pub fn to_write_ahead<const AHEAD: isize>(at: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a prefetch never faults and changes no memory; x86-64 without it ignores it.
     unsafe {
-        std::arch::asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags));
+        std::arch::asm!("prefetchw [{} + {}]", in(reg) at, const AHEAD,
+            options(nostack, preserves_flags, readonly));
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = at;

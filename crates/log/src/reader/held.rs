@@ -41,9 +41,12 @@ impl HeldBurst {
         // SAFETY: `to` came from the watermark, and this value's hold keeps the pin (R2).
         let burst = unsafe { lend(&self.memory, &self.found) };
         match &self.own {
-            Some((worklist, first_packet)) => {
-                burst.described_by(worklist, burst.base_time_ns(), *first_packet, FactsAt::Behind)
-            }
+            Some((worklist, first_packet)) => burst.described_by(
+                worklist,
+                burst.base_time_ns(),
+                *first_packet,
+                FactsAt::Behind { plain: 0 },
+            ),
             None => burst,
         }
     }

@@ -171,7 +171,8 @@ impl Reader {
         // pinned while it is the current one (R1); the borrow of `self` keeps it so (R2).
         let burst = unsafe { lend(&self.memory, &found) };
         let (worklist, first) = (part.worklist(count), part.next.wrapping_sub(count.into()));
-        Some(burst.described_by(worklist, burst.base_time_ns(), first, FactsAt::Behind))
+        let facts = FactsAt::Behind { plain: 0 };
+        Some(burst.described_by(worklist, burst.base_time_ns(), first, facts))
     }
 
     /// Puts the newest `packets` of those in the worklist back.

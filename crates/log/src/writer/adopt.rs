@@ -72,12 +72,12 @@ impl Writer {
     /// If a packet is not behind those adopted before and in front of the descs.
     #[inline]
     pub unsafe fn adopt(&mut self, from: usize, limit: usize, most: u64, port: u8) -> Adopted {
-        assert!(self.edge.low <= from && from.is_multiple_of(HEAD_BYTES), "heads from {from} on");
+        assert!(self.edge.low() <= from && from.is_multiple_of(HEAD_BYTES), "heads from {from} on");
         let mut adopted = Adopted { packets: 0, end: from, is_over: false };
         loop {
             // SAFETY: the caller's word, here and below; all before `end` is done with.
             unsafe { self.adopt_near(&mut adopted, limit, most, port) };
-            let is_done = adopted.end >= limit.min(self.edge.high) || adopted.packets == most;
+            let is_done = adopted.end >= limit.min(self.edge.high()) || adopted.packets == most;
             // SAFETY: as above.
             if is_done || !unsafe { self.adopt_rare(&mut adopted, port) } {
                 return adopted;
@@ -93,11 +93,11 @@ impl Writer {
     #[inline(always)]
     unsafe fn adopt_near(&mut self, adopted: &mut Adopted, limit: usize, most: u64, port: u8) {
         // The first packet of a segment starts its clock.
-        let is_first = self.edge.high == self.top;
-        let limit = if is_first { 0 } else { limit.min(self.edge.high) };
-        let (base, base_time_ns) = (self.edge.base.as_ptr(), self.edge.base_time_ns);
+        let is_first = self.edge.high() == self.top;
+        let limit = if is_first { 0 } else { limit.min(self.edge.high()) };
+        let (base, base_time_ns) = (self.edge.base(), self.edge.base_time_ns);
         // In registers: a desc is written through a pointer that might point to this writer.
-        let (mut at, mut high, mut bytes) = (adopted.end, self.edge.high, self.edge.bytes);
+        let (mut at, mut high, mut bytes) = (adopted.end, self.edge.high(), self.edge.bytes);
         let first = Desc::new(HEAD_BYTES as u32, 0, port, Flags::NONE);
         let floor = high.saturating_sub((most - adopted.packets) as usize * DESC_BYTES);
         while at < limit && high > floor {
@@ -121,9 +121,10 @@ impl Writer {
         if at > high {
             misplaced(at, high);
         }
-        adopted.packets += ((self.edge.high - high) / DESC_BYTES) as u64;
+        adopted.packets += ((self.edge.high() - high) / DESC_BYTES) as u64;
         adopted.end = at;
-        (self.edge.low, self.edge.high, self.edge.bytes) = (at, high, bytes);
+        self.edge.set(at, high);
+        self.edge.bytes = bytes;
     }
 
     /// As `adopt`, for one head of any kind. False: it ends the segment.
@@ -135,20 +136,20 @@ impl Writer {
     unsafe fn adopt_rare(&mut self, adopted: &mut Adopted, port: u8) -> bool {
         let from = adopted.end;
         // SAFETY: as in `adopt_near`.
-        let words = unsafe { self.edge.base.as_ptr().add(from).cast::<[u64; 2]>().read() };
+        let words = unsafe { self.edge.base().add(from).cast::<[u64; 2]>().read() };
         let Some(head) = Head::read(words) else {
             (adopted.end, adopted.is_over) = (from + HEAD_BYTES, true);
             return false;
         };
         let (offset, length) = (from + HEAD_BYTES, usize::from(head.length));
         let room = offset + align_up(length) + FACTS_BYTES + DESC_BYTES;
-        assert!(room <= self.edge.high, "{length} bytes at {offset} have no room for facts");
-        self.edge.low = offset;
+        assert!(room <= self.edge.high(), "{length} bytes at {offset} have no room for facts");
+        self.edge.set(offset, self.edge.high());
         let meta = Meta { hash: head.hash, ..Meta::new(head.time_ns, head.length.into(), port) };
         self.commit_slowly(length, meta);
         let end = from + head.stride();
-        assert!(self.edge.low <= end, "a packet of {} ns has no room to say so", head.time_ns);
-        self.edge.low = end;
+        assert!(self.edge.low() <= end, "a packet of {} ns has no room to say so", head.time_ns);
+        self.edge.set(end, self.edge.high());
         (adopted.end, adopted.packets) = (end, adopted.packets + 1);
         true
     }

@@ -28,38 +28,77 @@ impl<'w> Batch<'w> {
     /// As [`Writer::append`].
     #[inline(always)]
     pub fn append(&mut self, packet: &[u8], meta: &Meta) -> Appended {
-        if !self.edge.has_room(packet.len()) {
+        let Some(room) = self.edge.room_after(packet.len()) else {
             let meta = *meta;
             let slowly = move |writer: &mut Writer| writer.append_slowly(packet, &meta);
             let (edge, appended) = apart(self.writer, self.edge, slowly);
             self.edge = edge;
             return appended;
-        }
-        // SAFETY: W2 and `has_room`, as there.
-        unsafe { copy_packet(packet, self.edge.at().as_ptr()) };
-        self.commit(packet.len(), meta);
+        };
+        // SAFETY: W2, and there is room, as there.
+        unsafe { copy_packet(packet, self.edge.at()) };
+        self.commit(packet.len(), room, meta);
         Appended::Whole
     }
 
     /// As [`Writer::reserve`].
     #[inline(always)]
     pub fn reserve(&mut self, length: usize) -> Option<BatchSlot<'_, 'w>> {
-        if !self.edge.has_room(length) {
-            let roll = move |writer: &mut Writer| writer.reserve(length).is_some();
-            let (edge, has_room) = apart(self.writer, self.edge, roll);
-            self.edge = edge;
-            if !has_room {
-                return None;
+        let left = match self.edge.room_after(length) {
+            Some(left) => left,
+            None => {
+                let make_room = move |writer: &mut Writer| writer.make_room(length);
+                let (edge, left) = apart(self.writer, self.edge, make_room);
+                self.edge = edge;
+                left?
             }
-        }
+        };
         let room = Room::new(self.edge.at(), length);
-        Some(BatchSlot { room, length, batch: self })
+        Some(BatchSlot { room, length, left, batch: self })
     }
 
-    /// Ends the packet whose `length` bytes stand at the edge. There was room for it.
+    /// Fills in `count` packets of `length` bytes each, where they will lie. `fill` gets the number
+    /// of a packet, in `[0, count)`, and its room, and says what is known of it. Returns how many
+    /// there are: fewer than `count` only when the log is full.
+    ///
+    /// Cost: some 15 instructions a packet beside `fill`: whether there is room is looked at once
+    /// for all that fit, and not once a packet.
+    ///
+    /// # Panics
+    /// If `length` is more than [`Writer::max_packet_bytes`].
     #[inline(always)]
-    fn commit(&mut self, length: usize, meta: &Meta) {
-        if !self.edge.commit(length, meta) {
+    pub fn fill(
+        &mut self,
+        count: usize,
+        length: usize,
+        mut fill: impl FnMut(usize, &mut Room<'_>) -> Meta,
+    ) -> usize {
+        let mut done = 0;
+        while done < count {
+            let most = self.edge.fits(length, count - done);
+            if most == 0 {
+                let make_room = move |writer: &mut Writer| writer.make_room(length).is_some();
+                let (edge, has_room) = apart(self.writer, self.edge, make_room);
+                self.edge = edge;
+                if !has_room {
+                    break;
+                }
+                continue;
+            }
+            let special = self.edge.fill(&mut done, most, length, &mut fill);
+            if let Some(meta) = special {
+                let slowly = move |writer: &mut Writer| writer.commit_slowly(length, meta);
+                (self.edge, ()) = apart(self.writer, self.edge, slowly);
+                done += 1;
+            }
+        }
+        done
+    }
+
+    /// Ends the packet whose `length` bytes stand at the edge, behind which `room` is left.
+    #[inline(always)]
+    fn commit(&mut self, length: usize, room: usize, meta: &Meta) {
+        if !self.edge.commit(length, room, meta) {
             let meta = *meta;
             let slowly = move |writer: &mut Writer| writer.commit_slowly(length, meta);
             (self.edge, ()) = apart(self.writer, self.edge, slowly);
@@ -80,6 +119,8 @@ pub struct BatchSlot<'b, 'w> {
     room: Room<'b>,
     /// As in [`Slot`](super::Slot).
     length: usize,
+    /// As there.
+    left: usize,
     batch: &'b mut Batch<'w>,
 }
 
@@ -87,7 +128,7 @@ impl BatchSlot<'_, '_> {
     /// As [`Slot::commit`](super::Slot::commit).
     #[inline(always)]
     pub fn commit(self, meta: &Meta) {
-        self.batch.commit(self.length, meta);
+        self.batch.commit(self.length, self.left, meta);
     }
 }
 
@@ -172,6 +213,14 @@ mod tests {
                     assert_eq!(batch.append(&bytes, &meta), Appended::Whole);
                     continue;
                 }
+                if number % 3 == 0 {
+                    let filled = batch.fill(1, bytes.len(), |_, room| {
+                        room.write(0, &bytes);
+                        meta
+                    });
+                    assert_eq!(filled, 1);
+                    continue;
+                }
                 // One is given up first: it leaves nothing.
                 batch.reserve(200).unwrap().write(0, &[0xee; 200]);
                 let mut slot = batch.reserve(bytes.len()).unwrap();
@@ -189,6 +238,60 @@ mod tests {
         // All but the segments, whose ends the packets that were given up may have brought nearer.
         let (one, other) = (one_by_one.statistics(), writer.statistics());
         assert_eq!((one.packets, one.bytes), (other.packets, other.bytes));
+    }
+
+    #[test]
+    fn many_are_filled_in_over_the_ends_of_segments_and_the_special_among_them() {
+        let (mut writer, mut reader) = log();
+        let mut next = 0;
+        for count in [0, 1, 40, 3, 57] {
+            let mut batch = writer.batch();
+            let filled = batch.fill(count, 90, |number, room| {
+                let number = next + number as u64;
+                room.write(0, &[number as u8; 90]);
+                let mut meta = Meta::new(1_000 + number, 90, 3);
+                meta.hash = number as u32;
+                if number % 7 == 5 {
+                    (meta.drops_before, meta.time_ns) = (number, 1 << 50);
+                }
+                meta
+            });
+            drop(batch);
+            writer.publish();
+            assert_eq!(filled, count);
+            while let Some(burst) = reader.next_burst() {
+                for packet in burst.packets() {
+                    assert_eq!(packet.bytes(), [next as u8; 90]);
+                    assert_eq!((packet.desc().hash(), packet.port()), (next as u32, 3));
+                    let is_special = next % 7 == 5;
+                    assert_eq!(packet.drops_before(), if is_special { next } else { 0 });
+                    let time_ns = if is_special { 1 << 50 } else { 1_000 + next };
+                    assert_eq!(packet.time_ns(), time_ns);
+                    next += 1;
+                }
+            }
+        }
+        assert_eq!(
+            (next, writer.statistics().packets, writer.statistics().bytes),
+            (101, 101, 9_090)
+        );
+    }
+
+    #[test]
+    fn a_full_log_takes_what_there_is_room_for() {
+        let (mut writer, mut reader) = log();
+        let fill = |writer: &mut Writer, count| {
+            let filled = writer.batch().fill(count, 100, |_, room| {
+                room.write(0, &[4; 100]);
+                Meta::new(1, 100, 0)
+            });
+            writer.publish();
+            filled
+        };
+        let filled = fill(&mut writer, 10_000);
+        assert!((100..1_000).contains(&filled) && fill(&mut writer, 1) == 0);
+        assert_eq!(seen(&mut reader).len(), filled);
+        assert_eq!(fill(&mut writer, 1), 1);
     }
 
     #[test]

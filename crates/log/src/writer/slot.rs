@@ -2,7 +2,6 @@
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::ptr::NonNull;
 
 use super::{Meta, Writer};
 use crate::copy::copy_packet;
@@ -15,7 +14,7 @@ use crate::desc::align_up;
 /// (W2), for as long as `'w` lasts.
 #[derive(Debug)]
 pub struct Room<'w> {
-    start: NonNull<u8>,
+    start: *mut u8,
     length: usize,
     lent: PhantomData<&'w mut [u8]>,
 }
@@ -23,14 +22,14 @@ pub struct Room<'w> {
 impl Room<'_> {
     /// `length` bytes from `start` on, for which there is room.
     #[inline]
-    pub(super) fn new(start: NonNull<u8>, length: usize) -> Self {
+    pub(super) fn new(start: *mut u8, length: usize) -> Self {
         Self { start, length, lent: PhantomData }
     }
 
     /// The room's first byte; valid for writes of `length` bytes until the slot is gone.
     #[inline]
     pub fn as_ptr(&self) -> *mut u8 {
-        self.start.as_ptr()
+        self.start
     }
 
     /// The room's size in bytes.
@@ -66,20 +65,22 @@ pub struct Slot<'w> {
     room: Room<'w>,
     /// The room's, of which it is not asked: safe code may have exchanged it for another slot's.
     length: usize,
+    /// What is left of the writer's room behind it.
+    left: usize,
     writer: &'w mut Writer,
 }
 
 impl<'w> Slot<'w> {
-    /// The writer has `length` bytes of room.
+    /// The writer has room for `length` bytes, of which `left` is left then.
     #[inline]
-    pub(super) fn new(writer: &'w mut Writer, length: usize) -> Self {
-        Self { room: Room::new(writer.edge.at(), length), length, writer }
+    pub(super) fn new(writer: &'w mut Writer, length: usize, left: usize) -> Self {
+        Self { room: Room::new(writer.edge.at(), length), length, left, writer }
     }
 
     /// Makes it a packet of the log. Bytes never written hold what an earlier packet left.
     #[inline]
     pub fn commit(self, meta: &Meta) {
-        self.writer.commit(self.length, meta);
+        self.writer.commit(self.length, self.left, meta);
     }
 }
 
