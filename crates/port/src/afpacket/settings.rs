@@ -154,7 +154,7 @@ mod tests {
             ("fanout=fair", "hash, lb, cpu or qm"),
             ("fanout=hash:70000", "hash, lb, cpu or qm"),
             ("fd=-1", "expected an integer"),
-            ("rings=1", "knows no 'rings'"),
+            ("rings=1", "has no key 'rings'"),
         ] {
             let error = parsed(query).unwrap_err().to_string();
             assert!(error.contains(reason), "{query}: {error}");

@@ -101,7 +101,7 @@ mod tests {
             ("slots=100", "a power of two"),
             ("slots=32", "a power of two"),
             ("bypass=1", "one of yes, no, on, off"),
-            ("fanout=hash", "knows no 'fanout'; it knows bypass, slots, fd, wait_ms"),
+            ("fanout=hash", "has no key 'fanout'; its keys are bypass, slots, fd, wait_ms"),
         ] {
             let error = parsed(query).unwrap_err().to_string();
             assert!(error.contains(reason), "{query}: {error}");

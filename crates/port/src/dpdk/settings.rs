@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn bad_values_are_named() {
         for (text, reason) in [
-            ("dpdk:", "a device is named"),
+            ("dpdk:", "expected a device's name"),
             ("dpdk:net_null0?queues=0", "must be 1-64"),
             ("dpdk:net_null0?burst=257", "must be 1-256"),
             ("dpdk:net_null0?mtu=70000", "must be 68-65000"),
@@ -119,7 +119,7 @@ mod tests {
             ("dpdk:net_null0?pool=x", "expected an integer"),
             ("dpdk:net_null0?rss=yes", "one of on, symmetric, off"),
             ("dpdk:net_null0?timestamps=kernel", "one of device, poll"),
-            ("dpdk:net_null0?rings=1", "knows no 'rings'"),
+            ("dpdk:net_null0?rings=1", "has no key 'rings'"),
         ] {
             let error = parsed(text).unwrap_err().to_string();
             assert!(error.contains(reason), "{text}: {error}");

@@ -81,6 +81,6 @@ mod tests {
             assert_eq!(Naming::of(Path::new(name)), Ok(expected), "{name}");
         }
         let reason = Naming::of(Path::new("x.pcap.lz4")).unwrap_err();
-        assert_eq!(reason, ".lz4 is not written; .zst and .gz are");
+        assert_eq!(reason, "cannot write .lz4: use .zst or .gz");
     }
 }

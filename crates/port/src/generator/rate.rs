@@ -160,7 +160,7 @@ mod tests {
             ("rate=1e9", "packets/s"),
             ("rate=x", "packets/s"),
             ("rate=", "packets/s"),
-            ("rate=50%", "part of what"),
+            ("rate=50%", "a part needs the link's rate"),
             ("rate=120%&link=10Gbit", "12.000 Gbit/s"),
             ("rate=20M&link=10Gbit", "13.440 Gbit/s"),
             ("link=10", "e.g. 10Gbit"),

@@ -202,7 +202,7 @@ mod tests {
             ("xdp:v0?ring=32", "a power of two"),
             ("xdp:v0?frame=1024", "a power of two, 2k-4k"),
             ("xdp:v0?busy_poll=600", "must be 0-512"),
-            ("xdp:v0?rings=1", "knows no 'rings'"),
+            ("xdp:v0?rings=1", "has no key 'rings'"),
         ] {
             let error = parsed(text).unwrap_err().to_string();
             assert!(error.contains(reason), "{text}: {error}");

@@ -102,7 +102,7 @@ mod tests {
         let plain = ("v0".to_owned(), 0, SenderOptions::default());
         assert_eq!(parsed("xdp:v0").unwrap(), plain);
         for (text, reason) in [
-            ("xdp:v0?mode=native", "knows no 'mode'; it knows copy, frames, frame, wakeup"),
+            ("xdp:v0?mode=native", "has no key 'mode'; its keys are copy, frames, frame, wakeup"),
             ("xdp:v0?frames=100", "a power of two"),
             ("xdp:v0?frame=1024", "a power of two, 2k-4k"),
             ("xdp:v0@x", "a number from 0 on"),

@@ -63,7 +63,7 @@ fn nonsense_and_contradictions_are_errors_with_the_value() {
         ("size-basis=x", "one of"),
         ("flows=0", "must be 1-1048576"),
         ("flows=9999999", "must be 1-1048576"),
-        ("flows=7&src=10.0.0.1-10.0.0.3&dst=10.1.0.1&sport=1,2", "combine to 6"),
+        ("flows=7&src=10.0.0.1-10.0.0.3&dst=10.1.0.1&sport=1,2", "combine to only 6"),
         ("src=10.0.0.1&dst=::1", "src has IPv4"),
         ("src=10.0.0.1&ip=6", "addresses are IPv4"),
         ("src=::1&ip=mix", "addresses are IPv6"),
