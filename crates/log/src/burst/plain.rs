@@ -19,7 +19,8 @@ use crate::desc::{Desc, Flags};
 /// Descs that are looked at together.
 const RUN: usize = 32;
 
-/// A packet that has no [`Facts`]: it is whole, and no packets were lost just before it.
+/// A packet that has no [`Facts`](crate::Facts): it is whole, and no packets were lost just before
+/// it.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainPacket<'a> {
     /// Its worklist entry.

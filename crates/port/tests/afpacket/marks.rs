@@ -112,7 +112,10 @@ fn a_download_shows_merged_segments_and_unfinished_checksums() {
     assert!(with(&packets, Flags::PARTIAL_CHECKSUM) > 0);
     let notes = port.account().notes.join("; ");
     let expected = format!("{} packets are GSO/GRO aggregates", with(&packets, Flags::MERGED));
-    assert!(notes.contains(&expected) && notes.contains("a device still has to fill in"), "{notes}");
+    assert!(
+        notes.contains(&expected) && notes.contains("a device still has to fill in"),
+        "{notes}"
+    );
 }
 
 #[test]
