@@ -268,7 +268,10 @@ mod tests {
         let allowed = format_cores(&allowed_cores().unwrap());
         for core in [CoreId(1023), CoreId(1024), CoreId(u32::MAX)] {
             let error = pin_to(core).unwrap_err().to_string();
-            assert!(error.starts_with(&format!("core {core} is not allowed")), "{error}");
+            assert!(
+                error.starts_with(&format!("this process may not use core {core}, only")),
+                "{error}"
+            );
             assert!(error.contains(&allowed), "{error}");
         }
     }

@@ -35,7 +35,7 @@ fn told(of_card: &[(&str, &str)], others: &[(&str, &str)]) -> Finding {
 fn a_card_of_the_host_is_left_alone_and_one_that_is_down_can_be_bound() {
     let up = told(&[("uevent", KERNELS), ("net/eth1/flags", "0x1003")], &[VFIO, UIO]);
     let of_host = "0000:00:04.0: net_e1000_em, but the host uses it; \
-                   e1000e has it (eth1, up), no IOMMU";
+                   e1000e drives it (eth1, up), no IOMMU";
     assert_eq!((up.is_defect, up.what.as_str()), (false, of_host));
 
     let down = [("uevent", KERNELS), ("net/eth1/flags", "0x1002"), ("numa_node", "0")];
@@ -46,7 +46,7 @@ fn a_card_of_the_host_is_left_alone_and_one_that_is_down_can_be_bound() {
         "echo 0000:00:04.0 > /sys/bus/pci/drivers_probe",
     ];
     assert_eq!((found.is_defect, found.mend.as_slice()), (true, &bind.map(str::to_owned)[..]));
-    assert!(found.what.ends_with("e1000e has it (eth1, down), node 0, no IOMMU"), "{found:?}");
+    assert!(found.what.ends_with("e1000e drives it (eth1, down), node 0, no IOMMU"), "{found:?}");
 
     // With an IOMMU by vfio-pci; what is not loaded is loaded first.
     let behind = [&down[..], &[("iommu_group/type", "DMA")]].concat();
@@ -98,6 +98,6 @@ fn without_dpdk_the_cards_are_told_and_nothing_is_a_defect() {
     let machine = machine(SMALL_VM, &[(&format!("{CARD}/uevent"), KERNELS)]);
     let found = dpdk_findings(&machine, None);
     assert_eq!(found[0].what, "dpdk: is not built into this program: make dpdk");
-    assert_eq!(found[1].what, "0000:00:04.0: 8086:10d3; e1000e has it, no IOMMU");
+    assert_eq!(found[1].what, "0000:00:04.0: 8086:10d3; e1000e drives it, no IOMMU");
     assert!(found.iter().all(|finding| !finding.is_defect));
 }
