@@ -65,10 +65,7 @@ impl Source for Countdown {
     }
 
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
-        let mut copying = std::mem::take(&mut self.copying);
-        let received = copying.receive(self, writer, budget);
-        self.copying = copying;
-        received
+        Copying::receive(self, |source| &mut source.copying, writer, budget)
     }
 }
 

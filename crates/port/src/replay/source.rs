@@ -306,10 +306,7 @@ impl Port for Replayer {
 
 impl Source for Replayer {
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
-        let mut copying = std::mem::take(&mut self.copying);
-        let received = copying.receive(self, writer, budget);
-        self.copying = copying;
-        received
+        Copying::receive(self, |source| &mut source.copying, writer, budget)
     }
 
     /// Reads the clock once, and the file as its port does.

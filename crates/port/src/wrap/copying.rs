@@ -27,30 +27,36 @@ impl Held {
 /// time and appends it. It holds at most one that the log had no room for. A job either receives
 /// from a source or has it lend, so nothing is held when a source lends.
 ///
-/// Cost: an indirect call a packet, and its copy.
+/// Cost: an indirect call a packet, and its copy; 16 KiB from the first packet on.
 #[derive(Default)]
 pub struct Copying {
-    scratch: Scratch,
+    scratch: Option<Scratch>,
     pub(super) held: Option<Held>,
     /// What it copied and cut short.
     account: PortAccount,
 }
 
 impl Copying {
-    /// Copies up to `budget` packets of `source` into the log.
+    /// Copies up to `budget` packets of `source` into the log. `kept_in` is where the source keeps
+    /// this value.
     ///
     /// # Errors
     /// The source's.
-    pub fn receive(
-        &mut self,
-        source: &mut (impl Source + ?Sized),
+    pub fn receive<S: Source>(
+        source: &mut S,
+        kept_in: fn(&mut S) -> &mut Self,
         writer: &mut Writer,
         budget: u64,
     ) -> Result<Received, PortError> {
-        self.receive_seen(source, writer, budget, |_| {})
+        // Apart from the source while that lends.
+        let mut copying = std::mem::take(kept_in(source));
+        let received = copying.receive_seen(source, writer, budget, |_| {});
+        *kept_in(source) = copying;
+        received
     }
 
-    /// As [`receive`](Self::receive), and shows each packet to `see` when it is taken.
+    /// As [`receive`](Self::receive) for a source that is apart already. Shows each packet to `see`
+    /// when it is taken.
     pub(super) fn receive_seen(
         &mut self,
         source: &mut (impl Source + ?Sized),
@@ -69,7 +75,8 @@ impl Copying {
                 packets += 1;
                 continue;
             }
-            let lent = match source.lend(&mut self.scratch, 1) {
+            let scratch = self.scratch.get_or_insert_with(Scratch::new);
+            let lent = match source.lend(scratch, 1) {
                 Ok(lent) => lent,
                 // It will say so again.
                 Err(_) if packets > 0 => break,

@@ -52,7 +52,9 @@ impl Port for MemoryPort {
     }
 
     fn account(&self) -> PortAccount {
-        PortAccount { offered: self.next, ..PortAccount::default() }
+        let mut account = PortAccount { offered: self.next, ..PortAccount::default() };
+        self.copying.add_to(&mut account);
+        account
     }
 }
 
@@ -85,10 +87,7 @@ impl Source for MemoryPort {
     }
 
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
-        let mut copying = std::mem::take(&mut self.copying);
-        let received = copying.receive(self, writer, budget);
-        self.copying = copying;
-        received
+        Copying::receive(self, |source| &mut source.copying, writer, budget)
     }
 
     fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {

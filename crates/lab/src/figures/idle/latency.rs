@@ -130,7 +130,9 @@ impl Port for Stamping {
     }
 
     fn account(&self) -> PortAccount {
-        self.inner.account()
+        let mut account = self.inner.account();
+        self.copying.add_to(&mut account);
+        account
     }
 
     fn readiness(&self) -> Option<BorrowedFd<'_>> {
@@ -155,9 +157,6 @@ impl Source for Stamping {
     }
 
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
-        let mut copying = std::mem::take(&mut self.copying);
-        let received = copying.receive(self, writer, budget);
-        self.copying = copying;
-        received
+        Copying::receive(self, |source| &mut source.copying, writer, budget)
     }
 }
