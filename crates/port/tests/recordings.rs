@@ -226,3 +226,23 @@ fn a_broken_segment_before_a_cut_tail_leaves_nothing_unaccounted() {
     assert_eq!((got.corrupt, got.missing), (corrupt, 0), "{:?}", got.notes);
     assert!(got.closes && got.is_damaged, "{:?}", got.notes);
 }
+
+#[test]
+fn numbers_that_no_packet_can_have_break_their_segment() {
+    let folder = Folder::new();
+    let made = record(&mut Random(5), 200);
+    let mut encoder = SegmentEncoder::new(S, LinkType::ETHERNET, 0, HashKind::None, u64::MAX - 10);
+    let mut segment = vec![0; S];
+    let interface = InterfaceDescription::new(LinkType::ETHERNET, "eth0");
+    encoder.header(&mut segment, &SectionDescription::default(), &[interface]).unwrap();
+    encoder.advance();
+    for number in 0..8 {
+        assert!(put(&mut encoder, &mut segment, &[0xFA; 60], number));
+    }
+    encoder.finish(&mut segment, &[0; 8]);
+    let file = [&made.segments[0], &segment, &made.segments[2]].map(Vec::as_slice).concat();
+    let got = read(&folder, &file);
+    assert!(got.packets == made.packets[2], "{} packets: {:?}", got.packets.len(), got.notes);
+    assert_eq!((got.corrupt, got.missing), (made.packets[1].len() as u64, 0), "{:?}", got.notes);
+    assert!(got.closes && got.is_damaged, "{:?}", got.notes);
+}

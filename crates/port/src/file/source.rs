@@ -20,6 +20,9 @@ use crate::{
     PortState, PortTable, Received, Source, TimestampSource,
 };
 
+/// More packets are not counted as lost, whatever a hostile file claims: sums stay in 64 bits.
+const MOST_LOST: u64 = 1 << 60;
+
 const _: () = assert!(MAX_CAPTURED as usize <= MAX_PACKET_BYTES);
 
 /// `epb_flags`: bits 16 to 31 are errors that the link layer saw.
@@ -288,17 +291,17 @@ impl FileSource {
 
     /// Counts packets that are not delivered, by the numbers in the recording.
     fn count_damage(&mut self, kind: &DamageKind) {
-        match *kind {
-            DamageKind::Corrupt { packets, .. } => self.corrupt += packets,
-            DamageKind::MissingSegments { packets, .. } => self.missing += packets,
-            DamageKind::OutOfOrder { packets, .. } => self.missing -= packets.min(self.missing),
-            DamageKind::NotClosed { unchecked } => self.unchecked += unchecked,
+        let (cause, packets) = match *kind {
+            DamageKind::Corrupt { packets, .. } => (&mut self.corrupt, packets),
+            DamageKind::MissingSegments { packets, .. } => (&mut self.missing, packets),
+            DamageKind::OutOfOrder { packets, .. } => {
+                return self.missing -= packets.min(self.missing);
+            }
+            DamageKind::NotClosed { unchecked } => return self.unchecked += unchecked,
             _ => return,
-        }
-        if let DamageKind::Corrupt { packets, .. } | DamageKind::MissingSegments { packets, .. } =
-            *kind
-        {
-            self.untold += packets;
+        };
+        for count in [cause, &mut self.untold] {
+            *count = count.saturating_add(packets).min(MOST_LOST);
         }
     }
 
@@ -350,9 +353,7 @@ impl FileSource {
         if record.has_options {
             self.read_options(&mut meta);
         }
-        if self.untold > 0 {
-            meta.drops_before += std::mem::take(&mut self.untold);
-        }
+        meta.drops_before += std::mem::take(&mut self.untold);
         let window = &self.window;
         let bytes = || &window.bytes()[record.offset..][..length as usize];
         self.judge.describe(record.link, &mut meta, bytes);

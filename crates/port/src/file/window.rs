@@ -78,6 +78,7 @@ impl Window {
         if needed > READ_BYTES && needed > carried {
             return self.fill_up(needed, read);
         }
+        debug_assert!(carried <= CARRY_BYTES, "the decoder requested too many bytes");
         self.buffer.copy_within(self.position..self.end, CARRY_BYTES - carried);
         self.bytes_moved += carried as u64;
         (self.position, self.end) = (CARRY_BYTES - carried, CARRY_BYTES);

@@ -27,9 +27,9 @@
 //!   each.
 //! - I3. Bytes that make no sense are reported as [`Damage`], with where and how many, and decoding
 //!   goes on behind them. What a caller is shown and not shown adds up to the whole file.
+//! - I4. A record lies whole inside the chunk: `offset + captured_length <= chunk.len()`.
 //! - I5. In a segmented section no packet is delivered as [`Trust::Checked`] before the checksum of
 //!   its whole segment has been found right, and no byte of a packet can start a section.
-//! - I4. A record lies whole inside the chunk: `offset + captured_length <= chunk.len()`.
 //!
 //! What it does not do: follow a growing file, decrypt, decompress, or trust a section length.
 //!

@@ -37,6 +37,10 @@ pub struct WorkEntry {
     pub truncated: bool,
 }
 
+/// No recording has more packets: numbers beyond it are not believed, and sums of them stay in 64
+/// bits.
+const MOST_PACKETS: u64 = 1 << 56;
+
 /// Why a segment cannot be read by its worklist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -134,10 +138,14 @@ impl<'a> SegmentIndex<'a> {
         crc32c::crc32c_append(checksum, rest) == self.trailer.checksum
     }
 
-    /// Whether blocks and worklist fit between start and trailer.
+    /// Whether blocks and worklist fit between start and trailer, and packets can have such
+    /// numbers.
     fn fits(&self) -> bool {
         let length = self.segment.len();
-        let Trailer { packets, blocks_end, .. } = self.trailer;
+        let Trailer { packets, blocks_end, first_packet, .. } = self.trailer;
+        if first_packet > MOST_PACKETS {
+            return false;
+        }
         // Both are below 2^32 and each entry has 16 bytes: u64 holds the sum.
         let used = u64::from(blocks_end) + 8 + u64::from(packets) * ENTRY_BYTES as u64;
         used <= (length - TAIL_BYTES) as u64
