@@ -21,7 +21,7 @@
 //! It is told to leave no files, to take no signals, and to say what it has to say to us: the
 //! last errors it logged become the text of ours.
 //!
-//! Who owns an mbuf: the pool, until a device fills it; a [`Receiver`], from the burst that
+//! Who owns an mbuf: the pool, until a device fills it; a `Receiver`, from the burst that
 //! brought it to the next call after its packet was delivered; the device that it was sent by,
 //! which gives it back to the pool it came from. A pool therefore lives until all of its mbufs
 //! are back, whichever device had them last. Two devices that send each other's packets receive
@@ -30,8 +30,8 @@
 //! Invariants:
 //! - I1: bytes that are lent belong to an mbuf that is held until the borrow ends.
 //! - I2: an mbuf that was allocated or received is freed or sent, once: when the last device is
-//!   closed, every pool is full again, and [`leaked_mbufs`] counts what is not there.
-//! - I3: a queue of a device belongs to one [`Receiver`], or one [`Exit`].
+//!   closed, every pool is full again, and `leaked_mbufs` counts what is not there.
+//! - I3: a queue of a device belongs to one `Receiver`, or one `Exit`.
 #![cfg(feature = "libdpdk")]
 
 mod devargs;

@@ -37,6 +37,7 @@ mod buckets;
 mod burst;
 mod control;
 mod copy;
+pub mod cycle;
 mod desc;
 mod error;
 mod head;

@@ -11,6 +11,7 @@ use burstline_sys::memory::{Mapping, NodeId, PageChoice, Placement, Region, Regi
 use crate::attach::LogFiles;
 use crate::buckets::Buckets;
 use crate::control::{ControlView, Geometry, MAX_READERS, MAX_WINDOW, PAGE_BYTES};
+use crate::cycle;
 use crate::error::{AttachError, CreateError};
 use crate::protocol::{Control, ReaderPage};
 use crate::reader::Reader;
@@ -55,6 +56,9 @@ pub struct LogConfig {
     /// memory goes, in ns; see [`Log::history`]. `None` reuses memory as soon as it can, and stays
     /// in the cache.
     pub keep_ns: Option<u64>,
+    /// How many bytes of segments take turns where readers keep up; the rest of the memory is for
+    /// when they do not. `None` leaves it to the machine's [caches](crate::cycle).
+    pub cycle_bytes: Option<usize>,
     /// Whether packets are told apart by their hash's [bucket](crate::bucket_of), so that readers
     /// can each take a [part](Log::part): a 64th of each segment, 2 KiB of control memory for it,
     /// and some ten instructions of the writer a packet.
@@ -76,12 +80,18 @@ impl Default for LogConfig {
             hash_kind: 0,
             clock_kind: 0,
             keep_ns: None,
+            cycle_bytes: None,
             has_buckets: false,
         }
     }
 }
 
 impl LogConfig {
+    /// How many segments take turns.
+    pub(crate) fn cycle(&self) -> usize {
+        self.cycle_bytes.unwrap_or_else(cycle::of_this_machine).div_ceil(self.segment_bytes)
+    }
+
     fn geometry(&self) -> Result<Geometry, CreateError> {
         let (least, most) = (MIN_SEGMENT_BYTES, MAX_SEGMENT_BYTES);
         let bytes = self.segment_bytes;

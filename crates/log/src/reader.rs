@@ -26,6 +26,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
+use burstline_sys::prefetch;
+
 use crate::buckets::Buckets;
 use crate::burst::{Burst, FactsAt, Place};
 use crate::control::Ending;
@@ -41,6 +43,9 @@ pub use rest::GATHER_NS;
 
 /// Tries at a head that the writer keeps moving before the reader says "nothing now".
 const HEAD_TRIES: u32 = 8;
+
+/// Descs of a cache line.
+const DESCS_OF_LINE: usize = 64 / size_of::<Desc>();
 
 /// Segments without a packet that one look passes over. A sound writer seals none such.
 const EMPTY_TRIES: u32 = 64;
@@ -418,6 +423,23 @@ impl fmt::Debug for Reader {
     }
 }
 
+/// Lines of descs that are asked for at once: those of 256 packets.
+const NEWEST_LINES: usize = 64;
+
+/// Asks for the newest descs, by ascending address. A worklist is read by descending address, and
+/// the processor then fetches the lines that come next by itself: those are the ones that the
+/// writer is filling, and it has to get each of them back. Nothing is fetched beyond lines that are
+/// there already (Decision 0027).
+#[inline]
+fn ask_for_newest(worklist: &[Desc]) {
+    let lines = worklist.len().div_ceil(DESCS_OF_LINE).min(NEWEST_LINES);
+    let mut line = worklist.as_ptr();
+    for _ in 0..lines {
+        prefetch::to_read(line);
+        line = line.wrapping_add(DESCS_OF_LINE);
+    }
+}
+
 /// Makes the burst of what was found.
 ///
 /// # Safety
@@ -438,6 +460,7 @@ unsafe fn lend<'a>(memory: &'a Memory, found: &Found) -> Burst<'a> {
         let oldest = start.add(top - worklist_bytes).cast::<Desc>();
         std::slice::from_raw_parts(oldest.as_ptr(), (to - from) as usize)
     };
+    ask_for_newest(worklist);
     // The newest desc says where the published bytes end; above that the writer may be writing.
     let end = worklist.first().map_or(0, end_of).min(top - worklist_bytes);
     // SAFETY: bytes `[0, end)` are below every unpublished packet: published and pinned.

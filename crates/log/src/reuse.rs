@@ -4,9 +4,13 @@
 //!  spare --take--> valid (in the directory, oldest first) --retire--> limbo --take--> valid
 //! ```
 //!
-//! The cache decides the rate, so the segment taken is the one used last: a segment that every
-//! reader has passed is retired at once, and limbo is a stack. Spares, which nobody has touched
-//! yet, are broken open only when all of limbo is pinned. Only when there are none left does the
+//! The caches decide the rate, so the segments that were used last take turns: `cycle` of them, and
+//! of these the one that nobody has used for longest is next ([`crate::cycle`] says how many, and
+//! why). With a cycle of one it is the segment used last. A segment that every reader has passed is
+//! retired at once; limbo is in the order in which segments were retired. Spares, which nobody has
+//! touched yet, are broken open until the cycle is complete, and later only when all of limbo is
+//! pinned: what a slow reader made the writer use in addition is left alone when the reader has
+//! caught up. Only when there are none left does the
 //! writer take the oldest segment from a lossy reader, which is then *lapped*: it no longer
 //! counts as a reader to wait for until it has kept up for some segments, so that a reader that is
 //! stopped, or slower than the writer, costs one walk through the pool and not the writer's place
@@ -85,6 +89,8 @@ pub struct Reuse {
     valid: VecDeque<Valid>,
     limbo: Vec<u32>,
     pins: Vec<u32>,
+    /// How many segments take turns, at least 1.
+    cycle: usize,
     /// How long a segment that every reader has passed stays valid; `None` for not at all.
     keep_ns: Option<u64>,
     /// The least age at which a segment was given up that should have been kept.
@@ -100,9 +106,15 @@ struct Valid {
 }
 
 impl Reuse {
-    /// All of `segment_count` segments are spare, and the first sequence number will be 1.
+    /// All of `segment_count` segments are spare, and the first sequence number will be 1. The
+    /// segment used last is taken first, unless more are to [take turns](Self::cycling).
     pub fn new(segment_count: u32) -> Self {
         Self::starting_at(segment_count, 1)
+    }
+
+    /// As it is, with `cycle` segments that take turns, at least 1.
+    pub fn cycling(self, cycle: usize) -> Self {
+        Self { cycle: cycle.max(1), ..self }
     }
 
     /// As it is, with a history of `keep_ns`, or without.
@@ -120,6 +132,7 @@ impl Reuse {
             valid: VecDeque::with_capacity(room),
             limbo: Vec::with_capacity(room),
             pins: Vec::new(),
+            cycle: 1,
             keep_ns: None,
             shortest_ns: None,
         }
@@ -169,7 +182,10 @@ impl Reuse {
         mut is_over: impl FnMut(&S) -> bool,
     ) -> Option<u32> {
         self.retire_passed(control, seats, now_ns);
-        let mut candidate = self.unpinned(control, seats).or_else(|| self.spare());
+        let mut candidate = match self.is_cycle_complete() {
+            true => self.unpinned(control, seats).or_else(|| self.spare()),
+            false => self.spare().or_else(|| self.unpinned(control, seats)),
+        };
         while candidate.is_none() {
             if self.valid.len() <= 1 || self.is_front_wanted(seats, &mut is_over) {
                 return None;
@@ -231,6 +247,13 @@ impl Reuse {
         }
     }
 
+    /// Whether as many segments are in use as take turns.
+    fn is_cycle_complete(&self) -> bool {
+        self.valid.len() + self.limbo.len() >= self.cycle
+    }
+
+    /// Takes a segment from limbo that no pin names: of those that take turns the one that was
+    /// retired first; where all of these are pinned, the newest of the others.
     fn unpinned<C: Control, S: Seat>(&mut self, control: &C, seats: &[S]) -> Option<u32> {
         if self.limbo.is_empty() {
             return None;
@@ -238,8 +261,12 @@ impl Reuse {
         self.pins.clear();
         let pages = seats.iter().map(|seat| (seat.page(), seat.window()));
         protocol::pinned(control, pages, &mut self.pins);
-        let newest = self.limbo.iter().rposition(|segment| !self.pins.contains(segment))?;
-        Some(self.limbo.remove(newest))
+        let turns = self.cycle.saturating_sub(self.valid.len()).max(1);
+        let (others, turns) = self.limbo.split_at(self.limbo.len().saturating_sub(turns));
+        let is_free = |segment: &u32| !self.pins.contains(segment);
+        let next = turns.iter().position(is_free).map(|at| others.len() + at);
+        let next = next.or_else(|| others.iter().rposition(is_free))?;
+        Some(self.limbo.remove(next))
     }
 
     fn spare(&mut self) -> Option<u32> {

@@ -157,7 +157,9 @@ impl Writer {
             top: geometry.top(),
             open: None,
             ahead: None,
-            reuse: Reuse::new(geometry.segment_count).keeping(shared.config.keep_ns),
+            reuse: Reuse::new(geometry.segment_count)
+                .cycling(shared.config.cycle())
+                .keeping(shared.config.keep_ns),
             waker: Waker::new(),
             blocked_since_ns: None,
             has_streamed: false,

@@ -83,9 +83,10 @@ fn a_log_without_packets_ends_too() {
     assert!(reader.is_finished());
 }
 
-#[test]
-fn a_reader_that_keeps_up_keeps_the_working_set_small() {
-    let (log, mut writer) = log(64);
+/// How many segments of a log of 64 were used by a writer whose reader keeps up.
+fn segments_in_turn(cycle_bytes: usize) -> u32 {
+    let config = LogConfig { cycle_bytes: Some(cycle_bytes), ..config(64) };
+    let (log, mut writer) = Log::create(config).unwrap();
     let mut reader = log.attach(lossy()).unwrap();
     for number in 0..MANY {
         assert_eq!(append(&mut writer, number), Appended::Whole);
@@ -94,8 +95,16 @@ fn a_reader_that_keeps_up_keeps_the_working_set_small() {
     }
     assert_eq!(reader.statistics().delivered, MANY);
     let statistics = writer.statistics();
-    assert!(statistics.segments > 4, "{statistics:?}");
-    assert!(statistics.segments_high_water <= 3, "{statistics:?}");
+    assert!(statistics.segments > 6, "{statistics:?}");
+    statistics.segments_high_water
+}
+
+#[test]
+fn as_many_segments_take_turns_as_were_asked_for() {
+    assert!(segments_in_turn(0) <= 3);
+    assert!(segments_in_turn(1) <= 3);
+    assert_eq!(segments_in_turn(4 * SEGMENT_BYTES), 4);
+    assert_eq!(segments_in_turn(6 * SEGMENT_BYTES - 1), 6);
 }
 
 #[test]

@@ -39,6 +39,7 @@
 pub mod affinity;
 pub mod afpacket;
 pub mod bpf;
+pub mod caches;
 pub mod claim;
 pub mod clock;
 pub mod device;

@@ -20,6 +20,7 @@ mod settings;
 use std::path::Path;
 
 use burstline_sys::affinity::CoreId;
+pub use burstline_sys::caches::Cache;
 use burstline_sys::device::Device;
 use burstline_sys::memory::NodeId;
 use burstline_sys::topology::{HugePages, Topology, TopologyError};
@@ -95,17 +96,6 @@ pub struct Core {
     pub governor: Option<String>,
     /// The least and the highest frequency, in kHz.
     pub frequencies_khz: Option<(u64, u64)>,
-}
-
-/// A data cache of a core.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cache {
-    /// 1, 2, 3.
-    pub level: u64,
-    /// In bytes.
-    pub bytes: u64,
-    /// The cores that share it.
-    pub shared_with: Vec<CoreId>,
 }
 
 /// Where an interface is plugged in.

@@ -1,5 +1,6 @@
 //! `burstline doctor`: what is wrong here, what can be opened, where things would go.
 
+mod distance;
 mod dpdk;
 mod placement;
 mod tried;
@@ -40,6 +41,7 @@ fn machine(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let mut found = findings(&inventory, None);
     found.extend(dpdk::findings(&inventory));
     if args.machine.is_none() {
+        found.extend(distance::findings(&inventory));
         found.extend(tried::findings(&inventory));
     }
     let text = match (args.json, args.fix_commands) {

@@ -33,7 +33,7 @@ use crate::scenario::Work;
 use crate::threads::Cores;
 
 /// Of our log.
-const LOG_BYTES: usize = 2 << 20;
+const LOG_BYTES: usize = 8 << 20;
 
 /// Of the packets of a line in a turn, strides and all.
 const TURN_BYTES: u64 = 512 << 20;

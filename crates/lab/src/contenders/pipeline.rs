@@ -30,11 +30,10 @@ use crate::scenario::Work;
 use crate::threads::Cores;
 use crate::traffic::{MAX_BYTES, Traffic};
 
-/// Bytes of our log: those that are tried, and where instructions are counted and live. Deep
-/// enough that neither side waits for a segment, small enough that what is in flight stays in the
-/// cache.
-const LOGS: [usize; 4] = [768 << 10, 1 << 20, 2 << 20, 4 << 20];
-const LOG_BYTES: usize = 2 << 20;
+/// Bytes of our log: those that are tried, and where instructions are counted and live. All of it
+/// takes turns, up to what the caches are good for (`burstline_log::cycle`).
+const LOGS: [usize; 5] = [1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20];
+const LOG_BYTES: usize = 8 << 20;
 
 /// Packets between two looks at the clock, of short ones and of longer ones.
 const PACKETS: u64 = 1 << 20;

@@ -17,7 +17,7 @@ use crate::sharing::{Shared, SharedRun};
 use crate::traffic::{Frames, Traffic};
 
 /// As in the hand-off figures.
-const LOG_BYTES: usize = 2 << 20;
+const LOG_BYTES: usize = 8 << 20;
 const PACKET_BYTES: usize = 60;
 /// Pairs that the stopped reader's figure takes at least.
 const STOPPED_PAIRS: usize = 21;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
+use burstline_sys::distance::FAR_NS;
 use serde::{Deserialize, Serialize};
 
 use super::{Metric, Record};
@@ -46,18 +47,14 @@ pub struct Distance {
 }
 
 impl Distance {
-    /// Cores that are nearer share a cache, cores that are farther apart do not: what we have seen
-    /// lies at 20 to 60 ns and at 200 to 230 ns.
-    pub const FAR_NS: f64 = 120.0;
-
     /// A distance that changes by this factor or more is a doubt.
     pub const CHANGE: f64 = 2.0;
 
     /// Whether the cores came to lie at another distance meanwhile: the two times are on both
-    /// sides of [`FAR_NS`](Self::FAR_NS), or [`CHANGE`](Self::CHANGE) apart.
+    /// sides of [`FAR_NS`], or [`CHANGE`](Self::CHANGE) apart.
     pub fn has_changed(&self) -> bool {
         let (near, far) = (self.before_ns.min(self.after_ns), self.before_ns.max(self.after_ns));
-        (near < Self::FAR_NS && far >= Self::FAR_NS) || far >= Self::CHANGE * near
+        (near < FAR_NS && far >= FAR_NS) || far >= Self::CHANGE * near
     }
 }
 

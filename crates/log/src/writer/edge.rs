@@ -9,9 +9,10 @@ use super::{DESC_BYTES, Meta, Room};
 use crate::desc::{Desc, FACTS_BYTES, Flags, MAX_PACKET_BYTES, PACKET_ALIGNMENT, align_up};
 
 /// How far ahead of the packets, and of the worklist, lines are asked for: 32 packets of 64 bytes,
-/// and 32 descs (Decisions 0005, 0019 and 0026).
+/// and 128 descs, as a reader's processor may have fetched some dozens of lines of the worklist that
+/// it was not asked for (Decisions 0005, 0019, 0026 and 0027).
 const PREFETCH_BYTES: isize = 2048;
-const PREFETCH_DESC_BYTES: isize = 512;
+const PREFETCH_DESC_BYTES: isize = 2048;
 const LINE_BYTES: usize = 64;
 
 /// The longest packet that is taken: what fits in it after rounding up fits a desc, too.

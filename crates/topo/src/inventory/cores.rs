@@ -1,10 +1,11 @@
 //! Nodes and cores.
 
 use burstline_sys::affinity::CoreId;
+use burstline_sys::caches;
 use burstline_sys::memory::NodeId;
 use burstline_sys::topology::Topology;
 
-use super::{Cache, Core, Node};
+use super::{Core, Node};
 use crate::files::Files;
 
 const CPU: &str = "sys/devices/system/cpu";
@@ -66,7 +67,7 @@ pub(super) fn cores(files: &Files, topology: &Topology, allowed: &[CoreId]) -> V
             is_usable: allowed.contains(&id) || (is_isolated && !is_limited),
             is_isolated,
             siblings: sorted(siblings.unwrap_or_else(|| vec![id])),
-            caches: caches(files, &folder),
+            caches: caches::of_core(&files.path(&folder)),
             governor: files.text(&format!("{folder}/cpufreq/scaling_governor")),
             frequencies_khz: frequency("min").zip(frequency("max")),
         }
@@ -81,24 +82,6 @@ fn online(topology: &Topology) -> Vec<CoreId> {
 fn sorted(mut cores: Vec<CoreId>) -> Vec<CoreId> {
     cores.sort_unstable();
     cores
-}
-
-fn caches(files: &Files, folder: &str) -> Vec<Cache> {
-    let mut caches = Vec::new();
-    for index in files.numbered(&format!("{folder}/cache"), "index") {
-        let read = |name: &str| files.text(&format!("{folder}/cache/index{index}/{name}"));
-        let (Some(level), Some(size)) = (read("level"), read("size")) else { continue };
-        let size = size.strip_suffix('K').and_then(|digits| digits.parse::<u64>().ok());
-        let (Ok(level), Some(kibibytes)) = (level.parse(), size) else { continue };
-        if read("type").as_deref() == Some("Instruction") {
-            continue;
-        }
-        let shared = files.list(&format!("{folder}/cache/index{index}/shared_cpu_list"));
-        let shared_with = sorted(shared.unwrap_or_default());
-        caches.push(Cache { level, bytes: kibibytes.saturating_mul(1024), shared_with });
-    }
-    caches.sort_by_key(|cache| cache.level);
-    caches
 }
 
 /// A field of a meminfo file, in bytes; a node's has `Node 0` in front of each.

@@ -15,7 +15,7 @@ const BURST: u64 = 256;
 /// Packets between two looks at the clock.
 const PACKETS: u64 = 1 << 16;
 
-const LOG_BYTES: usize = 8 * SEGMENT_BYTES;
+const LOG_BYTES: usize = 32 * SEGMENT_BYTES;
 
 /// Our generator; the case is how many flows there are. Every packet has a mark with sequence, time
 /// and check, and a UDP checksum over it; with several flows 5-tuples are drawn.

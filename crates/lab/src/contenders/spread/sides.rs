@@ -25,7 +25,7 @@ use crate::traffic::{self, Traffic};
 
 /// Packet memory of all logs together: as in the hand-off figures, so that what is in flight stays
 /// in the cache.
-pub(crate) const LOG_BYTES: usize = 2 << 20;
+pub(crate) const LOG_BYTES: usize = 8 << 20;
 /// As small as to leave each of four logs eight segments.
 pub(crate) const SEGMENT_BYTES: usize = 64 << 10;
 /// Slots of each ring of the rival, and what its arena has for all rings.
