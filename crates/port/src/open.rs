@@ -136,7 +136,7 @@ pub const SCHEMES: &[Scheme] = &[
         help: "a capture file, FIFO or - : pcap, pcapng, either in gzip or zstd; writes pcapng",
         example: "file:trace.pcap",
         source: Some(Face {
-            keys: &[],
+            keys: file::SOURCE_KEYS,
             open: |address, options| Ok(vec![file::open_source(address, options)?]),
         }),
         sink: Some(Face { keys: file::SINK_KEYS, open: file::open_sink }),

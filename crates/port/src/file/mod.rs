@@ -39,6 +39,7 @@ use burstline_wire::headers::LinkType;
 
 use crate::{Address, OpenOptions, PortError, PortTable, Sink, Source};
 pub(crate) use layout::KEYS as SINK_KEYS;
+pub(crate) use zstd::SOURCE_KEYS;
 
 /// Opens a file to receive from.
 pub(crate) fn open_source(
@@ -72,6 +73,12 @@ fn enter_interface(
     let file_name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
     let name = if name.is_empty() { &file_name } else { name };
     table.add_for(&path.display().to_string(), name, link)
+}
+
+/// Reads a source's address, for the test of tables.
+#[cfg(test)]
+pub(crate) fn read_source(address: &Address) {
+    let _ = zstd::window_bytes(address);
 }
 
 /// Reads an address, for the test of tables.
