@@ -27,6 +27,7 @@ mod naming;
 mod output;
 mod pieces;
 mod plain;
+mod recording;
 mod segmented;
 mod sink;
 mod source;
@@ -39,6 +40,7 @@ use burstline_wire::headers::LinkType;
 
 use crate::{Address, OpenOptions, PortError, PortTable, Sink, Source};
 pub(crate) use layout::KEYS as SINK_KEYS;
+pub use recording::{FileNaming, Flush, OutputOptions, Rotation, numbered};
 pub(crate) use zstd::SOURCE_KEYS;
 
 /// Opens a file to receive from.
@@ -84,5 +86,5 @@ pub(crate) fn read_source(address: &Address) {
 /// Reads an address, for the test of tables.
 #[cfg(test)]
 pub(crate) fn read(address: &Address) {
-    let _ = layout::Layout::parse(address);
+    let _ = layout::Layout::parse(address, None);
 }
