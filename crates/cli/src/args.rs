@@ -14,6 +14,7 @@ mod lab_report;
 mod lab_run;
 mod log;
 mod merge;
+mod output;
 mod ports;
 mod replay;
 pub(crate) mod values;
@@ -35,6 +36,7 @@ pub(crate) use lab_report::{DocumentsArgs, ReportArgs};
 pub(crate) use lab_run::{CompareArgs, ListArgs, RunOptions};
 pub(crate) use log::LogArgs;
 pub(crate) use merge::{MergeArgs, Offset};
+pub(crate) use output::OutputArgs;
 pub(crate) use ports::{PortsArgs, details};
 pub(crate) use replay::ReplayArgs;
 

@@ -104,7 +104,8 @@ fn a_capture_without_any_right_writes_its_file_or_its_pipe_to_the_end() {
     for ((options, stages), write) in jobs.into_iter().flatten() {
         let job = format!("capture {FAR} {options} -w {write}");
         let live = Live::start(&bed, &directory, &job);
-        live.wait_without_rights(2 + stages.len());
+        // As above, and the one that syncs.
+        live.wait_without_rights(3 + stages.len());
         let sent = send(&bed);
         live.interrupt();
         let output = live.output.clone();
@@ -131,7 +132,7 @@ fn a_capture_in_place_ends_at_its_limit_and_with_its_interface() {
     let limit = 1234;
     let job = format!("capture {FAR} --packets {limit} -w {file}");
     let live = Live::start(&bed, &directory, &job);
-    live.wait_without_rights(3);
+    live.wait_without_rights(4);
     send(&bed);
     let (is_success, report) = live.end();
     assert!(is_success, "{report}");
@@ -142,7 +143,7 @@ fn a_capture_in_place_ends_at_its_limit_and_with_its_interface() {
         assert_eq!(count, limit, "{who}");
     }
     let live = Live::start(&bed, &directory, &format!("capture {FAR} -w {file}"));
-    live.wait_without_rights(3);
+    live.wait_without_rights(4);
     let sent = send(&bed);
     bed.near.command("ip", &["link", "delete", NEAR]).unwrap();
     let (is_success, report) = live.end();

@@ -112,8 +112,10 @@ losses! {
     Unjudged = "unjudged", Drop, Host;
     /// The reader was too slow, and the writer took the segment back.
     ReaderOverrun = "reader_overrun", Overrun, Host;
-    /// The file system had no room left for it, or refused it.
+    /// The file system had no room left for it: full, a quota, a limit on file sizes, --min-free.
     DiskFull = "disk_full", Full, Host;
+    /// Writing it failed, or syncing it to the disk: it may not be there.
+    WriteError = "write_error", Full, Host;
     /// The reader of the pipe has gone.
     PipeClosed = "pipe_closed", Full, Host;
     /// The reader of the pipe took nothing for 1 s at exit.
@@ -138,6 +140,8 @@ losses! {
     Shed = "shed", Choice, Nowhere;
     /// Aged out before a trigger.
     Expired = "expired", Choice, Nowhere;
+    /// It came after the last file that -W allows was full.
+    AfterLastFile = "after_last_file", Choice, Nowhere;
     /// No --map names its interface.
     Unmapped = "unmapped", Choice, Nowhere;
 }
@@ -288,6 +292,7 @@ mod tests {
             Loss::CutOff,
             Loss::Shed,
             Loss::Expired,
+            Loss::AfterLastFile,
             Loss::Unmapped
         ]));
     }

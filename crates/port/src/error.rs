@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use burstline_wire::headers::LinkType;
 
-use crate::{AddressError, FilterProblem};
+use crate::{AddressError, FilterProblem, Loss};
 
 /// Why a port could not be opened, or cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -47,8 +47,8 @@ pub enum PortError {
     },
     /// An output ended early. What is in the file before `bytes` is whole and can be read.
     #[error(
-        "write to {}: {error}: {kept_packets} packets in {bytes} bytes are safe",
-        path.display()
+        "write to {}: {error}: {kept_packets} packets in {bytes} bytes are {}",
+        path.display(), if *is_synced { "safe" } else { "in the file, not synced" }
     )]
     OutputFailed {
         /// Which output.
@@ -59,6 +59,8 @@ pub enum PortError {
         kept_packets: u64,
         /// Its size now, at the end of a block.
         bytes: u64,
+        /// Whether these are synced; what a pipe took counts as if it were.
+        is_synced: bool,
     },
     /// The output would overwrite the input, or another output.
     #[error("this job already reads or writes {}: choose another output", path.display())]
@@ -192,9 +194,19 @@ impl PortError {
         matches!(self, Self::OutputFailed { error, .. } if error.kind() == broken)
     }
 
-    /// Whether it says that a pipe was not emptied when the job was to end.
-    pub fn is_pipe_full(&self) -> bool {
-        let late = io::ErrorKind::TimedOut;
-        matches!(self, Self::OutputFailed { error, .. } if error.kind() == late)
+    /// What packets are lost to that a sink cannot take because of this.
+    pub fn loss(&self) -> Loss {
+        use io::ErrorKind::{BrokenPipe, FileTooLarge, QuotaExceeded, StorageFull, TimedOut};
+        match self {
+            Self::OutputFailed { error, .. } | Self::Io { error, .. } => match error.kind() {
+                BrokenPipe => Loss::PipeClosed,
+                // The kernel's own, as of a network file system, is another matter.
+                TimedOut if error.raw_os_error().is_none() => Loss::PipeFull,
+                StorageFull | QuotaExceeded | FileTooLarge => Loss::DiskFull,
+                _ => Loss::WriteError,
+            },
+            Self::InterfaceGone { .. } | Self::Xdp(_) | Self::Inject(_) => Loss::LinkDown,
+            _ => Loss::WriteError,
+        }
     }
 }

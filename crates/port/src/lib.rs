@@ -60,6 +60,7 @@ pub use burstline_dpdk::{
 pub use burstline_wire::grammar::Rate;
 pub use crossing::{Carried, Crossing, Rewrite, Touch, Touched, Treatment};
 pub use error::PortError;
+pub use file::{FileNaming, Flush, OutputOptions, Rotation, numbered};
 pub use filter::{Filter, FilterByLink, FilterProblem};
 pub use generator::GENERATOR_KEYS;
 pub use open::{

@@ -11,9 +11,9 @@ use burstline_wire::hash::HashKind;
 
 use crate::opened::OpenedFiles;
 use crate::{
-    Address, AddressError, Crossing, Filter, GENERATOR_KEYS, Key, PortError, PortTable, Probe,
-    ProbeOptions, Role, Sink, Source, Treatment, afpacket, dpdk, file, generator, inject, log_sink,
-    log_source, nicsim, xdp,
+    Address, AddressError, Crossing, Filter, GENERATOR_KEYS, Key, OutputOptions, PortError,
+    PortTable, Probe, ProbeOptions, Role, Sink, Source, Treatment, afpacket, dpdk, file, generator,
+    inject, log_sink, log_source, nicsim, xdp,
 };
 
 /// What every port of a job is opened with. Clones belong to the same job.
@@ -41,6 +41,8 @@ pub struct OpenOptions {
     pub may_share_times: bool,
     /// Set when the job is to end: where opening waits for something, it waits no longer.
     pub stop: Option<Arc<AtomicBool>>,
+    /// How files are written that packets go to.
+    pub output: OutputOptions,
     /// Bytes of packets that a live source's own queue should have room for, where nothing else
     /// queues them. `None`: as the port thinks best.
     pub queue_bytes: Option<usize>,
@@ -136,7 +138,7 @@ pub const SCHEMES: &[Scheme] = &[
         help: "a capture file, FIFO or - : pcap, pcapng, either in gzip or zstd; writes pcapng",
         example: "file:trace.pcap",
         source: Some(Face {
-            keys: &[],
+            keys: file::SOURCE_KEYS,
             open: |address, options| Ok(vec![file::open_source(address, options)?]),
         }),
         sink: Some(Face { keys: file::SINK_KEYS, open: file::open_sink }),

@@ -60,4 +60,11 @@ impl OpenedFiles {
         files.push((device, inode, usage));
         Ok(())
     }
+
+    /// Takes out a file that was entered to be written: it is closed, and its number may soon be
+    /// another's.
+    pub(crate) fn leave(&self, device: u64, inode: u64) {
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        files.retain(|&known| known != (device, inode, Use::Write));
+    }
 }

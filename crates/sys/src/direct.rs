@@ -26,10 +26,12 @@
 mod buffer;
 mod claim;
 mod file;
+mod space;
 
 pub use buffer::AlignedBuffer;
-pub use claim::{Claimed, claim};
+pub use claim::{Claimed, Creation, claim, link_flags, of_link};
 pub use file::{OutputFile, WriteError, WritePath};
+pub use space::free_bytes;
 
 /// The alignment, in bytes, of memory, offset and length that every disk takes: no device sold
 /// has logical blocks above 4 KiB.

@@ -20,7 +20,7 @@
 //!   event      a flag to sleep on      claim      a file that one process has at a time
 //!   inode      a file that was found, whatever its name leads to later
 //!   foreign    what the kernel lost at sockets that a library has opened
-//!   users      who we are, and what others are called
+//!   users      who we are, and what others are called    calendar   local time for names
 //!   distance   how long a cache line takes from one core to another
 //!   ------------------------------------------------------------------
 //!   Linux 5.14 or later, on rustix and, where rustix has no call, on libc
@@ -40,6 +40,7 @@ pub mod affinity;
 pub mod afpacket;
 pub mod bpf;
 pub mod caches;
+pub mod calendar;
 pub mod claim;
 pub mod clock;
 pub mod device;

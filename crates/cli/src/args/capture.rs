@@ -4,7 +4,7 @@ use burstline_port::Address;
 use clap::{Args, ValueEnum};
 
 use super::values;
-use super::{CommonArgs, LogArgs};
+use super::{CommonArgs, LogArgs, OutputArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,6 +21,9 @@ Examples:
   burstline capture eth0 --publish tap &
   burstline count log:tap         other programs read the same packets, without a copy
   burstline capture 'log:tap?from=oldest' -w - | tshark -r - -c 10
+  burstline capture eth0 -w x.pcapng -b filesize:1000000 -b duration:3600 -b files:24
+                                  files of at most 1 GB or an hour, the newest 24
+  burstline capture eth0 -w x-%H%M.pcapng -G 60 --on-close 'zstd --rm {}'
   burstline capture eth0 --keep 30s --buffer 4g -w incident.pcapng
                                   nothing is written until `kill -USR1 PID`; then the 30 s before
                                   and the 10 s after, and at the next signal incident-2.pcapng
@@ -57,9 +60,13 @@ pub(crate) struct CaptureArgs {
     pub(crate) output: Option<Address>,
 
     /// The file's format [default: as its name ends: .pcap, and .zst or .gz behind it, which
-    /// compress; else segmented; pcapng into pipes and devices]
+    /// compress; else segmented, or pcapng if one segment is enough; pcapng into pipes and
+    /// devices]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<Format>,
+
+    #[command(flatten)]
+    pub(crate) files: OutputArgs,
 
     #[command(flatten)]
     pub(crate) log: LogArgs,
@@ -75,6 +82,7 @@ pub(crate) struct CaptureArgs {
     /// trigger's window are counted as `expired`. The report says how much past the memory held:
     /// see --buffer
     #[arg(long, value_name = "TIME", value_parser = values::span_ns)]
+    #[arg(conflicts_with_all = ["rotate", "file_bytes", "file_ns"])]
     pub(crate) keep: Option<u64>,
 
     /// What triggers a file: the signal SIGUSR1, any packet that a source loses, or both

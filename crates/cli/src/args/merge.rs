@@ -3,7 +3,7 @@
 use burstline_port::Address;
 use clap::Args;
 
-use super::{CommonArgs, Format, LogArgs, values};
+use super::{CommonArgs, Format, LogArgs, OutputArgs, values};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,9 +34,13 @@ pub(crate) struct MergeArgs {
     pub(crate) write: Option<String>,
 
     /// The file's format [default: as its name ends: .pcap, and .zst or .gz behind it, which
-    /// compress; else segmented; pcapng into pipes and devices]
+    /// compress; else segmented, or pcapng if one segment is enough; pcapng into pipes and
+    /// devices]
     #[arg(long, value_name = "FORMAT", requires = "write")]
     pub(crate) format: Option<Format>,
+
+    #[command(flatten)]
+    pub(crate) files: OutputArgs,
 
     #[command(flatten)]
     pub(crate) log: LogArgs,

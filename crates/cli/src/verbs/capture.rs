@@ -1,15 +1,20 @@
 //! `burstline capture`.
 
+use std::fs;
 use std::process::ExitCode;
 use std::slice;
 use std::sync::Arc;
 
 use burstline_engine::{CaptureOptions, Policy, Progress, Workers};
 use burstline_log::LogConfig;
-use burstline_port::{Address, AddressError, OpenOptions, is_interface, open_sink};
+use burstline_port::{
+    Address, AddressError, FileNaming, OpenOptions, OutputOptions, is_interface, open_sink,
+};
+use burstline_sys::calendar::format_local;
+use burstline_sys::clock;
 
 use super::{file_address, flight};
-use crate::args::{CaptureArgs, Format, NOTHING};
+use crate::args::{CaptureArgs, CommonArgs, Format, NOTHING, OutputArgs};
 use crate::failure::Failure;
 use crate::view::{Stream, View};
 use crate::{job, signals};
@@ -28,7 +33,8 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let queue_bytes = shape.queue_bytes(&common.sources, &threads).filter(|_| args.keep.is_none());
     let flag = Some(Arc::clone(&stop));
     let forwards = sink.leads_to_interface();
-    let ports = OpenOptions { queue_bytes, stop: flag, forwards, ..common.open_options() };
+    let output = output_options(&args.files, args.write(), common)?;
+    let ports = OpenOptions { queue_bytes, stop: flag, forwards, output, ..common.open_options() };
     let log = shape.config(&common.sources, common.hash, placed.log_node);
     let options = CaptureOptions {
         log: LogConfig { keep_ns: args.keep, ..log },
@@ -62,6 +68,31 @@ fn sink_address(args: &CaptureArgs) -> Result<Address, Failure> {
     }
     check_no_interface(args.write())?;
     Ok(address_of(args.write(), args.format)?)
+}
+
+/// How files are written. Found wanting before anything is opened: a file that cannot be made must
+/// not be a surprise when it is needed.
+pub(super) fn output_options(
+    files: &OutputArgs,
+    path: &str,
+    common: &CommonArgs,
+) -> Result<OutputOptions, Failure> {
+    files.check().map_err(Failure::usage)?;
+    let keeps_privileges = common.keep_privileges;
+    let options = files.options(keeps_privileges);
+    let Some(rotation) = &options.rotation else { return Ok(options) };
+    let is_given = options.creation.user.is_some() || options.creation.group.is_some();
+    if is_given && !keeps_privileges {
+        let what = "--owner with several files needs --keep-privileges: later files are made \
+                    without root's rights";
+        return Err(Failure::usage(what));
+    }
+    let now = || format_local(clock::realtime_ns() / 1_000_000_000, path);
+    let timed = if rotation.naming == FileNaming::Timed { now() } else { None };
+    if path != "-" && fs::metadata(path).map_or(true, |found| found.is_file()) {
+        flight::Names::new(timed.as_deref().unwrap_or(path)).rehearse(keeps_privileges)?;
+    }
+    Ok(options)
 }
 
 /// Fails where the path of a file is the name of an interface: who writes that may mean either.

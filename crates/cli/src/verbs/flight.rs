@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use burstline_engine::{CaptureOptions, EngineError, FlightOptions, Inlet, Report, Run};
-use burstline_port::{OpenOptions, PortError, Sink, open_sink};
+use burstline_port::{OpenOptions, PortError, Sink, numbered, open_sink};
 use burstline_sys::privileges;
 
 use super::capture::address_of;
@@ -33,7 +33,7 @@ pub(super) fn plan(args: &CaptureArgs) -> Result<Option<Plan>, Failure> {
         let what = "--keep writes a file for each trigger: name one with --write, not -";
         return Err(Failure::usage(what));
     }
-    let names = Names { path: args.write().to_owned(), used: 0 };
+    let names = Names::new(args.write());
     names.rehearse(args.common.keep_privileges)?;
     let caught = signals::trigger_flag()?;
     let trigger = match args.trigger {
@@ -68,13 +68,17 @@ impl Plan {
 }
 
 /// The names of the files: `FILE`, `FILE-2`, ..., without those that are taken.
-struct Names {
+pub(super) struct Names {
     path: String,
     /// Numbers that are used up.
     used: u32,
 }
 
 impl Names {
+    pub(super) fn new(path: &str) -> Self {
+        Self { path: path.to_owned(), used: 0 }
+    }
+
     /// Makes an empty file of the next name that is free, and returns the name.
     fn take(&mut self) -> Result<String, PortError> {
         if self.path == NOTHING {
@@ -94,8 +98,8 @@ impl Names {
     }
 
     /// Makes the first file and takes it away again, with the rights that the recorder will have.
-    fn rehearse(&self, keeps_privileges: bool) -> Result<(), Failure> {
-        let mut names = Self { path: self.path.clone(), used: 0 };
+    pub(super) fn rehearse(&self, keeps_privileges: bool) -> Result<(), Failure> {
+        let mut names = Self::new(&self.path);
         let attempt = || {
             // Where giving up is refused, the job says so.
             let _ = keeps_privileges || privileges::drop_all_capabilities().is_ok();
@@ -120,40 +124,5 @@ impl Names {
             };
             Failure::new(format!("{error}{mend}"))
         })
-    }
-}
-
-/// The name of file number `number`, from 1: the number stands before the extension, and that of
-/// a compressed file before both.
-fn numbered(path: &str, number: u32) -> String {
-    if number == 1 {
-        return path.to_owned();
-    }
-    let name_at = path.rfind('/').map_or(0, |slash| slash + 1);
-    // A dot at the start of a name begins no extension.
-    let name = &path[name_at..];
-    let dot_of = |name: &str| name.rfind('.').filter(|&dot| dot > 0);
-    let compressed = [".gz", ".zst"].iter().find_map(|end| name.strip_suffix(end));
-    match compressed.and_then(dot_of).or(dot_of(name)) {
-        Some(dot) => {
-            let (stem, extension) = path.split_at(name_at + dot);
-            format!("{stem}-{number}{extension}")
-        }
-        None => format!("{path}-{number}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_number_stands_before_the_extension() {
-        assert_eq!(numbered("a.b/x.pcapng", 1), "a.b/x.pcapng");
-        assert_eq!(numbered("a.b/x.pcapng", 2), "a.b/x-2.pcapng");
-        assert_eq!(numbered("a.b/x", 3), "a.b/x-3");
-        assert_eq!(numbered(".hidden", 2), ".hidden-2");
-        assert_eq!(numbered("x.tar.gz", 10), "x-10.tar.gz");
-        assert_eq!(numbered("a.b/x.zst", 2), "a.b/x-2.zst");
     }
 }

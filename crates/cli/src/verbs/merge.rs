@@ -7,7 +7,7 @@ use std::sync::Arc;
 use burstline_engine::{CaptureOptions, Inlet, MergeOptions, Policy, Progress, Workers};
 use burstline_port::{Address, OpenOptions, open_sink};
 
-use super::capture::{address_of, check_no_interface};
+use super::capture::{address_of, check_no_interface, output_options};
 use crate::args::{MergeArgs, NOTHING};
 use crate::failure::Failure;
 use crate::view::{Stream, View};
@@ -29,7 +29,9 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
         ..Workers::default()
     };
     let placed = common.place_at(&common.sources[..1], &recorder)?;
-    let ports = OpenOptions { stop: Some(Arc::clone(&stop)), ..common.open_options() };
+    let output = output_options(&args.files, args.write.as_deref().unwrap_or(NOTHING), common)?;
+    let stop_flag = Some(Arc::clone(&stop));
+    let ports = OpenOptions { stop: stop_flag, output, ..common.open_options() };
     let options = CaptureOptions {
         log: log.config(&common.sources, common.hash, placed.log_node),
         threads: placed.threads,

@@ -29,6 +29,16 @@ impl Tally {
         self.bytes -= other.bytes;
         self.wire_bytes -= other.wire_bytes;
     }
+
+    /// `packets` of these packets, or all: as long as they are on average.
+    pub(crate) fn share(&self, packets: u64) -> Self {
+        let packets = packets.min(self.packets);
+        let part = |sum: u64| {
+            let part = u128::from(sum) * u128::from(packets) / u128::from(self.packets.max(1));
+            part as u64 // at most `sum`
+        };
+        Self { packets, bytes: part(self.bytes), wire_bytes: part(self.wire_bytes) }
+    }
 }
 
 /// The earliest and the latest time seen, in ns since 1970.

@@ -34,6 +34,8 @@ pub(super) enum Pulled {
 pub(super) struct Input {
     stream: Stream,
     is_pipe: bool,
+    /// The largest window of a zstd stream.
+    window_bytes: u64,
 }
 
 enum Stream {
@@ -48,7 +50,8 @@ type Compressed = BufReader<io::Chain<Cursor<Vec<u8>>, Raw>>;
 
 impl Input {
     /// Opens what an address names; `-` is standard input.
-    pub(super) fn open(target: &str) -> io::Result<(Self, Metadata)> {
+    /// `window_bytes`: the most that a zstd stream may have kept.
+    pub(super) fn open(target: &str, window_bytes: u64) -> io::Result<(Self, Metadata)> {
         let file = if target == "-" {
             File::from(io::stdin().as_fd().try_clone_to_owned()?)
         } else {
@@ -59,8 +62,8 @@ impl Input {
             return Err(io::ErrorKind::IsADirectory.into());
         }
         let is_pipe = !metadata.is_file();
-        let stream = Stream::Plain(Raw { file, is_pipe, waits: false });
-        Ok((Self { stream, is_pipe }, metadata))
+        let stream = Stream::Plain(Raw { file, is_pipe });
+        Ok((Self { stream, is_pipe, window_bytes }, metadata))
     }
 
     /// Whether bytes come when somebody writes them.
@@ -75,15 +78,13 @@ impl Input {
 
     /// Goes on with decompressing. `first` are the bytes that were read already.
     pub(super) fn decompress(&mut self, kind: FileKind, first: &[u8]) {
-        let Stream::Plain(mut raw) = std::mem::replace(&mut self.stream, Stream::Closed) else {
+        let Stream::Plain(raw) = std::mem::replace(&mut self.stream, Stream::Closed) else {
             return;
         };
-        // The zstd decoder cannot stop in the middle of a block, so it waits for a pipe's writer.
-        raw.waits = kind == FileKind::Zstd;
         let chained = Cursor::new(first.to_vec()).chain(raw);
         let buffered = BufReader::with_capacity(COMPRESSED_BYTES, chained);
         self.stream = match kind {
-            FileKind::Zstd => Stream::Zstd(Box::new(ZstdReader::new(buffered))),
+            FileKind::Zstd => Stream::Zstd(Box::new(ZstdReader::new(buffered, self.window_bytes))),
             _ => Stream::Gzip(Box::new(MultiGzDecoder::new(buffered))),
         };
     }
@@ -119,11 +120,10 @@ impl Input {
     }
 }
 
-/// The file itself. A pipe says `WouldBlock` when it has nothing, unless it `waits`.
+/// The file itself. A pipe says `WouldBlock` when it has nothing.
 struct Raw {
     file: File,
     is_pipe: bool,
-    waits: bool,
 }
 
 impl Read for Raw {
@@ -133,7 +133,7 @@ impl Read for Raw {
             // and because a FIFO that never had a writer is not at its end.
             let now = Timespec { tv_sec: 0, tv_nsec: 0 };
             let mut wanted = [PollFd::new(&self.file, PollFlags::IN)];
-            if poll(&mut wanted, if self.waits { None } else { Some(&now) })? == 0 {
+            if poll(&mut wanted, Some(&now))? == 0 {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
         }

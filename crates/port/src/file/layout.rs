@@ -1,10 +1,11 @@
 //! Which format an output gets, and where its bytes go.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use burstline_sys::direct::{OutputFile, WriteError, claim};
+use burstline_sys::direct::{Creation, OutputFile, WriteError, claim};
 
 use super::naming::{Compression, Naming};
 use super::output::{Output, Stop, is_pipe};
@@ -45,11 +46,18 @@ pub(super) struct Layout {
     pub(super) format: Format,
     pub(super) segment_bytes: usize,
     pub(super) path: PathBuf,
+    /// Whether segments were asked for, so that a small file has them, too.
+    pub(super) keeps_segments: bool,
     compression: Option<Compression>,
 }
 
+/// Below this many bytes a file that is to be rotated has no segments unless they are asked for:
+/// it could not be filled well.
+const SEGMENTED_FROM: u64 = 8 << 20;
+
 impl Layout {
-    pub(super) fn parse(address: &Address) -> Result<Self, AddressError> {
+    /// `most_bytes`: a limit on the size of a file.
+    pub(super) fn parse(address: &Address, most_bytes: Option<u64>) -> Result<Self, AddressError> {
         let values = address.values(KEYS)?;
         let is_standard = address.target() == "-";
         let path = shown_path(address.target(), "standard output");
@@ -65,7 +73,9 @@ impl Layout {
         let implied = is_implied.then_some(Format::Segmented);
         let format = match values.typed_word("format", formats)?.or(implied) {
             None if let Some(format) = named => format,
-            None if is_stream => Format::Pcapng,
+            None if is_stream || most_bytes.is_some_and(|most| most < SEGMENTED_FROM) => {
+                Format::Pcapng
+            }
             None => Format::Segmented,
             Some(Format::Segmented) if let Some(compression) = compression => {
                 let extension = compression.extension();
@@ -78,44 +88,73 @@ impl Layout {
             }
             Some(format) => format,
         };
-        Ok(Self { format, segment_bytes: values.integer("segment")?, path, compression })
+        let keeps_segments = is_implied || values.is_typed("format");
+        let segment_bytes = values.integer("segment")?;
+        Ok(Self { format, segment_bytes, path, keeps_segments, compression })
     }
 
-    /// Opens the output. A regular file that was there is emptied, unless the job reads it.
-    pub(super) fn open(
+    /// Opens standard output.
+    pub(super) fn open_standard(
         &self,
-        target: &str,
         files: &OpenedFiles,
         stop: &Stop,
     ) -> Result<Target, PortError> {
         let fail = |error| PortError::Io { action: "create", path: self.path.clone(), error };
-        if target == "-" {
-            let file = Output::standard().map_err(fail)?;
-            files.enter(&self.path, &file.metadata().map_err(fail)?, Use::Write)?;
-            return Ok(Target::Stream(Output::new(file.into(), self.compression, stop.clone())));
-        }
-        let path = Path::new(target);
+        let file = Output::standard().map_err(fail)?;
+        files.enter(&self.path, &file.metadata().map_err(fail)?, Use::Write)?;
+        Ok(Target::Stream(Output::new(file.into(), self.compression, stop.clone())))
+    }
+
+    /// Opens the output at `path`. A regular file that was there is emptied, unless the job reads
+    /// it.
+    pub(super) fn open(
+        &self,
+        path: &Path,
+        creation: &Creation,
+        files: &OpenedFiles,
+        stop: &Stop,
+    ) -> Result<Target, PortError> {
+        let fail = |error| PortError::Io { action: "create", path: path.to_owned(), error };
         let before = fs::metadata(path).ok();
+        if before.is_some() && creation.is_new {
+            return Err(fail(io::ErrorKind::AlreadyExists.into()));
+        }
         if let Some(metadata) = &before {
             files.enter(path, metadata, Use::Write)?;
         }
-        if is_pipe(path) {
-            let file = Output::open_pipe(path, stop).map_err(fail)?;
+        let opened = self.open_entered(path, creation, stop);
+        match (&opened, before) {
+            (Ok(_), None) => files.enter(path, &fs::metadata(path).map_err(fail)?, Use::Write)?,
+            (Err(_), Some(metadata)) => files.leave(metadata.dev(), metadata.ino()),
+            _ => {}
+        }
+        opened.map_err(fail)
+    }
+
+    fn open_entered(&self, path: &Path, creation: &Creation, stop: &Stop) -> io::Result<Target> {
+        if !creation.is_new && is_pipe(path) {
+            let file = Output::open_pipe(path, creation.follows_links, stop)?;
             return Ok(Target::Stream(Output::new(file.into(), self.compression, stop.clone())));
         }
-        let opened = match self.format {
+        Ok(match self.format {
             Format::Segmented => {
-                Target::Segments(OutputFile::create(path).map_err(source).map_err(fail)?)
+                Target::Segments(OutputFile::create(path, creation).map_err(source)?)
             }
             _ => {
-                let file = claim(path).map_err(fail)?;
+                let file = claim(path, creation)?;
                 Target::Stream(Output::new(file, self.compression, stop.clone()))
             }
-        };
-        if before.is_none() {
-            files.enter(path, &fs::metadata(path).map_err(fail)?, Use::Write)?;
+        })
+    }
+}
+
+impl Target {
+    /// Another descriptor of a regular file.
+    pub(super) fn share(&self) -> io::Result<Option<File>> {
+        match self {
+            Self::Segments(output) => output.share().map_err(source),
+            Self::Stream(output) => output.share(),
         }
-        Ok(opened)
     }
 }
 

@@ -27,6 +27,7 @@ mod naming;
 mod output;
 mod pieces;
 mod plain;
+mod recording;
 mod segmented;
 mod sink;
 mod source;
@@ -39,6 +40,8 @@ use burstline_wire::headers::LinkType;
 
 use crate::{Address, OpenOptions, PortError, PortTable, Sink, Source};
 pub(crate) use layout::KEYS as SINK_KEYS;
+pub use recording::{FileNaming, Flush, OutputOptions, Rotation, numbered};
+pub(crate) use zstd::SOURCE_KEYS;
 
 /// Opens a file to receive from.
 pub(crate) fn open_source(
@@ -74,8 +77,14 @@ fn enter_interface(
     table.add_for(&path.display().to_string(), name, link)
 }
 
+/// Reads a source's address, for the test of tables.
+#[cfg(test)]
+pub(crate) fn read_source(address: &Address) {
+    let _ = zstd::window_bytes(address);
+}
+
 /// Reads an address, for the test of tables.
 #[cfg(test)]
 pub(crate) fn read(address: &Address) {
-    let _ = layout::Layout::parse(address);
+    let _ = layout::Layout::parse(address, None);
 }

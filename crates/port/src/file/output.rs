@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use burstline_sys::direct::Claimed;
+use burstline_sys::direct::{Claimed, link_flags, of_link};
 use burstline_sys::readiness::{Wish, wait_each_for};
 
 use super::input::O_NONBLOCK;
@@ -50,9 +50,10 @@ impl Output {
     }
 
     /// The pipe at `path`; waits for a reader of it, until the job is to end.
-    pub(super) fn open_pipe(path: &Path, stop: &Stop) -> io::Result<File> {
+    pub(super) fn open_pipe(path: &Path, follows_links: bool, stop: &Stop) -> io::Result<File> {
+        let flags = link_flags(path, follows_links);
         loop {
-            match open_without_blocking(path) {
+            match open_without_blocking(path, flags) {
                 Err(error) if error.raw_os_error() == Some(NOBODY_READS) => match is_set(stop) {
                     true => return Err(io::Error::other("this pipe has no reader")),
                     false => thread::sleep(LOOK_EVERY),
@@ -69,7 +70,7 @@ impl Output {
             return Ok(file);
         }
         let own = format!("/proc/self/fd/{}", file.as_raw_fd());
-        Ok(open_without_blocking(Path::new(&own)).unwrap_or(file))
+        Ok(open_without_blocking(Path::new(&own), 0).unwrap_or(file))
     }
 
     /// Writes whole blocks, compressed as the name of the file says. When that fails, a regular
@@ -87,6 +88,20 @@ impl Output {
     pub(super) fn end(&mut self) -> io::Result<()> {
         let end = self.pieces.as_mut().map_or(&[][..], Pieces::end);
         self.write_as_is(end)
+    }
+
+    /// Another descriptor of a regular file.
+    pub(super) fn share(&self) -> io::Result<Option<File>> {
+        match self.file.metadata()?.is_file() {
+            true => self.file.try_clone().map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Cuts what was written behind the first `bytes` off a regular file, after an error.
+    pub(super) fn cut(&mut self, bytes: u64) {
+        self.take_back(self.bytes.saturating_sub(bytes));
+        self.bytes = self.bytes.min(bytes);
     }
 
     fn write_as_is(&mut self, blocks: &[u8]) -> io::Result<()> {
@@ -149,8 +164,16 @@ pub(super) fn is_pipe(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
 }
 
-fn open_without_blocking(path: &Path) -> io::Result<File> {
-    FileOptions::new().write(true).custom_flags(O_NONBLOCK).open(path)
+fn open_without_blocking(path: &Path, flags: i32) -> io::Result<File> {
+    let opened = FileOptions::new().write(true).custom_flags(O_NONBLOCK | flags).open(path);
+    opened.map_err(|error| of_link(path, error))
+}
+
+/// Has the job end.
+pub(super) fn end_job(stop: &Stop) {
+    if let Some(stop) = stop {
+        stop.store(true, Relaxed); // a wish, carries no memory
+    }
 }
 
 fn is_set(stop: &Stop) -> bool {

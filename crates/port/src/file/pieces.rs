@@ -123,7 +123,7 @@ mod tests {
                 let mut bytes = Vec::new();
                 let outcome = match compression {
                     Compression::Gzip => MultiGzDecoder::new(stream).read_to_end(&mut bytes),
-                    Compression::Zstd => ZstdReader::new(stream).read_to_end(&mut bytes),
+                    Compression::Zstd => ZstdReader::new(stream, 8 << 20).read_to_end(&mut bytes),
                 };
                 (outcome.is_ok(), bytes)
             };

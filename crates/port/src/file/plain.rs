@@ -109,6 +109,16 @@ impl Plain {
         self.output.end()
     }
 
+    /// Bytes of the file if it ended here; of a compressed one, a bound.
+    pub(super) fn bytes(&self) -> u64 {
+        self.output.bytes + self.filled as u64
+    }
+
+    /// Cuts a regular file to `bytes`, after an error.
+    pub(super) fn cut(&mut self, bytes: u64) {
+        self.output.cut(bytes);
+    }
+
     /// Packets surely written, and the bytes up to the last of them.
     pub(super) fn kept(&self) -> (u64, u64) {
         (self.kept, self.output.bytes)

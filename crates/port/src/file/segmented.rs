@@ -8,6 +8,9 @@
 //! A segment is written when it is full. A flush writes the open one into its slot as it is; it is
 //! written there again later. When a write fails, the file is cut behind the last block that an
 //! earlier write brought: blocks of a slot never change, so a torn second write spoils none.
+//!
+//! The header is written with the first segment. A recording that ends in its first segment needs
+//! none of them: it becomes plain pcapng, unless segments were asked for ([`Segmented::end`]).
 
 use std::io;
 
@@ -26,6 +29,12 @@ pub(super) struct Segmented {
     output: OutputFile,
     encoder: SegmentEncoder,
     segment: AlignedBuffer,
+    /// The header segment, until it is written.
+    header: Option<AlignedBuffer>,
+    /// Its blocks.
+    descriptions: Vec<u8>,
+    /// Whether a recording of one segment becomes plain pcapng.
+    is_compact: bool,
     losses: [u64; LOSS_CAUSES],
     /// Whether the open segment has blocks that were not written yet.
     is_dirty: bool,
@@ -33,37 +42,49 @@ pub(super) struct Segmented {
     sealed: u64,
     /// Packets of the open segment that a flush has written, and where their blocks end in it.
     flushed: (u64, u64),
+    /// Bytes of the file, once it is plain pcapng.
+    plain_bytes: Option<u64>,
 }
 
 impl Segmented {
-    /// Writes the header segment, with the description of the first interface.
+    /// Begins a file with the description of its first interface. Nothing is written yet.
     pub(super) fn start(
         output: OutputFile,
         mut encoder: SegmentEncoder,
         section: &SectionDescription<'_>,
         interface: &InterfaceDescription<'_>,
+        is_compact: bool,
     ) -> io::Result<Self> {
-        let mut segment = AlignedBuffer::new(encoder.segment_bytes())?;
+        let bytes = encoder.segment_bytes();
+        let mut header = AlignedBuffer::new(bytes)?;
         let first = std::slice::from_ref(interface);
-        encoder.header(&mut segment, section, first).map_err(io::Error::other)?;
-        let losses = [0; LOSS_CAUSES];
-        let mut this =
-            Self { output, encoder, segment, losses, is_dirty: false, sealed: 0, flushed: (0, 0) };
-        if let Err(error) = this.write() {
-            this.cut();
-            return Err(error);
-        }
-        this.encoder.advance();
-        Ok(this)
+        encoder.header(&mut header, section, first).map_err(io::Error::other)?;
+        let descriptions = header[..encoder.blocks_end()].to_vec();
+        encoder.advance();
+        Ok(Self {
+            output,
+            encoder,
+            segment: AlignedBuffer::new(bytes)?,
+            header: Some(header),
+            descriptions,
+            is_compact,
+            losses: [0; LOSS_CAUSES],
+            is_dirty: false,
+            sealed: 0,
+            flushed: (0, 0),
+            plain_bytes: None,
+        })
     }
 
+    /// `first_packet`: the number of the file's first packet in the recording.
     pub(super) fn encoder(
         segment_bytes: usize,
         link: LinkType,
         snapshot_bytes: u32,
         hash: HashKind,
+        first_packet: u64,
     ) -> SegmentEncoder {
-        SegmentEncoder::new(segment_bytes, link, snapshot_bytes, hash, 0)
+        SegmentEncoder::new(segment_bytes, link, snapshot_bytes, hash, first_packet)
     }
 
     pub(super) fn interface(
@@ -103,9 +124,10 @@ impl Segmented {
         self.put(|encoder, segment| encoder.push_statistics(segment, interface, time_ns, counters))
     }
 
-    /// Counts packets that the sink discards.
-    pub(super) fn count_drop(&mut self) {
-        self.losses[LossCause::Drop as usize] += 1;
+    /// Counts packets that are lost and that no packet tells of.
+    pub(super) fn count_losses(&mut self, cause: LossCause, packets: u64) {
+        self.losses[cause as usize] += packets;
+        self.is_dirty |= packets > 0;
     }
 
     /// Writes the open segment into its slot, as it is.
@@ -121,16 +143,46 @@ impl Segmented {
         Ok(())
     }
 
+    /// Writes what is left and ends the file: as plain pcapng where there is one segment.
+    pub(super) fn end(&mut self) -> io::Result<()> {
+        if !self.is_compact || self.encoder.sequence() > 1 {
+            return self.flush();
+        }
+        let blocks = &self.segment[..self.encoder.blocks_end()];
+        let plain = [&self.descriptions[..], blocks].concat();
+        // Where segments are there already, the same packets lie behind this until it is cut.
+        self.output.leave_direct().map_err(source)?;
+        self.output.write_all_at(&plain, 0).map_err(source)?;
+        self.output.set_len(plain.len() as u64).map_err(source)?;
+        self.header = None;
+        self.flushed = (self.encoder.packets().into(), 0);
+        self.plain_bytes = Some(plain.len() as u64);
+        Ok(())
+    }
+
     /// Packets surely written, and the bytes up to the last of them.
     pub(super) fn kept(&self) -> (u64, u64) {
         let (packets, end) = self.flushed;
-        (self.sealed + packets, self.encoder.file_offset() + end)
+        let bytes = match (self.plain_bytes, &self.header) {
+            (Some(bytes), _) => bytes,
+            (None, Some(_)) => 0,
+            (None, None) => self.encoder.file_offset() + end,
+        };
+        (self.sealed + packets, bytes)
     }
 
-    /// Ends the file behind what is surely written, after an error.
-    pub(super) fn cut(&mut self) {
+    /// Bytes of the file if it ended here.
+    pub(super) fn bytes(&self) -> u64 {
+        match self.is_compact && self.encoder.sequence() == 1 {
+            true => (self.descriptions.len() + self.encoder.used_bytes()) as u64,
+            false => self.encoder.file_offset() + self.encoder.used_bytes() as u64,
+        }
+    }
+
+    /// Cuts the file to `bytes`, after an error.
+    pub(super) fn cut(&mut self, bytes: u64) {
         // As well as it goes: the error before is the one to tell.
-        let _ = self.output.set_len(self.kept().1);
+        let _ = self.output.set_len(bytes);
     }
 
     fn seal(&mut self) -> io::Result<()> {
@@ -145,6 +197,10 @@ impl Segmented {
     }
 
     fn write(&mut self) -> io::Result<()> {
+        if let Some(header) = &self.header {
+            self.output.write_all_at(header, 0).map_err(source)?;
+            self.header = None;
+        }
         let offset = self.encoder.file_offset();
         self.output.write_all_at(&self.segment, offset).map_err(source)
     }

@@ -1,10 +1,13 @@
 //! The sink: gives each packet its interface and its block, and knows which of them are safe.
 
+mod failure;
+mod files;
+
 use std::io;
 
 use burstline_log::{Burst, Flags, Packet, PlainPacket};
 use burstline_wire::files::{
-    Counters, Direction, EncodeError, InterfaceDescription, MAX_CAPTURED, PacketToWrite,
+    Direction, EncodeError, InterfaceDescription, LossCause, MAX_CAPTURED, PacketToWrite,
     SectionDescription,
 };
 use burstline_wire::hash::HashKind;
@@ -17,6 +20,8 @@ use crate::{
     Address, Capabilities, InterfaceTotals, Loss, OpenOptions, Port, PortAccount, PortError,
     PortInfo, PortTable, Sink, TableEntry, TimestampSource,
 };
+use failure::Failure;
+use files::Files;
 
 /// The longest interface name that is written, in bytes.
 const MAX_NAME_BYTES: usize = 256;
@@ -37,27 +42,26 @@ struct InFile {
     port: u8,
     /// Packets of it that went into the body.
     packets: u64,
-    /// Packets lost that a packet of it tells of.
-    told: u64,
 }
 
 /// The file, as far as it is begun. Until the first packet its link type is not known.
 enum Body {
+    /// The next of several files: named after its first packet.
+    Unopened,
     Opened(Target),
     Segmented(Box<Segmented>),
     Plain(Box<Plain>),
-    /// An output that failed, with its packets and bytes and what the system said.
-    Failed {
-        packets: u64,
-        bytes: u64,
-        error: io::Error,
-    },
+    /// An output that is closed, with its packets.
+    Closed(u64),
+    /// An output that takes no more.
+    Failed(Failure),
 }
 
-/// A capture file that is written, or a pipe.
+/// A capture file that is written, or a pipe; or several files, one after the other.
 pub(super) struct FileSink {
     info: PortInfo,
     layout: Layout,
+    files: Files,
     body: Body,
     link: LinkType,
     hash: HashKind,
@@ -68,23 +72,29 @@ pub(super) struct FileSink {
     interfaces: Vec<InFile>,
     /// By port of the job: packets lost that the next packet is to tell of, besides its own word.
     gaps: [u64; PortTable::MAX_ENTRIES],
+    /// By port of the job: packets lost that packets of it have told of.
+    told: [u64; PortTable::MAX_ENTRIES],
     totals: Vec<InterfaceTotals>,
     /// Packets that went into the body.
     accepted: u64,
+    /// Packets that went into the files before.
+    accepted_before: u64,
     latest_ns: u64,
     account: PortAccount,
 }
 
 impl FileSink {
     pub(super) fn open(address: &Address, options: &OpenOptions) -> Result<Self, PortError> {
-        let layout = Layout::parse(address)?;
-        let target = layout.open(address.target(), &options.files, &options.stop)?;
+        let rotation = options.output.rotation;
+        let layout = Layout::parse(address, rotation.and_then(|rotation| rotation.bytes))?;
+        let (files, body) = Files::open(address.target(), &layout, options)?;
         let capabilities = Capabilities::default();
         let (name, timestamps) = (address.to_string(), TimestampSource::File);
         Ok(Self {
             info: PortInfo { name, capabilities, timestamps },
             layout,
-            body: Body::Opened(target),
+            files,
+            body,
             link: LinkType::ETHERNET,
             hash: options.hash,
             snapshot_bytes: options.snapshot_bytes.unwrap_or(MAX_CAPTURED).min(MAX_CAPTURED),
@@ -92,8 +102,10 @@ impl FileSink {
             described: [Described::NotYet; PortTable::MAX_ENTRIES],
             interfaces: Vec::new(),
             gaps: [0; PortTable::MAX_ENTRIES],
+            told: [0; PortTable::MAX_ENTRIES],
             totals: Vec::new(),
             accepted: 0,
+            accepted_before: 0,
             latest_ns: 0,
             account: PortAccount::default(),
         })
@@ -155,7 +167,7 @@ impl FileSink {
         let put = match &mut self.body {
             Body::Segmented(body) => body.packet(&packet)?,
             Body::Plain(body) => body.packet(&packet)?,
-            Body::Opened(_) | Body::Failed { .. } => return Ok(false),
+            _ => return Ok(false),
         };
         if let Err(error) = put {
             if self.account.lost.of(Loss::TooLong) == 0 {
@@ -167,9 +179,8 @@ impl FileSink {
         self.latest_ns = self.latest_ns.max(time_ns);
         self.accepted += 1;
         self.gaps[port] = 0;
-        let interface = &mut self.interfaces[interface as usize];
-        interface.packets += 1;
-        interface.told = interface.told.saturating_add(drops_before);
+        self.told[port] = self.told[port].saturating_add(drops_before);
+        self.interfaces[interface as usize].packets += 1;
         Ok(true)
     }
 
@@ -177,7 +188,7 @@ impl FileSink {
     fn drop_one(&mut self, cause: Loss) {
         self.account.lost.add(cause, 1);
         if let Body::Segmented(body) = &mut self.body {
-            body.count_drop();
+            body.count_losses(LossCause::Drop, 1);
         }
     }
 
@@ -200,7 +211,7 @@ impl FileSink {
             }
             Body::Segmented(body) => body.interface(&description)?,
             Body::Plain(body) => body.interface(&description)?,
-            Body::Failed { .. } => Ok(()),
+            _ => Ok(()),
         };
         if let Err(error) = outcome {
             self.described[usize::from(port)] = Described::Not;
@@ -209,26 +220,26 @@ impl FileSink {
         }
         let interface = self.interfaces.len() as u32;
         self.described[usize::from(port)] = Described::As(interface);
-        self.interfaces.push(InFile { port, packets: 0, told: 0 });
+        self.interfaces.push(InFile { port, packets: 0 });
         Ok(Some(interface))
     }
 
     /// Begins the file with its first interface.
     fn start(&mut self, interface: &InterfaceDescription<'_>) -> io::Result<()> {
-        let (packets, bytes) = (0, 0);
-        // What stays there if anything fails below.
-        let nowhere = Body::Failed { packets, bytes, error: io::ErrorKind::Other.into() };
         let section = SectionDescription {
             os: std::env::consts::OS,
             application: concat!("burstline ", env!("CARGO_PKG_VERSION")),
             ..SectionDescription::default()
         };
         let (link, snapshot_bytes) = (interface.link, self.snapshot_bytes);
-        let begun = match std::mem::replace(&mut self.body, nowhere) {
+        // What stays there if anything fails below.
+        let begun = match std::mem::replace(&mut self.body, Body::Closed(0)) {
             Body::Opened(Target::Segments(output)) => {
                 let bytes = self.layout.segment_bytes;
-                let encoder = Segmented::encoder(bytes, link, snapshot_bytes, self.hash);
-                let body = Segmented::start(output, encoder, &section, interface)?;
+                let (hash, first) = (self.hash, self.accepted_before);
+                let encoder = Segmented::encoder(bytes, link, snapshot_bytes, hash, first);
+                let is_compact = !self.layout.keeps_segments;
+                let body = Segmented::start(output, encoder, &section, interface, is_compact)?;
                 Body::Segmented(Box::new(body))
             }
             Body::Opened(Target::Stream(output)) => {
@@ -250,77 +261,11 @@ impl FileSink {
     /// Packets surely in the file, and its bytes.
     fn kept(&self) -> (u64, u64) {
         match &self.body {
-            Body::Opened(_) => (0, 0),
+            Body::Unopened | Body::Opened(_) => (0, 0),
             Body::Segmented(body) => body.kept(),
             Body::Plain(body) => body.kept(),
-            Body::Failed { packets, bytes, .. } => (*packets, *bytes),
-        }
-    }
-
-    /// Ends the file where it is safe, and counts what is not in it.
-    #[cold]
-    fn fail(&mut self, error: io::Error) -> PortError {
-        let (packets, bytes) = self.kept();
-        if let Body::Segmented(body) = &mut self.body {
-            body.cut();
-        }
-        self.account.lost.add(cause_of(&error), self.accepted - packets);
-        self.body = Body::Failed { packets, bytes, error };
-        self.failure()
-    }
-
-    /// The error of an output that failed.
-    fn failure(&self) -> PortError {
-        let (kept_packets, bytes) = self.kept();
-        let error = match &self.body {
-            Body::Failed { error, .. } => copy_of(error),
-            _ => io::ErrorKind::Other.into(),
-        };
-        PortError::OutputFailed { path: self.layout.path.clone(), error, kept_packets, bytes }
-    }
-
-    /// Counts `packets` packets that come after the output failed.
-    fn refuse(&mut self, packets: usize) {
-        if let Body::Failed { error, .. } = &self.body {
-            self.account.lost.add(cause_of(error), packets as u64);
-        }
-    }
-
-    fn write_statistics(&mut self) -> io::Result<()> {
-        for index in 0..self.totals.len() {
-            let port = self.totals[index].port;
-            self.describe_at_end(port)?;
-        }
-        for (number, interface) in (0..).zip(&self.interfaces) {
-            let totals = self.totals.iter().find(|totals| totals.port == interface.port);
-            let counters = counters(interface, totals);
-            let put = match &mut self.body {
-                Body::Segmented(body) => body.statistics(number, self.latest_ns, &counters)?,
-                Body::Plain(body) => body.statistics(number, self.latest_ns, &counters)?,
-                Body::Opened(_) | Body::Failed { .. } => Ok(()),
-            };
-            put.map_err(io::Error::other)?;
-        }
-        Ok(())
-    }
-
-    /// Describes an interface that had no packet, so that its counts can stand in the file.
-    fn describe_at_end(&mut self, port: u8) -> io::Result<()> {
-        if self.described[usize::from(port)] == Described::NotYet {
-            self.describe(port)?;
-        }
-        Ok(())
-    }
-
-    fn finish_body(&mut self) -> io::Result<()> {
-        if let Body::Opened(_) = self.body {
-            // A file without a packet is a valid file.
-            self.describe(0)?;
-        }
-        self.write_statistics()?;
-        match &mut self.body {
-            Body::Plain(body) => body.end(),
-            _ => self.flush_body(),
+            Body::Closed(packets) => (*packets, 0),
+            Body::Failed(failure) => (failure.packets, 0),
         }
     }
 
@@ -328,8 +273,33 @@ impl FileSink {
         match &mut self.body {
             Body::Segmented(body) => body.flush(),
             Body::Plain(body) => body.flush(),
-            Body::Opened(_) | Body::Failed { .. } => Ok(()),
+            _ => Ok(()),
         }
+    }
+
+    /// Puts the packets of a burst into the file, and into those that follow it. `rest` are those
+    /// that were not put yet; `taken` counts those that were.
+    fn put_all(&mut self, rest: &mut Burst<'_>, taken: &mut u64) -> io::Result<()> {
+        while !rest.is_empty() {
+            let room = self.room(rest)?;
+            if self.files.refuses().is_some() {
+                return Ok(());
+            }
+            let (mut here, behind) = rest.split_at(room);
+            while !here.is_empty() {
+                let plain = self.put_plain(&here);
+                *taken += plain as u64;
+                here = here.split_at(plain).1;
+                *rest = rest.split_at(plain).1;
+                let Some(packet) = here.packets().next() else { break };
+                *taken += u64::from(self.put(&packet)?);
+                self.account.bytes_copied += packet.length() as u64;
+                here = here.split_at(1).1;
+                *rest = rest.split_at(1).1;
+            }
+            *rest = behind;
+        }
+        Ok(())
     }
 }
 
@@ -339,12 +309,12 @@ impl Port for FileSink {
     }
 
     fn finish(&mut self) -> Result<(), PortError> {
-        self.finish_body().map_err(|error| self.fail(error))
+        self.finish_all()
     }
 
     fn account(&self) -> PortAccount {
         let in_flight = match self.body {
-            Body::Failed { .. } => 0,
+            Body::Failed(_) => 0,
             _ => self.accepted - self.kept().0,
         };
         PortAccount { in_flight, ..self.account.clone() }
@@ -355,32 +325,34 @@ impl Sink for FileSink {
     /// One copy of each packet; one `write` for each segment, or for each MiB of a stream.
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
         self.account.offered += burst.len() as u64;
-        if let Body::Failed { .. } = self.body {
+        let looked = self.look_at_syncs();
+        if let Body::Failed(failure) = &self.body {
+            let error = looked.err().unwrap_or_else(|| failure.error());
             self.refuse(burst.len());
-            return Err(self.failure());
+            return Err(error);
         }
         let (mut taken, mut rest) = (0, *burst);
-        while !rest.is_empty() {
-            let plain = self.put_plain(&rest);
-            taken += plain as u64;
-            rest = rest.split_at(plain).1;
-            let Some(packet) = rest.packets().next() else { break };
-            match self.put(&packet) {
-                Ok(is_taken) => taken += u64::from(is_taken),
-                Err(error) => {
-                    let failure = self.fail(error);
-                    self.refuse(rest.len());
-                    return Err(failure);
-                }
-            }
-            self.account.bytes_copied += packet.length() as u64;
-            rest = rest.split_at(1).1;
+        let outcome = self.put_all(&mut rest, &mut taken);
+        if let Err(error) = outcome {
+            let failure = self.fail(error);
+            self.refuse(rest.len());
+            return Err(failure);
         }
-        Ok(taken)
+        if let Some(cause) = self.files.refuses() {
+            self.account.lost.add(cause, rest.len() as u64);
+        }
+        self.tell_written();
+        match self.files.take_last_word() {
+            Some(error) => Err(error),
+            None => Ok(taken),
+        }
     }
 
     fn flush(&mut self) -> Result<(), PortError> {
-        self.flush_body().map_err(|error| self.fail(error))
+        self.look_at_syncs()?;
+        self.flush_body().map_err(|error| self.fail(error))?;
+        self.tell_written();
+        Ok(())
     }
 
     fn tell_gap(&mut self, port: u8, packets: u64) {
@@ -390,35 +362,5 @@ impl Sink for FileSink {
 
     fn set_totals(&mut self, totals: &[InterfaceTotals]) {
         self.totals = totals.to_vec();
-    }
-}
-
-/// The closing counts of an interface. What packets tell of is among them, also where a loss is not
-/// in this job's ledger: a log's publisher, or the file that is read, had it before.
-fn counters(interface: &InFile, totals: Option<&InterfaceTotals>) -> Counters {
-    let delivered = Some(interface.packets);
-    let Some(totals) = totals else { return Counters { delivered, ..Counters::default() } };
-    Counters {
-        received: totals.received,
-        missed: Some(totals.missed.max(interface.told.saturating_sub(totals.lost))),
-        accepted: totals.received.map(|packets| packets.saturating_sub(totals.unwanted)),
-        lost: Some(totals.lost),
-        delivered,
-    }
-}
-
-fn cause_of(error: &io::Error) -> Loss {
-    match error.kind() {
-        io::ErrorKind::BrokenPipe => Loss::PipeClosed,
-        io::ErrorKind::TimedOut => Loss::PipeFull,
-        _ => Loss::DiskFull,
-    }
-}
-
-/// The same error once more: `io::Error` cannot be cloned.
-fn copy_of(error: &io::Error) -> io::Error {
-    match error.raw_os_error() {
-        Some(code) => io::Error::from_raw_os_error(code),
-        None => io::Error::new(error.kind(), error.to_string()),
     }
 }

@@ -87,10 +87,10 @@ pub(super) struct FileSource {
 
 impl FileSource {
     pub(super) fn open(address: &Address, options: &OpenOptions) -> Result<Self, PortError> {
-        address.values(&[])?;
+        let window_bytes = super::zstd::window_bytes(address)?;
         let path = shown_path(address.target(), "standard input");
         let fail = |error| PortError::Io { action: "open", path: path.clone(), error };
-        let (input, metadata) = Input::open(address.target()).map_err(fail)?;
+        let (input, metadata) = Input::open(address.target(), window_bytes).map_err(fail)?;
         options.files.enter(&path, &metadata, Use::Read)?;
         let window = Window::new().map_err(fail)?;
         let capabilities = Capabilities {

@@ -1,50 +1,154 @@
 //! Zstandard, with any number of frames one behind the other.
+//!
+//! ```text
+//!  source --gather--> | a header, or a block, whole | --> decoder, which keeps a window --> reader
+//! ```
+//!
+//! The decoder of `ruzstd` cannot stop in the middle of a block. So what it takes at a time is
+//! gathered first, 128 KiB at most; a pipe that has no more for now then says so, and nobody waits.
 
 use std::io::{self, BufRead, Read};
 
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
+use crate::{Address, AddressError, Key};
+
+/// What can be said of a file that is read.
+pub(crate) const SOURCE_KEYS: &[Key] = &[Key::size(
+    "window",
+    1024..=1 << 31,
+    "The most memory that a zstd stream may have kept of what was decompressed",
+)
+.or("8m")];
+
+/// What an address says of a file that is read: the largest window of a zstd stream, in bytes.
+pub(crate) fn window_bytes(address: &Address) -> Result<u64, AddressError> {
+    address.values(SOURCE_KEYS)?.integer("window")
+}
+
+/// Magic number and descriptor of a frame. Source: RFC 8878, 3.1.1.
+const DESCRIPTOR_END: usize = 5;
+
+/// The magic numbers of skippable frames, but for the last four bits. Source: RFC 8878, 3.1.2.
+const SKIPPABLE: u32 = 0x184d_2a50;
+
+/// Header of a block. Source: RFC 8878, 3.1.1.2.
+const BLOCK_HEADER: usize = 3;
+
+/// Where the stream is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    /// Between two frames.
+    Between,
+    /// In a skippable frame, with so many bytes to go.
+    Skipping(u64),
+    /// In a frame; whether a checksum ends it.
+    Inside { has_checksum: bool },
+}
+
 /// Decompresses all frames of a stream; skippable frames are skipped.
 pub(super) struct ZstdReader<R> {
     source: R,
     decoder: FrameDecoder,
-    /// Whether the decoder is inside a frame.
-    is_open: bool,
+    at: At,
+    /// The start of what the decoder takes next.
+    gathered: Vec<u8>,
 }
 
 impl<R: BufRead> ZstdReader<R> {
-    pub(super) fn new(source: R) -> Self {
-        Self { source, decoder: FrameDecoder::new(), is_open: false }
+    /// A stream that needs a window of more than `window_bytes` is refused.
+    pub(super) fn new(source: R, window_bytes: u64) -> Self {
+        let mut decoder = FrameDecoder::new();
+        decoder.set_max_window_size(window_bytes);
+        Self { source, decoder, at: At::Between, gathered: Vec::new() }
     }
 
     pub(super) fn get_ref(&self) -> &R {
         &self.source
     }
 
+    /// Gathers up to `bytes` bytes; `false` where the stream ends before the first of them.
+    fn gather(&mut self, bytes: usize) -> io::Result<bool> {
+        while self.gathered.len() < bytes {
+            let here = self.source.fill_buf()?;
+            if here.is_empty() {
+                return match self.gathered.is_empty() {
+                    true => Ok(false),
+                    false => Err(io::ErrorKind::UnexpectedEof.into()),
+                };
+            }
+            let taken = here.len().min(bytes - self.gathered.len());
+            self.gathered.extend_from_slice(&here[..taken]);
+            self.source.consume(taken);
+        }
+        Ok(true)
+    }
+
     /// Goes to the next frame; `false` at the end of the stream.
     fn open_frame(&mut self) -> io::Result<bool> {
-        while !self.source.fill_buf()?.is_empty() {
-            match self.decoder.reset(&mut self.source) {
-                Ok(()) => {
-                    self.is_open = true;
-                    return Ok(true);
-                }
-                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
-                    length,
-                    ..
-                })) => {
-                    let mut skipped = (&mut self.source).take(length.into());
-                    io::copy(&mut skipped, &mut io::sink())?;
-                }
-                Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidData, error)),
-            }
+        if !self.gather(DESCRIPTOR_END)? {
+            return Ok(false);
         }
-        Ok(false)
+        let magic = u32::from_le_bytes([0, 1, 2, 3].map(|at| self.gathered[at]));
+        let descriptor = self.gathered[DESCRIPTOR_END - 1];
+        let is_skippable = magic & !0xf == SKIPPABLE;
+        let header = if is_skippable { 8 } else { header_bytes(descriptor) };
+        self.gather(header)?;
+        let outcome = self.decoder.reset(&self.gathered[..]);
+        self.gathered.clear();
+        self.at = match outcome {
+            Ok(()) => At::Inside { has_checksum: descriptor & 1 << 2 != 0 },
+            Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                length,
+                ..
+            })) => At::Skipping(length.into()),
+            Err(FrameDecoderError::WindowSizeTooBig { requested, max }) => {
+                let text = format!(
+                    "zstd wants a window of {requested} bytes, and {max} are allowed: see window= \
+                     in burstline ports file, or compress without --long"
+                );
+                return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+            }
+            Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidData, error)),
+        };
+        Ok(true)
+    }
+
+    fn skip(&mut self, left: u64) -> io::Result<()> {
+        let here = self.source.fill_buf()?.len() as u64;
+        if here == 0 && left > 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let taken = here.min(left);
+        self.source.consume(taken as usize);
+        self.at = if taken == left { At::Between } else { At::Skipping(left - taken) };
+        Ok(())
+    }
+
+    /// Decompresses the next block.
+    fn block(&mut self, has_checksum: bool) -> io::Result<()> {
+        let is_there = self.gather(BLOCK_HEADER)?;
+        let mut bytes = BLOCK_HEADER;
+        if is_there {
+            let word = [0, 1, 2].map(|at| u32::from(self.gathered[at]));
+            let word = word[0] | word[1] << 8 | word[2] << 16;
+            let is_last = word & 1 == 1;
+            // A block of one byte that is repeated has that byte, whatever its size.
+            bytes += if word >> 1 & 3 == 1 { 1 } else { (word >> 3) as usize };
+            bytes += if is_last && has_checksum { 4 } else { 0 };
+        }
+        if !is_there || !self.gather(bytes)? {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let one_block = BlockDecodingStrategy::UptoBlocks(1);
+        let decoded = self.decoder.decode_blocks(&self.gathered[..], one_block);
+        self.gathered.clear();
+        decoded.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error)).map(drop)
     }
 
     fn close_frame(&mut self) -> io::Result<()> {
-        self.is_open = false;
+        self.at = At::Between;
         let computed = self.decoder.get_calculated_checksum();
         match self.decoder.get_checksum_from_data() {
             Some(stored) if Some(stored) != computed => {
@@ -60,20 +164,95 @@ impl<R: BufRead> ZstdReader<R> {
 impl<R: BufRead> Read for ZstdReader<R> {
     fn read(&mut self, place: &mut [u8]) -> io::Result<usize> {
         loop {
-            if !self.is_open && !self.open_frame()? {
-                return Ok(0);
-            }
+            let has_checksum = match self.at {
+                At::Between => match self.open_frame()? {
+                    true => continue,
+                    false => return Ok(0),
+                },
+                At::Skipping(left) => {
+                    self.skip(left)?;
+                    continue;
+                }
+                At::Inside { has_checksum } => has_checksum,
+            };
             let bytes = self.decoder.read(place)?;
             if bytes > 0 || place.is_empty() {
                 return Ok(bytes);
             }
-            if self.decoder.is_finished() {
-                self.close_frame()?;
-                continue;
+            match self.decoder.is_finished() {
+                true => self.close_frame()?,
+                false => self.block(has_checksum)?,
             }
-            let one_block = BlockDecodingStrategy::UptoBlocks(1);
-            let decoded = self.decoder.decode_blocks(&mut self.source, one_block);
-            decoded.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         }
+    }
+}
+
+/// Bytes of a frame's header, magic number and descriptor included. Source: RFC 8878, 3.1.1.1.
+fn header_bytes(descriptor: u8) -> usize {
+    let is_single = descriptor >> 5 & 1 == 1;
+    let window = if is_single { 0 } else { 1 };
+    let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
+    let content = match descriptor >> 6 {
+        0 => usize::from(is_single),
+        flag => 1 << flag,
+    };
+    DESCRIPTOR_END + window + dictionary + content
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::BufReader;
+
+    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
+    use super::*;
+
+    /// Has one byte at a time, and nothing every second time: a pipe at its slowest.
+    struct Slow<'a>(&'a [u8], bool);
+
+    impl Read for Slow<'_> {
+        fn read(&mut self, place: &mut [u8]) -> io::Result<usize> {
+            self.1 = !self.1;
+            match (self.1, self.0.split_first()) {
+                (true, _) => Err(io::ErrorKind::WouldBlock.into()),
+                (false, None) => Ok(0),
+                (false, Some((&first, rest))) => {
+                    (place[0], self.0) = (first, rest);
+                    Ok(1)
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_slow_pipe_is_never_waited_for() {
+        let plain: Vec<u8> = (0..300_000_u32).map(|at| (at / 7 % 251) as u8).collect();
+        let skippable = [&[0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0][..], b"abc"].concat();
+        let frame = |bytes: &[u8]| compress_to_vec(bytes, CompressionLevel::Fastest);
+        let stream = [frame(&plain[..1000]), skippable, frame(&plain[1000..])].concat();
+        let mut reader = ZstdReader::new(BufReader::new(Slow(&stream, false)), 8 << 20);
+        let (mut whole, mut place, mut pauses) = (Vec::<u8>::new(), [0; 4096], 0);
+        loop {
+            match reader.read(&mut place) {
+                Ok(0) => break,
+                Ok(bytes) => whole.extend(&place[..bytes]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => pauses += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert!(whole == plain && pauses >= stream.len());
+        let mut cut = ZstdReader::new(&stream[..stream.len() - 1], 8 << 20);
+        let error = io::copy(&mut cut, &mut io::sink()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn a_window_is_refused_before_it_is_there() {
+        // A frame with a window descriptor of 128 MiB, and one empty block.
+        let stream = [0x28, 0xb5, 0x2f, 0xfd, 0, 17 << 3, 1, 0, 0];
+        let mut place = [0; 8];
+        let error = ZstdReader::new(&stream[..], 8 << 20).read(&mut place).unwrap_err();
+        assert!(error.to_string().contains("a window of 134217728 bytes, and 8388608"), "{error}");
+        assert_eq!(ZstdReader::new(&stream[..], 128 << 20).read(&mut place).unwrap(), 0);
     }
 }

@@ -17,6 +17,7 @@ fn readers() -> Vec<Reader> {
     vec![
         reader(file::SINK_KEYS, "file:no/such/file", file::read),
         reader(afpacket::KEYS, "afpacket:v0", afpacket::read),
+        reader(file::SOURCE_KEYS, "file:x", file::read_source),
         reader(afpacket::SINK_KEYS, "afpacket:v0", afpacket::read_sink),
         reader(xdp::KEYS, "xdp:v0", xdp::read),
         reader(xdp::SINK_KEYS, "xdp:v0", xdp::read_sink),

@@ -1,13 +1,32 @@
 //! A file that one program writes at a time.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
 use std::ops::{Deref, DerefMut};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock, major, minor};
 use rustix::io::Errno;
+
+/// The mode of a new file where none is asked for: packets are nobody else's business.
+const OWN_MODE: u32 = 0o600;
+
+/// How a file is opened that is to be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Creation {
+    /// Permission bits, whatever the umask says. `None`: a new file gets `0600`, and one that is
+    /// there keeps its own.
+    pub mode: Option<u32>,
+    /// The user that a regular file is given to.
+    pub user: Option<u32>,
+    /// The group that a regular file is given to.
+    pub group: Option<u32>,
+    /// Whether the path may be a symbolic link. Links in the folders before it are followed.
+    pub follows_links: bool,
+    /// Whether a file that is there is refused ([`io::ErrorKind::AlreadyExists`]).
+    pub is_new: bool,
+}
 
 /// A file that is open for writing. If it is a regular file, nobody else claims it meanwhile.
 #[derive(Debug)]
@@ -56,17 +75,24 @@ impl Drop for Claimed {
 }
 
 /// Opens `path` for writing and makes it if it is not there. A regular file is locked first
-/// (flock(2)) and then emptied; what is none (a FIFO, a terminal, `/dev/null`) is left as it is.
+/// (flock(2)), then emptied, then gets its owner and mode; what is none (a FIFO, a terminal,
+/// `/dev/null`) is left as it is.
 ///
 /// A FIFO makes this wait until somebody opens its other end. File systems that know no locks go
 /// without.
 ///
 /// # Errors
 /// What the kernel says; [`io::ErrorKind::ResourceBusy`] where another writer has the file, with
-/// the number of its process: the file is as it was.
-pub fn claim(path: &Path) -> io::Result<Claimed> {
+/// the number of its process; [`io::ErrorKind::InvalidInput`] for a symbolic link that is not to
+/// be followed. The file is then as it was.
+pub fn claim(path: &Path, creation: &Creation) -> io::Result<Claimed> {
     // Emptied below and not on opening: only then is it known to be a regular file, and ours.
-    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).create_new(creation.is_new).truncate(false).mode(OWN_MODE);
+    let file = options
+        .custom_flags(link_flags(path, creation.follows_links))
+        .open(path)
+        .map_err(|error| of_link(path, error))?;
     let metadata = file.metadata()?;
     let is_regular = metadata.is_file();
     if is_regular {
@@ -83,8 +109,38 @@ pub fn claim(path: &Path) -> io::Result<Claimed> {
             Err(error) => return Err(error.into()),
         }
         file.set_len(0)?;
+        if creation.user.is_some() || creation.group.is_some() {
+            fchown(&file, creation.user, creation.group)?;
+        }
+        if let Some(mode) = creation.mode {
+            file.set_permissions(Permissions::from_mode(mode))?;
+        }
     }
     Ok(Claimed { file, is_regular })
+}
+
+/// Flags for open(2) with which the last component of `path` is not followed if it is a link. The
+/// links of this process's own descriptors are: `/dev/stdout`, `/dev/fd/63` of a shell's `>(...)`.
+pub fn link_flags(path: &Path, follows_links: bool) -> i32 {
+    let own = ["/dev/fd", "/proc/self/fd"];
+    let is_own = ["/dev/stdout", "/dev/stderr"].iter().any(|own| path == Path::new(own))
+        || path.parent().is_some_and(|folder| own.iter().any(|own| folder == Path::new(own)));
+    if follows_links || is_own { 0 } else { libc::O_NOFOLLOW }
+}
+
+/// What the kernel said, in words where it is about a link at `path`.
+pub fn of_link(path: &Path, error: io::Error) -> io::Error {
+    if error.raw_os_error() != Some(libc::ELOOP) {
+        return error;
+    }
+    match fs::read_link(path) {
+        Ok(target) => {
+            let target = target.display();
+            let what = format!("it is a symbolic link to {target}: --follow-links writes there");
+            io::Error::new(io::ErrorKind::InvalidInput, what)
+        }
+        Err(_) => error,
+    }
 }
 
 /// The process that has locked a file. Source: proc(5), /proc/locks:
@@ -101,24 +157,65 @@ fn holder(device: u64, inode: u64) -> Option<u32> {
 
 #[cfg(all(test, not(miri)))]
 mod tests {
+    use std::os::fd::AsRawFd;
+
     use super::*;
+
+    const CREATION: Creation =
+        Creation { mode: None, user: None, group: None, follows_links: false, is_new: false };
 
     #[test]
     fn a_second_writer_is_refused_and_the_file_is_as_it_was() {
         let path = std::env::temp_dir().join(format!("burstline-claim-{}", std::process::id()));
-        let first = claim(&path).unwrap();
+        let first = claim(&path, &CREATION).unwrap();
         assert!(first.is_regular());
         let elsewhere = first.try_clone().unwrap();
         fs::write(&path, "precious").unwrap();
-        let refused = claim(&path).unwrap_err();
+        let refused = claim(&path, &CREATION).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ResourceBusy);
         assert!(refused.to_string().starts_with(&format!("process {} ", std::process::id())));
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
         drop(first);
-        claim(&path).unwrap();
+        claim(&path, &CREATION).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "");
         drop(elsewhere);
         fs::remove_file(&path).unwrap();
-        assert!(!claim(Path::new("/dev/null")).unwrap().is_regular());
+        assert!(!claim(Path::new("/dev/null"), &CREATION).unwrap().is_regular());
+    }
+
+    #[test]
+    fn a_file_is_its_owners_unless_told_otherwise() {
+        let name = format!("burstline-mode-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
+        drop(claim(&path, &CREATION).unwrap());
+        assert_eq!(mode(), 0o600);
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        drop(claim(&path, &CREATION).unwrap());
+        assert_eq!(mode(), 0o644, "what is there keeps its mode");
+        drop(claim(&path, &Creation { mode: Some(0o640), ..CREATION }).unwrap());
+        assert_eq!(mode(), 0o640);
+        let refused = claim(&path, &Creation { is_new: true, ..CREATION }).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_link_is_followed_only_where_that_is_asked_for() {
+        let name = format!("burstline-link-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir(&folder).unwrap();
+        let (precious, link) = (folder.join("precious"), folder.join("link"));
+        fs::write(&precious, "precious").unwrap();
+        std::os::unix::fs::symlink(&precious, &link).unwrap();
+        let refused = claim(&link, &CREATION).unwrap_err();
+        assert!(refused.to_string().starts_with("it is a symbolic link to /"), "{refused}");
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
+        claim(&link, &Creation { follows_links: true, ..CREATION }).unwrap();
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "");
+        // A descriptor of this process's own is no link to somewhere else.
+        let own = format!("/proc/self/fd/{}", File::open(&folder).unwrap().as_raw_fd());
+        assert_eq!(link_flags(Path::new(&own), false), 0);
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

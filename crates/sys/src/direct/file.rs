@@ -12,7 +12,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, retry_on_intr};
 
-use super::{ALIGNMENT, Claimed, claim};
+use super::{ALIGNMENT, Claimed, Creation, claim};
 
 /// How the bytes of an [`OutputFile`] get where they go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,9 +95,9 @@ impl OutputFile {
     ///
     /// # Errors
     /// [`WriteError::File`]: a directory, no permission, a read-only file system, another writer.
-    pub fn create(path: &Path) -> Result<Self, WriteError> {
+    pub fn create(path: &Path, creation: &Creation) -> Result<Self, WriteError> {
         let fail = |call| move |source| WriteError::File { path: path.to_owned(), call, source };
-        let file = claim(path).map_err(fail("open"))?;
+        let file = claim(path, creation).map_err(fail("open"))?;
         let write_path = if file.is_regular() { choose_path(&file) } else { WritePath::Stream };
         Ok(Self { file, path: path.to_owned(), write_path, position: 0 })
     }
@@ -188,6 +188,17 @@ impl OutputFile {
         match self.write_path {
             WritePath::Stream => Ok(()),
             _ => self.file.sync_data().map_err(|error| self.fail("fdatasync", error)),
+        }
+    }
+
+    /// Another descriptor of the file, to be synced by another thread; `None` for a stream.
+    ///
+    /// # Errors
+    /// [`WriteError::File`]: too many descriptors.
+    pub fn share(&self) -> Result<Option<File>, WriteError> {
+        match self.write_path {
+            WritePath::Stream => Ok(None),
+            _ => self.file.try_clone().map(Some).map_err(|error| self.fail("dup", error)),
         }
     }
 

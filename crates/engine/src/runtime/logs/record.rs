@@ -172,6 +172,11 @@ impl<'p, S: DerefMut<Target = dyn Sink + 'p> + Send> Step for Recorder<'_, S> {
         let mut losses = self.recorded.losses();
         let missed = self.missed();
         self.gaps.tell(self.job.progress, &missed, &mut *self.sink);
+        if self.is_rung {
+            // For a file that ends before the job does.
+            let totals = self.gaps.totals(self.job.progress, &missed, &self.recorded);
+            self.sink.set_totals(&totals);
+        }
         let missed = missed.into_iter().sum();
         if missed > 0 {
             losses.add(Loss::ReaderOverrun, missed);
@@ -257,7 +262,7 @@ impl Recorded {
 
     /// There is no sink, for this reason: what comes now is lost, and the job ends.
     pub(crate) fn break_with(&mut self, error: PortError, clock: &JobClock<'_>) {
-        self.cause = Some(cause_of(&error));
+        self.cause = Some(error.loss());
         self.fail(error.into(), clock);
     }
 
@@ -350,7 +355,7 @@ impl Recorded {
         }
         self.known = lost;
         if let Some(error) = error {
-            self.cause = Some(cause_of(&error));
+            self.cause = Some(error.loss());
             self.error.get_or_insert(error.into());
             if let Some(clock) = clock {
                 clock.break_off();
@@ -360,23 +365,28 @@ impl Recorded {
 
     /// Moves the newest `packets` from written to lost.
     fn lose(&mut self, cause: Loss, packets: u64) {
-        for _ in 0..packets {
-            let Some((port, one)) = self.tail.take_back() else { return };
+        for lost in 0..packets {
+            let Some((port, one)) = self.tail.take_back() else {
+                return self.lose_forgotten(cause, packets - lost);
+            };
             self.written[port].remove(&one);
             self.total.remove(&one);
             self.lost[port].add(cause, 1);
         }
     }
-}
 
-/// What packets are lost to when a sink has failed.
-fn cause_of(error: &PortError) -> Loss {
-    match error {
-        error if error.is_pipe_closed() => Loss::PipeClosed,
-        error if error.is_pipe_full() => Loss::PipeFull,
-        PortError::InterfaceGone { .. } | PortError::Xdp(_) | PortError::Inject(_) => {
-            Loss::LinkDown
+    /// As [`lose`](Self::lose), of packets too old to be remembered: a disk that could not be
+    /// synced may lose millions. Their number is exact; whose they were and how long is not.
+    #[cold]
+    fn lose_forgotten(&mut self, cause: Loss, mut packets: u64) {
+        for (written, lost) in self.written.iter_mut().zip(&mut self.lost) {
+            let share = written.share(packets);
+            if share.packets > 0 {
+                packets -= share.packets;
+                written.remove(&share);
+                self.total.remove(&share);
+                lost.add(cause, share.packets);
+            }
         }
-        _ => Loss::DiskFull,
     }
 }

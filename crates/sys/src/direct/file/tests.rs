@@ -40,7 +40,7 @@ fn what_is_written_is_what_is_read() {
     let path = scratch.0.join("file");
     fs::write(&path, vec![0xff; 1 << 20]).unwrap();
     let data = pattern(256 << 10);
-    let mut file = OutputFile::create(&path).unwrap();
+    let mut file = OutputFile::create(&path, &Creation::default()).unwrap();
     eprintln!("{} is written {}", path.display(), file.write_path());
     assert_ne!(*file.write_path(), WritePath::Stream);
     file.preallocate(512 << 10).unwrap();
@@ -60,7 +60,7 @@ fn what_is_written_is_what_is_read() {
 #[test]
 fn an_unaligned_direct_write_is_an_error_and_not_a_lie() {
     let scratch = Scratch::new("unaligned");
-    let mut file = OutputFile::create(&scratch.0.join("file")).unwrap();
+    let mut file = OutputFile::create(&scratch.0.join("file"), &Creation::default()).unwrap();
     if *file.write_path() != WritePath::Direct {
         skip("an_unaligned_direct_write_is_an_error_and_not_a_lie", file.write_path());
         return;
@@ -76,7 +76,7 @@ fn an_unaligned_direct_write_is_an_error_and_not_a_lie() {
 
 #[test]
 fn devices_are_streams_and_stay_devices() {
-    let mut null = OutputFile::create(Path::new("/dev/null")).unwrap();
+    let mut null = OutputFile::create(Path::new("/dev/null"), &Creation::default()).unwrap();
     assert_eq!(*null.write_path(), WritePath::Stream);
     null.write_all_at(b"abc", 0).unwrap();
     null.write_all_at(b"def", 3).unwrap();
@@ -87,7 +87,7 @@ fn devices_are_streams_and_stay_devices() {
     null.sync().unwrap();
     assert!(!fs::metadata("/dev/null").unwrap().is_file());
 
-    let mut full = OutputFile::create(Path::new("/dev/full")).unwrap();
+    let mut full = OutputFile::create(Path::new("/dev/full"), &Creation::default()).unwrap();
     let error = full.write_all_at(b"abc", 0).unwrap_err().to_string();
     assert!(error.starts_with("/dev/full: 0 of 3 bytes written at offset 0: No space"), "{error}");
 }
@@ -105,7 +105,7 @@ fn a_fifo_gets_the_bytes_in_order() {
             read
         });
         // More than a pipe holds, so the writes come up short and are carried on.
-        let mut fifo = OutputFile::create(&path).unwrap();
+        let mut fifo = OutputFile::create(&path, &Creation::default()).unwrap();
         assert_eq!(*fifo.write_path(), WritePath::Stream);
         fifo.write_all_at(&data, 0).unwrap();
         drop(fifo);
@@ -115,7 +115,8 @@ fn a_fifo_gets_the_bytes_in_order() {
 
 #[test]
 fn a_directory_is_refused() {
-    let error = OutputFile::create(Path::new("/proc")).unwrap_err().to_string();
+    let error =
+        OutputFile::create(Path::new("/proc"), &Creation::default()).unwrap_err().to_string();
     assert!(error.starts_with("/proc: open: "), "{error}");
 }
 
@@ -149,7 +150,7 @@ fn a_full_disk_says_how_much_it_took() {
             }
             let path = scratch.0.join("file");
             let data = pattern(768 << 10);
-            let mut file = OutputFile::create(&path).unwrap();
+            let mut file = OutputFile::create(&path, &Creation::default()).unwrap();
             file.write_all_at(&data, 0).unwrap();
             let error = file.write_all_at(&data, 768 << 10).unwrap_err();
             let WriteError::Short { offset, written, wanted, source, .. } = error else {

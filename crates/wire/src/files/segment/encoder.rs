@@ -292,6 +292,21 @@ impl SegmentEncoder {
         self.open.segment_bytes as usize
     }
 
+    /// Where the blocks of the open segment end in it, in bytes.
+    pub fn blocks_end(&self) -> usize {
+        self.open.blocks_end as usize
+    }
+
+    /// Bytes of the open segment that are taken: blocks, worklist, and what closes it.
+    pub fn used_bytes(&self) -> usize {
+        self.blocks_end() + ENTRY_BYTES * self.open.packets as usize + 8 + TAIL_BYTES
+    }
+
+    /// Number of the open segment in its file.
+    pub fn sequence(&self) -> u64 {
+        self.open.sequence
+    }
+
     /// Packets in the open segment.
     pub fn packets(&self) -> u32 {
         self.open.packets

@@ -1,0 +1,116 @@
+//! What happens to a file that is closed: a command is run for it, or it is removed.
+//!
+//! A command may take longer than a file lasts, so both have a thread beside, which takes one
+//! chore after the other. A file is not removed before its own command has ended.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, Sender};
+use std::thread::{self, JoinHandle};
+
+use burstline_sys::privileges;
+
+use super::OutputOptions;
+
+/// A file that this run has made, by its name and by what stood there then.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Made {
+    pub(in super::super) path: PathBuf,
+    pub(in super::super) device: u64,
+    pub(in super::super) inode: u64,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(super) enum Chore {
+    /// The file is closed: runs the command.
+    Closed(PathBuf),
+    /// Removes the file.
+    Remove(Made),
+}
+
+/// The thread that does chores. Dropped, it ends when all are done.
+#[derive(Debug)]
+pub(super) struct Chores {
+    queue: Option<Sender<Chore>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Chores {
+    /// `tell` hears of what failed.
+    pub(super) fn start(
+        options: &OutputOptions,
+        tell: impl Fn(String) + Send + 'static,
+        is_removed: impl Fn() + Send + 'static,
+    ) -> io::Result<Self> {
+        let (queue, chores) = mpsc::channel();
+        let (command, keeps) = (options.on_close.clone(), options.keeps_privileges);
+        let thread = thread::Builder::new().name("files".to_owned()).spawn(move || {
+            // Where giving up is refused, the job says so.
+            let _ = keeps || privileges::drop_all_capabilities().is_ok();
+            for chore in chores {
+                let outcome = match &chore {
+                    Chore::Closed(path) => run(&command, path),
+                    Chore::Remove(made) => remove(made),
+                };
+                if let Err(what) = outcome {
+                    tell(what);
+                }
+                if let Chore::Remove(_) = chore {
+                    is_removed();
+                }
+            }
+        })?;
+        Ok(Self { queue: Some(queue), thread: Some(thread) })
+    }
+
+    pub(super) fn give(&self, chore: Chore) {
+        if let Some(queue) = &self.queue {
+            // The thread lives as long as the queue.
+            let _ = queue.send(chore);
+        }
+    }
+}
+
+impl Drop for Chores {
+    fn drop(&mut self) {
+        drop(self.queue.take());
+        if let Some(thread) = self.thread.take() {
+            // It does not panic; if it did, its chores are not done, and the message is out.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Runs the command for a file: no shell, no input, its output to standard error.
+fn run(command: &[String], path: &Path) -> Result<(), String> {
+    let Some((program, arguments)) = command.split_first() else { return Ok(()) };
+    let filled = |word: &String| word.replace("{}", &path.to_string_lossy());
+    let output = io::stderr();
+    let outcome = Command::new(filled(program))
+        .args(arguments.iter().map(filled))
+        .stdin(Stdio::null())
+        .stdout(output)
+        .status();
+    match outcome {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("--on-close for {}: {program}: {status}", path.display())),
+        Err(error) => Err(format!("--on-close for {}: {program}: {error}", path.display())),
+    }
+}
+
+fn remove(made: &Made) -> Result<(), String> {
+    let path = made.path.display();
+    match fs::symlink_metadata(&made.path) {
+        Ok(found) if (found.dev(), found.ino()) == (made.device, made.inode) && found.is_file() => {
+            fs::remove_file(&made.path).map_err(|error| format!("remove {path}: {error}"))
+        }
+        Ok(_) => Err(format!("{path} is not removed: another file has its name now")),
+        // Somebody has removed or moved it already.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(format!("remove {path}: {error}")),
+    }
+}

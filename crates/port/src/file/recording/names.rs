@@ -1,0 +1,103 @@
+//! What files are called.
+
+use std::path::{Path, PathBuf};
+
+use burstline_sys::calendar::format_local;
+
+use super::{FileNaming, Rotation};
+
+/// Names for the files of a run, one after the other.
+#[derive(Debug)]
+pub(in super::super) struct Names {
+    path: PathBuf,
+    naming: FileNaming,
+    ring_files: Option<u64>,
+    /// Files that have got a name.
+    named: u64,
+}
+
+impl Names {
+    pub(in super::super) fn new(path: &Path, rotation: &Rotation) -> Self {
+        let Rotation { naming, ring_files, .. } = *rotation;
+        Self { path: path.to_owned(), naming, ring_files, named: 0 }
+    }
+
+    /// The name of the next file, whose first packet has this time in ns since 1970.
+    pub(in super::super) fn next(&mut self, time_ns: u64) -> PathBuf {
+        self.named += 1;
+        let seconds = time_ns / 1_000_000_000;
+        let path = self.path.to_string_lossy();
+        match self.naming {
+            FileNaming::Numbered => {
+                let (stem, extension) = split(&path);
+                let time = format_local(seconds, "%Y%m%d%H%M%S").unwrap_or_default();
+                format!("{stem}_{:05}_{time}{extension}", self.named).into()
+            }
+            FileNaming::Counted => match (self.named, self.ring_files) {
+                (number, Some(files)) => {
+                    let width = (files.max(1) - 1).to_string().len();
+                    format!("{path}{:0width$}", number - 1).into()
+                }
+                (1, None) => self.path.clone(),
+                (number, None) => format!("{path}{}", number - 1).into(),
+            },
+            FileNaming::Timed => match format_local(seconds, &path) {
+                Some(name) => name.into(),
+                None => self.path.clone(),
+            },
+        }
+    }
+}
+
+/// The name of file number `number`, from 1: the number stands before the extension, and that of
+/// a compressed file before both.
+pub fn numbered(path: &str, number: u32) -> String {
+    if number == 1 {
+        return path.to_owned();
+    }
+    let (stem, extension) = split(path);
+    format!("{stem}-{number}{extension}")
+}
+
+/// A path without its extension, and that: with that of a compression, if it has one.
+fn split(path: &str) -> (&str, &str) {
+    let name_at = path.rfind('/').map_or(0, |slash| slash + 1);
+    // A dot at the start of a name begins no extension.
+    let name = &path[name_at..];
+    let dot_of = |name: &str| name.rfind('.').filter(|&dot| dot > 0);
+    let compressed = [".gz", ".zst"].iter().find_map(|end| name.strip_suffix(end));
+    let dot = compressed.and_then(dot_of).or(dot_of(name));
+    path.split_at(name_at + dot.unwrap_or(name.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_stands_before_the_extension() {
+        assert_eq!(numbered("a.b/x.pcapng", 1), "a.b/x.pcapng");
+        assert_eq!(numbered("a.b/x.pcapng", 2), "a.b/x-2.pcapng");
+        assert_eq!(numbered("a.b/x", 3), "a.b/x-3");
+        assert_eq!(numbered(".hidden", 2), ".hidden-2");
+        assert_eq!(numbered("x.tar.gz", 10), "x-10.tar.gz");
+        assert_eq!(numbered("a.b/x.zst", 2), "a.b/x-2.zst");
+    }
+
+    #[test]
+    fn names_are_those_of_dumpcap_and_tcpdump() {
+        let names = |path: &str, naming, ring_files| {
+            let rotation = Rotation { naming, ring_files, ..Rotation::default() };
+            let mut names = Names::new(Path::new(path), &rotation);
+            [0, 1, 2].map(|second| names.next(second * 1_000_000_000).display().to_string())
+        };
+        let local = |second, format: &str| format_local(second, format).unwrap();
+        let numbered = names("a.b/x.pcapng.gz", FileNaming::Numbered, Some(2));
+        assert_eq!(numbered[1], local(1, "a.b/x_00002_%Y%m%d%H%M%S.pcapng.gz"));
+        assert_eq!(names("x", FileNaming::Counted, None), ["x", "x1", "x2"]);
+        assert_eq!(names("x", FileNaming::Counted, Some(2)), ["x0", "x1", "x2"]);
+        assert_eq!(names("x", FileNaming::Counted, Some(11)), ["x00", "x01", "x02"]);
+        let timed = names("%H/x-%S", FileNaming::Timed, None);
+        assert_eq!(timed[2], local(2, "%H/x-%S"));
+    }
+}

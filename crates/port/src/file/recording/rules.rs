@@ -1,0 +1,98 @@
+//! When a file is full.
+
+use burstline_log::Burst;
+
+use super::Rotation;
+
+/// Most bytes of a packet in a file besides its own: a block, padding, an entry of the worklist.
+const AROUND_BYTES: u64 = 32 + 3 + 16;
+
+/// More bytes of a packet: options, and the closing block of a segment.
+const SPARE_BYTES: u64 = 32 + 152;
+
+/// What is in the file so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in super::super) struct Filled {
+    pub(in super::super) packets: u64,
+    pub(in super::super) bytes: u64,
+}
+
+/// Says which packets still belong into the file.
+#[derive(Debug)]
+pub(in super::super) struct Rules {
+    rotation: Rotation,
+    /// Bytes of a segment; 0 where there are none.
+    segment_bytes: u64,
+    /// The times that belong into the file, in ns since 1970; empty before its first packet.
+    begin_ns: u64,
+    end_ns: u64,
+}
+
+impl Rules {
+    /// `segment_bytes`: files consist of segments of this size; a limit is a whole number of
+    /// those, unless it is below two.
+    pub(in super::super) fn new(rotation: &Rotation, segment_bytes: Option<u64>) -> Self {
+        let in_segments = |bytes: u64| match segment_bytes {
+            Some(segment) if bytes >= 2 * segment => bytes - bytes % segment,
+            _ => bytes,
+        };
+        let rotation = Rotation { bytes: rotation.bytes.map(in_segments), ..*rotation };
+        Self { rotation, segment_bytes: segment_bytes.unwrap_or(0), begin_ns: 0, end_ns: 0 }
+    }
+
+    /// A file begins.
+    pub(in super::super) fn begin(&mut self) {
+        (self.begin_ns, self.end_ns) = (0, 0);
+    }
+
+    /// How many packets at the start of a burst still belong into the file: if 0, it is full. The
+    /// first packet of a file always belongs there. Asked again, it may have room for more.
+    ///
+    /// Cost: a look at each packet where files are limited by bytes or time.
+    pub(in super::super) fn room(&mut self, burst: &Burst<'_>, filled: Filled) -> usize {
+        let most = self.rotation.packets.map_or(u64::MAX, |most| most - filled.packets.min(most));
+        let most = usize::try_from(most).unwrap_or(usize::MAX).min(burst.len());
+        let is_timed = self.rotation.duration_ns.is_some() || self.rotation.interval_ns.is_some();
+        if self.rotation.bytes.is_none() && !is_timed {
+            return most;
+        }
+        let (mut room, mut bytes, mut longest) = (0, filled.bytes, 0);
+        for packet in burst.packets().take(most) {
+            let length = packet.length() as u64 + AROUND_BYTES;
+            // One segment may end here, and leave room for less than a packet.
+            if self.segment_bytes > 0 && bytes - filled.bytes > self.segment_bytes / 2 {
+                break;
+            }
+            (bytes, longest) = (bytes + length, length.max(longest));
+            let is_first = filled.packets == 0 && room == 0;
+            if is_first {
+                self.set_times(packet.time_ns());
+            }
+            let slack = if self.segment_bytes > 0 { longest + SPARE_BYTES } else { 0 };
+            let is_full = self.rotation.bytes.is_some_and(|most| bytes + slack > most);
+            if !is_first && (is_full || is_timed && self.is_another_time(packet.time_ns())) {
+                break;
+            }
+            room += 1;
+        }
+        room
+    }
+
+    /// The file has the times around that of its first packet.
+    fn set_times(&mut self, first_ns: u64) {
+        self.begin_ns = first_ns;
+        self.end_ns =
+            self.rotation.duration_ns.map_or(u64::MAX, |span| first_ns.saturating_add(span));
+        if let Some(interval) = self.rotation.interval_ns {
+            self.begin_ns = first_ns - first_ns % interval;
+            self.end_ns = self.end_ns.min(self.begin_ns.saturating_add(interval));
+        }
+    }
+
+    /// Whether a packet is of a later file. One that is a little late stays; a clock that was set
+    /// back further than a file is long begins a new one.
+    fn is_another_time(&self, time_ns: u64) -> bool {
+        let span = self.end_ns.saturating_sub(self.begin_ns);
+        time_ns >= self.end_ns || time_ns.saturating_add(span) < self.begin_ns
+    }
+}

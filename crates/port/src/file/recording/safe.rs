@@ -1,0 +1,358 @@
+//! The thread that makes files safe while another fills them.
+//!
+//! ```text
+//!   recorder --wrote(mark)--> | open file: written, synced | --fdatasync--> synced = mark before
+//!            --close(file)--> | closed files, in order     | --fdatasync, close, chores-->
+//! ```
+//!
+//! A disk that takes a second to write its cache out holds up this thread only. What failed is told
+//! at the recorder's next look, once a burst: a lock that nobody holds for long.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use burstline_sys::privileges;
+
+use super::chores::{Chore, Chores, Made};
+use super::{Flush, OutputOptions};
+
+/// How far a file is written, or synced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in super::super) struct Mark {
+    pub(in super::super) packets: u64,
+    pub(in super::super) bytes: u64,
+}
+
+/// A file that gets no more packets.
+pub(in super::super) struct Closed {
+    /// Closes it when it is dropped.
+    pub(in super::super) output: Box<dyn Send>,
+    pub(in super::super) written: Mark,
+    /// A file to remove once this one is closed.
+    pub(in super::super) removes: Option<Made>,
+}
+
+/// A sync that failed.
+#[derive(Debug)]
+pub(in super::super) struct Unsafe {
+    pub(in super::super) path: PathBuf,
+    pub(in super::super) error: io::Error,
+    /// How far the file was synced before.
+    pub(in super::super) synced: Mark,
+    /// Packets of the file that were written and not synced; of a closed file, else 0.
+    pub(in super::super) lost_packets: u64,
+}
+
+/// A file as the thread has it.
+struct Handle {
+    file: Arc<File>,
+    folder: Option<File>,
+    path: PathBuf,
+    synced: Mark,
+}
+
+/// The open file.
+struct OpenFile {
+    handle: Handle,
+    written: Mark,
+    /// When the first write came that is not synced yet.
+    unsynced_since: Option<Instant>,
+    /// A sync has failed: another one would prove nothing.
+    is_broken: bool,
+}
+
+#[derive(Default)]
+struct State {
+    open: Option<OpenFile>,
+    closed: VecDeque<(Handle, Closed)>,
+    /// Files to remove.
+    unwanted: Vec<Made>,
+    /// The open file is to be synced now.
+    is_wanted: bool,
+    /// A sync, or the end of a closed file, is under way.
+    is_working: bool,
+    is_over: bool,
+    failed: Option<Unsafe>,
+    notes: Vec<String>,
+    /// Files that are to be removed and are still there.
+    removals: usize,
+}
+
+#[derive(Default)]
+struct Shared {
+    flush: Option<Flush>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// Makes the files of one output safe.
+pub(in super::super) struct Safe {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Safe {
+    /// Starts the threads. `removes`: whether files will be removed.
+    pub(in super::super) fn start(options: &OutputOptions, removes: bool) -> io::Result<Self> {
+        let shared = Arc::new(Shared { flush: options.flush, ..Shared::default() });
+        let chores = match removes || !options.on_close.is_empty() {
+            true => {
+                let (hears, counts) = (Arc::clone(&shared), Arc::clone(&shared));
+                let tell = move |what| hears.lock().notes.push(what);
+                let is_removed = move || counts.lock().removals -= 1;
+                Some(Chores::start(options, tell, is_removed)?)
+            }
+            false => None,
+        };
+        let own = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("sync".to_owned()).spawn(move || {
+            // Where giving up is refused, the job says so.
+            let _ = privileges::drop_all_capabilities();
+            own.run(chores.as_ref());
+        })?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// A file begins.
+    pub(in super::super) fn open(&self, file: File, path: &Path) {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        let opened = File::open(folder);
+        let mut state = self.shared.lock();
+        if let (Err(error), Some(_)) = (&opened, self.shared.flush) {
+            let folder = folder.display();
+            let what =
+                format!("{folder} is not synced: {error}: a power cut may take its new files");
+            state.notes.push(what);
+        }
+        let (path, synced) = (path.to_owned(), Mark::default());
+        let handle = Handle { file: Arc::new(file), folder: opened.ok(), path, synced };
+        let written = Mark::default();
+        state.open = Some(OpenFile { handle, written, unsynced_since: None, is_broken: false });
+    }
+
+    /// The open file is written up to here. Cost: a lock, and a wake if a sync is due, or the
+    /// first that will be.
+    pub(in super::super) fn wrote(&self, written: Mark) {
+        let mut state = self.shared.lock();
+        let is_working = state.is_working;
+        let Some(open) = &mut state.open else { return };
+        open.written = written;
+        let is_first = open.unsynced_since.is_none();
+        open.unsynced_since.get_or_insert_with(Instant::now);
+        let is_due = open.due(self.shared.flush, false).is_some_and(|left| left.is_zero());
+        if is_first || is_due && !is_working {
+            self.shared.changed.notify_all();
+        }
+    }
+
+    /// The open file gets no more packets: it is synced, closed, and has its chores done.
+    pub(in super::super) fn close(&self, closed: Closed) {
+        let mut state = self.shared.lock();
+        if let Some(open) = state.open.take() {
+            state.removals += usize::from(closed.removes.is_some());
+            state.closed.push_back((open.handle, closed));
+            self.shared.changed.notify_all();
+        }
+    }
+
+    /// Whether files are to be removed that are still there.
+    pub(in super::super) fn is_removing(&self) -> bool {
+        self.shared.lock().removals > 0
+    }
+
+    /// The first sync that failed, once. Cost: a lock.
+    pub(in super::super) fn failure(&self) -> Option<Unsafe> {
+        self.shared.lock().failed.take()
+    }
+
+    /// Has a file removed that is closed already.
+    pub(in super::super) fn remove(&self, made: Made) {
+        let mut state = self.shared.lock();
+        state.removals += 1;
+        state.unwanted.push(made);
+        drop(state);
+        self.shared.changed.notify_all();
+    }
+
+    /// Waits until the open file is synced as far as it is written. Returns how far it is synced
+    /// then.
+    pub(in super::super) fn sync(&self) -> Mark {
+        let mut state = self.shared.lock();
+        state.is_wanted = true;
+        self.shared.changed.notify_all();
+        while state.is_wanted || state.is_working {
+            state = self.shared.wait(state, None);
+        }
+        state.open.as_ref().map_or(Mark::default(), |open| open.handle.synced)
+    }
+
+    /// Waits until all is done, and returns what there is to note.
+    pub(in super::super) fn end(&mut self) -> Vec<String> {
+        self.shared.lock().is_over = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // It does not panic; if it did, files are not safe, and the message is out.
+            let _ = thread.join();
+        }
+        std::mem::take(&mut self.shared.lock().notes)
+    }
+}
+
+impl Drop for Safe {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+        most: Option<Duration>,
+    ) -> MutexGuard<'a, State> {
+        match most {
+            Some(most) => {
+                let waited = self.changed.wait_timeout(state, most);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+            None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+
+    /// Does what is due, until all is done.
+    fn run(&self, chores: Option<&Chores>) {
+        let mut state = self.lock();
+        loop {
+            if let Some((handle, closed)) = state.closed.pop_front() {
+                state = self.close(state, handle, closed, chores);
+                continue;
+            }
+            for made in state.unwanted.drain(..) {
+                chores.into_iter().for_each(|chores| chores.give(Chore::Remove(made.clone())));
+            }
+            let due = state.open.as_ref().and_then(|open| open.due(self.flush, state.is_wanted));
+            match due {
+                Some(left) if left.is_zero() => state = self.sync_open(state),
+                _ if state.is_wanted => {
+                    state.is_wanted = false;
+                    self.changed.notify_all();
+                }
+                _ if state.is_over => return,
+                left => state = self.wait(state, left),
+            }
+        }
+    }
+
+    /// Lets others at the state while `work` is done.
+    fn aside<'a, T>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        work: impl FnOnce() -> T,
+    ) -> (MutexGuard<'a, State>, T) {
+        state.is_working = true;
+        drop(state);
+        let outcome = work();
+        let mut state = self.lock();
+        state.is_working = false;
+        self.changed.notify_all();
+        (state, outcome)
+    }
+
+    /// Syncs the open file as far as it is written now.
+    fn sync_open<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let Some(open) = &mut state.open else { return state };
+        let (mark, file) = (open.written, Arc::clone(&open.handle.file));
+        let folder = open.handle.folder.take();
+        open.unsynced_since = None;
+        let (mut state, outcome) = self.aside(state, || sync(&file, folder.as_ref()));
+        state.is_wanted = false;
+        let is_it = |handle: &Handle| Arc::ptr_eq(&handle.file, &file);
+        // It may have been closed meanwhile; then what was written since is synced once more.
+        let closed = state.closed.iter_mut().find(|(handle, _)| is_it(handle));
+        let (written, handle) = match closed {
+            Some((handle, closed)) => (closed.written.packets, handle),
+            None => match &mut state.open {
+                Some(open) if is_it(&open.handle) => {
+                    open.is_broken = outcome.is_err();
+                    (0, &mut open.handle)
+                }
+                _ => return state,
+            },
+        };
+        match outcome {
+            Ok(()) => handle.synced = mark,
+            Err(error) => {
+                let (path, synced) = (handle.path.clone(), handle.synced);
+                let lost_packets = written.saturating_sub(synced.packets);
+                state.failed.get_or_insert(Unsafe { path, error, synced, lost_packets });
+            }
+        }
+        state
+    }
+
+    /// Syncs and closes a file that gets no more packets.
+    fn close<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        handle: Handle,
+        closed: Closed,
+        chores: Option<&Chores>,
+    ) -> MutexGuard<'a, State> {
+        let Handle { file, folder, path, synced } = handle;
+        let Closed { output, written, removes } = closed;
+        let (mut state, outcome) = self.aside(state, || {
+            let outcome = match self.flush {
+                Some(_) => sync(&file, folder.as_ref()),
+                None => Ok(()),
+            };
+            drop((file, output));
+            outcome
+        });
+        if let Err(error) = outcome {
+            let lost_packets = written.packets.saturating_sub(synced.packets);
+            let path = path.clone();
+            state.failed.get_or_insert(Unsafe { path, error, synced, lost_packets });
+        }
+        if let Some(chores) = chores {
+            chores.give(Chore::Closed(path));
+            removes.into_iter().for_each(|made| chores.give(Chore::Remove(made)));
+        }
+        state
+    }
+}
+
+impl OpenFile {
+    /// How long until it is to be synced; `None`: it is synced.
+    fn due(&self, flush: Option<Flush>, is_wanted: bool) -> Option<Duration> {
+        let since = self.unsynced_since.filter(|_| !self.is_broken)?;
+        if is_wanted {
+            return Some(Duration::ZERO);
+        }
+        let flush = flush?;
+        let bytes = self.written.bytes.saturating_sub(self.handle.synced.bytes);
+        if flush.bytes.is_some_and(|most| bytes >= most) {
+            return Some(Duration::ZERO);
+        }
+        let after = Duration::from_nanos(flush.after_ns.unwrap_or(u64::MAX));
+        Some(after.saturating_sub(since.elapsed()))
+    }
+}
+
+fn sync(file: &File, folder: Option<&File>) -> io::Result<()> {
+    file.sync_data()?;
+    match folder.map_or(Ok(()), File::sync_all) {
+        // A file system that cannot do that for folders.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        outcome => outcome,
+    }
+}

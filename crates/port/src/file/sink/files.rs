@@ -1,0 +1,398 @@
+//! The files of a sink: opened one after the other, full or at an end, handed on to be synced.
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use burstline_log::Burst;
+use burstline_sys::clock;
+use burstline_sys::direct::{Creation, free_bytes};
+use burstline_wire::files::{Counters, LossCause};
+
+use super::super::layout::{Layout, Target};
+use super::super::output::{Stop, end_job};
+use super::super::recording::{
+    Closed, Filled, Made, Mark, Names, OutputOptions, Rotation, Rules, Safe, Unsafe, numbered,
+};
+use super::{Body, Described, FileSink, Format, InFile};
+use crate::opened::OpenedFiles;
+use crate::{InterfaceTotals, Loss, OpenOptions, PortError, PortTable};
+
+/// How much is written between two looks at the room of the file system.
+const LOOK_BYTES: u64 = 1 << 20;
+
+/// Files that follow each other.
+struct Rotating {
+    rotation: Rotation,
+    rules: Rules,
+    names: Names,
+    /// Closed files of this run that are still there, oldest first.
+    made: VecDeque<Made>,
+    /// Files that were begun.
+    begun: u64,
+}
+
+/// What is common to the files of a sink.
+pub(super) struct Files {
+    options: OutputOptions,
+    opened: OpenedFiles,
+    stop: Stop,
+    /// The open file, or the last one.
+    path: PathBuf,
+    current: Option<Made>,
+    rotating: Option<Rotating>,
+    safe: Option<Safe>,
+    /// How far the open file was written when that was told last.
+    told: Mark,
+    /// The open file, for its file system's sake, if room is to be left there.
+    space: Option<File>,
+    /// Bytes of the open file at which to look at that again.
+    next_look: u64,
+    /// What packets are lost to from now on.
+    refuses: Option<Loss>,
+    /// Why, if that is a failure.
+    last_word: Option<PortError>,
+}
+
+impl Files {
+    /// Opens the output; the first of several files is opened with its first packet.
+    pub(super) fn open(
+        target: &str,
+        layout: &Layout,
+        options: &OpenOptions,
+    ) -> Result<(Self, Body), PortError> {
+        let output = options.output.clone();
+        let mut files = Self {
+            opened: options.files.clone(),
+            stop: options.stop.clone(),
+            path: layout.path.clone(),
+            current: None,
+            rotating: None,
+            safe: None,
+            told: Mark::default(),
+            space: None,
+            next_look: 0,
+            refuses: None,
+            last_word: None,
+            options: output,
+        };
+        if let Some(rotation) = files.options.rotation {
+            files.rotating = Some(files.rotate(target, layout, rotation)?);
+            files.safe = Some(files.start_safe(rotation.ring_files.is_some())?);
+            return Ok((files, Body::Unopened));
+        }
+        let opened = match target {
+            "-" => layout.open_standard(&files.opened, &files.stop)?,
+            _ => {
+                let path = Path::new(target);
+                layout.open(path, &files.options.creation, &files.opened, &files.stop)?
+            }
+        };
+        files.begin(&opened).map_err(|error| files.failed("create", error))?;
+        Ok((files, Body::Opened(opened)))
+    }
+
+    /// Checks that there can be several files.
+    fn rotate(
+        &self,
+        target: &str,
+        layout: &Layout,
+        rotation: Rotation,
+    ) -> Result<Rotating, PortError> {
+        let is_special = fs::metadata(&self.path).is_ok_and(|found| !found.is_file());
+        if target == "-" || is_special {
+            let what = "only regular files follow each other, and this is none";
+            return Err(self.failed("rotate", io::Error::other(what)));
+        }
+        let is_segmented = layout.format == Format::Segmented;
+        let segment_bytes = is_segmented.then_some(layout.segment_bytes as u64);
+        let rules = Rules::new(&rotation, segment_bytes);
+        let names = Names::new(Path::new(target), &rotation);
+        Ok(Rotating { rotation, rules, names, made: VecDeque::new(), begun: 0 })
+    }
+
+    fn start_safe(&self, removes: bool) -> Result<Safe, PortError> {
+        Safe::start(&self.options, removes)
+            .map_err(|error| self.failed("start a thread for", error))
+    }
+
+    fn failed(&self, action: &'static str, error: io::Error) -> PortError {
+        PortError::Io { action, path: self.path.clone(), error }
+    }
+
+    /// Takes note of a file that was opened.
+    fn begin(&mut self, target: &Target) -> io::Result<()> {
+        (self.told, self.next_look) = (Mark::default(), 0);
+        let Some(file) = target.share()? else { return Ok(()) };
+        let metadata = file.metadata()?;
+        let (path, device, inode) = (self.path.clone(), metadata.dev(), metadata.ino());
+        self.current = Some(Made { path, device, inode });
+        if self.options.least_free_bytes > 0 {
+            self.space = Some(file.try_clone()?);
+        }
+        let has_chores = !self.options.on_close.is_empty() || self.options.flush.is_some();
+        if self.safe.is_none() && has_chores {
+            self.safe = Some(Safe::start(&self.options, false)?);
+        }
+        if let Some(safe) = &self.safe {
+            safe.open(file, &self.path);
+        }
+        Ok(())
+    }
+
+    /// Opens the next file, whose first packet has this time.
+    fn open_next(&mut self, layout: &Layout, time_ns: u64) -> io::Result<Target> {
+        let Some(rotating) = &mut self.rotating else { return Err(io::ErrorKind::Other.into()) };
+        rotating.rules.begin();
+        rotating.begun += 1;
+        let name = rotating.names.next(time_ns).to_string_lossy().into_owned();
+        let creation = Creation { is_new: true, ..self.options.creation };
+        let mut attempt = 1;
+        let target = loop {
+            self.path = numbered(&name, attempt).into();
+            match layout.open(&self.path, &creation, &self.opened, &self.stop) {
+                Ok(target) => break target,
+                Err(PortError::Io { error, .. }) => match error.kind() {
+                    io::ErrorKind::AlreadyExists => attempt += 1,
+                    _ => return Err(error),
+                },
+                Err(error) => return Err(io::Error::other(error)),
+            }
+        };
+        self.begin(&target)?;
+        Ok(target)
+    }
+
+    /// Hands on a file that gets no more packets. `follows`: another one will be opened.
+    fn close(&mut self, body: Body, written: Mark, follows: bool) {
+        let mut removes = None;
+        if let (Some(rotating), Some(made)) = (&mut self.rotating, &self.current) {
+            self.opened.leave(made.device, made.inode);
+            rotating.made.push_back(made.clone());
+            let stay = rotating.rotation.ring_files.map_or(usize::MAX, |files| files as usize);
+            if follows && rotating.made.len() >= stay {
+                removes = rotating.made.pop_front();
+            }
+        }
+        (self.current, self.space) = (None, None);
+        if let Some(safe) = &self.safe {
+            safe.close(Closed { output: Box::new(body), written, removes });
+        }
+    }
+
+    /// Whether the open file is the last that the job is to have.
+    fn is_last(&self) -> bool {
+        self.rotating.as_ref().is_some_and(|rotating| {
+            rotating.rotation.most_files.is_some_and(|most| rotating.begun >= most)
+        })
+    }
+
+    /// Ends the job: the last file is full.
+    fn stop(&mut self) {
+        self.refuses = Some(Loss::AfterLastFile);
+        end_job(&self.stop);
+    }
+
+    /// Ends the job, or removes the oldest file of a ring, where the file system has too little
+    /// room.
+    fn look_at_space(&mut self, bytes: u64, buffered: u64) {
+        let Some(space) = &self.space else { return };
+        if bytes < self.next_look {
+            return;
+        }
+        self.next_look = bytes + LOOK_BYTES;
+        let least = self.options.least_free_bytes;
+        // Where it is not known, the disk will say when it is full.
+        let free = free_bytes(space).unwrap_or(u64::MAX);
+        // What is written before the next look, and at the end.
+        if free >= least.saturating_add(3 * buffered) {
+            return;
+        }
+        if let (Some(rotating), Some(safe)) = (&mut self.rotating, &self.safe)
+            && rotating.rotation.ring_files.is_some()
+        {
+            if safe.is_removing() {
+                return;
+            }
+            if let Some(oldest) = rotating.made.pop_front() {
+                return safe.remove(oldest);
+            }
+        }
+        let what = format!("{free} bytes are free there, and --min-free {least} is near");
+        let error = io::Error::new(io::ErrorKind::StorageFull, what);
+        (self.refuses, self.last_word) =
+            (Some(Loss::DiskFull), Some(self.failed("write to", error)));
+    }
+
+    /// What packets are lost to from now on, if the file takes no more.
+    pub(super) fn refuses(&self) -> Option<Loss> {
+        self.refuses
+    }
+
+    /// Why, once, if that is a failure.
+    pub(super) fn take_last_word(&mut self) -> Option<PortError> {
+        self.last_word.take()
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether what is written is synced.
+    pub(super) fn syncs(&self) -> bool {
+        self.options.flush.is_some()
+    }
+
+    /// The open file is written up to here.
+    pub(super) fn wrote(&mut self, written: Mark) {
+        if written != self.told {
+            self.told = written;
+            self.safe.iter().for_each(|safe| safe.wrote(written));
+        }
+    }
+
+    /// Waits until the open file is synced, and returns how far it is.
+    pub(super) fn sync(&self, written: Mark) -> Mark {
+        match &self.safe {
+            Some(safe) if self.syncs() => {
+                safe.wrote(written);
+                safe.sync()
+            }
+            _ => written,
+        }
+    }
+
+    /// A sync that failed, once.
+    pub(super) fn failed_sync(&self) -> Option<Unsafe> {
+        self.safe.as_ref().and_then(Safe::failure)
+    }
+}
+
+impl FileSink {
+    /// How many packets at the start of a burst belong into the file that is open then. 0 where
+    /// none is any more.
+    pub(super) fn room(&mut self, burst: &Burst<'_>) -> io::Result<usize> {
+        if self.files.rotating.is_none() && self.files.space.is_none() {
+            return Ok(burst.len());
+        }
+        loop {
+            if let Body::Unopened = self.body {
+                let time_ns = burst.packets().next().map_or(0, |first| first.time_ns());
+                self.body = Body::Opened(self.files.open_next(&self.layout, time_ns)?);
+            }
+            let bytes = self.bytes();
+            self.files.look_at_space(bytes, self.layout.segment_bytes as u64);
+            if self.files.refuses.is_some() {
+                return Ok(0);
+            }
+            let Some(rotating) = &mut self.files.rotating else { return Ok(burst.len()) };
+            match rotating.rules.room(burst, Filled { packets: self.accepted, bytes }) {
+                0 if self.files.is_last() => self.files.stop(),
+                0 => self.end_file(true)?,
+                room => return Ok(room),
+            }
+        }
+    }
+
+    /// Bytes of the open file if it ended here.
+    fn bytes(&self) -> u64 {
+        match &self.body {
+            Body::Segmented(body) => body.bytes(),
+            Body::Plain(body) => body.bytes(),
+            _ => 0,
+        }
+    }
+
+    /// Writes the closing counts and all that is left, and hands the file on. `follows`: another
+    /// one will be opened.
+    fn end_file(&mut self, follows: bool) -> io::Result<()> {
+        self.write_statistics()?;
+        match &mut self.body {
+            Body::Segmented(body) => body.end()?,
+            Body::Plain(body) => body.end()?,
+            _ => {}
+        }
+        self.tell_written();
+        let (packets, bytes) = self.kept();
+        let next = if follows { Body::Unopened } else { Body::Closed(0) };
+        let body = std::mem::replace(&mut self.body, next);
+        self.files.close(body, Mark { packets, bytes }, follows);
+        self.accepted_before += std::mem::take(&mut self.accepted);
+        self.described = [Described::NotYet; PortTable::MAX_ENTRIES];
+        self.interfaces.clear();
+        Ok(())
+    }
+
+    /// Ends the last file, and waits until all are safe.
+    pub(super) fn finish_all(&mut self) -> Result<(), PortError> {
+        let outcome = self.finish_last().map_err(|error| self.fail(error));
+        if let Some(safe) = &mut self.files.safe {
+            let notes = safe.end();
+            notes.into_iter().for_each(|note| self.account.note(|| note));
+        }
+        let failed = self.files.failed_sync();
+        self.files.safe = None;
+        match failed {
+            Some(failed) => Err(self.fail_sync(failed)),
+            None => outcome,
+        }
+    }
+
+    fn finish_last(&mut self) -> io::Result<()> {
+        match &self.body {
+            Body::Closed(_) | Body::Failed(_) => return Ok(()),
+            Body::Unopened if self.accepted_before > 0 => return Ok(()),
+            Body::Unopened => {
+                let now_ns = clock::realtime_ns();
+                self.body = Body::Opened(self.files.open_next(&self.layout, now_ns)?);
+            }
+            _ => {}
+        }
+        if let Body::Opened(_) = self.body {
+            // A file without a packet is a valid file.
+            self.describe(0)?;
+        }
+        if let Body::Segmented(body) = &mut self.body {
+            body.count_losses(LossCause::Miss, self.gaps.iter().sum());
+        }
+        self.end_file(false)
+    }
+
+    fn write_statistics(&mut self) -> io::Result<()> {
+        for index in 0..self.totals.len() {
+            let port = self.totals[index].port;
+            // One that had no packet is described, too, so that its counts can stand in the file.
+            if self.described[usize::from(port)] == Described::NotYet {
+                self.describe(port)?;
+            }
+        }
+        for (number, interface) in (0..).zip(&self.interfaces) {
+            let totals = self.totals.iter().find(|totals| totals.port == interface.port);
+            let told = self.told[usize::from(interface.port)];
+            let counters = counters(interface, told, totals);
+            let put = match &mut self.body {
+                Body::Segmented(body) => body.statistics(number, self.latest_ns, &counters)?,
+                Body::Plain(body) => body.statistics(number, self.latest_ns, &counters)?,
+                _ => Ok(()),
+            };
+            put.map_err(io::Error::other)?;
+        }
+        Ok(())
+    }
+}
+
+/// The closing counts of an interface. What packets tell of is among them, also where a loss is not
+/// in this job's ledger: a log's publisher, or the file that is read, had it before.
+fn counters(interface: &InFile, told: u64, totals: Option<&InterfaceTotals>) -> Counters {
+    let delivered = Some(interface.packets);
+    let Some(totals) = totals else { return Counters { delivered, ..Counters::default() } };
+    Counters {
+        received: totals.received,
+        missed: Some(totals.missed.max(told.saturating_sub(totals.lost))),
+        accepted: totals.received.map(|packets| packets.saturating_sub(totals.unwanted)),
+        lost: Some(totals.lost),
+        delivered,
+    }
+}
