@@ -65,9 +65,12 @@ fn mad_publisher() {
     append(&mut writer, 0, PACKETS);
     let packets = own_memory("burstline-share");
     if arguments[1] == "descs" {
-        // A desc's first word has the offset; no packet begins where these say.
-        let top = crate::common::SEGMENT_BYTES / size_of::<AtomicU64>();
-        packets[top - 2 * 40].fetch_or(0xffff_fff0, Relaxed);
+        // A desc's first word has the offset; no packet begins where these say. In every other
+        // segment: a reader finds two that were filled one after the other.
+        let words = crate::common::SEGMENT_BYTES / size_of::<AtomicU64>();
+        for segment in packets.chunks_exact(words).step_by(2) {
+            segment[words - 2 * 40].fetch_or(0xffff_fff0, Relaxed);
+        }
         println!("say written");
         io::stdin().lock().read_line(&mut String::new()).unwrap();
         return;
