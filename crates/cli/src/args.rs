@@ -1,6 +1,7 @@
 //! The command line: one definition for each flag, from which parsing, help, completions and the
 //! man page come.
 
+mod archive;
 mod balance;
 mod bounce;
 mod capture;
@@ -14,6 +15,7 @@ mod lab_report;
 mod lab_run;
 mod log;
 mod merge;
+mod moment;
 mod output;
 mod ports;
 mod replay;
@@ -21,6 +23,7 @@ pub(crate) mod values;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use archive::{CheckArgs, ExtractArgs, FilesArgs, IndexArgs, InfoArgs, RecoverArgs};
 pub(crate) use balance::{BalanceArgs, Groups, ModeArg};
 pub(crate) use bounce::BounceArgs;
 pub(crate) use capture::{CaptureArgs, Format, NOTHING, Trigger};
@@ -36,6 +39,7 @@ pub(crate) use lab_report::{DocumentsArgs, ReportArgs};
 pub(crate) use lab_run::{CompareArgs, ListArgs, RunOptions};
 pub(crate) use log::LogArgs;
 pub(crate) use merge::{MergeArgs, Offset};
+pub(crate) use moment::Moment;
 pub(crate) use output::OutputArgs;
 pub(crate) use ports::{PortsArgs, details};
 pub(crate) use replay::ReplayArgs;
@@ -47,6 +51,7 @@ const PORTS: &str = "\
 Sources are SCHEME:ADDRESS[?key=value&...]. A word without a scheme is a network interface if there
 is one of this name, else a file; a word with a slash is a file:
   trace.pcap, file:trace.pcapng, -          pcap and pcapng, also in gzip or zstd; - is stdin
+  set:/var/rec, 'set:rec/*.pcapng'          files as one source, in order of time
   'gen:?packets=1000000&size=imix'          generated traffic, at full speed
   'gen:?size=64&rate=100000'                without end, 100,000 packets a second
   eth0, 'afpacket:eth0?direction=in'        a live interface, which the host goes on using
@@ -101,6 +106,11 @@ pub(crate) enum Verb {
     Count(Box<CountArgs>),
     Capture(Box<CaptureArgs>),
     Merge(Box<MergeArgs>),
+    Extract(Box<ExtractArgs>),
+    Info(InfoArgs),
+    Check(CheckArgs),
+    Recover(RecoverArgs),
+    Index(IndexArgs),
     Generate(Box<GenerateArgs>),
     Replay(Box<ReplayArgs>),
     Lab(LabArgs),

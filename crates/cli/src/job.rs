@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use burstline_engine::{
     EngineError, Inlet, Limits, Placed, PlacementRequest, Progress, Report, Run, Threads, Workers,
 };
-use burstline_port::{Address, OpenOptions, PortAccount, PortTable};
+use burstline_port::{Address, OpenOptions, PortAccount, PortTable, open_set};
 use burstline_sys::privileges;
 use burstline_wire::hash::HashKind;
 
@@ -44,7 +44,19 @@ impl SourceArgs {
 
     /// Places a job of these sources and workers.
     pub(crate) fn place(&self, workers: &Workers) -> Result<Placed, Failure> {
-        self.place_at(&self.sources, workers)
+        self.place_at(self.ports(), workers)
+    }
+
+    /// Whether the sources are more files than ports can be told apart: they are then one port, a
+    /// set in order of time.
+    pub(crate) fn is_one_set(&self) -> bool {
+        let is_file = |source: &Address| source.is_file() && !source.is_standard();
+        self.sources.len() > PortTable::MAX_ENTRIES && self.sources.iter().all(is_file)
+    }
+
+    /// What threads are placed for: a port each, or the one set.
+    pub(crate) fn ports(&self) -> &[Address] {
+        if self.is_one_set() { &self.sources[..1] } else { &self.sources }
     }
 
     /// Opens the sources, in order.
@@ -54,6 +66,12 @@ impl SourceArgs {
 
     /// As [`open_sources`](Self::open_sources), with the ports of each source by themselves.
     pub(crate) fn open_each(&self, options: &OpenOptions) -> Result<Vec<Vec<Inlet>>, Failure> {
+        if self.is_one_set() {
+            let paths: Vec<_> = self.sources.iter().map(|file| file.target().into()).collect();
+            let name = format!("{} files", paths.len());
+            let set = open_set(&name, &paths, options).map_err(EngineError::from)?;
+            return Ok(vec![vec![Inlet::of(set)]]);
+        }
         let (sources, most) = (self.sources.len(), PortTable::MAX_ENTRIES);
         if sources > most {
             let what =

@@ -1,5 +1,6 @@
 //! What the program can do: one file for each verb that is more than a few lines.
 
+mod archive;
 mod balance;
 mod bounce;
 mod capture;
@@ -23,6 +24,7 @@ use crate::args::Cli;
 use crate::failure::Failure;
 use crate::view;
 
+pub(crate) use archive::{check, extract, index, info, recover};
 pub(crate) use balance::balance;
 pub(crate) use bounce::bounce;
 pub(crate) use capture::capture;

@@ -1,5 +1,6 @@
 //! What is printed: lines while a job runs, and at its end the ledger or JSON.
 
+pub(crate) mod archive;
 mod balance;
 mod bounce;
 pub(crate) mod doctor;
@@ -40,6 +41,14 @@ impl Stream {
     pub(crate) fn beside(sinks: &[Address]) -> Self {
         let takes_packets = sinks.iter().any(Address::is_standard);
         if takes_packets { Self::Stderr } else { Self::Stdout }
+    }
+
+    /// Prints there at once.
+    pub(crate) fn print(self, text: &str) -> io::Result<()> {
+        match self {
+            Self::Stdout => print(text),
+            Self::Stderr => io::stderr().lock().write_all(text.as_bytes()),
+        }
     }
 }
 
@@ -223,10 +232,7 @@ impl View {
     }
 
     fn print(&self, text: &str) -> io::Result<()> {
-        match self.stream {
-            Stream::Stdout => print(text),
-            Stream::Stderr => io::stderr().lock().write_all(text.as_bytes()),
-        }
+        self.stream.print(text)
     }
 }
 

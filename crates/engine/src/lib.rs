@@ -54,6 +54,7 @@
 //! - I4: nothing is printed here, and no thread outlives its job.
 #![forbid(unsafe_code)]
 
+mod archive;
 mod balance;
 mod bounce;
 mod capture;
@@ -71,6 +72,10 @@ mod report;
 mod runtime;
 mod verify;
 
+pub use archive::{
+    Disorder, Extracted, Fault, Rate, Recovered, Scanned, Survey, Watch, check, extract,
+    first_time_ns, recover, survey,
+};
 pub use balance::{
     BalanceOptions, BalanceReport, Distribution, Elephant, GroupReport, LogHome, Mode, WORKERS_MAX,
     WorkerReport, balance, worker_of,

@@ -60,7 +60,10 @@ pub use burstline_dpdk::{
 pub use burstline_wire::grammar::Rate;
 pub use crossing::{Carried, Crossing, Rewrite, Touch, Touched, Treatment};
 pub use error::PortError;
-pub use file::{FileNaming, Flush, OutputOptions, Rotation, numbered};
+pub use file::{
+    CaptureReader, FileNaming, Flush, Found, Indexed, NotIndexed, OutputOptions, Rotation,
+    Selection, captures_of, index_path, is_index_stale, numbered, open_set, write_index,
+};
 pub use filter::{Filter, FilterByLink, FilterProblem};
 pub use generator::GENERATOR_KEYS;
 pub use open::{

@@ -12,8 +12,8 @@ use burstline_wire::hash::HashKind;
 use crate::opened::OpenedFiles;
 use crate::{
     Address, AddressError, Crossing, Filter, GENERATOR_KEYS, Key, OutputOptions, PortError,
-    PortTable, Probe, ProbeOptions, Role, Sink, Source, Treatment, afpacket, dpdk, file, generator,
-    inject, log_sink, log_source, nicsim, xdp,
+    PortTable, Probe, ProbeOptions, Role, Selection, Sink, Source, Treatment, afpacket, dpdk, file,
+    generator, inject, log_sink, log_source, nicsim, xdp,
 };
 
 /// What every port of a job is opened with. Clones belong to the same job.
@@ -27,6 +27,8 @@ pub struct OpenOptions {
     pub snapshot_bytes: Option<u32>,
     /// Which packets the sources deliver; the others are [`Loss::Filtered`](crate::Loss::Filtered).
     pub filter: Filter,
+    /// Which packets of files and sets the sources deliver; the others are filtered, too.
+    pub selection: Selection,
     /// The files that the job reads and writes, so that it does not write what it reads.
     pub files: OpenedFiles,
     /// Whether an interface may be taken away from the host that it lives on.
@@ -143,6 +145,18 @@ pub const SCHEMES: &[Scheme] = &[
         }),
         sink: Some(Face { keys: file::SINK_KEYS, open: file::open_sink }),
         is_file: true,
+        ..PLAIN
+    },
+    Scheme {
+        name: file::SET,
+        target: "FOLDER|GLOB",
+        help: "the capture files of a folder, or those that fit a pattern, in order of time as one \
+               source",
+        example: "set:/var/rec/*.pcapng",
+        source: Some(Face {
+            keys: &[],
+            open: |address, options| Ok(vec![file::open_set_address(address, options)?]),
+        }),
         ..PLAIN
     },
     Scheme {

@@ -278,3 +278,47 @@ fn interfaces_are_bounded_and_shared_between_equal_sections() {
     assert_eq!(decoder.interfaces()[0].name.len(), burstline_wire::files::MAX_NAME_BYTES);
     assert_eq!(decoded.damage.len(), 5000 - decoder.interfaces().len());
 }
+
+#[test]
+fn a_packet_longer_than_the_snapshot_length_is_whole_where_the_next_one_follows() {
+    for order in ORDERS {
+        let mut file = pcap_header(order, 0xA1B2_C3D4, 1);
+        file[16..20].copy_from_slice(&order.u32(64));
+        // Longer than the file's snapshot length; and, second, longer than it was on the wire.
+        for (number, length, wire) in
+            [(0, 60, 60), (1, 80, 80), (2, 80, 60), (3, 90, 1500), (4, 80, 70)]
+        {
+            file.extend(pcap_record(order, T + number, 0, &payload(number, length), wire));
+        }
+        let decoded = decode(&file);
+        assert_eq!(decoded.damage, []);
+        let lengths: Vec<_> = decoded.packets.iter().map(|packet| packet.bytes.len()).collect();
+        assert_eq!(lengths, [60, 80, 80, 90, 80]);
+        let mut blocks = section(order);
+        blocks.extend(interface(order, 1, 64, &[]));
+        blocks.extend(enhanced(order, 0, 7, &payload(1, 80), 80, &[]));
+        blocks.extend(enhanced(order, 0, 8, &payload(2, 80), 60, &[]));
+        let decoded = decode(&blocks);
+        assert_eq!((decoded.damage.len(), decoded.packets.len()), (0, 2));
+        assert!(decoded.packets.iter().all(|packet| packet.bytes.len() == 80));
+    }
+}
+
+#[test]
+fn an_interface_that_is_described_late_is_that_of_the_section_before() {
+    for order in ORDERS {
+        let mut file = section(order);
+        file.extend(interface(order, 1, 0, &[]));
+        file.extend(enhanced(order, 0, 7, &data(0), 63, &[]));
+        file.extend(section(order));
+        file.extend(enhanced(order, 0, 8, &data(1), 63, &[]));
+        file.extend(interface(order, 1, 0, &[]));
+        file.extend(enhanced(order, 0, 9, &data(2), 63, &[]));
+        // Nothing has described this one.
+        file.extend(enhanced(order, 1, 9, &data(3), 63, &[]));
+        let decoded = decode(&file);
+        assert_eq!(decoded.packets.len(), 3, "{:?}", decoded.damage);
+        assert!(decoded.packets.iter().all(|packet| packet.link == 1 && packet.interface == 0));
+        assert_eq!(decoded.damage[0].kind, DamageKind::UnknownInterface { interface: 1 });
+    }
+}

@@ -5,7 +5,7 @@ use std::slice;
 use std::sync::Arc;
 
 use burstline_engine::{CaptureOptions, Inlet, MergeOptions, Policy, Progress, Workers};
-use burstline_port::{Address, OpenOptions, open_sink};
+use burstline_port::{Address, OpenOptions, PortTable, open_sink};
 
 use super::capture::{address_of, check_no_interface, output_options};
 use crate::args::{MergeArgs, NOTHING};
@@ -65,6 +65,11 @@ fn sink_address(args: &MergeArgs) -> Result<Address, Failure> {
 /// Fails where an offset is about something that is no source.
 fn check_offsets(args: &MergeArgs) -> Result<(), Failure> {
     let sources = &args.common.sources;
+    if args.common.is_one_set() && !args.offset.is_empty() {
+        let (files, most) = (sources.len(), PortTable::MAX_ENTRIES);
+        let what = format!("--offset: {files} files are one source; at most {most} have their own");
+        return Err(Failure::usage(what));
+    }
     match args.offset.iter().find(|offset| !sources.contains(&offset.source)) {
         None => Ok(()),
         Some(offset) => {

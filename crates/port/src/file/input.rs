@@ -1,9 +1,9 @@
 //! Where a file's bytes come from: a regular file, a pipe, or either of them decompressed.
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, BufReader, Cursor, Read, Seek};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use burstline_wire::files::FileKind;
@@ -62,7 +62,7 @@ impl Input {
             return Err(io::ErrorKind::IsADirectory.into());
         }
         let is_pipe = !metadata.is_file();
-        let stream = Stream::Plain(Raw { file, is_pipe });
+        let stream = Stream::Plain(Raw { file, is_pipe, bytes_read: 0 });
         Ok((Self { stream, is_pipe, window_bytes }, metadata))
     }
 
@@ -110,13 +110,56 @@ impl Input {
 
     /// Readable when a pipe has something.
     pub(super) fn readiness(&self) -> Option<BorrowedFd<'_>> {
-        let raw = match &self.stream {
-            Stream::Plain(raw) => raw,
-            Stream::Gzip(decoder) => decoder.get_ref().get_ref().get_ref().1,
-            Stream::Zstd(decoder) => decoder.get_ref().get_ref().get_ref().1,
-            Stream::Closed => return None,
-        };
-        raw.is_pipe.then(|| raw.file.as_fd())
+        self.raw().filter(|raw| raw.is_pipe).map(|raw| raw.file.as_fd())
+    }
+
+    fn raw(&self) -> Option<&Raw> {
+        match &self.stream {
+            Stream::Plain(raw) => Some(raw),
+            Stream::Gzip(decoder) => Some(decoder.get_ref().get_ref().get_ref().1),
+            Stream::Zstd(decoder) => Some(decoder.get_ref().get_ref().get_ref().1),
+            Stream::Closed => None,
+        }
+    }
+
+    /// The file itself, if it is a regular one whose bytes are those of the capture.
+    fn plain_file(&self) -> Option<&File> {
+        match &self.stream {
+            Stream::Plain(raw) if !raw.is_pipe => Some(&raw.file),
+            _ => None,
+        }
+    }
+
+    /// Whether any byte of the capture can be reached at once.
+    pub(super) fn can_seek(&self) -> bool {
+        self.plain_file().is_some()
+    }
+
+    /// Goes on reading at `offset`.
+    pub(super) fn seek(&self, offset: u64) -> io::Result<()> {
+        let Some(mut file) = self.plain_file() else { return Err(io::ErrorKind::Other.into()) };
+        file.seek(io::SeekFrom::Start(offset)).map(drop)
+    }
+
+    /// Reads `place.len()` bytes at `offset`, beside what is read in order. False: they are not
+    /// there, or cannot be reached.
+    pub(super) fn read_at(&self, offset: u64, place: &mut [u8]) -> bool {
+        self.plain_file().is_some_and(|file| file.read_exact_at(place, offset).is_ok())
+    }
+
+    /// Bytes of a regular file as it lies there.
+    pub(super) fn file_bytes(&self) -> Option<u64> {
+        self.metadata().map(|metadata| metadata.len())
+    }
+
+    /// Of a regular file, as it is now.
+    pub(super) fn metadata(&self) -> Option<Metadata> {
+        self.raw().filter(|raw| !raw.is_pipe).and_then(|raw| raw.file.metadata().ok())
+    }
+
+    /// Bytes read from the file in order.
+    pub(super) fn bytes_read(&self) -> u64 {
+        self.raw().map_or(0, |raw| raw.bytes_read)
     }
 }
 
@@ -124,6 +167,7 @@ impl Input {
 struct Raw {
     file: File,
     is_pipe: bool,
+    bytes_read: u64,
 }
 
 impl Read for Raw {
@@ -137,6 +181,8 @@ impl Read for Raw {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
         }
-        self.file.read(place)
+        let bytes = self.file.read(place)?;
+        self.bytes_read += bytes as u64;
+        Ok(bytes)
     }
 }

@@ -34,13 +34,16 @@ mod source;
 mod window;
 mod zstd;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use burstline_wire::headers::LinkType;
-
-use crate::{Address, OpenOptions, PortError, PortTable, Sink, Source};
+use crate::{Address, OpenOptions, PortError, Sink, Source};
 pub(crate) use layout::KEYS as SINK_KEYS;
 pub use recording::{FileNaming, Flush, OutputOptions, Rotation, numbered};
+pub use source::index::{Indexed, NotIndexed, index_path, is_index_stale, write_index};
+pub use source::reader::{CaptureReader, Found};
+pub use source::selection::Selection;
+pub(crate) use source::set::{SET, open_source as open_set_address};
+pub use source::set::{captures_of, open_set};
 pub(crate) use zstd::SOURCE_KEYS;
 
 /// Opens a file to receive from.
@@ -62,19 +65,6 @@ pub(crate) fn open_sink(
 /// The path to name in messages.
 fn shown_path(target: &str, standard: &str) -> PathBuf {
     if target == "-" { standard.into() } else { target.into() }
-}
-
-/// Enters an interface of a file into the job's table. A file that does not name it lends its own
-/// name.
-fn enter_interface(
-    table: &PortTable,
-    name: &str,
-    link: LinkType,
-    path: &Path,
-) -> Result<u8, PortError> {
-    let file_name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-    let name = if name.is_empty() { &file_name } else { name };
-    table.add_for(&path.display().to_string(), name, link)
 }
 
 /// Reads a source's address, for the test of tables.

@@ -1,37 +1,33 @@
 //! The source: reads, decodes, lends or appends.
 
-use std::io;
+mod accounting;
+pub(super) mod index;
+mod interfaces;
+pub(super) mod reader;
+pub(super) mod selection;
+pub(super) mod set;
+
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
 
 use burstline_log::{Burst, Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
-use burstline_wire::files::{
-    Counters, DamageKind, Decoder, Direction, FileKind, FormatError, MAX_CAPTURED, Record, Step,
-    Trust,
-};
+use burstline_wire::files::{Damage, DamageKind, Direction, MAX_CAPTURED, Record, Step, Trust};
 
-use super::input::{Input, Pulled};
-use super::window::Window;
-use super::{enter_interface, shown_path};
+use super::input::Pulled;
 use crate::judge::Judge;
-use crate::opened::Use;
 use crate::{
-    Address, Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
-    PortState, PortTable, Received, Source, TimestampSource,
+    Address, Capabilities, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
+    Received, Source, TimestampSource,
 };
-
-/// More packets are not counted as lost, whatever a hostile file claims: sums stay in 64 bits.
-const MOST_LOST: u64 = 1 << 60;
+use index::{Index, Run};
+use interfaces::Interfaces;
+use reader::CaptureReader;
+use selection::Selector;
 
 const _: () = assert!(MAX_CAPTURED as usize <= MAX_PACKET_BYTES);
 
 /// `epb_flags`: bits 16 to 31 are errors that the link layer saw.
 /// Source: draft-ietf-opsawg-pcapng, section 4.3.1.
 const LINK_ERRORS: u32 = 0xffff_0000;
-
-/// A decoder that has seen so much of a file has refused it, or never will: the header of a classic
-/// file. Source: draft-ietf-opsawg-pcap, section 4.
-const LONGEST_HEADER_BYTES: usize = 24;
 
 /// A packet that is decoded and lies in the window.
 #[derive(Clone, Copy)]
@@ -52,24 +48,21 @@ enum Next {
     Over,
 }
 
-/// A capture file, or a pipe that one comes through.
+/// A capture file, or a pipe that one comes through, as the source of a job.
 pub(super) struct FileSource {
     info: PortInfo,
-    path: PathBuf,
-    input: Input,
-    window: Window,
-    decoder: Decoder,
+    reader: CaptureReader,
     judge: Judge,
-    table: PortTable,
+    selector: Selector,
+    /// Whether any packet may not be wanted.
+    is_choosing: bool,
+    index: Option<Index>,
+    interfaces: Interfaces,
+    /// Whether the recording may still be going on, so that it is no damage if it has no end.
+    may_be_open: bool,
     /// The numbers in the table of the file's interfaces, in the file's order.
     ports: Vec<u8>,
-    /// Whether the first bytes have been looked at.
-    is_known: bool,
-    /// Whether the last byte is in the window.
-    is_read: bool,
     is_over: bool,
-    /// Contiguous bytes that the decoder asked for last.
-    needed: usize,
     /// Packets of the recording that are in broken segments, and in segments that are not there.
     corrupt: u64,
     missing: u64,
@@ -77,43 +70,47 @@ pub(super) struct FileSource {
     unchecked: u64,
     /// To be said at the next call.
     error: Option<PortError>,
-    /// Decoded, but the log had no room.
+    /// Decoded, but the log had no room, or it is not its turn.
     pending: Option<Located>,
     decoded: u64,
     /// Packets that were not wanted when the call began.
-    filtered_before: u64,
+    unwanted_before: u64,
     account: PortAccount,
 }
 
 impl FileSource {
     pub(super) fn open(address: &Address, options: &OpenOptions) -> Result<Self, PortError> {
         let window_bytes = super::zstd::window_bytes(address)?;
-        let path = shown_path(address.target(), "standard input");
-        let fail = |error| PortError::Io { action: "open", path: path.clone(), error };
-        let (input, metadata) = Input::open(address.target(), window_bytes).map_err(fail)?;
-        options.files.enter(&path, &metadata, Use::Read)?;
-        let window = Window::new().map_err(fail)?;
+        let reader = CaptureReader::open_within(address.target(), window_bytes, &options.files)?;
+        let interfaces = Interfaces::of_file(&options.table);
+        Self::of(reader, address.to_string(), options, interfaces)
+    }
+
+    /// The source of a file that is open, under a name.
+    fn of(
+        reader: CaptureReader,
+        name: String,
+        options: &OpenOptions,
+        interfaces: Interfaces,
+    ) -> Result<Self, PortError> {
         let capabilities = Capabilities {
             can_wait: true,
             is_finite: true,
             tells_gaps: true,
             ..Capabilities::default()
         };
-        let (name, timestamps) = (address.to_string(), TimestampSource::File);
-        let decoder = if input.is_pipe() { Decoder::live() } else { Decoder::new() };
+        let (judge, selector) = (Judge::new(options), Selector::new(&options.selection));
         let mut source = Self {
-            info: PortInfo { name, capabilities, timestamps },
-            path,
-            input,
-            window,
-            decoder,
-            judge: Judge::new(options),
-            table: options.table.clone(),
+            info: PortInfo { name, capabilities, timestamps: TimestampSource::File },
+            is_choosing: judge.is_filtering() || selector.is_choosing,
+            index: None,
+            reader,
+            judge,
+            selector,
+            interfaces,
+            may_be_open: options.selection.may_be_open,
             ports: Vec::new(),
-            is_known: false,
-            is_read: false,
             is_over: false,
-            needed: 0,
             corrupt: 0,
             missing: 0,
             untold: 0,
@@ -121,78 +118,72 @@ impl FileSource {
             error: None,
             pending: None,
             decoded: 0,
-            filtered_before: 0,
+            unwanted_before: 0,
             account: PortAccount::default(),
         };
-        if !source.input.is_pipe() {
-            source.look_ahead()?;
+        source.hear_broken();
+        if source.selector.is_choosing {
+            let stamp = source.reader.stamp().filter(|_| source.reader.kinds().0.is_none());
+            source.index = stamp.and_then(|stamp| Index::load(source.reader.path(), stamp));
         }
+        // So that a filter that does not fit is an error before anything is written.
+        let links = source.reader.first_links();
+        links.into_iter().try_for_each(|link| source.judge.add_link(&source.info.name, link))?;
         Ok(source)
     }
 
-    /// Reads the start of a regular file, so that one that is no capture is refused on opening, and
-    /// a filter that does not fit what it begins with.
-    fn look_ahead(&mut self) -> Result<(), PortError> {
-        while !self.is_read && (!self.is_known || self.window.rest().len() < LONGEST_HEADER_BYTES) {
-            self.refill()?;
+    /// Notes that a compressed stream ended early.
+    fn hear_broken(&mut self) {
+        if let Some(text) = self.reader.hear_broken() {
+            self.account.is_damaged = true;
+            let path = self.reader.path().display();
+            self.account.note(|| format!("{path}: {text}"));
         }
-        let mut decoder = Decoder::new();
-        if let Step::Refused(error) = decoder.next(self.window.rest(), &mut 0, self.is_read) {
-            return Err(self.refused(error));
-        }
-        // So that a filter that does not fit is an error before anything is written.
-        let mut known = decoder.interfaces().iter();
-        known.try_for_each(|interface| self.judge.add_link(&self.info.name, interface.link))
     }
 
-    /// Reads once. Says `Nothing` when a pipe has nothing now.
+    /// Reads once.
     fn refill(&mut self) -> Result<Pulled, PortError> {
-        let (input, window) = (&mut self.input, &mut self.window);
-        let pulled = match window.fill(self.needed, |place| input.pull(place)) {
-            Ok(pulled) => pulled,
-            Err(error) if self.input.is_compressed() => self.broken_stream(&error),
-            Err(error) => {
-                return Err(PortError::Io { action: "read", path: self.path.clone(), error });
-            }
-        };
-        self.is_read |= pulled == Pulled::End;
-        if !self.is_known && (self.is_read || self.window.rest().len() >= 4) {
-            self.is_known = true;
-            let kind = FileKind::detect(self.window.rest());
-            if matches!(kind, FileKind::Gzip | FileKind::Zstd) {
-                self.input.decompress(kind, self.window.rest());
-                self.window.clear();
-                self.is_read = false;
-                return self.refill();
-            }
+        if self.selector.is_choosing {
+            self.pass_ahead()?;
         }
-        Ok(pulled)
+        let pulled = self.reader.refill();
+        self.hear_broken();
+        pulled
     }
 
-    /// A compressed stream that breaks ends there; what came before is good.
-    fn broken_stream(&mut self, error: &io::Error) -> Pulled {
-        self.account.is_damaged = true;
-        let path = self.path.display();
-        let at = self.decoder.file_offset() + self.window.rest().len() as u64;
-        self.account.note(|| {
-            format!("{path}: compressed data broken after {at} decompressed bytes: {error}")
-        });
-        Pulled::End
+    /// Packets that were read and are not wanted.
+    fn unwanted(&self) -> u64 {
+        self.judge.filtered() + self.selector.unwanted
     }
 
-    fn refused(&self, error: FormatError) -> PortError {
-        let mend = match error {
-            FormatError::Empty | FormatError::HeaderCut { .. } => {
-                "; did the capture end before it began?"
-            }
-            _ => "; expected pcap or pcapng, also in gzip or zstd",
-        };
-        let path = self.path.clone();
-        // A compressed file that breaks at once has said more than that nothing came out of it.
-        let named = format!("{}: ", path.display());
-        let broken = self.account.notes.first().and_then(|note| note.strip_prefix(&named));
-        let reason = broken.map_or_else(|| format!("{error}{mend}"), str::to_owned);
-        PortError::NotACapture { path, reason }
+    /// Passes what cannot hold a packet that is wanted: segments by their trailers and worklists,
+    /// runs of a plain file by its index.
+    #[cold]
+    fn pass_ahead(&mut self) -> Result<(), PortError> {
+        let Self { reader, selector, .. } = self;
+        let choose = &*selector;
+        let (segments, packets) =
+            reader.pass_segments(|trailer, worklist| choose.wants_segment(trailer, worklist))?;
+        selector.passed += segments;
+        selector.packets_passed += packets;
+        let Some(index) = &self.index else { return Ok(()) };
+        let at = self.reader.decoder.file_offset();
+        let first = index.runs.partition_point(|run| run.bytes[1] <= at);
+        let is_passed =
+            |run: &&Run| run.is_steady && !self.selector.wants_block(run.times_ns, &run.hashes);
+        let passed = index.runs[first..].iter().take_while(is_passed).count();
+        let Some(last) = index.runs[first..first + passed].last() else { return Ok(()) };
+        let behind = last.first_packet + u64::from(last.packets);
+        let here = self.decoded + self.selector.packets_passed;
+        // An index that counts otherwise is of another file, whatever it says.
+        let is_in_step = (index.runs[first].first_packet..=behind).contains(&here);
+        if is_in_step && self.reader.jump(last.bytes[1])? {
+            self.selector.passed += passed as u64;
+            self.selector.packets_passed += behind - here;
+        } else {
+            self.index = None;
+        }
+        Ok(())
     }
 
     /// The next packet of the window, unless it needs a closer look: then `take` must be asked.
@@ -203,9 +194,8 @@ impl FileSource {
             return None;
         }
         loop {
-            let (bytes, position) = self.window.split();
-            let record = self.decoder.next_ordinary(bytes, position)?;
-            if !self.judge.is_filtering() || self.wants(&record) {
+            let record = self.reader.next_ordinary()?;
+            if !self.is_choosing || self.wants(&record) {
                 return self.locate_any(&record);
             }
         }
@@ -217,13 +207,19 @@ impl FileSource {
         if record.interface as usize >= self.ports.len() && self.enter_interfaces().is_err() {
             return true;
         }
-        let end = record.offset + record.captured_length as usize;
-        let packet = &self.window.bytes()[record.offset..end];
+        let packet = self.reader.packet(record);
         let lost = match record.has_options {
-            true => self.decoder.options().drops_before.unwrap_or(0),
+            true => self.reader.decoder.options().drops_before.unwrap_or(0),
             false => 0,
         };
-        let is_wanted = self.judge.wants(record.link, packet, record.original_length, lost);
+        let is_wanted = (!self.selector.is_choosing || {
+            let is_of_it = self.selector.interface().is_none_or(|wanted| {
+                let known = self.reader.decoder.interfaces().get(record.interface as usize);
+                let name = known.map_or("", |interface| &interface.name);
+                interfaces::name(name, self.reader.path()) == wanted
+            });
+            self.selector.wants(record.link, record.time_ns, is_of_it, packet)
+        }) && self.judge.wants(record.link, packet, record.original_length, lost);
         self.decoded += u64::from(!is_wanted);
         is_wanted
     }
@@ -256,28 +252,24 @@ impl FileSource {
     #[cold]
     fn next(&mut self) -> Next {
         loop {
-            let (bytes, position) = self.window.split();
-            match self.decoder.next(bytes, position, self.is_read) {
+            match self.reader.step() {
                 // In a broken segment, and counted when it is known how many are.
-                Step::Packet(_) if self.decoder.trust() == Trust::Doubtful => {}
-                Step::Packet(record) if self.judge.is_filtering() && !self.wants(&record) => {
+                Step::Packet(_) if self.reader.decoder.trust() == Trust::Doubtful => {}
+                Step::Packet(record) if self.is_choosing && !self.wants(&record) => {
                     return Next::Unwanted;
                 }
                 Step::Packet(record) => {
                     return self.locate_any(&record).map_or(Next::Over, Next::Packet);
                 }
-                Step::NeedMore { bytes } => {
-                    self.needed = bytes;
-                    return Next::Empty;
-                }
+                Step::NeedMore { .. } => return Next::Empty,
                 Step::Damage(damage) => {
-                    self.account.is_damaged = true;
+                    self.account.is_damaged |= !(self.may_be_open && self.is_open_end(&damage));
                     self.count_damage(&damage.kind);
-                    let path = self.path.display();
+                    let path = self.reader.path().display();
                     self.account.note(|| format!("{path}: {damage}"));
                 }
                 Step::Refused(error) => {
-                    let error = self.refused(error);
+                    let error = self.reader.refused(error);
                     return self.end(Some(error));
                 }
                 Step::End => {
@@ -289,44 +281,6 @@ impl FileSource {
         }
     }
 
-    /// Counts packets that are not delivered, by the numbers in the recording.
-    fn count_damage(&mut self, kind: &DamageKind) {
-        let (cause, packets) = match *kind {
-            DamageKind::Corrupt { packets, .. } => (&mut self.corrupt, packets),
-            DamageKind::MissingSegments { packets, .. } => (&mut self.missing, packets),
-            DamageKind::OutOfOrder { packets, .. } => {
-                return self.missing -= packets.min(self.missing);
-            }
-            DamageKind::NotClosed { unchecked } => return self.unchecked += unchecked,
-            _ => return,
-        };
-        for count in [cause, &mut self.untold] {
-            *count = count.saturating_add(packets).min(MOST_LOST);
-        }
-    }
-
-    /// Packets that sound segments say they have, and that are not there.
-    fn miscounted(&self) -> i64 {
-        let said = self.decoder.recorded().packets + self.unchecked;
-        let is_known = self.is_over && self.decoder.is_segmented();
-        if is_known { said as i64 - self.decoded as i64 } else { 0 }
-    }
-
-    /// Says what the file says was lost before it was written.
-    fn note_losses(&mut self) {
-        for interface in self.decoder.interfaces() {
-            let Counters { missed, lost, .. } = interface.counters;
-            let (missed, lost) = (missed.unwrap_or(0), lost.unwrap_or(0));
-            if missed > 0 || lost > 0 {
-                let (path, name) = (self.path.display(), &interface.name);
-                self.account.note(|| {
-                    let what = format!("ifdrop {missed}, osdrop {lost}");
-                    format!("{path}: {name} lost packets before this file: {what}")
-                });
-            }
-        }
-    }
-
     #[cold]
     fn end(&mut self, error: Option<PortError>) -> Next {
         self.is_over = true;
@@ -334,13 +288,25 @@ impl FileSource {
         Next::Over
     }
 
+    /// Whether damage is what the end of a recording looks like that is still written.
+    fn is_open_end(&self, damage: &Damage) -> bool {
+        let decoder = &self.reader.decoder;
+        let is_behind = decoder.is_segmented() && decoder.trust() == Trust::Unchecked;
+        is_behind || matches!(damage.kind, DamageKind::NotClosed { .. })
+    }
+
     /// Gives a number to each interface that the decoder has met since the last time.
     #[cold]
     fn enter_interfaces(&mut self) -> Result<(), PortError> {
-        for interface in &self.decoder.interfaces()[self.ports.len()..] {
+        let path = self.reader.path();
+        for interface in &self.reader.decoder.interfaces()[self.ports.len()..] {
             let (name, link) = (&interface.name, interface.link);
             self.judge.add_link(&self.info.name, link)?;
-            self.ports.push(enter_interface(&self.table, name, link, &self.path)?);
+            let (port, note) = self.interfaces.enter(name, link, path)?;
+            self.ports.push(port);
+            if let Some(note) = note {
+                self.account.note(|| format!("{}: {note}", path.display()));
+            }
         }
         Ok(())
     }
@@ -354,7 +320,7 @@ impl FileSource {
             self.read_options(&mut meta);
         }
         meta.drops_before += std::mem::take(&mut self.untold);
-        let window = &self.window;
+        let window = &self.reader.window;
         let bytes = || &window.bytes()[record.offset..][..length as usize];
         self.judge.describe(record.link, &mut meta, bytes);
         Located { offset: record.offset, length, meta }
@@ -362,7 +328,7 @@ impl FileSource {
 
     #[cold]
     fn read_options(&self, meta: &mut Meta) {
-        let options = self.decoder.options();
+        let options = self.reader.decoder.options();
         meta.drops_before = options.drops_before.unwrap_or(0);
         if options.direction() == Some(Direction::Outbound) {
             meta.flags = meta.flags.union(Flags::OUTGOING);
@@ -395,7 +361,7 @@ impl FileSource {
                         None => continue,
                     },
                     // A window without a packet that is wanted is enough for one call.
-                    Next::Empty if !may_read || self.judge.filtered() > self.filtered_before => {
+                    Next::Empty if !may_read || self.unwanted() > self.unwanted_before => {
                         return Err(Ok(PortState::Busy));
                     }
                     Next::Empty => match self.refill() {
@@ -418,27 +384,75 @@ impl FileSource {
     }
 }
 
+/// What is known of the next packet of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Head {
+    /// Its time, in ns since 1970.
+    At(u64),
+    /// Nothing yet: ask again.
+    Unknown,
+    /// There is none.
+    Over,
+}
+
+impl FileSource {
+    /// Looks at the next packet, which stays the next; what was lent before is done with.
+    fn head(&mut self) -> Result<Head, PortError> {
+        self.unwanted_before = self.unwanted();
+        match self.take(true) {
+            Ok(located) => {
+                self.pending = Some(located);
+                Ok(Head::At(located.meta.time_ns))
+            }
+            Err(outcome) => Ok(match outcome? {
+                PortState::Ended => Head::Over,
+                _ => Head::Unknown,
+            }),
+        }
+    }
+
+    /// As [`lend`](Source::lend), up to the first packet but one that is later than `until_ns`.
+    fn lend_until<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+        until_ns: u64,
+    ) -> Result<Lent<'a>, PortError> {
+        scratch.clear();
+        let first_packet = self.decoded - self.unwanted() - u64::from(self.pending.is_some());
+        self.unwanted_before = self.unwanted();
+        let budget = budget.min(SCRATCH_PACKETS as u64) as usize;
+        let mut state = if budget == 0 { PortState::Blocked } else { PortState::Busy };
+        while scratch.len() < budget {
+            match self.take(scratch.is_empty()) {
+                Ok(located) if located.meta.time_ns > until_ns && !scratch.is_empty() => {
+                    self.pending = Some(located);
+                    break;
+                }
+                Ok(located) => {
+                    scratch.push(located.offset as u32, located.length, &located.meta);
+                }
+                Err(outcome) => {
+                    state = outcome?;
+                    break;
+                }
+            }
+        }
+        Ok(Lent { burst: scratch.burst(self.reader.window.bytes(), first_packet), state })
+    }
+}
+
 impl Port for FileSource {
     fn info(&self) -> &PortInfo {
         &self.info
     }
 
     fn account(&self) -> PortAccount {
-        let offered = self.decoded.saturating_add_signed(self.miscounted());
-        let mut account = PortAccount {
-            offered: offered + self.corrupt + self.missing,
-            in_flight: u64::from(self.pending.is_some()),
-            ..self.account.clone()
-        };
-        let lost = [(Loss::Corrupt, self.corrupt), (Loss::MissingSegments, self.missing)];
-        let named = lost.into_iter().filter(|(_, packets)| *packets > 0);
-        named.for_each(|(cause, packets)| account.lost.add(cause, packets));
-        self.judge.enter_into(&mut account);
-        account
+        self.current_account()
     }
 
     fn readiness(&self) -> Option<BorrowedFd<'_>> {
-        self.input.readiness()
+        self.reader.input().readiness()
     }
 }
 
@@ -446,7 +460,7 @@ impl Source for FileSource {
     /// One `read` of 256 KiB for each window of packets; a call that has packets does not read.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         let mut packets = 0;
-        self.filtered_before = self.judge.filtered();
+        self.unwanted_before = self.unwanted();
         let mut state = if budget == 0 { PortState::Blocked } else { PortState::Busy };
         while packets < budget {
             let located = match self.take(packets == 0) {
@@ -457,7 +471,7 @@ impl Source for FileSource {
                 }
             };
             let end = located.offset + located.length as usize;
-            let bytes = &self.window.bytes()[located.offset..end];
+            let bytes = &self.reader.window.bytes()[located.offset..end];
             let appended = writer.append(bytes, &located.meta);
             if !self.account.copied(appended, bytes.len(), &located.meta, writer) {
                 self.pending = Some(located);
@@ -475,26 +489,10 @@ impl Source for FileSource {
         scratch: &'a mut Scratch,
         budget: u64,
     ) -> Result<Lent<'a>, PortError> {
-        scratch.clear();
-        let first_packet = self.decoded - self.judge.filtered() - u64::from(self.pending.is_some());
-        self.filtered_before = self.judge.filtered();
-        let budget = budget.min(SCRATCH_PACKETS as u64) as usize;
-        let mut state = if budget == 0 { PortState::Blocked } else { PortState::Busy };
-        while scratch.len() < budget {
-            match self.take(scratch.is_empty()) {
-                Ok(located) => {
-                    scratch.push(located.offset as u32, located.length, &located.meta);
-                }
-                Err(outcome) => {
-                    state = outcome?;
-                    break;
-                }
-            }
-        }
-        Ok(Lent { burst: scratch.burst(self.window.bytes(), first_packet), state })
+        self.lend_until(scratch, budget, u64::MAX)
     }
 
     fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {
-        Some(scratch.burst(self.window.bytes(), 0))
+        Some(scratch.burst(self.reader.window.bytes(), 0))
     }
 }

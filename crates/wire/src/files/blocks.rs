@@ -182,7 +182,7 @@ impl Decoder {
             OBSOLETE_PACKET => self.obsolete(body).map(Some),
             SECTION => {
                 self.section_start = self.offset;
-                self.section.clear();
+                self.before = std::mem::take(&mut self.section);
                 Ok(None)
             }
             INTERFACE => {
@@ -285,7 +285,8 @@ impl Decoder {
 
     fn interface(&self, number: u32) -> Result<SectionInterface, DamageKind> {
         let unknown = DamageKind::UnknownInterface { interface: number };
-        self.section.get(number as usize).copied().ok_or(unknown)
+        let late = || self.before.get(number as usize).filter(|_| self.slots.is_none());
+        self.section.get(number as usize).or_else(late).copied().ok_or(unknown)
     }
 
     /// Keeps an interface. One that the section before had under the same number is the same one,

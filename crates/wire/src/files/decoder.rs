@@ -34,6 +34,8 @@ pub struct Decoder {
     pub(super) classic: Classic,
     /// The interfaces of the current section, by their number there.
     pub(super) section: Vec<SectionInterface>,
+    /// Those of the section before: what a packet is of whose interface is described behind it.
+    pub(super) before: Vec<SectionInterface>,
     pub(super) section_start: u64,
     /// Absolute file offset of `position`.
     pub(super) offset: u64,
@@ -119,6 +121,7 @@ impl Decoder {
             live: false,
             classic: Classic::new(false, false, LinkType(0)),
             section: Vec::new(),
+            before: Vec::new(),
             section_start: 0,
             offset: 0,
             lost: None,
@@ -303,12 +306,18 @@ impl Decoder {
             kind @ (FileKind::Gzip | FileKind::Zstd) => {
                 self.refuse(FormatError::Compressed { kind })
             }
-            FileKind::Unknown => self.refuse(FormatError::not_capture(here)),
+            FileKind::Unknown => {
+                let headless = self.begin_headless(here, at_end);
+                headless.unwrap_or_else(|| self.refuse(FormatError::not_capture(here)))
+            }
             FileKind::Pcap { .. } | FileKind::Pcapng if here.len() < needed => self.refuse(cut),
             FileKind::Pcapng => {
                 self.swapped = word(here, 8, true) == BYTE_ORDER_MAGIC;
                 if word(here, 8, self.swapped) != BYTE_ORDER_MAGIC {
-                    return self.refuse(FormatError::ByteOrder { magic: word(here, 8, false) });
+                    let magic = word(here, 8, false);
+                    let headless = self.begin_headless(here, at_end);
+                    return headless
+                        .unwrap_or_else(|| self.refuse(FormatError::ByteOrder { magic }));
                 }
                 self.mode = Mode::Blocks;
                 Turn::pass(0)

@@ -35,6 +35,7 @@
 //!
 //! Source: draft-ietf-opsawg-pcap (classic), draft-ietf-opsawg-pcapng (blocks and options).
 
+mod ahead;
 mod block_scan;
 mod blocks;
 mod classic;
@@ -43,6 +44,7 @@ mod description;
 mod encode;
 mod interface;
 mod kind;
+mod layout;
 mod options;
 mod pcap_encoder;
 mod pcapng_encoder;
@@ -51,6 +53,7 @@ mod resolution;
 mod segment;
 mod slots;
 
+pub use ahead::SegmentAhead;
 pub use decoder::Decoder;
 pub use description::{InterfaceDescription, SectionDescription};
 pub use encode::{EncodeError, PacketToWrite};

@@ -197,6 +197,8 @@ pub enum DamageKind {
         sequence: u64,
         /// Packets in it, no longer missing.
         packets: u64,
+        /// Whether they were corrupt where they should be, and not missing.
+        was_corrupt: bool,
     },
     /// A segment was there before; it is passed.
     #[error("segment {sequence} is there before")]

@@ -17,22 +17,14 @@
 
 use std::ops::Range;
 
-use super::block_type::{
-    CUSTOM, CUSTOM_NO_COPY, ENHANCED_PACKET, INTERFACE, NAME_RESOLUTION, OBSOLETE_PACKET, SECTION,
-    SIMPLE_PACKET, STATISTICS,
-};
+use super::block_type::{ENHANCED_PACKET, INTERFACE, SECTION};
 use super::blocks::{MIN_BLOCK, is_known};
 use super::decoder::{Mode, Turn};
+use super::layout::Layout;
 use super::record::{Damage, DamageKind, Step, Trust};
 use super::segment::{SegmentIndex, Trailer, is_listed};
-use super::{
-    BYTE_ORDER_MAGIC, CLOSING_BLOCK, Decoder, Interface, MAX_CONTIGUOUS, MAX_NEED, Resolution,
-    USUAL_NEED, word,
-};
+use super::{BYTE_ORDER_MAGIC, Decoder, Interface, Resolution, word};
 use crate::headers::LinkType;
-
-/// The segment sizes that there are, as powers of two: from 4 KiB to [`MAX_NEED`].
-const SIZES: Range<u32> = 12..25;
 
 /// Gaps that are remembered, to know a segment that comes late from one that comes twice.
 const MAX_GAPS: usize = 1024;
@@ -48,8 +40,8 @@ pub(super) struct Slots {
     next_packet: Option<u64>,
     /// Number that the next segment should have.
     next_sequence: u64,
-    /// Packets that are missing so far.
-    gaps: Vec<Range<u64>>,
+    /// Packets that are missing so far, and whether because a segment is broken.
+    gaps: Vec<(Range<u64>, bool)>,
     broken: Option<Broken>,
     /// Packets that the worklist of a broken slot may be believed to name.
     listed: u32,
@@ -80,14 +72,6 @@ struct Broken {
     packets: u64,
     /// Whether the last of them has said so.
     says: bool,
-}
-
-/// How a section is laid out.
-enum Layout {
-    Plain,
-    Segments(usize),
-    /// Not decided below this many contiguous bytes.
-    Need(usize),
 }
 
 impl Slots {
@@ -132,6 +116,20 @@ impl Slots {
         Some(Damage { offset, kind, skipped: 0 })
     }
 
+    /// Whether a trailer is that of the slot that comes next, with nothing to be said before.
+    pub(super) fn is_next(&self, trailer: &Trailer) -> bool {
+        let is_quiet = self.broken.is_none() && !self.is_unsettled;
+        is_quiet
+            && trailer.sequence == self.next_sequence
+            && Some(trailer.first_packet) == self.next_packet
+    }
+
+    /// Passes a slot that [`is_next`](Self::is_next).
+    pub(super) fn pass(&mut self, trailer: &Trailer) {
+        self.next_sequence = trailer.sequence + 1;
+        self.next_packet = Some(trailer.first_packet + u64::from(trailer.packets));
+    }
+
     /// What the numbers of a sound slot say of those before it; at most one thing at a time.
     fn discrepancy(&mut self, trailer: &Trailer) -> Option<DamageKind> {
         let first = trailer.first_packet;
@@ -146,27 +144,34 @@ impl Slots {
         if let Some(broken) = self.broken.take() {
             let packets = if absent == 0 { lost } else { lost.min(broken.packets) };
             self.next_packet = Some(next + packets);
+            self.add_gap(next..next + packets, true);
             return Some(broken.told(packets));
         }
         if lost == 0 && absent == 0 {
             return None;
         }
-        if self.gaps.len() < MAX_GAPS && lost > 0 {
-            self.gaps.push(next..first);
-        }
+        self.add_gap(next..first, false);
         (self.next_packet, self.next_sequence) = (Some(first), trailer.sequence);
         self.is_unsettled = true;
         Some(DamageKind::MissingSegments { segments: absent.max(1), packets: lost })
     }
 
-    /// Whether a slot from before fills a gap; then it is one no longer.
-    fn fill_gap(&mut self, packets: Range<u64>) -> bool {
+    fn add_gap(&mut self, packets: Range<u64>, is_broken: bool) {
+        if self.gaps.len() < MAX_GAPS && !packets.is_empty() {
+            self.gaps.push((packets, is_broken));
+        }
+    }
+
+    /// Whether a slot from before fills a gap, and one of a broken segment; then it is one no
+    /// longer.
+    fn fill_gap(&mut self, packets: Range<u64>) -> Option<bool> {
         let is_around = |gap: &Range<u64>| gap.start <= packets.start && packets.end <= gap.end;
-        let Some(at) = self.gaps.iter().position(is_around) else { return false };
-        let gap = self.gaps.swap_remove(at);
+        let at = self.gaps.iter().position(|(gap, _)| is_around(gap))?;
+        let (gap, is_broken) = self.gaps.swap_remove(at);
         let left = [gap.start..packets.start, packets.end..gap.end];
-        self.gaps.extend(left.into_iter().filter(|gap| !gap.is_empty()));
-        true
+        self.gaps
+            .extend(left.into_iter().filter(|gap| !gap.is_empty()).map(|gap| (gap, is_broken)));
+        Some(is_broken)
     }
 
     fn break_slot(&mut self, at: u64, says: Option<u32>) {
@@ -211,6 +216,26 @@ impl Decoder {
             }
             Layout::Segments(bytes) => bytes,
         };
+        self.begin_slots(bytes, here);
+        Some(Turn::pass(0))
+    }
+
+    /// Looks at the start of a file that is none of a capture: a recording whose first bytes are
+    /// damaged still has its segments. `None`: it is no recording.
+    pub(super) fn begin_headless(&mut self, here: &[u8], at_end: bool) -> Option<Turn> {
+        match self.probe(here, at_end) {
+            Layout::Plain => None,
+            Layout::Need(bytes) => Some(Turn::need(bytes)),
+            Layout::Segments(bytes) if here.len() < bytes && !at_end => Some(Turn::need(bytes)),
+            Layout::Segments(bytes) => {
+                self.begin_slots(bytes, here);
+                Some(Turn::pass(0))
+            }
+        }
+    }
+
+    /// Begins a section of segments of `bytes` at the segment of which `here` is what is there.
+    fn begin_slots(&mut self, bytes: usize, here: &[u8]) {
         let mut slots = Slots::new(bytes);
         slots.end = self.offset + bytes as u64;
         self.begun = Some(self.offset);
@@ -228,7 +253,6 @@ impl Decoder {
             }
         }
         self.slots = Some(slots);
-        Some(Turn::pass(0))
     }
 
     /// Takes the slot at whose start `here` is.
@@ -291,7 +315,8 @@ impl Decoder {
         }
         let packets = trailer.first_packet..trailer.first_packet + u64::from(trailer.packets);
         let is_late = slots.next_packet.is_some_and(|next| packets.start < next);
-        if is_late && !slots.fill_gap(packets.clone()) {
+        let filled = if is_late { slots.fill_gap(packets.clone()) } else { None };
+        if is_late && filled.is_none() {
             return say(DamageKind::Repeated { sequence: trailer.sequence }, slot.len());
         }
         slots.next_packet = slots.next_packet.max(Some(packets.end));
@@ -309,7 +334,11 @@ impl Decoder {
         }
         let (sequence, packets) = (trailer.sequence, trailer.packets.into());
         match (is_late, is_torn) {
-            (true, _) => say_late(offset, sequence, packets),
+            (true, _) => {
+                let was_corrupt = filled == Some(true);
+                let kind = DamageKind::OutOfOrder { sequence, packets, was_corrupt };
+                Turn::say(0, Step::Damage(Damage { offset, kind, skipped: 0 }))
+            }
             (false, true) => {
                 let kind = DamageKind::Torn { sequence, packets };
                 Turn::say(0, Step::Damage(Damage { offset, kind, skipped: 0 }))
@@ -373,64 +402,6 @@ impl Decoder {
         Turn::pass(left.min(here.len()))
     }
 
-    /// Whether the section that starts here is segmented. Segment 0 has no packet, so no packet's
-    /// bytes have a say in it.
-    fn layout(&self, here: &[u8], at_end: bool) -> Layout {
-        let cut = |bytes| if at_end { Layout::Plain } else { Layout::Need(bytes) };
-        if word(here, 8, false) != BYTE_ORDER_MAGIC {
-            return Layout::Plain;
-        }
-        let mut at = 0;
-        while at < USUAL_NEED - MAX_CONTIGUOUS as usize {
-            if here.len() < at + 8 {
-                return cut(at + 8);
-            }
-            let (block_type, length) = (word(here, at, false), word(here, at + 4, false));
-            let bytes = length as usize;
-            match block_type {
-                CLOSING_BLOCK if is_size(at + bytes) => return Layout::Segments(at + bytes),
-                SECTION if at > 0 => return Layout::Plain,
-                ENHANCED_PACKET | SIMPLE_PACKET | OBSOLETE_PACKET => return Layout::Plain,
-                NAME_RESOLUTION | CUSTOM | CUSTOM_NO_COPY => return Layout::Plain,
-                SECTION | INTERFACE | STATISTICS => {}
-                _ => return self.probe(here, at_end),
-            }
-            if length < MIN_BLOCK || !length.is_multiple_of(4) || length > MAX_CONTIGUOUS {
-                return self.probe(here, at_end);
-            }
-            if here.len() < at + bytes {
-                return cut(at + bytes);
-            }
-            if word(here, at + bytes - 4, false) != length {
-                return self.probe(here, at_end);
-            }
-            at += bytes;
-        }
-        Layout::Plain
-    }
-
-    /// Looks for the trailer of segment 0, or for a sound segment 1, where descriptions make no
-    /// sense.
-    fn probe(&self, here: &[u8], at_end: bool) -> Layout {
-        for size in SIZES.map(|shift| 1_usize << shift) {
-            let Some(slot) = here.get(..size) else { break };
-            if SegmentIndex::doubtful(slot).is_some_and(|index| index.trailer().sequence == 0) {
-                return Layout::Segments(size);
-            }
-            let Some(Ok(next)) = here.get(size..2 * size).map(SegmentIndex::parse) else {
-                continue;
-            };
-            if next.trailer().sequence == 1 {
-                return Layout::Segments(size);
-            }
-        }
-        // A pipe may have no more for a long time.
-        if at_end || self.live || here.len() >= MAX_NEED {
-            return Layout::Plain;
-        }
-        Layout::Need((2 * here.len()).clamp(64 << 10, MAX_NEED))
-    }
-
     /// Sets the units of an interface: in a segmented section they are not left to its blocks.
     pub(super) fn fix_units(&self, interface: &mut Interface) {
         if self.slots.is_some() {
@@ -462,13 +433,4 @@ impl Decoder {
         }
         at == here.len()
     }
-}
-
-fn say_late(offset: u64, sequence: u64, packets: u64) -> Turn {
-    let kind = DamageKind::OutOfOrder { sequence, packets };
-    Turn::say(0, Step::Damage(Damage { offset, kind, skipped: 0 }))
-}
-
-fn is_size(bytes: usize) -> bool {
-    bytes.is_power_of_two() && SIZES.contains(&bytes.trailing_zeros())
 }

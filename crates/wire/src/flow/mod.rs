@@ -11,6 +11,12 @@
 //!
 //! VLAN tags and tunnels are not part of the key.
 
+mod community;
+mod query;
+
+pub use community::{CommunityId, CommunityIdError};
+pub use query::{FlowMatcher, FlowQuery, FlowQueryError};
+
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

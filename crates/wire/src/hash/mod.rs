@@ -40,6 +40,7 @@ pub use toeplitz::{INPUT_BYTES_MAX, KEY_BYTES, MICROSOFT_KEY, SYMMETRIC_KEY, Toe
 
 use std::iter;
 
+use crate::flow::{FlowKey, IpVersion};
 use crate::headers::{self, Fragment, Headers, LinkType, Network, Ports, bytes_at, protocol};
 use crate::tunnel::{self, TUNNELS_MAX};
 use fragments::FragmentTable;
@@ -201,6 +202,26 @@ impl Method {
 #[inline(always)]
 fn plain(link: LinkType, packet: &[u8], hash: impl FnOnce(&Headers) -> Option<u32>) -> Option<u32> {
     headers::parse_plain(link, packet).and_then(|headers| hash(&headers))
+}
+
+/// The `FiveTuple` hash of all packets of a flow that are no fragments.
+pub(crate) fn five_tuple_of(key: &FlowKey) -> u32 {
+    let (ports, protocol) = (key.ports, key.protocol);
+    let ends = [key.source, key.destination];
+    match key.version {
+        IpVersion::V4 => {
+            let mut addresses = [0; 8];
+            addresses[..4].copy_from_slice(&ends[0][12..]);
+            addresses[4..].copy_from_slice(&ends[1][12..]);
+            symmetric::ipv4(addresses, ports, protocol)
+        }
+        IpVersion::V6 => {
+            let mut addresses = [0; 32];
+            addresses[..16].copy_from_slice(&ends[0]);
+            addresses[16..].copy_from_slice(&ends[1]);
+            symmetric::ipv6(addresses, ports, protocol)
+        }
+    }
 }
 
 /// A byte in each of the four of a hash, so that it spreads as it is, whichever bits are used.

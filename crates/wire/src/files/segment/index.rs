@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use thiserror::Error;
 
+use super::super::block_type::ENHANCED_PACKET;
 use super::super::{CLOSING_BLOCK, word};
 use super::{
     ENTRY_BYTES, HASHED, INBOUND, INTERFACE_IN_BLOCK, OUTBOUND, TAIL_BYTES, TIME_IN_BLOCK,
@@ -152,6 +153,32 @@ impl<'a> SegmentIndex<'a> {
             && word(self.segment, length - 4, false) as usize == length - blocks_end as usize
     }
 
+    /// The first packet of which the worklist says something else than its block: where it lies,
+    /// how long it is, of which interface, when. `None`: they agree, as they do in a file of ours.
+    pub fn contradiction(&self) -> Option<u32> {
+        let mut at = 0;
+        for number in 0..self.packets() {
+            while word(self.segment, at, false) != ENHANCED_PACKET {
+                at += word(self.segment, at + 4, false).max(12) as usize;
+                if at >= self.trailer.blocks_end as usize {
+                    return Some(number);
+                }
+            }
+            let read = |field: usize| word(self.segment, at + field, false);
+            let time_ns = u64::from(read(12)) << 32 | u64::from(read(16));
+            let agrees = self.entry(number).is_some_and(|entry| {
+                (entry.offset, entry.captured_length) == (at + 28, read(20))
+                    && (entry.interface, entry.time_ns) == (read(8), time_ns)
+                    && (self.trailer.earliest_ns..=self.trailer.latest_ns).contains(&time_ns)
+            });
+            if !agrees {
+                return Some(number);
+            }
+            at += read(4).max(12) as usize;
+        }
+        None
+    }
+
     /// What the segment says about itself.
     pub fn trailer(&self) -> &Trailer {
         &self.trailer
@@ -215,6 +242,17 @@ impl<'a> SegmentIndex<'a> {
         let index = *self;
         (0..self.trailer.packets).filter_map(move |number| index.entry(number))
     }
+}
+
+/// Bytes of a worklist.
+pub(in super::super) fn worklist_bytes(packets: u32) -> usize {
+    packets as usize * ENTRY_BYTES
+}
+
+/// Whether a packet of this worklist has a flow hash, or has none that is known.
+pub(in super::super) fn may_hold(worklist: &[u8], hash: u32) -> bool {
+    let mut entries = worklist.as_chunks::<ENTRY_BYTES>().0.iter();
+    entries.any(|entry| entry[3] & HASHED == 0 || word(entry, 8, false) == hash)
 }
 
 /// Whether a worklist of `packets` entries names a packet whose block starts at `block` of its

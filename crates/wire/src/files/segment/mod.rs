@@ -21,15 +21,15 @@ mod index;
 mod trailer;
 
 pub use encoder::{PlainRun, SegmentEncoder};
-pub(super) use index::is_listed;
 pub use index::{SegmentError, SegmentIndex, WorkEntry};
+pub(super) use index::{is_listed, may_hold, worklist_bytes};
 pub use trailer::{LOSS_CAUSES, LossCause, Recorded, Trailer};
 
 /// Bytes of a worklist entry.
 const ENTRY_BYTES: usize = 16;
 
 /// What stands behind the worklist: the trailer and the total length of the closing block.
-const TAIL_BYTES: usize = Trailer::BYTES + 4;
+pub(super) const TAIL_BYTES: usize = Trailer::BYTES + 4;
 
 /// The time delta that sends a reader to the block for the time.
 const TIME_IN_BLOCK: u32 = u32::MAX;

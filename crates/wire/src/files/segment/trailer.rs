@@ -21,6 +21,23 @@ pub enum LossCause {
     WriterDown = 4,
 }
 
+impl LossCause {
+    /// Every cause that has a name, in the order of [`Trailer::losses`].
+    pub const ALL: [Self; 5] =
+        [Self::Miss, Self::Drop, Self::Overrun, Self::Full, Self::WriterDown];
+
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Miss => "miss",
+            Self::Drop => "drop",
+            Self::Overrun => "overrun",
+            Self::Full => "full",
+            Self::WriterDown => "writer_down",
+        }
+    }
+}
+
 /// What a segment says about itself, as it stands at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trailer {

@@ -1,0 +1,109 @@
+//! The verbs that look at whole files: check, recover, info, extract, index.
+
+mod check;
+mod extract;
+mod index;
+mod info;
+mod recover;
+
+use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+
+use burstline_engine::{EngineError, Watch};
+use burstline_port::{Address, CaptureReader, OpenedFiles, captures_of};
+use burstline_sys::privileges;
+
+use super::capture::{address_of, check_no_interface};
+use crate::args::{FilesArgs, Format};
+use crate::failure::{FAILED, Failure, complain};
+use crate::view::archive::Bar;
+
+pub(crate) use check::check;
+pub(crate) use extract::extract;
+pub(crate) use index::index;
+pub(crate) use info::info;
+pub(crate) use recover::recover;
+
+/// The files that are meant, each once.
+fn paths_of(args: &FilesArgs) -> Result<Vec<PathBuf>, Failure> {
+    let mut paths = Vec::new();
+    for target in &args.files {
+        let target = target.strip_prefix("set:").unwrap_or(target);
+        let (captures, skipped) = captures_of(target).map_err(EngineError::from)?;
+        if skipped > 0 && !args.quiet {
+            complain(&format!("{target}: {skipped} files are no captures"));
+        }
+        for path in captures {
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+    }
+    Ok(paths)
+}
+
+/// Opens a file to be read as a whole.
+fn open(path: &Path, files: &OpenedFiles) -> Result<CaptureReader, Failure> {
+    let opened = CaptureReader::open(&path.to_string_lossy(), files);
+    Ok(opened.map_err(EngineError::from)?)
+}
+
+/// Does something with files that are open, on a thread that has no capabilities: what is in them
+/// may come from anybody.
+fn without_rights<T: Send>(
+    work: impl FnOnce() -> Result<T, EngineError> + Send,
+) -> Result<T, Failure> {
+    let work = || match privileges::drop_all_capabilities() {
+        Ok(()) => Ok(work()?),
+        Err(error) => Err(Failure::new(format!("drop capabilities: {error}"))),
+    };
+    thread::scope(|scope| scope.spawn(work).join().unwrap_or_else(|panic| resume_unwind(panic)))
+}
+
+/// Does something with each file, and goes on with the next where one cannot be read. Returns what
+/// came of them, and whether all could be read.
+fn for_each<T>(
+    args: &FilesArgs,
+    stop: &AtomicBool,
+    mut work: impl FnMut(&Path, &mut Watch<'_>) -> Result<T, Failure>,
+) -> Result<(Vec<T>, bool), Failure> {
+    let (mut done, mut is_whole) = (Vec::new(), true);
+    for path in paths_of(args)? {
+        let mut bar = Bar::of(&path, args.quiet);
+        // It carries no memory.
+        let mut watch = |bytes| {
+            bar.show(bytes);
+            !stop.load(Relaxed)
+        };
+        let worked = work(&path, &mut watch);
+        bar.clear();
+        match worked {
+            Ok(outcome) => done.push(outcome),
+            Err(failure) => {
+                is_whole = false;
+                complain(&failure.to_string());
+            }
+        }
+        if stop.load(Relaxed) {
+            break;
+        }
+    }
+    Ok((done, is_whole))
+}
+
+/// The address of an output.
+fn output_address(path: &str, format: Option<Format>) -> Result<Address, Failure> {
+    if path.is_empty() {
+        return Err(Failure::usage("invalid value '' for '--write <FILE>': a path, or -"));
+    }
+    check_no_interface(path)?;
+    Ok(address_of(path, format)?)
+}
+
+fn code(is_success: bool) -> ExitCode {
+    if is_success { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
+}

@@ -1,0 +1,89 @@
+//! `burstline extract`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::slice;
+use std::sync::Arc;
+
+use burstline_engine::{EngineError, first_time_ns};
+use burstline_port::{OpenOptions, Selection, is_index_stale, open_set, open_sink, write_index};
+
+use super::{code, output_address, paths_of, without_rights};
+use crate::args::{ExtractArgs, Moment};
+use crate::failure::{Failure, complain};
+use crate::signals;
+use crate::view::{Stream, archive};
+
+/// Finds packets in files.
+pub(crate) fn extract(args: &ExtractArgs) -> Result<ExitCode, Failure> {
+    let files = &args.files;
+    let stop = signals::stop_flag(files.quiet)?;
+    let write = args.write.as_deref();
+    let sink = write.map(|path| output_address(path, args.format)).transpose()?;
+    let stream = sink.as_ref().map_or(Stream::Stdout, |sink| Stream::beside(slice::from_ref(sink)));
+    let paths = paths_of(files)?;
+    if let Some(path) = paths.iter().find(|path| !path.is_file()) {
+        let what = "no regular file; `capture --filter` reads pipes";
+        return Err(Failure::usage(format!("extract {}: {what}", path.display())));
+    }
+    refresh(&paths, files.quiet);
+    let options = OpenOptions {
+        selection: selection(args, &paths)?,
+        filter: args.filter.clone().unwrap_or_default(),
+        stop: Some(Arc::clone(&stop)),
+        ..OpenOptions::default()
+    };
+    let source = open_set("files", &paths, &options).map_err(EngineError::from)?;
+    let sink = sink.map(|sink| open_sink(&sink, &options)).transpose();
+    let sink = sink.map_err(EngineError::from)?;
+    let table = &options.table;
+    let extracted = without_rights(|| burstline_engine::extract(source, sink, table, &stop))?;
+    let lost = extracted.source.lost.missing() + extracted.sink.lost.missing();
+    let is_closed = extracted.unaccounted() == 0;
+    let is_success = is_closed && lost == 0 && !extracted.source.is_damaged;
+    match (files.json, files.quiet) {
+        (true, _) => stream.print(&archive::extract_object(&extracted, is_success))?,
+        (false, true) => {}
+        (false, false) => stream.print(&archive::extracted(&extracted, write))?,
+    }
+    if !is_closed {
+        let packets = extracted.unaccounted();
+        complain(&format!(
+            "THE LEDGER DOES NOT CLOSE: {packets} packets unaccounted for; please report this"
+        ));
+    }
+    Ok(code(is_success && !extracted.is_stopped))
+}
+
+fn selection(args: &ExtractArgs, paths: &[PathBuf]) -> Result<Selection, Failure> {
+    let is_relative = |time: &Option<Moment>| matches!(time, Some(Moment::After(_)));
+    let first_ns = match is_relative(&args.from) || is_relative(&args.to) {
+        true => first_time_ns(paths)?.unwrap_or(0),
+        false => 0,
+    };
+    let (from_ns, to_ns) =
+        (args.from.map(|time| time.ns(first_ns)), args.to.map(|time| time.ns(first_ns)));
+    if let (Some(from_ns), Some(to_ns)) = (from_ns, to_ns)
+        && from_ns >= to_ns
+    {
+        return Err(Failure::usage("--from must be before --to: no packet can be in between"));
+    }
+    Ok(Selection {
+        from_ns,
+        to_ns,
+        flow: args.flow,
+        interface: args.port.clone(),
+        may_be_open: true,
+    })
+}
+
+/// Makes stale indexes anew. One that cannot be written is not used, and nothing else is wrong.
+fn refresh(paths: &[PathBuf], is_quiet: bool) {
+    for path in paths.iter().filter(|path| is_index_stale(path)) {
+        if let Err(error) = write_index(path, &mut |_| true)
+            && !is_quiet
+        {
+            complain(&format!("{error}: {} is read from start to end", path.display()));
+        }
+    }
+}

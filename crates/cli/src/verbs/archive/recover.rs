@@ -1,0 +1,60 @@
+//! `burstline recover`.
+
+use std::process::ExitCode;
+use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use burstline_engine::EngineError;
+use burstline_port::{OpenOptions, open_sink};
+
+use super::{code, open, output_address, paths_of, without_rights};
+use crate::args::RecoverArgs;
+use crate::failure::{Failure, complain};
+use crate::signals;
+use crate::view::archive::Bar;
+use crate::view::{Stream, archive};
+
+/// Writes what is sound in files.
+pub(crate) fn recover(args: &RecoverArgs) -> Result<ExitCode, Failure> {
+    let files = &args.files;
+    let stop = signals::stop_flag(files.quiet)?;
+    let sink = output_address(&args.write, args.format)?;
+    let stream = Stream::beside(slice::from_ref(&sink));
+    let options = OpenOptions { stop: Some(Arc::clone(&stop)), ..OpenOptions::default() };
+    let paths = paths_of(files)?;
+    let mut readers = Vec::new();
+    for path in &paths {
+        readers.push(open(path, &options.files)?);
+    }
+    let mut bar = None;
+    let mut watch = |number: usize, bytes| {
+        let (at, bar) = bar.get_or_insert_with(|| (number, Bar::of(&paths[number], files.quiet)));
+        if *at != number {
+            (*at, *bar) = (number, Bar::of(&paths[number], files.quiet));
+        }
+        bar.show(bytes);
+        // It carries no memory.
+        !stop.load(Relaxed)
+    };
+    let sink = open_sink(&sink, &options).map_err(EngineError::from)?;
+    let recovered =
+        without_rights(|| burstline_engine::recover(readers, &options, sink, &mut watch));
+    if let Some((_, bar)) = &mut bar {
+        bar.clear();
+    }
+    let recovered = recovered?;
+    let is_success = recovered.unaccounted() == 0 && !stop.load(Relaxed);
+    match (files.json, files.quiet) {
+        (true, _) => stream.print(&archive::recover_object(&recovered, is_success))?,
+        (false, true) => {}
+        (false, false) => stream.print(&archive::recovered(&recovered, &args.write))?,
+    }
+    if recovered.unaccounted() != 0 {
+        let packets = recovered.unaccounted();
+        complain(&format!(
+            "THE LEDGER DOES NOT CLOSE: {packets} packets unaccounted for; please report this"
+        ));
+    }
+    Ok(code(is_success))
+}

@@ -1,0 +1,24 @@
+//! Whole files, looked at, mended, searched: nothing here is live.
+//!
+//! ```text
+//!  scan      one pass over one file: every packet, every fault, who counted what
+//!  check     a scan, and nothing else                          is the file as it was written?
+//!  survey    a scan that counts sizes, flows, gaps and rates   what is in the file?
+//!  recover   a scan that writes what is sound                  give me back what can be had
+//!  extract   a selection of files, as one source in order of time, into a sink
+//! ```
+//!
+//! Invariants:
+//! - A1: a packet of a segment whose checksum does not hold is never counted as sound, nor written.
+//! - A2: offered = written + named losses, as in every job; what a file lacks has its two names.
+//! - A3: no file that is read is written.
+
+mod extract;
+mod recover;
+mod scan;
+mod survey;
+
+pub use extract::{Extracted, extract, first_time_ns};
+pub use recover::{Recovered, recover};
+pub use scan::{Fault, Scanned, Watch, check};
+pub use survey::{Disorder, Rate, Survey, survey};

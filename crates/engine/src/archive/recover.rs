@@ -1,0 +1,135 @@
+//! All that is sound in damaged files, into a new one.
+
+use burstline_log::{Flags, Meta, Scratch};
+use burstline_port::{
+    CaptureReader, InterfaceTotals, Loss, Losses, OpenOptions, PortError, PortTable, Sink,
+    TableEntry,
+};
+
+use super::scan::{Scanned, Seen, scan};
+use crate::EngineError;
+
+/// The two low bits of `epb_flags` of a packet that was sent.
+const OUTBOUND: u32 = 2;
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Recovered {
+    /// What is wrong with each file.
+    pub files: Vec<Scanned>,
+    /// Packets that the files had, as far as they tell.
+    pub offered: u64,
+    /// Packets in the output.
+    pub written: u64,
+    /// Those that are not, by cause.
+    pub lost: Losses,
+    /// Things to tell of the output.
+    pub notes: Vec<String>,
+}
+
+impl Recovered {
+    /// What the ledger does not explain; 0, or the program is wrong.
+    pub fn unaccounted(&self) -> i64 {
+        self.offered as i64 - self.written as i64 - self.lost.total() as i64
+    }
+}
+
+/// The output, and the interfaces that it has.
+struct Output<'a> {
+    sink: Box<dyn Sink>,
+    scratch: Scratch,
+    table: &'a PortTable,
+    entered: Vec<TableEntry>,
+    totals: Vec<InterfaceTotals>,
+    taken: u64,
+}
+
+impl Output<'_> {
+    /// The number of an interface: one name and link type are one, over all files.
+    fn port(&mut self, seen: &Seen<'_>, path: &str) -> Result<u8, EngineError> {
+        let name = if seen.interface.name.is_empty() { path } else { &seen.interface.name };
+        let is_it = |entry: &TableEntry| entry.name == name && entry.link == seen.record.link;
+        if let Some(port) = self.entered.iter().position(is_it) {
+            return Ok(port as u8);
+        }
+        let most = PortTable::MAX_ENTRIES;
+        let port = self.table.add(name, seen.record.link).ok_or_else(|| {
+            PortError::TooManyInterfaces { port: path.to_owned(), number: most, most }
+        })?;
+        self.entered.push(TableEntry { name: name.to_owned(), link: seen.record.link });
+        self.totals.push(InterfaceTotals { port, received: Some(0), ..Default::default() });
+        Ok(port)
+    }
+
+    fn write(&mut self, seen: &Seen<'_>, path: &str) -> Result<(), EngineError> {
+        let port = self.port(seen, path)?;
+        let mut meta = Meta::new(seen.record.time_ns, seen.record.original_length, port);
+        meta.drops_before = seen.drops_before.saturating_add(seen.missing_before);
+        if seen.flags & 3 == OUTBOUND {
+            meta.flags = meta.flags.union(Flags::OUTGOING);
+        }
+        let totals = &mut self.totals[usize::from(port)];
+        totals.received = totals.received.map(|packets| packets + 1 + seen.missing_before);
+        totals.lost += seen.missing_before;
+        self.scratch.clear();
+        self.scratch.push(0, seen.bytes.len() as u32, &meta);
+        self.taken += self.sink.transmit(&self.scratch.burst(seen.bytes, self.taken))?;
+        Ok(())
+    }
+}
+
+/// Writes the sound packets of all files, one file after the other, into a sink, which is to be
+/// opened after all of them: then it is none of them.
+///
+/// # Errors
+/// [`EngineError::Port`]: a file cannot be read, the sink cannot be written.
+pub fn recover(
+    readers: Vec<CaptureReader>,
+    options: &OpenOptions,
+    sink: Box<dyn Sink>,
+    watch: &mut (dyn FnMut(usize, u64) -> bool + Send),
+) -> Result<Recovered, EngineError> {
+    let mut output = Output {
+        sink,
+        scratch: Scratch::new(),
+        table: &options.table,
+        entered: Vec::new(),
+        totals: Vec::new(),
+        taken: 0,
+    };
+    let mut recovered = Recovered::default();
+    let mut failure = None;
+    for (number, reader) in readers.into_iter().enumerate() {
+        let path = reader.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut watch = |bytes| watch(number, bytes);
+        let scanned = scan(reader, &mut watch, |seen| output.write(seen, &path));
+        match scanned {
+            Ok(scanned) => {
+                recovered.offered += scanned.packets + scanned.corrupt + scanned.missing;
+                recovered.lost.add(Loss::Corrupt, scanned.corrupt);
+                recovered.lost.add(Loss::MissingSegments, scanned.missing);
+                let is_stopped = scanned.is_stopped;
+                recovered.files.push(scanned);
+                if is_stopped {
+                    break;
+                }
+            }
+            Err(error) => {
+                failure = Some(error);
+                break;
+            }
+        }
+    }
+    output.sink.set_totals(&output.totals);
+    let finished = output.sink.finish();
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    finished?;
+    let account = output.sink.account();
+    // What a sink took and lost after all is among its losses.
+    recovered.lost.merge(&account.lost);
+    recovered.written = account.offered - account.lost.total();
+    recovered.notes = account.notes;
+    Ok(recovered)
+}

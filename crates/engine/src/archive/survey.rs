@@ -1,0 +1,201 @@
+//! What is in a file: sizes, flows, gaps, rates, losses.
+
+use std::collections::{BTreeMap, HashSet};
+
+use burstline_port::CaptureReader;
+use burstline_wire::flow::FlowKey;
+use burstline_wire::headers;
+
+use super::scan::{Scanned, Seen, Watch, scan};
+use crate::EngineError;
+
+/// Flows that are told apart; a file that has more has at least so many.
+const FLOWS_MAX: usize = 1 << 20;
+
+/// Intervals of a rate that are kept: when a file has more of them, they become twice as long.
+const INTERVALS_MAX: usize = 512;
+
+/// The shortest interval, in ns.
+const INTERVAL_NS: u64 = 1 << 10;
+
+/// Packets that are older than one before them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Disorder {
+    /// How many are older than the one right before them.
+    pub packets: u64,
+    /// By how much at most, against the newest before, in ns.
+    pub most_ns: u64,
+    /// Number of the first of them, from 1; 0 without one.
+    pub first: u64,
+}
+
+/// Packets over time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// Length of an interval, in ns.
+    pub interval_ns: u64,
+    /// Packets by interval, which is a time since 1970 in units of `interval_ns`.
+    intervals: BTreeMap<u64, u64>,
+}
+
+impl Default for Rate {
+    fn default() -> Self {
+        Self { interval_ns: INTERVAL_NS, intervals: BTreeMap::new() }
+    }
+}
+
+impl Rate {
+    fn add(&mut self, time_ns: u64) {
+        *self.intervals.entry(time_ns / self.interval_ns).or_default() += 1;
+        while self.intervals.len() > INTERVALS_MAX {
+            self.interval_ns *= 2;
+            let halves = std::mem::take(&mut self.intervals);
+            for (interval, packets) in halves {
+                *self.intervals.entry(interval / 2).or_default() += packets;
+            }
+        }
+    }
+
+    /// Packets in each of `columns` equal parts of the time from the first to the last packet;
+    /// none without packets.
+    pub fn columns(&self, columns: usize) -> Vec<u64> {
+        let ends = self.intervals.first_key_value().zip(self.intervals.last_key_value());
+        let Some(((&first, _), (&last, _))) = ends else { return Vec::new() };
+        let span = u128::from(last - first) + 1;
+        let columns = columns.min(usize::try_from(span).unwrap_or(columns)).max(1);
+        let mut sums = vec![0; columns];
+        for (&interval, packets) in &self.intervals {
+            let column = u128::from(interval - first) * columns as u128 / span;
+            sums[column as usize] += packets;
+        }
+        sums
+    }
+}
+
+/// What is in a file.
+#[derive(Clone, Debug, Default)]
+pub struct Survey {
+    /// What is wrong with it, who counted what.
+    pub scanned: Scanned,
+    /// Captured bytes of its packets.
+    pub captured_bytes: u64,
+    /// Bytes that they had on the wire.
+    pub wire_bytes: u64,
+    /// Shortest and longest packet on the wire, in bytes.
+    pub shortest: u32,
+    /// See `shortest`.
+    pub longest: u32,
+    /// Packets that are not here whole.
+    pub truncated: u64,
+    /// Earliest and latest time, in ns since 1970; none without a packet that has a time.
+    pub times_ns: Option<(u64, u64)>,
+    /// Conversations, of both directions, by addresses, ports and protocol.
+    pub flows: u64,
+    /// Whether there are more flows than were told apart.
+    pub has_more_flows: bool,
+    /// Packets that are not IP.
+    pub not_ip: u64,
+    /// The longest time without a packet, in ns, and the number of the packet behind it.
+    pub longest_gap: Option<(u64, u64)>,
+    /// Packets against the order of time.
+    pub disorder: Disorder,
+    /// Packets lost before packets that say so: `epb_dropcount`.
+    pub marked_lost: u64,
+    /// Packets over time.
+    pub rate: Rate,
+    keys: HashSet<FlowKey>,
+    newest_ns: u64,
+    number: u64,
+}
+
+impl Survey {
+    /// Time from the earliest packet to the latest, in ns.
+    pub fn duration_ns(&self) -> u64 {
+        self.times_ns.map_or(0, |(earliest, latest)| latest - earliest)
+    }
+
+    fn see(&mut self, seen: &Seen<'_>) {
+        let record = seen.record;
+        self.number += 1 + seen.missing_before;
+        self.captured_bytes += u64::from(record.captured_length);
+        self.wire_bytes += u64::from(record.original_length);
+        self.truncated += u64::from(record.captured_length < record.original_length);
+        let is_first = self.longest == 0 && self.shortest == 0;
+        self.shortest = match is_first {
+            true => record.original_length,
+            false => self.shortest.min(record.original_length),
+        };
+        self.longest = self.longest.max(record.original_length);
+        self.marked_lost = self.marked_lost.saturating_add(seen.drops_before);
+        if record.timed {
+            self.see_time(record.time_ns);
+        }
+        match FlowKey::new(&headers::parse(record.link, seen.bytes), seen.bytes) {
+            Some(key) if self.keys.len() < FLOWS_MAX => _ = self.keys.insert(key.symmetric()),
+            Some(key) => self.has_more_flows |= !self.keys.contains(&key.symmetric()),
+            None => self.not_ip += 1,
+        }
+    }
+
+    fn see_time(&mut self, time_ns: u64) {
+        self.rate.add(time_ns);
+        let (earliest, latest) = self.times_ns.unwrap_or((time_ns, time_ns));
+        let is_first = self.times_ns.is_none();
+        self.times_ns = Some((earliest.min(time_ns), latest.max(time_ns)));
+        if is_first {
+            self.newest_ns = time_ns;
+            return;
+        }
+        let gap_ns = time_ns.saturating_sub(latest);
+        if gap_ns > self.longest_gap.map_or(0, |(longest, _)| longest) {
+            self.longest_gap = Some((gap_ns, self.number));
+        }
+        if time_ns < self.newest_ns {
+            let disorder = &mut self.disorder;
+            disorder.packets += 1;
+            disorder.most_ns = disorder.most_ns.max(latest - time_ns);
+            disorder.first = if disorder.first == 0 { self.number } else { disorder.first };
+        }
+        self.newest_ns = time_ns;
+    }
+}
+
+/// Looks at all of a file.
+///
+/// # Errors
+/// As [`check`](super::check).
+pub fn survey(reader: CaptureReader, watch: &mut Watch<'_>) -> Result<Survey, EngineError> {
+    let mut survey = Survey::default();
+    let scanned = scan(reader, watch, |seen| {
+        survey.see(seen);
+        Ok(())
+    })?;
+    survey.flows = std::mem::take(&mut survey.keys).len() as u64;
+    Ok(Survey { scanned, ..survey })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_double_and_no_packet_is_lost() {
+        let mut rate = Rate::default();
+        for number in 0..100_000_u64 {
+            rate.add(1_700_000_000_000_000_000 + number * 1_000_000);
+        }
+        assert!(rate.intervals.len() <= INTERVALS_MAX);
+        let columns = rate.columns(50);
+        assert_eq!((columns.len(), columns.iter().sum::<u64>()), (50, 100_000));
+        let most = columns[1..49].iter().max().unwrap() - columns[1..49].iter().min().unwrap();
+        assert!(most < 400, "{columns:?}");
+    }
+
+    #[test]
+    fn one_packet_is_one_column() {
+        let mut rate = Rate::default();
+        assert!(rate.columns(50).is_empty());
+        rate.add(7);
+        assert_eq!(rate.columns(50), [1]);
+    }
+}

@@ -1,0 +1,87 @@
+//! What a file's packets add up to: what is not there, by its numbers, and what it says of losses.
+
+use burstline_wire::files::{Counters, DamageKind, LossCause};
+
+use super::FileSource;
+use super::selection::Selector;
+use crate::{Loss, PortAccount};
+
+/// More packets are not counted as lost, whatever a hostile file claims: sums stay in 64 bits.
+const MOST_LOST: u64 = 1 << 60;
+
+impl FileSource {
+    /// Counts packets that are not delivered, by the numbers in the recording.
+    pub(super) fn count_damage(&mut self, kind: &DamageKind) {
+        let (cause, packets) = match *kind {
+            DamageKind::Corrupt { packets, .. } => (&mut self.corrupt, packets),
+            DamageKind::MissingSegments { packets, .. } => (&mut self.missing, packets),
+            DamageKind::OutOfOrder { packets, was_corrupt, .. } => {
+                let lost = if was_corrupt { &mut self.corrupt } else { &mut self.missing };
+                return *lost = lost.saturating_sub(packets);
+            }
+            DamageKind::NotClosed { unchecked } => return self.unchecked += unchecked,
+            _ => return,
+        };
+        for count in [cause, &mut self.untold] {
+            *count = count.saturating_add(packets).min(MOST_LOST);
+        }
+    }
+
+    /// Packets that sound segments say they have, and that are not there.
+    fn miscounted(&self) -> i64 {
+        let decoder = &self.reader.decoder;
+        let said = decoder.recorded().packets + self.unchecked;
+        let is_known = self.is_over && decoder.is_segmented();
+        if is_known { said as i64 - self.decoded as i64 } else { 0 }
+    }
+
+    /// Says what the file says was lost before it was written: by interface at its end, and by
+    /// cause in its segments.
+    pub(super) fn note_losses(&mut self) {
+        let path = self.reader.path().display();
+        for interface in self.reader.decoder.interfaces() {
+            let Counters { missed, lost, .. } = interface.counters;
+            let (missed, lost) = (missed.unwrap_or(0), lost.unwrap_or(0));
+            if missed > 0 || lost > 0 {
+                let name = &interface.name;
+                self.account.note(|| {
+                    let what = format!("ifdrop {missed}, osdrop {lost}");
+                    format!("{path}: {name} lost packets before this file: {what}")
+                });
+            }
+        }
+        let losses = self.reader.decoder.recorded().losses;
+        let named = LossCause::ALL.iter().zip(losses).filter(|(_, packets)| *packets > 0);
+        let named: Vec<_> = named.map(|(cause, lost)| format!("{} {lost}", cause.name())).collect();
+        if !named.is_empty() {
+            let what = named.join(", ");
+            self.account.note(|| format!("{path}: packets lost beside those recorded: {what}"));
+        }
+        if self.selector.passed > 0 {
+            let Selector { passed, packets_passed, .. } = self.selector;
+            self.account.note(|| {
+                format!("{path}: {passed} segments of {packets_passed} packets passed unread")
+            });
+        }
+    }
+
+    /// The account as it is now.
+    pub(super) fn current_account(&self) -> PortAccount {
+        let decoded = self.decoded + self.selector.packets_passed;
+        let offered = decoded.saturating_add_signed(self.miscounted());
+        let mut account = PortAccount {
+            offered: offered + self.corrupt + self.missing,
+            in_flight: u64::from(self.pending.is_some()),
+            ..self.account.clone()
+        };
+        let lost = [(Loss::Corrupt, self.corrupt), (Loss::MissingSegments, self.missing)];
+        let named = lost.into_iter().filter(|(_, packets)| *packets > 0);
+        named.for_each(|(cause, packets)| account.lost.add(cause, packets));
+        self.judge.enter_into(&mut account);
+        if self.selector.is_choosing {
+            let unwanted = self.selector.unwanted + self.selector.packets_passed;
+            account.lost.add(Loss::Filtered, unwanted);
+        }
+        account
+    }
+}

@@ -1,0 +1,329 @@
+//! The index beside a plain capture file: where runs of packets start, when they were, which flows.
+//!
+//! ```text
+//!  FILE.bidx   header: the file's size, time of change, inode | run | run | ... | CRC32C of it all
+//!  run         offset in FILE, first packet, earliest, latest, is it steady | flow hashes, sorted
+//! ```
+//!
+//! An index is a hint. It is used only where its checksum holds and the file is the one that it was
+//! made of, by size, time of change and inode; and what it names is decoded and asked as any packet
+//! is. A run that is not *steady* (an interface is described in it, a section starts, something is
+//! damaged) is always read.
+//!
+//! All numbers are little-endian. The header: magic `BurstIdx`, version (4 bytes), runs (4), size,
+//! seconds and ns of the last change, inode, device, packets (8 each). A run: offset, end, first
+//! packet, earliest, latest (8 each), packets, hashes (4 each; the highest bit of packets: not
+//! steady), then 4 for each hash, of kind five-tuple, ascending.
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use burstline_wire::hash::{FlowHasher, HashKind};
+use burstline_wire::headers::LinkType;
+
+use super::reader::{CaptureReader, Found};
+use crate::PortError;
+use crate::opened::OpenedFiles;
+
+const MAGIC: &[u8; 8] = b"BurstIdx";
+const VERSION: u32 = 1;
+const HEADER_BYTES: usize = 64;
+const RUN_BYTES: usize = 48;
+const NOT_STEADY: u32 = 1 << 31;
+
+/// Packets of a run: some hundred KB of a file, which a disk reads in one go.
+const RUN_PACKETS: u32 = 1024;
+
+/// What a file is known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp([u64; 5]);
+
+impl Stamp {
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        let (seconds, ns) = (metadata.mtime() as u64, metadata.mtime_nsec() as u64);
+        Self([metadata.len(), seconds, ns, metadata.ino(), metadata.dev()])
+    }
+}
+
+/// Packets that follow each other in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    /// File offsets of its first byte and of the first byte behind it.
+    pub(super) bytes: [u64; 2],
+    pub(super) first_packet: u64,
+    pub(super) packets: u32,
+    /// Earliest and latest, in ns since 1970.
+    pub(super) times_ns: [u64; 2],
+    pub(super) is_steady: bool,
+    /// Ascending.
+    pub(super) hashes: Vec<u32>,
+}
+
+/// An index, as it lies beside its file.
+#[derive(Debug)]
+pub(super) struct Index {
+    stamp: Stamp,
+    pub(super) runs: Vec<Run>,
+}
+
+/// What came of making an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Indexed {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Packets of the file.
+    pub packets: u64,
+    /// Runs of them that it names.
+    pub runs: u64,
+    /// Bytes of the index.
+    pub bytes: u64,
+    /// Whether the file's bytes all made sense.
+    pub is_damaged: bool,
+}
+
+/// Why a file has no index, where that is no failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotIndexed {
+    /// Its segments have one each.
+    Segmented,
+    /// Its packets cannot be reached at once.
+    Compressed,
+    /// The user did not want to wait.
+    Stopped,
+}
+
+/// The index of a file.
+pub fn index_path(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".bidx");
+    name.into()
+}
+
+/// Whether a file has an index that was made of another state of it, or is damaged.
+pub fn is_index_stale(file: &Path) -> bool {
+    let Ok(metadata) = fs::metadata(file) else { return false };
+    let path = index_path(file);
+    path.is_file() && Index::load(file, Stamp::of(&metadata)).is_none()
+}
+
+/// Makes the index of a capture file, in the place of one that is there. `progress` is told how
+/// many bytes have been read, and says whether to go on.
+///
+/// # Errors
+/// Those of [`CaptureReader::open`]; [`PortError::Io`] where the index cannot be written.
+pub fn write_index(
+    file: &Path,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<Result<Indexed, NotIndexed>, PortError> {
+    let mut reader = CaptureReader::open(&file.to_string_lossy(), &OpenedFiles::default())?;
+    let Some(stamp) = reader.stamp().filter(|_| reader.kinds().0.is_none()) else {
+        return Ok(Err(NotIndexed::Compressed));
+    };
+    let mut builder = Builder::default();
+    let mut is_damaged = false;
+    loop {
+        let found = reader.read_next()?;
+        if reader.decoder().is_segmented() {
+            return Ok(Err(NotIndexed::Segmented));
+        }
+        match found {
+            Found::Packet(record) => {
+                let end = reader.decoder().file_offset();
+                let landmark = reader.decoder().landmark();
+                let packet = reader.packet(&record);
+                builder.add(end, landmark, record.time_ns, record.link, packet);
+                let is_over = builder.packets.is_multiple_of(u64::from(RUN_PACKETS) * 16)
+                    && !progress(reader.bytes_read());
+                if is_over {
+                    return Ok(Err(NotIndexed::Stopped));
+                }
+            }
+            Found::Damage(_) | Found::Broken(_) => {
+                (is_damaged, builder.is_steady) = (true, false);
+            }
+            Found::End => break,
+        }
+    }
+    builder.close(reader.decoder().file_offset());
+    let index = Index { stamp, runs: builder.runs };
+    let path = index_path(file);
+    let bytes = index.to_bytes();
+    replace(&path, &bytes).map_err(|error| PortError::Io {
+        action: "write",
+        path: path.clone(),
+        error,
+    })?;
+    Ok(Ok(Indexed {
+        path,
+        packets: builder.packets,
+        runs: index.runs.len() as u64,
+        bytes: bytes.len() as u64,
+        is_damaged,
+    }))
+}
+
+/// Writes an index beside its place and moves it there, so that nobody sees half of it. What is
+/// there and is no index stays.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if let Ok(metadata) = fs::symlink_metadata(path) {
+        let mut magic = [0; MAGIC.len()];
+        let is_index = metadata.is_file()
+            && File::open(path)?.read_exact(&mut magic).is_ok()
+            && magic == *MAGIC;
+        if !is_index {
+            return Err(io::Error::other("it is there and no index: move it away"));
+        }
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}", std::process::id()));
+    let beside = PathBuf::from(beside);
+    let created = File::options().write(true).create_new(true).mode(0o600).open(&beside);
+    let written = created.and_then(|mut file| file.write_all(bytes));
+    let moved = written.and_then(|()| fs::rename(&beside, path));
+    moved.inspect_err(|_| {
+        // What is left of an index that could not be written serves nobody.
+        let _ = fs::remove_file(&beside);
+    })
+}
+
+/// Gathers runs.
+struct Builder {
+    runs: Vec<Run>,
+    hasher: FlowHasher,
+    hashes: Vec<u32>,
+    packets: u64,
+    /// Of the run in hand.
+    held: u32,
+    start: u64,
+    end: u64,
+    times_ns: [u64; 2],
+    is_steady: bool,
+    landmark: (u64, usize),
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            runs: Vec::new(),
+            hasher: FlowHasher::new(HashKind::FiveTuple),
+            hashes: Vec::new(),
+            packets: 0,
+            held: 0,
+            start: 0,
+            end: 0,
+            times_ns: [u64::MAX, 0],
+            is_steady: true,
+            landmark: (0, 0),
+        }
+    }
+}
+
+impl Builder {
+    /// Adds a packet whose record ends at file offset `end`.
+    fn add(
+        &mut self,
+        end: u64,
+        landmark: (u64, usize),
+        time_ns: u64,
+        link: LinkType,
+        packet: &[u8],
+    ) {
+        self.is_steady &= landmark == self.landmark;
+        self.landmark = landmark;
+        self.hashes.push(self.hasher.hash(link, packet));
+        self.times_ns = [self.times_ns[0].min(time_ns), self.times_ns[1].max(time_ns)];
+        (self.packets, self.held, self.end) = (self.packets + 1, self.held + 1, end);
+        if self.held == RUN_PACKETS {
+            self.close(end);
+        }
+    }
+
+    /// Ends the run in hand at a file offset.
+    fn close(&mut self, end: u64) {
+        if self.held > 0 || end > self.start {
+            self.hashes.sort_unstable();
+            self.hashes.dedup();
+            self.runs.push(Run {
+                bytes: [self.start, end],
+                first_packet: self.packets - u64::from(self.held),
+                packets: self.held,
+                times_ns: self.times_ns,
+                // What stands behind the last packet may say something: it is read.
+                is_steady: self.is_steady && self.held > 0 && self.end == end,
+                hashes: std::mem::take(&mut self.hashes),
+            });
+        }
+        (self.start, self.held, self.times_ns, self.is_steady) = (end, 0, [u64::MAX, 0], true);
+    }
+}
+
+impl Index {
+    /// The index of a file that is as `stamp` says; `None`: there is none that can be used.
+    pub(super) fn load(file: &Path, stamp: Stamp) -> Option<Self> {
+        let bytes = fs::read(index_path(file)).ok()?;
+        Self::parse(&bytes).filter(|index| index.stamp == stamp)
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let packets = self.runs.last().map_or(0, |run| run.first_packet + u64::from(run.packets));
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend((self.runs.len() as u32).to_le_bytes());
+        for number in self.stamp.0.iter().chain([&packets]) {
+            bytes.extend(number.to_le_bytes());
+        }
+        for run in &self.runs {
+            for number in [run.bytes[0], run.bytes[1], run.first_packet] {
+                bytes.extend(number.to_le_bytes());
+            }
+            run.times_ns.iter().for_each(|time_ns| bytes.extend(time_ns.to_le_bytes()));
+            let steady = if run.is_steady { 0 } else { NOT_STEADY };
+            bytes.extend((run.packets | steady).to_le_bytes());
+            bytes.extend((run.hashes.len() as u32).to_le_bytes());
+            run.hashes.iter().for_each(|hash| bytes.extend(hash.to_le_bytes()));
+        }
+        bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
+        bytes
+    }
+
+    /// Reads an index, which somebody else may have written.
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let (bytes, checksum) = bytes.split_last_chunk::<4>()?;
+        let is_sound = crc32c::crc32c(bytes) == u32::from_le_bytes(*checksum);
+        let four = |at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
+        let eight = |at: usize| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
+        if !is_sound || !bytes.starts_with(MAGIC) || four(8)? != VERSION {
+            return None;
+        }
+        let mut stamp = [0; 5];
+        for (number, place) in stamp.iter_mut().enumerate() {
+            *place = eight(16 + 8 * number)?;
+        }
+        let (mut runs, mut at, mut packets, mut end) = (Vec::new(), HEADER_BYTES, 0_u64, 0);
+        for _ in 0..four(12)? {
+            let (held, hashes) = (four(at + 40)?, four(at + 44)? as usize);
+            let list = bytes.get(at + RUN_BYTES..)?.get(..4 * hashes)?;
+            let run = Run {
+                bytes: [eight(at)?, eight(at + 8)?],
+                first_packet: eight(at + 16)?,
+                packets: held & !NOT_STEADY,
+                times_ns: [eight(at + 24)?, eight(at + 32)?],
+                is_steady: held & NOT_STEADY == 0,
+                hashes: list.as_chunks().0.iter().map(|four| u32::from_le_bytes(*four)).collect(),
+            };
+            let follows = run.bytes[0] == end
+                && run.bytes[1] > end
+                && run.first_packet == packets
+                && run.hashes.is_sorted();
+            if !follows {
+                return None;
+            }
+            (packets, end) = (packets.checked_add(run.packets.into())?, run.bytes[1]);
+            at += RUN_BYTES + 4 * hashes;
+            runs.push(run);
+        }
+        (at == bytes.len() && end <= stamp[0]).then_some(Self { stamp: Stamp(stamp), runs })
+    }
+}

@@ -1,0 +1,74 @@
+//! The interfaces of a file, or of all files of a set, in the job's table.
+//!
+//! A job tells 256 interfaces apart. A file that has more lends the rest one of its own: the
+//! packets are all there, and a note says under which name.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use burstline_wire::headers::LinkType;
+
+use crate::{PortError, PortTable, TableEntry};
+
+/// What a file, or a set of files, has entered into the table. Clones share it.
+#[derive(Clone)]
+pub(super) struct Interfaces {
+    table: PortTable,
+    entered: Arc<Mutex<Vec<(TableEntry, u8)>>>,
+    /// Whether one name and link type are one interface, as they are in the files of a rotation.
+    is_set: bool,
+}
+
+impl Interfaces {
+    pub(super) fn of_file(table: &PortTable) -> Self {
+        Self { table: table.clone(), entered: Arc::default(), is_set: false }
+    }
+
+    pub(super) fn of_set(table: &PortTable) -> Self {
+        Self { is_set: true, ..Self::of_file(table) }
+    }
+
+    /// Enters an interface, and returns its number and, where it has no number of its own, a note.
+    /// A file that does not name it lends its own name.
+    ///
+    /// # Errors
+    /// [`PortError::TooManyInterfaces`] where the table is full and nothing here has its link type.
+    pub(super) fn enter(
+        &self,
+        name: &str,
+        link: LinkType,
+        path: &Path,
+    ) -> Result<(u8, Option<String>), PortError> {
+        let entry = TableEntry { name: self::name(name, path), link };
+        let mut entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = entered.iter().find(|(known, _)| self.is_set && *known == entry);
+        if let Some(&(_, port)) = same {
+            return Ok((port, None));
+        }
+        if let Some(port) = self.table.add(&entry.name, link) {
+            entered.push((entry, port));
+            return Ok((port, None));
+        }
+        match entered.iter().rev().find(|(known, _)| known.link == link) {
+            Some((known, port)) => {
+                let (most, name, other) = (PortTable::MAX_ENTRIES, entry.name, &known.name);
+                let note =
+                    format!("more than {most} interfaces: packets of {name} are under {other}");
+                Ok((*port, Some(note)))
+            }
+            None => Err(PortError::TooManyInterfaces {
+                port: path.display().to_string(),
+                number: PortTable::MAX_ENTRIES,
+                most: PortTable::MAX_ENTRIES,
+            }),
+        }
+    }
+}
+
+/// The name of an interface, or that of its file.
+pub(super) fn name(name: &str, path: &Path) -> String {
+    match name {
+        "" => path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
+        name => name.to_owned(),
+    }
+}

@@ -1,0 +1,332 @@
+//! A capture file, read and decoded: packets where they lie, and what is wrong with it.
+//!
+//! ```text
+//!  input --read--> window --Decoder--> record, damage, end
+//! ```
+//!
+//! The source of a job ([`FileSource`](super::FileSource)) and those who look at a file as a whole,
+//! to check it or to describe it, read it through this.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use burstline_wire::files::{
+    Damage, Decoder, FileKind, FormatError, Record, SegmentAhead, Step, Trailer,
+};
+use burstline_wire::headers::LinkType;
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::super::input::{Input, Pulled};
+use super::super::shown_path;
+use super::super::window::Window;
+use crate::PortError;
+use crate::opened::{OpenedFiles, Use};
+
+/// A decoder that has seen so much of a file has refused it, or never will: the header of a classic
+/// file. Source: draft-ietf-opsawg-pcap, section 4.
+const LONGEST_HEADER_BYTES: usize = 24;
+
+/// The largest window of a zstd stream where nobody has said: that of `window` of an address.
+const WINDOW_BYTES: u64 = 8 << 20;
+
+/// What comes next in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// A packet; [`CaptureReader::packet`] has its bytes.
+    Packet(Record),
+    /// Bytes that make no sense, or segments that are not as they were written.
+    Damage(Damage),
+    /// A compressed stream ends here because it is broken; the text says where.
+    Broken(String),
+    /// The end of the file.
+    End,
+}
+
+/// A capture file, or a pipe that one comes through, plain or compressed.
+pub struct CaptureReader {
+    path: PathBuf,
+    input: Input,
+    pub(super) window: Window,
+    pub(super) decoder: Decoder,
+    /// How it is compressed, and what is in it, when the first bytes have been looked at.
+    container: Option<FileKind>,
+    kind: Option<FileKind>,
+    /// Whether the last byte is in the window.
+    is_read: bool,
+    /// Contiguous bytes that the decoder asked for last.
+    pub(super) needed: usize,
+    /// Why a compressed stream ended early.
+    broken: Option<String>,
+    is_broken_told: bool,
+}
+
+impl CaptureReader {
+    /// Opens a file, or standard input for `-`, and enters it among those that the job reads. A
+    /// regular file that is no capture is refused at once.
+    ///
+    /// # Errors
+    /// [`PortError::Io`], [`PortError::SameFile`], [`PortError::NotACapture`].
+    pub fn open(target: &str, files: &OpenedFiles) -> Result<Self, PortError> {
+        Self::open_within(target, WINDOW_BYTES, files)
+    }
+
+    /// As [`open`](Self::open), with the largest window that a zstd stream may have.
+    pub(super) fn open_within(
+        target: &str,
+        window_bytes: u64,
+        files: &OpenedFiles,
+    ) -> Result<Self, PortError> {
+        let path = shown_path(target, "standard input");
+        let fail = |error| PortError::Io { action: "open", path: path.clone(), error };
+        let (input, metadata) = Input::open(target, window_bytes).map_err(fail)?;
+        files.enter(&path, &metadata, Use::Read)?;
+        let window = Window::new().map_err(fail)?;
+        let decoder = if input.is_pipe() { Decoder::live() } else { Decoder::new() };
+        let mut reader = Self {
+            path,
+            input,
+            window,
+            decoder,
+            container: None,
+            kind: None,
+            is_read: false,
+            needed: 0,
+            broken: None,
+            is_broken_told: false,
+        };
+        if !reader.input.is_pipe() {
+            reader.look_ahead()?;
+        }
+        Ok(reader)
+    }
+
+    /// Reads the start of a regular file.
+    fn look_ahead(&mut self) -> Result<(), PortError> {
+        let is_short = |reader: &Self| reader.window.rest().len() < LONGEST_HEADER_BYTES;
+        while !self.is_read && (self.kind.is_none() || is_short(self)) {
+            self.refill()?;
+        }
+        loop {
+            match Decoder::new().next(self.window.rest(), &mut 0, self.is_read) {
+                Step::Refused(error) => return Err(self.refused(error)),
+                // It may be a recording whose first bytes are damaged.
+                Step::NeedMore { bytes } if self.kind == Some(FileKind::Unknown) => {
+                    self.needed = bytes;
+                    self.refill()?;
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// The link types of the interfaces that the start of a regular file describes.
+    pub(super) fn first_links(&self) -> Vec<LinkType> {
+        if self.input.is_pipe() {
+            return Vec::new();
+        }
+        let mut decoder = Decoder::new();
+        let _ = decoder.next(self.window.rest(), &mut 0, self.is_read);
+        decoder.interfaces().iter().map(|interface| interface.link).collect()
+    }
+
+    /// What comes next; waits for it where it comes through a pipe.
+    ///
+    /// # Errors
+    /// [`PortError::Io`]; [`PortError::NotACapture`] for a pipe.
+    pub fn read_next(&mut self) -> Result<Found, PortError> {
+        loop {
+            match self.step() {
+                Step::Packet(record) => return Ok(Found::Packet(record)),
+                Step::Damage(damage) => return Ok(Found::Damage(damage)),
+                Step::Refused(error) => return Err(self.refused(error)),
+                Step::End => return Ok(self.hear_broken().map_or(Found::End, Found::Broken)),
+                Step::NeedMore { .. } => {
+                    if self.refill()? == Pulled::Nothing {
+                        self.wait()?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sleeps until a pipe has something.
+    fn wait(&self) -> Result<(), PortError> {
+        let Some(ready) = self.input.readiness() else { return Ok(()) };
+        match poll(&mut [PollFd::new(&ready.as_fd(), PollFlags::IN)], None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(self.failed("read", error.into())),
+        }
+    }
+
+    /// What the decoder makes of the window.
+    pub(super) fn step(&mut self) -> Step {
+        let (bytes, position) = self.window.split();
+        let step = self.decoder.next(bytes, position, self.is_read);
+        if let Step::NeedMore { bytes } = step {
+            self.needed = bytes;
+        }
+        step
+    }
+
+    /// The next packet of the window where there is nothing special about it.
+    #[inline(always)]
+    pub(super) fn next_ordinary(&mut self) -> Option<Record> {
+        let (bytes, position) = self.window.split();
+        self.decoder.next_ordinary(bytes, position)
+    }
+
+    /// Reads once. Says `Nothing` when a pipe has nothing now.
+    pub(super) fn refill(&mut self) -> Result<Pulled, PortError> {
+        let (input, window) = (&mut self.input, &mut self.window);
+        let pulled = match window.fill(self.needed, |place| input.pull(place)) {
+            Ok(pulled) => pulled,
+            Err(error) if self.input.is_compressed() => self.break_stream(&error),
+            Err(error) => return Err(self.failed("read", error)),
+        };
+        self.is_read |= pulled == Pulled::End;
+        if self.kind.is_none() && (self.is_read || self.window.rest().len() >= 4) {
+            let kind = FileKind::detect(self.window.rest());
+            if self.container.is_none() && matches!(kind, FileKind::Gzip | FileKind::Zstd) {
+                self.container = Some(kind);
+                self.input.decompress(kind, self.window.rest());
+                self.window.clear();
+                self.is_read = false;
+                return self.refill();
+            }
+            self.kind = Some(kind);
+        }
+        Ok(pulled)
+    }
+
+    /// A compressed stream that breaks ends there; what came before is good.
+    fn break_stream(&mut self, error: &io::Error) -> Pulled {
+        let at = self.decoder.file_offset() + self.window.rest().len() as u64;
+        self.broken =
+            Some(format!("compressed data broken after {at} decompressed bytes: {error}"));
+        Pulled::End
+    }
+
+    /// Why a compressed stream ended early, once.
+    pub(super) fn hear_broken(&mut self) -> Option<String> {
+        let text = self.broken.clone().filter(|_| !self.is_broken_told);
+        self.is_broken_told |= text.is_some();
+        text
+    }
+
+    pub(super) fn refused(&self, error: FormatError) -> PortError {
+        let mend = match error {
+            FormatError::Empty | FormatError::HeaderCut { .. } => {
+                "; did the capture end before it began?"
+            }
+            _ => "; expected pcap or pcapng, also in gzip or zstd",
+        };
+        // A compressed file that breaks at once has said more than that nothing came out of it.
+        let reason = self.broken.clone().unwrap_or_else(|| format!("{error}{mend}"));
+        PortError::NotACapture { path: self.path.clone(), reason }
+    }
+
+    fn failed(&self, action: &'static str, error: io::Error) -> PortError {
+        PortError::Io { action, path: self.path.clone(), error }
+    }
+
+    /// Passes segments ahead as long as `is_wanted` says no to their trailers and worklists, the
+    /// latter read on demand. Returns how many packets were passed; nothing is passed where the
+    /// bytes do not lie in a regular file as they are.
+    pub(super) fn pass_segments(
+        &mut self,
+        mut is_wanted: impl FnMut(&Trailer, &dyn Fn() -> Option<Vec<u8>>) -> bool,
+    ) -> Result<(u64, u64), PortError> {
+        let (mut segments, mut packets) = (0, 0);
+        while let Some(ahead) = self.decoder.segment_ahead() {
+            let mut tail = [0; SegmentAhead::TAIL_BYTES];
+            if !self.input.read_at(ahead.tail_offset(), &mut tail) {
+                break;
+            }
+            // What is last may have the closing counts behind its packets.
+            let end = ahead.offset + ahead.bytes as u64;
+            let is_last = self.file_bytes().is_none_or(|bytes| end >= bytes);
+            let trailer = self.decoder.trailer_ahead(&tail).filter(|_| !is_last);
+            let Some(trailer) = trailer else { break };
+            let worklist = || {
+                let (offset, length) = ahead.worklist(trailer.packets);
+                let mut bytes = vec![0; length];
+                self.input.read_at(offset, &mut bytes).then_some(bytes)
+            };
+            if is_wanted(&trailer, &worklist) {
+                break;
+            }
+            self.decoder.pass_segment(&trailer);
+            (segments, packets) = (segments + 1, packets + u64::from(trailer.packets));
+        }
+        if segments > 0 {
+            self.go_on()?;
+        }
+        Ok((segments, packets))
+    }
+
+    /// Goes on at another record of a plain file; false where that cannot be.
+    pub(super) fn jump(&mut self, offset: u64) -> Result<bool, PortError> {
+        let can_jump = self.input.can_seek() && self.decoder.jump(offset);
+        if can_jump {
+            self.go_on()?;
+        }
+        Ok(can_jump)
+    }
+
+    /// Reads on where the decoder is.
+    fn go_on(&mut self) -> Result<(), PortError> {
+        self.window.clear();
+        self.is_read = false;
+        let offset = self.decoder.file_offset();
+        self.input.seek(offset).map_err(|error| self.failed("seek in", error))
+    }
+
+    /// The bytes of a packet, until the next call of [`read_next`](Self::read_next).
+    #[inline(always)]
+    pub fn packet(&self, record: &Record) -> &[u8] {
+        &self.window.bytes()[record.offset..][..record.captured_length as usize]
+    }
+
+    /// What the decoder knows.
+    pub fn decoder(&self) -> &Decoder {
+        &self.decoder
+    }
+
+    /// The whole sound segment that the last packet is of.
+    pub fn segment(&self) -> Option<&[u8]> {
+        let segment = self.decoder.segment_here()?;
+        let behind = (self.decoder.file_offset() - segment.offset) as usize;
+        let start = self.window.position.checked_sub(behind)?;
+        self.window.bytes().get(start..start + segment.bytes)
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How it is compressed, if it is; and what it is.
+    pub fn kinds(&self) -> (Option<FileKind>, Option<FileKind>) {
+        (self.container, self.kind)
+    }
+
+    /// Bytes of the file as it lies there; `None` for a pipe.
+    pub fn file_bytes(&self) -> Option<u64> {
+        self.input.file_bytes()
+    }
+
+    /// Bytes that were read from the file so far, before any decompression.
+    pub fn bytes_read(&self) -> u64 {
+        self.input.bytes_read()
+    }
+
+    /// What tells whether the file is the one that an index was made of.
+    pub(super) fn stamp(&self) -> Option<super::index::Stamp> {
+        self.input.metadata().map(|metadata| super::index::Stamp::of(&metadata))
+    }
+
+    pub(super) fn input(&self) -> &Input {
+        &self.input
+    }
+}

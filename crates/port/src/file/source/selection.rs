@@ -1,0 +1,105 @@
+//! Which packets of files are wanted, besides what a filter says: by time, flow and interface.
+//!
+//! What a whole segment tells of itself, a selection is asked first: then its bytes are not read.
+
+use burstline_wire::files::{SegmentAhead, Trailer};
+use burstline_wire::flow::{FlowMatcher, FlowQuery};
+use burstline_wire::hash::HashKind;
+use burstline_wire::headers::LinkType;
+
+/// Which packets of files are wanted. The default wants all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// The earliest time that is wanted, in ns since 1970.
+    pub from_ns: Option<u64>,
+    /// The first time behind it that is not, in ns since 1970.
+    pub to_ns: Option<u64>,
+    /// The one conversation that is wanted.
+    pub flow: Option<FlowQuery>,
+    /// The name of the one interface that is wanted.
+    pub interface: Option<String>,
+    /// Whether the recording may still be going on: that it has no end is then no damage.
+    pub may_be_open: bool,
+}
+
+impl Selection {
+    /// Whether it wants all.
+    pub fn is_all(&self) -> bool {
+        *self == Self { may_be_open: self.may_be_open, ..Self::default() }
+    }
+
+    /// Whether any time from `earliest_ns` to `latest_ns`, both included, is wanted.
+    pub(super) fn wants_times(&self, earliest_ns: u64, latest_ns: u64) -> bool {
+        self.from_ns.is_none_or(|from_ns| latest_ns >= from_ns)
+            && self.to_ns.is_none_or(|to_ns| earliest_ns < to_ns)
+    }
+}
+
+/// Applies a selection to the packets of one file, and keeps account of what was passed unread.
+pub(super) struct Selector {
+    selection: Selection,
+    matcher: Option<FlowMatcher>,
+    hash: Option<u32>,
+    /// Whether there is anything to choose.
+    pub(super) is_choosing: bool,
+    /// Segments, or blocks of an index, that were passed unread, and their packets.
+    pub(super) passed: u64,
+    pub(super) packets_passed: u64,
+    /// Packets that were read and are not wanted.
+    pub(super) unwanted: u64,
+}
+
+impl Selector {
+    pub(super) fn new(selection: &Selection) -> Self {
+        Self {
+            selection: selection.clone(),
+            matcher: selection.flow.map(FlowMatcher::new),
+            hash: selection.flow.and_then(|flow| flow.five_tuple_hash()),
+            is_choosing: !selection.is_all(),
+            passed: 0,
+            packets_passed: 0,
+            unwanted: 0,
+        }
+    }
+
+    /// The name of the interface that is wanted, if it is one only.
+    pub(super) fn interface(&self) -> Option<&str> {
+        self.selection.interface.as_deref()
+    }
+
+    /// Whether a packet is wanted; counts it if it is not.
+    pub(super) fn wants(
+        &mut self,
+        link: LinkType,
+        time_ns: u64,
+        is_of_interface: bool,
+        packet: &[u8],
+    ) -> bool {
+        let is_wanted = is_of_interface
+            && self.selection.wants_times(time_ns, time_ns)
+            && self.matcher.as_mut().is_none_or(|matcher| matcher.matches(link, packet));
+        self.unwanted += u64::from(!is_wanted);
+        is_wanted
+    }
+
+    /// Whether a segment may hold a packet that is wanted.
+    pub(super) fn wants_segment(
+        &self,
+        trailer: &Trailer,
+        worklist: &dyn Fn() -> Option<Vec<u8>>,
+    ) -> bool {
+        if !self.selection.wants_times(trailer.earliest_ns, trailer.latest_ns) {
+            return false;
+        }
+        match self.hash.filter(|_| trailer.hash_kind == HashKind::FiveTuple) {
+            Some(hash) => worklist().is_none_or(|bytes| SegmentAhead::may_hold(&bytes, hash)),
+            None => true,
+        }
+    }
+
+    /// Whether a block of an index may hold one: its times, and its flows' hashes in order.
+    pub(super) fn wants_block(&self, times_ns: [u64; 2], hashes: &[u32]) -> bool {
+        self.selection.wants_times(times_ns[0], times_ns[1])
+            && self.hash.is_none_or(|hash| hashes.binary_search(&hash).is_ok())
+    }
+}

@@ -1,0 +1,379 @@
+//! `set:` ports: the files of a folder or a pattern, in order of time, as one port.
+//!
+//! ```text
+//!  a.pcapng  |-----------|                   read: a
+//!  b.pcapng               |--------|               a, then b
+//!  c.pcapng                    |----------|        b and c in turns, by time, then c
+//!            first packet of each: looked at on opening, then the file is closed again
+//! ```
+//!
+//! A file is open from the time of its first packet to its end. So the files of a rotation, of
+//! which each begins where the one before ends, are read one after the other and without a copy;
+//! files that overlap are merged a run at a time, a run being what one of them has before the next
+//! of another. Within a file packets keep their order, whatever their times. Interfaces of the same
+//! name and link type are one.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use burstline_log::{Burst, Scratch, Writer};
+
+use super::interfaces::Interfaces;
+use super::reader::{CaptureReader, Found};
+use super::{FileSource, Head};
+use crate::{
+    Address, Capabilities, Copying, Lent, OpenOptions, OpenedFiles, Port, PortAccount, PortError,
+    PortInfo, PortState, Received, Source, TimestampSource,
+};
+
+/// The scheme of sets.
+pub(crate) const SET: &str = "set";
+
+/// A file that is still to be opened, and the time of its first packet.
+struct Waiting {
+    first_ns: u64,
+    path: PathBuf,
+}
+
+/// A file that is open.
+struct Member {
+    source: FileSource,
+    /// The time of its next packet, when that is known.
+    head_ns: Option<u64>,
+    /// Files that begin at the same time keep the order of their names.
+    order: usize,
+}
+
+/// The files of a set as one source.
+struct SetSource {
+    info: PortInfo,
+    options: OpenOptions,
+    interfaces: Interfaces,
+    /// The last one comes first.
+    waiting: Vec<Waiting>,
+    members: Vec<Member>,
+    /// Which member has lent last.
+    lender: Option<usize>,
+    /// Files opened so far.
+    opened: usize,
+    /// Packets lent.
+    lent: u64,
+    /// Of the files that are closed again, and of the set itself.
+    account: PortAccount,
+    copying: Copying,
+}
+
+/// Opens the files that an address names.
+pub(crate) fn open_source(
+    address: &Address,
+    options: &OpenOptions,
+) -> Result<Box<dyn Source>, PortError> {
+    address.values(&[])?;
+    let (paths, skipped) = captures_of(address.target())?;
+    let mut set = SetSource::open(address.to_string(), &paths, options)?;
+    if skipped > 0 {
+        set.account.note(|| format!("{address}: {skipped} files are no captures"));
+    }
+    Ok(Box::new(set))
+}
+
+/// Opens files as one port of this name.
+///
+/// # Errors
+/// As for each of the files.
+pub fn open_set(
+    name: &str,
+    paths: &[PathBuf],
+    options: &OpenOptions,
+) -> Result<Box<dyn Source>, PortError> {
+    Ok(Box::new(SetSource::open(name.to_owned(), paths, options)?))
+}
+
+/// The captures that a path means: the file, or of a folder or a pattern those of its regular files
+/// that are captures, by name; and how many are none. A pattern has `*`, `?` and `[a-z]` in the
+/// last part of its path. Hidden files and indexes are not counted.
+///
+/// # Errors
+/// [`PortError::Io`]: a file or folder cannot be read, or there is no such file.
+pub fn captures_of(target: &str) -> Result<(Vec<PathBuf>, usize), PortError> {
+    let path = Path::new(target);
+    let found = match target == "-" || (path.exists() && !path.is_dir()) {
+        true => return Ok((vec![path.to_owned()], 0)),
+        false => files_of(path)?,
+    };
+    let all = found.len();
+    let captures: Vec<PathBuf> = found.into_iter().filter(|path| is_capture(path)).collect();
+    let skipped = all - captures.len();
+    match captures.is_empty() {
+        true => Err(not_found(path)),
+        false => Ok((captures, skipped)),
+    }
+}
+
+fn not_found(path: &Path) -> PortError {
+    let error = std::io::ErrorKind::NotFound.into();
+    PortError::Io { action: "open", path: path.to_owned(), error }
+}
+
+/// The regular files of a folder, or those whose names fit a pattern.
+fn files_of(path: &Path) -> Result<Vec<PathBuf>, PortError> {
+    let fail = |error| PortError::Io { action: "open", path: path.to_owned(), error };
+    let (folder, pattern) = match (path.is_dir(), path.file_name()) {
+        (false, Some(pattern)) => (path.parent().unwrap_or(Path::new("")), pattern.as_bytes()),
+        _ => (path, &b"*"[..]),
+    };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        let name = entry.file_name();
+        let name = name.as_bytes();
+        let is_meant = !name.starts_with(b".") && !name.ends_with(b".bidx") && fits(pattern, name);
+        if is_meant && entry.path().is_file() {
+            files.push(entry.path());
+        }
+    }
+    files.sort();
+    if files.is_empty() { Err(not_found(path)) } else { Ok(files) }
+}
+
+/// Whether a name fits a pattern. Cost: linear in the name for each `*`.
+fn fits(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut at, mut read, mut star) = (0, 0, None);
+    while read < name.len() {
+        match one_of(&pattern[at..], name[read]) {
+            Some(used) => (at, read) = (at + used, read + 1),
+            None if pattern.get(at) == Some(&b'*') => {
+                star = Some((at, read));
+                at += 1;
+            }
+            None => match &mut star {
+                Some((place, from)) => {
+                    *from += 1;
+                    (at, read) = (*place + 1, *from);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[at..].iter().all(|rest| *rest == b'*')
+}
+
+/// How many bytes of a pattern a byte of a name fits; none at a `*`.
+fn one_of(pattern: &[u8], byte: u8) -> Option<usize> {
+    match *pattern.first()? {
+        b'*' => None,
+        b'?' => Some(1),
+        b'[' => {
+            let end = pattern.iter().skip(2).position(|&end| end == b']')? + 2;
+            let (is_not, set) = match &pattern[1..end] {
+                [b'!' | b'^', rest @ ..] => (true, rest),
+                all => (false, all),
+            };
+            let mut is_in = set.contains(&byte);
+            for range in set.windows(3).filter(|range| range[1] == b'-') {
+                is_in |= (range[0]..=range[2]).contains(&byte);
+            }
+            (is_in != is_not).then_some(end + 1)
+        }
+        wanted => (wanted == byte).then_some(1),
+    }
+}
+
+fn is_capture(path: &Path) -> bool {
+    let opened = CaptureReader::open(&path.to_string_lossy(), &OpenedFiles::default());
+    !matches!(opened, Err(PortError::NotACapture { .. }))
+}
+
+/// The time of a file's first packet; 0 where it has none, so that what is wrong with it is told.
+fn first_ns(path: &Path, files: &OpenedFiles) -> Result<u64, PortError> {
+    if !path.is_file() {
+        let error = std::io::Error::other("no regular file, and a set reads each twice");
+        return Err(PortError::Io { action: "open", path: path.to_owned(), error });
+    }
+    let mut reader = CaptureReader::open(&path.to_string_lossy(), files)?;
+    loop {
+        match reader.read_next()? {
+            Found::Packet(record) => return Ok(record.time_ns),
+            Found::Damage(_) => {}
+            Found::Broken(_) | Found::End => return Ok(0),
+        }
+    }
+}
+
+impl SetSource {
+    fn open(name: String, paths: &[PathBuf], options: &OpenOptions) -> Result<Self, PortError> {
+        let mut waiting = Vec::new();
+        for path in paths {
+            waiting.push(Waiting { first_ns: first_ns(path, &options.files)?, path: path.clone() });
+        }
+        // A stable sort: files that begin at one time keep the order of their names.
+        waiting.sort_by_key(|file| file.first_ns);
+        waiting.reverse();
+        let capabilities = Capabilities {
+            can_wait: true,
+            is_finite: true,
+            tells_gaps: true,
+            ..Capabilities::default()
+        };
+        let mut set = Self {
+            info: PortInfo { name, capabilities, timestamps: TimestampSource::File },
+            // They have been entered.
+            options: OpenOptions { files: OpenedFiles::default(), ..options.clone() },
+            interfaces: Interfaces::of_set(&options.table),
+            waiting,
+            members: Vec::new(),
+            lender: None,
+            opened: 0,
+            lent: 0,
+            account: PortAccount::default(),
+            copying: Copying::default(),
+        };
+        // So that a filter that does not fit is an error before anything is written.
+        set.open_next()?;
+        Ok(set)
+    }
+
+    /// Finds out which member is next: opens files whose time has come, and closes those that are
+    /// over. False: a member has to be asked again.
+    fn advance(&mut self) -> Result<bool, PortError> {
+        loop {
+            let mut at = 0;
+            while let Some(member) = self.members.get_mut(at) {
+                if member.head_ns.is_none() {
+                    match member.source.head()? {
+                        Head::At(time_ns) => member.head_ns = Some(time_ns),
+                        Head::Unknown => return Ok(false),
+                        Head::Over => {
+                            let over = self.members.swap_remove(at);
+                            self.close(over);
+                            continue;
+                        }
+                    }
+                }
+                at += 1;
+            }
+            if !self.open_next()? {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Opens the next file if its time has come.
+    fn open_next(&mut self) -> Result<bool, PortError> {
+        let earliest = self.members.iter().filter_map(|member| member.head_ns).min();
+        let is_due = |file: &mut Waiting| earliest.is_none_or(|head_ns| file.first_ns <= head_ns);
+        let Some(file) = self.waiting.pop_if(is_due) else { return Ok(false) };
+        let target = file.path.to_string_lossy();
+        let (options, interfaces) = (&self.options, self.interfaces.clone());
+        let reader = CaptureReader::open(&target, &options.files)?;
+        let source = FileSource::of(reader, target.to_string(), options, interfaces)?;
+        self.members.push(Member { source, head_ns: None, order: self.opened });
+        self.opened += 1;
+        Ok(true)
+    }
+
+    fn close(&mut self, mut member: Member) {
+        let failed = member.source.finish();
+        debug_assert!(failed.is_ok(), "a file that is read has no end to write");
+        add(&mut self.account, member.source.account());
+    }
+
+    /// The member whose turn it is, and until when.
+    fn turn(&self) -> Option<(usize, u64)> {
+        let key = |&at: &usize| (self.members[at].head_ns, self.members[at].order);
+        let first = (0..self.members.len()).min_by_key(key)?;
+        let others = (0..self.members.len()).filter(|&at| at != first);
+        let other_ns = others.filter_map(|at| self.members[at].head_ns).min();
+        let other_ns = other_ns.unwrap_or(u64::MAX);
+        let next_ns = self.waiting.last().map_or(u64::MAX, |file| file.first_ns);
+        Some((first, other_ns.min(next_ns)))
+    }
+}
+
+/// Adds the account of a part.
+fn add(sum: &mut PortAccount, part: PortAccount) {
+    sum.offered += part.offered;
+    sum.lost.merge(&part.lost);
+    sum.in_flight += part.in_flight;
+    sum.truncated += part.truncated;
+    sum.fragments_unmatched += part.fragments_unmatched;
+    sum.is_damaged |= part.is_damaged;
+    sum.notes_omitted += part.notes_omitted;
+    part.notes.into_iter().for_each(|note| sum.note(|| note));
+}
+
+impl Port for SetSource {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    fn account(&self) -> PortAccount {
+        let mut account = self.account.clone();
+        for member in &self.members {
+            add(&mut account, member.source.account());
+        }
+        self.copying.add_to(&mut account);
+        account
+    }
+}
+
+impl Source for SetSource {
+    /// Lends a run of one file: a scan of the heads of the open files for each.
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
+        // What the lender has lent is done with.
+        if let Some(at) = self.lender.take() {
+            self.members[at].head_ns = None;
+        }
+        let turn = if self.advance()? { self.turn() } else { None };
+        let Some((at, until_ns)) = turn else {
+            let is_over = self.members.is_empty();
+            let state = if is_over { PortState::Ended } else { PortState::Busy };
+            scratch.clear();
+            return Ok(Lent { burst: scratch.burst(&[], self.lent), state });
+        };
+        self.lender = Some(at);
+        let lent = self.members[at].source.lend_until(scratch, budget, until_ns)?;
+        let state = if budget == 0 { PortState::Blocked } else { PortState::Busy };
+        let burst = lent.burst.numbered(self.lent);
+        self.lent += burst.len() as u64;
+        Ok(Lent { burst, state })
+    }
+
+    fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
+        Copying::receive(self, |set| &mut set.copying, writer, budget)
+    }
+
+    fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {
+        match self.lender {
+            Some(at) => self.members[at].source.lent(scratch),
+            None => Some(scratch.burst(&[], 0)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fits;
+
+    #[test]
+    fn patterns_as_a_shell_has_them() {
+        for (pattern, name) in [
+            ("*", ""),
+            ("*.pcap", "a.pcap"),
+            ("a*b*c", "aXbXXbc"),
+            ("?[0-9][!x]", "a5y"),
+            ("x[]a]", "x]"),
+        ] {
+            assert!(fits(pattern.as_bytes(), name.as_bytes()), "{pattern} {name}");
+        }
+        for (pattern, name) in [("*.pcap", "a.pcapng"), ("?", ""), ("a[0-9]", "ab"), ("", "a")] {
+            assert!(!fits(pattern.as_bytes(), name.as_bytes()), "{pattern} {name}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Passing over what cannot hold an answer, without its bytes.
+//!
+//! A segment tells by its trailer what it holds, and by its worklist which flows; a caller that
+//! reads these alone may pass the segment ([`Decoder::pass_segment`]). Of a plain file somebody has
+//! noted before where its blocks start, and the caller goes on there ([`Decoder::jump`]).
+//!
+//! What is passed is not checked: its checksum covers bytes that nobody has read. So a trailer is
+//! believed only where it is the one that has to come: size, sequence and first packet continue
+//! those before, and no interface is described in what is passed.
+
+use super::decoder::Mode;
+use super::segment::{TAIL_BYTES, Trailer, may_hold, worklist_bytes};
+use super::slots::State;
+use super::{Decoder, word};
+
+/// Where a segment lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentAhead {
+    /// Absolute file offset of its first byte.
+    pub offset: u64,
+    /// Its bytes.
+    pub bytes: usize,
+}
+
+impl SegmentAhead {
+    /// Bytes at its end that [`Decoder::trailer_ahead`] looks at.
+    pub const TAIL_BYTES: usize = TAIL_BYTES;
+
+    /// Where these bytes are in the file.
+    pub fn tail_offset(&self) -> u64 {
+        self.offset + (self.bytes - TAIL_BYTES) as u64
+    }
+
+    /// Where the worklist of its `packets` packets is in the file, and its bytes.
+    pub fn worklist(&self, packets: u32) -> (u64, usize) {
+        let bytes = worklist_bytes(packets);
+        (self.tail_offset() - bytes as u64, bytes)
+    }
+
+    /// Whether a packet of a segment may have this flow hash, by the bytes of its worklist.
+    pub fn may_hold(worklist: &[u8], hash: u32) -> bool {
+        may_hold(worklist, hash)
+    }
+}
+
+impl Decoder {
+    /// The segment whose first byte is the next to decode, if a segment starts there.
+    pub fn segment_ahead(&self) -> Option<SegmentAhead> {
+        let slots = self.slots.as_ref().filter(|_| self.mode == Mode::Slot)?;
+        Some(SegmentAhead { offset: self.offset, bytes: slots.segment_bytes })
+    }
+
+    /// The sound segment that is being decoded.
+    pub fn segment_here(&self) -> Option<SegmentAhead> {
+        let slots = self.slots.as_ref().filter(|slots| slots.state == State::Sound)?;
+        let offset = slots.end.checked_sub(slots.segment_bytes as u64)?;
+        (offset <= self.offset).then_some(SegmentAhead { offset, bytes: slots.segment_bytes })
+    }
+
+    /// Reads the trailer of the segment ahead from the file's [`SegmentAhead::TAIL_BYTES`] bytes at
+    /// its [`tail_offset`](SegmentAhead::tail_offset). `None`: the segment has to be read.
+    pub fn trailer_ahead(&self, tail: &[u8]) -> Option<Trailer> {
+        let slots = self.slots.as_ref().filter(|_| self.mode == Mode::Slot)?;
+        let trailer = Trailer::parse(tail)?;
+        let length = word(tail, TAIL_BYTES - 4, false);
+        let used = u64::from(trailer.blocks_end) + 8 + worklist_bytes(trailer.packets) as u64;
+        let is_next = slots.is_next(&trailer)
+            && trailer.segment_bytes as usize == slots.segment_bytes
+            && trailer.interfaces as usize == self.section.len()
+            && trailer.earliest_ns <= trailer.latest_ns
+            && used <= (slots.segment_bytes - TAIL_BYTES) as u64
+            && length == trailer.segment_bytes - trailer.blocks_end;
+        (is_next && trailer.packets > 0).then_some(trailer)
+    }
+
+    /// Passes the segment ahead, whose trailer is [`trailer_ahead`](Self::trailer_ahead): the next
+    /// chunk starts behind it.
+    pub fn pass_segment(&mut self, trailer: &Trailer) {
+        let Some(slots) = self.slots.as_mut().filter(|_| self.mode == Mode::Slot) else { return };
+        self.offset += slots.segment_bytes as u64;
+        slots.end = self.offset;
+        slots.state = State::Sound;
+        slots.pass(trailer);
+    }
+
+    /// Goes on at another file offset: the next chunk starts there. Only where a record of the same
+    /// section starts, with no interface described between here and there. False: the decoder is
+    /// not at a record of a plain file, and stays where it is.
+    pub fn jump(&mut self, offset: u64) -> bool {
+        let is_plain = self.slots.is_none() && matches!(self.mode, Mode::Classic | Mode::Blocks);
+        if is_plain {
+            self.offset = offset;
+            self.classic.last_seconds = None;
+        }
+        is_plain
+    }
+
+    /// What may not change over bytes that are jumped: where the section starts, and how many
+    /// interfaces are known.
+    pub fn landmark(&self) -> (u64, usize) {
+        (self.section_start, self.interfaces.len())
+    }
+}

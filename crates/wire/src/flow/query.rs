@@ -1,0 +1,186 @@
+//! Which conversation somebody asks for: its five-tuple, or its Community ID.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use super::{CommunityId, FlowKey, IpVersion};
+use crate::hash;
+use crate::headers::{self, LinkType, Ports, protocol};
+
+/// A conversation that is asked for, in both directions.
+///
+/// As text: the two ends and the protocol, as [`FlowKey`] prints them, or with commas:
+/// `10.0.0.1:53 > 10.0.0.2:999 udp`, `10.0.0.1:53,10.0.0.2:999,udp`,
+/// `[fe80::1]:53,[fe80::2]:9,tcp`, `10.0.0.1,10.0.0.2,icmp`; or a Community ID:
+/// `1:LQU9qZlK+B5F3KDmev6m5PMibrg=`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowQuery {
+    /// By its ends and protocol, as [`FlowKey::symmetric`].
+    Key(FlowKey),
+    /// By its Community ID.
+    Community(CommunityId),
+}
+
+/// A text that names no conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "expected two ends and a protocol, e.g. 10.0.0.1:53,10.0.0.2:999,udp, or a Community ID, e.g. \
+     1:LQU9qZlK+B5F3KDmev6m5PMibrg="
+)]
+pub struct FlowQueryError;
+
+impl FlowQuery {
+    /// The hash of kind `five-tuple` that its packets have, where that is known beforehand.
+    #[must_use]
+    pub fn five_tuple_hash(&self) -> Option<u32> {
+        match self {
+            Self::Key(key) => Some(hash::five_tuple_of(key)),
+            Self::Community(_) => None,
+        }
+    }
+}
+
+/// Protocols that have ports here, by name.
+const WITH_PORTS: [(&str, u8); 3] =
+    [("tcp", protocol::TCP), ("udp", protocol::UDP), ("sctp", protocol::SCTP)];
+
+/// Protocols that have none.
+const WITHOUT_PORTS: [(&str, u8); 2] = [("icmp", protocol::ICMP), ("icmpv6", protocol::ICMPV6)];
+
+impl FromStr for FlowQuery {
+    type Err = FlowQueryError;
+
+    fn from_str(text: &str) -> Result<Self, FlowQueryError> {
+        if let Ok(id) = text.trim().parse() {
+            return Ok(Self::Community(id));
+        }
+        let is_between = |c: char| c == ',' || c == '>' || c.is_whitespace();
+        let words: Vec<&str> = text.split(is_between).filter(|word| !word.is_empty()).collect();
+        let (ends, name) = match words[..] {
+            [from, to, name] => ([from, to], name.to_ascii_lowercase()),
+            // As a flow without a name for its protocol is printed.
+            [from, to, "protocol", number] => ([from, to], number.to_owned()),
+            _ => return Err(FlowQueryError),
+        };
+        let known = WITH_PORTS.iter().chain(&WITHOUT_PORTS).find(|(known, _)| *known == name);
+        let number = known.map(|(_, number)| *number).or_else(|| name.parse().ok());
+        let protocol = number.ok_or(FlowQueryError)?;
+        let has_ports = WITH_PORTS.iter().any(|(_, number)| *number == protocol);
+        let [source, destination] = ends.map(|end| read_end(end, has_ports));
+        let (source, destination) = (source?, destination?);
+        let (version, addresses) = match [source.0, destination.0] {
+            [IpAddr::V4(from), IpAddr::V4(to)] => {
+                (IpVersion::V4, [from, to].map(|address| address.to_ipv6_mapped().octets()))
+            }
+            [IpAddr::V6(from), IpAddr::V6(to)] => {
+                (IpVersion::V6, [from, to].map(|address| address.octets()))
+            }
+            _ => return Err(FlowQueryError),
+        };
+        let ports = source.1.zip(destination.1);
+        let key = FlowKey {
+            version,
+            protocol,
+            source: addresses[0],
+            destination: addresses[1],
+            ports: ports.map(|(source, destination)| Ports { source, destination }),
+        };
+        Ok(Self::Key(key.symmetric()))
+    }
+}
+
+fn read_end(text: &str, has_port: bool) -> Result<(IpAddr, Option<u16>), FlowQueryError> {
+    match has_port {
+        true => {
+            let end: SocketAddr = text.parse().map_err(|_| FlowQueryError)?;
+            Ok((end.ip(), Some(end.port())))
+        }
+        false => Ok((text.parse().map_err(|_| FlowQueryError)?, None)),
+    }
+}
+
+/// Asks packets whether they belong to a conversation.
+#[derive(Clone, Debug)]
+pub struct FlowMatcher {
+    query: FlowQuery,
+    /// For a Community ID: what was found for conversations that came before.
+    known: HashMap<(FlowKey, u16), bool>,
+}
+
+impl FlowMatcher {
+    /// The most conversations that are remembered.
+    const KNOWN_MAX: usize = 64 << 10;
+
+    /// For one conversation.
+    #[must_use]
+    pub fn new(query: FlowQuery) -> Self {
+        Self { query, known: HashMap::new() }
+    }
+
+    /// Whether a packet belongs to it. A later fragment has no ports and belongs to none that has.
+    ///
+    /// Cost: that of [`headers::parse`] and a comparison; for a Community ID a look into a table.
+    pub fn matches(&mut self, link: LinkType, packet: &[u8]) -> bool {
+        let headers = headers::parse(link, packet);
+        let Some(key) = FlowKey::new(&headers, packet) else { return false };
+        let id = match self.query {
+            FlowQuery::Key(wanted) => return key.symmetric() == wanted,
+            FlowQuery::Community(id) => id,
+        };
+        // What stands in place of the ports of ICMP is not in the key.
+        let at = headers.transport_offset as usize;
+        let head = headers::bytes_at(packet, at).map_or(0, u16::from_be_bytes);
+        let kind = if key.ports.is_none() { head } else { 0 };
+        if let Some(&is_it) = self.known.get(&(key, kind)) {
+            return is_it;
+        }
+        let is_it = CommunityId::new(&headers, packet) == Some(id);
+        if self.known.len() == Self::KNOWN_MAX {
+            self.known.clear();
+        }
+        self.known.insert((key, kind), is_it);
+        is_it
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::{FlowHasher, HashKind};
+
+    /// Ethernet, IPv4 and UDP from 10.0.0.1:53 to 10.0.0.2:999, without a payload.
+    fn packet() -> Vec<u8> {
+        let mut bytes = vec![2; 12];
+        bytes.extend([8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0]);
+        bytes.extend([10, 0, 0, 1, 10, 0, 0, 2, 0, 53, 3, 231, 0, 8, 0, 0]);
+        bytes
+    }
+
+    #[test]
+    fn a_flow_is_asked_for_as_it_is_printed() {
+        let headers = headers::parse(LinkType::ETHERNET, &packet());
+        let key = FlowKey::new(&headers, &packet()).unwrap();
+        let id = CommunityId::new(&headers, &packet()).unwrap();
+        let back = key.reversed().to_string();
+        for text in ["10.0.0.2:999,10.0.0.1:53,UDP", &key.to_string(), &back, &id.to_string()] {
+            let query: FlowQuery = text.parse().unwrap();
+            assert!(FlowMatcher::new(query).matches(LinkType::ETHERNET, &packet()), "{text}");
+        }
+        let other: FlowQuery = "10.0.0.2:998,10.0.0.1:53,udp".parse().unwrap();
+        assert!(!FlowMatcher::new(other).matches(LinkType::ETHERNET, &packet()));
+        let query = FlowQuery::Key(key.symmetric());
+        let hash = FlowHasher::new(HashKind::FiveTuple).hash(LinkType::ETHERNET, &packet());
+        assert_eq!(query.five_tuple_hash(), Some(hash));
+    }
+
+    #[test]
+    fn what_names_no_conversation_is_refused() {
+        for good in ["[fe80::1]:53 > [fe80::2]:9 tcp", "10.0.0.1 10.0.0.2 icmp", "::1,::2,58"] {
+            assert!(good.parse::<FlowQuery>().is_ok(), "{good}");
+        }
+        for wrong in ["", "10.0.0.1,10.0.0.2,tcp", "10.0.0.1:1,::1,udp", "a,b,c", "1.1.1.1:1,udp"] {
+            assert!(wrong.parse::<FlowQuery>().is_err(), "{wrong}");
+        }
+    }
+}

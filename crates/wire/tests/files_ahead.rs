@@ -1,0 +1,133 @@
+//! Passing over segments by their trailers, and over parts of plain files by offsets known before.
+
+mod files_build;
+
+use burstline_wire::files::{
+    Counters, Decoder, InterfaceDescription, PacketToWrite, SectionDescription, SegmentAhead,
+    SegmentEncoder, Step, Trailer, Trust,
+};
+use burstline_wire::hash::HashKind;
+use burstline_wire::headers::LinkType;
+use files_build::*;
+
+const S: usize = 4096;
+
+/// Packets of a second each, of which each tenth has the hash 7.
+fn recording(packets: u64) -> Vec<u8> {
+    let kind = HashKind::FiveTuple;
+    let mut encoder = SegmentEncoder::new(S, LinkType::ETHERNET, 0, kind, 0);
+    let (mut segment, mut file) = (vec![0; S], Vec::new());
+    let interface = InterfaceDescription::new(LinkType::ETHERNET, "eth0");
+    encoder.header(&mut segment, &SectionDescription::default(), &[interface]).unwrap();
+    for number in 0..=packets {
+        let hash = Some(if number % 10 == 0 { 7 } else { 1000 + number as u32 });
+        let bytes = [number as u8; 500];
+        let packet = PacketToWrite { hash, ..PacketToWrite::new(&bytes, number * 1_000_000_000) };
+        let is_full = number == 0 || !encoder.push(&mut segment, &packet).unwrap();
+        if is_full {
+            if number > 0 {
+                encoder.finish(&mut segment, &[0; 8]);
+            }
+            file.extend(&segment);
+            encoder.advance();
+            assert!(number == 0 || encoder.push(&mut segment, &packet).unwrap());
+        }
+    }
+    assert!(encoder.push_statistics(&mut segment, 0, 1, &Counters::default()).unwrap());
+    encoder.finish(&mut segment, &[0; 8]);
+    file.extend(&segment);
+    file
+}
+
+/// Reads a file slot by slot and passes those that `is_wanted` says no to. Returns the seconds of
+/// the packets read, and how many were passed.
+fn read(file: &[u8], is_wanted: impl Fn(&Trailer, &[u8]) -> bool) -> (Vec<u64>, u64) {
+    let (mut decoder, mut packets, mut passed) = (Decoder::new(), Vec::new(), 0);
+    let (mut start, mut position) = (0, 0);
+    loop {
+        if let Some(ahead) = decoder.segment_ahead() {
+            assert_eq!(ahead.offset % S as u64, 0);
+            let tail = file.get(ahead.tail_offset() as usize..).unwrap_or_default();
+            let tail = tail.get(..SegmentAhead::TAIL_BYTES).unwrap_or_default();
+            // The last one has the closing counts.
+            let is_last = ahead.offset as usize + 2 * S > file.len();
+            if let Some(trailer) = decoder.trailer_ahead(tail).filter(|_| !is_last) {
+                let (at, length) = ahead.worklist(trailer.packets);
+                if !is_wanted(&trailer, &file[at as usize..][..length]) {
+                    passed += u64::from(trailer.packets);
+                    decoder.pass_segment(&trailer);
+                    (start, position) = (decoder.file_offset() as usize, 0);
+                    continue;
+                }
+            }
+        }
+        let end = (start + S).min(file.len());
+        match decoder.next(&file[start..end], &mut position, end == file.len()) {
+            Step::Packet(record) => {
+                assert_eq!(decoder.trust(), Trust::Checked);
+                packets.push(record.time_ns / 1_000_000_000);
+            }
+            Step::NeedMore { .. } => (start, position) = (start + position, 0),
+            Step::End => return (packets, passed),
+            step => panic!("{step:?}"),
+        }
+    }
+}
+
+#[test]
+fn segments_are_passed_by_their_times_and_hashes() {
+    let file = recording(100);
+    let (all, none) = read(&file, |_, _| true);
+    assert_eq!((all, none), ((1..=100).collect(), 0));
+    let (some, passed) = read(&file, |trailer, _| trailer.latest_ns >= 90_000_000_000);
+    assert!(some.len() < 25 && some.ends_with(&[98, 99, 100]), "{some:?}");
+    assert_eq!(some.len() as u64 + passed, 100);
+    let (hashed, _) = read(&file, |_, worklist| SegmentAhead::may_hold(worklist, 7));
+    assert!((10..=100).step_by(10).all(|second| hashed.contains(&second)), "{hashed:?}");
+    assert!(hashed.len() < 100);
+    let (nobody, passed) = read(&file, |_, worklist| SegmentAhead::may_hold(worklist, 8));
+    assert!(nobody.len() < 8 && nobody.len() as u64 + passed == 100, "{nobody:?}");
+}
+
+#[test]
+fn a_trailer_that_is_not_the_next_one_is_not_believed() {
+    let whole = recording(100);
+    // Sequence, first packet, size, packets, interfaces, latest time.
+    for field in [24, 32, 13, 18, 128, 63] {
+        let mut file = whole.clone();
+        let trailer = 4 * S - 144;
+        file[trailer + field] ^= 0x40;
+        let mut decoder = Decoder::new();
+        let mut position = 0;
+        while decoder.segment_ahead().is_none() {
+            decoder.next(&file[..3 * S], &mut position, false);
+        }
+        let tail = |file: &[u8]| decoder.trailer_ahead(&file[trailer..4 * S]).is_some();
+        assert!(tail(&whole), "the one that is");
+        // A later latest time is one that may hold more: it costs a look, and no packet.
+        assert!(!tail(&file) || field == 63, "{field}");
+    }
+}
+
+#[test]
+fn a_plain_file_is_gone_on_with_at_a_record() {
+    for order in ORDERS {
+        let mut file = pcap_header(order, 0xA1B2_C3D4, 1);
+        let mut starts = Vec::new();
+        for number in 0..20 {
+            starts.push(file.len());
+            let seconds = 1_700_000_000 + number;
+            file.extend(pcap_record(order, seconds, 0, &payload(number, 60), 60));
+        }
+        let (mut decoder, mut position) = (Decoder::new(), 0);
+        assert!(matches!(decoder.next(&file, &mut position, true), Step::Packet(_)));
+        assert!(decoder.jump(starts[15] as u64));
+        position = starts[15];
+        let Step::Packet(record) = decoder.next(&file, &mut position, true) else { panic!() };
+        assert_eq!(record.time_ns, 1_700_000_015_000_000_000);
+        assert_eq!(decoder.file_offset(), starts[16] as u64);
+    }
+    let mut segmented = Decoder::new();
+    segmented.next(&recording(9), &mut 0, true);
+    assert!(!segmented.jump(4096), "segments are passed one by one");
+}
