@@ -12,6 +12,7 @@ mod lab;
 mod merge;
 mod ports;
 mod replay;
+mod switch;
 
 use std::process::ExitCode;
 
@@ -34,6 +35,7 @@ pub(crate) use lab::lab;
 pub(crate) use merge::merge;
 pub(crate) use ports::ports;
 pub(crate) use replay::replay;
+pub(crate) use switch::switch;
 
 /// Prints a completion script.
 pub(crate) fn completions(shell: Shell) -> Result<ExitCode, Failure> {
