@@ -19,6 +19,7 @@ mod moment;
 mod output;
 mod ports;
 mod replay;
+mod switch;
 pub(crate) mod values;
 
 use clap::{Parser, Subcommand};
@@ -43,6 +44,7 @@ pub(crate) use moment::Moment;
 pub(crate) use output::OutputArgs;
 pub(crate) use ports::{PortsArgs, details};
 pub(crate) use replay::ReplayArgs;
+pub(crate) use switch::{MirrorArgs, Named, SwitchAction, SwitchArgs};
 
 const ABOUT: &str = "Capture, replay and distribute packets, accounting for every loss";
 
@@ -67,6 +69,7 @@ Sinks are addresses, too:
   x.pcapng, 'x.pcap?format=pcap', -         a file; format=segmented|pcapng|pcap-ns|pcap; for a new
                                             name without a dot write file:NAME or ./NAME
   eth1, xdp:eth1, xdp:eth1@0                sends through an interface: the kernel, or a queue
+  tap:host0                                 an interface that the program makes; also a source
   inject:eth1                               the interface receives it as if from the wire; root only
   log:tap                                   other programs read it: burstline count log:tap
   null:, gen:                               discards
@@ -115,6 +118,7 @@ pub(crate) enum Verb {
     Replay(Box<ReplayArgs>),
     Lab(LabArgs),
     Bounce(Box<BounceArgs>),
+    Switch(Box<SwitchArgs>),
     Balance(Box<BalanceArgs>),
     Demo(DemoArgs),
     Doctor(DoctorArgs),

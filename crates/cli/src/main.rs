@@ -46,6 +46,7 @@ fn main() -> ExitCode {
         Verb::Replay(args) => verbs::replay(&args),
         Verb::Lab(args) => verbs::lab(&args),
         Verb::Bounce(args) => verbs::bounce(&args),
+        Verb::Switch(args) => verbs::switch(&args),
         Verb::Balance(args) => verbs::balance(&args),
         Verb::Demo(args) => verbs::demo(&args),
         Verb::Doctor(args) => verbs::doctor(&args),

@@ -13,6 +13,7 @@ mod lab;
 mod merge;
 mod ports;
 mod replay;
+mod switch;
 
 use std::process::ExitCode;
 
@@ -36,6 +37,7 @@ pub(crate) use lab::lab;
 pub(crate) use merge::merge;
 pub(crate) use ports::ports;
 pub(crate) use replay::replay;
+pub(crate) use switch::switch;
 
 /// Prints a completion script.
 pub(crate) fn completions(shell: Shell) -> Result<ExitCode, Failure> {

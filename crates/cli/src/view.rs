@@ -11,6 +11,7 @@ pub(crate) mod logs;
 mod merge;
 pub(crate) mod rfc2544;
 pub(crate) mod scenario;
+pub(crate) mod switch;
 mod test;
 mod words;
 
@@ -18,7 +19,7 @@ use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use burstline_engine::{Bounced, Generated, Report, Snapshot, Verdict};
+use burstline_engine::{Bounced, Generated, Report, Snapshot, SwitchStatus, Verdict};
 use burstline_port::Address;
 use burstline_sys::memory::NodeId;
 use serde_json::Value;
@@ -99,6 +100,7 @@ impl Mark {
 struct Findings {
     bounced: Option<Bounced>,
     generated: Option<Generated>,
+    switched: Option<SwitchStatus>,
     verdict: Option<Verdict>,
 }
 
@@ -160,6 +162,12 @@ impl View {
     /// The view of a job that has sent.
     pub(crate) fn with_generated(mut self, generated: Generated) -> Self {
         self.findings.generated = Some(generated);
+        self
+    }
+
+    /// The view of a switch that has ended.
+    pub(crate) fn with_switched(mut self, status: SwitchStatus) -> Self {
+        self.findings.switched = Some(status);
         self
     }
 

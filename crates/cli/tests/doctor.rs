@@ -62,6 +62,10 @@ fn assert_true(host: &Host, report: &Value) {
                 assert_eq!(opened.is_ok(), can_open, "{row}: {:?}", opened.err());
                 assert!(can_open || row["why_not"].is_string(), "{row}");
             }
+            "tap" => {
+                assert_eq!(open(host, "tap:t0", false).is_ok(), can_open, "{row}");
+                assert!(can_open || row["why_not"].is_string(), "{row}");
+            }
             "null" => assert!(
                 can_open && open_sink(&port.parse().unwrap(), &OpenOptions::default()).is_ok()
             ),

@@ -18,6 +18,7 @@
 //!   but what a limit on packets has left in a ring.
 
 mod carry;
+pub(crate) mod given;
 mod worker;
 
 use burstline_port::{Address, Crossing, OpenOptions, PortError, Role, Treatment, open_crossings};

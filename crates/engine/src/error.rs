@@ -64,6 +64,34 @@ pub enum EngineError {
     /// The job cannot go where it was asked to.
     #[error(transparent)]
     Place(#[from] crate::PlaceError),
+    /// A switch does not take a port, or knows none of a name.
+    #[error(transparent)]
+    Switch(#[from] burstline_switch::SwitchError),
+    /// A port of a switch delivers packets that another one cannot send.
+    #[error(
+        "{from} has offloads=on, and {to} cannot send such packets: offloads need tap: ports only, \
+         all with offloads=on"
+    )]
+    Offloads {
+        /// The port that delivers them.
+        from: String,
+        /// The other one.
+        to: String,
+    },
+    /// A rule or a mirror of a switch names an end that there is not.
+    #[error("there is no port {name}")]
+    UnknownEnd {
+        /// The rule's number in its set, from 0 on; `None`: it is a mirror.
+        rule: Option<usize>,
+        /// The name.
+        name: String,
+    },
+    /// An end of a switch cannot be removed.
+    #[error("{name}: mirrors lead there; remove them first")]
+    MirrorsLeadTo {
+        /// Its name.
+        name: String,
+    },
     /// There are more threads to pin than cores.
     #[error("{threads} threads for {cores} cores: name one core per thread with --cores")]
     TooFewCores {

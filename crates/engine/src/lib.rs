@@ -30,6 +30,7 @@
 //! replay     files --lend--> burst -> sink, sink
 //!
 //! bounce     port --pass--> port                                 a worker a direction, frames stay
+//! switch     ports --lend--> plan -> ports, mirrors              one thread, orders meanwhile
 //! ```
 //!
 //! A job is a list of [`Inlet`]s, where its threads run ([`Threads`]), and a [`Run`]: a flag that
@@ -70,6 +71,7 @@ mod published;
 mod rehearsal;
 mod report;
 mod runtime;
+mod switch;
 mod verify;
 
 pub use archive::{
@@ -99,6 +101,10 @@ pub use report::{
 };
 pub use runtime::logs::CaptureOptions;
 pub use runtime::{Counts, Inlet, Limits, PollMode, Progress, Run, Snapshot, Threads};
+pub use switch::{
+    Fabric, OpenedPort, OpenedTarget, PortStatus, SWITCH_KEYS, SwitchHandle, SwitchOrders,
+    SwitchPort, SwitchStatus, Switched, switch,
+};
 pub use verify::{FLOWS_MAX, FlowVerdict, Integrity, Latency, Verdict, Verifier, WINDOW};
 
 // The page's code is compiled and run: cargo test --doc.

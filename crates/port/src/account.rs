@@ -108,6 +108,14 @@ losses! {
     TooLong = "too_long", Drop, Host;
     /// The packet is shorter than an Ethernet header.
     TooShort = "too_short", Drop, Host;
+    /// Its source is a group address or 0, which no station sends.
+    BadSource = "bad_source", Drop, Host;
+    /// Its source may not send by this port: security=, or a static address.
+    PortSecurity = "port_security", Drop, Host;
+    /// The port flooded more than storm= allows.
+    StormLimited = "storm_limited", Drop, Host;
+    /// It exceeded the meter of a rule.
+    Metered = "metered", Drop, Host;
     /// The rule of --shed does not apply to its link type; its source ended there.
     Unjudged = "unjudged", Drop, Host;
     /// The reader was too slow, and the writer took the segment back.
@@ -134,6 +142,16 @@ losses! {
     Filtered = "filtered", Choice, Nowhere;
     /// Left to the host: the XDP program passed it on.
     Passed = "passed", Choice, Nowhere;
+    /// The port of the switch does not carry its VLAN.
+    VlanFiltered = "vlan_filtered", Choice, Nowhere;
+    /// Its destination is one that switches do not pass on: 01:80:c2:00:00:00 to 0f.
+    LinkLocal = "link_local", Choice, Nowhere;
+    /// Its destination is at the port that it came from.
+    SamePort = "same_port", Choice, Nowhere;
+    /// Source and destination are in one isolation group.
+    Isolated = "isolated", Choice, Nowhere;
+    /// No other port carries its VLAN.
+    NoDestination = "no_destination", Choice, Nowhere;
     /// Its flow had already passed the bytes that --cutoff allows.
     CutOff = "cut_off", Choice, Nowhere;
     /// A rule dropped it: --shed, or a program's rule.
@@ -289,6 +307,11 @@ mod tests {
         assert!(choices.eq(&[
             Loss::Filtered,
             Loss::Passed,
+            Loss::VlanFiltered,
+            Loss::LinkLocal,
+            Loss::SamePort,
+            Loss::Isolated,
+            Loss::NoDestination,
             Loss::CutOff,
             Loss::Shed,
             Loss::Expired,

@@ -102,6 +102,21 @@ pub enum PortError {
     /// Packets could not be injected into an interface.
     #[error(transparent)]
     Inject(#[from] burstline_sys::inject::InjectError),
+    /// A TAP device could not be opened.
+    #[error(transparent)]
+    Tap(#[from] burstline_sys::tap::TapError),
+    /// The device is open in this role.
+    #[error("{port}: this program already uses the device in this direction")]
+    TapTaken {
+        /// The address.
+        port: String,
+    },
+    /// The device is open already, with other settings.
+    #[error("{port}: this program has opened the device with other settings: write the same twice")]
+    TapDiffers {
+        /// The address.
+        port: String,
+    },
     /// DPDK or one of its drivers says no.
     #[cfg(feature = "dpdk")]
     #[error(transparent)]

@@ -29,6 +29,7 @@ mod afpacket;
 mod bare;
 mod crossing;
 mod dpdk;
+mod duplex;
 mod error;
 mod file;
 mod filter;
@@ -46,6 +47,7 @@ mod port;
 mod probe;
 mod replay;
 mod table;
+mod tap;
 mod watch;
 mod wrap;
 mod xdp;
@@ -59,6 +61,7 @@ pub use burstline_dpdk::{
 };
 pub use burstline_wire::grammar::Rate;
 pub use crossing::{Carried, Crossing, Rewrite, Touch, Touched, Treatment};
+pub use duplex::{Duplex, open_duplex};
 pub use error::PortError;
 pub use file::{
     CaptureReader, FileNaming, Flush, Found, Indexed, NotIndexed, OutputOptions, Rotation,

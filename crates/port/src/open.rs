@@ -13,7 +13,7 @@ use crate::opened::OpenedFiles;
 use crate::{
     Address, AddressError, Crossing, Filter, GENERATOR_KEYS, Key, OutputOptions, PortError,
     PortTable, Probe, ProbeOptions, Role, Selection, Sink, Source, Treatment, afpacket, dpdk, file,
-    generator, inject, log_sink, log_source, nicsim, xdp,
+    generator, inject, log_sink, log_source, nicsim, tap, xdp,
 };
 
 /// What every port of a job is opened with. Clones belong to the same job.
@@ -73,6 +73,8 @@ pub struct Scheme {
     is_device: bool,
     /// Whether its sources take packets away from the host.
     takes_away: bool,
+    /// By which scheme a port sends that also receives, where it is not this one.
+    returns_by: Option<&'static str>,
     /// The parameter with which a source has only what comes in, where it else has what is sent
     /// by its interface, too.
     inward: Option<(&'static str, &'static str)>,
@@ -100,6 +102,8 @@ pub(crate) enum Probing {
     Always,
     /// It is part of this program, or it is not.
     Built(bool),
+    /// By looking for what it needs of the machine.
+    Machine(fn(&mut Probe)),
     /// By trying it with an interface.
     Interface(fn(&Address, &ProbeOptions, &mut Probe)),
 }
@@ -129,6 +133,7 @@ const PLAIN: Scheme = Scheme {
     interface: None,
     is_device: false,
     takes_away: false,
+    returns_by: None,
     inward: None,
 };
 
@@ -189,6 +194,7 @@ pub const SCHEMES: &[Scheme] = &[
         interface: Some(InterfaceName::Queues),
         is_device: true,
         takes_away: true,
+        returns_by: Some(INTERFACE),
         ..PLAIN
     },
     Scheme {
@@ -201,6 +207,21 @@ pub const SCHEMES: &[Scheme] = &[
         sink: Some(Face { keys: dpdk::KEYS, open: DPDK.1 }),
         crossing: Some(Face { keys: dpdk::KEYS, open: DPDK.2 }),
         probing: Probing::Built(cfg!(feature = "dpdk")),
+        is_device: true,
+        ..PLAIN
+    },
+    Scheme {
+        name: "tap",
+        target: "NAME",
+        help: "an interface that the program makes: it receives what the host sends there, and \
+               the host receives what it sends; needs CAP_NET_ADMIN",
+        example: "tap:host0?mtu=9000",
+        source: Some(Face {
+            keys: tap::KEYS,
+            open: |address, options| Ok(vec![tap::open_source(address, options)?]),
+        }),
+        sink: Some(Face { keys: tap::SINK_KEYS, open: tap::open_sink }),
+        probing: Probing::Machine(tap::probe),
         is_device: true,
         ..PLAIN
     },
@@ -332,6 +353,25 @@ impl Address {
     #[must_use]
     pub fn as_interface(&self) -> Self {
         self.with_scheme(INTERFACE)
+    }
+
+    /// What can be said in such an address in a role; `None`: it has none of this role.
+    pub(crate) fn keys_of(&self, role: Role) -> Result<Option<&'static [Key]>, AddressError> {
+        let scheme = self.known_scheme()?;
+        Ok(match role {
+            Role::Source => scheme.source_keys(),
+            Role::Sink => scheme.sink_keys(),
+        })
+    }
+
+    /// The sink by which such a port sends where it also receives.
+    pub(crate) fn returning(&self) -> Result<Self, AddressError> {
+        match (self.known_scheme()?.returns_by, self.interface()) {
+            (Some(scheme), Some((name, _))) => {
+                Ok(self.with_scheme(scheme).of_parts(name, self.parameters().to_vec()))
+            }
+            _ => Ok(self.clone()),
+        }
     }
 
     /// This source without the packets that are sent by its interface, unless it says itself which

@@ -80,6 +80,9 @@ pub struct Capabilities {
     /// A source whose packets say how many it lost just before them (`Meta::drops_before`): all
     /// that its account has and that are missing. Of others a job tells sinks by the account.
     pub tells_gaps: bool,
+    /// Packets may be such that a device still has to finish: of a source, that it delivers them
+    /// marked; of a sink, that it sees to it.
+    pub passes_offloads: bool,
 }
 
 /// What is known of a port once it is open.

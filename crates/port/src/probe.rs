@@ -94,15 +94,16 @@ pub fn probe_ports(interfaces: &[String], options: &ProbeOptions) -> Vec<Probe> 
         }
     }
     for scheme in SCHEMES {
-        let can_open = match scheme.probing {
-            Probing::Always => true,
-            Probing::Built(is_built) => is_built,
+        let port = format!("{}:", scheme.name);
+        let mut probe = Probe { port, scheme: scheme.name, ..Probe::default() };
+        match scheme.probing {
+            Probing::Always | Probing::Built(true) => probe.can_open = true,
+            Probing::Built(false) => {
+                let mend = format!("make {}", scheme.name);
+                probe.refuse_with("not built into this program".into(), Some(mend));
+            }
+            Probing::Machine(look) => look(&mut probe),
             Probing::Interface(_) => continue,
-        };
-        let (port, scheme) = (format!("{}:", scheme.name), scheme.name);
-        let mut probe = Probe { port, scheme, can_open, ..Probe::default() };
-        if !can_open {
-            probe.refuse_with("not built into this program".into(), Some(format!("make {scheme}")));
         }
         probes.push(probe);
     }

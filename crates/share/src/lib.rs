@@ -55,7 +55,7 @@ pub use error::ShareError;
 pub use feed::{Feed, Held};
 pub use link::WriterLink;
 pub use message::{MESSAGE_BYTES_MAX, PROTOCOL_VERSION};
-pub use places::{NAME_BYTES_MAX, published_sockets};
+pub use places::{NAME_BYTES_MAX, published_sockets, switch_socket, switch_sockets_to_look};
 pub use publisher::{LosslessReaders, PublishConfig, Publisher};
 pub use refusal::Refusal;
 pub use status::{LogStatus, PublisherStatus, ReaderStatus, Visits, query};

@@ -27,6 +27,8 @@ pub const NAME_BYTES_MAX: usize = 64;
 
 const ROOTS_DIRECTORY: &str = "/run/burstline";
 const LOCK_SUFFIX: &str = ".lock";
+/// What stands behind the name of a switch in that of the socket by which it is controlled.
+const SWITCH_SUFFIX: &str = ".switch";
 
 /// The files of one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +58,27 @@ pub(crate) fn to_look(name: &str) -> Result<Vec<PathBuf>, ShareError> {
     }
     check(name)?;
     Ok(directories_to_look().into_iter().map(|directory| directory.join(name)).collect())
+}
+
+/// Where the switch `name` is controlled. Makes the directory if it is one of ours.
+///
+/// # Errors
+/// [`ShareError::Name`], [`ShareError::PathTooLong`]; the directory cannot be made.
+pub fn switch_socket(name: &str) -> Result<PathBuf, ShareError> {
+    Ok(to_publish(name)?.socket.with_file_name(switch_file(name)))
+}
+
+/// Where the switch `name` may be controlled, in the order in which to look.
+///
+/// # Errors
+/// [`ShareError::Name`].
+pub fn switch_sockets_to_look(name: &str) -> Result<Vec<PathBuf>, ShareError> {
+    let paths = to_look(name)?.into_iter();
+    Ok(paths.map(|path| path.with_file_name(switch_file(name))).collect())
+}
+
+fn switch_file(name: &str) -> String {
+    format!("{}{SWITCH_SUFFIX}", name.rsplit('/').next().unwrap_or(name))
 }
 
 /// The sockets in the directories that a reader looks in, sorted; some may be of killed
@@ -107,6 +130,8 @@ fn check(name: &str) -> Result<(), ShareError> {
         "it starts with a dot"
     } else if name.ends_with(LOCK_SUFFIX) {
         "it ends in .lock"
+    } else if name.ends_with(SWITCH_SUFFIX) {
+        "it ends in .switch"
     } else if !name.bytes().all(is_known) {
         "only letters, digits and . _ - may be in it"
     } else {

@@ -7,7 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// Not raised at first. Once raised it stays so, and its descriptor is readable.
+/// Not raised at first. Once raised it stays so until it is lowered, and its descriptor is
+/// readable.
 #[derive(Debug)]
 pub struct Event {
     counter: OwnedFd,
@@ -24,6 +25,12 @@ impl Event {
     pub fn raise(&self) {
         // It fails only where the counter is full, and then it is raised.
         let _ = rustix::io::write(&self.counter, &1u64.to_ne_bytes());
+    }
+
+    /// Lowers it. Cost: a system call.
+    pub fn lower(&self) {
+        // It fails only where it is not raised.
+        let _ = rustix::io::read(&self.counter, &mut [0; 8]);
     }
 }
 
@@ -45,6 +52,10 @@ mod tests {
         for _ in 0..2 {
             event.raise();
             assert_eq!(wait(&[event.as_fd()], 60_000_000_000).unwrap(), Ready::Readable);
+        }
+        for _ in 0..2 {
+            event.lower();
+            assert_eq!(wait(&[event.as_fd()], 0).unwrap(), Ready::TimedOut);
         }
     }
 }

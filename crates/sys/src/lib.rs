@@ -20,6 +20,7 @@
 //!   event      a flag to sleep on      claim      a file that one process has at a time
 //!   inode      a file that was found, whatever its name leads to later
 //!   foreign    what the kernel lost at sockets that a library has opened
+//!   tap        interfaces whose other end is this process
 //!   users      who we are, and what others are called    calendar   local time for names
 //!   distance   how long a cache line takes from one core to another
 //!   ------------------------------------------------------------------
@@ -66,6 +67,7 @@ pub mod scheduling;
 pub mod seqpacket;
 #[cfg(not(miri))]
 pub mod stack;
+pub mod tap;
 pub mod topology;
 pub mod usage;
 pub mod users;

@@ -23,29 +23,44 @@ const ANSWER_BYTES: usize = 64 << 10;
 /// The bits of an attribute's kind that are the kind. Source: NLA_TYPE_MASK, linux/netlink.h.
 const KIND_MASK: u16 = 0x3fff;
 
-/// Asks a question of one kind and returns what stands behind the header of the answer. An answer
-/// that is an error becomes one, with its number.
-pub(crate) fn ask(protocol: c_int, kind: u16, body: &[u8]) -> io::Result<Vec<u8>> {
-    let mut socket = File::from(socket(protocol)?);
-    let mut question = Vec::with_capacity(HEADER_BYTES + body.len());
-    question.extend(((HEADER_BYTES + body.len()) as u32).to_ne_bytes());
-    question.extend(kind.to_ne_bytes());
-    question.extend((libc::NLM_F_REQUEST as u16).to_ne_bytes());
-    // Sequence and port number are for those who ask more than once.
-    question.extend([0; 8]);
-    question.extend(body);
-    socket.write_all(&question)?;
-    let mut answer = vec![0; ANSWER_BYTES];
-    let bytes = socket.read(&mut answer)?;
-    let answer = &answer[..bytes];
-    let kind = answer.get(4..).and_then(half).ok_or_else(malformed)?;
-    let body = answer.get(HEADER_BYTES..).ok_or_else(malformed)?;
-    if c_int::from(kind) == libc::NLMSG_ERROR {
-        // The kernel has its errors negative.
-        let error = word(body).ok_or_else(malformed)? as i32;
-        return Err(io::Error::from_raw_os_error(error.wrapping_neg()));
+/// A socket to ask by: in the network namespace in which it was opened, whatever thread asks.
+#[derive(Debug)]
+pub(crate) struct Line(File);
+
+impl Line {
+    pub(crate) fn open(protocol: c_int) -> io::Result<Self> {
+        Ok(Self(File::from(socket(protocol)?)))
     }
-    Ok(body.to_vec())
+
+    /// Asks a question of one kind and returns what stands behind the header of the answer. An
+    /// answer that is an error becomes one, with its number.
+    pub(crate) fn ask(&self, kind: u16, body: &[u8]) -> io::Result<Vec<u8>> {
+        let mut socket = &self.0;
+        let mut question = Vec::with_capacity(HEADER_BYTES + body.len());
+        question.extend(((HEADER_BYTES + body.len()) as u32).to_ne_bytes());
+        question.extend(kind.to_ne_bytes());
+        question.extend((libc::NLM_F_REQUEST as u16).to_ne_bytes());
+        // Each question has its answer before the next one: none needs a number or a port.
+        question.extend([0; 8]);
+        question.extend(body);
+        socket.write_all(&question)?;
+        let mut answer = vec![0; ANSWER_BYTES];
+        let bytes = socket.read(&mut answer)?;
+        let answer = &answer[..bytes];
+        let kind = answer.get(4..).and_then(half).ok_or_else(malformed)?;
+        let body = answer.get(HEADER_BYTES..).ok_or_else(malformed)?;
+        if c_int::from(kind) == libc::NLMSG_ERROR {
+            // The kernel has its errors negative.
+            let error = word(body).ok_or_else(malformed)? as i32;
+            return Err(io::Error::from_raw_os_error(error.wrapping_neg()));
+        }
+        Ok(body.to_vec())
+    }
+}
+
+/// Asks one question in the calling thread's network namespace: as [`Line::ask`].
+pub(crate) fn ask(protocol: c_int, kind: u16, body: &[u8]) -> io::Result<Vec<u8>> {
+    Line::open(protocol)?.ask(kind, body)
 }
 
 /// An attribute with its header, padded.

@@ -140,13 +140,7 @@ impl SeqPacket {
 
     /// Who is at the other end.
     pub fn peer(&self) -> io::Result<Credentials> {
-        let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
-        let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
-        let at = (&raw mut peer).cast();
-        // SAFETY: `at` and `bytes` tell of a live value that any bytes may fill.
-        check(unsafe { self.option(libc::SO_PEERCRED, at, &mut bytes) })?;
-        let pid = u32::try_from(peer.pid).unwrap_or(0);
-        Ok(Credentials { pid, uid: peer.uid, gid: peer.gid })
+        peer_of(self)
     }
 
     /// The groups that the process at the other end is in besides its own.
@@ -205,6 +199,18 @@ impl SeqPacket {
         // SAFETY: as the caller promises; `bytes` is live.
         unsafe { libc::getsockopt(self.socket.as_raw_fd(), libc::SOL_SOCKET, name, at, bytes) }
     }
+}
+
+/// Who is at the other end of any local socket.
+pub fn peer_of(socket: impl AsFd) -> io::Result<Credentials> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
+    let (fd, at) = (socket.as_fd().as_raw_fd(), (&raw mut peer).cast());
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
+    // SAFETY: `at` and `bytes` tell of a live value that any bytes may fill.
+    check(unsafe { libc::getsockopt(fd, level, name, at, &raw mut bytes) })?;
+    let pid = u32::try_from(peer.pid).unwrap_or(0);
+    Ok(Credentials { pid, uid: peer.uid, gid: peer.gid })
 }
 
 impl AsFd for SeqPacket {

@@ -9,7 +9,7 @@ use crate::metadata::{Metadata, Package};
 use crate::tree::Tree;
 
 /// The level of each crate, lowest first.
-const LEVELS: [(&str, u8); 14] = [
+const LEVELS: [(&str, u8); 15] = [
     ("burstline-skip", 0),
     ("burstline-wire", 0),
     ("burstline-sys", 0),
@@ -18,6 +18,7 @@ const LEVELS: [(&str, u8); 14] = [
     ("burstline-testbed", 1),
     ("burstline-share", 2),
     ("burstline-nicsim", 2),
+    ("burstline-switch", 2),
     ("burstline-dpdk", 2),
     ("burstline-port", 3),
     ("burstline-engine", 4),

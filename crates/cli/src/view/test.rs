@@ -7,7 +7,7 @@ use burstline_lab::distribution::latency_json;
 use serde_json::{Value, json};
 
 use super::words::{count_text, rate_text};
-use super::{Findings, bounce};
+use super::{Findings, bounce, switch};
 
 /// The most flows that have a line each in text.
 const FLOWS_SHOWN: usize = 16;
@@ -17,6 +17,9 @@ pub(super) fn text(findings: &Findings) -> String {
     let mut text = String::new();
     if let Some(bounced) = &findings.bounced {
         bounce::text(&mut text, bounced);
+    }
+    if let Some(status) = &findings.switched {
+        text += &switch::totals_text(&switch::json(status));
     }
     if let Some(generated) = &findings.generated {
         generated_text(&mut text, generated);
@@ -31,6 +34,9 @@ pub(super) fn text(findings: &Findings) -> String {
 pub(super) fn add_to(report: &mut Value, findings: &Findings) {
     if let Some(bounced) = &findings.bounced {
         report["bounce"] = bounce::json(bounced);
+    }
+    if let Some(status) = &findings.switched {
+        report["switch"] = switch::json(status);
     }
     if let Some(generated) = &findings.generated {
         let mut lateness = generated.lateness.as_ref().map(latency_json);

@@ -8,8 +8,8 @@ use burstline_port::{
     PortInfo, PortState, Received, Sink, Source, Treatment, open_sink, open_source,
 };
 
-use crate::runtime::logs::tail::Tail;
-use crate::runtime::{Span, Tally, tally};
+use super::given::Given;
+use crate::runtime::Tally;
 
 /// Source and sink of one direction.
 pub(super) struct Carry {
@@ -36,14 +36,6 @@ struct Rewritten {
     too_short: u64,
 }
 
-/// What the sink was given.
-struct Given {
-    /// Of it, what it has not lost since.
-    taken: Tally,
-    lost: u64,
-    tail: Tail,
-}
-
 impl Carry {
     pub(super) fn open(
         from: &Address,
@@ -67,7 +59,7 @@ impl Carry {
             capabilities,
             timestamps: comes.timestamps,
         };
-        let given = Given { taken: Tally::default(), lost: 0, tail: Tail::new() };
+        let given = Given::default();
         let way = Way { treatment: *treatment, rewritten: Rewritten::default(), given };
         Ok(Self { info, source, sink, scratch: Scratch::new(), way })
     }
@@ -102,32 +94,6 @@ impl Rewritten {
             self.bytes_copied += u64::from(length);
         }
         self.scratch.burst(&self.bytes, burst.first_packet())
-    }
-}
-
-impl Given {
-    fn transmit(&mut self, burst: &Burst<'_>, sink: &mut dyn Sink) -> Result<(), PortError> {
-        self.taken.add(&tally(burst, &mut Span::default()));
-        for packet in burst.packets() {
-            self.tail.push(packet.port(), packet.length(), packet.original_length());
-        }
-        let taken = sink.transmit(burst);
-        if taken.as_ref().is_ok_and(|&taken| taken == burst.len() as u64) {
-            return Ok(());
-        }
-        self.settle(sink);
-        taken.map(drop)
-    }
-
-    /// Takes over what the sink says it has lost since the last time.
-    fn settle(&mut self, sink: &dyn Sink) {
-        let lost = sink.account().lost.total();
-        for _ in self.lost..lost {
-            if let Some((_, one)) = self.tail.take_back() {
-                self.taken.remove(&one);
-            }
-        }
-        self.lost = lost;
     }
 }
 
@@ -191,7 +157,7 @@ impl Crossing for Carry {
 
     fn carried(&self) -> Carried {
         let in_flight = self.sink.account().in_flight;
-        let Tally { packets, bytes, .. } = self.way.given.taken;
+        let Tally { packets, bytes, .. } = self.way.given.taken();
         Carried { packets: packets.saturating_sub(in_flight), bytes }
     }
 

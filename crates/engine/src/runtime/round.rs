@@ -53,6 +53,11 @@ impl Round {
         Ok(state == PortState::Ended)
     }
 
+    /// The stage may still be given ports: it is not over when those that it has have ended.
+    pub(crate) fn keep_open(&mut self) {
+        self.has_open = true;
+    }
+
     /// What the stage does next; `if_blocked` where a port could not go on and nothing was found.
     #[inline]
     pub(crate) fn polled(&self, if_blocked: Next) -> Polled {

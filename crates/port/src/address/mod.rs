@@ -163,6 +163,31 @@ impl Address {
         Self { scheme: scheme.to_owned(), is_bare: false, ..self.clone() }
     }
 
+    /// The same without the parameters that are `unwanted`, and with its scheme written out.
+    #[must_use]
+    pub fn without(&self, unwanted: impl Fn(&str) -> bool) -> Self {
+        let parameters = self.parameters.iter().filter(|(key, _)| !unwanted(key)).cloned();
+        self.of_parts(&self.target, parameters.collect())
+    }
+
+    /// The same with one more parameter.
+    pub(crate) fn with(&self, key: &str, value: &str) -> Self {
+        let more = (key.to_owned(), value.to_owned());
+        let parameters = self.parameters.iter().cloned().chain([more]);
+        self.of_parts(&self.target, parameters.collect())
+    }
+
+    /// The same scheme with another target, and parameters.
+    pub(crate) fn of_parts(&self, target: &str, parameters: Vec<(String, String)>) -> Self {
+        let mut text = format!("{}:{}", self.scheme, escape(target));
+        for (index, (key, value)) in parameters.iter().enumerate() {
+            text.push(if index == 0 { '?' } else { '&' });
+            text += &format!("{key}={}", escape(value));
+        }
+        let (scheme, target) = (self.scheme.clone(), target.to_owned());
+        Self { text, scheme, target, parameters, is_bare: false }
+    }
+
     /// The scheme, without its colon.
     pub fn scheme(&self) -> &str {
         &self.scheme
@@ -236,6 +261,11 @@ impl fmt::Display for Address {
 
 fn is_scheme(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
+}
+
+/// Writes as `%XX` what would end a target or a value, and the percent sign itself.
+fn escape(text: &str) -> String {
+    text.replace('%', "%25").replace('?', "%3F").replace('&', "%26")
 }
 
 /// Resolves `%XX`; what is not two hexadecimal digits stays as it is.

@@ -31,7 +31,7 @@ mod wait;
 
 use std::io;
 
-use burstline_log::Burst;
+use burstline_log::{Burst, Flags, Packet};
 use burstline_sys::afpacket::LinkState;
 use burstline_sys::clock;
 
@@ -78,6 +78,13 @@ pub(crate) trait Outlet: Send {
     /// Copies a packet into the ring. False: there is no room, and nothing was done.
     fn push(&mut self, packet: &[u8]) -> bool;
 
+    /// As [`push`](Self::push), of a packet that a device still has to finish, as its marks say: an
+    /// outlet that cannot say so sends it as it is.
+    fn push_unfinished(&mut self, packet: &[u8], flags: Flags) -> bool {
+        let _ = flags;
+        self.push(packet)
+    }
+
     /// Hands on what was pushed, as far as that goes now, and takes back what is done.
     fn send(&mut self) -> Result<(), PortError>;
 
@@ -86,6 +93,11 @@ pub(crate) trait Outlet: Send {
 
     /// How the interface is now.
     fn link_state(&self) -> io::Result<LinkState>;
+
+    /// Whether the last packet found the interface down, where that is not seen by a look at it.
+    fn is_down(&self) -> bool {
+        false
+    }
 
     /// Called after each look at the interface, which is there: is everything else as it was when
     /// this was opened?
@@ -104,6 +116,9 @@ pub(crate) struct LiveSink<O> {
     /// Of what was pushed, packets that were given up at the end.
     given_up: u64,
 }
+
+/// The marks of packets that a device still has to finish.
+const UNFINISHED: Flags = Flags::PARTIAL_CHECKSUM.union(Flags::MERGED);
 
 /// How long a sink may hold its caller up, in ns.
 pub(crate) fn wait_ns(values: &Values<'_>) -> Result<u64, AddressError> {
@@ -124,6 +139,12 @@ impl<O: Outlet> LiveSink<O> {
         })
     }
 
+    /// One whose outlet can say what a device still has to do to a packet, or cannot.
+    pub(crate) fn passing_offloads(mut self, passes_offloads: bool) -> Self {
+        self.info.capabilities.passes_offloads = passes_offloads;
+        self
+    }
+
     /// Tells something of how it was opened.
     pub(crate) fn with_note(mut self, note: Option<String>) -> Self {
         if let Some(note) = note {
@@ -134,17 +155,37 @@ impl<O: Outlet> LiveSink<O> {
 
     /// Why a packet cannot be sent, whatever room there is.
     #[inline]
-    fn misfit(&self, packet: &[u8]) -> Option<Loss> {
+    fn misfit(&self, packet: &[u8], is_to_be_cut: bool) -> Option<Loss> {
         if packet.len() < SHORTEST {
             return Some(Loss::TooShort);
         }
-        let fits = packet.len() <= self.outlet.longest() && self.watch.interface().admits(packet);
+        let is_within_mtu = is_to_be_cut || self.watch.interface().admits(packet);
+        let fits = packet.len() <= self.outlet.longest() && is_within_mtu;
         (!fits).then_some(Loss::TooLong)
+    }
+
+    /// The marks that are the outlet's business.
+    #[inline]
+    fn marks(&self, packet: &Packet<'_>) -> Flags {
+        let marks = packet.desc().flags();
+        match self.info.capabilities.passes_offloads {
+            true => marks.without(marks.without(UNFINISHED)),
+            false => Flags::NONE,
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, bytes: &[u8], marks: Flags) -> bool {
+        match marks == Flags::NONE {
+            true => self.outlet.push(bytes),
+            false => self.outlet.push_unfinished(bytes, marks),
+        }
     }
 
     /// What packets are lost to that found no room.
     fn held_up_by(&self) -> Loss {
-        let is_there = self.watch.interface().is_up && !self.watch.is_gone();
+        let is_up = self.watch.interface().is_up && !self.outlet.is_down();
+        let is_there = is_up && !self.watch.is_gone();
         if is_there { Loss::TxRingFull } else { Loss::LinkDown }
     }
 
@@ -179,13 +220,13 @@ impl<O: Outlet> LiveSink<O> {
         self.look()?;
         let mut taken = 0;
         for packet in burst.packets() {
-            let bytes = packet.bytes();
-            if let Some(cause) = self.misfit(bytes) {
+            let (bytes, marks) = (packet.bytes(), self.marks(&packet));
+            if let Some(cause) = self.misfit(bytes, marks.contains(Flags::MERGED)) {
                 self.account.lost.add(cause, 1);
                 *given += 1;
                 continue;
             }
-            if !self.outlet.push(bytes) && !self.push_later(bytes)? {
+            if !self.push(bytes, marks) && !self.push_later(bytes, marks)? {
                 return Ok(taken);
             }
             *given += 1;
@@ -199,10 +240,10 @@ impl<O: Outlet> LiveSink<O> {
 
     /// Waits for room, as long as that may take. False: there was none.
     #[cold]
-    fn push_later(&mut self, packet: &[u8]) -> Result<bool, PortError> {
+    fn push_later(&mut self, packet: &[u8], marks: Flags) -> Result<bool, PortError> {
         loop {
             self.send()?;
-            if self.outlet.push(packet) {
+            if self.push(packet, marks) {
                 return Ok(true);
             }
             if !self.may_wait()? {

@@ -24,6 +24,8 @@ fn readers() -> Vec<Reader> {
         reader(xdp::BOUNCE_KEYS, "xdp:v0", xdp::read_end),
         reader(log_source::KEYS, "log:tap", log_source::read),
         reader(log_sink::KEYS, "log:tap", log_sink::read),
+        reader(tap::KEYS, "tap:t0", tap::read),
+        reader(tap::SINK_KEYS, "tap:t0", tap::read_sink),
         reader(inject::KEYS, "inject:v0", inject::read),
         reader(GENERATOR_KEYS, "gen:", generator::read),
         reader(nicsim::KEYS, "nicsim:", nicsim::read),
@@ -82,7 +84,7 @@ fn schemes_answer_for_their_addresses() {
     };
     assert_eq!(are(Address::is_file), ["file"]);
     assert_eq!(are(Address::takes_away), ["xdp"]);
-    assert_eq!(are(Address::leads_to_interface), ["afpacket", "xdp", "dpdk", "inject"]);
+    assert_eq!(are(Address::leads_to_interface), ["afpacket", "xdp", "dpdk", "tap", "inject"]);
     assert_eq!(are(|address| address.interface().is_some()), ["afpacket", "xdp"]);
     assert!(address("-").is_standard() && !address("gen:-").is_standard());
     assert_eq!(address("xdp:a@3").interface(), Some(("a", Some(Queues::One("3")))));

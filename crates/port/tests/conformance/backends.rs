@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use burstline_port::{FaultInjector, FaultPlan, OpenOptions, PortTable, Source, Tracer};
 use burstline_skip::{test_name, without};
+use burstline_sys::afpacket::Sender;
 use burstline_testbed::{Bed, Frames};
 use burstline_wire::files::{
     Direction, InterfaceDescription, PacketToWrite, PcapngEncoder, SectionDescription,
@@ -191,5 +192,25 @@ fn live() -> Vec<Backend> {
         };
         Some(Backend { is_live: true, ..Backend::new(address, open) })
     });
-    live.collect()
+    live.chain(taps(&bed)).collect()
+}
+
+/// TAP devices to which their host has sent all packets. A packet is counted as offered when it is
+/// taken, and it is there when the call that sends it returns.
+fn taps(bed: &Rc<Bed>) -> Vec<Backend> {
+    let addresses = ["tap:t1", "tap:t1?queues=3", "tap:t1?offloads=on&depth=8192"];
+    let taps = addresses.into_iter().map(|address| {
+        let bed = Rc::clone(bed);
+        let open = move || {
+            let mut port = try_open(&bed.far, address, options()).unwrap();
+            bed.far.run(|| {
+                let mut sender = Sender::open("t1", true).unwrap();
+                assert_eq!(Frames::new(PACKETS, 200).send(&mut sender).unwrap(), PACKETS);
+            });
+            port.finish().unwrap();
+            port
+        };
+        Backend { is_live: true, ..Backend::new(address, open) }
+    });
+    taps.collect()
 }

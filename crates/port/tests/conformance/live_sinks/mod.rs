@@ -198,7 +198,7 @@ fn an_open_sink_needs_no_rights() {
 #[test]
 fn what_is_injected_goes_to_whichever_program_is_on_the_interface() {
     for_each_sink("what_is_injected_goes_to_whichever_program_is_on_the_interface", |rig| {
-        if !rig.is_inward() {
+        if !rig.is_injector() {
             return;
         }
         let packets = numbered(2_000, &[60, 1514, 300, 61]);

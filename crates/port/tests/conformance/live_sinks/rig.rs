@@ -18,7 +18,12 @@ pub(crate) const SINKS: &[&str] = &[
     "xdp:IFACE?wait_ms=50",
     "xdp:IFACE?wait_ms=50&frames=64&wakeup=off&frame=4096",
     "inject:IFACE?wait_ms=50",
+    "tap:IFACE?wait_ms=50&mtu=1500",
+    "tap:IFACE?wait_ms=50&mtu=1500&queues=2&offloads=on",
 ];
+
+/// The interface that a TAP port makes on the far host.
+pub(crate) const TAP: &str = "t1";
 
 /// What the far end sees and no sink has sent.
 const LIKELY_NOISE: [u8; 2] = [0x86, 0xdd];
@@ -47,13 +52,22 @@ pub(crate) fn for_each_sink(test: &str, job: impl Fn(&Rig)) {
 
 impl Rig {
     fn new(bed: Bed, pattern: &str) -> Self {
-        let interface = if pattern.starts_with("inject:") { FAR } else { NEAR };
+        let interface = match pattern.split(':').next() {
+            Some("inject") => FAR,
+            Some("tap") => TAP,
+            _ => NEAR,
+        };
         let address = pattern.replace("IFACE", interface);
         Self { bed, address, sink: RefCell::default() }
     }
 
     /// Whether packets come in by its interface, instead of leaving by it.
     pub(crate) fn is_inward(&self) -> bool {
+        self.is_injector() || self.interface() == TAP
+    }
+
+    /// Whether its packets go to the program that is on the interface.
+    pub(crate) fn is_injector(&self) -> bool {
         self.address.starts_with("inject:")
     }
 
@@ -64,7 +78,14 @@ impl Rig {
 
     /// Its interface.
     pub(crate) fn interface(&self) -> &'static str {
-        if self.is_inward() { FAR } else { NEAR }
+        let name = |scheme| self.address.starts_with(scheme);
+        if name("tap:") {
+            TAP
+        } else if name("inject:") {
+            FAR
+        } else {
+            NEAR
+        }
     }
 
     fn open(&self) -> Result<(), PortError> {
@@ -76,7 +97,8 @@ impl Rig {
 
     /// What arrives from now on is seen by this.
     pub(crate) fn listen(&self) -> Box<dyn Source> {
-        let address = format!("afpacket:{FAR}?direction=in&retire_ms=1");
+        let interface = if self.interface() == TAP { TAP } else { FAR };
+        let address = format!("afpacket:{interface}?direction=in&retire_ms=1");
         try_open(&self.bed.far, &address, OpenOptions::default()).unwrap()
     }
 

@@ -1,0 +1,151 @@
+//! `burstline switch`: the switch itself, and the commands that control one.
+
+mod client;
+mod requests;
+mod server;
+
+use std::fs;
+use std::process::ExitCode;
+use std::thread;
+use std::time::SystemTime;
+
+use burstline_engine::{Fabric, OpenedPort, Progress, Report, SwitchHandle, SwitchPort, Workers};
+use burstline_port::OpenOptions;
+use burstline_switch::{Config, SwitchConfig};
+
+use crate::args::SwitchArgs;
+use crate::failure::Failure;
+use crate::view::{Stream, View};
+use crate::{job, signals};
+use server::Server;
+
+/// Runs a switch, or tells one that runs what to do.
+pub(crate) fn switch(args: &SwitchArgs) -> Result<ExitCode, Failure> {
+    match &args.action {
+        Some(action) => client::control(action),
+        None => run(args),
+    }
+}
+
+/// A configuration file, and its text for errors.
+struct Read {
+    text: String,
+    config: Config,
+    path: String,
+}
+
+impl Read {
+    fn of(args: &SwitchArgs) -> Result<Self, Failure> {
+        let Some(path) = &args.config else {
+            return Ok(Self {
+                text: String::new(),
+                config: Config::default(),
+                path: String::new(),
+            });
+        };
+        let path = path.display().to_string();
+        let text = fs::read_to_string(&path);
+        let text = text.map_err(|error| Failure::new(format!("read {path}: {error}")))?;
+        let config = Config::parse(&text);
+        let config = config.map_err(|error| Failure::usage(format!("{path}: {error}")))?;
+        Ok(Self { text, config, path })
+    }
+}
+
+fn run(args: &SwitchArgs) -> Result<ExitCode, Failure> {
+    let common = &args.job;
+    let stop = signals::stop_flag(common.quiet)?;
+    let read = Read::of(args)?;
+    let mut ports = args.ports.clone();
+    for text in &read.config.ports {
+        let port = text.parse::<SwitchPort>();
+        ports.push(port.map_err(|error| Failure::usage(format!("{}: {error}", read.path)))?);
+    }
+    if ports.is_empty() && args.name.is_none() {
+        return Err(Failure::usage(
+            "no port: give --port or --config, or --name to add some later",
+        ));
+    }
+    let takes_away = ports.iter().any(|port| port.address.takes_away());
+    if !takes_away && args.name.is_none() && (args.only.is_some() || args.steal) {
+        return Err(Failure::usage("--only and --steal apply to xdp: ports; there is none"));
+    }
+    // Before ports are opened: who has the name stays alone with it.
+    let server = args.name.as_deref().map(Server::bind).transpose()?;
+    let addresses: Vec<_> = ports.iter().map(|port| port.address.clone()).collect();
+    let mut placed = common.place_at(&addresses, &Workers::default())?;
+    placed.fit(1);
+    let options = OpenOptions {
+        only: args.only.clone().unwrap_or_default(),
+        may_steal: args.steal,
+        ..OpenOptions::default()
+    };
+    let fabric = open(args, &ports, &read, &options)?;
+    let (handle, orders) = SwitchHandle::new()?;
+    let progress = Progress::new(1);
+    let mut view = View::new("switch", common, Stream::Stdout);
+    let run = common.run(&stop, &progress);
+    let mut done = None;
+    let outcome = thread::scope(|scope| {
+        let serving = server.map(|server| {
+            let end = server.end();
+            scope.spawn(move || server.serve(&handle, &options));
+            end
+        });
+        let outcome = job::watch(&mut view, &run, common.keep_privileges, || {
+            done = Some(burstline_engine::switch(fabric, orders, &placed.threads, &run)?);
+            Ok(Report::default())
+        });
+        if let Some(end) = serving {
+            end.raise();
+        }
+        outcome
+    });
+    outcome?;
+    let Some(switched) = done else { return Err(Failure::new("nothing was switched")) };
+    let view = view.with_switched(switched.status);
+    job::conclude(&view, &switched.report, &common.demands())
+}
+
+/// Opens ports and targets of mirrors, and puts the switch together.
+fn open(
+    args: &SwitchArgs,
+    ports: &[SwitchPort],
+    read: &Read,
+    options: &OpenOptions,
+) -> Result<Fabric, Failure> {
+    let config = &read.config;
+    let opened: Vec<OpenedPort> = ports
+        .iter()
+        .map(|port| OpenedPort::open(port, options))
+        .collect::<Result<_, _>>()
+        .map_err(burstline_engine::EngineError::from)?;
+    args.job.warn(opened.iter().flat_map(OpenedPort::accounts));
+    let names: Vec<&str> = opened.iter().map(OpenedPort::name).collect();
+    let own = ports.iter().filter_map(|port| port.mirror.as_deref());
+    let mut wanted: Vec<&str> = config.rules.targets().into_iter().chain(own).collect();
+    wanted.retain(|name| !names.contains(name));
+    wanted.sort_unstable();
+    wanted.dedup();
+    let targets = requests::open_targets(&wanted, options)?;
+    let present = names.join(", ");
+    let is_known = |name: &str| names.contains(&name) || wanted.contains(&name);
+    let known = |name: &str| is_known(name).then_some(burstline_switch::EndId(0));
+    config.rules.check(known).map_err(|unknown| {
+        let error = config.unknown(&read.text, &unknown, &present);
+        Failure::usage(format!("{}: {error}", read.path))
+    })?;
+    let defaults = SwitchConfig::default();
+    let size = SwitchConfig {
+        addresses_max: args.addresses.or(config.addresses_max).unwrap_or(defaults.addresses_max),
+        age_ns: args.age.or(config.age_ns).unwrap_or(defaults.age_ns),
+        seed: seed(),
+    };
+    Ok(Fabric::with(size, opened, targets, config.rules.clone(), &config.statics)?)
+}
+
+/// A number that nobody outside knows.
+fn seed() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(SystemTime::now())
+}

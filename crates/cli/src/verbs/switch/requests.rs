@@ -1,0 +1,190 @@
+//! What a switch that runs can be asked and told.
+//!
+//! | `command` | besides | answer |
+//! |---|---|---|
+//! | `show` | | the status: ports, addresses, rules, meters, mirrors |
+//! | `macs`, `flush-macs` | | `addresses`; `forgotten` |
+//! | `add-port`, `del-port` | `port` | |
+//! | `set-rules` | `config`: a file's text | `rules`: how many |
+//! | `mirror`, `unmirror` | `to`; `in`, `out`, `both`, `vlans` | `removed` |
+
+use burstline_engine::{EngineError, Fabric, OpenedPort, OpenedTarget, SwitchHandle, SwitchPort};
+use burstline_port::OpenOptions;
+use burstline_switch::{Config, Mirror, Selection, UnknownName, VlanSet};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::view;
+
+/// Carries a request out.
+pub(super) fn carry_out(
+    request: &Value,
+    handle: &SwitchHandle,
+    options: &OpenOptions,
+) -> Result<Value, Failure> {
+    let text = |key: &str| {
+        let value = request[key].as_str();
+        value.ok_or_else(|| Failure::new(format!("the request has no \"{key}\"")))
+    };
+    let mut answer = match text("command")? {
+        "show" => view::switch::json(&ask(handle, |fabric| fabric.status())?),
+        "macs" => view::switch::addresses_json(&ask(handle, |fabric| fabric.addresses())?),
+        "flush-macs" => {
+            json!({ "forgotten": ask(handle, Fabric::forget_addresses)? })
+        }
+        "add-port" => add_port(text("port")?, handle, options)?,
+        "del-port" => {
+            let port = text("port")?.to_owned();
+            ask(handle, move |fabric| fabric.remove(&port))??;
+            json!({})
+        }
+        "set-rules" => set_rules(text("config")?, handle, options)?,
+        "mirror" => add_mirror(mirror_of(request, text("to")?)?, handle, options)?,
+        "unmirror" => {
+            let to = text("to")?.to_owned();
+            json!({ "removed": ask(handle, move |fabric| remove_mirrors(fabric, &to))? })
+        }
+        other => {
+            let known = "show, macs, flush-macs, add-port, del-port, set-rules, mirror, unmirror";
+            return Err(Failure::new(format!("there is no command {other}; there are {known}")));
+        }
+    };
+    answer["ok"] = true.into();
+    Ok(answer)
+}
+
+/// Opens sinks for mirrors.
+pub(super) fn open_targets(
+    names: &[&str],
+    options: &OpenOptions,
+) -> Result<Vec<OpenedTarget>, Failure> {
+    let open = |name: &&str| OpenedTarget::open(name, options);
+    let opened: Result<_, _> = names.iter().map(open).collect();
+    Ok(opened.map_err(EngineError::from)?)
+}
+
+fn ask<T: Send + 'static>(
+    handle: &SwitchHandle,
+    order: impl FnOnce(&mut Fabric) -> T + Send + 'static,
+) -> Result<T, Failure> {
+    handle.ask(order).ok_or_else(|| Failure::new("the switch is ending"))
+}
+
+fn add_port(text: &str, handle: &SwitchHandle, options: &OpenOptions) -> Result<Value, Failure> {
+    let port: SwitchPort = text.parse()?;
+    let name = port.name().map_err(EngineError::from)?;
+    let known = ask(handle, |fabric| fabric.names())?;
+    if known.contains(&name) {
+        return Err(Failure::new(format!("{name} is an end of this switch already")));
+    }
+    let wanted = port.mirror.as_deref().filter(|to| !known.iter().any(|name| name == to));
+    let wanted: Vec<&str> = wanted.into_iter().collect();
+    let targets = open_targets(&wanted, options)?;
+    let opened = OpenedPort::open(&port, options).map_err(EngineError::from)?;
+    ask(handle, move |fabric| with_targets(fabric, targets, |fabric| fabric.add_port(opened)))??;
+    Ok(json!({ "port": name }))
+}
+
+/// Adds targets of mirrors and does something; where that fails they go again.
+fn with_targets(
+    fabric: &mut Fabric,
+    targets: Vec<OpenedTarget>,
+    job: impl FnOnce(&mut Fabric) -> Result<(), EngineError>,
+) -> Result<(), EngineError> {
+    let mut added = Vec::new();
+    let mut outcome = Ok(());
+    for target in targets {
+        let name = target.name().to_owned();
+        outcome = outcome.and_then(|()| fabric.add_target(target));
+        added.push(name);
+    }
+    outcome = outcome.and_then(|()| job(fabric));
+    if outcome.is_err() {
+        for name in added {
+            // It was added a moment ago, or could not be.
+            let _ = fabric.remove(&name);
+        }
+    }
+    outcome
+}
+
+fn set_rules(text: &str, handle: &SwitchHandle, options: &OpenOptions) -> Result<Value, Failure> {
+    let config = Config::parse(text).map_err(|error| Failure::new(error.to_string()))?;
+    let known = ask(handle, |fabric| fabric.names())?;
+    let wanted: Vec<&str> = config.rules.targets();
+    let wanted: Vec<&str> =
+        wanted.into_iter().filter(|to| !known.iter().any(|name| name == to)).collect();
+    let is_known = |name: &str| known.iter().any(|known| known == name) || wanted.contains(&name);
+    // Before a target is opened.
+    let check = config.rules.check(|name| is_known(name).then_some(burstline_switch::EndId(0)));
+    check.map_err(|unknown| named(&config, text, &unknown, &known))?;
+    let targets = open_targets(&wanted, options)?;
+    let (rules, count) = (config.rules.clone(), config.rules.rules.len());
+    let outcome = ask(handle, move |fabric| {
+        let before = fabric.rules().clone();
+        with_targets(fabric, targets, |fabric| fabric.set_rules(rules))?;
+        drop_targets(fabric, &before.targets());
+        Ok::<_, EngineError>(())
+    })?;
+    outcome.map_err(|error| match error {
+        EngineError::UnknownEnd { rule, name } => {
+            named(&config, text, &UnknownName { rule, name }, &known)
+        }
+        other => other.into(),
+    })?;
+    Ok(json!({ "rules": count }))
+}
+
+fn named(config: &Config, text: &str, unknown: &UnknownName, known: &[String]) -> Failure {
+    Failure::new(config.unknown(text, unknown, &known.join(", ")).to_string())
+}
+
+/// Closes those of the targets that no mirror leads to any more. A port stays.
+fn drop_targets(fabric: &mut Fabric, targets: &[&str]) {
+    for target in targets {
+        if fabric.is_target(target) {
+            // One that a mirror leads to is not removed.
+            let _ = fabric.remove(target);
+        }
+    }
+}
+
+fn remove_mirrors(fabric: &mut Fabric, to: &str) -> usize {
+    let removed = fabric.remove_mirrors(to);
+    drop_targets(fabric, &[to]);
+    removed
+}
+
+fn mirror_of(request: &Value, to: &str) -> Result<Mirror, Failure> {
+    let list = |key: &str| -> Vec<String> {
+        let values = request[key].as_array().into_iter().flatten();
+        values.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let both = list("both");
+    let vlans = request["vlans"].as_str().map(|text| {
+        VlanSet::parse(text)
+            .ok_or_else(|| Failure::new(format!("vlans '{text}': expected all, or 10,20-29")))
+    });
+    let takes = Selection {
+        incoming: [list("in"), both.clone()].concat(),
+        outgoing: [list("out"), both].concat(),
+        vlans: vlans.transpose()?,
+    };
+    if takes == Selection::default() {
+        return Err(Failure::new("a mirror needs --in, --out, --both or --vlans"));
+    }
+    Ok(Mirror { name: to.to_owned(), to: to.to_owned(), takes })
+}
+
+fn add_mirror(
+    mirror: Mirror,
+    handle: &SwitchHandle,
+    options: &OpenOptions,
+) -> Result<Value, Failure> {
+    let known = ask(handle, |fabric| fabric.names())?;
+    let is_new = !known.contains(&mirror.to);
+    let wanted: Vec<&str> = is_new.then_some(mirror.to.as_str()).into_iter().collect();
+    let targets = open_targets(&wanted, options)?;
+    ask(handle, move |fabric| with_targets(fabric, targets, |fabric| fabric.add_mirror(mirror)))??;
+    Ok(json!({}))
+}

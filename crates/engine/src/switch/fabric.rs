@@ -1,0 +1,462 @@
+//! The ports of a switch, and the switch between them.
+
+use burstline_log::{Burst, Scratch};
+use burstline_port::{Losses, Port, PortState, Received, Source};
+use burstline_switch::{
+    EndId, MacEntry, Mirror, Outgoing, Plan, RuleSet, Static, Switch, SwitchConfig, UnknownName,
+};
+use burstline_sys::clock;
+
+use super::own_mirror;
+use super::port::{OpenedPort, OpenedTarget, Outlet};
+use super::rows::{Rows, joined, losses_of};
+use super::status::{PortStatus, SwitchStatus};
+use crate::EngineError;
+use crate::runtime::Tally;
+
+/// Bursts that a port that is removed may still deliver.
+const LAST_BURSTS: u32 = 64;
+
+/// The sources of an end, each with whether it has ended.
+type Inlets = Vec<(Box<dyn Source>, bool)>;
+
+/// A switch with its ports.
+pub struct Fabric {
+    switch: Switch,
+    /// By end.
+    inlets: Vec<Inlets>,
+    outlets: Vec<Option<Outlet>>,
+    /// The sources that have not ended: end and number.
+    polls: Vec<(EndId, usize)>,
+    /// Whether each end passes offloads: delivers such packets, takes such.
+    offloads: Vec<(bool, bool)>,
+    /// As they were set, without the ports' own mirrors.
+    rules: RuleSet,
+    /// Ports that have a mirror, and where that goes.
+    own_mirrors: Vec<(String, String)>,
+    plan: Plan,
+    outgoing: Outgoing,
+    scratch: Scratch,
+    now_ns: u64,
+    gone: Rows,
+    failed: Vec<String>,
+}
+
+impl Fabric {
+    /// One without ports.
+    pub fn new(config: SwitchConfig) -> Self {
+        let now_ns = clock::monotonic_ns();
+        Self {
+            switch: Switch::new(config, now_ns),
+            inlets: Vec::new(),
+            outlets: Vec::new(),
+            offloads: Vec::new(),
+            rules: RuleSet::default(),
+            own_mirrors: Vec::new(),
+            plan: Plan::default(),
+            outgoing: Outgoing::default(),
+            scratch: Scratch::new(),
+            now_ns,
+            gone: Rows::default(),
+            polls: Vec::new(),
+            failed: Vec::new(),
+        }
+    }
+
+    /// Adds a port, which takes part from now on.
+    ///
+    /// # Errors
+    /// Its name is taken; it passes unfinished packets on, and another one cannot take them; the
+    /// target of its mirror is not there.
+    pub fn add_port(&mut self, port: OpenedPort) -> Result<(), EngineError> {
+        let offloads = port.offloads();
+        self.check_offloads(&port.name, offloads)?;
+        if let Some(to) = &port.mirror {
+            self.switch.end(to)?;
+        }
+        let end = self.switch.add(&port.name, Some(port.config), self.now_ns)?;
+        let sources = port.sources.into_iter().map(|source| (source, false)).collect();
+        self.put(end, sources, Outlet::new(port.sink), offloads);
+        if let Some(to) = port.mirror {
+            self.own_mirrors.push((port.name, to));
+            self.renew_rules();
+        }
+        Ok(())
+    }
+
+    /// Adds a target of mirrors.
+    ///
+    /// # Errors
+    /// Its name is taken.
+    pub fn add_target(&mut self, target: OpenedTarget) -> Result<(), EngineError> {
+        let end = self.switch.add(&target.name, None, self.now_ns)?;
+        self.put(end, Vec::new(), Outlet::new(target.sink), (false, true));
+        Ok(())
+    }
+
+    fn put(&mut self, end: EndId, inlets: Inlets, outlet: Outlet, offloads: (bool, bool)) {
+        if self.outlets.len() <= end.index() {
+            self.outlets.resize_with(end.index() + 1, || None);
+            self.inlets.resize_with(end.index() + 1, Vec::new);
+            self.offloads.resize(end.index() + 1, (false, true));
+        }
+        self.inlets[end.index()] = inlets;
+        self.offloads[end.index()] = offloads;
+        self.outlets[end.index()] = Some(outlet);
+        self.renew_polls();
+    }
+
+    /// Packets of one port that are unfinished must have no other port that cannot finish them.
+    fn check_offloads(&self, name: &str, (passes, takes): (bool, bool)) -> Result<(), EngineError> {
+        for (end, other, config) in self.switch.ends() {
+            let (other_passes, other_takes) = self.offloads[end.index()];
+            if config.is_some() && (passes && !other_takes || other_passes && !takes) {
+                let (from, to) = if passes { (name, other) } else { (other, name) };
+                let (from, to) = (from.to_owned(), to.to_owned());
+                return Err(EngineError::Offloads { from, to });
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a port, or a target of mirrors: what it has received so far is still switched.
+    ///
+    /// # Errors
+    /// There is none of this name; a mirror leads there.
+    pub fn remove(&mut self, name: &str) -> Result<(), EngineError> {
+        let end = self.switch.end(name)?;
+        let is_mirrored = self.own_mirrors.iter().any(|(port, to)| to == name && port != name);
+        if is_mirrored || self.rules.targets().contains(&name) {
+            return Err(EngineError::MirrorsLeadTo { name: name.to_owned() });
+        }
+        let mut outcome = Ok(());
+        for source in 0..self.inlets[end.index()].len() {
+            outcome = outcome.and(self.inlets[end.index()][source].0.finish());
+            let mut bursts = 0;
+            while outcome.is_ok() && bursts < LAST_BURSTS {
+                bursts += 1;
+                match self.pass(end, source, u64::MAX) {
+                    Ok(Received { state: PortState::Busy, .. }) => {}
+                    Ok(_) => break,
+                    Err(error) => outcome = Err(error),
+                }
+            }
+        }
+        self.flush();
+        self.take_out(end, outcome.err().map(EngineError::from));
+        Ok(())
+    }
+
+    /// Removes a port that cannot go on.
+    pub(super) fn fail(&mut self, end: EndId, error: EngineError) {
+        self.failed.push(format!("{}: {error}", self.switch.name(end)));
+        self.take_out(end, Some(error));
+    }
+
+    fn take_out(&mut self, end: EndId, error: Option<EngineError>) {
+        let Some(mut outlet) = self.outlets[end.index()].take() else { return };
+        let name = self.switch.name(end).to_owned();
+        let mut inlets = std::mem::take(&mut self.inlets[end.index()]);
+        self.gone.errors.extend(error);
+        for (source, _) in &mut inlets {
+            // It fails where it failed before.
+            let _ = source.finish();
+        }
+        let _ = outlet.sink.finish();
+        outlet.given.settle(&*outlet.sink);
+        let counters = self.switch.remove(end, self.now_ns).unwrap_or_default();
+        let sources: Vec<_> = inlets.into_iter().map(|(source, _)| source).collect();
+        self.gone.add(&name, &sources, &outlet, &counters);
+        self.own_mirrors.retain(|(port, _)| *port != name);
+        self.renew_polls();
+    }
+
+    /// Replaces rules, meters and mirrors, all or none. Targets have to be there.
+    ///
+    /// # Errors
+    /// [`EngineError::UnknownEnd`]: a rule or a mirror names an end that there is not. Then the old
+    /// ones stay.
+    pub fn set_rules(&mut self, rules: RuleSet) -> Result<(), EngineError> {
+        let check = rules.check(|name| self.switch.find(name));
+        check.map_err(|UnknownName { rule, name }| EngineError::UnknownEnd { rule, name })?;
+        self.rules = rules;
+        self.renew_rules();
+        Ok(())
+    }
+
+    /// The rules, meters and mirrors that were set.
+    pub fn rules(&self) -> &RuleSet {
+        &self.rules
+    }
+
+    /// Adds a mirror.
+    ///
+    /// # Errors
+    /// As [`set_rules`](Self::set_rules).
+    pub fn add_mirror(&mut self, mirror: Mirror) -> Result<(), EngineError> {
+        let mut rules = self.rules.clone();
+        rules.mirrors.push(mirror);
+        self.set_rules(rules)
+    }
+
+    /// Removes the mirrors that lead to a target. Returns how many.
+    pub fn remove_mirrors(&mut self, to: &str) -> usize {
+        let before = self.rules.mirrors.len() + self.own_mirrors.len();
+        self.rules.mirrors.retain(|mirror| mirror.to != to);
+        self.own_mirrors.retain(|(_, target)| target != to);
+        self.renew_rules();
+        before - self.rules.mirrors.len() - self.own_mirrors.len()
+    }
+
+    fn renew_rules(&mut self) {
+        let mut all = self.rules.clone();
+        let own = self.own_mirrors.iter().map(|(port, to)| own_mirror(port, to));
+        all.mirrors.extend(own);
+        self.switch.set_rules(all.shared(), self.now_ns);
+    }
+
+    /// Adds an address that stays at a port.
+    ///
+    /// # Errors
+    /// There is no such port; the table is full of such addresses.
+    pub fn add_static(&mut self, one: &Static) -> Result<(), EngineError> {
+        let end = self.switch.end(&one.port)?;
+        Ok(self.switch.add_static(one.vlan, one.address, end)?)
+    }
+
+    /// Forgets the addresses that were learned. Returns how many.
+    pub fn forget_addresses(&mut self) -> usize {
+        self.switch.forget_addresses()
+    }
+
+    /// The addresses that it knows, each with its port and how long ago it sent, in ns.
+    pub fn addresses(&self) -> Vec<(MacEntry, String, u64)> {
+        let entries = self.switch.addresses(self.now_ns).into_iter();
+        let named = entries.map(|entry| {
+            let name = self.switch.name(entry.end).to_owned();
+            (entry, name, self.now_ns.saturating_sub(entry.seen_ns))
+        });
+        named.collect()
+    }
+
+    /// The names of its ends.
+    pub fn names(&self) -> Vec<String> {
+        self.switch.ends().map(|(_, name, _)| name.to_owned()).collect()
+    }
+
+    /// Whether an end only gets copies of mirrors.
+    pub fn is_target(&self, name: &str) -> bool {
+        self.switch.ends().any(|(_, known, config)| known == name && config.is_none())
+    }
+
+    /// What it tells of itself.
+    pub fn status(&self) -> SwitchStatus {
+        let table = self.switch.rules();
+        let set = table.set();
+        let rules = set.rules.iter().map(|rule| rule.text.clone()).zip(table.counts().to_vec());
+        let meters = set.meters.iter().zip(table.meters()).map(|((name, _), meter)| {
+            let (passed, exceeded) = meter.counts();
+            (name.clone(), passed, exceeded)
+        });
+        let mirrors = set.mirrors.iter().map(|mirror| {
+            let takes = &mirror.takes;
+            let list = |word: &str, names: &[String]| match names {
+                [] => String::new(),
+                names => format!("{word} {} ", names.join(",")),
+            };
+            let mut of = list("in", &takes.incoming) + &list("out", &takes.outgoing);
+            if let Some(vlans) = &takes.vlans {
+                let vlans: Vec<_> = vlans.iter().map(|vlan| vlan.to_string()).collect();
+                of += &list("vlan", &vlans);
+            }
+            (mirror.to.clone(), of.trim_end().to_owned())
+        });
+        SwitchStatus {
+            ports: self.port_statuses(),
+            addresses: self.switch.address_totals(),
+            rules: rules.collect(),
+            meters: meters.collect(),
+            mirrors: mirrors.collect(),
+            looks: table.looks(),
+            loops: self.switch.loops(),
+            failed: self.failed.clone(),
+        }
+    }
+
+    fn port_statuses(&self) -> Vec<PortStatus> {
+        let mut ports = Vec::new();
+        for (end, name, config) in self.switch.ends() {
+            let Some(outlet) = &self.outlets[end.index()] else { continue };
+            let inlets = &self.inlets[end.index()];
+            ports.push(PortStatus {
+                name: name.to_owned(),
+                config: config.cloned(),
+                counters: self.switch.counters(end),
+                dropped: losses_of(&self.switch.counters(end)),
+                incoming: joined(inlets.iter().map(|(source, _)| &**source)),
+                outgoing: outlet.sink.account(),
+            });
+        }
+        ports
+    }
+
+    /// A round begins.
+    pub(super) fn begin(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
+        self.switch.tick(now_ns);
+    }
+
+    fn renew_polls(&mut self) {
+        self.polls.clear();
+        for (index, inlets) in self.inlets.iter().enumerate() {
+            let open = inlets.iter().enumerate().filter(|(_, (_, has_ended))| !has_ended);
+            self.polls.extend(open.map(|(source, _)| (EndId(index as u16), source)));
+        }
+    }
+
+    /// The sources that have not ended, by end and number.
+    #[inline]
+    pub(super) fn poll_at(&self, index: usize) -> Option<(EndId, usize)> {
+        self.polls.get(index).copied()
+    }
+
+    /// The same, to wait for.
+    pub(super) fn open_sources(&self) -> impl Iterator<Item = &dyn Port> {
+        let open = self.inlets.iter().flatten().filter(|(_, has_ended)| !has_ended);
+        open.map(|(source, _)| &**source as &dyn Port)
+    }
+
+    /// A source has ended by itself: its port still sends.
+    pub(super) fn end_source(&mut self, end: EndId, source: usize) {
+        if let Some(inlet) = self.inlets[end.index()].get_mut(source) {
+            inlet.1 = true;
+        }
+        self.renew_polls();
+    }
+
+    /// Takes a burst of a source and hands its packets on.
+    ///
+    /// # Errors
+    /// The source's. A sink that fails is removed.
+    pub(super) fn pass(
+        &mut self,
+        end: EndId,
+        source: usize,
+        budget: u64,
+    ) -> Result<Received, burstline_port::PortError> {
+        let Self { switch, inlets, outlets, plan, outgoing, scratch, now_ns, .. } = self;
+        let Some((source, _)) = inlets[end.index()].get_mut(source) else {
+            // Its port has failed in this round.
+            return Ok(Received { packets: 0, state: PortState::Ended });
+        };
+        let lent = source.lend(scratch, budget)?;
+        let (packets, state) = (lent.burst.len() as u64, lent.state);
+        if packets == 0 {
+            return Ok(Received { packets, state });
+        }
+        switch.forward(end, &lent.burst, *now_ns, plan);
+        let mut failed = Vec::new();
+        for (to, copies) in plan.outputs() {
+            let Some(outlet) = &mut outlets[to.index()] else { continue };
+            outlet.is_fresh = true;
+            let send = |burst: &Burst<'_>| outlet.given.transmit(burst, &mut *outlet.sink);
+            if let Err(error) = outgoing.send(&lent.burst, copies, switch.rules(), send) {
+                failed.push((to, error));
+            }
+        }
+        for (to, error) in failed {
+            self.fail(to, error.into());
+        }
+        Ok(Received { packets, state })
+    }
+
+    /// Has what was sent leave, where something was sent since the last time.
+    pub(super) fn flush(&mut self) {
+        let mut failed = Vec::new();
+        for (index, outlet) in self.outlets.iter_mut().enumerate() {
+            let Some(outlet) = outlet.as_mut().filter(|outlet| outlet.is_fresh) else { continue };
+            outlet.is_fresh = false;
+            if let Err(error) = outlet.sink.flush() {
+                failed.push((EndId(index as u16), error));
+            }
+        }
+        for (end, error) in failed {
+            self.fail(end, error.into());
+        }
+    }
+
+    /// What was switched so far.
+    pub(super) fn through(&self) -> Tally {
+        let mut sum = self.gone.through;
+        for (end, _, _) in self.switch.ends() {
+            let counters = self.switch.counters(end);
+            let (packets, bytes) = (counters.forwarded + counters.flooded, counters.bytes_switched);
+            sum.add(&Tally { packets, bytes, wire_bytes: bytes });
+        }
+        sum
+    }
+
+    /// What was lost so far.
+    pub(super) fn losses(&self) -> Losses {
+        let mut losses = Losses::default();
+        self.gone.rows.iter().for_each(|row| losses.merge(&row.lost));
+        for (end, _, _) in self.switch.ends() {
+            losses.merge(&losses_of(&self.switch.counters(end)));
+            for (source, _) in &self.inlets[end.index()] {
+                losses.merge(&source.account().lost);
+            }
+            if let Some(outlet) = &self.outlets[end.index()] {
+                losses.merge(&outlet.sink.account().lost);
+            }
+        }
+        losses
+    }
+
+    /// Stops all sources. Returns whether some have packets in hand.
+    pub(super) fn stop_sources(&mut self) -> bool {
+        let (mut can_drain, mut failed) = (false, Vec::new());
+        for (index, inlets) in self.inlets.iter_mut().enumerate() {
+            for (source, has_ended) in inlets.iter_mut() {
+                can_drain |= source.info().capabilities.can_drain && !*has_ended;
+                if let Err(error) = source.finish() {
+                    failed.push((EndId(index as u16), error));
+                }
+            }
+        }
+        for (end, error) in failed {
+            self.fail(end, error.into());
+        }
+        can_drain
+    }
+
+    /// Ends all sinks.
+    pub(super) fn finish(&mut self) {
+        for outlet in self.outlets.iter_mut().flatten() {
+            if let Err(error) = outlet.sink.finish() {
+                self.gone.errors.push(error.into());
+            }
+            outlet.given.settle(&*outlet.sink);
+        }
+    }
+
+    /// The rows of all ports that there are and were.
+    pub(super) fn close(mut self) -> Rows {
+        let mut rows = std::mem::take(&mut self.gone);
+        for (end, name, _) in self.switch.ends() {
+            let sources = std::mem::take(&mut self.inlets[end.index()]);
+            let sources: Vec<_> = sources.into_iter().map(|(source, _)| source).collect();
+            if let Some(outlet) = &self.outlets[end.index()] {
+                rows.add(name, &sources, outlet, &self.switch.counters(end));
+            }
+        }
+        rows.bytes_copied += self.outgoing.bytes_copied();
+        if self.switch.loops() > 0 {
+            let seconds = self.switch.loops();
+            rows.notes.push(format!(
+                "addresses moved between ports all the time in {seconds} s: two ports seem to lead \
+                 to the same network"
+            ));
+        }
+        rows
+    }
+}

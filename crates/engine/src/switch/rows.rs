@@ -1,0 +1,120 @@
+//! The ledger of a switch: rows of ports that are there, and of those that were.
+
+use burstline_port::{Loss, Losses, PortAccount, Source};
+use burstline_switch::{Cause, Counters};
+
+use super::port::Outlet;
+use crate::runtime::Tally;
+use crate::{EngineError, PortReport};
+
+/// What the ports of a switch have told at their ends.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    pub(super) rows: Vec<PortReport>,
+    /// Frames that were switched.
+    pub(super) through: Tally,
+    pub(super) bytes_copied: u64,
+    pub(super) notes: Vec<String>,
+    pub(super) clocks: Vec<&'static str>,
+    pub(super) is_damaged: bool,
+    pub(super) errors: Vec<EngineError>,
+}
+
+/// The name of what the switch drops for a cause.
+fn loss_of(cause: Cause) -> Loss {
+    match cause {
+        Cause::TooShort => Loss::TooShort,
+        Cause::Vlan => Loss::VlanFiltered,
+        Cause::BadSource => Loss::BadSource,
+        Cause::Security => Loss::PortSecurity,
+        Cause::LinkLocal => Loss::LinkLocal,
+        Cause::Rule => Loss::Shed,
+        Cause::Metered => Loss::Metered,
+        Cause::Storm => Loss::StormLimited,
+        Cause::SamePort => Loss::SamePort,
+        Cause::Isolated => Loss::Isolated,
+        Cause::NoDestination => Loss::NoDestination,
+    }
+}
+
+/// What a switch has dropped of an end's frames.
+pub(super) fn losses_of(counters: &Counters) -> Losses {
+    let mut losses = Losses::default();
+    for cause in Cause::ALL {
+        if counters.of(cause) > 0 {
+            losses.add(loss_of(cause), counters.of(cause));
+        }
+    }
+    losses
+}
+
+/// What all sources of a port say, as one.
+pub(super) fn joined<'a>(sources: impl Iterator<Item = &'a dyn Source>) -> PortAccount {
+    let mut sum = PortAccount::default();
+    for account in sources.map(|source| source.account()) {
+        sum.offered += account.offered;
+        sum.lost.merge(&account.lost);
+        sum.in_flight += account.in_flight;
+        sum.truncated += account.truncated;
+        sum.writer_down += account.writer_down;
+        sum.fragments_unmatched += account.fragments_unmatched;
+        sum.bytes_copied += account.bytes_copied;
+        sum.notes_omitted += account.notes_omitted;
+        sum.is_damaged |= account.is_damaged;
+        for note in account.warnings.into_iter().chain(account.notes) {
+            if !sum.notes.contains(&note) {
+                sum.notes.push(note);
+            }
+        }
+    }
+    sum
+}
+
+impl Rows {
+    /// The rows of an end that is closed.
+    pub(super) fn add(
+        &mut self,
+        name: &str,
+        sources: &[Box<dyn Source>],
+        outlet: &Outlet,
+        counters: &Counters,
+    ) {
+        if !sources.is_empty() {
+            let account = joined(sources.iter().map(|source| &**source));
+            let packets = counters.forwarded + counters.flooded;
+            let bytes = counters.bytes_switched;
+            let tally = Tally { packets, bytes, wire_bytes: bytes };
+            self.through.add(&tally);
+            let row = PortReport::new(name, &account, &tally, &losses_of(counters));
+            self.enter(name, row, account);
+        }
+        for clock in sources.iter().map(|source| source.info().timestamps.name()) {
+            if !self.clocks.contains(&clock) {
+                self.clocks.push(clock);
+            }
+        }
+        let offered = counters.copies_out + counters.mirrored;
+        let account = PortAccount { offered, ..outlet.sink.account() };
+        let mut sent = outlet.given.taken();
+        sent.packets = sent.packets.saturating_sub(account.in_flight);
+        let name = format!("> {name}");
+        let row = PortReport::new(&name, &account, &sent, &Losses::default());
+        self.enter(&name, row, account);
+    }
+
+    fn enter(&mut self, name: &str, row: PortReport, account: PortAccount) {
+        self.rows.push(row);
+        self.bytes_copied += account.bytes_copied;
+        self.is_damaged |= account.is_damaged;
+        self.notes.extend(account.notes.into_iter().map(|note| format!("{name}: {note}")));
+        if account.notes_omitted > 0 {
+            let omitted = account.notes_omitted;
+            self.notes.push(format!("{name}: {omitted} more notes like these"));
+        }
+    }
+
+    /// Packets that were lost, without what the user did not ask for.
+    pub(super) fn missing(&self) -> u64 {
+        self.rows.iter().map(|row| row.lost.missing()).sum()
+    }
+}

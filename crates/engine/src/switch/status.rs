@@ -1,0 +1,42 @@
+//! What a switch tells of itself.
+
+use burstline_port::{Losses, PortAccount};
+use burstline_switch::{Counters, MacTotals, PortConfig, RuleCounts};
+
+/// A port, or a target of mirrors.
+#[derive(Clone, Debug)]
+pub struct PortStatus {
+    /// Its name.
+    pub name: String,
+    /// What it is to the switch; `None`: it only gets copies of mirrors.
+    pub config: Option<PortConfig>,
+    /// What became of its frames.
+    pub counters: Counters,
+    /// What the switch has dropped of them, by name.
+    pub dropped: Losses,
+    /// What its sources say, together.
+    pub incoming: PortAccount,
+    /// What its sink says.
+    pub outgoing: PortAccount,
+}
+
+/// A switch at some moment.
+#[derive(Clone, Debug, Default)]
+pub struct SwitchStatus {
+    /// Its ports and targets of mirrors.
+    pub ports: Vec<PortStatus>,
+    /// What the table of addresses has done.
+    pub addresses: MacTotals,
+    /// Rules as they were written, and what each has done.
+    pub rules: Vec<(String, RuleCounts)>,
+    /// Meters by name: packets that passed, and that exceeded it.
+    pub meters: Vec<(String, u64, u64)>,
+    /// Mirrors: where to, and of what.
+    pub mirrors: Vec<(String, String)>,
+    /// Masks that rules have, look-ups, and how many of them the cache answered.
+    pub looks: (usize, u64, u64),
+    /// Seconds in which so many addresses moved that it looks like a loop.
+    pub loops: u64,
+    /// Ports that failed and were removed.
+    pub failed: Vec<String>,
+}

@@ -1,0 +1,98 @@
+//! The thread of a switch.
+
+use burstline_log::SCRATCH_PACKETS;
+use burstline_port::Port;
+
+use super::Fabric;
+use super::handle::SwitchOrders;
+use crate::runtime::{Job, Next, Pause, Polled, Round, Step, Tally};
+
+pub(super) struct Worker<'a> {
+    job: &'a Job<'a>,
+    fabric: Fabric,
+    orders: SwitchOrders,
+    is_stopping: bool,
+}
+
+impl<'a> Worker<'a> {
+    pub(super) fn new(job: &'a Job<'a>, fabric: Fabric, orders: SwitchOrders) -> Self {
+        Self { job, fabric, orders, is_stopping: false }
+    }
+
+    fn carry_out_orders(&mut self) {
+        while let Ok(order) = self.orders.orders.try_recv() {
+            order(&mut self.fabric);
+        }
+    }
+}
+
+impl Step for Worker<'_> {
+    type Outcome = Fabric;
+
+    fn poll(&mut self, now_ns: u64) -> Polled {
+        self.carry_out_orders();
+        self.fabric.begin(now_ns);
+        let (mut round, budget) = (Round::default(), &self.job.budget);
+        let fabric = &mut self.fabric;
+        let mut index = 0;
+        while let Some((end, source)) = fabric.poll_at(index) {
+            index += 1;
+            let pass = |granted| fabric.pass(end, source, granted);
+            match round.poll(budget, SCRATCH_PACKETS as u64, pass) {
+                Ok(false) => {}
+                Ok(true) => fabric.end_source(end, source),
+                Err(error) => fabric.fail(end, error.into()),
+            }
+        }
+        if !self.is_stopping {
+            // Ports may still be added.
+            round.keep_open();
+        }
+        let polled = round.polled(Next::WaitForOthers);
+        if polled.next != Next::Poll {
+            fabric.flush();
+        }
+        polled
+    }
+
+    fn wait(&mut self, pause: Pause<'_>) -> bool {
+        let bell: &dyn Port = &self.orders.bell;
+        let has_slept = pause.on(self.fabric.open_sources().chain([bell]));
+        if has_slept {
+            // Before the next look at orders: one that comes meanwhile rings again.
+            self.orders.bell.lower();
+        }
+        has_slept
+    }
+
+    fn show(&mut self) {
+        if let Some(counter) = self.job.progress.received.first() {
+            counter.store(&self.through());
+        }
+    }
+
+    fn show_losses(&mut self) -> u64 {
+        self.job.show_losses(0, self.fabric.losses())
+    }
+
+    fn stop_sources(&mut self) -> bool {
+        self.is_stopping = true;
+        self.fabric.stop_sources()
+    }
+
+    fn close(&mut self) {
+        // Who still asks gets no answer, and does not wait for one.
+        while self.orders.orders.try_recv().is_ok() {}
+        self.fabric.finish();
+    }
+
+    fn end(self) -> Fabric {
+        self.fabric
+    }
+}
+
+impl Worker<'_> {
+    fn through(&self) -> Tally {
+        self.fabric.through()
+    }
+}

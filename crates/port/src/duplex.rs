@@ -1,0 +1,108 @@
+//! Ports that receive and send: both halves of one address.
+//!
+//! ```text
+//!  tap:a?mtu=9000&wait_ms=5      source  tap:a?mtu=9000            each half has the keys that it
+//!                                sink    tap:a?mtu=9000&wait_ms=5  knows; one must know each
+//!  xdp:eth0@1?mode=native        source  xdp:eth0@1?mode=native
+//!                                sink    afpacket:eth0             a queue has one XDP socket
+//! ```
+//!
+//! The sink does not wait for room, unless the address says for how long: who has several ports
+//! must not be held up by one of them.
+
+use crate::live::WAIT;
+use crate::{Address, AddressError, OpenOptions, PortError, Role, Sink, Source};
+use crate::{open_sink, open_sources};
+
+/// Both halves of a port.
+pub struct Duplex {
+    /// What it receives by: one source, or one for each queue.
+    pub sources: Vec<Box<dyn Source>>,
+    /// What it sends by.
+    pub sink: Box<dyn Sink>,
+}
+
+/// Opens an address to receive from, without what its interface sends, and to send to.
+///
+/// # Errors
+/// As [`open_sources`] and [`open_sink`].
+pub fn open_duplex(address: &Address, options: &OpenOptions) -> Result<Duplex, PortError> {
+    let [receiving, sending] = halves(address)?;
+    let sources = open_sources(&receiving, options)?;
+    Ok(Duplex { sources, sink: open_sink(&sending, options)? })
+}
+
+/// The addresses of the source and of the sink.
+fn halves(address: &Address) -> Result<[Address; 2], PortError> {
+    let address = address.resolved(Role::Source)?;
+    let source_keys = address.keys_of(Role::Source)?;
+    let receiving = source_keys.ok_or_else(|| PortError::CannotReceive { port: text(&address) })?;
+    let returning = address.returning()?;
+    let sink_keys = returning.keys_of(Role::Sink)?;
+    let sending = sink_keys.ok_or_else(|| PortError::CannotTransmit { port: text(&address) })?;
+    let knows = |keys: &[crate::Key], name: &str| keys.iter().any(|key| key.name == name);
+    let is_unknown = |key: &str| !knows(receiving, key) && !knows(sending, key);
+    // Named with the keys of the source: those that are about the port.
+    address.without(|key| !is_unknown(key)).values(receiving)?;
+    let source = address.without(|key| !knows(receiving, key)).inward()?;
+    let mut sink = returning.without(|key| !knows(sending, key));
+    if knows(sending, WAIT.name) && sink.parameter(WAIT.name).is_none() {
+        sink = sink.with(WAIT.name, "0");
+    }
+    Ok([source, sink])
+}
+
+fn text(address: &Address) -> String {
+    address.to_string()
+}
+
+impl Address {
+    /// What names the port by itself: scheme and target.
+    ///
+    /// # Errors
+    /// As for any address: a word without a scheme is looked up.
+    pub fn port_name(&self) -> Result<String, AddressError> {
+        Ok(self.resolved(Role::Source)?.without(|_| true).to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn halves_of(text: &str) -> Result<[String; 2], String> {
+        let halves = halves(&text.parse().unwrap()).map_err(|error| error.to_string())?;
+        Ok(halves.map(|half| half.to_string()))
+    }
+
+    #[test]
+    fn each_half_has_the_keys_that_it_knows() {
+        for (address, source, sink) in [
+            (
+                "tap:a?mtu=9000&persist",
+                "tap:a?mtu=9000&persist=yes",
+                "tap:a?mtu=9000&persist=yes&wait_ms=0",
+            ),
+            ("tap:a?wait_ms=5", "tap:a", "tap:a?wait_ms=5"),
+            ("xdp:e@1?mode=native", "xdp:e@1?mode=native", "afpacket:e?wait_ms=0"),
+            ("afpacket:e", "afpacket:e?direction=in", "afpacket:e?wait_ms=0"),
+            (
+                "afpacket:e?slots=64&blocks=4",
+                "afpacket:e?blocks=4&direction=in",
+                "afpacket:e?slots=64&wait_ms=0",
+            ),
+        ] {
+            assert_eq!(halves_of(address).unwrap(), [source, sink]);
+        }
+        for (address, reason) in [
+            ("tap:a?vlan=1", "tap: has no key 'vlan'"),
+            ("inject:a", "inject:a cannot receive"),
+            ("nicsim:?mode=inline", "cannot send"),
+        ] {
+            let error = halves_of(address).unwrap_err();
+            assert!(error.contains(reason), "{address}: {error}");
+        }
+        let address: Address = "tap:a%3Fb?mtu=9000".parse().unwrap();
+        assert_eq!(address.port_name().unwrap(), "tap:a%3Fb");
+    }
+}

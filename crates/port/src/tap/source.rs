@@ -1,0 +1,271 @@
+//! The source: takes packets from the device's queues into a buffer and lends them there.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use burstline_log::{Burst, Flags, Meta, SCRATCH_PACKETS, Scratch, Writer};
+use burstline_sys::clock;
+use burstline_sys::tap::{LONGEST, Offload, TapCounts};
+use burstline_wire::headers::LinkType;
+
+use super::device::{Half, Role};
+use super::settings::{KEYS, parse};
+use crate::judge::Judge;
+use crate::watch::Watch;
+use crate::{
+    Address, Capabilities, Copying, Lent, Loss, OpenOptions, Port, PortAccount, PortError,
+    PortInfo, PortState, Received, Source, TimestampSource,
+};
+
+/// Bytes of the buffer: some dozens of packets of 1,514 bytes before the longest would not fit any
+/// more, and few enough to stay in the cache.
+const BUFFER_BYTES: usize = 4 * (64 << 10);
+const _: () = assert!(BUFFER_BYTES > 2 * LONGEST);
+
+/// Where packets begin in the buffer: at multiples of it.
+const ALIGNMENT: usize = 16;
+
+/// One device.
+pub(super) struct TapSource {
+    info: PortInfo,
+    device: Half,
+    watch: Watch,
+    judge: Judge,
+    port: u8,
+    buffer: Box<[u8]>,
+    /// The queue that is asked next.
+    queue: usize,
+    /// Packets of the queues, wanted or not.
+    taken: u64,
+    delivered: u64,
+    unfinished: u64,
+    copying: Copying,
+    counts: Counts,
+    /// How many packets may still be taken, once it is stopped.
+    left: Option<u64>,
+    is_over: bool,
+    account: PortAccount,
+}
+
+/// What the kernel counts, as far as that can be seen.
+struct Counts {
+    at_start: TapCounts,
+    /// As last seen, and `taken` then.
+    last: (TapCounts, u64),
+    is_out_of_sight: bool,
+}
+
+impl TapSource {
+    pub(super) fn open(address: &Address, options: &OpenOptions) -> Result<Self, PortError> {
+        let wanted = parse(&address.values(KEYS)?)?;
+        let (name, link) = (address.to_string(), LinkType::ETHERNET);
+        let judge = Judge::for_link(options, &name, link)?;
+        let device = Half::take(address, &wanted, Role::Source)?;
+        let interface = device.tap().interface();
+        let port = options.table.add_for(&name, &interface.name, link)?;
+        let capabilities = Capabilities {
+            can_drain: true,
+            passes_offloads: device.passes_offloads(),
+            ..Capabilities::default()
+        };
+        let at_start = device.tap().counts().unwrap_or_default();
+        Ok(Self {
+            info: PortInfo { name, capabilities, timestamps: TimestampSource::Poll },
+            watch: Watch::new(interface),
+            device,
+            judge,
+            port,
+            buffer: vec![0; BUFFER_BYTES].into(),
+            queue: 0,
+            taken: 0,
+            delivered: 0,
+            unfinished: 0,
+            copying: Copying::default(),
+            counts: Counts { at_start, last: (at_start, 0), is_out_of_sight: false },
+            left: None,
+            is_over: false,
+            account: PortAccount::default(),
+        })
+    }
+
+    fn look(&mut self) -> Result<(), PortError> {
+        let (device, account) = (&self.device, &mut self.account);
+        let state = || device.tap().link_state();
+        let looked = self.watch.look(clock::monotonic_ns(), state, account);
+        if !looked.map_err(|error| self.failed("watch", error))? {
+            return Ok(());
+        }
+        if self.watch.is_gone() {
+            return self.end_gone();
+        }
+        match self.device.tap().counts() {
+            Some(counts) => self.counts.last = (counts, self.taken),
+            None if !std::mem::replace(&mut self.counts.is_out_of_sight, true) => {
+                let name = self.watch.name();
+                self.account.note(|| {
+                    format!(
+                        "{name} was moved to another network namespace: what it drops there is in \
+                         its own counters only (ip -s link)"
+                    )
+                });
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn end_gone(&mut self) -> Result<(), PortError> {
+        match std::mem::replace(&mut self.is_over, true) {
+            true => Ok(()),
+            false => Err(PortError::InterfaceGone { interface: self.watch.name().to_owned() }),
+        }
+    }
+
+    fn failed(&self, action: &'static str, error: io::Error) -> PortError {
+        PortError::Io { action, path: self.watch.name().into(), error }
+    }
+
+    /// Takes packets into the buffer, up to `budget`, and describes those that are wanted. Returns
+    /// how many it took, or that the device has gone.
+    fn fill(&mut self, scratch: &mut Scratch, budget: usize) -> io::Result<u64> {
+        let mut meta = Meta::new(clock::realtime_ns(), 0, self.port);
+        let (mut at, mut taken, mut empty) = (0, 0, 0);
+        let queues = self.device.tap().queues();
+        let most = self.left.unwrap_or(u64::MAX).min(SCRATCH_PACKETS as u64);
+        while scratch.len() < budget && taken < most && at + LONGEST <= BUFFER_BYTES {
+            let room = &mut self.buffer[at..at + LONGEST];
+            let Some((bytes, offload)) = self.device.tap().receive(self.queue, room)? else {
+                empty += 1;
+                self.queue = (self.queue + 1) % queues;
+                if empty >= queues {
+                    break;
+                }
+                continue;
+            };
+            (taken, empty) = (taken + 1, 0);
+            self.taken += 1;
+            at += self.describe(scratch, &mut meta, (at, bytes), &offload);
+        }
+        self.queue = (self.queue + 1) % queues;
+        if let Some(left) = &mut self.left {
+            *left -= taken;
+        }
+        Ok(taken)
+    }
+
+    /// Describes a packet of the buffer, if it is wanted. Returns how much room it takes.
+    #[inline]
+    fn describe(
+        &mut self,
+        scratch: &mut Scratch,
+        meta: &mut Meta,
+        (at, bytes): (usize, usize),
+        offload: &Offload,
+    ) -> usize {
+        let (link, packet) = (LinkType::ETHERNET, &self.buffer[at..at + bytes]);
+        if !self.judge.wants(link, packet, bytes as u32, 0) {
+            return 0;
+        }
+        let kept = self.judge.keep(bytes as u32, bytes as u32);
+        meta.original_length = bytes as u32;
+        meta.flags = Flags::NONE;
+        if offload.checksum.is_some() {
+            meta.flags = meta.flags.union(Flags::PARTIAL_CHECKSUM);
+        }
+        if offload.is_merged {
+            meta.flags = meta.flags.union(Flags::MERGED);
+        }
+        self.unfinished += u64::from(offload.checksum.is_some() || offload.is_merged);
+        self.judge.describe(link, meta, || &packet[..kept as usize]);
+        scratch.push(at as u32, kept, meta);
+        bytes.next_multiple_of(ALIGNMENT)
+    }
+}
+
+impl Counts {
+    /// What the kernel counts now, or with what was taken since it was last seen.
+    fn now(&self, device: &Half, taken: u64) -> (u64, u64) {
+        let now = match device.tap().counts() {
+            Some(now) => now,
+            None => {
+                let (last, before) = self.last;
+                TapCounts { taken: last.taken + taken - before, ..last }
+            }
+        };
+        let since = |now: u64, start: u64| now.wrapping_sub(start);
+        (since(now.taken, self.at_start.taken), since(now.dropped, self.at_start.dropped))
+    }
+}
+
+impl Port for TapSource {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    /// Takes no more than what fits into the queues: the packets that are there now, and perhaps
+    /// some that come meanwhile.
+    fn finish(&mut self) -> Result<(), PortError> {
+        self.left = Some(self.device.capacity());
+        Ok(())
+    }
+
+    fn account(&self) -> PortAccount {
+        let (taken, dropped) = self.counts.now(&self.device, self.taken);
+        let mut account = PortAccount { offered: taken + dropped, ..self.account.clone() };
+        account.lost.add(Loss::RxRingFull, dropped);
+        self.judge.enter_into(&mut account);
+        self.copying.add_to(&mut account);
+        if self.unfinished > 0 {
+            let packets = self.unfinished;
+            account.note(|| format!("{packets} packets are left for a device to finish"));
+        }
+        account
+    }
+
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.device.tap().as_fd())
+    }
+}
+
+impl Source for TapSource {
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
+        scratch.clear();
+        let mut state = PortState::Ended;
+        if !self.is_over {
+            self.look()?;
+            let budget = budget.min(SCRATCH_PACKETS as u64) as usize;
+            let taken = match self.fill(scratch, budget) {
+                Ok(taken) => taken,
+                // What was taken before goes first; the next call says it again.
+                Err(_) if !scratch.is_empty() => scratch.len() as u64,
+                Err(_) => {
+                    self.watch.look_at_once();
+                    self.look()?;
+                    0
+                }
+            };
+            self.is_over |= taken == 0 && budget > 0 && self.left.is_some();
+            state = match taken {
+                _ if self.is_over => PortState::Ended,
+                0 if budget == 0 => PortState::Blocked,
+                0 => PortState::Idle,
+                _ => PortState::Busy,
+            };
+        }
+        let first_packet = self.delivered;
+        self.delivered += scratch.len() as u64;
+        Ok(Lent { burst: scratch.burst(&self.buffer, first_packet), state })
+    }
+
+    fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
+        Copying::receive(self, |source| &mut source.copying, writer, budget)
+    }
+
+    fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {
+        Some(scratch.burst(&self.buffer, 0))
+    }
+}

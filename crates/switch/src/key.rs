@@ -1,0 +1,166 @@
+//! What rules can look at: the fields of a packet as a row of words, and a mask over them.
+//!
+//! ```text
+//!  word  0                                1       2            3, 4     5, 6     7
+//!        | end | vlan | type | protocol |  source  destination  IP from  IP to    ports
+//! ```
+//!
+//! Addresses of IPv4 stand in the last four bytes of an IPv6 one, behind 0. A field that a packet
+//! does not have is 0; rules about ports also ask for the protocol, so that 0 is never mistaken.
+
+use burstline_wire::headers::{self, LinkType, Network};
+
+use crate::EndId;
+use crate::frame::Frame;
+
+/// Words of a key.
+pub(crate) const WORDS: usize = 8;
+
+/// The fields of one packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Key(pub(crate) [u64; WORDS]);
+
+impl std::hash::Hash for Key {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.iter().for_each(|&word| state.write_u64(word));
+    }
+}
+
+/// The bits of a key that a rule looks at, and what they have to be: those outside of the mask
+/// are 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Match {
+    pub(crate) value: Key,
+    pub(crate) mask: Key,
+}
+
+impl Key {
+    /// The fields of a frame that came in by an end.
+    pub(crate) fn of(end: EndId, frame: &Frame, bytes: &[u8]) -> Self {
+        let headers = headers::parse(LinkType::ETHERNET, bytes);
+        let mut key = Self::default();
+        let words = &mut key.0;
+        words[0] = u64::from(end.0) << 48
+            | u64::from(frame.vlan) << 32
+            | u64::from(headers.ether_type) << 16
+            | u64::from(headers.protocol);
+        words[1] = word(&bytes[6..12]);
+        words[2] = word(&bytes[..6]);
+        let network = headers.network_offset as usize;
+        // By the invariants of `headers` the fixed header is there.
+        match headers.network {
+            Network::Ipv4 => {
+                words[4] = word(&bytes[network + 12..network + 16]);
+                words[6] = word(&bytes[network + 16..network + 20]);
+            }
+            Network::Ipv6 => {
+                for (index, place) in words[3..7].iter_mut().enumerate() {
+                    let at = network + 8 + index * 8;
+                    *place = word(&bytes[at..at + 8]);
+                }
+            }
+            Network::Llc | Network::None | Network::Other => {}
+        }
+        if let Some(ports) = headers.ports {
+            words[7] = u64::from(ports.source) << 16 | u64::from(ports.destination);
+        }
+        key
+    }
+
+    /// The bits of this key that are in a mask.
+    #[inline]
+    pub(crate) fn masked(&self, mask: &Self) -> Self {
+        let mut words = self.0;
+        words.iter_mut().zip(&mask.0).for_each(|(word, mask)| *word &= mask);
+        Self(words)
+    }
+}
+
+/// Big-endian bytes, at most 8.
+fn word(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |word, &byte| word << 8 | u64::from(byte))
+}
+
+impl Match {
+    /// Whether a packet's fields are so.
+    #[inline]
+    pub fn holds(&self, key: &Key) -> bool {
+        key.masked(&self.mask) == self.value
+    }
+
+    fn set(&mut self, index: usize, shift: u32, value: u64, mask: u64) {
+        self.mask.0[index] |= mask << shift;
+        self.value.0[index] |= (value & mask) << shift;
+    }
+
+    /// The end that it came in by.
+    pub(crate) fn end(&mut self, end: EndId) {
+        self.set(0, 48, end.0.into(), 0xffff);
+    }
+
+    pub(crate) fn vlan(&mut self, vlan: u16) {
+        self.set(0, 32, vlan.into(), 0xffff);
+    }
+
+    pub(crate) fn ether_type(&mut self, ether_type: u16) {
+        self.set(0, 16, ether_type.into(), 0xffff);
+    }
+
+    pub(crate) fn protocol(&mut self, protocol: u8) {
+        self.set(0, 0, protocol.into(), 0xff);
+    }
+
+    /// A link address; `is_source` or the destination.
+    pub(crate) fn link(&mut self, is_source: bool, address: [u8; 6], mask: [u8; 6]) {
+        self.set(if is_source { 1 } else { 2 }, 0, word(&address), word(&mask));
+    }
+
+    /// An IP address of 4 or 16 bytes.
+    pub(crate) fn ip(&mut self, is_source: bool, address: &[u8], mask: &[u8]) {
+        let first = if is_source { 3 } else { 5 };
+        let halves = |bytes: &[u8]| match bytes.len() {
+            4 => [0, word(bytes)],
+            _ => [word(&bytes[..8]), word(&bytes[8..])],
+        };
+        let (address, mask) = (halves(address), halves(mask));
+        for half in 0..2 {
+            self.set(first + half, 0, address[half], mask[half]);
+        }
+    }
+
+    pub(crate) fn port(&mut self, is_source: bool, port: u16, mask: u16) {
+        self.set(7, if is_source { 16 } else { 0 }, port.into(), mask.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_says_which_bits_count() {
+        let mut bytes = vec![0; 14 + 20 + 8];
+        bytes[..6].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
+        bytes[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 8]);
+        bytes[12..14].copy_from_slice(&[8, 0]);
+        bytes[14..24].copy_from_slice(&[0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17]);
+        bytes[26..34].copy_from_slice(&[10, 1, 2, 3, 10, 9, 8, 7]);
+        bytes[34..40].copy_from_slice(&[0x13, 0x88, 0, 53, 0, 8]);
+        let key = Key::of(EndId(3), &Frame { vlan: 20, tag: None }, &bytes);
+        let holds = |change: &dyn Fn(&mut Match)| {
+            let mut one = Match::default();
+            change(&mut one);
+            one.holds(&key)
+        };
+        assert!(holds(&|_| {}));
+        assert!(holds(&|one| one.end(EndId(3))) && !holds(&|one| one.end(EndId(2))));
+        assert!(holds(&|one| one.vlan(20)) && holds(&|one| one.ether_type(0x800)));
+        assert!(holds(&|one| one.protocol(17)) && !holds(&|one| one.protocol(6)));
+        assert!(holds(&|one| one.link(true, [2, 0, 0, 0, 0, 8], [255; 6])));
+        assert!(holds(&|one| one.link(false, [2, 0, 0, 0, 0, 8], [255, 255, 0, 0, 0, 8])));
+        assert!(holds(&|one| one.ip(true, &[10, 1, 9, 9], &[255, 255, 0, 0])));
+        assert!(!holds(&|one| one.ip(false, &[10, 1, 9, 9], &[255, 255, 0, 0])));
+        assert!(holds(&|one| one.port(true, 5000, 0xffff)));
+        assert!(holds(&|one| one.port(false, 52, 0xfffe)));
+    }
+}

@@ -1,0 +1,355 @@
+//! The MAC table: by which end an address is reached, in each VLAN.
+//!
+//! ```text
+//!  (vlan, address) --hash--> slot, slot, slot ...      linear probing, at most half full
+//! ```
+//!
+//! An entry that has not sent for the age is gone for whoever looks it up; its slot is freed by
+//! [`sweep`](MacTable::sweep), a part of the table a call. A table that is full learns nothing
+//! (W5).
+
+use crate::EndId;
+use crate::hash::mix;
+
+/// One entry, as shown to people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MacEntry {
+    /// The VLAN.
+    pub vlan: u16,
+    /// The address.
+    pub address: [u8; 6],
+    /// Where it is.
+    pub end: EndId,
+    /// Whether it was configured, and stays.
+    pub is_static: bool,
+    /// When it last sent, in ns by the caller's clock; 0 for a static one that never did.
+    pub seen_ns: u64,
+    /// Frames that it sent.
+    pub frames: u64,
+}
+
+/// What the table has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MacTotals {
+    /// Entries now, static ones among them.
+    pub entries: usize,
+    /// The most that there may be.
+    pub most: usize,
+    /// Addresses that were learned.
+    pub learned: u64,
+    /// Entries that aged.
+    pub aged: u64,
+    /// Addresses that came by another end than before.
+    pub moved: u64,
+    /// Frames whose source was not learned, because the table was full.
+    pub full: u64,
+}
+
+/// What came of learning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Learned {
+    /// It was known here.
+    Known,
+    /// It is new here.
+    New,
+    /// There is no room.
+    Full,
+    /// It is a static entry of another end, or the end may have no more.
+    Refused,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// VLAN and address; 0 in a free slot: VLAN 0 is none.
+    key: u64,
+    seen_ns: u64,
+    frames: u64,
+    end: EndId,
+    is_static: bool,
+}
+
+const FREE: Slot = Slot { key: 0, seen_ns: 0, frames: 0, end: EndId(0), is_static: false };
+
+/// The table.
+#[derive(Debug)]
+pub(crate) struct MacTable {
+    slots: Vec<Slot>,
+    seed: u64,
+    age_ns: u64,
+    totals: MacTotals,
+    /// Entries that each end has learned.
+    of_end: Vec<u32>,
+    swept: usize,
+}
+
+/// VLAN and address in a word.
+#[inline]
+pub(crate) fn key_of(vlan: u16, address: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..2].copy_from_slice(&vlan.to_be_bytes());
+    bytes[2..].copy_from_slice(&address[..6]);
+    u64::from_be_bytes(bytes)
+}
+
+impl MacTable {
+    pub(crate) fn new(most: usize, age_ns: u64, seed: u64) -> Self {
+        let slots = vec![FREE; (most.max(1) * 2).next_power_of_two()];
+        let totals = MacTotals { most, ..MacTotals::default() };
+        Self { slots, seed, age_ns, totals, of_end: vec![0; EndId::MOST], swept: 0 }
+    }
+
+    /// Where an address is. Cost: a hash, and a line or two of the table.
+    #[inline]
+    pub(crate) fn find(&self, key: u64, now_ns: u64) -> Option<EndId> {
+        let slot = &self.slots[self.place(key)?];
+        (slot.is_static || !self.is_old(slot, now_ns)).then_some(slot.end)
+    }
+
+    /// Remembers that an address sends by `end`, which may have `end_most` addresses.
+    #[inline]
+    pub(crate) fn learn(
+        &mut self,
+        key: u64,
+        end: EndId,
+        now_ns: u64,
+        end_most: Option<u32>,
+    ) -> Learned {
+        let Some(at) = self.place(key) else { return self.enter(key, end, now_ns, end_most) };
+        let is_old = self.is_old(&self.slots[at], now_ns);
+        let slot = &mut self.slots[at];
+        if slot.end == end || slot.is_static {
+            if slot.end != end {
+                return Learned::Refused;
+            }
+            (slot.seen_ns, slot.frames) = (now_ns, slot.frames + 1);
+            return Learned::Known;
+        }
+        if end_most.is_some_and(|most| self.of_end[end.index()] >= most) {
+            return Learned::Refused;
+        }
+        self.of_end[slot.end.index()] -= 1;
+        self.of_end[end.index()] += 1;
+        let frames = if is_old { 1 } else { slot.frames + 1 };
+        *slot = Slot { end, seen_ns: now_ns, frames, ..*slot };
+        // One that was gone is new here, and did not move.
+        self.totals.moved += u64::from(!is_old);
+        self.totals.learned += u64::from(is_old);
+        self.totals.aged += u64::from(is_old);
+        Learned::New
+    }
+
+    #[cold]
+    fn enter(&mut self, key: u64, end: EndId, now_ns: u64, end_most: Option<u32>) -> Learned {
+        if end_most.is_some_and(|most| self.of_end[end.index()] >= most) {
+            return Learned::Refused;
+        }
+        if self.totals.entries >= self.totals.most {
+            self.totals.full += 1;
+            return Learned::Full;
+        }
+        self.put(Slot { key, seen_ns: now_ns, frames: 1, end, is_static: false });
+        self.of_end[end.index()] += 1;
+        self.totals.learned += 1;
+        Learned::New
+    }
+
+    /// Adds an entry that stays, in place of one that was learned. False: there is no room.
+    pub(crate) fn add_static(&mut self, vlan: u16, address: [u8; 6], end: EndId) -> bool {
+        let key = key_of(vlan, &address);
+        if let Some(at) = self.place(key) {
+            self.take_out(at);
+        }
+        if self.totals.entries >= self.totals.most {
+            let learned = self.slots.iter().position(|slot| slot.key != 0 && !slot.is_static);
+            let Some(at) = learned else { return false };
+            self.take_out(at);
+        }
+        self.put(Slot { key, seen_ns: 0, frames: 0, end, is_static: true });
+        true
+    }
+
+    /// Takes out the entries that `is_wanted` does not want. Returns how many.
+    pub(crate) fn retain(&mut self, is_wanted: impl Fn(&MacEntry) -> bool) -> usize {
+        let all = std::mem::take(&mut self.slots);
+        self.slots = vec![FREE; all.len()];
+        let before = std::mem::take(&mut self.totals.entries);
+        self.of_end.fill(0);
+        for slot in all.into_iter().filter(|slot| slot.key != 0) {
+            if is_wanted(&entry_of(&slot)) {
+                self.of_end[slot.end.index()] += u32::from(!slot.is_static);
+                self.put(slot);
+            }
+        }
+        before - self.totals.entries
+    }
+
+    /// Frees the slots of old entries in the next `slots` slots of the table.
+    pub(crate) fn sweep(&mut self, slots: usize, now_ns: u64) {
+        for _ in 0..slots.min(self.slots.len()) {
+            let at = self.swept % self.slots.len();
+            // Another entry may come into a slot that is freed.
+            while self.is_gone(at, now_ns) {
+                self.take_out(at);
+                self.totals.aged += 1;
+            }
+            self.swept = at + 1;
+        }
+    }
+
+    fn is_gone(&self, at: usize, now_ns: u64) -> bool {
+        let slot = &self.slots[at];
+        slot.key != 0 && !slot.is_static && self.is_old(slot, now_ns)
+    }
+
+    /// The slots that a whole sweep looks at.
+    pub(crate) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(crate) fn totals(&self) -> MacTotals {
+        self.totals
+    }
+
+    /// What there is at `now_ns`, in order of VLAN and address.
+    pub(crate) fn entries(&self, now_ns: u64) -> Vec<MacEntry> {
+        let is_there =
+            |slot: &&Slot| slot.key != 0 && (slot.is_static || !self.is_old(slot, now_ns));
+        let mut all: Vec<_> = self.slots.iter().filter(is_there).map(entry_of).collect();
+        all.sort_unstable();
+        all
+    }
+
+    #[inline]
+    fn is_old(&self, slot: &Slot, now_ns: u64) -> bool {
+        now_ns.saturating_sub(slot.seen_ns) >= self.age_ns
+    }
+
+    #[inline]
+    fn home(&self, key: u64) -> usize {
+        mix(self.seed, key) as usize & (self.slots.len() - 1)
+    }
+
+    #[inline]
+    fn place(&self, key: u64) -> Option<usize> {
+        let mut at = self.home(key);
+        // At most half of the slots are taken, so there is a free one.
+        while self.slots[at].key != key {
+            if self.slots[at].key == 0 {
+                return None;
+            }
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+        Some(at)
+    }
+
+    fn put(&mut self, slot: Slot) {
+        let mut at = self.home(slot.key);
+        while self.slots[at].key != 0 {
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+        self.slots[at] = slot;
+        self.totals.entries += 1;
+    }
+
+    /// Frees a slot, and moves those behind it up that would not be found any more.
+    fn take_out(&mut self, at: usize) {
+        let mask = self.slots.len() - 1;
+        let gone = self.slots[at];
+        self.of_end[gone.end.index()] -= u32::from(!gone.is_static);
+        self.totals.entries -= 1;
+        let (mut free, mut next) = (at, (at + 1) & mask);
+        while self.slots[next].key != 0 {
+            let home = self.home(self.slots[next].key);
+            // How far it is from home, and how far it would be.
+            if (next.wrapping_sub(home) & mask) >= (next.wrapping_sub(free) & mask) {
+                self.slots[free] = self.slots[next];
+                free = next;
+            }
+            next = (next + 1) & mask;
+        }
+        self.slots[free] = FREE;
+    }
+}
+
+fn entry_of(slot: &Slot) -> MacEntry {
+    let bytes = slot.key.to_be_bytes();
+    let [high, low, address @ ..] = bytes;
+    MacEntry {
+        vlan: u16::from_be_bytes([high, low]),
+        address,
+        end: slot.end,
+        is_static: slot.is_static,
+        seen_ns: slot.seen_ns,
+        frames: slot.frames,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AGE: u64 = 100;
+
+    fn key(number: u64) -> u64 {
+        1 << 48 | number
+    }
+
+    #[test]
+    fn a_flood_of_addresses_removes_nobody_and_ageing_makes_room() {
+        let mut table = MacTable::new(100, AGE, 7);
+        let (own, other) = (EndId(1), EndId(2));
+        assert!(table.add_static(1, [0, 0, 0, 0, 0, 9], own));
+        assert_eq!(table.learn(key(500), own, 0, None), Learned::New);
+        for number in 1000..2000 {
+            table.learn(key(number), other, 10, None);
+        }
+        let totals = table.totals();
+        assert_eq!((totals.entries, totals.full, totals.learned), (100, 902, 99));
+        assert_eq!((table.find(key(500), 10), table.find(key(9), 10)), (Some(own), Some(own)));
+        assert_eq!(table.learn(key(500), own, 90, None), Learned::Known);
+        table.sweep(table.slots(), 10 + AGE);
+        let totals = table.totals();
+        assert_eq!((totals.entries, totals.aged), (2, 98));
+        assert_eq!(table.learn(key(3000), other, 10 + AGE, None), Learned::New);
+        assert_eq!(table.find(key(500), 90 + AGE), None, "old, swept or not");
+        assert_eq!(table.find(key(9), u64::MAX), Some(own), "static");
+    }
+
+    #[test]
+    fn addresses_move_but_for_static_ones() {
+        let mut table = MacTable::new(4, AGE, 1);
+        assert_eq!(table.learn(key(5), EndId(1), 0, None), Learned::New);
+        assert_eq!(table.learn(key(5), EndId(2), 1, None), Learned::New);
+        assert_eq!((table.totals().moved, table.find(key(5), 1)), (1, Some(EndId(2))));
+        assert!(table.add_static(1, [0, 0, 0, 0, 0, 5], EndId(3)));
+        assert_eq!(table.learn(key(5), EndId(1), 2, None), Learned::Refused);
+        assert_eq!(table.totals().entries, 1);
+        // An end that may have one address.
+        assert_eq!(table.learn(key(6), EndId(1), 2, Some(1)), Learned::New);
+        assert_eq!(table.learn(key(7), EndId(1), 2, Some(1)), Learned::Refused);
+        assert_eq!(table.learn(key(6), EndId(1), 3, Some(1)), Learned::Known);
+        assert_eq!(table.retain(|entry| entry.end != EndId(1)), 1);
+        assert_eq!(table.learn(key(7), EndId(1), 4, Some(1)), Learned::New);
+    }
+
+    #[test]
+    fn what_is_taken_out_hides_nobody() {
+        let mut table = MacTable::new(64, u64::MAX, 3);
+        let mut known = std::collections::BTreeSet::new();
+        for number in 1..10_000_u64 {
+            let number = number.wrapping_mul(0x9e37_79b9) % 200 + 1;
+            match table.place(key(number)) {
+                Some(at) => {
+                    table.take_out(at);
+                    assert!(known.remove(&number));
+                }
+                None if table.learn(key(number), EndId(0), 0, None) == Learned::New => {
+                    known.insert(number);
+                }
+                None => assert_eq!(known.len(), 64),
+            }
+            let is_right = |n: &u64| table.find(key(*n), 0).is_some() == known.contains(n);
+            assert!((1..=200).all(|n| is_right(&n)));
+        }
+    }
+}

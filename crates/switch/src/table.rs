@@ -1,0 +1,264 @@
+//! Finding the rule of a packet.
+//!
+//! ```text
+//!  key --hash--> exact-match cache: this key's rule ──► found
+//!                  │ another key
+//!                  ▼
+//!   tuple spaces, the highest priority first:  mask A { masked key -> rule }
+//!                                              mask B { ... }   until no better one can come
+//! ```
+//!
+//! Rules that look at the same bits are in one space: looking there is one hash, however many
+//! rules it has. The cache remembers the answer for each key, also that no rule matches.
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use crate::hash::Seed;
+use crate::key::Key;
+use crate::meter::Meter;
+use crate::mirror::Mirrors;
+use crate::rules::{Action, RuleCounts, RuleSet};
+use crate::{EndId, Match, SetFields};
+
+/// Entries of the cache: some 150 KiB.
+const CACHE: usize = 2048;
+
+/// That no rule matches.
+const NONE: u32 = u32::MAX;
+
+/// What a rule does, with numbers in the place of names.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Program {
+    pub(crate) is_drop: bool,
+    pub(crate) is_normal: bool,
+    pub(crate) outputs: Vec<EndId>,
+    pub(crate) mirrors: Vec<EndId>,
+    pub(crate) meter: Option<usize>,
+    /// As [`Copied::sets`](crate::Copied::sets).
+    pub(crate) sets: u16,
+    pub(crate) vlan: Option<u16>,
+}
+
+/// Rules of one mask.
+#[derive(Debug)]
+struct Space {
+    mask: Key,
+    /// The highest priority in it.
+    most: u16,
+    rules: HashMap<Key, u32, Seed>,
+}
+
+/// Rules, meters and mirrors, ready to be applied.
+#[derive(Debug)]
+pub struct RuleTable {
+    set: Arc<RuleSet>,
+    spaces: Vec<Space>,
+    programs: Vec<Program>,
+    fields: Vec<SetFields>,
+    meters: Vec<Meter>,
+    mirrors: Mirrors,
+    cache: Vec<(Key, u32)>,
+    counts: Vec<RuleCounts>,
+    seed: Seed,
+    /// Look-ups, and those of them that the cache answered.
+    looks: u64,
+    hits: u64,
+}
+
+impl RuleTable {
+    /// Makes the table of a set. A rule whose port there is not matches nothing; an end there is
+    /// not gets nothing. Cost: some hundred ns a rule.
+    pub fn of(
+        set: Arc<RuleSet>,
+        find: impl Fn(&str) -> Option<EndId>,
+        seed: u64,
+        now_ns: u64,
+    ) -> Self {
+        let mut this = Self {
+            spaces: Vec::new(),
+            programs: Vec::with_capacity(set.rules.len()),
+            fields: Vec::new(),
+            meters: set.meters.iter().map(|(_, quota)| Meter::new(*quota, now_ns)).collect(),
+            mirrors: Mirrors::resolve(&set.mirrors, &find),
+            cache: Vec::new(),
+            counts: vec![RuleCounts::default(); set.rules.len()],
+            seed: Seed(seed),
+            set: Arc::clone(&set),
+            looks: 0,
+            hits: 0,
+        };
+        for (index, rule) in set.rules.iter().enumerate() {
+            let program = this.program(&rule.actions, &find);
+            this.programs.push(program);
+            let mut matches = rule.matches;
+            match rule.in_port.as_deref().map(&find) {
+                Some(None) => continue,
+                Some(Some(end)) => matches.end(end),
+                None => {}
+            }
+            this.enter(index as u32, &matches);
+        }
+        this.spaces.sort_by_key(|space| std::cmp::Reverse(space.most));
+        if !this.spaces.is_empty() {
+            // No key has a VLAN above 4095, so these lines answer nothing.
+            let nobody = Key([u64::MAX; crate::key::WORDS]);
+            this.cache = vec![(nobody, NONE); CACHE];
+        }
+        this
+    }
+
+    fn program(&mut self, actions: &[Action], find: &impl Fn(&str) -> Option<EndId>) -> Program {
+        let mut program = Program::default();
+        let mut fields = SetFields::default();
+        for action in actions {
+            match action {
+                Action::Drop => program.is_drop = true,
+                Action::Normal => program.is_normal = true,
+                Action::Output(name) => program.outputs.extend(find(name)),
+                Action::Mirror(name) => program.mirrors.extend(find(name)),
+                Action::Meter(name) => {
+                    program.meter = self.set.meters.iter().position(|(known, _)| known == name);
+                }
+                Action::Set(set) => fields = merged(fields, set),
+            }
+        }
+        program.vlan = fields.vlan;
+        if fields.changes_bytes() {
+            let known = self.fields.iter().position(|known| *known == fields);
+            let at = known.unwrap_or_else(|| {
+                self.fields.push(fields);
+                self.fields.len() - 1
+            });
+            program.sets = (at + 1) as u16;
+        }
+        program
+    }
+
+    fn enter(&mut self, index: u32, matches: &Match) {
+        let priority = self.set.rules[index as usize].priority;
+        let seed = self.seed;
+        let at = self.spaces.iter().position(|space| space.mask == matches.mask);
+        let at = at.unwrap_or_else(|| {
+            let rules = HashMap::with_hasher(seed);
+            self.spaces.push(Space { mask: matches.mask, most: 0, rules });
+            self.spaces.len() - 1
+        });
+        let space = &mut self.spaces[at];
+        space.most = space.most.max(priority);
+        let known = space.rules.entry(matches.value).or_insert(index);
+        if self.set.rules[*known as usize].priority < priority {
+            *known = index;
+        }
+    }
+
+    /// Whether no packet has to be looked into.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.spaces.is_empty()
+    }
+
+    /// The rule of a packet.
+    #[inline]
+    pub fn find(&mut self, key: &Key) -> Option<usize> {
+        let at = self.seed.hash_one(key) as usize % CACHE;
+        self.looks += 1;
+        let (known, rule) = *self.cache.get(at)?;
+        if known == *key {
+            self.hits += 1;
+            return (rule != NONE).then_some(rule as usize);
+        }
+        let found = self.search(key);
+        self.cache[at] = (*key, found.map_or(NONE, |index| index as u32));
+        found
+    }
+
+    /// As [`find`](Self::find), without the cache.
+    pub(crate) fn search(&self, key: &Key) -> Option<usize> {
+        let mut best: Option<(u16, u32)> = None;
+        for space in &self.spaces {
+            if best.is_some_and(|(priority, _)| priority > space.most) {
+                break;
+            }
+            let Some(&rule) = space.rules.get(&key.masked(&space.mask)) else { continue };
+            let priority = self.set.rules[rule as usize].priority;
+            let is_better = best
+                .is_none_or(|(known, index)| priority > known || priority == known && rule < index);
+            if is_better {
+                best = Some((priority, rule));
+            }
+        }
+        best.map(|(_, rule)| rule as usize)
+    }
+
+    #[inline]
+    pub(crate) fn program_of(&self, rule: usize) -> &Program {
+        &self.programs[rule]
+    }
+
+    #[inline]
+    pub(crate) fn count(&mut self, rule: usize, bytes: usize) {
+        let counts = &mut self.counts[rule];
+        *counts = RuleCounts { packets: counts.packets + 1, bytes: counts.bytes + bytes as u64 };
+    }
+
+    pub(crate) fn meter(&mut self, meter: usize) -> &mut Meter {
+        &mut self.meters[meter]
+    }
+
+    #[inline]
+    pub(crate) fn mirrors(&self) -> &Mirrors {
+        &self.mirrors
+    }
+
+    /// The fields that a copy has set.
+    #[inline]
+    pub fn fields(&self, sets: u16) -> Option<&SetFields> {
+        self.fields.get(usize::from(sets).checked_sub(1)?)
+    }
+
+    /// What it was made of.
+    pub fn set(&self) -> &Arc<RuleSet> {
+        &self.set
+    }
+
+    /// What each rule has done, in the order of the set.
+    pub fn counts(&self) -> &[RuleCounts] {
+        &self.counts
+    }
+
+    /// Each meter, in the order of the set.
+    pub fn meters(&self) -> &[Meter] {
+        &self.meters
+    }
+
+    /// Masks that rules have, look-ups, and how many of them the cache answered.
+    pub fn looks(&self) -> (usize, u64, u64) {
+        (self.spaces.len(), self.looks, self.hits)
+    }
+
+    /// Goes on counting where `before` was, if it has the same rules and meters.
+    pub(crate) fn go_on(&mut self, before: &Self) {
+        let is_same = Arc::ptr_eq(&self.set, &before.set)
+            || self.set.rules == before.set.rules && self.set.meters == before.set.meters;
+        if is_same {
+            self.counts.clone_from(&before.counts);
+            self.meters.clone_from(&before.meters);
+            (self.looks, self.hits) = (before.looks, before.hits);
+        }
+    }
+}
+
+/// The fields of both, of the same field the later.
+fn merged(first: SetFields, then: &SetFields) -> SetFields {
+    SetFields {
+        source: then.source.or(first.source),
+        destination: then.destination.or(first.destination),
+        vlan: then.vlan.or(first.vlan),
+        ip_source: then.ip_source.or(first.ip_source),
+        ip_destination: then.ip_destination.or(first.ip_destination),
+        source_port: then.source_port.or(first.source_port),
+        destination_port: then.destination_port.or(first.destination_port),
+    }
+}

@@ -1,0 +1,96 @@
+//! What a device would still have to do to a packet.
+//!
+//! ```text
+//! | flags, 1 | kind of segments, 1 | header bytes, 2 | segment bytes, 2 | start, 2 | offset, 2 |
+//! ```
+//!
+//! Source: `struct virtio_net_hdr`, include/uapi/linux/virtio_net.h; in the host's byte order.
+
+/// Bytes of the header.
+pub(super) const HEADER_BYTES: usize = 10;
+
+/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`.
+const NEEDS_CHECKSUM: u8 = 1;
+
+/// Into which kind of segments a packet is to be cut: `VIRTIO_NET_HDR_GSO_`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Segments {
+    /// TCP over IPv4.
+    Tcp4,
+    /// TCP over IPv6.
+    Tcp6,
+    /// UDP datagrams.
+    Udp,
+}
+
+impl Segments {
+    fn code(self) -> u8 {
+        match self {
+            Self::Tcp4 => 1,
+            Self::Tcp6 => 4,
+            Self::Udp => 5,
+        }
+    }
+}
+
+/// What is still to be done to a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offload {
+    /// Where a checksum begins and where, behind that, it is to be written.
+    pub checksum: Option<(u16, u16)>,
+    /// Whether it is several packets of the wire in one.
+    pub is_merged: bool,
+    /// Of one that is to be sent: the kind of segments, bytes of headers in front, and of payload
+    /// in each segment.
+    pub segments: Option<(Segments, u16, u16)>,
+}
+
+impl Offload {
+    /// What the header of a received packet says.
+    pub(super) fn of(header: &[u8; HEADER_BYTES]) -> Self {
+        let half = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
+        let is_open = header[0] & NEEDS_CHECKSUM != 0;
+        Self {
+            checksum: is_open.then(|| (half(6), half(8))),
+            // The uppermost bit says that some packets have a congestion mark.
+            is_merged: header[1] & 0x7f != 0,
+            segments: None,
+        }
+    }
+
+    /// The header of a packet to send.
+    pub(super) fn header(&self) -> [u8; HEADER_BYTES] {
+        let mut header = [0; HEADER_BYTES];
+        let mut put = |at: usize, value: u16| {
+            header[at..at + 2].copy_from_slice(&value.to_ne_bytes());
+        };
+        if let Some((_, header_bytes, segment_bytes)) = self.segments {
+            put(2, header_bytes);
+            put(4, segment_bytes);
+        }
+        if let Some((start, offset)) = self.checksum {
+            put(6, start);
+            put(8, offset);
+            header[0] = NEEDS_CHECKSUM;
+        }
+        header[1] = self.segments.map_or(0, |(kind, ..)| kind.code());
+        header
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_done_is_said_as_it_is_read() {
+        let segments = Some((Segments::Tcp6, 74, 1428));
+        let offload = Offload { checksum: Some((54, 16)), is_merged: true, segments };
+        let header = offload.header();
+        assert_eq!(header[..2], [1, 4]);
+        assert_eq!(Offload::of(&header), Offload { segments: None, ..offload });
+        assert_eq!(Offload::of(&[0; HEADER_BYTES]), Offload::default());
+        assert_eq!(Offload::default().header(), [0; HEADER_BYTES]);
+        assert!(!Offload::of(&[0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0]).is_merged);
+    }
+}

@@ -1,0 +1,255 @@
+//! TAP devices: interfaces of the kernel whose other end is this process.
+//!
+//! ```text
+//!   host's stack --> interface --> queue of `depth` packets --> receive: a system call a packet
+//!                <-- interface <------------------------------- send: a system call a packet
+//! ```
+//!
+//! A packet may come with a header that says what a device would still have to do to it: fill in
+//! a checksum, cut it into segments ([`Offload`]). Only a device that was opened with
+//! [`TapOptions::passes_offloads`] has such packets; else the kernel does the work before.
+//!
+//! The device ends with the last descriptor, however the process ends, unless it is persistent.
+//!
+//! # Invariants
+//! - T1. What is asked about the device goes to sockets and descriptors that were opened with it:
+//!   so its namespace is the one in which it was made, whatever thread asks.
+//! - T2. A device that was deleted is known by its descriptor, one that was moved to another
+//!   namespace still works: only its counters are out of sight.
+//!
+//! Source: Documentation/networking/tuntap.rst, drivers/net/tun.c and
+//! include/uapi/linux/if_tun.h of Linux 6.18.
+
+mod error;
+mod header;
+mod requests;
+
+use std::fs;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixDatagram;
+
+use rustix::event::epoll;
+use rustix::io::Errno;
+
+use crate::afpacket::{Interface, LinkState};
+use crate::netlink::{Line, find};
+
+pub use error::TapError;
+use header::HEADER_BYTES;
+pub use header::{Offload, Segments};
+
+/// Bytes of the longest packet that the kernel hands over: what a socket buffer can have, and an
+/// Ethernet header with a tag. Source: `GSO_LEGACY_MAX_SIZE`, include/linux/netdevice.h.
+pub const LONGEST: usize = 65_536 + 18;
+
+/// The most queues. Source: `MAX_TAP_QUEUES`, drivers/net/tun.c has 256; each is a system call a
+/// poll here.
+pub const QUEUES_MAX: u32 = 16;
+
+/// How a device is opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TapOptions {
+    /// Queues, in `[1, QUEUES_MAX]`: the kernel chooses one by a packet's flow.
+    pub queues: u32,
+    /// Whether packets are left unfinished: merged, and without checksums.
+    pub passes_offloads: bool,
+    /// Whether the device stays when the process has ended.
+    pub is_persistent: bool,
+    /// The interface's MTU, in `[68, 65521]`; `None` leaves it.
+    pub mtu: Option<u32>,
+    /// Packets that each queue has room for.
+    pub depth: u32,
+}
+
+impl Default for TapOptions {
+    fn default() -> Self {
+        Self { queues: 1, passes_offloads: false, is_persistent: false, mtu: None, depth: 4096 }
+    }
+}
+
+/// What the kernel has counted on the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TapCounts {
+    /// Packets that were received from it.
+    pub taken: u64,
+    /// Packets that the host sent and the queues had no room for.
+    pub dropped: u64,
+}
+
+/// An open device, which is up.
+#[derive(Debug)]
+pub struct Tap {
+    queues: Vec<OwnedFd>,
+    /// Readable when one of several queues is.
+    any: Option<OwnedFd>,
+    questions: UnixDatagram,
+    line: Line,
+    interface: Interface,
+    has_headers: bool,
+}
+
+impl Tap {
+    /// Opens the device `name` in the calling thread's network namespace, makes it if there is
+    /// none, and takes it up.
+    ///
+    /// # Errors
+    /// [`TapError`], each variant as it says.
+    pub fn open(name: &str, options: &TapOptions) -> Result<Self, TapError> {
+        assert!((1..=QUEUES_MAX).contains(&options.queues), "{} queues", options.queues);
+        let queues = (0..options.queues).map(|_| requests::open_queue(name, options));
+        let queues = queues.collect::<Result<Vec<_>, _>>()?;
+        let fail = |call| TapError::system(name, call);
+        if options.passes_offloads {
+            requests::pass_offloads(&queues).map_err(fail("asking for offloads"))?;
+        }
+        requests::set_persistent(&queues[0], options.is_persistent)
+            .map_err(fail("making it persistent, or not"))?;
+        let questions = UnixDatagram::unbound().map_err(fail("socket(AF_UNIX)"))?;
+        requests::set_depth(&questions, name, options.depth).map_err(fail("setting its queue"))?;
+        if let Some(mtu) = options.mtu {
+            requests::set_mtu(&questions, name, mtu).map_err(fail("setting its MTU"))?;
+        }
+        requests::take_up(&questions, name).map_err(fail("taking it up"))?;
+        Ok(Self {
+            any: (queues.len() > 1).then(|| any_of(&queues)).transpose().map_err(fail("epoll"))?,
+            queues,
+            line: Line::open(libc::NETLINK_ROUTE).map_err(fail("socket(AF_NETLINK)"))?,
+            interface: Interface::by_name(&questions, name).map_err(fail("asking for it"))?,
+            questions,
+            has_headers: options.passes_offloads,
+        })
+    }
+
+    /// The interface as it was when it was opened.
+    pub fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    /// How many queues it has.
+    pub fn queues(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// Takes the next packet of a queue into `room`, and returns how long it is and what is still
+    /// to be done to it. `None`: there is none. What `room` has no place for is cut off.
+    ///
+    /// Cost: a system call, which copies.
+    ///
+    /// # Errors
+    /// `EBADFD`: the device was deleted.
+    #[inline]
+    pub fn receive(&self, queue: usize, room: &mut [u8]) -> io::Result<Option<(usize, Offload)>> {
+        let mut header = [0; HEADER_BYTES];
+        let fd = &self.queues[queue];
+        let read = match self.has_headers {
+            true => {
+                rustix::io::readv(fd, &mut [IoSliceMut::new(&mut header), IoSliceMut::new(room)])
+            }
+            false => rustix::io::read(fd, room),
+        };
+        match read {
+            Ok(bytes) => {
+                let header_bytes = if self.has_headers { HEADER_BYTES } else { 0 };
+                Ok(Some((bytes.saturating_sub(header_bytes), Offload::of(&header))))
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Sends a packet, which the host receives. False: there is no room now. `offload` is left out
+    /// where the device does not pass them.
+    ///
+    /// Cost: a system call, which copies.
+    ///
+    /// # Errors
+    /// `EIO`: the interface is down. `EBADFD`: it was deleted. `EINVAL`: the kernel does not take
+    /// the packet.
+    #[inline]
+    pub fn send(&self, queue: usize, packet: &[u8], offload: &Offload) -> io::Result<bool> {
+        let fd = &self.queues[queue % self.queues.len()];
+        let sent = match self.has_headers {
+            true => {
+                let header = offload.header();
+                rustix::io::writev(fd, &[IoSlice::new(&header), IoSlice::new(packet)])
+            }
+            false => rustix::io::write(fd, packet),
+        };
+        match sent {
+            Ok(_) => Ok(true),
+            Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS | Errno::NOMEM) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// How the device is now. One that was moved to another namespace is there, and up as far as
+    /// anybody can see. Cost: up to six system calls.
+    ///
+    /// # Errors
+    /// What the kernel says, other than that it is gone.
+    pub fn link_state(&self) -> io::Result<LinkState> {
+        match requests::is_attached(&self.queues[0]) {
+            Ok(true) => {}
+            Ok(false) => return Ok(LinkState::Gone),
+            Err(error) => return Err(error),
+        }
+        match Interface::by_index(&self.questions, self.interface.index) {
+            Ok(interface) => Ok(LinkState::Present(interface)),
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {
+                Ok(LinkState::Present(Interface { is_up: true, ..self.interface.clone() }))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What the kernel has counted since the device was made; `None` where it is out of sight (T2).
+    /// Cost: two system calls.
+    pub fn counts(&self) -> Option<TapCounts> {
+        // struct ifinfomsg: family, pad, type, index, flags, change.
+        let mut question = [0; 16];
+        question[4..8].copy_from_slice(&self.interface.index.to_ne_bytes());
+        let answer = self.line.ask(libc::RTM_GETLINK, &question).ok()?;
+        let counts = find(answer.get(16..)?, |kind| kind == libc::IFLA_STATS64)?;
+        // struct rtnl_link_stats64: rx_packets, tx_packets, two of bytes, two of errors,
+        // rx_dropped, tx_dropped.
+        let at = |index: usize| {
+            let bytes = counts.get(index * 8..)?.first_chunk()?;
+            Some(u64::from_ne_bytes(*bytes))
+        };
+        Some(TapCounts { taken: at(1)?, dropped: at(7)? })
+    }
+}
+
+impl AsFd for Tap {
+    /// Readable when a queue has a packet.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.any.as_ref().unwrap_or(&self.queues[0]).as_fd()
+    }
+}
+
+/// Whether this process may open devices here.
+///
+/// # Errors
+/// [`TapError::NoDriver`].
+pub fn find_driver() -> Result<(), TapError> {
+    requests::open_driver().map(drop)
+}
+
+/// The calling thread's network namespace, by its number; 0 where there is no `/proc`.
+pub fn network() -> u64 {
+    fs::metadata("/proc/thread-self/ns/net").map_or(0, |namespace| namespace.ino())
+}
+
+fn any_of(queues: &[OwnedFd]) -> io::Result<OwnedFd> {
+    let any = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    for (number, queue) in queues.iter().enumerate() {
+        let data = epoll::EventData::new_u64(number as u64);
+        epoll::add(&any, queue, data, epoll::EventFlags::IN)?;
+    }
+    Ok(any)
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests;

@@ -1,0 +1,111 @@
+//! The calls that make a device and set it up.
+//!
+//! Source of the numbers: include/uapi/linux/if_tun.h.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+use libc::{c_int, c_ulong};
+
+use super::{TapError, TapOptions};
+use crate::afpacket::{check, request};
+use crate::machine::program;
+
+const TUNSETIFF: c_ulong = 0x4004_54ca;
+const TUNSETPERSIST: c_ulong = 0x4004_54cb;
+const TUNSETOFFLOAD: c_ulong = 0x4004_54d0;
+const TUNGETIFF: c_ulong = 0x8004_54d2;
+
+/// Checksums, TCP segments of both versions with congestion marks.
+const OFFLOADS: c_ulong = 1 | 2 | 4 | 8;
+/// UDP segments of both versions: Linux 6.2.
+const UDP_OFFLOADS: c_ulong = 0x20 | 0x40;
+
+/// Opens the driver.
+pub(super) fn open_driver() -> Result<File, TapError> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
+    options.open("/dev/net/tun").map_err(|source| TapError::NoDriver { source })
+}
+
+/// Attaches a queue to the device, which is made by the first one.
+pub(super) fn open_queue(name: &str, options: &TapOptions) -> Result<OwnedFd, TapError> {
+    let file = open_driver()?;
+    let queues = options.queues;
+    let not_a_tap = || TapError::NotATap { name: name.to_owned(), queues };
+    let mut request = request(name).map_err(|_| not_a_tap())?;
+    let mut flags = libc::IFF_TAP | libc::IFF_NO_PI;
+    flags |= if options.passes_offloads { libc::IFF_VNET_HDR } else { 0 };
+    flags |= if queues > 1 { libc::IFF_MULTI_QUEUE } else { 0 };
+    request.ifr_ifru.ifru_flags = flags as i16;
+    // SAFETY: `request` is a live `struct ifreq`, which the call reads and fills in.
+    let made = check(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF as _, &raw mut request) });
+    match made {
+        Ok(_) => Ok(file.into()),
+        Err(error) => Err(match error.raw_os_error() {
+            Some(libc::EPERM) => TapError::NotPermitted { program: program() },
+            Some(libc::EBUSY) => TapError::Busy { name: name.to_owned() },
+            Some(libc::EINVAL | libc::EEXIST | libc::E2BIG) => not_a_tap(),
+            _ => TapError::system(name, "making a tap device")(error),
+        }),
+    }
+}
+
+/// Lets packets come and go unfinished. A kernel that does not know UDP segments passes the others.
+pub(super) fn pass_offloads(queues: &[OwnedFd]) -> io::Result<()> {
+    // The device's own, so once is enough.
+    set(&queues[0], TUNSETOFFLOAD, OFFLOADS | UDP_OFFLOADS)
+        .or_else(|_| set(&queues[0], TUNSETOFFLOAD, OFFLOADS))
+}
+
+pub(super) fn set_persistent(queue: &OwnedFd, is_persistent: bool) -> io::Result<()> {
+    set(queue, TUNSETPERSIST, c_ulong::from(is_persistent))
+}
+
+/// Whether the descriptor still has its device.
+pub(super) fn is_attached(queue: &OwnedFd) -> io::Result<bool> {
+    let mut request = request("")?;
+    // SAFETY: `request` is a live `struct ifreq`, which the call fills in.
+    let asked = check(unsafe { libc::ioctl(queue.as_raw_fd(), TUNGETIFF as _, &raw mut request) });
+    match asked {
+        Ok(_) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::EBADFD) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Gives the queues room for as many packets.
+pub(super) fn set_depth(socket: impl AsFd, name: &str, depth: u32) -> io::Result<()> {
+    let mut request = request(name)?;
+    // The union's integer, by whichever name.
+    request.ifr_ifru.ifru_metric = depth as c_int;
+    ask(&socket, libc::SIOCSIFTXQLEN, &mut request)
+}
+
+pub(super) fn set_mtu(socket: impl AsFd, name: &str, mtu: u32) -> io::Result<()> {
+    let mut request = request(name)?;
+    request.ifr_ifru.ifru_mtu = mtu as c_int;
+    ask(&socket, libc::SIOCSIFMTU, &mut request)
+}
+
+pub(super) fn take_up(socket: impl AsFd, name: &str) -> io::Result<()> {
+    let mut request = request(name)?;
+    ask(&socket, libc::SIOCGIFFLAGS, &mut request)?;
+    // SAFETY: the call above succeeded, so the kernel filled in this member.
+    let flags = unsafe { request.ifr_ifru.ifru_flags };
+    request.ifr_ifru.ifru_flags = flags | libc::IFF_UP as i16;
+    ask(&socket, libc::SIOCSIFFLAGS, &mut request)
+}
+
+fn set(queue: &OwnedFd, what: c_ulong, value: c_ulong) -> io::Result<()> {
+    // SAFETY: these calls take an integer and no pointer.
+    check(unsafe { libc::ioctl(queue.as_raw_fd(), what as _, value) }).map(drop)
+}
+
+fn ask(socket: &impl AsFd, what: c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: `request` is a live `struct ifreq`, which all calls made here read and fill in.
+    check(unsafe { libc::ioctl(fd, what as _, &raw mut *request) }).map(drop)
+}

@@ -1,0 +1,73 @@
+use burstline_skip::{skip, test_name};
+
+use super::*;
+use crate::namespace;
+
+/// Runs a test in a network namespace, or says why not.
+fn in_namespace(test: impl FnOnce() + Send + 'static) {
+    let name = test_name();
+    let worker = std::thread::spawn(move || match namespace::enter_new_network() {
+        Ok(()) => test(),
+        Err(error) => skip(name, error),
+    });
+    worker.join().unwrap();
+}
+
+#[test]
+fn a_device_lives_as_long_as_its_descriptors_unless_it_is_persistent() {
+    in_namespace(|| {
+        let options = TapOptions { mtu: Some(9000), ..TapOptions::default() };
+        let tap = Tap::open("t0", &options).unwrap();
+        assert!(tap.interface().is_up && tap.interface().mtu == 9000);
+        assert_eq!(tap.counts(), Some(TapCounts::default()));
+        assert!(matches!(Tap::open("t0", &options), Err(TapError::Busy { .. })));
+        drop(tap);
+        assert!(namespace::interface_index("t0").unwrap().is_none());
+        let kept = TapOptions { is_persistent: true, ..options.clone() };
+        drop(Tap::open("t0", &kept).unwrap());
+        assert!(namespace::interface_index("t0").unwrap().is_some());
+        drop(Tap::open("t0", &options).unwrap());
+        assert!(namespace::interface_index("t0").unwrap().is_none(), "no longer");
+    });
+}
+
+#[test]
+fn what_cannot_be_a_tap_is_said() {
+    in_namespace(|| {
+        for name in ["lo", "a/b", "a-name-that-is-too-long"] {
+            let error = Tap::open(name, &TapOptions::default()).unwrap_err();
+            assert!(matches!(error, TapError::NotATap { .. }), "{name}: {error}");
+        }
+        let two = TapOptions { queues: 2, is_persistent: true, ..TapOptions::default() };
+        drop(Tap::open("t1", &two).unwrap());
+        let error = Tap::open("t1", &TapOptions::default()).unwrap_err();
+        assert!(matches!(error, TapError::NotATap { .. }), "{error}");
+    });
+}
+
+#[test]
+fn packets_come_and_go_and_the_kernel_counts_them() {
+    in_namespace(|| {
+        let mut frame = vec![0xff; 60];
+        frame[12..14].copy_from_slice(&[0x88, 0xb5]);
+        for queues in [1, 3] {
+            let options = TapOptions { queues, depth: 64, ..TapOptions::default() };
+            let tap = Tap::open("t2", &options).unwrap();
+            let mut sender = crate::afpacket::Sender::open("t2", true).unwrap();
+            assert_eq!(sender.send(&[&frame[..], &frame]).unwrap(), 2);
+            let ready = crate::readiness::wait(&[tap.as_fd()], 5_000_000_000).unwrap();
+            assert_eq!(ready, crate::readiness::Ready::Readable);
+            let (mut room, mut got) = ([0; 2000], 0);
+            for queue in 0..tap.queues() {
+                while let Some((bytes, _)) = tap.receive(queue, &mut room).unwrap() {
+                    // The kernel's own packets come, too.
+                    got += usize::from(room[..bytes] == frame[..]);
+                }
+            }
+            assert_eq!(got, 2);
+            assert!(tap.counts().unwrap().taken >= 2);
+            assert!(tap.send(0, &frame, &Offload::default()).unwrap());
+            assert!(matches!(tap.link_state().unwrap(), LinkState::Present(_)));
+        }
+    });
+}
