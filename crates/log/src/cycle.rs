@@ -4,16 +4,16 @@
 //!            writer's core                          reader's core
 //!   private  | the last L2 bytes written |          | the last L2 bytes read |
 //!            -------------------- pushed out, both ----------------------------
-//!   shared   | what was written and read more than that ago: anybody's, at the shared cache's rate |
+//!   shared   | what was written and read longer ago: anybody's, at the shared cache's rate |
 //! ```
 //!
 //! A segment is written, read, and written anew. What matters is where its lines are each time. If
 //! few segments take turns, the writer finds every line in the reader's private cache, and the
 //! reader finds it in the writer's: each line goes from core to core twice, and waits for the
-//! distance between them. If all segments together are larger than a private cache, a line that is to
-//! be written anew has been pushed out of both, into the cache that the cores share: the writer has
-//! it from there at the rate of that cache. If they are larger than the shared cache, the lines come
-//! from memory.
+//! distance between them. If all segments together are larger than a private cache, a line that is
+//! to be written anew has been pushed out of both, into the cache that the cores share: the writer
+//! has it from there at the rate of that cache. If they are larger than the shared cache, the lines
+//! come from memory.
 //!
 //! So a log uses `L2_TIMES` times the private cache, and not more than a part of the shared one. On
 //! an AMD EPYC (1 MiB private, 32 MiB shared) that made 5 to 8 times as many packets a second as
@@ -28,8 +28,8 @@ use burstline_sys::caches::{self, Cache};
 /// reader's, and as much again for what is not pushed out in order.
 const L2_TIMES: u64 = 6;
 
-/// Of the shared cache, what takes turns may have one part of so many: other logs and other programs
-/// need it, too.
+/// What takes turns may have one of this many parts of the shared cache: other logs and other
+/// programs need it, too.
 const SHARED_PARTS: u64 = 4;
 
 /// What takes turns where nothing is known of the caches.

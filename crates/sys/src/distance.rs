@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 use crate::affinity::{self, CoreId};
 use crate::clock;
 
-/// From here on two cores are far apart. Cores that are nearer share a cache, cores that are farther
-/// apart do not: what we have seen lies at 20 to 80 ns and at 170 to 250 ns.
+/// From here on two cores are far apart. Cores that are nearer share a cache, cores that are
+/// farther apart do not: what we have seen lies at 20 to 80 ns and at 170 to 250 ns.
 pub const FAR_NS: f64 = 120.0;
 
 /// Round trips of a batch, timed together, so that two looks at the clock weigh little.

@@ -9,8 +9,8 @@ use super::{DESC_BYTES, Meta, Room};
 use crate::desc::{Desc, FACTS_BYTES, Flags, MAX_PACKET_BYTES, PACKET_ALIGNMENT, align_up};
 
 /// How far ahead of the packets, and of the worklist, lines are asked for: 32 packets of 64 bytes,
-/// and 128 descs, as a reader's processor may have fetched some dozens of lines of the worklist that
-/// it was not asked for (Decisions 0005, 0019, 0026 and 0027).
+/// and 128 descs, as a reader's processor may have fetched some dozens of lines of the worklist
+/// that it was not asked for (Decisions 0005, 0019, 0026 and 0027).
 const PREFETCH_BYTES: isize = 2048;
 const PREFETCH_DESC_BYTES: isize = 2048;
 const LINE_BYTES: usize = 64;
