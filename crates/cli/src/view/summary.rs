@@ -1,5 +1,5 @@
 //! The short report: what came, what was kept, what was lost and why, and how fast the traffic was.
-//! `-v` adds what [`ledger`](super::ledger) has.
+//! `-v` adds what [`ledger`] has.
 
 use std::fmt::Write;
 
