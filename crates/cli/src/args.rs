@@ -19,16 +19,23 @@ mod moment;
 mod output;
 mod ports;
 mod replay;
+mod sources;
 mod switch;
 pub(crate) mod values;
 
-use clap::{Parser, Subcommand};
+use std::path::PathBuf;
 
+use clap::{
+    Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, Parser, Subcommand,
+    ValueHint,
+};
+
+use crate::failure::Failure;
 pub(crate) use archive::{CheckArgs, ExtractArgs, FilesArgs, IndexArgs, InfoArgs, RecoverArgs};
 pub(crate) use balance::{BalanceArgs, Groups, ModeArg};
 pub(crate) use bounce::BounceArgs;
 pub(crate) use capture::{CaptureArgs, Format, NOTHING, Trigger};
-pub(crate) use common::{CommonArgs, JobArgs, SourceArgs};
+pub(crate) use common::{CommonArgs, JobArgs, LIST, SourceArgs};
 pub(crate) use count::{CountArgs, Verify};
 pub(crate) use demo::DemoArgs;
 pub(crate) use doctor::{
@@ -44,7 +51,11 @@ pub(crate) use moment::Moment;
 pub(crate) use output::OutputArgs;
 pub(crate) use ports::{PortsArgs, details};
 pub(crate) use replay::ReplayArgs;
+pub(crate) use sources::ANY;
 pub(crate) use switch::{MirrorArgs, Named, SwitchAction, SwitchArgs};
+
+/// What completions offer for a port: see `verbs::completions`. No word here is a host.
+pub(crate) const PORT_HINT: ValueHint = ValueHint::Hostname;
 
 const ABOUT: &str = "Capture, replay and distribute packets, accounting for every loss";
 
@@ -96,11 +107,89 @@ rejects, or another choice of yours, are not counted as a loss.";
 
 /// `burstline`.
 #[derive(Debug, Parser)]
-#[command(name = "burstline", version, about = ABOUT)]
+#[command(name = "burstline", version, about = ABOUT, after_help = PROGRAM_END)]
 #[command(after_long_help = PORTS.replace("{KEYS}", &ports::outline()))]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) verb: Verb,
+}
+
+/// The last line of a short help text.
+const SHORT_END: &str = "--help-all has all flags, with examples.";
+
+/// The same of the program.
+const PROGRAM_END: &str = "\
+burstline help COMMAND explains a command. --help-all also has sources, sinks and their keys,
+signals and exit codes.";
+
+impl Cli {
+    /// The whole command line, with `--help` for the short text and `--help-all` for the long one.
+    pub(crate) fn whole() -> Command {
+        with_help(Self::command())
+    }
+
+    /// Understands what was typed.
+    pub(crate) fn read() -> Result<Typed, clap::Error> {
+        let matches: ArgMatches = Self::whole().try_get_matches()?;
+        // In the place of everything else that a verb needs.
+        let of_verb = matches.subcommand().map(|(_, verb)| verb);
+        let wants =
+            |verb: &ArgMatches| verb.try_get_one::<bool>(LIST).ok().flatten() == Some(&true);
+        match of_verb.is_some_and(wants) {
+            true => Ok(Typed::Interfaces),
+            false => Self::from_arg_matches(&matches).map(|cli| Typed::Verb(cli.verb)),
+        }
+    }
+}
+
+/// What somebody has typed.
+pub(crate) enum Typed {
+    /// A thing to do.
+    Verb(Verb),
+    /// `-D`: which interfaces there are.
+    Interfaces,
+}
+
+impl Verb {
+    /// What is said of sources, by verbs that have them.
+    fn sources(&mut self) -> Option<&mut SourceArgs> {
+        match self {
+            Self::Count(args) => Some(&mut args.common),
+            Self::Capture(args) => Some(&mut args.common),
+            Self::Merge(args) => Some(&mut args.common),
+            Self::Balance(args) => Some(&mut args.source),
+            _ => None,
+        }
+    }
+
+    /// Finds sources and filter in the words that were typed.
+    pub(crate) fn settle(&mut self) -> Result<(), Failure> {
+        self.sources().map_or(Ok(()), SourceArgs::settle)
+    }
+}
+
+/// Gives a command and all its own `--help` and `--help-all`.
+fn with_help(command: Command) -> Command {
+    let short = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort);
+    let long = Arg::new("help-all").long("help-all").action(ArgAction::HelpLong);
+    let has_end = command.get_after_long_help().is_none() || command.get_after_help().is_some();
+    let command = command.mut_args(with_short_help).disable_help_flag(true);
+    let command = command.arg(short.help("Print a short help text"));
+    let command = command.arg(long.help("Print all flags, with examples"));
+    let command = if has_end { command } else { command.after_help(SHORT_END) };
+    command.mut_subcommands(with_help)
+}
+
+/// The short text of a flag is the first sentence of the long one.
+fn with_short_help(arg: Arg) -> Arg {
+    let Some(help) = arg.get_help().map(ToString::to_string) else { return arg };
+    match (arg.get_long_help(), help.split_once(". ")) {
+        (None, Some((first, _))) => {
+            let first = first.to_owned();
+            arg.help(first).long_help(help)
+        }
+        _ => arg,
+    }
 }
 
 /// What to do.
@@ -128,10 +217,25 @@ pub(crate) enum Verb {
     /// Example: burstline completions bash > /etc/bash_completion.d/burstline
     Completions {
         /// The shell
-        shell: clap_complete::Shell,
+        #[arg(required_unless_present = "words")]
+        shell: Option<clap_complete::Shell>,
+
+        /// Print the ports that there are now, for the scripts
+        #[arg(long, hide = true, exclusive = true)]
+        words: bool,
     },
-    /// Print the manual page
+    /// Print the manual page of the program, or of a verb
     ///
-    /// Example: burstline man > burstline.1
-    Man,
+    /// Examples: burstline man | man -l -, burstline man capture | man -l -,
+    /// burstline man --into /usr/local/share/man/man1
+    Man {
+        /// The verb, as in `burstline man doctor ports`
+        #[arg(value_name = "VERB")]
+        verb: Vec<String>,
+
+        /// Write all pages into this folder instead, one for each verb; it is created if missing
+        #[arg(long, value_name = "FOLDER", conflicts_with = "verb")]
+        #[arg(value_hint = ValueHint::DirPath)]
+        into: Option<PathBuf>,
+    },
 }

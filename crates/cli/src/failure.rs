@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use burstline_engine::{EngineError, PlaceError};
 use burstline_log::CreateError;
-use burstline_port::{AddressError, PortError};
+use burstline_port::{AddressError, PortError, did_you_mean};
 use burstline_share::ShareError;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// The job failed, its input was damaged, or its ledger does not close.
 pub(crate) const FAILED: u8 = 1;
@@ -111,6 +111,25 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     let first = text.split("\n\n").next().unwrap_or(&text);
     let first = first.strip_prefix("error: ").unwrap_or(first);
     let words = first.split_whitespace().collect::<Vec<_>>().join(" ");
-    complain(&format!("{words}; see burstline --help"));
+    complain(&format!("{words}{}; see burstline --help", near(error)));
     ExitCode::from(USAGE)
+}
+
+/// ` (did you mean WORD?)`, or nothing where no verb, flag or value is near.
+fn near(error: &clap::Error) -> String {
+    let (value, known) = (ContextKind::InvalidValue, ContextKind::ValidValue);
+    if let (Some(ContextValue::String(value)), Some(ContextValue::Strings(known))) =
+        (error.get(value), error.get(known))
+    {
+        return did_you_mean(value, known.iter().map(String::as_str));
+    }
+    // clap knows the verbs and flags that there are, and does not say.
+    let kinds = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg];
+    let word = match kinds.into_iter().find_map(|kind| error.get(kind)) {
+        Some(ContextValue::String(word)) => Some(word),
+        // The nearest comes last.
+        Some(ContextValue::Strings(words)) => words.last(),
+        _ => None,
+    };
+    word.map_or_else(String::new, |word| format!(" (did you mean {word}?)"))
 }

@@ -10,7 +10,10 @@ use std::time::{Duration, Instant};
 use burstline_engine::{
     EngineError, Inlet, Limits, Placed, PlacementRequest, Progress, Report, Run, Threads, Workers,
 };
-use burstline_port::{Address, OpenOptions, PortAccount, PortTable, open_set};
+use burstline_log::MAX_PACKET_BYTES;
+use burstline_port::{
+    Address, Losses, OpenOptions, PortAccount, PortError, PortTable, Sink, open_set,
+};
 use burstline_sys::privileges;
 use burstline_wire::hash::HashKind;
 
@@ -19,7 +22,7 @@ use crate::args::{CommonArgs, JobArgs, SourceArgs};
 use crate::failure::{Failure, complain};
 use crate::outcome::{Demands, Outcome};
 use crate::signals;
-use crate::view::View;
+use crate::view::{View, announce, link_text, packets_text, size_text};
 
 impl CommonArgs {
     /// What the ports of this job are opened with.
@@ -87,7 +90,25 @@ impl SourceArgs {
             opened.push(Inlet::open_all(address, options)?);
         }
         self.warn(opened.iter().flatten().map(|source| source.port().account()));
+        self.announce_sources(&opened, options);
         Ok(opened)
+    }
+
+    /// Says which interfaces are listened on from now on.
+    fn announce_sources(&self, opened: &[Vec<Inlet>], options: &OpenOptions) {
+        let snaplen = options.snapshot_bytes.unwrap_or(MAX_PACKET_BYTES as u32);
+        let table = options.table.entries_from(0);
+        for (address, sources) in self.sources.iter().zip(opened) {
+            let rings = sources.iter().map(|source| source.port().account().ring_bytes);
+            let (queues, ring_bytes) = (sources.len(), rings.sum::<u64>() as usize);
+            let first = sources.first().and_then(|source| table.get(source.interfaces().start));
+            let Some(first) = first.filter(|_| ring_bytes > 0) else { continue };
+            let (link, ring) = (link_text(first.link), size_text(ring_bytes));
+            let queues = if queues > 1 { format!(", {queues} queues") } else { String::new() };
+            self.job.announce(&format!(
+                "listening on {address} ({link}, snaplen {snaplen}, ring {ring}{queues})"
+            ));
+        }
     }
 }
 
@@ -116,6 +137,26 @@ impl JobArgs {
                 said.push(warning);
             }
         }
+    }
+
+    /// Says on standard error what the job does from now on with interfaces.
+    pub(crate) fn announce(&self, what: &str) {
+        if !self.quiet {
+            announce(what);
+        }
+    }
+
+    /// Opens a sink, and says so if it sends to an interface.
+    pub(crate) fn open_sink(
+        &self,
+        address: &Address,
+        options: &OpenOptions,
+    ) -> Result<Box<dyn Sink>, PortError> {
+        let sink = burstline_port::open_sink(address, options)?;
+        if address.leads_to_interface() {
+            self.announce(&format!("sending to {address}"));
+        }
+        Ok(sink)
     }
 
     /// Places a job with a thread for each of `ports`, and its workers, as the flags say.
@@ -193,16 +234,23 @@ pub(crate) fn watch(
         let _ = keeps_privileges || privileges::drop_all_capabilities().is_ok();
         let mut due = Instant::now();
         let mut is_started = false;
+        let mut losing = Losing::default();
         loop {
             let interval = view.interval().unwrap_or(Duration::from_secs(3600));
             // Until the job has begun there is nothing to show.
-            let patience = if is_started { due - Instant::now() } else { STARTING };
+            let left = due.saturating_duration_since(Instant::now());
+            let patience = if is_started { left.min(LOOK) } else { STARTING };
             match receive.recv_timeout(patience) {
                 Ok(Event::Done(result)) => {
+                    // Of losses the report tells.
+                    run.progress.take_news().iter().for_each(|news| view.announce(news));
                     view.clear_live();
                     return *result;
                 }
-                Ok(Event::Asked) => view.answer(&run.progress.snapshot()),
+                Ok(Event::Asked) => {
+                    losing.tell(view, run.progress);
+                    view.answer(&run.progress.snapshot());
+                }
                 Err(RecvTimeoutError::Disconnected) => unreachable!("the job sends its result"),
                 Err(RecvTimeoutError::Timeout) if !is_started => {
                     is_started = run.progress.snapshot().is_started;
@@ -210,6 +258,10 @@ pub(crate) fn watch(
                     view.begin();
                 }
                 Err(RecvTimeoutError::Timeout) => {
+                    losing.tell(view, run.progress);
+                    if Instant::now() < due {
+                        continue;
+                    }
                     // Late lines are not made up for: two at once would say nothing.
                     due = (due + interval).max(Instant::now() + interval / 2);
                     if view.show(&run.progress.snapshot()).is_err() {
@@ -234,6 +286,44 @@ enum Event {
 /// How often a job that has not begun is looked at.
 const STARTING: Duration = Duration::from_millis(1);
 
+/// How often a job is looked at for news.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// After this long without a loss, the next one is news again.
+const CALM: Duration = Duration::from_secs(10);
+
+/// Whether a job is losing packets.
+#[derive(Debug, Default)]
+struct Losing {
+    packets: u64,
+    last: Option<Instant>,
+}
+
+impl Losing {
+    /// Says what has happened since the last call, and whether losses have begun.
+    fn tell(&mut self, view: &View, progress: &Progress) {
+        progress.take_news().iter().for_each(|news| view.announce(news));
+        if let Some(losses) = self.begun(&progress.snapshot().lost, Instant::now()) {
+            view.announce(&losses);
+        }
+    }
+
+    /// What to say where losses begin.
+    fn begun(&mut self, lost: &Losses, now: Instant) -> Option<String> {
+        let packets = lost.missing();
+        if packets <= self.packets {
+            return None;
+        }
+        self.packets = packets;
+        let last = self.last.replace(now);
+        let was_calm = last.is_none_or(|last| now.duration_since(last) >= CALM);
+        let causes = lost.iter().filter(|&(cause, packets)| packets > 0 && !cause.is_choice());
+        let causes: Vec<_> = causes.map(|(cause, _)| cause.name()).collect();
+        let packets = packets_text(packets);
+        was_calm.then(|| format!("losing packets: {packets} so far ({})", causes.join(", ")))
+    }
+}
+
 /// Prints the report, and says how the program ends.
 pub(crate) fn conclude(
     view: &View,
@@ -252,4 +342,31 @@ pub(crate) fn conclude(
     outcome.complain();
     view.finish(report, &outcome)?;
     Ok(outcome.exit_code())
+}
+
+#[cfg(test)]
+mod tests {
+    use burstline_port::Loss;
+
+    use super::*;
+
+    #[test]
+    fn the_begin_of_losses_is_told_once_until_they_pause() {
+        let mut losing = Losing::default();
+        let mut lost = Losses::default();
+        let (start, second) = (Instant::now(), Duration::from_secs(1));
+        lost.add(Loss::Filtered, 5);
+        assert_eq!(losing.begun(&lost, start), None, "a choice is no loss");
+        lost.add(Loss::RxRingFull, 1);
+        let told = losing.begun(&lost, start);
+        assert_eq!(told.as_deref(), Some("losing packets: 1 packet so far (rx_ring_full)"));
+        for after in 1..20 {
+            lost.add(Loss::RxRingFull, 10);
+            assert_eq!(losing.begun(&lost, start + second * after), None, "they go on");
+        }
+        assert_eq!(losing.begun(&lost, start + second * 40), None, "there are no more");
+        lost.add(Loss::DiskFull, 10);
+        let told = losing.begun(&lost, start + second * 40).unwrap();
+        assert_eq!(told, "losing packets: 201 packets so far (rx_ring_full, disk_full)");
+    }
 }

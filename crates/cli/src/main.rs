@@ -23,17 +23,24 @@ mod view;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use args::{Cli, Verb};
+use args::{Cli, Typed, Verb};
 use failure::Failure;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let typed = match Cli::read() {
+        Ok(typed) => typed,
         Err(error) => return failure::usage(&error),
     };
-    let done = match cli.verb {
+    let code = run(typed).unwrap_or_else(|failure: Failure| failure.print());
+    #[cfg(feature = "dpdk")]
+    let code = mbufs_are_back(code);
+    code
+}
+
+fn run(typed: Typed) -> Result<ExitCode, Failure> {
+    let Typed::Verb(mut verb) = typed else { return verbs::interfaces() };
+    verb.settle()?;
+    match verb {
         Verb::Count(args) => verbs::count(&args),
         Verb::Capture(args) => verbs::capture(&args),
         Verb::Merge(args) => verbs::merge(&args),
@@ -51,13 +58,9 @@ fn main() -> ExitCode {
         Verb::Demo(args) => verbs::demo(&args),
         Verb::Doctor(args) => verbs::doctor(&args),
         Verb::Ports(args) => verbs::ports(&args),
-        Verb::Completions { shell } => verbs::completions(shell),
-        Verb::Man => verbs::man(),
-    };
-    let code = done.unwrap_or_else(|failure: Failure| failure.print());
-    #[cfg(feature = "dpdk")]
-    let code = mbufs_are_back(code);
-    code
+        Verb::Completions { shell, .. } => verbs::completions(shell),
+        Verb::Man { verb, into } => verbs::man(&verb, into.as_deref()),
+    }
 }
 
 /// By now every port is closed, and every pool of DPDK's should be full.

@@ -7,7 +7,7 @@ use burstline_port::Loss;
 use serde_json::{Value, json};
 
 use crate::failure::{FAILED, complain};
-use crate::view::count_text;
+use crate::view::{count_text, packets_text};
 
 /// What is asked of a job beyond that it runs and accounts for every packet.
 #[derive(Clone, Copy, Debug, Default)]
@@ -114,16 +114,17 @@ impl Outcome {
                      this"
                 )),
                 Fault::AllLost => complain(&format!(
-                    "{} of {} packets lost, none delivered: {}",
+                    "{} of {} lost, none delivered: {}",
                     count_text(self.lost()),
-                    count_text(self.wanted),
+                    packets_text(self.wanted),
                     self.causes_text()
                 )),
                 Fault::Loss(flag) => {
-                    complain(&format!("{} packets lost under {flag}", self.lost()))
+                    complain(&format!("{} lost under {flag}", packets_text(self.lost())))
                 }
                 Fault::NotExpected { delivered, expected } => {
-                    complain(&format!("{delivered} packets were delivered, {expected} expected"));
+                    let delivered = packets_text(delivered);
+                    complain(&format!("{delivered} delivered, {expected} expected"));
                 }
                 Fault::NotVerified => {
                     complain("--verify: packets were lost, duplicated, reordered or changed");
@@ -138,14 +139,15 @@ impl Outcome {
             true => "done".to_owned(),
             false => format!("{command} failed"),
         };
+        let unaccounted = self.unaccounted;
         let lost = match self.lost() {
-            0 => String::new(),
+            0 => "no packets lost".to_owned(),
             lost => {
-                let (lost, wanted) = (count_text(lost), count_text(self.wanted));
-                format!(", lost {lost} of {wanted}: {}", self.causes_text())
+                let (lost, wanted) = (count_text(lost), packets_text(self.wanted));
+                format!("{lost} of {wanted} lost ({})", self.causes_text())
             }
         };
-        format!("{verdict}: unaccounted {}{lost}", self.unaccounted)
+        format!("{verdict}: {lost}, {unaccounted} unaccounted")
     }
 
     /// The same for `--json`.
@@ -195,7 +197,7 @@ mod tests {
         let outcome = Outcome::of(&report(3000, 760, &lost), &Demands::default());
         assert_eq!(
             outcome.text("count"),
-            "done: unaccounted 0, lost 1,240 of 2,000: rx_ring_full 1,234, too_long 6"
+            "done: 1,240 of 2,000 packets lost (rx_ring_full 1,234, too_long 6), 0 unaccounted"
         );
         let outcome = Outcome::of(&report(2240, 0, &lost), &Demands::default());
         assert_eq!(outcome.faults, [Fault::AllLost]);
@@ -212,7 +214,7 @@ mod tests {
         {
             let outcome = Outcome::of(&report(5, 0, lost), &Demands::default());
             assert!(outcome.is_success(), "{lost:?}");
-            assert_eq!(outcome.text("count"), "done: unaccounted 0");
+            assert_eq!(outcome.text("count"), "done: no packets lost, 0 unaccounted");
         }
     }
 }

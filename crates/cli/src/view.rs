@@ -11,6 +11,7 @@ pub(crate) mod logs;
 mod merge;
 pub(crate) mod rfc2544;
 pub(crate) mod scenario;
+mod summary;
 pub(crate) mod switch;
 mod test;
 mod words;
@@ -24,10 +25,12 @@ use burstline_port::Address;
 use burstline_sys::memory::NodeId;
 use serde_json::Value;
 
-use crate::args::JobArgs;
+use crate::args::{JobArgs, NOTHING};
 use crate::failure::complain;
 use crate::outcome::Outcome;
-pub(crate) use words::count_text;
+use summary::Summary;
+use words::time_text;
+pub(crate) use words::{count_text, link_text, packets_text, size_text};
 
 /// Where text goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +76,9 @@ pub(crate) struct View {
     style: Style,
     is_json: bool,
     is_quiet: bool,
+    is_verbose: bool,
+    /// Where the packets go, for the report.
+    sink: Option<String>,
     interval: Duration,
     begun: Instant,
     shown: Mark,
@@ -123,6 +129,7 @@ impl View {
         Self {
             is_json: args.json,
             is_quiet: args.quiet,
+            is_verbose: args.verbose,
             ..Self::with(command, stream, style, interval)
         }
     }
@@ -134,7 +141,8 @@ impl View {
             true => (Style::Live, 200),
             false => (Style::Lines, 1000),
         };
-        Self::with(command, Stream::Stdout, style, Duration::from_millis(interval_ms))
+        let interval = Duration::from_millis(interval_ms);
+        Self { is_verbose: true, ..Self::with(command, Stream::Stdout, style, interval) }
     }
 
     fn with(command: &'static str, stream: Stream, style: Style, interval: Duration) -> Self {
@@ -145,12 +153,25 @@ impl View {
             style,
             is_json: false,
             is_quiet: false,
+            is_verbose: false,
+            sink: None,
             interval,
             begun: now,
             shown: Mark::new(now),
             answered: Mark::new(now),
             findings: Findings::default(),
         }
+    }
+
+    /// The view of a job whose packets go to one sink.
+    pub(crate) fn with_sink(mut self, sink: &Address) -> Self {
+        self.sink = match sink.target() {
+            _ if sink.is_standard() => Some("standard output".to_owned()),
+            path if sink.is_file() => Some(path.to_owned()),
+            _ if sink.to_string() == NOTHING => None,
+            _ => Some(sink.to_string()),
+        };
+        self
     }
 
     /// The view of a job that has passed packets on.
@@ -233,9 +254,25 @@ impl View {
             }
             (false, true) => Ok(()),
             (false, false) => {
-                let findings = test::text(&self.findings);
-                self.print(&ledger::text((self.command, outcome), report, &findings))
+                let text = match self.is_verbose {
+                    true => ledger::text(report, &test::text(&self.findings, true)),
+                    false => self.summary(report).text(),
+                };
+                self.print(&format!("{text}{}\n", outcome.text(self.command)))
             }
+        }
+    }
+
+    fn summary<'a>(&'a self, report: &'a Report) -> Summary<'a> {
+        let sink = self.sink.as_deref();
+        Summary { command: self.command, report, findings: &self.findings, sink }
+    }
+
+    /// Says on standard error what has just happened, with the time of day: see [`announce`].
+    pub(crate) fn announce(&self, what: &str) {
+        if !self.is_quiet {
+            self.clear_live();
+            announce(what);
         }
     }
 
@@ -243,6 +280,17 @@ impl View {
         self.stream.print(text)
     }
 }
+
+/// Says on standard error what has just happened, with the time of day.
+pub(crate) fn announce(what: &str) {
+    let now = time_text(burstline_sys::clock::realtime_ns());
+    // Milliseconds are enough for people.
+    let now = now.get(..MILLISECONDS_END).unwrap_or(&now);
+    complain(&format!("{now} UTC: {what}"));
+}
+
+/// Where the milliseconds of a date and time end.
+const MILLISECONDS_END: usize = "2026-11-21 21:44:01.123".len();
 
 /// Pages by node: `{"0": 3}`.
 pub(crate) fn pages_json(pages: &BTreeMap<NodeId, usize>) -> Value {

@@ -83,9 +83,9 @@ fn groups_and_turns_and_what_is_cut_off_are_in_the_report() {
         (&1000.into(), &9000.into())
     );
     let text = run(&["balance", gen_, "--workers", "2", "--shed", "udp"]).stdout;
-    assert!(text.contains("unwanted 10,000 shed: a rule dropped it"), "{text}");
+    assert!(text.contains("left out 10,000 shed: a rule dropped it"), "{text}");
     assert!(text.contains("spread   by five-tuple, copy") && text.contains("worker 1"), "{text}");
-    assert!(text.ends_with("done: unaccounted 0\n"), "{text}");
+    assert!(text.ends_with("done: no packets lost, 0 unaccounted\n"), "{text}");
 }
 
 #[test]
@@ -357,7 +357,7 @@ fn programs_share_one_log() {
 
 #[test]
 fn the_program_says_what_it_is_for() {
-    let help = run(&["balance", "--help"]).stdout;
+    let help = run(&["balance", "--help-all"]).stdout;
     for said in ["reader_overrun", "round-robin", "-o afpacket:veth{k}", "log:tap@3 -w -"] {
         assert!(help.contains(said), "{said}");
     }

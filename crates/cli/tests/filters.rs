@@ -147,13 +147,19 @@ const UDP: &str = "40 0 0 12, 21 0 3 2048, 48 0 0 23, 21 0 1 17, 6 0 0 1, 6 0 0 
 
 #[test]
 fn the_ledger_shows_what_nobody_asked_for_apart() {
-    let text = run(&["count", "gen:?packets=20&flows=1", "--filter", "6 0 0 0"]).stdout;
+    let job = ["count", "gen:?packets=20&flows=1"];
+    let filtered = [&job[..], &["--filter", "6 0 0 0"]].concat();
+    let text = run(&[&filtered[..], &["-v"]].concat()).stdout;
     assert!(
         text.contains("unwanted") && text.contains("\nunwanted 20 filtered: the filter"),
         "{text}"
     );
-    let text = run(&["count", "gen:?packets=20&flows=1"]).stdout;
-    assert!(!text.contains("unwanted"), "{text}");
+    let text = run(&filtered).stdout;
+    assert!(text.contains("\nleft out 20 filtered: the filter"), "{text}");
+    for flag in ["-v", "--fail-on-loss"] {
+        let text = run(&[&job[..], &[flag]].concat()).stdout;
+        assert!(!text.contains("unwanted") && !text.contains("left out"), "{text}");
+    }
     let live = ["count", "gen:?rate=100k", "--filter", "6 0 0 0", "--duration", "1s"];
     let text = run(&[&live[..], &["--stats", "50ms"]].concat()).stdout;
     assert!(text.contains("| lost 0 | filtered "), "{text}");

@@ -189,7 +189,7 @@ fn too_little_memory_is_said_with_what_would_be_enough() {
     assert!(number(&flight["wanted_buffer"]) > 2 << 20, "{flight}");
     assert_eq!(report["total"]["lost"]["expired"], 100_000);
     let text = run(&job).stdout;
-    assert!(text.contains("unwanted 100,000 expired: "), "{text}");
+    assert!(text.contains("left out 100,000 expired: "), "{text}");
     assert!(text.contains(" would hold all"), "{text}");
 }
 

@@ -135,7 +135,7 @@ fn what_is_longer_than_the_mtu_or_a_frame_is_counted_and_told() {
         assert!(delivered > 20 && too_long > 20 && delivered + too_long == 100, "{delivered}");
         assert_eq!(sent(&format!("-o xdp:{NEAR}?frame=4096 --packets 9 --size 4000")), (9, 0));
         let told = generate(&format!("-o xdp:{NEAR} --packets 3 --size 4000"));
-        assert!(told.ends_with("lost 3 of 3: too_long\n"), "{told}");
+        assert!(told.ends_with("3 of 3 packets lost (too_long), 0 unaccounted\n"), "{told}");
     }
     bed.near.command("ip", &["link", "set", NEAR, "mtu", "600"]).unwrap();
     for sink in sinks() {

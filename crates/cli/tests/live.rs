@@ -89,7 +89,10 @@ fn what_two_ports_say_of_one_interface_is_said_once() {
     let output = job.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.lines().count() == 1 && said.contains("is gone"), "{said}");
+    let listening = format!("listening on {FAR} (Ethernet, snaplen ");
+    assert_eq!(said.lines().filter(|line| line.contains(&listening)).count(), 2, "{said}");
+    let gone = said.lines().filter(|line| line.contains("is gone")).count();
+    assert!(gone == 2 && said.contains(" UTC: "), "as it happens, and at the end: {said}");
 }
 
 #[test]

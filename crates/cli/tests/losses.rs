@@ -21,7 +21,10 @@ fn losing_everything_is_a_failure_that_names_the_loss() {
     let job = ["generate", "--packets", "10", "--size", "9000", "-o", &short];
     let text = run(&job);
     assert_eq!(text.code, Some(1), "{}", text.stdout);
-    assert_eq!(last_line(&text), "generate failed: unaccounted 0, lost 10 of 10: too_long");
+    assert_eq!(
+        last_line(&text),
+        "generate failed: 10 of 10 packets lost (too_long), 0 unaccounted"
+    );
     assert_eq!(text.stderr, "burstline: 10 of 10 packets lost, none delivered: too_long\n");
     // A stricter flag has nothing to add.
     let strict = run(&[&job[..], &["--fail-on-loss"]].concat());
@@ -49,8 +52,8 @@ fn losing_a_part_is_a_failure_only_where_that_is_asked_for() {
         let loose = run(job);
         assert_eq!(loose.code, Some(0), "{job:?}: {}", loose.stderr);
         let line = last_line(&loose);
-        assert!(line.starts_with("done: unaccounted 0, lost "), "{job:?}: {line}");
-        assert!(line.ends_with(" of 100: too_long"), "{job:?}: {line}");
+        let end = " of 100 packets lost (too_long), 0 unaccounted";
+        assert!(line.starts_with("done: ") && line.ends_with(end), "{job:?}: {line}");
         let strict = run(&[&job[..], &["--fail-on-loss"]].concat());
         assert_eq!(strict.code, Some(1), "{job:?}");
         assert!(strict.stderr.contains("packets lost under --fail-on-loss"), "{}", strict.stderr);
@@ -68,7 +71,8 @@ fn what_is_not_wanted_is_no_loss() {
     for job in jobs {
         let job = [job, &[REAL, "--filter", nothing, "--fail-on-loss"]].concat();
         let text = run(&job);
-        assert_eq!((text.code, last_line(&text)), (Some(0), "done: unaccounted 0"), "{job:?}");
+        let said = (text.code, last_line(&text));
+        assert_eq!(said, (Some(0), "done: no packets lost, 0 unaccounted"), "{job:?}");
         let report = run_json(&job, 0);
         assert_eq!(report["outcome"]["success"], true, "{report}");
         assert_eq!(report["outcome"]["faults"], serde_json::json!([]), "{report}");
@@ -78,8 +82,9 @@ fn what_is_not_wanted_is_no_loss() {
 #[test]
 fn a_number_of_packets_that_is_not_the_one_expected_fails_the_report_too() {
     let text = run(&["count", REAL, "--expect", "3"]);
-    assert_eq!((text.code, last_line(&text)), (Some(1), "count failed: unaccounted 0"));
-    assert!(text.stderr.contains("149 packets were delivered, 3 expected"), "{}", text.stderr);
+    let line = "count failed: no packets lost, 0 unaccounted";
+    assert_eq!((text.code, last_line(&text)), (Some(1), line));
+    assert!(text.stderr.contains("149 packets delivered, 3 expected"), "{}", text.stderr);
     let report = run_json(&["count", REAL, "--expect", "3"], 1);
     assert_eq!(report["outcome"]["faults"], serde_json::json!(["not_expected"]));
     let report = run_json(&["count", REAL, "--verify"], 1);

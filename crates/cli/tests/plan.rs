@@ -166,7 +166,7 @@ fn a_report_says_where_stacks_are() {
     let thread = &object["placement"]["threads"][0];
     assert_eq!(thread["stack_node"], thread["node"], "{thread}");
     assert!(thread["stack_pages"][thread["node"].to_string()].as_u64() > Some(0), "{thread}");
-    let text = support::run(&job).stdout;
+    let text = support::run(&[&job[..], &["-v"]].concat()).stdout;
     let node = &thread["node"];
     assert!(text.contains(&format!("places   poll-0 on node {node}, stack on {node}")), "{text}");
 }

@@ -2,7 +2,9 @@
 
 mod support;
 
-use support::{REAL, run};
+use std::fs;
+
+use support::{Directory, REAL, run};
 
 /// Runs something that has to fail with one line that has all of `words` in it.
 fn assert_complaint(arguments: &[&str], code: i32, words: &[&str]) {
@@ -19,13 +21,22 @@ fn assert_complaint(arguments: &[&str], code: i32, words: &[&str]) {
 #[test]
 fn help_has_examples_and_ends_with_success() {
     for verb in ["count", "capture"] {
-        let long = run(&[verb, "--help"]);
+        let long = run(&[verb, "--help-all"]);
         assert_eq!(long.code, Some(0));
-        assert!(long.stdout.contains("Examples:") && long.stdout.contains("--packets"), "{verb}");
-        let short = run(&[verb, "-h"]);
-        assert!(short.code == Some(0) && short.stdout.len() < long.stdout.len(), "{verb}");
+        assert!(long.stdout.contains("Examples:") && long.stdout.contains("--pool-node"), "{verb}");
+        assert_eq!(run(&["help", verb]).stdout, long.stdout, "{verb}");
+        let short = run(&[verb, "--help"]);
+        assert!(short.code == Some(0) && short.stdout.len() < long.stdout.len() / 2, "{verb}");
+        assert!(
+            short.stdout.contains("--help-all") && short.stdout.contains("--packets"),
+            "{verb}"
+        );
+        assert!(!short.stdout.contains("--pool-node"), "{verb}: {}", short.stdout);
+        assert_eq!(run(&[verb, "-h"]).stdout, short.stdout, "{verb}");
     }
-    let all = run(&["--help"]);
+    let short = run(&["--help"]).stdout;
+    assert!(short.lines().count() < 30 && short.contains("--help-all"), "{short}");
+    let all = run(&["--help-all"]);
     assert_eq!(all.code, Some(0));
     for word in ["gen:", "afpacket:", "xdp:", "direction=", "fd=", "mode=auto|native|generic"] {
         assert!(all.stdout.contains(word), "{word}");
@@ -39,7 +50,7 @@ fn help_has_examples_and_ends_with_success() {
 fn what_can_be_said_of_ports_is_told_wherever_one_looks() {
     let keys = ["busy_poll=N", "wait_ms=MS", "segment=SIZE", "trust=program|nobody|own|anyone"];
     let (all, page) = (run(&["ports"]), run(&["man"]));
-    let (outline, help) = (run(&["--help"]), run(&["help", "ports"]));
+    let (outline, help) = (run(&["--help-all"]), run(&["help", "ports"]));
     for text in [&all.stdout, &outline.stdout, &help.stdout, &page.stdout] {
         for key in keys {
             assert!(text.contains(key), "{key}: {text}");
@@ -77,6 +88,34 @@ fn completions_and_the_man_page_come_from_the_same_flags() {
     for word in ["duration", "lossless", "keep", "Examples", "DOCTOR PORTS", "probe"] {
         assert!(page.stdout.contains(word), "{word}");
     }
+    let one = run(&["man", "doctor", "ports"]);
+    assert!(one.code == Some(0) && one.stdout.contains("probe"), "{}", one.stdout);
+    assert!(one.stdout.contains("burstline\\-doctor\\-ports \\- Which ports"), "{}", one.stdout);
+    assert!(!one.stdout.contains("lossless"), "of no other verb: {}", one.stdout);
+}
+
+#[test]
+fn a_folder_gets_a_manual_page_for_each_verb() {
+    let directory = Directory::new("usage-man");
+    let folder = directory.file("man1");
+    let written = run(&["man", "--into", &folder]);
+    assert_eq!((written.code, written.stdout.as_str()), (Some(0), ""), "{}", written.stderr);
+    let names = fs::read_dir(&folder).unwrap();
+    let names: Vec<_> =
+        names.map(|name| name.unwrap().file_name().into_string().unwrap()).collect();
+    for verb in ["", "-count", "-capture", "-doctor", "-doctor-logs", "-man", "-lab-rfc2544"] {
+        assert!(names.contains(&format!("burstline{verb}.1")), "{verb}: {names:?}");
+    }
+    assert!(!names.iter().any(|name| name.contains("help") || name.contains("balance-")));
+    for name in names {
+        let path = format!("{folder}/{name}");
+        // mandoc and man are not everywhere; groff's syntax is simple enough to look for slips.
+        let page = fs::read_to_string(&path).unwrap();
+        for part in [".TH ", ".SH NAME\n", ".SH SYNOPSIS\n", ".SH DESCRIPTION\n"] {
+            assert!(page.contains(part), "{name}: {part}: {page}");
+        }
+    }
+    assert_complaint(&["man", "--into", "/dev/null/x"], 1, &["/dev/null/x", "Not a directory"]);
 }
 
 #[test]
@@ -113,9 +152,25 @@ fn an_incomplete_command_line_says_what_is_missing() {
     assert_complaint(&["capture", REAL], 2, &["--write <FILE>"]);
     assert_complaint(&["capture", REAL, "-w", ""], 2, &["--write"]);
     assert_complaint(&["count", REAL, "--buffer", "1m"], 2, &["--buffer"]);
-    assert_complaint(&["conut", REAL], 2, &["conut"]);
-    assert_complaint(&["doctor", "prots"], 2, &["prots"]);
     assert_complaint(&["doctor", "ports", "no-such-one"], 1, &["'no-such-one'", "lo"]);
+}
+
+#[test]
+fn a_slip_of_the_finger_gets_the_word_that_was_meant() {
+    for (words, code, meant) in [
+        (&["conut", REAL][..], 2, "'conut' (did you mean count?)"),
+        (&["doctor", "prots"], 2, "'prots' (did you mean ports?)"),
+        (&["count", REAL, "--pakets", "3"], 2, "'--pakets' found (did you mean --packets?)"),
+        (&["count", REAL, "--poll", "bsuy"], 2, "(did you mean busy?)"),
+        (&["ports", "xpd"], 2, "(did you mean xdp?)"),
+        (&["man", "captrue"], 2, "no verb 'captrue' (did you mean capture?); there are: count, "),
+        (&["count", "-i", "lp"], 1, "no interface 'lp' (did you mean lo?); there are: "),
+        (&["count", "lp"], 1, ") nor a file (did you mean lo?)"),
+        (&["doctor", "ports", "lp"], 1, "no interface 'lp' (did you mean lo?)"),
+        (&["count", REAL, "upd", "port", "53"], 2, "begins no filter (did you mean udp?)"),
+    ] {
+        assert_complaint(words, code, &[meant]);
+    }
 }
 
 #[test]

@@ -130,7 +130,7 @@ impl<W: FnMut(&Burst<'_>) + Send> Step for Worker<'_, W> {
     }
 
     fn show_losses(&mut self) -> u64 {
-        self.job.show_losses(self.index, self.source.port.account().lost)
+        self.job.show_account(self.index, self.source.port.account())
     }
 
     fn stop_sources(&mut self) -> bool {

@@ -227,6 +227,9 @@ impl Step for Sender<'_> {
         self.lanes.settle();
         let mut losses = self.source.account().lost;
         losses.merge(&self.lanes.lost());
+        for (number, lane) in self.lanes.all.iter().enumerate() {
+            self.job.tell_of_sink(number, &*lane.sink);
+        }
         self.job.show_losses(0, losses)
     }
 

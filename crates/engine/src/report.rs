@@ -47,6 +47,8 @@ pub struct Report {
     pub packet_times_ns: Option<(u64, u64)>,
     /// Things to tell: damage with its place, what was adapted.
     pub notes: Vec<String>,
+    /// Those of the notes that explain how ports work, or were printed while the job ran.
+    pub hints: Vec<String>,
     /// What kind of memory was tried in vain, and what would mend it.
     pub memory_notes: Vec<String>,
     /// What ended a part of the job early.
@@ -290,6 +292,8 @@ impl Report {
     pub(crate) fn hear_port(&mut self, port: &dyn Port) {
         let account = port.account();
         self.is_damaged |= account.is_damaged;
+        let printed = account.warnings.iter().chain(&account.events);
+        self.hints.extend(account.hints.iter().chain(printed).cloned());
         for note in account.warnings.into_iter().chain(account.notes) {
             // The ports of one interface say the same of it.
             if !self.notes.contains(&note) {

@@ -243,6 +243,12 @@ pub struct PortAccount {
     pub bytes_copied: u64,
     /// Things to tell: damage with its place, what was adapted. Bounded; see `notes_omitted`.
     pub notes: Vec<String>,
+    /// Those of the notes that explain how the port works, which a short report leaves out.
+    pub hints: Vec<String>,
+    /// What happened while the port was open, in order: to be said at once. Bounded.
+    pub events: Vec<String>,
+    /// Bytes of the queue in front of a live source, which the kernel or a card fills; 0 if none.
+    pub ring_bytes: u64,
     /// What stops working because of this port, and the remedy: known when it is open, and to be
     /// said at once. A report has them among its notes.
     pub warnings: Vec<String>,
@@ -276,6 +282,27 @@ impl PortAccount {
             Appended::Full => return false,
         }
         true
+    }
+
+    /// Keeps a note on how the port works: see [`hints`](Self::hints).
+    pub fn hint(&mut self, text: impl FnOnce() -> String) {
+        let text = text();
+        self.hints.push(text.clone());
+        self.note(|| text);
+    }
+
+    /// Keeps a note on something that has just happened: see [`events`](Self::events).
+    pub fn event(&mut self, text: impl FnOnce() -> String) {
+        let text = text();
+        self.news(|| text.clone());
+        self.note(|| text);
+    }
+
+    /// As [`event`](Self::event), for what the report says in other words: without a note.
+    pub fn news(&mut self, text: impl FnOnce() -> String) {
+        if self.events.len() < Self::MAX_NOTES {
+            self.events.push(text());
+        }
     }
 
     /// Keeps a note, or counts it where there are [`MAX_NOTES`](Self::MAX_NOTES) already.

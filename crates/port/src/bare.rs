@@ -13,9 +13,11 @@
 
 use std::fs;
 
-use burstline_sys::afpacket::present_interfaces;
+use burstline_sys::afpacket::{Interface, present_interfaces};
 use burstline_sys::namespace::interface_index;
 
+use crate::afpacket::link_type;
+use crate::near::did_you_mean;
 use crate::open::{FILE, INTERFACE};
 use crate::{Address, AddressError};
 
@@ -35,6 +37,14 @@ const VLAN_MOST: u16 = 4094;
 pub fn is_interface(name: &str) -> bool {
     // Where the kernel does not say, opening the port does.
     interface_index(name).is_ok_and(|index| index.is_some())
+}
+
+/// The interfaces of the calling thread's network namespace that are up and whose packets
+/// `afpacket:` can receive.
+pub fn interfaces_up() -> Vec<String> {
+    let fits = |found: Interface| found.is_up && link_type(&found).is_ok();
+    let is_fit = |name: &String| Interface::named(name).is_ok_and(fits);
+    present_interfaces().into_iter().filter(is_fit).collect()
 }
 
 impl Address {
@@ -62,14 +72,20 @@ impl Address {
                 }),
                 None => Ok(self.with_scheme(FILE)),
             },
-            (false, false) => Err(AddressError::Unknown {
-                name: name.to_owned(),
-                present: present_interfaces().join(", "),
-                mend: match role {
-                    Role::Source => String::new(),
-                    Role::Sink => format!("; for a new file write file:{self}"),
-                },
-            }),
+            (false, false) => Err(self.unknown(role)),
+        }
+    }
+
+    fn unknown(&self, role: Role) -> AddressError {
+        let present = present_interfaces();
+        AddressError::Unknown {
+            name: self.target().to_owned(),
+            near: did_you_mean(self.target(), present.iter().map(String::as_str)),
+            present: present.join(", "),
+            mend: match role {
+                Role::Source => String::new(),
+                Role::Sink => format!("; for a new file write file:{self}"),
+            },
         }
     }
 }

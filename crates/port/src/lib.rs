@@ -54,7 +54,7 @@ mod xdp;
 
 pub use account::{Loss, LossKind, LossPlace, Losses, PortAccount};
 pub use address::{Address, AddressError, Key, Kind, Values};
-pub use bare::{Role, is_interface};
+pub use bare::{Role, interfaces_up, is_interface};
 #[cfg(feature = "dpdk")]
 pub use burstline_dpdk::{
     PciDriver as DpdkDriver, leaked_mbufs, pci_drivers as dpdk_drivers, version as dpdk_version,
@@ -69,6 +69,7 @@ pub use file::{
 };
 pub use filter::{Filter, FilterByLink, FilterProblem};
 pub use generator::GENERATOR_KEYS;
+pub use near::did_you_mean;
 pub use open::{
     OpenOptions, Queues, SCHEMES, Scheme, open_crossings, open_sink, open_source, open_sources,
 };

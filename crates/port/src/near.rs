@@ -19,7 +19,7 @@ pub(crate) fn distance(one: &str, other: &str) -> usize {
 }
 
 /// ` (did you mean WORD?)`, or nothing where no word is near.
-pub(crate) fn did_you_mean<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
+pub fn did_you_mean<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
     let letters = |word: &str| {
         let mut letters = word.as_bytes().to_vec();
         letters.sort_unstable();

@@ -76,18 +76,19 @@ impl Watch {
     fn compare(&mut self, state: LinkState, account: &mut PortAccount) {
         let LinkState::Present(now) = state else {
             self.is_gone = true;
+            account.news(|| format!("{} is gone", self.last.name));
             return;
         };
         let last = &self.last;
         if now.name != last.name {
-            account.note(|| format!("{} was renamed to {}", last.name, now.name));
+            account.event(|| format!("{} was renamed to {}", last.name, now.name));
         }
         if now.mtu != last.mtu {
-            account.note(|| format!("{}: MTU {} became {}", now.name, last.mtu, now.mtu));
+            account.event(|| format!("{}: MTU {} became {}", now.name, last.mtu, now.mtu));
         }
         if now.is_up != last.is_up {
             let state = if now.is_up { "up again" } else { "down" };
-            account.note(|| format!("{} is {state}", now.name));
+            account.event(|| format!("{} is {state}", now.name));
         }
         self.last = now;
     }

@@ -4,7 +4,7 @@ use burstline_engine::Distribution;
 use burstline_port::Filter;
 use clap::{Args, ValueEnum};
 
-use super::{LogArgs, SourceArgs, values};
+use super::{LogArgs, PORT_HINT, SourceArgs, values};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -58,7 +58,7 @@ pub(crate) struct BalanceArgs {
     pub(crate) hash: Distribution,
 
     /// A sink for each worker; {k} is its number: x{k}.pcapng, afpacket:veth{k}, xdp:eth{k}
-    #[arg(long, short, value_name = "SINK")]
+    #[arg(long, short, value_name = "SINK", value_hint = PORT_HINT)]
     pub(crate) output: Option<String>,
 
     #[command(flatten)]

@@ -4,7 +4,7 @@ use burstline_port::{Address, Filter, Rewrite, Touch};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use super::{JobArgs, values};
+use super::{JobArgs, PORT_HINT, values};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,11 +34,11 @@ Examples:
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct BounceArgs {
     /// The port that receives: xdp:IFACE, xdp:IFACE@QUEUE, or any other source
-    #[arg(value_name = "A", value_parser = values::source)]
+    #[arg(value_name = "A", value_parser = values::source, value_hint = PORT_HINT)]
     pub(crate) from: Address,
 
     /// The port that sends: xdp:IFACE, xdp:IFACE@QUEUE, or any other sink
-    #[arg(value_name = "B", value_parser = values::sink)]
+    #[arg(value_name = "B", value_parser = values::sink, value_hint = PORT_HINT)]
     pub(crate) to: Address,
 
     /// Also forward packets from B to A

@@ -4,7 +4,7 @@ use burstline_port::Address;
 use clap::{Args, ValueEnum};
 
 use super::values;
-use super::{CommonArgs, LogArgs, OutputArgs};
+use super::{CommonArgs, LogArgs, OutputArgs, PORT_HINT};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,7 +56,7 @@ pub(crate) struct CaptureArgs {
     /// A sink to send to, in place of a file: a port like xdp:eth1, afpacket:veth0, inject:veth1,
     /// file:x.pcapng?format=pcap
     #[arg(long, short, value_name = "SINK", conflicts_with_all = ["write", "format", "keep"])]
-    #[arg(value_parser = values::sink)]
+    #[arg(value_parser = values::sink, value_hint = PORT_HINT)]
     pub(crate) output: Option<Address>,
 
     /// The file's format [default: as its name ends: .pcap, and .zst or .gz behind it, which

@@ -1,6 +1,6 @@
 //! The flags that every job has.
 
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 
 use burstline_engine::PollMode;
 use burstline_port::{Address, Filter};
@@ -8,9 +8,13 @@ use burstline_sys::memory::NodeId;
 use burstline_sys::scheduling::SchedulingClass;
 use burstline_topo::Placement;
 use burstline_wire::hash::HashKind;
-use clap::Args;
+use clap::{Args, ValueHint};
 
+use super::PORT_HINT;
 use super::values::{self, Cores, Node};
+
+/// The flag of all verbs with sources that needs nothing else.
+pub(crate) const LIST: &str = "list-interfaces";
 
 /// Limits, threads, output: of every job.
 #[derive(Debug, Args)]
@@ -20,7 +24,7 @@ pub(crate) struct JobArgs {
     pub(crate) json: bool,
 
     /// Stop after exactly N packets over all sources (suffixes k, M, G)
-    #[arg(long, value_name = "N", value_parser = values::packets)]
+    #[arg(long, short = 'c', value_name = "N", value_parser = values::packets)]
     pub(crate) packets: Option<u64>,
 
     /// Stop after this time (250ms, 10s, 5m, 1h)
@@ -34,6 +38,7 @@ pub(crate) struct JobArgs {
 
     /// The NUMA node for memory and threads; auto is the node of the cores named
     #[arg(long, value_name = "N|auto", default_value = "auto", value_parser = values::node)]
+    #[arg(hide_short_help = true)]
     pub(crate) node: Node,
 
     #[command(flatten)]
@@ -41,6 +46,7 @@ pub(crate) struct JobArgs {
 
     /// Scheduling class of the threads: normal, fifo:1 to fifo:99, idle
     #[arg(long, value_name = "CLASS", default_value = "normal", value_parser = values::priority)]
+    #[arg(hide_short_help = true)]
     pub(crate) priority: SchedulingClass,
 
     /// How to wait for packets: busy never sleeps and uses a core for each thread; adaptive spins
@@ -51,7 +57,7 @@ pub(crate) struct JobArgs {
 
     /// Keep root's rights while packets are read; otherwise every thread drops its capabilities
     /// once sockets and files are open
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) keep_privileges: bool,
 
     /// Print counts this often (default on a terminal: 1s)
@@ -63,6 +69,10 @@ pub(crate) struct JobArgs {
     #[arg(long)]
     pub(crate) fail_on_loss: bool,
 
+    /// Print the whole report: the ledger of each source, threads, memory, placement, hints
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+
     /// Print only errors (and the output of --json)
     #[arg(long, short)]
     pub(crate) quiet: bool,
@@ -72,15 +82,15 @@ pub(crate) struct JobArgs {
 #[derive(Debug, Args)]
 pub(crate) struct PlacementArgs {
     /// Force a placement: A_AA, A_AB, A_BB, AB_AABB; a letter a receive thread, a letter a worker
-    #[arg(long, value_name = "A_AB")]
+    #[arg(long, value_name = "A_AB", hide_short_help = true)]
     pub(crate) placement: Option<Placement>,
 
     /// The node of all logs [default: where each is read]
-    #[arg(long, value_name = "N", value_parser = values::node_number)]
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = values::node_number)]
     pub(crate) pool_node: Option<NodeId>,
 
     /// The node of all stacks [default: where each thread runs]
-    #[arg(long, value_name = "N", value_parser = values::node_number)]
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = values::node_number)]
     pub(crate) stack_node: Option<NodeId>,
 }
 
@@ -92,6 +102,7 @@ pub(crate) struct CommonArgs {
 
     // Its help is made from the list of kinds.
     #[arg(long, value_name = "KIND", default_value = "none", value_parser = values::hash_kind)]
+    #[arg(hide_short_help = true)]
     #[arg(help = values::hash_help())]
     pub(crate) hash: HashKind,
 }
@@ -102,12 +113,35 @@ pub(crate) struct SourceArgs {
     #[command(flatten)]
     pub(crate) job: JobArgs,
 
-    /// Where packets come from: a file, gen:, ... (see burstline --help)
-    #[arg(value_name = "SOURCE", required = true, value_parser = values::source)]
+    /// Where packets come from: an interface, a file, gen:, log:NAME, or any for all interfaces
+    /// that are up (see burstline --help-all). Words behind the last source are a filter, as in
+    /// tcpdump: eth0 udp port 53
+    #[arg(value_name = "SOURCE", value_hint = PORT_HINT)]
+    #[arg(required_unless_present_any = ["interface", "read"])]
+    pub(crate) words: Vec<String>,
+
+    /// The sources, once [`settle`](Self::settle) has found them.
+    #[arg(skip)]
     pub(crate) sources: Vec<Address>,
 
+    /// Receive from this interface, or from any: one more source
+    #[arg(id = "interface", short = 'i', long, value_name = "IF", value_hint = PORT_HINT)]
+    pub(crate) interfaces: Vec<String>,
+
+    /// Read packets from this file: one more source
+    #[arg(short = 'r', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) read: Vec<String>,
+
+    /// List the interfaces that -i takes, and end
+    #[arg(id = LIST, short = 'D', long, exclusive = true)]
+    pub(crate) list_interfaces: bool,
+
+    /// Accepted as in tcpdump; names are never looked up
+    #[arg(short = 'n', hide_short_help = true)]
+    pub(crate) is_numeric: bool,
+
     /// Keep at most N bytes of each packet
-    #[arg(long, value_name = "N", value_parser = values::snaplen)]
+    #[arg(long, short = 's', value_name = "N", value_parser = values::snaplen)]
     pub(crate) snaplen: Option<u32>,
 
     /// Take only packets that match EXPR, see pcap-filter(7): "udp port 53". Also takes a program
@@ -118,16 +152,16 @@ pub(crate) struct SourceArgs {
 
     /// xdp: takes only packets that match EXPR from the host and leaves it the others, counted as
     /// `passed`: --only "udp port 4789". Forms as for --filter
-    #[arg(long, value_name = "EXPR", value_parser = values::filter)]
+    #[arg(long, value_name = "EXPR", value_parser = values::filter, hide_short_help = true)]
     pub(crate) only: Option<Filter>,
 
     /// Let xdp: take packets from an interface that the host uses: loopback, the default route's,
     /// or one with a login session
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) steal: bool,
 }
 
-/// So that who has a hash has sources.
+/// What has a hash has sources.
 impl Deref for CommonArgs {
     type Target = SourceArgs;
 
@@ -136,7 +170,13 @@ impl Deref for CommonArgs {
     }
 }
 
-/// So that a job which receives is a job.
+impl DerefMut for CommonArgs {
+    fn deref_mut(&mut self) -> &mut SourceArgs {
+        &mut self.source
+    }
+}
+
+/// What has sources is a job.
 impl Deref for SourceArgs {
     type Target = JobArgs;
 

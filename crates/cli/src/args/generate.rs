@@ -6,7 +6,7 @@ use burstline_port::{Address, AddressError, GENERATOR_KEYS, Kind};
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
-use super::{JobArgs, values};
+use super::{JobArgs, PORT_HINT, values};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,7 +22,7 @@ Examples:
   burstline count xdp:eth2 --verify                           the receiving end: check them
 
 Sinks are eth1 or afpacket:eth1, xdp:eth1, a file (x.pcapng, x.pcap?format=pcap, -), null:,
-inject:eth1 (comes in by eth1 as if off the wire), log:NAME; burstline --help has their keys.
+inject:eth1 (comes in by eth1 as if off the wire), log:NAME; burstline --help-all has their keys.
 
 The last 18 bytes of each packet are its mark, big-endian: magic b57e, check (2 bytes), run and flow
 (12 and 20 bits), number in the flow (4 bytes), time due in ns since 1970 modulo 2^48 (6 bytes); in
@@ -39,7 +39,7 @@ UDP/IPv4, 76 with TCP, 20 more with IPv6, 4 with a VLAN tag, 50 with VXLAN. Othe
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct GenerateArgs {
     /// Where to send: an interface, xdp:, inject:, log:, a file, - or null:
-    #[arg(long, short, value_name = "SINK", value_parser = values::sink)]
+    #[arg(long, short, value_name = "SINK", value_parser = values::sink, value_hint = PORT_HINT)]
     pub(crate) output: Address,
 
     #[command(flatten)]

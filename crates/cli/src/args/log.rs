@@ -25,11 +25,11 @@ pub(crate) struct LogArgs {
 
     /// Size of one segment of the log: a power of two. A packet that does not fit is truncated and
     /// counted [default: 512k with files, whose packets may have 256k; else 256k]
-    #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes, hide_short_help = true)]
     pub(crate) segment: Option<usize>,
 
     /// Pages of the log; auto takes the largest available [default: auto]
-    #[arg(long, value_name = "PAGES", value_parser = values::pages())]
+    #[arg(long, value_name = "PAGES", value_parser = values::pages(), hide_short_help = true)]
     pub(crate) pages: Option<PageChoice>,
 }
 

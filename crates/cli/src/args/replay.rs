@@ -3,9 +3,9 @@
 use burstline_port::{Address, Filter, InterfaceKey, Rate};
 use burstline_wire::grammar;
 use burstline_wire::rewrite::Rule;
-use clap::Args;
+use clap::{Args, ValueHint};
 
-use super::{JobArgs, values};
+use super::{JobArgs, PORT_HINT, values};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,12 +40,13 @@ pub(crate) struct ReplayArgs {
 
     /// Capture files: pcap or pcapng, also in gzip or zstd; - is standard input
     #[arg(value_name = "FILE", required = true, value_parser = values::source)]
+    #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<Address>,
 
     /// Where to send: an interface, xdp:, inject:, log:, a file, - or null:. Given several times,
     /// the first is for interface 0 of the file, the second for interface 1, and so on
     #[arg(long, short, value_name = "SINK", required_unless_present = "map")]
-    #[arg(value_parser = values::sink)]
+    #[arg(value_parser = values::sink, value_hint = PORT_HINT)]
     pub(crate) output: Vec<Address>,
 
     /// Send an interface of the file to a sink, by its number or name; the others go to --output,

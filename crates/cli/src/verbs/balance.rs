@@ -8,7 +8,7 @@ use burstline_engine::{
     Workers,
 };
 use burstline_log::LogConfig;
-use burstline_port::{Address, OpenOptions, open_sink};
+use burstline_port::{Address, OpenOptions};
 use burstline_topo::LogSharing;
 use burstline_wire::hash::HashKind;
 
@@ -77,7 +77,7 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
     };
     let progress = Progress::with_workers(sources.len(), workers);
     let mut view = View::new("balance", common, Stream::beside(&sinks));
-    let open = |number: usize| open_sink(&sinks[number], &ports);
+    let open = |number: usize| common.open_sink(&sinks[number], &ports);
     let demands = common.demands_with(args.lossless);
     let run = common.run(&stop, &progress);
     job::run(&mut view, &run, &demands, common.keep_privileges, || {

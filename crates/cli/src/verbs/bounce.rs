@@ -35,6 +35,10 @@ pub(crate) fn bounce(args: &BounceArgs) -> Result<ExitCode, Failure> {
     };
     let crossings = open_bounce(ends, args.both, &treatment, &ports)?;
     common.warn(crossings.iter().map(|crossing| crossing.account()));
+    if ends.iter().any(|end| end.leads_to_interface()) {
+        let ways = if args.both { ", both ways" } else { "" };
+        common.announce(&format!("forwarding from {} to {}{ways}", args.from, args.to));
+    }
     placed.fit(crossings.len());
     let progress = Progress::new(crossings.len());
     let mut view = View::new("bounce", common, Stream::beside(slice::from_ref(&args.to)));

@@ -7,9 +7,7 @@ use std::sync::Arc;
 
 use burstline_engine::{CaptureOptions, Policy, Progress, Workers};
 use burstline_log::LogConfig;
-use burstline_port::{
-    Address, AddressError, FileNaming, OpenOptions, OutputOptions, is_interface, open_sink,
-};
+use burstline_port::{Address, AddressError, FileNaming, OpenOptions, OutputOptions, is_interface};
 use burstline_sys::calendar::format_local;
 use burstline_sys::clock;
 
@@ -47,12 +45,15 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let sources = common.open_sources(&ports)?;
     let progress = Progress::new(sources.len());
     let mut view = View::new("capture", common, Stream::beside(slice::from_ref(&sink)));
+    if flight.is_none() {
+        view = view.with_sink(&sink);
+    }
     let demands = common.demands_with(args.lossless);
     let run = common.run(&stop, &progress);
     job::run(&mut view, &run, &demands, common.keep_privileges, || match flight {
         Some(flight) => flight.run(sources, &options, &ports, &run),
         None => {
-            let open = || open_sink(&sink, &ports);
+            let open = || common.open_sink(&sink, &ports);
             burstline_engine::capture(sources, open, &options, &run)
         }
     })

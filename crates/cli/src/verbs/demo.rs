@@ -67,7 +67,7 @@ impl Demo<'_> {
                 let path = &self.files.real;
                 say(&format!(
                     "\n1. No live ports here: {reason}\n   Instead, count what was recorded once \
-                     between two hosts, where it lies.\n   $ burstline count {path}\n\n"
+                     between two hosts, where it lies.\n   $ burstline count -v {path}\n\n"
                 ))?;
                 Ok((path.clone(), self.count(path)?))
             }
@@ -88,7 +88,7 @@ impl Demo<'_> {
         say(&format!(
             "\n1. Live: two hosts, namespaces of this process, ping each other, fetch {} bytes \
              over TCP\n   and send {} datagrams{cables}.\n   afpacket: copies what v1 carries, \
-             both ways.\n   {also}\n   $ burstline capture {}{taken} -w {path}\n\n",
+             both ways.\n   {also}\n   $ burstline capture -v {}{taken} -w {path}\n\n",
             count_text(live::FETCHED_BYTES as u64),
             live::DATAGRAMS,
             live::COPIED,
@@ -136,7 +136,7 @@ impl Demo<'_> {
         say(&format!(
             "\n2. Capture it {COPIES} times over, together with generated traffic: one thread \
              receives\n   into a contiguous log, another records from there.\n   \
-             $ burstline capture {copies} \\\n       '{GENERATED}' \\\n       \
+             $ burstline capture -v {copies} \\\n       '{GENERATED}' \\\n       \
              -w {recorded} --hash five-tuple\n\n"
         ))?;
         self.files.write_copies(COPIES)?;
@@ -189,7 +189,7 @@ impl Demo<'_> {
         let path = &self.files.recorded;
         say(&format!(
             "\n4. Read the recorded file back, and let other programs read it.\n   \
-             $ burstline count {path}\n\n"
+             $ burstline count -v {path}\n\n"
         ))?;
         let read = self.count(path)?;
         say("\n")?;

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use burstline_engine::EngineError;
-use burstline_port::{ProbeOptions, probe_ports};
+use burstline_port::{ProbeOptions, did_you_mean, probe_ports};
 use burstline_share::{published_sockets, query};
 use burstline_sys::afpacket::present_interfaces;
 use burstline_sys::machine::Machine;
@@ -76,8 +76,9 @@ fn ports(args: &DoctorPortsArgs) -> Result<ExitCode, Failure> {
     let mut present = present_interfaces();
     present.sort();
     if let Some(name) = args.interfaces.iter().find(|name| !present.contains(name)) {
+        let near = did_you_mean(name, present.iter().map(String::as_str));
         let there_are = present.join(", ");
-        return Err(Failure::new(format!("no interface '{name}'; there are: {there_are}")));
+        return Err(Failure::new(format!("no interface '{name}'{near}; there are: {there_are}")));
     }
     if !args.interfaces.is_empty() {
         present.retain(|name| args.interfaces.contains(name));

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::slice;
 
 use burstline_engine::{EngineError, Inlet, Progress, Workers};
-use burstline_port::{Address, AddressError, GENERATOR_KEYS, OpenOptions, PortError, open_sink};
+use burstline_port::{Address, AddressError, GENERATOR_KEYS, OpenOptions, PortError};
 
 use crate::args::GenerateArgs;
 use crate::failure::Failure;
@@ -24,10 +24,11 @@ pub(crate) fn generate(args: &GenerateArgs) -> Result<ExitCode, Failure> {
     let mut run = common.run(&stop, &progress);
     // The source's own: so the report says that it has ended.
     run.limits.packets = None;
-    let mut view = View::new("generate", common, Stream::beside(slice::from_ref(&args.output)));
+    let mut view = View::new("generate", common, Stream::beside(slice::from_ref(&args.output)))
+        .with_sink(&args.output);
     let mut about = None;
     let report = job::watch(&mut view, &run, common.keep_privileges, || {
-        let open = || open_sink(&args.output, &ports);
+        let open = || common.open_sink(&args.output, &ports);
         let generated = burstline_engine::generate(source, open, &threads, &run)?;
         about = Some(generated);
         Ok(burstline_engine::Report::default())

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use burstline_engine::{Inlet, Progress, Report, Workers};
 use burstline_port::{
-    Address, InterfaceKey, OpenOptions, Rate, ReplayOptions, Routes, Timing, open_replay, open_sink,
+    Address, InterfaceKey, OpenOptions, Rate, ReplayOptions, Routes, Timing, open_replay,
 };
 use burstline_wire::rewrite::Rewrite;
 
@@ -54,7 +54,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let mut view = View::new("replay", common, Stream::beside(&sinks));
     let mut about = None;
     job::watch(&mut view, &run, common.keep_privileges, || {
-        let open = || sinks.iter().map(|sink| open_sink(sink, &ports)).collect();
+        let open = || sinks.iter().map(|sink| common.open_sink(sink, &ports)).collect();
         let played = burstline_engine::replay(source, &routes, open, &threads, &run)?;
         about = Some(played);
         Ok(Report::default())

@@ -6,7 +6,7 @@ use burstline_engine::{BalanceReport, Distribution, Elephant, GroupReport, Mode,
 use serde_json::{Value, json};
 
 use super::json::losses;
-use super::words::{bytes_text, count_text};
+use super::words::{bytes_text, count_text, packets_text};
 use crate::args::values::ROUND_ROBIN;
 
 fn distribution(distribution: Distribution) -> String {
@@ -112,9 +112,9 @@ pub(super) fn text(text: &mut String, balance: &BalanceReport) {
     }
     for elephant in &balance.elephants {
         let name = elephant.name.clone().unwrap_or_else(|| format!("{:#010x}", elephant.hash));
-        let (packets, bytes) = (count_text(elephant.packets), bytes_text(elephant.bytes));
+        let (packets, bytes) = (packets_text(elephant.packets), bytes_text(elephant.bytes));
         let workers: Vec<_> = elephant.workers.iter().map(ToString::to_string).collect();
         let to = workers.join(", ");
-        let _ = writeln!(text, "elephant {name}: {packets} packets, {bytes}, to worker {to}");
+        let _ = writeln!(text, "elephant {name}: {packets}, {bytes}, to worker {to}");
     }
 }

@@ -6,23 +6,23 @@ use burstline_engine::Bounced;
 use burstline_port::{Rewrite, Touch};
 use serde_json::{Value, json};
 
-use super::words::count_text;
+use super::words::{count_text, packets_text};
 
-/// As text.
-pub(super) fn text(text: &mut String, bounced: &Bounced) {
+/// As text; if `is_whole`, with where all frames are, also if none is missing.
+pub(super) fn text(text: &mut String, bounced: &Bounced, is_whole: bool) {
     // Writing to a string does not fail, here and below.
     let found = &bounced.treatment.found;
-    let packets = count_text(found.packets);
+    let packets = packets_text(found.packets);
     let _ = match bounced.treatment.touch {
         Touch::None => Ok(()),
         Touch::Headers => {
-            writeln!(text, "touched  headers of {packets} packets, {} IP", count_text(found.ip))
+            writeln!(text, "touched  headers of {packets}, {} IP", count_text(found.ip))
         }
         Touch::Payload => {
-            writeln!(text, "touched  all of {packets} packets, their bytes' sum {:#x}", found.sum)
+            writeln!(text, "touched  all of {packets}, their bytes' sum {:#x}", found.sum)
         }
     };
-    for census in &bounced.frames {
+    for census in bounced.frames.iter().filter(|census| is_whole || census.elsewhere() != 0) {
         let elsewhere = match census.elsewhere() {
             0 => "all accounted for".to_owned(),
             frames => format!("{frames} IN A DEVICE"),

@@ -2,22 +2,22 @@
 
 use std::fmt::Write;
 
-use burstline_engine::{FlightReport, PortReport, PublishedReport, Report};
+use burstline_engine::{FlightReport, PortReport, PublishedReport, Report, Total};
 use burstline_port::Losses;
 
 use super::logs::policy;
-use super::words::{bytes_text, count_text, rate_text, size_text, time_text};
-use crate::outcome::Outcome;
+use super::words::{
+    bytes_text, count_text, counted_text, packets_text, rate_text, size_text, time_text,
+};
 
 /// The least and the most columns of a port's name.
 const NAME_COLUMNS: std::ops::RangeInclusive<usize> = 8..=24;
 
-/// The whole of it.
-pub(super) fn text(
-    (command, outcome): (&str, &Outcome),
-    report: &Report,
-    findings: &str,
-) -> String {
+/// Below this rate most of a job's time is not its packets', and rho says nothing of them.
+const RHO_LEAST_BITS_PER_S: f64 = 10e6;
+
+/// The whole of it, without the last line.
+pub(super) fn text(report: &Report, findings: &str) -> String {
     let mut text = String::new();
     table(&mut text, report);
     losses(&mut text, &report.total.lost);
@@ -49,7 +49,6 @@ pub(super) fn text(
     for note in &report.notes {
         let _ = writeln!(text, "note     {note}");
     }
-    let _ = writeln!(text, "{}", outcome.text(command));
     text
 }
 
@@ -118,15 +117,15 @@ fn shorten(name: &str, columns: usize) -> String {
 }
 
 /// A sentence as a part of a line.
-fn lower_first(sentence: &str) -> String {
-    let mut rest = sentence.chars();
+pub(super) fn lower_first(sentence: &str) -> String {
+    let mut rest = sentence.trim().trim_end_matches('.').chars();
     rest.next().map(|first| first.to_lowercase().chain(rest).collect()).unwrap_or_default()
 }
 
 fn losses(text: &mut String, lost: &Losses) {
     for (cause, packets) in lost.iter().filter(|&(_, packets)| packets > 0) {
         let packets = count_text(packets);
-        let help = lower_first(cause.help().trim().trim_end_matches('.'));
+        let help = lower_first(cause.help());
         let _ = match cause.is_choice() {
             true => writeln!(text, "unwanted {packets} {cause}: {help} (not a loss)"),
             false => writeln!(text, "lost     {packets} to {cause}: {help}"),
@@ -135,14 +134,15 @@ fn losses(text: &mut String, lost: &Losses) {
 }
 
 /// Who has read what was published, by their own word.
-fn readers(text: &mut String, published: &PublishedReport) {
+pub(super) fn readers(text: &mut String, published: &PublishedReport) {
     let PublishedReport { name, epoch, readers_total, readers_peak, .. } = published;
     let ending = if published.is_stopped { "stopped" } else { "final" };
-    let packets = count_text(published.packets.iter().sum());
+    let packets = packets_text(published.packets.iter().sum());
+    let readers = counted_text(*readers_total, "reader");
     let _ = writeln!(
         text,
-        "shared   log:{name}, epoch {epoch}, {packets} packets, {ending}; {readers_total} readers, \
-         at most {readers_peak} at a time"
+        "shared   log:{name}, epoch {epoch}, {packets}, {ending}; {readers}, at most \
+         {readers_peak} at a time"
     );
     let there = published.there.iter().map(|reader| (reader, "there"));
     let gone = published.gone.iter().map(|reader| (reader, "gone"));
@@ -170,17 +170,21 @@ fn rates(text: &mut String, report: &Report) {
         rate_text(total.l2_bits_per_s, "bit/s"),
         rate_text(total.line_bits_per_s, "bit/s"),
     );
+    incomplete(text, total);
+}
+
+/// How many packets are not whole, or not with their flow.
+pub(super) fn incomplete(text: &mut String, total: &Total) {
+    // Writing to a string does not fail, here and below.
     if total.truncated > 0 {
-        let (cut, wire) = (count_text(total.truncated), bytes_text(total.wire_bytes));
-        let _ =
-            writeln!(text, "cut      {cut} packets truncated by snaplen; {wire} were on the wire");
+        let (cut, wire) = (packets_text(total.truncated), bytes_text(total.wire_bytes));
+        let _ = writeln!(text, "cut      {cut} truncated by snaplen; {wire} were on the wire");
     }
     if total.fragments_unmatched > 0 {
-        let fragments = count_text(total.fragments_unmatched);
+        let fragments = counted_text(total.fragments_unmatched, "fragment");
         let _ = writeln!(
             text,
-            "hash     {fragments} fragments arrived without their first: they are not with their \
-             flow"
+            "hash     {fragments} arrived without their first: they are not with their flow"
         );
     }
 }
@@ -188,13 +192,17 @@ fn rates(text: &mut String, report: &Report) {
 fn cost(text: &mut String, report: &Report) {
     let usage = report.cpu.usage;
     let (user, system) = (usage.user_ns as f64 / 1e9, usage.system_ns as f64 / 1e9);
+    let switches = usage.voluntary_switches + usage.involuntary_switches;
+    let switches = counted_text(switches, "context switche");
+    let _ = writeln!(text, "cpu      {user:.3} s user, {system:.3} s system, {switches}");
     let (total, busy) = (report.cpu.rho_total, report.cpu.rho_busy);
-    let switches = count_text(usage.voluntary_switches + usage.involuntary_switches);
-    let _ = writeln!(
-        text,
-        "cpu      {user:.3} s user, {system:.3} s system, {switches} context switches\n\
-         rho      {total:.2} % of a core per Gbit/s of line rate, {busy:.2} without empty polls"
-    );
+    let _ = match report.total.line_bits_per_s >= RHO_LEAST_BITS_PER_S {
+        true => writeln!(
+            text,
+            "rho      {total:.2} % of a core per Gbit/s of line rate, {busy:.2} without empty polls"
+        ),
+        false => writeln!(text, "rho      unknown: less than 10 Mbit/s of line rate"),
+    };
     for (stage, place) in report.stages.iter().zip(&report.placement.threads) {
         let core = match place.pinned_to {
             Some(core) => format!("core {core}"),
@@ -209,11 +217,11 @@ fn cost(text: &mut String, report: &Report) {
             count_text(stage.packets_out),
             match stage.high_water {
                 0 => String::new(),
-                segments => format!(", at most {segments} segments in use"),
+                segments => format!(", at most {} in use", counted_text(segments, "segment")),
             },
             match stage.sleeps {
                 0 => String::new(),
-                sleeps => format!(", {} sleeps", count_text(sleeps)),
+                sleeps => format!(", {}", counted_text(sleeps, "sleep")),
             },
         );
     }
@@ -242,7 +250,7 @@ fn memory(text: &mut String, report: &Report) {
 }
 
 /// What became of the past, and what would keep more of it.
-fn past(text: &mut String, flight: &FlightReport) {
+pub(super) fn past(text: &mut String, flight: &FlightReport) {
     let seconds = |ns: u64| ns as f64 / 1e9;
     let (kept, asked) = (seconds(flight.kept_ns), seconds(flight.asked_ns));
     let _ = writeln!(text, "past     {kept:.1} s kept at the end, --keep {asked:.1} s");
@@ -255,14 +263,13 @@ fn past(text: &mut String, flight: &FlightReport) {
         );
     }
     for file in &flight.files {
-        let (packets, kept) = (count_text(file.packets), seconds(file.kept_ns));
+        let (packets, kept) = (packets_text(file.packets), seconds(file.kept_ns));
         let name = &file.name;
         let again = match file.triggers {
             1 => String::new(),
             triggers => format!(", {} triggers", count_text(triggers)),
         };
-        let _ =
-            writeln!(text, "wrote    {packets} packets, {kept:.1} s kept before{again}: {name}");
+        let _ = writeln!(text, "wrote    {packets}, {kept:.1} s kept before{again}: {name}");
     }
 }
 
@@ -292,7 +299,6 @@ fn places(text: &mut String, report: &Report) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::Demands;
     use burstline_port::Loss;
 
     #[test]
@@ -306,11 +312,8 @@ mod tests {
     fn the_ledger_says_what_was_lost_and_why() {
         let mut report = Report::default();
         report.total.lost.add(Loss::ReaderOverrun, 1234);
-        report.total.unaccounted = -3;
-        let outcome = Outcome::of(&report, &Demands::default());
-        let text = text(("capture", &outcome), &report, "");
+        let text = text(&report, "");
         assert!(text.contains("lost     1,234 to reader_overrun: the reader was"), "{text}");
-        assert!(text.contains("\ncapture failed: unaccounted -3, lost 1,234"), "{text}");
         assert!(!text.contains("unwanted"), "{text}");
     }
 
@@ -322,8 +325,7 @@ mod tests {
         let mut report = Report::default();
         report.total.lost = row.lost.clone();
         report.ports.push(row);
-        let outcome = Outcome::of(&report, &Demands::default());
-        let text = text(("count", &outcome), &report, "");
+        let text = text(&report, "");
         let row: Vec<&str> = text.lines().nth(1).unwrap().split_whitespace().collect();
         assert_eq!(row, ["30", "=", "6", "+", "20", "+", "4", "+", "0", "0", "0", "B"], "{text}");
         assert!(

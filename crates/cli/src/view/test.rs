@@ -6,23 +6,23 @@ use burstline_engine::{FlowVerdict, Generated, Latency, Limit, Verdict, WINDOW};
 use burstline_lab::distribution::latency_json;
 use serde_json::{Value, json};
 
-use super::words::{count_text, rate_text};
+use super::words::{count_text, counted_text, rate_text};
 use super::{Findings, bounce, switch};
 
 /// The most flows that have a line each in text.
 const FLOWS_SHOWN: usize = 16;
 
-/// The findings as text.
-pub(super) fn text(findings: &Findings) -> String {
+/// The findings as text; if `is_whole`, with what a short report leaves out.
+pub(super) fn text(findings: &Findings, is_whole: bool) -> String {
     let mut text = String::new();
     if let Some(bounced) = &findings.bounced {
-        bounce::text(&mut text, bounced);
+        bounce::text(&mut text, bounced, is_whole);
     }
     if let Some(status) = &findings.switched {
         text += &switch::totals_text(&switch::json(status));
     }
     if let Some(generated) = &findings.generated {
-        generated_text(&mut text, generated);
+        generated_text(&mut text, generated, is_whole);
     }
     if let Some(verdict) = &findings.verdict {
         verdict_text(&mut text, verdict);
@@ -80,7 +80,7 @@ fn limit_name(limit: Limit) -> &'static str {
     }
 }
 
-fn generated_text(text: &mut String, generated: &Generated) {
+fn generated_text(text: &mut String, generated: &Generated, is_whole: bool) {
     // Writing to a string does not fail, here and below.
     if let Some(asked) = generated.asked_pps {
         let (asked, reached) = (rate_text(asked, "pps"), rate_text(generated.reached_pps, "pps"));
@@ -93,7 +93,7 @@ fn generated_text(text: &mut String, generated: &Generated) {
     }
     if let Some(lateness) = &generated.lateness {
         let _ = writeln!(text, "late     {}", latency_text(lateness));
-        if lateness.packets > 0 {
+        if lateness.packets > 0 && is_whole {
             let _ = writeln!(text, "         {}", steps_text(lateness));
         }
     }
@@ -103,11 +103,11 @@ fn verdict_text(text: &mut String, verdict: &Verdict) {
     let n = count_text;
     let _ = writeln!(
         text,
-        "verify   {} intact, {} lost ({} at the start), {} duplicates, {} reordered, {} corrupted",
+        "verify   {} intact, {} lost ({} at the start), {}, {} reordered, {} corrupted",
         n(verdict.unique),
         n(verdict.lost),
         n(verdict.lost_at_start),
-        n(verdict.duplicates),
+        counted_text(verdict.duplicates, "duplicate"),
         n(verdict.reordered),
         n(verdict.corrupted),
     );

@@ -1,6 +1,7 @@
 //! Numbers as people read them.
 
 use burstline_sys::clock::date_of;
+use burstline_wire::headers::LinkType;
 
 /// `12,345,678`
 pub(crate) fn count_text(count: u64) -> String {
@@ -13,6 +14,30 @@ pub(crate) fn count_text(count: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// `Ethernet`: what the first header of packets is.
+pub(crate) fn link_text(link: LinkType) -> String {
+    match link {
+        LinkType::ETHERNET => "Ethernet".to_owned(),
+        LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 => "IP".to_owned(),
+        LinkType(other) => format!("link type {other}"),
+    }
+}
+
+/// `1 packet`, `12,345 packets`
+pub(crate) fn packets_text(packets: u64) -> String {
+    counted_text(packets, "packet")
+}
+
+/// `1 sleep`, `12 sleeps`, `2 switches`
+pub(crate) fn counted_text(count: u64, noun: &str) -> String {
+    let end = match count {
+        1 => "",
+        _ if noun.ends_with("ch") => "es",
+        _ => "s",
+    };
+    format!("{} {noun}{end}", count_text(count))
 }
 
 /// `1.23 GB`, powers of 1000.
@@ -29,7 +54,7 @@ pub(crate) fn rate_text(rate: f64, unit: &str) -> String {
 }
 
 /// A size in powers of 1024, as sizes of memory are: `64 MiB`.
-pub(super) fn size_text(bytes: usize) -> String {
+pub(crate) fn size_text(bytes: usize) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.iter().find(|(factor, _)| bytes >= *factor && bytes.is_multiple_of(*factor)) {
         Some((factor, unit)) => format!("{} {unit}", bytes / factor),
@@ -70,6 +95,13 @@ mod tests {
         assert_eq!(rate_text(14_880_952.0, "pps"), "14.88 Mpps");
         assert_eq!(size_text(64 << 20), "64 MiB");
         assert_eq!(size_text(1000), "1,000 bytes");
+    }
+
+    #[test]
+    fn one_packet_and_several() {
+        let text = [0, 1, 2, 1000].map(packets_text);
+        assert_eq!(text, ["0 packets", "1 packet", "2 packets", "1,000 packets"]);
+        assert_eq!(counted_text(2, "context switch"), "2 context switches");
     }
 
     #[test]

@@ -22,12 +22,12 @@ impl Live {
     pub(crate) fn start(bed: &Bed, directory: &Directory, arguments: &str) -> Self {
         let (output, report) = (directory.file("output"), directory.file("report"));
         let _ = fs::remove_file(&report);
-        // With `-w -` the report is on standard error; otherwise that is empty.
+        // With `-w -` the report is on standard error, beside what happens.
         let to = if arguments.ends_with("-w -") { "> $0 2> $1" } else { "> $1 2> $0" };
         let script = format!("exec {PROGRAM} {arguments} --json --stats 20ms {to}");
         let program = bed.far.start("sh", &["-c", &script, &output, &report], &[]).unwrap();
         let live = Self { program, output, report };
-        wait_until("it has started", || live.text().contains('\n'));
+        wait_until("it has started", || live.text().contains("\"interval\":1,"));
         live
     }
 

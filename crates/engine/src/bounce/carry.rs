@@ -122,7 +122,7 @@ impl Port for Carry {
             true => "each packet is copied once, into the sink",
             false => "each packet is copied twice: for the rewrite, and into the sink",
         };
-        account.notes.push(copies.to_owned());
+        account.hint(|| copies.to_owned());
         account
     }
 

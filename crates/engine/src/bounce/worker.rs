@@ -71,7 +71,7 @@ impl Step for Worker<'_> {
             if let Some(counter) = self.job.progress.received.get(lane.index) {
                 counter.store(&lane.carried());
             }
-            self.job.show_losses(lane.index, lane.crossing.account().lost)
+            self.job.show_account(lane.index, lane.crossing.account())
         };
         self.lanes.iter().map(show).sum()
     }

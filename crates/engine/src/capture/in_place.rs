@@ -125,11 +125,12 @@ impl Step for InPlace<'_> {
     }
 
     fn show_losses(&mut self) -> u64 {
-        self.lost = self.job.show_losses(0, self.source.port.account().lost);
+        self.lost = self.job.show_account(0, self.source.port.account());
         self.gaps.tell(self.job.progress, &[], self.sink);
         // For a file that ends before the job does.
         let totals = self.gaps.totals(self.job.progress, &[], &self.recorded);
         self.sink.set_totals(&totals);
+        self.job.tell_of_sink(0, &*self.sink);
         self.lost + self.job.show_losses_behind(0, self.recorded.losses())
     }
 

@@ -299,7 +299,7 @@ impl runtime::Step for Merger<'_> {
     fn show_losses(&mut self) -> u64 {
         let inputs = self.inputs.iter().enumerate();
         let show = |(index, input): (usize, &Input<'_>)| {
-            self.job.show_losses(index, input.source.port.account().lost)
+            self.job.show_account(index, input.source.port.account())
         };
         self.lost = inputs.map(show).sum();
         self.lost

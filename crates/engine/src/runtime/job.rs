@@ -1,7 +1,7 @@
 //! What the threads of a job share.
 
 use burstline_log::Ending as LogEnding;
-use burstline_port::Losses;
+use burstline_port::{Losses, PortAccount, Sink};
 
 use crate::report::{Ending, Report};
 use crate::{EngineError, Limits, Progress, Run, ThreadPlace, Threads};
@@ -44,6 +44,13 @@ impl<'a> Job<'a> {
         Ending::of(self.clock.elapsed_ns(), Usage::now().since(&self.usage_before))
     }
 
+    /// Shows what became of source number `index` so far: its losses, and what has happened to it.
+    /// Returns the losses without what nobody asked for. Cost: a lock or two.
+    pub(crate) fn show_account(&self, index: usize, account: PortAccount) -> u64 {
+        self.progress.tell_new(index, &account.events);
+        self.show_losses(index, account.lost)
+    }
+
     /// Shows what source number `index` has lost so far. Returns it without what nobody asked for.
     /// Cost: a lock.
     pub(crate) fn show_losses(&self, index: usize, losses: Losses) -> u64 {
@@ -56,6 +63,11 @@ impl<'a> Job<'a> {
     /// behind the sources.
     pub(crate) fn show_losses_behind(&self, number: usize, losses: Losses) -> u64 {
         self.show_losses(self.progress.received.len() + number, losses)
+    }
+
+    /// Says what has happened to sink number `number`. Cost: what its account costs.
+    pub(crate) fn tell_of_sink(&self, number: usize, sink: &dyn Sink) {
+        self.progress.tell_new(self.progress.received.len() + number, &sink.account().events);
     }
 
     /// How a log ends whose sources met `errors`: whether another may follow it.

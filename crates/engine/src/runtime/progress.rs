@@ -3,9 +3,11 @@
 //! Each counter has one writer, which stores absolute values once a poll. They carry no memory
 //! and need not agree with each other to the packet: the ledger at the end does.
 
+use std::collections::BTreeMap;
+use std::mem;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use burstline_port::Losses;
 
@@ -66,6 +68,46 @@ pub struct Progress {
     /// Losses so far by place: one for each source, then one for each recorder. Changed some times
     /// a second, by each place's own thread.
     losses: Mutex<Vec<Losses>>,
+    /// What has happened, to be said at once.
+    news: Mutex<News>,
+}
+
+/// What has happened and was not fetched yet.
+#[derive(Debug, Default)]
+struct News {
+    fresh: Vec<String>,
+    /// How many events of each port are known: a port lists all that it ever had. Places as of
+    /// `losses`; more for a job that has more sinks.
+    known: Vec<usize>,
+    /// How often an event was told. The queues of one interface all see it.
+    told: BTreeMap<String, usize>,
+}
+
+/// The most events that wait to be fetched; later ones are in the report only.
+const NEWS_MOST: usize = 1000;
+
+impl News {
+    fn tell(&mut self, what: String) {
+        if self.fresh.len() < NEWS_MOST {
+            self.fresh.push(what);
+        }
+    }
+
+    /// Tells what is new in `events`, all that the port in `place` ever had.
+    fn hear(&mut self, place: usize, events: &[String]) {
+        if self.known.len() <= place {
+            self.known.resize(place + 1, 0);
+        }
+        let known = mem::replace(&mut self.known[place], events.len());
+        for (index, event) in events.iter().enumerate().skip(known) {
+            let times = events[..=index].iter().filter(|other| *other == event).count();
+            let told = self.told.entry(event.clone()).or_default();
+            if times > *told {
+                *told = times;
+                self.tell(event.clone());
+            }
+        }
+    }
 }
 
 /// All of a job's counters at some moment.
@@ -119,6 +161,7 @@ impl Progress {
             is_writing: AtomicBool::new(false),
             is_started: AtomicBool::new(false),
             losses: Mutex::new(vec![Losses::default(); sources + workers]),
+            news: Mutex::default(),
         }
     }
 
@@ -139,6 +182,29 @@ impl Progress {
             is_writing: self.is_writing.load(Relaxed),
             lost,
         }
+    }
+
+    /// What has happened since the last call: interfaces that went down, files that were begun.
+    /// Cost: an uncontended lock.
+    pub fn take_news(&self) -> Vec<String> {
+        mem::take(&mut self.news().fresh)
+    }
+
+    /// Says that something has happened.
+    pub(crate) fn tell(&self, what: String) {
+        self.news().tell(what);
+    }
+
+    /// Says what is new among `events`, all that the port in `place` ever had: the sources, then
+    /// the sinks. Cost: nothing where there are none, else a lock.
+    pub(crate) fn tell_new(&self, place: usize, events: &[String]) {
+        if !events.is_empty() {
+            self.news().hear(place, events);
+        }
+    }
+
+    fn news(&self) -> MutexGuard<'_, News> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn start(&self, log_bytes: u64) {
@@ -177,5 +243,28 @@ impl Progress {
         if let Some(known) = places.get_mut(place) {
             *known = losses;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_queues_of_an_interface_see_is_told_once_and_in_order() {
+        let progress = Progress::new(2);
+        let events = ["down", "up", "down"].map(str::to_owned);
+        progress.tell_new(0, &events[..1]);
+        assert_eq!(progress.take_news(), ["down"]);
+        progress.tell_new(1, &events[..2]);
+        assert_eq!(progress.take_news(), ["up"]);
+        progress.tell_new(0, &events);
+        progress.tell_new(1, &events);
+        assert_eq!(progress.take_news(), ["down"]);
+        // A sink behind the sources that are known.
+        progress.tell_new(7, &["full".to_owned()]);
+        progress.tell("wrote".to_owned());
+        assert_eq!(progress.take_news(), ["full", "wrote"]);
+        assert_eq!(progress.take_news(), [""; 0]);
     }
 }

@@ -47,6 +47,11 @@ impl Inlet {
         Self { port: wrapper(self.port), ..self }
     }
 
+    /// The interfaces of the options' table that it brought when it was opened.
+    pub fn interfaces(&self) -> std::ops::Range<usize> {
+        self.interfaces.clone()
+    }
+
     /// The port.
     pub fn port(&self) -> &dyn Port {
         &*self.port

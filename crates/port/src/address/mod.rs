@@ -88,10 +88,14 @@ pub enum AddressError {
         name: String,
     },
     /// A word that is the name of nothing that there is.
-    #[error("'{name}' is neither a network interface (there are: {present}) nor a file{mend}")]
+    #[error(
+        "'{name}' is neither a network interface (there are: {present}) nor a file{near}{mend}"
+    )]
     Unknown {
         /// The word.
         name: String,
+        /// The interface that may have been meant, in words, or nothing.
+        near: String,
         /// The interfaces there are.
         present: String,
         /// What else to write.

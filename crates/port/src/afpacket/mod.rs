@@ -37,6 +37,8 @@ mod settings;
 mod sink;
 mod source;
 
+pub(crate) use source::link_type;
+
 use crate::{Address, OpenOptions, PortError, Source};
 
 pub(crate) use probe::probe;

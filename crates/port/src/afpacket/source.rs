@@ -106,7 +106,7 @@ impl AfPacketSource {
             open_block_ns: u64::from(settings.retire_timeout_ms) * RETIRE_NS_A_MS + HANDLING_NS,
             is_stopped: false,
             is_over: false,
-            account: PortAccount::default(),
+            account: PortAccount { ring_bytes: ring_bytes as u64, ..PortAccount::default() },
         })
     }
 
@@ -213,17 +213,17 @@ impl AfPacketSource {
         if oddities.partial_checksums > 0 {
             let packets = oddities.partial_checksums;
             account
-                .note(|| format!("{packets} packets whose checksum a device still has to fill in"));
+                .hint(|| format!("{packets} packets whose checksum a device still has to fill in"));
         }
         if oddities.merged > 0 {
             let packets = oddities.merged;
-            account.note(|| format!("{packets} packets are GSO/GRO aggregates"));
+            account.hint(|| format!("{packets} packets are GSO/GRO aggregates"));
         }
         let is_hardware = self.info.timestamps == TimestampSource::Hardware;
         if is_hardware && oddities.without_hardware_time > 0 {
             let packets = oddities.without_hardware_time;
             let name = self.watch.name();
-            account.note(|| {
+            account.hint(|| {
                 format!("{packets} packets without hardware time: sudo hwstamp_ctl -i {name} -r 1")
             });
         }
@@ -341,7 +341,7 @@ fn bytes_of(ring: &Ring, offset: u32, length: u32) -> &[u8] {
 
 /// What a frame begins with on an interface of this hardware type.
 /// Source: ARPHRD_ numbers, uapi/linux/if_arp.h; LINKTYPE_ numbers, the pcap registry.
-pub(super) fn link_type(interface: &Interface) -> Result<LinkType, PortError> {
+pub(crate) fn link_type(interface: &Interface) -> Result<LinkType, PortError> {
     match interface.hardware_type {
         // The loopback looks like Ethernet.
         1 | LOOPBACK => Ok(LinkType::ETHERNET),

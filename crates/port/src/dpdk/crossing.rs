@@ -62,10 +62,10 @@ pub(crate) fn open_crossings(
             let capabilities = Capabilities { can_drain: true, ..Capabilities::default() };
             let timestamps = TimestampSource::Poll;
             let mut account = PortAccount::default();
-            account.note(|| "each packet stays in its mbuf: nothing is copied here".to_owned());
+            account.hint(|| "each packet stays in its mbuf: nothing is copied here".to_owned());
             if queue == 0 {
                 let facts = entry.1.facts();
-                account.note(|| format!("offloads of {}: {}", facts.driver, facts.offloads));
+                account.hint(|| format!("offloads of {}: {}", facts.driver, facts.offloads));
             }
             crossings.push(Box::new(DpdkCrossing {
                 info: PortInfo { name, capabilities, timestamps },

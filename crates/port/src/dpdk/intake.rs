@@ -135,7 +135,7 @@ impl Intake {
             account.note(|| format!("the driver counts {trouble}"));
         }
         if counts.received_by(self.queue, device.queues()).is_none() {
-            account.note(|| {
+            account.hint(|| {
                 "the driver has no counters per queue: offered is Burstline's own count".into()
             });
         }

@@ -97,7 +97,7 @@ impl DpdkSource {
         let is_wanted = hash_kind(settings.device.rss) == Some(options.hash);
         let mut account = PortAccount::default();
         if queue == 0 {
-            account.note(|| format!("offloads of {}: {}", facts.driver, facts.offloads));
+            account.hint(|| format!("offloads of {}: {}", facts.driver, facts.offloads));
         }
         Ok(Self {
             info: PortInfo { name, capabilities, timestamps },
@@ -264,7 +264,7 @@ impl Counts {
             (self.untimed, "packets have the time of their poll: the device gave none"),
         ] {
             if packets > 0 {
-                account.note(|| format!("{packets} {what}"));
+                account.hint(|| format!("{packets} {what}"));
             }
         }
     }

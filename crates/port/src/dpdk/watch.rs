@@ -70,9 +70,12 @@ impl DeviceWatch {
     fn compare(&mut self, account: &mut PortAccount) {
         self.is_gone = self.device.is_gone();
         let is_up = !self.is_gone && self.device.is_up();
+        if self.is_gone {
+            account.news(|| format!("dpdk:{} is gone", self.device.devargs()));
+        }
         if is_up != self.is_up && !self.is_gone {
             let state = if is_up { "up" } else { "down" };
-            account.note(|| format!("dpdk:{} is {state}", self.device.devargs()));
+            account.event(|| format!("dpdk:{} is {state}", self.device.devargs()));
         }
         self.is_up = is_up;
     }

@@ -148,7 +148,7 @@ impl<O: Outlet> LiveSink<O> {
     /// Tells something of how it was opened.
     pub(crate) fn with_note(mut self, note: Option<String>) -> Self {
         if let Some(note) = note {
-            self.account.note(|| note);
+            self.account.hint(|| note);
         }
         self
     }

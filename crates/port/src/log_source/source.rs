@@ -118,7 +118,7 @@ impl LogSource {
     fn say_whether_copied(&mut self) {
         if self.is_of_program && self.feed.is_wary() && self.index == 0 {
             let (name, pid) = (&self.info.name, self.link.pid());
-            self.account.note(|| {
+            self.account.hint(|| {
                 format!(
                     "{name}: its writer, process {pid}, does not run this program file: packets \
                      are copied and checked, unless trust=own vouches for it"
@@ -204,7 +204,7 @@ impl LogSource {
         let goes_on = self.is_following && self.stop.is_none();
         let then = if goes_on { "; waiting for the next" } else { "" };
         let note = format!("{name}: its writer, process {pid}, epoch {epoch}, {how}{then}");
-        self.account.note(|| note);
+        self.account.event(|| note);
         self.phase = if goes_on { Phase::Waiting(Instant::now()) } else { Phase::Ended };
         if goes_on { PortState::Idle } else { PortState::Ended }
     }
@@ -249,11 +249,11 @@ impl LogSource {
                 format!(", after its first {packets} packets, which are no longer in memory")
             }
         };
-        self.account.note(|| {
+        self.account.event(|| {
             format!("{name}: process {pid}, epoch {epoch}, attached after {seconds:.1} s{behind}")
         });
         if unread_logs > 0 && self.index == 0 {
-            self.account.note(|| {
+            self.account.event(|| {
                 format!(
                     "{name}: process {pid}, epoch {epoch}, publishes {unread_logs} more logs than \
                      the first writer: they are not read; restart this job"

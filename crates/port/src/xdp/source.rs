@@ -77,8 +77,9 @@ impl XdpSource {
         let name = if is_alone { &link.name } else { &place };
         let port = options.table.add_for(&place, name, LinkType::ETHERNET)?;
         let capabilities = Capabilities { can_drain: true, ..Capabilities::default() };
-        let mut account = PortAccount::default();
-        attached.notes().iter().for_each(|note| account.note(|| note.clone()));
+        let ring_bytes = settings.socket.frames as u64 * settings.socket.frame_bytes as u64;
+        let mut account = PortAccount { ring_bytes, ..PortAccount::default() };
+        attached.notes().iter().for_each(|note| account.hint(|| note.clone()));
         let info = PortInfo {
             name: format!("xdp:{place}"),
             capabilities,
@@ -255,17 +256,17 @@ impl XdpSource {
     fn note_oddities(&self, account: &mut PortAccount) {
         if self.merged > 0 {
             let packets = self.merged;
-            account.note(|| format!("{packets} packets are GSO/GRO aggregates"));
+            account.hint(|| format!("{packets} packets are GSO/GRO aggregates"));
         }
         let elsewhere = self.intake.attached().seen_elsewhere();
         if elsewhere > 0 {
-            account.note(|| {
+            account.hint(|| {
                 format!("{elsewhere} packets arrived on its other queues and went to the host")
             });
         }
         if self.without_time > 0 {
             let packets = self.without_time;
-            account.note(|| {
+            account.hint(|| {
                 format!(
                     "{packets} packets have the time of their poll: the driver leaves no room \
                          for one"

@@ -116,6 +116,10 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
                 String::new()
             });
             self.written_before = self.recorded.total().packets;
+            if !name.is_empty() {
+                let kept = kept_ns as f64 / 1e9;
+                self.job.progress.tell(format!("trigger: writing {name}, {kept:.1} s kept before"));
+            }
             self.files.push(FlightFile { name, packets: 0, kept_ns, triggers: 0 });
         }
         if let Some(file) = self.files.last_mut() {
@@ -148,7 +152,8 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
             }
             has_found |= lane.turn(&mut self.recorded, self.sink, &self.job.clock);
         }
-        if self.lanes.iter().all(|lane| lane.reader.is_none()) {
+        let is_whole = self.lanes.iter().all(|lane| lane.reader.is_none());
+        if is_whole {
             self.until_ns = None;
             let totals = self.gaps.totals(self.job.progress, &self.missed(), &self.recorded);
             self.sink.set_totals(&totals);
@@ -162,6 +167,11 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
         // Less what the sink has lost since.
         if let Some(file) = self.files.last_mut() {
             file.packets = self.recorded.total().packets.saturating_sub(self.written_before);
+            if is_whole && !file.name.is_empty() {
+                let FlightFile { name, packets, .. } = file;
+                let noun = if *packets == 1 { "packet" } else { "packets" };
+                self.job.progress.tell(format!("wrote {name}: {packets} {noun}"));
+            }
         }
         has_found
     }

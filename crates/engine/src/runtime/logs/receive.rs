@@ -181,8 +181,7 @@ impl<I: Intake> Step for Receiver<'_, I> {
     }
 
     fn show_losses(&mut self) -> u64 {
-        let show =
-            |hand: &Hand<'_>| self.job.show_losses(hand.index, hand.source.port.account().lost);
+        let show = |hand: &Hand<'_>| self.job.show_account(hand.index, hand.source.port.account());
         self.lost = self.hands.iter().map(show).sum();
         self.lost
     }

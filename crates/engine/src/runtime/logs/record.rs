@@ -181,6 +181,7 @@ impl<'p, S: DerefMut<Target = dyn Sink + 'p> + Send> Step for Recorder<'_, S> {
         if missed > 0 {
             losses.add(Loss::ReaderOverrun, missed);
         }
+        self.job.tell_of_sink(self.number, &*self.sink);
         self.job.show_losses_behind(self.number, losses)
     }
 

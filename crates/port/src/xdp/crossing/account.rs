@@ -68,7 +68,7 @@ impl XdpCrossing {
         account.lost.add(Loss::TxRefused, self.passage.counts().refused);
         let elsewhere = self.intake.attached().seen_elsewhere();
         if elsewhere > 0 {
-            account.note(|| {
+            account.hint(|| {
                 format!("{elsewhere} packets arrived on its other queues and went to the host")
             });
         }

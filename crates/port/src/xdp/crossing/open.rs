@@ -140,9 +140,9 @@ impl XdpCrossing {
         let mut account = PortAccount { warnings, ..PortAccount::default() };
         let is_generic = attached.mode() == XdpMode::Generic;
         let why = attached.notes().iter().filter(|_| is_generic);
-        why.for_each(|note| account.note(|| note.clone()));
+        why.for_each(|note| account.hint(|| note.clone()));
         let mode = if is_generic { "generic" } else { "native" };
-        account.note(|| match passage.is_zero_copy() {
+        account.hint(|| match passage.is_zero_copy() {
             true => "zero-copy: frames stay in place, both devices use them".to_owned(),
             false => format!(
                 "frames stay where they are, no copy here; the kernel copies each packet into its \

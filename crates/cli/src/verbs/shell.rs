@@ -1,0 +1,29 @@
+//! What a shell and its user ask for: completions, manual pages, the list of interfaces.
+
+mod completions;
+mod man;
+
+use std::process::ExitCode;
+
+use burstline_sys::afpacket::{Interface, present_interfaces};
+
+use crate::args::ANY;
+use crate::failure::Failure;
+use crate::view;
+
+pub(crate) use completions::completions;
+pub(crate) use man::man;
+
+/// Lists the interfaces that `-i` takes, a line each, as `-D` of tcpdump.
+pub(crate) fn interfaces() -> Result<ExitCode, Failure> {
+    let mut text = String::new();
+    for name in present_interfaces() {
+        // One that has gone meanwhile is left out.
+        let Ok(found) = Interface::named(&name) else { continue };
+        let state = if found.is_up { "up" } else { "down" };
+        text += &format!("{name:<16} {state:<5} MTU {}\n", found.mtu);
+    }
+    text += &format!("{ANY:<16} all interfaces that are up\n");
+    view::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
