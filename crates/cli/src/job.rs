@@ -22,7 +22,7 @@ use crate::args::{CommonArgs, JobArgs, SourceArgs};
 use crate::failure::{Failure, complain};
 use crate::outcome::{Demands, Outcome};
 use crate::signals;
-use crate::view::{View, announce, link_text, packets_text, size_text};
+use crate::view::{View, announce, count_text, link_text, size_text};
 
 impl CommonArgs {
     /// What the ports of this job are opened with.
@@ -319,7 +319,7 @@ impl Losing {
         let was_calm = last.is_none_or(|last| now.duration_since(last) >= CALM);
         let causes = lost.iter().filter(|&(cause, packets)| packets > 0 && !cause.is_choice());
         let causes: Vec<_> = causes.map(|(cause, _)| cause.name()).collect();
-        let packets = packets_text(packets);
+        let packets = count_text(packets);
         was_calm.then(|| format!("losing packets: {packets} so far ({})", causes.join(", ")))
     }
 }
@@ -359,7 +359,7 @@ mod tests {
         assert_eq!(losing.begun(&lost, start), None, "a choice is no loss");
         lost.add(Loss::RxRingFull, 1);
         let told = losing.begun(&lost, start);
-        assert_eq!(told.as_deref(), Some("losing packets: 1 packet so far (rx_ring_full)"));
+        assert_eq!(told.as_deref(), Some("losing packets: 1 so far (rx_ring_full)"));
         for after in 1..20 {
             lost.add(Loss::RxRingFull, 10);
             assert_eq!(losing.begun(&lost, start + second * after), None, "they go on");
@@ -367,6 +367,6 @@ mod tests {
         assert_eq!(losing.begun(&lost, start + second * 40), None, "there are no more");
         lost.add(Loss::DiskFull, 10);
         let told = losing.begun(&lost, start + second * 40).unwrap();
-        assert_eq!(told, "losing packets: 201 packets so far (rx_ring_full, disk_full)");
+        assert_eq!(told, "losing packets: 201 so far (rx_ring_full, disk_full)");
     }
 }

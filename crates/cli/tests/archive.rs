@@ -114,7 +114,10 @@ fn check_reads_every_format_and_knows_which_have_no_checksum() {
     let directory = Directory::new("check-formats");
     for name in ["a.pcap", "b.pcap.zst", "c.pcapng.gz", "d.pcapng"] {
         let file = directory.file(name);
-        assert_closed(&run_json(&["capture", REAL, "-w", &file], 0));
+        // Left to itself, so small a recording is plain pcapng.
+        let format: &[&str] = if name == "d.pcapng" { &["--format", "segmented"] } else { &[] };
+        let words = [&["capture", REAL, "-w", &file], format].concat();
+        assert_closed(&run_json(&words, 0));
         let report = run_json(&["check", &file], 0);
         assert_eq!(first(&report)["packets"], REAL_PACKETS, "{name}");
         let checked = if name == "d.pcapng" { REAL_PACKETS } else { 0 };
