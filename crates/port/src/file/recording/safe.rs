@@ -44,7 +44,7 @@ pub(in super::super) struct Unsafe {
     pub(in super::super) error: io::Error,
     /// How far the file was synced before.
     pub(in super::super) synced: Mark,
-    /// Packets of the file that were written and not synced; of a closed file, else 0.
+    /// Packets that were written and not synced: of the closed files that failed so far.
     pub(in super::super) lost_packets: u64,
 }
 
@@ -54,6 +54,8 @@ struct Handle {
     folder: Option<File>,
     path: PathBuf,
     synced: Mark,
+    /// A sync has failed: another one would prove nothing.
+    is_broken: bool,
 }
 
 /// The open file.
@@ -62,8 +64,6 @@ struct OpenFile {
     written: Mark,
     /// When the first write came that is not synced yet.
     unsynced_since: Option<Instant>,
-    /// A sync has failed: another one would prove nothing.
-    is_broken: bool,
 }
 
 #[derive(Default)]
@@ -131,9 +131,9 @@ impl Safe {
             state.notes.push(what);
         }
         let (path, synced) = (path.to_owned(), Mark::default());
-        let handle = Handle { file: Arc::new(file), folder: opened.ok(), path, synced };
-        let written = Mark::default();
-        state.open = Some(OpenFile { handle, written, unsynced_since: None, is_broken: false });
+        let (file, folder) = (Arc::new(file), opened.ok());
+        let handle = Handle { file, folder, path, synced, is_broken: false };
+        state.open = Some(OpenFile { handle, written: Mark::default(), unsynced_since: None });
     }
 
     /// The open file is written up to here. Cost: a lock, and a wake if a sync is due, or the
@@ -278,23 +278,20 @@ impl Shared {
         state.is_wanted = false;
         let is_it = |handle: &Handle| Arc::ptr_eq(&handle.file, &file);
         // It may have been closed meanwhile; then what was written since is synced once more.
-        let closed = state.closed.iter_mut().find(|(handle, _)| is_it(handle));
-        let (written, handle) = match closed {
-            Some((handle, closed)) => (closed.written.packets, handle),
+        let closed = state.closed.iter_mut().map(|(handle, _)| handle).find(|one| is_it(one));
+        let handle = match closed {
+            Some(handle) => handle,
             None => match &mut state.open {
-                Some(open) if is_it(&open.handle) => {
-                    open.is_broken = outcome.is_err();
-                    (0, &mut open.handle)
-                }
+                Some(open) if is_it(&open.handle) => &mut open.handle,
                 _ => return state,
             },
         };
         match outcome {
             Ok(()) => handle.synced = mark,
             Err(error) => {
-                let (path, synced) = (handle.path.clone(), handle.synced);
-                let lost_packets = written.saturating_sub(synced.packets);
-                state.failed.get_or_insert(Unsafe { path, error, synced, lost_packets });
+                handle.is_broken = true;
+                let failed = handle.failed(error, 0);
+                state.fail(failed);
             }
         }
         state
@@ -308,21 +305,20 @@ impl Shared {
         closed: Closed,
         chores: Option<&Chores>,
     ) -> MutexGuard<'a, State> {
-        let Handle { file, folder, path, synced } = handle;
         let Closed { output, written, removes } = closed;
-        let (mut state, outcome) = self.aside(state, || {
+        let path = handle.path.clone();
+        let (mut state, failed) = self.aside(state, || {
             let outcome = match self.flush {
-                Some(_) => sync(&file, folder.as_ref()),
+                Some(_) if handle.is_broken => Err(io::Error::other("an earlier sync failed")),
+                Some(_) => sync(&handle.file, handle.folder.as_ref()),
                 None => Ok(()),
             };
-            drop((file, output));
-            outcome
+            let lost_packets = written.packets.saturating_sub(handle.synced.packets);
+            let failed = outcome.err().map(|error| handle.failed(error, lost_packets));
+            drop((handle, output));
+            failed
         });
-        if let Err(error) = outcome {
-            let lost_packets = written.packets.saturating_sub(synced.packets);
-            let path = path.clone();
-            state.failed.get_or_insert(Unsafe { path, error, synced, lost_packets });
-        }
+        failed.into_iter().for_each(|failed| state.fail(failed));
         if let Some(chores) = chores {
             chores.give(Chore::Closed(path));
             removes.into_iter().for_each(|made| chores.give(Chore::Remove(made)));
@@ -331,10 +327,27 @@ impl Shared {
     }
 }
 
+impl State {
+    /// Keeps the first failure, and adds up what all of them cost.
+    fn fail(&mut self, failed: Unsafe) {
+        match &mut self.failed {
+            None => self.failed = Some(failed),
+            Some(first) => first.lost_packets += failed.lost_packets,
+        }
+    }
+}
+
+impl Handle {
+    /// A sync of it has failed.
+    fn failed(&self, error: io::Error, lost_packets: u64) -> Unsafe {
+        Unsafe { path: self.path.clone(), error, synced: self.synced, lost_packets }
+    }
+}
+
 impl OpenFile {
     /// How long until it is to be synced; `None`: it is synced.
     fn due(&self, flush: Option<Flush>, is_wanted: bool) -> Option<Duration> {
-        let since = self.unsynced_since.filter(|_| !self.is_broken)?;
+        let since = self.unsynced_since.filter(|_| !self.handle.is_broken)?;
         if is_wanted {
             return Some(Duration::ZERO);
         }
@@ -354,5 +367,34 @@ fn sync(file: &File, folder: Option<&File>) -> io::Result<()> {
         // A file system that cannot do that for folders.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
         outcome => outcome,
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_file_that_cannot_be_synced_adds_its_packets() {
+        let mut safe = Safe::start(&OutputOptions::default(), false).unwrap();
+        let packets = |packets| Mark { packets, bytes: 100 };
+        let close = |written| {
+            safe.close(Closed { output: Box::new(()), written, removes: None });
+        };
+        // fdatasync(2) refuses it.
+        let open = || safe.open(File::open("/dev/null").unwrap(), Path::new("x"));
+        for written in [packets(3), packets(4)] {
+            open();
+            safe.wrote(written);
+            close(written);
+        }
+        // One whose sync failed before it was closed, and that got packets since.
+        open();
+        safe.wrote(packets(5));
+        assert_eq!(safe.sync(), Mark::default());
+        close(packets(6));
+        safe.end();
+        assert_eq!(safe.failure().map(|failed| failed.lost_packets), Some(3 + 4 + 6));
+        assert!(safe.failure().is_none());
     }
 }
