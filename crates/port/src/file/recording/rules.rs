@@ -23,7 +23,7 @@ pub(in super::super) struct Rules {
     rotation: Rotation,
     /// Bytes of a segment; 0 where there are none.
     segment_bytes: u64,
-    /// The times that belong into the file, in ns since 1970; empty before its first packet.
+    /// The times that belong into the file, in ns since 1970; set by its first packet.
     begin_ns: u64,
     end_ns: u64,
 }
@@ -38,11 +38,6 @@ impl Rules {
         };
         let rotation = Rotation { bytes: rotation.bytes.map(in_segments), ..*rotation };
         Self { rotation, segment_bytes: segment_bytes.unwrap_or(0), begin_ns: 0, end_ns: 0 }
-    }
-
-    /// A file begins.
-    pub(in super::super) fn begin(&mut self) {
-        (self.begin_ns, self.end_ns) = (0, 0);
     }
 
     /// How many packets at the start of a burst still belong into the file: if 0, it is full. The

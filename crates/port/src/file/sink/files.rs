@@ -145,7 +145,6 @@ impl Files {
     /// Opens the next file, whose first packet has this time.
     fn open_next(&mut self, layout: &Layout, time_ns: u64) -> io::Result<Target> {
         let Some(rotating) = &mut self.rotating else { return Err(io::ErrorKind::Other.into()) };
-        rotating.rules.begin();
         rotating.begun += 1;
         let name = rotating.names.next(time_ns).to_string_lossy().into_owned();
         let creation = Creation { is_new: true, ..self.options.creation };
