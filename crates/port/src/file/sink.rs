@@ -328,14 +328,13 @@ impl Sink for FileSink {
         let looked = self.look_at_syncs();
         if let Body::Failed(failure) = &self.body {
             let error = looked.err().unwrap_or_else(|| failure.error());
-            self.refuse(burst.len());
+            self.account.lost.add(error.loss(), burst.len() as u64);
             return Err(error);
         }
         let (mut taken, mut rest) = (0, *burst);
-        let outcome = self.put_all(&mut rest, &mut taken);
-        if let Err(error) = outcome {
+        if let Err(error) = self.put_all(&mut rest, &mut taken) {
             let failure = self.fail(error);
-            self.refuse(rest.len());
+            self.account.lost.add(failure.loss(), rest.len() as u64);
             return Err(failure);
         }
         if let Some(cause) = self.files.refuses() {

@@ -87,13 +87,6 @@ impl FileSink {
         error
     }
 
-    /// Counts `packets` packets that come after the output failed.
-    pub(super) fn refuse(&mut self, packets: usize) {
-        if let Body::Failed(failure) = &self.body {
-            self.account.lost.add(failure.error().loss(), packets as u64);
-        }
-    }
-
     fn written(&self) -> Mark {
         let (packets, bytes) = self.kept();
         Mark { packets, bytes }
