@@ -193,7 +193,7 @@ fn cost(text: &mut String, report: &Report) {
     let usage = report.cpu.usage;
     let (user, system) = (usage.user_ns as f64 / 1e9, usage.system_ns as f64 / 1e9);
     let switches = usage.voluntary_switches + usage.involuntary_switches;
-    let switches = counted_text(switches, "context switche");
+    let switches = counted_text(switches, "context switch");
     let _ = writeln!(text, "cpu      {user:.3} s user, {system:.3} s system, {switches}");
     let (total, busy) = (report.cpu.rho_total, report.cpu.rho_busy);
     let _ = match report.total.line_bits_per_s >= RHO_LEAST_BITS_PER_S {
