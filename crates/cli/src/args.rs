@@ -54,7 +54,7 @@ pub(crate) use replay::ReplayArgs;
 pub(crate) use sources::ANY;
 pub(crate) use switch::{MirrorArgs, Named, SwitchAction, SwitchArgs};
 
-/// What completions offer for a port: see `verbs::completions`. No word here is a host.
+/// What completions offer for a port: see `verbs::shell`. No word here is a host.
 pub(crate) const PORT_HINT: ValueHint = ValueHint::Hostname;
 
 const ABOUT: &str = "Capture, replay and distribute packets, accounting for every loss";

@@ -92,10 +92,10 @@ fn not_quite_filter(word: &str) -> Option<Failure> {
 
 /// What `-i` names: an interface, `any`, or an address as among the words.
 fn interface(name: &str) -> Result<Vec<Address>, Failure> {
-    let present = present_interfaces();
     if name == ANY || name.contains(':') {
         return sources(name);
     }
+    let present = present_interfaces();
     if present.iter().any(|known| known == name) {
         return Ok(vec![of_interface(name)?]);
     }

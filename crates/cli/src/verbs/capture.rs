@@ -88,8 +88,10 @@ pub(super) fn output_options(
                     without root's rights";
         return Err(Failure::usage(what));
     }
-    let now = || format_local(clock::realtime_ns() / 1_000_000_000, path);
-    let timed = if rotation.naming == FileNaming::Timed { now() } else { None };
+    let timed = match rotation.naming {
+        FileNaming::Timed => format_local(clock::realtime_ns() / 1_000_000_000, path),
+        _ => None,
+    };
     if path != "-" && fs::metadata(path).map_or(true, |found| found.is_file()) {
         flight::Names::new(timed.as_deref().unwrap_or(path)).rehearse(keeps_privileges)?;
     }
