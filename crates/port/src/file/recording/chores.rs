@@ -1,7 +1,7 @@
 //! What happens to a file that is closed: a command is run for it, or it is removed.
 //!
-//! A command may take longer than a file lasts, so both have a thread beside, which takes one
-//! chore after the other. A file is not removed before its own command has ended.
+//! A command may take longer than a file lasts, so another thread does both, one chore after the
+//! other. A file is not removed before its own command has ended.
 
 use std::fs;
 use std::io;
@@ -40,7 +40,7 @@ pub(super) struct Chores {
 }
 
 impl Chores {
-    /// `tell` hears of what failed.
+    /// `tell` gets a text for each chore that failed; `is_removed` is called for each removal.
     pub(super) fn start(
         options: &OutputOptions,
         tell: impl Fn(String) + Send + 'static,

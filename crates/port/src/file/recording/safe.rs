@@ -5,8 +5,8 @@
 //!            --close(file)--> | closed files, in order     | --fdatasync, close, chores-->
 //! ```
 //!
-//! A disk that takes a second to write its cache out holds up this thread only. What failed is told
-//! at the recorder's next look, once a burst: a lock that nobody holds for long.
+//! A disk that takes a second to write its cache out holds up this thread only. The recorder looks
+//! for failures once a burst: a lock that nobody holds for long.
 
 use std::collections::VecDeque;
 use std::fs::File;
