@@ -277,7 +277,7 @@ impl SetSource {
     fn close(&mut self, mut member: Member) {
         let failed = member.source.finish();
         debug_assert!(failed.is_ok(), "a file that is read has no end to write");
-        add(&mut self.account, member.source.account());
+        self.account.add(member.source.account());
     }
 
     /// The member whose turn it is, and until when.
@@ -292,18 +292,6 @@ impl SetSource {
     }
 }
 
-/// Adds the account of a part.
-fn add(sum: &mut PortAccount, part: PortAccount) {
-    sum.offered += part.offered;
-    sum.lost.merge(&part.lost);
-    sum.in_flight += part.in_flight;
-    sum.truncated += part.truncated;
-    sum.fragments_unmatched += part.fragments_unmatched;
-    sum.is_damaged |= part.is_damaged;
-    sum.notes_omitted += part.notes_omitted;
-    part.notes.into_iter().for_each(|note| sum.note(|| note));
-}
-
 impl Port for SetSource {
     fn info(&self) -> &PortInfo {
         &self.info
@@ -312,7 +300,7 @@ impl Port for SetSource {
     fn account(&self) -> PortAccount {
         let mut account = self.account.clone();
         for member in &self.members {
-            add(&mut account, member.source.account());
+            account.add(member.source.account());
         }
         self.copying.add_to(&mut account);
         account
