@@ -125,8 +125,8 @@ pub(crate) fn checked(file: &Scanned) -> String {
     };
     text += &checked;
     for (name, count) in [
-        ("corrupt", file.corrupt),
-        ("missing", file.missing),
+        ("corrupt", file.lost.corrupt),
+        ("missing", file.lost.missing),
         ("against the order of time", file.disordered),
     ] {
         if count > 0 {
@@ -155,8 +155,8 @@ fn file_object(file: &Scanned) -> Value {
         "bytes": file.bytes,
         "packets": file.packets,
         "checked": file.checked,
-        "corrupt": file.corrupt,
-        "missing_segments": file.missing,
+        "corrupt": file.lost.corrupt,
+        "missing_segments": file.lost.missing,
         "out_of_order": file.disordered,
         "sound": file.is_sound(),
         "faults": file.faults.iter().map(fault_object).collect::<Vec<_>>(),

@@ -105,9 +105,9 @@ pub fn recover(
         let scanned = scan(reader, &mut watch, |seen| output.write(seen, &path));
         match scanned {
             Ok(scanned) => {
-                recovered.offered += scanned.packets + scanned.corrupt + scanned.missing;
-                recovered.lost.add(Loss::Corrupt, scanned.corrupt);
-                recovered.lost.add(Loss::MissingSegments, scanned.missing);
+                recovered.offered += scanned.offered();
+                recovered.lost.add(Loss::Corrupt, scanned.lost.corrupt);
+                recovered.lost.add(Loss::MissingSegments, scanned.lost.missing);
                 let is_stopped = scanned.is_stopped;
                 recovered.files.push(scanned);
                 if is_stopped {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use burstline_port::{CaptureReader, Found};
 use burstline_wire::files::{
-    Damage, DamageKind, FileKind, Interface, Record, Recorded, SegmentIndex, Trust,
+    Damage, DamageKind, FileKind, Interface, LostPackets, Record, Recorded, SegmentIndex, Trust,
 };
 
 use crate::EngineError;
@@ -134,10 +134,8 @@ pub struct Scanned {
     pub packets: u64,
     /// Those of them that a checksum vouches for.
     pub checked: u64,
-    /// Packets in segments whose checksum does not hold.
-    pub corrupt: u64,
-    /// Packets in segments that are not there.
-    pub missing: u64,
+    /// Packets that damage has cost it.
+    pub lost: LostPackets,
     /// What is wrong, in the order of the file; bounded.
     pub faults: Vec<Fault>,
     /// Faults beyond the bound.
@@ -174,6 +172,16 @@ impl Scanned {
         self.faults.is_empty()
     }
 
+    /// Packets that the file had, as far as it tells.
+    pub(super) fn offered(&self) -> u64 {
+        self.packets + self.lost.total()
+    }
+
+    /// Number of the packet that comes next.
+    fn next_packet(&self) -> u64 {
+        self.offered() + 1
+    }
+
     fn fault(&mut self, fault: Fault) {
         match self.faults.len() < FAULTS_MAX {
             true => self.faults.push(fault),
@@ -183,24 +191,9 @@ impl Scanned {
 
     /// Notes damage, and how many packets it cost.
     fn damage(&mut self, damage: Damage) {
-        let packet = self.packets + self.corrupt + self.missing + 1;
-        let lost = match damage.kind {
-            DamageKind::Corrupt { packets, .. } => {
-                self.corrupt = self.corrupt.saturating_add(packets);
-                packets
-            }
-            DamageKind::MissingSegments { packets, .. } => {
-                self.missing = self.missing.saturating_add(packets);
-                packets
-            }
-            DamageKind::OutOfOrder { packets, was_corrupt, .. } => {
-                let lost = if was_corrupt { &mut self.corrupt } else { &mut self.missing };
-                *lost = lost.saturating_sub(packets);
-                0
-            }
-            _ => 0,
-        };
-        self.fault(Fault::Damage { damage, packet, packets: lost });
+        let packet = self.next_packet();
+        let packets = self.lost.count(&damage.kind);
+        self.fault(Fault::Damage { damage, packet, packets });
     }
 
     /// Compares a sound segment's worklist with its blocks.
@@ -253,7 +246,7 @@ pub(super) fn scan(
                 continue;
             }
             Found::Broken(reason) => {
-                let packet = scanned.packets + scanned.corrupt + scanned.missing + 1;
+                let packet = scanned.next_packet();
                 scanned.fault(Fault::Broken { reason, packet });
                 continue;
             }
@@ -273,7 +266,7 @@ pub(super) fn scan(
         }
         let number = record.interface as usize;
         let options = if record.has_options { *decoder.options() } else { Default::default() };
-        let missing = scanned.corrupt + scanned.missing;
+        let missing = scanned.lost.total();
         visit(&Seen {
             record: &record,
             bytes: reader.packet(&record),

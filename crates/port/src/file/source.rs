@@ -10,7 +10,9 @@ pub(super) mod set;
 use std::os::fd::BorrowedFd;
 
 use burstline_log::{Burst, Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
-use burstline_wire::files::{Damage, DamageKind, Direction, MAX_CAPTURED, Record, Step, Trust};
+use burstline_wire::files::{
+    Damage, DamageKind, Direction, LostPackets, MAX_CAPTURED, Record, Step, Trust,
+};
 
 use super::input::Pulled;
 use crate::judge::Judge;
@@ -64,9 +66,10 @@ pub(super) struct FileSource {
     ports: Vec<u8>,
     is_over: bool,
     /// Packets of the recording that are in broken segments, and in segments that are not there.
-    corrupt: u64,
-    missing: u64,
+    lost: LostPackets,
+    /// Those of them that no packet has told of in its `drops_before`.
     untold: u64,
+    /// Packets that were delivered from behind the last checksum.
     unchecked: u64,
     /// To be said at the next call.
     error: Option<PortError>,
@@ -111,8 +114,7 @@ impl FileSource {
             may_be_open: options.selection.may_be_open,
             ports: Vec::new(),
             is_over: false,
-            corrupt: 0,
-            missing: 0,
+            lost: LostPackets::default(),
             untold: 0,
             unchecked: 0,
             error: None,

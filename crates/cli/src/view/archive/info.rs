@@ -70,8 +70,8 @@ fn packets_text(survey: &Survey) -> String {
     let mut text = count_text(file.packets);
     for (what, count) in [
         ("cut short", survey.truncated),
-        ("corrupt", file.corrupt),
-        ("in missing segments", file.missing),
+        ("corrupt", file.lost.corrupt),
+        ("in missing segments", file.lost.missing),
     ] {
         if count > 0 {
             let _ = write!(text, ", {} {what}", count_text(count));
