@@ -6,8 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_log::{SCRATCH_PACKETS, Scratch};
 use burstline_port::{
-    CaptureReader, Found, InterfaceTotals, OpenedFiles, PortAccount, PortState, PortTable, Sink,
-    Source,
+    CaptureReader, InterfaceTotals, OpenedFiles, PortAccount, PortState, PortTable, Sink, Source,
 };
 
 use crate::EngineError;
@@ -43,20 +42,11 @@ impl Extracted {
 /// # Errors
 /// [`EngineError::Port`]: a file cannot be read.
 pub fn first_time_ns(paths: &[PathBuf]) -> Result<Option<u64>, EngineError> {
-    let mut earliest = None;
+    let mut earliest: Option<u64> = None;
     for path in paths {
         let mut reader = CaptureReader::open(&path.to_string_lossy(), &OpenedFiles::default())?;
-        loop {
-            match reader.read_next()? {
-                Found::Packet(record) => {
-                    let first: u64 = earliest.unwrap_or(record.time_ns);
-                    earliest = Some(first.min(record.time_ns));
-                    break;
-                }
-                Found::Damage(_) => {}
-                Found::Broken(_) | Found::End => break,
-            }
-        }
+        let first = reader.read_first_time_ns()?;
+        earliest = earliest.into_iter().chain(first).min();
     }
     Ok(earliest)
 }

@@ -150,6 +150,21 @@ impl CaptureReader {
         }
     }
 
+    /// The time of the first packet of a file that nothing has been read of, in ns since 1970.
+    /// `None`: there is no packet.
+    ///
+    /// # Errors
+    /// As for [`read_next`](Self::read_next).
+    pub fn read_first_time_ns(&mut self) -> Result<Option<u64>, PortError> {
+        loop {
+            match self.read_next()? {
+                Found::Packet(record) => return Ok(Some(record.time_ns)),
+                Found::Damage(_) => {}
+                Found::Broken(_) | Found::End => return Ok(None),
+            }
+        }
+    }
+
     /// Sleeps until a pipe has something.
     fn wait(&self) -> Result<(), PortError> {
         let Some(ready) = self.input.readiness() else { return Ok(()) };

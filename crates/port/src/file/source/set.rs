@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use burstline_log::{Burst, Scratch, Writer};
 
 use super::interfaces::Interfaces;
-use super::reader::{CaptureReader, Found};
+use super::reader::CaptureReader;
 use super::{FileSource, Head};
 use crate::{
     Address, Capabilities, Copying, Lent, OpenOptions, OpenedFiles, Port, PortAccount, PortError,
@@ -193,13 +193,7 @@ fn first_ns(path: &Path, files: &OpenedFiles) -> Result<u64, PortError> {
         return Err(PortError::Io { action: "open", path: path.to_owned(), error });
     }
     let mut reader = CaptureReader::open(&path.to_string_lossy(), files)?;
-    loop {
-        match reader.read_next()? {
-            Found::Packet(record) => return Ok(record.time_ns),
-            Found::Damage(_) => {}
-            Found::Broken(_) | Found::End => return Ok(0),
-        }
-    }
+    Ok(reader.read_first_time_ns()?.unwrap_or(0))
 }
 
 impl SetSource {
