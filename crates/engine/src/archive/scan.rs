@@ -294,7 +294,7 @@ pub(super) fn scan(
     scanned.interfaces = decoder.interfaces().to_vec();
     scanned.interface_packets.resize(scanned.interfaces.len(), 0);
     scanned.recorded = *decoder.recorded();
-    (scanned.container, scanned.kind) = reader.kinds();
+    (scanned.container, scanned.kind) = (reader.container(), reader.kind());
     scanned.bytes = reader.file_bytes().unwrap_or(reader.bytes_read());
     if !scanned.is_stopped {
         scanned.close(decoder.is_segmented());

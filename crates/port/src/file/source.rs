@@ -125,7 +125,7 @@ impl FileSource {
         };
         source.hear_broken();
         if source.selector.is_choosing {
-            let stamp = source.reader.stamp().filter(|_| source.reader.kinds().0.is_none());
+            let stamp = source.reader.stamp();
             source.index = stamp.and_then(|stamp| Index::load(source.reader.path(), stamp));
         }
         // So that a filter that does not fit is an error before anything is written.

@@ -118,7 +118,7 @@ pub fn write_index(
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Result<Indexed, NotIndexed>, PortError> {
     let mut reader = CaptureReader::open(&file.to_string_lossy(), &OpenedFiles::default())?;
-    let Some(stamp) = reader.stamp().filter(|_| reader.kinds().0.is_none()) else {
+    let Some(stamp) = reader.stamp() else {
         return Ok(Err(NotIndexed::Compressed));
     };
     let mut builder = Builder::default();

@@ -321,9 +321,14 @@ impl CaptureReader {
         &self.path
     }
 
-    /// How it is compressed, if it is; and what it is.
-    pub fn kinds(&self) -> (Option<FileKind>, Option<FileKind>) {
-        (self.container, self.kind)
+    /// How it is compressed, if it is.
+    pub fn container(&self) -> Option<FileKind> {
+        self.container
+    }
+
+    /// What is in it; `None` before its first bytes have been read.
+    pub fn kind(&self) -> Option<FileKind> {
+        self.kind
     }
 
     /// Bytes of the file as it lies there; `None` for a pipe.
@@ -336,9 +341,11 @@ impl CaptureReader {
         self.input.bytes_read()
     }
 
-    /// What tells whether the file is the one that an index was made of.
+    /// What tells whether the file is the one that an index was made of; `None` for a file that can
+    /// have no index, since its packets cannot be reached at once.
     pub(super) fn stamp(&self) -> Option<super::index::Stamp> {
-        self.input.metadata().map(|metadata| super::index::Stamp::of(&metadata))
+        let metadata = self.input.metadata().filter(|_| self.container.is_none())?;
+        Some(super::index::Stamp::of(&metadata))
     }
 
     pub(super) fn input(&self) -> &Input {
