@@ -43,6 +43,15 @@ impl SegmentAhead {
     }
 }
 
+/// Where in a file a decoder is, by the descriptions that it has read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Landmark {
+    /// Absolute file offset at which the section starts.
+    pub section_start: u64,
+    /// How many interfaces are known.
+    pub interfaces: usize,
+}
+
 impl Decoder {
     /// The segment whose first byte is the next to decode, if a segment starts there.
     pub fn segment_ahead(&self) -> Option<SegmentAhead> {
@@ -95,9 +104,8 @@ impl Decoder {
         is_plain
     }
 
-    /// What may not change over bytes that are jumped: where the section starts, and how many
-    /// interfaces are known.
-    pub fn landmark(&self) -> (u64, usize) {
-        (self.section_start, self.interfaces.len())
+    /// What must not change over bytes that are jumped.
+    pub fn landmark(&self) -> Landmark {
+        Landmark { section_start: self.section_start, interfaces: self.interfaces.len() }
     }
 }

@@ -53,7 +53,7 @@ mod resolution;
 mod segment;
 mod slots;
 
-pub use ahead::SegmentAhead;
+pub use ahead::{Landmark, SegmentAhead};
 pub use decoder::Decoder;
 pub use description::{InterfaceDescription, SectionDescription};
 pub use encode::{EncodeError, PacketToWrite};

@@ -20,8 +20,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use burstline_wire::files::{Landmark, Record};
 use burstline_wire::hash::{FlowHasher, HashKind};
-use burstline_wire::headers::LinkType;
 
 use super::reader::{CaptureReader, Found};
 use crate::PortError;
@@ -130,10 +130,7 @@ pub fn write_index(
         }
         match found {
             Found::Packet(record) => {
-                let end = reader.decoder().file_offset();
-                let landmark = reader.decoder().landmark();
-                let packet = reader.packet(&record);
-                builder.add(end, landmark, record.time_ns, record.link, packet);
+                builder.add(&reader, &record);
                 let is_over = builder.packets.is_multiple_of(u64::from(RUN_PACKETS) * 16)
                     && !progress(reader.bytes_read());
                 if is_over {
@@ -200,7 +197,7 @@ struct Builder {
     end: u64,
     times_ns: [u64; 2],
     is_steady: bool,
-    landmark: (u64, usize),
+    landmark: Landmark,
 }
 
 impl Default for Builder {
@@ -215,24 +212,19 @@ impl Default for Builder {
             end: 0,
             times_ns: [u64::MAX, 0],
             is_steady: true,
-            landmark: (0, 0),
+            landmark: Landmark::default(),
         }
     }
 }
 
 impl Builder {
-    /// Adds a packet whose record ends at file offset `end`.
-    fn add(
-        &mut self,
-        end: u64,
-        landmark: (u64, usize),
-        time_ns: u64,
-        link: LinkType,
-        packet: &[u8],
-    ) {
+    /// Adds the packet that was read last.
+    fn add(&mut self, reader: &CaptureReader, record: &Record) {
+        let (landmark, end) = (reader.decoder().landmark(), reader.decoder().file_offset());
+        let time_ns = record.time_ns;
         self.is_steady &= landmark == self.landmark;
         self.landmark = landmark;
-        self.hashes.push(self.hasher.hash(link, packet));
+        self.hashes.push(self.hasher.hash(record.link, reader.packet(record)));
         self.times_ns = [self.times_ns[0].min(time_ns), self.times_ns[1].max(time_ns)];
         (self.packets, self.held, self.end) = (self.packets + 1, self.held + 1, end);
         if self.held == RUN_PACKETS {
