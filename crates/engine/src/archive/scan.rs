@@ -8,7 +8,8 @@ use std::path::PathBuf;
 
 use burstline_port::{CaptureReader, Found};
 use burstline_wire::files::{
-    Damage, DamageKind, FileKind, Interface, LostPackets, Record, Recorded, SegmentIndex, Trust,
+    Damage, DamageKind, FileKind, Interface, LostPackets, PacketOptions, Record, Recorded,
+    SegmentIndex, Trust,
 };
 
 use crate::EngineError;
@@ -158,12 +159,10 @@ pub(super) struct Seen<'a> {
     pub(super) bytes: &'a [u8],
     /// Its interface.
     pub(super) interface: &'a Interface,
-    /// Packets that were lost before it, by its own word.
-    pub(super) drops_before: u64,
+    /// Its options; all `None` where it has none.
+    pub(super) options: PacketOptions,
     /// The packets of the file that were lost between the sound packet before and this one.
     pub(super) missing_before: u64,
-    /// Which way it went and what was wrong with it: `epb_flags`.
-    pub(super) flags: u32,
 }
 
 impl Scanned {
@@ -265,15 +264,15 @@ pub(super) fn scan(
             }
         }
         let number = record.interface as usize;
-        let options = if record.has_options { *decoder.options() } else { Default::default() };
+        let options =
+            if record.has_options { *decoder.options() } else { PacketOptions::default() };
         let missing = scanned.lost.total();
         visit(&Seen {
             record: &record,
             bytes: reader.packet(&record),
             interface: &decoder.interfaces()[number],
-            drops_before: options.drops_before.unwrap_or(0),
+            options,
             missing_before: missing.saturating_sub(told),
-            flags: options.flags.unwrap_or(0),
         })?;
         told = missing;
         if scanned.interface_packets.len() <= number {

@@ -126,7 +126,8 @@ impl Survey {
             false => self.shortest.min(record.original_length),
         };
         self.longest = self.longest.max(record.original_length);
-        self.marked_lost = self.marked_lost.saturating_add(seen.drops_before);
+        let drops_before = seen.options.drops_before.unwrap_or(0);
+        self.marked_lost = self.marked_lost.saturating_add(drops_before);
         if record.timed {
             self.see_time(record.time_ns);
         }
