@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use burstline_engine::Survey;
-use burstline_wire::files::{Interface, LossCause};
+use burstline_wire::files::Interface;
 use serde_json::{Map, Value, json};
 
 use super::{fault_lines, file_object, format_text, line};
@@ -105,7 +105,6 @@ fn order_text(survey: &Survey) -> String {
 
 fn losses_text(survey: &Survey) -> String {
     let recorded = &survey.scanned.recorded;
-    let lost = recorded.losses.iter().fold(0_u64, |sum, lost| sum.saturating_add(*lost));
     let marked = match survey.marked_lost {
         0 => String::new(),
         marked => format!("; {} marked at packets", count_text(marked)),
@@ -113,16 +112,13 @@ fn losses_text(survey: &Survey) -> String {
     if recorded.segments == 0 {
         return format!("not told by this format{marked}");
     }
-    let offered = recorded.packets.saturating_add(lost);
-    let causes: String = named(&recorded.losses)
+    let causes: String = recorded
+        .named_losses()
+        .filter(|(_, lost)| *lost > 0)
         .map(|(cause, lost)| format!(", {} {}", cause.name(), count_text(lost)))
         .collect();
-    format!("{} of {} offered, by trailers{causes}{marked}", count_text(lost), count_text(offered))
-}
-
-fn named(losses: &[u64]) -> impl Iterator<Item = (LossCause, u64)> + '_ {
-    let each = LossCause::ALL.into_iter().zip(losses.iter().copied());
-    each.filter(|(_, lost)| *lost > 0)
+    let (lost, offered) = (count_text(recorded.lost()), count_text(recorded.offered()));
+    format!("{lost} of {offered} offered, by trailers{causes}{marked}")
 }
 
 fn interface_text(interface: &Interface, packets: u64) -> String {
@@ -212,12 +208,11 @@ fn recorded_object(survey: &Survey) -> Value {
     if recorded.segments == 0 {
         return Value::Null;
     }
-    let each = LossCause::ALL.into_iter().zip(recorded.losses);
+    let losses = recorded.named_losses();
     let losses: Map<_, _> =
-        each.map(|(cause, lost)| (cause.name().to_owned(), lost.into())).collect();
-    let lost = recorded.losses.iter().fold(0_u64, |sum, lost| sum.saturating_add(*lost));
+        losses.map(|(cause, lost)| (cause.name().to_owned(), lost.into())).collect();
     json!({
-        "offered": recorded.packets.saturating_add(lost),
+        "offered": recorded.offered(),
         "packets": recorded.packets,
         "lost": losses,
     })

@@ -1,6 +1,6 @@
 //! What a file's packets add up to: what is not there, by its numbers, and what it says of losses.
 
-use burstline_wire::files::{Counters, DamageKind, LossCause, LostPackets};
+use burstline_wire::files::{Counters, DamageKind, LostPackets};
 
 use super::FileSource;
 use super::selection::Selector;
@@ -39,8 +39,8 @@ impl FileSource {
                 });
             }
         }
-        let losses = self.reader.decoder.recorded().losses;
-        let named = LossCause::ALL.iter().zip(losses).filter(|(_, packets)| *packets > 0);
+        let named = self.reader.decoder.recorded().named_losses();
+        let named = named.filter(|(_, packets)| *packets > 0);
         let named: Vec<_> = named.map(|(cause, lost)| format!("{} {lost}", cause.name())).collect();
         if !named.is_empty() {
             let what = named.join(", ");
