@@ -84,14 +84,15 @@ fn format_text(file: &Scanned) -> String {
     let segments = file
         .segment_bytes
         .map_or(String::new(), |bytes| format!(" in segments of {}", size_text(bytes as usize)));
-    format!("{kind}{segments}{}", container_text(file, ", in "))
+    let container = container_name(file).map_or(String::new(), |name| format!(", in {name}"));
+    format!("{kind}{segments}{container}")
 }
 
-fn container_text(file: &Scanned, before: &str) -> String {
-    match file.container {
-        Some(FileKind::Gzip) => format!("{before}gzip"),
-        Some(FileKind::Zstd) => format!("{before}zstd"),
-        _ => String::new(),
+fn container_name(file: &Scanned) -> Option<&'static str> {
+    match file.container? {
+        FileKind::Gzip => Some("gzip"),
+        FileKind::Zstd => Some("zstd"),
+        _ => None,
     }
 }
 
@@ -145,11 +146,7 @@ fn file_object(file: &Scanned) -> Value {
             Some(FileKind::Pcap { .. }) => "pcap",
             _ => "pcapng",
         },
-        "compression": match file.container {
-            Some(FileKind::Gzip) => "gzip",
-            Some(FileKind::Zstd) => "zstd",
-            _ => "none",
-        },
+        "compression": container_name(file).unwrap_or("none"),
         "segment_bytes": file.segment_bytes,
         "segments": file.recorded.segments,
         "bytes": file.bytes,

@@ -128,14 +128,7 @@ fn interface_text(interface: &Interface, packets: u64) -> String {
         let _ = write!(text, ", snaplen {}", count_text(interface.snapshot_length.into()));
     }
     let _ = write!(text, ", {} packets", count_text(packets));
-    let counters = &interface.counters;
-    for (what, count) in [
-        ("ifrecv", counters.received),
-        ("ifdrop", counters.missed),
-        ("filteraccept", counters.accepted),
-        ("osdrop", counters.lost),
-        ("usrdeliv", counters.delivered),
-    ] {
+    for (what, count) in closing_counts(interface) {
         if let Some(count) = count {
             let _ = write!(text, ", {what} {}", count_text(count));
         }
@@ -219,18 +212,28 @@ fn recorded_object(survey: &Survey) -> Value {
 }
 
 fn interface_object(interface: &Interface, packets: u64) -> Value {
-    let counters = &interface.counters;
-    json!({
+    let mut object = json!({
         "name": interface.name,
         "link": interface.link.0,
         "snaplen": interface.snapshot_length,
         "packets": packets,
-        "ifrecv": counters.received,
-        "ifdrop": counters.missed,
-        "filteraccept": counters.accepted,
-        "osdrop": counters.lost,
-        "usrdeliv": counters.delivered,
-    })
+    });
+    for (what, count) in closing_counts(interface) {
+        object[what] = count.into();
+    }
+    object
+}
+
+/// The counts of an Interface Statistics Block, by the names of its options.
+fn closing_counts(interface: &Interface) -> [(&'static str, Option<u64>); 5] {
+    let counters = &interface.counters;
+    [
+        ("ifrecv", counters.received),
+        ("ifdrop", counters.missed),
+        ("filteraccept", counters.accepted),
+        ("osdrop", counters.lost),
+        ("usrdeliv", counters.delivered),
+    ]
 }
 
 #[cfg(test)]
