@@ -10,7 +10,7 @@ use burstline_port::{OpenOptions, Selection, is_index_stale, open_set, open_sink
 
 use super::{code, output_address, paths_of, without_rights};
 use crate::args::{ExtractArgs, Moment};
-use crate::failure::{Failure, complain};
+use crate::failure::{Failure, complain, complain_of_ledger};
 use crate::signals;
 use crate::view::{Stream, archive};
 
@@ -47,10 +47,7 @@ pub(crate) fn extract(args: &ExtractArgs) -> Result<ExitCode, Failure> {
         (false, false) => stream.print(&archive::extracted(&extracted, write))?,
     }
     if !is_closed {
-        let packets = extracted.unaccounted();
-        complain(&format!(
-            "THE LEDGER DOES NOT CLOSE: {packets} packets unaccounted for; please report this"
-        ));
+        complain_of_ledger(extracted.unaccounted());
     }
     Ok(code(is_success && !extracted.is_stopped))
 }

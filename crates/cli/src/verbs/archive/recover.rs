@@ -10,7 +10,7 @@ use burstline_port::{OpenOptions, open_sink};
 
 use super::{code, open, output_address, paths_of, without_rights};
 use crate::args::RecoverArgs;
-use crate::failure::{Failure, complain};
+use crate::failure::{Failure, complain_of_ledger};
 use crate::signals;
 use crate::view::archive::Bar;
 use crate::view::{Stream, archive};
@@ -44,17 +44,15 @@ pub(crate) fn recover(args: &RecoverArgs) -> Result<ExitCode, Failure> {
         bar.clear();
     }
     let recovered = recovered?;
-    let is_success = recovered.unaccounted() == 0 && !stop.load(Relaxed);
+    let is_closed = recovered.unaccounted() == 0;
+    let is_success = is_closed && !stop.load(Relaxed);
     match (files.json, files.quiet) {
         (true, _) => stream.print(&archive::recover_object(&recovered, is_success))?,
         (false, true) => {}
         (false, false) => stream.print(&archive::recovered(&recovered, &args.write))?,
     }
-    if recovered.unaccounted() != 0 {
-        let packets = recovered.unaccounted();
-        complain(&format!(
-            "THE LEDGER DOES NOT CLOSE: {packets} packets unaccounted for; please report this"
-        ));
+    if !is_closed {
+        complain_of_ledger(recovered.unaccounted());
     }
     Ok(code(is_success))
 }
