@@ -81,6 +81,17 @@ pub(super) struct FileSource {
     account: PortAccount,
 }
 
+/// What a file, or a set of them, is as a port.
+fn info_of(name: String) -> PortInfo {
+    let capabilities = Capabilities {
+        can_wait: true,
+        is_finite: true,
+        tells_gaps: true,
+        ..Capabilities::default()
+    };
+    PortInfo { name, capabilities, timestamps: TimestampSource::File }
+}
+
 impl FileSource {
     pub(super) fn open(address: &Address, options: &OpenOptions) -> Result<Self, PortError> {
         let window_bytes = super::zstd::window_bytes(address)?;
@@ -96,15 +107,9 @@ impl FileSource {
         options: &OpenOptions,
         interfaces: Interfaces,
     ) -> Result<Self, PortError> {
-        let capabilities = Capabilities {
-            can_wait: true,
-            is_finite: true,
-            tells_gaps: true,
-            ..Capabilities::default()
-        };
         let (judge, selector) = (Judge::new(options), Selector::new(&options.selection));
         let mut source = Self {
-            info: PortInfo { name, capabilities, timestamps: TimestampSource::File },
+            info: info_of(name),
             is_choosing: judge.is_filtering() || selector.is_choosing,
             index: None,
             reader,

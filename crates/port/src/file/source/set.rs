@@ -21,10 +21,10 @@ use burstline_log::{Burst, Scratch, Writer};
 
 use super::interfaces::Interfaces;
 use super::reader::CaptureReader;
-use super::{FileSource, Head};
+use super::{FileSource, Head, info_of};
 use crate::{
-    Address, Capabilities, Copying, Lent, OpenOptions, OpenedFiles, Port, PortAccount, PortError,
-    PortInfo, PortState, Received, Source, TimestampSource,
+    Address, Copying, Lent, OpenOptions, OpenedFiles, Port, PortAccount, PortError, PortInfo,
+    PortState, Received, Source,
 };
 
 /// The scheme of sets.
@@ -205,14 +205,8 @@ impl SetSource {
         // A stable sort: files that begin at one time keep the order of their names.
         waiting.sort_by_key(|file| file.first_ns);
         waiting.reverse();
-        let capabilities = Capabilities {
-            can_wait: true,
-            is_finite: true,
-            tells_gaps: true,
-            ..Capabilities::default()
-        };
         let mut set = Self {
-            info: PortInfo { name, capabilities, timestamps: TimestampSource::File },
+            info: info_of(name),
             // They have been entered.
             options: OpenOptions { files: OpenedFiles::default(), ..options.clone() },
             interfaces: Interfaces::of_set(&options.table),
