@@ -27,11 +27,10 @@ pub(crate) fn recover(args: &RecoverArgs) -> Result<ExitCode, Failure> {
     for path in &paths {
         readers.push(open(path, &options.files)?);
     }
-    let mut bar = None;
+    let (mut bar, mut shown) = (Bar::of(&paths[0], files.quiet), 0);
     let mut watch = |number: usize, bytes| {
-        let (at, bar) = bar.get_or_insert_with(|| (number, Bar::of(&paths[number], files.quiet)));
-        if *at != number {
-            (*at, *bar) = (number, Bar::of(&paths[number], files.quiet));
+        if number != shown {
+            (bar, shown) = (Bar::of(&paths[number], files.quiet), number);
         }
         bar.show(bytes);
         // It carries no memory.
@@ -40,9 +39,7 @@ pub(crate) fn recover(args: &RecoverArgs) -> Result<ExitCode, Failure> {
     let sink = open_sink(&sink, &options).map_err(EngineError::from)?;
     let recovered =
         without_rights(|| burstline_engine::recover(readers, &options, sink, &mut watch));
-    if let Some((_, bar)) = &mut bar {
-        bar.clear();
-    }
+    bar.clear();
     let recovered = recovered?;
     let is_closed = recovered.unaccounted() == 0;
     let is_success = is_closed && !stop.load(Relaxed);
