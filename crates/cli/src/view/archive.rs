@@ -24,7 +24,7 @@ const WIDTH: u64 = 30;
 /// How far a pass over a file is, on a terminal.
 pub(crate) struct Bar {
     name: String,
-    /// Bytes of the file; 0 where nobody knows.
+    /// Bytes of the file; 0 where that is not known.
     bytes: u64,
     due: Option<Instant>,
     is_shown: bool,
@@ -42,7 +42,7 @@ impl Bar {
         }
     }
 
-    /// So many bytes have been read.
+    /// Shows that `bytes` of the file have been read, at most every [`STEP`].
     pub(crate) fn show(&mut self, bytes: u64) {
         let Some(due) = self.due.filter(|due| Instant::now() >= *due) else { return };
         self.due = Some(due.max(Instant::now()) + STEP);

@@ -20,9 +20,9 @@ pub struct Extracted {
     pub bytes: u64,
     /// Earliest and latest of their times, in ns since 1970.
     pub times_ns: Option<(u64, u64)>,
-    /// What the source tells: packets of the files, those that nobody asked for, what is lost.
+    /// The account of the source: packets of the files, those that are not wanted, losses.
     pub source: PortAccount,
-    /// What the sink tells.
+    /// The account of the sink.
     pub sink: PortAccount,
     /// Whether it was ended before the end.
     pub is_stopped: bool,

@@ -20,7 +20,7 @@ const FAULTS_MAX: usize = 1000;
 /// Packets between two looks at whether to go on.
 const LOOK_PACKETS: u64 = 16 << 10;
 
-/// Is told how many bytes of a file have been read, and says whether to go on.
+/// Gets how many bytes of a file have been read, and returns whether to go on.
 pub type Watch<'a> = dyn FnMut(u64) -> bool + Send + 'a;
 
 /// What is wrong with a file.

@@ -1,12 +1,13 @@
 //! Passing over what cannot hold an answer, without its bytes.
 //!
-//! A segment tells by its trailer what it holds, and by its worklist which flows; a caller that
-//! reads these alone may pass the segment ([`Decoder::pass_segment`]). Of a plain file somebody has
-//! noted before where its blocks start, and the caller goes on there ([`Decoder::jump`]).
+//! The trailer of a segment says what the segment holds, and its worklist says of which flows. A
+//! caller that reads only these may pass the segment ([`Decoder::pass_segment`]). A plain file may
+//! have an index that says where its blocks start, and the caller goes on there
+//! ([`Decoder::jump`]).
 //!
-//! What is passed is not checked: its checksum covers bytes that nobody has read. So a trailer is
-//! believed only where it is the one that has to come: size, sequence and first packet continue
-//! those before, and no interface is described in what is passed.
+//! What is passed is not checked: its checksum covers bytes that are not read. So a trailer is
+//! believed only if it is the next one: size, sequence and first packet continue those before, and
+//! no interface is described in what is passed.
 
 use super::decoder::Mode;
 use super::segment::{TAIL_BYTES, Trailer, may_hold, worklist_bytes};

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! An index is a hint. It is used only where its checksum holds and the file is the one that it was
-//! made of, by size, time of change and inode; and what it names is decoded and asked as any packet
-//! is. A run that is not *steady* (an interface is described in it, a section starts, something is
+//! made of, by size, time of change and inode. Packets that it leads to are decoded and tested
+//! like any others. A run that is not *steady* (an interface is described in it, a section starts, something is
 //! damaged) is always read.
 //!
 //! All numbers are little-endian. The header: magic `BurstIdx`, version (4 bytes), runs (4), size,
@@ -108,8 +108,8 @@ pub fn is_index_stale(file: &Path) -> bool {
     path.is_file() && Index::load(file, Stamp::of(&metadata)).is_none()
 }
 
-/// Makes the index of a capture file, in the place of one that is there. `progress` is told how
-/// many bytes have been read, and says whether to go on.
+/// Makes the index of a capture file, in the place of one that is there. `progress` gets
+/// how many bytes have been read, and returns whether to go on.
 ///
 /// # Errors
 /// Those of [`CaptureReader::open`]; [`PortError::Io`] where the index cannot be written.
@@ -161,8 +161,8 @@ pub fn write_index(
     }))
 }
 
-/// Writes an index beside its place and moves it there, so that nobody sees half of it. What is
-/// there and is no index stays.
+/// Writes an index beside its place and moves it there, so that no reader sees half of it. A file
+/// there that is no index stays.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Ok(metadata) = fs::symlink_metadata(path) {
         let mut magic = [0; MAGIC.len()];
@@ -180,7 +180,7 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let written = created.and_then(|mut file| file.write_all(bytes));
     let moved = written.and_then(|()| fs::rename(&beside, path));
     moved.inspect_err(|_| {
-        // What is left of an index that could not be written serves nobody.
+        // Half an index is of no use.
         let _ = fs::remove_file(&beside);
     })
 }
@@ -280,7 +280,7 @@ impl Index {
         bytes
     }
 
-    /// Reads an index, which somebody else may have written.
+    /// Reads an index. Its bytes may come from anywhere, so each is checked.
     fn parse(bytes: &[u8]) -> Option<Self> {
         let (bytes, checksum) = bytes.split_last_chunk::<4>()?;
         let is_sound = crc32c::crc32c(bytes) == u32::from_le_bytes(*checksum);

@@ -4,8 +4,8 @@
 //!  input --read--> window --Decoder--> record, damage, end
 //! ```
 //!
-//! The source of a job ([`FileSource`](super::FileSource)) and those who look at a file as a whole,
-//! to check it or to describe it, read it through this.
+//! The source of a job ([`FileSource`](super::FileSource)) reads a file through this, and so do the
+//! verbs that check or describe a whole file.
 
 use std::io;
 use std::os::fd::AsFd;

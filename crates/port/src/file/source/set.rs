@@ -186,7 +186,7 @@ fn is_capture(path: &Path) -> bool {
     !matches!(opened, Err(PortError::NotACapture { .. }))
 }
 
-/// The time of a file's first packet; 0 where it has none, so that what is wrong with it is told.
+/// The time of a file's first packet; 0 where it has none: it is opened first, and says why.
 fn first_ns(path: &Path, files: &OpenedFiles) -> Result<u64, PortError> {
     if !path.is_file() {
         let error = std::io::Error::other("no regular file, and a set reads each twice");
