@@ -20,15 +20,13 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::super::input::{Input, Pulled};
 use super::super::shown_path;
 use super::super::window::Window;
+use super::super::zstd::WINDOW_BYTES;
 use crate::PortError;
 use crate::opened::{OpenedFiles, Use};
 
 /// A decoder that has seen so much of a file has refused it, or never will: the header of a classic
 /// file. Source: draft-ietf-opsawg-pcap, section 4.
 const LONGEST_HEADER_BYTES: usize = 24;
-
-/// The largest window of a zstd stream where nobody has said: that of `window` of an address.
-const WINDOW_BYTES: u64 = 8 << 20;
 
 /// What comes next in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
