@@ -17,13 +17,13 @@ use burstline_wire::files::{
 use super::input::Pulled;
 use crate::judge::Judge;
 use crate::{
-    Address, Capabilities, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
-    Received, Source, TimestampSource,
+    Address, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState, Received, Source,
 };
 use index::{Index, Run};
 use interfaces::Interfaces;
 use reader::CaptureReader;
 use selection::Selector;
+use set::info_of;
 
 const _: () = assert!(MAX_CAPTURED as usize <= MAX_PACKET_BYTES);
 
@@ -79,17 +79,6 @@ pub(super) struct FileSource {
     /// Packets that were not wanted when the call began.
     unwanted_before: u64,
     account: PortAccount,
-}
-
-/// What a file, or a set of them, is as a port.
-fn info_of(name: String) -> PortInfo {
-    let capabilities = Capabilities {
-        can_wait: true,
-        is_finite: true,
-        tells_gaps: true,
-        ..Capabilities::default()
-    };
-    PortInfo { name, capabilities, timestamps: TimestampSource::File }
 }
 
 impl FileSource {

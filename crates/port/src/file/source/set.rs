@@ -21,10 +21,10 @@ use burstline_log::{Burst, Scratch, Writer};
 
 use super::interfaces::Interfaces;
 use super::reader::CaptureReader;
-use super::{FileSource, Head, info_of};
+use super::{FileSource, Head};
 use crate::{
-    Address, Copying, Lent, OpenOptions, OpenedFiles, Port, PortAccount, PortError, PortInfo,
-    PortState, Received, Source,
+    Address, Capabilities, Copying, Lent, OpenOptions, OpenedFiles, Port, PortAccount, PortError,
+    PortInfo, PortState, Received, Source, TimestampSource,
 };
 
 /// The scheme of sets.
@@ -194,6 +194,17 @@ fn first_ns(path: &Path, files: &OpenedFiles) -> Result<u64, PortError> {
     }
     let mut reader = CaptureReader::open(&path.to_string_lossy(), files)?;
     Ok(reader.read_first_time_ns()?.unwrap_or(0))
+}
+
+/// What a file, or a set of them, is as a port.
+pub(super) fn info_of(name: String) -> PortInfo {
+    let capabilities = Capabilities {
+        can_wait: true,
+        is_finite: true,
+        tells_gaps: true,
+        ..Capabilities::default()
+    };
+    PortInfo { name, capabilities, timestamps: TimestampSource::File }
 }
 
 impl SetSource {
