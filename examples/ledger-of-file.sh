@@ -4,7 +4,7 @@
 #
 #   examples/ledger-of-file.sh x.pcapng
 #
-# tshark shows the blocks of the file itself when it is told that a capture file is what to dissect.
+# With read_format tshark dissects the capture file itself and shows its blocks.
 # Each interface has closing counts there (Interface Statistics Block): received, lost on the
 # interface, lost in the host, accepted by the filter, delivered. Exit code 1: the sum does not close.
 set -eu

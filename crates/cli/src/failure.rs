@@ -94,6 +94,13 @@ pub(crate) fn complain(message: &str) {
     let _ = writeln!(std::io::stderr().lock(), "burstline: {line}");
 }
 
+/// Says that the sum of a ledger leaves packets unexplained, which is a fault of the program.
+pub(crate) fn complain_of_ledger(unaccounted: i64) {
+    complain(&format!(
+        "THE LEDGER DOES NOT CLOSE: {unaccounted} packets unaccounted for; please report this"
+    ));
+}
+
 /// Ends a run whose command line was not understood, or asked for help.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     let is_wanted = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);

@@ -6,7 +6,7 @@ use burstline_engine::Report;
 use burstline_port::Loss;
 use serde_json::{Value, json};
 
-use crate::failure::{FAILED, complain};
+use crate::failure::{FAILED, complain, complain_of_ledger};
 use crate::view::{count_text, packets_text};
 
 /// What is asked of a job beyond that it runs and accounts for every packet.
@@ -109,10 +109,7 @@ impl Outcome {
                 // The error, or the line above, says why.
                 Fault::AllLost if self.faults.contains(&Fault::Error) => {}
                 Fault::Loss(_) if self.faults.contains(&Fault::AllLost) => {}
-                Fault::Unaccounted(packets) => complain(&format!(
-                    "THE LEDGER DOES NOT CLOSE: {packets} packets unaccounted for; please report \
-                     this"
-                )),
+                Fault::Unaccounted(packets) => complain_of_ledger(packets),
                 Fault::AllLost => complain(&format!(
                     "{} of {} lost, none delivered: {}",
                     count_text(self.lost()),

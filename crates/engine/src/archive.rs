@@ -1,16 +1,17 @@
-//! Whole files, looked at, mended, searched: nothing here is live.
+//! Whole files are checked, described, recovered and searched here. Nothing is live.
 //!
 //! ```text
 //!  scan      one pass over one file: every packet, every fault, who counted what
-//!  check     a scan, and nothing else                          is the file as it was written?
+//!  check     a scan alone                                      is the file as it was written?
 //!  survey    a scan that counts sizes, flows, gaps and rates   what is in the file?
-//!  recover   a scan that writes what is sound                  give me back what can be had
+//!  recover   a scan that writes what is sound                  which packets can be saved?
 //!  extract   a selection of files, as one source in order of time, into a sink
 //! ```
 //!
 //! Invariants:
 //! - A1: a packet of a segment whose checksum does not hold is never counted as sound, nor written.
-//! - A2: offered = written + named losses, as in every job; what a file lacks has its two names.
+//! - A2: offered = written + named losses, as in every job; what damage cost is `corrupt` or
+//!   `missing_segments`.
 //! - A3: no file that is read is written.
 
 mod extract;

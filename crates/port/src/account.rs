@@ -313,6 +313,25 @@ impl PortAccount {
             self.notes_omitted += 1;
         }
     }
+
+    /// Adds the account of a part of this port, such as one of its files.
+    pub fn add(&mut self, part: Self) {
+        self.add_counts(&part);
+        part.notes.into_iter().for_each(|note| self.note(|| note));
+    }
+
+    /// As [`add`](Self::add), without the notes.
+    pub fn add_counts(&mut self, part: &Self) {
+        self.offered += part.offered;
+        self.lost.merge(&part.lost);
+        self.in_flight += part.in_flight;
+        self.truncated += part.truncated;
+        self.writer_down += part.writer_down;
+        self.fragments_unmatched += part.fragments_unmatched;
+        self.bytes_copied += part.bytes_copied;
+        self.notes_omitted += part.notes_omitted;
+        self.is_damaged |= part.is_damaged;
+    }
 }
 
 #[cfg(test)]

@@ -52,8 +52,8 @@ fn open(path: &Path, files: &OpenedFiles) -> Result<CaptureReader, Failure> {
     Ok(opened.map_err(EngineError::from)?)
 }
 
-/// Does something with files that are open, on a thread that has no capabilities: what is in them
-/// may come from anybody.
+/// Does something with files that are open, on a thread without capabilities: their content is not
+/// trusted.
 fn without_rights<T: Send>(
     work: impl FnOnce() -> Result<T, EngineError> + Send,
 ) -> Result<T, Failure> {

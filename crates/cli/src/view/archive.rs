@@ -24,7 +24,7 @@ const WIDTH: u64 = 30;
 /// How far a pass over a file is, on a terminal.
 pub(crate) struct Bar {
     name: String,
-    /// Bytes of the file; 0 where nobody knows.
+    /// Bytes of the file; 0 where that is not known.
     bytes: u64,
     due: Option<Instant>,
     is_shown: bool,
@@ -42,7 +42,7 @@ impl Bar {
         }
     }
 
-    /// So many bytes have been read.
+    /// Shows that `bytes` of the file have been read, at most every [`STEP`].
     pub(crate) fn show(&mut self, bytes: u64) {
         let Some(due) = self.due.filter(|due| Instant::now() >= *due) else { return };
         self.due = Some(due.max(Instant::now()) + STEP);
@@ -84,14 +84,15 @@ fn format_text(file: &Scanned) -> String {
     let segments = file
         .segment_bytes
         .map_or(String::new(), |bytes| format!(" in segments of {}", size_text(bytes as usize)));
-    format!("{kind}{segments}{}", container_text(file, ", in "))
+    let container = container_name(file).map_or(String::new(), |name| format!(", in {name}"));
+    format!("{kind}{segments}{container}")
 }
 
-fn container_text(file: &Scanned, before: &str) -> String {
-    match file.container {
-        Some(FileKind::Gzip) => format!("{before}gzip"),
-        Some(FileKind::Zstd) => format!("{before}zstd"),
-        _ => String::new(),
+fn container_name(file: &Scanned) -> Option<&'static str> {
+    match file.container? {
+        FileKind::Gzip => Some("gzip"),
+        FileKind::Zstd => Some("zstd"),
+        _ => None,
     }
 }
 
@@ -125,8 +126,8 @@ pub(crate) fn checked(file: &Scanned) -> String {
     };
     text += &checked;
     for (name, count) in [
-        ("corrupt", file.corrupt),
-        ("missing", file.missing),
+        ("corrupt", file.lost.corrupt),
+        ("missing", file.lost.missing),
         ("against the order of time", file.disordered),
     ] {
         if count > 0 {
@@ -145,18 +146,14 @@ fn file_object(file: &Scanned) -> Value {
             Some(FileKind::Pcap { .. }) => "pcap",
             _ => "pcapng",
         },
-        "compression": match file.container {
-            Some(FileKind::Gzip) => "gzip",
-            Some(FileKind::Zstd) => "zstd",
-            _ => "none",
-        },
+        "compression": container_name(file).unwrap_or("none"),
         "segment_bytes": file.segment_bytes,
         "segments": file.recorded.segments,
         "bytes": file.bytes,
         "packets": file.packets,
         "checked": file.checked,
-        "corrupt": file.corrupt,
-        "missing_segments": file.missing,
+        "corrupt": file.lost.corrupt,
+        "missing_segments": file.lost.missing,
         "out_of_order": file.disordered,
         "sound": file.is_sound(),
         "faults": file.faults.iter().map(fault_object).collect::<Vec<_>>(),

@@ -6,8 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_log::{SCRATCH_PACKETS, Scratch};
 use burstline_port::{
-    CaptureReader, Found, InterfaceTotals, OpenedFiles, PortAccount, PortState, PortTable, Sink,
-    Source,
+    CaptureReader, InterfaceTotals, OpenedFiles, PortAccount, PortState, PortTable, Sink, Source,
 };
 
 use crate::EngineError;
@@ -21,9 +20,9 @@ pub struct Extracted {
     pub bytes: u64,
     /// Earliest and latest of their times, in ns since 1970.
     pub times_ns: Option<(u64, u64)>,
-    /// What the source tells: packets of the files, those that nobody asked for, what is lost.
+    /// The account of the source: packets of the files, those that are not wanted, losses.
     pub source: PortAccount,
-    /// What the sink tells.
+    /// The account of the sink.
     pub sink: PortAccount,
     /// Whether it was ended before the end.
     pub is_stopped: bool,
@@ -43,20 +42,11 @@ impl Extracted {
 /// # Errors
 /// [`EngineError::Port`]: a file cannot be read.
 pub fn first_time_ns(paths: &[PathBuf]) -> Result<Option<u64>, EngineError> {
-    let mut earliest = None;
+    let mut earliest: Option<u64> = None;
     for path in paths {
         let mut reader = CaptureReader::open(&path.to_string_lossy(), &OpenedFiles::default())?;
-        loop {
-            match reader.read_next()? {
-                Found::Packet(record) => {
-                    let first: u64 = earliest.unwrap_or(record.time_ns);
-                    earliest = Some(first.min(record.time_ns));
-                    break;
-                }
-                Found::Damage(_) => {}
-                Found::Broken(_) | Found::End => break,
-            }
-        }
+        let first = reader.read_first_time_ns()?;
+        earliest = earliest.into_iter().chain(first).min();
     }
     Ok(earliest)
 }

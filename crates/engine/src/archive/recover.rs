@@ -5,12 +5,10 @@ use burstline_port::{
     CaptureReader, InterfaceTotals, Loss, Losses, OpenOptions, PortError, PortTable, Sink,
     TableEntry,
 };
+use burstline_wire::files::Direction;
 
 use super::scan::{Scanned, Seen, scan};
 use crate::EngineError;
-
-/// The two low bits of `epb_flags` of a packet that was sent.
-const OUTBOUND: u32 = 2;
 
 /// What came of it.
 #[derive(Clone, Debug, Default)]
@@ -64,8 +62,9 @@ impl Output<'_> {
     fn write(&mut self, seen: &Seen<'_>, path: &str) -> Result<(), EngineError> {
         let port = self.port(seen, path)?;
         let mut meta = Meta::new(seen.record.time_ns, seen.record.original_length, port);
-        meta.drops_before = seen.drops_before.saturating_add(seen.missing_before);
-        if seen.flags & 3 == OUTBOUND {
+        let drops_before = seen.options.drops_before.unwrap_or(0);
+        meta.drops_before = drops_before.saturating_add(seen.missing_before);
+        if seen.options.direction() == Some(Direction::Outbound) {
             meta.flags = meta.flags.union(Flags::OUTGOING);
         }
         let totals = &mut self.totals[usize::from(port)];
@@ -105,9 +104,9 @@ pub fn recover(
         let scanned = scan(reader, &mut watch, |seen| output.write(seen, &path));
         match scanned {
             Ok(scanned) => {
-                recovered.offered += scanned.packets + scanned.corrupt + scanned.missing;
-                recovered.lost.add(Loss::Corrupt, scanned.corrupt);
-                recovered.lost.add(Loss::MissingSegments, scanned.missing);
+                recovered.offered += scanned.offered();
+                recovered.lost.add(Loss::Corrupt, scanned.lost.corrupt);
+                recovered.lost.add(Loss::MissingSegments, scanned.lost.missing);
                 let is_stopped = scanned.is_stopped;
                 recovered.files.push(scanned);
                 if is_stopped {

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 
 use burstline_port::{CaptureReader, Found};
 use burstline_wire::files::{
-    Damage, DamageKind, FileKind, Interface, Record, Recorded, SegmentIndex, Trust,
+    Damage, DamageKind, FileKind, Interface, LostPackets, PacketOptions, Record, Recorded,
+    SegmentIndex, Trust,
 };
 
 use crate::EngineError;
@@ -19,7 +20,7 @@ const FAULTS_MAX: usize = 1000;
 /// Packets between two looks at whether to go on.
 const LOOK_PACKETS: u64 = 16 << 10;
 
-/// Is told how many bytes of a file have been read, and says whether to go on.
+/// Gets how many bytes of a file have been read, and returns whether to go on.
 pub type Watch<'a> = dyn FnMut(u64) -> bool + Send + 'a;
 
 /// What is wrong with a file.
@@ -134,10 +135,8 @@ pub struct Scanned {
     pub packets: u64,
     /// Those of them that a checksum vouches for.
     pub checked: u64,
-    /// Packets in segments whose checksum does not hold.
-    pub corrupt: u64,
-    /// Packets in segments that are not there.
-    pub missing: u64,
+    /// Packets that damage has cost it.
+    pub lost: LostPackets,
     /// What is wrong, in the order of the file; bounded.
     pub faults: Vec<Fault>,
     /// Faults beyond the bound.
@@ -160,18 +159,26 @@ pub(super) struct Seen<'a> {
     pub(super) bytes: &'a [u8],
     /// Its interface.
     pub(super) interface: &'a Interface,
-    /// Packets that were lost before it, by its own word.
-    pub(super) drops_before: u64,
+    /// Its options; all `None` where it has none.
+    pub(super) options: PacketOptions,
     /// The packets of the file that were lost between the sound packet before and this one.
     pub(super) missing_before: u64,
-    /// Which way it went and what was wrong with it: `epb_flags`.
-    pub(super) flags: u32,
 }
 
 impl Scanned {
     /// Whether the file is as it was written.
     pub fn is_sound(&self) -> bool {
         self.faults.is_empty()
+    }
+
+    /// Packets that the file had, as far as it tells.
+    pub(super) fn offered(&self) -> u64 {
+        self.packets + self.lost.total()
+    }
+
+    /// Number of the packet that comes next.
+    fn next_packet(&self) -> u64 {
+        self.offered() + 1
     }
 
     fn fault(&mut self, fault: Fault) {
@@ -183,24 +190,9 @@ impl Scanned {
 
     /// Notes damage, and how many packets it cost.
     fn damage(&mut self, damage: Damage) {
-        let packet = self.packets + self.corrupt + self.missing + 1;
-        let lost = match damage.kind {
-            DamageKind::Corrupt { packets, .. } => {
-                self.corrupt = self.corrupt.saturating_add(packets);
-                packets
-            }
-            DamageKind::MissingSegments { packets, .. } => {
-                self.missing = self.missing.saturating_add(packets);
-                packets
-            }
-            DamageKind::OutOfOrder { packets, was_corrupt, .. } => {
-                let lost = if was_corrupt { &mut self.corrupt } else { &mut self.missing };
-                *lost = lost.saturating_sub(packets);
-                0
-            }
-            _ => 0,
-        };
-        self.fault(Fault::Damage { damage, packet, packets: lost });
+        let packet = self.next_packet();
+        let packets = self.lost.count(&damage.kind);
+        self.fault(Fault::Damage { damage, packet, packets });
     }
 
     /// Compares a sound segment's worklist with its blocks.
@@ -253,7 +245,7 @@ pub(super) fn scan(
                 continue;
             }
             Found::Broken(reason) => {
-                let packet = scanned.packets + scanned.corrupt + scanned.missing + 1;
+                let packet = scanned.next_packet();
                 scanned.fault(Fault::Broken { reason, packet });
                 continue;
             }
@@ -272,15 +264,15 @@ pub(super) fn scan(
             }
         }
         let number = record.interface as usize;
-        let options = if record.has_options { *decoder.options() } else { Default::default() };
-        let missing = scanned.corrupt + scanned.missing;
+        let options =
+            if record.has_options { *decoder.options() } else { PacketOptions::default() };
+        let missing = scanned.lost.total();
         visit(&Seen {
             record: &record,
             bytes: reader.packet(&record),
             interface: &decoder.interfaces()[number],
-            drops_before: options.drops_before.unwrap_or(0),
+            options,
             missing_before: missing.saturating_sub(told),
-            flags: options.flags.unwrap_or(0),
         })?;
         told = missing;
         if scanned.interface_packets.len() <= number {
@@ -301,7 +293,7 @@ pub(super) fn scan(
     scanned.interfaces = decoder.interfaces().to_vec();
     scanned.interface_packets.resize(scanned.interfaces.len(), 0);
     scanned.recorded = *decoder.recorded();
-    (scanned.container, scanned.kind) = reader.kinds();
+    (scanned.container, scanned.kind) = (reader.container(), reader.kind());
     scanned.bytes = reader.file_bytes().unwrap_or(reader.bytes_read());
     if !scanned.is_stopped {
         scanned.close(decoder.is_segmented());

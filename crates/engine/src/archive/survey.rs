@@ -9,7 +9,7 @@ use burstline_wire::headers;
 use super::scan::{Scanned, Seen, Watch, scan};
 use crate::EngineError;
 
-/// Flows that are told apart; a file that has more has at least so many.
+/// Flows that are told apart; of a file with more, this is a lower bound.
 const FLOWS_MAX: usize = 1 << 20;
 
 /// Intervals of a rate that are kept: when a file has more of them, they become twice as long.
@@ -126,7 +126,8 @@ impl Survey {
             false => self.shortest.min(record.original_length),
         };
         self.longest = self.longest.max(record.original_length);
-        self.marked_lost = self.marked_lost.saturating_add(seen.drops_before);
+        let drops_before = seen.options.drops_before.unwrap_or(0);
+        self.marked_lost = self.marked_lost.saturating_add(drops_before);
         if record.timed {
             self.see_time(record.time_ns);
         }

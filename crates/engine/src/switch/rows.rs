@@ -52,15 +52,7 @@ pub(super) fn losses_of(counters: &Counters) -> Losses {
 pub(super) fn joined<'a>(sources: impl Iterator<Item = &'a dyn Source>) -> PortAccount {
     let mut sum = PortAccount::default();
     for account in sources.map(|source| source.account()) {
-        sum.offered += account.offered;
-        sum.lost.merge(&account.lost);
-        sum.in_flight += account.in_flight;
-        sum.truncated += account.truncated;
-        sum.writer_down += account.writer_down;
-        sum.fragments_unmatched += account.fragments_unmatched;
-        sum.bytes_copied += account.bytes_copied;
-        sum.notes_omitted += account.notes_omitted;
-        sum.is_damaged |= account.is_damaged;
+        sum.add_counts(&account);
         for note in account.warnings.into_iter().chain(account.notes) {
             if !sum.notes.contains(&note) {
                 sum.notes.push(note);

@@ -10,18 +10,20 @@ pub(super) mod set;
 use std::os::fd::BorrowedFd;
 
 use burstline_log::{Burst, Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
-use burstline_wire::files::{Damage, DamageKind, Direction, MAX_CAPTURED, Record, Step, Trust};
+use burstline_wire::files::{
+    Damage, DamageKind, Direction, LostPackets, MAX_CAPTURED, Record, Step, Trust,
+};
 
 use super::input::Pulled;
 use crate::judge::Judge;
 use crate::{
-    Address, Capabilities, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
-    Received, Source, TimestampSource,
+    Address, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState, Received, Source,
 };
 use index::{Index, Run};
 use interfaces::Interfaces;
 use reader::CaptureReader;
 use selection::Selector;
+use set::info_of;
 
 const _: () = assert!(MAX_CAPTURED as usize <= MAX_PACKET_BYTES);
 
@@ -64,9 +66,10 @@ pub(super) struct FileSource {
     ports: Vec<u8>,
     is_over: bool,
     /// Packets of the recording that are in broken segments, and in segments that are not there.
-    corrupt: u64,
-    missing: u64,
+    lost: LostPackets,
+    /// Those of them that no packet has told of in its `drops_before`.
     untold: u64,
+    /// Packets that were delivered from behind the last checksum.
     unchecked: u64,
     /// To be said at the next call.
     error: Option<PortError>,
@@ -93,15 +96,9 @@ impl FileSource {
         options: &OpenOptions,
         interfaces: Interfaces,
     ) -> Result<Self, PortError> {
-        let capabilities = Capabilities {
-            can_wait: true,
-            is_finite: true,
-            tells_gaps: true,
-            ..Capabilities::default()
-        };
         let (judge, selector) = (Judge::new(options), Selector::new(&options.selection));
         let mut source = Self {
-            info: PortInfo { name, capabilities, timestamps: TimestampSource::File },
+            info: info_of(name),
             is_choosing: judge.is_filtering() || selector.is_choosing,
             index: None,
             reader,
@@ -111,8 +108,7 @@ impl FileSource {
             may_be_open: options.selection.may_be_open,
             ports: Vec::new(),
             is_over: false,
-            corrupt: 0,
-            missing: 0,
+            lost: LostPackets::default(),
             untold: 0,
             unchecked: 0,
             error: None,
@@ -123,7 +119,7 @@ impl FileSource {
         };
         source.hear_broken();
         if source.selector.is_choosing {
-            let stamp = source.reader.stamp().filter(|_| source.reader.kinds().0.is_none());
+            let stamp = source.reader.stamp();
             source.index = stamp.and_then(|stamp| Index::load(source.reader.path(), stamp));
         }
         // So that a filter that does not fit is an error before anything is written.

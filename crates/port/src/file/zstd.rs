@@ -22,6 +22,9 @@ pub(crate) const SOURCE_KEYS: &[Key] = &[Key::size(
 )
 .or("8m")];
 
+/// The default of `window`, in bytes, for files that are opened without an address.
+pub(super) const WINDOW_BYTES: u64 = 8 << 20;
+
 /// What an address says of a file that is read: the largest window of a zstd stream, in bytes.
 pub(crate) fn window_bytes(address: &Address) -> Result<u64, AddressError> {
     address.values(SOURCE_KEYS)?.integer("window")
@@ -222,6 +225,12 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn files_with_and_without_an_address_have_one_default() {
+        let address: Address = "file:x.zst".parse().unwrap();
+        assert_eq!(window_bytes(&address), Ok(WINDOW_BYTES));
     }
 
     #[test]

@@ -255,13 +255,7 @@ impl Replayer {
     fn with(&self, playing: &Playing) -> PortAccount {
         let mut sum = self.account.clone();
         let of_file = playing.port.account();
-        sum.offered += of_file.offered;
-        sum.lost.merge(&of_file.lost);
-        sum.in_flight += of_file.in_flight;
-        sum.truncated += of_file.truncated;
-        sum.bytes_copied += of_file.bytes_copied;
-        sum.is_damaged |= of_file.is_damaged;
-        sum.notes_omitted += of_file.notes_omitted;
+        sum.add_counts(&of_file);
         let name = &playing.port.info().name;
         for note in of_file.notes {
             let note = if self.files.len() > 1 { format!("{name}: {note}") } else { note };

@@ -1,12 +1,13 @@
 //! Passing over what cannot hold an answer, without its bytes.
 //!
-//! A segment tells by its trailer what it holds, and by its worklist which flows; a caller that
-//! reads these alone may pass the segment ([`Decoder::pass_segment`]). Of a plain file somebody has
-//! noted before where its blocks start, and the caller goes on there ([`Decoder::jump`]).
+//! The trailer of a segment says what the segment holds, and its worklist says of which flows. A
+//! caller that reads only these may pass the segment ([`Decoder::pass_segment`]). A plain file may
+//! have an index that says where its blocks start, and the caller goes on there
+//! ([`Decoder::jump`]).
 //!
-//! What is passed is not checked: its checksum covers bytes that nobody has read. So a trailer is
-//! believed only where it is the one that has to come: size, sequence and first packet continue
-//! those before, and no interface is described in what is passed.
+//! What is passed is not checked: its checksum covers bytes that are not read. So a trailer is
+//! believed only if it is the next one: size, sequence and first packet continue those before, and
+//! no interface is described in what is passed.
 
 use super::decoder::Mode;
 use super::segment::{TAIL_BYTES, Trailer, may_hold, worklist_bytes};
@@ -41,6 +42,15 @@ impl SegmentAhead {
     pub fn may_hold(worklist: &[u8], hash: u32) -> bool {
         may_hold(worklist, hash)
     }
+}
+
+/// Where in a file a decoder is, by the descriptions that it has read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Landmark {
+    /// Absolute file offset at which the section starts.
+    pub section_start: u64,
+    /// How many interfaces are known.
+    pub interfaces: usize,
 }
 
 impl Decoder {
@@ -95,9 +105,8 @@ impl Decoder {
         is_plain
     }
 
-    /// What may not change over bytes that are jumped: where the section starts, and how many
-    /// interfaces are known.
-    pub fn landmark(&self) -> (u64, usize) {
-        (self.section_start, self.interfaces.len())
+    /// What must not change over bytes that are jumped.
+    pub fn landmark(&self) -> Landmark {
+        Landmark { section_start: self.section_start, interfaces: self.interfaces.len() }
     }
 }

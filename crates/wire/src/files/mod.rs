@@ -53,7 +53,7 @@ mod resolution;
 mod segment;
 mod slots;
 
-pub use ahead::SegmentAhead;
+pub use ahead::{Landmark, SegmentAhead};
 pub use decoder::Decoder;
 pub use description::{InterfaceDescription, SectionDescription};
 pub use encode::{EncodeError, PacketToWrite};
@@ -61,7 +61,7 @@ pub use interface::{Counters, Interface};
 pub use kind::{FileKind, FormatError};
 pub use pcap_encoder::PcapNsEncoder;
 pub use pcapng_encoder::PcapngEncoder;
-pub use record::{Damage, DamageKind, Direction, PacketOptions, Record, Step, Trust};
+pub use record::{Damage, DamageKind, Direction, LostPackets, PacketOptions, Record, Step, Trust};
 pub use resolution::Resolution;
 pub use segment::{
     LOSS_CAUSES, LossCause, PlainRun, Recorded, SegmentEncoder, SegmentError, SegmentIndex,

@@ -245,3 +245,59 @@ pub enum DamageKind {
         block_type: u32,
     },
 }
+
+/// The packets that damage has cost a file, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LostPackets {
+    /// Packets in segments whose checksum does not hold.
+    pub corrupt: u64,
+    /// Packets in segments that are not there.
+    pub missing: u64,
+}
+
+impl LostPackets {
+    /// Neither count exceeds this, whatever a hostile file claims: sums stay in 64 bits.
+    pub const MOST: u64 = 1 << 60;
+
+    /// Counts the packets that damage costs, or gives back where a segment comes late. Returns how
+    /// many it costs.
+    pub fn count(&mut self, kind: &DamageKind) -> u64 {
+        let (lost, packets) = match *kind {
+            DamageKind::Corrupt { packets, .. } => (&mut self.corrupt, packets),
+            DamageKind::MissingSegments { packets, .. } => (&mut self.missing, packets),
+            DamageKind::OutOfOrder { packets, was_corrupt, .. } => {
+                let lost = if was_corrupt { &mut self.corrupt } else { &mut self.missing };
+                *lost = lost.saturating_sub(packets);
+                return 0;
+            }
+            _ => return 0,
+        };
+        *lost = lost.saturating_add(packets).min(Self::MOST);
+        packets
+    }
+
+    /// Packets of both causes.
+    pub fn total(&self) -> u64 {
+        self.corrupt + self.missing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_count_by_cause_and_stay_in_64_bits() {
+        let mut lost = LostPackets::default();
+        let missing = |packets| DamageKind::MissingSegments { segments: 1, packets };
+        assert_eq!(lost.count(&DamageKind::Corrupt { from: 0, segments: 1, packets: 7 }), 7);
+        assert_eq!(lost.count(&missing(5)), 5);
+        let late = |was_corrupt| DamageKind::OutOfOrder { sequence: 2, packets: 3, was_corrupt };
+        assert_eq!((lost.count(&late(true)), lost.count(&late(false))), (0, 0));
+        assert_eq!((lost.corrupt, lost.missing, lost.total()), (4, 2, 6));
+        assert_eq!(lost.count(&DamageKind::Zeroed), 0);
+        // Each section of a hostile file may claim as many as this.
+        (0..300).for_each(|_| _ = lost.count(&missing(1 << 56)));
+        assert_eq!(lost.total(), 4 + LostPackets::MOST);
+    }
+}

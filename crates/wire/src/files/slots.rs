@@ -204,26 +204,23 @@ impl Decoder {
 
     /// Looks at a section header, before it is taken: begins a segmented section, or a plain one.
     pub(super) fn begin_section(&mut self, here: &[u8], at_end: bool) -> Option<Turn> {
-        let bytes = match self.layout(here, at_end) {
-            Layout::Need(bytes) => return Some(Turn::need(bytes)),
-            Layout::Plain => {
-                (self.slots, self.begun) = (None, Some(self.offset));
-                self.has_plain = true;
-                return None;
-            }
-            Layout::Segments(bytes) if here.len() < bytes && !at_end => {
-                return Some(Turn::need(bytes));
-            }
-            Layout::Segments(bytes) => bytes,
-        };
-        self.begin_slots(bytes, here);
-        Some(Turn::pass(0))
+        let turn = self.begin_as(self.layout(here, at_end), here, at_end);
+        if turn.is_none() {
+            (self.slots, self.begun) = (None, Some(self.offset));
+            self.has_plain = true;
+        }
+        turn
     }
 
     /// Looks at the start of a file that is none of a capture: a recording whose first bytes are
     /// damaged still has its segments. `None`: it is no recording.
     pub(super) fn begin_headless(&mut self, here: &[u8], at_end: bool) -> Option<Turn> {
-        match self.probe(here, at_end) {
+        self.begin_as(self.probe(here, at_end), here, at_end)
+    }
+
+    /// Begins a segmented section, or asks for the bytes that it takes. `None`: it is plain.
+    fn begin_as(&mut self, layout: Layout, here: &[u8], at_end: bool) -> Option<Turn> {
+        match layout {
             Layout::Plain => None,
             Layout::Need(bytes) => Some(Turn::need(bytes)),
             Layout::Segments(bytes) if here.len() < bytes && !at_end => Some(Turn::need(bytes)),

@@ -16,7 +16,7 @@ use std::str::FromStr;
 use super::{FlowKey, IpVersion};
 use crate::headers::{Headers, bytes_at, protocol};
 
-/// The seed, which nobody changes: two bytes.
+/// The default seed, two bytes: other tools can change theirs.
 const SEED: [u8; 2] = [0; 2];
 
 /// The longest input: the seed, two IPv6 addresses, protocol, padding, two ports.

@@ -1,4 +1,4 @@
-//! Which conversation somebody asks for: its five-tuple, or its Community ID.
+//! A question for one conversation: by its five-tuple, or by its Community ID.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};

@@ -4,13 +4,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::slice;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_engine::{EngineError, first_time_ns};
 use burstline_port::{OpenOptions, Selection, is_index_stale, open_set, open_sink, write_index};
 
 use super::{code, output_address, paths_of, without_rights};
 use crate::args::{ExtractArgs, Moment};
-use crate::failure::{Failure, complain};
+use crate::failure::{Failure, complain, complain_of_ledger};
 use crate::signals;
 use crate::view::{Stream, archive};
 
@@ -26,7 +28,7 @@ pub(crate) fn extract(args: &ExtractArgs) -> Result<ExitCode, Failure> {
         let what = "no regular file; `capture --filter` reads pipes";
         return Err(Failure::usage(format!("extract {}: {what}", path.display())));
     }
-    refresh(&paths, files.quiet);
+    refresh(&paths, &stop, files.quiet);
     let options = OpenOptions {
         selection: selection(args, &paths)?,
         filter: args.filter.clone().unwrap_or_default(),
@@ -47,10 +49,7 @@ pub(crate) fn extract(args: &ExtractArgs) -> Result<ExitCode, Failure> {
         (false, false) => stream.print(&archive::extracted(&extracted, write))?,
     }
     if !is_closed {
-        let packets = extracted.unaccounted();
-        complain(&format!(
-            "THE LEDGER DOES NOT CLOSE: {packets} packets unaccounted for; please report this"
-        ));
+        complain_of_ledger(extracted.unaccounted());
     }
     Ok(code(is_success && !extracted.is_stopped))
 }
@@ -78,9 +77,10 @@ fn selection(args: &ExtractArgs, paths: &[PathBuf]) -> Result<Selection, Failure
 }
 
 /// Makes stale indexes anew. One that cannot be written is not used, and nothing else is wrong.
-fn refresh(paths: &[PathBuf], is_quiet: bool) {
+fn refresh(paths: &[PathBuf], stop: &AtomicBool, is_quiet: bool) {
     for path in paths.iter().filter(|path| is_index_stale(path)) {
-        if let Err(error) = write_index(path, &mut |_| true)
+        // It carries no memory.
+        if let Err(error) = write_index(path, &mut |_| !stop.load(Relaxed))
             && !is_quiet
         {
             complain(&format!("{error}: {} is read from start to end", path.display()));

@@ -10,7 +10,7 @@ use burstline_port::{OpenOptions, open_sink};
 
 use super::{code, open, output_address, paths_of, without_rights};
 use crate::args::RecoverArgs;
-use crate::failure::{Failure, complain};
+use crate::failure::{Failure, complain_of_ledger};
 use crate::signals;
 use crate::view::archive::Bar;
 use crate::view::{Stream, archive};
@@ -27,11 +27,10 @@ pub(crate) fn recover(args: &RecoverArgs) -> Result<ExitCode, Failure> {
     for path in &paths {
         readers.push(open(path, &options.files)?);
     }
-    let mut bar = None;
+    let (mut bar, mut shown) = (Bar::of(&paths[0], files.quiet), 0);
     let mut watch = |number: usize, bytes| {
-        let (at, bar) = bar.get_or_insert_with(|| (number, Bar::of(&paths[number], files.quiet)));
-        if *at != number {
-            (*at, *bar) = (number, Bar::of(&paths[number], files.quiet));
+        if number != shown {
+            (bar, shown) = (Bar::of(&paths[number], files.quiet), number);
         }
         bar.show(bytes);
         // It carries no memory.
@@ -40,21 +39,17 @@ pub(crate) fn recover(args: &RecoverArgs) -> Result<ExitCode, Failure> {
     let sink = open_sink(&sink, &options).map_err(EngineError::from)?;
     let recovered =
         without_rights(|| burstline_engine::recover(readers, &options, sink, &mut watch));
-    if let Some((_, bar)) = &mut bar {
-        bar.clear();
-    }
+    bar.clear();
     let recovered = recovered?;
-    let is_success = recovered.unaccounted() == 0 && !stop.load(Relaxed);
+    let is_closed = recovered.unaccounted() == 0;
+    let is_success = is_closed && !stop.load(Relaxed);
     match (files.json, files.quiet) {
         (true, _) => stream.print(&archive::recover_object(&recovered, is_success))?,
         (false, true) => {}
         (false, false) => stream.print(&archive::recovered(&recovered, &args.write))?,
     }
-    if recovered.unaccounted() != 0 {
-        let packets = recovered.unaccounted();
-        complain(&format!(
-            "THE LEDGER DOES NOT CLOSE: {packets} packets unaccounted for; please report this"
-        ));
+    if !is_closed {
+        complain_of_ledger(recovered.unaccounted());
     }
     Ok(code(is_success))
 }

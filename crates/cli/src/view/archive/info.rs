@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use burstline_engine::Survey;
-use burstline_wire::files::{Interface, LossCause};
+use burstline_wire::files::Interface;
 use serde_json::{Map, Value, json};
 
 use super::{fault_lines, file_object, format_text, line};
@@ -70,8 +70,8 @@ fn packets_text(survey: &Survey) -> String {
     let mut text = count_text(file.packets);
     for (what, count) in [
         ("cut short", survey.truncated),
-        ("corrupt", file.corrupt),
-        ("in missing segments", file.missing),
+        ("corrupt", file.lost.corrupt),
+        ("in missing segments", file.lost.missing),
     ] {
         if count > 0 {
             let _ = write!(text, ", {} {what}", count_text(count));
@@ -105,7 +105,6 @@ fn order_text(survey: &Survey) -> String {
 
 fn losses_text(survey: &Survey) -> String {
     let recorded = &survey.scanned.recorded;
-    let lost = recorded.losses.iter().fold(0_u64, |sum, lost| sum.saturating_add(*lost));
     let marked = match survey.marked_lost {
         0 => String::new(),
         marked => format!("; {} marked at packets", count_text(marked)),
@@ -113,16 +112,13 @@ fn losses_text(survey: &Survey) -> String {
     if recorded.segments == 0 {
         return format!("not told by this format{marked}");
     }
-    let offered = recorded.packets.saturating_add(lost);
-    let causes: String = named(&recorded.losses)
+    let causes: String = recorded
+        .named_losses()
+        .filter(|(_, lost)| *lost > 0)
         .map(|(cause, lost)| format!(", {} {}", cause.name(), count_text(lost)))
         .collect();
-    format!("{} of {} offered, by trailers{causes}{marked}", count_text(lost), count_text(offered))
-}
-
-fn named(losses: &[u64]) -> impl Iterator<Item = (LossCause, u64)> + '_ {
-    let each = LossCause::ALL.into_iter().zip(losses.iter().copied());
-    each.filter(|(_, lost)| *lost > 0)
+    let (lost, offered) = (count_text(recorded.lost()), count_text(recorded.offered()));
+    format!("{lost} of {offered} offered, by trailers{causes}{marked}")
 }
 
 fn interface_text(interface: &Interface, packets: u64) -> String {
@@ -132,14 +128,7 @@ fn interface_text(interface: &Interface, packets: u64) -> String {
         let _ = write!(text, ", snaplen {}", count_text(interface.snapshot_length.into()));
     }
     let _ = write!(text, ", {} packets", count_text(packets));
-    let counters = &interface.counters;
-    for (what, count) in [
-        ("ifrecv", counters.received),
-        ("ifdrop", counters.missed),
-        ("filteraccept", counters.accepted),
-        ("osdrop", counters.lost),
-        ("usrdeliv", counters.delivered),
-    ] {
+    for (what, count) in closing_counts(interface) {
         if let Some(count) = count {
             let _ = write!(text, ", {what} {}", count_text(count));
         }
@@ -212,30 +201,39 @@ fn recorded_object(survey: &Survey) -> Value {
     if recorded.segments == 0 {
         return Value::Null;
     }
-    let each = LossCause::ALL.into_iter().zip(recorded.losses);
+    let losses = recorded.named_losses();
     let losses: Map<_, _> =
-        each.map(|(cause, lost)| (cause.name().to_owned(), lost.into())).collect();
-    let lost = recorded.losses.iter().fold(0_u64, |sum, lost| sum.saturating_add(*lost));
+        losses.map(|(cause, lost)| (cause.name().to_owned(), lost.into())).collect();
     json!({
-        "offered": recorded.packets.saturating_add(lost),
+        "offered": recorded.offered(),
         "packets": recorded.packets,
         "lost": losses,
     })
 }
 
 fn interface_object(interface: &Interface, packets: u64) -> Value {
-    let counters = &interface.counters;
-    json!({
+    let mut object = json!({
         "name": interface.name,
         "link": interface.link.0,
         "snaplen": interface.snapshot_length,
         "packets": packets,
-        "ifrecv": counters.received,
-        "ifdrop": counters.missed,
-        "filteraccept": counters.accepted,
-        "osdrop": counters.lost,
-        "usrdeliv": counters.delivered,
-    })
+    });
+    for (what, count) in closing_counts(interface) {
+        object[what] = count.into();
+    }
+    object
+}
+
+/// The counts of an Interface Statistics Block, by the names of its options.
+fn closing_counts(interface: &Interface) -> [(&'static str, Option<u64>); 5] {
+    let counters = &interface.counters;
+    [
+        ("ifrecv", counters.received),
+        ("ifdrop", counters.missed),
+        ("filteraccept", counters.accepted),
+        ("osdrop", counters.lost),
+        ("usrdeliv", counters.delivered),
+    ]
 }
 
 #[cfg(test)]

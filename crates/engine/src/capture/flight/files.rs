@@ -45,14 +45,14 @@ impl Port for Files<'_> {
     fn finish(&mut self) -> Result<(), PortError> {
         let Some(mut file) = self.current.take() else { return Ok(()) };
         let outcome = file.finish();
-        add(&mut self.finished, file.account());
+        self.finished.add(file.account());
         outcome
     }
 
     fn account(&self) -> PortAccount {
         let mut account = self.finished.clone();
         if let Some(file) = &self.current {
-            add(&mut account, file.account());
+            account.add(file.account());
         }
         account
     }
@@ -76,18 +76,5 @@ impl Sink for Files<'_> {
 
     fn set_totals(&mut self, totals: &[InterfaceTotals]) {
         self.current.iter_mut().for_each(|file| file.set_totals(totals));
-    }
-}
-
-fn add(sum: &mut PortAccount, file: PortAccount) {
-    sum.offered += file.offered;
-    sum.lost.merge(&file.lost);
-    sum.in_flight += file.in_flight;
-    sum.truncated += file.truncated;
-    sum.bytes_copied += file.bytes_copied;
-    sum.notes_omitted += file.notes_omitted;
-    sum.is_damaged |= file.is_damaged;
-    for note in file.notes {
-        sum.note(|| note);
     }
 }

@@ -1,30 +1,19 @@
 //! What a file's packets add up to: what is not there, by its numbers, and what it says of losses.
 
-use burstline_wire::files::{Counters, DamageKind, LossCause};
+use burstline_wire::files::{Counters, DamageKind, LostPackets};
 
 use super::FileSource;
 use super::selection::Selector;
 use crate::{Loss, PortAccount};
 
-/// More packets are not counted as lost, whatever a hostile file claims: sums stay in 64 bits.
-const MOST_LOST: u64 = 1 << 60;
-
 impl FileSource {
     /// Counts packets that are not delivered, by the numbers in the recording.
     pub(super) fn count_damage(&mut self, kind: &DamageKind) {
-        let (cause, packets) = match *kind {
-            DamageKind::Corrupt { packets, .. } => (&mut self.corrupt, packets),
-            DamageKind::MissingSegments { packets, .. } => (&mut self.missing, packets),
-            DamageKind::OutOfOrder { packets, was_corrupt, .. } => {
-                let lost = if was_corrupt { &mut self.corrupt } else { &mut self.missing };
-                return *lost = lost.saturating_sub(packets);
-            }
-            DamageKind::NotClosed { unchecked } => return self.unchecked += unchecked,
-            _ => return,
-        };
-        for count in [cause, &mut self.untold] {
-            *count = count.saturating_add(packets).min(MOST_LOST);
+        if let DamageKind::NotClosed { unchecked } = kind {
+            self.unchecked += unchecked;
         }
+        let lost = self.lost.count(kind);
+        self.untold = self.untold.saturating_add(lost).min(LostPackets::MOST);
     }
 
     /// Packets that sound segments say they have, and that are not there.
@@ -50,8 +39,8 @@ impl FileSource {
                 });
             }
         }
-        let losses = self.reader.decoder.recorded().losses;
-        let named = LossCause::ALL.iter().zip(losses).filter(|(_, packets)| *packets > 0);
+        let named = self.reader.decoder.recorded().named_losses();
+        let named = named.filter(|(_, packets)| *packets > 0);
         let named: Vec<_> = named.map(|(cause, lost)| format!("{} {lost}", cause.name())).collect();
         if !named.is_empty() {
             let what = named.join(", ");
@@ -70,11 +59,12 @@ impl FileSource {
         let decoded = self.decoded + self.selector.packets_passed;
         let offered = decoded.saturating_add_signed(self.miscounted());
         let mut account = PortAccount {
-            offered: offered + self.corrupt + self.missing,
+            offered: offered + self.lost.total(),
             in_flight: u64::from(self.pending.is_some()),
             ..self.account.clone()
         };
-        let lost = [(Loss::Corrupt, self.corrupt), (Loss::MissingSegments, self.missing)];
+        let LostPackets { corrupt, missing } = self.lost;
+        let lost = [(Loss::Corrupt, corrupt), (Loss::MissingSegments, missing)];
         let named = lost.into_iter().filter(|(_, packets)| *packets > 0);
         named.for_each(|(cause, packets)| account.lost.add(cause, packets));
         self.judge.enter_into(&mut account);

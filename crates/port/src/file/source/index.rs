@@ -6,9 +6,9 @@
 //! ```
 //!
 //! An index is a hint. It is used only where its checksum holds and the file is the one that it was
-//! made of, by size, time of change and inode; and what it names is decoded and asked as any packet
-//! is. A run that is not *steady* (an interface is described in it, a section starts, something is
-//! damaged) is always read.
+//! made of, by size, time of change and inode. Packets that it leads to are decoded and tested like
+//! any others. A run that is not *steady* (an interface is described in it, a section starts,
+//! something is damaged) is always read.
 //!
 //! All numbers are little-endian. The header: magic `BurstIdx`, version (4 bytes), runs (4), size,
 //! seconds and ns of the last change, inode, device, packets (8 each). A run: offset, end, first
@@ -20,8 +20,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use burstline_wire::files::{Landmark, Record};
 use burstline_wire::hash::{FlowHasher, HashKind};
-use burstline_wire::headers::LinkType;
 
 use super::reader::{CaptureReader, Found};
 use crate::PortError;
@@ -108,8 +108,8 @@ pub fn is_index_stale(file: &Path) -> bool {
     path.is_file() && Index::load(file, Stamp::of(&metadata)).is_none()
 }
 
-/// Makes the index of a capture file, in the place of one that is there. `progress` is told how
-/// many bytes have been read, and says whether to go on.
+/// Makes the index of a capture file, in the place of one that is there. `progress` gets
+/// how many bytes have been read, and returns whether to go on.
 ///
 /// # Errors
 /// Those of [`CaptureReader::open`]; [`PortError::Io`] where the index cannot be written.
@@ -118,7 +118,7 @@ pub fn write_index(
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Result<Indexed, NotIndexed>, PortError> {
     let mut reader = CaptureReader::open(&file.to_string_lossy(), &OpenedFiles::default())?;
-    let Some(stamp) = reader.stamp().filter(|_| reader.kinds().0.is_none()) else {
+    let Some(stamp) = reader.stamp() else {
         return Ok(Err(NotIndexed::Compressed));
     };
     let mut builder = Builder::default();
@@ -130,10 +130,7 @@ pub fn write_index(
         }
         match found {
             Found::Packet(record) => {
-                let end = reader.decoder().file_offset();
-                let landmark = reader.decoder().landmark();
-                let packet = reader.packet(&record);
-                builder.add(end, landmark, record.time_ns, record.link, packet);
+                builder.add(&reader, &record);
                 let is_over = builder.packets.is_multiple_of(u64::from(RUN_PACKETS) * 16)
                     && !progress(reader.bytes_read());
                 if is_over {
@@ -164,8 +161,8 @@ pub fn write_index(
     }))
 }
 
-/// Writes an index beside its place and moves it there, so that nobody sees half of it. What is
-/// there and is no index stays.
+/// Writes an index beside its place and moves it there, so that no reader sees half of it. A file
+/// there that is no index stays.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Ok(metadata) = fs::symlink_metadata(path) {
         let mut magic = [0; MAGIC.len()];
@@ -183,7 +180,7 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let written = created.and_then(|mut file| file.write_all(bytes));
     let moved = written.and_then(|()| fs::rename(&beside, path));
     moved.inspect_err(|_| {
-        // What is left of an index that could not be written serves nobody.
+        // Half an index is of no use.
         let _ = fs::remove_file(&beside);
     })
 }
@@ -200,7 +197,7 @@ struct Builder {
     end: u64,
     times_ns: [u64; 2],
     is_steady: bool,
-    landmark: (u64, usize),
+    landmark: Landmark,
 }
 
 impl Default for Builder {
@@ -215,24 +212,19 @@ impl Default for Builder {
             end: 0,
             times_ns: [u64::MAX, 0],
             is_steady: true,
-            landmark: (0, 0),
+            landmark: Landmark::default(),
         }
     }
 }
 
 impl Builder {
-    /// Adds a packet whose record ends at file offset `end`.
-    fn add(
-        &mut self,
-        end: u64,
-        landmark: (u64, usize),
-        time_ns: u64,
-        link: LinkType,
-        packet: &[u8],
-    ) {
+    /// Adds the packet that was read last.
+    fn add(&mut self, reader: &CaptureReader, record: &Record) {
+        let (landmark, end) = (reader.decoder().landmark(), reader.decoder().file_offset());
+        let time_ns = record.time_ns;
         self.is_steady &= landmark == self.landmark;
         self.landmark = landmark;
-        self.hashes.push(self.hasher.hash(link, packet));
+        self.hashes.push(self.hasher.hash(record.link, reader.packet(record)));
         self.times_ns = [self.times_ns[0].min(time_ns), self.times_ns[1].max(time_ns)];
         (self.packets, self.held, self.end) = (self.packets + 1, self.held + 1, end);
         if self.held == RUN_PACKETS {
@@ -288,7 +280,7 @@ impl Index {
         bytes
     }
 
-    /// Reads an index, which somebody else may have written.
+    /// Reads an index. Its bytes may come from anywhere, so each is checked.
     fn parse(bytes: &[u8]) -> Option<Self> {
         let (bytes, checksum) = bytes.split_last_chunk::<4>()?;
         let is_sound = crc32c::crc32c(bytes) == u32::from_le_bytes(*checksum);

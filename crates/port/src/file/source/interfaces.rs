@@ -1,7 +1,7 @@
 //! The interfaces of a file, or of all files of a set, in the job's table.
 //!
-//! A job tells 256 interfaces apart. A file that has more lends the rest one of its own: the
-//! packets are all there, and a note says under which name.
+//! A job tells 256 interfaces apart. Further interfaces of a file share the number of an earlier
+//! one with their link type. Their packets are delivered, and a note says under which name.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -4,8 +4,8 @@
 //!  input --read--> window --Decoder--> record, damage, end
 //! ```
 //!
-//! The source of a job ([`FileSource`](super::FileSource)) and those who look at a file as a whole,
-//! to check it or to describe it, read it through this.
+//! The source of a job ([`FileSource`](super::FileSource)) reads a file through this, and so do the
+//! verbs that check or describe a whole file.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -20,15 +20,13 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::super::input::{Input, Pulled};
 use super::super::shown_path;
 use super::super::window::Window;
+use super::super::zstd::WINDOW_BYTES;
 use crate::PortError;
 use crate::opened::{OpenedFiles, Use};
 
 /// A decoder that has seen so much of a file has refused it, or never will: the header of a classic
 /// file. Source: draft-ietf-opsawg-pcap, section 4.
 const LONGEST_HEADER_BYTES: usize = 24;
-
-/// The largest window of a zstd stream where nobody has said: that of `window` of an address.
-const WINDOW_BYTES: u64 = 8 << 20;
 
 /// What comes next in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,6 +144,21 @@ impl CaptureReader {
                         self.wait()?;
                     }
                 }
+            }
+        }
+    }
+
+    /// The time of the first packet of a file that nothing has been read of, in ns since 1970.
+    /// `None`: there is no packet.
+    ///
+    /// # Errors
+    /// As for [`read_next`](Self::read_next).
+    pub fn read_first_time_ns(&mut self) -> Result<Option<u64>, PortError> {
+        loop {
+            match self.read_next()? {
+                Found::Packet(record) => return Ok(Some(record.time_ns)),
+                Found::Damage(_) => {}
+                Found::Broken(_) | Found::End => return Ok(None),
             }
         }
     }
@@ -306,9 +319,14 @@ impl CaptureReader {
         &self.path
     }
 
-    /// How it is compressed, if it is; and what it is.
-    pub fn kinds(&self) -> (Option<FileKind>, Option<FileKind>) {
-        (self.container, self.kind)
+    /// How it is compressed, if it is.
+    pub fn container(&self) -> Option<FileKind> {
+        self.container
+    }
+
+    /// What is in it; `None` before its first bytes have been read.
+    pub fn kind(&self) -> Option<FileKind> {
+        self.kind
     }
 
     /// Bytes of the file as it lies there; `None` for a pipe.
@@ -321,9 +339,11 @@ impl CaptureReader {
         self.input.bytes_read()
     }
 
-    /// What tells whether the file is the one that an index was made of.
+    /// What tells whether the file is the one that an index was made of; `None` for a file that can
+    /// have no index, since its packets cannot be reached at once.
     pub(super) fn stamp(&self) -> Option<super::index::Stamp> {
-        self.input.metadata().map(|metadata| super::index::Stamp::of(&metadata))
+        let metadata = self.input.metadata().filter(|_| self.container.is_none())?;
+        Some(super::index::Stamp::of(&metadata))
     }
 
     pub(super) fn input(&self) -> &Input {

@@ -1,6 +1,7 @@
 //! Which packets of files are wanted, besides what a filter says: by time, flow and interface.
 //!
-//! What a whole segment tells of itself, a selection is asked first: then its bytes are not read.
+//! A selection is applied first to what a segment says of itself: a segment without a packet that
+//! is wanted is not read.
 
 use burstline_wire::files::{SegmentAhead, Trailer};
 use burstline_wire::flow::{FlowMatcher, FlowQuery};

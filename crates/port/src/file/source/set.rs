@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use burstline_log::{Burst, Scratch, Writer};
 
 use super::interfaces::Interfaces;
-use super::reader::{CaptureReader, Found};
+use super::reader::CaptureReader;
 use super::{FileSource, Head};
 use crate::{
     Address, Capabilities, Copying, Lent, OpenOptions, OpenedFiles, Port, PortAccount, PortError,
@@ -186,20 +186,25 @@ fn is_capture(path: &Path) -> bool {
     !matches!(opened, Err(PortError::NotACapture { .. }))
 }
 
-/// The time of a file's first packet; 0 where it has none, so that what is wrong with it is told.
+/// The time of a file's first packet; 0 where it has none: it is opened first, and says why.
 fn first_ns(path: &Path, files: &OpenedFiles) -> Result<u64, PortError> {
     if !path.is_file() {
         let error = std::io::Error::other("no regular file, and a set reads each twice");
         return Err(PortError::Io { action: "open", path: path.to_owned(), error });
     }
     let mut reader = CaptureReader::open(&path.to_string_lossy(), files)?;
-    loop {
-        match reader.read_next()? {
-            Found::Packet(record) => return Ok(record.time_ns),
-            Found::Damage(_) => {}
-            Found::Broken(_) | Found::End => return Ok(0),
-        }
-    }
+    Ok(reader.read_first_time_ns()?.unwrap_or(0))
+}
+
+/// What a file, or a set of them, is as a port.
+pub(super) fn info_of(name: String) -> PortInfo {
+    let capabilities = Capabilities {
+        can_wait: true,
+        is_finite: true,
+        tells_gaps: true,
+        ..Capabilities::default()
+    };
+    PortInfo { name, capabilities, timestamps: TimestampSource::File }
 }
 
 impl SetSource {
@@ -211,14 +216,8 @@ impl SetSource {
         // A stable sort: files that begin at one time keep the order of their names.
         waiting.sort_by_key(|file| file.first_ns);
         waiting.reverse();
-        let capabilities = Capabilities {
-            can_wait: true,
-            is_finite: true,
-            tells_gaps: true,
-            ..Capabilities::default()
-        };
         let mut set = Self {
-            info: PortInfo { name, capabilities, timestamps: TimestampSource::File },
+            info: info_of(name),
             // They have been entered.
             options: OpenOptions { files: OpenedFiles::default(), ..options.clone() },
             interfaces: Interfaces::of_set(&options.table),
@@ -277,7 +276,7 @@ impl SetSource {
     fn close(&mut self, mut member: Member) {
         let failed = member.source.finish();
         debug_assert!(failed.is_ok(), "a file that is read has no end to write");
-        add(&mut self.account, member.source.account());
+        self.account.add(member.source.account());
     }
 
     /// The member whose turn it is, and until when.
@@ -292,18 +291,6 @@ impl SetSource {
     }
 }
 
-/// Adds the account of a part.
-fn add(sum: &mut PortAccount, part: PortAccount) {
-    sum.offered += part.offered;
-    sum.lost.merge(&part.lost);
-    sum.in_flight += part.in_flight;
-    sum.truncated += part.truncated;
-    sum.fragments_unmatched += part.fragments_unmatched;
-    sum.is_damaged |= part.is_damaged;
-    sum.notes_omitted += part.notes_omitted;
-    part.notes.into_iter().for_each(|note| sum.note(|| note));
-}
-
 impl Port for SetSource {
     fn info(&self) -> &PortInfo {
         &self.info
@@ -312,7 +299,7 @@ impl Port for SetSource {
     fn account(&self) -> PortAccount {
         let mut account = self.account.clone();
         for member in &self.members {
-            add(&mut account, member.source.account());
+            account.add(member.source.account());
         }
         self.copying.add_to(&mut account);
         account

@@ -144,6 +144,21 @@ pub struct Recorded {
 }
 
 impl Recorded {
+    /// Packets lost before they reached the file, by each cause that has a name.
+    pub fn named_losses(&self) -> impl Iterator<Item = (LossCause, u64)> + use<> {
+        LossCause::ALL.into_iter().zip(self.losses)
+    }
+
+    /// Packets lost before they reached the file; saturating.
+    pub fn lost(&self) -> u64 {
+        self.losses.iter().fold(0, |sum: u64, lost| sum.saturating_add(*lost))
+    }
+
+    /// Packets offered to the recorder: in the file, and lost before; saturating.
+    pub fn offered(&self) -> u64 {
+        self.packets.saturating_add(self.lost())
+    }
+
     pub(in super::super) fn add(&mut self, trailer: &Trailer) {
         self.segments += 1;
         self.packets += u64::from(trailer.packets);
