@@ -261,13 +261,12 @@ impl MirrorTable {
             })
         });
         let vlans = vlans.transpose()?;
-        let incoming = [self.incoming, self.both.clone()].concat();
-        let outgoing = [self.outgoing, self.both].concat();
-        if incoming.is_empty() && outgoing.is_empty() && vlans.is_none() {
+        let Self { to, incoming, outgoing, both, .. } = self;
+        let takes = Selection { incoming, outgoing, vlans }.with_both(both);
+        if takes == Selection::default() {
             return Err((at, "a mirror needs in, out, both or vlans".to_owned()));
         }
-        let takes = Selection { incoming, outgoing, vlans };
-        Ok(Mirror { name: self.to.clone(), to: self.to, takes })
+        Ok(Mirror { to, takes })
     }
 }
 

@@ -160,20 +160,17 @@ fn mirror_of(request: &Value, to: &str) -> Result<Mirror, Failure> {
         let values = request[key].as_array().into_iter().flatten();
         values.filter_map(Value::as_str).map(str::to_owned).collect()
     };
-    let both = list("both");
     let vlans = request["vlans"].as_str().map(|text| {
         VlanSet::parse(text)
             .ok_or_else(|| Failure::new(format!("vlans '{text}': expected all, or 10,20-29")))
     });
-    let takes = Selection {
-        incoming: [list("in"), both.clone()].concat(),
-        outgoing: [list("out"), both].concat(),
-        vlans: vlans.transpose()?,
-    };
+    let takes =
+        Selection { incoming: list("in"), outgoing: list("out"), vlans: vlans.transpose()? };
+    let takes = takes.with_both(list("both"));
     if takes == Selection::default() {
         return Err(Failure::new("a mirror needs --in, --out, --both or --vlans"));
     }
-    Ok(Mirror { name: to.to_owned(), to: to.to_owned(), takes })
+    Ok(Mirror { to: to.to_owned(), takes })
 }
 
 fn add_mirror(
