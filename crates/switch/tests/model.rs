@@ -292,7 +292,7 @@ fn switch(ports: &[PortConfig], rules: &str) -> Switch {
         assert_eq!(id.index(), index);
     }
     let config = Config::parse(rules).unwrap();
-    config.rules.check(|name| switch.find(name)).unwrap();
+    config.rules.check(|name| switch.find(name).is_some()).unwrap();
     switch.set_rules(config.rules.shared(), 0);
     switch
 }

@@ -130,8 +130,7 @@ fn open(
     let targets = requests::open_targets(&wanted, options)?;
     let present = names.join(", ");
     let is_known = |name: &str| names.contains(&name) || wanted.contains(&name);
-    let known = |name: &str| is_known(name).then_some(burstline_switch::EndId(0));
-    config.rules.check(known).map_err(|unknown| {
+    config.rules.check(is_known).map_err(|unknown| {
         let error = config.unknown(&read.text, &unknown, &present);
         Failure::usage(format!("{}: {error}", read.path))
     })?;

@@ -177,7 +177,7 @@ impl Fabric {
     /// [`EngineError::UnknownEnd`]: a rule or a mirror names an end that there is not. Then the old
     /// ones stay.
     pub fn set_rules(&mut self, rules: RuleSet) -> Result<(), EngineError> {
-        let check = rules.check(|name| self.switch.find(name));
+        let check = rules.check(|name| self.switch.find(name).is_some());
         check.map_err(|UnknownName { rule, name }| EngineError::UnknownEnd { rule, name })?;
         self.rules = rules;
         self.renew_rules();

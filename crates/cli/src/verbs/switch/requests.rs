@@ -116,7 +116,7 @@ fn set_rules(text: &str, handle: &SwitchHandle, options: &OpenOptions) -> Result
         wanted.into_iter().filter(|to| !known.iter().any(|name| name == to)).collect();
     let is_known = |name: &str| known.iter().any(|known| known == name) || wanted.contains(&name);
     // Before a target is opened.
-    let check = config.rules.check(|name| is_known(name).then_some(burstline_switch::EndId(0)));
+    let check = config.rules.check(is_known);
     check.map_err(|unknown| named(&config, text, &unknown, &known))?;
     let targets = open_targets(&wanted, options)?;
     let (rules, count) = (config.rules.clone(), config.rules.rules.len());
