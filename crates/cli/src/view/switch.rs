@@ -45,7 +45,7 @@ fn port(port: &PortStatus) -> Value {
         "port": port.name,
         "in": {
             "offered": port.incoming.offered,
-            "switched": counters.forwarded + counters.flooded,
+            "switched": counters.switched(),
             "forwarded": counters.forwarded,
             "flooded": counters.flooded,
             "flood_copies": counters.flood_copies,

@@ -9,7 +9,7 @@ use burstline_sys::clock;
 
 use super::own_mirror;
 use super::port::{OpenedPort, OpenedTarget, Outlet};
-use super::rows::{Rows, joined, losses_of};
+use super::rows::{Rows, joined, losses_of, tally_of};
 use super::status::{PortStatus, SwitchStatus};
 use crate::EngineError;
 use crate::runtime::Tally;
@@ -390,9 +390,7 @@ impl Fabric {
     pub(super) fn through(&self) -> Tally {
         let mut sum = self.gone.through;
         for (end, _, _) in self.switch.ends() {
-            let counters = self.switch.counters(end);
-            let (packets, bytes) = (counters.forwarded + counters.flooded, counters.bytes_switched);
-            sum.add(&Tally { packets, bytes, wire_bytes: bytes });
+            sum.add(&tally_of(&self.switch.counters(end)));
         }
         sum
     }

@@ -5,7 +5,7 @@ use burstline_port::Port;
 
 use super::Fabric;
 use super::handle::SwitchOrders;
-use crate::runtime::{Job, Next, Pause, Polled, Round, Step, Tally};
+use crate::runtime::{Job, Next, Pause, Polled, Round, Step};
 
 pub(super) struct Worker<'a> {
     job: &'a Job<'a>,
@@ -67,7 +67,7 @@ impl Step for Worker<'_> {
 
     fn show(&mut self) {
         if let Some(counter) = self.job.progress.received.first() {
-            counter.store(&self.through());
+            counter.store(&self.fabric.through());
         }
     }
 
@@ -88,11 +88,5 @@ impl Step for Worker<'_> {
 
     fn end(self) -> Fabric {
         self.fabric
-    }
-}
-
-impl Worker<'_> {
-    fn through(&self) -> Tally {
-        self.fabric.through()
     }
 }
