@@ -132,7 +132,9 @@ impl Fabric {
         }
         let mut outcome = Ok(());
         for source in 0..self.inlets[end.index()].len() {
-            outcome = outcome.and(self.inlets[end.index()][source].source.finish());
+            // A sink that fails meanwhile may be its own: then all of it is gone.
+            let Some(inlet) = self.inlets[end.index()].get_mut(source) else { break };
+            outcome = outcome.and(inlet.source.finish());
             let mut bursts = 0;
             while outcome.is_ok() && bursts < LAST_BURSTS {
                 bursts += 1;
