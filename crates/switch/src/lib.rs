@@ -61,4 +61,4 @@ pub use plan::{Copied, Plan};
 pub use port::{EndId, PortConfig, VlanMode, VlanSet};
 pub use rules::{Action, Rule, RuleCounts, RuleSet, UnknownName};
 pub use switch::{Switch, SwitchConfig, SwitchError};
-pub use table::RuleTable;
+pub use table::{LookUps, RuleTable};

@@ -5,7 +5,8 @@ use std::convert::Infallible;
 
 use burstline_log::{Burst, Meta, Scratch};
 use burstline_switch::{
-    Cause, Config, EndId, Outgoing, Plan, PortConfig, Quota, Switch, SwitchConfig, VlanMode,
+    Cause, Config, EndId, LookUps, Outgoing, Plan, PortConfig, Quota, Switch, SwitchConfig,
+    VlanMode,
 };
 use proptest::prelude::*;
 
@@ -425,8 +426,7 @@ fn ten_thousand_rules_are_found_by_their_keys() {
     forward(&mut switch, EndId(0), &packets, 0, &mut sent);
     assert_eq!(sent[1], [miss.bytes()]);
     assert_eq!(switch.rules().counts()[7].packets, 2);
-    let (masks, looks, hits) = switch.rules().looks();
-    assert_eq!((masks, looks, hits), (1, 3, 1));
+    assert_eq!(switch.rules().look_ups(), LookUps { masks: 1, count: 3, cache_hits: 1 });
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub(crate) fn json(status: &SwitchStatus) -> Value {
         |(name, passed, exceeded)| json!({ "meter": name, "passed": passed, "exceeded": exceeded }),
     );
     let mirrors = status.mirrors.iter().map(|(to, of)| json!({ "to": to, "of": of }));
-    let (masks, looks, hits) = status.looks;
+    let look_ups = &status.look_ups;
     json!({
         "ports": status.ports.iter().map(port).collect::<Vec<_>>(),
         "addresses": {
@@ -31,7 +31,11 @@ pub(crate) fn json(status: &SwitchStatus) -> Value {
             "full": macs.full,
         },
         "rules": rules.collect::<Vec<_>>(),
-        "lookups": { "masks": masks, "lookups": looks, "cache_hits": hits },
+        "lookups": {
+            "masks": look_ups.masks,
+            "lookups": look_ups.count,
+            "cache_hits": look_ups.cache_hits,
+        },
         "meters": meters.collect::<Vec<_>>(),
         "mirrors": mirrors.collect::<Vec<_>>(),
         "loops": status.loops,

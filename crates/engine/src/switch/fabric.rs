@@ -280,7 +280,7 @@ impl Fabric {
             rules: rules.collect(),
             meters: meters.collect(),
             mirrors: mirrors.collect(),
-            looks: table.looks(),
+            look_ups: table.look_ups(),
             loops: self.switch.loops(),
             failed: self.failed.clone(),
         }
