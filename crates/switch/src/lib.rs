@@ -49,7 +49,7 @@ mod switch;
 mod table;
 mod text;
 
-pub use config::{Config, ConfigError, Static, parse_quota};
+pub use config::{ADDRESSES_MOST, Config, ConfigError, Static, parse_quota};
 pub use counters::{Cause, Counters};
 pub use edit::{SetFields, TagChange};
 pub use key::{Key, Match};
