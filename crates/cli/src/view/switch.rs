@@ -5,6 +5,7 @@ use std::fmt::Write;
 use burstline_engine::{PortStatus, SwitchStatus};
 use burstline_port::Losses;
 use burstline_switch::{MacEntry, PortConfig, Quota, VlanMode, VlanSet};
+use burstline_wire::link_address;
 use serde_json::{Map, Value, json};
 
 use super::words::count_text;
@@ -119,7 +120,7 @@ pub(crate) fn addresses_json(addresses: &[(MacEntry, String, u64)]) -> Value {
     let each = addresses.iter().map(|(entry, port, idle_ns)| {
         json!({
             "vlan": entry.vlan,
-            "mac": entry.address.map(|byte| format!("{byte:02x}")).join(":"),
+            "mac": link_address::text(entry.address),
             "port": port,
             "static": entry.is_static,
             "idle_s": (!entry.is_static).then_some(*idle_ns as f64 / 1e9),
