@@ -386,7 +386,7 @@ impl Switch {
         match self.macs.learn(key, moving.from, moving.now_ns, most) {
             Learned::Refused => Err(Cause::Security),
             Learned::Known | Learned::New => Ok(()),
-            // Where addresses are limited, one that nobody remembers would be one too many.
+            // Where addresses are limited, one that is not remembered would exceed the limit.
             Learned::Full if most.is_some() => Err(Cause::Security),
             Learned::Full => Ok(()),
         }

@@ -249,7 +249,7 @@ fn flow() -> impl Strategy<Value = Flow> {
     })
 }
 
-/// A burst came in by a port, so long after the one before.
+/// The port that a burst came in by, its frames, and the time since the burst before.
 type Step = (usize, Vec<Fields>, u64);
 
 fn with_burst<T>(packets: &[Vec<u8>], job: impl FnOnce(&Burst<'_>) -> T) -> T {

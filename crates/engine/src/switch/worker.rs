@@ -81,7 +81,7 @@ impl Step for Worker<'_> {
     }
 
     fn close(&mut self) {
-        // Who still asks gets no answer, and does not wait for one.
+        // A thread that still asks gets no answer, and does not wait for one.
         while self.orders.orders.try_recv().is_ok() {}
         self.fabric.finish();
     }
