@@ -105,7 +105,7 @@ impl Lab {
         let place = ["address", &mac, "netns", &thread];
         self.center.command("ip", &[&words[..], &place].concat()).unwrap();
         self.center.command("ip", &["link", "set", &here, "up"]).unwrap();
-        // The sums that a device would fill in are filled in by nobody on the way.
+        // The stack has to fill in checksums: no device on the way does.
         let _ = host.command("ethtool", &["-K", &interface, "tx", "off"]);
         Guest::with_address(host, interface, number)
     }
@@ -273,7 +273,7 @@ fn vlans_are_apart_and_a_trunk_carries_them_with_tags() {
 }
 
 #[test]
-fn what_is_flooded_is_counted_as_so_many_copies() {
+fn what_is_flooded_is_counted_copy_by_copy() {
     let Some(lab) = Lab::or_skip() else { return };
     let running = lab.start(
         "--port tap:t0?storm=1M --port tap:t1 --port tap:t2?isolate=x --port tap:t3?isolate=x",
@@ -351,7 +351,7 @@ fn a_port_that_vanishes_does_not_stop_the_others() {
     let shown = lab.run("switch show lab").unwrap();
     assert!(shown.contains("removed   afpacket:c2: c2 is gone"), "{shown}");
     let (is_success, report) = running.end();
-    assert!(!is_success, "what has gone is told");
+    assert!(!is_success, "the report is of a failure");
     assert_eq!(report["errors"].as_array().unwrap().len(), 2, "{report}");
     assert_eq!(report["ports"].as_array().unwrap().len(), 8, "its rows stay: {report}");
 }
@@ -527,7 +527,7 @@ fn a_killed_switch_leaves_nothing_that_is_in_the_way() {
     let link = lab.center.command("ip", &["link", "show", "c2"]).unwrap();
     assert!(!link.contains("xdp"), "{link}");
     assert!(second.host.command("ip", &["link", "show", "t1"]).is_ok(), "it was to stay");
-    // Its socket's file is there, and in nobody's way.
+    // Its socket's file is there, and does not stop the next switch.
     let socket = lab.directory.file("lab.switch");
     assert!(fs::metadata(&socket).is_ok());
     let error = lab.run("switch show lab").unwrap_err().to_string();

@@ -90,9 +90,8 @@ impl Fabric {
 
 /// The mirror that a port's own `mirror=` asks for: both directions.
 fn own_mirror(port: &str, to: &str) -> Mirror {
-    let takes =
-        Selection { incoming: vec![port.to_owned()], outgoing: vec![port.to_owned()], vlans: None };
-    Mirror { name: to.to_owned(), to: to.to_owned(), takes }
+    let takes = Selection::default().with_both(vec![port.to_owned()]);
+    Mirror { to: to.to_owned(), takes }
 }
 
 /// Runs a switch until a limit is reached or `stop` is set. `orders` are carried out meanwhile.

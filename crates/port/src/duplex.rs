@@ -7,8 +7,8 @@
 //!                                sink    afpacket:eth0             a queue has one XDP socket
 //! ```
 //!
-//! The sink does not wait for room, unless the address says for how long: who has several ports
-//! must not be held up by one of them.
+//! The sink does not wait for room, unless the address says for how long: one port must not hold up
+//! the others of a switch.
 
 use crate::live::WAIT;
 use crate::{Address, AddressError, OpenOptions, PortError, Role, Sink, Source};
@@ -35,11 +35,12 @@ pub fn open_duplex(address: &Address, options: &OpenOptions) -> Result<Duplex, P
 /// The addresses of the source and of the sink.
 fn halves(address: &Address) -> Result<[Address; 2], PortError> {
     let address = address.resolved(Role::Source)?;
+    let text = || address.to_string();
     let source_keys = address.keys_of(Role::Source)?;
-    let receiving = source_keys.ok_or_else(|| PortError::CannotReceive { port: text(&address) })?;
+    let receiving = source_keys.ok_or_else(|| PortError::CannotReceive { port: text() })?;
     let returning = address.returning()?;
     let sink_keys = returning.keys_of(Role::Sink)?;
-    let sending = sink_keys.ok_or_else(|| PortError::CannotTransmit { port: text(&address) })?;
+    let sending = sink_keys.ok_or_else(|| PortError::CannotTransmit { port: text() })?;
     let knows = |keys: &[crate::Key], name: &str| keys.iter().any(|key| key.name == name);
     let is_unknown = |key: &str| !knows(receiving, key) && !knows(sending, key);
     // Named with the keys of the source: those that are about the port.
@@ -50,10 +51,6 @@ fn halves(address: &Address) -> Result<[Address; 2], PortError> {
         sink = sink.with(WAIT.name, "0");
     }
     Ok([source, sink])
-}
-
-fn text(address: &Address) -> String {
-    address.to_string()
 }
 
 impl Address {

@@ -2,8 +2,8 @@
 //!
 //! ```toml
 //! [switch]
-//! addresses = "8192"       # at most so many are known at a time
-//! age = "300s"             # for so long one that does not send
+//! addresses = "8192"       # the most that are known at a time
+//! age = "300s"             # how long one is known that does not send
 //!
 //! [[port]]
 //! address = "tap:host0?trunk=10,20"
@@ -39,7 +39,7 @@ use crate::text;
 use crate::{Quota, UnknownName};
 
 /// The most entries that the table of addresses can have: some 80 MiB.
-const ADDRESSES_MOST: u64 = 1 << 20;
+pub const ADDRESSES_MOST: u64 = 1 << 20;
 /// The most rules, so that a table of them is made in moments.
 const RULES_MOST: usize = 1 << 16;
 
@@ -261,13 +261,12 @@ impl MirrorTable {
             })
         });
         let vlans = vlans.transpose()?;
-        let incoming = [self.incoming, self.both.clone()].concat();
-        let outgoing = [self.outgoing, self.both].concat();
-        if incoming.is_empty() && outgoing.is_empty() && vlans.is_none() {
+        let Self { to, incoming, outgoing, both, .. } = self;
+        let takes = Selection { incoming, outgoing, vlans }.with_both(both);
+        if takes == Selection::default() {
             return Err((at, "a mirror needs in, out, both or vlans".to_owned()));
         }
-        let takes = Selection { incoming, outgoing, vlans };
-        Ok(Mirror { name: self.to.clone(), to: self.to, takes })
+        Ok(Mirror { to, takes })
     }
 }
 

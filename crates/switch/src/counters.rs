@@ -73,10 +73,15 @@ impl Counters {
         self.dropped[cause as usize]
     }
 
+    /// Frames that went somewhere.
+    pub fn switched(&self) -> u64 {
+        self.forwarded + self.flooded
+    }
+
     /// Whether each frame that came in is counted once (W1).
     pub fn closes(&self) -> bool {
         let dropped: u64 = self.dropped.iter().sum();
-        self.frames_in == self.forwarded + self.flooded + dropped
+        self.frames_in == self.switched() + dropped
     }
 
     pub(crate) fn drop(&mut self, cause: Cause) {

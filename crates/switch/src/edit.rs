@@ -1,7 +1,7 @@
 //! What is changed in a packet on its way: its tag, and the fields that a rule sets.
 
 use burstline_wire::checksum;
-use burstline_wire::headers::{self, Headers, LinkType, Network, protocol};
+use burstline_wire::headers::{self, LinkType, Network};
 
 use crate::frame::{HEADER, TAG, TAG_TYPE};
 
@@ -66,8 +66,8 @@ impl SetFields {
                 // By the invariants of `headers` the fixed header is there.
                 let old = [packet[at], packet[at + 1], packet[at + 2], packet[at + 3]];
                 packet[at..at + 4].copy_from_slice(&new);
-                update(packet, headers.network_offset as usize + 10, &old, &new);
-                update_transport(&headers, packet, &old, &new);
+                checksum::update_network(&headers, packet, &old, &new);
+                checksum::update_transport(&headers, packet, &old, &new);
             }
         }
         if headers.ports.is_some() {
@@ -76,37 +76,10 @@ impl SetFields {
                 let Some(port) = port else { continue };
                 let (old, new) = ([packet[at], packet[at + 1]], port.to_be_bytes());
                 packet[at..at + 2].copy_from_slice(&new);
-                update_transport(&headers, packet, &old, &new);
+                checksum::update_transport(&headers, packet, &old, &new);
             }
         }
     }
-}
-
-/// Updates the checksum of TCP or UDP, if it is there. (That of SCTP covers no difference.)
-fn update_transport(headers: &Headers, packet: &mut [u8], old: &[u8], new: &[u8]) {
-    let at = match headers.protocol {
-        protocol::TCP => 16,
-        protocol::UDP => 6,
-        _ => return,
-    };
-    if headers.is_later_fragment() {
-        return;
-    }
-    let at = headers.transport_offset as usize + at;
-    let is_udp = headers.protocol == protocol::UDP;
-    if at + 2 > headers.end as usize || is_udp && packet[at..at + 2] == [0, 0] {
-        return;
-    }
-    update(packet, at, old, new);
-    if is_udp && packet[at..at + 2] == [0, 0] {
-        packet[at..at + 2].fill(0xff);
-    }
-}
-
-fn update(packet: &mut [u8], at: usize, old: &[u8], new: &[u8]) {
-    let before = u16::from_be_bytes([packet[at], packet[at + 1]]);
-    let after = checksum::updated(before, old, new);
-    packet[at..at + 2].copy_from_slice(&after.to_be_bytes());
 }
 
 /// Appends a frame with its tag as it is to be. It has an Ethernet header.
@@ -130,6 +103,8 @@ pub(crate) fn append(packet: &[u8], tag: TagChange, out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
+    use burstline_wire::headers::protocol;
+
     use super::*;
 
     fn with(tag: TagChange, packet: &[u8]) -> Vec<u8> {

@@ -49,7 +49,7 @@ mod switch;
 mod table;
 mod text;
 
-pub use config::{Config, ConfigError, Static, parse_quota};
+pub use config::{ADDRESSES_MOST, Config, ConfigError, Static, parse_quota};
 pub use counters::{Cause, Counters};
 pub use edit::{SetFields, TagChange};
 pub use key::{Key, Match};
@@ -61,4 +61,4 @@ pub use plan::{Copied, Plan};
 pub use port::{EndId, PortConfig, VlanMode, VlanSet};
 pub use rules::{Action, Rule, RuleCounts, RuleSet, UnknownName};
 pub use switch::{Switch, SwitchConfig, SwitchError};
-pub use table::RuleTable;
+pub use table::{LookUps, RuleTable};

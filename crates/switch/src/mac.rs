@@ -4,8 +4,8 @@
 //!  (vlan, address) --hash--> slot, slot, slot ...      linear probing, at most half full
 //! ```
 //!
-//! An entry that has not sent for the age is gone for whoever looks it up; its slot is freed by
-//! [`sweep`](MacTable::sweep), a part of the table a call. A table that is full learns nothing
+//! A look-up does not find an entry that has not sent for the age. [`sweep`](MacTable::sweep) frees
+//! its slot: it goes over a part of the table in each call. A table that is full learns nothing
 //! (W5).
 
 use crate::EndId;
@@ -102,7 +102,7 @@ impl MacTable {
     #[inline]
     pub(crate) fn find(&self, key: u64, now_ns: u64) -> Option<EndId> {
         let slot = &self.slots[self.place(key)?];
-        (slot.is_static || !self.is_old(slot, now_ns)).then_some(slot.end)
+        (!self.is_old(slot, now_ns)).then_some(slot.end)
     }
 
     /// Remembers that an address sends by `end`, which may have `end_most` addresses.
@@ -115,22 +115,19 @@ impl MacTable {
         end_most: Option<u32>,
     ) -> Learned {
         let Some(at) = self.place(key) else { return self.enter(key, end, now_ns, end_most) };
-        let is_old = self.is_old(&self.slots[at], now_ns);
-        let slot = &mut self.slots[at];
-        if slot.end == end || slot.is_static {
-            if slot.end != end {
-                return Learned::Refused;
-            }
-            (slot.seen_ns, slot.frames) = (now_ns, slot.frames + 1);
+        let known = self.slots[at];
+        if known.end == end {
+            self.slots[at] = Slot { seen_ns: now_ns, frames: known.frames + 1, ..known };
             return Learned::Known;
         }
-        if end_most.is_some_and(|most| self.of_end[end.index()] >= most) {
+        if known.is_static || !self.may_learn(end, end_most) {
             return Learned::Refused;
         }
-        self.of_end[slot.end.index()] -= 1;
+        let is_old = self.is_old(&known, now_ns);
+        self.of_end[known.end.index()] -= 1;
         self.of_end[end.index()] += 1;
-        let frames = if is_old { 1 } else { slot.frames + 1 };
-        *slot = Slot { end, seen_ns: now_ns, frames, ..*slot };
+        let frames = if is_old { 1 } else { known.frames + 1 };
+        self.slots[at] = Slot { end, seen_ns: now_ns, frames, ..known };
         // One that was gone is new here, and did not move.
         self.totals.moved += u64::from(!is_old);
         self.totals.learned += u64::from(is_old);
@@ -140,7 +137,7 @@ impl MacTable {
 
     #[cold]
     fn enter(&mut self, key: u64, end: EndId, now_ns: u64, end_most: Option<u32>) -> Learned {
-        if end_most.is_some_and(|most| self.of_end[end.index()] >= most) {
+        if !self.may_learn(end, end_most) {
             return Learned::Refused;
         }
         if self.totals.entries >= self.totals.most {
@@ -198,7 +195,7 @@ impl MacTable {
 
     fn is_gone(&self, at: usize, now_ns: u64) -> bool {
         let slot = &self.slots[at];
-        slot.key != 0 && !slot.is_static && self.is_old(slot, now_ns)
+        slot.key != 0 && self.is_old(slot, now_ns)
     }
 
     /// The slots that a whole sweep looks at.
@@ -212,16 +209,22 @@ impl MacTable {
 
     /// What there is at `now_ns`, in order of VLAN and address.
     pub(crate) fn entries(&self, now_ns: u64) -> Vec<MacEntry> {
-        let is_there =
-            |slot: &&Slot| slot.key != 0 && (slot.is_static || !self.is_old(slot, now_ns));
+        let is_there = |slot: &&Slot| slot.key != 0 && !self.is_old(slot, now_ns);
         let mut all: Vec<_> = self.slots.iter().filter(is_there).map(entry_of).collect();
         all.sort_unstable();
         all
     }
 
+    /// Whether an entry has not sent for the age. A static one never ages.
     #[inline]
     fn is_old(&self, slot: &Slot, now_ns: u64) -> bool {
-        now_ns.saturating_sub(slot.seen_ns) >= self.age_ns
+        !slot.is_static && now_ns.saturating_sub(slot.seen_ns) >= self.age_ns
+    }
+
+    /// Whether an end that may have `end_most` addresses has fewer.
+    #[inline]
+    fn may_learn(&self, end: EndId, end_most: Option<u32>) -> bool {
+        end_most.is_none_or(|most| self.of_end[end.index()] < most)
     }
 
     #[inline]

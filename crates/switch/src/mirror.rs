@@ -14,11 +14,19 @@ pub struct Selection {
     pub vlans: Option<VlanSet>,
 }
 
+impl Selection {
+    /// The same, and both directions of these ports.
+    #[must_use]
+    pub fn with_both(mut self, ports: Vec<String>) -> Self {
+        self.incoming.extend_from_slice(&ports);
+        self.outgoing.extend(ports);
+        self
+    }
+}
+
 /// A mirror: what it takes and where that goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mirror {
-    /// What stands for it in reports.
-    pub name: String,
     /// An end by name: a port, or a target that is no port.
     pub to: String,
     /// What it takes.

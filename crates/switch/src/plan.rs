@@ -13,6 +13,13 @@ pub struct Copied {
     pub tag: TagChange,
 }
 
+impl Copied {
+    /// The packet as it came.
+    pub(crate) fn unchanged(packet: u16) -> Self {
+        Self { packet, sets: 0, tag: TagChange::Keep }
+    }
+}
+
 /// Where the packets of one burst go.
 #[derive(Debug, Default)]
 pub struct Plan {

@@ -1,4 +1,4 @@
-//! Ends of the switch, and what a port is told to be.
+//! Ends of the switch, and how a port is configured.
 
 use crate::Quota;
 

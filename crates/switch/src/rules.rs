@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::mirror::Mirror;
-use crate::{EndId, Match, Quota, SetFields};
+use crate::{Match, Quota, SetFields};
 
 /// What a rule does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,20 +92,20 @@ impl RuleSet {
         all
     }
 
-    /// Checks that every name is that of an end.
+    /// Checks that `is_known` knows every name of an end.
     ///
     /// # Errors
-    /// The first that is not.
-    pub fn check(&self, find: impl Fn(&str) -> Option<EndId>) -> Result<(), UnknownName> {
+    /// The first that it does not know.
+    pub fn check(&self, is_known: impl Fn(&str) -> bool) -> Result<(), UnknownName> {
         for (index, rule) in self.rules.iter().enumerate() {
-            if let Some(name) = rule.names().find(|name| find(name).is_none()) {
+            if let Some(name) = rule.names().find(|name| !is_known(name)) {
                 return Err(UnknownName { rule: Some(index), name: name.to_owned() });
             }
         }
         for mirror in &self.mirrors {
             let takes = mirror.takes.incoming.iter().chain(&mirror.takes.outgoing);
             let mut names = takes.chain([&mirror.to]);
-            if let Some(name) = names.find(|name| find(name).is_none()) {
+            if let Some(name) = names.find(|name| !is_known(name)) {
                 return Err(UnknownName { rule: None, name: name.clone() });
             }
         }

@@ -294,7 +294,9 @@ impl Switch {
             let counters = &mut self.counters[from.index()];
             counters.frames_in += 1;
             counters.bytes_in += bytes.len() as u64;
-            self.mirror_incoming(from, index as u16, plan);
+            for &to in self.rules.mirrors().of_incoming(from) {
+                mirror(&mut self.counters, plan, to, Copied::unchanged(index as u16));
+            }
             let outcome = match frames[index] {
                 Err(cause) => Err(cause),
                 Ok(frame) => {
@@ -317,7 +319,9 @@ impl Switch {
         if is_link_local(destination) {
             return Err(Cause::LinkLocal);
         }
-        self.mirror_vlan(moving, plan);
+        for to in self.rules.mirrors().of_vlan(moving.vlan) {
+            mirror(&mut self.counters, plan, to, Copied::unchanged(moving.packet));
+        }
         if !self.rules.is_empty() {
             let key = Key::of(moving.from, &moving.frame, moving.bytes);
             if let Some(rule) = self.rules.find(&key)
@@ -351,10 +355,8 @@ impl Switch {
         let program = self.rules.program_of(rule);
         let (is_drop, is_normal, meter) = (program.is_drop, program.is_normal, program.meter);
         (moving.sets, moving.vlan) = (program.sets, program.vlan.unwrap_or(moving.vlan));
-        let copy = Copied { packet: moving.packet, sets: 0, tag: TagChange::Keep };
         for &to in &program.mirrors {
-            plan.push(to, copy);
-            self.counters[to.index()].mirrored += 1;
+            mirror(&mut self.counters, plan, to, Copied::unchanged(moving.packet));
         }
         if is_drop {
             return Err(Cause::Rule);
@@ -384,7 +386,7 @@ impl Switch {
         match self.macs.learn(key, moving.from, moving.now_ns, most) {
             Learned::Refused => Err(Cause::Security),
             Learned::Known | Learned::New => Ok(()),
-            // Where addresses are limited, one that nobody remembers would be one too many.
+            // Where addresses are limited, one that is not remembered would exceed the limit.
             Learned::Full if most.is_some() => Err(Cause::Security),
             Learned::Full => Ok(()),
         }
@@ -433,27 +435,10 @@ impl Switch {
         let copy = Copied { packet: moving.packet, sets: moving.sets, tag };
         plan.push(to, copy);
         self.counters[to.index()].copies_out += 1;
-        for &mirror in self.rules.mirrors().of_outgoing(to) {
-            plan.push(mirror, copy);
-            self.counters[mirror.index()].mirrored += 1;
+        for &target in self.rules.mirrors().of_outgoing(to) {
+            mirror(&mut self.counters, plan, target, copy);
         }
         Ok(())
-    }
-
-    #[inline]
-    fn mirror_incoming(&mut self, from: EndId, packet: u16, plan: &mut Plan) {
-        for &to in self.rules.mirrors().of_incoming(from) {
-            plan.push(to, Copied { packet, sets: 0, tag: TagChange::Keep });
-            self.counters[to.index()].mirrored += 1;
-        }
-    }
-
-    #[inline]
-    fn mirror_vlan(&mut self, moving: &Moving<'_>, plan: &mut Plan) {
-        for to in self.rules.mirrors().of_vlan(moving.vlan) {
-            plan.push(to, Copied { packet: moving.packet, sets: 0, tag: TagChange::Keep });
-            self.counters[to.index()].mirrored += 1;
-        }
     }
 
     fn port(&self, end: EndId) -> Option<&PortState> {
@@ -468,6 +453,13 @@ impl Switch {
     fn renew(&mut self, now_ns: u64) {
         self.set_rules(Arc::clone(self.rules.set()), now_ns);
     }
+}
+
+/// Gives a copy to the target of a mirror (W2).
+#[inline]
+fn mirror(counters: &mut [Counters], plan: &mut Plan, to: EndId, copy: Copied) {
+    plan.push(to, copy);
+    counters[to.index()].mirrored += 1;
 }
 
 /// What becomes of the tag of a frame that leaves with a tag, or without.

@@ -50,6 +50,17 @@ struct Space {
     rules: HashMap<Key, u32, Seed>,
 }
 
+/// How rules were looked up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LookUps {
+    /// Masks that the rules have.
+    pub masks: usize,
+    /// Look-ups.
+    pub count: u64,
+    /// Those of them that the cache answered.
+    pub cache_hits: u64,
+}
+
 /// Rules, meters and mirrors, ready to be applied.
 #[derive(Debug)]
 pub struct RuleTable {
@@ -62,9 +73,8 @@ pub struct RuleTable {
     cache: Vec<(Key, u32)>,
     counts: Vec<RuleCounts>,
     seed: Seed,
-    /// Look-ups, and those of them that the cache answered.
-    looks: u64,
-    hits: u64,
+    /// Without `masks`.
+    look_ups: LookUps,
 }
 
 impl RuleTable {
@@ -86,8 +96,7 @@ impl RuleTable {
             counts: vec![RuleCounts::default(); set.rules.len()],
             seed: Seed(seed),
             set: Arc::clone(&set),
-            looks: 0,
-            hits: 0,
+            look_ups: LookUps::default(),
         };
         for (index, rule) in set.rules.iter().enumerate() {
             let program = this.program(&rule.actions, &find);
@@ -163,10 +172,10 @@ impl RuleTable {
     #[inline]
     pub fn find(&mut self, key: &Key) -> Option<usize> {
         let at = self.seed.hash_one(key) as usize % CACHE;
-        self.looks += 1;
+        self.look_ups.count += 1;
         let (known, rule) = *self.cache.get(at)?;
         if known == *key {
-            self.hits += 1;
+            self.look_ups.cache_hits += 1;
             return (rule != NONE).then_some(rule as usize);
         }
         let found = self.search(key);
@@ -233,9 +242,9 @@ impl RuleTable {
         &self.meters
     }
 
-    /// Masks that rules have, look-ups, and how many of them the cache answered.
-    pub fn looks(&self) -> (usize, u64, u64) {
-        (self.spaces.len(), self.looks, self.hits)
+    /// How rules were looked up.
+    pub fn look_ups(&self) -> LookUps {
+        LookUps { masks: self.spaces.len(), ..self.look_ups }
     }
 
     /// Goes on counting where `before` was, if it has the same rules and meters.
@@ -245,7 +254,7 @@ impl RuleTable {
         if is_same {
             self.counts.clone_from(&before.counts);
             self.meters.clone_from(&before.meters);
-            (self.looks, self.hits) = (before.looks, before.hits);
+            self.look_ups = before.look_ups;
         }
     }
 }

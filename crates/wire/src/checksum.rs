@@ -84,13 +84,54 @@ pub fn renew(headers: &Headers, packet: &mut [u8]) {
 /// of bytes. One that was wrong stays as wrong as it was. Source: RFC 1624, section 3.
 #[inline]
 #[must_use]
-pub fn updated(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
+fn updated(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
     !fold(u32::from(!checksum) + u32::from(!sum(old)) + u32::from(sum(new)))
+}
+
+/// Updates the checksum of an IPv4 header in which `old` became `new`, both of an even number of
+/// bytes.
+pub fn update_network(headers: &Headers, packet: &mut [u8], old: &[u8], new: &[u8]) {
+    // By I2 of `headers` the fixed header is there, also where its options are cut off.
+    if headers.network == Network::Ipv4 {
+        let at = headers.network_offset as usize + 10;
+        update(packet, at, |checksum| updated(checksum, old, new));
+    }
+}
+
+/// Updates the checksum of the transport header, if it is there, where `old` became `new` in an IP
+/// address or a port, both of an even number of bytes. UDP that has none gets none; that of SCTP
+/// cannot be updated by a difference and stays.
+pub fn update_transport(headers: &Headers, packet: &mut [u8], old: &[u8], new: &[u8]) {
+    // What seems to be the transport header then is the network's own.
+    if headers.outcome == Outcome::TruncatedNetwork {
+        return;
+    }
+    // That of ICMP for IPv4 covers no address; a later fragment has no transport header.
+    let Some(at) = transport_field(headers) else { return };
+    if headers.protocol == protocol::ICMP || headers.is_later_fragment() {
+        return;
+    }
+    let has_none = |checksum| checksum == 0 && headers.protocol == protocol::UDP;
+    let at = headers.transport_offset as usize + at;
+    if at + 2 <= headers.end as usize {
+        update(packet, at, |checksum| match has_none(checksum) {
+            true => checksum,
+            false => sendable(headers, updated(checksum, old, new)),
+        });
+    }
+}
+
+/// Changes the 16 bits at `at`, if they are there.
+fn update(packet: &mut [u8], at: usize, change: impl FnOnce(u16) -> u16) {
+    if let Some(field) = packet.get_mut(at..at + 2) {
+        let checksum = change(u16::from_be_bytes([field[0], field[1]]));
+        field.copy_from_slice(&checksum.to_be_bytes());
+    }
 }
 
 /// Where the checksum of the transport header is that covers the IP addresses, or for ICMP only
 /// itself, in bytes from its start.
-pub(crate) fn transport_field(headers: &Headers) -> Option<usize> {
+fn transport_field(headers: &Headers) -> Option<usize> {
     match headers.protocol {
         protocol::TCP => Some(16),
         protocol::UDP => Some(6),
@@ -100,7 +141,7 @@ pub(crate) fn transport_field(headers: &Headers) -> Option<usize> {
 }
 
 /// A computed checksum as it is sent: 0 in UDP would say that there is none. Source: RFC 768.
-pub(crate) fn sendable(headers: &Headers, checksum: u16) -> u16 {
+fn sendable(headers: &Headers, checksum: u16) -> u16 {
     if checksum == 0 && headers.protocol == protocol::UDP { 0xffff } else { checksum }
 }
 

@@ -18,6 +18,12 @@ pub fn parse(text: &str) -> Option<[u8; 6]> {
     bytes.next().is_none().then_some(address)
 }
 
+/// One as it is shown: two digits a number.
+#[must_use]
+pub fn text(address: [u8; 6]) -> String {
+    address.map(|byte| format!("{byte:02x}")).join(":")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -26,6 +32,7 @@ mod tests {
     fn six_numbers_of_two_digits_at_most() {
         assert_eq!(parse("02:00:00:00:00:01"), Some([2, 0, 0, 0, 0, 1]));
         assert_eq!(parse("a:B:0c:D0:ff:0"), Some([10, 11, 12, 0xd0, 0xff, 0]));
+        assert_eq!(text([2, 0, 0, 0, 0xab, 1]), "02:00:00:00:ab:01");
         for wrong in [
             "",
             ":::::",

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use burstline_engine::SwitchPort;
 use burstline_port::{AddressError, Filter};
+use burstline_switch::ADDRESSES_MOST;
 use clap::{Args, Subcommand};
 
 use super::{JobArgs, values};
@@ -58,7 +59,7 @@ pub(crate) struct SwitchArgs {
     pub(crate) name: Option<String>,
 
     /// The most addresses that it knows at a time; more are not learned
-    #[arg(long, value_name = "N", value_parser = values::number::<usize>(1..=1 << 20))]
+    #[arg(long, value_name = "N", value_parser = values::number::<usize>(1..=ADDRESSES_MOST))]
     pub(crate) addresses: Option<usize>,
 
     /// For how long it knows an address that does not send
@@ -187,4 +188,19 @@ pub(crate) struct Named {
     /// Print the answer as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use burstline_engine::SWITCH_KEYS;
+
+    use super::*;
+
+    #[test]
+    fn the_help_has_every_key_of_the_switch() {
+        let (_, keys) = EXAMPLES.split_once("Keys of the switch").unwrap();
+        for key in SWITCH_KEYS {
+            assert!(keys.contains(&format!("\n  {}=", key.name)), "{}", key.name);
+        }
+    }
 }

@@ -70,7 +70,7 @@ fn run(args: &SwitchArgs) -> Result<ExitCode, Failure> {
     if !takes_away && args.name.is_none() && (args.only.is_some() || args.steal) {
         return Err(Failure::usage("--only and --steal apply to xdp: ports; there is none"));
     }
-    // Before ports are opened: who has the name stays alone with it.
+    // Before ports are opened: a second switch of this name must not touch them.
     let server = args.name.as_deref().map(Server::bind).transpose()?;
     let addresses: Vec<_> = ports.iter().map(|port| port.address.clone()).collect();
     let mut placed = common.place_at(&addresses, &Workers::default())?;
@@ -130,8 +130,7 @@ fn open(
     let targets = requests::open_targets(&wanted, options)?;
     let present = names.join(", ");
     let is_known = |name: &str| names.contains(&name) || wanted.contains(&name);
-    let known = |name: &str| is_known(name).then_some(burstline_switch::EndId(0));
-    config.rules.check(known).map_err(|unknown| {
+    config.rules.check(is_known).map_err(|unknown| {
         let error = config.unknown(&read.text, &unknown, &present);
         Failure::usage(format!("{}: {error}", read.path))
     })?;

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use burstline_engine::Bounced;
 use burstline_port::{Rewrite, Touch};
+use burstline_wire::link_address;
 use serde_json::{Value, json};
 
 use super::words::{count_text, packets_text};
@@ -58,12 +59,11 @@ pub(super) fn json(bounced: &Bounced) -> Value {
 }
 
 fn rewrite(rewrite: Rewrite) -> Value {
-    let colons = |address: [u8; 6]| address.map(|byte| format!("{byte:02x}")).join(":");
     match rewrite {
         Rewrite::None => Value::Null,
         Rewrite::Swap => "swap".into(),
         Rewrite::Set { source, destination } => {
-            format!("{},{}", colons(source), colons(destination)).into()
+            format!("{},{}", link_address::text(source), link_address::text(destination)).into()
         }
     }
 }

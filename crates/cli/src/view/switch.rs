@@ -5,6 +5,7 @@ use std::fmt::Write;
 use burstline_engine::{PortStatus, SwitchStatus};
 use burstline_port::Losses;
 use burstline_switch::{MacEntry, PortConfig, Quota, VlanMode, VlanSet};
+use burstline_wire::link_address;
 use serde_json::{Map, Value, json};
 
 use super::words::count_text;
@@ -19,7 +20,7 @@ pub(crate) fn json(status: &SwitchStatus) -> Value {
         |(name, passed, exceeded)| json!({ "meter": name, "passed": passed, "exceeded": exceeded }),
     );
     let mirrors = status.mirrors.iter().map(|(to, of)| json!({ "to": to, "of": of }));
-    let (masks, looks, hits) = status.looks;
+    let look_ups = &status.look_ups;
     json!({
         "ports": status.ports.iter().map(port).collect::<Vec<_>>(),
         "addresses": {
@@ -31,7 +32,11 @@ pub(crate) fn json(status: &SwitchStatus) -> Value {
             "full": macs.full,
         },
         "rules": rules.collect::<Vec<_>>(),
-        "lookups": { "masks": masks, "lookups": looks, "cache_hits": hits },
+        "lookups": {
+            "masks": look_ups.masks,
+            "lookups": look_ups.count,
+            "cache_hits": look_ups.cache_hits,
+        },
         "meters": meters.collect::<Vec<_>>(),
         "mirrors": mirrors.collect::<Vec<_>>(),
         "loops": status.loops,
@@ -45,7 +50,7 @@ fn port(port: &PortStatus) -> Value {
         "port": port.name,
         "in": {
             "offered": port.incoming.offered,
-            "switched": counters.forwarded + counters.flooded,
+            "switched": counters.switched(),
             "forwarded": counters.forwarded,
             "flooded": counters.flooded,
             "flood_copies": counters.flood_copies,
@@ -115,7 +120,7 @@ pub(crate) fn addresses_json(addresses: &[(MacEntry, String, u64)]) -> Value {
     let each = addresses.iter().map(|(entry, port, idle_ns)| {
         json!({
             "vlan": entry.vlan,
-            "mac": entry.address.map(|byte| format!("{byte:02x}")).join(":"),
+            "mac": link_address::text(entry.address),
             "port": port,
             "static": entry.is_static,
             "idle_s": (!entry.is_static).then_some(*idle_ns as f64 / 1e9),

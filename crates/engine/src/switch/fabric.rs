@@ -9,7 +9,7 @@ use burstline_sys::clock;
 
 use super::own_mirror;
 use super::port::{OpenedPort, OpenedTarget, Outlet};
-use super::rows::{Rows, joined, losses_of};
+use super::rows::{Rows, joined, losses_of, tally_of};
 use super::status::{PortStatus, SwitchStatus};
 use crate::EngineError;
 use crate::runtime::Tally;
@@ -17,19 +17,20 @@ use crate::runtime::Tally;
 /// Bursts that a port that is removed may still deliver.
 const LAST_BURSTS: u32 = 64;
 
-/// The sources of an end, each with whether it has ended.
-type Inlets = Vec<(Box<dyn Source>, bool)>;
+/// A source of an end.
+struct Inlet {
+    source: Box<dyn Source>,
+    has_ended: bool,
+}
 
 /// A switch with its ports.
 pub struct Fabric {
     switch: Switch,
     /// By end.
-    inlets: Vec<Inlets>,
+    inlets: Vec<Vec<Inlet>>,
     outlets: Vec<Option<Outlet>>,
     /// The sources that have not ended: end and number.
     polls: Vec<(EndId, usize)>,
-    /// Whether each end passes offloads: delivers such packets, takes such.
-    offloads: Vec<(bool, bool)>,
     /// As they were set, without the ports' own mirrors.
     rules: RuleSet,
     /// Ports that have a mirror, and where that goes.
@@ -50,7 +51,6 @@ impl Fabric {
             switch: Switch::new(config, now_ns),
             inlets: Vec::new(),
             outlets: Vec::new(),
-            offloads: Vec::new(),
             rules: RuleSet::default(),
             own_mirrors: Vec::new(),
             plan: Plan::default(),
@@ -69,14 +69,13 @@ impl Fabric {
     /// Its name is taken; it passes unfinished packets on, and another one cannot take them; the
     /// target of its mirror is not there.
     pub fn add_port(&mut self, port: OpenedPort) -> Result<(), EngineError> {
-        let offloads = port.offloads();
-        self.check_offloads(&port.name, offloads)?;
+        self.check_offloads(&port)?;
         if let Some(to) = &port.mirror {
             self.switch.end(to)?;
         }
         let end = self.switch.add(&port.name, Some(port.config), self.now_ns)?;
-        let sources = port.sources.into_iter().map(|source| (source, false)).collect();
-        self.put(end, sources, Outlet::new(port.sink), offloads);
+        let inlets = port.sources.into_iter().map(|source| Inlet { source, has_ended: false });
+        self.put(end, inlets.collect(), Outlet::new(port.sink));
         if let Some(to) = port.mirror {
             self.own_mirrors.push((port.name, to));
             self.renew_rules();
@@ -90,29 +89,31 @@ impl Fabric {
     /// Its name is taken.
     pub fn add_target(&mut self, target: OpenedTarget) -> Result<(), EngineError> {
         let end = self.switch.add(&target.name, None, self.now_ns)?;
-        self.put(end, Vec::new(), Outlet::new(target.sink), (false, true));
+        self.put(end, Vec::new(), Outlet::new(target.sink));
         Ok(())
     }
 
-    fn put(&mut self, end: EndId, inlets: Inlets, outlet: Outlet, offloads: (bool, bool)) {
+    fn put(&mut self, end: EndId, inlets: Vec<Inlet>, outlet: Outlet) {
         if self.outlets.len() <= end.index() {
             self.outlets.resize_with(end.index() + 1, || None);
             self.inlets.resize_with(end.index() + 1, Vec::new);
-            self.offloads.resize(end.index() + 1, (false, true));
         }
         self.inlets[end.index()] = inlets;
-        self.offloads[end.index()] = offloads;
         self.outlets[end.index()] = Some(outlet);
         self.renew_polls();
     }
 
     /// Packets of one port that are unfinished must have no other port that cannot finish them.
-    fn check_offloads(&self, name: &str, (passes, takes): (bool, bool)) -> Result<(), EngineError> {
-        for (end, other, config) in self.switch.ends() {
-            let (other_passes, other_takes) = self.offloads[end.index()];
-            if config.is_some() && (passes && !other_takes || other_passes && !takes) {
+    fn check_offloads(&self, port: &OpenedPort) -> Result<(), EngineError> {
+        let passes = port.sources.iter().any(|source| passes_offloads(&**source));
+        let takes = passes_offloads(&*port.sink);
+        for (end, other, _) in self.switch.ends().filter(|(.., config)| config.is_some()) {
+            let Some(outlet) = &self.outlets[end.index()] else { continue };
+            let inlets = &self.inlets[end.index()];
+            let other_passes = inlets.iter().any(|inlet| passes_offloads(&*inlet.source));
+            if passes && !passes_offloads(&*outlet.sink) || other_passes && !takes {
+                let (name, other) = (port.name.clone(), other.to_owned());
                 let (from, to) = if passes { (name, other) } else { (other, name) };
-                let (from, to) = (from.to_owned(), to.to_owned());
                 return Err(EngineError::Offloads { from, to });
             }
         }
@@ -131,7 +132,9 @@ impl Fabric {
         }
         let mut outcome = Ok(());
         for source in 0..self.inlets[end.index()].len() {
-            outcome = outcome.and(self.inlets[end.index()][source].0.finish());
+            // A sink that fails meanwhile may be its own: then all of it is gone.
+            let Some(inlet) = self.inlets[end.index()].get_mut(source) else { break };
+            outcome = outcome.and(inlet.source.finish());
             let mut bursts = 0;
             while outcome.is_ok() && bursts < LAST_BURSTS {
                 bursts += 1;
@@ -158,14 +161,14 @@ impl Fabric {
         let name = self.switch.name(end).to_owned();
         let mut inlets = std::mem::take(&mut self.inlets[end.index()]);
         self.gone.errors.extend(error);
-        for (source, _) in &mut inlets {
+        for inlet in &mut inlets {
             // It fails where it failed before.
-            let _ = source.finish();
+            let _ = inlet.source.finish();
         }
         let _ = outlet.sink.finish();
         outlet.given.settle(&*outlet.sink);
         let counters = self.switch.remove(end, self.now_ns).unwrap_or_default();
-        let sources: Vec<_> = inlets.into_iter().map(|(source, _)| source).collect();
+        let sources: Vec<_> = inlets.into_iter().map(|inlet| inlet.source).collect();
         self.gone.add(&name, &sources, &outlet, &counters);
         self.own_mirrors.retain(|(port, _)| *port != name);
         self.renew_polls();
@@ -177,7 +180,7 @@ impl Fabric {
     /// [`EngineError::UnknownEnd`]: a rule or a mirror names an end that there is not. Then the old
     /// ones stay.
     pub fn set_rules(&mut self, rules: RuleSet) -> Result<(), EngineError> {
-        let check = rules.check(|name| self.switch.find(name));
+        let check = rules.check(|name| self.switch.find(name).is_some());
         check.map_err(|UnknownName { rule, name }| EngineError::UnknownEnd { rule, name })?;
         self.rules = rules;
         self.renew_rules();
@@ -277,7 +280,7 @@ impl Fabric {
             rules: rules.collect(),
             meters: meters.collect(),
             mirrors: mirrors.collect(),
-            looks: table.looks(),
+            look_ups: table.look_ups(),
             loops: self.switch.loops(),
             failed: self.failed.clone(),
         }
@@ -293,7 +296,7 @@ impl Fabric {
                 config: config.cloned(),
                 counters: self.switch.counters(end),
                 dropped: losses_of(&self.switch.counters(end)),
-                incoming: joined(inlets.iter().map(|(source, _)| &**source)),
+                incoming: joined(inlets.iter().map(|inlet| &*inlet.source)),
                 outgoing: outlet.sink.account(),
             });
         }
@@ -309,7 +312,7 @@ impl Fabric {
     fn renew_polls(&mut self) {
         self.polls.clear();
         for (index, inlets) in self.inlets.iter().enumerate() {
-            let open = inlets.iter().enumerate().filter(|(_, (_, has_ended))| !has_ended);
+            let open = inlets.iter().enumerate().filter(|(_, inlet)| !inlet.has_ended);
             self.polls.extend(open.map(|(source, _)| (EndId(index as u16), source)));
         }
     }
@@ -322,14 +325,14 @@ impl Fabric {
 
     /// The same, to wait for.
     pub(super) fn open_sources(&self) -> impl Iterator<Item = &dyn Port> {
-        let open = self.inlets.iter().flatten().filter(|(_, has_ended)| !has_ended);
-        open.map(|(source, _)| &**source as &dyn Port)
+        let open = self.inlets.iter().flatten().filter(|inlet| !inlet.has_ended);
+        open.map(|inlet| &*inlet.source as &dyn Port)
     }
 
     /// A source has ended by itself: its port still sends.
     pub(super) fn end_source(&mut self, end: EndId, source: usize) {
         if let Some(inlet) = self.inlets[end.index()].get_mut(source) {
-            inlet.1 = true;
+            inlet.has_ended = true;
         }
         self.renew_polls();
     }
@@ -345,7 +348,7 @@ impl Fabric {
         budget: u64,
     ) -> Result<Received, burstline_port::PortError> {
         let Self { switch, inlets, outlets, plan, outgoing, scratch, now_ns, .. } = self;
-        let Some((source, _)) = inlets[end.index()].get_mut(source) else {
+        let Some(Inlet { source, .. }) = inlets[end.index()].get_mut(source) else {
             // Its port has failed in this round.
             return Ok(Received { packets: 0, state: PortState::Ended });
         };
@@ -389,9 +392,7 @@ impl Fabric {
     pub(super) fn through(&self) -> Tally {
         let mut sum = self.gone.through;
         for (end, _, _) in self.switch.ends() {
-            let counters = self.switch.counters(end);
-            let (packets, bytes) = (counters.forwarded + counters.flooded, counters.bytes_switched);
-            sum.add(&Tally { packets, bytes, wire_bytes: bytes });
+            sum.add(&tally_of(&self.switch.counters(end)));
         }
         sum
     }
@@ -402,8 +403,8 @@ impl Fabric {
         self.gone.rows.iter().for_each(|row| losses.merge(&row.lost));
         for (end, _, _) in self.switch.ends() {
             losses.merge(&losses_of(&self.switch.counters(end)));
-            for (source, _) in &self.inlets[end.index()] {
-                losses.merge(&source.account().lost);
+            for inlet in &self.inlets[end.index()] {
+                losses.merge(&inlet.source.account().lost);
             }
             if let Some(outlet) = &self.outlets[end.index()] {
                 losses.merge(&outlet.sink.account().lost);
@@ -416,7 +417,7 @@ impl Fabric {
     pub(super) fn stop_sources(&mut self) -> bool {
         let (mut can_drain, mut failed) = (false, Vec::new());
         for (index, inlets) in self.inlets.iter_mut().enumerate() {
-            for (source, has_ended) in inlets.iter_mut() {
+            for Inlet { source, has_ended } in inlets.iter_mut() {
                 can_drain |= source.info().capabilities.can_drain && !*has_ended;
                 if let Err(error) = source.finish() {
                     failed.push((EndId(index as u16), error));
@@ -443,8 +444,8 @@ impl Fabric {
     pub(super) fn close(mut self) -> Rows {
         let mut rows = std::mem::take(&mut self.gone);
         for (end, name, _) in self.switch.ends() {
-            let sources = std::mem::take(&mut self.inlets[end.index()]);
-            let sources: Vec<_> = sources.into_iter().map(|(source, _)| source).collect();
+            let inlets = std::mem::take(&mut self.inlets[end.index()]);
+            let sources: Vec<_> = inlets.into_iter().map(|inlet| inlet.source).collect();
             if let Some(outlet) = &self.outlets[end.index()] {
                 rows.add(name, &sources, outlet, &self.switch.counters(end));
             }
@@ -459,4 +460,9 @@ impl Fabric {
         }
         rows
     }
+}
+
+/// Whether a source delivers packets that a device still has to finish, or a sink takes such.
+fn passes_offloads(port: &dyn Port) -> bool {
+    port.info().capabilities.passes_offloads
 }

@@ -56,7 +56,7 @@ impl SwitchHandle {
     ) -> Option<T> {
         let (answer, outcome) = mpsc::sync_channel(1);
         let order: Order = Box::new(move |fabric| {
-            // Who asked may have gone.
+            // The thread that asked may have gone.
             let _ = answer.send(order(fabric));
         });
         self.orders.send(order).ok()?;

@@ -1,7 +1,7 @@
 //! Ports that are open, before they are part of a switch, and the ends that they become.
 
 use burstline_port::{
-    Address, OpenOptions, Port, PortAccount, PortError, Sink, Source, open_duplex, open_sink,
+    Address, OpenOptions, PortAccount, PortError, Sink, Source, open_duplex, open_sink,
 };
 use burstline_switch::PortConfig;
 
@@ -57,12 +57,6 @@ impl OpenedPort {
     pub fn accounts(&self) -> impl Iterator<Item = PortAccount> + '_ {
         let sources = self.sources.iter().map(|source| source.account());
         sources.chain([self.sink.account()])
-    }
-
-    /// Whether it delivers packets that a device still has to finish, and whether it takes such.
-    pub(super) fn offloads(&self) -> (bool, bool) {
-        let passes = |port: &dyn Port| port.info().capabilities.passes_offloads;
-        (self.sources.iter().any(|source| passes(&**source)), passes(&*self.sink))
     }
 }
 

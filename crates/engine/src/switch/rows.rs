@@ -48,6 +48,12 @@ pub(super) fn losses_of(counters: &Counters) -> Losses {
     losses
 }
 
+/// What a switch has passed on of an end's frames.
+pub(super) fn tally_of(counters: &Counters) -> Tally {
+    let bytes = counters.bytes_switched;
+    Tally { packets: counters.switched(), bytes, wire_bytes: bytes }
+}
+
 /// What all sources of a port say, as one.
 pub(super) fn joined<'a>(sources: impl Iterator<Item = &'a dyn Source>) -> PortAccount {
     let mut sum = PortAccount::default();
@@ -73,9 +79,7 @@ impl Rows {
     ) {
         if !sources.is_empty() {
             let account = joined(sources.iter().map(|source| &**source));
-            let packets = counters.forwarded + counters.flooded;
-            let bytes = counters.bytes_switched;
-            let tally = Tally { packets, bytes, wire_bytes: bytes };
+            let tally = tally_of(counters);
             self.through.add(&tally);
             let row = PortReport::new(name, &account, &tally, &losses_of(counters));
             self.enter(name, row, account);

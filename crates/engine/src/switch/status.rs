@@ -1,7 +1,7 @@
 //! What a switch tells of itself.
 
 use burstline_port::{Losses, PortAccount};
-use burstline_switch::{Counters, MacTotals, PortConfig, RuleCounts};
+use burstline_switch::{Counters, LookUps, MacTotals, PortConfig, RuleCounts};
 
 /// A port, or a target of mirrors.
 #[derive(Clone, Debug)]
@@ -33,8 +33,8 @@ pub struct SwitchStatus {
     pub meters: Vec<(String, u64, u64)>,
     /// Mirrors: where to, and of what.
     pub mirrors: Vec<(String, String)>,
-    /// Masks that rules have, look-ups, and how many of them the cache answered.
-    pub looks: (usize, u64, u64),
+    /// How rules were looked up.
+    pub look_ups: LookUps,
     /// Seconds in which so many addresses moved that it looks like a loop.
     pub loops: u64,
     /// Ports that failed and were removed.

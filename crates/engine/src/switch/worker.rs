@@ -5,7 +5,7 @@ use burstline_port::Port;
 
 use super::Fabric;
 use super::handle::SwitchOrders;
-use crate::runtime::{Job, Next, Pause, Polled, Round, Step, Tally};
+use crate::runtime::{Job, Next, Pause, Polled, Round, Step};
 
 pub(super) struct Worker<'a> {
     job: &'a Job<'a>,
@@ -67,7 +67,7 @@ impl Step for Worker<'_> {
 
     fn show(&mut self) {
         if let Some(counter) = self.job.progress.received.first() {
-            counter.store(&self.through());
+            counter.store(&self.fabric.through());
         }
     }
 
@@ -81,18 +81,12 @@ impl Step for Worker<'_> {
     }
 
     fn close(&mut self) {
-        // Who still asks gets no answer, and does not wait for one.
+        // A thread that still asks gets no answer, and does not wait for one.
         while self.orders.orders.try_recv().is_ok() {}
         self.fabric.finish();
     }
 
     fn end(self) -> Fabric {
         self.fabric
-    }
-}
-
-impl Worker<'_> {
-    fn through(&self) -> Tally {
-        self.fabric.through()
     }
 }

@@ -6,7 +6,7 @@ use burstline_sys::tap::{self, Tap, TapOptions};
 
 use crate::{Address, PortError};
 
-/// A device, and who has it.
+/// A device, and which roles at it are taken.
 pub(super) struct Device {
     pub(super) tap: Tap,
     network: u64,

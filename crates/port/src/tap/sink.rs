@@ -66,7 +66,7 @@ impl Inward {
                 self.refused += 1;
                 true
             }
-            // It is down, or gone: whoever waits for room finds out.
+            // It is down, or gone: a sink that waits for room finds out.
             Err(error) => {
                 self.is_down = error.raw_os_error() == Some(DOWN);
                 self.failure = Some(error);

@@ -156,9 +156,11 @@ pub(crate) fn request(name: &str) -> io::Result<ifreq> {
     Ok(request)
 }
 
-/// One question of netdevice(7), which has a `struct ifreq` for its argument.
-fn ask(socket: impl AsFd, question: c_ulong, request: &mut ifreq) -> io::Result<()> {
+/// One call that has a `struct ifreq` for its argument: of netdevice(7), or to attach to a TAP
+/// device and ask for it.
+pub(crate) fn ask(socket: impl AsFd, question: c_ulong, request: &mut ifreq) -> io::Result<()> {
     let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: `request` is a live `struct ifreq`, which all questions asked here read and fill in.
+    // SAFETY: `request` is a live `struct ifreq`, which all calls made here and in `tap` read and
+    // fill in.
     check(unsafe { libc::ioctl(fd, question as _, &raw mut *request) }).map(drop)
 }

@@ -50,8 +50,8 @@ mod tx_ring;
 
 pub use error::AfPacketError;
 pub use filter::{FILTER_MAX, Instruction};
-pub(crate) use interface::request;
 pub use interface::{Interface, LinkState, present_interfaces};
+pub(crate) use interface::{ask, request};
 pub use options::{Direction, Fanout, FanoutMode, RingOptions, Timestamps};
 pub use packet::{PacketMarks, RingPacket};
 pub use plain::{MESSAGES, PlainReceiver};

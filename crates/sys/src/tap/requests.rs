@@ -10,7 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use libc::{c_int, c_ulong};
 
 use super::{TapError, TapOptions};
-use crate::afpacket::{check, request};
+use crate::afpacket::{ask, check, request};
 use crate::machine::program;
 
 const TUNSETIFF: c_ulong = 0x4004_54ca;
@@ -40,10 +40,8 @@ pub(super) fn open_queue(name: &str, options: &TapOptions) -> Result<OwnedFd, Ta
     flags |= if options.passes_offloads { libc::IFF_VNET_HDR } else { 0 };
     flags |= if queues > 1 { libc::IFF_MULTI_QUEUE } else { 0 };
     request.ifr_ifru.ifru_flags = flags as i16;
-    // SAFETY: `request` is a live `struct ifreq`, which the call reads and fills in.
-    let made = check(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF as _, &raw mut request) });
-    match made {
-        Ok(_) => Ok(file.into()),
+    match ask(&file, TUNSETIFF, &mut request) {
+        Ok(()) => Ok(file.into()),
         Err(error) => Err(match error.raw_os_error() {
             Some(libc::EPERM) => TapError::NotPermitted { program: program() },
             Some(libc::EBUSY) => TapError::Busy { name: name.to_owned() },
@@ -67,10 +65,8 @@ pub(super) fn set_persistent(queue: &OwnedFd, is_persistent: bool) -> io::Result
 /// Whether the descriptor still has its device.
 pub(super) fn is_attached(queue: &OwnedFd) -> io::Result<bool> {
     let mut request = request("")?;
-    // SAFETY: `request` is a live `struct ifreq`, which the call fills in.
-    let asked = check(unsafe { libc::ioctl(queue.as_raw_fd(), TUNGETIFF as _, &raw mut request) });
-    match asked {
-        Ok(_) => Ok(true),
+    match ask(queue, TUNGETIFF, &mut request) {
+        Ok(()) => Ok(true),
         Err(error) if error.raw_os_error() == Some(libc::EBADFD) => Ok(false),
         Err(error) => Err(error),
     }
@@ -102,10 +98,4 @@ pub(super) fn take_up(socket: impl AsFd, name: &str) -> io::Result<()> {
 fn set(queue: &OwnedFd, what: c_ulong, value: c_ulong) -> io::Result<()> {
     // SAFETY: these calls take an integer and no pointer.
     check(unsafe { libc::ioctl(queue.as_raw_fd(), what as _, value) }).map(drop)
-}
-
-fn ask(socket: &impl AsFd, what: c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
-    let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: `request` is a live `struct ifreq`, which all calls made here read and fill in.
-    check(unsafe { libc::ioctl(fd, what as _, &raw mut *request) }).map(drop)
 }

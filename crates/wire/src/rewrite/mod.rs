@@ -21,8 +21,8 @@ mod tests;
 
 pub use rule::{AddressMap, Direction, Rule, RuleError, VlanChange};
 
-use crate::checksum::{renew, sendable, transport_field, updated};
-use crate::headers::{Headers, LinkType, Network, Outcome, ether_type, parse, protocol};
+use crate::checksum::{renew, update_network, update_transport};
+use crate::headers::{Headers, LinkType, Network, ether_type, parse};
 
 /// Bytes of the two link addresses.
 const ADDRESSES: usize = 12;
@@ -128,42 +128,8 @@ impl Rewrite {
                 continue;
             }
             packet[at..at + length].copy_from_slice(new);
-            update_checksums(headers, packet, old, new);
+            update_network(headers, packet, old, new);
+            update_transport(headers, packet, old, new);
         }
-    }
-}
-
-/// Updates the checksums that cover an address.
-fn update_checksums(headers: &Headers, packet: &mut [u8], old: &[u8], new: &[u8]) {
-    // By I2 the fixed header is there, also where its options are cut off.
-    if headers.network == Network::Ipv4 {
-        update(packet, headers.network_offset as usize + 10, |checksum| {
-            updated(checksum, old, new)
-        });
-    }
-    // What seems to be the transport header then is the network's own.
-    if headers.outcome == Outcome::TruncatedNetwork {
-        return;
-    }
-    // That of ICMP for IPv4 covers no address; a later fragment has no transport header.
-    let Some(at) = transport_field(headers) else { return };
-    if headers.protocol == protocol::ICMP || headers.is_later_fragment() {
-        return;
-    }
-    let has_none = |checksum| checksum == 0 && headers.protocol == protocol::UDP;
-    let at = headers.transport_offset as usize + at;
-    if at + 2 <= headers.end as usize {
-        update(packet, at, |checksum| match has_none(checksum) {
-            true => checksum,
-            false => sendable(headers, updated(checksum, old, new)),
-        });
-    }
-}
-
-/// Changes the 16 bits at `at`, if they are there.
-fn update(packet: &mut [u8], at: usize, change: impl FnOnce(u16) -> u16) {
-    if let Some(field) = packet.get_mut(at..at + 2) {
-        let checksum = change(u16::from_be_bytes([field[0], field[1]]));
-        field.copy_from_slice(&checksum.to_be_bytes());
     }
 }

@@ -10,7 +10,7 @@
 
 use burstline_engine::{EngineError, Fabric, OpenedPort, OpenedTarget, SwitchHandle, SwitchPort};
 use burstline_port::OpenOptions;
-use burstline_switch::{Config, Mirror, Selection, UnknownName, VlanSet};
+use burstline_switch::{Config, Mirror, Selection, SwitchError, UnknownName, VlanSet};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -53,6 +53,17 @@ pub(super) fn carry_out(
     Ok(answer)
 }
 
+/// Opens those sinks for mirrors that are not among the `known` ends.
+fn open_missing(
+    targets: &[&str],
+    known: &[String],
+    options: &OpenOptions,
+) -> Result<Vec<OpenedTarget>, Failure> {
+    let is_missing = |to: &&str| !known.iter().any(|name| name == to);
+    let missing: Vec<&str> = targets.iter().copied().filter(is_missing).collect();
+    open_targets(&missing, options)
+}
+
 /// Opens sinks for mirrors.
 pub(super) fn open_targets(
     names: &[&str],
@@ -75,11 +86,9 @@ fn add_port(text: &str, handle: &SwitchHandle, options: &OpenOptions) -> Result<
     let name = port.name().map_err(EngineError::from)?;
     let known = ask(handle, |fabric| fabric.names())?;
     if known.contains(&name) {
-        return Err(Failure::new(format!("{name} is an end of this switch already")));
+        return Err(EngineError::from(SwitchError::Taken { name }).into());
     }
-    let wanted = port.mirror.as_deref().filter(|to| !known.iter().any(|name| name == to));
-    let wanted: Vec<&str> = wanted.into_iter().collect();
-    let targets = open_targets(&wanted, options)?;
+    let targets = open_missing(port.mirror.as_deref().as_slice(), &known, options)?;
     let opened = OpenedPort::open(&port, options).map_err(EngineError::from)?;
     ask(handle, move |fabric| with_targets(fabric, targets, |fabric| fabric.add_port(opened)))??;
     Ok(json!({ "port": name }))
@@ -111,19 +120,17 @@ fn with_targets(
 fn set_rules(text: &str, handle: &SwitchHandle, options: &OpenOptions) -> Result<Value, Failure> {
     let config = Config::parse(text).map_err(|error| Failure::new(error.to_string()))?;
     let known = ask(handle, |fabric| fabric.names())?;
-    let wanted: Vec<&str> = config.rules.targets();
-    let wanted: Vec<&str> =
-        wanted.into_iter().filter(|to| !known.iter().any(|name| name == to)).collect();
-    let is_known = |name: &str| known.iter().any(|known| known == name) || wanted.contains(&name);
+    let wanted = config.rules.targets();
+    let is_known = |name: &str| wanted.contains(&name) || known.iter().any(|known| known == name);
     // Before a target is opened.
-    let check = config.rules.check(|name| is_known(name).then_some(burstline_switch::EndId(0)));
+    let check = config.rules.check(is_known);
     check.map_err(|unknown| named(&config, text, &unknown, &known))?;
-    let targets = open_targets(&wanted, options)?;
+    let targets = open_missing(&wanted, &known, options)?;
     let (rules, count) = (config.rules.clone(), config.rules.rules.len());
     let outcome = ask(handle, move |fabric| {
-        let before = fabric.rules().clone();
+        let before: Vec<String> = fabric.rules().targets().into_iter().map(str::to_owned).collect();
         with_targets(fabric, targets, |fabric| fabric.set_rules(rules))?;
-        drop_targets(fabric, &before.targets());
+        drop_targets(fabric, &before);
         Ok::<_, EngineError>(())
     })?;
     outcome.map_err(|error| match error {
@@ -140,8 +147,8 @@ fn named(config: &Config, text: &str, unknown: &UnknownName, known: &[String]) -
 }
 
 /// Closes those of the targets that no mirror leads to any more. A port stays.
-fn drop_targets(fabric: &mut Fabric, targets: &[&str]) {
-    for target in targets {
+fn drop_targets(fabric: &mut Fabric, targets: &[impl AsRef<str>]) {
+    for target in targets.iter().map(AsRef::as_ref) {
         if fabric.is_target(target) {
             // One that a mirror leads to is not removed.
             let _ = fabric.remove(target);
@@ -160,20 +167,17 @@ fn mirror_of(request: &Value, to: &str) -> Result<Mirror, Failure> {
         let values = request[key].as_array().into_iter().flatten();
         values.filter_map(Value::as_str).map(str::to_owned).collect()
     };
-    let both = list("both");
     let vlans = request["vlans"].as_str().map(|text| {
         VlanSet::parse(text)
             .ok_or_else(|| Failure::new(format!("vlans '{text}': expected all, or 10,20-29")))
     });
-    let takes = Selection {
-        incoming: [list("in"), both.clone()].concat(),
-        outgoing: [list("out"), both].concat(),
-        vlans: vlans.transpose()?,
-    };
+    let takes =
+        Selection { incoming: list("in"), outgoing: list("out"), vlans: vlans.transpose()? };
+    let takes = takes.with_both(list("both"));
     if takes == Selection::default() {
         return Err(Failure::new("a mirror needs --in, --out, --both or --vlans"));
     }
-    Ok(Mirror { name: to.to_owned(), to: to.to_owned(), takes })
+    Ok(Mirror { to: to.to_owned(), takes })
 }
 
 fn add_mirror(
@@ -182,9 +186,7 @@ fn add_mirror(
     options: &OpenOptions,
 ) -> Result<Value, Failure> {
     let known = ask(handle, |fabric| fabric.names())?;
-    let is_new = !known.contains(&mirror.to);
-    let wanted: Vec<&str> = is_new.then_some(mirror.to.as_str()).into_iter().collect();
-    let targets = open_targets(&wanted, options)?;
+    let targets = open_missing(&[&mirror.to], &known, options)?;
     ask(handle, move |fabric| with_targets(fabric, targets, |fabric| fabric.add_mirror(mirror)))??;
     Ok(json!({}))
 }

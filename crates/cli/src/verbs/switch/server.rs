@@ -73,10 +73,10 @@ impl Server {
             if matches!(waited, Ok(readiness::Ready::Readable)) {
                 return;
             }
-            // Whatever it says, the listener is asked.
+            // The listener does not block, so it is asked in any case.
             let _ = readiness::wait(&[self.listener.as_fd(), self.end.as_fd()], LOOK_NS);
             if let Ok((client, _)) = self.listener.accept() {
-                // One that goes away is its own affair.
+                // A client that goes away gets no answer.
                 let _ = answer(&client, handle, options);
             }
         }
