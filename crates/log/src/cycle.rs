@@ -44,16 +44,13 @@ struct Cycle {
     least: u64,
 }
 
-/// How many bytes of segments take turns on this machine, in a job with one log.
+/// How many bytes of segments take turns on this machine, of each of `logs` logs that are used
+/// together: they divide the shared cache.
 ///
 /// 0 where this process has one core: a line that was used last is the nearest then.
-pub fn of_this_machine() -> usize {
-    of_each(1)
-}
-
-/// As [`of_this_machine`], of each of `logs` logs that are used together: they divide the shared
-/// cache. Cost: the kernel is asked for the caches once a process.
-pub fn of_each(logs: usize) -> usize {
+///
+/// Cost: the kernel is asked for the caches once a process.
+pub(crate) fn of_each(logs: usize) -> usize {
     static CYCLE: OnceLock<Cycle> = OnceLock::new();
     CYCLE.get_or_init(Cycle::of_this_process).of_each(logs) as usize
 }
@@ -97,8 +94,7 @@ mod tests {
     fn logs_that_are_used_together_share_it() {
         let cycle = Cycle::of(&[cache(2, 1), cache(3, 64)]);
         assert_eq!([0, 1, 2, 3, 4, 99].map(|logs| cycle.of_each(logs) >> 20), [6, 6, 3, 2, 2, 2]);
-        let all = of_this_machine();
-        assert!(of_each(1) == all && of_each(0) == all);
+        assert_eq!(of_each(0), of_each(1));
         assert!((2..99).all(|logs| of_each(logs) <= of_each(logs - 1)));
     }
 }

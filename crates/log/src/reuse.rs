@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The caches decide the rate, so the segments that were used last take turns: `cycle` of them, and
-//! of these the one that nobody has used for longest is next ([`crate::cycle`] says how many, and
+//! of these the one that nobody has used for longest is next (`cycle.rs` says how many, and
 //! why). With a cycle of one it is the segment used last. A segment that every reader has passed is
 //! retired at once; limbo is in the order in which segments were retired.
 //!
