@@ -41,7 +41,7 @@ mod summary;
 use std::sync::{Mutex, PoisonError};
 
 use burstline_log::{
-    Buckets, Log, LogConfig, MAX_READERS, Policy, Reader, ReaderConfig, Start, Writer, cycle,
+    Buckets, Log, LogConfig, MAX_READERS, Policy, Reader, ReaderConfig, Start, Writer,
 };
 use burstline_port::{Filter, PortError, Sink};
 use burstline_share::LosslessReaders;
@@ -209,7 +209,6 @@ impl Ends {
         let is_shared = options.mode == Mode::Share;
         let max_readers = if is_shared { base.max_readers * workers } else { base.max_readers };
         let logs_each = if is_shared { 1 } else { workers };
-        let cycle_bytes = cycle::of_each(receivers * logs_each);
         for receiver in 0..receivers {
             let mut own = Vec::new();
             for number in 0..logs_each {
@@ -221,8 +220,7 @@ impl Ends {
                     clock_kind: clock_kind(sources),
                     max_readers: max_readers.min(MAX_READERS),
                     has_buckets: is_shared,
-                    cycle_bytes: base.cycle_bytes.or(Some(cycle_bytes)),
-                    ..base.clone()
+                    ..base.clone().one_of(receivers * logs_each)
                 })?;
                 match is_shared {
                     true => offered.extend(parts(&log, &options.groups)),

@@ -26,7 +26,7 @@ mod in_place;
 mod merge;
 mod summary;
 
-use burstline_log::{Log, LogConfig, Policy, Reader, ReaderConfig, Start, Writer, cycle};
+use burstline_log::{Log, LogConfig, Policy, Reader, ReaderConfig, Start, Writer};
 use burstline_port::{PortError, PortTable, Sink};
 
 use crate::merge::MergeOptions;
@@ -263,11 +263,8 @@ fn lanes(
 ) -> Result<Lanes, EngineError> {
     let mut lanes = Lanes { logs: Vec::new(), writers: Vec::new(), readers: Vec::new() };
     for number in 0..count {
-        let mut config = LogConfig {
-            clock_kind: clock_kind(sources),
-            cycle_bytes: options.log.cycle_bytes.or(Some(cycle::of_each(count))),
-            ..options.log.clone()
-        };
+        let base = options.log.clone().one_of(count);
+        let mut config = LogConfig { clock_kind: clock_kind(sources), ..base };
         if count > 1 {
             config.name += &format!("-{number}");
         }

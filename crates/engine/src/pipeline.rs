@@ -26,9 +26,7 @@
 
 mod route;
 
-use burstline_log::{
-    Burst, Log, LogConfig, Packet, Policy, Reader, ReaderConfig, Start, Writer, cycle,
-};
+use burstline_log::{Burst, Log, LogConfig, Packet, Policy, Reader, ReaderConfig, Start, Writer};
 use burstline_port::Sink;
 
 use crate::published::Publication;
@@ -211,8 +209,7 @@ impl<'w> Pipeline<'w> {
                 name: format!("{}-{lane}", base.name),
                 clock_kind: clock_kind(&self.sources),
                 max_readers: base.max_readers + reading.count(),
-                cycle_bytes: base.cycle_bytes.or(Some(cycle::of_each(self.lanes))),
-                ..base.clone()
+                ..base.clone().one_of(self.lanes)
             })?;
             made.logs.push(log);
             made.writers.push(Some(writer));

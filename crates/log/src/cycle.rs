@@ -35,29 +35,43 @@ const SHARED_PARTS: u64 = 4;
 /// What takes turns where nothing is known of the caches.
 const UNKNOWN_BYTES: u64 = 4 << 20;
 
-/// How many bytes of segments take turns on this machine. Read once a process.
+/// How many bytes of segments take turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cycle {
+    /// Of all logs that are used together.
+    all: u64,
+    /// Of each of them, at least, where `all` is as much: its reader has a private cache to itself.
+    least: u64,
+}
+
+/// How many bytes of segments take turns on this machine, of each of `logs` logs that are used
+/// together: they divide the shared cache.
 ///
 /// 0 where this process has one core: a line that was used last is the nearest then.
-pub fn of_this_machine() -> usize {
-    static BYTES: OnceLock<usize> = OnceLock::new();
-    *BYTES.get_or_init(|| match affinity::allowed_cores() {
-        Ok(cores) if cores.len() == 1 => 0,
-        _ => of_caches(&caches::of_first_core()) as usize,
-    })
+///
+/// Cost: the kernel is asked for the caches once a process.
+pub(crate) fn of_each(logs: usize) -> usize {
+    static CYCLE: OnceLock<Cycle> = OnceLock::new();
+    CYCLE.get_or_init(Cycle::of_this_process).of_each(logs) as usize
 }
 
-/// As [`of_this_machine`], for each of `logs` logs that are used together: the shared cache is
-/// divided among them, but each one's reader has a private cache of its own.
-pub fn of_each(logs: usize) -> usize {
-    let (all, caches) = (of_this_machine(), caches::of_first_core());
-    let least = caches.iter().rev().nth(1).map_or(0, |private| 2 * private.bytes as usize);
-    all.min((all / logs.max(1)).max(least))
-}
+impl Cycle {
+    fn of_this_process() -> Self {
+        match affinity::allowed_cores() {
+            Ok(cores) if cores.len() == 1 => Self { all: 0, least: 0 },
+            _ => Self::of(&caches::of_first_core()),
+        }
+    }
 
-fn of_caches(caches: &[Cache]) -> u64 {
-    let [.., private, shared] = caches else { return UNKNOWN_BYTES };
-    let wanted = L2_TIMES * private.bytes;
-    wanted.min(shared.bytes / SHARED_PARTS)
+    fn of(caches: &[Cache]) -> Self {
+        let [.., private, shared] = caches else { return Self { all: UNKNOWN_BYTES, least: 0 } };
+        let all = (L2_TIMES * private.bytes).min(shared.bytes / SHARED_PARTS);
+        Self { all, least: 2 * private.bytes }
+    }
+
+    fn of_each(self, logs: usize) -> u64 {
+        self.all.min((self.all / logs.max(1) as u64).max(self.least))
+    }
 }
 
 #[cfg(test)]
@@ -69,16 +83,18 @@ mod tests {
     }
 
     #[test]
-    fn logs_that_are_used_together_share_it() {
-        let all = of_this_machine();
-        assert!(of_each(1) == all && of_each(0) == all);
-        assert!((2..99).all(|logs| of_each(logs) <= of_each(logs - 1)));
+    fn it_is_more_than_a_private_cache_and_a_part_of_the_shared_one() {
+        let of = |private, shared| Cycle::of(&[cache(1, 0), cache(2, private), cache(3, shared)]);
+        assert_eq!(of(1, 32).of_each(1), 6 << 20);
+        assert_eq!(of(2, 32).of_each(1), 8 << 20);
+        assert_eq!(Cycle::of(&[]).of_each(1), UNKNOWN_BYTES);
     }
 
     #[test]
-    fn it_is_more_than_a_private_cache_and_a_part_of_the_shared_one() {
-        assert_eq!(of_caches(&[cache(1, 0), cache(2, 1), cache(3, 32)]), 6 << 20);
-        assert_eq!(of_caches(&[cache(1, 0), cache(2, 2), cache(3, 32)]), 8 << 20);
-        assert_eq!(of_caches(&[]), UNKNOWN_BYTES);
+    fn logs_that_are_used_together_share_it() {
+        let cycle = Cycle::of(&[cache(2, 1), cache(3, 64)]);
+        assert_eq!([0, 1, 2, 3, 4, 99].map(|logs| cycle.of_each(logs) >> 20), [6, 6, 3, 2, 2, 2]);
+        assert_eq!(of_each(0), of_each(1));
+        assert!((2..99).all(|logs| of_each(logs) <= of_each(logs - 1)));
     }
 }

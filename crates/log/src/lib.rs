@@ -37,7 +37,7 @@ mod buckets;
 mod burst;
 mod control;
 mod copy;
-pub mod cycle;
+mod cycle;
 mod desc;
 mod error;
 mod head;

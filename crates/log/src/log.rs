@@ -57,7 +57,7 @@ pub struct LogConfig {
     /// in the cache.
     pub keep_ns: Option<u64>,
     /// How many bytes of segments take turns where readers keep up; the rest of the memory is for
-    /// when they do not. `None` leaves it to the machine's [caches](crate::cycle).
+    /// when they do not. `None` leaves it to the machine's caches, as `crates/log/src/cycle.rs` says.
     pub cycle_bytes: Option<usize>,
     /// Whether packets are told apart by their hash's [bucket](crate::bucket_of), so that readers
     /// can each take a [part](Log::part): a 64th of each segment, 2 KiB of control memory for it,
@@ -87,9 +87,15 @@ impl Default for LogConfig {
 }
 
 impl LogConfig {
+    /// As it is, for one of `logs` logs that are used together: where nobody has said how many
+    /// segments take turns, they divide the caches among them.
+    pub fn one_of(self, logs: usize) -> Self {
+        Self { cycle_bytes: self.cycle_bytes.or(Some(cycle::of_each(logs))), ..self }
+    }
+
     /// How many segments take turns.
     pub(crate) fn cycle(&self) -> usize {
-        self.cycle_bytes.unwrap_or_else(cycle::of_this_machine).div_ceil(self.segment_bytes)
+        self.cycle_bytes.unwrap_or_else(|| cycle::of_each(1)).div_ceil(self.segment_bytes)
     }
 
     fn geometry(&self) -> Result<Geometry, CreateError> {

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use burstline_sys::prefetch;
+use burstline_sys::prefetch::{self, LINE_BYTES};
 
 use crate::buckets::Buckets;
 use crate::burst::{Burst, FactsAt, Place};
@@ -45,7 +45,7 @@ pub use rest::GATHER_NS;
 const HEAD_TRIES: u32 = 8;
 
 /// Descs of a cache line.
-const DESCS_OF_LINE: usize = 64 / size_of::<Desc>();
+const DESCS_OF_LINE: usize = LINE_BYTES / size_of::<Desc>();
 
 /// Segments without a packet that one look passes over. A sound writer seals none such.
 const EMPTY_TRIES: u32 = 64;

@@ -5,16 +5,17 @@
 //! ```
 //!
 //! The caches decide the rate, so the segments that were used last take turns: `cycle` of them, and
-//! of these the one that nobody has used for longest is next ([`crate::cycle`] says how many, and
+//! of these the one that nobody has used for longest is next (`cycle.rs` says how many, and
 //! why). With a cycle of one it is the segment used last. A segment that every reader has passed is
-//! retired at once; limbo is in the order in which segments were retired. Spares, which nobody has
-//! touched yet, are broken open until the cycle is complete, and later only when all of limbo is
-//! pinned: what a slow reader made the writer use in addition is left alone when the reader has
-//! caught up. Only when there are none left does the
-//! writer take the oldest segment from a lossy reader, which is then *lapped*: it no longer
-//! counts as a reader to wait for until it has kept up for some segments, so that a reader that is
-//! stopped, or slower than the writer, costs one walk through the pool and not the writer's place
-//! in the cache for ever (Decision 0014).
+//! retired at once; limbo is in the order in which segments were retired.
+//!
+//! Spares, which nobody has touched yet, are broken open until the cycle is complete, and later
+//! only when all of limbo is pinned. What a slow reader made the writer use in addition is left
+//! alone when the reader has caught up. Only when no spare is left does the writer take the oldest
+//! segment from a lossy reader, which is then *lapped*: it no longer counts as a reader to wait for
+//! until it has kept up for some segments, so that a reader that is stopped, or slower than the
+//! writer, costs one walk through the pool and not the writer's place in the cache for ever
+//! (Decision 0014).
 //!
 //! With a *history* a segment that every reader has passed stays valid until it is older than
 //! `keep_ns`, so that later readers can still read it. The writer then cycles through as much

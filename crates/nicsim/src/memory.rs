@@ -33,9 +33,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use burstline_log::{Burst, Log, Scratch};
 use burstline_sys::memory::{MemoryError, PageChoice, Region, RegionRequest};
 use burstline_sys::prefetch;
-
-/// Bytes of a cache line.
-pub(crate) const LINE_BYTES: usize = 64;
+pub(crate) use burstline_sys::prefetch::LINE_BYTES;
 
 /// Memory that devices reach.
 ///

@@ -78,7 +78,8 @@ mod tests {
 
     #[test]
     fn one_at_a_time_and_the_content_stays() {
-        let path = std::env::temp_dir().join(format!("burstline-claim-{}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("burstline-claim-word-{}", std::process::id()));
         let _ = std::fs::remove_file(&path);
         let Claimed::Ours(first, content) = Claim::take(&path).unwrap() else { panic!() };
         assert_eq!(content, "");

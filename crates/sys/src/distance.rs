@@ -71,7 +71,17 @@ impl Line {
 ///
 /// Cost: two threads that spin on these cores.
 pub fn one_way_ns(near: CoreId, far: CoreId) -> Option<f64> {
-    let mut ways = ways_ns(near, far, BATCHES, LIMIT)?;
+    one_way_ns_within(near, far, BATCHES, LIMIT)
+}
+
+/// As [`one_way_ns`], the median of `batches` batches; of fewer if the time `limit` is over.
+pub fn one_way_ns_within(
+    near: CoreId,
+    far: CoreId,
+    batches: usize,
+    limit: Duration,
+) -> Option<f64> {
+    let mut ways = ways_ns(near, far, batches, limit)?;
     ways.sort_by(f64::total_cmp);
     ways.get(ways.len() / 2).copied()
 }

@@ -1,5 +1,8 @@
 //! Asking for cache lines before they are needed. Where there is no such instruction it is nothing.
 
+/// A cache line.
+pub const LINE_BYTES: usize = 64;
+
 /// Asks for the line of `at`, to be read soon. Any address will do.
 #[inline]
 pub fn to_read<T>(at: *const T) {

@@ -32,12 +32,14 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn fine(name: &'static str, what: impl Into<String>) -> Self {
+    /// Something that is as it should be.
+    pub fn fine(name: &'static str, what: impl Into<String>) -> Self {
         let (what, cost, mend) = (what.into(), String::new(), Vec::new());
         Self { name, is_defect: false, what, cost, source: "", mend }
     }
 
-    fn defect(
+    /// Something that is wrong: what it costs, where that is from, and the commands that fix it.
+    pub fn defect(
         name: &'static str,
         what: impl Into<String>,
         cost: impl Into<String>,

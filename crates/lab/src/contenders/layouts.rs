@@ -13,7 +13,7 @@
 
 use std::hint::black_box;
 
-use burstline_sys::prefetch;
+use burstline_sys::prefetch::{self, LINE_BYTES};
 
 use super::memory::Order;
 use super::{Adapter, Job, Sample, timed};
@@ -23,9 +23,6 @@ use crate::scenario::Work;
 
 /// Bytes of a slot: room for any frame of Ethernet.
 const SLOT_BYTES: usize = 2048;
-
-/// Bytes of a cache line.
-const LINE_BYTES: usize = 64;
 
 /// Words of 8 bytes that are read of each packet, or fewer where it is shorter: its headers.
 const WORDS: usize = 7;

@@ -31,7 +31,7 @@ use crate::threads::Cores;
 use crate::traffic::{MAX_BYTES, Traffic};
 
 /// Bytes of our log: those that are tried, and where instructions are counted and live. All of it
-/// takes turns, up to what the caches are good for (`burstline_log::cycle`).
+/// takes turns, up to what the caches are good for (`crates/log/src/cycle.rs`).
 const LOGS: [usize; 5] = [1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20];
 const LOG_BYTES: usize = 8 << 20;
 

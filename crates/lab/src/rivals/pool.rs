@@ -13,6 +13,8 @@
 //! Source: the mempool library chapter of the DPDK Programmer's Guide, 22.11 (flush threshold of
 //! one and a half times the cache, refill up to its size, whole cache flushed).
 
+use burstline_sys::prefetch::LINE_BYTES;
+
 use super::ring::Ring;
 use super::{Address, BURST};
 use crate::arena::Arena;
@@ -23,8 +25,6 @@ pub const HEADER_BYTES: usize = 128;
 pub const DATA_BYTES: usize = 2048;
 /// From one object to the next: 35 cache lines.
 pub const STRIDE_BYTES: usize = stride_bytes(DATA_BYTES);
-/// Bytes of a cache line.
-const LINE_BYTES: usize = 64;
 
 /// From one object to the next, where each has room for so many bytes of packet: an odd number of
 /// cache lines.

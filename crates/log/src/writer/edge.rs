@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::ptr::NonNull;
 
-use burstline_sys::prefetch;
+use burstline_sys::prefetch::{self, LINE_BYTES};
 
 use super::{DESC_BYTES, Meta, Room};
 use crate::desc::{Desc, FACTS_BYTES, Flags, MAX_PACKET_BYTES, PACKET_ALIGNMENT, align_up};
@@ -13,7 +13,6 @@ use crate::desc::{Desc, FACTS_BYTES, Flags, MAX_PACKET_BYTES, PACKET_ALIGNMENT, 
 /// that it was not asked for (Decisions 0005, 0019, 0026 and 0027).
 const PREFETCH_BYTES: isize = 2048;
 const PREFETCH_DESC_BYTES: isize = 2048;
-const LINE_BYTES: usize = 64;
 
 /// The longest packet that is taken: what fits in it after rounding up fits a desc, too.
 pub(super) const LONGEST: usize = MAX_PACKET_BYTES / PACKET_ALIGNMENT * PACKET_ALIGNMENT;

@@ -18,11 +18,10 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use libc::xdp_ring_offset;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use crate::prefetch;
+use crate::prefetch::{self, LINE_BYTES};
 
 /// The most entries to request at a time: what a driver hands over in a poll.
 const ASKED_ENTRIES: u32 = 64;
-const LINE_BYTES: usize = 64;
 
 /// The mapping of a ring.
 ///

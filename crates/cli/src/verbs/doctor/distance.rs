@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use burstline_sys::affinity::{self, CoreId};
-use burstline_sys::distance::{FAR_NS, ways_ns};
+use burstline_sys::distance::{FAR_NS, one_way_ns_within};
 use burstline_topo::{Finding, Inventory};
 
 /// The most that all pairs take together, beside the start of their threads.
@@ -39,9 +39,8 @@ fn measured(cores: &[CoreId]) -> Vec<Pair> {
     let step = others.len().div_ceil(PAIRS_MOST).max(1);
     let limit = LIMIT / PAIRS_MOST.min(others.len()).max(1) as u32;
     let pair = |&far: &CoreId| {
-        let mut ways = ways_ns(near, far, BATCHES, limit)?;
-        ways.sort_by(f64::total_cmp);
-        Some(Pair { near, far, one_way_ns: *ways.get(ways.len() / 2)? })
+        let one_way_ns = one_way_ns_within(near, far, BATCHES, limit)?;
+        Some(Pair { near, far, one_way_ns })
     };
     others.iter().step_by(step).filter_map(pair).collect()
 }
@@ -58,12 +57,8 @@ fn judge(pairs: &[Pair], shares_cache: impl Fn(CoreId, CoreId) -> bool) -> Vec<F
         let way = |pair: &&Pair| format!("{:.0} ns to core {}", pair.one_way_ns, pair.far);
         pairs.iter().map(way).collect::<Vec<_>>().join(", ")
     };
-    let fine = |what: String| {
-        let (cost, mend) = (String::new(), Vec::new());
-        Finding { name, is_defect: false, what, cost, source: "", mend }
-    };
     let Some(first) = pairs.first() else {
-        return vec![fine("one core: packets do not go from core to core".to_owned())];
+        return vec![Finding::fine(name, "one core: packets do not go from core to core")];
     };
     let (far, near): (Vec<_>, Vec<_>) = pairs.iter().partition(|pair| pair.one_way_ns >= FAR_NS);
     let (false_near, far): (Vec<_>, Vec<_>) =
@@ -71,25 +66,21 @@ fn judge(pairs: &[Pair], shares_cache: impl Fn(CoreId, CoreId) -> bool) -> Vec<F
     let begin = format!("a cache line from core {} takes", first.near);
     let mut found = Vec::new();
     if !near.is_empty() {
-        found.push(fine(format!("{begin} {} (near)", ways(&near))));
+        found.push(Finding::fine(name, format!("{begin} {} (near)", ways(&near))));
     }
     if !far.is_empty() {
-        found.push(fine(format!("{begin} {} (far)", ways(&far))));
+        found.push(Finding::fine(name, format!("{begin} {} (far)", ways(&far))));
     }
     if !false_near.is_empty() {
-        found.push(Finding {
+        let ways = ways(&false_near);
+        found.push(Finding::defect(
             name,
-            is_defect: true,
-            what: format!(
-                "{begin} {}: far, though the topology says that they share a cache",
-                ways(&false_near)
-            ),
-            cost: "a log between them runs at a third of the rate; figures change when the \
-                   hypervisor moves a core"
-                .to_owned(),
-            source: "`make bench FIGURE='handoff*'`, which shows the distance before and after",
-            mend: Vec::new(),
-        });
+            format!("{begin} {ways}: far, though the topology says that they share a cache"),
+            "a log between them runs at a third of the rate; figures change when the hypervisor \
+             moves a core",
+            "`make bench FIGURE='handoff*'`, which shows the distance before and after",
+            Vec::new(),
+        ));
     }
     found
 }

@@ -32,16 +32,17 @@ fn faults(inventory: &Inventory, node: NodeId) -> Vec<String> {
 }
 
 fn finding(node: NodeId, faults: &[String]) -> Finding {
-    let is_defect = !faults.is_empty();
-    let (what, cost, source) = match is_defect {
-        false => ("threads, stacks and a log are where the plan puts them".to_owned(), "", ""),
-        true => (
-            faults.join("; "),
-            "packets may be far from their reader: that left 38 of 40 Gbit/s, with scattered \
-             bursts 13 of 24",
-            FAR_SOURCE,
-        ),
-    };
-    let (what, cost, mend) = (format!("node {node}: {what}"), cost.to_owned(), Vec::new());
-    Finding { name: "tried", is_defect, what, cost, source, mend }
+    let name = "tried";
+    if faults.is_empty() {
+        let what = format!("node {node}: threads, stacks and a log are where the plan puts them");
+        return Finding::fine(name, what);
+    }
+    Finding::defect(
+        name,
+        format!("node {node}: {}", faults.join("; ")),
+        "packets may be far from their reader: that left 38 of 40 Gbit/s, with scattered bursts \
+         13 of 24",
+        FAR_SOURCE,
+        Vec::new(),
+    )
 }
