@@ -57,7 +57,8 @@ pub struct LogConfig {
     /// in the cache.
     pub keep_ns: Option<u64>,
     /// How many bytes of segments take turns where readers keep up; the rest of the memory is for
-    /// when they do not. `None` leaves it to the machine's caches, as `crates/log/src/cycle.rs` says.
+    /// when they do not. `None` leaves it to the machine's caches, as `crates/log/src/cycle.rs`
+    /// says.
     pub cycle_bytes: Option<usize>,
     /// Whether packets are told apart by their hash's [bucket](crate::bucket_of), so that readers
     /// can each take a [part](Log::part): a 64th of each segment, 2 KiB of control memory for it,
