@@ -153,7 +153,7 @@ impl<'a> Sender<'a> {
         if packets > 0 {
             self.sent.making_ns += made_ns - start_ns;
             self.sent.first_ns.get_or_insert(start_ns);
-            let is_full = self.lanes.send(&lent.burst, &mut self.sent.span)? < packets;
+            self.lanes.send(&lent.burst, &mut self.sent.span)?;
             if state != PortState::Busy && self.is_pause(made_ns) {
                 self.lanes.flush()?;
                 self.flushed_ns = made_ns;
@@ -162,9 +162,6 @@ impl<'a> Sender<'a> {
             self.sent.sending_ns += self.now_ns - made_ns;
             self.sent.last_ns = self.now_ns;
             self.look_at_lateness();
-            if is_full {
-                self.lanes.settle();
-            }
         }
         Ok(Received { packets, state })
     }
@@ -224,7 +221,6 @@ impl Step for Sender<'_> {
     }
 
     fn show_losses(&mut self) -> u64 {
-        self.lanes.settle();
         let mut losses = self.source.account().lost;
         losses.merge(&self.lanes.lost());
         for (number, lane) in self.lanes.all.iter().enumerate() {
@@ -237,7 +233,6 @@ impl Step for Sender<'_> {
         if let Err(error) = self.lanes.finish() {
             self.sent.error.get_or_insert(error);
         }
-        self.lanes.settle();
     }
 
     fn end(self) -> Sent {

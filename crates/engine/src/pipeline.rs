@@ -35,7 +35,7 @@ use crate::runtime::logs::gaps::Origin;
 use crate::runtime::logs::lanes::Lanes;
 use crate::runtime::logs::receive::{Receiver, Took, is_stopped};
 use crate::runtime::logs::record::{Recorded, Recorder};
-use crate::runtime::{self, Crew, Job, Post, Tally, clock_kind, policy_for};
+use crate::runtime::{self, Crew, Job, Post, Tally, clock_kind, policy_for, tally_of_log};
 use crate::{EngineError, Inlet, PortReport, Report, Run};
 use route::{Route, Work};
 
@@ -229,7 +229,7 @@ impl<'w> Pipeline<'w> {
         for (receive, done) in self.receivers.iter().zip(crew.front) {
             ending.add(&done);
             let took = done.outcome;
-            let log = Tally::of_log(&took.log);
+            let log = tally_of_log(&took.log);
             let mut stage = done.cost.report(&receive.name, ending.elapsed_ns, &log);
             (stage.packets_in, stage.lost) = (log.packets + took.lost, took.lost);
             stage.high_water = took.log.segments_high_water.into();

@@ -54,7 +54,7 @@ pub use run::{Limits, Run};
 pub use source::Inlet;
 pub(crate) use source::{Owners, clock_kind, policy_for};
 pub(crate) use stage::{Next, Pause, Polled, Step};
-pub(crate) use tally::{Span, Tally, tally};
+pub(crate) use tally::{Span, Tally, tally, tally_of_log};
 pub use threads::Threads;
 pub(crate) use threads::spawn;
 pub use waiting::PollMode;

@@ -39,6 +39,7 @@ mod judge;
 mod live;
 mod log_sink;
 mod log_source;
+mod lost;
 mod near;
 mod nicsim;
 mod open;
@@ -69,6 +70,7 @@ pub use file::{
 };
 pub use filter::{Filter, FilterByLink, FilterProblem};
 pub use generator::GENERATOR_KEYS;
+pub use lost::{LostOf, LostPackets, Tally};
 pub use near::did_you_mean;
 pub use open::{
     OpenOptions, Queues, SCHEMES, Scheme, open_crossings, open_sink, open_source, open_sources,

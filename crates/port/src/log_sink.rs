@@ -24,8 +24,8 @@ use burstline_sys::clock;
 
 use crate::live::{WAIT, Wait, wait_ns};
 use crate::{
-    Address, AddressError, Capabilities, Key, Loss, OpenOptions, Port, PortAccount, PortError,
-    PortInfo, Sink, TimestampSource,
+    Address, AddressError, Capabilities, Key, Loss, LostPackets, OpenOptions, Port, PortAccount,
+    PortError, PortInfo, Sink, TimestampSource,
 };
 
 /// What can be said of a sink.
@@ -50,6 +50,7 @@ struct LogSink {
     writer: Option<Writer>,
     publisher: Publisher,
     wait: Wait,
+    lost: LostPackets,
     account: PortAccount,
 }
 
@@ -86,6 +87,7 @@ pub(crate) fn open_sink(
         writer: Some(writer),
         publisher,
         wait: Wait::new(settings.wait_ns),
+        lost: LostPackets::default(),
         account: PortAccount::default(),
     }))
 }
@@ -155,7 +157,7 @@ impl Port for LogSink {
     }
 
     fn account(&self) -> PortAccount {
-        self.account.clone()
+        PortAccount { lost: self.lost.losses(), ..self.account.clone() }
     }
 }
 
@@ -169,9 +171,13 @@ impl Sink for LogSink {
         }
         self.account.offered += offered;
         if given < offered {
-            self.account.lost.add(Loss::LogFull, offered - given);
+            self.lost.add_burst(Loss::LogFull, &burst.split_at(given as usize).1);
         }
         Ok(given)
+    }
+
+    fn lost(&self) -> LostPackets {
+        self.lost.clone()
     }
 
     /// Nothing: each burst is published.

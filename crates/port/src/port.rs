@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 
 use burstline_log::{Burst, Scratch, Writer};
 
-use crate::{PortAccount, PortError};
+use crate::{LostPackets, PortAccount, PortError};
 
 /// Whose clock the packets' times are from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -231,6 +231,10 @@ pub trait Sink: Port {
     ///
     /// What was taken may be in flight until the next [`flush`](Self::flush), and lost then.
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError>;
+
+    /// Which packets it has lost: the losses of its account, by interface. Cost: as of
+    /// [`account`](Port::account).
+    fn lost(&self) -> LostPackets;
 
     /// Makes what was transmitted so far safe or visible: to be called when nothing is to be sent
     /// for a moment.

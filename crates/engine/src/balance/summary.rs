@@ -20,10 +20,9 @@ use crate::{EngineError, Inlet, PortReport, Report, StageReport};
 pub(super) fn totals(sources: &[Inlet], done: &Done) -> Vec<Vec<InterfaceTotals>> {
     let origins = Origin::of_all(sources);
     let of_worker = |recorded: &Recorded| {
-        let tallies = recorded.seen.iter().zip(&recorded.written).enumerate();
-        let seen = tallies.filter(|(_, (seen, _))| seen.packets > 0);
-        let totals = seen.map(|(port, (seen, written))| {
-            let (port, lost) = (port as u8, seen.packets - written.packets);
+        let seen = recorded.seen.iter().enumerate().filter(|(_, seen)| seen.packets > 0);
+        let totals = seen.map(|(port, seen)| {
+            let (port, lost) = (port as u8, recorded.lost(port).total());
             let owner = origins.iter().position(|origin| origin.interface == Some(port));
             let Some(owner) = owner else {
                 let received = Some(seen.packets);
@@ -176,7 +175,7 @@ fn worker(number: usize, sink: Option<&dyn Sink>, done: &Done) -> WorkerReport {
         let recorded = &recorder.outcome;
         add(Loss::ReaderOverrun, recorded.missed.iter().sum());
         worker.lost.merge(&recorded.losses());
-        delivered = *recorded.total();
+        delivered = recorded.total();
     }
     worker.offered = written.packets + refused;
     (worker.delivered, worker.bytes) = (delivered.packets, delivered.bytes);
@@ -230,7 +229,7 @@ fn ports(options: &BalanceOptions, sources: &[Inlet], done: &Done) -> (Vec<PortR
 fn given(from: &FromSource, group: usize) -> Tally {
     let mut given = from.taken;
     for lost in [&from.cut_off, &from.shed, &from.unjudged, &from.refused[group]] {
-        given.remove(lost);
+        given = given.without(lost);
     }
     given.bytes -= from.cut[group].bytes;
     given
@@ -260,8 +259,8 @@ fn seen(
     for recorded in crew.iter().map(|done| &done.outcome) {
         for port in own.clone() {
             Tally::add(&mut seen, &recorded.seen[port]);
-            Tally::add(&mut written, &recorded.written[port]);
-            Losses::merge(&mut lost, &recorded.lost[port]);
+            Tally::add(&mut written, &recorded.written(port));
+            Losses::merge(&mut lost, &recorded.lost(port));
         }
     }
     (seen, written, lost)

@@ -150,14 +150,12 @@ impl Crossing for Carry {
     }
 
     fn close(&mut self) -> Result<(), PortError> {
-        let finished = self.sink.finish();
-        self.way.given.settle(&*self.sink);
-        finished
+        self.sink.finish()
     }
 
     fn carried(&self) -> Carried {
         let in_flight = self.sink.account().in_flight;
-        let Tally { packets, bytes, .. } = self.way.given.taken();
+        let Tally { packets, bytes, .. } = self.way.given.taken(&*self.sink);
         Carried { packets: packets.saturating_sub(in_flight), bytes }
     }
 

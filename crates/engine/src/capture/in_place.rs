@@ -120,8 +120,8 @@ impl Step for InPlace<'_> {
     }
 
     fn show(&mut self) {
-        self.job.progress.recorded[0].store(self.recorded.total());
-        self.job.progress.received[0].store(self.recorded.total());
+        self.job.progress.recorded[0].store(&self.recorded.total());
+        self.job.progress.received[0].store(&self.recorded.total());
     }
 
     fn show_losses(&mut self) -> u64 {

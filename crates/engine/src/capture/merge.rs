@@ -20,7 +20,7 @@ use crate::merge::tree::{Key, LoserTree};
 use crate::merge::{MergeOptions, MergedPort};
 use crate::runtime::logs::record::Recorded;
 use crate::runtime::{self, logs::receive::Took};
-use crate::runtime::{Crew, Done, Inlet, Job, Next, Owners, Pause, Polled, Tally};
+use crate::runtime::{Crew, Done, Inlet, Job, Next, Owners, Pause, Polled, tally_of_log};
 use copy::{Counts, Sequence};
 use input::Input;
 use own::OwnRecorder;
@@ -290,7 +290,7 @@ impl runtime::Step for Merger<'_> {
     fn show(&mut self) {
         let (log, progress) = (self.writer.statistics(), self.job.progress);
         if let Some(counter) = progress.received.first() {
-            counter.store(&Tally::of_log(&log));
+            counter.store(&tally_of_log(&log));
         }
         progress.set_segments(0, log.segments);
         self.recorder.iter().for_each(|recorder| recorder.show(progress));

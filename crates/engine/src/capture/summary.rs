@@ -9,7 +9,7 @@ use crate::report::Ending;
 use crate::runtime::logs::gaps::totals_of;
 use crate::runtime::logs::receive::{Took, stage_name};
 use crate::runtime::logs::record::Recorded;
-use crate::runtime::{Done, Owners, Tally};
+use crate::runtime::{Done, Owners, Tally, tally_of_log};
 use crate::{EngineError, Inlet, PortReport, Report, StageReport};
 
 /// All threads' counts.
@@ -79,9 +79,9 @@ impl Summary {
     pub(super) fn totals(&self, sources: &[Inlet]) -> Vec<InterfaceTotals> {
         let recorded = &self.recorded.outcome;
         let owners = &self.owners[..self.interfaces];
-        let interface = |(port, (seen, written)): (usize, (&Tally, &Tally))| {
+        let interface = |(port, seen): (usize, &Tally)| {
             let owner = usize::from(owners[port]);
-            let (port, lost) = (port as u8, seen.packets - written.packets);
+            let (port, lost) = (port as u8, recorded.lost(port).total());
             if self.owned_by(owner).count() != 1 {
                 let received = Some(seen.packets);
                 return InterfaceTotals { port, received, lost, ..InterfaceTotals::default() };
@@ -89,8 +89,7 @@ impl Summary {
             let overrun = self.received[owner].saturating_sub(seen.packets);
             totals_of(&sources[owner].port.account(), port, overrun + lost)
         };
-        let tallies = recorded.seen.iter().zip(&recorded.written).enumerate();
-        tallies.take(self.interfaces).map(interface).collect()
+        recorded.seen.iter().enumerate().take(self.interfaces).map(interface).collect()
     }
 
     /// The job's report, memory and places aside.
@@ -172,8 +171,8 @@ impl Summary {
         let mut lost = Losses::default();
         for port in self.owned_by(source) {
             seen.add(&self.recorded.outcome.seen[port]);
-            written.add(&self.recorded.outcome.written[port]);
-            lost.merge(&self.recorded.outcome.lost[port]);
+            written.add(&self.recorded.outcome.written(port));
+            lost.merge(&self.recorded.outcome.lost(port));
         }
         let missed = self.received[source].saturating_sub(seen.packets);
         let expired = unasked[source % self.threads.len()].share(missed);
@@ -210,17 +209,13 @@ impl Summary {
     }
 
     fn stages(&self, elapsed_ns: u64, sink: &dyn Sink) -> Vec<StageReport> {
-        let sum = |tallies: &[Tally]| {
-            let mut sum = Tally::default();
-            tallies.iter().for_each(|tally| sum.add(tally));
-            sum
-        };
         let recorded = &self.recorded.outcome;
-        let (seen, written) = (sum(&recorded.seen), sum(&recorded.written));
+        let (mut seen, written) = (Tally::default(), recorded.total());
+        recorded.seen.iter().for_each(|tally| seen.add(tally));
         let count = self.threads.len();
         let receive = |(number, done): (usize, &Done<Took>)| {
             let took = &done.outcome;
-            let mut through = Tally::of_log(&took.log);
+            let mut through = tally_of_log(&took.log);
             if count == 1 {
                 // What was cut is known by interface only, so by thread where there is one.
                 through.wire_bytes = seen.wire_bytes;
@@ -246,7 +241,7 @@ impl Summary {
         let mut record = self.recorded.cost.report(name, elapsed_ns, &seen);
         record.packets_in = seen.packets + missed;
         record.packets_out = written.packets;
-        record.lost = missed + sink.account().lost.total() + recorded.lost_after_error;
+        record.lost = missed + sink.account().lost.total() + recorded.refused();
         let high_water = self.threads.iter().map(|done| done.outcome.log.segments_high_water);
         record.high_water = high_water.max().unwrap_or(0).into();
         stages.push(record);

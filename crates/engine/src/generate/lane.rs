@@ -4,17 +4,13 @@ use burstline_log::{Burst, Scratch};
 use burstline_port::{Losses, PortTable, Routes, Sink};
 
 use crate::EngineError;
-use crate::runtime::logs::tail::Tail;
 use crate::runtime::{Span, Tally, tally};
 
 /// A sink, and the book of what it was given.
 pub(super) struct Lane {
     pub(super) sink: Box<dyn Sink>,
-    /// Packets given to it, and of them those that it took and has not lost since.
+    /// Packets given to it.
     pub(super) made: Tally,
-    pub(super) taken: Tally,
-    lost: Losses,
-    tail: Tail,
     is_flushed: bool,
 }
 
@@ -30,14 +26,7 @@ pub(super) struct Lanes {
 
 impl Lanes {
     pub(super) fn new(sinks: Vec<Box<dyn Sink>>, routes: &Routes) -> Self {
-        let lane = |sink| Lane {
-            sink,
-            made: Tally::default(),
-            taken: Tally::default(),
-            lost: Losses::default(),
-            tail: Tail::new(),
-            is_flushed: true,
-        };
+        let lane = |sink| Lane { sink, made: Tally::default(), is_flushed: true };
         let known = Box::new([None; PortTable::MAX_ENTRIES]);
         let all = sinks.into_iter().map(lane).collect();
         Self { all, part: Scratch::new(), routes: routes.clone(), known }
@@ -87,25 +76,20 @@ impl Lanes {
         errors.next().map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Takes over what the sinks say they have lost since the last time.
-    pub(super) fn settle(&mut self) {
-        self.all.iter_mut().for_each(Lane::settle);
-    }
-
     /// What all sinks took and have not lost.
     pub(super) fn taken(&self) -> Tally {
-        sum(self.all.iter().map(|lane| &lane.taken))
+        sum(self.all.iter().map(Lane::taken))
     }
 
     /// What all sinks were given.
     pub(super) fn made(&self) -> Tally {
-        sum(self.all.iter().map(|lane| &lane.made))
+        sum(self.all.iter().map(|lane| lane.made))
     }
 
-    /// What they have lost, as of the last `settle`.
+    /// What they have lost.
     pub(super) fn lost(&self) -> Losses {
         let mut lost = Losses::default();
-        self.all.iter().for_each(|lane| lost.merge(&lane.lost));
+        self.all.iter().for_each(|lane| lost.merge(&lane.sink.account().lost));
         lost
     }
 }
@@ -113,30 +97,19 @@ impl Lanes {
 impl Lane {
     /// Gives a burst to the sink. Returns how many packets it took.
     fn send(&mut self, burst: &Burst<'_>, span: &mut Span) -> Result<u64, EngineError> {
-        let sum = tally(burst, span);
-        self.made.add(&sum);
-        self.taken.add(&sum);
-        for packet in burst.packets() {
-            self.tail.push(packet.port(), packet.length(), packet.original_length());
-        }
+        self.made.add(&tally(burst, span));
         self.is_flushed = false;
         Ok(self.sink.transmit(burst)?)
     }
 
-    fn settle(&mut self) {
-        let lost = self.sink.account().lost;
-        let new = lost.total().saturating_sub(self.lost.total());
-        for _ in 0..new {
-            if let Some((_, one)) = self.tail.take_back() {
-                self.taken.remove(&one);
-            }
-        }
-        self.lost = lost;
+    /// What the sink took and has not lost.
+    pub(super) fn taken(&self) -> Tally {
+        self.made.without(&self.sink.lost().total())
     }
 }
 
-fn sum<'a>(tallies: impl Iterator<Item = &'a Tally>) -> Tally {
+fn sum(tallies: impl Iterator<Item = Tally>) -> Tally {
     let mut sum = Tally::default();
-    tallies.for_each(|tally| sum.add(tally));
+    tallies.for_each(|tally| sum.add(&tally));
     sum
 }

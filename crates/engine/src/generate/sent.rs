@@ -128,7 +128,7 @@ fn rows(
     let row = |at: usize, account: PortAccount| {
         let (lane, given) = (&lanes.all[at], &given[at]);
         let name = format!("{from} > {}", lane.sink.info().name);
-        let mut taken = lane.taken;
+        let mut taken = lane.taken();
         let account = PortAccount { in_flight: given.in_flight, ..account };
         taken.packets -= given.in_flight.min(taken.packets);
         PortReport::new(&name, &account, &taken, &given.lost)

@@ -2,7 +2,7 @@
 
 use burstline_log::{Burst, Packet};
 use burstline_port::{
-    Capabilities, Loss, Port, PortAccount, PortError, PortInfo, Sink, TimestampSource,
+    Capabilities, Loss, LostPackets, Port, PortAccount, PortError, PortInfo, Sink, TimestampSource,
 };
 
 use crate::runtime::logs::lanes::{Given, Lanes};
@@ -41,6 +41,10 @@ impl<W: FnMut(&Burst<'_>) + Send + ?Sized> Sink for Work<'_, W> {
         self.offered += burst.len() as u64;
         Ok(burst.len() as u64)
     }
+
+    fn lost(&self) -> LostPackets {
+        LostPackets::default()
+    }
 }
 
 /// A stage in the middle: each packet into one of its lanes, or none.
@@ -49,12 +53,12 @@ pub(super) struct Route<'s, R: ?Sized> {
     route: &'s mut R,
     lanes: Lanes<'s>,
     offered: u64,
-    shed: u64,
+    lost: LostPackets,
 }
 
 impl<'s, R: FnMut(&Packet<'_>) -> Option<usize> + Send + ?Sized> Route<'s, R> {
     pub(super) fn new(name: &str, route: &'s mut R, lanes: Lanes<'s>) -> Self {
-        Self { info: info(name), route, lanes, offered: 0, shed: 0 }
+        Self { info: info(name), route, lanes, offered: 0, lost: LostPackets::default() }
     }
 }
 
@@ -64,14 +68,8 @@ impl<R: FnMut(&Packet<'_>) -> Option<usize> + Send + ?Sized> Port for Route<'_, 
     }
 
     fn account(&self) -> PortAccount {
-        let mut account = PortAccount { offered: self.offered, ..PortAccount::default() };
-        let refused: u64 = self.lanes.refused().iter().sum();
-        for (cause, packets) in [(Loss::Shed, self.shed), (Loss::LogFull, refused)] {
-            if packets > 0 {
-                account.lost.add(cause, packets);
-            }
-        }
-        account
+        let (offered, lost) = (self.offered, self.lost.losses());
+        PortAccount { offered, lost, ..PortAccount::default() }
     }
 }
 
@@ -82,12 +80,19 @@ impl<R: FnMut(&Packet<'_>) -> Option<usize> + Send + ?Sized> Sink for Route<'_, 
             match (self.route)(&packet).filter(|&lane| lane < lanes) {
                 // The lanes of a pipeline have one shape: whatever is longer than they take was
                 // cut, and counted, when it was received.
-                Some(lane) => taken += u64::from(self.lanes.give(lane, &packet) != Given::Refused),
-                None => self.shed += 1,
+                Some(lane) => match self.lanes.give(lane, &packet) {
+                    Given::Refused => self.lost.add_packet(Loss::LogFull, &packet),
+                    _ => taken += 1,
+                },
+                None => self.lost.add_packet(Loss::Shed, &packet),
             }
         }
         self.lanes.publish();
         self.offered += burst.len() as u64;
         Ok(taken)
+    }
+
+    fn lost(&self) -> LostPackets {
+        self.lost.clone()
     }
 }

@@ -18,7 +18,6 @@ pub(crate) mod gaps;
 pub(crate) mod lanes;
 pub(crate) mod receive;
 pub(crate) mod record;
-pub(crate) mod tail;
 
 use burstline_log::{LogConfig, Policy, WriterStatistics};
 use burstline_port::PortTable;

@@ -2,43 +2,11 @@
 
 use burstline_log::{Burst, PlainSum, WriterStatistics};
 
-/// Counts of a run of packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
-    pub(crate) packets: u64,
-    /// Bytes that are here, without FCS.
-    pub(crate) bytes: u64,
-    /// Bytes that were on the wire, without FCS: more where packets were cut.
-    pub(crate) wire_bytes: u64,
-}
+pub(crate) use burstline_port::Tally;
 
-impl Tally {
-    /// What was written into a log: what was cut of packets is not known.
-    pub(crate) fn of_log(log: &WriterStatistics) -> Self {
-        Self { packets: log.packets, bytes: log.bytes, wire_bytes: log.bytes }
-    }
-
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.packets += other.packets;
-        self.bytes += other.bytes;
-        self.wire_bytes += other.wire_bytes;
-    }
-
-    pub(crate) fn remove(&mut self, other: &Self) {
-        self.packets -= other.packets;
-        self.bytes -= other.bytes;
-        self.wire_bytes -= other.wire_bytes;
-    }
-
-    /// `packets` of these packets, or all: as long as they are on average.
-    pub(crate) fn share(&self, packets: u64) -> Self {
-        let packets = packets.min(self.packets);
-        let part = |sum: u64| {
-            let part = u128::from(sum) * u128::from(packets) / u128::from(self.packets.max(1));
-            part as u64 // at most `sum`
-        };
-        Self { packets, bytes: part(self.bytes), wire_bytes: part(self.wire_bytes) }
-    }
+/// What was written into a log: what was cut of packets is not known.
+pub(crate) fn tally_of_log(log: &WriterStatistics) -> Tally {
+    Tally { packets: log.packets, bytes: log.bytes, wire_bytes: log.bytes }
 }
 
 /// The earliest and the latest time seen, in ns since 1970.

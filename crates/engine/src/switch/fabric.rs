@@ -166,7 +166,6 @@ impl Fabric {
             let _ = inlet.source.finish();
         }
         let _ = outlet.sink.finish();
-        outlet.given.settle(&*outlet.sink);
         let counters = self.switch.remove(end, self.now_ns).unwrap_or_default();
         let sources: Vec<_> = inlets.into_iter().map(|inlet| inlet.source).collect();
         self.gone.add(&name, &sources, &outlet, &counters);
@@ -436,7 +435,6 @@ impl Fabric {
             if let Err(error) = outlet.sink.finish() {
                 self.gone.errors.push(error.into());
             }
-            outlet.given.settle(&*outlet.sink);
         }
     }
 

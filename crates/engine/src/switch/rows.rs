@@ -91,7 +91,7 @@ impl Rows {
         }
         let offered = counters.copies_out + counters.mirrored;
         let account = PortAccount { offered, ..outlet.sink.account() };
-        let mut sent = outlet.given.taken();
+        let mut sent = outlet.given.taken(&*outlet.sink);
         sent.packets = sent.packets.saturating_sub(account.in_flight);
         let name = format!("> {name}");
         let row = PortReport::new(&name, &account, &sent, &Losses::default());

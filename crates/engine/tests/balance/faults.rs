@@ -46,6 +46,10 @@ impl Sink for Forgetful {
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
         self.0.transmit(burst)
     }
+
+    fn lost(&self) -> LostPackets {
+        self.0.lost()
+    }
 }
 
 #[test]

@@ -15,8 +15,8 @@ use burstline_engine::{
 };
 use burstline_log::{Burst, LogConfig};
 use burstline_port::{
-    Capabilities, FaultInjector, FaultPlan, Loss, OpenOptions, Port, PortAccount, PortError,
-    PortInfo, Sink, TimestampSource, open_sink,
+    Capabilities, FaultInjector, FaultPlan, Loss, LostPackets, OpenOptions, Port, PortAccount,
+    PortError, PortInfo, Sink, TimestampSource, open_sink,
 };
 use burstline_wire::hash::HashKind;
 
@@ -149,6 +149,10 @@ impl Sink for Witness {
         seen.extend(burst.packets().map(|packet| (self.number, packet.bytes().to_vec())));
         self.offered += burst.len() as u64;
         Ok(burst.len() as u64)
+    }
+
+    fn lost(&self) -> LostPackets {
+        LostPackets::default()
     }
 }
 

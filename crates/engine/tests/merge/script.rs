@@ -11,8 +11,8 @@ use burstline_engine::{
 };
 use burstline_log::{Burst, LogConfig, Meta, Scratch, Writer};
 use burstline_port::{
-    Capabilities, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState, Received,
-    Sink, Source, TimestampSource,
+    Capabilities, Lent, LostPackets, OpenOptions, Port, PortAccount, PortError, PortInfo,
+    PortState, Received, Sink, Source, TimestampSource,
 };
 
 /// Packets that the sink has got so far.
@@ -126,6 +126,10 @@ impl Sink for Memory {
         self.got.lock().unwrap().extend(burst.packets().map(got));
         self.gone.fetch_add(burst.len() as u64, SeqCst);
         Ok(burst.len() as u64)
+    }
+
+    fn lost(&self) -> LostPackets {
+        LostPackets::default()
     }
 }
 

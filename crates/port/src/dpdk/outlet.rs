@@ -11,8 +11,8 @@
 
 use burstline_dpdk::Exit;
 
+use crate::Loss;
 use crate::live::Wait;
-use crate::{Loss, PortAccount};
 
 /// How long a device may stand still at the end, in ns, before what it has not taken is lost.
 /// Longer than an emulated or crowded machine sleeps.
@@ -85,20 +85,16 @@ impl Given {
         self.given_up += fate.in_flight;
     }
 
+    /// What became of accepted packets that were not sent: refused, never taken, unconfirmed.
     /// `is_up` is the link of the device.
-    pub(super) fn enter_into(&self, fate: &Fate, is_up: bool, account: &mut PortAccount) {
+    pub(super) fn losses(&self, fate: &Fate, is_up: bool) -> [(Loss, u64); 3] {
         let given_up = self.accepted - fate.sent - fate.refused - fate.in_flight;
         let untaken = fate.untaken.min(given_up);
-        for (cause, packets) in [
+        [
             (Loss::TxRefused, fate.refused),
             (held_up_by(is_up), untaken),
             (Loss::Unconfirmed, given_up - untaken),
-        ] {
-            if packets > 0 {
-                account.lost.add(cause, packets);
-            }
-        }
-        account.in_flight += fate.in_flight;
+        ]
     }
 }
 
@@ -116,15 +112,15 @@ pub(super) fn last_wait(wait_ns: u64) -> Wait {
 mod tests {
     use super::*;
 
-    /// What is in an account of these: refused, never taken, unconfirmed, in flight.
+    /// What has become of these: refused, never taken, unconfirmed, in flight.
     fn account(given: &Given, fate: &Fate) -> [u64; 4] {
-        let mut account = PortAccount::default();
-        given.enter_into(fate, true, &mut account);
-        let lost = [Loss::TxRefused, Loss::TxRingFull, Loss::Unconfirmed];
-        let [refused, untaken, unconfirmed] = lost.map(|cause| account.lost.of(cause));
-        assert_eq!(account.lost.total(), refused + untaken + unconfirmed);
-        assert_eq!(given.accepted, fate.sent + account.lost.total() + account.in_flight);
-        [refused, untaken, unconfirmed, account.in_flight]
+        let losses = given.losses(fate, true);
+        let causes = [Loss::TxRefused, Loss::TxRingFull, Loss::Unconfirmed];
+        assert_eq!(losses.map(|(cause, _)| cause), causes);
+        let [refused, untaken, unconfirmed] = losses.map(|(_, packets)| packets);
+        let lost = refused + untaken + unconfirmed;
+        assert_eq!(given.accepted, fate.sent + lost + fate.in_flight);
+        [refused, untaken, unconfirmed, fate.in_flight]
     }
 
     #[test]

@@ -10,12 +10,17 @@ use super::outlet::{Fate, Given, held_up_by, last_wait};
 use super::settings::Settings;
 use super::watch::DeviceWatch;
 use crate::live::{SHORTEST, Wait};
+use crate::lost::InHand;
 use crate::{
-    Address, Capabilities, Loss, Port, PortAccount, PortError, PortInfo, Sink, TimestampSource,
+    Address, Capabilities, Loss, LostPackets, Port, PortAccount, PortError, PortInfo, Sink,
+    TimestampSource,
 };
 
 /// Two VLAN tags, which an MTU does not count.
 const TAGS: usize = 8;
+
+/// Packets in hand from which on the device is asked how many it has sent: more than any ring has.
+const IN_HAND_MOST: usize = 1 << 16;
 
 /// A device to send by.
 pub(super) struct DpdkSink {
@@ -26,6 +31,9 @@ pub(super) struct DpdkSink {
     wait: Wait,
     wait_ns: u64,
     given: Given,
+    /// Pushed, and not known to be sent: the driver's counters are asked for now and then.
+    in_hand: InHand,
+    lost: LostPackets,
     account: PortAccount,
 }
 
@@ -46,14 +54,10 @@ impl DpdkSink {
             wait: Wait::new(settings.wait_ns),
             wait_ns: settings.wait_ns,
             given: Given::default(),
+            in_hand: InHand::default(),
+            lost: LostPackets::default(),
             account: PortAccount::default(),
         })
-    }
-
-    fn lose(&mut self, cause: Loss, packets: u64) {
-        if packets > 0 {
-            self.account.lost.add(cause, packets);
-        }
     }
 
     /// Why a packet cannot be sent, whatever room there is.
@@ -73,11 +77,16 @@ impl DpdkSink {
                 return Ok(());
             }
             if !self.may_wait(self.given.accepted)? {
-                let discarded = self.sender.discard();
-                self.lose(held_up_by(self.watch.is_up()), discarded);
+                self.discard(held_up_by(self.watch.is_up()));
                 return Ok(());
             }
         }
+    }
+
+    /// Takes back what was pushed and the driver has not accepted: the newest.
+    fn discard(&mut self, cause: Loss) {
+        let discarded = self.sender.discard();
+        self.in_hand.lose_newest(discarded, cause, &mut self.lost);
     }
 
     /// Pauses, unless the device has done something meanwhile. False: it has stood still for too
@@ -102,10 +111,11 @@ impl DpdkSink {
     fn take(&mut self, packet: &Packet<'_>) -> Result<(), PortError> {
         let bytes = packet.bytes();
         if let Some(cause) = self.misfit(bytes) {
-            self.lose(cause, 1);
+            self.lost.add_packet(cause, packet);
             return Ok(());
         }
-        if self.sender.push(bytes) || self.push_later(bytes)? {
+        if self.sender.push(bytes) || self.push_later(packet)? {
+            self.in_hand.push(packet);
             self.account.bytes_copied += bytes.len() as u64;
             self.account.truncated += u64::from(bytes.len() < packet.original_length());
         }
@@ -114,15 +124,15 @@ impl DpdkSink {
 
     /// Waits for an mbuf, as long as that may take. False: there was none, and the packet is lost.
     #[cold]
-    fn push_later(&mut self, packet: &[u8]) -> Result<bool, PortError> {
+    fn push_later(&mut self, packet: &Packet<'_>) -> Result<bool, PortError> {
         loop {
             self.send()?;
-            if self.sender.push(packet) {
+            if self.sender.push(packet.bytes()) {
                 return Ok(true);
             }
             // No mbuf: the device has them all.
             if !self.may_wait(self.given.accepted)? {
-                self.lose(held_up_by(self.watch.is_up()), 1);
+                self.lost.add_packet(held_up_by(self.watch.is_up()), packet);
                 return Ok(false);
             }
         }
@@ -139,6 +149,13 @@ impl DpdkSink {
 
     fn fate(&self) -> Fate {
         self.given.fate(self.sender.exit())
+    }
+
+    /// Forgets packets that the device has sent, where there are too many.
+    #[cold]
+    fn forget_sent(&mut self) {
+        let fate = self.fate();
+        self.in_hand.keep_newest(self.given.accepted.saturating_sub(fate.sent));
     }
 
     fn drain(&mut self) -> Result<(), PortError> {
@@ -167,9 +184,8 @@ impl Port for DpdkSink {
     }
 
     fn account(&self) -> PortAccount {
-        let mut account = self.account.clone();
-        self.given.enter_into(&self.fate(), self.watch.is_up(), &mut account);
-        account
+        let (in_flight, lost) = (self.fate().in_flight, self.lost().losses());
+        PortAccount { in_flight, lost, ..self.account.clone() }
     }
 }
 
@@ -181,9 +197,29 @@ impl Sink for DpdkSink {
         let taken = self.take_all(burst, &mut given);
         self.account.offered += offered;
         // An error leaves some that nobody has looked at, and some that were pushed in vain.
-        let discarded = if taken.is_err() { self.sender.discard() } else { 0 };
-        self.lose(Loss::LinkDown, offered - given + discarded);
+        if taken.is_err() {
+            self.discard(Loss::LinkDown);
+            self.lost.add_burst(Loss::LinkDown, &burst.split_at(given as usize).1);
+        }
+        if self.in_hand.len() > IN_HAND_MOST {
+            self.forget_sent();
+        }
         taken.map(|()| self.given.accepted - before)
+    }
+
+    /// What was lost on the way, and what the device never took or confirmed.
+    fn lost(&self) -> LostPackets {
+        let (mut lost, fate) = (self.lost.clone(), self.fate());
+        let late = self.given.losses(&fate, self.watch.is_up());
+        if late.iter().any(|(_, packets)| *packets > 0) {
+            let mut in_hand = self.in_hand.clone();
+            let [(refused_by, refused), newest @ ..] = late;
+            in_hand.lose_oldest(refused, refused_by, &mut lost);
+            for (cause, packets) in newest {
+                in_hand.lose_newest(packets, cause, &mut lost);
+            }
+        }
+        lost
     }
 
     /// Waits until the device has taken and confirmed what it was given, or stands still for

@@ -15,10 +15,11 @@ use burstline_wire::headers::LinkType;
 
 use super::layout::{Format, Layout, Target};
 use super::plain::Plain;
+use super::recording::Mark;
 use super::segmented::Segmented;
 use crate::{
-    Address, Capabilities, InterfaceTotals, Loss, OpenOptions, Port, PortAccount, PortError,
-    PortInfo, PortTable, Sink, TableEntry, TimestampSource,
+    Address, Capabilities, InterfaceTotals, Loss, LostPackets, OpenOptions, Port, PortAccount,
+    PortError, PortInfo, PortTable, Sink, TableEntry, Tally, TimestampSource,
 };
 use failure::Failure;
 use files::Files;
@@ -41,7 +42,7 @@ struct InFile {
     /// Its number in the job.
     port: u8,
     /// Packets of it that went into the body.
-    packets: u64,
+    tally: Tally,
 }
 
 /// The file, as far as it is begun. Until the first packet its link type is not known.
@@ -80,6 +81,9 @@ pub(super) struct FileSink {
     /// Packets that went into the files before.
     accepted_before: u64,
     latest_ns: u64,
+    /// How far the file is written, bytes aside.
+    written: Mark,
+    lost: LostPackets,
     account: PortAccount,
 }
 
@@ -107,6 +111,8 @@ impl FileSink {
             accepted: 0,
             accepted_before: 0,
             latest_ns: 0,
+            written: Mark::default(),
+            lost: LostPackets::default(),
             account: PortAccount::default(),
         })
     }
@@ -132,7 +138,8 @@ impl FileSink {
         let run = body.plain_packets(interface, plain.map(|one| (one.bytes, one.time_ns)));
         self.latest_ns = self.latest_ns.max(run.latest_ns);
         self.accepted += run.packets as u64;
-        self.interfaces[interface as usize].packets += run.packets as u64;
+        let (packets, bytes) = (run.packets as u64, run.bytes);
+        self.interfaces[interface as usize].tally.add(&Tally { packets, bytes, wire_bytes: bytes });
         self.account.bytes_copied += run.bytes;
         run.packets
     }
@@ -145,7 +152,7 @@ impl FileSink {
             _ => match self.describe(packet.port())? {
                 Some(interface) => interface,
                 None => {
-                    self.drop_one(Loss::LinkMismatch);
+                    self.drop_one(Loss::LinkMismatch, packet);
                     return Ok(false);
                 }
             },
@@ -154,7 +161,7 @@ impl FileSink {
         let is_outgoing = desc.flags().contains(Flags::OUTGOING);
         let (port, time_ns) = (usize::from(packet.port()), packet.time_ns());
         let drops_before = packet.drops_before().saturating_add(self.gaps[port]);
-        let packet = PacketToWrite {
+        let to_write = PacketToWrite {
             bytes: packet.bytes(),
             original_length: packet.original_length() as u32,
             time_ns,
@@ -165,28 +172,29 @@ impl FileSink {
             hash: (self.hash != HashKind::None).then(|| desc.hash()),
         };
         let put = match &mut self.body {
-            Body::Segmented(body) => body.packet(&packet)?,
-            Body::Plain(body) => body.packet(&packet)?,
+            Body::Segmented(body) => body.packet(&to_write)?,
+            Body::Plain(body) => body.packet(&to_write)?,
             _ => return Ok(false),
         };
+        self.note_written();
         if let Err(error) = put {
-            if self.account.lost.of(Loss::TooLong) == 0 {
+            if self.lost.losses().of(Loss::TooLong) == 0 {
                 self.account.note(|| format!("{error}; segment=1M fits every packet"));
             }
-            self.drop_one(Loss::TooLong);
+            self.drop_one(Loss::TooLong, packet);
             return Ok(false);
         }
         self.latest_ns = self.latest_ns.max(time_ns);
         self.accepted += 1;
         self.gaps[port] = 0;
         self.told[port] = self.told[port].saturating_add(drops_before);
-        self.interfaces[interface as usize].packets += 1;
+        self.interfaces[interface as usize].tally.add(&Tally::one(packet));
         Ok(true)
     }
 
     #[cold]
-    fn drop_one(&mut self, cause: Loss) {
-        self.account.lost.add(cause, 1);
+    fn drop_one(&mut self, cause: Loss, packet: &Packet<'_>) {
+        self.lost.add_packet(cause, packet);
         if let Body::Segmented(body) = &mut self.body {
             body.count_losses(LossCause::Drop, 1);
         }
@@ -220,7 +228,7 @@ impl FileSink {
         }
         let interface = self.interfaces.len() as u32;
         self.described[usize::from(port)] = Described::As(interface);
-        self.interfaces.push(InFile { port, packets: 0 });
+        self.interfaces.push(InFile { port, tally: Tally::default() });
         Ok(Some(interface))
     }
 
@@ -265,7 +273,7 @@ impl FileSink {
             Body::Segmented(body) => body.kept(),
             Body::Plain(body) => body.kept(),
             Body::Closed(packets) => (*packets, 0),
-            Body::Failed(failure) => (failure.packets, 0),
+            Body::Failed(_) => (0, 0),
         }
     }
 
@@ -317,7 +325,7 @@ impl Port for FileSink {
             Body::Failed(_) => 0,
             _ => self.accepted - self.kept().0,
         };
-        PortAccount { in_flight, ..self.account.clone() }
+        PortAccount { in_flight, lost: self.lost.losses(), ..self.account.clone() }
     }
 }
 
@@ -328,17 +336,17 @@ impl Sink for FileSink {
         let looked = self.look_at_syncs();
         if let Body::Failed(failure) = &self.body {
             let error = looked.err().unwrap_or_else(|| failure.error());
-            self.account.lost.add(error.loss(), burst.len() as u64);
+            self.lost.add_burst(error.loss(), burst);
             return Err(error);
         }
         let (mut taken, mut rest) = (0, *burst);
         if let Err(error) = self.put_all(&mut rest, &mut taken) {
             let failure = self.fail(error);
-            self.account.lost.add(failure.loss(), rest.len() as u64);
+            self.lost.add_burst(failure.loss(), &rest);
             return Err(failure);
         }
         if let Some(cause) = self.files.refuses() {
-            self.account.lost.add(cause, rest.len() as u64);
+            self.lost.add_burst(cause, &rest);
         }
         self.tell_written();
         match self.files.take_last_word() {
@@ -352,6 +360,10 @@ impl Sink for FileSink {
         self.flush_body().map_err(|error| self.fail(error))?;
         self.tell_written();
         Ok(())
+    }
+
+    fn lost(&self) -> LostPackets {
+        self.lost.clone()
     }
 
     fn tell_gap(&mut self, port: u8, packets: u64) {

@@ -2,7 +2,10 @@
 
 use burstline_log::Burst;
 
-use crate::{Address, Capabilities, Port, PortAccount, PortError, PortInfo, Sink, TimestampSource};
+use crate::{
+    Address, Capabilities, LostPackets, Port, PortAccount, PortError, PortInfo, Sink,
+    TimestampSource,
+};
 
 /// Counts packets and discards them.
 pub(super) struct Discard {
@@ -32,5 +35,9 @@ impl Sink for Discard {
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
         self.offered += burst.len() as u64;
         Ok(burst.len() as u64)
+    }
+
+    fn lost(&self) -> LostPackets {
+        LostPackets::default()
     }
 }

@@ -35,10 +35,11 @@ use burstline_log::{Burst, Flags, Packet};
 use burstline_sys::clock;
 use burstline_sys::interface::LinkState;
 
+use crate::lost::InHand;
 use crate::watch::Watch;
 use crate::{
-    AddressError, Capabilities, Key, Loss, Port, PortAccount, PortError, PortInfo, Sink,
-    TimestampSource, Values,
+    AddressError, Capabilities, Key, Loss, LostPackets, Port, PortAccount, PortError, PortInfo,
+    Sink, TimestampSource, Values,
 };
 pub(crate) use wait::Wait;
 
@@ -71,6 +72,9 @@ pub(crate) struct OutletCounts {
 pub(crate) trait Outlet: Send {
     /// What [`OutletCounts::lost`] is lost to.
     const LOST_TO: Loss;
+
+    /// Whether each `push` is the whole way, so that a packet which is lost is the last one.
+    const IS_AT_ONCE: bool = false;
 
     /// Bytes of the longest packet that `push` takes.
     fn longest(&self) -> usize;
@@ -113,6 +117,11 @@ pub(crate) struct LiveSink<O> {
     watch: Watch,
     wait: Wait,
     account: PortAccount,
+    lost: LostPackets,
+    /// Pushed, and neither sent nor lost as of the last look at the outlet's counts.
+    in_hand: InHand,
+    /// What the outlet had lost then.
+    lost_by_outlet: u64,
     /// Of what was pushed, packets that were given up at the end.
     given_up: u64,
 }
@@ -135,6 +144,9 @@ impl<O: Outlet> LiveSink<O> {
             watch,
             wait: Wait::new(wait_ns(values)?),
             account: PortAccount::default(),
+            lost: LostPackets::default(),
+            in_hand: InHand::default(),
+            lost_by_outlet: 0,
             given_up: 0,
         })
     }
@@ -175,11 +187,31 @@ impl<O: Outlet> LiveSink<O> {
     }
 
     #[inline]
-    fn push(&mut self, bytes: &[u8], marks: Flags) -> bool {
-        match marks == Flags::NONE {
+    fn push(&mut self, packet: &Packet<'_>, marks: Flags) -> bool {
+        let bytes = packet.bytes();
+        let is_pushed = match marks == Flags::NONE {
             true => self.outlet.push(bytes),
             false => self.outlet.push_unfinished(bytes, marks),
+        };
+        if is_pushed {
+            self.in_hand.push(packet);
+            if O::IS_AT_ONCE {
+                self.look_at_counts();
+            }
         }
+        is_pushed
+    }
+
+    /// Takes over what has become of the packets that were pushed. Which of those that left
+    /// together were lost the outlet does not say: the oldest.
+    fn look_at_counts(&mut self) {
+        let lost = self.outlet.counts().lost;
+        let new = lost.saturating_sub(self.lost_by_outlet);
+        if new > 0 {
+            self.in_hand.lose_oldest(new, O::LOST_TO, &mut self.lost);
+            self.lost_by_outlet = lost;
+        }
+        self.in_hand.keep_newest(self.in_flight());
     }
 
     /// What packets are lost to that found no room.
@@ -207,6 +239,7 @@ impl<O: Outlet> LiveSink<O> {
     /// As the outlet's, and finds out whether it failed because the interface is gone.
     fn send(&mut self) -> Result<(), PortError> {
         let sent = self.outlet.send();
+        self.look_at_counts();
         if sent.is_err() {
             self.watch.look_at_once();
             self.look()?;
@@ -215,18 +248,18 @@ impl<O: Outlet> LiveSink<O> {
     }
 
     /// Takes the packets that fit, as far as there is room. `given` is how many were accounted for
-    /// so far, taken or lost, also when it fails.
+    /// so far, taken or lost, also when it fails. The first of the burst are.
     fn take(&mut self, burst: &Burst<'_>, given: &mut u64) -> Result<u64, PortError> {
         self.look()?;
         let mut taken = 0;
         for packet in burst.packets() {
             let (bytes, marks) = (packet.bytes(), self.marks(&packet));
             if let Some(cause) = self.misfit(bytes, marks.contains(Flags::MERGED)) {
-                self.account.lost.add(cause, 1);
+                self.lost.add_packet(cause, &packet);
                 *given += 1;
                 continue;
             }
-            if !self.push(bytes, marks) && !self.push_later(bytes, marks)? {
+            if !self.push(&packet, marks) && !self.push_later(&packet, marks)? {
                 return Ok(taken);
             }
             *given += 1;
@@ -240,7 +273,7 @@ impl<O: Outlet> LiveSink<O> {
 
     /// Waits for room, as long as that may take. False: there was none.
     #[cold]
-    fn push_later(&mut self, packet: &[u8], marks: Flags) -> Result<bool, PortError> {
+    fn push_later(&mut self, packet: &Packet<'_>, marks: Flags) -> Result<bool, PortError> {
         loop {
             self.send()?;
             if self.push(packet, marks) {
@@ -275,15 +308,14 @@ impl<O: Outlet> LiveSink<O> {
         }
     }
 
-    /// Gives up what is in flight, by name.
+    /// Gives up what is in flight, by name: what the device has not looked at are the newest.
     fn give_up(&mut self) {
+        self.look_at_counts();
         let waiting = self.outlet.counts().waiting.min(self.in_flight());
         let unconfirmed = self.in_flight() - waiting;
-        for (cause, packets) in [(self.held_up_by(), waiting), (Loss::Unconfirmed, unconfirmed)] {
-            if packets > 0 {
-                self.account.lost.add(cause, packets);
-            }
-        }
+        let held_up_by = self.held_up_by();
+        self.in_hand.lose_newest(waiting, held_up_by, &mut self.lost);
+        self.in_hand.lose_newest(unconfirmed, Loss::Unconfirmed, &mut self.lost);
         self.given_up += waiting + unconfirmed;
     }
 }
@@ -301,12 +333,8 @@ impl<O: Outlet> Port for LiveSink<O> {
     }
 
     fn account(&self) -> PortAccount {
-        let mut account = PortAccount { in_flight: self.in_flight(), ..self.account.clone() };
-        let lost = self.outlet.counts().lost;
-        if lost > 0 {
-            account.lost.add(O::LOST_TO, lost);
-        }
-        account
+        let (in_flight, lost) = (self.in_flight(), self.lost.losses());
+        PortAccount { in_flight, lost, ..self.account.clone() }
     }
 }
 
@@ -318,9 +346,14 @@ impl<O: Outlet> Sink for LiveSink<O> {
         let taken = self.take(burst, &mut given);
         self.account.offered += offered;
         if given < offered {
-            self.account.lost.add(self.held_up_by(), offered - given);
+            let rest = burst.split_at(given as usize).1;
+            self.lost.add_burst(self.held_up_by(), &rest);
         }
         taken
+    }
+
+    fn lost(&self) -> LostPackets {
+        self.lost.clone()
     }
 
     /// Waits until the device has confirmed what it was given, or stands still for `wait_ms`.

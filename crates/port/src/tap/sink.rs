@@ -83,6 +83,7 @@ const DOWN: i32 = 5;
 
 impl Outlet for Inward {
     const LOST_TO: Loss = Loss::TxRejected;
+    const IS_AT_ONCE: bool = true;
 
     fn longest(&self) -> usize {
         LONGEST

@@ -6,8 +6,8 @@ use burstline_log::{Burst, Packet, SCRATCH_PACKETS, Scratch, Writer};
 
 use super::{Held, append};
 use crate::{
-    InterfaceTotals, Lent, Loss, Port, PortAccount, PortError, PortInfo, PortState, Received, Sink,
-    Source,
+    InterfaceTotals, Lent, Loss, LostPackets, Port, PortAccount, PortError, PortInfo, PortState,
+    Received, Sink, Source,
 };
 
 /// Which faults, how often. Probabilities are in `[0, 1]`.
@@ -52,6 +52,7 @@ pub struct FaultInjector<P: ?Sized> {
     has_failed: bool,
     /// Packets dropped, of those that the port inside never saw: a sink's.
     dropped_before_inner: u64,
+    dropped: LostPackets,
     account: PortAccount,
 }
 
@@ -71,6 +72,7 @@ impl<P: Port + ?Sized> FaultInjector<P> {
             drops_before: 0,
             has_failed: false,
             dropped_before_inner: 0,
+            dropped: LostPackets::default(),
             account: PortAccount::default(),
         }
     }
@@ -102,6 +104,7 @@ struct Faults<'a> {
     plan: &'a FaultPlan,
     chance: &'a mut Chance,
     drops_before: &'a mut u64,
+    dropped: &'a mut LostPackets,
     account: &'a mut PortAccount,
 }
 
@@ -109,7 +112,7 @@ impl Faults<'_> {
     /// Puts the packet behind `bytes`, faulty or not. `None` when it was dropped.
     fn pass(&mut self, packet: &Packet<'_>, bytes: &mut Vec<u8>) -> Option<burstline_log::Meta> {
         if self.chance.is(self.plan.drop) {
-            self.account.lost.add(Loss::Injected, 1);
+            self.dropped.add_packet(Loss::Injected, packet);
             *self.drops_before += 1;
             return None;
         }
@@ -137,6 +140,7 @@ macro_rules! faults {
             plan: &$injector.plan,
             chance: &mut $injector.chance,
             drops_before: &mut $injector.drops_before,
+            dropped: &mut $injector.dropped,
             account: &mut $injector.account,
         }
     };
@@ -154,7 +158,7 @@ impl<P: Port + ?Sized> Port for FaultInjector<P> {
     fn account(&self) -> PortAccount {
         let mut account = self.inner.account();
         account.offered += self.dropped_before_inner;
-        account.lost.merge(&self.account.lost);
+        account.lost.merge(&self.dropped.losses());
         account.truncated += self.account.truncated;
         account.bytes_copied += self.account.bytes_copied;
         account.in_flight += u64::from(self.held.is_some());
@@ -254,7 +258,7 @@ impl<P: Sink + ?Sized> Sink for FaultInjector<P> {
         let (mut rest, mut taken) = (*burst, 0);
         while !rest.is_empty() {
             if self.plan.fail_after.is_some_and(|packets| self.seen >= packets) {
-                self.account.lost.add(Loss::Injected, rest.len() as u64);
+                self.dropped.add_burst(Loss::Injected, &rest);
                 self.dropped_before_inner += rest.len() as u64;
                 return Err(self.failure());
             }
@@ -263,7 +267,7 @@ impl<P: Sink + ?Sized> Sink for FaultInjector<P> {
             rest = later;
             self.scratch.clear();
             self.bytes.clear();
-            let before = self.account.lost.total();
+            let before = self.dropped.total().packets;
             for packet in now.packets() {
                 let start = self.bytes.len();
                 if let Some(meta) = faults!(self).pass(&packet, &mut self.bytes) {
@@ -272,7 +276,7 @@ impl<P: Sink + ?Sized> Sink for FaultInjector<P> {
                 }
             }
             self.seen += count as u64;
-            self.dropped_before_inner += self.account.lost.total() - before;
+            self.dropped_before_inner += self.dropped.total().packets - before;
             let faulty = self.scratch.burst(&self.bytes, now.first_packet());
             let now_taken = match self.inner.transmit(&faulty) {
                 Ok(now_taken) => now_taken,
@@ -286,6 +290,12 @@ impl<P: Sink + ?Sized> Sink for FaultInjector<P> {
             taken += now_taken;
         }
         Ok(taken)
+    }
+
+    fn lost(&self) -> LostPackets {
+        let mut lost = self.inner.lost();
+        lost.merge(&self.dropped);
+        lost
     }
 
     fn flush(&mut self) -> Result<(), PortError> {

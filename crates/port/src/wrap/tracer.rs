@@ -7,7 +7,8 @@ use burstline_log::{Burst, Packet, Scratch, Writer};
 
 use super::{Copying, Held};
 use crate::{
-    InterfaceTotals, Lent, Port, PortAccount, PortError, PortInfo, Received, Sink, Source,
+    InterfaceTotals, Lent, LostPackets, Port, PortAccount, PortError, PortInfo, Received, Sink,
+    Source,
 };
 
 /// Writes a line for each packet: direction, number, time, port, length, flags, flow hash.
@@ -96,6 +97,10 @@ impl<P: Sink + ?Sized> Sink for Tracer<P> {
             trace(&mut self.output, &mut self.failure, format_args!("{line}"));
         }
         self.inner.transmit(burst)
+    }
+
+    fn lost(&self) -> LostPackets {
+        self.inner.lost()
     }
 
     fn flush(&mut self) -> Result<(), PortError> {

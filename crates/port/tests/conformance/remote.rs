@@ -19,7 +19,8 @@ use std::thread;
 
 use burstline_log::{Burst, Meta, Scratch};
 use burstline_port::{
-    Capabilities, Loss, Port, PortAccount, PortError, PortInfo, Sink, TimestampSource, leaked_mbufs,
+    Capabilities, Loss, LostPackets, Port, PortAccount, PortError, PortInfo, Sink, Tally,
+    TimestampSource, leaked_mbufs,
 };
 
 use crate::backends::options;
@@ -138,6 +139,14 @@ impl Sink for Remote {
             body.extend(packet.bytes());
         }
         Ok(self.ask(TRANSMIT, &body)[0])
+    }
+
+    /// How long they were it does not tell.
+    fn lost(&self) -> LostPackets {
+        let mut lost = LostPackets::default();
+        let tally = Tally { packets: self.ended[1], ..Tally::default() };
+        lost.add(0, Loss::TxRingFull, &tally);
+        lost
     }
 }
 

@@ -111,6 +111,8 @@ fn a_log_whose_reader_stands_still_loses_by_name_and_goes_on() {
     read_all(taken);
     let account = to.account();
     assert_eq!((account.offered, taken + account.lost.total()), (6000, 6000), "{account:?}");
+    assert_eq!(to.lost().losses(), account.lost);
+    assert_eq!(to.lost().total().bytes, account.lost.total() * 1514, "of the only interface");
     to.finish().unwrap();
 }
 
@@ -166,6 +168,7 @@ fn wrapped_sinks_close_their_ledgers() {
     let account = to.account();
     assert_eq!(account.offered, PACKETS);
     assert_eq!(taken + account.lost.of(Loss::Injected), PACKETS);
+    assert_eq!(to.lost().losses(), account.lost);
     let read = drain_by_lending(&mut *open_file(&path), u64::MAX);
     assert_eq!(read.len() as u64, taken);
 }

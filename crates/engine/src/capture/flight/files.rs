@@ -2,7 +2,8 @@
 
 use burstline_log::Burst;
 use burstline_port::{
-    Capabilities, InterfaceTotals, Port, PortAccount, PortError, PortInfo, Sink, TimestampSource,
+    Capabilities, InterfaceTotals, LostPackets, Port, PortAccount, PortError, PortInfo, Sink,
+    TimestampSource,
 };
 
 /// Opens the next file, and says its name.
@@ -18,6 +19,7 @@ pub(super) struct Files<'a> {
     current: Option<Box<dyn Sink>>,
     /// What the files before the current one say of themselves, added up.
     finished: PortAccount,
+    lost: LostPackets,
 }
 
 impl<'a> Files<'a> {
@@ -25,7 +27,13 @@ impl<'a> Files<'a> {
         let (name, timestamps) = ("files".to_owned(), TimestampSource::File);
         let capabilities = Capabilities::default();
         let info = PortInfo { name, capabilities, timestamps };
-        Self { open, info, current: None, finished: PortAccount::default() }
+        Self {
+            open,
+            info,
+            current: None,
+            finished: PortAccount::default(),
+            lost: LostPackets::default(),
+        }
     }
 
     /// Begins a file and says its name.
@@ -46,6 +54,7 @@ impl Port for Files<'_> {
         let Some(mut file) = self.current.take() else { return Ok(()) };
         let outcome = file.finish();
         self.finished.add(file.account());
+        self.lost.merge(&file.lost());
         outcome
     }
 
@@ -64,6 +73,14 @@ impl Sink for Files<'_> {
             Some(file) => file.transmit(burst),
             None => Err(PortError::CannotTransmit { port: self.info.name.clone() }),
         }
+    }
+
+    fn lost(&self) -> LostPackets {
+        let mut lost = self.lost.clone();
+        if let Some(file) = &self.current {
+            lost.merge(&file.lost());
+        }
+        lost
     }
 
     fn flush(&mut self) -> Result<(), PortError> {

@@ -158,7 +158,8 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
             let totals = self.gaps.totals(self.job.progress, &self.missed(), &self.recorded);
             self.sink.set_totals(&totals);
             let finished = self.sink.finish();
-            self.recorded.settle(self.sink, finished.err(), Some(&self.job.clock));
+            self.recorded.ask(self.sink);
+            self.recorded.heed(finished, &self.job.clock);
         }
         if !has_found {
             // What comes next is new: in the past that was kept, losses had other places.
@@ -210,7 +211,7 @@ impl Step for FlightRecorder<'_, '_> {
     }
 
     fn show(&mut self) {
-        self.job.progress.recorded[0].store(self.recorded.total());
+        self.job.progress.recorded[0].store(&self.recorded.total());
     }
 
     fn show_losses(&mut self) -> u64 {

@@ -33,7 +33,7 @@ impl<'a> OwnRecorder<'a> {
 
     pub(super) fn show(&self, progress: &Progress) {
         if let Some(counter) = progress.recorded.first() {
-            counter.store(self.recorded.total());
+            counter.store(&self.recorded.total());
         }
     }
 

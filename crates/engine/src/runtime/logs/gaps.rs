@@ -83,12 +83,11 @@ impl Gaps {
         progress.with_losses_by_source(|losses| {
             for (origin, losses) in self.origins.iter().zip(losses) {
                 let Some(port) = origin.interface else { continue };
-                let (seen, written) = recorded.by_port(port);
                 totals.push(InterfaceTotals {
                     port,
                     received: None,
                     missed: losses.at(LossPlace::Interface),
-                    lost: losses.at(LossPlace::Host) + seen - written,
+                    lost: losses.at(LossPlace::Host) + recorded.lost(port.into()).total(),
                     unwanted: losses.at(LossPlace::Nowhere),
                 });
             }

@@ -7,7 +7,7 @@ use burstline_port::{PortError, PortTable, Received, Source};
 
 use super::LogCounts;
 use crate::EngineError;
-use crate::runtime::{Done, Inlet, Job, Next, Owners, Pause, Polled, Round, Step, Tally};
+use crate::runtime::{Done, Inlet, Job, Next, Owners, Pause, Polled, Round, Step, tally_of_log};
 
 /// Packets taken from one source before the next has its turn: at 60 bytes a quarter of the
 /// default segment.
@@ -175,7 +175,7 @@ impl<I: Intake> Step for Receiver<'_, I> {
     fn show(&mut self) {
         let log = self.writer.statistics();
         if let Some(counter) = self.job.progress.received.get(self.number) {
-            counter.store(&Tally::of_log(&log));
+            counter.store(&tally_of_log(&log));
         }
         self.job.progress.set_segments(self.number, log.segments);
     }

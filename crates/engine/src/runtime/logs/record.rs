@@ -9,18 +9,18 @@
 //! that it is woken some thousand times a second at most, at the receive threads' expense. Where
 //! nobody unparks it (it is one of several), it waits for its logs in turn.
 //!
-//! Invariant R1: `written` + `lost` = `seen`, for each interface, at every moment; a packet moves
-//! from `written` to `lost` when the sink says that it lost one.
+//! Invariant R1: written = seen - lost, for each interface: the recorder counts what it gives to the
+//! sink, and the sink says which packets of it were lost. What came after the sink broke was not
+//! given to it, and is lost as well.
 
 use std::ops::DerefMut;
 use std::thread;
 use std::time::Duration;
 
 use burstline_log::{Burst, Packet, Reader};
-use burstline_port::{Loss, Losses, PortError, PortTable, Sink};
+use burstline_port::{Loss, Losses, LostPackets, PortError, PortTable, Sink};
 
 use super::gaps::{Gaps, Origin};
-use super::tail::Tail;
 use crate::runtime::clock::JobClock;
 use crate::runtime::{Job, Next, Pause, PollMode, Polled, Span, StageCost, Step, Tally};
 use crate::{EngineError, StageReport};
@@ -42,21 +42,18 @@ const BYTES_PER_NS: u64 = 5;
 /// What a recorder tells at its end, by interface where it is a list.
 pub(crate) struct Recorded {
     pub(crate) seen: Vec<Tally>,
-    pub(crate) written: Vec<Tally>,
-    pub(crate) lost: Vec<Losses>,
-    /// All that is written, over all interfaces.
-    total: Tally,
+    /// Over all interfaces.
+    total_seen: Tally,
+    /// What the sink says it has lost, as of the last time it was asked.
+    lost_by_sink: LostPackets,
+    /// What was not even given to the sink, because it was broken.
+    refused: LostPackets,
     /// Packets that each log took back before they were read.
     pub(crate) missed: Vec<u64>,
     /// Packets of each log that no trigger asked for; empty where all were asked for.
     pub(crate) expired: Vec<u64>,
-    /// Packets that were not even given to the sink, because it was broken.
-    pub(crate) lost_after_error: u64,
     pub(crate) span: Span,
     pub(crate) error: Option<EngineError>,
-    tail: Tail,
-    /// Losses of the sink that are in `lost` already.
-    known: Losses,
     /// What further packets are lost to, once the sink is broken.
     cause: Option<Loss>,
 }
@@ -164,7 +161,7 @@ impl<'p, S: DerefMut<Target = dyn Sink + 'p> + Send> Step for Recorder<'_, S> {
     /// Shows what was recorded, if the counters have a place for this recorder.
     fn show(&mut self) {
         if let Some(counter) = self.job.progress.recorded.get(self.number) {
-            counter.store(&self.recorded.total);
+            counter.store(&self.recorded.total());
         }
     }
 
@@ -199,16 +196,13 @@ impl Recorded {
     pub(crate) fn new() -> Self {
         Self {
             seen: vec![Tally::default(); PortTable::MAX_ENTRIES],
-            written: vec![Tally::default(); PortTable::MAX_ENTRIES],
-            lost: vec![Losses::default(); PortTable::MAX_ENTRIES],
-            total: Tally::default(),
+            total_seen: Tally::default(),
+            lost_by_sink: LostPackets::default(),
+            refused: LostPackets::default(),
             missed: Vec::new(),
             expired: Vec::new(),
-            lost_after_error: 0,
             span: Span::default(),
             error: None,
-            tail: Tail::new(),
-            known: Losses::default(),
             cause: None,
         }
     }
@@ -216,33 +210,50 @@ impl Recorded {
     /// Ends the sink's work, and counts what it lost doing so.
     pub(crate) fn finish(&mut self, sink: &mut dyn Sink) {
         let finished = sink.finish();
-        self.settle(sink, finished.err(), None);
+        self.ask(sink);
+        if let Err(error) = finished {
+            self.break_off(error);
+        }
     }
 
     /// Has the sink write what it has, unless it is broken.
     pub(crate) fn flush(&mut self, sink: &mut dyn Sink, clock: &JobClock<'_>) {
         if self.cause.is_none() {
             let flushed = sink.flush();
-            self.settle(sink, flushed.err(), Some(clock));
+            self.ask(sink);
+            self.heed(flushed, clock);
         }
     }
 
     /// All that is written, over all interfaces.
-    pub(crate) fn total(&self) -> &Tally {
-        &self.total
+    pub(crate) fn total(&self) -> Tally {
+        let given = self.total_seen.without(&self.refused.total());
+        given.without(&self.lost_by_sink.total())
+    }
+
+    /// What is written of an interface.
+    pub(crate) fn written(&self, port: usize) -> Tally {
+        let given = self.seen[port].without(&self.refused.tally_of(port as u8));
+        given.without(&self.lost_by_sink.tally_of(port as u8))
+    }
+
+    /// What was lost of an interface.
+    pub(crate) fn lost(&self, port: usize) -> Losses {
+        let mut losses = self.lost_by_sink.losses_of(port as u8);
+        losses.merge(&self.refused.losses_of(port as u8));
+        losses
     }
 
     /// What the sink lost so far, and what came after it broke.
     pub(crate) fn losses(&self) -> Losses {
-        let mut losses = Losses::default();
-        self.lost.iter().for_each(|lost| losses.merge(lost));
+        let mut losses = self.lost_by_sink.losses();
+        losses.merge(&self.refused.losses());
         losses
     }
 
-    /// Packets of an interface that were seen, and those of them that are written.
-    pub(crate) fn by_port(&self, port: u8) -> (u64, u64) {
-        let port = usize::from(port);
-        (self.seen[port].packets, self.written[port].packets)
+    /// Packets that were not even given to the sink, because it was broken.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.total().packets
     }
 
     /// What it did as a stage: in = out + lost, what was published to it included.
@@ -251,7 +262,7 @@ impl Recorded {
         self.seen.iter().for_each(|tally| seen.add(tally));
         let mut stage = cost.report(name, elapsed_ns, &seen);
         stage.packets_in = seen.packets + missed;
-        stage.packets_out = self.total.packets;
+        stage.packets_out = self.total().packets;
         stage.lost = missed + self.losses().total();
         stage
     }
@@ -282,19 +293,18 @@ impl Recorded {
     ) -> u64 {
         let bytes = self.note(burst);
         if let Some(cause) = self.cause {
-            self.lost_after_error += burst.len() as u64;
-            self.lose(cause, burst.len() as u64);
+            self.refused.add_burst(cause, burst);
             return bytes;
         }
-        match sink.transmit(burst) {
-            Ok(taken) if taken == burst.len() as u64 => {}
-            Ok(_) => self.settle(sink, None, Some(clock)),
-            Err(error) => self.settle(sink, Some(error), Some(clock)),
+        let taken = sink.transmit(burst);
+        if taken.as_ref().ok() != Some(&(burst.len() as u64)) {
+            self.ask(sink);
         }
+        self.heed(taken.map(drop), clock);
         bytes
     }
 
-    /// Counts a burst as seen and written: the sink may tell otherwise later. Returns its bytes.
+    /// Counts a burst as seen. Returns its bytes.
     fn note(&mut self, burst: &Burst<'_>) -> u64 {
         let (mut bytes, mut rest) = (0, *burst);
         while !rest.is_empty() {
@@ -319,7 +329,6 @@ impl Recorded {
             let length = packet.desc.length() as usize;
             run.packets += 1;
             run.bytes += length as u64;
-            self.tail.push(port, length, length);
             span.see(packet.time_ns);
         }
         run.wire_bytes = run.bytes;
@@ -329,65 +338,30 @@ impl Recorded {
     }
 
     fn note_one(&mut self, packet: &Packet<'_>) {
-        let port = packet.port();
-        let (length, wire_length) = (packet.length(), packet.original_length());
-        let (bytes, wire_bytes) = (length as u64, wire_length as u64);
-        self.tail.push(port, length, wire_length);
         self.span.see(packet.time_ns());
-        self.put_down(port, &Tally { packets: 1, bytes, wire_bytes });
+        self.put_down(packet.port(), &Tally::one(packet));
     }
 
     fn put_down(&mut self, port: u8, run: &Tally) {
         self.seen[usize::from(port)].add(run);
-        self.written[usize::from(port)].add(run);
-        self.total.add(run);
+        self.total_seen.add(run);
     }
 
-    /// Takes over what the sink says it has lost since the last time.
-    pub(crate) fn settle(
-        &mut self,
-        sink: &dyn Sink,
-        error: Option<PortError>,
-        clock: Option<&JobClock<'_>>,
-    ) {
-        let lost = sink.account().lost;
-        for (cause, packets) in lost.iter() {
-            self.lose(cause, packets.saturating_sub(self.known.of(cause)));
-        }
-        self.known = lost;
-        if let Some(error) = error {
-            self.cause = Some(error.loss());
-            self.error.get_or_insert(error.into());
-            if let Some(clock) = clock {
-                clock.break_off();
-            }
+    /// Asks the sink what it has lost.
+    pub(crate) fn ask(&mut self, sink: &dyn Sink) {
+        self.lost_by_sink = sink.lost();
+    }
+
+    /// Ends the job, where the sink is broken.
+    pub(crate) fn heed(&mut self, outcome: Result<(), PortError>, clock: &JobClock<'_>) {
+        if let Err(error) = outcome {
+            self.break_off(error);
+            clock.break_off();
         }
     }
 
-    /// Moves the newest `packets` from written to lost.
-    fn lose(&mut self, cause: Loss, packets: u64) {
-        for lost in 0..packets {
-            let Some((port, one)) = self.tail.take_back() else {
-                return self.lose_forgotten(cause, packets - lost);
-            };
-            self.written[port].remove(&one);
-            self.total.remove(&one);
-            self.lost[port].add(cause, 1);
-        }
-    }
-
-    /// As [`lose`](Self::lose), of packets too old to be remembered: a disk that could not be
-    /// synced may lose millions. Their number is exact; whose they were and how long is not.
-    #[cold]
-    fn lose_forgotten(&mut self, cause: Loss, mut packets: u64) {
-        for (written, lost) in self.written.iter_mut().zip(&mut self.lost) {
-            let share = written.share(packets);
-            if share.packets > 0 {
-                packets -= share.packets;
-                written.remove(&share);
-                self.total.remove(&share);
-                lost.add(cause, share.packets);
-            }
-        }
+    fn break_off(&mut self, error: PortError) {
+        self.cause = Some(error.loss());
+        self.error.get_or_insert(error.into());
     }
 }

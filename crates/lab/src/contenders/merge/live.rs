@@ -22,8 +22,8 @@ use burstline_engine::{
 };
 use burstline_log::{Burst, LogConfig};
 use burstline_port::{
-    Capabilities, OpenOptions, Port, PortAccount, PortError, PortInfo, PortTable, Sink,
-    TimestampSource, open_sink,
+    Capabilities, LostPackets, OpenOptions, Port, PortAccount, PortError, PortInfo, PortTable,
+    Sink, TimestampSource, open_sink,
 };
 use burstline_sys::memory::PageChoice;
 use burstline_testbed::{Amount, sequence_of};
@@ -180,6 +180,10 @@ impl Sink for NumberSink {
         self.violations.fetch_add(late, Relaxed); // a count, read at the end
         self.packets += burst.len() as u64;
         Ok(burst.len() as u64)
+    }
+
+    fn lost(&self) -> LostPackets {
+        LostPackets::default()
     }
 }
 

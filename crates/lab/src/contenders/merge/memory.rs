@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_log::{Burst, Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_port::{
-    Capabilities, Copying, Lent, Port, PortAccount, PortError, PortInfo, PortState, Received, Sink,
-    Source, TimestampSource,
+    Capabilities, Copying, Lent, LostPackets, Port, PortAccount, PortError, PortInfo, PortState,
+    Received, Sink, Source, TimestampSource,
 };
 
 use crate::lines::Line;
@@ -132,5 +132,9 @@ impl Sink for OrderSink {
         }
         self.packets += burst.len() as u64;
         Ok(burst.len() as u64)
+    }
+
+    fn lost(&self) -> LostPackets {
+        LostPackets::default()
     }
 }

@@ -24,7 +24,7 @@ pub(super) use chores::Made;
 pub(super) use names::Names;
 pub use names::numbered;
 pub(super) use rules::{Filled, Rules};
-pub(super) use safe::{Closed, Mark, Safe, Unsafe};
+pub(super) use safe::{Closed, Mark, PortTally, Safe, Unsafe};
 
 /// How the files are written that packets go to.
 #[derive(Clone, Debug, PartialEq, Eq)]

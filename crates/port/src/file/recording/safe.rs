@@ -20,12 +20,34 @@ use burstline_sys::privileges;
 
 use super::chores::{Chore, Chores, Made};
 use super::{Flush, OutputOptions};
+use crate::Tally;
 
 /// How far a file is written, or synced.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Mark {
     pub(in super::super) packets: u64,
     pub(in super::super) bytes: u64,
+    /// The packets by interface, each once. Shared: a mark is copied from hand to hand.
+    pub(in super::super) by_port: Arc<[PortTally]>,
+}
+
+/// Packets of one interface of the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) struct PortTally {
+    pub(in super::super) port: u8,
+    pub(in super::super) tally: Tally,
+}
+
+impl Mark {
+    /// The packets up to here that are not in `earlier`, a mark of the same file.
+    pub(in super::super) fn since(&self, earlier: &Self) -> Vec<PortTally> {
+        let before = |port: u8| earlier.by_port.iter().find(|of| of.port == port);
+        let left = self.by_port.iter().map(|&PortTally { port, tally }| {
+            let before = before(port).map(|of| of.tally).unwrap_or_default();
+            PortTally { port, tally: tally.without(&before) }
+        });
+        left.filter(|of| of.tally.packets > 0).collect()
+    }
 }
 
 /// A file that gets no more packets.
@@ -45,7 +67,7 @@ pub(in super::super) struct Unsafe {
     /// How far the file was synced before.
     pub(in super::super) synced: Mark,
     /// Packets that were written and not synced: of the closed files that failed so far.
-    pub(in super::super) lost_packets: u64,
+    pub(in super::super) lost: Vec<PortTally>,
 }
 
 /// A file as the thread has it.
@@ -189,7 +211,7 @@ impl Safe {
         while state.is_wanted || state.is_working {
             state = self.shared.wait(state, None);
         }
-        state.open.as_ref().map_or(Mark::default(), |open| open.handle.synced)
+        state.open.as_ref().map_or(Mark::default(), |open| open.handle.synced.clone())
     }
 
     /// Waits until all is done, and returns what there is to note.
@@ -271,7 +293,7 @@ impl Shared {
     /// Syncs the open file as far as it is written now.
     fn sync_open<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let Some(open) = &mut state.open else { return state };
-        let (mark, file) = (open.written, Arc::clone(&open.handle.file));
+        let (mark, file) = (open.written.clone(), Arc::clone(&open.handle.file));
         let folder = open.handle.folder.take();
         open.unsynced_since = None;
         let (mut state, outcome) = self.aside(state, || sync(&file, folder.as_ref()));
@@ -290,7 +312,7 @@ impl Shared {
             Ok(()) => handle.synced = mark,
             Err(error) => {
                 handle.is_broken = true;
-                let failed = handle.failed(error, 0);
+                let failed = handle.failed(error, Vec::new());
                 state.fail(failed);
             }
         }
@@ -313,8 +335,8 @@ impl Shared {
                 Some(_) => sync(&handle.file, handle.folder.as_ref()),
                 None => Ok(()),
             };
-            let lost_packets = written.packets.saturating_sub(handle.synced.packets);
-            let failed = outcome.err().map(|error| handle.failed(error, lost_packets));
+            let lost = || written.since(&handle.synced);
+            let failed = outcome.err().map(|error| handle.failed(error, lost()));
             drop((handle, output));
             failed
         });
@@ -332,15 +354,15 @@ impl State {
     fn fail(&mut self, failed: Unsafe) {
         match &mut self.failed {
             None => self.failed = Some(failed),
-            Some(first) => first.lost_packets += failed.lost_packets,
+            Some(first) => first.lost.extend(failed.lost),
         }
     }
 }
 
 impl Handle {
     /// A sync of it has failed.
-    fn failed(&self, error: io::Error, lost_packets: u64) -> Unsafe {
-        Unsafe { path: self.path.clone(), error, synced: self.synced, lost_packets }
+    fn failed(&self, error: io::Error, lost: Vec<PortTally>) -> Unsafe {
+        Unsafe { path: self.path.clone(), error, synced: self.synced.clone(), lost }
     }
 }
 
@@ -377,7 +399,10 @@ mod tests {
     #[test]
     fn each_file_that_cannot_be_synced_adds_its_packets() {
         let mut safe = Safe::start(&OutputOptions::default(), false).unwrap();
-        let packets = |packets| Mark { packets, bytes: 100 };
+        let packets = |packets| {
+            let tally = Tally { packets, bytes: 10 * packets, wire_bytes: 11 * packets };
+            Mark { packets, bytes: 100, by_port: [PortTally { port: 7, tally }].into() }
+        };
         let close = |written| {
             safe.close(Closed { output: Box::new(()), written, removes: None });
         };
@@ -385,7 +410,7 @@ mod tests {
         let open = || safe.open(File::open("/dev/null").unwrap(), Path::new("x"));
         for written in [packets(3), packets(4)] {
             open();
-            safe.wrote(written);
+            safe.wrote(written.clone());
             close(written);
         }
         // One whose sync failed before it was closed, and that got packets since.
@@ -394,7 +419,9 @@ mod tests {
         assert_eq!(safe.sync(), Mark::default());
         close(packets(6));
         safe.end();
-        assert_eq!(safe.failure().map(|failed| failed.lost_packets), Some(3 + 4 + 6));
+        let lost = safe.failure().map(|failed| failed.lost).unwrap_or_default();
+        assert_eq!(lost.iter().map(|of| of.tally.packets).collect::<Vec<_>>(), [3, 4, 6]);
+        assert!(lost.iter().all(|of| of.port == 7 && of.tally.bytes == 10 * of.tally.packets));
         assert!(safe.failure().is_none());
     }
 }

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::super::recording::{Mark, Unsafe};
-use super::{Body, FileSink};
+use super::super::recording::{Mark, PortTally, Unsafe};
+use super::{Body, FileSink, InFile};
 use crate::{Loss, PortError};
 
 /// Why an output takes no more packets.
@@ -15,8 +15,6 @@ pub(super) struct Failure {
     /// How far the file at `path` is safe.
     safe: Mark,
     is_synced: bool,
-    /// Packets of the open file that are safe.
-    pub(super) packets: u64,
 }
 
 impl Failure {
@@ -36,7 +34,7 @@ impl FileSink {
     pub(super) fn tell_written(&mut self) {
         if let Body::Segmented(_) | Body::Plain(_) = self.body {
             let written = self.written();
-            self.files.wrote(written);
+            self.files.wrote(&written);
         }
     }
 
@@ -53,43 +51,65 @@ impl FileSink {
     pub(super) fn fail(&mut self, error: io::Error) -> PortError {
         let written = self.written();
         self.cut(written.bytes);
-        let safe = self.files.sync(written);
+        let safe = self.files.sync(&written);
         if safe != written {
             self.cut(safe.bytes);
         }
         let (path, is_synced) = (self.files.path().to_owned(), self.files.syncs());
-        self.break_off(Failure { path, error, safe, is_synced, packets: safe.packets })
+        self.break_off(Failure { path, error, safe: safe.clone(), is_synced }, &safe)
     }
 
     /// As [`fail`](Self::fail), because the file, or one before it, could not be synced.
     #[cold]
     pub(super) fn fail_sync(&mut self, failed: Unsafe) -> PortError {
-        let Unsafe { path, error, synced, lost_packets } = failed;
-        self.account.lost.add(Loss::WriteError, lost_packets);
+        let Unsafe { path, error, synced, lost } = failed;
+        self.lose(Loss::WriteError, &lost);
         if let Body::Failed(failure) = &self.body {
             return failure.error();
         }
         // The kernel tells of a failure once: of this file, a later sync proves nothing.
-        let is_open = path == self.files.path() && lost_packets == 0;
+        let is_open = path == self.files.path() && lost.is_empty();
         let written = self.written();
-        let safe = if is_open { synced } else { self.files.sync(written) };
+        let safe = if is_open { synced.clone() } else { self.files.sync(&written) };
         if safe != written {
             self.cut(safe.bytes);
         }
-        let (packets, is_synced) = (safe.packets, true);
-        self.break_off(Failure { path, error, safe: synced, is_synced, packets })
+        self.break_off(Failure { path, error, safe: synced, is_synced: true }, &safe)
     }
 
-    fn break_off(&mut self, failure: Failure) -> PortError {
+    /// Of the open file, what is behind `safe` is lost.
+    fn break_off(&mut self, failure: Failure, safe: &Mark) -> PortError {
         let error = failure.error();
-        self.account.lost.add(error.loss(), self.accepted.saturating_sub(failure.packets));
+        let lost = self.given().since(safe);
+        self.lose(error.loss(), &lost);
         self.body = Body::Failed(failure);
         error
     }
 
-    fn written(&self) -> Mark {
-        let (packets, bytes) = self.kept();
-        Mark { packets, bytes }
+    fn lose(&mut self, cause: Loss, lost: &[PortTally]) {
+        lost.iter().for_each(|of| self.lost.add(of.port, cause, &of.tally));
+    }
+
+    /// All packets that went into the open file.
+    fn given(&self) -> Mark {
+        let by_port = self.interfaces.iter();
+        let by_port = by_port.map(|&InFile { port, tally }| PortTally { port, tally });
+        Mark { packets: self.accepted, bytes: 0, by_port: by_port.collect() }
+    }
+
+    /// Takes note of what is written, where that is more than before. It is all that went in, up to
+    /// now: an output writes all it has, before it takes the next packet or when it is flushed.
+    #[inline]
+    pub(super) fn note_written(&mut self) {
+        if self.kept().0 != self.written.packets {
+            self.written = self.given();
+        }
+    }
+
+    /// How far the open file is written.
+    pub(super) fn written(&mut self) -> Mark {
+        self.note_written();
+        Mark { bytes: self.kept().1, ..self.written.clone() }
     }
 
     fn cut(&mut self, bytes: u64) {

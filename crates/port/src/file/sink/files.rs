@@ -245,21 +245,21 @@ impl Files {
     }
 
     /// The open file is written up to here.
-    pub(super) fn wrote(&mut self, written: Mark) {
-        if written != self.told {
-            self.told = written;
-            self.safe.iter().for_each(|safe| safe.wrote(written));
+    pub(super) fn wrote(&mut self, written: &Mark) {
+        if *written != self.told {
+            self.told = written.clone();
+            self.safe.iter().for_each(|safe| safe.wrote(written.clone()));
         }
     }
 
     /// Waits until the open file is synced, and returns how far it is.
-    pub(super) fn sync(&self, written: Mark) -> Mark {
+    pub(super) fn sync(&self, written: &Mark) -> Mark {
         match &self.safe {
             Some(safe) if self.syncs() => {
-                safe.wrote(written);
+                safe.wrote(written.clone());
                 safe.sync()
             }
-            _ => written,
+            _ => written.clone(),
         }
     }
 
@@ -314,13 +314,14 @@ impl FileSink {
             _ => {}
         }
         self.tell_written();
-        let (packets, bytes) = self.kept();
+        let written = self.written();
         let next = if follows { Body::Unopened } else { Body::Closed(0) };
         let body = std::mem::replace(&mut self.body, next);
-        self.files.close(body, Mark { packets, bytes }, follows);
+        self.files.close(body, written, follows);
         self.accepted_before += std::mem::take(&mut self.accepted);
         self.described = [Described::NotYet; PortTable::MAX_ENTRIES];
         self.interfaces.clear();
+        self.written = Mark::default();
         Ok(())
     }
 
@@ -385,7 +386,7 @@ impl FileSink {
 /// The closing counts of an interface. What packets tell of is among them, also where a loss is not
 /// in this job's ledger: a log's publisher, or the file that is read, had it before.
 fn counters(interface: &InFile, told: u64, totals: Option<&InterfaceTotals>) -> Counters {
-    let delivered = Some(interface.packets);
+    let delivered = Some(interface.tally.packets);
     let Some(totals) = totals else { return Counters { delivered, ..Counters::default() } };
     Counters {
         received: totals.received,

@@ -49,7 +49,9 @@ fn packets_that_cannot_be_sent_are_named_and_the_others_go() {
         assert_eq!(rig.send(&packets, 100).unwrap(), 7, "{}", rig.address);
         let (sent, finished) = rig.finish();
         finished.unwrap();
-        let lost = rig.with(|sink| sink.account().lost);
+        let (lost, which) = rig.with(|sink| (sink.account().lost, sink.lost()));
+        let bytes = packets.iter().filter(|packet| !expected.contains(packet)).map(Vec::len);
+        assert_eq!(which.tally_of(0).bytes, bytes.sum::<usize>() as u64, "{}", rig.address);
         let (short, long) = (lost.of(Loss::TooShort), lost.of(Loss::TooLong));
         assert_eq!((sent, short, long), (7, 3, 7), "{}: {lost:?}", rig.address);
         let (mut got, mut expected) = (arrived(&mut *far, sent), expected);

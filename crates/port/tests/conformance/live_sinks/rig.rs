@@ -132,6 +132,7 @@ impl Rig {
             let finished = sink.finish();
             let account = sink.account();
             assert_eq!(account.in_flight, 0, "{account:?}");
+            assert_eq!(sink.lost().losses(), account.lost, "W1");
             (account.offered - account.lost.total(), finished)
         })
     }
