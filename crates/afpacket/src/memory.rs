@@ -70,9 +70,9 @@ impl RingMemory {
 
     #[inline]
     fn word(&self, index: usize, at: usize) -> &AtomicU32 {
-        // SAFETY: `at` is one of two aligned places inside the first page of a block; the kernel
-        // writes these words whole, and nobody has a mutable reference to them: `bytes_mut`
-        // borrows all of `self`.
+        // SAFETY: `at` is one of two aligned places inside the first page of a block, whose words
+        // both sides access as atomics (K1 of `burstline_sys`). Nobody has a mutable reference to
+        // them: `bytes_mut` borrows all of `self`.
         unsafe { AtomicU32::from_ptr(self.block(index).as_ptr().add(at).cast()) }
     }
 
@@ -93,7 +93,8 @@ impl RingMemory {
     /// As [`bytes`](Self::bytes).
     #[inline]
     pub(super) unsafe fn bytes_mut(&mut self, index: usize) -> &mut [u8] {
-        // SAFETY: as in `bytes`; `&mut self` makes it the only reference.
+        // SAFETY: in bounds and initialised by the type's invariant; the kernel leaves a block of
+        // status `USER` alone; `&mut self` makes it the only reference.
         unsafe { std::slice::from_raw_parts_mut(self.block(index).as_ptr(), self.block_bytes) }
     }
 

@@ -254,7 +254,7 @@ impl<'a> Block<'a> {
     pub fn next_packet(&mut self) -> Option<RingPacket> {
         let ring = &mut *self.ring;
         let held = ring.held.as_mut().filter(|held| held.left > 0)?;
-        // SAFETY: as in `held_bytes`.
+        // SAFETY: a held block was seen to be ours by `advance`, and is until `release`.
         let block = unsafe { ring.memory.bytes_mut(ring.next) };
         let Some((mut packet, at)) = packet::take(block, held.at) else {
             held.left = 0;

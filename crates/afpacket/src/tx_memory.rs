@@ -77,8 +77,9 @@ impl TxMemory {
     /// Who owns a slot.
     #[inline]
     pub(super) fn status(&self, slot: usize) -> &AtomicU32 {
-        // SAFETY: an aligned place inside of a slot; the kernel writes this word whole, and nobody
-        // has another kind of reference to it: `packet` begins behind the headers.
+        // SAFETY: an aligned place inside of a slot, whose word both sides access as an atomic (K1
+        // of `burstline_sys`). Nobody has another kind of reference to it: `packet` begins behind
+        // the headers.
         unsafe { AtomicU32::from_ptr(self.slot(slot).as_ptr().add(STATUS_AT).cast()) }
     }
 

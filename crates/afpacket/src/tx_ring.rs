@@ -263,7 +263,7 @@ impl TxRing {
             if is_wrong {
                 continue;
             }
-            // SAFETY: as above.
+            // SAFETY: T2: the kernel has taken neither slot, and no call is running.
             unsafe { self.memory.copy(from, to) };
             self.memory.status(to).store(libc::TP_STATUS_SEND_REQUEST, Release);
             kept += 1;

@@ -43,10 +43,11 @@ pub unsafe extern "C" fn burstline_open(
         let opened = (|| {
             // SAFETY: what C owes us; NULL and misalignment are checked.
             unsafe { fill(reader, "reader", ptr::null_mut())? };
-            // SAFETY: as above.
+            // SAFETY: the pointers from C are NULL or as the header asks; both are checked for
+            // NULL.
             let (name, wishes) = unsafe { (string(name)?, wishes(options)?) };
             let handle = handles::add(Reading::open(name, &wishes)?);
-            // SAFETY: as above.
+            // SAFETY: `reader` was checked and filled above, and is still C's to lend.
             unsafe { fill(reader, "reader", handle) }
         })();
         match opened {
@@ -89,7 +90,7 @@ pub unsafe extern "C" fn burstline_next(
                 Next::End => return Ok(Status::End),
             };
             let view = handle.lend(held, log, reading.epoch())?;
-            // SAFETY: as above.
+            // SAFETY: `burst` was checked and filled above, and is still C's to lend.
             unsafe { fill(burst, "burst", view)? };
             Ok(Status::Ok)
         })
@@ -106,7 +107,7 @@ pub unsafe extern "C" fn burstline_release(reader: *mut Reader, burst: *mut Burs
             // SAFETY: what C owes us, and the check; any bits are such a struct.
             let ticket = unsafe { ptr::addr_of!((*burst).ticket).read() };
             handle.release(ticket)?;
-            // SAFETY: as above.
+            // SAFETY: `burst` was checked above, and is C's to lend during the call.
             unsafe { fill(burst, "burst", BurstView::NONE)? };
             Ok(Status::Ok)
         })
@@ -168,7 +169,7 @@ pub unsafe extern "C" fn burstline_port_name(
             for (byte, letter) in bytes.iter_mut().zip(text[..kept].bytes()) {
                 *byte = letter as c_char;
             }
-            // SAFETY: as above.
+            // SAFETY: what C owes us; NULL and misalignment are checked.
             unsafe { fill(name, "name", PortName { link_type, name: bytes })? };
             Ok(Status::Ok)
         })

@@ -224,7 +224,8 @@ impl Device {
             None => own_pool(&raw, &options, plan.node, mate)?,
         };
         let before = Statistics::read(raw.port);
-        // SAFETY: as above; the pool is retired only after the device was closed.
+        // SAFETY: it was probed and configured; the pool is retired only after the device was
+        // closed.
         let code = unsafe { ffi::shim_start(&raw, &plan, pool.as_ptr()) };
         let started = if code == 0 { Ok(()) } else { Err(failed("start", code)) };
         let offloads = match started.and_then(|()| asked.settle(&raw, &plan, &options)) {

@@ -30,7 +30,8 @@ pub(crate) struct Pool {
 
 // SAFETY: a mempool is made for many threads: its ring is one of several producers and consumers.
 unsafe impl Send for Pool {}
-// SAFETY: as above.
+// SAFETY: shared, it gives out the mempool's address alone, which the library may use from any
+// thread.
 unsafe impl Sync for Pool {}
 
 #[derive(Default)]

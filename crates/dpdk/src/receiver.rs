@@ -347,7 +347,8 @@ impl Held {
     fn look(&mut self) {
         if !self.is_looked_at {
             let held = self.freed..self.count;
-            self.batch = look_at(&self.mbufs[held.clone()], &mut self.packets[held]);
+            // SAFETY: H1.
+            self.batch = unsafe { look_at(&self.mbufs[held.clone()], &mut self.packets[held]) };
             self.is_looked_at = true;
         }
     }
@@ -445,7 +446,8 @@ impl Held {
         let packets = match self.is_looked_at {
             true => &self.packets[first..next],
             false => {
-                look_at(&self.mbufs[first..next], &mut fresh[first..next]);
+                // SAFETY: H1: what is lent is held.
+                unsafe { look_at(&self.mbufs[first..next], &mut fresh[first..next]) };
                 &fresh[first..next]
             }
         };
@@ -456,11 +458,14 @@ impl Held {
     }
 }
 
-/// Describes mbufs that are held, one by one. There is a packet for each mbuf.
-fn look_at(mbufs: &[*mut ffi::Mbuf], packets: &mut [ffi::Packet]) -> ffi::Batch {
+/// Describes mbufs, one by one. There is a packet for each mbuf.
+///
+/// # Safety
+/// The mbufs are live, and the caller's.
+unsafe fn look_at(mbufs: &[*mut ffi::Mbuf], packets: &mut [ffi::Packet]) -> ffi::Batch {
     let mut batch = ffi::Batch::default();
     let count = mbufs.len().min(packets.len()) as u32;
-    // SAFETY: they are live by H1, and there is room for as many packets.
+    // SAFETY: they are live, by the caller's word, and there is room for as many packets.
     unsafe { ffi::shim_look(mbufs.as_ptr(), count, packets.as_mut_ptr(), &mut batch) };
     batch
 }

@@ -117,7 +117,11 @@ pub(crate) enum FactsAt<'a> {
 
 impl<'a> Burst<'a> {
     /// `worklist` is in memory order: its last entry is the burst's first packet.
-    pub(crate) fn new(
+    ///
+    /// # Safety
+    /// L1 of `place` holds for these descs, those that point outside of it aside. Where `facts`
+    /// says that the first packets are plain, their descs point into the place and have no facts.
+    pub(crate) unsafe fn new(
         place: Place<'a>,
         worklist: &'a [Desc],
         base_time_ns: u64,
@@ -154,9 +158,12 @@ impl<'a> Burst<'a> {
         matches!(self.facts, FactsAt::Aside { is_in_frames: true, .. })
     }
 
-    /// A burst over the same memory, of `worklist`. Where this one is in frames, its descs point
-    /// where some of this one's do; elsewhere nothing is written in all of the place.
-    pub(crate) fn described_by(
+    /// A burst over the same memory, of `worklist`.
+    ///
+    /// # Safety
+    /// As of [`new`](Self::new). Where this burst is in frames, `worklist` may point only where
+    /// some of this one's descs do; elsewhere L1 holds in all of the place.
+    pub(crate) unsafe fn described_by(
         &self,
         worklist: &'a [Desc],
         base_time_ns: u64,

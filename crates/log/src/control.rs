@@ -170,7 +170,7 @@ pub(crate) struct ControlView {
 
 // SAFETY: V2, all that is reachable through a view is atomic, so any thread may use it.
 unsafe impl Send for ControlView {}
-// SAFETY: as above.
+// SAFETY: V2, all that is reachable through a view is atomic, so threads may share it.
 unsafe impl Sync for ControlView {}
 
 impl ControlView {
@@ -429,7 +429,7 @@ pub(crate) struct PageView(NonNull<u8>);
 
 // SAFETY: all that is reachable through a view is atomic.
 unsafe impl Send for PageView {}
-// SAFETY: as above.
+// SAFETY: all that is reachable through a view is atomic, so threads may share it.
 unsafe impl Sync for PageView {}
 
 impl PageView {

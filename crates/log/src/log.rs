@@ -185,7 +185,8 @@ pub(crate) enum Held {
 // SAFETY: the pointer is only a number here. Readers read below published counts under a pin,
 // and only the one `Writer` writes, into segments that no pin names (protocol I1, I2).
 unsafe impl Send for Memory {}
-// SAFETY: as above.
+// SAFETY: shared, it gives out addresses and atomics alone: to read or write behind the pointer is
+// unsafe in itself, under the same two invariants (protocol I1, I2).
 unsafe impl Sync for Memory {}
 
 /// A log's publisher: gives seats to readers. The [`Writer`] is made with it.

@@ -473,7 +473,9 @@ unsafe fn lend<'a>(memory: &'a Memory, found: &Found) -> Burst<'a> {
     // below the newest one's end. It was written before that one was published (E1).
     let special = if memory.is_own() { line.first_special.load(Relaxed) } else { 0 };
     let facts = FactsAt::Behind { plain: special.saturating_sub(from) };
-    Burst::new(Place::whole(bytes), worklist, base_time_ns, first_packet, facts)
+    // SAFETY: nobody writes `bytes`, as above. What `facts` says of plain packets is the writer's
+    // word where that is this crate's, and nothing elsewhere.
+    unsafe { Burst::new(Place::whole(bytes), worklist, base_time_ns, first_packet, facts) }
 }
 
 /// Where a packet ends in its segment, its facts included.

@@ -166,7 +166,8 @@ impl Scratch {
     pub fn burst<'a>(&'a self, bytes: &'a [u8], first_packet: u64) -> Burst<'a> {
         let worklist = &self.worklist[SCRATCH_PACKETS - self.len..];
         let facts = FactsAt::Aside { list: &self.facts, skipped: 0, is_in_frames: false };
-        Burst::new(Place::whole(bytes), worklist, self.base_time_ns, first_packet, facts)
+        // SAFETY: nobody writes `bytes` while they are borrowed; no packet is said to be plain.
+        unsafe { Burst::new(Place::whole(bytes), worklist, self.base_time_ns, first_packet, facts) }
     }
 
     /// The burst of all packets described, in memory of `extent` bytes from `start` on that
@@ -182,9 +183,11 @@ impl Scratch {
     ) -> Burst<'a> {
         let worklist = &self.worklist[SCRATCH_PACKETS - self.len..];
         let facts = FactsAt::Aside { list: &self.facts, skipped: 0, is_in_frames: true };
-        // SAFETY: the caller's promise is L1.
-        let place = unsafe { Place::held(start, extent) };
-        Burst::new(place, worklist, self.base_time_ns, first_packet, facts)
+        // SAFETY: the caller's promise is L1 for these descs; no packet is said to be plain.
+        unsafe {
+            let place = Place::held(start, extent);
+            Burst::new(place, worklist, self.base_time_ns, first_packet, facts)
+        }
     }
 
     /// Describes those packets of `burst` anew for which `pick` says what is true of them, and how
@@ -205,7 +208,8 @@ impl Scratch {
             }
         }
         self.origin = (!burst.is_in_frames()).then(|| Origin::of(burst));
-        self.described(burst, first_packet)
+        // SAFETY: each desc begins where one of the burst does, and is no longer.
+        unsafe { self.described(burst, first_packet) }
     }
 
     /// What [`select`](Self::select) chose from `burst`, once more; numbered from 0. Nothing, where
@@ -217,16 +221,20 @@ impl Scratch {
     /// they are.
     pub fn selected<'a>(&'a self, burst: &Burst<'a>) -> Burst<'a> {
         match self.origin == Some(Origin::of(burst)) && !burst.is_in_frames() {
-            true => self.described(burst, 0),
+            // SAFETY: it is not in frames, so nobody writes in its place.
+            true => unsafe { self.described(burst, 0) },
             false => burst.split_at(0).0,
         }
     }
 
-    fn described<'a>(&'a self, burst: &Burst<'a>, first_packet: u64) -> Burst<'a> {
+    /// # Safety
+    /// Where `burst` is in frames, all that is described here lies in packets of it.
+    unsafe fn described<'a>(&'a self, burst: &Burst<'a>, first_packet: u64) -> Burst<'a> {
         let worklist = &self.worklist[SCRATCH_PACKETS - self.len..];
         let is_in_frames = burst.is_in_frames();
         let facts = FactsAt::Aside { list: &self.facts, skipped: 0, is_in_frames };
-        burst.described_by(worklist, self.base_time_ns, first_packet, facts)
+        // SAFETY: the caller's word; no packet is said to be plain.
+        unsafe { burst.described_by(worklist, self.base_time_ns, first_packet, facts) }
     }
 
     /// The burst of all packets described, in frames that are held. What is described elsewhere
@@ -243,7 +251,8 @@ impl Scratch {
         // SAFETY: by F1 it is mapped. By F2 nobody writes what `holds` accepts, which the burst is
         // asked for; the `known` were accepted, or shown (F4), in this very turn (F3).
         let place = unsafe { Place::held(frames.start(), frames.extent()) };
-        self.burst_where(place, first_packet, known, holds)
+        // SAFETY: as was just argued, of all that `holds` accepts and of the `known`.
+        unsafe { self.burst_where(place, first_packet, known, holds) }
     }
 
     /// The burst of all packets described that lie in `[start, start + bytes)` where `holds` says
@@ -259,12 +268,16 @@ impl Scratch {
         first_packet: u64,
         holds: impl FnMut(u32, u32) -> bool,
     ) -> Burst<'a> {
-        // SAFETY: the caller's word; what is not held becomes a desc without bytes.
-        self.burst_where(unsafe { Place::held(start, bytes) }, first_packet, 0, holds)
+        // SAFETY: the caller's word of all that `holds` accepts.
+        unsafe { self.burst_where(Place::held(start, bytes), first_packet, 0, holds) }
     }
 
-    /// The first `known` packets are held.
-    fn burst_where<'a>(
+    /// What `holds` does not accept, and is not of the first `known` packets, becomes a desc
+    /// without bytes.
+    ///
+    /// # Safety
+    /// L1 of `place` holds for what `holds` accepts and for the first `known` packets.
+    unsafe fn burst_where<'a>(
         &'a mut self,
         place: Place<'a>,
         first_packet: u64,
@@ -278,7 +291,8 @@ impl Scratch {
             }
         }
         let facts = FactsAt::Aside { list: &self.facts, skipped: 0, is_in_frames: true };
-        Burst::new(place, worklist, self.base_time_ns, first_packet, facts)
+        // SAFETY: each desc has no bytes, or the caller's word; no packet is said to be plain.
+        unsafe { Burst::new(place, worklist, self.base_time_ns, first_packet, facts) }
     }
 }
 

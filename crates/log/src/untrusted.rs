@@ -198,13 +198,9 @@ impl Copied {
         // a valid byte.
         let bytes = unsafe { std::slice::from_raw_parts(self.pages.as_ptr().cast(), self.end) };
         let (time_ns, first_packet) = (self.base_time_ns, self.first_packet);
-        Burst::new(
-            Place::whole(bytes),
-            &self.worklist,
-            time_ns,
-            first_packet,
-            FactsAt::Behind { plain: 0 },
-        )
+        let facts = FactsAt::Behind { plain: 0 };
+        // SAFETY: nobody writes the copy while it is borrowed; no packet is said to be plain.
+        unsafe { Burst::new(Place::whole(bytes), &self.worklist, time_ns, first_packet, facts) }
     }
 
     /// Keeps up to `most` packets of a part, which has had `next` before. Returns how many, and

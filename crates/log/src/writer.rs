@@ -210,7 +210,9 @@ impl Writer {
         if self.edge.room_after(length).is_none() {
             return self.append_slowly(packet, meta);
         }
-        // SAFETY: as in `append`; packets start at multiples of 16, and room is kept in such steps.
+        // SAFETY: W2, `length` bytes from `low` are free and the writer's, up to the next multiple
+        // of 16: packets start at such, and room is kept in such steps. Nobody can have a slice of
+        // unpublished bytes, so the source is elsewhere.
         unsafe { stream_packet(packet, self.edge.at()) };
         self.has_streamed = true;
         self.commit_slowly(length, *meta);
@@ -339,7 +341,8 @@ impl Writer {
         let most = self.max_packet_bytes();
         let kept = &packet[..packet.len().min(most)];
         let Some(room) = self.make_room(kept.len()) else { return Appended::Full };
-        // SAFETY: as in `append`; there is room by now.
+        // SAFETY: W2, `make_room` has left that many bytes from `low` on free and the writer's;
+        // nobody can have a slice of unpublished bytes, so the source is elsewhere.
         unsafe { copy_packet(kept, self.edge.at()) };
         self.commit(kept.len(), room, meta);
         if kept.len() == packet.len() {

@@ -84,7 +84,7 @@ struct Log {
 
 // SAFETY: loom checks every access to the cells; that is what the models are for.
 unsafe impl Sync for Log {}
-// SAFETY: as above.
+// SAFETY: loom checks every access to the cells, from whichever thread it comes.
 unsafe impl Send for Log {}
 
 impl Log {

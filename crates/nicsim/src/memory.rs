@@ -65,7 +65,7 @@ pub(crate) fn unique() -> u32 {
 
 // SAFETY: by M1 it is an address range of the process; who may touch which bytes is D1 to D4.
 unsafe impl Send for HostMemory {}
-// SAFETY: as above.
+// SAFETY: shared, it is still an address range; each access is unsafe and argues by D1 to D4.
 unsafe impl Sync for HostMemory {}
 
 impl HostMemory {
@@ -127,7 +127,8 @@ impl HostMemory {
     #[inline]
     pub(crate) unsafe fn write_behind(&self, at: u64, words: [u64; 2], bytes: &[u8]) {
         let to = self.at(at, 16 + bytes.len());
-        // SAFETY: as in `write`; the words need not be aligned.
+        // SAFETY: inside of the region, as just checked; by the caller's word nobody else touches
+        // it, so `bytes` does not lie there. The words need not be aligned.
         unsafe {
             to.cast::<[u64; 2]>().write_unaligned(words);
             copy(bytes, to.add(16));
@@ -168,7 +169,7 @@ impl HostMemory {
     #[allow(clippy::mut_from_ref, reason = "the rings say who may write, not the borrow")]
     pub(crate) unsafe fn bytes_mut(&self, at: u64, length: usize) -> &mut [u8] {
         let start = self.at(at, length);
-        // SAFETY: as above.
+        // SAFETY: inside, mapped and once zeroed; by the caller's word they are its alone.
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), length) }
     }
 

@@ -20,7 +20,7 @@ struct Shared {
 // SAFETY: that the cell is touched by one thread at a time is what the models are about; loom fails
 // the model in which it is not, before memory is.
 unsafe impl Sync for Shared {}
-// SAFETY: as above.
+// SAFETY: what is sent is touched by one thread at a time, or loom fails the model.
 unsafe impl Send for Shared {}
 
 impl Shared {

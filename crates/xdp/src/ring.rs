@@ -196,7 +196,8 @@ impl<T: Entry> Ring<T> {
         let filled = self.producer().load(Acquire).wrapping_sub(self.ours);
         let filled = if filled <= self.entries { filled } else { 0 };
         (0..filled).map(|ahead| {
-            // SAFETY: as in `pop`.
+            // SAFETY: R1, R2: one of `filled` entries that the kernel has published, and that we
+            // have not given back.
             unsafe { self.entry(self.ours.wrapping_add(ahead)).read() }
         })
     }
@@ -220,7 +221,7 @@ impl<T: Entry> Ring<T> {
     #[inline]
     fn word(&self, offset: u64) -> &AtomicU32 {
         // SAFETY: R1: the kernel places its words inside of the mapping, aligned; both sides
-        // access them whole.
+        // access them as atomics (K1 of `burstline_sys`).
         unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(offset as usize).cast()) }
     }
 

@@ -1,9 +1,10 @@
 //! `unsafe` stays where its invariants are stated and tested, and each use argues why it holds.
 //!
-//! Crates that may have it are listed in [`ALLOWED`]; the root of every other crate forbids it
-//! to the compiler. In the allowed crates each `unsafe` block and `unsafe impl` has a
-//! `SAFETY` comment within [`REACH`] lines above. (Clippy's `undocumented_unsafe_blocks` looks
-//! at blocks too; it does not look into other configurations, such as loom's.)
+//! Crates that may have it are listed in [`ALLOWED`]; the root of every other crate forbids it to
+//! the compiler. In the allowed crates each `unsafe` block and `unsafe impl` has a `SAFETY` comment
+//! within [`REACH`] lines above, which says why and not where that is said. (Clippy's
+//! `undocumented_unsafe_blocks` looks at blocks too; it does not look into other configurations,
+//! such as loom's.)
 
 use crate::finding::Finding;
 use crate::metadata::Metadata;
@@ -52,12 +53,22 @@ fn check_file(file: &TextFile) -> Vec<Finding> {
         let next = code[at + "unsafe".len()..].trim_start();
         let above = &lines[line.saturating_sub(1 + REACH)..line];
         let needs_argument = next.starts_with('{') || next.starts_with("impl");
+        if let Some(pointer) = above.iter().find_map(|line| points_elsewhere(line)) {
+            let what = format!("`unsafe` whose SAFETY says only `{pointer}` (0 allowed)");
+            findings.push(Finding::new(&file.path, line, what, "argue why it is sound, here"));
+        }
         if needs_argument && !above.iter().any(|line| line.contains("SAFETY")) {
             let what = format!("`unsafe` without SAFETY in the {REACH} lines above");
             findings.push(Finding::new(&file.path, line, what, "argue why it is sound"));
         }
     }
     findings
+}
+
+/// What an argument says that is none.
+fn points_elsewhere(line: &str) -> Option<&'static str> {
+    let (_, argument) = line.split_once("// SAFETY: ")?;
+    ["as above", "as in `", "as for `"].into_iter().find(|words| argument.starts_with(words))
 }
 
 fn check_root(file: &TextFile) -> Option<Finding> {
@@ -102,6 +113,16 @@ mod tests {
         assert_eq!(lines_of("crates/sys/src/a.rs", &text(8)), [10]);
         assert_eq!(lines_of("crates/sys/src/a.rs", "unsafe impl Send for A {}"), [1]);
         assert!(lines_of("crates/sys/src/a.rs", "unsafe fn f() {}").is_empty());
+    }
+
+    #[test]
+    fn an_argument_is_not_a_pointer_to_another() {
+        let text = |argument: &str| format!("// SAFETY: {argument}\nunsafe {{ f() }}\n");
+        for (argument, lines) in
+            [("as above.", &[2][..]), ("as in `g`.", &[2]), ("I1, as the caller says.", &[])]
+        {
+            assert_eq!(lines_of("crates/log/src/a.rs", &text(argument)), lines, "{argument}");
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ struct Open(*mut Reader);
 
 // SAFETY: the pointer is a number, and the functions say which threads may call.
 unsafe impl Send for Open {}
-// SAFETY: as above.
+// SAFETY: shared, it is still a number, and the functions say which threads may call.
 unsafe impl Sync for Open {}
 
 impl Open {
@@ -91,7 +91,7 @@ fn check(burst: &BurstView) {
     for index in 0..burst.count {
         let number = burst.first_packet + u64::from(index);
         assert_eq!(bytes_of(burst, index), packet(number));
-        // SAFETY: as in `bytes_of`.
+        // SAFETY: the library has lent `count` descs there.
         let desc = unsafe { *burst.worklist.add((burst.count - 1 - index) as usize) };
         assert_eq!((desc.flow as u32, desc.place >> 32 & 0xff), (number as u32, number % 3));
         if desc.place >> 40 & u64::from(FLAG_FACTS) == 0 {
@@ -169,7 +169,7 @@ fn several_logs_are_read_in_turn_or_one_of_them() {
     let status = unsafe { burstline_port_name(only.0, 2, 1, &mut port) };
     let name: Vec<u8> = port.name.iter().map(|&c| c as u8).take_while(|&b| b != 0).collect();
     assert_eq!((status, port.link_type, name), (Status::Ok, 1, b"eth1".to_vec()));
-    // SAFETY: as above.
+    // SAFETY: it may be written.
     let status = unsafe { burstline_port_name(only.0, 0, 1, &mut port) };
     assert_eq!(status, Status::ErrorArgument);
     assert_eq!(text(only.0), "log 0: this reader has those of [2, 3)");
@@ -254,7 +254,7 @@ fn the_text_of_an_open_is_its_threads_own() {
     let directory = Directory::new();
     let fail = |name: String| {
         let (name, mut reader) = (CString::new(name).unwrap(), ptr::null_mut());
-        // SAFETY: as the header asks; NULL is no options.
+        // SAFETY: a C string, a place for a handle, and NULL, which is no options.
         let status = unsafe { burstline_open(name.as_ptr(), ptr::null(), &mut reader) };
         assert_eq!((status, reader), (Status::ErrorAbsent, ptr::null_mut()));
     };

@@ -28,7 +28,8 @@ impl Receiver {
             return None;
         }
         let (base, extent) = held.lent();
-        // SAFETY: as in `lend`; the burst ends before the mbufs are touched.
+        // SAFETY: H1: each desc is of a packet that is held, and nobody writes it; the burst ends
+        // before the mbufs are touched.
         let burst = unsafe { scratch.burst_in_memory(base, extent, 0) };
         let descs = burst.worklist();
         let mut taken = 0;

@@ -79,7 +79,7 @@ pub fn balance<const WORKERS: usize>(
                     } else if packets - seen < (WORKERS * BURST) as u64
                         && pull.pull(&mut burst[..1])
                     {
-                        // SAFETY: as above.
+                        // SAFETY: pulled from the ring of filled objects.
                         sum = sum.wrapping_add(unsafe { scattered::read(burst[0]) });
                         pool.give(taking, &burst[..1]);
                         seen += 1;

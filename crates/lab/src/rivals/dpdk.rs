@@ -195,7 +195,7 @@ pub struct Pipeline {
 // SAFETY: one thread produces and one consumes, which is what pool and ring are made for; both
 // are known to EAL while they do.
 unsafe impl Sync for Pipeline {}
-// SAFETY: as above; nothing of it belongs to a thread.
+// SAFETY: pool and ring may be used by whichever threads EAL knows; nothing of it belongs to one.
 unsafe impl Send for Pipeline {}
 
 impl Pipeline {

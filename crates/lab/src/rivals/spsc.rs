@@ -56,7 +56,7 @@ struct Ends<'r, T> {
     mask: u32,
 }
 
-// SAFETY: as for `Spsc`.
+// SAFETY: each end is one thread's, and a cell is touched by the end that the indices give it.
 unsafe impl<T: Send> Send for Ends<'_, T> {}
 
 impl<T> Ends<'_, T> {

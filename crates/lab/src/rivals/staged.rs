@@ -179,7 +179,8 @@ impl Receive<'_, '_> {
                 unsafe { describe(object, line, number, self.next[number]) };
                 self.next[number] += 1;
             }
-            // SAFETY: as above; the first one's header carries the time of its burst.
+            // SAFETY: taken from the pool just now; the first one's header carries the time of its
+            // burst.
             unsafe { (*burst[0].0.cast::<Header>()).stamp = stamp() };
             while !self.rings[number].push(&burst) {
                 spin_loop();

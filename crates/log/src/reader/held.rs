@@ -41,12 +41,11 @@ impl HeldBurst {
         // SAFETY: `to` came from the watermark, and this value's hold keeps the pin (R2).
         let burst = unsafe { lend(&self.memory, &self.found) };
         match &self.own {
-            Some((worklist, first_packet)) => burst.described_by(
-                worklist,
-                burst.base_time_ns(),
-                *first_packet,
-                FactsAt::Behind { plain: 0 },
-            ),
+            Some((worklist, first_packet)) => {
+                let (time_ns, facts) = (burst.base_time_ns(), FactsAt::Behind { plain: 0 });
+                // SAFETY: the place is published and pinned, all of it; none is said to be plain.
+                unsafe { burst.described_by(worklist, time_ns, *first_packet, facts) }
+            }
             None => burst,
         }
     }

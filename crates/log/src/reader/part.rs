@@ -172,7 +172,8 @@ impl Reader {
         let burst = unsafe { lend(&self.memory, &found) };
         let (worklist, first) = (part.worklist(count), part.next.wrapping_sub(count.into()));
         let facts = FactsAt::Behind { plain: 0 };
-        Some(burst.described_by(worklist, burst.base_time_ns(), first, facts))
+        // SAFETY: the place is published and pinned, all of it; no packet is said to be plain.
+        Some(unsafe { burst.described_by(worklist, burst.base_time_ns(), first, facts) })
     }
 
     /// Puts the newest `packets` of those in the worklist back.
@@ -180,7 +181,8 @@ impl Reader {
         let kept = (self.last - packets) as usize;
         let (Some(part), Some(current)) = (&self.part, self.current) else { return };
         let found = Found { current, from: part.from, to: current.taken };
-        // SAFETY: as in `lend_part`.
+        // SAFETY: `taken` never exceeds a count read from the watermark of the segment, which is
+        // pinned while it is the current one (R1); the burst ends with this call.
         let burst = unsafe { lend(&self.memory, &found) };
         let is_own = |desc: &Desc| part.buckets.holds(bucket_of(desc.hash()));
         let mut own = burst.packets().enumerate().filter(|(_, packet)| is_own(&packet.desc()));

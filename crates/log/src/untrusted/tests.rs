@@ -167,7 +167,8 @@ fn a_scribbler_beside_the_reader() {
             let words = SEGMENTS * SEGMENT_BYTES / WORD_BYTES;
             while !is_over.load(Relaxed) {
                 let (value, at) = (noise.next(), noise.next() as usize);
-                // SAFETY: as in `packet_word`.
+                // SAFETY: aligned words inside of the packet memory, which the test touches only as
+                // atomics.
                 let word = unsafe { memory.packets.cast::<AtomicU64>().add(at % words).as_ref() };
                 word.store(value, Relaxed);
                 scribble_control(&memory.control, at as u32 % SEGMENTS as u32, value);

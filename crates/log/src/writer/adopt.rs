@@ -78,7 +78,8 @@ impl Writer {
             // SAFETY: the caller's word, here and below; all before `end` is done with.
             unsafe { self.adopt_near(&mut adopted, limit, most, port) };
             let is_done = adopted.end >= limit.min(self.edge.high()) || adopted.packets == most;
-            // SAFETY: as above.
+            // SAFETY: the caller's word that heads and packets up to `limit` are written; `end` is
+            // where the last adopted packet ends.
             if is_done || !unsafe { self.adopt_rare(&mut adopted, port) } {
                 return adopted;
             }
@@ -135,7 +136,8 @@ impl Writer {
     #[inline(never)]
     unsafe fn adopt_rare(&mut self, adopted: &mut Adopted, port: u8) -> bool {
         let from = adopted.end;
-        // SAFETY: as in `adopt_near`.
+        // SAFETY: `from` is a multiple of 16 in the segment, and a head is written there, by the
+        // caller's word.
         let words = unsafe { self.edge.base().add(from).cast::<[u64; 2]>().read() };
         let Some(head) = Head::read(words) else {
             (adopted.end, adopted.is_over) = (from + HEAD_BYTES, true);

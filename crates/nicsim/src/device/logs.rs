@@ -160,7 +160,8 @@ impl Logs {
             asked = ask_ahead(memory, buffer, (low, asked));
             let length = bytes.len() as u16;
             let words = Head { time_ns, hash: 0, length, is_far: false }.words();
-            // SAFETY: as in `deliver`.
+            // SAFETY: the buffer is the device's since `turn` saw the tail, in `[low, top)` (D6);
+            // the pointer that says so to the driver comes later.
             unsafe { memory.write_behind(buffer + low as u64, words, bytes) };
             low += HEAD_BYTES + aligned;
             top -= HEAD_BYTES;
@@ -184,7 +185,8 @@ impl Logs {
     #[cold]
     fn turn(&mut self, meter: &mut Meter) -> bool {
         if let Some(buffer) = self.buffer.take() {
-            // SAFETY: as in `deliver`, which has always left room for this.
+            // SAFETY: the buffer is the device's since `turn` saw the tail (D6), and `deliver` has
+            // always left room for this.
             unsafe { self.memory.write_behind(buffer + self.low as u64, Head::END, &[]) };
             self.advance(HEAD_BYTES);
         }

@@ -272,7 +272,8 @@ impl Rings {
             let piece = &bytes[start..bytes.len().min(start + self.buffer)];
             let position = self.next.wrapping_add(number);
             let address = self.addresses[(position % ON_CHIP) as usize];
-            // SAFETY: as in `write_whole`; DD is set below.
+            // SAFETY: the buffer is the device's since `fetch` saw the tail (D1), and the driver
+            // has no reference to it until DD is set, below.
             unsafe { self.memory.write(address, piece) };
             metadata.length = piece.len() as u16;
             let words = metadata.write_back(number + 1 == buffers);
@@ -284,13 +285,14 @@ impl Rings {
     fn write_in_front(&self, bytes: &[u8], buffers: u32, mut metadata: Metadata) {
         let first = self.addresses[(self.next % ON_CHIP) as usize];
         let (head, mut rest) = bytes.split_at(bytes.len().min(self.buffer - FRONT));
-        // SAFETY: as in `write_whole`; the word that says so to the driver comes last.
+        // SAFETY: the buffer is the device's since `fetch` saw the tail (D1), and the driver has no
+        // reference to it until the word in front says so, which comes last.
         unsafe { self.memory.write(first + FRONT as u64, head) };
         for number in 1..buffers {
             let (piece, more) = rest.split_at(rest.len().min(self.buffer));
             let position = self.next.wrapping_add(number);
             let address = self.addresses[(position % ON_CHIP) as usize];
-            // SAFETY: as above.
+            // SAFETY: the same of this buffer (D1): the first one's word comes after it.
             unsafe { self.memory.write(address, piece) };
             rest = more;
         }

@@ -189,7 +189,13 @@ impl Port for DpdkCrossing {
     fn account(&self) -> PortAccount {
         let mut account = self.account.clone();
         self.intake.enter_into(&mut account);
-        self.given.enter_into(&self.fate(), self.exit_watch.is_up(), &mut account);
+        let fate = self.fate();
+        for (cause, packets) in self.given.losses(&fate, self.exit_watch.is_up()) {
+            if packets > 0 {
+                account.lost.add(cause, packets);
+            }
+        }
+        account.in_flight += fate.in_flight;
         account
     }
 }

@@ -63,7 +63,8 @@ impl Deref for AlignedBuffer {
 
 impl DerefMut for AlignedBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `deref`, and `&mut self` makes the borrow the only one.
+        // SAFETY: by B1 the bytes are mapped and initialised to zero; `&mut self` makes the borrow
+        // the only one.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct View {
 
 // SAFETY: a View is the sole owner of plain bytes; only Drop touches them, and Drop needs `self`.
 unsafe impl Send for View {}
-// SAFETY: as for Send: `&View` gives out the address and the size and reads no byte.
+// SAFETY: `&View` gives out the address and the size and reads no byte.
 unsafe impl Sync for View {}
 
 impl View {
@@ -99,7 +99,7 @@ mod tests {
             let word = unsafe { region.as_ptr().cast::<AtomicU32>().as_ref() };
             word.store(7, Ordering::Release);
         });
-        // SAFETY: as above, for the same word seen through the mapping.
+        // SAFETY: the first word again, seen through the mapping: only accessed atomically.
         let word = unsafe { mapping.as_ptr().cast::<AtomicU32>().as_ref() };
         while word.load(Ordering::Acquire) == 0 {
             std::thread::yield_now();

@@ -38,7 +38,7 @@ pub struct MappedArray {
 
 // SAFETY: the mapping belongs to the process, not to a thread, and is read only as atomics.
 unsafe impl Send for MappedArray {}
-// SAFETY: as above.
+// SAFETY: shared, it is read only as atomics, which threads may do at the same time.
 unsafe impl Sync for MappedArray {}
 
 impl MappedArray {
@@ -88,8 +88,8 @@ impl MappedArray {
         assert!(entry < entries && word < words, "{entry}, {word} of {entries}, {words}");
         // SAFETY: inside the mapping by the check and the type's invariant.
         let place = unsafe { self.start.add(entry * words + word) };
-        // SAFETY: B3; aligned, since a page begins aligned; its writer is in the kernel and
-        // writes it whole.
+        // SAFETY: B3; aligned, since a page begins aligned; its writer is a program in the kernel,
+        // and both sides access it as an atomic (K1 of `burstline_sys`).
         let word = unsafe { AtomicU64::from_ptr(place.as_ptr()) };
         // Relaxed, without a partner: a counter says nothing about other memory.
         word.load(Relaxed)

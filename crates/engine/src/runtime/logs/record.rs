@@ -9,9 +9,9 @@
 //! that it is woken some thousand times a second at most, at the receive threads' expense. Where
 //! nobody unparks it (it is one of several), it waits for its logs in turn.
 //!
-//! Invariant R1: written = seen - lost, for each interface: the recorder counts what it gives to the
-//! sink, and the sink says which packets of it were lost. What came after the sink broke was not
-//! given to it, and is lost as well.
+//! Invariant R1: written = seen - lost, for each interface: the recorder counts what it gives to
+//! the sink, and the sink says which packets of it were lost. What came after the sink broke was
+//! not given to it, and is lost as well.
 
 use std::ops::DerefMut;
 use std::thread;

@@ -52,7 +52,8 @@ impl Scattered {
         &mut self,
         pick: impl FnMut(&Packet<'_>) -> Option<(u32, Meta)>,
     ) {
-        // SAFETY: as in `lent`; what is chosen is described as it is here, or shorter.
+        // SAFETY: S4, D1: `own` describes taken buffers and the joining area only, none given back
+        // before `receive`; what is chosen is described as it is here, or shorter.
         let burst = unsafe { self.memory.burst(&self.own, 0) };
         self.chosen.select(&burst, 0, pick);
         self.is_chosen = true;
