@@ -31,6 +31,7 @@ use clap::{
 };
 
 use crate::failure::Failure;
+use crate::job;
 pub(crate) use archive::{CheckArgs, ExtractArgs, FilesArgs, IndexArgs, InfoArgs, RecoverArgs};
 pub(crate) use balance::{BalanceArgs, Groups, ModeArg};
 pub(crate) use bounce::BounceArgs;
@@ -162,8 +163,27 @@ impl Verb {
         }
     }
 
-    /// Finds sources and filter in the words that were typed.
+    /// What is said of the job, by verbs that are one.
+    fn job(&self) -> Option<&JobArgs> {
+        match self {
+            Self::Count(args) => Some(&args.common),
+            Self::Capture(args) => Some(&args.common),
+            Self::Merge(args) => Some(&args.common),
+            Self::Balance(args) => Some(&args.source),
+            Self::Bounce(args) => Some(&args.job),
+            Self::Generate(args) => Some(&args.job),
+            Self::Replay(args) => Some(&args.job),
+            Self::Switch(args) => Some(&args.job),
+            _ => None,
+        }
+    }
+
+    /// Finds sources and filter in the words that were typed, and names whom threads become when
+    /// they give up their rights.
     pub(crate) fn settle(&mut self) -> Result<(), Failure> {
+        if let Some(successor) = self.job().and_then(|job| job.successor.as_ref()) {
+            job::name_successor(successor)?;
+        }
         self.sources().map_or(Ok(()), SourceArgs::settle)
     }
 }

@@ -15,6 +15,7 @@ use burstline_port::{
     Address, Losses, OpenOptions, PortAccount, PortError, PortTable, Sink, open_set,
 };
 use burstline_sys::privileges;
+use burstline_sys::users::{self, Account};
 use burstline_wire::hash::HashKind;
 
 use crate::args::values::{Cores, Node};
@@ -192,6 +193,22 @@ impl JobArgs {
         let limits = Limits { packets: self.packets, duration_ns: self.duration };
         Run { stop, progress, limits }
     }
+}
+
+/// Names whom threads become when they give up their rights. What fails then is known now: a thread
+/// tries it, and ends.
+pub(crate) fn name_successor(account: &Account) -> Result<(), Failure> {
+    privileges::name_successor(account.clone());
+    let tried = thread::scope(|scope| scope.spawn(privileges::drop_all_capabilities).join());
+    tried.unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(|error| {
+        Failure::new(format!(
+            "-Z {}: this process, of user {}, cannot become user {}: {error}; run it as root, or \
+             without -Z",
+            account.name,
+            users::effective_user(),
+            account.user
+        ))
+    })
 }
 
 /// Runs a job, shows it while it runs, prints what came of it.

@@ -10,9 +10,10 @@ use std::process::{Command, Stdio};
 
 use burstline_afpacket::{Sender, socket_to_inherit};
 use burstline_skip::skip;
+use burstline_sys::users;
 use burstline_testbed::{Bed, FAR, Frames, NEAR};
 use support::live::{Live, wait_until};
-use support::{Directory, PROGRAM, assert_closed, judged_packets, last_object};
+use support::{Directory, PROGRAM, assert_closed, is_root, judged_packets, last_object};
 
 const FRAMES: u64 = 10_000;
 
@@ -169,6 +170,28 @@ fn rights_are_kept_where_that_is_asked_for() {
     assert_eq!(live.statuses("CapEff"), [own, "0000000000000000", own, own]);
     live.interrupt();
     assert!(live.end().0);
+}
+
+#[test]
+fn a_port_that_root_has_opened_is_read_by_somebody_else() {
+    let name = "a_port_that_root_has_opened_is_read_by_somebody_else";
+    let Some(bed) = Bed::or_skip(name) else { return };
+    if !is_root() || users::account("nobody").is_none() {
+        return skip(name, "it takes root, and a user nobody");
+    }
+    let directory = Directory::new("live-somebody");
+    let file = directory.file("x.pcapng");
+    for scheme in ["afpacket", "xdp"] {
+        let job = format!("capture {scheme}:{FAR} --packets {FRAMES} -w {file} -Z nobody");
+        let live = Live::start(&bed, &directory, &job);
+        wait_until("nobody is root", || {
+            live.statuses("Uid").iter().all(|numbers| numbers.split('\t').all(|one| one != "0"))
+        });
+        send(&bed);
+        let (is_success, report) = live.end();
+        assert!(is_success, "{scheme}: {report}");
+        assert_eq!(report["total"]["delivered"], FRAMES, "{scheme}");
+    }
 }
 
 #[test]

@@ -6,16 +6,31 @@
 //! Capabilities belong to a thread, not to the process: each thread of a job gives up its own, and
 //! a thread that is started later begins with its starter's. What stays is what the user's number
 //! allows: root without capabilities still owns root's files, but passes no permission check that
-//! another user would not pass.
+//! another user would not pass. Where root is to become somebody else ([`name_successor`]), each
+//! thread does so as well at that moment: the numbers of a user and of groups belong to a thread,
+//! too, and it is libc that sets them for all at a time.
 //!
-//! Source: capabilities(7), prctl(2), `PR_SET_NO_NEW_PRIVS` and `PR_CAP_AMBIENT`.
+//! Source: capabilities(7), credentials(7), prctl(2), `PR_SET_NO_NEW_PRIVS` and `PR_CAP_AMBIENT`.
 
 use std::io;
+use std::sync::OnceLock;
 
+use rustix::process::{Gid, Uid};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, set_capabilities,
-    set_no_new_privs,
+    set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
+
+use crate::users::Account;
+
+/// Whom threads become when they give up their capabilities.
+static SUCCESSOR: OnceLock<Account> = OnceLock::new();
+
+/// From now on a thread that gives up its capabilities becomes this user, with their groups. To be
+/// said once, before threads give up theirs. False: somebody was named before, and stays.
+pub fn name_successor(account: Account) -> bool {
+    SUCCESSOR.set(account).is_ok()
+}
 
 /// The calling thread's effective capabilities, a bit for each by its number; 0 is none.
 ///
@@ -26,16 +41,35 @@ pub fn effective() -> io::Result<u64> {
 }
 
 /// Empties the calling thread's effective, permitted, inheritable and ambient capabilities, and
-/// forbids it to get any back by starting a program (`no_new_privs`). There is no way back.
+/// forbids it to get any back by starting a program (`no_new_privs`). There is no way back. The
+/// thread also becomes the [successor](name_successor), if one was named.
 ///
 /// # Errors
-/// What the kernel says: giving up is always allowed, but a filter of system calls may differ.
+/// What the kernel says: giving up is always allowed, but a filter of system calls may differ. To
+/// become another user takes `CAP_SETUID` and `CAP_SETGID`.
 pub fn drop_all_capabilities() -> io::Result<()> {
+    if let Some(account) = SUCCESSOR.get() {
+        become_user(account)?;
+    }
     clear_ambient_capability_set()?;
     let nothing = CapabilitySet::empty();
     let sets = CapabilitySets { effective: nothing, permitted: nothing, inheritable: nothing };
     set_capabilities(None, sets)?;
     set_no_new_privs(true)?;
+    Ok(())
+}
+
+/// The calling thread gets the numbers of this account, unless it has them.
+fn become_user(account: &Account) -> io::Result<()> {
+    let user = Uid::from_raw(account.user);
+    if rustix::process::getuid() == user && rustix::process::geteuid() == user {
+        return Ok(());
+    }
+    let group = Gid::from_raw(account.group);
+    let groups: Vec<_> = account.groups.iter().map(|&group| Gid::from_raw(group)).collect();
+    set_thread_groups(&groups)?;
+    set_thread_res_gid(group, group, group)?;
+    set_thread_res_uid(user, user, user)?;
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Users and groups, by number and by name.
 //!
-//! Source: credentials(7), getpwnam_r(3), getgrnam_r(3).
+//! Source: credentials(7), getpwnam_r(3), getgrnam_r(3), getgrouplist(3).
 
 use std::ffi::CString;
 use std::mem::MaybeUninit;
@@ -25,15 +25,43 @@ pub fn user_number(name: &str) -> Option<u32> {
     if let Ok(number) = name.parse() {
         return Some(number);
     }
-    let name = CString::new(name).ok()?;
+    account(name).map(|account| account.user)
+}
+
+/// What somebody who logs in gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// The name.
+    pub name: String,
+    /// The user's number.
+    pub user: u32,
+    /// Their own group.
+    pub group: u32,
+    /// All their groups, at most [`GROUPS_MAX`].
+    pub groups: Vec<u32>,
+}
+
+/// Groups that an account has here at most; more are not found.
+pub const GROUPS_MAX: usize = 1 << 10;
+
+/// The account of this name.
+pub fn account(name: &str) -> Option<Account> {
+    let c_name = CString::new(name).ok()?;
     let mut room = vec![0; ENTRY_BYTES];
     let mut entry = MaybeUninit::<libc::passwd>::uninit();
     let mut found = ptr::null_mut();
     let (at, bytes) = (room.as_mut_ptr(), room.len());
     // SAFETY: the name ends with a 0; entry, room and found are live, and of the sizes told.
-    unsafe { libc::getpwnam_r(name.as_ptr(), entry.as_mut_ptr(), at, bytes, &mut found) };
+    unsafe { libc::getpwnam_r(c_name.as_ptr(), entry.as_mut_ptr(), at, bytes, &mut found) };
     // SAFETY: where it found somebody, it filled `entry` and made `found` point there.
-    unsafe { found.as_ref() }.map(|entry| entry.pw_uid)
+    let (user, group) = unsafe { found.as_ref() }.map(|entry| (entry.pw_uid, entry.pw_gid))?;
+    let mut groups = vec![0; GROUPS_MAX];
+    let mut count = GROUPS_MAX as libc::c_int;
+    let at = groups.as_mut_ptr();
+    // SAFETY: the name ends with a 0, and there is room for `count` numbers.
+    let outcome = unsafe { libc::getgrouplist(c_name.as_ptr(), group, at, &raw mut count) };
+    groups.truncate(if outcome < 0 { 0 } else { count as usize });
+    Some(Account { name: name.to_owned(), user, group, groups })
 }
 
 /// The number of a group, given by name or by number.
@@ -60,6 +88,9 @@ mod tests {
     fn names_and_numbers() {
         assert_eq!((user_number("root"), group_number("root")), (Some(0), Some(0)));
         assert_eq!((user_number("1234"), group_number("77")), (Some(1234), Some(77)));
+        let root = account("root").unwrap();
+        assert_eq!((root.user, root.group, root.groups.contains(&0)), (0, 0, true));
+        assert_eq!(account("no such user"), None);
         for nobody in ["", "no such user", "a\0b", "-1"] {
             assert_eq!((user_number(nobody), group_number(nobody)), (None, None), "{nobody:?}");
         }

@@ -6,6 +6,7 @@ use burstline_engine::PollMode;
 use burstline_port::{Address, Filter};
 use burstline_sys::memory::NodeId;
 use burstline_sys::scheduling::SchedulingClass;
+use burstline_sys::users::Account;
 use burstline_topo::Placement;
 use burstline_wire::hash::HashKind;
 use clap::{Args, ValueHint};
@@ -59,6 +60,14 @@ pub(crate) struct JobArgs {
     /// once sockets and files are open
     #[arg(long, hide_short_help = true)]
     pub(crate) keep_privileges: bool,
+
+    /// As tcpdump: become USER, with USER's groups, once ports and files are open; a file that is
+    /// written is USER's. For root. A socket of --publish stays in root's folder at the end, and
+    /// the next run replaces it
+    #[arg(short = 'Z', long = "relinquish-privileges", value_name = "USER")]
+    #[arg(value_parser = values::account)]
+    #[arg(hide_short_help = true, conflicts_with = "keep_privileges")]
+    pub(crate) successor: Option<Account>,
 
     /// Print counts this often (default on a terminal: 1s)
     #[arg(long, value_name = "INTERVAL", value_parser = values::span_ns)]
@@ -140,7 +149,7 @@ pub(crate) struct SourceArgs {
     #[arg(short = 'n', hide_short_help = true)]
     pub(crate) is_numeric: bool,
 
-    /// Keep at most N bytes of each packet
+    /// Keep at most N bytes of each packet; 0 keeps 262144, as tcpdump does
     #[arg(long, short = 's', value_name = "N", value_parser = values::snaplen)]
     pub(crate) snaplen: Option<u32>,
 

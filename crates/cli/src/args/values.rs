@@ -10,8 +10,9 @@ use burstline_share::{LosslessReaders, PublishConfig};
 use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::memory::{NodeId, PageChoice};
 use burstline_sys::scheduling::SchedulingClass;
-use burstline_sys::users;
+use burstline_sys::users::{self, Account};
 use burstline_topo::Inventory;
+use burstline_wire::files::MAX_CAPTURED;
 use burstline_wire::filter::FilterError;
 use burstline_wire::grammar::{Bounds, GrammarError, Quantity};
 use burstline_wire::hash::{HashKind, HashKindError};
@@ -177,9 +178,15 @@ pub(crate) fn priority(text: &str) -> Result<SchedulingClass, String> {
     }
 }
 
-/// A snapshot length that a desc can hold.
+/// A snapshot length that a desc can hold. 0 is a whole packet, as tcpdump understands it.
 pub(crate) fn snaplen(text: &str) -> Result<u32, GrammarError> {
-    Bounds::new(Quantity::Size, 1..=MAX_PACKET_BYTES as u64).read(text)
+    let bytes = Bounds::new(Quantity::Size, 0..=MAX_PACKET_BYTES as u64).read(text)?;
+    Ok(if bytes == 0 { MAX_CAPTURED } else { bytes })
+}
+
+/// A user that has an account.
+pub(crate) fn account(text: &str) -> Result<Account, String> {
+    users::account(text).ok_or_else(|| format!("there is no user '{text}'"))
 }
 
 /// An expression, a program, or `@FILE` with either in it.
@@ -320,7 +327,9 @@ mod tests {
         for wrong in ["", "0", "b", "1t", "99999999999999g"] {
             assert!(bytes(wrong).is_err(), "{wrong}");
         }
-        assert!(snaplen("0").is_err() && snaplen("512k").is_err());
+        assert_eq!((snaplen("0"), snaplen("512k").is_err()), (Ok(262_144), true));
+        assert_eq!(account("root").map(|root| root.user), Ok(0));
+        assert!(account("no such user").is_err() && account("0").is_err());
     }
 
     #[test]

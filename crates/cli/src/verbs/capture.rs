@@ -80,8 +80,16 @@ pub(super) fn output_options(
 ) -> Result<OutputOptions, Failure> {
     files.check().map_err(Failure::usage)?;
     let keeps_privileges = common.keep_privileges;
-    let options = files.options(keeps_privileges);
-    let Some(rotation) = &options.rotation else { return Ok(options) };
+    let mut options = files.options(keeps_privileges);
+    let Some(rotation) = &options.rotation else {
+        // It is made before the rights go. Files of a rotation are made by that user.
+        if let Some(successor) = &common.successor {
+            let creation = &mut options.creation;
+            creation.user.get_or_insert(successor.user);
+            creation.group.get_or_insert(successor.group);
+        }
+        return Ok(options);
+    };
     let is_given = options.creation.user.is_some() || options.creation.group.is_some();
     if is_given && !keeps_privileges {
         let what = "--owner with several files needs --keep-privileges: later files are made \
