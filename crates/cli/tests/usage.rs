@@ -124,7 +124,7 @@ fn a_wrong_value_is_named_with_what_is_allowed() {
         ("--packets", "ten", &["'ten'", "--packets", "k, M, G or T", "e.g. 10k"][..]),
         ("--packets", "0", &["'0'", "must be 1 or more"]),
         ("--duration", "10", &["'10'", "ms, s, m or h", "e.g. 500ms"]),
-        ("--snaplen", "0", &["'0'", "must be 1-524287"]),
+        ("--snaplen", "512k", &["'512k'", "must be 0-524287"]),
         ("--hash", "md5", &["'md5'", "none, five-tuple, ip, inner, vlan, rss", "byte:N"]),
         ("--cores", "0,x", &["`x`", "4-7"]),
         ("--cores", "1023", &["1023", "may not use"]),

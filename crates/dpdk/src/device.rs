@@ -191,7 +191,7 @@ impl Device {
         let raw = probe(&options)?;
         pool::device_opened();
         let mut unused = None;
-        Self::set_up(options, raw, (network, &before, mate), &mut unused).inspect_err(|_| {
+        Self::set_up(options, raw, network, &before, mate, &mut unused).inspect_err(|_| {
             // SAFETY: it was probed, and nobody else knows of it.
             unsafe { ffi::shim_close(raw.port, 0) };
             unused.into_iter().for_each(pool::retire);
@@ -203,7 +203,9 @@ impl Device {
     fn set_up(
         options: DeviceOptions,
         mut raw: ffi::Device,
-        (network, sockets, mate): (Network, &OpenSockets, &Mate),
+        network: Network,
+        sockets: &OpenSockets,
+        mate: &Mate,
         unused: &mut Option<Arc<Pool>>,
     ) -> Result<Self, DpdkError> {
         let failed = |action, code| DpdkError::Device {

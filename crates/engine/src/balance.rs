@@ -60,7 +60,7 @@ pub use elephants::Elephant;
 use policy::Rules;
 pub use report::{BalanceReport, GroupReport, WorkerReport};
 pub use spread::worker_of;
-use spread::{Spread, Spreader};
+use spread::{Jobs, Spread, Spreader};
 
 /// The most workers of all groups together, times receive threads: logs that one name can have.
 pub const WORKERS_MAX: usize = 64;
@@ -161,7 +161,8 @@ pub fn balance(
     let own: Vec<_> = sinks.iter().map(|_| job.beside(run)).collect();
     run.progress.start((job_options.log.bytes * ends.logs.len()) as u64);
     let logs = ends.logs.clone();
-    let mut done = run_threads(options, (&job, &own), &mut sources, &mut sinks, ends)?;
+    let mut done =
+        run_threads(options, Jobs { job: &job, workers: &own }, &mut sources, &mut sinks, ends)?;
     let is_stopped = is_stopped(&job, &done.crew.front);
     let totals = summary::totals(&sources, &done);
     for ((recorder, sink), totals) in done.crew.readers.iter_mut().zip(&mut sinks).zip(totals) {
@@ -248,7 +249,7 @@ fn parts(log: &Log, groups: &[usize]) -> impl Iterator<Item = Log> {
 }
 
 /// What all threads tell.
-struct Done {
+struct Balanced {
     /// The receive threads; the workers, none where these are other programs.
     crew: Crew<Took, Recorded>,
     /// By receive thread.
@@ -258,15 +259,15 @@ struct Done {
 /// Runs all threads to their end.
 fn run_threads<'a>(
     options: &'a BalanceOptions,
-    (job, own): (&'a Job<'a>, &'a [Job<'a>]),
+    jobs: Jobs<'a>,
     sources: &'a mut [Inlet],
     sinks: &'a mut [Box<dyn Sink>],
     ends: Ends,
-) -> Result<Done, EngineError> {
+) -> Result<Balanced, EngineError> {
     let receivers = ends.writers.len();
     let homes: Vec<Mutex<Spread>> = ends.writers.iter().map(|_| Mutex::default()).collect();
     let (all, origins) = (sources.len(), Origin::of_all(sources));
-    let workers = ends.readers.into_iter().zip(sinks).zip(own).enumerate();
+    let workers = ends.readers.into_iter().zip(sinks).zip(jobs.workers).enumerate();
     let worker = |(number, ((readers, sink), own)): (usize, ((_, &'a mut Box<dyn Sink>), _))| {
         let (sink, log_bytes) = (&mut **sink, options.job.log.bytes);
         let step = Recorder::new(own, readers, sink, origins.clone(), log_bytes).numbered(number);
@@ -274,13 +275,13 @@ fn run_threads<'a>(
     };
     let writers = ends.writers.into_iter().zip(dealt(sources, receivers)).zip(&homes).enumerate();
     let receive = |(index, ((writers, hand), home))| {
-        let lanes = Lanes::new(writers, ends.is_waiting, &job.clock);
-        let spreader = Spreader::new(options, (job, own), all, lanes, home);
-        let step = Receiver::new(job, index, hand, spreader, &options.job.table);
+        let lanes = Lanes::new(writers, ends.is_waiting, &jobs.job.clock);
+        let spreader = Spreader::new(options, jobs, all, lanes, home);
+        let step = Receiver::new(jobs.job, index, hand, spreader, &options.job.table);
         Post { index, name: stage_name(index, receivers), step }
     };
     let crew =
-        runtime::run(job, workers.map(worker).collect(), |_| writers.map(receive).collect())?;
+        runtime::run(jobs.job, workers.map(worker).collect(), |_| writers.map(receive).collect())?;
     let home = |home: Mutex<Spread>| home.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(Done { crew, spread: homes.into_iter().map(home).collect() })
+    Ok(Balanced { crew, spread: homes.into_iter().map(home).collect() })
 }

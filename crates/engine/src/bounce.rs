@@ -29,7 +29,7 @@ use burstline_sys::affinity;
 use crate::runtime::{self, Crew, Job, Post, Tally};
 use crate::{EngineError, PortReport, Report, Run, Threads};
 use carry::Carry;
-use worker::{Lane, Worker};
+use worker::{CrossingState, Worker};
 
 /// What came of a bounce.
 #[derive(Debug)]
@@ -85,9 +85,9 @@ pub fn bounce(
     };
     let count = crossings.len().min(cores).max(1);
     let job = Job::start(threads, run);
-    let mut crews: Vec<Vec<Lane>> = (0..count).map(|_| Vec::new()).collect();
+    let mut crews: Vec<Vec<CrossingState>> = (0..count).map(|_| Vec::new()).collect();
     for (index, crossing) in crossings.into_iter().enumerate() {
-        crews[index % count].push(Lane::new(index, crossing));
+        crews[index % count].push(CrossingState::new(index, crossing));
     }
     run.progress.start(0);
     let posts = crews.into_iter().enumerate().map(|(index, lanes)| Post {
@@ -103,7 +103,7 @@ fn stage_name(index: usize) -> String {
     format!("bounce-{index}")
 }
 
-fn conclude(job: &Job<'_>, crew: Crew<Vec<Lane>, ()>) -> Bounced {
+fn conclude(job: &Job<'_>, crew: Crew<Vec<CrossingState>, ()>) -> Bounced {
     let mut ending = job.ending();
     let (mut rows, mut stages, mut frames) = (Vec::new(), Vec::new(), Vec::new());
     let mut treatment = Treatment::default();

@@ -44,7 +44,7 @@ use summary::Summary;
 pub use flight::{FlightOptions, capture_flight};
 
 /// The logs of a job, with their two ends.
-struct Lanes {
+struct LogSet {
     logs: Vec<Log>,
     writers: Vec<Writer>,
     readers: Vec<Reader>,
@@ -176,9 +176,9 @@ impl Way<'_> {
         options: &CaptureOptions,
         sources: &mut [Inlet],
         sink: &mut dyn Sink,
-        lanes: Lanes,
+        lanes: LogSet,
     ) -> Result<Captured, EngineError> {
-        let Lanes { writers, readers, .. } = lanes;
+        let LogSet { writers, readers, .. } = lanes;
         let (origins, log_bytes) = (Origin::of_all(sources), options.log.bytes);
         let recorder = |readers: Vec<Reader>, sink, origins| Post {
             index: recorder_core(job.threads, self.logs()),
@@ -260,8 +260,8 @@ fn lanes(
     sources: &[Inlet],
     policy: Policy,
     count: usize,
-) -> Result<Lanes, EngineError> {
-    let mut lanes = Lanes { logs: Vec::new(), writers: Vec::new(), readers: Vec::new() };
+) -> Result<LogSet, EngineError> {
+    let mut lanes = LogSet { logs: Vec::new(), writers: Vec::new(), readers: Vec::new() };
     for number in 0..count {
         let base = options.log.clone().one_of(count);
         let mut config = LogConfig { clock_kind: clock_kind(sources), ..base };

@@ -24,7 +24,7 @@ use burstline_sys::clock;
 
 use crate::runtime::{self, Job, Next, Pause, PollMode, Polled, Post, Round, Step};
 use crate::{EngineError, Inlet, Latency, Report, Run, Threads};
-use lane::Lanes;
+use lane::SinkBooks;
 use sent::Sent;
 
 /// How often sinks are flushed at least, in ns.
@@ -79,7 +79,7 @@ pub fn generate(
     threads: &Threads,
     run: &Run<'_>,
 ) -> Result<Generated, EngineError> {
-    let open_lanes = || Ok(Lanes::new(vec![open_sink()?], &Routes::default()));
+    let open_lanes = || Ok(SinkBooks::new(vec![open_sink()?], &Routes::default()));
     send("generate", source, open_lanes, threads, run)
 }
 
@@ -95,13 +95,13 @@ pub fn replay(
     threads: &Threads,
     run: &Run<'_>,
 ) -> Result<Generated, EngineError> {
-    send("replay", source, || Ok(Lanes::new(open_sinks()?, routes)), threads, run)
+    send("replay", source, || Ok(SinkBooks::new(open_sinks()?, routes)), threads, run)
 }
 
 fn send(
     stage: &'static str,
     mut source: Inlet,
-    open_lanes: impl FnOnce() -> Result<Lanes, PortError>,
+    open_lanes: impl FnOnce() -> Result<SinkBooks, PortError>,
     threads: &Threads,
     run: &Run<'_>,
 ) -> Result<Generated, EngineError> {
@@ -123,7 +123,7 @@ fn send(
 struct Sender<'a> {
     job: &'a Job<'a>,
     source: &'a mut dyn Source,
-    lanes: &'a mut Lanes,
+    lanes: &'a mut SinkBooks,
     scratch: Scratch,
     sent: Sent,
     /// The last look at the clock.
@@ -135,7 +135,7 @@ struct Sender<'a> {
 }
 
 impl<'a> Sender<'a> {
-    fn new(job: &'a Job<'a>, source: &'a mut dyn Source, lanes: &'a mut Lanes) -> Self {
+    fn new(job: &'a Job<'a>, source: &'a mut dyn Source, lanes: &'a mut SinkBooks) -> Self {
         let (scratch, sent, start_ns) = (Scratch::new(), Sent::default(), job.clock.start_ns);
         let (is_idle, is_ended) = (false, false);
         let (now_ns, flushed_ns) = (start_ns, start_ns);

@@ -24,7 +24,10 @@ use crate::device::queue::{ReceiveQueue, Way as DeviceWay};
 use crate::device::rings::Rings;
 use crate::device::send::{Pointers, Sender};
 use crate::device::{Control, Device, raise};
-use crate::driver::{BUFFERS, Contiguous, LogTransmitter, Receiver, Scattered, Transmitter, Way};
+use crate::driver::{
+    Area, BUFFERS, Contiguous, LogTransmitter, OwnBuffers, Receiver, Scattered, SharedRing,
+    Transmitter, Way,
+};
 use crate::memory::HostMemory;
 use crate::meter::BusAccount;
 use crate::pcie::Bus;
@@ -120,9 +123,16 @@ impl Settings {
 pub struct Room {
     settings: Settings,
     memory: Option<Arc<HostMemory>>,
-    logs: Vec<(Log, Writer, Reader)>,
+    logs: Vec<LogEnds>,
     own_send: Option<u32>,
     receives: bool,
+}
+
+/// A log of a card, with both its ends.
+struct LogEnds {
+    log: Log,
+    writer: Writer,
+    reader: Reader,
 }
 
 impl Room {
@@ -175,11 +185,11 @@ impl Room {
     /// # Errors
     /// There is no seat at the log.
     pub fn reader(&self) -> Option<Result<Reader, AttachError>> {
-        self.logs.first().map(|(log, ..)| log.attach(every_packet(1)))
+        self.logs.first().map(|ends| ends.log.attach(every_packet(1)))
     }
 }
 
-fn log(settings: &Settings, number: usize) -> Result<(Log, Writer, Reader), CardError> {
+fn log(settings: &Settings, number: usize) -> Result<LogEnds, CardError> {
     let config = LogConfig {
         name: format!("{}-{number}", settings.name),
         bytes: settings.log_bytes,
@@ -189,7 +199,7 @@ fn log(settings: &Settings, number: usize) -> Result<(Log, Writer, Reader), Card
     };
     let (log, writer) = Log::create(config)?;
     let reader = log.attach(every_packet(settings.window))?;
-    Ok((log, writer, reader))
+    Ok(LogEnds { log, writer, reader })
 }
 
 /// Who must not miss a packet: the device waits, and its FIFO overflows.
@@ -238,7 +248,8 @@ impl Assembly {
     /// `port`, on all queues.
     pub fn new(
         room: Room,
-        (wire, sending): (Box<dyn Wire>, Sending),
+        wire: Box<dyn Wire>,
+        sending: Sending,
         port: u8,
         trace: Option<&Trace>,
     ) -> Self {
@@ -249,7 +260,7 @@ impl Assembly {
             _ => None,
         };
         let part = Parts { settings: &settings, control: &control, trace };
-        let (transmit, sender) = part.sending(sending, (memory.as_ref(), own_send), copies);
+        let (transmit, sender) = part.sending(sending, memory.as_ref(), own_send, copies);
         let (mut queues, mut receivers) = (Vec::new(), Vec::new());
         if let Some(memory) = memory.filter(|_| receives) {
             for number in 0..settings.queues {
@@ -314,47 +325,45 @@ impl Parts<'_> {
         let ring = Arc::new(Ring::new(ring));
         let rings = Rings::new(mode, Arc::clone(&ring), Arc::clone(memory), buffer);
         let way = DeviceWay::Rings(Box::new(rings));
-        let (queue, shown) = ReceiveQueue::new(way, (self.fifo(), longest), trace.clone());
+        let (queue, shown) = ReceiveQueue::new(way, self.fifo(), longest, trace.clone());
         let control = Arc::clone(self.control);
-        let shared = (ring, Arc::clone(memory));
-        let area = (start, buffer, self.settings.spare());
+        let shared = SharedRing { ring, memory: Arc::clone(memory) };
+        let area = Area { start, buffer_bytes: buffer, spare: self.settings.spare() };
         let driver = Scattered::new(mode, shared, area, Arc::clone(&control), trace);
         (queue, Receiver::new(Way::Scattered(Box::new(driver)), shown, control, port))
     }
 
-    fn log(
-        &self,
-        (log, writer, reader): (Log, Writer, Reader),
-        number: usize,
-        port: u8,
-    ) -> (ReceiveQueue, Receiver) {
+    fn log(&self, ends: LogEnds, number: usize, port: u8) -> (ReceiveQueue, Receiver) {
         let Settings { segment, longest, .. } = *self.settings;
+        let LogEnds { log, writer, reader } = ends;
         let trace = self.trace.filter(|_| number == 0).cloned();
         let memory = Arc::new(HostMemory::of_log(log));
         let ring = Arc::new(Ring::new(BUFFERS));
         let logs = Logs::new(Arc::clone(&ring), memory, segment);
         let way = DeviceWay::Logs(Box::new(logs));
-        let (queue, shown) = ReceiveQueue::new(way, (self.fifo(), longest), trace.clone());
-        let (ends, control) = ((writer, reader), Arc::clone(self.control));
-        let driver = Contiguous::new(ring, ends, Arc::clone(&control), port, trace);
+        let (queue, shown) = ReceiveQueue::new(way, self.fifo(), longest, trace.clone());
+        let control = Arc::clone(self.control);
+        let driver = Contiguous::new(ring, writer, reader, Arc::clone(&control), port, trace);
         (queue, Receiver::new(Way::Contiguous(Box::new(driver)), shown, control, port))
     }
 
     fn sending(
         &self,
         sending: Sending,
-        (memory, own_send): (Option<&Arc<HostMemory>>, Option<u32>),
-        copies: Option<(Log, Writer, Reader)>,
+        memory: Option<&Arc<HostMemory>>,
+        own_send: Option<u32>,
+        copies: Option<LogEnds>,
     ) -> (Transmit, Option<Sender>) {
         let Settings { ring, buffer, .. } = *self.settings;
         match (sending, copies, memory) {
             (Sending::Nothing, ..) => (Transmit::Nothing, None),
             (Sending::Log(reader), ..) => self.send_log(reader, None),
-            (Sending::Copies, Some((_, writer, reader)), _) => {
+            (Sending::Copies, Some(LogEnds { writer, reader, .. }), _) => {
                 self.send_log(Box::new(reader), Some(writer))
             }
             (Sending::Copies, None, Some(memory)) => {
-                self.send_ring(ring, memory, own_send.map(|start| (start, buffer)))
+                let own = own_send.map(|start| OwnBuffers { start, bytes: buffer });
+                self.send_ring(ring, memory, own)
             }
             (Sending::Copies, None, None) => (Transmit::Nothing, None),
             (Sending::Lying(memory), ..) => self.send_ring(ring, &memory, None),
@@ -365,12 +374,12 @@ impl Parts<'_> {
         &self,
         ring: u32,
         memory: &Arc<HostMemory>,
-        own: Option<(u32, u32)>,
+        own: Option<OwnBuffers>,
     ) -> (Transmit, Option<Sender>) {
         let Settings { mode, line_bits_per_s: line, .. } = *self.settings;
         let (ring, trace) = (Arc::new(Ring::new(ring)), self.trace.cloned());
         let sender = Sender::ring(Arc::clone(&ring), Arc::clone(memory), line, trace.clone());
-        let shared = (ring, Arc::clone(memory));
+        let shared = SharedRing { ring, memory: Arc::clone(memory) };
         let driver = Transmitter::new(mode, shared, own, Arc::clone(self.control), trace);
         (Transmit::Ring(driver), Some(sender))
     }

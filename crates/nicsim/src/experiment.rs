@@ -63,7 +63,7 @@ fn sending_of(room: &Room) -> Result<Sending, CardError> {
 
 fn receiving(settings: &Settings, frames: &[Vec<u8>]) -> Result<Assembly, CardError> {
     let room = Room::create(settings, true, false)?;
-    Ok(Assembly::new(room, (carousel(frames), Sending::Nothing), 0, None))
+    Ok(Assembly::new(room, carousel(frames), Sending::Nothing, 0, None))
 }
 
 /// Packets are received and counted.
@@ -117,9 +117,9 @@ impl Forwarding {
     pub fn new(settings: &Settings, frames: &[Vec<u8>]) -> Result<Self, CardError> {
         let room = Room::create(settings, true, false)?;
         let sending = sending_of(&room)?;
-        let near = Assembly::new(room, (carousel(frames), Sending::Nothing), 0, None);
+        let near = Assembly::new(room, carousel(frames), Sending::Nothing, 0, None);
         let room = Room::create(settings, false, false)?;
-        let far = Assembly::new(room, (carousel(&[]), sending), 0, None);
+        let far = Assembly::new(room, carousel(&[]), sending, 0, None);
         Ok(Self { near, far, cost: Cost::default() })
     }
 

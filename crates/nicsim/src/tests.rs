@@ -70,7 +70,7 @@ fn wire(frames: Vec<Vec<u8>>, can_wait: bool) -> (Box<dyn Wire>, Sent) {
 
 fn card(settings: &Settings, frames: Vec<Vec<u8>>, can_wait: bool) -> Assembly {
     let room = Room::create(settings, true, false).unwrap();
-    Assembly::new(room, (wire(frames, can_wait).0, Sending::Nothing), 7, None)
+    Assembly::new(room, wire(frames, can_wait).0, Sending::Nothing, 7, None)
 }
 
 /// Holds the ledger of queue `at` against what was taken, and returns it.
@@ -320,7 +320,7 @@ fn every_part_comes_back_from_a_ring_that_is_full() {
         let memory = Arc::clone(near.receivers[0].scattered().unwrap().memory());
         let room = Room::create(&Settings { ring: 4, ..settings }, false, false).unwrap();
         let (wire, sent) = wire(Vec::new(), true);
-        let mut far = Assembly::new(room, (wire, Sending::Lying(memory)), 0, None);
+        let mut far = Assembly::new(room, wire, Sending::Lying(memory), 0, None);
         let Transmit::Ring(exit) = &mut far.transmit else { panic!("it sends") };
         let (mut parts, mut packets, mut came_back) = (Vec::new(), 0, 0);
         for turn in 0.. {
@@ -392,7 +392,7 @@ fn a_device_that_dies_says_so_and_its_ledger_closes() {
         let settings = Settings { ring: 32, ..settings(mode) };
         let room = Room::create(&settings, true, false).unwrap();
         let wire = Faulty(wire(frames((0..1000).map(|_| 60)), false).0, 20);
-        let card = Assembly::new(room, (Box::new(wire), Sending::Nothing), 7, None);
+        let card = Assembly::new(room, Box::new(wire), Sending::Nothing, 7, None);
         let (card, mut receivers, _) = card.start().unwrap();
         let mut got = 0;
         while !card.is_dead() {
@@ -472,7 +472,7 @@ fn what_is_sent_leaves_as_it_was_and_only_write_back_writes_back() {
         let settings = Settings { ring: 16, buffer: 2048, longest: 16_128, ..settings(mode) };
         let room = Room::create(&settings, false, true).unwrap();
         let (wire, sent) = wire(Vec::new(), true);
-        let mut card = Assembly::new(room, (wire, Sending::Copies), 0, None);
+        let mut card = Assembly::new(room, wire, Sending::Copies, 0, None);
         assert!(card.receivers.is_empty());
         let (mut scratch, mut bytes) = (Scratch::new(), Vec::new());
         for frame in &all {
@@ -536,8 +536,7 @@ fn one_packets_way_is_told_step_by_step() {
         let settings = settings(mode);
         let room = Room::create(&settings, true, true).unwrap();
         let (wire, _) = wire(frames([60, 70]), true);
-        let end = (wire, Sending::Copies);
-        let mut card = Assembly::new(room, end, 7, Some(&trace));
+        let mut card = Assembly::new(room, wire, Sending::Copies, 7, Some(&trace));
         assert_eq!(run(&mut card, 9).len(), 2);
         let (mut scratch, bytes) = (Scratch::new(), [1; 64]);
         scratch.push(0, 64, &Meta::new(0, 64, 0));
@@ -599,7 +598,7 @@ fn a_transmit_ring_of_one_descriptor_sends_one_packet_after_another() {
         let settings = Settings { ring: 1, longest: 16_128, ..settings(mode) };
         let room = Room::create(&settings, false, true).unwrap();
         let (wire, sent) = wire(Vec::new(), true);
-        let mut card = Assembly::new(room, (wire, Sending::Copies), 0, None);
+        let mut card = Assembly::new(room, wire, Sending::Copies, 0, None);
         let Transmit::Ring(ring) = &mut card.transmit else { panic!("it sends by descriptors") };
         assert_eq!(ring.descriptors(2049), None, "{mode}: two buffers, and one descriptor");
         for frame in &all {

@@ -12,9 +12,7 @@ use std::time::Duration;
 
 use burstline_sys::clock::monotonic_ns;
 use burstline_xdp::bpf::{LiveRun, Program};
-pub use burstline_xdp::inject::{
-    Flows, INJECTED_BYTES_MAX, InjectError as InjectorError, Receiver,
-};
+pub use burstline_xdp::inject::{Flows, INJECTED_BYTES_MAX, InjectError as InjectorError, Target};
 use burstline_xdp::inject::{Generator, Numbers, attached, interface_index};
 
 use crate::Frames;
@@ -39,7 +37,7 @@ pub struct InjectorOptions {
     /// An interface of the calling thread's host.
     pub interface: String,
     /// Who is given them.
-    pub receiver: Receiver,
+    pub receiver: Target,
     /// The bytes, of [`INJECTED_BYTES_MIN`] to [`INJECTED_BYTES_MAX`].
     pub frame: Vec<u8>,
     /// Where in the frame its number is written: 8 bytes, big-endian. `None`: all are identical,
@@ -57,7 +55,7 @@ impl InjectorOptions {
     pub fn numbered(interface: &str, frames: &Frames) -> Self {
         Self {
             interface: interface.to_owned(),
-            receiver: Receiver::Program,
+            receiver: Target::Program,
             frame: frames.frame(frames.first),
             number_at: Some(frames.number_at()),
             first: frames.first,
@@ -72,7 +70,7 @@ impl InjectorOptions {
 
     /// The same for the network stack.
     pub fn to_stack(self) -> Self {
-        Self { receiver: Receiver::Stack, ..self }
+        Self { receiver: Target::Stack, ..self }
     }
 }
 
@@ -201,8 +199,8 @@ impl Lane {
         let interface_index = interface_index(name)?;
         let numbers = Numbers { at: options.number_at, first: options.first, flows: options.flows };
         let runner = match options.receiver {
-            Receiver::Stack => Runner::Generator(Generator::numbering(None, numbers)?),
-            Receiver::Program => {
+            Target::Stack => Runner::Generator(Generator::numbering(None, numbers)?),
+            Target::Program => {
                 let target = attached(interface_index)?;
                 let target = target.ok_or_else(|| InjectorError::NoProgram(name.to_owned()))?;
                 match options.number_at {

@@ -34,7 +34,7 @@ pub use frames::{ETHERTYPE, Frames, SEQUENCE_BYTES, Tag, sequence_of};
 pub use host::{Host, InterfaceCounts};
 pub use injector::{
     Amount, Flows, INJECTED_BYTES_MAX, INJECTED_BYTES_MIN, Injected, Injector, InjectorError,
-    InjectorOptions, Receiver,
+    InjectorOptions, Target,
 };
 pub use program::Program;
 pub use server::serve_bytes;

@@ -67,7 +67,7 @@ fn check_file(file: &TextFile) -> Vec<Finding> {
 
 /// What an argument says that is none.
 fn points_elsewhere(line: &str) -> Option<&'static str> {
-    let (_, argument) = line.split_once("// SAFETY: ")?;
+    let argument = line.trim_start().strip_prefix("//")?.trim_start().strip_prefix("SAFETY: ")?;
     ["as above", "as in `", "as for `"].into_iter().find(|words| argument.starts_with(words))
 }
 

@@ -68,16 +68,22 @@ pub(super) struct Spreader<'a> {
     done: Spread,
     /// Bytes in the log that all workers read, by bucket.
     bucket_bytes: Box<[u64; BUCKETS]>,
-    /// The job, and those of its workers.
-    jobs: (&'a Job<'a>, &'a [Job<'a>]),
+    jobs: Jobs<'a>,
     home: &'a Mutex<Spread>,
+}
+
+/// The job, and those of its workers.
+#[derive(Clone, Copy)]
+pub(super) struct Jobs<'a> {
+    pub(super) job: &'a Job<'a>,
+    pub(super) workers: &'a [Job<'a>],
 }
 
 impl<'a> Spreader<'a> {
     /// `sources` is the number of sources in the job; `home` gets the counts at the end.
     pub(super) fn new(
         options: &'a BalanceOptions,
-        jobs: (&'a Job<'a>, &'a [Job<'a>]),
+        jobs: Jobs<'a>,
         sources: usize,
         lanes: Lanes<'a>,
         home: &'a Mutex<Spread>,
@@ -160,7 +166,7 @@ impl Intake for Spreader<'_> {
 
     fn publish(&mut self) {
         self.lanes.publish();
-        let (job, workers) = self.jobs;
+        let Jobs { job, workers } = self.jobs;
         let is_dead = |worker: &Job<'_>| worker.clock.is_broken();
         if !workers.is_empty() && workers.iter().all(is_dead) {
             job.clock.break_off();

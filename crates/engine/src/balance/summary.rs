@@ -6,7 +6,7 @@ use burstline_port::{InterfaceTotals, Loss, Losses, Sink};
 use super::elephants::Herd;
 use super::report::{BalanceReport, GroupReport, WorkerReport};
 use super::spread::{FromSource, worker_of};
-use super::{BalanceOptions, Done, Mode};
+use super::{BalanceOptions, Balanced, Mode};
 use crate::ledger::remainder;
 use crate::report::Ending;
 use crate::runtime::logs::gaps::{Origin, totals_of};
@@ -17,7 +17,7 @@ use crate::{EngineError, Inlet, PortReport, Report, StageReport};
 
 /// What the sink of each worker is told of the interfaces that the worker saw: what was received
 /// and lost before packets were spread is the whole interface's, and the same for all workers.
-pub(super) fn totals(sources: &[Inlet], done: &Done) -> Vec<Vec<InterfaceTotals>> {
+pub(super) fn totals(sources: &[Inlet], done: &Balanced) -> Vec<Vec<InterfaceTotals>> {
     let origins = Origin::of_all(sources);
     let of_worker = |recorded: &Recorded| {
         let seen = recorded.seen.iter().enumerate().filter(|(_, seen)| seen.packets > 0);
@@ -59,7 +59,7 @@ pub(super) fn report(
     options: &BalanceOptions,
     sources: &[Inlet],
     sinks: &[Box<dyn Sink>],
-    done: Done,
+    done: Balanced,
     mut ending: Ending,
 ) -> Report {
     done.crew.front.iter().for_each(|took| ending.add(took));
@@ -115,7 +115,7 @@ fn numbers_of(hash: u32, groups: &[usize]) -> Vec<usize> {
     groups.iter().map(number).collect()
 }
 
-fn groups(options: &BalanceOptions, sinks: &[Box<dyn Sink>], done: &Done) -> Vec<GroupReport> {
+fn groups(options: &BalanceOptions, sinks: &[Box<dyn Sink>], done: &Balanced) -> Vec<GroupReport> {
     let mut number = 0;
     let mut groups = Vec::new();
     for &workers in &options.groups {
@@ -155,7 +155,7 @@ fn doubts(sinks: &[Box<dyn Sink>], groups: &[GroupReport]) -> Vec<String> {
     differ.map(note).collect()
 }
 
-fn worker(number: usize, sink: Option<&dyn Sink>, done: &Done) -> WorkerReport {
+fn worker(number: usize, sink: Option<&dyn Sink>, done: &Balanced) -> WorkerReport {
     let name = sink.map(|sink| sink.info().name.clone());
     let mut worker = WorkerReport { number, sink: name, ..WorkerReport::default() };
     let mut add = |cause, packets| {
@@ -187,7 +187,11 @@ fn worker(number: usize, sink: Option<&dyn Sink>, done: &Done) -> WorkerReport {
 }
 
 /// A row for each source and group, and what the workers of each group have not seen.
-fn ports(options: &BalanceOptions, sources: &[Inlet], done: &Done) -> (Vec<PortReport>, Vec<u64>) {
+fn ports(
+    options: &BalanceOptions,
+    sources: &[Inlet],
+    done: &Balanced,
+) -> (Vec<PortReport>, Vec<u64>) {
     let owners =
         Owners::merge(sources, done.crew.front.iter().map(|took| took.outcome.owners.clone()));
     let owners = &owners[..options.job.table.len()];
@@ -266,7 +270,7 @@ fn seen(
     (seen, written, lost)
 }
 
-fn stages(done: &Done, elapsed_ns: u64) -> Vec<StageReport> {
+fn stages(done: &Balanced, elapsed_ns: u64) -> Vec<StageReport> {
     let mut stages = Vec::new();
     let count = done.crew.front.len();
     for (number, (receiver, spread)) in done.crew.front.iter().zip(&done.spread).enumerate() {

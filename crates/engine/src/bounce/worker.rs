@@ -7,14 +7,14 @@ use crate::EngineError;
 use crate::runtime::{Job, Next, Pause, Polled, Round, Step, Tally};
 
 /// A crossing, and what its worker knows of it.
-pub(super) struct Lane {
+pub(super) struct CrossingState {
     pub(super) index: usize,
     pub(super) crossing: Box<dyn Crossing>,
     pub(super) error: Option<EngineError>,
     is_over: bool,
 }
 
-impl Lane {
+impl CrossingState {
     pub(super) fn new(index: usize, crossing: Box<dyn Crossing>) -> Self {
         Self { index, crossing, error: None, is_over: false }
     }
@@ -34,17 +34,17 @@ impl Lane {
 
 pub(super) struct Worker<'a> {
     job: &'a Job<'a>,
-    lanes: Vec<Lane>,
+    lanes: Vec<CrossingState>,
 }
 
 impl<'a> Worker<'a> {
-    pub(super) fn new(job: &'a Job<'a>, lanes: Vec<Lane>) -> Self {
+    pub(super) fn new(job: &'a Job<'a>, lanes: Vec<CrossingState>) -> Self {
         Self { job, lanes }
     }
 }
 
 impl Step for Worker<'_> {
-    type Outcome = Vec<Lane>;
+    type Outcome = Vec<CrossingState>;
     const POLLS_A_LOOK: u32 = 8;
 
     /// Runs each lane once.
@@ -67,7 +67,7 @@ impl Step for Worker<'_> {
     }
 
     fn show_losses(&mut self) -> u64 {
-        let show = |lane: &Lane| {
+        let show = |lane: &CrossingState| {
             if let Some(counter) = self.job.progress.received.get(lane.index) {
                 counter.store(&lane.carried());
             }
@@ -96,7 +96,7 @@ impl Step for Worker<'_> {
         }
     }
 
-    fn end(self) -> Vec<Lane> {
+    fn end(self) -> Vec<CrossingState> {
         self.lanes
     }
 }

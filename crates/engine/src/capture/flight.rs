@@ -32,7 +32,7 @@ use burstline_log::{History, Log};
 use burstline_port::{PortError, Sink};
 
 use super::summary::Summary;
-use super::{Lanes, lanes, only, receive_into, recorder_core};
+use super::{LogSet, lanes, only, receive_into, recorder_core};
 use crate::published::Publication;
 use crate::report::{FlightFile, FlightReport};
 use crate::runtime::logs::CaptureOptions;
@@ -77,7 +77,7 @@ pub fn capture_flight(
     let receivers = options.threads.receivers.clamp(1, sources.len().max(1));
     options.threads.check(receivers + 1)?;
     let policy = options.policy.unwrap_or_else(|| policy_for(&sources));
-    let Lanes { logs, writers, readers } = lanes(options, &sources, policy, receivers)?;
+    let LogSet { logs, writers, readers } = lanes(options, &sources, policy, receivers)?;
     // While nobody asks, nobody reads.
     drop(readers);
     options.threads.rehearse("capture")?;

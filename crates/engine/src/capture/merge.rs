@@ -180,7 +180,7 @@ impl<'a> Merger<'a> {
         let most = self.room().min(CHUNK as u64) as usize;
         let base = order::keys(&self.lanes, &mut self.heads);
         self.tree.play(&self.heads);
-        let stop = interleave((base, &mut self.tree), &mut self.lanes, &mut self.order, most);
+        let stop = interleave(base, &mut self.tree, &mut self.lanes, &mut self.order, most);
         if self.order.is_empty() {
             return (0, Some(stop));
         }
@@ -229,7 +229,7 @@ impl<'a> Merger<'a> {
             }
             Ok(state) => {
                 let is_too_long = waited_ns >= self.lateness_ns;
-                input.promise(lane, state, (newest_ns, enough_ns), is_too_long);
+                input.promise(lane, state, newest_ns, enough_ns, is_too_long);
                 state == PortState::Busy
             }
         }

@@ -7,7 +7,7 @@ use crate::EngineError;
 use crate::runtime::{Span, Tally, tally};
 
 /// A sink, and the book of what it was given.
-pub(super) struct Lane {
+pub(super) struct SinkBook {
     pub(super) sink: Box<dyn Sink>,
     /// Packets given to it.
     pub(super) made: Tally,
@@ -15,8 +15,8 @@ pub(super) struct Lane {
 }
 
 /// All of them.
-pub(super) struct Lanes {
-    pub(super) all: Vec<Lane>,
+pub(super) struct SinkBooks {
+    pub(super) all: Vec<SinkBook>,
     /// A lane's part of a burst, while it is sent.
     part: Scratch,
     routes: Routes,
@@ -24,9 +24,9 @@ pub(super) struct Lanes {
     known: Box<[Option<usize>; PortTable::MAX_ENTRIES]>,
 }
 
-impl Lanes {
+impl SinkBooks {
     pub(super) fn new(sinks: Vec<Box<dyn Sink>>, routes: &Routes) -> Self {
-        let lane = |sink| Lane { sink, made: Tally::default(), is_flushed: true };
+        let lane = |sink| SinkBook { sink, made: Tally::default(), is_flushed: true };
         let known = Box::new([None; PortTable::MAX_ENTRIES]);
         let all = sinks.into_iter().map(lane).collect();
         Self { all, part: Scratch::new(), routes: routes.clone(), known }
@@ -78,7 +78,7 @@ impl Lanes {
 
     /// What all sinks took and have not lost.
     pub(super) fn taken(&self) -> Tally {
-        sum(self.all.iter().map(Lane::taken))
+        sum(self.all.iter().map(SinkBook::taken))
     }
 
     /// What all sinks were given.
@@ -94,7 +94,7 @@ impl Lanes {
     }
 }
 
-impl Lane {
+impl SinkBook {
     /// Gives a burst to the sink. Returns how many packets it took.
     fn send(&mut self, burst: &Burst<'_>, span: &mut Span) -> Result<u64, EngineError> {
         self.made.add(&tally(burst, span));

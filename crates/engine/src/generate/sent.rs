@@ -3,7 +3,7 @@
 use burstline_port::{Losses, PortAccount};
 use hdrhistogram::Histogram;
 
-use super::lane::Lanes;
+use super::lane::SinkBooks;
 use super::{Generated, Limit};
 use crate::report::Ending;
 use crate::runtime::{Done, Span, Tally};
@@ -44,7 +44,7 @@ pub(super) fn conclude(
     done: Done<Sent>,
     stage: &'static str,
     source: &Inlet,
-    lanes: &Lanes,
+    lanes: &SinkBooks,
     mut ending: Ending,
 ) -> Generated {
     ending.add(&done);
@@ -121,7 +121,7 @@ impl Sent {
 fn rows(
     source: &Inlet,
     account: PortAccount,
-    lanes: &Lanes,
+    lanes: &SinkBooks,
     given: &[PortAccount],
 ) -> Vec<PortReport> {
     let from = &source.port.info().name;

@@ -121,7 +121,8 @@ pub(crate) enum Stop {
 /// Cost: two loads and log2 of the number of lanes comparisons a packet, without branches that
 /// depend on times.
 pub(crate) fn interleave(
-    (base, tree): (Base, &mut LoserTree),
+    base: Base,
+    tree: &mut LoserTree,
     lanes: &mut [Lane],
     order: &mut Vec<Pick>,
     most: usize,

@@ -3,7 +3,7 @@
 //! testpmd has no such mode, so this is a program of ours in C, `rivals-dpdk/balance_live.c`. It is
 //! part of this program, and runs as a process of its own.
 
-use burstline_testbed::Receiver;
+use burstline_testbed::Target;
 
 use super::Job;
 use super::live::{Live, Own};
@@ -45,8 +45,8 @@ impl Live for DpdkBalance {
         super::dpdk::is_built()
     }
 
-    fn receiver(&self, _: Work) -> Receiver {
-        Receiver::Program
+    fn receiver(&self, _: Work) -> Target {
+        Target::Program
     }
 
     fn cores(&self, job: &Job<'_>) -> String {

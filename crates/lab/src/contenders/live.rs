@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use burstline_sys::affinity::CoreId;
-use burstline_testbed::{Amount, Receiver};
+use burstline_testbed::{Amount, Target};
 
 use super::core::{Seen, Watch};
 use super::seconds::{self, LostBySecond, Seconds, Whom};
@@ -81,8 +81,8 @@ pub trait Live: Sync {
     }
 
     /// Whom the injector hands frames to.
-    fn receiver(&self, _: Work) -> Receiver {
-        Receiver::Stack
+    fn receiver(&self, _: Work) -> Target {
+        Target::Stack
     }
 
     /// How its program is started, where it is one.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use burstline_testbed::Receiver;
+use burstline_testbed::Target;
 use serde_json::Value;
 
 use super::Job;
@@ -20,7 +20,7 @@ pub(super) const KEY_BYTE: u32 = 30;
 pub(super) struct Ours {
     name: &'static str,
     scheme: &'static str,
-    receiver: Receiver,
+    receiver: Target,
     works: &'static [Work],
     flags: &'static str,
     /// Behind the address of a source that is counted.
@@ -32,7 +32,7 @@ impl Ours {
     pub(super) const XDP: Self = Self {
         name: "burstline-xdp",
         scheme: "xdp",
-        receiver: Receiver::Program,
+        receiver: Target::Program,
         works: &[
             Work::Count,
             Work::Bounce,
@@ -51,7 +51,7 @@ impl Ours {
     pub(super) const AFPACKET: Self = Self {
         name: "burstline-afpacket",
         scheme: "afpacket",
-        receiver: Receiver::Stack,
+        receiver: Target::Stack,
         works: &[Work::Count, Work::Balance, Work::Record, Work::Generate, Work::Duplex],
         flags: "",
         query: "",
@@ -99,7 +99,7 @@ impl Live for Ours {
         super::own_version()
     }
 
-    fn receiver(&self, _: Work) -> Receiver {
+    fn receiver(&self, _: Work) -> Target {
         self.receiver
     }
 

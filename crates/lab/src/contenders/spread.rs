@@ -21,6 +21,7 @@ use super::{Adapter, Job, ROUND_PACKETS, Sample, timed};
 use crate::arena::Arena;
 use crate::contest::go_on;
 use crate::pages;
+use crate::rivals::balancer::SpreadWork;
 use crate::rivals::{BURST, pool};
 use crate::scenario::Work;
 use crate::threads::Cores;
@@ -180,9 +181,9 @@ fn ours(turn: &Turn<'_>, mode: Mode) -> Result<Sample, String> {
     let create = |pages| Ours::create(mode, turn.workers, pages);
     let mut ours = pages::with_best(LOG_BYTES, create)?;
     let flows = turn.flows();
-    let work = (&turn.traffic, &flows as &_);
+    let work = SpreadWork { traffic: &turn.traffic, flows: &flows };
     let mut run =
-        |packets| turn.run(packets, |packets| ours.balance(turn.cores, work, (packets, packets)));
+        |packets| turn.run(packets, |packets| ours.balance(turn.cores, work, packets, packets));
     run(turn.fewer())?;
     let mut sample = turn.sample(run(turn.packets)?);
     sample.set("log_segments", "segments used", f64::from(ours.segments()));
@@ -198,7 +199,7 @@ fn scattered(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
     let mut run = |pool: Pool, packets| {
         arena.clear();
         let mut rival = Scattered::new(&arena, pool, turn.workers);
-        let work = (&turn.traffic, &flows as &_);
+        let work = SpreadWork { traffic: &turn.traffic, flows: &flows };
         turn.run(packets, |packets| rival.balance(turn.cores, work, packets))
     };
     // What waits for workers is held back, too.
@@ -270,5 +271,7 @@ pub(crate) fn do_rounds(piece: &str, rounds: u64) -> Option<Result<(), String>> 
     };
     let flows = |counter| INTERLEAVINGS[0].1(counter, COUNTED_WORKERS);
     let ours = Ours::create(mode, COUNTED_WORKERS, PageChoice::Size4K);
-    Some(ours.map(|mut ours| ours.take_turns((&traffic, &flows), packets, TURN_PACKETS)))
+    Some(ours.map(|mut ours| {
+        ours.take_turns(SpreadWork { traffic: &traffic, flows: &flows }, packets, TURN_PACKETS)
+    }))
 }

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use burstline_testbed::{Program, Receiver};
+use burstline_testbed::{Program, Target};
 
 use super::Job;
 use super::live::{Live, Own, Running};
@@ -80,10 +80,10 @@ impl Live for OpenVSwitch {
         true
     }
 
-    fn receiver(&self, _: Work) -> Receiver {
+    fn receiver(&self, _: Work) -> Target {
         match self.0 {
-            Datapath::Sockets => Receiver::Stack,
-            Datapath::Dpdk => Receiver::Program,
+            Datapath::Sockets => Target::Stack,
+            Datapath::Dpdk => Target::Program,
         }
     }
 

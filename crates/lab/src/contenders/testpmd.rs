@@ -1,6 +1,6 @@
 //! `dpdk-testpmd` over net_af_xdp.
 
-use burstline_testbed::Receiver;
+use burstline_testbed::Target;
 
 use super::Job;
 use super::live::{Live, Own};
@@ -63,8 +63,8 @@ impl Live for Testpmd {
         version()
     }
 
-    fn receiver(&self, _: Work) -> Receiver {
-        Receiver::Program
+    fn receiver(&self, _: Work) -> Target {
+        Target::Program
     }
 
     fn cores(&self, job: &Job<'_>) -> String {

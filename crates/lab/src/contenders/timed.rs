@@ -18,13 +18,13 @@ pub(super) fn pin(job: &Job<'_>) -> Result<(), String> {
 
 /// What was done.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Done {
+pub(super) struct Timed {
     /// So many packets, copies or touches.
     pub(super) pieces: usize,
     spent_ns: u64,
 }
 
-impl Done {
+impl Timed {
     /// Of each.
     pub(super) fn ns_each(self) -> f64 {
         self.spent_ns as f64 / self.pieces as f64
@@ -35,8 +35,8 @@ impl Done {
 ///
 /// # Errors
 /// The user wants an end.
-pub(super) fn run(job: &Job<'_>, pieces: usize, mut work: impl FnMut()) -> Result<Done, String> {
-    let mut done = Done { pieces: 0, spent_ns: 0 };
+pub(super) fn run(job: &Job<'_>, pieces: usize, mut work: impl FnMut()) -> Result<Timed, String> {
+    let mut done = Timed { pieces: 0, spent_ns: 0 };
     while job.goes_on(done.pieces, done.spent_ns) {
         go_on(job.stop)?;
         let start_ns = clock::monotonic_ns();

@@ -10,7 +10,7 @@ mod latency;
 use std::path::Path;
 use std::time::Duration;
 
-use burstline_testbed::{Amount, Receiver};
+use burstline_testbed::{Amount, Target};
 
 use super::Context;
 use super::count_file::our_program;
@@ -100,8 +100,7 @@ fn loaded(context: &Context, program: &Path, poll: &str) -> Result<f64, String> 
     let count = Ours::new(program, &format!("count xdp:v1 --poll {poll} --cores {core}"));
     let list = format!("{},{}", cores.producer.0, cores.consumer.0);
     let contender = Contender::start(&road, &list, &count, &context.stop)?;
-    let injected =
-        road.inject(Receiver::Program, Load { amount, rate_pps: None }, &context.stop)?;
+    let injected = road.inject(Target::Program, Load { amount, rate_pps: None }, &context.stop)?;
     let (said, _) = contender.end()?;
     let ours = Report::parse(&said, injected.offered)?;
     Ok(ours.delivered as f64 / injected.elapsed.as_secs_f64() / 1e6)

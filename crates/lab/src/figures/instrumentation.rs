@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::clock;
-use burstline_testbed::{Amount, Receiver};
+use burstline_testbed::{Amount, Target};
 
 use super::Context;
 use super::count_file::our_program;
@@ -51,7 +51,7 @@ pub(super) fn live(context: &Context) -> Result<Outcome, String> {
             false => Amount::Time(TIME),
         };
         let load = Load { amount, rate_pps: None };
-        let inject = || road.inject(Receiver::Program, load, &context.stop);
+        let inject = || road.inject(Target::Program, load, &context.stop);
         let (injected, samples) = watched(is_watched, context.cores.consumer, inject)?;
         let (said, _) = contender.end()?;
         let delivered = Report::parse(&said, injected.offered)?.delivered;

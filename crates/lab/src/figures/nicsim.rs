@@ -218,7 +218,7 @@ impl Cards {
         let room = Room::create(settings, true, false)?;
         let wire = Box::new(Carousel::new(frames.iter().map(|frame| &frame[..])));
         let (card, mut receivers, _) =
-            Assembly::new(room, (wire, Sending::Nothing), 0, None).start()?;
+            Assembly::new(room, wire, Sending::Nothing, 0, None).start()?;
         Ok(Self::One { _card: card, receiver: Box::new(receivers.remove(0)) })
     }
 

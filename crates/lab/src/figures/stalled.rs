@@ -13,6 +13,7 @@ use crate::contenders::spread_sides::{
 };
 use crate::contest::alternate;
 use crate::pages;
+use crate::rivals::balancer::SpreadWork;
 use crate::traffic::{self, Traffic};
 
 const WORKERS: usize = 4;
@@ -41,7 +42,12 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     let (beside, without) = (RefCell::new(beside), RefCell::new(without));
     let run = |ours: &RefCell<Ours>| {
         let mut ours = ours.borrow_mut();
-        let run = ours.balance(context.cores, (&traffic, &flows), (packets, seen));
+        let run = ours.balance(
+            context.cores,
+            SpreadWork { traffic: &traffic, flows: &flows },
+            packets,
+            seen,
+        );
         rate("the others", run, seen, sum)
     };
     let pairs = if context.smoke { context.runs } else { context.runs.max(STALLED_PAIRS) };

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use burstline_testbed::{Amount, Receiver};
+use burstline_testbed::{Amount, Target};
 
 use super::Context;
 use super::count_file::our_program;
@@ -184,7 +184,7 @@ impl Side<'_> {
             false => Amount::Time(time),
         };
         let load = Load { amount, rate_pps: Some(rate_pps) };
-        let offered = road.inject(Receiver::Program, load, &self.context.stop)?.offered;
+        let offered = road.inject(Target::Program, load, &self.context.stop)?.offered;
         let (said, _) = receiver.end()?;
         Ok((offered, Report::parse(&said, offered)?.delivered))
     }

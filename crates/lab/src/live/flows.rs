@@ -9,7 +9,7 @@
 //! source address. The frames are for a host that is not here: the kernel's stack drops them at
 //! once, whoever else has them.
 
-use burstline_testbed::{Flows, InjectorOptions, Receiver};
+use burstline_testbed::{Flows, InjectorOptions, Target};
 use burstline_wire::checksum;
 
 /// Flows of the frames, one after the other.
@@ -28,7 +28,7 @@ const ADDRESSES: [u8; 8] = [10, 0, 0, 0, 198, 18, 0, 1];
 pub(super) fn options(interface: &str, bytes: usize) -> InjectorOptions {
     InjectorOptions {
         interface: interface.to_owned(),
-        receiver: Receiver::Program,
+        receiver: Target::Program,
         frame: frame(bytes),
         number_at: Some(NUMBER_AT),
         first: 0,
@@ -78,7 +78,7 @@ mod tests {
         let mut ring = road.bed().far.run(move || Ring::open(FAR, &options).unwrap());
         let load = Load { amount: Amount::Frames(FRAMES), rate_pps: None };
         let stop = Arc::new(AtomicBool::new(false));
-        match road.inject(Receiver::Stack, load, &stop) {
+        match road.inject(Target::Stack, load, &stop) {
             Ok(injected) => assert_eq!(injected.offered, FRAMES),
             // As in a container.
             Err(why) if why.contains("permitted") => return skip(test_name(), why),

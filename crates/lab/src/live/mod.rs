@@ -43,7 +43,7 @@ use std::{env, fs};
 use burstline_sys::affinity;
 use burstline_testbed::{
     Amount, Bed, BedError, FAR, Frames as Numbered, Host, Injected, Injector, InjectorError,
-    InjectorOptions, Receiver,
+    InjectorOptions, Target,
 };
 
 use crate::held::{self, Held};
@@ -208,7 +208,7 @@ impl Road {
     /// What the injector says; that `stop` was raised.
     pub fn inject(
         &self,
-        receiver: Receiver,
+        receiver: Target,
         load: Load,
         stop: &Arc<AtomicBool>,
     ) -> Result<Injected, String> {
@@ -224,7 +224,7 @@ impl Road {
     /// As there, and those of `begin` and `end`.
     pub fn inject_watched<W, S: Send + 'static>(
         &self,
-        receiver: Receiver,
+        receiver: Target,
         load: Load,
         bytes: usize,
         stop: &Arc<AtomicBool>,

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_sys::affinity;
-use burstline_testbed::{Amount, Receiver};
+use burstline_testbed::{Amount, Target};
 
 use super::{Load, Road};
 use crate::rivals::staged::cpu_ns;
@@ -79,7 +79,7 @@ pub(crate) fn under_load(
         thread::sleep(SETTLE);
         let nothing = || Ok(());
         let injected =
-            road.inject_watched(Receiver::Program, load, frames.bytes, frames.stop, nothing, Ok);
+            road.inject_watched(Target::Program, load, frames.bytes, frames.stop, nothing, Ok);
         thread::sleep(SETTLE);
         is_over.store(1, Release); // pairs with the loads of either side
         let (taken, share) = side.join().expect("a side does not panic")?;

@@ -22,6 +22,15 @@ use crate::traffic::Traffic;
 /// A packet's hash, and the worker that it goes to, by its number.
 pub type Flows = dyn Fn(u32) -> (u32, usize) + Sync;
 
+/// Packets to spread: what they are, and whose.
+#[derive(Clone, Copy)]
+pub struct SpreadWork<'a> {
+    /// Their bytes.
+    pub traffic: &'a Traffic,
+    /// Their workers.
+    pub flows: &'a Flows,
+}
+
 /// Pointers on their way to one worker.
 struct Pending {
     burst: [Address; BURST],
@@ -31,9 +40,10 @@ struct Pending {
 /// Spreads `packets` packets, a multiple of [`BURST`], over `WORKERS` rings.
 pub fn balance<const WORKERS: usize>(
     cores: Cores,
-    (traffic, flows): (&Traffic, &Flows),
+    SpreadWork { traffic, flows }: SpreadWork<'_>,
     packets: u64,
-    (pool, caches): (&Pool<'_>, &mut Caches),
+    pool: &Pool<'_>,
+    caches: &mut Caches,
     rings: &mut [Spsc<'_, Address>],
 ) -> Run {
     let (mut pushes, mut pulls): (Vec<_>, Vec<_>) = rings.iter_mut().map(Spsc::split).unzip();

@@ -10,7 +10,7 @@ use crate::meter::Meter;
 use crate::rss::Spreader;
 
 /// What takes them in.
-pub(super) struct Intake<'a> {
+pub(super) struct Arrivals<'a> {
     /// At least one.
     pub(super) queues: &'a mut [ReceiveQueue],
     pub(super) spreader: &'a mut Spreader,
@@ -24,7 +24,7 @@ pub(super) struct Intake<'a> {
     pub(super) number: u64,
 }
 
-impl Intake<'_> {
+impl Arrivals<'_> {
     /// Takes all in, and returns how many bytes they have.
     pub(super) fn take(&mut self, frames: &Burst<'_>) -> u64 {
         // Where neither hash nor number of a frame matters, all go the same way.

@@ -30,7 +30,7 @@ const ASKED_AHEAD: usize = 1024;
 
 /// Asks for the lines in front of `low` that were not asked for, and returns up to where.
 #[inline(always)]
-fn ask_ahead(memory: &HostMemory, buffer: u64, (low, mut asked): (usize, usize)) -> usize {
+fn ask_ahead(memory: &HostMemory, buffer: u64, low: usize, mut asked: usize) -> usize {
     while asked < low + ASKED_AHEAD {
         memory.ask(buffer + asked as u64, LINE_BYTES);
         asked += LINE_BYTES;
@@ -127,7 +127,7 @@ impl Logs {
         let is_far = frame.time_ns.wrapping_sub(self.base_time_ns) > u64::from(u32::MAX);
         let (hash, time_ns, length) = (frame.metadata.hash, frame.time_ns, length as u16);
         let words = Head { time_ns, hash, length, is_far }.words();
-        self.asked = ask_ahead(&self.memory, buffer, (self.low, self.asked));
+        self.asked = ask_ahead(&self.memory, buffer, self.low, self.asked);
         // SAFETY: the buffer is the device's since `turn` saw the tail, in `[low, top)` (D6); the
         // pointer that says so to the driver comes later.
         unsafe { self.memory.write_behind(buffer + self.low as u64, words, frame.bytes) };
@@ -157,7 +157,7 @@ impl Logs {
             if is_far || bytes.len() > longest || low + aligned + BESIDE > top {
                 break;
             }
-            asked = ask_ahead(memory, buffer, (low, asked));
+            asked = ask_ahead(memory, buffer, low, asked);
             let length = bytes.len() as u16;
             let words = Head { time_ns, hash: 0, length, is_far: false }.words();
             // SAFETY: the buffer is the device's since `turn` saw the tail, in `[low, top)` (D6);

@@ -36,7 +36,7 @@ use crate::meter::{BusAccount, Meter};
 use crate::rss::Spreader;
 use crate::wire::{Wire, WireState};
 use crate::{Settings, pcie};
-use intake::Intake;
+use intake::Arrivals;
 use queue::ReceiveQueue;
 use send::Sender;
 
@@ -242,7 +242,7 @@ impl Device {
         let (is_hashing, longest) = (self.is_hashing, self.longest);
         let has_metadata = queues.iter().any(ReceiveQueue::has_metadata);
         let wishes = (is_hashing, has_metadata);
-        let mut intake = Intake { queues, spreader, meter, wishes, longest, link_down, number };
+        let mut intake = Arrivals { queues, spreader, meter, wishes, longest, link_down, number };
         let bytes = intake.take(&arrived.frames);
         self.line.advance(frames, bytes);
         self.is_unshown |= arrived.state == WireState::Ended && !self.is_ended;

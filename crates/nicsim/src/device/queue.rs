@@ -31,11 +31,12 @@ pub(crate) enum Way {
 }
 
 impl ReceiveQueue {
-    /// A queue with so many bytes of the FIFO, for frames of up to so many, and where it shows
-    /// its counts.
+    /// A queue with `fifo` bytes of the FIFO, for frames of up to `longest`, and where it shows its
+    /// counts.
     pub(crate) fn new(
         way: Way,
-        (fifo, longest): (usize, usize),
+        fifo: usize,
+        longest: usize,
         trace: Option<Trace>,
     ) -> (Self, Arc<Shown>) {
         let shown = Arc::new(Shown::default());

@@ -93,8 +93,8 @@ impl Sender {
         let due = self.line.due(now_ns, BATCH);
         let sent = match &mut self.way {
             _ if due == 0 => return false,
-            Way::Ring(ring) => ring.send(due, wire, (&mut self.line, meter), &mut self.trace),
-            Way::Log(log) => log.send(due, wire, (&mut self.line, meter), &mut self.trace),
+            Way::Ring(ring) => ring.send(due, wire, &mut self.line, meter, &mut self.trace),
+            Way::Log(log) => log.send(due, wire, &mut self.line, meter, &mut self.trace),
         };
         sent > 0
     }
@@ -105,7 +105,8 @@ impl SendRing {
         &mut self,
         most: u64,
         wire: &mut dyn Wire,
-        (line, meter): (&mut Line, &mut Meter),
+        line: &mut Line,
+        meter: &mut Meter,
         trace: &mut Option<Trace>,
     ) -> u64 {
         // E1: descriptors below the tail are written, and their packets the device's to read.
@@ -120,9 +121,9 @@ impl SendRing {
             let slot = ring.slot(self.next);
             let piece = Outgoing::read(slot.words());
             if let Some(trace) = trace.as_ref() {
-                tell(&piece, (self.next, wanted), trace);
+                tell(&piece, self.next, wanted, trace);
             }
-            self.take(&piece, wire, (&mut *line, &mut *meter));
+            self.take(&piece, wire, line, meter);
             if piece.reports {
                 slot.store([0, SENT]); // E2
                 meter.written_back();
@@ -142,12 +143,7 @@ impl SendRing {
         wanted.into()
     }
 
-    fn take(
-        &mut self,
-        piece: &Outgoing,
-        wire: &mut dyn Wire,
-        (line, meter): (&mut Line, &mut Meter),
-    ) {
+    fn take(&mut self, piece: &Outgoing, wire: &mut dyn Wire, line: &mut Line, meter: &mut Meter) {
         let length = usize::from(piece.length);
         meter.piece_down(length);
         // SAFETY: the driver leaves a buffer alone from the doorbell until it is told that the
@@ -174,7 +170,8 @@ impl SendLog {
         &mut self,
         most: u64,
         wire: &mut dyn Wire,
-        (line, meter): (&mut Line, &mut Meter),
+        line: &mut Line,
+        meter: &mut Meter,
         trace: &mut Option<Trace>,
     ) -> u64 {
         let allowed = self.pointers.allowed.load(Acquire) - self.sent; // E1
@@ -199,7 +196,7 @@ impl SendLog {
 }
 
 #[cold]
-fn tell(piece: &Outgoing, (position, fetched): (u32, u32), trace: &Trace) {
+fn tell(piece: &Outgoing, position: u32, fetched: u32, trace: &Trace) {
     let step = |step: &str, what: std::fmt::Arguments<'_>| trace.step(step, Who::Device, what);
     let (address, length) = (piece.address, piece.length);
     step(

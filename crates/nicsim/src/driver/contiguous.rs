@@ -56,7 +56,8 @@ pub(crate) struct Contiguous {
 impl Contiguous {
     pub(crate) fn new(
         ring: Arc<Ring>,
-        (writer, reader): (Writer, Reader),
+        writer: Writer,
+        reader: Reader,
         control: Arc<Control>,
         port: u8,
         trace: Option<Trace>,

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Acquire;
 use burstline_log::{Burst, HeldBurst, Meta, Packet};
 use burstline_sys::clock;
 
-use super::{Contiguous, Kept, Scattered};
+use super::{Contiguous, Kept, Scattered, Stamp};
 use crate::counters::{ReceiveCounts, Shown};
 use crate::device::{Control, raise};
 
@@ -38,7 +38,9 @@ impl Receiver {
     pub fn lend(&mut self, budget: u64) -> Burst<'_> {
         let first_packet = self.taken;
         self.taken += match &mut self.way {
-            Way::Scattered(driver) => driver.receive(budget, (clock::realtime_ns(), self.port)),
+            Way::Scattered(driver) => {
+                driver.receive(budget, Stamp { time_ns: clock::realtime_ns(), port: self.port })
+            }
             Way::Contiguous(driver) => driver.receive(budget),
         };
         self.lent().numbered(first_packet)

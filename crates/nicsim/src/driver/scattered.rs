@@ -29,7 +29,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use burstline_log::Scratch;
 
-use super::Part;
+use super::{Part, SharedRing};
 use crate::Mode;
 use crate::descriptor::{DONE, END_OF_PACKET, Metadata, receive_read};
 use crate::device::Control;
@@ -90,21 +90,31 @@ pub struct Scattered {
     trace: Option<Trace>,
 }
 
+/// A driver's part of the memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Area {
+    /// Where it begins: a multiple of `buffer_bytes`.
+    pub(crate) start: u32,
+    /// Bytes of a buffer.
+    pub(crate) buffer_bytes: u32,
+    /// Buffers beside those of the ring.
+    pub(crate) spare: u32,
+}
+
 impl Scattered {
     /// Bytes of memory for a ring of so many descriptors, and `spare` buffers in the pool.
     pub(crate) fn area_bytes(ring: u32, spare: u32, buffer_bytes: u32) -> u64 {
         (u64::from(ring) + u64::from(spare)) * u64::from(buffer_bytes) + u64::from(JOINING_BYTES)
     }
 
-    /// The driver of a ring with its area of memory at `start`: with so many bytes a buffer, and so
-    /// many buffers beside those of the ring.
+    /// The driver of a ring with its area of the memory.
     ///
     /// # Panics
     /// If the area is not inside of the memory, or does not begin at a multiple of a buffer.
     pub(crate) fn new(
         mode: Mode,
-        (ring, memory): (Arc<Ring>, Arc<HostMemory>),
-        (start, buffer_bytes, spare): (u32, u32, u32),
+        SharedRing { ring, memory }: SharedRing,
+        Area { start, buffer_bytes, spare }: Area,
         control: Arc<Control>,
         trace: Option<Trace>,
     ) -> Self {

@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::Part;
+use super::{Part, SharedRing};
 use crate::Mode;
 use crate::descriptor::{Outgoing, is_sent};
 use crate::device::Control;
@@ -26,7 +26,7 @@ pub struct Transmitter {
     memory: Arc<HostMemory>,
     control: Arc<Control>,
     /// Buffers of its own, one a descriptor; `None` where packets lie elsewhere.
-    own: Option<(u32, u32)>,
+    own: Option<OwnBuffers>,
     /// Parts that lie elsewhere, oldest first, and how many of their descriptors came back.
     parts: VecDeque<Waiting>,
     taken_back: u32,
@@ -50,12 +50,21 @@ struct Waiting {
     is_sent: bool,
 }
 
+/// Buffers for copies, one for each descriptor.
+#[derive(Clone, Copy)]
+pub(crate) struct OwnBuffers {
+    /// Where the first one begins in the memory.
+    pub(crate) start: u32,
+    /// Bytes of each.
+    pub(crate) bytes: u32,
+}
+
 impl Transmitter {
-    /// Sends what lies in `memory`; with `own`, the start and the size of buffers, also copies.
+    /// Sends what lies in `memory`; with `own`, also copies.
     pub(crate) fn new(
         mode: Mode,
-        (ring, memory): (Arc<Ring>, Arc<HostMemory>),
-        own: Option<(u32, u32)>,
+        SharedRing { ring, memory }: SharedRing,
+        own: Option<OwnBuffers>,
         control: Arc<Control>,
         trace: Option<Trace>,
     ) -> Self {
@@ -131,7 +140,7 @@ impl Transmitter {
 
     /// The longest packet that can be copied, in bytes.
     pub fn longest(&self) -> usize {
-        let room = self.own.map_or(0, |(_, buffer)| buffer as usize * self.ring.len() as usize);
+        let room = self.own.map_or(0, |own| own.bytes as usize * self.ring.len() as usize);
         room.min(usize::from(u16::MAX))
     }
 
@@ -147,7 +156,7 @@ impl Transmitter {
     /// Descriptors that a packet of so many bytes takes when it is copied; `None` for one that is
     /// longer than all of them.
     pub fn descriptors(&self, length: usize) -> Option<u32> {
-        let (_, buffer) = self.own?;
+        let OwnBuffers { bytes: buffer, .. } = self.own?;
         let wanted = length.div_ceil(buffer as usize).max(1) as u32;
         (wanted <= self.ring.len() && length <= usize::from(u16::MAX)).then_some(wanted)
     }
@@ -159,7 +168,7 @@ impl Transmitter {
     pub fn copy(&mut self, packet: &[u8]) {
         let wanted = self.descriptors(packet.len()).unwrap_or(u32::MAX);
         assert!(self.room(wanted) >= wanted, "no room for {} bytes", packet.len());
-        let Some((start, buffer)) = self.own else { return };
+        let Some(OwnBuffers { start, bytes: buffer }) = self.own else { return };
         let pieces = packet.len().div_ceil(buffer as usize).max(1);
         for number in 0..pieces {
             let from = number * buffer as usize;
@@ -169,7 +178,7 @@ impl Transmitter {
             // SAFETY: D1: the buffer goes with the descriptor, which the device has passed.
             unsafe { self.memory.write(address, piece) };
             let total = packet.len() as u32;
-            self.write(address as u32, piece.len() as u16, (number + 1 == pieces, total));
+            self.write(address as u32, piece.len() as u16, number + 1 == pieces, total);
         }
     }
 
@@ -182,7 +191,7 @@ impl Transmitter {
     pub fn put(&mut self, part: Part, packet_bytes: u32) {
         assert!(self.own.is_none() && part.memory == self.memory.number(), "of another memory");
         assert!(self.in_flight() < self.ring.len(), "no room in a ring of {}", self.ring.len());
-        self.write(part.at, part.length, (part.is_last, packet_bytes));
+        self.write(part.at, part.length, part.is_last, packet_bytes);
         self.parts.push_back(Waiting { part, is_sent: true });
     }
 
@@ -192,7 +201,7 @@ impl Transmitter {
     }
 
     #[inline]
-    fn write(&mut self, at: u32, length: u16, (is_last, packet_bytes): (bool, u32)) {
+    fn write(&mut self, at: u32, length: u16, is_last: bool, packet_bytes: u32) {
         let reports = self.mode == Mode::Writeback;
         let piece = Outgoing { address: at.into(), length, is_last, reports };
         self.ring.slot(self.next).store(piece.words(packet_bytes));

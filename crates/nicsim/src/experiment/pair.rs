@@ -65,10 +65,11 @@ impl Pair {
         let back = if is_both { sending_of(&rooms[1])? } else { Sending::Nothing };
         let sendings = [back, sending_of(&rooms[0])?];
         let wires = [carousel(frames), carousel(if is_both { frames } else { &[] })];
-        let mut ends =
-            rooms.into_iter().zip(wires).zip(sendings).map(|((room, wire), sending)| {
-                Assembly::new(room, (wire, sending), 0, None).start()
-            });
+        let mut ends = rooms
+            .into_iter()
+            .zip(wires)
+            .zip(sendings)
+            .map(|((room, wire), sending)| Assembly::new(room, wire, sending, 0, None).start());
         let mut end = || ends.next().unwrap_or_else(|| unreachable!("there are two rooms"));
         let ((near, near_receivers, near_exit), (far, far_receivers, far_exit)) = (end()?, end()?);
         let ways = [(near_receivers, far_exit), (far_receivers, near_exit)];

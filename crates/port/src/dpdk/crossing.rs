@@ -15,7 +15,7 @@
 use burstline_dpdk::{Exit, Receiver};
 use burstline_sys::clock;
 
-use super::intake::Intake;
+use super::intake::TakenQueue;
 use super::open::open_both;
 use super::outlet::{Fate, Given, held_up_by, last_wait};
 use super::watch::DeviceWatch;
@@ -28,7 +28,7 @@ use crate::{
 /// One direction between two queues.
 struct DpdkCrossing {
     info: PortInfo,
-    intake: Intake,
+    intake: TakenQueue,
     exit: Exit,
     burst: usize,
     entry_watch: DeviceWatch,
@@ -69,7 +69,7 @@ pub(crate) fn open_crossings(
             }
             crossings.push(Box::new(DpdkCrossing {
                 info: PortInfo { name, capabilities, timestamps },
-                intake: Intake::new(receiver, queue),
+                intake: TakenQueue::new(receiver, queue),
                 exit: Exit::new(&exit.1)?,
                 burst: entry.0.burst.into(),
                 entry_watch: DeviceWatch::new(&entry.1),

@@ -12,7 +12,7 @@ const SETTLING_NS: u64 = 1_000_000_000;
 const TROUBLE: [&str; 6] = ["err", "drop", "miss", "discard", "full", "nombuf"];
 
 /// Taking packets from one queue, up to an end.
-pub(super) struct Intake {
+pub(super) struct TakenQueue {
     pub(super) receiver: Receiver,
     queue: u16,
     ending: Option<Ending>,
@@ -33,7 +33,7 @@ struct Ending {
     trouble: Option<String>,
 }
 
-impl Intake {
+impl TakenQueue {
     pub(super) fn new(receiver: Receiver, queue: u16) -> Self {
         Self { receiver, queue, ending: None }
     }

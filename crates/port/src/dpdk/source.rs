@@ -7,7 +7,7 @@ use burstline_log::{Appended, Burst, Flags, Meta, SCRATCH_PACKETS, Scratch, Writ
 use burstline_sys::clock;
 use burstline_wire::headers::LinkType;
 
-use super::intake::Intake;
+use super::intake::TakenQueue;
 use super::settings::{Settings, hash_kind};
 use super::watch::DeviceWatch;
 use crate::filter::UNWANTED_MOST;
@@ -24,7 +24,7 @@ const BURSTS_A_TIME: u32 = 4;
 /// One receive queue of a device.
 pub(super) struct DpdkSource {
     info: PortInfo,
-    intake: Intake,
+    intake: TakenQueue,
     burst: usize,
     /// Bursts since the clock was read.
     bursts: u32,
@@ -101,7 +101,7 @@ impl DpdkSource {
         }
         Ok(Self {
             info: PortInfo { name, capabilities, timestamps },
-            intake: Intake::new(receiver, queue),
+            intake: TakenQueue::new(receiver, queue),
             burst: usize::from(settings.burst),
             bursts: 0,
             shares_times: options.may_share_times,

@@ -54,6 +54,13 @@ pub(super) struct Moment {
     sum: u32,
 }
 
+/// What a packet's mark tells: its number, and when it was made.
+#[derive(Clone, Copy)]
+pub(super) struct Numbered<'a> {
+    pub(super) sequence: u32,
+    pub(super) moment: &'a Moment,
+}
+
 impl Moment {
     #[inline]
     pub(super) fn new(time_ns: u64) -> Self {
@@ -243,19 +250,14 @@ impl Flow {
         moment: &Moment,
     ) {
         match self.length {
-            0 => self.build_open(arena, place, length, (sequence, moment)),
-            _ => self.build_fixed(arena, place, (sequence, moment)),
+            0 => self.build_open(arena, place, length, Numbered { sequence, moment }),
+            _ => self.build_fixed(arena, place, Numbered { sequence, moment }),
         }
     }
 
     /// Makes a packet of a flow with one length.
     #[inline]
-    pub(super) fn build_fixed(
-        &self,
-        arena: &[u8],
-        place: &mut impl Place,
-        numbered: (u32, &Moment),
-    ) {
+    pub(super) fn build_fixed(&self, arena: &[u8], place: &mut impl Place, numbered: Numbered<'_>) {
         let length = self.length as usize;
         let image = self.image(arena);
         place.write(0, image);
@@ -281,7 +283,7 @@ impl Flow {
         arena: &[u8],
         place: &mut impl Place,
         length: usize,
-        numbered: (u32, &Moment),
+        numbered: Numbered<'_>,
     ) {
         let image = self.image(arena);
         place.write(0, image);
@@ -332,7 +334,7 @@ impl Flow {
         &self,
         place: &mut impl Place,
         mark_at: usize,
-        (sequence, moment): (u32, &Moment),
+        Numbered { sequence, moment }: Numbered<'_>,
     ) -> u32 {
         place.write(mark_at + NUMBER_AT, &moment.first_bytes(sequence));
         place.write(mark_at + NUMBER_AT + 8, &moment.last_bytes());

@@ -9,12 +9,19 @@ use burstline_wire::hash::FlowHasher;
 use burstline_wire::headers::{Headers, LinkType, Outcome, parse, protocol};
 use burstline_wire::mark::Stream;
 
-use super::flow::{Flow, Moment, Place};
+use super::flow::{Flow, Moment, Numbered, Place};
 use super::headers::{Shape, complete, headers};
 use super::line::Line;
 use super::recipe::{Content, Pattern, Recipe};
 use super::sizes::FCS_BYTES;
 use crate::{OpenOptions, PortError, PortState, file};
+
+/// What is true of all packets of a call: time, in ns since 1970, and interface.
+#[derive(Clone, Copy)]
+pub(super) struct Stamp {
+    pub(super) time_ns: u64,
+    pub(super) port: u8,
+}
 
 /// The most packets and bytes of a template.
 const TEMPLATE_PACKETS: usize = 1 << 20;
@@ -162,20 +169,21 @@ impl Flows {
         &mut self,
         writer: &mut Writer,
         count: u64,
-        (time_ns, port): (u64, u8),
+        Stamp { time_ns, port }: Stamp,
         flow_of: impl Fn(u64) -> u32,
     ) -> Filled {
-        let moment = Moment::new(time_ns);
         if !self.lines.is_empty() {
-            return self.fill_lines(writer, count, (&moment, time_ns, port), flow_of);
+            return self.fill_lines(writer, count, Stamp { time_ns, port }, flow_of);
         }
+        let moment = Moment::new(time_ns);
         let mut filled = Filled { packets: 0, bytes: 0 };
         while filled.packets < count {
             let number = flow_of(filled.packets) as usize;
             let (flow, sequence) = (&self.flows[number], &mut self.sequences[number]);
             let length = flow.shortest();
             let Some(mut slot) = writer.reserve(length as usize) else { break };
-            flow.build_fixed(&self.arena, &mut slot, (*sequence, &moment));
+            let numbered = Numbered { sequence: *sequence, moment: &moment };
+            flow.build_fixed(&self.arena, &mut slot, numbered);
             *sequence = sequence.wrapping_add(1);
             let mut meta = Meta::new(time_ns, length, port);
             meta.hash = flow.hash;
@@ -192,9 +200,10 @@ impl Flows {
         &mut self,
         writer: &mut Writer,
         count: u64,
-        (moment, time_ns, port): (&Moment, u64, u8),
+        Stamp { time_ns, port }: Stamp,
         flow_of: impl Fn(u64) -> u32,
     ) -> Filled {
+        let moment = Moment::new(time_ns);
         let mut filled = Filled { packets: 0, bytes: 0 };
         // Of one length, so that there is one check for both.
         let sequences = &mut self.sequences[..self.lines.len()];
@@ -202,7 +211,7 @@ impl Flows {
             let number = flow_of(filled.packets) as usize;
             let (line, sequence) = (&self.lines[number], &mut sequences[number]);
             let Some(mut slot) = writer.reserve(line.length() as usize) else { break };
-            line.put(&mut slot, *sequence, moment);
+            line.put(&mut slot, *sequence, &moment);
             *sequence = sequence.wrapping_add(1);
             let mut meta = Meta::new(time_ns, line.length(), port);
             meta.hash = line.hash;

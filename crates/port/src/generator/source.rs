@@ -5,7 +5,7 @@ use burstline_sys::clock;
 use burstline_sys::direct::AlignedBuffer;
 use burstline_wire::headers::LinkType;
 
-use super::flows::Flows;
+use super::flows::{Flows, Stamp};
 use super::keys::GENERATOR_KEYS;
 use super::rate::Pace;
 use super::recipe::Recipe;
@@ -172,8 +172,8 @@ impl Generator {
     }
 
     /// How many flows there are, and whether they take turns.
-    fn turns(&self) -> (u64, bool) {
-        (self.flows.len() as u64, self.recipe.is_cycled)
+    fn turns(&self) -> Turns {
+        Turns { flows: self.flows.len() as u64, are_taken: self.recipe.is_cycled }
     }
 
     /// The short way of `receive`: whole packets of flows with one length each, none of which is
@@ -181,8 +181,8 @@ impl Generator {
     fn receive_fast(&mut self, writer: &mut Writer, budget: u64, left: u64) -> Received {
         let (first, seed, turns) = (self.next, self.recipe.seed, self.turns());
         let count = budget.min(left);
-        let now = (self.floor_ns, self.port);
-        let filled = match turns.0 {
+        let now = Stamp { time_ns: self.floor_ns, port: self.port };
+        let filled = match turns.flows {
             1 => self.flows.fill(writer, count, now, |_| 0),
             _ => self.flows.fill(writer, count, now, |more| draw(seed, first + more, turns).0),
         };
@@ -382,11 +382,18 @@ impl Source for Generator {
     }
 }
 
-/// The flow of a packet, of so many that take turns or not, and what else is left to chance.
+/// How many flows there are, and whether they take turns.
+#[derive(Clone, Copy)]
+struct Turns {
+    flows: u64,
+    are_taken: bool,
+}
+
+/// The flow of a packet, and what else is left to chance.
 #[inline]
-fn draw(seed: u64, packet: u64, (flows, take_turns): (u64, bool)) -> (u32, u64) {
+fn draw(seed: u64, packet: u64, Turns { flows, are_taken }: Turns) -> (u32, u64) {
     let chance = mix(seed.wrapping_add(packet.wrapping_mul(GOLDEN)));
-    let flow = match take_turns {
+    let flow = match are_taken {
         true => packet % flows,
         false => ((chance & 0xffff_ffff) * flows) >> 32,
     };

@@ -20,7 +20,7 @@ use burstline_sys::interface::{Interface, LinkState};
 use burstline_sys::machine::capability::{BPF, NET_ADMIN, SYS_ADMIN};
 use burstline_sys::machine::program;
 use burstline_xdp::bpf::BpfError;
-use burstline_xdp::inject::{BurstInjector, INJECTED_BYTES_MAX, InjectError, Receiver};
+use burstline_xdp::inject::{BurstInjector, INJECTED_BYTES_MAX, InjectError, Target};
 
 use crate::live::{LiveSink, Outlet, OutletCounts, WAIT};
 use crate::watch::Watch;
@@ -43,7 +43,7 @@ pub(crate) const KEYS: &[Key] = &[
 /// A way into an interface.
 struct Inlet {
     injector: BurstInjector,
-    receiver: Option<Receiver>,
+    receiver: Option<Target>,
     /// What injectors before this one were given and handed on.
     before: OutletCounts,
 }
@@ -61,12 +61,12 @@ pub(crate) fn open_sink(
     Ok(Box::new(LiveSink::new(&values, inlet, watch)?))
 }
 
-fn receiver(values: &Values<'_>) -> Result<Option<Receiver>, AddressError> {
-    values.word("to", [None, Some(Receiver::Program), Some(Receiver::Stack)])
+fn receiver(values: &Values<'_>) -> Result<Option<Target>, AddressError> {
+    values.word("to", [None, Some(Target::Program), Some(Target::Stack)])
 }
 
 /// As [`BurstInjector::open`]; the calls that it makes need more than those of other BPF programs.
-fn open(interface: &str, receiver: Option<Receiver>) -> Result<BurstInjector, InjectError> {
+fn open(interface: &str, receiver: Option<Target>) -> Result<BurstInjector, InjectError> {
     BurstInjector::open(interface, receiver).map_err(|error| match error {
         InjectError::Bpf(BpfError::NotPermitted { program, .. }) => {
             InjectError::NotPermitted { program }
@@ -80,7 +80,7 @@ fn open(interface: &str, receiver: Option<Receiver>) -> Result<BurstInjector, In
 
 /// Makes an injector for the stack, which no interface notices.
 pub(crate) fn probe(address: &Address, _options: &ProbeOptions, probe: &mut Probe) {
-    match open(address.target(), Some(Receiver::Stack)) {
+    match open(address.target(), Some(Target::Stack)) {
         Ok(injector) => {
             probe.can_open = true;
             probe.remark_if_down(&injector.interface().name, injector.interface().is_up);
@@ -127,7 +127,7 @@ impl Outlet for Inlet {
 
     /// Whether the program that is given the packets is the one on the interface.
     fn check(&mut self) -> Result<(), PortError> {
-        let is_programs = self.receiver != Some(Receiver::Stack);
+        let is_programs = self.receiver != Some(Target::Stack);
         if self.injector.waiting() > 0 || !is_programs || !self.injector.is_outdated()? {
             return Ok(());
         }

@@ -6,11 +6,11 @@ use burstline_wire::hash::HashKind;
 
 use super::interfaces::Interfaces;
 use crate::OpenOptions;
-use crate::judge::Judge as Wishes;
+use crate::judge::Judge;
 
 /// The job's wishes, of packets that come with what the writer has found out.
-pub(super) struct Judge {
-    pub(super) wishes: Wishes,
+pub(super) struct LogJudge {
+    pub(super) wishes: Judge,
     hash: HashKind,
     /// Packets lost before the next one that is delivered, besides those that itself tells of.
     pub(super) drops_before: u64,
@@ -18,9 +18,9 @@ pub(super) struct Judge {
     pub(super) truncated: u64,
 }
 
-impl Judge {
+impl LogJudge {
     pub(super) fn new(options: &OpenOptions) -> Self {
-        Self { wishes: Wishes::new(options), hash: options.hash, drops_before: 0, truncated: 0 }
+        Self { wishes: Judge::new(options), hash: options.hash, drops_before: 0, truncated: 0 }
     }
 
     /// The packets are another writer's from now on, whose hashes may be those that the job wants.

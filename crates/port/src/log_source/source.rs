@@ -10,7 +10,7 @@ use burstline_sys::clock;
 
 use super::account::{Past, consumed};
 use super::interfaces::{Interfaces, named};
-use super::judge::Judge;
+use super::judge::LogJudge;
 use super::name::{Name, Next, Taken};
 use super::settings::Settings;
 use crate::{
@@ -48,7 +48,7 @@ pub(super) struct LogSource {
     feed: Feed,
     link: Arc<WriterLink>,
     interfaces: Interfaces,
-    judge: Judge,
+    judge: LogJudge,
     /// Packets delivered, over all writers.
     delivered: u64,
     /// Whether the last burst was lent as the writer described it.
@@ -93,7 +93,7 @@ impl LogSource {
             feed,
             link,
             interfaces: Interfaces::new(options),
-            judge: Judge::new(options),
+            judge: LogJudge::new(options),
             delivered: 0,
             is_lent_as_is: true,
             past: Past::default(),

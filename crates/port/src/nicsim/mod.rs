@@ -27,6 +27,7 @@ use burstline_wire::headers::LinkType;
 use crate::{Address, OpenOptions, PortError, Source};
 pub(crate) use settings::KEYS;
 use settings::Plug;
+use source::{CardEnd, NicsimSource};
 use wire::Cable;
 
 /// Opens a port for each receive queue.
@@ -43,15 +44,15 @@ pub(crate) fn open_sources(
     let can_wait = cable.can_wait();
     let mut far = Some(far);
     let trace = plug.trace(options)?;
-    let end = (Box::new(cable) as Box<_>, Sending::Nothing);
-    let assembly = Assembly::new(room, end, port, trace.as_ref());
+    let wire = Box::new(cable) as Box<_>;
+    let assembly = Assembly::new(room, wire, Sending::Nothing, port, trace.as_ref());
     let (card, receivers, _) = assembly.start().map_err(failed)?;
     let card = Arc::new(card);
     let count = receivers.len();
     let ports = receivers.into_iter().enumerate().map(|(queue, receiver)| {
         let name = if count == 1 { name.clone() } else { format!("{name}@{queue}") };
-        let end = (receiver, Arc::clone(&card));
-        let source = source::NicsimSource::new(name, &plug, end, (far.take(), can_wait), options)?;
+        let end = CardEnd { receiver, card: Arc::clone(&card), far: far.take(), can_wait };
+        let source = NicsimSource::new(name, &plug, end, options)?;
         Ok(Box::new(source) as Box<dyn Source>)
     });
     ports.collect()

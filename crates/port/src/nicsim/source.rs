@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use burstline_log::{Burst, Scratch, Writer};
 use burstline_nicsim::{Card, Mode, ReceiveCounts, Receiver};
-use burstline_wire::filter::Program;
-use burstline_wire::hash::{FlowHasher, HashKind};
+use burstline_wire::hash::HashKind;
 use burstline_wire::headers::LinkType;
 
 use super::bus_notes;
 use super::settings::Plug;
 use super::wire::FarEnd;
 use crate::filter::UNWANTED_MOST;
+use crate::judge::Judge;
 use crate::{
     Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
     Received, Source, TimestampSource,
@@ -38,44 +38,30 @@ pub(super) struct NicsimSource {
     account: PortAccount,
 }
 
-/// The job's wishes.
-struct Judge {
-    filter: Option<Program>,
-    hasher: Option<FlowHasher>,
-    snapshot_bytes: u32,
-    filtered: u64,
-    truncated: u64,
-}
-
-impl Judge {
-    fn is_indifferent(&self) -> bool {
-        self.filter.is_none() && self.hasher.is_none() && self.snapshot_bytes == u32::MAX
-    }
+/// A queue of a card, and what is behind the card.
+pub(super) struct CardEnd {
+    pub(super) receiver: Receiver,
+    pub(super) card: Arc<Card>,
+    /// What came of the cable, where this queue tells it.
+    pub(super) far: Option<Arc<FarEnd>>,
+    /// Whether what sends into the cable can wait.
+    pub(super) can_wait: bool,
 }
 
 impl NicsimSource {
     pub(super) fn new(
         name: String,
         plug: &Plug,
-        (receiver, card): (Receiver, Arc<Card>),
-        (far, can_wait): (Option<Arc<FarEnd>>, bool),
+        end: CardEnd,
         options: &OpenOptions,
     ) -> Result<Self, PortError> {
-        let settings = &plug.settings;
+        let (settings, CardEnd { receiver, card, far, can_wait }) = (&plug.settings, end);
         let is_hashed = settings.is_hashing || settings.queues > 1;
-        // The card's own hash, where that is what the job wants.
-        let hasher = match options.hash {
-            HashKind::None => None,
-            HashKind::Rss if is_hashed => None,
-            kind => Some(FlowHasher::new(kind)),
-        };
-        let judge = Judge {
-            filter: options.filter.compile(&name, LinkType::ETHERNET)?,
-            hasher,
-            snapshot_bytes: options.snapshot_bytes.unwrap_or(u32::MAX),
-            filtered: 0,
-            truncated: 0,
-        };
+        let mut judge = Judge::for_link(options, &name, LinkType::ETHERNET)?;
+        if is_hashed && options.hash == HashKind::Rss {
+            // The card's own hash is what the job wants.
+            judge.set_hashing(false);
+        }
         let capabilities = Capabilities {
             can_wait: can_wait && settings.line_bits_per_s.is_none(),
             can_drain: true,
@@ -110,7 +96,7 @@ impl NicsimSource {
         if lent == 0 {
             return self.state_when_empty();
         }
-        if !self.judge.is_indifferent() {
+        if !self.judge.takes_all() || self.judge.is_hashing() {
             self.choose();
         }
         Ok(PortState::Busy)
@@ -130,18 +116,11 @@ impl NicsimSource {
     fn choose(&mut self) {
         let Self { receiver, judge, .. } = self;
         let burst = receiver.choose(|packet| {
-            let is_wanted = match &judge.filter {
-                Some(program) => program.run(packet.bytes(), packet.length() as u32) > 0,
-                None => true,
-            };
-            judge.filtered += u64::from(!is_wanted);
-            is_wanted.then(|| {
-                let mut meta = packet.meta();
-                if let Some(hasher) = &mut judge.hasher {
-                    meta.hash = hasher.hash(LinkType::ETHERNET, packet.bytes());
-                }
-                let kept = (packet.length() as u32).min(judge.snapshot_bytes);
-                judge.truncated += u64::from(kept < packet.length() as u32);
+            let (link, length) = (LinkType::ETHERNET, packet.length() as u32);
+            let bytes = packet.bytes();
+            judge.wants(link, bytes, length, 0).then(|| {
+                let (kept, mut meta) = (judge.keep(length, length), packet.meta());
+                judge.describe(link, &mut meta, || &bytes[..kept as usize]);
                 (kept, meta)
             })
         });
@@ -190,12 +169,9 @@ impl Port for NicsimSource {
         let (mut account, counts) = (self.account.clone(), counts(&self.receiver));
         account.offered = counts.arrived;
         account.in_flight = self.receiver.in_flight(&counts) + self.left.len() as u64;
-        account.truncated += self.judge.truncated;
         account.bytes_copied += self.receiver.bytes_joined();
         add_losses(&mut account, &counts);
-        if self.judge.filtered > 0 {
-            account.lost.add(Loss::Filtered, self.judge.filtered);
-        }
+        self.judge.enter_into(&mut account);
         for note in bus_notes(&self.card.bus_account(), self.card.bus(), self.mode) {
             account.note(|| note);
         }
@@ -212,15 +188,15 @@ impl Source for NicsimSource {
         if budget == 0 {
             return Ok(Received { packets: 0, state: PortState::Blocked });
         }
-        let (mut packets, filtered) = (0, self.judge.filtered);
-        while packets < budget && self.judge.filtered - filtered <= UNWANTED_MOST {
+        let (mut packets, filtered) = (0, self.judge.filtered());
+        while packets < budget && self.judge.filtered() - filtered <= UNWANTED_MOST {
             let state = match self.fetch((budget - packets).min(CHUNK)) {
                 // What was appended counts; the next call fails again.
                 Err(_) if packets > 0 => PortState::Idle,
                 state => state?,
             };
             if state != PortState::Busy {
-                let is_empty = packets == 0 && self.judge.filtered == filtered;
+                let is_empty = packets == 0 && self.judge.filtered() == filtered;
                 let state = if is_empty { state } else { PortState::Busy };
                 return Ok(Received { packets, state });
             }

@@ -6,7 +6,7 @@ use burstline_log::Scratch;
 use burstline_nicsim::{Arrived, Assembly, Carousel, Mode, Room, Sending, Wire};
 
 use super::settings::Plug;
-use super::source::NicsimSource;
+use super::source::{CardEnd, NicsimSource};
 use crate::{Address, OpenOptions, Port, PortError, PortState, Source};
 
 /// Brings so many frames, and panics.
@@ -49,12 +49,12 @@ fn a_source_gives_what_came_and_then_says_that_its_card_died() {
     for mode in Mode::ALL {
         let (address, plug) = plug(mode);
         let room = Room::create(&plug.settings, true, false).unwrap();
-        let assembly = Assembly::new(room, (faulty(300), Sending::Nothing), 0, None);
+        let assembly = Assembly::new(room, faulty(300), Sending::Nothing, 0, None);
         let (card, mut receivers, _) = assembly.start().unwrap();
-        let end = (receivers.pop().unwrap(), Arc::new(card));
+        let (receiver, card) = (receivers.pop().unwrap(), Arc::new(card));
+        let end = CardEnd { receiver, card, far: None, can_wait: true };
         let options = OpenOptions::default();
-        let mut port =
-            NicsimSource::new(address.to_string(), &plug, end, (None, true), &options).unwrap();
+        let mut port = NicsimSource::new(address.to_string(), &plug, end, &options).unwrap();
         let (mut scratch, mut got) = (Scratch::new(), 0);
         let error = loop {
             match port.lend(&mut scratch, 100) {

@@ -47,7 +47,7 @@ impl Cable {
         let far = Arc::new(FarEnd::default());
         let near = match plug.looped {
             None => Near::Port { port, scratch: Scratch::new() },
-            Some(frames) => Near::Loop(fill(port, frames, (plug, options), &far)?),
+            Some(frames) => Near::Loop(fill(port, frames, plug, options, &far)?),
         };
         Ok((Self { near, nothing: Scratch::new(), far: Arc::clone(&far) }, far))
     }
@@ -99,7 +99,8 @@ fn inner(options: &OpenOptions) -> OpenOptions {
 fn fill(
     mut port: Box<dyn Source>,
     frames: u64,
-    (plug, options): (&Plug, &OpenOptions),
+    plug: &Plug,
+    options: &OpenOptions,
     far: &FarEnd,
 ) -> Result<Carousel, PortError> {
     let (mut list, mut scratch, mut bytes) = (Vec::new(), Scratch::new(), 0);

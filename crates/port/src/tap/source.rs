@@ -144,7 +144,7 @@ impl TapSource {
             };
             (taken, empty) = (taken + 1, 0);
             self.taken += 1;
-            at += self.describe(scratch, &mut meta, (at, bytes), &offload);
+            at += self.describe(scratch, &mut meta, at, bytes, &offload);
         }
         self.queue = (self.queue + 1) % queues;
         if let Some(left) = &mut self.left {
@@ -159,7 +159,8 @@ impl TapSource {
         &mut self,
         scratch: &mut Scratch,
         meta: &mut Meta,
-        (at, bytes): (usize, usize),
+        at: usize,
+        bytes: usize,
         offload: &Offload,
     ) -> usize {
         let (link, packet) = (LinkType::ETHERNET, &self.buffer[at..at + bytes]);

@@ -18,7 +18,7 @@ const ARRIVAL_NS: u64 = 10_000_000;
 const SETTLING_NS: u64 = 1_000_000_000;
 
 /// The program's word on one queue.
-pub(super) struct Intake {
+pub(super) struct QueueLedger {
     attached: Arc<Redirect>,
     queue: u32,
     /// When it was asked to finish, in ns of the monotonic clock.
@@ -31,7 +31,7 @@ pub(super) struct Intake {
     at_end: Option<QueueCounts>,
 }
 
-impl Intake {
+impl QueueLedger {
     pub(super) fn new(attached: Arc<Redirect>, queue: u32) -> Self {
         let (arrived, seen_at_last_look) = (0, 0);
         Self { attached, queue, stopped_ns: None, arrived, seen_at_last_look, at_end: None }

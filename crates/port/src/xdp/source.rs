@@ -8,7 +8,7 @@ use burstline_sys::clock;
 use burstline_wire::headers::LinkType;
 use burstline_xdp::{Received as Frame, Socket, SocketStatistics, XdpError};
 
-use super::intake::Intake;
+use super::intake::QueueLedger;
 use super::settings::Settings;
 use crate::judge::Judge;
 use crate::watch::{LINK_HEADER_MAX, Watch};
@@ -34,7 +34,7 @@ struct Taken {
 pub(super) struct XdpSource {
     info: PortInfo,
     socket: Socket,
-    intake: Intake,
+    intake: QueueLedger,
     watch: Watch,
     judge: Judge,
     port: u8,
@@ -88,7 +88,7 @@ impl XdpSource {
         Ok(Self {
             info,
             watch: Watch::new(link),
-            intake: Intake::new(attached, socket.queue()),
+            intake: QueueLedger::new(attached, socket.queue()),
             socket,
             judge,
             port,

@@ -112,9 +112,9 @@ impl FlowHasher {
     /// adds a probe of one cache line.
     pub fn hash_parsed(&mut self, link: LinkType, headers: &Headers, packet: &[u8]) -> u32 {
         let hash = match &self.method {
-            Method::FiveTuple => by_ends(link, (headers, 0), packet, true),
-            Method::Inner => return self.hash_within(link, (headers, 0), packet, TUNNELS_MAX),
-            Method::Ip => return by_ends(link, (headers, 0), packet, false),
+            Method::FiveTuple => by_ends(link, headers, 0, packet, true),
+            Method::Inner => return self.hash_within(link, headers, 0, packet, TUNNELS_MAX),
+            Method::Ip => return by_ends(link, headers, 0, packet, false),
             Method::Rss(toeplitz) => rss(toeplitz, headers, packet).unwrap_or(0),
             Method::None => return 0,
             Method::Byte(at) => return replicated(packet, *at),
@@ -135,16 +135,17 @@ impl FlowHasher {
     fn hash_within(
         &mut self,
         link: LinkType,
-        (headers, start): (&Headers, usize),
+        headers: &Headers,
+        start: usize,
         packet: &[u8],
         depth: usize,
     ) -> u32 {
         let hash = match tunnel::inside(headers, packet) {
             Some(inner) if depth > 0 => {
-                let layer = (&inner.headers, inner.offset as usize);
-                self.hash_within(inner.link, layer, packet, depth - 1)
+                let start = inner.offset as usize;
+                self.hash_within(inner.link, &inner.headers, start, packet, depth - 1)
             }
-            _ => by_ends(link, (headers, start), packet, true),
+            _ => by_ends(link, headers, start, packet, true),
         };
         self.follow(hash, headers, packet)
     }
@@ -188,7 +189,7 @@ impl Method {
             Self::Inner => plain(link, packet, |headers| {
                 if tunnel::may_carry(headers) { None } else { five_tuple(headers, packet) }
             }),
-            Self::Ip => plain(link, packet, |headers| symmetric_ip(headers, (None, 0), packet)),
+            Self::Ip => plain(link, packet, |headers| symmetric_ip(headers, None, 0, packet)),
             // It has no tag.
             Self::Vlan => plain(link, packet, |_| Some(symmetric::vlans(iter::empty()))),
             Self::None | Self::Byte(_) | Self::FiveTuple | Self::Rss(_) => None,
@@ -263,18 +264,13 @@ fn join<const A: usize, const N: usize>(addresses: [u8; A], ports: Ports) -> [u8
 /// By addresses, with or without ports and protocol; where there is no IP, by what the Ethernet
 /// header at `start` says.
 #[inline(always)]
-fn by_ends(
-    link: LinkType,
-    (headers, start): (&Headers, usize),
-    packet: &[u8],
-    has_ports: bool,
-) -> u32 {
-    let rest = if has_ports { (headers.ports, headers.protocol) } else { (None, 0) };
+fn by_ends(link: LinkType, headers: &Headers, start: usize, packet: &[u8], has_ports: bool) -> u32 {
+    let (ports, protocol) = if has_ports { (headers.ports, headers.protocol) } else { (None, 0) };
     let of_stations = || {
         let macs = bytes_at(packet, start).filter(|_| link == LinkType::ETHERNET)?;
         Some(symmetric::ethernet(macs, headers.ether_type))
     };
-    symmetric_ip(headers, rest, packet).or_else(of_stations).unwrap_or(0)
+    symmetric_ip(headers, ports, protocol, packet).or_else(of_stations).unwrap_or(0)
 }
 
 /// By the numbers of all tags; 0 is none, it says that the packet has a priority.
@@ -287,13 +283,17 @@ fn by_vlans(headers: &Headers) -> u32 {
 
 #[inline(always)]
 fn five_tuple(headers: &Headers, packet: &[u8]) -> Option<u32> {
-    symmetric_ip(headers, (headers.ports, headers.protocol), packet)
+    symmetric_ip(headers, headers.ports, headers.protocol, packet)
 }
 
 #[inline(always)]
-fn symmetric_ip(headers: &Headers, rest: (Option<Ports>, u8), packet: &[u8]) -> Option<u32> {
+fn symmetric_ip(
+    headers: &Headers,
+    ports: Option<Ports>,
+    protocol: u8,
+    packet: &[u8],
+) -> Option<u32> {
     let network = headers.network_offset as usize;
-    let (ports, protocol) = rest;
     match headers.network {
         Network::Ipv4 => bytes_at(packet, network + 12)
             .map(|addresses| symmetric::ipv4(addresses, ports, protocol)),

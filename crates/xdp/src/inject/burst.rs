@@ -5,7 +5,7 @@ use std::os::unix::net::UnixDatagram;
 
 use super::generator::{Feed, Generator};
 use super::table::{FRAMES_AT_ONCE, FrameTable};
-use super::{INJECTED_BYTES_MAX, InjectError, Receiver, attached};
+use super::{INJECTED_BYTES_MAX, InjectError, Target, attached};
 use burstline_sys::interface::{Interface, LinkState};
 
 /// Injects the frames that it is given, in order.
@@ -31,15 +31,15 @@ impl BurstInjector {
     ///
     /// # Errors
     /// [`InjectError`], each variant as it says. Needs root in the first user namespace.
-    pub fn open(interface: &str, receiver: Option<Receiver>) -> Result<Self, InjectError> {
+    pub fn open(interface: &str, receiver: Option<Target>) -> Result<Self, InjectError> {
         let questions = UnixDatagram::unbound().map_err(InjectError::Parking)?;
         let found = Interface::by_name(&questions, interface);
         let found = found.map_err(|_| InjectError::NoSuchInterface(interface.to_owned()))?;
         let target = match receiver {
-            Some(Receiver::Stack) => None,
+            Some(Target::Stack) => None,
             _ => attached(found.index)?,
         };
-        if receiver == Some(Receiver::Program) && target.is_none() {
+        if receiver == Some(Target::Program) && target.is_none() {
             return Err(InjectError::NoProgram(interface.to_owned()));
         }
         let table = FrameTable::create()?;

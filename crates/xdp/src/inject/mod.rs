@@ -56,7 +56,7 @@ const BATCH: u32 = 64;
 
 /// Who is given the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Receiver {
+pub enum Target {
     /// The XDP program that is attached to the interface.
     Program,
     /// The network stack, as if the interface had no XDP program: packet sockets see them.

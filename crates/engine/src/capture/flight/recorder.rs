@@ -30,7 +30,7 @@ pub(super) struct Home {
 }
 
 /// One log, and how far it is accounted for.
-struct Lane<'a> {
+struct LogPart<'a> {
     log: &'a Log,
     /// Attached while a file is being written and has not got all of this log's part.
     reader: Option<Reader>,
@@ -52,7 +52,7 @@ pub(super) struct FlightRecorder<'a, 'f> {
     options: &'a FlightOptions<'a>,
     policy: Policy,
     logs: &'a [Log],
-    lanes: Vec<Lane<'a>>,
+    lanes: Vec<LogPart<'a>>,
     sink: &'a mut Files<'f>,
     recorded: Recorded,
     gaps: Gaps,
@@ -74,7 +74,7 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
         sink: &'a mut Files<'f>,
         origins: Vec<Origin>,
     ) -> Self {
-        let lane = |log| Lane {
+        let lane = |log| LogPart {
             log,
             reader: None,
             next: 0,
@@ -223,7 +223,7 @@ impl Step for FlightRecorder<'_, '_> {
         if missed > 0 {
             losses.add(Loss::ReaderOverrun, missed);
         }
-        losses.add(Loss::Expired, self.lanes.iter().map(Lane::expired_by_now).sum());
+        losses.add(Loss::Expired, self.lanes.iter().map(LogPart::expired_by_now).sum());
         self.job.show_losses_behind(0, losses)
     }
 
@@ -235,7 +235,7 @@ impl Step for FlightRecorder<'_, '_> {
     }
 }
 
-impl Lane<'_> {
+impl LogPart<'_> {
     /// Packets before number `cut` are older than what is kept.
     fn let_go(&mut self, cut: u64) {
         self.expired += cut.saturating_sub(self.next);

@@ -64,7 +64,8 @@ impl<'a> Input<'a> {
         &mut self,
         lane: &mut Lane,
         state: PortState,
-        (newest_ns, enough_ns): (u64, u64),
+        newest_ns: u64,
+        enough_ns: u64,
         is_too_long: bool,
     ) {
         let promised_ns = self.source.port.low_time_ns().filter(|_| state == PortState::Idle);

@@ -12,7 +12,7 @@ fn merged(inputs: &[Vec<u64>], chunk: usize) -> Vec<(usize, usize)> {
     loop {
         let base = keys(&lanes, &mut heads);
         let tree = &mut LoserTree::new(&heads);
-        let stop = interleave((base, tree), &mut lanes, &mut order, chunk);
+        let stop = interleave(base, tree, &mut lanes, &mut order, chunk);
         all.extend(order.iter().map(|pick| (pick.input(), pick.index())));
         match stop {
             Stop::Long => assert!((1..=chunk).contains(&order.len())),
@@ -68,7 +68,7 @@ fn an_idle_input_holds_back_what_is_younger_than_its_promise() {
     let (mut order, mut heads) = (Vec::new(), Vec::new());
     let mut go = |lanes: &mut Vec<Lane>| {
         let base = keys(lanes, &mut heads);
-        let stop = interleave((base, &mut LoserTree::new(&heads)), lanes, &mut order, 100);
+        let stop = interleave(base, &mut LoserTree::new(&heads), lanes, &mut order, 100);
         (stop, order.len())
     };
     assert_eq!(go(&mut lanes), (Stop::Empty(0), 0));

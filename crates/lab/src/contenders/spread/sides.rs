@@ -15,7 +15,7 @@ use burstline_sys::memory::{PageChoice, PageKind};
 
 use crate::arena::Arena;
 use crate::contenders::shapes::Pool as Shape;
-use crate::rivals::balancer::{self, Flows};
+use crate::rivals::balancer::{self, Flows, SpreadWork};
 use crate::rivals::pool::Pool;
 use crate::rivals::scattered::Caches;
 use crate::rivals::spsc::Spsc;
@@ -103,20 +103,21 @@ impl Ours {
     pub(crate) fn balance(
         &mut self,
         cores: Cores,
-        (traffic, flows): (&Traffic, &Flows),
-        (packets, seen): (u64, u64),
+        work: SpreadWork<'_>,
+        packets: u64,
+        seen: u64,
     ) -> Run {
         let (writers, readers) = (&mut self.writers[..], &mut self.readers[..]);
         let done = run_together(
             cores,
-            move || distribute(writers, (traffic, flows), 0..packets as u32),
+            move || distribute(writers, work, 0..packets as u32),
             move || drain(readers, seen),
         );
         Run { seconds: done.seconds, sum: done.consumer }
     }
 
     /// The same on one core: `turn` packets are written, and read; `packets` is a multiple of that.
-    pub(crate) fn take_turns(&mut self, work: (&Traffic, &Flows), packets: u64, turn: usize) {
+    pub(crate) fn take_turns(&mut self, work: SpreadWork<'_>, packets: u64, turn: usize) {
         let mut sum = 0_u64;
         for first in (0..packets as u32).step_by(turn) {
             distribute(&mut self.writers, work, first..first + turn as u32);
@@ -137,14 +138,14 @@ fn meta_of(traffic: &Traffic, counter: u32, hash: u32) -> Meta {
 }
 
 /// Packets of these numbers, whole bursts, into the log of their worker or into the only one.
-fn distribute(writers: &mut [Writer], work: (&Traffic, &Flows), packets: Range<u32>) {
+fn distribute(writers: &mut [Writer], work: SpreadWork<'_>, packets: Range<u32>) {
     match writers {
         [writer] => write(writer, work, packets),
         writers => spread(writers, work, packets),
     }
 }
 
-fn write(writer: &mut Writer, (traffic, flows): (&Traffic, &Flows), packets: Range<u32>) {
+fn write(writer: &mut Writer, SpreadWork { traffic, flows }: SpreadWork<'_>, packets: Range<u32>) {
     for first in packets.step_by(BURST) {
         for counter in first..first + BURST as u32 {
             let meta = meta_of(traffic, counter, flows(counter).0);
@@ -157,7 +158,11 @@ fn write(writer: &mut Writer, (traffic, flows): (&Traffic, &Flows), packets: Ran
 }
 
 /// A worker's packets are shown to it when [`BURST`] wait, as the rival's pointers are.
-fn spread(writers: &mut [Writer], (traffic, flows): (&Traffic, &Flows), packets: Range<u32>) {
+fn spread(
+    writers: &mut [Writer],
+    SpreadWork { traffic, flows }: SpreadWork<'_>,
+    packets: Range<u32>,
+) {
     let mut waiting = [0; WORKERS_MAX];
     for counter in packets {
         let (hash, worker) = flows(counter);
@@ -247,12 +252,12 @@ impl<'a> Scattered<'a> {
         Self { pool, caches: Caches::new(shape.cache as usize), rings }
     }
 
-    pub(super) fn balance(&mut self, cores: Cores, work: (&Traffic, &Flows), packets: u64) -> Run {
-        let memory = (&self.pool, &mut self.caches);
+    pub(super) fn balance(&mut self, cores: Cores, work: SpreadWork<'_>, packets: u64) -> Run {
+        let (pool, caches) = (&self.pool, &mut self.caches);
         match &mut self.rings[..] {
-            rings @ [_] => balancer::balance::<1>(cores, work, packets, memory, rings),
-            rings @ [_, _] => balancer::balance::<2>(cores, work, packets, memory, rings),
-            rings => balancer::balance::<4>(cores, work, packets, memory, rings),
+            rings @ [_] => balancer::balance::<1>(cores, work, packets, pool, caches, rings),
+            rings @ [_, _] => balancer::balance::<2>(cores, work, packets, pool, caches, rings),
+            rings => balancer::balance::<4>(cores, work, packets, pool, caches, rings),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use burstline_log::{Burst, Flags, Meta, Packet, SCRATCH_PACKETS, Scratch};
 
-use super::super::Kept;
+use super::super::{Kept, Stamp};
 use super::{FRONT, JOINING_BYTES, NONE, POSTED, Scattered};
 use crate::Mode;
 use crate::descriptor::{DONE, END_OF_PACKET, receive_read};
@@ -16,7 +16,7 @@ impl Scattered {
     /// while parts are out.
     ///
     /// Cost: no system call; instructions are the figure `nicsim-rx-64`.
-    pub(in crate::driver) fn receive(&mut self, budget: u64, (time_ns, port): (u64, u8)) -> u64 {
+    pub(in crate::driver) fn receive(&mut self, budget: u64, stamp: Stamp) -> u64 {
         self.give_back();
         if self.mode != Mode::Writeback && self.given_back != self.next {
             return 0;
@@ -24,8 +24,8 @@ impl Scattered {
         let most = budget.min(SCRATCH_PACKETS as u64) as u32;
         self.is_lent = true;
         match self.mode {
-            Mode::Writeback => self.take_all::<false>(most, time_ns, port),
-            Mode::Inline | Mode::Contiguous => self.take_all::<true>(most, time_ns, port),
+            Mode::Writeback => self.take_all::<false>(most, stamp),
+            Mode::Inline | Mode::Contiguous => self.take_all::<true>(most, stamp),
         }
         let packets = self.own.len();
         if packets == 0 && most > 0 {
@@ -130,7 +130,7 @@ impl Scattered {
 
     /// The loop over what has arrived: of a packet in one buffer, two words say all.
     #[inline(always)]
-    fn take_all<const INLINE: bool>(&mut self, most: u32, time_ns: u64, port: u8) {
+    fn take_all<const INLINE: bool>(&mut self, most: u32, stamp: Stamp) {
         let mut left = self.tail.wrapping_sub(self.next).min(most);
         if INLINE {
             let lent = self.next.wrapping_sub(self.given_back);
@@ -151,7 +151,7 @@ impl Scattered {
             let length = (second >> 32) as u32 & 0xffff;
             let is_one = if INLINE { length <= room } else { second & END_OF_PACKET != 0 };
             if !is_one {
-                let Some(parts) = self.join::<INLINE>((time_ns, port)) else { break };
+                let Some(parts) = self.join::<INLINE>(stamp) else { break };
                 left = left.saturating_sub(parts);
                 continue;
             }
@@ -163,16 +163,16 @@ impl Scattered {
             }
             let at = if INLINE { buffer + FRONT } else { buffer };
             let is_damaged = second as u32 >> 20 != 0;
-            push(&mut self.own, (at, length), (hash, is_damaged), (time_ns, port));
+            push(&mut self.own, Found { at, length, hash, is_damaged }, stamp);
         }
     }
 
     /// Joins a packet of several parts, and returns how many. `None`: it is not whole yet, or there
     /// is no room to join it, and it was left.
     #[cold]
-    fn join<const INLINE: bool>(&mut self, (time_ns, port): (u64, u8)) -> Option<u32> {
+    fn join<const INLINE: bool>(&mut self, stamp: Stamp) -> Option<u32> {
         let mut part = self.take::<INLINE>()?;
-        let known = (part.hash, part.is_damaged);
+        let (hash, is_damaged) = (part.hash, part.is_damaged);
         let (at, mut end, mut parts) = (self.joined, self.joined, 0);
         loop {
             parts += 1;
@@ -204,7 +204,7 @@ impl Scattered {
         }
         self.joined = end.next_multiple_of(16);
         self.bytes_joined += u64::from(end - at);
-        push(&mut self.own, (at, end - at), known, (time_ns, port));
+        push(&mut self.own, Found { at, length: end - at, hash, is_damaged }, stamp);
         Some(parts)
     }
 }
@@ -221,18 +221,21 @@ fn tell(mode: Mode, packets: usize, trace: &Trace) {
     step("4.1.6", format_args!("at the next call their descriptors go back, by one doorbell"));
 }
 
+/// A packet, as the device tells of it.
+struct Found {
+    at: u32,
+    length: u32,
+    hash: u32,
+    is_damaged: bool,
+}
+
 /// Describes a packet.
 #[inline(always)]
-fn push(
-    scratch: &mut Scratch,
-    (at, length): (u32, u32),
-    (hash, is_damaged): (u32, bool),
-    (time_ns, port): (u64, u8),
-) {
-    let mut meta = Meta::new(time_ns, length, port);
-    meta.hash = hash;
-    if is_damaged {
+fn push(scratch: &mut Scratch, found: Found, stamp: Stamp) {
+    let mut meta = Meta::new(stamp.time_ns, found.length, stamp.port);
+    meta.hash = found.hash;
+    if found.is_damaged {
         meta.flags = Flags::DAMAGED;
     }
-    scratch.push(at, length, &meta);
+    scratch.push(found.at, found.length, &meta);
 }

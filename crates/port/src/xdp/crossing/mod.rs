@@ -23,7 +23,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use burstline_sys::clock;
 use burstline_xdp::{Census, Fate, Passage};
 
-use super::intake::Intake;
+use super::intake::QueueLedger;
 use crate::live::{SHORTEST, Wait};
 use crate::watch::Watch;
 use crate::{
@@ -42,7 +42,7 @@ const WAIT_NS: u64 = 100_000_000;
 pub(super) struct XdpCrossing {
     info: PortInfo,
     passage: Passage,
-    intake: Intake,
+    intake: QueueLedger,
     /// Of the interfaces packets come in by, and leave by.
     entry: Watch,
     exit: Watch,

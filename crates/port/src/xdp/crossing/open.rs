@@ -11,7 +11,7 @@ use super::XdpCrossing;
 use crate::filter;
 use crate::watch::Watch;
 use crate::xdp::guard;
-use crate::xdp::intake::Intake;
+use crate::xdp::intake::QueueLedger;
 use crate::xdp::settings::{Settings, parse_end};
 use crate::xdp::warnings;
 use crate::{
@@ -160,7 +160,7 @@ impl XdpCrossing {
             info,
             entry: Watch::new(&from.interface().link),
             exit: Watch::new(&to.interface().link),
-            intake: Intake::new(attached, from.queue()),
+            intake: QueueLedger::new(attached, from.queue()),
             treatment: *treatment,
             backlog: passage.census().frames / 4,
             passage,
