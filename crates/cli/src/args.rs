@@ -19,19 +19,20 @@ mod moment;
 mod output;
 mod ports;
 mod replay;
+mod sizes;
 mod sources;
 mod switch;
 pub(crate) mod values;
 
 use std::path::PathBuf;
 
+use burstline_sys::users::Account;
 use clap::{
     Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, Parser, Subcommand,
     ValueHint,
 };
 
 use crate::failure::Failure;
-use crate::job;
 pub(crate) use archive::{CheckArgs, ExtractArgs, FilesArgs, IndexArgs, InfoArgs, RecoverArgs};
 pub(crate) use balance::{BalanceArgs, Groups, ModeArg};
 pub(crate) use bounce::BounceArgs;
@@ -178,12 +179,13 @@ impl Verb {
         }
     }
 
-    /// Finds sources and filter in the words that were typed, and names whom threads become when
-    /// they give up their rights.
+    /// Whom threads become when they give up their rights, if somebody else.
+    pub(crate) fn successor(&self) -> Option<&Account> {
+        self.job()?.successor.as_ref()
+    }
+
+    /// Finds sources and filter in the words that were typed.
     pub(crate) fn settle(&mut self) -> Result<(), Failure> {
-        if let Some(successor) = self.job().and_then(|job| job.successor.as_ref()) {
-            job::name_successor(successor)?;
-        }
         self.sources().map_or(Ok(()), SourceArgs::settle)
     }
 }

@@ -17,6 +17,7 @@ mod args;
 mod failure;
 mod job;
 mod outcome;
+mod paths;
 mod signals;
 mod verbs;
 mod view;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
 fn run(typed: Typed) -> Result<ExitCode, Failure> {
     let Typed::Verb(mut verb) = typed else { return verbs::interfaces() };
     verb.settle()?;
+    verb.successor().map_or(Ok(()), job::name_successor)?;
     match verb {
         Verb::Count(args) => verbs::count(&args),
         Verb::Capture(args) => verbs::capture(&args),

@@ -194,7 +194,7 @@ fn speak() {
     }
 }
 
-/// Whether whoever started this process has it ignore a signal. Source: proc_pid_status(5).
+/// Whether the process that started this one has it ignore a signal. Source: proc_pid_status(5).
 fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

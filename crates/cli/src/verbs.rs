@@ -30,16 +30,3 @@ pub(crate) use ports::ports;
 pub(crate) use replay::replay;
 pub(crate) use shell::{completions, interfaces, man};
 pub(crate) use switch::switch;
-
-/// The address of a file, whatever characters are in its path.
-pub(crate) fn file_address(path: &str) -> String {
-    let mut address = String::from("file:");
-    for character in path.chars() {
-        match character {
-            '%' => address += "%25",
-            '?' => address += "%3F",
-            _ => address.push(character),
-        }
-    }
-    address
-}

@@ -18,7 +18,7 @@ const MEMORY_MIB: u32 = 512;
 /// With fewer free bytes in huge pages than this, EAL does without.
 const HUGE_BYTES_LEAST: u64 = 128 << 20;
 
-/// Devices are told physical addresses.
+/// Devices need physical addresses.
 const PHYSICAL: &str = "--iova-mode=pa";
 
 /// How EAL is to be started: the same for all ports of a process.
@@ -85,7 +85,7 @@ pub(crate) fn start(wanted: &EalOptions, device: &str) -> Result<(), DpdkError> 
 #[derive(Clone, Copy)]
 struct Machine {
     has_huge_pages: bool,
-    /// Whether the first device is told physical addresses.
+    /// Whether the first device needs physical addresses.
     takes_physical: bool,
 }
 
@@ -188,7 +188,7 @@ fn initialise(strings: Vec<CString>) -> Result<(), String> {
 fn mend(arguments: &[String], reason: &str) -> &'static str {
     // Its words for EALREADY, and the C library's.
     if reason.contains("already called initialization") || reason.contains("already in progress") {
-        return "another part of this program runs DPDK: open dpdk: ports in a process of their own";
+        return "another part of this program runs DPDK: open dpdk: ports in another process";
     }
     match arguments.iter().any(|argument| argument == "--no-huge") {
         true => "less with memory=MIB, other arguments with eal=",

@@ -258,7 +258,7 @@ fn time_unit(
     known.map(|(_, unit_ns)| *unit_ns).ok_or_else(|| {
         let why = match offers.has_times {
             0 => "does not",
-            _ => "does by a clock of its own, whose unit is not known here",
+            _ => "stamps packets by its own clock, whose unit is unknown here",
         };
         let why = format!("{driver} {why}: without timestamps=device");
         refusal(options, "tell when packets came", why)

@@ -87,7 +87,7 @@ impl Pool {
         home
     }
 
-    /// The driver may keep so many mbufs.
+    /// The driver may keep this many mbufs.
     pub(crate) fn allow(&mut self, kept: u64) {
         self.kept = kept;
     }

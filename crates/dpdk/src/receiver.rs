@@ -363,7 +363,7 @@ impl Held {
         if marks.is_chained() {
             return (self.put_together(index), marks);
         }
-        // SAFETY: by H1 the mbuf is live, and DPDK says that so many bytes are in it.
+        // SAFETY: by H1 the mbuf is live, and DPDK says that this many bytes are in it.
         (unsafe { std::slice::from_raw_parts(packet.data, packet.length as usize) }, marks)
     }
 
@@ -393,7 +393,7 @@ impl Held {
             // SAFETY: by H1 the mbuf is live.
             length = unsafe { ffi::shim_first_length(self.mbufs[index]) };
         }
-        // SAFETY: by H1 the mbuf is live and nobody else's; so many bytes are in its first part.
+        // SAFETY: by H1 the mbuf is live and nobody else's; this many bytes are in its first part.
         unsafe { std::slice::from_raw_parts_mut(packet.data.cast_mut(), length as usize) }
     }
 

@@ -49,7 +49,7 @@ pub struct Report {
     pub notes: Vec<String>,
     /// Those of the notes that explain how ports work, or were printed while the job ran.
     pub hints: Vec<String>,
-    /// What kind of memory was tried in vain, and what would mend it.
+    /// What kind of memory was not available, and what would mend it.
     pub memory_notes: Vec<String>,
     /// What ended a part of the job early.
     pub errors: Vec<EngineError>,

@@ -39,7 +39,7 @@ pub use report::{FlowVerdict, Latency, Verdict};
 /// Significant decimal digits of latencies.
 const DIGITS: u8 = 3;
 
-/// Flows that have a place, so that whoever sends marks at will cannot take all memory: a flow
+/// Flows that have a place, so that a sender of arbitrary marks cannot take all memory: a flow
 /// takes some 700 bytes.
 pub const FLOWS_MAX: usize = 1 << 20;
 

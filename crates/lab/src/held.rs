@@ -6,9 +6,9 @@
 //!                                            `--the next one finds it among what is left
 //! ```
 //!
-//! Who is killed takes nothing away. But its lock is gone with it, so that whoever makes another
-//! one in the same place can tell what nobody holds any more, in whatever process namespace that
-//! was. Nobody sees a file by its last name before it has its lock.
+//! Who is killed takes nothing away. But its lock is gone with it, so that a process that makes
+//! another one in the same place can tell what nobody holds any more, in whatever process namespace
+//! that was. Nobody sees a file by its last name before it has its lock.
 
 use std::fs::{self, File};
 use std::io;

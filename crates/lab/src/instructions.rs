@@ -31,7 +31,7 @@ pub fn of_a_round(piece: &str) -> Option<f64> {
     Some((more? as f64 - few? as f64) / (MORE - FEW) as f64)
 }
 
-/// As [`of_a_round`], for each of so many packets of a round.
+/// As [`of_a_round`], for each of this many packets of a round.
 pub fn of_a_packet(piece: &str, packets: u64) -> Option<f64> {
     Some(of_a_round(piece)? / packets as f64)
 }
@@ -86,7 +86,7 @@ pub struct Simulated {
 pub enum Level {
     /// Caches as large as this processor's.
     Caches,
-    /// A TLB of two levels for pages of so many bytes, a power of two.
+    /// A TLB of two levels for pages of this many bytes, a power of two.
     Tlb(u64),
 }
 

@@ -33,7 +33,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Of packets of so many bytes, without FCS.
+    /// Of packets of this many bytes, without FCS.
     pub fn of(bytes: usize) -> Self {
         let stride = bytes.next_multiple_of(16);
         let count = (PACKETS.min(LINE_BYTES / stride) / 2 + 1).next_power_of_two().max(TURN);

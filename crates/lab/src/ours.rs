@@ -42,7 +42,7 @@ impl Ours {
         Ok(Self { log, writer: Apart(writer), reader: Apart(reader), burst: BURST })
     }
 
-    /// Shows the reader so many packets at a time, at least 1.
+    /// Shows the reader this many packets at a time, at least 1.
     pub fn in_bursts(self, burst: usize) -> Self {
         assert!(burst > 0, "a burst has packets");
         Self { burst, ..self }

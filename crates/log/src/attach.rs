@@ -82,7 +82,9 @@ impl Reader {
             return Err(AttachError::NotALog { reason: "its packet memory is too small" });
         }
         if files.part.is_some() && !geometry.has_buckets {
-            return Err(AttachError::NotALog { reason: "it has no parts, and one was given" });
+            return Err(AttachError::NotALog {
+                reason: "the log has no parts, but a part was requested",
+            });
         }
         // Of just this size there are no huge pages: one of those its owner could take away by a
         // hole, and where there is no other left to fill it, the next access would fault. That the

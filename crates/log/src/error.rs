@@ -34,7 +34,7 @@ pub enum CreateError {
         most: usize,
     },
     /// The number of readers is fixed when the log is made.
-    #[error("{asked} readers: it must be from 1 to {most}")]
+    #[error("{asked} readers: must be 1 to {most}")]
     Readers {
         /// What was asked for.
         asked: usize,
@@ -60,7 +60,7 @@ pub enum AttachError {
     #[error("another reader has attached with these files: ask the publisher for a new seat")]
     Claimed,
     /// A window is a number of pins.
-    #[error("a window of {asked} segments: it must be from 1 to {most}")]
+    #[error("a window of {asked} segments: must be 1 to {most}")]
     Window {
         /// What was asked for.
         asked: usize,

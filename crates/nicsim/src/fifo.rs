@@ -21,7 +21,7 @@ struct Waiting {
     time_ns: u64,
 }
 
-/// Frames, first in, first out, in so many bytes.
+/// Frames, first in, first out, in this many bytes.
 ///
 /// A frame lies in one piece. The circle is a longest frame larger than its capacity, so that what
 /// is left over at its end, where a frame did not fit in one piece, takes no room away.

@@ -18,7 +18,7 @@ const CATCH_UP_NS: u64 = 250_000;
 /// begins late for that, and the line is no slower.
 const GATHERED_NS: u64 = 2000;
 
-/// A line of so many bits a second, in one direction.
+/// A line of this many bits a second, in one direction.
 pub(crate) struct Line {
     /// Picoseconds that a byte takes, times 1024; 0 where frames take no time.
     byte_ps_1024: u64,
@@ -55,8 +55,8 @@ impl Line {
         if ahead_ns >= GATHERED_NS || due == most { due } else { 0 }
     }
 
-    /// So many frames begin, one after the other, of so many bytes together: as many as were due at
-    /// most.
+    /// So many frames begin, one after the other, of this many bytes together: as many as were due
+    /// at most.
     #[inline]
     pub(crate) fn advance(&mut self, frames: u64, bytes: u64) {
         // No overflow: where a byte takes long, one frame is due.

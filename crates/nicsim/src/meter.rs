@@ -96,7 +96,7 @@ impl Meter {
         }
     }
 
-    /// Packets that went up back to back: so many, in so many bytes with their metadata.
+    /// Packets that went up back to back: so many, in this many bytes with their metadata.
     pub(crate) fn run_up(&mut self, packets: u64, bytes: u64) {
         let account = &mut self.account;
         account.received += packets;

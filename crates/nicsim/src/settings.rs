@@ -79,7 +79,7 @@ pub struct Settings {
     pub segment: usize,
     /// See `segment`.
     pub log_bytes: usize,
-    /// The device restarts when so many frames have arrived.
+    /// The device restarts when this many frames have arrived.
     pub restart_after: Option<u64>,
     /// While frames with these numbers arrive, the link is down.
     pub link_down: Range<u64>,

@@ -42,7 +42,7 @@ impl Wire for TestWire {
     }
 }
 
-/// Frame `number`, of so many bytes: IPv4 and UDP of one of 64 flows, and a pattern.
+/// Frame `number`, of this many bytes: IPv4 and UDP of one of 64 flows, and a pattern.
 fn frame(number: usize, length: usize) -> Vec<u8> {
     let mut frame: Vec<u8> = (0..length).map(|at| (at * 7 + number) as u8).collect();
     frame[12..24].copy_from_slice(&[8, 0, 0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 17]);

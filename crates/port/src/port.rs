@@ -21,7 +21,7 @@ pub enum TimestampSource {
     Poll,
     /// Made up by a generator.
     Synthetic,
-    /// A simulated card, which has them from its wire, or another device that is none of metal.
+    /// A simulated card, or another device made of software.
     Device,
     /// Several of these, or nobody has said.
     Mixed,

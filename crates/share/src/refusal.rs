@@ -51,7 +51,7 @@ pub enum Refusal {
         segments: u64,
     },
     /// A window is a number of segments.
-    #[error("a window of {asked} segments: it must be from 1 to {most}; use ?window=1")]
+    #[error("a window of {asked} segments: must be 1 to {most}; use ?window=1")]
     Window {
         /// What was asked for.
         asked: u64,

@@ -258,7 +258,7 @@ impl Switch {
         self.macs.retain(|entry| entry.is_static)
     }
 
-    /// Seconds in which so many addresses moved that it looks like a loop.
+    /// Seconds in which this many addresses moved that it looks like a loop.
     pub fn loops(&self) -> u64 {
         self.loops
     }

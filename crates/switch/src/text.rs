@@ -101,7 +101,7 @@ pub(crate) fn parse(text: &str) -> Result<Rule, TextError> {
     let ends =
         |action: &Action| matches!(action, Action::Drop | Action::Normal | Action::Output(_));
     if !reader.rule.actions.iter().any(ends) {
-        let what = "the actions do not say where it goes: drop, normal or output:PORT".to_owned();
+        let what = "no action says where the packet goes: drop, normal or output:PORT".to_owned();
         return Err(TextError { at, what });
     }
     Ok(reader.rule)

@@ -259,7 +259,7 @@ mod tests {
         let second = near.receive(&mut room, Some(&mut files)).unwrap();
         assert_eq!((second, files.len()), (Received { bytes: 8, is_cut: true }, 2));
         let third = near.receive(&mut room, None).unwrap();
-        assert!(third.is_cut, "its descriptor had no room");
+        assert!(third.is_cut, "there was no room for its descriptor");
         drop((far, files));
         assert_eq!(near.receive(&mut room, None).unwrap().bytes, 0);
     }

@@ -61,9 +61,8 @@ pub(crate) struct JobArgs {
     #[arg(long, hide_short_help = true)]
     pub(crate) keep_privileges: bool,
 
-    /// As tcpdump: become USER, with USER's groups, once ports and files are open; a file that is
-    /// written is USER's. For root. A socket of --publish stays in root's folder at the end, and
-    /// the next run replaces it
+    /// Become USER, with USER's groups, once ports and files are open, as tcpdump does. The output
+    /// file belongs to USER. Needs root. A --publish socket stays behind; the next run replaces it
     #[arg(short = 'Z', long = "relinquish-privileges", value_name = "USER")]
     #[arg(value_parser = values::account)]
     #[arg(hide_short_help = true, conflicts_with = "keep_privileges")]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use burstline_lab::scenario::Rate;
 use clap::Args;
 
-use super::lab::sizes;
+use super::sizes::sizes;
 use super::values;
 
 const RUN_EXAMPLES: &str = "\

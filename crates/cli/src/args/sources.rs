@@ -15,7 +15,7 @@ use burstline_sys::interface::present_interfaces;
 use super::common::SourceArgs;
 use super::values;
 use crate::failure::Failure;
-use crate::verbs::file_address;
+use crate::paths::file_address;
 
 /// The word for all interfaces that are up.
 pub(crate) const ANY: &str = "any";

@@ -17,9 +17,10 @@ use burstline_engine::{EngineError, Watch};
 use burstline_port::{Address, CaptureReader, OpenedFiles, captures_of};
 use burstline_sys::privileges;
 
-use super::capture::{address_of, check_no_interface};
+use super::capture::check_no_interface;
 use crate::args::{FilesArgs, Format};
 use crate::failure::{FAILED, Failure, complain};
+use crate::paths::address_of;
 use crate::view::archive::Bar;
 
 pub(crate) use check::check;

@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use burstline_engine::{CaptureOptions, Policy, Progress, Workers};
 use burstline_log::LogConfig;
-use burstline_port::{Address, AddressError, FileNaming, OpenOptions, OutputOptions, is_interface};
+use burstline_port::{Address, FileNaming, OpenOptions, OutputOptions, is_interface};
 use burstline_sys::calendar::format_local;
 use burstline_sys::clock;
 
-use super::{file_address, flight};
-use crate::args::{CaptureArgs, CommonArgs, Format, NOTHING, OutputArgs};
+use super::flight;
+use crate::args::{CaptureArgs, CommonArgs, OutputArgs};
 use crate::failure::Failure;
+use crate::paths::address_of;
 use crate::view::{Stream, View};
 use crate::{job, signals};
 
@@ -115,22 +116,4 @@ pub(super) fn check_no_interface(path: &str) -> Result<(), Failure> {
         ))),
         false => Ok(()),
     }
-}
-
-/// The address of the file at `path`.
-pub(super) fn address_of(path: &str, format: Option<Format>) -> Result<Address, AddressError> {
-    if path == NOTHING {
-        return path.parse();
-    }
-    let mut address = file_address(path);
-    if let Some(format) = format {
-        let name = match format {
-            Format::Segmented => "segmented",
-            Format::Pcapng => "pcapng",
-            Format::PcapNs => "pcap-ns",
-            Format::Pcap => "pcap",
-        };
-        address += &format!("?format={name}");
-    }
-    address.parse()
 }

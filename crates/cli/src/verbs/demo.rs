@@ -21,10 +21,10 @@ use burstline_log::LogConfig;
 use burstline_port::{Address, OpenOptions, open_sink};
 use burstline_wire::hash::HashKind;
 
-use super::file_address;
 use crate::args::DemoArgs;
 use crate::failure::Failure;
 use crate::outcome::{Demands, Outcome};
+use crate::paths::file_address;
 use crate::view::{self, View, count_text};
 use crate::{job, signals};
 use files::{DemoFiles, REAL_PACKETS};
@@ -58,7 +58,7 @@ struct Demo<'a> {
 }
 
 impl Demo<'_> {
-    /// Live traffic if that can be had, else what was recorded once. Returns the file it is in,
+    /// Live traffic where possible, else what was recorded once. Returns the file it is in,
     /// and its ledger.
     fn show_real_traffic(&self) -> Result<(String, Report), Failure> {
         match Live::new() {
@@ -66,8 +66,8 @@ impl Demo<'_> {
             Err(reason) => {
                 let path = &self.files.real;
                 say(&format!(
-                    "\n1. No live ports here: {reason}\n   Instead, count what was recorded once \
-                     between two hosts, where it lies.\n   $ burstline count -v {path}\n\n"
+                    "\n1. No live ports here: {reason}\n   Instead, count a recording of two \
+                     hosts in place.\n   $ burstline count -v {path}\n\n"
                 ))?;
                 Ok((path.clone(), self.count(path)?))
             }

@@ -9,9 +9,9 @@ use burstline_engine::{CaptureOptions, EngineError, FlightOptions, Inlet, Report
 use burstline_port::{OpenOptions, PortError, Sink, numbered, open_sink};
 use burstline_sys::privileges;
 
-use super::capture::address_of;
 use crate::args::{CaptureArgs, Format, NOTHING, Trigger};
 use crate::failure::Failure;
+use crate::paths::address_of;
 use crate::signals;
 
 /// What there is to do when something asks for the past.

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use burstline_engine::{CaptureOptions, Inlet, MergeOptions, Policy, Progress, Workers};
 use burstline_port::{Address, OpenOptions, PortTable, open_sink};
 
-use super::capture::{address_of, check_no_interface, output_options};
+use super::capture::{check_no_interface, output_options};
 use crate::args::{MergeArgs, NOTHING};
 use crate::failure::Failure;
+use crate::paths::address_of;
 use crate::view::{Stream, View};
 use crate::{job, signals};
 

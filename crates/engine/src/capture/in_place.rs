@@ -128,7 +128,7 @@ impl Step for InPlace<'_> {
         self.lost = self.job.show_account(0, self.source.port.account());
         self.gaps.tell(self.job.progress, &[], self.sink);
         // For a file that ends before the job does.
-        let totals = self.gaps.totals(self.job.progress, &[], &self.recorded);
+        let totals = self.gaps.totals(self.job.progress, &[], |port| self.recorded.lost_of(port));
         self.sink.set_totals(&totals);
         self.job.tell_of_sink(0, &*self.sink);
         self.lost + self.job.show_losses_behind(0, self.recorded.losses())

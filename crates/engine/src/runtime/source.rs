@@ -74,9 +74,9 @@ pub(crate) fn clock_kind(sources: &[Inlet]) -> u32 {
 
 /// Which source each interface of the table belongs to, as far as one thread knows.
 ///
-/// Interfaces appear while a source is opened or polled; whoever polls calls `claim` after it. The
-/// table knows which thread added an interface, so several threads can poll at a time: what this
-/// one added since its last call, the source that it just polled has brought.
+/// Interfaces appear while a source is opened or polled; the thread that polls calls `claim` after
+/// it. The table knows which thread added an interface, so several threads can poll at a time: what
+/// this one added since its last call, the source that it just polled has brought.
 #[derive(Clone, Debug)]
 pub(crate) struct Owners {
     table: PortTable,

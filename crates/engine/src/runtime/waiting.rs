@@ -51,15 +51,15 @@ impl PollMode {
     }
 }
 
-/// How long `adaptive` looks on after the last packet, in ns.
+/// How long `adaptive` spins after the last packet, in ns.
 ///
 /// As long as a sleeper takes to get up: on the machine of the README a thread in poll(2) ran 43 us
 /// after it was woken (95 us in the worst hundredth), and spent 20 us of processor time on it. A
-/// packet that comes within that is had sooner by looking on; and whoever looks on no longer than
-/// a sleep costs wastes no more than that. Under load no packet is that far from the next.
+/// packet that comes within that time is received sooner by a thread that spins, and a spin that
+/// is no longer wastes no more than a sleep does. Under load no packet is that far from the next.
 ///
 /// A ring that is handed over in blocks has news every few milliseconds, and nothing between. So
-/// looking on in vain halves the time, down to a fiftieth, and news within this time restores it;
+/// a spin that finds nothing halves the time, down to a fiftieth, and news within it restores it;
 /// it is seen when the sleeper is up, so by as much later.
 const WAKE_NS: u64 = 50_000;
 const SPIN_NS: u64 = 50_000;
@@ -91,7 +91,7 @@ pub(crate) struct Waiter {
     mode: PollMode,
     /// When there last was work.
     worked_ns: u64,
-    /// How long `adaptive` looks on now, in `[SPIN_LEAST_NS, SPIN_NS]`.
+    /// How long `adaptive` spins now, in `[SPIN_LEAST_NS, SPIN_NS]`.
     spin_ns: u64,
     /// Whether it has looked on since then, and no longer does.
     has_looked_on: bool,
@@ -204,7 +204,7 @@ impl Waiter {
         true
     }
 
-    /// Somebody else will have news soon: looks on, or takes a nap. Returns whether it slept.
+    /// Another thread will have news soon: spins, or takes a nap. Returns whether it slept.
     pub(crate) fn pause_briefly(&mut self, now_ns: u64, clock: &JobClock<'_>) -> bool {
         if self.looks_on(now_ns) {
             std::hint::spin_loop();
@@ -213,7 +213,7 @@ impl Waiter {
         self.nap(clock)
     }
 
-    /// The log is full: whoever drains it needs the core more than we do, in every mode.
+    /// The log is full: the thread that drains it needs the core more, in every mode.
     pub(crate) fn wait_for_room(&mut self, clock: &JobClock<'_>) {
         self.sleeps.sleeps += 1;
         thread::sleep(Duration::from_nanos(NAP_FIRST_NS.min(clock.most_ns())));

@@ -5,7 +5,7 @@ use hdrhistogram::Histogram;
 
 use super::Verifier;
 
-/// How long packets took, from when they were due to when they were had, in ns.
+/// How long packets took, from when they were due to when they arrived, in ns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Latency {
     /// Packets that were timed.
@@ -16,7 +16,7 @@ pub struct Latency {
     pub mean_ns: f64,
     /// The most.
     pub most_ns: u64,
-    /// Per cent of the packets, and the time that so many did not exceed, to three digits.
+    /// Per cent of the packets, and the time that this many did not exceed, to three digits.
     pub percentiles: Vec<(f64, u64)>,
     /// A histogram: up to how many ns, and how many packets were there that are in no step before,
     /// to three digits of the time. Steps without packets are left out; the last has no end.
@@ -43,7 +43,7 @@ const STEPS_NS: [u64; 13] = [
     1_000_000_000,
 ];
 
-/// A doubling of time has two to the power of so many buckets: none is wider than a 32nd of the
+/// A doubling of time has two to the power of this many buckets: none is wider than a 32nd of the
 /// times in it. They are unions of what the histogram tells apart, so that their counts are exact.
 const BUCKET_BITS: u32 = 5;
 

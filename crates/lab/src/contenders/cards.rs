@@ -43,7 +43,7 @@ const STEPS: usize = 64;
 const LONGEST: usize = 1514;
 const FCS_BYTES: usize = 4;
 
-/// A kept packet is let go when so many more have come.
+/// A kept packet is let go when this many more have come.
 const SPAN: u64 = 16_384;
 
 /// Packets of a turn that keeps some, unless the job says how many.
@@ -82,7 +82,7 @@ pub(super) fn command(mode: Mode) -> String {
     format!("two simulated cards, {mode}, slot {slot}, max payload {payload}, request {request}")
 }
 
-/// Forwards packets both ways between two cards. A job of so many packets is of the driver alone.
+/// Forwards packets both ways between two cards. A job of this many packets is of the driver alone.
 pub(super) fn forward(job: &Job<'_>, mode: Mode) -> Result<Sample, String> {
     let (settings, size) = (settings(mode)?, job.case.unwrap_or("64"));
     let frames = frames(size)?;

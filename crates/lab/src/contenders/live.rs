@@ -100,7 +100,7 @@ pub trait Live: Sync {
         job.core_list()
     }
 
-    /// What it counted, by what it printed, of so many frames; nothing, unless it says.
+    /// What it counted, by what it printed, of this many frames; nothing, unless it says.
     ///
     /// # Errors
     /// It did not say.
@@ -174,7 +174,7 @@ pub struct Own {
 }
 
 impl Own {
-    /// What it has not had of so many packets; and where it does not name them all, the others.
+    /// What it has not had of this many packets; and where it does not name them all, the others.
     pub(super) fn enter_losses(&self, offered: u64, sample: &mut Sample) {
         let lost = offered.saturating_sub(self.delivered);
         sample.set("lost", "packets", lost as f64);
@@ -394,7 +394,7 @@ pub(super) fn wait_until_sent(
     Ok(())
 }
 
-/// What counters say, for so many packets.
+/// What counters say, for this many packets.
 pub(super) fn events(seen: &Seen, delivered: f64, sample: &mut Sample) {
     let of = |event| {
         let found = seen.events.iter().find(|(known, _)| *known == event);

@@ -149,7 +149,7 @@ impl Job<'_> {
         cores.join(",")
     }
 
-    /// Whether a turn in memory goes on that has done so many packets, in so many ns.
+    /// Whether a turn in memory goes on that has done so many packets, in this many ns.
     pub fn goes_on(&self, packets: usize, spent_ns: u64) -> bool {
         match self.packets {
             Some(most) => (packets as u64) < most,
@@ -301,7 +301,7 @@ static ALL: [&dyn Adapter; 58] = [
 /// Packets of a round of a piece whose instructions are counted.
 pub(crate) const ROUND_PACKETS: u64 = 8192;
 
-/// Does a contender's piece of work, on one core, so many rounds; `None`: there is no such piece.
+/// Does a contender's piece of work, on one core, this many rounds; `None`: there is no such piece.
 pub(crate) fn do_rounds(piece: &str, rounds: u64) -> Option<Result<(), String>> {
     merge::do_rounds(piece, rounds)
         .or_else(|| pipeline::do_rounds(piece, rounds))

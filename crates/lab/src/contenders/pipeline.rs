@@ -210,7 +210,7 @@ struct Turn<'a> {
     burst: usize,
     /// Packets between two looks at the clock: a multiple of any burst.
     packets: u64,
-    /// What so many packets add up to.
+    /// What this many packets add up to.
     sums: RefCell<BTreeMap<u64, u64>>,
     /// Whether their bytes are known: what a driver brings has no sum.
     has_sum: bool,
@@ -226,7 +226,7 @@ impl<'a> Turn<'a> {
         Ok(Self { job, cores, traffic, burst, packets, sums: RefCell::default(), has_sum })
     }
 
-    /// Mpps of a run of so many packets, if the sum is right.
+    /// Mpps of a run of this many packets, if the sum is right.
     fn rate(&self, run: Run, packets: u64) -> Result<f64, String> {
         go_on(self.job.stop)?;
         if self.has_sum {
@@ -239,8 +239,8 @@ impl<'a> Turn<'a> {
         Ok(packets as f64 / run.seconds / 1e6)
     }
 
-    /// Mpps of a shorter run, by a function that hands so many packets over, or some more, and says
-    /// how many they were.
+    /// Mpps of a shorter run, by a function that hands this many packets over, or some more, and
+    /// says how many they were.
     fn tried(
         &self,
         hand_off: impl FnOnce(u64) -> Result<(Run, u64), String>,
@@ -271,7 +271,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// At least so many packets, in whole bursts of any size.
+/// At least this many packets, in whole bursts of any size.
 fn whole(packets: u64) -> u64 {
     const BURST_MOST: u64 = 256;
     packets.max(1).next_multiple_of(BURST_MOST)

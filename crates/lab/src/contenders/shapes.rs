@@ -64,7 +64,7 @@ pub(super) fn best<S: Copy + Debug>(
     best_of(TRIES, key, settings, rate)
 }
 
-/// As [`best`], each tried so many times.
+/// As [`best`], each tried this many times.
 ///
 /// # Errors
 /// As there.

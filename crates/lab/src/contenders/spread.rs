@@ -153,7 +153,7 @@ impl<'a> Turn<'a> {
         move |counter| flows(counter, workers)
     }
 
-    /// Mpps of so many packets, if the sum is right.
+    /// Mpps of this many packets, if the sum is right.
     fn run(
         &self,
         packets: u64,

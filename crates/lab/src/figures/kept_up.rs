@@ -35,7 +35,7 @@ pub(super) struct KeptUp {
 }
 
 impl KeptUp {
-    /// With a line of so many packets a second, from time 0 on.
+    /// With a line of this many packets a second, from time 0 on.
     pub(super) fn new(packets_per_s: f64, before: ReceiveCounts) -> Self {
         let (since, looked, kept, on_end, longest) = <(_, _, _, _, _)>::default();
         let (pauses, away, longest_away) = <(_, _, _)>::default();

@@ -85,7 +85,7 @@ impl Entry {
     }
 }
 
-/// Does a piece of a figure's work so many times over and nothing else, for
+/// Does a piece of a figure's work this many times over and nothing else, for
 /// [`instructions`](crate::instructions).
 ///
 /// # Errors

@@ -135,7 +135,7 @@ fn frames() -> Vec<Vec<u8>> {
     (0..1024).map(|number| vec![number as u8; PACKET_BYTES]).collect()
 }
 
-/// The cost of so many steps, which `step` adds up, without the first few.
+/// The cost of this many steps, which `step` adds up, without the first few.
 fn stepped(steps: u64, mut step: impl FnMut() -> Cost) -> Cost {
     for _ in 0..3 {
         step();

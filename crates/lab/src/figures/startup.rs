@@ -125,7 +125,7 @@ impl Side<'_> {
         Ok(whole - 2 * (whole / PART))
     }
 
-    /// Frames offered and received of so many starts, a second each, after so much silence each;
+    /// Frames offered and received of this many starts, a second each, after so much silence each;
     /// and of as many without.
     fn starts(
         &self,

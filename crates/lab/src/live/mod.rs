@@ -137,7 +137,7 @@ impl Road {
         Self::with_ports(cores, 1)
     }
 
-    /// As [`new`](Self::new), with so many interfaces, at least one, that frames are dealt over.
+    /// As [`new`](Self::new), with this many interfaces, at least one, that frames are dealt over.
     ///
     /// # Errors
     /// As there.
@@ -250,7 +250,7 @@ impl Road {
     }
 }
 
-/// The names of so many interfaces, at least one: v1, v2, ...
+/// The names of this many interfaces, at least one: v1, v2, ...
 pub fn interfaces(ports: usize) -> Vec<String> {
     (1..=ports.max(1)).map(|number| format!("v{number}")).collect()
 }

@@ -38,7 +38,7 @@ pub const TCPREPLAY: Generator = Generator {
 };
 
 impl Generator {
-    /// What has to be in its file, so that it sends a UDP packet of so many bytes without FCS.
+    /// What has to be in its file, so that it sends a UDP packet of this many bytes without FCS.
     pub fn file(&self, bytes: usize) -> Vec<u8> {
         (self.file)(&udp_frame(bytes))
     }

@@ -23,7 +23,7 @@ const FORWARDS: &str = "Press enter to exit";
 /// What it prints before its rates.
 const RATES: &str = "Port statistics";
 
-/// Within so many seconds it has shown its rates, or it hangs.
+/// Within this many seconds it has shown its rates, or it hangs.
 const RATES_WITHIN_S: u32 = 120;
 
 /// A port.
@@ -31,7 +31,7 @@ const RATES_WITHIN_S: u32 = 120;
 pub enum Device {
     /// An interface by net_af_xdp: one queue, no busy polling of the kernel's.
     Interface(String),
-    /// net_null, which makes packets of so many bytes, and takes them.
+    /// net_null, which makes packets of this many bytes, and takes them.
     Null {
         /// Of each packet.
         bytes: u32,
@@ -45,7 +45,7 @@ pub enum Mode {
     Receive,
     /// Takes them at one port and sends them by the other.
     Forward,
-    /// Sends packets of so many bytes without FCS, the same over and over.
+    /// Sends packets of this many bytes without FCS, the same over and over.
     Send(usize),
 }
 
@@ -96,7 +96,7 @@ impl Testpmd {
         all.iter().map(CoreId::to_string).collect::<Vec<_>>().join(",")
     }
 
-    /// Runs it on this host and ends it after so many seconds. What it printed, on both streams.
+    /// Runs it on this host and ends it after this many seconds. What it printed, on both streams.
     /// `before` is put in front of it: a program that runs programs, or nothing.
     ///
     /// # Errors
@@ -108,8 +108,8 @@ impl Testpmd {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Runs it on this host until it has shown its rates of so many whole seconds, however long it
-    /// takes to start, and ends it. The last of them, behind a key: `Rx-pps:` or `Tx-pps:`.
+    /// Runs it on this host until it has shown its rates of this many whole seconds, however long
+    /// it takes to start, and ends it. The last of them, behind a key: `Rx-pps:` or `Tx-pps:`.
     ///
     /// # Errors
     /// It cannot be started, or ended before it had shown so many: what it printed.

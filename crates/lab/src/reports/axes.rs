@@ -13,9 +13,9 @@ use super::svg::text_width;
 const WIDE: f64 = 100.0;
 /// Larger values are not drawn: differences would no longer be finite.
 const DRAWABLE: f64 = 1e300;
-/// More nines of a share are not drawn: nobody has so many samples.
+/// More nines of a share are not drawn: nobody has this many samples.
 const NINES_MAX: f64 = 6.0;
-/// Up to so many nines a tick at a half has room below the one at 90 %.
+/// Up to this many nines a tick at a half has room below the one at 90 %.
 const HALF_UP_TO_NINES: f64 = 5.0;
 /// Pixels between the labels of two ticks, at least.
 const GAP_PX: f64 = 8.0;

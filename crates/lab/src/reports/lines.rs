@@ -6,7 +6,7 @@ use super::chart::{self, Chart, Panel, Point, Series};
 use super::numbers;
 use super::svg::{Hold, Picture, Svg, fitted, text_width};
 
-/// From so many points on, signs and spreads would cover the line.
+/// From this many points on, signs and spreads would cover the line.
 const MARKED_POINTS_MAX: usize = 40;
 /// Signs along a longer line, so that it can be told apart without colours.
 const SIGNS_OF_LONG_LINE: usize = 6;

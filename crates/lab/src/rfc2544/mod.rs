@@ -72,7 +72,7 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), String> {
     Ok(())
 }
 
-/// Frames of so many bytes, FCS included, that fill a link in a second.
+/// Frames of this many bytes, FCS included, that fill a link in a second.
 fn line_pps(link_gbps: f64, size: u32) -> f64 {
     link_gbps * 1e9 / f64::from((size + LINE_BYTES) * 8)
 }

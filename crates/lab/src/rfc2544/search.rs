@@ -190,7 +190,7 @@ pub(super) fn back_to_back(
 mod tests {
     use super::*;
 
-    /// A device that passes so many frames a second, and a generator that makes so many.
+    /// A device that passes this many frames a second, and a generator that makes so many.
     fn device(passes_pps: f64, makes_pps: f64) -> impl FnMut(f64) -> Result<Trial, String> {
         move |asked_pps: f64| {
             let offered_pps = asked_pps.min(makes_pps);

@@ -211,7 +211,7 @@ impl Pipeline {
         Ok(Self { raw, is_huge, burst: BURST as u32 })
     }
 
-    /// Hands over so many packets at a time, in `[1, 256]`, where it fills them itself.
+    /// Hands over this many packets at a time, in `[1, 256]`, where it fills them itself.
     pub fn in_bursts(self, burst: u32) -> Self {
         assert!((1..=BURST_MOST).contains(&burst), "bursts of {burst}");
         let mut this = self;

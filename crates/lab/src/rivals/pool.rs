@@ -26,7 +26,7 @@ pub const DATA_BYTES: usize = 2048;
 /// From one object to the next: 35 cache lines.
 pub const STRIDE_BYTES: usize = stride_bytes(DATA_BYTES);
 
-/// From one object to the next, where each has room for so many bytes of packet: an odd number of
+/// From one object to the next, where each has room for this many bytes of packet: an odd number of
 /// cache lines.
 pub const fn stride_bytes(room: usize) -> usize {
     let lines = (HEADER_BYTES + room).div_ceil(LINE_BYTES) + 1;

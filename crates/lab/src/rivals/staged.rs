@@ -295,7 +295,7 @@ fn room(packets: Shape) -> usize {
     pool::DATA_BYTES.max(packets.room())
 }
 
-/// Bytes of an arena that is enough for so many objects, the rings and the output.
+/// Bytes of an arena that is enough for this many objects, the rings and the output.
 pub fn arena_bytes(objects: usize, packets: Shape) -> usize {
     objects * pool::stride_bytes(room(packets)) + OUTPUT_BYTES + (1 << 20)
 }

@@ -89,7 +89,7 @@ fn counted(options: &Options, size_bytes: u32) -> String {
 /// Figures of a packet, by name.
 type Figures = Vec<(&'static str, f64)>;
 
-/// The figures of one packet more, of a command for so many packets, which may use a folder.
+/// The figures of one packet more, of a command for this many packets, which may use a folder.
 fn of_a_packet(
     options: &Options,
     command: impl Fn(u64, &Path) -> Result<Vec<String>, String>,
@@ -159,7 +159,7 @@ fn scenario_of(scenario: &Scenario, row: &Row) -> String {
     text
 }
 
-/// The arguments that run it once for so many packets.
+/// The arguments that run it once for this many packets.
 fn lab_run(text: &str, packets: u64, folder: &Path) -> Result<Vec<String>, String> {
     let file = folder.join("one-point.toml");
     fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;

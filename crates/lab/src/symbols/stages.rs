@@ -85,7 +85,7 @@ struct Pattern {
     stage: Part,
     /// `FILE: FUNCTION`, or `FILE` where that is all that is known, with `*` and `?`.
     names: Vec<String>,
-    /// For whoever reads the file.
+    /// For readers of the file.
     #[cfg_attr(not(test), expect(dead_code, reason = "a test asks for it"))]
     why: String,
 }

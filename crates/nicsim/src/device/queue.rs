@@ -159,7 +159,7 @@ impl ReceiveQueue {
 }
 
 impl Way {
-    /// Whether a frame of so many bytes can ever be written to memory.
+    /// Whether a frame of this many bytes can ever be written to memory.
     #[inline]
     fn can_take(&self, length: usize) -> bool {
         match self {

@@ -194,7 +194,7 @@ impl Rings {
         }
     }
 
-    /// Whether so many descriptors are on the chip; asks for more of them at a time.
+    /// Whether this many descriptors are on the chip; asks for more of them at a time.
     #[inline]
     fn has_fetched(&mut self, wanted: u32, meter: &mut Meter) -> bool {
         self.fetched.wrapping_sub(self.next) >= wanted || self.fetch(wanted, meter)
@@ -232,7 +232,7 @@ impl Rings {
         self.memory.ask(self.addresses[(position % ON_CHIP) as usize], self.length);
     }
 
-    /// Packet into one buffer, behind so many bytes for the metadata, which is shown soon.
+    /// Packet into one buffer, behind this many bytes for the metadata, which is shown soon.
     #[inline(always)]
     fn write_whole<const IN_FRONT: usize>(&mut self, bytes: &[u8], metadata: Metadata) {
         let place = (self.next % ON_CHIP) as usize;

@@ -45,7 +45,7 @@ impl LogTransmitter {
         (packets, bytes)
     }
 
-    /// Lets the device send so many packets more, which are in the log.
+    /// Lets the device send this many packets more, which are in the log.
     pub fn allow(&mut self, packets: u64) {
         if packets == 0 {
             return;

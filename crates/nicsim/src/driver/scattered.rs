@@ -102,7 +102,7 @@ pub(crate) struct Area {
 }
 
 impl Scattered {
-    /// Bytes of memory for a ring of so many descriptors, and `spare` buffers in the pool.
+    /// Bytes of memory for a ring of this many descriptors, and `spare` buffers in the pool.
     pub(crate) fn area_bytes(ring: u32, spare: u32, buffer_bytes: u32) -> u64 {
         (u64::from(ring) + u64::from(spare)) * u64::from(buffer_bytes) + u64::from(JOINING_BYTES)
     }
@@ -205,7 +205,7 @@ impl Scattered {
         self.clear_next();
     }
 
-    /// Posts what was given back, if it is at least so many descriptors.
+    /// Posts what was given back, if it is at least this many descriptors.
     #[inline]
     pub fn post(&mut self, at_least: u32) {
         match self.mode {

@@ -153,7 +153,7 @@ impl Transmitter {
         self.next.wrapping_sub(self.done)
     }
 
-    /// Descriptors that a packet of so many bytes takes when it is copied; `None` for one that is
+    /// Descriptors that a packet of this many bytes takes when it is copied; `None` for one that is
     /// longer than all of them.
     pub fn descriptors(&self, length: usize) -> Option<u32> {
         let OwnBuffers { bytes: buffer, .. } = self.own?;
@@ -182,7 +182,7 @@ impl Transmitter {
         }
     }
 
-    /// Writes a descriptor for a part where it lies, of a packet of so many bytes. It is the
+    /// Writes a descriptor for a part where it lies, of a packet of this many bytes. It is the
     /// device's from [`ring`](Self::ring) on.
     ///
     /// # Panics

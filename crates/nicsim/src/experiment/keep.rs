@@ -61,7 +61,7 @@ impl Keeping {
 pub struct Retention<'a> {
     /// One packet in so many, at least 1.
     pub every: u64,
-    /// Until so many packets have come after it.
+    /// Until this many packets have come after it.
     pub span: u64,
     /// Packets to receive.
     pub packets: u64,

@@ -143,7 +143,7 @@ impl Bus {
         (asked, Cost::new(completions, bytes, COMPLETION_HEADER))
     }
 
-    /// TLPs for so many bytes, of at most `most` each: a power of two.
+    /// TLPs for this many bytes, of at most `most` each: a power of two.
     #[inline]
     fn tlps(&self, bytes: u64, most: u64) -> u64 {
         (bytes + most - 1) >> most.trailing_zeros()

@@ -44,7 +44,7 @@ const BLOCK_HEADER: usize = 3;
 enum At {
     /// Between two frames.
     Between,
-    /// In a skippable frame, with so many bytes to go.
+    /// In a skippable frame, with this many bytes to go.
     Skipping(u64),
     /// In a frame; whether a checksum ends it.
     Inside { has_checksum: bool },

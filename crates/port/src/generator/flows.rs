@@ -163,7 +163,7 @@ impl Flows {
     }
 
     /// Makes packets of flows with one length each, all at one time, until the log is full or
-    /// there are `count`. `flow_of`: the flow of the packet so many after the first.
+    /// there are `count`. `flow_of`: the flow of the packet this many after the first.
     #[inline]
     pub(super) fn fill(
         &mut self,

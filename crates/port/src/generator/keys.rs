@@ -1,8 +1,10 @@
 //! The keys of `gen:`, which are the flags of `generate`, too.
 
 use super::rate::BURST_MOST;
-use super::recipe::MAX_FLOWS;
 use crate::Key;
+
+/// The most flows: this many can be told apart by a mark.
+pub(super) const MAX_FLOWS: u32 = 1 << 20;
 
 const ALL: std::ops::RangeInclusive<u64> = 0..=u64::MAX;
 

@@ -5,13 +5,10 @@ use std::path::PathBuf;
 
 use burstline_wire::link_address;
 
-use super::keys::GENERATOR_KEYS;
+use super::keys::{GENERATOR_KEYS, MAX_FLOWS};
 use super::pool::Pool;
 use super::sizes::Sizes;
 use crate::{Address, AddressError, Values};
-
-/// The most flows: so many can be told apart by a mark.
-pub(super) const MAX_FLOWS: u32 = 1 << 20;
 
 /// Flows, where no list says otherwise.
 const DEFAULT_FLOWS: u32 = 16;
@@ -246,7 +243,7 @@ impl Pattern {
 /// A list of addresses, and whether they are IPv6.
 type Addresses = Option<(Pool, bool)>;
 
-/// The addresses that were typed, or so many from the ranges for benchmarks.
+/// The addresses that were typed, or this many from the ranges for benchmarks.
 /// Source: RFC 2544 appendix C.2.2, RFC 5180 section 8.
 fn pools(typed: Addresses, side: u128, count: u128) -> [Pool; 2] {
     let ipv4 = u128::from(u32::from(Ipv4Addr::new(198, 17 + side as u8, 0, 1)));

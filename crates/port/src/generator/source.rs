@@ -141,7 +141,7 @@ impl Generator {
         (due - self.next, PortState::Idle)
     }
 
-    /// The number up to which a call may look at packets, of which so many are due: with a filter
+    /// The number up to which a call may look at packets, of which this many are due: with a filter
     /// not all, since none may be wanted.
     fn last_of_call(&self, due: u64) -> u64 {
         let most = if self.judge.is_filtering() { UNWANTED_MOST } else { u64::MAX };

@@ -50,7 +50,7 @@ pub(super) struct Plug {
     pub(super) settings: Settings,
     /// Where its frames come from.
     pub(super) source: Address,
-    /// Of the source, so many frames are taken, and sent round and round.
+    /// Of the source, this many frames are taken, and sent round and round.
     pub(super) looped: Option<u64>,
     /// The file that steps are written to.
     pub(super) trace: Option<String>,

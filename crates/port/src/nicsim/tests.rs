@@ -9,7 +9,7 @@ use super::settings::Plug;
 use super::source::{CardEnd, NicsimSource};
 use crate::{Address, OpenOptions, Port, PortError, PortState, Source};
 
-/// Brings so many frames, and panics.
+/// Brings this many frames, and panics.
 struct Faulty {
     frames: Carousel,
     left: u64,

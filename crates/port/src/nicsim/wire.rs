@@ -95,7 +95,7 @@ fn inner(options: &OpenOptions) -> OpenOptions {
     }
 }
 
-/// Takes so many frames of a port, to go round and round; fewer if it ends, or the job does.
+/// Takes this many frames of a port, to go round and round; fewer if it ends, or the job does.
 fn fill(
     mut port: Box<dyn Source>,
     frames: u64,

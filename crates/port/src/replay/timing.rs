@@ -17,7 +17,7 @@ pub enum Timing {
         /// The factor.
         speed: f64,
     },
-    /// Evenly, in bursts of so many packets, at least 1: by packets, or by what each takes on the
+    /// Evenly, in bursts of this many packets, at least 1: by packets, or by what each takes on the
     /// line. [`Rate::Percent`] is that of 1 bit a second: resolve it before.
     Fixed {
         /// How fast.

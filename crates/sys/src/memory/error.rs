@@ -10,7 +10,7 @@ use super::{NodeId, PageKind};
 #[non_exhaustive]
 pub enum MemoryError {
     /// The request is empty, or too large to be rounded up to whole pages.
-    #[error("a region of {bytes} bytes was asked for: a size is at least 1 and below 2^62")]
+    #[error("a region of {bytes} bytes: the size must be at least 1 and below 2^62")]
     BadSize {
         /// Bytes asked for.
         bytes: usize,

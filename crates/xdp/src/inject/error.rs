@@ -16,7 +16,7 @@ pub enum InjectError {
     #[error("interface '{0}' has no XDP program: start its receiver first, or inject to the stack")]
     NoProgram(String),
     /// The attached program cannot be called from ours.
-    #[error("XDP program {program_id} takes no tail call from a program of any of our kinds")]
+    #[error("XDP program {program_id} accepts no tail call from our programs")]
     Incompatible {
         /// Its number.
         program_id: u32,

@@ -38,7 +38,7 @@ fn with_injector(test: &str, job: impl FnOnce(BurstInjector) + Send + 'static) {
     }
 }
 
-/// Takes so many packets.
+/// Takes this many packets.
 fn arrived(ring: &mut Ring, count: usize) -> Vec<Vec<u8>> {
     let (mut all, start) = (Vec::new(), Instant::now());
     while all.len() < count {

@@ -2,7 +2,7 @@
 //! asked.
 //!
 //! A machine may be as it should and yet refuse: a container's profile that forbids mbind(2) or
-//! move_pages(2), a policy of whoever started us.
+//! move_pages(2), a policy of the process that started us.
 
 use burstline_engine::rehearse;
 use burstline_sys::memory::NodeId;

@@ -110,7 +110,7 @@ fn losses_text(survey: &Survey) -> String {
         marked => format!("; {} marked at packets", count_text(marked)),
     };
     if recorded.segments == 0 {
-        return format!("not told by this format{marked}");
+        return format!("this format does not record it{marked}");
     }
     let causes: String = recorded
         .named_losses()

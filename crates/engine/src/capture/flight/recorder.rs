@@ -155,7 +155,9 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
         let is_whole = self.lanes.iter().all(|lane| lane.reader.is_none());
         if is_whole {
             self.until_ns = None;
-            let totals = self.gaps.totals(self.job.progress, &self.missed(), &self.recorded);
+            let totals = self
+                .gaps
+                .totals(self.job.progress, &self.missed(), |port| self.recorded.lost_of(port));
             self.sink.set_totals(&totals);
             let finished = self.sink.finish();
             self.recorded.ask(self.sink);

@@ -12,7 +12,6 @@
 
 use burstline_port::{InterfaceTotals, Loss, LossPlace, Losses, PortAccount, Sink};
 
-use super::record::Recorded;
 use crate::{Inlet, Progress};
 
 /// What is known of a source before it is polled.
@@ -72,12 +71,12 @@ impl Gaps {
     }
 
     /// What is known of the interfaces so far; what was received is not. `missed` as in
-    /// [`tell`](Self::tell); `recorded` is the sink's own.
+    /// [`tell`](Self::tell); `lost_behind`: what was lost of an interface in front of the sink or by it.
     pub(crate) fn totals(
         &self,
         progress: &Progress,
         missed: &[u64],
-        recorded: &Recorded,
+        lost_behind: impl Fn(u8) -> u64,
     ) -> Vec<InterfaceTotals> {
         let mut totals = Vec::new();
         progress.with_losses_by_source(|losses| {
@@ -87,7 +86,7 @@ impl Gaps {
                     port,
                     received: None,
                     missed: losses.at(LossPlace::Interface),
-                    lost: losses.at(LossPlace::Host) + recorded.lost(port.into()).total(),
+                    lost: losses.at(LossPlace::Host) + lost_behind(port),
                     unwanted: losses.at(LossPlace::Nowhere),
                 });
             }

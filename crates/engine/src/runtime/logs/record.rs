@@ -171,7 +171,8 @@ impl<'p, S: DerefMut<Target = dyn Sink + 'p> + Send> Step for Recorder<'_, S> {
         self.gaps.tell(self.job.progress, &missed, &mut *self.sink);
         if self.is_rung {
             // For a file that ends before the job does.
-            let totals = self.gaps.totals(self.job.progress, &missed, &self.recorded);
+            let totals =
+                self.gaps.totals(self.job.progress, &missed, |port| self.recorded.lost_of(port));
             self.sink.set_totals(&totals);
         }
         let missed = missed.into_iter().sum();
@@ -242,6 +243,11 @@ impl Recorded {
         let mut losses = self.lost_by_sink.losses_of(port as u8);
         losses.merge(&self.refused.losses_of(port as u8));
         losses
+    }
+
+    /// How many packets were lost of an interface.
+    pub(crate) fn lost_of(&self, port: u8) -> u64 {
+        self.lost(port.into()).total()
     }
 
     /// What the sink lost so far, and what came after it broke.

@@ -34,7 +34,7 @@ pub(super) struct MemoryPort {
 }
 
 impl MemoryPort {
-    /// Port `number`, with `most` packets of its line; of so many in `all`.
+    /// Port `number`, with `most` packets of its line; of this many in `all`.
     pub(super) fn new(
         number: u8,
         line: Option<Line>,

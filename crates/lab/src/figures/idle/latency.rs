@@ -28,7 +28,7 @@ const GAPS_MS: [u64; 7] = [3, 17, 1, 11, 20, 7, 13];
 /// Time for the receiver to get ready, and for the last frame to arrive.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// The numbers of frames and when they were had, in ns since 1970.
+/// The numbers of frames and when they arrived, in ns since 1970.
 type Stamps = Arc<Mutex<Vec<(u64, u64)>>>;
 
 /// A line that says how long frames took to an application that reads `address`.

@@ -64,7 +64,7 @@ impl Limit {
         is_over.then(|| ("cut-short", format!("its {:.0} s were over", budget.as_secs_f64())))
     }
 
-    /// The time that is left for one of so many parts; `None`: as long as it takes.
+    /// The time that is left for one of this many parts; `None`: as long as it takes.
     pub(super) fn part(&self, parts: usize) -> Option<Duration> {
         let left = self.budget?.saturating_sub(self.began.elapsed());
         Some(left / parts.max(1) as u32)
