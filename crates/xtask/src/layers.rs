@@ -24,6 +24,7 @@ const LEVELS: [(&str, u8); 15] = [
     ("burstline-engine", 4),
     ("burstline-lab", 5),
     ("burstline-capi", 5),
+    ("burstline-pcap", 5),
     ("burstline", 6),
 ];
 
