@@ -9,7 +9,7 @@ use crate::metadata::{Metadata, Package};
 use crate::tree::Tree;
 
 /// The level of each crate, lowest first.
-const LEVELS: [(&str, u8); 17] = [
+const LEVELS: [(&str, u8); 18] = [
     ("burstline-skip", 0),
     ("burstline-wire", 0),
     ("burstline-sys", 0),

@@ -2,6 +2,7 @@
 //! by ours. What they say has to be the same.
 
 use std::fs;
+use std::path::Path;
 
 use burstline_skip::{skip, test_name};
 
@@ -141,4 +142,30 @@ fn programs_on_other_devices_have_the_real_library() {
     let output = folder.preloaded("tcpdump").args(["-i", "burst:nobody"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains("no log is published as nobody"), "{said}");
+}
+
+#[test]
+fn it_is_installed_in_place_of_libpcap() {
+    let missing = ["make", "tcpdump"].into_iter().find(|name| !is_there(name));
+    if let Some(missing) = missing {
+        return skip(test_name(), format!("{missing} is not installed: scripts/setup test"));
+    }
+    let folder = Folder::new();
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let mut install = folder.command("make");
+    let prefix = format!("PREFIX={}", folder.at("usr").display());
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    install.current_dir(repository).args(["install-pcap", &prefix]);
+    run(install.env("CARGO_TARGET_DIR", target).env_remove("MAKEFLAGS"), 0);
+    let starter = folder.at("usr/bin/burstline-run");
+    let starter = starter.to_str().unwrap();
+    assert!(run(folder.command(starter).arg("--help"), 0).contains("burst:tap@2"));
+
+    let packets = mix(100);
+    fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();
+    let publishing = folder.publish(packets, 1);
+    let ours = run(folder.command(starter).args(["tcpdump", "-n", "-tt", "-i", DEVICE]), 0);
+    publishing.end();
+    let theirs = run(folder.command("tcpdump").args(["-n", "-tt", "-r", "file.pcap"]), 0);
+    assert_eq!(ours, theirs);
 }
