@@ -14,7 +14,7 @@ pub(crate) struct Dead(*mut Pcap);
 // SAFETY: a dead handle has no state of a thread's; libpcap asks that calls with one handle do not
 // overlap, which is owed by who calls us, as for any handle of libpcap's.
 unsafe impl Send for Dead {}
-// SAFETY: as for `Send`: calls with one handle do not overlap.
+// SAFETY: calls with one handle do not overlap, which the caller owes, as for `Send`.
 unsafe impl Sync for Dead {}
 
 impl Dead {

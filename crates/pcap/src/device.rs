@@ -65,10 +65,9 @@ impl Device {
             "start=now" => attach.start = Start::Now,
             "start=oldest" => attach.start = Start::Oldest,
             "trust=nobody" => attach.trust = Trust::NOBODY,
-            // SAFETY: whoever says so on the command line vouches for the publisher: so it stands
-            // in docs/sensors.md.
+            // SAFETY: the user who says so vouches for the publisher: docs/sensors.md asks for that.
             "trust=own" => attach.trust = unsafe { Trust::own_user() },
-            // SAFETY: as for `own`.
+            // SAFETY: the user who says so vouches for every publisher: docs/sensors.md asks for that.
             "trust=anyone" => attach.trust = unsafe { Trust::anyone() },
             "follow=yes" => self.is_following = true,
             "follow=no" => self.is_following = false,

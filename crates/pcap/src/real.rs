@@ -37,7 +37,7 @@ struct Loaded(*mut c_void);
 
 // SAFETY: a handle of the dynamic loader may be used by any thread: dlsym(3), MT-Safe.
 unsafe impl Send for Loaded {}
-// SAFETY: as above.
+// SAFETY: threads may use a handle of the loader at the same time: dlsym(3), MT-Safe.
 unsafe impl Sync for Loaded {}
 
 /// The library from [`VARIABLE`] or [`PATHS`].

@@ -71,7 +71,8 @@ impl Gaps {
     }
 
     /// What is known of the interfaces so far; what was received is not. `missed` as in
-    /// [`tell`](Self::tell); `lost_behind`: what was lost of an interface in front of the sink or by it.
+    /// [`tell`](Self::tell); `lost_behind`: what was lost of an interface in front of the sink or
+    /// by it.
     pub(crate) fn totals(
         &self,
         progress: &Progress,
