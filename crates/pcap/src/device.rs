@@ -65,9 +65,11 @@ impl Device {
             "start=now" => attach.start = Start::Now,
             "start=oldest" => attach.start = Start::Oldest,
             "trust=nobody" => attach.trust = Trust::NOBODY,
-            // SAFETY: the user who says so vouches for the publisher: docs/sensors.md asks for that.
+            // SAFETY: the user who says so vouches for the publisher: docs/sensors.md asks for
+            // that.
             "trust=own" => attach.trust = unsafe { Trust::own_user() },
-            // SAFETY: the user who says so vouches for every publisher: docs/sensors.md asks for that.
+            // SAFETY: the user who says so vouches for every publisher: docs/sensors.md asks for
+            // that.
             "trust=anyone" => attach.trust = unsafe { Trust::anyone() },
             "follow=yes" => self.is_following = true,
             "follow=no" => self.is_following = false,

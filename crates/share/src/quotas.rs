@@ -1,11 +1,12 @@
 //! What one user may take of a name: attaches a second, seats, and the writer's patience.
 //!
 //! ```text
-//! attach --> too often?   200 a second, and 200 at once        --no--> seats?  --> patience? --> seat
+//! attach --> too often?   200 a second, and 200 at once   --no--> seats? --> patience? --> seat
 //! ```
 //!
-//! A user here is the kernel's: one who starts many processes is still one. Root and the publisher's
-//! own user are never without a seat because of others, and root not because of the owner.
+//! A user here is the kernel's: one who starts many processes is still one. Root and the
+//! publisher's own user are never without a seat because of others, and root not because of the
+//! owner.
 //!
 //! Cost: a look through at most [`USERS_MAX`] users for each attach, none for a packet.
 
