@@ -4,6 +4,7 @@ pub(crate) mod archive;
 mod balance;
 mod bounce;
 pub(crate) mod doctor;
+mod foreign;
 mod json;
 mod ledger;
 mod line;
@@ -28,6 +29,7 @@ use serde_json::Value;
 use crate::args::{JobArgs, NOTHING};
 use crate::failure::complain;
 use crate::outcome::Outcome;
+pub(crate) use foreign::{harmless, one_line};
 use summary::Summary;
 use words::time_text;
 pub(crate) use words::{count_text, link_text, packets_text, size_text};
@@ -49,8 +51,13 @@ impl Stream {
 
     /// Prints there at once.
     pub(crate) fn print(self, text: &str) -> io::Result<()> {
+        self.draw(&harmless(text))
+    }
+
+    /// Prints what may move the cursor.
+    fn draw(self, text: &str) -> io::Result<()> {
         match self {
-            Self::Stdout => print(text),
+            Self::Stdout => write(text),
             Self::Stderr => io::stderr().lock().write_all(text.as_bytes()),
         }
     }
@@ -216,7 +223,11 @@ impl View {
             Style::Silent => return Ok(()),
             // Erases what is left of the line before, and clips this one at the terminal's edge:
             // a line that wraps could not be written over. Source: ECMA-48 EL, DEC DECAWM.
-            Style::Live => format!("\r\x1b[K\x1b[?7l{}\x1b[?7h", moment.text()),
+            Style::Live => {
+                let text = moment.text();
+                let line = format!("\r\x1b[K\x1b[?7l{}\x1b[?7h", one_line(&text));
+                return self.stream.draw(&line);
+            }
             Style::Lines => format!("{}\n", moment.text()),
             Style::Json => format!("{}\n", json::interval(&moment)),
         };
@@ -240,7 +251,7 @@ impl View {
     pub(crate) fn clear_live(&self) {
         if self.style == Style::Live && self.shown.lines > 0 {
             // A terminal that has gone shows no line either.
-            let _ = self.print("\r\x1b[K");
+            let _ = self.stream.draw("\r\x1b[K");
         }
     }
 
@@ -300,6 +311,10 @@ pub(crate) fn pages_json(pages: &BTreeMap<NodeId, usize>) -> Value {
 
 /// Prints on standard output at once.
 pub(crate) fn print(text: &str) -> io::Result<()> {
+    write(&harmless(text))
+}
+
+fn write(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()

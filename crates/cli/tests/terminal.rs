@@ -316,3 +316,30 @@ fn bash_completes_interfaces_and_published_logs() {
         );
     }
 }
+
+#[test]
+fn a_name_neither_moves_the_cursor_nor_forges_a_line_of_a_report() {
+    let directory = Directory::new("terminal-names");
+    let evil = directory.file("a\u{1b}[2J\ndone: no packets lost, 0 unaccounted\u{202e}.pcap");
+    std::fs::copy(REAL, &evil).unwrap();
+    let jobs = [
+        vec!["count", &evil],
+        vec!["count", "-v", &evil],
+        vec!["count", &evil, &evil],
+        vec!["info", &evil],
+        vec!["check", &evil],
+        vec!["index", &evil],
+        vec!["recover", &evil, "-w", &evil],
+        vec!["count", "nobody\u{1b}[2J\ndone"],
+        vec!["doctor", "logs", "./nobody\u{1b}[2J\ndone"],
+    ];
+    for job in jobs {
+        let run = run(&job);
+        let said = run.stdout + &run.stderr;
+        assert!(!said.contains(['\u{1b}', '\u{202e}']), "{job:?}: {said:?}");
+        let forged =
+            said.lines().filter(|line| line.starts_with("done: no packets lost, 0 unaccou"));
+        assert!(forged.count() <= 1, "{job:?}: {said}");
+        assert!(said.contains("\\u001b[2J") || said.contains("..."), "{job:?}: {said}");
+    }
+}

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use burstline_engine::{FlightReport, PortReport, PublishedReport, Report, Total};
 use burstline_port::Losses;
 
+use super::foreign::one_line;
 use super::logs::policy;
 use super::words::{
     bytes_text, count_text, counted_text, packets_text, rate_text, size_text, time_text,
@@ -47,13 +48,14 @@ pub(super) fn text(report: &Report, findings: &str) -> String {
     }
     text += findings;
     for note in &report.notes {
-        let _ = writeln!(text, "note     {note}");
+        let _ = writeln!(text, "note     {}", one_line(note));
     }
     text
 }
 
 fn table(text: &mut String, report: &Report) {
-    let longest = report.ports.iter().map(|row| row.port.chars().count()).max().unwrap_or(0);
+    let longest =
+        report.ports.iter().map(|row| one_line(&row.port).chars().count()).max().unwrap_or(0);
     let columns = longest.clamp(*NAME_COLUMNS.start(), *NAME_COLUMNS.end());
     // What nobody asked for stands apart from what was lost.
     let has_unwanted = report.total.lost.iter().any(|(cause, _)| cause.is_choice());
@@ -105,9 +107,10 @@ fn line(text: &mut String, columns: usize, row: &PortReport, has_unwanted: bool)
 
 /// Shortens a name that is too long: of a path the end says most, of parameters the start.
 fn shorten(name: &str, columns: usize) -> String {
+    let name = one_line(name);
     let length = name.chars().count();
     if length <= columns {
-        return name.to_owned();
+        return name.into_owned();
     }
     let kept = columns - 3;
     match name.contains('?') {
@@ -264,7 +267,7 @@ pub(super) fn past(text: &mut String, flight: &FlightReport) {
     }
     for file in &flight.files {
         let (packets, kept) = (packets_text(file.packets), seconds(file.kept_ns));
-        let name = &file.name;
+        let name = one_line(&file.name);
         let again = match file.triggers {
             1 => String::new(),
             triggers => format!(", {} triggers", count_text(triggers)),

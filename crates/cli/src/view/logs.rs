@@ -7,6 +7,7 @@ use burstline_log::Policy;
 use burstline_share::{PublisherStatus, ReaderStatus, ShareError};
 use serde_json::{Value, json};
 
+use super::foreign::one_line;
 use super::words::{count_text, size_text};
 
 /// A socket, and what its publisher says.
@@ -36,7 +37,7 @@ impl Published {
 pub(crate) fn text(found: &[Published]) -> String {
     let mut text = String::new();
     for published in found {
-        let name = published.name();
+        let name = &*one_line(published.name());
         // Writing to a string does not fail, here and below.
         let _ = match (&published.answer, published.mend()) {
             (Ok(status), _) => publisher(&mut text, name, status),
@@ -52,7 +53,8 @@ pub(crate) fn text(found: &[Published]) -> String {
 
 fn publisher(text: &mut String, name: &str, status: &PublisherStatus) -> std::fmt::Result {
     let PublisherStatus { epoch, pid, uid, path, .. } = status;
-    let (up, path) = (span_text(status.up_s), path.display());
+    let path = path.display().to_string();
+    let (up, path) = (span_text(status.up_s), one_line(&path));
     writeln!(text, "{name}: epoch {epoch}, process {pid} of user {uid}, for {up}, at {path}")?;
     for (number, log) in status.logs.iter().enumerate() {
         let kept = match log.kept_ns {

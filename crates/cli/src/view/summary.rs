@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use burstline_engine::Report;
 
+use super::foreign::one_line;
 use super::ledger::{self, lower_first};
 use super::words::{bytes_text, count_text, packets_text, rate_text};
 use super::{Findings, test};
@@ -39,7 +40,7 @@ impl Summary<'_> {
         text += &test::text(self.findings, false);
         // Writing to a string does not fail, here and below.
         for note in report.notes.iter().filter(|note| !report.hints.contains(note)) {
-            let _ = writeln!(text, "note     {note}");
+            let _ = writeln!(text, "note     {}", one_line(note));
         }
         text
     }
@@ -60,20 +61,20 @@ impl Summary<'_> {
     fn counts(&self, text: &mut String) {
         let (total, ports) = (&self.report.total, &self.report.ports);
         let from = match &ports[..] {
-            [only] => format!(" from {}", only.port),
+            [only] => format!(" from {}", one_line(&only.port)),
             _ => String::new(),
         };
         let [first, last] = self.verbs();
         let _ = writeln!(text, "{first:<8} {}{from}", packets_text(total.offered));
         for port in ports.iter().filter(|_| ports.len() > 1) {
-            let (offered, name) = (count_text(port.offered), &port.port);
+            let (offered, name) = (count_text(port.offered), one_line(&port.port));
             let lost = match port.lost.missing() {
                 0 => String::new(),
                 lost => format!(", {} dropped", count_text(lost)),
             };
             let _ = writeln!(text, "         {offered} from {name}{lost}");
         }
-        let sink = self.sink.map(|sink| format!(" to {sink}")).unwrap_or_default();
+        let sink = self.sink.map(|sink| format!(" to {}", one_line(sink))).unwrap_or_default();
         let (delivered, bytes) = (packets_text(total.delivered), bytes_text(total.bytes));
         let _ = writeln!(text, "{last:<8} {delivered}, {bytes}{sink}");
         for (cause, packets) in total.lost.iter().filter(|&(_, packets)| packets > 0) {

@@ -7,6 +7,7 @@ use burstline_wire::files::Interface;
 use serde_json::{Map, Value, json};
 
 use super::{fault_lines, file_object, format_text, line};
+use crate::view::foreign::one_line;
 use crate::view::words::{bytes_text, count_text, rate_text, time_text};
 
 /// Columns of the picture of the rate.
@@ -31,7 +32,7 @@ pub(crate) fn text(survey: &Survey) -> String {
         let _ = writeln!(text, "{name:<16}{value}");
     };
     let damage = if file.is_sound() { "" } else { ", DAMAGED" };
-    row("file", file.path.display().to_string());
+    row("file", one_line(&file.path.display().to_string()).into_owned());
     row("format", format!("{}, {}{damage}", format_text(file), bytes_text(file.bytes)));
     row("packets", packets_text(survey));
     row("bytes", bytes_row(survey));
@@ -122,7 +123,7 @@ fn losses_text(survey: &Survey) -> String {
 }
 
 fn interface_text(interface: &Interface, packets: u64) -> String {
-    let name = if interface.name.is_empty() { "without a name" } else { &interface.name };
+    let name = one_line(if interface.name.is_empty() { "without a name" } else { &interface.name });
     let mut text = format!("{name}, link type {}", interface.link.0);
     if interface.snapshot_length > 0 {
         let _ = write!(text, ", snaplen {}", count_text(interface.snapshot_length.into()));
