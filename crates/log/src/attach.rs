@@ -16,6 +16,7 @@ use crate::buckets::Buckets;
 use crate::control::{ControlView, MAX_READERS, MAX_WINDOW, PAGE_BYTES};
 use crate::error::AttachError;
 use crate::log::{Held, Memory, Start};
+use crate::protocol::Payer;
 use crate::reader::Reader;
 use crate::seat::SeatHandle;
 
@@ -94,7 +95,8 @@ impl Reader {
             return Err(AttachError::Claimed);
         }
         let held = Held::Attached { _packets: packets, _control: control };
-        let memory = Arc::new(Memory { control: view, packets: packets_at, held });
+        let payer = Payer::Both;
+        let memory = Arc::new(Memory { control: view, packets: packets_at, payer, held });
         Ok(Reader::new(memory, seat, files.start, files.part))
     }
 }

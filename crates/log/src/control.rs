@@ -4,7 +4,7 @@
 //! 0        header: magic, geometry | head | state | wake word | oldest | seat states
 //! 4096     names: a cache line for each of 256 ports
 //! 20480    directory: one word per sequence number modulo the directory's length
-//! ...      one cache line per segment: watermark, base time, first packet number
+//! ...      two cache lines per segment: watermark | base time, first packet number
 //! ...      where it counts buckets: 256 words per segment, packets of each bucket before it,
 //!          and 256 words of all packets so far
 //! ```
@@ -16,6 +16,8 @@
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64, fence};
+
+use burstline_sys::barrier;
 
 use crate::error::AttachError;
 use crate::log::{MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES};
@@ -34,7 +36,7 @@ pub(crate) const PAGE_BYTES: usize = 4096;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"brstline");
 /// Raised whenever the layout of shared memory changes.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 const NAMES_AT: usize = 4096;
 const DIRECTORY_AT: usize = NAMES_AT + NAMES * size_of::<PortName>();
 const LINE_BYTES: usize = 64;
@@ -78,10 +80,12 @@ struct Header {
     seats: [AtomicU32; MAX_READERS],
 }
 
-/// One segment's line. Only the watermark is ordered; the rest is written before it.
-#[repr(C, align(64))]
+/// One segment's lines. Only the watermark is ordered; the rest is written before it. The watermark
+/// has a line to itself: that one goes to the writer and back with each publish, and a reader that
+/// takes a burst would wait for it once more to find a time that has not changed (Decision 0030).
+#[repr(C, align(128))]
 pub(crate) struct SegmentLine {
-    watermark: AtomicU64,
+    watermark: Line<AtomicU64>,
     /// Time that the descs' deltas count from, in ns since 1970.
     pub(crate) base_time_ns: AtomicU64,
     /// The number of the segment's first packet, counted over the log's life.
@@ -100,7 +104,7 @@ const COLUMN_PART: usize = 64;
 pub(crate) type BucketLine = [AtomicU64; BUCKETS];
 
 const _: () = assert!(size_of::<Header>() <= NAMES_AT);
-const _: () = assert!(size_of::<SegmentLine>() == LINE_BYTES);
+const _: () = assert!(size_of::<SegmentLine>() == 2 * LINE_BYTES);
 
 /// The shape of a log, fixed when it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,11 +143,13 @@ impl Geometry {
     }
 
     fn buckets_at(&self) -> usize {
-        self.lines_at() + self.segment_count as usize * LINE_BYTES
+        self.lines_at() + self.segment_count as usize * size_of::<SegmentLine>()
     }
 
     fn lines_at(&self) -> usize {
-        DIRECTORY_AT + (self.directory_entries() * size_of::<u64>()).next_multiple_of(LINE_BYTES)
+        DIRECTORY_AT
+            + (self.directory_entries() * size_of::<u64>())
+                .next_multiple_of(size_of::<SegmentLine>())
     }
 
     fn is_sound(&self) -> bool {
@@ -247,7 +253,7 @@ impl ControlView {
     #[inline]
     pub(crate) fn line(&self, segment: u32) -> &SegmentLine {
         assert!(segment < self.geometry.segment_count, "segment {segment} is out of range");
-        let at = self.lines_at + segment as usize * LINE_BYTES;
+        let at = self.lines_at + segment as usize * size_of::<SegmentLine>();
         // SAFETY: V1, the segment is in range, so its line is inside; lines are aligned; V2.
         unsafe { self.base.add(at).cast::<SegmentLine>().as_ref() }
     }
@@ -352,6 +358,15 @@ impl Control for ControlView {
         fence(Ordering::SeqCst); // the fence of edges E2 and E4
     }
 
+    #[inline]
+    fn light_fence(&self) {
+        barrier::light();
+    }
+
+    fn fence_everywhere(&self) -> bool {
+        barrier::everywhere()
+    }
+
     fn segment_count(&self) -> u32 {
         self.geometry.segment_count
     }
@@ -368,7 +383,7 @@ impl Control for ControlView {
 
     #[inline]
     fn watermark(&self, segment: u32) -> &AtomicU64 {
-        &self.line(segment).watermark
+        &self.line(segment).watermark.0
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use burstline_sys::barrier;
 use burstline_sys::memory::{Mapping, NodeId, PageChoice, Placement, Region, RegionRequest};
 
 use crate::attach::LogFiles;
@@ -13,7 +14,7 @@ use crate::buckets::Buckets;
 use crate::control::{ControlView, Geometry, MAX_READERS, MAX_WINDOW, PAGE_BYTES};
 use crate::cycle;
 use crate::error::{AttachError, CreateError};
-use crate::protocol::{Control, ReaderPage};
+use crate::protocol::{Control, Payer, ReaderPage};
 use crate::reader::Reader;
 use crate::seat::{Policy, SEAT_DEMOTED, SEAT_FREE, SeatEntry, SeatHandle};
 use crate::writer::Writer;
@@ -165,7 +166,9 @@ pub(crate) struct Memory {
     pub(crate) control: ControlView,
     /// The first byte of the first segment.
     pub(crate) packets: NonNull<u8>,
-    /// Keeps what the two above point to mapped.
+    /// Who fences where its readers sleep: the sleeper only where all threads are of one process.
+    pub(crate) payer: Payer,
+    /// Keeps what the first two point to mapped.
     pub(crate) held: Held,
 }
 
@@ -230,7 +233,8 @@ impl Log {
         let view = unsafe { ControlView::create(control.as_ptr(), geometry) };
         let packets_at = packets.as_ptr();
         let held = Held::Own { packets, control };
-        let memory = Arc::new(Memory { control: view, packets: packets_at, held });
+        let payer = if barrier::register() { Payer::Sleeper } else { Payer::Both };
+        let memory = Arc::new(Memory { control: view, packets: packets_at, payer, held });
         let seats = Mutex::new(Vec::new());
         let (version, shortest_ns) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
         let shared = Arc::new(Shared { memory, config, seats, version, shortest_ns });
@@ -240,7 +244,7 @@ impl Log {
 
     /// Attaches a reader in this process.
     pub fn attach(&self, config: ReaderConfig) -> Result<Reader, AttachError> {
-        let entry = self.shared.take_seat(&config)?;
+        let entry = self.shared.take_seat(&config, true)?;
         let handle = SeatHandle::own(entry, Arc::clone(&self.shared));
         Ok(Reader::new(Arc::clone(&self.shared.memory), handle, config.start, self.part))
     }
@@ -258,7 +262,13 @@ impl Log {
     /// Takes a seat for a reader in another process. The seat is free again when the returned
     /// value is dropped, which the publisher does when that process is gone.
     pub fn attach_remote(&self, config: ReaderConfig) -> Result<RemoteSeat, AttachError> {
-        let entry = self.shared.take_seat(&config)?;
+        let entry = self.shared.take_seat(&config, false)?;
+        if self.shared.memory.payer == Payer::Sleeper {
+            // The writer may have looked whom to wake just before there was this seat. What it
+            // published before that is visible now; after what it publishes later it finds the
+            // seat, and fences for it.
+            barrier::everywhere();
+        }
         let (shared, part) = (Arc::clone(&self.shared), self.part);
         Ok(RemoteSeat { entry, start: config.start, part, shared, is_abandoned: false })
     }
@@ -407,7 +417,11 @@ impl Shared {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take_seat(&self, config: &ReaderConfig) -> Result<Arc<SeatEntry>, AttachError> {
+    fn take_seat(
+        &self,
+        config: &ReaderConfig,
+        is_of_this_process: bool,
+    ) -> Result<Arc<SeatEntry>, AttachError> {
         if !(1..=MAX_WINDOW).contains(&config.window) {
             return Err(AttachError::Window { asked: config.window, most: MAX_WINDOW });
         }
@@ -428,7 +442,8 @@ impl Shared {
         if windows + MIN_SEGMENTS - 1 > segments {
             return Err(AttachError::Pool { windows, segments });
         }
-        let entry = Arc::new(SeatEntry::new(index, config.window, config.policy, page));
+        let seat = SeatEntry::new(index, config.window, config.policy, page);
+        let entry = Arc::new(if is_of_this_process { seat.of_this_process() } else { seat });
         // From here on the writer keeps the head, or the oldest, for this reader: the cursor is
         // there before the seat is.
         let first = match config.start {

@@ -29,7 +29,8 @@
 //! - E3 release: pin store (Release) -> pin load (Acquire). The reader's last reads of a segment
 //!   happen before the writer's first write of its next use.
 //! - E4 sleep: waiting store, fence, watermark load | watermark store, fence, waiting load.
-//!   Either the writer sees the sleeper or the sleeper sees the news.
+//!   Either the writer sees the sleeper or the sleeper sees the news. Among threads of one process
+//!   the sleeper has all of them fence, and the writer has none: [`Payer`] (Decision 0030).
 
 use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 
@@ -57,6 +58,10 @@ pub trait Control {
     type Word: Word64;
     /// A full fence, `SeqCst`.
     fn fence(&self);
+    /// Keeps the compiler, and nobody else, from moving accesses over it.
+    fn light_fence(&self);
+    /// A full fence in every thread of this process. False: it could not be had.
+    fn fence_everywhere(&self) -> bool;
     /// How many segments there are; segment numbers are in `[0, segment_count)`.
     fn segment_count(&self) -> u32;
     /// The newest sequence number; 0 before the first segment.
@@ -79,6 +84,15 @@ pub trait ReaderPage {
     fn cursor(&self) -> &Self::Wide;
     /// Not 0 while the reader sleeps or is about to.
     fn waiting(&self) -> &Self::Word;
+}
+
+/// Who pays for the fences of edge E4. Both sides have to know the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Payer {
+    /// The writer, after each publish, and the sleeper: any two processes.
+    Both,
+    /// The sleeper, for all threads of the process that both are in.
+    Sleeper,
 }
 
 /// What a reader found where it wanted to read.
@@ -164,10 +178,19 @@ pub fn watch<C: Control>(control: &C, segment: u32) -> Watermark {
 }
 
 /// Reader: announces that it is about to sleep. News must be looked for once more after this;
-/// what is published later than that look wakes it.
-pub fn announce_sleep<C: Control, P: ReaderPage>(control: &C, page: &P) {
+/// what is published later than that look wakes it. False: a wake may be lost, so it must not
+/// sleep for long.
+#[must_use]
+pub fn announce_sleep<C: Control, P: ReaderPage>(control: &C, page: &P, payer: Payer) -> bool {
     page.waiting().store(1, Relaxed);
-    control.fence(); // E4: pairs with the fence in `has_sleeper`.
+    // E4: pairs with the fence in `has_sleeper`.
+    match payer {
+        Payer::Both => {
+            control.fence();
+            true
+        }
+        Payer::Sleeper => control.fence_everywhere(),
+    }
 }
 
 /// Reader: awake again.
@@ -218,7 +241,12 @@ pub fn pinned<'p, C: Control, P: ReaderPage + 'p>(
 pub fn has_sleeper<'p, C: Control, P: ReaderPage + 'p>(
     control: &C,
     mut pages: impl Iterator<Item = &'p P>,
+    payer: Payer,
 ) -> bool {
-    control.fence(); // E4: pairs with the fence in `announce_sleep`.
+    // E4: pairs with the fence in `announce_sleep`.
+    match payer {
+        Payer::Both => control.fence(),
+        Payer::Sleeper => control.light_fence(),
+    }
     pages.any(|page| page.waiting().load(Relaxed) != 0)
 }

@@ -5,7 +5,7 @@
 //! cannot fail proves nothing.
 #![cfg(loom)]
 
-use burstline_log::protocol::{self, Control, Entry, ReaderPage, Word32, Word64};
+use burstline_log::protocol::{self, Control, Entry, Payer, ReaderPage, Word32, Word64};
 use burstline_log::reuse::{Reuse, Seat, Standing};
 use burstline_log::watermark::Watermark;
 use loom::cell::UnsafeCell;
@@ -73,9 +73,41 @@ impl Seat for Place {
     }
 }
 
+/// What membarrier(2) does to the thread that the writer is: an interrupt between two of its
+/// instructions, in which it fences. A thread that is over has fenced as it was switched away from.
+struct Interrupt {
+    asked: AtomicU32,
+    done: AtomicU32,
+}
+
+impl Interrupt {
+    /// The writer is between two instructions.
+    fn take(&self) {
+        if self.asked.load(Ordering::Acquire) != 0 {
+            self.switch_away();
+        }
+    }
+
+    fn switch_away(&self) {
+        fence(Ordering::SeqCst);
+        self.done.store(1, Ordering::Release);
+    }
+
+    /// As the caller of membarrier(2) sees it.
+    fn ask_and_wait(&self) {
+        fence(Ordering::SeqCst);
+        self.asked.store(1, Ordering::Release);
+        while self.done.load(Ordering::Acquire) == 0 {
+            thread::yield_now();
+        }
+        fence(Ordering::SeqCst);
+    }
+}
+
 /// A log whose segments hold one packet each: the number of the sequence that wrote it.
 struct Log {
     fenced: bool,
+    interrupt: Interrupt,
     head: Wide,
     directory: Vec<Wide>,
     watermarks: Vec<Wide>,
@@ -92,6 +124,7 @@ impl Log {
         let words = |n| (0..n).map(|_| Wide(AtomicU64::new(0))).collect();
         Arc::new(Self {
             fenced,
+            interrupt: Interrupt { asked: AtomicU32::new(0), done: AtomicU32::new(0) },
             head: Wide(AtomicU64::new(0)),
             directory: words(segments.next_power_of_two()),
             watermarks: words(segments),
@@ -152,6 +185,15 @@ impl Control for Log {
             fence(Ordering::SeqCst);
         }
     }
+    fn light_fence(&self) {
+        self.interrupt.take();
+    }
+    fn fence_everywhere(&self) -> bool {
+        if self.fenced {
+            self.interrupt.ask_and_wait();
+        }
+        true
+    }
     fn segment_count(&self) -> u32 {
         self.watermarks.len() as u32
     }
@@ -204,7 +246,7 @@ fn pin_against_reuse(segments: usize, readers: usize, laps: u64, looks: u64, fen
     }
 }
 
-fn sleep(fenced: bool) {
+fn sleep(payer: Payer, fenced: bool) {
     let log = Log::new(2, fenced);
     let pages = pages(1);
     let mut reuse = Reuse::new(2);
@@ -213,13 +255,15 @@ fn sleep(fenced: bool) {
     let reader = {
         let (log, page) = (Arc::clone(&log), Arc::clone(&pages[0].0));
         thread::spawn(move || {
-            protocol::announce_sleep(&*log, &*page);
+            assert!(protocol::announce_sleep(&*log, &*page, payer));
             protocol::watch(&*log, segment).count() > 0
         })
     };
+    log.interrupt.take();
     protocol::publish(&*log, segment, Watermark::open(1).with_count(1));
-    let writer_saw_sleeper =
-        protocol::has_sleeper(&*log, pages.iter().map(|Place(page, _)| &**page));
+    let pages = pages.iter().map(|Place(page, _)| &**page);
+    let writer_saw_sleeper = protocol::has_sleeper(&*log, pages, payer);
+    log.interrupt.switch_away();
     let reader_saw_news = reader.join().unwrap();
     assert!(writer_saw_sleeper || reader_saw_news, "asleep for ever");
 }
@@ -323,11 +367,22 @@ fn e3_release_lets_the_segment_be_reused() {
 
 #[test]
 fn e4_sleep() {
-    check(None, || sleep(true));
+    check(None, || sleep(Payer::Both, true));
 }
 
 #[test]
 #[should_panic]
 fn e4_fails_without_fences() {
-    check(None, || sleep(false));
+    check(None, || sleep(Payer::Both, false));
+}
+
+#[test]
+fn e4_sleep_where_the_sleeper_pays() {
+    check(None, || sleep(Payer::Sleeper, true));
+}
+
+#[test]
+#[should_panic(expected = "asleep for ever")]
+fn e4_fails_where_nobody_pays() {
+    check(None, || sleep(Payer::Sleeper, false));
 }
