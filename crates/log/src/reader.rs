@@ -444,6 +444,7 @@ fn ask_for_newest(worklist: &[Desc]) {
 ///
 /// # Safety
 /// `to` was read from the segment's watermark, and the segment stays pinned while `'a` lasts.
+#[inline]
 unsafe fn lend<'a>(memory: &'a Memory, found: &Found) -> Burst<'a> {
     let &Found { current, from, to } = found;
     let geometry = memory.control.geometry();
