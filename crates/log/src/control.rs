@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 
 use burstline_sys::barrier;
 
+use crate::copy;
 use crate::error::AttachError;
 use crate::log::{MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES};
 use crate::names::{NAMES, PortName};
@@ -94,6 +95,8 @@ pub(crate) struct SegmentLine {
     pub(crate) first_special: AtomicU32,
     /// When the segment was opened, in monotonic ns; 0 in a log without history.
     pub(crate) opened_ns: AtomicU64,
+    /// Not 0 where packets went past the caches, since their reader is far.
+    pub(crate) is_far: AtomicU32,
 }
 
 /// The column takes one part in 64 of a segment: a byte for each packet. Packets of 64 bytes and
@@ -361,6 +364,10 @@ impl Control for ControlView {
     #[inline]
     fn light_fence(&self) {
         barrier::light();
+    }
+
+    fn settle(&self) {
+        copy::settle();
     }
 
     fn fence_everywhere(&self) -> bool {

@@ -23,7 +23,7 @@
 //!
 //! Edges (each has a loom model of the same name):
 //! - E1 publish: watermark store (Release) -> watermark load (Acquire). What the count covers is
-//!   visible.
+//!   visible. Streamed packets are settled before it: they obey no Release.
 //! - E2 pin against reuse: pin store, fence, watermark load | watermark store, fence, pin load.
 //!   The two `SeqCst` fences make it impossible that both sides miss the other.
 //! - E3 release: pin store (Release) -> pin load (Acquire). The reader's last reads of a segment
@@ -60,6 +60,8 @@ pub trait Control {
     fn fence(&self);
     /// Keeps the compiler, and nobody else, from moving accesses over it.
     fn light_fence(&self);
+    /// Writer: orders what was streamed before all stores that follow. A Release store does not.
+    fn settle(&self);
     /// A full fence in every thread of this process. False: it could not be had.
     fn fence_everywhere(&self) -> bool;
     /// How many segments there are; segment numbers are in `[0, segment_count)`.
@@ -210,6 +212,12 @@ pub fn open<C: Control>(control: &C, sequence: u64, segment: u32) {
 #[inline]
 pub fn publish<C: Control>(control: &C, segment: u32, mark: Watermark) {
     control.watermark(segment).store(mark.bits(), Release); // E1
+}
+
+/// Writer: as [`publish`], of packets some of which were streamed, past the cache.
+pub fn publish_streamed<C: Control>(control: &C, segment: u32, mark: Watermark) {
+    control.settle(); // E1: what is in write-combining buffers is visible before the count is
+    publish(control, segment, mark);
 }
 
 /// Writer: forbids new pins on a sealed segment; those who hold one read on undisturbed.

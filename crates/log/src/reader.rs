@@ -18,6 +18,7 @@
 mod held;
 mod part;
 mod portion;
+mod quiet;
 mod rest;
 
 use std::fmt;
@@ -43,6 +44,8 @@ pub use rest::GATHER_NS;
 
 /// Tries at a head that the writer keeps moving before the reader says "nothing now".
 const HEAD_TRIES: u32 = 8;
+
+const _: () = assert!(size_of::<Reader>() == 128);
 
 /// Descs of a cache line.
 const DESCS_OF_LINE: usize = LINE_BYTES / size_of::<Desc>();
@@ -75,11 +78,14 @@ impl ReaderStatistics {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Current {
     pub(crate) segment: u32,
-    slot: usize,
+    /// In `[0, MAX_WINDOW)`. A small number, so that a reader is two cache lines.
+    slot: u8,
     pub(crate) sequence: u64,
     /// Packets of the segment lent so far.
     taken: u32,
     pub(crate) first_packet: u64,
+    /// Whether its packets come from far, past the caches.
+    is_far: bool,
 }
 
 /// Packets `[from, to)` of a pinned segment.
@@ -106,6 +112,8 @@ pub struct Reader {
     /// Packets taken last, of the current segment.
     pub(crate) last: u32,
     is_finished: bool,
+    /// Until when it does not look again, in monotonic ns; 0: it looks at any time.
+    quiet_until_ns: u64,
     statistics: ReaderStatistics,
     /// Packets lent or missed by the last wait; the low bits, which say whether there were more.
     seen_at_rest: AtomicU16,
@@ -132,6 +140,7 @@ impl Reader {
             first_own: 0,
             last: 0,
             is_finished: false,
+            quiet_until_ns: 0,
             statistics: ReaderStatistics::default(),
             seen_at_rest: AtomicU16::new(0),
             part: buckets.map(|buckets| Box::new(Part::new(buckets))),
@@ -141,7 +150,8 @@ impl Reader {
     }
 
     /// Lends the packets published since the last burst, all from one segment. `None` when there
-    /// are none now: see [`is_finished`](Self::is_finished) and [`wait`](Self::wait).
+    /// are none now: see [`is_finished`](Self::is_finished) and [`wait`](Self::wait). Of a dense
+    /// stream from [far away](crate::Handoff) it lets packets gather for a microsecond.
     ///
     /// Cost: one load when there is nothing new; once a segment, a store and a fence more.
     #[inline]
@@ -149,7 +159,13 @@ impl Reader {
         if self.part.is_some() {
             return self.next_part();
         }
+        if self.quiet_until_ns != 0 && self.is_quiet() {
+            return None;
+        }
         let found = self.advance()?;
+        if found.current.is_far {
+            self.keep_quiet(found.to - found.from);
+        }
         // SAFETY: `advance` has read `to` from the watermark under the pin (R1), and the borrow
         // of `self` keeps the pin for as long as the burst lives (R2).
         Some(unsafe { lend(&self.memory, &found) })
@@ -330,7 +346,7 @@ impl Reader {
         if let Some(current) = self.current.take() {
             self.sequence = current.sequence + 1;
             protocol::pass(&self.seat.page, self.sequence);
-            self.seat.drop_hold(current.slot);
+            self.seat.drop_hold(current.slot.into());
         }
     }
 
@@ -390,7 +406,9 @@ impl Reader {
             self.first_own = self.next_packet;
         }
         let sequence = self.sequence;
-        self.current = Some(Current { segment, slot, sequence, taken, first_packet });
+        let is_far = line.is_far.load(Relaxed) != 0;
+        let slot = slot as u8;
+        self.current = Some(Current { segment, slot, sequence, taken, first_packet, is_far });
         if self.part.is_some() {
             self.arrive_part(is_first, has_missed);
         }

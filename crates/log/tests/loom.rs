@@ -104,10 +104,33 @@ impl Interrupt {
     }
 }
 
+/// A write-combining buffer, which another thread empties at a time of its choice: what a streaming
+/// store is to everybody but the core that did it.
+struct Stream {
+    packet: AtomicU64,
+    is_out: AtomicU32,
+}
+
+impl Stream {
+    /// The buffer goes out.
+    fn leave(&self, packet: u64) {
+        self.packet.store(packet, Ordering::Relaxed);
+        self.is_out.store(1, Ordering::Release);
+    }
+
+    /// What `sfence` waits for.
+    fn drain(&self) {
+        while self.is_out.load(Ordering::Acquire) == 0 {
+            thread::yield_now();
+        }
+    }
+}
+
 /// A log whose segments hold one packet each: the number of the sequence that wrote it.
 struct Log {
     fenced: bool,
     interrupt: Interrupt,
+    stream: Stream,
     head: Wide,
     directory: Vec<Wide>,
     watermarks: Vec<Wide>,
@@ -125,6 +148,7 @@ impl Log {
         Arc::new(Self {
             fenced,
             interrupt: Interrupt { asked: AtomicU32::new(0), done: AtomicU32::new(0) },
+            stream: Stream { packet: AtomicU64::new(0), is_out: AtomicU32::new(0) },
             head: Wide(AtomicU64::new(0)),
             directory: words(segments.next_power_of_two()),
             watermarks: words(segments),
@@ -187,6 +211,11 @@ impl Control for Log {
     }
     fn light_fence(&self) {
         self.interrupt.take();
+    }
+    fn settle(&self) {
+        if self.fenced {
+            self.stream.drain();
+        }
     }
     fn fence_everywhere(&self) -> bool {
         if self.fenced {
@@ -268,6 +297,29 @@ fn sleep(payer: Payer, fenced: bool) {
     assert!(writer_saw_sleeper || reader_saw_news, "asleep for ever");
 }
 
+/// A packet is streamed and published; whoever sees the count sees the packet.
+fn streamed(fenced: bool) {
+    let log = Log::new(2, fenced);
+    let segment = Reuse::new(2).take(&*log, &pages(1), 0, |_| false).unwrap();
+    protocol::open(&*log, 1, segment);
+    let buffer = {
+        let log = Arc::clone(&log);
+        thread::spawn(move || log.stream.leave(7))
+    };
+    let reader = {
+        let log = Arc::clone(&log);
+        thread::spawn(move || {
+            if protocol::watch(&*log, segment).count() > 0 {
+                let packet = log.stream.packet.load(Ordering::Relaxed);
+                assert_eq!(packet, 7, "a count was there before its packet");
+            }
+        })
+    };
+    protocol::publish_streamed(&*log, segment, Watermark::open(1).with_count(1));
+    buffer.join().unwrap();
+    reader.join().unwrap();
+}
+
 fn check(bound: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = bound;
@@ -287,6 +339,17 @@ fn e1_publish() {
         assert!(writer.join().unwrap());
         assert!(log.read(&pages[0].0, 1), "published and joined, so it is seen");
     });
+}
+
+#[test]
+fn e1_streamed_packets_are_there_before_their_count() {
+    check(None, || streamed(true));
+}
+
+#[test]
+#[should_panic(expected = "before its packet")]
+fn e1_fails_where_nothing_is_settled() {
+    check(None, || streamed(false));
 }
 
 #[test]
