@@ -95,7 +95,7 @@ impl Reader {
             return Err(AttachError::Claimed);
         }
         let held = Held::Attached { _packets: packets, _control: control };
-        let payer = Payer::Both;
+        let payer = Payer::Time;
         let memory = Arc::new(Memory { control: view, packets: packets_at, payer, held });
         Ok(Reader::new(memory, seat, files.start, files.part))
     }

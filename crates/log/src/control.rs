@@ -13,11 +13,12 @@
 //! when a view is made, and checked against the size of the mapping; nothing read later is used
 //! as an index without a check.
 
+use std::hint::spin_loop;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 
-use burstline_sys::barrier;
+use burstline_sys::{barrier, clock};
 
 use crate::copy;
 use crate::error::AttachError;
@@ -41,6 +42,8 @@ const VERSION: u32 = 5;
 const NAMES_AT: usize = 4096;
 const DIRECTORY_AT: usize = NAMES_AT + NAMES * size_of::<PortName>();
 const LINE_BYTES: usize = 64;
+/// Longer than a store waits to be seen, in ns: a line takes 300 from the farthest core that we saw.
+const STORE_NS: u64 = 5_000;
 /// Looks at a head that moves before the last one counts.
 const PUBLISHED_TRIES: u32 = 8;
 
@@ -368,6 +371,13 @@ impl Control for ControlView {
 
     fn settle(&self) {
         copy::settle();
+    }
+
+    fn let_time_pass(&self) {
+        let start_ns = clock::monotonic_ns();
+        while clock::monotonic_ns() - start_ns < STORE_NS {
+            spin_loop();
+        }
     }
 
     fn fence_everywhere(&self) -> bool {

@@ -22,7 +22,6 @@ use std::str::FromStr;
 use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_sys::clock;
-use burstline_sys::distance::FAR_NS;
 
 use crate::protocol::{ReaderPage, Word64};
 
@@ -61,6 +60,10 @@ impl FromStr for Handoff {
             .ok_or_else(|| format!("`{word}` is not auto, near or far"))
     }
 }
+
+/// From here on a load is one from far, in ns. It is some 40 % of what `sys::distance` calls a way,
+/// which has a store in it, too: 20 ns where that is 50.
+const FAR_LOAD_NS: u64 = 60;
 
 /// So many more looks than not have to say that the reader is elsewhere.
 const SURE: i32 = 8;
@@ -106,7 +109,7 @@ impl Way {
 
     /// A line took `line_ns` to come.
     fn note(&mut self, line_ns: u64) {
-        let step = if line_ns as f64 >= FAR_NS { 1 } else { -1 };
+        let step = if line_ns >= FAR_LOAD_NS { 1 } else { -1 };
         self.sureness = (self.sureness + step).clamp(-SURE, SURE);
         match self.sureness {
             SURE => self.is_far = true,
@@ -131,7 +134,7 @@ mod tests {
     #[test]
     fn the_way_changes_late_and_not_by_single_looks() {
         let mut way = Way::new(Handoff::Auto);
-        let (near, far) = (FAR_NS as u64 - 1, FAR_NS as u64);
+        let (near, far) = (FAR_LOAD_NS - 1, FAR_LOAD_NS);
         let noted = |way: &mut Way, line_ns, times| (0..times).for_each(|_| way.note(line_ns));
         noted(&mut way, far, 15);
         assert!(!way.is_far());

@@ -167,7 +167,7 @@ pub(crate) struct Memory {
     pub(crate) control: ControlView,
     /// The first byte of the first segment.
     pub(crate) packets: NonNull<u8>,
-    /// Who fences where its readers sleep: the sleeper only where all threads are of one process.
+    /// What its readers do before they sleep.
     pub(crate) payer: Payer,
     /// Keeps what the first two point to mapped.
     pub(crate) held: Held,
@@ -236,7 +236,7 @@ impl Log {
         let view = unsafe { ControlView::create(control.as_ptr(), geometry) };
         let packets_at = packets.as_ptr();
         let held = Held::Own { packets, control };
-        let payer = if barrier::register() { Payer::Sleeper } else { Payer::Both };
+        let payer = if barrier::register() { Payer::Sleeper } else { Payer::Time };
         let memory = Arc::new(Memory { control: view, packets: packets_at, payer, held });
         let seats = Mutex::new(Vec::new());
         let [version, far_segments] = [0; 2].map(AtomicU64::new);
@@ -249,7 +249,7 @@ impl Log {
 
     /// Attaches a reader in this process.
     pub fn attach(&self, config: ReaderConfig) -> Result<Reader, AttachError> {
-        let entry = self.shared.take_seat(&config, true)?;
+        let entry = self.shared.take_seat(&config)?;
         let handle = SeatHandle::own(entry, Arc::clone(&self.shared));
         Ok(Reader::new(Arc::clone(&self.shared.memory), handle, config.start, self.part))
     }
@@ -267,13 +267,7 @@ impl Log {
     /// Takes a seat for a reader in another process. The seat is free again when the returned
     /// value is dropped, which the publisher does when that process is gone.
     pub fn attach_remote(&self, config: ReaderConfig) -> Result<RemoteSeat, AttachError> {
-        let entry = self.shared.take_seat(&config, false)?;
-        if self.shared.memory.payer == Payer::Sleeper {
-            // The writer may have looked whom to wake just before there was this seat. What it
-            // published before that is visible now; after what it publishes later it finds the
-            // seat, and fences for it.
-            barrier::everywhere();
-        }
+        let entry = self.shared.take_seat(&config)?;
         let (shared, part) = (Arc::clone(&self.shared), self.part);
         Ok(RemoteSeat { entry, start: config.start, part, shared, is_abandoned: false })
     }
@@ -432,11 +426,7 @@ impl Shared {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take_seat(
-        &self,
-        config: &ReaderConfig,
-        is_of_this_process: bool,
-    ) -> Result<Arc<SeatEntry>, AttachError> {
+    fn take_seat(&self, config: &ReaderConfig) -> Result<Arc<SeatEntry>, AttachError> {
         if !(1..=MAX_WINDOW).contains(&config.window) {
             return Err(AttachError::Window { asked: config.window, most: MAX_WINDOW });
         }
@@ -457,8 +447,7 @@ impl Shared {
         if windows + MIN_SEGMENTS - 1 > segments {
             return Err(AttachError::Pool { windows, segments });
         }
-        let seat = SeatEntry::new(index, config.window, config.policy, page);
-        let entry = Arc::new(if is_of_this_process { seat.of_this_process() } else { seat });
+        let entry = Arc::new(SeatEntry::new(index, config.window, config.policy, page));
         // From here on the writer keeps the head, or the oldest, for this reader: the cursor is
         // there before the seat is.
         let first = match config.start {

@@ -28,9 +28,9 @@
 //!   The two `SeqCst` fences make it impossible that both sides miss the other.
 //! - E3 release: pin store (Release) -> pin load (Acquire). The reader's last reads of a segment
 //!   happen before the writer's first write of its next use.
-//! - E4 sleep: waiting store, fence, watermark load | watermark store, fence, waiting load.
-//!   Either the writer sees the sleeper or the sleeper sees the news. Among threads of one process
-//!   the sleeper has all of them fence, and the writer has none: [`Payer`] (Decision 0030).
+//! - E4 sleep: waiting store, fence of both, watermark load | watermark store, waiting load.
+//!   Either the writer sees the sleeper or the sleeper sees the news. The writer has no fence of
+//!   its own: the sleeper sees to one, as [`Payer`] says (Decision 0030).
 
 use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 
@@ -62,6 +62,8 @@ pub trait Control {
     fn light_fence(&self);
     /// Writer: orders what was streamed before all stores that follow. A Release store does not.
     fn settle(&self);
+    /// Waits for longer than a store of another core's can take to be seen.
+    fn let_time_pass(&self);
     /// A full fence in every thread of this process. False: it could not be had.
     fn fence_everywhere(&self) -> bool;
     /// How many segments there are; segment numbers are in `[0, segment_count)`.
@@ -88,13 +90,14 @@ pub trait ReaderPage {
     fn waiting(&self) -> &Self::Word;
 }
 
-/// Who pays for the fences of edge E4. Both sides have to know the same.
+/// How a sleeper sees to it that the writer's stores are out, in edge E4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payer {
-    /// The writer, after each publish, and the sleeper: any two processes.
-    Both,
-    /// The sleeper, for all threads of the process that both are in.
+    /// It has all threads of the process fence, the writer's among them.
     Sleeper,
+    /// It waits until they are: a store leaves a core's buffer in less than a microsecond, and at
+    /// the latest when the thread is switched away from. For a reader in another process.
+    Time,
 }
 
 /// What a reader found where it wanted to read.
@@ -185,13 +188,14 @@ pub fn watch<C: Control>(control: &C, segment: u32) -> Watermark {
 #[must_use]
 pub fn announce_sleep<C: Control, P: ReaderPage>(control: &C, page: &P, payer: Payer) -> bool {
     page.waiting().store(1, Relaxed);
-    // E4: pairs with the fence in `has_sleeper`.
+    // E4: pairs with the light fence in `has_sleeper`.
     match payer {
-        Payer::Both => {
+        Payer::Sleeper => control.fence_everywhere(),
+        Payer::Time => {
             control.fence();
+            control.let_time_pass();
             true
         }
-        Payer::Sleeper => control.fence_everywhere(),
     }
 }
 
@@ -249,12 +253,7 @@ pub fn pinned<'p, C: Control, P: ReaderPage + 'p>(
 pub fn has_sleeper<'p, C: Control, P: ReaderPage + 'p>(
     control: &C,
     mut pages: impl Iterator<Item = &'p P>,
-    payer: Payer,
 ) -> bool {
-    // E4: pairs with the fence in `announce_sleep`.
-    match payer {
-        Payer::Both => control.fence(),
-        Payer::Sleeper => control.light_fence(),
-    }
+    control.light_fence(); // E4: pairs with what `announce_sleep` does to all threads.
     pages.any(|page| page.waiting().load(Relaxed) != 0)
 }

@@ -40,8 +40,6 @@ pub(crate) struct SeatEntry {
     pub(crate) index: usize,
     pub(crate) window: usize,
     pub(crate) page: PageView,
-    /// Whether its reader is a thread of the writer's process.
-    pub(crate) is_of_this_process: bool,
     policy: AtomicU32,
     /// How long this reader may hold the writer up, in ns; [`LOGS_OWN`] is as the log says.
     deadline_ns: AtomicU64,
@@ -60,13 +58,7 @@ impl SeatEntry {
         let page = unsafe { PageView::over(region.as_ptr()) };
         let (policy, deadline_ns) = (AtomicU32::new(policy.code()), AtomicU64::new(LOGS_OWN));
         let standing = Standing::default();
-        let is_of_this_process = false;
-        Self { index, window, page, is_of_this_process, policy, deadline_ns, standing, region }
-    }
-
-    /// The same, for a thread of the writer's process.
-    pub(crate) fn of_this_process(self) -> Self {
-        Self { is_of_this_process: true, ..self }
+        Self { index, window, page, policy, deadline_ns, standing, region }
     }
 
     pub(crate) fn page_file(&self) -> BorrowedFd<'_> {

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use burstline_sys::{clock, futex};
 
 use crate::log::Shared;
-use crate::protocol::{self, Control, Payer, ReaderPage};
+use crate::protocol::{self, Control, ReaderPage};
 use crate::seat::SeatEntry;
 
 /// Wakes that one reader may cause in each window: at 0.2 to 1 us a wake, below 2% of a core.
@@ -27,20 +27,18 @@ struct Sleeper {
 pub(crate) struct Waker {
     version: u64,
     sleepers: Vec<Sleeper>,
-    /// The sleepers, unless one of them is in another process.
-    payer: Payer,
 }
 
 impl Waker {
     pub(crate) fn new() -> Self {
-        Self { version: 0, sleepers: Vec::new(), payer: Payer::Both }
+        Self { version: 0, sleepers: Vec::new() }
     }
 
     /// Wakes the readers that sleep, if any. To be called after the news is published.
     #[inline]
     pub(crate) fn wake(&mut self, shared: &Shared) {
-        // Whoever attaches has all threads fence: what is looked at from here on is not older than
-        // what was published.
+        // What is looked at from here on is not older than what was published: a sleeper saw to
+        // that after it had a seat.
         shared.memory.control.light_fence();
         if shared.version.load(Relaxed) != self.version {
             self.refresh(shared);
@@ -49,7 +47,7 @@ impl Waker {
             return;
         }
         let pages = self.sleepers.iter().map(|sleeper| &sleeper.seat.page);
-        if protocol::has_sleeper(&shared.memory.control, pages, self.payer) {
+        if protocol::has_sleeper(&shared.memory.control, pages) {
             self.wake_sleepers(shared);
         }
     }
@@ -64,10 +62,6 @@ impl Waker {
             wakes: 0,
         };
         self.sleepers = seats.iter().map(sleeper).collect();
-        self.payer = match seats.iter().all(|seat| seat.is_of_this_process) {
-            true => shared.memory.payer,
-            false => Payer::Both,
-        };
     }
 
     #[cold]

@@ -28,10 +28,10 @@ impl Reader {
     ///
     /// While its window is full it sleeps at most one window and does not look for news.
     ///
-    /// Cost: two to three system calls' time when it sleeps, and in the writer's own process an
-    /// interrupt of the writer, which pays for no fence in return (Decision 0030). The writer pays
-    /// 0.2 us to wake it, and several us where the reader sleeps on another core of a virtual
-    /// machine.
+    /// Cost: two to three system calls' time when it sleeps, and an interrupt of the writer in its
+    /// own process, or 5 us of spinning in another one: so the writer has no fence (Decision 0030).
+    /// The writer pays 0.2 us to wake it, and several us where the reader sleeps on another core of
+    /// a virtual machine.
     pub fn wait(&self, timeout_ns: u64) {
         if self.is_window_full() {
             // Whatever the writer does, this reader cannot go on until a burst it holds is let
