@@ -12,7 +12,9 @@
 //! (Decision 0031).
 //!
 //! How far the reader is can change while a job runs: a hypervisor moves cores. So the writer
-//! times one load a segment: that of the reader's cursor, which the reader has written since.
+//! times one load a segment: that of the reader's cursor, which the reader has written since. It
+//! does so for a lossless reader. One that may be lapped must not slow the writer, and a writer in
+//! its own cache is faster than one that streams, whoever misses packets for it.
 //!
 //! Invariant H1: the way changes only between segments, and not before [`SURE`] more looks have
 //! said so than have said otherwise.
@@ -89,13 +91,18 @@ impl Way {
         self.is_far
     }
 
-    /// Looks how far a reader is, where that is asked. Once a segment.
+    /// Looks how far the reader is that the writer waits for, where that is asked. Once a segment.
     ///
     /// Cost: three looks at the clock.
-    pub(crate) fn look<P: ReaderPage>(&mut self, page: &P) {
+    pub(crate) fn look<P: ReaderPage>(&mut self, page: Option<&P>) {
         if self.choice != Handoff::Auto {
             return;
         }
+        let Some(page) = page else {
+            // Nobody is waited for: the writer is fastest in its own cache (Decision 0031).
+            (self.is_far, self.sureness) = (false, -SURE);
+            return;
+        };
         let first_ns = clock::monotonic_ns();
         let start_ns = clock::monotonic_ns();
         let cursor = page.cursor().load(Relaxed); // its time is asked for, and not its value

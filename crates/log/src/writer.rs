@@ -30,7 +30,7 @@ use crate::desc::{Desc, FACTS_BYTES, Facts, Flags, align_up};
 use crate::handoff::Way;
 use crate::log::Shared;
 use crate::protocol;
-use crate::reuse::Reuse;
+use crate::reuse::{Reuse, Seat};
 use crate::seat::SeatEntry;
 use crate::wake::Waker;
 use crate::watermark::Watermark;
@@ -407,9 +407,7 @@ impl Writer {
             }
             is_over
         };
-        if let Some(seat) = seats.first() {
-            self.way.look(&seat.page);
-        }
+        self.way.look(seats.iter().find(|seat| seat.is_lossless()).map(|seat| &seat.page));
         let taken = self.reuse.take(control, &seats, now_ns, is_over);
         control.oldest().store(self.reuse.oldest(), Relaxed); // a hint; exact under the lock
         drop(seats);
