@@ -13,9 +13,10 @@ use std::sync::Arc;
 use burstline_sys::memory::Mapping;
 
 use crate::buckets::Buckets;
-use crate::control::{ControlView, MAX_READERS, MAX_WINDOW, PAGE_BYTES};
+use crate::control::{ControlView, MAX_READERS, MAX_WINDOW};
 use crate::error::AttachError;
 use crate::log::{Held, Memory, Start};
+use crate::page::PAGE_BYTES;
 use crate::protocol::Payer;
 use crate::reader::Reader;
 use crate::seat::SeatHandle;

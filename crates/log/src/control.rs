@@ -24,7 +24,7 @@ use crate::copy;
 use crate::error::AttachError;
 use crate::log::{MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES};
 use crate::names::{NAMES, PortName};
-use crate::protocol::{self, Control, ReaderPage, Word32, Word64};
+use crate::protocol::{self, Control, Word32, Word64};
 use crate::watermark::{DirectoryEntry, MAX_SEGMENTS};
 
 /// The most readers that one log can have.
@@ -33,8 +33,6 @@ pub const MAX_READERS: usize = 64;
 pub const BUCKETS: usize = 256;
 /// The most segments that one reader can pin at once.
 pub const MAX_WINDOW: usize = 8;
-/// A log's readers may not ask for less than this in a reader's page, in bytes.
-pub(crate) const PAGE_BYTES: usize = 4096;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"brstline");
 /// Raised whenever the layout of shared memory changes.
@@ -42,7 +40,7 @@ const VERSION: u32 = 5;
 const NAMES_AT: usize = 4096;
 const DIRECTORY_AT: usize = NAMES_AT + NAMES * size_of::<PortName>();
 const LINE_BYTES: usize = 64;
-/// Longer than a store waits to be seen, in ns: a line takes 300 from the farthest core that we saw.
+/// Longer than a store waits to be seen, in ns: a line takes 300 from the farthest core we saw.
 const STORE_NS: u64 = 5_000;
 /// Looks at a head that moves before the last one counts.
 const PUBLISHED_TRIES: u32 = 8;
@@ -63,8 +61,9 @@ pub enum Ending {
     Stopped,
 }
 
+/// Something on a cache line of its own.
 #[repr(C, align(64))]
-struct Line<T>(T);
+pub(crate) struct Line<T>(pub(crate) T);
 
 #[repr(C, align(64))]
 struct Header {
@@ -438,85 +437,5 @@ impl Word32 for AtomicU32 {
     #[inline]
     fn store(&self, value: u32, order: Ordering) {
         self.store(value, order);
-    }
-}
-
-#[repr(C)]
-struct PageLayout {
-    pins: Line<[AtomicU32; MAX_WINDOW]>,
-    cursor: Line<AtomicU64>,
-    waiting: Line<AtomicU32>,
-    attached: Line<AtomicU32>,
-    account: Line<[AtomicU64; 3]>,
-}
-
-const _: () = assert!(size_of::<PageLayout>() <= PAGE_BYTES);
-
-/// A view of one reader's own page, from either side.
-///
-/// # Invariants
-/// As for [`ControlView`]: `PAGE_BYTES` mapped bytes, 64-byte aligned, all accesses atomic.
-#[derive(Clone, Copy)]
-pub(crate) struct PageView(NonNull<u8>);
-
-// SAFETY: all that is reachable through a view is atomic.
-unsafe impl Send for PageView {}
-// SAFETY: as above.
-unsafe impl Sync for PageView {}
-
-impl PageView {
-    /// # Safety
-    /// The invariants of the type must hold for `base` while the view lives.
-    pub(crate) unsafe fn over(base: NonNull<u8>) -> Self {
-        Self(base)
-    }
-
-    /// Claims the page for a reader of another process; false if one has claimed it before.
-    /// A page serves one reader in its life: two would clear each other's pins.
-    pub(crate) fn claim(&self) -> bool {
-        self.layout().attached.0.swap(1, Relaxed) == 0 // one word decides, it carries no memory
-    }
-
-    /// Reader: says what it has seen, for people to look at: packets delivered, packets missed,
-    /// and the number of the next one. They carry no other memory.
-    #[inline]
-    pub(crate) fn say(&self, account: [u64; 3]) {
-        for (word, value) in self.layout().account.0.iter().zip(account) {
-            word.store(value, Relaxed);
-        }
-    }
-
-    /// What the reader said last. Hearsay: any value may be there.
-    pub(crate) fn said(&self) -> [u64; 3] {
-        self.layout().account.0.each_ref().map(|word| word.load(Relaxed))
-    }
-
-    /// Whether a reader of another process has made the page its own.
-    pub(crate) fn is_claimed(&self) -> bool {
-        self.layout().attached.0.load(Relaxed) != 0
-    }
-
-    #[inline]
-    fn layout(&self) -> &PageLayout {
-        // SAFETY: the type's invariants; every bit pattern of an atomic is valid.
-        unsafe { self.0.cast::<PageLayout>().as_ref() }
-    }
-}
-
-impl ReaderPage for PageView {
-    type Word = AtomicU32;
-    type Wide = AtomicU64;
-
-    fn pin(&self, slot: usize) -> &AtomicU32 {
-        &self.layout().pins.0[slot]
-    }
-
-    fn cursor(&self) -> &AtomicU64 {
-        &self.layout().cursor.0
-    }
-
-    #[inline]
-    fn waiting(&self) -> &AtomicU32 {
-        &self.layout().waiting.0
     }
 }

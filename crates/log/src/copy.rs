@@ -1,7 +1,7 @@
 //! Copying one packet: most are short, and a call to `memcpy` costs more than the bytes.
 //!
-//! Where the reader is far, packets go past this core's cache ([`Handoff`](crate::Handoff)): a store
-//! that went through it would first fetch the line from there. Whole lines leave at once.
+//! Where the reader is far, packets go past this core's cache ([`Handoff`](crate::Handoff)): a
+//! store that went through it would first fetch the line from there. Whole lines leave at once.
 //! Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, 10.4.6.2,
 //! "Caching of Temporal vs. Non-Temporal Data".
 

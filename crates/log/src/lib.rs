@@ -46,6 +46,7 @@ mod head;
 mod history;
 mod log;
 mod names;
+mod page;
 #[doc(hidden)]
 pub mod protocol;
 mod reader;

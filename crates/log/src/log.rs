@@ -11,10 +11,11 @@ use burstline_sys::memory::{Mapping, NodeId, PageChoice, Placement, Region, Regi
 
 use crate::attach::LogFiles;
 use crate::buckets::Buckets;
-use crate::control::{ControlView, Geometry, MAX_READERS, MAX_WINDOW, PAGE_BYTES};
+use crate::control::{ControlView, Geometry, MAX_READERS, MAX_WINDOW};
 use crate::cycle;
 use crate::error::{AttachError, CreateError};
 use crate::handoff::Handoff;
+use crate::page::PAGE_BYTES;
 use crate::protocol::{Control, Payer, ReaderPage};
 use crate::reader::Reader;
 use crate::seat::{Policy, SEAT_DEMOTED, SEAT_FREE, SeatEntry, SeatHandle};

@@ -1,8 +1,8 @@
 //! What the two cores can move at best: lines, and nothing done with them.
 //!
 //! ```text
-//!   writer   whole lines of a packet, a desc, a count for each burst    no template, hash or time
-//!   reader   a word of each line                                        no header, no desc's fields
+//!   writer   whole lines of a packet, a desc, a count for each burst    no template, hash, time
+//!   reader   a word of each line                                        no header, no fields
 //! ```
 //!
 //! The layout is the log's, and so are the stores: 16 bytes each, as every x86-64 processor has

@@ -3,7 +3,7 @@
 //! ```text
 //!   stage    | packet | packet | ...        ... | desc | desc |     in this core's first cache
 //!                 |                                 |
-//!   segment  | ...| packet | packet |  free  | desc | desc | ... |  whole lines, by streaming stores
+//!   segment  | ...| packet | packet |  free  | desc | desc | ... |  whole lines, streamed
 //! ```
 //!
 //! A caller fills packets in by ordinary stores. So for a few packets at a time the writer's edge
@@ -72,9 +72,9 @@ impl Writer {
         let Staged { own, at, descs } = staged;
         let (bytes, count) = edge.since(at, descs);
         let own = own.moved_on(edge, bytes, count);
-        // SAFETY: on the stage `bytes` and `rest` bytes of packets were written at `at`, and `count`
-        // descs below `descs`; in the segment there was room for them (E1), which is the writer's
-        // alone (W2), and no part of the stage. All begin and end at multiples of 16.
+        // SAFETY: on the stage `bytes` and `rest` bytes of packets were written at `at`, and
+        // `count` descs below `descs`; in the segment there was room for them (E1), which is the
+        // writer's alone (W2), and no part of the stage. All begin and end at multiples of 16.
         unsafe {
             stream(at, own.at().wrapping_sub(bytes), bytes + align_up(rest));
             stream(edge.descs().cast(), own.descs().cast(), count * DESC_BYTES);
