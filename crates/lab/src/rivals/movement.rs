@@ -103,15 +103,17 @@ impl Movement {
             }
             let start = self.segment(number, load);
             let (mut at, mut desc) = (start, start.wrapping_add(self.segment_bytes));
+            // Loops by pointers: a range with a step costs a division for each packet.
             for index in 1..=each {
-                for piece in (0..step).step_by(size_of::<Piece>()) {
+                let end = at.wrapping_add(step);
+                while at != end {
                     // SAFETY: I1; `each` packets and descs fit a segment, all aligned to 16.
-                    unsafe { put::<STREAMS>(at.add(piece), [number; 2]) };
+                    unsafe { put_line::<STREAMS>(at, [number; 2]) };
+                    at = at.wrapping_add(LINE_BYTES);
                 }
                 desc = desc.wrapping_sub(DESC_BYTES);
                 // SAFETY: as above.
                 unsafe { put::<STREAMS>(desc, [number; 2]) };
-                at = at.wrapping_add(step);
                 number += 1;
                 if index.is_multiple_of(BURST) || index == each {
                     if STREAMS {
@@ -141,17 +143,33 @@ impl Movement {
                     desc = desc.wrapping_sub(DESC_BYTES);
                     // SAFETY: I1, below the count.
                     sum = sum.wrapping_add(unsafe { desc.cast::<u64>().read() });
-                    for line in (0..step).step_by(LINE_BYTES) {
+                    let end = at.wrapping_add(step);
+                    while at != end {
                         // SAFETY: as above.
-                        sum = sum.wrapping_add(unsafe { at.add(line).cast::<u64>().read() });
+                        sum = sum.wrapping_add(unsafe { at.cast::<u64>().read() });
+                        at = at.wrapping_add(LINE_BYTES);
                     }
-                    at = at.wrapping_add(step);
                 }
                 number = known.min(end);
             }
             left.0.store(number, Release); // pairs with the Acquire in `produce`
         }
         sum
+    }
+}
+
+/// Writes a line, as [`put`].
+///
+/// # Safety
+/// `at` is aligned to 16 and valid for writes of a line.
+#[inline(always)]
+unsafe fn put_line<const STREAMS: bool>(at: *mut u8, piece: Piece) {
+    // SAFETY: the caller's word.
+    unsafe {
+        put::<STREAMS>(at, piece);
+        put::<STREAMS>(at.add(16), piece);
+        put::<STREAMS>(at.add(32), piece);
+        put::<STREAMS>(at.add(48), piece);
     }
 }
 
@@ -191,8 +209,8 @@ mod tests {
 
     #[test]
     fn all_that_is_moved_arrives_either_way() {
-        let arena = Arena::create(8 * 4096, PageChoice::Size4K).unwrap();
-        let mut movement = Movement::new(&arena, 4096, 8);
+        let arena = Arena::create(8 * 16_384, PageChoice::Size4K).unwrap();
+        let mut movement = Movement::new(&arena, 16_384, 8);
         for length in [60, 64, 200, 1514] {
             for is_streamed in [false, true] {
                 let cores = Cores::allowed();
