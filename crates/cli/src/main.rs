@@ -28,6 +28,8 @@ use args::{Cli, Typed, Verb};
 use failure::Failure;
 
 fn main() -> ExitCode {
+    // Costs next to nothing now; once there are threads, the first log would wait 15 ms for it.
+    burstline_sys::barrier::register();
     let typed = match Cli::read() {
         Ok(typed) => typed,
         Err(error) => return failure::usage(&error),

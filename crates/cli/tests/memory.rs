@@ -89,3 +89,29 @@ fn capturing_needs_its_log_and_little_more() {
         assert!(peak <= LOG_BYTES + SLACK_BYTES, "{output}: {peak} bytes");
     }
 }
+
+/// Through the caches or past them: the same packets arrive, and the report says which way it was.
+#[test]
+fn packets_go_the_way_that_is_asked_for_and_the_report_says_which() {
+    let directory = support::Directory::new("handoff");
+    let file = |name: &str| directory.file(name);
+    let job = ["capture", "gen:?packets=50000&size=imix&flows=100", "--json", "-w"];
+    for (way, is_far) in [("near", false), ("far", true)] {
+        let run = run(&[&job[..], &[&file(way), "--handoff", way]].concat());
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        let report = last_object(&run.stdout);
+        assert_closed(&report);
+        let handoff = &report["memory"]["handoff"];
+        let segments = handoff["segments"].as_u64().unwrap();
+        assert!(segments > 10 && handoff["asked"] == way, "{handoff}");
+        assert_eq!(handoff["far_segments"], if is_far { segments } else { 0 }, "{handoff}");
+    }
+    let digest = |way: &str| {
+        let run = run(&["count", &file(way), "--verify", "--expect", "50000"]);
+        assert_eq!(run.code, Some(0), "{}{}", run.stdout, run.stderr);
+        run.stdout.lines().filter(|line| line.starts_with("verify")).collect::<String>()
+    };
+    assert_eq!(digest("near"), digest("far"));
+    let wrong = run(&["capture", "gen:", "-w", "-", "--handoff", "fast"]);
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("fast"), "{}", wrong.stderr);
+}

@@ -41,7 +41,7 @@ mod summary;
 use std::sync::{Mutex, PoisonError};
 
 use burstline_log::{
-    Buckets, Log, LogConfig, MAX_READERS, Policy, Reader, ReaderConfig, Start, Writer,
+    Buckets, Handoff, Log, LogConfig, MAX_READERS, Policy, Reader, ReaderConfig, Start, Writer,
 };
 use burstline_port::{Filter, PortError, Sink};
 use burstline_share::LosslessReaders;
@@ -92,6 +92,16 @@ pub struct LogHome {
     pub node: NodeId,
     /// Whether its writer is on another one.
     pub is_far: bool,
+}
+
+impl LogHome {
+    /// Which way packets go there, if `asked` leaves it open.
+    fn handoff(&self, asked: Handoff) -> Handoff {
+        match asked {
+            Handoff::Auto if self.is_far => Handoff::Far,
+            _ => asked,
+        }
+    }
 }
 
 /// What a job is made with.
@@ -217,7 +227,7 @@ impl Ends {
                 let (log, writer) = Log::create(LogConfig {
                     name: format!("{}-{receiver}-{number}", base.name),
                     node: home.map(|home| home.node).or(base.node),
-                    is_far: home.is_some_and(|home| home.is_far),
+                    handoff: home.map_or(base.handoff, |home| home.handoff(base.handoff)),
                     clock_kind: clock_kind(sources),
                     max_readers: max_readers.min(MAX_READERS),
                     has_buckets: is_shared,

@@ -96,8 +96,8 @@ pub use placement::{PlaceError, Placed, PlacementRequest, Workers, source_reques
 pub use published::PublishedReport;
 pub use rehearsal::{Rehearsal, rehearse};
 pub use report::{
-    CpuReport, FlightFile, FlightReport, MemoryReport, PlacementReport, Report, StageReport,
-    ThreadPlace, TimestampReport,
+    CpuReport, FlightFile, FlightReport, HandoffReport, MemoryReport, PlacementReport, Report,
+    StageReport, ThreadPlace, TimestampReport,
 };
 pub use runtime::logs::CaptureOptions;
 pub use runtime::{Counts, Inlet, Limits, PollMode, Progress, Run, Snapshot, Threads};

@@ -1,6 +1,6 @@
 //! From what the user asks of a job's log to its shape.
 
-use burstline_log::{LogConfig, MAX_READERS, MIN_SEGMENT_BYTES};
+use burstline_log::{Handoff, LogConfig, MAX_READERS, MIN_SEGMENT_BYTES};
 use burstline_port::Address;
 use burstline_sys::memory::{NodeId, PageChoice};
 use burstline_wire::hash::HashKind;
@@ -22,6 +22,8 @@ pub struct LogRequest {
     pub segment_bytes: Option<usize>,
     /// Which pages to lay it in.
     pub pages: Option<PageChoice>,
+    /// Which way packets go to their readers.
+    pub handoff: Handoff,
     /// Whether other programs may read it.
     pub is_published: bool,
     /// Among how many logs the usual memory is divided, if it is; at least 1.
@@ -43,7 +45,7 @@ impl LogRequest {
 
     /// Whether anything but its size was said of the log's shape.
     pub fn has_shape(&self) -> bool {
-        self.segment_bytes.is_some() || self.pages.is_some()
+        self.segment_bytes.is_some() || self.pages.is_some() || self.handoff != Handoff::Auto
     }
 
     /// The log's shape. One reader has a seat, and as many as usual where others are let in.
@@ -55,6 +57,7 @@ impl LogRequest {
             bytes: self.bytes(),
             segment_bytes: self.segment_bytes.unwrap_or_else(|| self.segment_for(sources)),
             pages: self.pages.unwrap_or_default(),
+            handoff: self.handoff,
             hash_kind: hash.code().into(),
             node,
             max_readers: (readers + 1).min(MAX_READERS),

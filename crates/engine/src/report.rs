@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use burstline_log::Log;
+use burstline_log::{Handoff, Log};
 use burstline_port::Port;
 use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::memory::NodeId;
@@ -142,6 +142,8 @@ pub struct MemoryReport {
     pub log_bytes: usize,
     /// One segment of it, in bytes.
     pub segment_bytes: usize,
+    /// Which way packets went to their readers.
+    pub handoff: HandoffReport,
     /// What the process had in RAM at the end of the job.
     pub resident: ResidentMemory,
 }
@@ -155,7 +157,30 @@ impl Default for MemoryReport {
             node: None,
             log_bytes: 0,
             segment_bytes: 0,
+            handoff: HandoffReport::default(),
             resident: ResidentMemory::default(),
+        }
+    }
+}
+
+/// Which way packets went from core to core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HandoffReport {
+    /// As it was asked for.
+    pub asked: Handoff,
+    /// Segments of all logs.
+    pub segments: u64,
+    /// Of them, those whose packets went past the caches.
+    pub far_segments: u64,
+}
+
+impl HandoffReport {
+    /// Of a job's logs, at least one.
+    fn of(logs: &[Log]) -> Self {
+        Self {
+            asked: logs.first().map(|log| log.config().handoff).unwrap_or_default(),
+            segments: logs.iter().map(Log::segments).sum(),
+            far_segments: logs.iter().map(Log::far_segments).sum(),
         }
     }
 }
@@ -317,6 +342,7 @@ impl Report {
             node: if let [node] = nodes[..] { Some(*node) } else { None },
             log_bytes: logs.iter().map(|log| log.config().bytes).sum(),
             segment_bytes: first.config().segment_bytes,
+            handoff: HandoffReport::of(logs),
             resident: usage::resident().unwrap_or_default(),
         };
         for note in logs.iter().flat_map(|log| &log.placement().notes) {

@@ -13,9 +13,11 @@ use std::sync::Arc;
 use burstline_sys::memory::Mapping;
 
 use crate::buckets::Buckets;
-use crate::control::{ControlView, MAX_READERS, MAX_WINDOW, PAGE_BYTES};
+use crate::control::{ControlView, MAX_READERS, MAX_WINDOW};
 use crate::error::AttachError;
 use crate::log::{Held, Memory, Start};
+use crate::page::PAGE_BYTES;
+use crate::protocol::Payer;
 use crate::reader::Reader;
 use crate::seat::SeatHandle;
 
@@ -96,7 +98,8 @@ impl Reader {
             return Err(AttachError::Claimed);
         }
         let held = Held::Attached { _packets: packets, _control: control };
-        let memory = Arc::new(Memory { control: view, packets: packets_at, held });
+        let payer = Payer::Time;
+        let memory = Arc::new(Memory { control: view, packets: packets_at, payer, held });
         Ok(Reader::new(memory, seat, files.start, files.part))
     }
 }

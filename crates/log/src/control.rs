@@ -4,7 +4,7 @@
 //! 0        header: magic, geometry | head | state | wake word | oldest | seat states
 //! 4096     names: a cache line for each of 256 ports
 //! 20480    directory: one word per sequence number modulo the directory's length
-//! ...      one cache line per segment: watermark, base time, first packet number
+//! ...      two cache lines per segment: watermark | base time, first packet number
 //! ...      where it counts buckets: 256 words per segment, packets of each bucket before it,
 //!          and 256 words of all packets so far
 //! ```
@@ -13,14 +13,18 @@
 //! when a view is made, and checked against the size of the mapping; nothing read later is used
 //! as an index without a check.
 
+use std::hint::spin_loop;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 
+use burstline_sys::{barrier, clock};
+
+use crate::copy;
 use crate::error::AttachError;
 use crate::log::{MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES};
 use crate::names::{NAMES, PortName};
-use crate::protocol::{self, Control, ReaderPage, Word32, Word64};
+use crate::protocol::{self, Control, Word32, Word64};
 use crate::watermark::{DirectoryEntry, MAX_SEGMENTS};
 
 /// The most readers that one log can have.
@@ -29,15 +33,15 @@ pub const MAX_READERS: usize = 64;
 pub const BUCKETS: usize = 256;
 /// The most segments that one reader can pin at once.
 pub const MAX_WINDOW: usize = 8;
-/// A log's readers may not ask for less than this in a reader's page, in bytes.
-pub(crate) const PAGE_BYTES: usize = 4096;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"brstline");
 /// Raised whenever the layout of shared memory changes.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 const NAMES_AT: usize = 4096;
 const DIRECTORY_AT: usize = NAMES_AT + NAMES * size_of::<PortName>();
 const LINE_BYTES: usize = 64;
+/// Longer than a store waits to be seen, in ns: a line takes 300 from the farthest core we saw.
+const STORE_NS: u64 = 5_000;
 /// Looks at a head that moves before the last one counts.
 const PUBLISHED_TRIES: u32 = 8;
 
@@ -57,8 +61,9 @@ pub enum Ending {
     Stopped,
 }
 
+/// Something on a cache line of its own.
 #[repr(C, align(64))]
-struct Line<T>(T);
+pub(crate) struct Line<T>(pub(crate) T);
 
 #[repr(C, align(64))]
 struct Header {
@@ -78,10 +83,12 @@ struct Header {
     seats: [AtomicU32; MAX_READERS],
 }
 
-/// One segment's line. Only the watermark is ordered; the rest is written before it.
-#[repr(C, align(64))]
+/// One segment's lines. Only the watermark is ordered; the rest is written before it. The watermark
+/// has a line to itself: that one goes to the writer and back with each publish, and a reader that
+/// takes a burst would wait for it once more to find a time that has not changed (Decision 0030).
+#[repr(C, align(128))]
 pub(crate) struct SegmentLine {
-    watermark: AtomicU64,
+    watermark: Line<AtomicU64>,
     /// Time that the descs' deltas count from, in ns since 1970.
     pub(crate) base_time_ns: AtomicU64,
     /// The number of the segment's first packet, counted over the log's life.
@@ -90,6 +97,8 @@ pub(crate) struct SegmentLine {
     pub(crate) first_special: AtomicU32,
     /// When the segment was opened, in monotonic ns; 0 in a log without history.
     pub(crate) opened_ns: AtomicU64,
+    /// Not 0 where packets went past the caches, since their reader is far.
+    pub(crate) is_far: AtomicU32,
 }
 
 /// The column takes one part in 64 of a segment: a byte for each packet. Packets of 64 bytes and
@@ -100,7 +109,7 @@ const COLUMN_PART: usize = 64;
 pub(crate) type BucketLine = [AtomicU64; BUCKETS];
 
 const _: () = assert!(size_of::<Header>() <= NAMES_AT);
-const _: () = assert!(size_of::<SegmentLine>() == LINE_BYTES);
+const _: () = assert!(size_of::<SegmentLine>() == 2 * LINE_BYTES);
 
 /// The shape of a log, fixed when it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,11 +148,13 @@ impl Geometry {
     }
 
     fn buckets_at(&self) -> usize {
-        self.lines_at() + self.segment_count as usize * LINE_BYTES
+        self.lines_at() + self.segment_count as usize * size_of::<SegmentLine>()
     }
 
     fn lines_at(&self) -> usize {
-        DIRECTORY_AT + (self.directory_entries() * size_of::<u64>()).next_multiple_of(LINE_BYTES)
+        DIRECTORY_AT
+            + (self.directory_entries() * size_of::<u64>())
+                .next_multiple_of(size_of::<SegmentLine>())
     }
 
     fn is_sound(&self) -> bool {
@@ -247,7 +258,7 @@ impl ControlView {
     #[inline]
     pub(crate) fn line(&self, segment: u32) -> &SegmentLine {
         assert!(segment < self.geometry.segment_count, "segment {segment} is out of range");
-        let at = self.lines_at + segment as usize * LINE_BYTES;
+        let at = self.lines_at + segment as usize * size_of::<SegmentLine>();
         // SAFETY: V1, the segment is in range, so its line is inside; lines are aligned; V2.
         unsafe { self.base.add(at).cast::<SegmentLine>().as_ref() }
     }
@@ -352,6 +363,26 @@ impl Control for ControlView {
         fence(Ordering::SeqCst); // the fence of edges E2 and E4
     }
 
+    #[inline]
+    fn light_fence(&self) {
+        barrier::light();
+    }
+
+    fn settle(&self) {
+        copy::settle();
+    }
+
+    fn let_time_pass(&self) {
+        let start_ns = clock::monotonic_ns();
+        while clock::monotonic_ns() - start_ns < STORE_NS {
+            spin_loop();
+        }
+    }
+
+    fn fence_everywhere(&self) -> bool {
+        barrier::everywhere()
+    }
+
     fn segment_count(&self) -> u32 {
         self.geometry.segment_count
     }
@@ -368,7 +399,7 @@ impl Control for ControlView {
 
     #[inline]
     fn watermark(&self, segment: u32) -> &AtomicU64 {
-        &self.line(segment).watermark
+        &self.line(segment).watermark.0
     }
 }
 
@@ -406,92 +437,5 @@ impl Word32 for AtomicU32 {
     #[inline]
     fn store(&self, value: u32, order: Ordering) {
         self.store(value, order);
-    }
-}
-
-#[repr(C)]
-struct PageLayout {
-    pins: Line<[AtomicU32; MAX_WINDOW]>,
-    cursor: Line<AtomicU64>,
-    waiting: Line<AtomicU32>,
-    attached: Line<AtomicU32>,
-    account: Line<[AtomicU64; 3]>,
-}
-
-const _: () = assert!(size_of::<PageLayout>() <= PAGE_BYTES);
-
-/// A view of one reader's own page, from either side.
-///
-/// # Invariants
-/// As for [`ControlView`]: `PAGE_BYTES` mapped bytes, 64-byte aligned, all accesses atomic.
-#[derive(Clone, Copy)]
-pub(crate) struct PageView(NonNull<u8>);
-
-// SAFETY: all that is reachable through a view is atomic.
-unsafe impl Send for PageView {}
-// SAFETY: all that is reachable through a view is atomic, so threads may share it.
-unsafe impl Sync for PageView {}
-
-impl PageView {
-    /// # Safety
-    /// The invariants of the type must hold for `base` while the view lives.
-    pub(crate) unsafe fn over(base: NonNull<u8>) -> Self {
-        Self(base)
-    }
-
-    /// Claims the page for a reader of another process; false if one has claimed it before.
-    /// A page serves one reader in its life: two would clear each other's pins.
-    pub(crate) fn claim(&self) -> bool {
-        self.layout().attached.0.swap(1, Relaxed) == 0 // one word decides, it carries no memory
-    }
-
-    /// Has every later [`claim`](Self::claim) fail; false if one has succeeded.
-    pub(crate) fn revoke(&self) -> bool {
-        const REVOKED: u32 = 2;
-        // As for `claim`: whichever of the two came first has decided.
-        self.layout().attached.0.compare_exchange(0, REVOKED, Relaxed, Relaxed).is_ok()
-    }
-
-    /// Reader: says what it has seen, for people to look at: packets delivered, packets missed,
-    /// and the number of the next one. They carry no other memory.
-    #[inline]
-    pub(crate) fn say(&self, account: [u64; 3]) {
-        for (word, value) in self.layout().account.0.iter().zip(account) {
-            word.store(value, Relaxed);
-        }
-    }
-
-    /// What the reader said last. Hearsay: any value may be there.
-    pub(crate) fn said(&self) -> [u64; 3] {
-        self.layout().account.0.each_ref().map(|word| word.load(Relaxed))
-    }
-
-    /// Whether a reader of another process has made the page its own.
-    pub(crate) fn is_claimed(&self) -> bool {
-        self.layout().attached.0.load(Relaxed) == 1
-    }
-
-    #[inline]
-    fn layout(&self) -> &PageLayout {
-        // SAFETY: the type's invariants; every bit pattern of an atomic is valid.
-        unsafe { self.0.cast::<PageLayout>().as_ref() }
-    }
-}
-
-impl ReaderPage for PageView {
-    type Word = AtomicU32;
-    type Wide = AtomicU64;
-
-    fn pin(&self, slot: usize) -> &AtomicU32 {
-        &self.layout().pins.0[slot]
-    }
-
-    fn cursor(&self) -> &AtomicU64 {
-        &self.layout().cursor.0
-    }
-
-    #[inline]
-    fn waiting(&self) -> &AtomicU32 {
-        &self.layout().waiting.0
     }
 }

@@ -1,11 +1,13 @@
 //! Copying one packet: most are short, and a call to `memcpy` costs more than the bytes.
 //!
-//! Where the log is on another node, packets go past this core's cache: a store that went through
-//! it would first fetch the line from there, and later send it back. Whole lines leave at once.
+//! Where the reader is far, packets go past this core's cache ([`Handoff`](crate::Handoff)): a
+//! store that went through it would first fetch the line from there. Whole lines leave at once.
 //! Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, 10.4.6.2,
 //! "Caching of Temporal vs. Non-Temporal Data".
 
 use std::ptr;
+
+use crate::desc::Desc;
 
 /// Packets up to this length are copied in line, in pieces of 16 bytes.
 const SHORT_BYTES: usize = 256;
@@ -79,6 +81,31 @@ pub(crate) unsafe fn stream_packet(packet: &[u8], to: *mut u8) {
         // SAFETY: the caller's promise of room for whole pieces.
         unsafe { stream_piece(last, to.add(size_of_val(pieces))) };
     }
+}
+
+/// Copies whole pieces, past the cache: as [`stream_packet`].
+///
+/// # Safety
+/// `from` and `to` must be aligned to 16, valid for `bytes` bytes, a multiple of 16, and apart.
+pub(crate) unsafe fn stream(from: *const u8, to: *mut u8, bytes: usize) {
+    for at in (0..bytes).step_by(size_of::<Piece>()) {
+        // SAFETY: a piece of those that the caller promises.
+        unsafe { stream_piece(from.add(at).cast::<Piece>().read(), to.add(at)) };
+    }
+}
+
+/// Writes a desc, past the cache: as [`stream_packet`].
+///
+/// # Safety
+/// `to` must be valid for writes.
+#[inline]
+pub(crate) unsafe fn stream_desc(desc: Desc, to: *mut Desc) {
+    let [place, flow] = desc.words().map(u64::to_ne_bytes);
+    let mut piece = [0; size_of::<Piece>()];
+    piece[..8].copy_from_slice(&place);
+    piece[8..].copy_from_slice(&flow);
+    // SAFETY: the caller's word; a desc is aligned to its 16 bytes.
+    unsafe { stream_piece(piece, to.cast()) };
 }
 
 /// # Safety

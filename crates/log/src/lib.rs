@@ -41,10 +41,12 @@ mod cycle;
 mod desc;
 mod error;
 mod frames;
+mod handoff;
 mod head;
 mod history;
 mod log;
 mod names;
+mod page;
 #[doc(hidden)]
 pub mod protocol;
 mod reader;
@@ -66,6 +68,7 @@ pub use control::{BUCKETS, Ending, MAX_READERS, MAX_WINDOW};
 pub use desc::{Desc, FACTS_BYTES, Facts, Flags, MAX_PACKET_BYTES, PACKET_ALIGNMENT};
 pub use error::{AttachError, CreateError};
 pub use frames::{FrameSource, Frames, Turn, Turns};
+pub use handoff::Handoff;
 pub use head::{HEAD_BYTES, Head};
 pub use history::History;
 pub use log::{

@@ -6,14 +6,17 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use burstline_sys::barrier;
 use burstline_sys::memory::{Mapping, NodeId, PageChoice, Placement, Region, RegionRequest};
 
 use crate::attach::LogFiles;
 use crate::buckets::Buckets;
-use crate::control::{ControlView, Geometry, MAX_READERS, MAX_WINDOW, PAGE_BYTES};
+use crate::control::{ControlView, Geometry, MAX_READERS, MAX_WINDOW};
 use crate::cycle;
 use crate::error::{AttachError, CreateError};
-use crate::protocol::{Control, ReaderPage};
+use crate::handoff::Handoff;
+use crate::page::PAGE_BYTES;
+use crate::protocol::{Control, Payer, ReaderPage};
 use crate::reader::Reader;
 use crate::seat::{Policy, SEAT_DEMOTED, SEAT_FREE, SeatEntry, SeatHandle};
 use crate::writer::Writer;
@@ -38,8 +41,8 @@ pub struct LogConfig {
     pub pages: PageChoice,
     /// The NUMA node of its reader; `None` leaves it to the kernel.
     pub node: Option<NodeId>,
-    /// Whether that is another node than its writer's: see [`Writer::append_far`].
-    pub is_far: bool,
+    /// Which way packets go to the readers: see [`Handoff`].
+    pub handoff: Handoff,
     /// How many readers it can have at a time, in `[1, MAX_READERS]`.
     pub max_readers: usize,
     /// Whether a reader may hold the writer up.
@@ -74,7 +77,7 @@ impl Default for LogConfig {
             segment_bytes: 256 << 10,
             pages: PageChoice::Auto,
             node: None,
-            is_far: false,
+            handoff: Handoff::Auto,
             max_readers: 16,
             allow_lossless: true,
             lossless_deadline_ns: None,
@@ -165,7 +168,9 @@ pub(crate) struct Memory {
     pub(crate) control: ControlView,
     /// The first byte of the first segment.
     pub(crate) packets: NonNull<u8>,
-    /// Keeps what the two above point to mapped.
+    /// What its readers do before they sleep.
+    pub(crate) payer: Payer,
+    /// Keeps what the first two point to mapped.
     pub(crate) held: Held,
 }
 
@@ -206,6 +211,8 @@ pub(crate) struct Shared {
     /// without the lock after each publish, that its list of sleepers-to-be is out of date. It
     /// carries no other memory; a change seen late costs a sleeper one timeout.
     pub(crate) version: AtomicU64,
+    /// Segments whose packets went past the caches. A figure for people: it carries no memory.
+    pub(crate) far_segments: AtomicU64,
     /// The least age at which the writer had to give a kept segment up, in ns; `u64::MAX` while
     /// there was none. A figure for people: it carries no memory.
     pub(crate) shortest_ns: AtomicU64,
@@ -231,10 +238,13 @@ impl Log {
         let view = unsafe { ControlView::create(control.as_ptr(), geometry) };
         let packets_at = packets.as_ptr();
         let held = Held::Own { packets, control };
-        let memory = Arc::new(Memory { control: view, packets: packets_at, held });
+        let payer = if barrier::register() { Payer::Sleeper } else { Payer::Time };
+        let memory = Arc::new(Memory { control: view, packets: packets_at, payer, held });
         let seats = Mutex::new(Vec::new());
-        let (version, shortest_ns) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
-        let shared = Arc::new(Shared { memory, config, seats, version, shortest_ns });
+        let [version, far_segments] = [0; 2].map(AtomicU64::new);
+        let shortest_ns = AtomicU64::new(u64::MAX);
+        let shared = Shared { memory, config, seats, version, far_segments, shortest_ns };
+        let shared = Arc::new(shared);
         let writer = Writer::new(Arc::clone(&shared));
         Ok((Self { shared, part: None }, writer))
     }
@@ -276,6 +286,16 @@ impl Log {
     pub fn published(&self) -> u64 {
         let control = &self.shared.memory.control;
         self.part.map_or_else(|| control.published(), |part| control.counted(part))
+    }
+
+    /// Segments that were opened so far.
+    pub fn segments(&self) -> u64 {
+        self.shared.memory.control.head().load(Relaxed) // a figure for people
+    }
+
+    /// Of them, those whose packets went past the caches: see [`Handoff`].
+    pub fn far_segments(&self) -> u64 {
+        self.shared.far_segments.load(Relaxed) // as above
     }
 
     /// Seats taken now, by readers of this process and of others.

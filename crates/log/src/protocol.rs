@@ -23,13 +23,14 @@
 //!
 //! Edges (each has a loom model of the same name):
 //! - E1 publish: watermark store (Release) -> watermark load (Acquire). What the count covers is
-//!   visible.
+//!   visible. Streamed packets are settled before it: they obey no Release.
 //! - E2 pin against reuse: pin store, fence, watermark load | watermark store, fence, pin load.
 //!   The two `SeqCst` fences make it impossible that both sides miss the other.
 //! - E3 release: pin store (Release) -> pin load (Acquire). The reader's last reads of a segment
 //!   happen before the writer's first write of its next use.
-//! - E4 sleep: waiting store, fence, watermark load | watermark store, fence, waiting load.
-//!   Either the writer sees the sleeper or the sleeper sees the news.
+//! - E4 sleep: waiting store, fence of both, watermark load | watermark store, waiting load.
+//!   Either the writer sees the sleeper or the sleeper sees the news. The writer has no fence of
+//!   its own: the sleeper sees to one, as [`Payer`] says (Decision 0030).
 
 use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 
@@ -57,6 +58,14 @@ pub trait Control {
     type Word: Word64;
     /// A full fence, `SeqCst`.
     fn fence(&self);
+    /// Keeps the compiler, and nobody else, from moving accesses over it.
+    fn light_fence(&self);
+    /// Writer: orders what was streamed before all stores that follow. A Release store does not.
+    fn settle(&self);
+    /// Waits for longer than a store of another core's can take to be seen.
+    fn let_time_pass(&self);
+    /// A full fence in every thread of this process. False: it could not be had.
+    fn fence_everywhere(&self) -> bool;
     /// How many segments there are; segment numbers are in `[0, segment_count)`.
     fn segment_count(&self) -> u32;
     /// The newest sequence number; 0 before the first segment.
@@ -79,6 +88,16 @@ pub trait ReaderPage {
     fn cursor(&self) -> &Self::Wide;
     /// Not 0 while the reader sleeps or is about to.
     fn waiting(&self) -> &Self::Word;
+}
+
+/// How a sleeper sees to it that the writer's stores are out, in edge E4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Payer {
+    /// It has all threads of the process fence, the writer's among them.
+    Sleeper,
+    /// It waits until they are: a store leaves a core's buffer in less than a microsecond, and at
+    /// the latest when the thread is switched away from. For a reader in another process.
+    Time,
 }
 
 /// What a reader found where it wanted to read.
@@ -164,10 +183,20 @@ pub fn watch<C: Control>(control: &C, segment: u32) -> Watermark {
 }
 
 /// Reader: announces that it is about to sleep. News must be looked for once more after this;
-/// what is published later than that look wakes it.
-pub fn announce_sleep<C: Control, P: ReaderPage>(control: &C, page: &P) {
+/// what is published later than that look wakes it. False: a wake may be lost, so it must not
+/// sleep for long.
+#[must_use]
+pub fn announce_sleep<C: Control, P: ReaderPage>(control: &C, page: &P, payer: Payer) -> bool {
     page.waiting().store(1, Relaxed);
-    control.fence(); // E4: pairs with the fence in `has_sleeper`.
+    // E4: pairs with the light fence in `has_sleeper`.
+    match payer {
+        Payer::Sleeper => control.fence_everywhere(),
+        Payer::Time => {
+            control.fence();
+            control.let_time_pass();
+            true
+        }
+    }
 }
 
 /// Reader: awake again.
@@ -187,6 +216,12 @@ pub fn open<C: Control>(control: &C, sequence: u64, segment: u32) {
 #[inline]
 pub fn publish<C: Control>(control: &C, segment: u32, mark: Watermark) {
     control.watermark(segment).store(mark.bits(), Release); // E1
+}
+
+/// Writer: as [`publish`], of packets some of which were streamed, past the cache.
+pub fn publish_streamed<C: Control>(control: &C, segment: u32, mark: Watermark) {
+    control.settle(); // E1: what is in write-combining buffers is visible before the count is
+    publish(control, segment, mark);
 }
 
 /// Writer: forbids new pins on a sealed segment; those who hold one read on undisturbed.
@@ -219,6 +254,6 @@ pub fn has_sleeper<'p, C: Control, P: ReaderPage + 'p>(
     control: &C,
     mut pages: impl Iterator<Item = &'p P>,
 ) -> bool {
-    control.fence(); // E4: pairs with the fence in `announce_sleep`.
+    control.light_fence(); // E4: pairs with what `announce_sleep` does to all threads.
     pages.any(|page| page.waiting().load(Relaxed) != 0)
 }

@@ -16,8 +16,10 @@
 //! A reader of a part of a log (`part`) shows only its own packets: burst, counts, numbers.
 
 mod held;
+mod lend;
 mod part;
 mod portion;
+mod quiet;
 mod rest;
 
 use std::fmt;
@@ -26,26 +28,24 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use burstline_sys::prefetch::{self, LINE_BYTES};
-
 use crate::buckets::Buckets;
-use crate::burst::{Burst, FactsAt, Place};
+use crate::burst::Burst;
 use crate::control::Ending;
-use crate::desc::{Desc, FACTS_BYTES, align_up};
 use crate::log::{Memory, Start};
 use crate::protocol::{self, Control, Entry, ReaderPage, Word64};
 use crate::seat::{SEAT_DEMOTED, SeatHandle};
 use crate::watermark::Watermark;
 
 pub use held::HeldBurst;
+pub(crate) use lend::end_of;
+use lend::lend;
 use part::Part;
 pub use rest::GATHER_NS;
 
 /// Tries at a head that the writer keeps moving before the reader says "nothing now".
 const HEAD_TRIES: u32 = 8;
 
-/// Descs of a cache line.
-const DESCS_OF_LINE: usize = LINE_BYTES / size_of::<Desc>();
+const _: () = assert!(size_of::<Reader>() == 128);
 
 /// Segments without a packet that one look passes over. A sound writer seals none such.
 const EMPTY_TRIES: u32 = 64;
@@ -75,11 +75,14 @@ impl ReaderStatistics {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Current {
     pub(crate) segment: u32,
-    slot: usize,
+    /// In `[0, MAX_WINDOW)`. A small number, so that a reader is two cache lines.
+    slot: u8,
     pub(crate) sequence: u64,
     /// Packets of the segment lent so far.
     taken: u32,
     pub(crate) first_packet: u64,
+    /// Whether its packets come from far, past the caches.
+    is_far: bool,
 }
 
 /// Packets `[from, to)` of a pinned segment.
@@ -106,6 +109,8 @@ pub struct Reader {
     /// Packets taken last, of the current segment.
     pub(crate) last: u32,
     is_finished: bool,
+    /// Until when it does not look again, in monotonic ns; 0: it looks at any time.
+    quiet_until_ns: u64,
     statistics: ReaderStatistics,
     /// Packets lent or missed by the last wait; the low bits, which say whether there were more.
     seen_at_rest: AtomicU16,
@@ -132,6 +137,7 @@ impl Reader {
             first_own: 0,
             last: 0,
             is_finished: false,
+            quiet_until_ns: 0,
             statistics: ReaderStatistics::default(),
             seen_at_rest: AtomicU16::new(0),
             part: buckets.map(|buckets| Box::new(Part::new(buckets))),
@@ -141,7 +147,8 @@ impl Reader {
     }
 
     /// Lends the packets published since the last burst, all from one segment. `None` when there
-    /// are none now: see [`is_finished`](Self::is_finished) and [`wait`](Self::wait).
+    /// are none now: see [`is_finished`](Self::is_finished) and [`wait`](Self::wait). Of a dense
+    /// stream from [far away](crate::Handoff) it lets packets gather for a microsecond.
     ///
     /// Cost: one load when there is nothing new; once a segment, a store and a fence more.
     #[inline]
@@ -149,7 +156,13 @@ impl Reader {
         if self.part.is_some() {
             return self.next_part();
         }
+        if self.quiet_until_ns != 0 && self.is_quiet() {
+            return None;
+        }
         let found = self.advance()?;
+        if found.current.is_far {
+            self.keep_quiet(found.to - found.from);
+        }
         // SAFETY: `advance` has read `to` from the watermark under the pin (R1), and the borrow
         // of `self` keeps the pin for as long as the burst lives (R2).
         Some(unsafe { lend(&self.memory, &found) })
@@ -330,7 +343,7 @@ impl Reader {
         if let Some(current) = self.current.take() {
             self.sequence = current.sequence + 1;
             protocol::pass(&self.seat.page, self.sequence);
-            self.seat.drop_hold(current.slot);
+            self.seat.drop_hold(current.slot.into());
         }
     }
 
@@ -390,7 +403,9 @@ impl Reader {
             self.first_own = self.next_packet;
         }
         let sequence = self.sequence;
-        self.current = Some(Current { segment, slot, sequence, taken, first_packet });
+        let is_far = line.is_far.load(Relaxed) != 0;
+        let slot = slot as u8;
+        self.current = Some(Current { segment, slot, sequence, taken, first_packet, is_far });
         if self.part.is_some() {
             self.arrive_part(is_first, has_missed);
         }
@@ -421,66 +436,4 @@ impl fmt::Debug for Reader {
         debug.field("next_packet", &self.next_packet).field("statistics", &self.statistics);
         debug.finish_non_exhaustive()
     }
-}
-
-/// Lines of descs that are asked for at once: those of 256 packets.
-const NEWEST_LINES: usize = 64;
-
-/// Asks for the newest descs, by ascending address. A worklist is read by descending address, and
-/// the processor then fetches the lines that come next by itself: those are the ones that the
-/// writer is filling, and it has to get each of them back. Nothing is fetched beyond lines that are
-/// there already (Decision 0027).
-#[inline]
-fn ask_for_newest(worklist: &[Desc]) {
-    let lines = worklist.len().div_ceil(DESCS_OF_LINE).min(NEWEST_LINES);
-    let mut line = worklist.as_ptr();
-    for _ in 0..lines {
-        prefetch::to_read(line);
-        line = line.wrapping_add(DESCS_OF_LINE);
-    }
-}
-
-/// Makes the burst of what was found.
-///
-/// # Safety
-/// `to` was read from the segment's watermark, and the segment stays pinned while `'a` lasts.
-unsafe fn lend<'a>(memory: &'a Memory, found: &Found) -> Burst<'a> {
-    let &Found { current, from, to } = found;
-    let geometry = memory.control.geometry();
-    let (segment_bytes, top) = (geometry.segment_bytes, geometry.top());
-    // A count that does not fit is one of a broken writer in another process.
-    let to = to.min((top / size_of::<Desc>()) as u32);
-    let from = from.min(to);
-    let worklist_bytes = to as usize * size_of::<Desc>();
-    // SAFETY: the segment number was checked when it was entered, so this is inside the mapping.
-    let start = unsafe { memory.packets.add(current.segment as usize * segment_bytes) };
-    // SAFETY: descs `[from, to)` lie in `[top - 16 * to, top - 16 * from)`, published and pinned,
-    // so nobody writes them; every bit pattern is a desc.
-    let worklist = unsafe {
-        let oldest = start.add(top - worklist_bytes).cast::<Desc>();
-        std::slice::from_raw_parts(oldest.as_ptr(), (to - from) as usize)
-    };
-    ask_for_newest(worklist);
-    // The newest desc says where the published bytes end; above that the writer may be writing.
-    let end = worklist.first().map_or(0, end_of).min(top - worklist_bytes);
-    // SAFETY: bytes `[0, end)` are below every unpublished packet: published and pinned.
-    let bytes = unsafe { std::slice::from_raw_parts(start.as_ptr(), end) };
-    let line = memory.control.line(current.segment);
-    let base_time_ns = line.base_time_ns.load(Relaxed); // before the first publish (E1)
-    let first_packet = current.first_packet + u64::from(from);
-    // Nobody else can write in a log that was made in this process, so what this crate's writer
-    // says of its packets is so: those before the first special one have no facts, and all end
-    // below the newest one's end. It was written before that one was published (E1).
-    let special = if memory.is_own() { line.first_special.load(Relaxed) } else { 0 };
-    let facts = FactsAt::Behind { plain: special.saturating_sub(from) };
-    // SAFETY: nobody writes `bytes`, as above. What `facts` says of plain packets is the writer's
-    // word where that is this crate's, and nothing elsewhere.
-    unsafe { Burst::new(Place::whole(bytes), worklist, base_time_ns, first_packet, facts) }
-}
-
-/// Where a packet ends in its segment, its facts included.
-pub(crate) fn end_of(desc: &Desc) -> usize {
-    let end = align_up(desc.offset() as usize + desc.length() as usize);
-    let has_facts = desc.flags().contains(crate::desc::Flags::FACTS);
-    end + if has_facts { FACTS_BYTES } else { 0 }
 }

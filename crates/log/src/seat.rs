@@ -7,8 +7,9 @@ use std::sync::{Arc, OnceLock};
 
 use burstline_sys::memory::{Mapping, Region};
 
-use crate::control::{ControlView, MAX_WINDOW, PAGE_BYTES, PageView};
+use crate::control::{ControlView, MAX_WINDOW};
 use crate::log::Shared;
+use crate::page::{PAGE_BYTES, PageView};
 use crate::protocol::{self, ReaderPage};
 use crate::reuse::{Seat, Standing};
 

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use burstline_sys::{clock, futex};
 
 use crate::log::Shared;
-use crate::protocol::{self, ReaderPage};
+use crate::protocol::{self, Control, ReaderPage};
 use crate::seat::SeatEntry;
 
 /// Wakes that one reader may cause in each window: at 0.2 to 1 us a wake, below 2% of a core.
@@ -37,6 +37,9 @@ impl Waker {
     /// Wakes the readers that sleep, if any. To be called after the news is published.
     #[inline]
     pub(crate) fn wake(&mut self, shared: &Shared) {
+        // What is looked at from here on is not older than what was published: a sleeper saw to
+        // that after it had a seat.
+        shared.memory.control.light_fence();
         if shared.version.load(Relaxed) != self.version {
             self.refresh(shared);
         }

@@ -25,11 +25,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use burstline_sys::clock;
 
 use crate::control::Ending;
-use crate::copy::{self, copy_packet, stream_packet};
+use crate::copy::{copy_packet, stream_packet};
 use crate::desc::{Desc, FACTS_BYTES, Facts, Flags, align_up};
+use crate::handoff::Way;
 use crate::log::Shared;
 use crate::protocol;
-use crate::reuse::Reuse;
+use crate::reuse::{Reuse, Seat};
 use crate::seat::SeatEntry;
 use crate::wake::Waker;
 use crate::watermark::Watermark;
@@ -38,11 +39,13 @@ mod adopt;
 mod batch;
 mod edge;
 mod slot;
+mod stage;
 
 pub use adopt::{Adopted, HandedOut};
 pub use batch::{Batch, BatchSlot};
 use edge::{Edge, LONGEST};
 pub use slot::{Room, Slot};
+use stage::Stage;
 
 const DESC_BYTES: usize = size_of::<Desc>();
 
@@ -137,6 +140,9 @@ pub struct Writer {
     blocked_since_ns: Option<u64>,
     /// Whether something was streamed since the last publish.
     has_streamed: bool,
+    way: Way,
+    /// Where packets are filled in that are then streamed.
+    stage: Option<Box<Stage>>,
     ending: Ending,
     statistics: WriterStatistics,
     pub(crate) shared: Arc<Shared>,
@@ -163,6 +169,8 @@ impl Writer {
             waker: Waker::new(),
             blocked_since_ns: None,
             has_streamed: false,
+            way: Way::new(shared.config.handoff),
+            stage: None,
             ending: Ending::Final,
             statistics: WriterStatistics::default(),
             shared,
@@ -202,26 +210,9 @@ impl Writer {
         Appended::Whole
     }
 
-    /// As [`append`](Self::append), past the cache: for a log [far away](crate::LogConfig::is_far).
-    ///
-    /// Cost: more than [`append`](Self::append) where the log is near.
-    pub fn append_far(&mut self, packet: &[u8], meta: &Meta) -> Appended {
-        let length = packet.len();
-        if self.edge.room_after(length).is_none() {
-            return self.append_slowly(packet, meta);
-        }
-        // SAFETY: W2, `length` bytes from `low` are free and the writer's, up to the next multiple
-        // of 16: packets start at such, and room is kept in such steps. Nobody can have a slice of
-        // unpublished bytes, so the source is elsewhere.
-        unsafe { stream_packet(packet, self.edge.at()) };
-        self.has_streamed = true;
-        self.commit_slowly(length, *meta);
-        Appended::Whole
-    }
-
-    /// Whether its log is on another node than its core, as the log's maker said.
+    /// Whether packets go past the caches now: see [`Handoff`](crate::Handoff).
     pub fn is_far(&self) -> bool {
-        self.shared.config.is_far
+        self.way.is_far()
     }
 
     /// Room for a packet of `length` bytes to be filled in place, or `None` when the log is full.
@@ -278,10 +269,11 @@ impl Writer {
         if has_column {
             self.write_column(news.clone());
         }
-        if mem::take(&mut self.has_streamed) {
-            copy::settle();
+        let control = &self.shared.memory.control;
+        match mem::take(&mut self.has_streamed) {
+            true => protocol::publish_streamed(control, segment, mark),
+            false => protocol::publish(control, segment, mark),
         }
-        protocol::publish(&self.shared.memory.control, segment, mark);
         if has_column {
             self.count_buckets(news);
         }
@@ -294,6 +286,15 @@ impl Writer {
         if !self.edge.commit(length, room, meta) {
             self.commit_slowly(length, *meta);
         }
+    }
+
+    /// As `commit`, of a packet that was streamed. The next one comes this way again, as it finds
+    /// no room offered.
+    fn commit_far(&mut self, length: usize, meta: &Meta) {
+        if !self.edge.commit_far(length, meta) {
+            self.commit_slowly(length, *meta);
+        }
+        self.edge.offer_none();
     }
 
     /// As `commit`, for a segment's first packet, for those with facts, and where lines that are
@@ -341,10 +342,19 @@ impl Writer {
         let most = self.max_packet_bytes();
         let kept = &packet[..packet.len().min(most)];
         let Some(room) = self.make_room(kept.len()) else { return Appended::Full };
-        // SAFETY: W2, `make_room` has left that many bytes from `low` on free and the writer's;
-        // nobody can have a slice of unpublished bytes, so the source is elsewhere.
-        unsafe { copy_packet(kept, self.edge.at()) };
-        self.commit(kept.len(), room, meta);
+        if self.way.is_far() {
+            // SAFETY: W2, `make_room` has left that many bytes from `low` on free and the writer's,
+            // up to the next multiple of 16: packets start at such, and room is kept in such
+            // steps. Nobody can have a slice of unpublished bytes, so the source is elsewhere.
+            unsafe { stream_packet(kept, self.edge.at()) };
+            self.has_streamed = true;
+            self.commit_far(kept.len(), meta);
+        } else {
+            // SAFETY: W2, `make_room` has left that many bytes from `low` on free and the writer's;
+            // nobody can have a slice of unpublished bytes, so the source is elsewhere.
+            unsafe { copy_packet(kept, self.edge.at()) };
+            self.commit(kept.len(), room, meta);
+        }
         if kept.len() == packet.len() {
             return Appended::Whole;
         }
@@ -399,6 +409,7 @@ impl Writer {
             }
             is_over
         };
+        self.way.look(seats.iter().find(|seat| seat.is_lossless()).map(|seat| &seat.page));
         let taken = self.reuse.take(control, &seats, now_ns, is_over);
         control.oldest().store(self.reuse.oldest(), Relaxed); // a hint; exact under the lock
         drop(seats);
@@ -420,6 +431,7 @@ impl Writer {
         line.first_packet.store(self.first_packet, Relaxed);
         line.first_special.store(u32::MAX, Relaxed);
         line.opened_ns.store(now_ns, Relaxed);
+        line.is_far.store(self.way.is_far().into(), Relaxed);
         self.tell_buckets(segment);
         if let Some(shortest_ns) = self.reuse.shortest_ns() {
             self.shared.shortest_ns.store(shortest_ns, Relaxed); // a figure for people
@@ -430,6 +442,7 @@ impl Writer {
         self.edge.open(base, self.top);
         self.open = Some(Open { segment, mark: Watermark::open(sequence) });
         self.statistics.segments += 1;
+        self.shared.far_segments.fetch_add(self.way.is_far().into(), Relaxed); // for people
     }
 
     fn seal(&mut self) {

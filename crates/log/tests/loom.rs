@@ -5,7 +5,7 @@
 //! cannot fail proves nothing.
 #![cfg(loom)]
 
-use burstline_log::protocol::{self, Control, Entry, ReaderPage, Word32, Word64};
+use burstline_log::protocol::{self, Control, Entry, Payer, ReaderPage, Word32, Word64};
 use burstline_log::reuse::{Reuse, Seat, Standing};
 use burstline_log::watermark::Watermark;
 use loom::cell::UnsafeCell;
@@ -73,9 +73,65 @@ impl Seat for Place {
     }
 }
 
+/// What membarrier(2) does to the thread that the writer is: an interrupt between two of its
+/// instructions, in which it fences. What time does to its store buffer is the same. A thread that
+/// is over has fenced as it was switched away from.
+struct Interrupt {
+    asked: AtomicU32,
+    done: AtomicU32,
+}
+
+impl Interrupt {
+    /// The writer is between two instructions.
+    fn take(&self) {
+        if self.asked.load(Ordering::Acquire) != 0 {
+            self.switch_away();
+        }
+    }
+
+    fn switch_away(&self) {
+        fence(Ordering::SeqCst);
+        self.done.store(1, Ordering::Release);
+    }
+
+    /// As the caller of membarrier(2) sees it.
+    fn ask_and_wait(&self) {
+        fence(Ordering::SeqCst);
+        self.asked.store(1, Ordering::Release);
+        while self.done.load(Ordering::Acquire) == 0 {
+            thread::yield_now();
+        }
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// A write-combining buffer, which another thread empties at a time of its choice: what a streaming
+/// store is to everybody but the core that did it.
+struct Stream {
+    packet: AtomicU64,
+    is_out: AtomicU32,
+}
+
+impl Stream {
+    /// The buffer goes out.
+    fn leave(&self, packet: u64) {
+        self.packet.store(packet, Ordering::Relaxed);
+        self.is_out.store(1, Ordering::Release);
+    }
+
+    /// What `sfence` waits for.
+    fn drain(&self) {
+        while self.is_out.load(Ordering::Acquire) == 0 {
+            thread::yield_now();
+        }
+    }
+}
+
 /// A log whose segments hold one packet each: the number of the sequence that wrote it.
 struct Log {
     fenced: bool,
+    interrupt: Interrupt,
+    stream: Stream,
     head: Wide,
     directory: Vec<Wide>,
     watermarks: Vec<Wide>,
@@ -92,6 +148,8 @@ impl Log {
         let words = |n| (0..n).map(|_| Wide(AtomicU64::new(0))).collect();
         Arc::new(Self {
             fenced,
+            interrupt: Interrupt { asked: AtomicU32::new(0), done: AtomicU32::new(0) },
+            stream: Stream { packet: AtomicU64::new(0), is_out: AtomicU32::new(0) },
             head: Wide(AtomicU64::new(0)),
             directory: words(segments.next_power_of_two()),
             watermarks: words(segments),
@@ -152,6 +210,25 @@ impl Control for Log {
             fence(Ordering::SeqCst);
         }
     }
+    fn light_fence(&self) {
+        self.interrupt.take();
+    }
+    fn let_time_pass(&self) {
+        if self.fenced {
+            self.interrupt.ask_and_wait(); // the writer's stores leave its buffer by themselves
+        }
+    }
+    fn settle(&self) {
+        if self.fenced {
+            self.stream.drain();
+        }
+    }
+    fn fence_everywhere(&self) -> bool {
+        if self.fenced {
+            self.interrupt.ask_and_wait();
+        }
+        true
+    }
     fn segment_count(&self) -> u32 {
         self.watermarks.len() as u32
     }
@@ -204,7 +281,7 @@ fn pin_against_reuse(segments: usize, readers: usize, laps: u64, looks: u64, fen
     }
 }
 
-fn sleep(fenced: bool) {
+fn sleep(payer: Payer, fenced: bool) {
     let log = Log::new(2, fenced);
     let pages = pages(1);
     let mut reuse = Reuse::new(2);
@@ -213,15 +290,40 @@ fn sleep(fenced: bool) {
     let reader = {
         let (log, page) = (Arc::clone(&log), Arc::clone(&pages[0].0));
         thread::spawn(move || {
-            protocol::announce_sleep(&*log, &*page);
+            assert!(protocol::announce_sleep(&*log, &*page, payer));
             protocol::watch(&*log, segment).count() > 0
         })
     };
+    log.interrupt.take();
     protocol::publish(&*log, segment, Watermark::open(1).with_count(1));
-    let writer_saw_sleeper =
-        protocol::has_sleeper(&*log, pages.iter().map(|Place(page, _)| &**page));
+    let pages = pages.iter().map(|Place(page, _)| &**page);
+    let writer_saw_sleeper = protocol::has_sleeper(&*log, pages);
+    log.interrupt.switch_away();
     let reader_saw_news = reader.join().unwrap();
     assert!(writer_saw_sleeper || reader_saw_news, "asleep for ever");
+}
+
+/// A packet is streamed and published; whoever sees the count sees the packet.
+fn streamed(fenced: bool) {
+    let log = Log::new(2, fenced);
+    let segment = Reuse::new(2).take(&*log, &pages(1), 0, |_| false).unwrap();
+    protocol::open(&*log, 1, segment);
+    let buffer = {
+        let log = Arc::clone(&log);
+        thread::spawn(move || log.stream.leave(7))
+    };
+    let reader = {
+        let log = Arc::clone(&log);
+        thread::spawn(move || {
+            if protocol::watch(&*log, segment).count() > 0 {
+                let packet = log.stream.packet.load(Ordering::Relaxed);
+                assert_eq!(packet, 7, "a count was there before its packet");
+            }
+        })
+    };
+    protocol::publish_streamed(&*log, segment, Watermark::open(1).with_count(1));
+    buffer.join().unwrap();
+    reader.join().unwrap();
 }
 
 fn check(bound: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
@@ -243,6 +345,17 @@ fn e1_publish() {
         assert!(writer.join().unwrap());
         assert!(log.read(&pages[0].0, 1), "published and joined, so it is seen");
     });
+}
+
+#[test]
+fn e1_streamed_packets_are_there_before_their_count() {
+    check(None, || streamed(true));
+}
+
+#[test]
+#[should_panic(expected = "before its packet")]
+fn e1_fails_where_nothing_is_settled() {
+    check(None, || streamed(false));
 }
 
 #[test]
@@ -322,12 +435,23 @@ fn e3_release_lets_the_segment_be_reused() {
 }
 
 #[test]
-fn e4_sleep() {
-    check(None, || sleep(true));
+fn e4_sleep_where_time_passes() {
+    check(None, || sleep(Payer::Time, true));
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "asleep for ever")]
 fn e4_fails_without_fences() {
-    check(None, || sleep(false));
+    check(None, || sleep(Payer::Time, false));
+}
+
+#[test]
+fn e4_sleep_where_the_sleeper_pays() {
+    check(None, || sleep(Payer::Sleeper, true));
+}
+
+#[test]
+#[should_panic(expected = "asleep for ever")]
+fn e4_fails_where_nobody_pays() {
+    check(None, || sleep(Payer::Sleeper, false));
 }

@@ -23,6 +23,7 @@
 //!   tap        interfaces whose other end is this process
 //!   users      who we are, and what others are called    calendar   local time for names
 //!   distance   how long a cache line takes from one core to another
+//!   barrier    a full fence in all threads, paid for by one
 //!   ------------------------------------------------------------------
 //!   Linux 5.14 or later, on rustix and, where rustix has no call, on libc
 //! ```
@@ -47,6 +48,7 @@
 #![cfg_attr(miri, allow(dead_code))]
 
 pub mod affinity;
+pub mod barrier;
 pub mod caches;
 pub mod calendar;
 pub mod claim;

@@ -1,6 +1,7 @@
 //! The flags of jobs that receive into a log: its shape, and who may read it.
 
 use burstline_engine::LogRequest;
+use burstline_log::Handoff;
 use burstline_share::PublishConfig;
 use burstline_sys::memory::PageChoice;
 use clap::Args;
@@ -31,6 +32,12 @@ pub(crate) struct LogArgs {
     /// Pages of the log; auto takes the largest available [default: auto]
     #[arg(long, value_name = "PAGES", value_parser = values::pages(), hide_short_help = true)]
     pub(crate) pages: Option<PageChoice>,
+
+    /// Which way packets go from one core to another: near through the caches, far past them; auto
+    /// measures the distance and looks again at each segment. The report says which it was
+    #[arg(long, value_name = "WAY", value_parser = values::handoff(), default_value_t,
+          hide_short_help = true)]
+    pub(crate) handoff: Handoff,
 }
 
 impl LogArgs {
@@ -40,6 +47,7 @@ impl LogArgs {
             bytes: self.buffer,
             segment_bytes: self.segment,
             pages: self.pages,
+            handoff: self.handoff,
             is_published: self.publish.is_some(),
             divided_by: None,
         }

@@ -4,7 +4,7 @@ use std::fs;
 use std::ops::RangeInclusive;
 
 use burstline_engine::{Distribution, PollMode, WORKERS_MAX};
-use burstline_log::MAX_PACKET_BYTES;
+use burstline_log::{Handoff, MAX_PACKET_BYTES};
 use burstline_port::{Address, AddressError, Filter, Rewrite, Role};
 use burstline_share::{LosslessReaders, PublishConfig};
 use burstline_sys::affinity::{self, CoreId};
@@ -303,6 +303,12 @@ pub(crate) fn poll_mode() -> impl TypedValueParser<Value = PollMode> {
 /// One of the page sizes.
 pub(crate) fn pages() -> impl TypedValueParser<Value = PageChoice> {
     let names = PossibleValuesParser::new(["auto", "1g", "2m", "thp", "4k"]);
+    names.map(|name| name.parse().unwrap_or_default())
+}
+
+/// One of the ways from core to core.
+pub(crate) fn handoff() -> impl TypedValueParser<Value = Handoff> {
+    let names = PossibleValuesParser::new(Handoff::ALL.map(|(name, _)| name));
     names.map(|name| name.parse().unwrap_or_default())
 }
 

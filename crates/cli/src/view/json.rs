@@ -196,6 +196,11 @@ fn memory(report: &Report) -> Value {
         "node": memory.node.map(|node| node.0),
         "log_bytes": memory.log_bytes,
         "segment_bytes": memory.segment_bytes,
+        "handoff": {
+            "asked": memory.handoff.asked.to_string(),
+            "segments": memory.handoff.segments,
+            "far_segments": memory.handoff.far_segments,
+        },
         "resident_bytes": memory.resident.total_bytes(),
         "notes": report.memory_notes,
     })

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use burstline_engine::{FlightReport, PortReport, PublishedReport, Report, Total};
+use burstline_engine::{FlightReport, HandoffReport, PortReport, PublishedReport, Report, Total};
+use burstline_log::Handoff;
 use burstline_port::Losses;
 
 use super::foreign::one_line;
@@ -242,13 +243,26 @@ fn memory(text: &mut String, report: &Report) {
     let _ = writeln!(
         text,
         "memory   log of {} in segments of {}, {} pages on {node}\n         \
+         handed over {}\n         \
          {resident} resident, {copied} copied",
         size_text(memory.log_bytes),
         size_text(memory.segment_bytes),
         memory.page_kind,
+        way_text(&memory.handoff),
     );
     for note in &report.memory_notes {
         let _ = writeln!(text, "         {note}");
+    }
+}
+
+/// Which way packets went from core to core.
+fn way_text(handoff: &HandoffReport) -> String {
+    let HandoffReport { asked, segments, far_segments } = *handoff;
+    let asked = if asked == Handoff::Auto { "chosen by the distance" } else { "as --handoff says" };
+    match far_segments {
+        0 => format!("through the caches (near), {asked}"),
+        some if some == segments => format!("past the caches (far), {asked}"),
+        some => format!("past the caches (far) in {some} of {segments} segments, {asked}"),
     }
 }
 

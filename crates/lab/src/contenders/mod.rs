@@ -237,7 +237,7 @@ fn own_version() -> String {
 }
 
 /// All of them.
-static ALL: [&dyn Adapter; 58] = [
+static ALL: [&dyn Adapter; 59] = [
     &OnRoad(ours::Ours::XDP),
     &OnRoad(ours::Ours::XDP_BY_POLL),
     &OnRoad(ours::Ours::AFPACKET),
@@ -279,6 +279,7 @@ static ALL: [&dyn Adapter; 58] = [
     &pipeline::Chain::POOL,
     &pipeline::Chain::LEAN,
     &pipeline::Chain::BARE,
+    &pipeline::Chain::MOVEMENT,
     &pipeline::Chain::DPDK,
     &pipeline::Chain::OURS_BY_DRIVER,
     &pipeline::Chain::DPDK_BY_DRIVER,

@@ -14,6 +14,7 @@
 #[cfg(feature = "dpdk")]
 mod dpdk;
 mod live;
+mod movement;
 mod scattered;
 
 use std::cell::RefCell;
@@ -62,6 +63,8 @@ enum Kind {
     Lean,
     /// Our layout without anything around it.
     Bare,
+    /// The same memory, moved and not worked on.
+    Movement,
     /// DPDK's own mbufs, pool and ring.
     Mbufs,
     /// Ours and DPDK's, by a driver.
@@ -94,6 +97,13 @@ impl Chain {
         works: &[Work::Pipeline],
         about: "our layout in a bare loop: 8 segments of 256 KiB in turn, no reader or writer",
         kind: Kind::Bare,
+    };
+    pub(super) const MOVEMENT: Self = Self {
+        name: "bare-movement",
+        works: &[Work::Pipeline],
+        about: "lines and descs moved in a bare loop, a word of each line read: the better of \
+                ordinary and streaming stores, of 4 to 24 segments of 256 KiB in turn",
+        kind: Kind::Movement,
     };
     pub(super) const DPDK: Self = Self {
         name: "dpdk-pipeline",
@@ -146,12 +156,15 @@ impl Adapter for Chain {
             return live::measure(self.kind, job);
         }
         let is_by_driver = matches!(self.kind, Kind::LogByDriver | Kind::MbufsByDriver);
-        let (turn, key) = (Turn::of(job, !is_by_driver)?, key(self.name, job));
+        // What a driver brings, and what only moves, is not the traffic's.
+        let has_sum = !is_by_driver && self.kind != Kind::Movement;
+        let (turn, key) = (Turn::of(job, has_sum)?, key(self.name, job));
         match self.kind {
             Kind::Log => log(&turn, &key),
             Kind::Pool => scattered::pool(&turn, &key),
             Kind::Lean => scattered::lean(&turn, &key),
             Kind::Bare => scattered::bare(&turn),
+            Kind::Movement => movement::measure(&turn, &key),
             #[cfg(feature = "dpdk")]
             kind => dpdk::measure(kind, &turn, &key),
             #[cfg(not(feature = "dpdk"))]

@@ -140,7 +140,15 @@ const DPDK: [&str; 2] = ["crates/dpdk/src", "crates/lab/rivals-dpdk"];
 pub fn sources_of(figure: &str) -> Vec<&'static str> {
     let begins = |words: &[&str]| words.iter().any(|word| figure.starts_with(word));
     let mut folders = LOG.to_vec();
-    if !begins(&["handoff", "append", "stalled", "cross-process", "share-readers", "stopped"]) {
+    if !begins(&[
+        "handoff",
+        "append",
+        "core-distance",
+        "stalled",
+        "cross-process",
+        "share-readers",
+        "stopped",
+    ]) {
         folders.extend(ENGINE);
     }
     if begins(&["count", "xdp", "capture", "idle", "bounce", "startup", "dpdk-rtc", "dpdk-bounce"])

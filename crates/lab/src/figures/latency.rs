@@ -61,6 +61,32 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
+/// `core-distance`: how far the two cores are, by the look that `doctor` and the bench take, and by
+/// a long one.
+pub(super) fn distance(context: &Context) -> Result<Outcome, String> {
+    let Cores { producer, consumer } = context.cores;
+    if !context.cores.are_two() {
+        return Ok(Outcome::NotHere("it takes two cores".to_owned()));
+    }
+    let samples = if context.smoke { 20 } else { 10_000 };
+    let conditions = Conditions::watch(context.cores);
+    let rounds = alternate(
+        context.runs,
+        &context.stop,
+        || distance::one_way_ns(producer, consumer).ok_or("it takes two cores".to_owned()),
+        || over_lines(context.cores, samples),
+    )?;
+    if context.smoke {
+        return Ok(Outcome::Smoke);
+    }
+    let mut details = vec![
+        format!("from {} ns on two cores are called far", distance::FAR_NS),
+        format!("peer: {samples} medians of {TOGETHER} round trips a run, halved"),
+    ];
+    details.extend(conditions.report());
+    Ok(Outcome::Measured(Compared::of("ns", Better::Lower, rounds, details)))
+}
+
 /// The median time of one way, in ns, from `samples` times of some round trips.
 fn one_way_ns(samples: u64, mut round_trip: impl FnMut(u64)) -> f64 {
     let mut times = Vec::with_capacity(samples as usize);

@@ -70,6 +70,7 @@ impl Entry {
             "nicsim-rx-64" | "nicsim-rx-contiguous-64" => nicsim::receive(context, name),
             "nicsim-bounce-64" => nicsim::bounce(context, name),
             "append-latency" => latency::measure(context),
+            "core-distance" => latency::distance(context),
             "count-file-tcpdump" => count_file::against_tcpdump(context),
             "count-file-capinfos" => count_file::against_capinfos(context),
             "idle-cpu" => idle::measure(context),
@@ -111,6 +112,7 @@ mod tests {
             let kinds = [
                 "handoff",
                 "append",
+                "core-distance",
                 "hash",
                 "merge",
                 "balance",
@@ -126,7 +128,8 @@ mod tests {
         };
         for entry in all().iter().filter(|entry| is_in_process(entry)) {
             let outcome = entry.measure(&context);
-            let takes_two = !context.cores.are_two() && entry.name == "append-latency";
+            let is_between_cores = ["append-latency", "core-distance"].contains(&&*entry.name);
+            let takes_two = !context.cores.are_two() && is_between_cores;
             let is_as_expected = match outcome {
                 Ok(Outcome::Smoke) => !takes_two,
                 Ok(Outcome::NotHere(_)) => takes_two,

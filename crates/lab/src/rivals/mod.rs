@@ -7,6 +7,7 @@
 //! | [`lean`] | a few hundred buffers, a ring forth and a ring back, one thread at each end |
 //! | [`staged`] | receive, merge by burst, copy: many ports into one queue of the pool's objects |
 //! | [`bare`] | our own layout and nothing else: no policies, no pins, no sleepers |
+//! | [`movement`] | lines that go from core to core, and nothing done with them: a limit |
 //! | `dpdk` | with the feature `dpdk`: DPDK's own mbufs, mempools and rings, in C |
 //!
 //! The rings below them are safe to use: their halves and orderings keep the promises that the
@@ -17,6 +18,7 @@ pub mod bare;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
 pub mod lean;
+pub mod movement;
 pub mod pool;
 pub mod ring;
 pub mod scattered;

@@ -106,11 +106,16 @@ impl<'a> Iterator for PlainPackets<'a> {
     fn fold<B, F: FnMut(B, PlainPacket<'a>) -> B>(mut self, first: B, mut add: F) -> B {
         let (mut sum, place, base_time_ns) = (first, self.place, self.base_time_ns);
         loop {
+            // One pointer is all that is kept: to each desc, and to the one `AHEAD` later.
             let run = self.run.as_slice();
             let (last, first) = run.split_at(run.len().min(AHEAD));
-            // Each with the one that comes `AHEAD` later.
-            for (&desc, later) in first.iter().rev().zip(run[..first.len()].iter().rev()) {
-                place.ask_for(*later);
+            let mut at = first.as_ptr_range().end;
+            while at != first.as_ptr() {
+                at = at.wrapping_sub(1);
+                // SAFETY: both are in the run: `at` in `first`, which has `last` before it, and
+                // where `first` is not empty, that one has `AHEAD` descs.
+                let (desc, later) = unsafe { (*at, *at.wrapping_sub(AHEAD)) };
+                place.ask_for(later);
                 // SAFETY: P1.
                 sum = add(sum, unsafe { Self::packet(place, base_time_ns, desc) });
             }

@@ -20,7 +20,7 @@ impl Reader {
             }
             false => (self.advance()?, None),
         };
-        self.seat.add_hold(found.current.slot);
+        self.seat.add_hold(found.current.slot.into());
         let (memory, seat) = (Arc::clone(&self.memory), Arc::clone(&self.seat));
         Some(HeldBurst { memory, seat, found, own })
     }
@@ -53,6 +53,6 @@ impl HeldBurst {
 
 impl Drop for HeldBurst {
     fn drop(&mut self) {
-        self.seat.drop_hold(self.found.current.slot);
+        self.seat.drop_hold(self.found.current.slot.into());
     }
 }

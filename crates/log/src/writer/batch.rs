@@ -85,7 +85,20 @@ impl<'w> Batch<'w> {
                 }
                 continue;
             }
+            let at_once = self.writer.staged_most(length, most);
+            let (most, staged) = match at_once {
+                0 => (most, None),
+                _ => {
+                    let (staged, edge) = self.writer.enter_stage(self.edge);
+                    self.edge = edge;
+                    (at_once, Some(staged))
+                }
+            };
             let special = self.edge.fill(&mut done, most, length, &mut fill);
+            if let Some(staged) = staged {
+                let rest = special.map_or(0, |_| length);
+                self.edge = self.writer.leave_stage(staged, self.edge, rest);
+            }
             if let Some(meta) = special {
                 let slowly = move |writer: &mut Writer| writer.commit_slowly(length, meta);
                 (self.edge, ()) = apart(self.writer, self.edge, slowly);
@@ -163,11 +176,16 @@ mod tests {
     use burstline_sys::memory::PageChoice;
 
     use super::*;
-    use crate::{Log, LogConfig, Policy, Reader, ReaderConfig, Start};
+    use crate::{Handoff, Log, LogConfig, Policy, Reader, ReaderConfig, Start};
 
     fn log() -> (Writer, Reader) {
+        log_by(Handoff::Near)
+    }
+
+    fn log_by(handoff: Handoff) -> (Writer, Reader) {
         let (bytes, pages) = (5 * 4096, PageChoice::Size4K);
-        let config = LogConfig { bytes, segment_bytes: 4096, pages, ..LogConfig::default() };
+        let config =
+            LogConfig { bytes, segment_bytes: 4096, pages, handoff, ..LogConfig::default() };
         let (log, writer) = Log::create(config).unwrap();
         let seat = ReaderConfig { policy: Policy::Lossless, window: 1, start: Start::Now };
         (writer, log.attach(seat).unwrap())
@@ -187,10 +205,16 @@ mod tests {
         (vec![number as u8; length], meta)
     }
 
+    /// The next burst, if there is one. A reader of a stream from far lets packets gather first.
+    fn look(reader: &mut Reader) -> Option<crate::Burst<'_>> {
+        while reader.lag() > 0 && reader.is_quiet() {}
+        reader.next_burst()
+    }
+
     /// What a reader sees of each packet that is there.
     fn seen(reader: &mut Reader) -> Vec<(Vec<u8>, String)> {
         let mut all = Vec::new();
-        while let Some(burst) = reader.next_burst() {
+        while let Some(burst) = look(reader) {
             all.extend(burst.packets().map(|packet| {
                 let said = (packet.meta(), packet.original_length());
                 (packet.bytes().to_vec(), format!("{said:?}"))
@@ -201,8 +225,19 @@ mod tests {
 
     #[test]
     fn a_batch_does_what_a_writer_does_packet_by_packet() {
+        batch_equals_writer(Handoff::Near);
+    }
+
+    #[test]
+    fn what_goes_past_the_caches_arrives_as_what_goes_through_them() {
+        batch_equals_writer(Handoff::Far);
+    }
+
+    /// A batch that goes one way, beside a writer that goes the near one.
+    fn batch_equals_writer(handoff: Handoff) {
         let (mut one_by_one, mut expected) = log();
-        let (mut writer, mut reader) = log();
+        let (mut writer, mut reader) = log_by(handoff);
+        assert_eq!(writer.is_far(), handoff == Handoff::Far);
         for batch_of in 0..40 {
             let numbers = batch_of * 31..batch_of * 31 + batch_of;
             let mut batch = writer.batch();
@@ -242,7 +277,12 @@ mod tests {
 
     #[test]
     fn many_are_filled_in_over_the_ends_of_segments_and_the_special_among_them() {
-        let (mut writer, mut reader) = log();
+        fill_many(Handoff::Near);
+        fill_many(Handoff::Far);
+    }
+
+    fn fill_many(handoff: Handoff) {
+        let (mut writer, mut reader) = log_by(handoff);
         let mut next = 0;
         for count in [0, 1, 40, 3, 57] {
             let mut batch = writer.batch();
@@ -259,7 +299,7 @@ mod tests {
             drop(batch);
             writer.publish();
             assert_eq!(filled, count);
-            while let Some(burst) = reader.next_burst() {
+            while let Some(burst) = look(&mut reader) {
                 for packet in burst.packets() {
                     assert_eq!(packet.bytes(), [next as u8; 90]);
                     assert_eq!((packet.desc().hash(), packet.port()), (next as u32, 3));
@@ -279,13 +319,22 @@ mod tests {
 
     #[test]
     fn a_full_log_takes_what_there_is_room_for() {
-        let (mut writer, mut reader) = log();
+        full_log(Handoff::Near);
+        full_log(Handoff::Far);
+    }
+
+    fn full_log(handoff: Handoff) {
+        let (mut writer, mut reader) = log_by(handoff);
         let fill = |writer: &mut Writer, count| {
-            let filled = writer.batch().fill(count, 100, |_, room| {
+            let mut asked = 0;
+            let filled = writer.batch().fill(count, 100, |number, room| {
+                assert_eq!(number, asked, "no packet is made that there is no room for");
+                asked += 1;
                 room.write(0, &[4; 100]);
                 Meta::new(1, 100, 0)
             });
             writer.publish();
+            assert_eq!(filled, asked);
             filled
         };
         let filled = fill(&mut writer, 10_000);

@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 use burstline_sys::prefetch::{self, LINE_BYTES};
 
 use super::{DESC_BYTES, Meta, Room};
+use crate::copy::stream_desc;
 use crate::desc::{Desc, FACTS_BYTES, Flags, MAX_PACKET_BYTES, PACKET_ALIGNMENT, align_up};
 
 /// How far ahead of the packets, and of the worklist, lines are asked for: 32 packets of 64 bytes,
@@ -122,6 +123,29 @@ impl Edge {
         }
     }
 
+    /// The newest desc.
+    pub(super) fn descs(&self) -> *mut Desc {
+        self.descs
+    }
+
+    /// The same place in the segment, but in other memory: the next packet at `at`, the newest desc
+    /// at `descs`.
+    pub(super) fn moved_to(&self, at: *mut u8, descs: *mut Desc) -> Self {
+        Self { base: at.wrapping_sub(self.low()), at, descs, ..*self }
+    }
+
+    /// Bytes of packets and number of descs since the edge was at `at` and `descs`.
+    pub(super) fn since(&self, at: *mut u8, descs: *mut Desc) -> (usize, usize) {
+        (self.at.addr() - at.addr(), (descs.addr() - self.descs.addr()) / DESC_BYTES)
+    }
+
+    /// This place, after `bytes` of packets and `count` descs, for which room and counts are as
+    /// `other` has them.
+    pub(super) fn moved_on(&self, other: Self, bytes: usize, count: usize) -> Self {
+        let (at, descs) = (self.at.wrapping_add(bytes), self.descs.wrapping_sub(count));
+        Self { base: self.base, at, descs, ..other }
+    }
+
     /// Makes the room as large as it can be.
     pub(super) fn measure(&mut self) {
         self.set(self.low(), self.high());
@@ -184,6 +208,28 @@ impl Edge {
         self.room = room;
         ask_ahead(self.at, self.descs, length);
         true
+    }
+
+    /// As `commit`, past the cache. There was room, whatever was offered.
+    #[must_use]
+    pub(super) fn commit_far(&mut self, length: usize, meta: &Meta) -> bool {
+        let delta = meta.time_ns.wrapping_sub(self.base_time_ns);
+        if delta > u64::from(u32::MAX) || !meta.is_plain(length as u32) {
+            return false;
+        }
+        let desc = Desc::new(0, 0, meta.port, meta.flags.without(Flags::FACTS));
+        let desc = desc.moved(self.low(), length as u64).with(meta.hash, delta as u32);
+        self.descs = self.descs.wrapping_sub(1);
+        // SAFETY: W2, these 16 bytes were kept free (E1), and `descs` is aligned to 16.
+        unsafe { stream_desc(desc, self.descs) };
+        self.at = self.at.wrapping_add(align_up(length));
+        self.bytes += length as u64;
+        true
+    }
+
+    /// Offers no room until it is [measured](Self::measure): each packet asks for it anew.
+    pub(super) fn offer_none(&mut self) {
+        self.room = 0;
     }
 
     /// As `commit`, of a packet that ends at `end`, from the base, with its facts.

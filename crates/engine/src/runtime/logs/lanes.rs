@@ -53,10 +53,7 @@ impl<'a> Lanes<'a> {
     #[inline]
     pub(crate) fn give(&mut self, number: usize, packet: &Packet<'_>) -> Given {
         let (bytes, meta) = (packet.bytes(), packet.meta());
-        self.put(number, packet, |writer| match writer.is_far() {
-            true => writer.append_far(bytes, &meta),
-            false => writer.append(bytes, &meta),
-        })
+        self.put(number, packet, |writer| writer.append(bytes, &meta))
     }
 
     #[inline]

@@ -1,0 +1,158 @@
+//! Which way packets go to their reader: through the caches, or past them.
+//!
+//! ```text
+//!   near   store -> own cache  -> reader's cache        the line comes, and goes
+//!   far    store -> write-combining buffer -> memory    whole lines leave, none is fetched
+//! ```
+//!
+//! An ordinary store fetches the line first: from the reader, who read it last. Where both cores
+//! share a cache that takes 50 ns, and many lines are on their way at once. Where they do not it
+//! takes 200 to 300, and the reader waits as long for it to come back. A streaming store fetches
+//! nothing. Near, it costs more than half of the rate; far, it is worth a half more
+//! (Decision 0031).
+//!
+//! How far the reader is can change while a job runs: a hypervisor moves cores. So the writer
+//! times one load a segment: that of the reader's cursor, which the reader has written since. It
+//! does so for a lossless reader. One that may be lapped must not slow the writer, and a writer in
+//! its own cache is faster than one that streams, whoever misses packets for it.
+//!
+//! Invariant H1: the way changes only between segments, and not before [`SURE`] more looks have
+//! said so than have said otherwise.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::atomic::Ordering::Relaxed;
+
+use burstline_sys::clock;
+
+use crate::protocol::{ReaderPage, Word64};
+
+/// How the way is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Handoff {
+    /// By the time that a line takes from the reader.
+    #[default]
+    Auto,
+    /// Through the caches.
+    Near,
+    /// Past them.
+    Far,
+}
+
+impl Handoff {
+    /// All, by name.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("auto", Self::Auto), ("near", Self::Near), ("far", Self::Far)];
+}
+
+impl fmt::Display for Handoff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::ALL.iter().find(|(_, handoff)| handoff == self);
+        f.write_str(name.map_or("auto", |(name, _)| name))
+    }
+}
+
+impl FromStr for Handoff {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let known = Self::ALL.iter().find(|(name, _)| *name == word);
+        known
+            .map(|&(_, handoff)| handoff)
+            .ok_or_else(|| format!("`{word}` is not auto, near or far"))
+    }
+}
+
+/// From here on a load is one from far, in ns. It is some 40 % of what `sys::distance` calls a way,
+/// which has a store in it, too: 20 ns where that is 50.
+const FAR_LOAD_NS: u64 = 60;
+
+/// So many more looks than not have to say that the reader is elsewhere.
+const SURE: i32 = 8;
+
+/// The writer's way, and what it rests on.
+#[derive(Debug)]
+pub(crate) struct Way {
+    choice: Handoff,
+    is_far: bool,
+    /// Looks that found the reader far, less those that found it near, in `[-SURE, SURE]`.
+    sureness: i32,
+    /// The cursor that was seen last.
+    seen: u64,
+}
+
+impl Way {
+    pub(crate) fn new(choice: Handoff) -> Self {
+        Self { choice, is_far: choice == Handoff::Far, sureness: -SURE, seen: 0 }
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_far(&self) -> bool {
+        self.is_far
+    }
+
+    /// Looks how far the reader is that the writer waits for, where that is asked. Once a segment.
+    ///
+    /// Cost: three looks at the clock.
+    pub(crate) fn look<P: ReaderPage>(&mut self, page: Option<&P>) {
+        if self.choice != Handoff::Auto {
+            return;
+        }
+        let Some(page) = page else {
+            // Nobody is waited for: the writer is fastest in its own cache (Decision 0031).
+            (self.is_far, self.sureness) = (false, -SURE);
+            return;
+        };
+        let first_ns = clock::monotonic_ns();
+        let start_ns = clock::monotonic_ns();
+        let cursor = page.cursor().load(Relaxed); // its time is asked for, and not its value
+        let spent_ns = clock::monotonic_ns().saturating_sub(start_ns);
+        if cursor == self.seen {
+            return; // nobody has taken the line away since
+        }
+        self.seen = cursor;
+        self.note(spent_ns.saturating_sub(start_ns - first_ns));
+    }
+
+    /// A line took `line_ns` to come.
+    fn note(&mut self, line_ns: u64) {
+        let step = if line_ns >= FAR_LOAD_NS { 1 } else { -1 };
+        self.sureness = (self.sureness + step).clamp(-SURE, SURE);
+        match self.sureness {
+            SURE => self.is_far = true,
+            sureness if sureness == -SURE => self.is_far = false,
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_read_as_it_is_written() {
+        for (name, handoff) in Handoff::ALL {
+            assert_eq!((name.parse(), &*handoff.to_string()), (Ok(handoff), name));
+        }
+        assert!("fast".parse::<Handoff>().unwrap_err().contains("`fast`"));
+    }
+
+    #[test]
+    fn the_way_changes_late_and_not_by_single_looks() {
+        let mut way = Way::new(Handoff::Auto);
+        let (near, far) = (FAR_LOAD_NS - 1, FAR_LOAD_NS);
+        let noted = |way: &mut Way, line_ns, times| (0..times).for_each(|_| way.note(line_ns));
+        noted(&mut way, far, 15);
+        assert!(!way.is_far());
+        noted(&mut way, near, 1);
+        noted(&mut way, far, 1);
+        assert!(!way.is_far());
+        noted(&mut way, far, 1);
+        assert!(way.is_far());
+        noted(&mut way, near, 15);
+        assert!(way.is_far());
+        noted(&mut way, near, 1);
+        assert!(!way.is_far());
+    }
+}

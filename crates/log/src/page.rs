@@ -1,0 +1,105 @@
+//! A reader's page: the memory that one reader writes, seen from either side.
+//!
+//! ```text
+//! pins | cursor | waiting | attached | account        a cache line each
+//! ```
+//!
+//! To the writer all of it is hostile input. Each has its own line, so that a reader's account,
+//! which changes with every burst, takes no line away that the writer looks at.
+
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use crate::control::{Line, MAX_WINDOW};
+use crate::protocol::ReaderPage;
+
+/// A log's readers may not ask for less than this in a reader's page, in bytes.
+pub(crate) const PAGE_BYTES: usize = 4096;
+
+#[repr(C)]
+struct PageLayout {
+    pins: Line<[AtomicU32; MAX_WINDOW]>,
+    cursor: Line<AtomicU64>,
+    waiting: Line<AtomicU32>,
+    attached: Line<AtomicU32>,
+    account: Line<[AtomicU64; 3]>,
+}
+
+const _: () = assert!(size_of::<PageLayout>() <= PAGE_BYTES);
+
+/// A view of one reader's own page, from either side.
+///
+/// # Invariants
+/// As for `ControlView`: `PAGE_BYTES` mapped bytes, 64-byte aligned, all accesses atomic.
+#[derive(Clone, Copy)]
+pub(crate) struct PageView(NonNull<u8>);
+
+// SAFETY: all that is reachable through a view is atomic.
+unsafe impl Send for PageView {}
+// SAFETY: all that is reachable through a view is atomic, so threads may share it.
+unsafe impl Sync for PageView {}
+
+impl PageView {
+    /// # Safety
+    /// The invariants of the type must hold for `base` while the view lives.
+    pub(crate) unsafe fn over(base: NonNull<u8>) -> Self {
+        Self(base)
+    }
+
+    /// Claims the page for a reader of another process; false if one has claimed it before.
+    /// A page serves one reader in its life: two would clear each other's pins.
+    pub(crate) fn claim(&self) -> bool {
+        self.layout().attached.0.swap(1, Relaxed) == 0 // one word decides, it carries no memory
+    }
+
+    /// Has every later [`claim`](Self::claim) fail; false if one has succeeded.
+    pub(crate) fn revoke(&self) -> bool {
+        const REVOKED: u32 = 2;
+        // As for `claim`: whichever of the two came first has decided.
+        self.layout().attached.0.compare_exchange(0, REVOKED, Relaxed, Relaxed).is_ok()
+    }
+
+    /// Reader: says what it has seen, for people to look at: packets delivered, packets missed,
+    /// and the number of the next one. They carry no other memory.
+    #[inline]
+    pub(crate) fn say(&self, account: [u64; 3]) {
+        for (word, value) in self.layout().account.0.iter().zip(account) {
+            word.store(value, Relaxed);
+        }
+    }
+
+    /// What the reader said last. Hearsay: any value may be there.
+    pub(crate) fn said(&self) -> [u64; 3] {
+        self.layout().account.0.each_ref().map(|word| word.load(Relaxed))
+    }
+
+    /// Whether a reader of another process has made the page its own.
+    pub(crate) fn is_claimed(&self) -> bool {
+        self.layout().attached.0.load(Relaxed) == 1
+    }
+
+    #[inline]
+    fn layout(&self) -> &PageLayout {
+        // SAFETY: the type's invariants; every bit pattern of an atomic is valid.
+        unsafe { self.0.cast::<PageLayout>().as_ref() }
+    }
+}
+
+impl ReaderPage for PageView {
+    type Word = AtomicU32;
+    type Wide = AtomicU64;
+
+    fn pin(&self, slot: usize) -> &AtomicU32 {
+        &self.layout().pins.0[slot]
+    }
+
+    fn cursor(&self) -> &AtomicU64 {
+        &self.layout().cursor.0
+    }
+
+    #[inline]
+    fn waiting(&self) -> &AtomicU32 {
+        &self.layout().waiting.0
+    }
+}
