@@ -62,6 +62,10 @@ fn broken(call: &str, directory: &Directory, flags: &[&str]) -> Option<Value> {
         // Of the file only: what the program prints is to arrive.
         what.extend(["-P", &file]);
     }
+    if call == "pwrite64" {
+        // As where there is no io_uring.
+        what.extend(["-e", "inject=io_uring_setup:error=ENOSYS"]);
+    }
     let run = traced(&what, &log, &[&job[..], flags].concat())?;
     assert_eq!(run.code, Some(1), "{}{}", run.stderr, run.stdout);
     let report = last_object(&run.stdout);

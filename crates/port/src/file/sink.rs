@@ -6,6 +6,7 @@ mod files;
 use std::io;
 
 use burstline_log::{Burst, Flags, Packet, PlainPacket};
+use burstline_sys::direct::WriteQueue;
 use burstline_wire::files::{
     Direction, EncodeError, InterfaceDescription, LossCause, MAX_CAPTURED, PacketToWrite,
     SectionDescription,
@@ -15,7 +16,7 @@ use burstline_wire::headers::LinkType;
 
 use super::layout::{Format, Layout, Target};
 use super::plain::Plain;
-use super::segmented::Segmented;
+use super::segmented::{self, Segmented};
 use crate::{
     Address, Capabilities, InterfaceTotals, Loss, OpenOptions, Port, PortAccount, PortError,
     PortInfo, PortTable, Sink, TableEntry, TimestampSource,
@@ -63,6 +64,8 @@ pub(super) struct FileSink {
     layout: Layout,
     files: Files,
     body: Body,
+    /// Buffers for the next file, made while there may be a right to lock memory.
+    queue: Option<WriteQueue>,
     link: LinkType,
     hash: HashKind,
     snapshot_bytes: u32,
@@ -88,6 +91,13 @@ impl FileSink {
         let rotation = options.output.rotation;
         let layout = Layout::parse(address, rotation.and_then(|rotation| rotation.bytes))?;
         let (files, body) = Files::open(address.target(), &layout, options)?;
+        let takes_segments = matches!(body, Body::Unopened | Body::Opened(Target::Segments(_)));
+        let queue = match takes_segments && layout.format == Format::Segmented {
+            true => Some(segmented::queue(layout.segment_bytes).map_err(|error| {
+                PortError::Io { action: "allocate buffers for", path: layout.path.clone(), error }
+            })?),
+            false => None,
+        };
         let capabilities = Capabilities::default();
         let (name, timestamps) = (address.to_string(), TimestampSource::File);
         Ok(Self {
@@ -95,6 +105,7 @@ impl FileSink {
             layout,
             files,
             body,
+            queue,
             link: LinkType::ETHERNET,
             hash: options.hash,
             snapshot_bytes: options.snapshot_bytes.unwrap_or(MAX_CAPTURED).min(MAX_CAPTURED),
@@ -239,7 +250,12 @@ impl FileSink {
                 let (hash, first) = (self.hash, self.accepted_before);
                 let encoder = Segmented::encoder(bytes, link, snapshot_bytes, hash, first);
                 let is_compact = !self.layout.keeps_segments;
-                let body = Segmented::start(output, encoder, &section, interface, is_compact)?;
+                let queue = match self.queue.take() {
+                    Some(queue) => queue,
+                    None => segmented::queue(bytes)?,
+                };
+                let body =
+                    Segmented::start(output, queue, encoder, &section, interface, is_compact)?;
                 Body::Segmented(Box::new(body))
             }
             Body::Opened(Target::Stream(output)) => {

@@ -165,7 +165,7 @@ impl Files {
     }
 
     /// Hands on a file that gets no more packets. `follows`: another one will be opened.
-    fn close(&mut self, body: Body, written: Mark, follows: bool) {
+    fn close(&mut self, output: Box<dyn Send>, written: Mark, follows: bool) {
         let mut removes = None;
         if let (Some(rotating), Some(made)) = (&mut self.rotating, &self.current) {
             self.opened.leave(made.device, made.inode);
@@ -177,7 +177,7 @@ impl Files {
         }
         (self.current, self.space) = (None, None);
         if let Some(safe) = &self.safe {
-            safe.close(Closed { output: Box::new(body), written, removes });
+            safe.close(Closed { output, written, removes });
         }
     }
 
@@ -316,8 +316,15 @@ impl FileSink {
         self.tell_written();
         let (packets, bytes) = self.kept();
         let next = if follows { Body::Unopened } else { Body::Closed(0) };
-        let body = std::mem::replace(&mut self.body, next);
-        self.files.close(body, Mark { packets, bytes }, follows);
+        let output: Box<dyn Send> = match std::mem::replace(&mut self.body, next) {
+            Body::Segmented(body) => {
+                let (output, queue) = body.into_parts();
+                self.queue = Some(queue);
+                Box::new(output)
+            }
+            body => Box::new(body),
+        };
+        self.files.close(output, Mark { packets, bytes }, follows);
         self.accepted_before += std::mem::take(&mut self.accepted);
         self.described = [Described::NotYet; PortTable::MAX_ENTRIES];
         self.interfaces.clear();
