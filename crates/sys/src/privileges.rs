@@ -11,6 +11,8 @@
 //! Source: capabilities(7), prctl(2), `PR_SET_NO_NEW_PRIVS` and `PR_CAP_AMBIENT`.
 
 use std::io;
+use std::panic::resume_unwind;
+use std::thread;
 
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, set_capabilities,
@@ -37,6 +39,19 @@ pub fn drop_all_capabilities() -> io::Result<()> {
     set_capabilities(None, sets)?;
     set_no_new_privs(true)?;
     Ok(())
+}
+
+/// Does `work` without capabilities: on another thread, if the calling one has any. For reading what
+/// others may have made before the job's threads have given up theirs.
+///
+/// # Errors
+/// What the kernel says: the rights could not be given up, and nothing was done.
+pub fn without_capabilities<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    if effective()? == 0 {
+        return Ok(work());
+    }
+    let work = || drop_all_capabilities().map(|()| work());
+    thread::scope(|scope| scope.spawn(work).join().unwrap_or_else(|panic| resume_unwind(panic)))
 }
 
 #[cfg(all(test, not(miri)))]
@@ -69,5 +84,12 @@ mod tests {
         .unwrap();
         assert_eq!(effective().unwrap(), before);
         assert_eq!(format!("{before:016x}"), status("CapEff"));
+    }
+
+    #[test]
+    fn work_without_capabilities_leaves_the_caller_its_own() {
+        let before = effective().unwrap();
+        assert_eq!(without_capabilities(|| effective().unwrap()).unwrap(), 0);
+        assert_eq!(effective().unwrap(), before);
     }
 }

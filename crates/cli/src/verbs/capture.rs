@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use burstline_engine::{CaptureOptions, Policy, Progress, Workers};
 use burstline_log::LogConfig;
-use burstline_port::{Address, AddressError, FileNaming, OpenOptions, OutputOptions, is_interface};
+use burstline_port::{
+    Address, AddressError, FileNaming, OpenOptions, OutputOptions, is_interface, striped_paths,
+};
 use burstline_sys::calendar::format_local;
 use burstline_sys::clock;
 
@@ -92,8 +94,11 @@ pub(super) fn output_options(
         FileNaming::Timed => format_local(clock::realtime_ns() / 1_000_000_000, path),
         _ => None,
     };
-    if path != "-" && fs::metadata(path).map_or(true, |found| found.is_file()) {
-        flight::Names::new(timed.as_deref().unwrap_or(path)).rehearse(keeps_privileges)?;
+    let path = timed.as_deref().unwrap_or(path);
+    for path in striped_paths(path).map_err(Failure::usage)? {
+        if path != "-" && fs::metadata(&path).map_or(true, |found| found.is_file()) {
+            flight::Names::new(&path).rehearse(keeps_privileges)?;
+        }
     }
     Ok(options)
 }

@@ -31,19 +31,22 @@ mod recording;
 mod segmented;
 mod sink;
 mod source;
+mod stripes;
 mod window;
 mod zstd;
 
 use std::path::PathBuf;
 
-use crate::{Address, OpenOptions, PortError, Sink, Source};
+use crate::{Address, AddressError, OpenOptions, PortError, Sink, Source};
 pub(crate) use layout::KEYS as SINK_KEYS;
 pub use recording::{FileNaming, Flush, OutputOptions, Rotation, numbered};
 pub use source::index::{Indexed, NotIndexed, index_path, is_index_stale, write_index};
+pub use source::interfaces::Interfaces;
 pub use source::reader::{CaptureReader, Found};
 pub use source::selection::Selection;
 pub(crate) use source::set::{SET, open_source as open_set_address};
 pub use source::set::{captures_of, open_set};
+pub use stripes::striped_paths;
 pub(crate) use zstd::SOURCE_KEYS;
 
 /// Opens a file to receive from.
@@ -59,7 +62,11 @@ pub(crate) fn open_sink(
     address: &Address,
     options: &OpenOptions,
 ) -> Result<Box<dyn Sink>, PortError> {
-    Ok(Box::new(sink::FileSink::open(address, options)?))
+    let fail = |reason| AddressError::BadName { address: address.to_string(), reason };
+    match &stripes::striped_paths(address.target()).map_err(fail)?[..] {
+        [_] => Ok(Box::new(sink::FileSink::open(address, options)?)),
+        targets => Ok(Box::new(stripes::Stripes::open(address, targets, options)?)),
+    }
 }
 
 /// The path to name in messages.

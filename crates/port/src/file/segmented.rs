@@ -26,12 +26,19 @@ use burstline_wire::headers::LinkType;
 
 use super::layout::source;
 
-/// Bytes under way at a time, and how many writes that may be.
+/// Bytes under way at a time, and how many writes that are at least.
 const UNDER_WAY_BYTES: usize = 4 << 20;
+const WRITES_LEAST: usize = 2;
 
 /// The queue for segments of this size.
 pub(super) fn queue(segment_bytes: usize) -> io::Result<WriteQueue> {
-    WriteQueue::new((UNDER_WAY_BYTES / segment_bytes).max(2), segment_bytes)
+    WriteQueue::new((UNDER_WAY_BYTES / segment_bytes).max(WRITES_LEAST), segment_bytes)
+}
+
+/// The most bytes of a file that are not on the disk though they count as its own.
+pub(super) fn pending_bytes(segment_bytes: usize) -> u64 {
+    // What is under way, and the segment in hand.
+    (UNDER_WAY_BYTES.max(WRITES_LEAST * segment_bytes) + segment_bytes) as u64
 }
 
 /// The first part of a file, or of a segment: its packets, and where it ends.
@@ -219,7 +226,9 @@ impl Segmented {
     /// Cuts the file to `bytes`, after an error.
     pub(super) fn cut(&mut self, bytes: u64) {
         self.queue.abandon();
-        // As well as it goes: the error before is the one to tell.
+        // As well as it goes: the error before is the one to tell. Plain pcapng is shorter than
+        // the segments that were synced before.
+        let bytes = self.plain_bytes.map_or(bytes, |plain| bytes.min(plain));
         let _ = self.output.set_len(bytes);
     }
 

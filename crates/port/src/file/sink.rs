@@ -122,6 +122,11 @@ impl FileSink {
         })
     }
 
+    /// Bytes of a segment, if the file has any.
+    pub(super) fn segment_bytes(&self) -> u64 {
+        self.layout.segment_bytes as u64
+    }
+
     /// Puts the packets at the start of a burst into the file, up to one that is not plain, is of
     /// another interface or does not fit. Returns how many.
     #[inline]

@@ -2,7 +2,7 @@
 
 mod accounting;
 pub(super) mod index;
-mod interfaces;
+pub(super) mod interfaces;
 pub(super) mod reader;
 pub(super) mod selection;
 pub(super) mod set;

@@ -16,6 +16,7 @@ use super::super::output::{Stop, end_job};
 use super::super::recording::{
     Closed, Filled, Made, Mark, Names, OutputOptions, Rotation, Rules, Safe, Unsafe, numbered,
 };
+use super::super::segmented::pending_bytes;
 use super::{Body, Described, FileSink, Format, InFile};
 use crate::opened::OpenedFiles;
 use crate::{InterfaceTotals, Loss, OpenOptions, PortError, PortTable};
@@ -196,7 +197,7 @@ impl Files {
 
     /// Ends the job, or removes the oldest file of a ring, where the file system has too little
     /// room.
-    fn look_at_space(&mut self, bytes: u64, buffered: u64) {
+    fn look_at_space(&mut self, bytes: u64, pending: u64) {
         let Some(space) = &self.space else { return };
         if bytes < self.next_look {
             return;
@@ -205,8 +206,8 @@ impl Files {
         let least = self.options.least_free_bytes;
         // Where it is not known, the disk will say when it is full.
         let free = free_bytes(space).unwrap_or(u64::MAX);
-        // What is written before the next look, and at the end.
-        if free >= least.saturating_add(3 * buffered) {
+        // What is not written yet, what comes before the next look, and what ends the file.
+        if free >= least.saturating_add(pending + 2 * LOOK_BYTES) {
             return;
         }
         if let (Some(rotating), Some(safe)) = (&mut self.rotating, &self.safe)
@@ -282,14 +283,18 @@ impl FileSink {
                 self.body = Body::Opened(self.files.open_next(&self.layout, time_ns)?);
             }
             let bytes = self.bytes();
-            self.files.look_at_space(bytes, self.layout.segment_bytes as u64);
+            let pending = match &self.body {
+                Body::Segmented(_) => pending_bytes(self.layout.segment_bytes),
+                _ => self.layout.segment_bytes as u64,
+            };
+            self.files.look_at_space(bytes, pending);
             if self.files.refuses.is_some() {
                 return Ok(0);
             }
             let Some(rotating) = &mut self.files.rotating else { return Ok(burst.len()) };
             match rotating.rules.room(burst, Filled { packets: self.accepted, bytes }) {
                 0 if self.files.is_last() => self.files.stop(),
-                0 => self.end_file(true)?,
+                0 => self.end_file()?,
                 room => return Ok(room),
             }
         }
@@ -304,9 +309,16 @@ impl FileSink {
         }
     }
 
-    /// Writes the closing counts and all that is left, and hands the file on. `follows`: another
-    /// one will be opened.
-    fn end_file(&mut self, follows: bool) -> io::Result<()> {
+    /// Writes the closing counts and all that is left, and hands the file on: another one will be
+    /// opened.
+    fn end_file(&mut self) -> io::Result<()> {
+        self.end_body()?;
+        self.hand_on(true);
+        Ok(())
+    }
+
+    /// Writes the closing counts and all that is left.
+    fn end_body(&mut self) -> io::Result<()> {
         self.write_statistics()?;
         match &mut self.body {
             Body::Segmented(body) => body.end()?,
@@ -314,6 +326,11 @@ impl FileSink {
             _ => {}
         }
         self.tell_written();
+        Ok(())
+    }
+
+    /// Hands on a file that is whole. `follows`: another one will be opened.
+    fn hand_on(&mut self, follows: bool) {
         let (packets, bytes) = self.kept();
         let next = if follows { Body::Unopened } else { Body::Closed(0) };
         let output: Box<dyn Send> = match std::mem::replace(&mut self.body, next) {
@@ -328,12 +345,11 @@ impl FileSink {
         self.accepted_before += std::mem::take(&mut self.accepted);
         self.described = [Described::NotYet; PortTable::MAX_ENTRIES];
         self.interfaces.clear();
-        Ok(())
     }
 
     /// Ends the last file, and waits until all are safe.
     pub(super) fn finish_all(&mut self) -> Result<(), PortError> {
-        let outcome = self.finish_last().map_err(|error| self.fail(error));
+        let outcome = self.finish_last();
         if let Some(safe) = &mut self.files.safe {
             let notes = safe.end();
             notes.into_iter().for_each(|note| self.account.note(|| note));
@@ -346,10 +362,27 @@ impl FileSink {
         }
     }
 
-    fn finish_last(&mut self) -> io::Result<()> {
+    /// Ends the last file. It is synced before it is handed on: one that cannot be synced is cut
+    /// where it is safe, and that takes a file that is open.
+    fn finish_last(&mut self) -> Result<(), PortError> {
+        let is_over = match &self.body {
+            Body::Closed(_) | Body::Failed(_) => true,
+            Body::Unopened => self.accepted_before > 0,
+            _ => false,
+        };
+        if is_over {
+            return Ok(());
+        }
+        self.end_last().map_err(|error| self.fail(error))?;
+        let (packets, bytes) = self.kept();
+        self.files.sync(Mark { packets, bytes });
+        self.look_at_syncs()?;
+        self.hand_on(false);
+        Ok(())
+    }
+
+    fn end_last(&mut self) -> io::Result<()> {
         match &self.body {
-            Body::Closed(_) | Body::Failed(_) => return Ok(()),
-            Body::Unopened if self.accepted_before > 0 => return Ok(()),
             Body::Unopened => {
                 let now_ns = clock::realtime_ns();
                 self.body = Body::Opened(self.files.open_next(&self.layout, now_ns)?);
@@ -363,7 +396,7 @@ impl FileSink {
         if let Body::Segmented(body) = &mut self.body {
             body.count_losses(LossCause::Miss, self.gaps.iter().sum());
         }
-        self.end_file(false)
+        self.end_body()
     }
 
     fn write_statistics(&mut self) -> io::Result<()> {
