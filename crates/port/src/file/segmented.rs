@@ -18,8 +18,8 @@ use std::io;
 
 use burstline_sys::direct::{AlignedBuffer, OutputFile, WriteQueue};
 use burstline_wire::files::{
-    Counters, EncodeError, InterfaceDescription, LOSS_CAUSES, LossCause, PacketToWrite, PlainRun,
-    SectionDescription, SegmentEncoder, SegmentIndex,
+    Counters, EncodeError, InterfaceDescription, LOSS_CAUSES, LossCause, PacketToWrite, PlainItem,
+    PlainRun, SectionDescription, SegmentEncoder, SegmentIndex,
 };
 use burstline_wire::hash::HashKind;
 use burstline_wire::headers::LinkType;
@@ -139,7 +139,7 @@ impl Segmented {
     pub(super) fn plain_packets<'a>(
         &mut self,
         interface: u32,
-        packets: impl Iterator<Item = (&'a [u8], u64)>,
+        packets: impl Iterator<Item = PlainItem<'a>>,
     ) -> PlainRun {
         let run = self.encoder.push_plain(self.queue.bytes_mut(), interface, packets);
         self.is_dirty |= run.packets > 0;

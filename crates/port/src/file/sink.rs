@@ -9,7 +9,7 @@ use burstline_log::{Burst, Flags, Packet, PlainPacket};
 use burstline_sys::direct::WriteQueue;
 use burstline_wire::files::{
     Direction, EncodeError, InterfaceDescription, LossCause, MAX_CAPTURED, PacketToWrite,
-    SectionDescription,
+    PlainItem, SectionDescription,
 };
 use burstline_wire::hash::HashKind;
 use burstline_wire::headers::LinkType;
@@ -130,13 +130,13 @@ impl FileSink {
     /// Puts the packets at the start of a burst into the file, up to one that is not plain, is of
     /// another interface or does not fit. Returns how many.
     #[inline]
-    fn put_plain(&mut self, burst: &Burst<'_>) -> usize {
+    fn put_plain<'a>(&mut self, burst: &Burst<'a>) -> usize {
         let Some(port) = burst.plain_packets().next().map(|first| first.desc.port()) else {
             return 0;
         };
         let Described::As(interface) = self.described[usize::from(port)] else { return 0 };
         let Body::Segmented(body) = &mut self.body else { return 0 };
-        if self.hash != HashKind::None || self.gaps[usize::from(port)] > 0 {
+        if self.gaps[usize::from(port)] > 0 {
             return 0;
         }
         let is_plain = |packet: &PlainPacket<'_>| {
@@ -145,7 +145,12 @@ impl FileSink {
             desc.port() == port && is_whole && !desc.flags().contains(Flags::OUTGOING)
         };
         let plain = burst.plain_packets().take_while(is_plain);
-        let run = body.plain_packets(interface, plain.map(|one| (one.bytes, one.time_ns)));
+        let item = |one: PlainPacket<'a>| PlainItem {
+            bytes: one.bytes,
+            time_ns: one.time_ns,
+            hash: one.desc.hash(),
+        };
+        let run = body.plain_packets(interface, plain.map(item));
         self.latest_ns = self.latest_ns.max(run.latest_ns);
         self.accepted += run.packets as u64;
         self.interfaces[interface as usize].packets += run.packets as u64;

@@ -275,8 +275,8 @@ impl CaptureReader {
         PortError::Io { action, path: self.path.clone(), error }
     }
 
-    /// Passes segments ahead as long as `is_wanted` says no to their trailers and worklists, the
-    /// latter read on demand. Returns how many packets were passed; nothing is passed where the
+    /// Passes segments ahead as long as `is_wanted` says no to their trailers and to the summaries of
+    /// their flows, the latter read on demand. Returns how many packets were passed; nothing is passed where the
     /// bytes do not lie in a regular file as they are.
     pub(super) fn pass_segments(
         &mut self,
@@ -293,12 +293,12 @@ impl CaptureReader {
             let is_last = self.file_bytes().is_none_or(|bytes| end >= bytes);
             let trailer = self.decoder.trailer_ahead(&tail).filter(|_| !is_last);
             let Some(trailer) = trailer else { break };
-            let worklist = || {
-                let (offset, length) = ahead.worklist(trailer.packets);
-                let mut bytes = vec![0; length];
-                self.input.read_at(offset, &mut bytes).then_some(bytes)
+            let summary = || {
+                let place = ahead.summary(&trailer);
+                let mut bytes = vec![0; (place.end - place.start) as usize];
+                self.input.read_at(place.start, &mut bytes).then_some(bytes)
             };
-            if is_wanted(&trailer, &worklist) {
+            if is_wanted(&trailer, &summary) {
                 break;
             }
             self.decoder.pass_segment(&trailer);
