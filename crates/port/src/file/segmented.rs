@@ -35,12 +35,6 @@ pub(super) fn queue(segment_bytes: usize) -> io::Result<WriteQueue> {
     WriteQueue::new((UNDER_WAY_BYTES / segment_bytes).max(WRITES_LEAST), segment_bytes)
 }
 
-/// The most bytes of a file that are not on the disk though they count as its own.
-pub(super) fn pending_bytes(segment_bytes: usize) -> u64 {
-    // What is under way, and the segment in hand.
-    (UNDER_WAY_BYTES.max(WRITES_LEAST * segment_bytes) + segment_bytes) as u64
-}
-
 /// The first part of a file, or of a segment: its packets, and where it ends.
 #[derive(Clone, Copy, Debug, Default)]
 struct Part {
@@ -221,6 +215,11 @@ impl Segmented {
             true => (self.descriptions.len() + self.encoder.used_bytes()) as u64,
             false => self.encoder.file_offset() + self.encoder.used_bytes() as u64,
         }
+    }
+
+    /// Bytes of the file that are not written yet: those under way, and the segment in hand.
+    pub(super) fn pending(&self) -> u64 {
+        (self.under_way.len() as u64 + 1) * self.encoder.segment_bytes() as u64
     }
 
     /// Cuts the file to `bytes`, after an error.

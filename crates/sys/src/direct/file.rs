@@ -215,11 +215,6 @@ impl OutputFile {
     pub(super) fn fail(&self, call: &'static str, source: io::Error) -> WriteError {
         WriteError::File { path: self.path.clone(), call, source }
     }
-
-    /// Nothing of `wanted` bytes was written at `offset`.
-    pub(super) fn fail_write(&self, offset: u64, wanted: usize, source: io::Error) -> WriteError {
-        WriteError::Short { path: self.path.clone(), offset, written: 0, wanted, source }
-    }
 }
 
 impl AsFd for OutputFile {

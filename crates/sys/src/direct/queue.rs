@@ -1,4 +1,4 @@
-//! Several writes of a file under way at a time.
+//! Several writes of a file under way at a time, in order.
 //!
 //! ```text
 //!   in hand: filled by the caller --submit--> under way: the kernel reads it --done--> free
@@ -9,6 +9,10 @@
 //! while the disk writes. So a buffer is handed to io_uring and another one filled meanwhile. The
 //! buffers are registered where the rights and the limit on locked memory allow it: the kernel then
 //! looks their pages up once, and not at each write.
+//!
+//! The kernel writes the buffers in order, one after the other: a file that grows takes one write at a
+//! time anyway, and one that ends early, because its writer was killed, has no hole that way
+//! (decision 0032). So the disk never waits for the caller, and the caller seldom for the disk.
 //!
 //! Where there is no io_uring, or a file is not written past the page cache, a submit writes the
 //! buffer and returns when that is done. The caller sees no difference but the time.
@@ -30,7 +34,7 @@ use std::os::fd::AsFd;
 
 use ring::{Done, Ring};
 
-use super::{AlignedBuffer, OutputFile, WriteError, WritePath};
+use super::{ALIGNMENT, AlignedBuffer, OutputFile, WriteError, WritePath};
 
 /// How the buffers of a [`WriteQueue`] are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -193,16 +197,12 @@ impl WriteQueue {
             self.free.push(buffer);
             let is_it = |write: &&mut Submitted| write.buffer == buffer && !write.is_whole;
             let Some(write) = self.submitted.iter_mut().find(is_it) else { continue };
-            // The rest of a short write says what is wrong, or brings it about.
+            // What the kernel did not write is written here, which also says why not if it cannot
+            // be. The kernel gives up writes of a thread that ends; then nothing is wrong.
             let bytes = &self.buffers[buffer];
-            let outcome = match result {
-                Ok(count) if count == bytes.len() => Ok(()),
-                Ok(count) => {
-                    let count = count - count % super::ALIGNMENT;
-                    file.write_all_at(&bytes[count..], write.offset + count as u64)
-                }
-                Err(source) => Err(file.fail_write(write.offset, bytes.len(), source)),
-            };
+            let count = result.unwrap_or(0);
+            let count = if count < bytes.len() { count - count % ALIGNMENT } else { count };
+            let outcome = file.write_all_at(&bytes[count..], write.offset + count as u64);
             match outcome {
                 Ok(()) => write.is_whole = true,
                 Err(error) => failure = failure.or(Some(error)),

@@ -16,7 +16,6 @@ use super::super::output::{Stop, end_job};
 use super::super::recording::{
     Closed, Filled, Made, Mark, Names, OutputOptions, Rotation, Rules, Safe, Unsafe, numbered,
 };
-use super::super::segmented::pending_bytes;
 use super::{Body, Described, FileSink, Format, InFile};
 use crate::opened::OpenedFiles;
 use crate::{InterfaceTotals, Loss, OpenOptions, PortError, PortTable};
@@ -284,7 +283,7 @@ impl FileSink {
             }
             let bytes = self.bytes();
             let pending = match &self.body {
-                Body::Segmented(_) => pending_bytes(self.layout.segment_bytes),
+                Body::Segmented(body) => body.pending(),
                 _ => self.layout.segment_bytes as u64,
             };
             self.files.look_at_space(bytes, pending);

@@ -5,6 +5,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use io_uring::squeue::Flags;
 use io_uring::{IoUring, opcode, types};
 
 use super::AlignedBuffer;
@@ -72,7 +73,8 @@ impl Ring {
             }
             false => opcode::Write::new(file, start, bytes).offset(offset).build(),
         };
-        let entry = entry.user_data(number as u64);
+        // In order: none begins before those submitted earlier are done.
+        let entry = entry.user_data(number as u64).flags(Flags::IO_DRAIN);
         // SAFETY: by Q1 of `WriteQueue` the buffer is neither written nor freed until its
         // completion was seen; the file is open during this call, and then the kernel holds it.
         let pushed = unsafe { self.ring.submission().push(&entry) };

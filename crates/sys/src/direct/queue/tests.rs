@@ -97,3 +97,25 @@ fn a_queue_that_is_dropped_waits_for_its_writes() {
     fs::remove_file(&path).unwrap();
     assert!(content.len() == 8 * BYTES && content.iter().all(|&byte| byte == 7));
 }
+
+#[test]
+fn writes_of_a_thread_that_ends_are_not_lost() {
+    let (path, mut file) = file("thread");
+    let mut queue = WriteQueue::new(16, BYTES).unwrap();
+    for number in 0..100 {
+        let submit = || {
+            for part in 0..10 {
+                queue.bytes_mut().fill(number as u8);
+                queue.submit(&mut file, ((number * 10 + part) * BYTES) as u64).unwrap();
+            }
+        };
+        std::thread::scope(|scope| scope.spawn(submit).join().unwrap());
+    }
+    queue.wait_all(&mut file).unwrap();
+    let content = fs::read(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    let is_it =
+        |(number, part): (usize, &[u8])| part.iter().all(|&byte| byte == (number / 10) as u8);
+    assert_eq!((queue.written(), content.len()), (1000, 1000 * BYTES));
+    assert!(content.chunks(BYTES).enumerate().all(is_it));
+}
