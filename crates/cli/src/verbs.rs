@@ -13,6 +13,7 @@ mod lab;
 mod merge;
 mod ports;
 mod replay;
+mod resume;
 mod shell;
 mod switch;
 

@@ -65,7 +65,7 @@ pub use duplex::{Duplex, open_duplex};
 pub use error::PortError;
 pub use file::{
     CaptureReader, FileNaming, Flush, Found, Indexed, Interfaces, NotIndexed, OutputOptions,
-    Rotation, Selection, captures_of, index_path, is_index_stale, numbered, open_set,
+    Resumed, Rotation, Selection, captures_of, index_path, is_index_stale, numbered, open_set,
     striped_paths, write_index,
 };
 pub use filter::{Filter, FilterByLink, FilterProblem};

@@ -226,6 +226,9 @@ fn judge(made: &Recording, file: &[(usize, Vec<u8>)], got: &Read, said: &str) {
     }
 }
 
+/// Seeds that found something: a segment that came late in place of two, whose sizes were a guess.
+const FOUND: [u64; 1] = [7527];
+
 #[test]
 fn no_seed_delivers_what_was_not_recorded_and_none_loses_a_sound_segment() {
     let folder = Folder::new();
@@ -234,7 +237,7 @@ fn no_seed_delivers_what_was_not_recorded_and_none_loses_a_sound_segment() {
     let (first, last): (u64, u64) = (first.parse().unwrap(), last.parse().unwrap());
     let (mut recorded, mut delivered, mut named, mut damaged) = (0, 0, 0, 0);
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
-    for seed in first..=last {
+    for seed in (first..=last).chain(FOUND) {
         let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         let packets = 120 + random.below(120) as u64;
         let hash = if seed % 2 == 0 { HashKind::FiveTuple } else { HashKind::None };

@@ -80,6 +80,12 @@ pub(crate) struct CaptureArgs {
     #[arg(long)]
     pub(crate) lossless: bool,
 
+    /// Go on with a recording that was broken off: FILE stays as it is, and the next file that is
+    /// not there yet begins (FILE-2, or the next of -b) with the numbers of packets that follow
+    /// FILE's. Its section's comment says what FILE has, and what was lost in it
+    #[arg(long, requires = "write", conflicts_with_all = ["keep", "file_bytes", "file_ns"])]
+    pub(crate) resume: bool,
+
     /// Keep the last TIME of packets in memory and write nothing until a trigger. Then FILE gets
     /// the kept packets and those that follow; later triggers write FILE-2 and so on (before the
     /// extension). No file is overwritten, no packet written twice. Packets outside every

@@ -23,12 +23,14 @@
 mod classic;
 mod input;
 mod layout;
+mod links;
 mod naming;
 mod output;
 mod pieces;
 mod plain;
 mod recording;
 mod segmented;
+mod several;
 mod sink;
 mod source;
 mod stripes;
@@ -39,7 +41,7 @@ use std::path::PathBuf;
 
 use crate::{Address, AddressError, OpenOptions, PortError, Sink, Source};
 pub(crate) use layout::KEYS as SINK_KEYS;
-pub use recording::{FileNaming, Flush, OutputOptions, Rotation, numbered};
+pub use recording::{FileNaming, Flush, OutputOptions, Resumed, Rotation, numbered};
 pub use source::index::{Indexed, NotIndexed, index_path, is_index_stale, write_index};
 pub use source::interfaces::Interfaces;
 pub use source::reader::{CaptureReader, Found};
@@ -62,6 +64,14 @@ pub(crate) fn open_sink(
     address: &Address,
     options: &OpenOptions,
 ) -> Result<Box<dyn Sink>, PortError> {
+    match options.output.splits_links {
+        true => Ok(Box::new(links::ByLink::open(address, options)?)),
+        false => open_one(address, options),
+    }
+}
+
+/// Opens a file, or several that take turns.
+fn open_one(address: &Address, options: &OpenOptions) -> Result<Box<dyn Sink>, PortError> {
     let fail = |reason| AddressError::BadName { address: address.to_string(), reason };
     match &stripes::striped_paths(address.target()).map_err(fail)?[..] {
         [_] => Ok(Box::new(sink::FileSink::open(address, options)?)),

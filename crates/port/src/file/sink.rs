@@ -16,6 +16,7 @@ use burstline_wire::headers::LinkType;
 
 use super::layout::{Format, Layout, Target};
 use super::plain::Plain;
+use super::recording::Resumed;
 use super::segmented::{self, Segmented};
 use crate::{
     Address, Capabilities, InterfaceTotals, Loss, OpenOptions, Port, PortAccount, PortError,
@@ -82,6 +83,9 @@ pub(super) struct FileSink {
     accepted: u64,
     /// Packets that went into the files before.
     accepted_before: u64,
+    /// What the next file goes on from.
+    resumed: Option<Resumed>,
+    first_packet: u64,
     latest_ns: u64,
     account: PortAccount,
 }
@@ -117,6 +121,8 @@ impl FileSink {
             totals: Vec::new(),
             accepted: 0,
             accepted_before: 0,
+            first_packet: options.output.resumed.as_ref().map_or(0, |old| old.first_packet),
+            resumed: options.output.resumed.clone(),
             latest_ns: 0,
             account: PortAccount::default(),
         })
@@ -247,7 +253,9 @@ impl FileSink {
 
     /// Begins the file with its first interface.
     fn start(&mut self, interface: &InterfaceDescription<'_>) -> io::Result<()> {
+        let resumed = self.resumed.take();
         let section = SectionDescription {
+            comment: resumed.as_ref().map_or("", |old| &old.comment),
             os: std::env::consts::OS,
             application: concat!("burstline ", env!("CARGO_PKG_VERSION")),
             ..SectionDescription::default()
@@ -257,7 +265,7 @@ impl FileSink {
         let begun = match std::mem::replace(&mut self.body, Body::Closed(0)) {
             Body::Opened(Target::Segments(output)) => {
                 let bytes = self.layout.segment_bytes;
-                let (hash, first) = (self.hash, self.accepted_before);
+                let (hash, first) = (self.hash, self.first_packet + self.accepted_before);
                 let encoder = Segmented::encoder(bytes, link, snapshot_bytes, hash, first);
                 let is_compact = !self.layout.keeps_segments;
                 let queue = match self.queue.take() {

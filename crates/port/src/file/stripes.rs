@@ -10,12 +10,10 @@
 //! at a time; a rotation goes on in each folder. As `set:` the files are one source again, in order
 //! of time. What was lost before the packets got here stands in the first file only, so that the
 //! files' closing counts add up.
-//!
-//! Invariant: when a file fails, the others are ended, and every further packet is counted by the
-//! one that failed.
 
 use burstline_log::Burst;
 
+use super::several::Several;
 use super::sink::FileSink;
 use crate::{Address, InterfaceTotals, OpenOptions, Port, PortAccount, PortError, PortInfo, Sink};
 
@@ -28,10 +26,9 @@ const AROUND_BYTES: u64 = 34;
 /// Several files that take turns.
 pub(super) struct Stripes {
     info: PortInfo,
-    sinks: Vec<FileSink>,
-    /// Whose turn it is; or who has failed.
+    files: Several,
+    /// Whose turn it is.
     turn: usize,
-    has_failed: bool,
     /// Bytes of this turn, and of any.
     bytes: u64,
     turn_bytes: u64,
@@ -43,42 +40,15 @@ impl Stripes {
         targets: &[String],
         options: &OpenOptions,
     ) -> Result<Self, PortError> {
-        let open = |target: &String| {
+        let (mut sinks, mut turn_bytes) = (Vec::<Box<dyn Sink>>::new(), 0);
+        for target in targets {
             let address = address.of_parts(target, address.parameters().to_vec());
-            FileSink::open(&address, options)
-        };
-        let sinks = targets.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-        let first = &sinks[0];
-        let info = PortInfo { name: address.to_string(), ..first.info().clone() };
-        let turn_bytes = first.segment_bytes();
-        Ok(Self { info, sinks, turn: 0, has_failed: false, bytes: 0, turn_bytes })
-    }
-
-    /// Ends all but the one that failed.
-    #[cold]
-    fn fail(&mut self, number: usize, error: PortError) -> PortError {
-        if !self.has_failed {
-            (self.turn, self.has_failed) = (number, true);
-            let others = (0..self.sinks.len()).filter(|&other| other != number);
-            for other in others {
-                // The first error is the one to tell; what this one loses is counted.
-                let _ = self.sinks[other].finish();
-            }
+            let sink = FileSink::open(&address, options)?;
+            turn_bytes = sink.segment_bytes();
+            sinks.push(Box::new(sink));
         }
-        error
-    }
-
-    /// Does something with each until one fails.
-    fn each(
-        &mut self,
-        mut work: impl FnMut(&mut FileSink) -> Result<(), PortError>,
-    ) -> Result<(), PortError> {
-        for number in 0..self.sinks.len() {
-            if let Err(error) = work(&mut self.sinks[number]) {
-                return Err(self.fail(number, error));
-            }
-        }
-        Ok(())
+        let info = PortInfo { name: address.to_string(), ..sinks[0].info().clone() };
+        Ok(Self { info, files: Several::new(sinks), turn: 0, bytes: 0, turn_bytes })
     }
 }
 
@@ -88,44 +58,35 @@ impl Port for Stripes {
     }
 
     fn finish(&mut self) -> Result<(), PortError> {
-        match self.has_failed {
-            true => self.sinks[self.turn].finish(),
-            false => self.each(Port::finish),
-        }
+        self.files.finish()
     }
 
     fn account(&self) -> PortAccount {
-        let mut account = PortAccount::default();
-        self.sinks.iter().for_each(|sink| account.add(sink.account()));
-        account
+        self.files.account()
     }
 }
 
 impl Sink for Stripes {
     /// As for one file, and a look at each packet's length.
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
-        if self.bytes >= self.turn_bytes && !self.has_failed {
-            (self.turn, self.bytes) = ((self.turn + 1) % self.sinks.len(), 0);
+        if self.bytes >= self.turn_bytes {
+            (self.turn, self.bytes) = ((self.turn + 1) % self.files.len(), 0);
         }
         let bytes: u64 = burst.packets().map(|packet| packet.length() as u64).sum();
         self.bytes += bytes + AROUND_BYTES * burst.len() as u64;
-        let taken = self.sinks[self.turn].transmit(burst);
-        taken.map_err(|error| self.fail(self.turn, error))
+        self.files.transmit(self.turn, burst)
     }
 
     fn flush(&mut self) -> Result<(), PortError> {
-        match self.has_failed {
-            true => self.sinks[self.turn].flush(),
-            false => self.each(Sink::flush),
-        }
+        self.files.flush()
     }
 
     fn tell_gap(&mut self, port: u8, packets: u64) {
-        self.sinks[self.turn].tell_gap(port, packets);
+        self.files.sink(self.turn).tell_gap(port, packets);
     }
 
     fn set_totals(&mut self, totals: &[InterfaceTotals]) {
-        self.sinks[0].set_totals(totals);
+        self.files.sink(0).set_totals(totals);
     }
 }
 

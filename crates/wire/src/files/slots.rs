@@ -162,16 +162,35 @@ impl Slots {
         }
     }
 
-    /// Whether a slot from before fills a gap, and one of a broken segment; then it is one no
-    /// longer.
-    fn fill_gap(&mut self, packets: Range<u64>) -> Option<bool> {
-        let is_around = |gap: &Range<u64>| gap.start <= packets.start && packets.end <= gap.end;
-        let at = self.gaps.iter().position(|(gap, _)| is_around(gap))?;
-        let (gap, is_broken) = self.gaps.swap_remove(at);
-        let left = [gap.start..packets.start, packets.end..gap.end];
-        self.gaps
-            .extend(left.into_iter().filter(|gap| !gap.is_empty()).map(|gap| (gap, is_broken)));
-        Some(is_broken)
+    /// Whether a slot from before fills gaps; then they are none longer. Returns how many of its
+    /// packets were counted as corrupt. Where one gap ends and the next begins is a guess as long as
+    /// broken segments do not say how many packets they have: a slot may lie in both.
+    fn fill_gap(&mut self, packets: Range<u64>) -> Option<u64> {
+        if packets.is_empty() {
+            let is_around = |gap: &Range<u64>| gap.start <= packets.start && packets.end <= gap.end;
+            return self.gaps.iter().any(|(gap, _)| is_around(gap)).then_some(0);
+        }
+        let within = |gap: &Range<u64>| {
+            let (from, to) = (gap.start.max(packets.start), gap.end.min(packets.end));
+            to.saturating_sub(from)
+        };
+        let filled: u64 = self.gaps.iter().map(|(gap, _)| within(gap)).sum();
+        if filled < packets.end - packets.start {
+            return None;
+        }
+        let broken = self.gaps.iter().filter(|(_, is_broken)| *is_broken);
+        let corrupt = broken.map(|(gap, _)| within(gap)).sum();
+        let gaps = std::mem::take(&mut self.gaps);
+        self.gaps = gaps
+            .into_iter()
+            .flat_map(|(gap, is_broken)| {
+                let before = gap.start..gap.end.min(packets.start);
+                let behind = gap.start.max(packets.end)..gap.end;
+                [(before, is_broken), (behind, is_broken)]
+            })
+            .filter(|(gap, _)| !gap.is_empty())
+            .collect();
+        Some(corrupt)
     }
 
     /// `doubtful`: what can be read of it.
@@ -340,8 +359,8 @@ impl Decoder {
         let (sequence, packets) = (trailer.sequence, trailer.packets.into());
         match (is_late, is_torn) {
             (true, _) => {
-                let was_corrupt = filled == Some(true);
-                let kind = DamageKind::OutOfOrder { sequence, packets, was_corrupt };
+                let corrupt = filled.unwrap_or(0);
+                let kind = DamageKind::OutOfOrder { sequence, packets, corrupt };
                 Turn::say(0, Step::Damage(Damage { offset, kind, skipped: 0 }))
             }
             (false, true) => {
