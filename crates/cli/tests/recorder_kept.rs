@@ -243,3 +243,68 @@ fn segments_of_version_1_are_read_as_before() {
     assert_eq!(ask(&old), ask(&new));
     assert!(ask(&old).as_u64() > Some(0));
 }
+
+#[test]
+fn a_recording_that_was_broken_off_goes_on_in_a_next_file() {
+    let directory = Directory::new("resume");
+    let (file, next) = (directory.file("x.pcapng"), directory.file("x-2.pcapng"));
+    let job = |packets: u32, more: &[&str]| {
+        let load = format!("gen:?packets={packets}&size=1000");
+        run(&[&["capture", &load, "-w", &file, "--format", "segmented"][..], more].concat())
+    };
+    // Nothing is there: it begins.
+    assert_eq!(job(5000, &["--resume"]).code, Some(0));
+    let whole = fs::read(&file).unwrap();
+    fs::write(&file, &whole[..whole.len() - (700 << 10)]).unwrap();
+    let torn = fs::read(&file).unwrap();
+    let left = delivered(&last_object(&run(&["count", &file, "--json"]).stdout));
+    let resumed = job(1000, &["--resume"]);
+    assert_eq!(resumed.code, Some(0), "{}", resumed.stderr);
+    let said = format!("x.pcapng, which was broken off: {left} packets, 0 corrupt, 0 missing");
+    assert!(resumed.stderr.contains(&said), "{said}: {}", resumed.stderr);
+    assert!(fs::read(&file).unwrap() == torn, "what is there stays");
+    let bytes = fs::read(&next).unwrap();
+    assert!(bytes.windows(said.len()).any(|part| part == said.as_bytes()));
+    let segment = burstline_wire::files::SegmentIndex::parse(&bytes[1 << 20..2 << 20]).unwrap();
+    assert_eq!(segment.trailer().first_packet, left);
+    for (who, count) in judged_packets(&next) {
+        assert_eq!(count, 1000, "{who}");
+    }
+    // And a third time, with files that follow each other.
+    assert!(job(10, &["--resume"]).stderr.contains("x-2.pcapng, which is whole: 1000 packets"));
+    let ring = directory.file("r.pcapng");
+    let rotate = ["capture", "gen:?packets=30", "-w", &ring, "-b", "packets:10", "--resume"];
+    assert!(!run(&rotate).stderr.contains("resumes after"));
+    assert!(run(&rotate).stderr.contains("r_00003_"), "the newest");
+    let pipe = run(&["capture", "gen:?packets=1", "-w", "-", "--resume"]);
+    assert!(pipe.code == Some(2) && pipe.stderr.contains("one regular file"), "{}", pipe.stderr);
+}
+
+#[test]
+fn each_link_type_gets_a_file() {
+    let directory = Directory::new("links");
+    let (file, out) = (directory.file("mixed.pcapng"), directory.file("x.pcapng"));
+    let (mut bytes, mut end) = (vec![0; 1 << 20], 0);
+    // libpcap would refuse such a file, and so would an encoder of ours: two sections.
+    for (link, packets) in [(LinkType::ETHERNET, 30), (LinkType::LINUX_SLL, 12)] {
+        let mut encoder = PcapngEncoder::new(link, 0);
+        end += encoder.section(&mut bytes[end..], &SectionDescription::default()).unwrap();
+        let interface = InterfaceDescription::new(link, "eth0");
+        end += encoder.interface(&mut bytes[end..], &interface).unwrap();
+        for number in 0..packets {
+            let packet = PacketToWrite::new(&[0; 60], 1_000_000_000 + number);
+            end += encoder.packet(&mut bytes[end..], &packet).unwrap();
+        }
+    }
+    fs::write(&file, &bytes[..end]).unwrap();
+    let report = run_json(&["capture", &file, "-w", &out, "--link-types", "split"], 0);
+    assert_closed(&report);
+    assert_eq!(delivered(&report), 42);
+    for (file, packets) in [(out, 30), (directory.file("x-link113.pcapng"), 12)] {
+        let read = run_json(&["count", &file], 0);
+        assert_eq!(delivered(&read), packets, "{file}");
+        for (who, count) in judged_packets(&file) {
+            assert_eq!(count, packets, "{who} {file}");
+        }
+    }
+}
