@@ -23,7 +23,6 @@
 mod classic;
 mod input;
 mod layout;
-mod links;
 mod naming;
 mod output;
 mod pieces;
@@ -33,7 +32,6 @@ mod segmented;
 mod several;
 mod sink;
 mod source;
-mod stripes;
 mod window;
 mod zstd;
 
@@ -42,13 +40,13 @@ use std::path::PathBuf;
 use crate::{Address, AddressError, OpenOptions, PortError, Sink, Source};
 pub(crate) use layout::KEYS as SINK_KEYS;
 pub use recording::{FileNaming, Flush, OutputOptions, Resumed, Rotation, numbered};
+pub use several::stripes::striped_paths;
 pub use source::index::{Indexed, NotIndexed, index_path, is_index_stale, write_index};
 pub use source::interfaces::Interfaces;
 pub use source::reader::{CaptureReader, Found};
 pub use source::selection::Selection;
 pub(crate) use source::set::{SET, open_source as open_set_address};
 pub use source::set::{captures_of, open_set};
-pub use stripes::striped_paths;
 pub(crate) use zstd::SOURCE_KEYS;
 
 /// Opens a file to receive from.
@@ -65,7 +63,7 @@ pub(crate) fn open_sink(
     options: &OpenOptions,
 ) -> Result<Box<dyn Sink>, PortError> {
     match options.output.splits_links {
-        true => Ok(Box::new(links::ByLink::open(address, options)?)),
+        true => Ok(Box::new(several::links::ByLink::open(address, options)?)),
         false => open_one(address, options),
     }
 }
@@ -73,9 +71,9 @@ pub(crate) fn open_sink(
 /// Opens a file, or several that take turns.
 fn open_one(address: &Address, options: &OpenOptions) -> Result<Box<dyn Sink>, PortError> {
     let fail = |reason| AddressError::BadName { address: address.to_string(), reason };
-    match &stripes::striped_paths(address.target()).map_err(fail)?[..] {
+    match &striped_paths(address.target()).map_err(fail)?[..] {
         [_] => Ok(Box::new(sink::FileSink::open(address, options)?)),
-        targets => Ok(Box::new(stripes::Stripes::open(address, targets, options)?)),
+        targets => Ok(Box::new(several::stripes::Stripes::open(address, targets, options)?)),
     }
 }
 

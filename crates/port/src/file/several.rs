@@ -3,6 +3,9 @@
 //! Invariant: when one fails, the others are ended, and every further packet is counted by the one
 //! that failed.
 
+pub(super) mod links;
+pub(super) mod stripes;
+
 use burstline_log::Burst;
 
 use crate::{PortAccount, PortError, Sink};

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use burstline_log::{Burst, Scratch, Writer};
 use burstline_sys::limits;
 
-use super::super::stripes::striped_paths;
+use super::super::several::stripes::striped_paths;
 use super::interfaces::Interfaces;
 use super::reader::CaptureReader;
 use super::{FileSource, Head};

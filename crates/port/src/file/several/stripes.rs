@@ -13,8 +13,8 @@
 
 use burstline_log::Burst;
 
-use super::several::Several;
-use super::sink::FileSink;
+use super::super::sink::FileSink;
+use super::Several;
 use crate::{Address, InterfaceTotals, OpenOptions, Port, PortAccount, PortError, PortInfo, Sink};
 
 /// The most files that one output is.
@@ -24,7 +24,7 @@ const MOST: usize = 64;
 const AROUND_BYTES: u64 = 34;
 
 /// Several files that take turns.
-pub(super) struct Stripes {
+pub(in super::super) struct Stripes {
     info: PortInfo,
     files: Several,
     /// Whose turn it is.
@@ -35,7 +35,7 @@ pub(super) struct Stripes {
 }
 
 impl Stripes {
-    pub(super) fn open(
+    pub(in super::super) fn open(
         address: &Address,
         targets: &[String],
         options: &OpenOptions,

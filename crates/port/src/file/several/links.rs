@@ -7,15 +7,15 @@
 use burstline_log::Burst;
 use burstline_wire::headers::LinkType;
 
-use super::open_one;
-use super::recording::with_suffix;
-use super::several::Several;
+use super::super::open_one;
+use super::super::recording::with_suffix;
+use super::Several;
 use crate::{
     Address, InterfaceTotals, OpenOptions, Port, PortAccount, PortError, PortInfo, PortTable, Sink,
 };
 
 /// Files by link type.
-pub(super) struct ByLink {
+pub(in super::super) struct ByLink {
     info: PortInfo,
     address: Address,
     options: OpenOptions,
@@ -28,7 +28,10 @@ pub(super) struct ByLink {
 }
 
 impl ByLink {
-    pub(super) fn open(address: &Address, options: &OpenOptions) -> Result<Self, PortError> {
+    pub(in super::super) fn open(
+        address: &Address,
+        options: &OpenOptions,
+    ) -> Result<Self, PortError> {
         let first = open_one(address, options)?;
         let info = PortInfo { name: address.to_string(), ..first.info().clone() };
         Ok(Self {
