@@ -258,9 +258,9 @@ fn no_seed_delivers_what_was_not_recorded_and_none_loses_a_sound_segment() {
         damaged += u64::from(got.is_damaged);
     }
     println!(
-        "seeds {first} to {last}: {recorded} packets recorded, {delivered} delivered, {named} named as \
-         corrupt or missing, 0 forged or changed, no sound segment lost; {damaged} files damaged \
-         by {counts:?}"
+        "seeds {first} to {last}: {recorded} packets recorded, {delivered} delivered, {named} \
+         named as corrupt or missing, 0 forged or changed, no sound segment lost; {damaged} files \
+         damaged by {counts:?}"
     );
 }
 

@@ -47,8 +47,8 @@ pub fn open_files() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// Lets this process have as many descriptors as it may grant itself, and returns how many those are;
-/// `None` means without limit.
+/// Lets this process have as many descriptors as it may grant itself, and returns how many those
+/// are; `None` means without limit.
 pub fn raise_open_files() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     // Refused: the old limit stays.

@@ -41,8 +41,8 @@ pub fn drop_all_capabilities() -> io::Result<()> {
     Ok(())
 }
 
-/// Does `work` without capabilities: on another thread, if the calling one has any. For reading what
-/// others may have made before the job's threads have given up theirs.
+/// Does `work` without capabilities: on another thread, if the calling one has any. For reading
+/// what others may have made before the job's threads have given up theirs.
 ///
 /// # Errors
 /// What the kernel says: the rights could not be given up, and nothing was done.

@@ -171,7 +171,8 @@ proptest! {
                 by_many.advance();
             }
         }
-        let unknown = by_many.push_plain(&mut many, 2, [PlainItem { bytes: &[1], time_ns: 1, hash: 0 }].into_iter());
+        let item = PlainItem { bytes: &[1], time_ns: 1, hash: 0 };
+        let unknown = by_many.push_plain(&mut many, 2, [item].into_iter());
         prop_assert_eq!(unknown.packets, 0);
     }
 

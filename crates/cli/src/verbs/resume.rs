@@ -1,7 +1,7 @@
 //! `burstline capture --resume`: what is there of a recording, and the file that it goes on in.
 //!
-//! Nothing is appended to a file that a crash has left: its tail may be torn. What it has is counted
-//! once more, without rights, and stands in the comment of the next file.
+//! Nothing is appended to a file that a crash has left: its tail may be torn. What it has is
+//! counted once more, without rights, and stands in the comment of the next file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -85,8 +85,8 @@ fn look_at(path: &Path) -> Result<Resumed, Failure> {
     let state = if checked.is_sound() { "is whole" } else { "was broken off" };
     let (packets, corrupt, missing) = (checked.packets, checked.lost.corrupt, checked.lost.missing);
     let comment = format!(
-        "resumes after {name}, which {state}: {packets} packets, {corrupt} corrupt, {missing} missing; \
-         what came between the two files is not counted"
+        "resumes after {name}, which {state}: {packets} packets, {corrupt} corrupt, \
+         {missing} missing; what came between the two files is not counted"
     );
     Ok(Resumed { first_packet, comment })
 }

@@ -99,8 +99,8 @@ fn write(path: &Path, packets: u64, mut random: Random) -> std::io::Result<u64> 
     Ok(bytes)
 }
 
-/// Source, destination and source port of a flow, which is of TCP unless its number is a multiple of
-/// 4. The destination's port is 443.
+/// Source, destination and source port of a flow, which is of TCP unless its number is a multiple
+/// of 4. The destination's port is 443.
 pub(super) fn flow_addresses(flow: u64) -> (Ipv4Addr, Ipv4Addr, u16) {
     let source = Ipv4Addr::new(10, 1, (flow >> 8) as u8, flow as u8);
     let destination = Ipv4Addr::new(10, 2, 0, (flow % 251) as u8);

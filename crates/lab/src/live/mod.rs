@@ -52,6 +52,9 @@ use crate::threads::Cores;
 /// Bytes of a frame without FCS: the shortest there is.
 pub const FRAME_BYTES: usize = 60;
 
+/// The case of a recording whose file is on a disk.
+pub(crate) const ON_DISK: &str = "disk";
+
 /// Where a file system in memory is, on most machines.
 const MEMORY: &str = "/dev/shm";
 
@@ -156,12 +159,21 @@ impl Road {
         Self::at(place, cores, ports, mtu)
     }
 
-    /// As [`with_mtu`](Self::with_mtu), with the files where temporary ones are.
+    /// As [`with_mtu`](Self::with_mtu); with the files where temporary ones are, if the case is
+    /// [`ON_DISK`].
     ///
     /// # Errors
     /// As there.
-    pub(crate) fn on_disk(cores: Cores, ports: usize, mtu: u32) -> Result<Self, String> {
-        Self::at(env::temp_dir(), cores, ports, mtu)
+    pub(crate) fn for_case(
+        case: Option<&str>,
+        cores: Cores,
+        ports: usize,
+        mtu: u32,
+    ) -> Result<Self, String> {
+        match case {
+            Some(ON_DISK) => Self::at(env::temp_dir(), cores, ports, mtu),
+            _ => Self::with_mtu(cores, ports, mtu),
+        }
     }
 
     fn at(place: PathBuf, cores: Cores, ports: usize, mtu: u32) -> Result<Self, String> {

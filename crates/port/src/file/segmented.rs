@@ -5,10 +5,10 @@
 //!  file  | header | sealed   | sealed     | open: written by a flush, again when it is sealed |
 //! ```
 //!
-//! A segment is handed to a queue of writes when it is full; several are under way at a time. A flush
-//! waits for them, and writes the open one into its slot as it is; it is written there again later.
-//! When a write fails, the file is cut behind the last block that an earlier write brought, with all
-//! before it: blocks of a slot never change, so a torn second write spoils none.
+//! A segment is handed to a queue of writes when it is full; several are under way at a time. A
+//! flush waits for them, and writes the open one into its slot as it is; it is written there again
+//! later. When a write fails, the file is cut behind the last block that an earlier write brought,
+//! with all before it: blocks of a slot never change, so a torn second write spoils none.
 //!
 //! The header is written with the first segment. A recording that ends in its first segment needs
 //! none of them: it becomes plain pcapng, unless segments were asked for ([`Segmented::end`]).

@@ -10,8 +10,8 @@
 //! buffers are registered where the rights and the limit on locked memory allow it: the kernel then
 //! looks their pages up once, and not at each write.
 //!
-//! The kernel writes the buffers in order, one after the other: a file that grows takes one write at a
-//! time anyway, and one that ends early, because its writer was killed, has no hole that way
+//! The kernel writes the buffers in order, one after the other: a file that grows takes one write
+//! at a time anyway, and one that ends early, because its writer was killed, has no hole that way
 //! (decision 0032). So the disk never waits for the caller, and the caller seldom for the disk.
 //!
 //! Where there is no io_uring, or a file is not written past the page cache, a submit writes the

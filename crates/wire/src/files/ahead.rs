@@ -34,8 +34,8 @@ impl SegmentAhead {
         self.offset + (self.bytes - TAIL_BYTES) as u64
     }
 
-    /// Where the summary of its flows is in the file, and its bytes: the sketch, or in version 1 the
-    /// worklist. Empty: it has none.
+    /// Where the summary of its flows is in the file, and its bytes: the sketch, or in version 1
+    /// the worklist. Empty: it has none.
     pub fn summary(&self, trailer: &Trailer) -> Range<u64> {
         let list = self.tail_offset() - list_bytes(trailer.version, trailer.packets) as u64;
         match trailer.version {

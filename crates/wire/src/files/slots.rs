@@ -163,8 +163,8 @@ impl Slots {
     }
 
     /// Whether a slot from before fills gaps; then they are none longer. Returns how many of its
-    /// packets were counted as corrupt. Where one gap ends and the next begins is a guess as long as
-    /// broken segments do not say how many packets they have: a slot may lie in both.
+    /// packets were counted as corrupt. Where one gap ends and the next begins is a guess as long
+    /// as broken segments do not say how many packets they have: a slot may lie in both.
     fn fill_gap(&mut self, packets: Range<u64>) -> Option<u64> {
         if packets.is_empty() {
             let is_around = |gap: &Range<u64>| gap.start <= packets.start && packets.end <= gap.end;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0                     blocks_end                                                   S
-//! | EPB | EPB | EPB | ... | closing block: zeros | sketch | entry n-1 ... entry 0 | trailer | length |
+//! | EPB | EPB | ... | closing block: zeros | sketch | entry n-1 ... entry 0 | trailer | length |
 //! ```
 //!
 //! It is the segment of the log with pcapng blocks for packets: blocks grow up, the worklist grows

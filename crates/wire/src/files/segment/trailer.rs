@@ -86,8 +86,8 @@ impl Trailer {
     /// Where the sketch's bytes stand; in version 1 an eighth count of losses, which has no name.
     const SKETCH_AT: usize = 120;
 
-    /// Reads a trailer; `None` when magic or version are not ours, or its own checksum does not hold,
-    /// which version 1 has not. The segment's checksum is not looked at.
+    /// Reads a trailer; `None` when magic or version are not ours, or its own checksum does not
+    /// hold, which version 1 has not. The segment's checksum is not looked at.
     pub(in super::super) fn parse(bytes: &[u8]) -> Option<Trailer> {
         let bytes: &[u8; Self::BYTES] = bytes.first_chunk()?;
         let version = half(bytes, 8, false);
