@@ -52,7 +52,7 @@ fn timed(command: &mut Command) -> Result<(f64, String), String> {
 pub(super) fn against_dd(context: &Context) -> Result<Outcome, String> {
     let (ours, folder) = (our_program()?, Folder::create()?);
     let packets: u64 = if context.smoke { 20_000 } else { 1_900_000 };
-    let megabytes = packets * 1048 >> 20;
+    let megabytes = (packets * 1048) >> 20;
     let load = format!("gen:?size=1000&packets={packets}");
     let (own, other) = (folder.file("x.pcapng"), folder.file("dd"));
     let conditions = Conditions::watch(context.cores);

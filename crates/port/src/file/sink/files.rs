@@ -381,12 +381,9 @@ impl FileSink {
     }
 
     fn end_last(&mut self) -> io::Result<()> {
-        match &self.body {
-            Body::Unopened => {
-                let now_ns = clock::realtime_ns();
-                self.body = Body::Opened(self.files.open_next(&self.layout, now_ns)?);
-            }
-            _ => {}
+        if let Body::Unopened = self.body {
+            let now_ns = clock::realtime_ns();
+            self.body = Body::Opened(self.files.open_next(&self.layout, now_ns)?);
         }
         if let Body::Opened(_) = self.body {
             // A file without a packet is a valid file.
