@@ -24,6 +24,8 @@ pub(super) struct Ring {
     ring: IoUring,
     under_way: usize,
     is_registered: bool,
+    /// How writes stay in order.
+    order: Flags,
 }
 
 impl Ring {
@@ -37,7 +39,11 @@ impl Ring {
         if !ring.params().is_feature_rw_cur_pos() {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        Ok(Self { ring, under_way: 0, is_registered: false })
+        // One worker of the kernel's takes one write after the other, and the disk does not wait for
+        // anybody in between. Before Linux 5.15 each write waits until those before it were seen.
+        let has_one_worker = ring.submitter().register_iowq_max_workers(&mut [1, 0]).is_ok();
+        let order = if has_one_worker { Flags::ASYNC } else { Flags::IO_DRAIN };
+        Ok(Self { ring, under_way: 0, is_registered: false, order })
     }
 
     /// Has the kernel look the pages of these buffers up, once; says whether it does.
@@ -74,7 +80,7 @@ impl Ring {
             false => opcode::Write::new(file, start, bytes).offset(offset).build(),
         };
         // In order: none begins before those submitted earlier are done.
-        let entry = entry.user_data(number as u64).flags(Flags::IO_DRAIN);
+        let entry = entry.user_data(number as u64).flags(self.order);
         // SAFETY: by Q1 of `WriteQueue` the buffer is neither written nor freed until its
         // completion was seen; the file is open during this call, and then the kernel holds it.
         let pushed = unsafe { self.ring.submission().push(&entry) };
