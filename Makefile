@@ -113,6 +113,7 @@ install: ## Put the program burstline into cargo's bin folder
 SONAME := libburstline.so.0
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
+EXTCAP ?= $(LIBDIR)/wireshark/extcap
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 CAPI_FEATURES ?=
 
@@ -129,7 +130,7 @@ install-c: ## The C library, header and pkg-config file: make install-c [PREFIX=
 	  -e 's|@STATIC_LIBS@|-lgcc_s -lpthread -ldl -lm|' \
 	  include/burstline.pc.in > '$(DESTDIR)$(LIBDIR)/pkgconfig/burstline.pc'
 
-install-pcap: ## The libpcap with devices burst:NAME, and burstline-run: make install-pcap [PREFIX=] [LIBDIR=] [DESTDIR=]
+install-pcap: ## The libpcap with devices burst:NAME, and burstline-run: make install-pcap [PREFIX=] [LIBDIR=] [EXTCAP=] [DESTDIR=]
 	@scripts/setup rust
 	@cargo rustc --quiet --locked -p burstline-pcap --lib --profile capi --crate-type cdylib
 	@install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(LIBDIR)/burstline-pcap'
@@ -138,6 +139,9 @@ install-pcap: ## The libpcap with devices burst:NAME, and burstline-run: make in
 	  ln -sf ../libburstline-pcap.so "$(DESTDIR)$(LIBDIR)/burstline-pcap/$$name"; done
 	@sed 's|@LIBDIR@|$(LIBDIR)|' crates/pcap/burstline-run.in > '$(DESTDIR)$(PREFIX)/bin/burstline-run'
 	@chmod 755 '$(DESTDIR)$(PREFIX)/bin/burstline-run'
+	@install -d '$(DESTDIR)$(EXTCAP)'
+	@printf '#!/bin/sh\nexec burstline extcap "$$@"\n' > '$(DESTDIR)$(EXTCAP)/burstline'
+	@chmod 755 '$(DESTDIR)$(EXTCAP)/burstline'
 
 header: ## Write include/burstline.h anew, from crates/capi
 	@scripts/setup rust

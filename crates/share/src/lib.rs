@@ -44,6 +44,7 @@ mod link;
 mod message;
 mod places;
 mod publisher;
+mod quotas;
 mod refusal;
 mod roster;
 mod server;
