@@ -14,6 +14,7 @@ mod lab;
 mod merge;
 mod ports;
 mod replay;
+mod resume;
 mod shell;
 mod switch;
 

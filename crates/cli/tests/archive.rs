@@ -79,8 +79,8 @@ fn check_finds_what_was_done_to_a_recording_and_says_which_packets() {
         (&4000.into(), &Value::Array(vec![]))
     );
     let whole = fs::read(&file).unwrap();
-    // A bit of the third segment.
-    flip(&file, 2 * SEGMENT + 1000);
+    // A bit of a packet in the third segment.
+    flip(&file, 2 * SEGMENT + 1030);
     let damaged = run_json(&["check", &file], 1);
     let fault = &first(&damaged)["faults"][0];
     let lost = first(&damaged)["corrupt"].as_u64().unwrap();

@@ -58,9 +58,13 @@ fn broken(call: &str, directory: &Directory, flags: &[&str]) -> Option<Value> {
     let job = ["capture", "gen:?packets=60000&size=1000", "-w", &file, "--json"];
     let inject = format!("inject={call}:error=EIO:when=2+");
     let mut what = vec!["-e", &inject];
-    if call != "fdatasync" {
+    if call == "write" {
         // Of the file only: what the program prints is to arrive.
         what.extend(["-P", &file]);
+    }
+    if call == "pwrite64" {
+        // As where there is no io_uring.
+        what.extend(["-e", "inject=io_uring_setup:error=ENOSYS"]);
     }
     let run = traced(&what, &log, &[&job[..], flags].concat())?;
     assert_eq!(run.code, Some(1), "{}{}", run.stderr, run.stdout);

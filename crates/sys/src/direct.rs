@@ -9,6 +9,7 @@
 //!                                                   Direct    regular file, the cache is passed by
 //!                                                   Buffered  regular file, the file system won't
 //!                                                   Stream    FIFO, terminal, /dev/null: in order
+//!   WriteQueue: several buffers, filled while others are written by io_uring
 //! ```
 //!
 //! Who owns what when: the buffer is private to the process and lent for the length of a call.
@@ -26,11 +27,13 @@
 mod buffer;
 mod claim;
 mod file;
+mod queue;
 mod space;
 
 pub use buffer::AlignedBuffer;
 pub use claim::{Claimed, Creation, claim, link_flags, of_link};
 pub use file::{OutputFile, WriteError, WritePath};
+pub use queue::{QueueMode, WriteQueue};
 pub use space::free_bytes;
 
 /// The alignment, in bytes, of memory, offset and length that every disk takes: no device sold

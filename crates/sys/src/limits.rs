@@ -47,6 +47,15 @@ pub fn open_files() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
+/// Lets this process have as many descriptors as it may grant itself, and returns how many those
+/// are; `None` means without limit.
+pub fn raise_open_files() -> Option<u64> {
+    let limit = getrlimit(Resource::Nofile);
+    // Refused: the old limit stays.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    open_files()
+}
+
 /// Sees to it that this process may lock at least `needed_bytes` in all, raising the limit only
 /// if it is lower.
 ///

@@ -13,7 +13,9 @@
 //! Source: capabilities(7), credentials(7), prctl(2), `PR_SET_NO_NEW_PRIVS` and `PR_CAP_AMBIENT`.
 
 use std::io;
+use std::panic::resume_unwind;
 use std::sync::OnceLock;
+use std::thread;
 
 use rustix::process::{Gid, Uid};
 use rustix::thread::{
@@ -73,6 +75,19 @@ fn become_user(account: &Account) -> io::Result<()> {
     Ok(())
 }
 
+/// Does `work` without capabilities: on another thread, if the calling one has any. For reading
+/// what others may have made before the job's threads have given up theirs.
+///
+/// # Errors
+/// What the kernel says: the rights could not be given up, and nothing was done.
+pub fn without_capabilities<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    if effective()? == 0 {
+        return Ok(work());
+    }
+    let work = || drop_all_capabilities().map(|()| work());
+    thread::scope(|scope| scope.spawn(work).join().unwrap_or_else(|panic| resume_unwind(panic)))
+}
+
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
@@ -103,5 +118,12 @@ mod tests {
         .unwrap();
         assert_eq!(effective().unwrap(), before);
         assert_eq!(format!("{before:016x}"), status("CapEff"));
+    }
+
+    #[test]
+    fn work_without_capabilities_leaves_the_caller_its_own() {
+        let before = effective().unwrap();
+        assert_eq!(without_capabilities(|| effective().unwrap()).unwrap(), 0);
+        assert_eq!(effective().unwrap(), before);
     }
 }

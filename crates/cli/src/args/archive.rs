@@ -111,7 +111,7 @@ Without -w the packets are only counted.";
 ///
 /// The files are one source, in order of time. Of a segmented recording only those segments are
 /// read that can hold an answer, by the times in their trailers and, if it was recorded with --hash
-/// five-tuple, by the flow hashes in their worklists; of other files those parts that an index
+/// five-tuple, by the sketches of their flow hashes; of other files those parts that an index
 /// (burstline index) names. Segments that are passed are not checked: that is for `check`. A
 /// recording may still be written meanwhile.
 #[derive(Debug, Args)]

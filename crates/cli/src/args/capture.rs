@@ -23,6 +23,9 @@ Examples:
   burstline capture 'log:tap?from=oldest' -w - | tshark -r - -c 10
   burstline capture eth0 -w x.pcapng -b filesize:1000000 -b duration:3600 -b files:24
                                   files of at most 1 GB or an hour, the newest 24
+  burstline capture eth0 -w '/disk{0..3}/x.pcapng'
+                                  four files that take turns; `count 'set:/disk{0..3}/x.pcapng'`
+                                  reads them as one
   burstline capture eth0 -w x-%H%M.pcapng -G 60 --on-close 'zstd --rm {}'
   burstline capture eth0 --keep 30s --buffer 4g -w incident.pcapng
                                   nothing is written until `kill -USR1 PID`; then the 30 s before
@@ -48,7 +51,8 @@ pub(crate) struct CaptureArgs {
     pub(crate) common: CommonArgs,
 
     /// The file to write; - is standard output, and then all text goes to standard error;
-    /// null: keeps nothing, and is the default with --publish
+    /// null: keeps nothing, and is the default with --publish. Quoted braces are several files
+    /// that take turns, for a disk each: '/disk{0..3}/x.pcapng', '{/a,/b}/x.pcapng'
     #[arg(long, short, value_name = "FILE")]
     #[arg(required_unless_present_any = ["publish", "output"])]
     pub(crate) write: Option<String>,
@@ -75,6 +79,12 @@ pub(crate) struct CaptureArgs {
     /// that a filter rejects are not counted as a loss
     #[arg(long)]
     pub(crate) lossless: bool,
+
+    /// Go on with a recording that was broken off: FILE stays as it is, and the next file that is
+    /// not there yet begins (FILE-2, or the next of -b) with the numbers of packets that follow
+    /// FILE's. Its section's comment says what FILE has, and what was lost in it
+    #[arg(long, requires = "write", conflicts_with_all = ["keep", "file_bytes", "file_ns"])]
+    pub(crate) resume: bool,
 
     /// Keep the last TIME of packets in memory and write nothing until a trigger. Then FILE gets
     /// the kept packets and those that follow; later triggers write FILE-2 and so on (before the

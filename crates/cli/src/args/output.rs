@@ -5,7 +5,7 @@ use burstline_port::{FileNaming, Flush, OutputOptions, Rotation};
 use burstline_sys::direct::Creation;
 use burstline_sys::users;
 use burstline_wire::grammar::{Bounds, GrammarError, Quantity};
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::values;
 
@@ -70,6 +70,20 @@ pub(crate) struct OutputArgs {
     /// Write to what a symbolic link leads to; otherwise a link is refused
     #[arg(long)]
     pub(crate) follow_links: bool,
+
+    /// What becomes of packets of another link type than the file's, which libpcap refuses in one
+    /// file
+    #[arg(long, value_name = "HOW", default_value = "one")]
+    pub(crate) link_types: LinkTypes,
+}
+
+/// How many link types are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LinkTypes {
+    /// That of the first packet; others are counted as link_mismatch
+    One,
+    /// Each into a file: x.pcapng, and x-link113.pcapng for link type 113
+    Split,
 }
 
 /// One rule of `-b`.
@@ -109,6 +123,8 @@ impl OutputArgs {
             least_free_bytes: self.min_free.unwrap_or(0) as u64,
             on_close: self.on_close.clone().map_or(Vec::new(), |words| words.0),
             keeps_privileges,
+            splits_links: self.link_types == LinkTypes::Split,
+            resumed: None,
         }
     }
 

@@ -7,11 +7,13 @@ use std::sync::Arc;
 
 use burstline_engine::{CaptureOptions, Policy, Progress, Workers};
 use burstline_log::LogConfig;
-use burstline_port::{Address, FileNaming, OpenOptions, OutputOptions, is_interface};
+use burstline_port::{
+    Address, FileNaming, OpenOptions, OutputOptions, is_interface, striped_paths,
+};
 use burstline_sys::calendar::format_local;
 use burstline_sys::clock;
 
-use super::flight;
+use super::{flight, resume};
 use crate::args::{CaptureArgs, CommonArgs, OutputArgs};
 use crate::failure::Failure;
 use crate::paths::address_of;
@@ -22,7 +24,9 @@ use crate::{job, signals};
 pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let common = &args.common;
     let stop = signals::stop_flag(common.quiet)?;
-    let sink = sink_address(args)?;
+    let resumed = if args.resume { resume::plan(args)? } else { None };
+    let path = resumed.as_ref().map_or(args.write(), |plan| &plan.path);
+    let sink = sink_address(args, path)?;
     let shape = args.log.request();
     let log_bytes = shape.bytes();
     let recorder = Workers { count: 1, name: "record", log_bytes, ..Workers::default() };
@@ -32,7 +36,8 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let queue_bytes = shape.queue_bytes(&common.sources, &threads).filter(|_| args.keep.is_none());
     let flag = Some(Arc::clone(&stop));
     let forwards = sink.leads_to_interface();
-    let output = output_options(&args.files, args.write(), common)?;
+    let mut output = output_options(&args.files, path, common)?;
+    output.resumed = resumed.as_ref().map(|plan| plan.resumed.clone());
     let ports = OpenOptions { queue_bytes, stop: flag, forwards, output, ..common.open_options() };
     let log = shape.config(&common.sources, common.hash, placed.log_node);
     let options = CaptureOptions {
@@ -61,15 +66,15 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
 }
 
 /// The sink's address: `-o`, or `-w`, which takes a path as it is, whatever characters are in it.
-fn sink_address(args: &CaptureArgs) -> Result<Address, Failure> {
+fn sink_address(args: &CaptureArgs, path: &str) -> Result<Address, Failure> {
     if let Some(output) = &args.output {
         return Ok(output.clone());
     }
-    if args.write().is_empty() {
+    if path.is_empty() {
         return Err(Failure::usage("invalid value '' for '--write <FILE>': a path, or -"));
     }
-    check_no_interface(args.write())?;
-    Ok(address_of(args.write(), args.format)?)
+    check_no_interface(path)?;
+    Ok(address_of(path, args.format)?)
 }
 
 /// How files are written. Found wanting before anything is opened: a file that cannot be made must
@@ -101,8 +106,11 @@ pub(super) fn output_options(
         FileNaming::Timed => format_local(clock::realtime_ns() / 1_000_000_000, path),
         _ => None,
     };
-    if path != "-" && fs::metadata(path).map_or(true, |found| found.is_file()) {
-        flight::Names::new(timed.as_deref().unwrap_or(path)).rehearse(keeps_privileges)?;
+    let path = timed.as_deref().unwrap_or(path);
+    for path in striped_paths(path).map_err(Failure::usage)? {
+        if path != "-" && fs::metadata(&path).map_or(true, |found| found.is_file()) {
+            flight::Names::new(&path).rehearse(keeps_privileges)?;
+        }
     }
     Ok(options)
 }

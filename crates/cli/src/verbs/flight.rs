@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use burstline_engine::{CaptureOptions, EngineError, FlightOptions, Inlet, Report, Run};
-use burstline_port::{OpenOptions, PortError, Sink, numbered, open_sink};
+use burstline_port::{OpenOptions, PortError, Sink, numbered, open_sink, striped_paths};
 use burstline_sys::privileges;
 
 use crate::args::{CaptureArgs, Format, NOTHING, Trigger};
@@ -32,6 +32,9 @@ pub(super) fn plan(args: &CaptureArgs) -> Result<Option<Plan>, Failure> {
     if args.write() == "-" {
         let what = "--keep writes a file for each trigger: name one with --write, not -";
         return Err(Failure::usage(what));
+    }
+    if striped_paths(args.write()).is_ok_and(|paths| paths.len() > 1) {
+        return Err(Failure::usage("--keep writes one file for each trigger: name one folder"));
     }
     let names = Names::new(args.write());
     names.rehearse(args.common.keep_privileges)?;

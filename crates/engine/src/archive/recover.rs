@@ -1,9 +1,10 @@
 //! All that is sound in damaged files, into a new one.
 
+use std::path::Path;
+
 use burstline_log::{Flags, Meta, Scratch};
 use burstline_port::{
-    CaptureReader, InterfaceTotals, Loss, Losses, OpenOptions, PortError, PortTable, Sink,
-    TableEntry,
+    CaptureReader, InterfaceTotals, Interfaces, Loss, Losses, OpenOptions, Sink, TableEntry,
 };
 use burstline_wire::files::Direction;
 
@@ -32,30 +33,39 @@ impl Recovered {
     }
 }
 
+/// An interface of a file, and its number in the output. Those behind the last number share one.
+struct Known {
+    entry: TableEntry,
+    port: u8,
+}
+
 /// The output, and the interfaces that it has.
-struct Output<'a> {
+struct Output {
     sink: Box<dyn Sink>,
     scratch: Scratch,
-    table: &'a PortTable,
-    entered: Vec<TableEntry>,
+    interfaces: Interfaces,
+    /// What `interfaces` has answered so far.
+    known: Vec<Known>,
+    notes: Vec<String>,
     totals: Vec<InterfaceTotals>,
     taken: u64,
 }
 
-impl Output<'_> {
+impl Output {
     /// The number of an interface: one name and link type are one, over all files.
     fn port(&mut self, seen: &Seen<'_>, path: &str) -> Result<u8, EngineError> {
         let name = if seen.interface.name.is_empty() { path } else { &seen.interface.name };
-        let is_it = |entry: &TableEntry| entry.name == name && entry.link == seen.record.link;
-        if let Some(port) = self.entered.iter().position(is_it) {
-            return Ok(port as u8);
+        let link = seen.record.link;
+        let is_it = |known: &&Known| known.entry.name == name && known.entry.link == link;
+        if let Some(known) = self.known.iter().find(is_it) {
+            return Ok(known.port);
         }
-        let most = PortTable::MAX_ENTRIES;
-        let port = self.table.add(name, seen.record.link).ok_or_else(|| {
-            PortError::TooManyInterfaces { port: path.to_owned(), number: most, most }
-        })?;
-        self.entered.push(TableEntry { name: name.to_owned(), link: seen.record.link });
-        self.totals.push(InterfaceTotals { port, received: Some(0), ..Default::default() });
+        let (port, note) = self.interfaces.enter(name, link, Path::new(path))?;
+        self.notes.extend(note);
+        self.known.push(Known { entry: TableEntry { name: name.to_owned(), link }, port });
+        if self.totals.len() == usize::from(port) {
+            self.totals.push(InterfaceTotals { port, received: Some(0), ..Default::default() });
+        }
         Ok(port)
     }
 
@@ -91,8 +101,9 @@ pub fn recover(
     let mut output = Output {
         sink,
         scratch: Scratch::new(),
-        table: &options.table,
-        entered: Vec::new(),
+        interfaces: Interfaces::of_set(&options.table),
+        known: Vec::new(),
+        notes: Vec::new(),
         totals: Vec::new(),
         taken: 0,
     };
@@ -130,5 +141,6 @@ pub fn recover(
     recovered.lost.merge(&account.lost);
     recovered.written = account.offered - account.lost.total();
     recovered.notes = account.notes;
+    recovered.notes.extend(output.notes);
     Ok(recovered)
 }

@@ -22,7 +22,7 @@ use super::seconds::{self, LostBySecond, Seconds, Whom};
 use super::{Adapter, Job, Sample, duplex, latency};
 use crate::conditions::cycles_per_second;
 use crate::contest::go_on;
-use crate::live::{Contender, Load, Need, Road, STARTER, Store, missing_of};
+use crate::live::{Contender, Load, Need, ON_DISK, Road, STARTER, Store, missing_of};
 use crate::perf::counters::Event;
 use crate::programs::{Launch, Memory, READY_WITHIN, Words};
 use crate::record::Pages;
@@ -244,8 +244,8 @@ impl<L: Live> Adapter for OnRoad<L> {
 
     fn measure(&self, job: &Job<'_>) -> Result<Sample, String> {
         // Goes last: the road's files are in it.
-        let store = (job.work == Work::Record).then(|| Store::new(file_bytes(job)));
-        let store = store.transpose()?;
+        let is_in_memory = job.work == Work::Record && job.case != Some(ON_DISK);
+        let store = is_in_memory.then(|| Store::new(file_bytes(job))).transpose()?;
         let (road, served) = (road(job)?, Served::now());
         store.as_ref().map_or(Ok(()), Store::warm)?;
         let mut sample = match job.work {
@@ -277,7 +277,7 @@ fn road(job: &Job<'_>) -> Result<Road, String> {
     let consumer = *places.contender.first().ok_or("no core for the contender")?;
     let cores = Cores { producer: places.generator, consumer };
     let mtu = job.size_bytes.saturating_sub(rfc2544::FRAME_OVERHEAD).max(MTU);
-    let road = Road::with_mtu(cores, job.ports, mtu)?;
+    let road = Road::for_case(job.case, cores, job.ports, mtu)?;
     if job.work.comes_out() || job.work == Work::Duplex {
         road.bed().connect("w0", "w1", mtu).map_err(|error| error.to_string())?;
     }

@@ -6,6 +6,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use burstline_wire::files::{PacketToWrite, PcapNsEncoder};
@@ -13,7 +14,7 @@ use burstline_wire::headers::LinkType;
 
 const MAX_BYTES: usize = 1514;
 const HEADERS_BYTES: usize = 54;
-const FLOWS: u64 = 4096;
+pub(super) const FLOWS: u64 = 4096;
 
 /// A file in the folder for temporary files, which the page cache then holds: that is where the
 /// capture files that people count are.
@@ -98,6 +99,14 @@ fn write(path: &Path, packets: u64, mut random: Random) -> std::io::Result<u64> 
     Ok(bytes)
 }
 
+/// Source, destination and source port of a flow, which is of TCP unless its number is a multiple
+/// of 4. The destination's port is 443.
+pub(super) fn flow_addresses(flow: u64) -> (Ipv4Addr, Ipv4Addr, u16) {
+    let source = Ipv4Addr::new(10, 1, (flow >> 8) as u8, flow as u8);
+    let destination = Ipv4Addr::new(10, 2, 0, (flow % 251) as u8);
+    (source, destination, 1024 + flow as u16)
+}
+
 /// Writes Ethernet, IPv4 and TCP or UDP headers. Source: RFC 791, 768, 9293.
 fn headers(packet: &mut [u8; MAX_BYTES], length: usize, flow: u64, identification: u16) {
     let is_tcp = !flow.is_multiple_of(4);
@@ -110,12 +119,13 @@ fn headers(packet: &mut [u8; MAX_BYTES], length: usize, flow: u64, identificatio
     packet[20] = 0x40; // do not fragment
     packet[22] = 64;
     packet[23] = if is_tcp { 6 } else { 17 };
-    packet[26..30].copy_from_slice(&[10, 1, (flow >> 8) as u8, flow as u8]);
-    packet[30..34].copy_from_slice(&[10, 2, 0, (flow % 251) as u8]);
+    let (source, destination, source_port) = flow_addresses(flow);
+    packet[26..30].copy_from_slice(&source.octets());
+    packet[30..34].copy_from_slice(&destination.octets());
     let sum: u32 = packet[14..34].chunks(2).map(|c| u32::from(c[0]) << 8 | u32::from(c[1])).sum();
     let folded = !((sum & 0xffff) + (sum >> 16)) as u16;
     packet[24..26].copy_from_slice(&folded.to_be_bytes());
-    packet[34..36].copy_from_slice(&(1024 + flow as u16).to_be_bytes());
+    packet[34..36].copy_from_slice(&source_port.to_be_bytes());
     packet[36..38].copy_from_slice(&443_u16.to_be_bytes());
     match is_tcp {
         true => (packet[46], packet[47]) = (0x50, 0x10), // five words, ACK

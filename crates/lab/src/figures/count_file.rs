@@ -84,7 +84,7 @@ pub(super) fn our_program() -> Result<PathBuf, String> {
 }
 
 /// Runs it to its end and returns what it wrote.
-fn run(command: &mut Command) -> Result<String, String> {
+pub(super) fn run(command: &mut Command) -> Result<String, String> {
     let name = command.get_program().display().to_string();
     let output = command.output().map_err(|error| format!("{name}: {error}"))?;
     if !output.status.success() {

@@ -110,7 +110,9 @@ pub fn all() -> &'static [Entry] {
 pub(super) fn version_of(rival: &str) -> String {
     match contenders::named(rival) {
         Some(adapter) => adapter.version(),
-        None if rival == "capinfos" => programs::first_line("capinfos", &["--version"]),
+        None if ["capinfos", "dd", "tshark"].contains(&rival) => {
+            programs::first_line(rival, &["--version"])
+        }
         None => format!("in this program: {}", machine::build().rustc),
     }
 }
@@ -152,6 +154,7 @@ pub fn sources_of(figure: &str) -> Vec<&'static str> {
         folders.extend(ENGINE);
     }
     if begins(&["count", "xdp", "capture", "idle", "bounce", "startup", "dpdk-rtc", "dpdk-bounce"])
+        || begins(&["record", "extract", "file"])
     {
         folders.extend(PROGRAM);
     }

@@ -11,6 +11,7 @@ mod kept_up;
 mod latency;
 mod nicsim;
 mod pacing;
+mod recording;
 mod run;
 mod sharing;
 mod stalled;
@@ -73,6 +74,10 @@ impl Entry {
             "core-distance" => latency::distance(context),
             "count-file-tcpdump" => count_file::against_tcpdump(context),
             "count-file-capinfos" => count_file::against_capinfos(context),
+            "record-dd" => recording::against_dd(context),
+            "extract-flow-tshark" => recording::flow_against_tshark(context),
+            "extract-window" => recording::window(context),
+            "file-overhead" => recording::overhead(context),
             "idle-cpu" => idle::measure(context),
             "pacing" => pacing::measure(context),
             "pacing-xdp" => pacing::measure_xdp(context),

@@ -33,7 +33,7 @@ pub(crate) use pages::pages_of;
 pub use store::Store;
 pub(crate) use turns::{Frames, Turn, under_load, with_share};
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -51,6 +51,9 @@ use crate::threads::Cores;
 
 /// Bytes of a frame without FCS: the shortest there is.
 pub const FRAME_BYTES: usize = 60;
+
+/// The case of a recording whose file is on a disk.
+pub(crate) const ON_DISK: &str = "disk";
 
 /// Where a file system in memory is, on most machines.
 const MEMORY: &str = "/dev/shm";
@@ -150,11 +153,32 @@ impl Road {
     /// # Errors
     /// As there.
     pub(crate) fn with_mtu(cores: Cores, ports: usize, mtu: u32) -> Result<Self, String> {
-        let bed = Bed::with_mtu(mtu).map_err(|error: BedError| error.to_string())?;
-        bed.far.run(move || affinity::pin_to(cores.producer)).map_err(|error| error.to_string())?;
         // In memory, so that a disk is not what is measured.
         let memory = Path::new(MEMORY);
         let place = if memory.is_dir() { memory.to_owned() } else { env::temp_dir() };
+        Self::at(place, cores, ports, mtu)
+    }
+
+    /// As [`with_mtu`](Self::with_mtu); with the files where temporary ones are, if the case is
+    /// [`ON_DISK`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn for_case(
+        case: Option<&str>,
+        cores: Cores,
+        ports: usize,
+        mtu: u32,
+    ) -> Result<Self, String> {
+        match case {
+            Some(ON_DISK) => Self::at(env::temp_dir(), cores, ports, mtu),
+            _ => Self::with_mtu(cores, ports, mtu),
+        }
+    }
+
+    fn at(place: PathBuf, cores: Cores, ports: usize, mtu: u32) -> Result<Self, String> {
+        let bed = Bed::with_mtu(mtu).map_err(|error: BedError| error.to_string())?;
+        bed.far.run(move || affinity::pin_to(cores.producer)).map_err(|error| error.to_string())?;
         held::left(&place, FOLDER).for_each(|(path, _)| held::take_away(&path));
         let folder = Held::create(&place, FOLDER, |path| fs::create_dir(path));
         let folder = folder.map_err(|error| format!("{}: {error}", place.display()))?;

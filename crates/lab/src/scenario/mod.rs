@@ -137,7 +137,7 @@ pub struct Figure {
 }
 
 /// The files of those that are part of the program.
-const BUILT_IN: [&str; 29] = [
+const BUILT_IN: [&str; 30] = [
     include_str!("../../scenarios/numa-rtc.toml"),
     include_str!("../../scenarios/numa-pipeline.toml"),
     include_str!("../../scenarios/numa-placement.toml"),
@@ -151,6 +151,7 @@ const BUILT_IN: [&str; 29] = [
     include_str!("../../scenarios/burst-merge.toml"),
     include_str!("../../scenarios/burst-merge-live.toml"),
     include_str!("../../scenarios/ovs-architect.toml"),
+    include_str!("../../scenarios/record-disk.toml"),
     include_str!("../../scenarios/record-rate.toml"),
     include_str!("../../scenarios/copy-cost.toml"),
     include_str!("../../scenarios/page-sizes.toml"),

@@ -111,7 +111,7 @@ impl Work {
     /// many workers packets are spread over, and how flows follow each other; how many packets are
     /// held in memory; how many are handed over at a time; which of both directions there are; what
     /// programs do; how many flows; what a card does with packets; lengths of frames; of how many
-    /// packets one is kept.
+    /// packets one is kept; where a file is.
     pub fn cases(self) -> &'static [&'static str] {
         match self {
             Self::Merge => &["uniform", "bursts", "idle", "one-core"],
@@ -124,6 +124,7 @@ impl Work {
             Self::Keep => &["1", "4", "16", "64", "256", "1024"],
             Self::Null => &["count", "bounce"],
             Self::Make => &["1", "256"],
+            Self::Record => &["memory", "disk"],
             _ => &[],
         }
     }

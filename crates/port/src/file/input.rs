@@ -57,6 +57,11 @@ impl Input {
         } else {
             OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(Path::new(target))?
         };
+        Self::of(file, window_bytes)
+    }
+
+    /// A file that is open, from where it stands.
+    pub(super) fn of(file: File, window_bytes: u64) -> io::Result<(Self, Metadata)> {
         let metadata = file.metadata()?;
         if metadata.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
@@ -64,6 +69,12 @@ impl Input {
         let is_pipe = !metadata.is_file();
         let stream = Stream::Plain(Raw { file, is_pipe, bytes_read: 0 });
         Ok((Self { stream, is_pipe, window_bytes }, metadata))
+    }
+
+    /// Another descriptor of a regular file, which shares its position.
+    pub(super) fn share(&self) -> io::Result<Option<File>> {
+        let raw = self.raw().filter(|raw| !raw.is_pipe);
+        raw.map(|raw| raw.file.try_clone()).transpose()
     }
 
     /// Whether bytes come when somebody writes them.

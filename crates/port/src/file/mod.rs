@@ -29,6 +29,7 @@ mod pieces;
 mod plain;
 mod recording;
 mod segmented;
+mod several;
 mod sink;
 mod source;
 mod window;
@@ -36,10 +37,12 @@ mod zstd;
 
 use std::path::PathBuf;
 
-use crate::{Address, OpenOptions, PortError, Sink, Source};
+use crate::{Address, AddressError, OpenOptions, PortError, Sink, Source};
 pub(crate) use layout::KEYS as SINK_KEYS;
-pub use recording::{FileNaming, Flush, OutputOptions, Rotation, numbered};
+pub use recording::{FileNaming, Flush, OutputOptions, Resumed, Rotation, numbered};
+pub use several::stripes::striped_paths;
 pub use source::index::{Indexed, NotIndexed, index_path, is_index_stale, write_index};
+pub use source::interfaces::Interfaces;
 pub use source::reader::{CaptureReader, Found};
 pub use source::selection::Selection;
 pub(crate) use source::set::{SET, open_source as open_set_address};
@@ -59,7 +62,19 @@ pub(crate) fn open_sink(
     address: &Address,
     options: &OpenOptions,
 ) -> Result<Box<dyn Sink>, PortError> {
-    Ok(Box::new(sink::FileSink::open(address, options)?))
+    match options.output.splits_links {
+        true => Ok(Box::new(several::links::ByLink::open(address, options)?)),
+        false => open_one(address, options),
+    }
+}
+
+/// Opens a file, or several that take turns.
+fn open_one(address: &Address, options: &OpenOptions) -> Result<Box<dyn Sink>, PortError> {
+    let fail = |reason| AddressError::BadName { address: address.to_string(), reason };
+    match &striped_paths(address.target()).map_err(fail)?[..] {
+        [_] => Ok(Box::new(sink::FileSink::open(address, options)?)),
+        targets => Ok(Box::new(several::stripes::Stripes::open(address, targets, options)?)),
+    }
 }
 
 /// The path to name in messages.

@@ -5,30 +5,48 @@
 //!  file  | header | sealed   | sealed     | open: written by a flush, again when it is sealed |
 //! ```
 //!
-//! A segment is written when it is full. A flush writes the open one into its slot as it is; it is
-//! written there again later. When a write fails, the file is cut behind the last block that an
-//! earlier write brought: blocks of a slot never change, so a torn second write spoils none.
+//! A segment is handed to a queue of writes when it is full; several are under way at a time. A
+//! flush waits for them, and writes the open one into its slot as it is; it is written there again
+//! later. When a write fails, the file is cut behind the last block that an earlier write brought,
+//! with all before it: blocks of a slot never change, so a torn second write spoils none.
 //!
 //! The header is written with the first segment. A recording that ends in its first segment needs
 //! none of them: it becomes plain pcapng, unless segments were asked for ([`Segmented::end`]).
 
+use std::collections::VecDeque;
 use std::io;
 
-use burstline_sys::direct::{AlignedBuffer, OutputFile};
+use burstline_sys::direct::{AlignedBuffer, OutputFile, WriteQueue};
 use burstline_wire::files::{
-    Counters, EncodeError, InterfaceDescription, LOSS_CAUSES, LossCause, PacketToWrite, PlainRun,
-    SectionDescription, SegmentEncoder, SegmentIndex,
+    Counters, EncodeError, InterfaceDescription, LOSS_CAUSES, LossCause, PacketToWrite, PlainItem,
+    PlainRun, SectionDescription, SegmentEncoder, SegmentIndex,
 };
 use burstline_wire::hash::HashKind;
 use burstline_wire::headers::LinkType;
 
 use super::layout::source;
 
+/// Bytes under way at a time, and how many writes that are at least.
+const UNDER_WAY_BYTES: usize = 4 << 20;
+const WRITES_LEAST: usize = 2;
+
+/// The queue for segments of this size.
+pub(super) fn queue(segment_bytes: usize) -> io::Result<WriteQueue> {
+    WriteQueue::new((UNDER_WAY_BYTES / segment_bytes).max(WRITES_LEAST), segment_bytes)
+}
+
+/// The first part of a file, or of a segment: its packets, and where it ends.
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    packets: u64,
+    end: u64,
+}
+
 /// Gathers segments and writes each into its slot.
 pub(super) struct Segmented {
     output: OutputFile,
     encoder: SegmentEncoder,
-    segment: AlignedBuffer,
+    queue: WriteQueue,
     /// The header segment, until it is written.
     header: Option<AlignedBuffer>,
     /// Its blocks.
@@ -38,10 +56,14 @@ pub(super) struct Segmented {
     losses: [u64; LOSS_CAUSES],
     /// Whether the open segment has blocks that were not written yet.
     is_dirty: bool,
-    /// Packets in sealed segments.
+    /// Packets in sealed segments, those that are under way included.
     sealed: u64,
+    /// What is surely in the file while a full segment is under way, in the order of these.
+    under_way: VecDeque<Part>,
+    /// Writes that the queue has counted and that are not under way any more.
+    settled: u64,
     /// Packets of the open segment that a flush has written, and where their blocks end in it.
-    flushed: (u64, u64),
+    flushed: Part,
     /// Bytes of the file, once it is plain pcapng.
     plain_bytes: Option<u64>,
 }
@@ -50,6 +72,7 @@ impl Segmented {
     /// Begins a file with the description of its first interface. Nothing is written yet.
     pub(super) fn start(
         output: OutputFile,
+        queue: WriteQueue,
         mut encoder: SegmentEncoder,
         section: &SectionDescription<'_>,
         interface: &InterfaceDescription<'_>,
@@ -64,14 +87,16 @@ impl Segmented {
         Ok(Self {
             output,
             encoder,
-            segment: AlignedBuffer::new(bytes)?,
+            queue,
             header: Some(header),
             descriptions,
             is_compact,
             losses: [0; LOSS_CAUSES],
             is_dirty: false,
             sealed: 0,
-            flushed: (0, 0),
+            under_way: VecDeque::new(),
+            settled: 0,
+            flushed: Part::default(),
             plain_bytes: None,
         })
     }
@@ -108,9 +133,9 @@ impl Segmented {
     pub(super) fn plain_packets<'a>(
         &mut self,
         interface: u32,
-        packets: impl Iterator<Item = (&'a [u8], u64)>,
+        packets: impl Iterator<Item = PlainItem<'a>>,
     ) -> PlainRun {
-        let run = self.encoder.push_plain(&mut self.segment, interface, packets);
+        let run = self.encoder.push_plain(self.queue.bytes_mut(), interface, packets);
         self.is_dirty |= run.packets > 0;
         run
     }
@@ -130,16 +155,21 @@ impl Segmented {
         self.is_dirty |= packets > 0;
     }
 
-    /// Writes the open segment into its slot, as it is.
+    /// Writes the open segment into its slot, as it is, when all before it are written.
     pub(super) fn flush(&mut self) -> io::Result<()> {
+        self.queue.wait_all(&mut self.output).map_err(source)?;
+        self.settle();
         if !self.is_dirty {
             return Ok(());
         }
-        self.encoder.finish(&mut self.segment, &self.losses);
-        self.write()?;
+        self.encoder.finish(self.queue.bytes_mut(), &self.losses);
+        self.write_header()?;
+        let offset = self.encoder.file_offset();
+        self.output.write_all_at(self.queue.bytes(), offset).map_err(source)?;
         self.is_dirty = false;
-        let end = SegmentIndex::parse(&self.segment).map_err(io::Error::other)?;
-        self.flushed = (self.encoder.packets().into(), end.trailer().blocks_end.into());
+        let index = SegmentIndex::parse(self.queue.bytes()).map_err(io::Error::other)?;
+        let end = u64::from(index.trailer().blocks_end);
+        self.flushed = Part { packets: self.encoder.packets().into(), end };
         Ok(())
     }
 
@@ -148,27 +178,41 @@ impl Segmented {
         if !self.is_compact || self.encoder.sequence() > 1 {
             return self.flush();
         }
-        let blocks = &self.segment[..self.encoder.blocks_end()];
+        let blocks = &self.queue.bytes()[..self.encoder.blocks_end()];
         let plain = [&self.descriptions[..], blocks].concat();
         // Where segments are there already, the same packets lie behind this until it is cut.
         self.output.leave_direct().map_err(source)?;
         self.output.write_all_at(&plain, 0).map_err(source)?;
         self.output.set_len(plain.len() as u64).map_err(source)?;
         self.header = None;
-        self.flushed = (self.encoder.packets().into(), 0);
+        self.flushed = Part { packets: self.encoder.packets().into(), end: 0 };
         self.plain_bytes = Some(plain.len() as u64);
         Ok(())
     }
 
+    /// The file, and the queue for the next one. Nothing is under way any more.
+    pub(super) fn into_parts(mut self) -> (OutputFile, WriteQueue) {
+        self.queue.abandon();
+        (self.output, self.queue)
+    }
+
+    /// Packets that are written or under way: those of whole segments, and of the open one what a
+    /// flush has written.
+    pub(super) fn handed(&self) -> u64 {
+        self.sealed + self.flushed.packets
+    }
+
     /// Packets surely written, and the bytes up to the last of them.
     pub(super) fn kept(&self) -> (u64, u64) {
-        let (packets, end) = self.flushed;
+        if let Some(first) = self.under_way.front() {
+            return (first.packets, first.end);
+        }
         let bytes = match (self.plain_bytes, &self.header) {
             (Some(bytes), _) => bytes,
             (None, Some(_)) => 0,
-            (None, None) => self.encoder.file_offset() + end,
+            (None, None) => self.encoder.file_offset() + self.flushed.end,
         };
-        (self.sealed + packets, bytes)
+        (self.sealed + self.flushed.packets, bytes)
     }
 
     /// Bytes of the file if it ended here.
@@ -179,30 +223,52 @@ impl Segmented {
         }
     }
 
+    /// Bytes of the file that are not written yet: those under way, and the segment in hand.
+    pub(super) fn pending(&self) -> u64 {
+        (self.under_way.len() as u64 + 1) * self.encoder.segment_bytes() as u64
+    }
+
     /// Cuts the file to `bytes`, after an error.
     pub(super) fn cut(&mut self, bytes: u64) {
-        // As well as it goes: the error before is the one to tell.
+        self.queue.abandon();
+        // As well as it goes: the error before is the one to tell. Plain pcapng is shorter than
+        // the segments that were synced before.
+        let bytes = self.plain_bytes.map_or(bytes, |plain| bytes.min(plain));
         let _ = self.output.set_len(bytes);
     }
 
     fn seal(&mut self) -> io::Result<()> {
-        self.encoder.finish(&mut self.segment, &self.losses);
-        self.write()?;
-        self.sealed += u64::from(self.encoder.packets());
+        self.encoder.finish(self.queue.bytes_mut(), &self.losses);
+        self.write_header()?;
+        let offset = self.encoder.file_offset();
+        let packets = u64::from(self.encoder.packets());
+        let Part { packets: flushed, end } = self.flushed;
+        self.under_way.push_back(Part { packets: self.sealed + flushed, end: offset + end });
+        let submitted = self.queue.submit(&mut self.output, offset);
+        self.settle();
+        submitted.map_err(source)?;
+        self.sealed += packets;
         self.encoder.advance();
         self.losses = [0; LOSS_CAUSES];
-        self.flushed = (0, 0);
+        self.flushed = Part::default();
         self.is_dirty = false;
         Ok(())
     }
 
-    fn write(&mut self) -> io::Result<()> {
+    /// Takes note of segments that are written.
+    fn settle(&mut self) {
+        while self.settled < self.queue.written() {
+            self.settled += 1;
+            self.under_way.pop_front();
+        }
+    }
+
+    fn write_header(&mut self) -> io::Result<()> {
         if let Some(header) = &self.header {
             self.output.write_all_at(header, 0).map_err(source)?;
             self.header = None;
         }
-        let offset = self.encoder.file_offset();
-        self.output.write_all_at(&self.segment, offset).map_err(source)
+        Ok(())
     }
 
     #[inline]
@@ -211,7 +277,7 @@ impl Segmented {
         mut push: impl FnMut(&mut SegmentEncoder, &mut [u8]) -> Result<bool, EncodeError>,
     ) -> io::Result<Result<(), EncodeError>> {
         loop {
-            match push(&mut self.encoder, &mut self.segment) {
+            match push(&mut self.encoder, self.queue.bytes_mut()) {
                 Ok(true) => {
                     self.is_dirty = true;
                     return Ok(Ok(()));

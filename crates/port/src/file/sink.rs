@@ -3,20 +3,22 @@
 mod failure;
 mod files;
 
+use std::collections::VecDeque;
 use std::io;
 
 use burstline_log::{Burst, Flags, Packet, PlainPacket};
+use burstline_sys::direct::WriteQueue;
 use burstline_wire::files::{
     Direction, EncodeError, InterfaceDescription, LossCause, MAX_CAPTURED, PacketToWrite,
-    SectionDescription,
+    PlainItem, SectionDescription,
 };
 use burstline_wire::hash::HashKind;
 use burstline_wire::headers::LinkType;
 
 use super::layout::{Format, Layout, Target};
 use super::plain::Plain;
-use super::recording::Mark;
-use super::segmented::Segmented;
+use super::recording::{Mark, Resumed};
+use super::segmented::{self, Segmented};
 use crate::{
     Address, Capabilities, InterfaceTotals, Loss, LostPackets, OpenOptions, Port, PortAccount,
     PortError, PortInfo, PortTable, Sink, TableEntry, Tally, TimestampSource,
@@ -64,6 +66,8 @@ pub(super) struct FileSink {
     layout: Layout,
     files: Files,
     body: Body,
+    /// Buffers for the next file, made while there may be a right to lock memory.
+    queue: Option<WriteQueue>,
     link: LinkType,
     hash: HashKind,
     snapshot_bytes: u32,
@@ -80,9 +84,14 @@ pub(super) struct FileSink {
     accepted: u64,
     /// Packets that went into the files before.
     accepted_before: u64,
+    /// What the next file goes on from.
+    resumed: Option<Resumed>,
+    first_packet: u64,
     latest_ns: u64,
     /// How far the file is written, bytes aside.
     written: Mark,
+    /// How far it is once writes that are under way have come to their end, in this order.
+    under_way: VecDeque<Mark>,
     lost: LostPackets,
     account: PortAccount,
 }
@@ -92,6 +101,13 @@ impl FileSink {
         let rotation = options.output.rotation;
         let layout = Layout::parse(address, rotation.and_then(|rotation| rotation.bytes))?;
         let (files, body) = Files::open(address.target(), &layout, options)?;
+        let takes_segments = matches!(body, Body::Unopened | Body::Opened(Target::Segments(_)));
+        let queue = match takes_segments && layout.format == Format::Segmented {
+            true => Some(segmented::queue(layout.segment_bytes).map_err(|error| {
+                PortError::Io { action: "allocate buffers for", path: layout.path.clone(), error }
+            })?),
+            false => None,
+        };
         let capabilities = Capabilities::default();
         let (name, timestamps) = (address.to_string(), TimestampSource::File);
         Ok(Self {
@@ -99,6 +115,7 @@ impl FileSink {
             layout,
             files,
             body,
+            queue,
             link: LinkType::ETHERNET,
             hash: options.hash,
             snapshot_bytes: options.snapshot_bytes.unwrap_or(MAX_CAPTURED).min(MAX_CAPTURED),
@@ -110,23 +127,31 @@ impl FileSink {
             totals: Vec::new(),
             accepted: 0,
             accepted_before: 0,
+            first_packet: options.output.resumed.as_ref().map_or(0, |old| old.first_packet),
+            resumed: options.output.resumed.clone(),
             latest_ns: 0,
             written: Mark::default(),
+            under_way: VecDeque::new(),
             lost: LostPackets::default(),
             account: PortAccount::default(),
         })
     }
 
+    /// Bytes of a segment, if the file has any.
+    pub(super) fn segment_bytes(&self) -> u64 {
+        self.layout.segment_bytes as u64
+    }
+
     /// Puts the packets at the start of a burst into the file, up to one that is not plain, is of
     /// another interface or does not fit. Returns how many.
     #[inline]
-    fn put_plain(&mut self, burst: &Burst<'_>) -> usize {
+    fn put_plain<'a>(&mut self, burst: &Burst<'a>) -> usize {
         let Some(port) = burst.plain_packets().next().map(|first| first.desc.port()) else {
             return 0;
         };
         let Described::As(interface) = self.described[usize::from(port)] else { return 0 };
         let Body::Segmented(body) = &mut self.body else { return 0 };
-        if self.hash != HashKind::None || self.gaps[usize::from(port)] > 0 {
+        if self.gaps[usize::from(port)] > 0 {
             return 0;
         }
         let is_plain = |packet: &PlainPacket<'_>| {
@@ -135,7 +160,12 @@ impl FileSink {
             desc.port() == port && is_whole && !desc.flags().contains(Flags::OUTGOING)
         };
         let plain = burst.plain_packets().take_while(is_plain);
-        let run = body.plain_packets(interface, plain.map(|one| (one.bytes, one.time_ns)));
+        let item = |one: PlainPacket<'a>| PlainItem {
+            bytes: one.bytes,
+            time_ns: one.time_ns,
+            hash: one.desc.hash(),
+        };
+        let run = body.plain_packets(interface, plain.map(item));
         self.latest_ns = self.latest_ns.max(run.latest_ns);
         self.accepted += run.packets as u64;
         let (packets, bytes) = (run.packets as u64, run.bytes);
@@ -234,7 +264,9 @@ impl FileSink {
 
     /// Begins the file with its first interface.
     fn start(&mut self, interface: &InterfaceDescription<'_>) -> io::Result<()> {
+        let resumed = self.resumed.take();
         let section = SectionDescription {
+            comment: resumed.as_ref().map_or("", |old| &old.comment),
             os: std::env::consts::OS,
             application: concat!("burstline ", env!("CARGO_PKG_VERSION")),
             ..SectionDescription::default()
@@ -244,10 +276,15 @@ impl FileSink {
         let begun = match std::mem::replace(&mut self.body, Body::Closed(0)) {
             Body::Opened(Target::Segments(output)) => {
                 let bytes = self.layout.segment_bytes;
-                let (hash, first) = (self.hash, self.accepted_before);
+                let (hash, first) = (self.hash, self.first_packet + self.accepted_before);
                 let encoder = Segmented::encoder(bytes, link, snapshot_bytes, hash, first);
                 let is_compact = !self.layout.keeps_segments;
-                let body = Segmented::start(output, encoder, &section, interface, is_compact)?;
+                let queue = match self.queue.take() {
+                    Some(queue) => queue,
+                    None => segmented::queue(bytes)?,
+                };
+                let body =
+                    Segmented::start(output, queue, encoder, &section, interface, is_compact)?;
                 Body::Segmented(Box::new(body))
             }
             Body::Opened(Target::Stream(output)) => {
@@ -267,6 +304,14 @@ impl FileSink {
     }
 
     /// Packets surely in the file, and its bytes.
+    /// Packets that the output is done with, written or under way.
+    fn handed(&self) -> u64 {
+        match &self.body {
+            Body::Segmented(body) => body.handed(),
+            _ => self.kept().0,
+        }
+    }
+
     fn kept(&self) -> (u64, u64) {
         match &self.body {
             Body::Unopened | Body::Opened(_) => (0, 0),

@@ -2,7 +2,7 @@
 
 mod accounting;
 pub(super) mod index;
-mod interfaces;
+pub(super) mod interfaces;
 pub(super) mod reader;
 pub(super) mod selection;
 pub(super) mod set;
@@ -159,7 +159,7 @@ impl FileSource {
         let Self { reader, selector, .. } = self;
         let choose = &*selector;
         let (segments, packets) =
-            reader.pass_segments(|trailer, worklist| choose.wants_segment(trailer, worklist))?;
+            reader.pass_segments(|trailer, summary| choose.wants_segment(trailer, summary))?;
         selector.passed += segments;
         selector.packets_passed += packets;
         let Some(index) = &self.index else { return Ok(()) };

@@ -212,7 +212,7 @@ impl OutputFile {
         &self.path
     }
 
-    fn fail(&self, call: &'static str, source: io::Error) -> WriteError {
+    pub(super) fn fail(&self, call: &'static str, source: io::Error) -> WriteError {
         WriteError::File { path: self.path.clone(), call, source }
     }
 }

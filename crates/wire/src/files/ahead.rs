@@ -1,6 +1,6 @@
 //! Passing over what cannot hold an answer, without its bytes.
 //!
-//! The trailer of a segment says what the segment holds, and its worklist says of which flows. A
+//! The trailer of a segment says what the segment holds, and its sketch says of which flows. A
 //! caller that reads only these may pass the segment ([`Decoder::pass_segment`]). A plain file may
 //! have an index that says where its blocks start, and the caller goes on there
 //! ([`Decoder::jump`]).
@@ -9,8 +9,10 @@
 //! believed only if it is the next one: size, sequence and first packet continue those before, and
 //! no interface is described in what is passed.
 
+use std::ops::Range;
+
 use super::decoder::Mode;
-use super::segment::{TAIL_BYTES, Trailer, may_hold, worklist_bytes};
+use super::segment::{TAIL_BYTES, Trailer, list_bytes, may_hold, used_bytes};
 use super::slots::State;
 use super::{Decoder, word};
 
@@ -32,15 +34,19 @@ impl SegmentAhead {
         self.offset + (self.bytes - TAIL_BYTES) as u64
     }
 
-    /// Where the worklist of its `packets` packets is in the file, and its bytes.
-    pub fn worklist(&self, packets: u32) -> (u64, usize) {
-        let bytes = worklist_bytes(packets);
-        (self.tail_offset() - bytes as u64, bytes)
+    /// Where the summary of its flows is in the file, and its bytes: the sketch, or in version 1
+    /// the worklist. Empty: it has none.
+    pub fn summary(&self, trailer: &Trailer) -> Range<u64> {
+        let list = self.tail_offset() - list_bytes(trailer.version, trailer.packets) as u64;
+        match trailer.version {
+            1 => list..self.tail_offset(),
+            _ => list - u64::from(trailer.sketch_bytes)..list,
+        }
     }
 
-    /// Whether a packet of a segment may have this flow hash, by the bytes of its worklist.
-    pub fn may_hold(worklist: &[u8], hash: u32) -> bool {
-        may_hold(worklist, hash)
+    /// Whether a packet of a segment may have this flow hash, by its summary.
+    pub fn may_hold(trailer: &Trailer, summary: &[u8], hash: u32) -> bool {
+        may_hold(trailer, summary, hash)
     }
 }
 
@@ -73,12 +79,11 @@ impl Decoder {
         let slots = self.slots.as_ref().filter(|_| self.mode == Mode::Slot)?;
         let trailer = Trailer::parse(tail)?;
         let length = word(tail, TAIL_BYTES - 4, false);
-        let used = u64::from(trailer.blocks_end) + 8 + worklist_bytes(trailer.packets) as u64;
         let is_next = slots.is_next(&trailer)
             && trailer.segment_bytes as usize == slots.segment_bytes
             && trailer.interfaces as usize == self.section.len()
             && trailer.earliest_ns <= trailer.latest_ns
-            && used <= (slots.segment_bytes - TAIL_BYTES) as u64
+            && used_bytes(&trailer) <= (slots.segment_bytes - TAIL_BYTES) as u64
             && length == trailer.segment_bytes - trailer.blocks_end;
         (is_next && trailer.packets > 0).then_some(trailer)
     }

@@ -10,6 +10,8 @@ const MAX_TEXT: usize = 4096;
 /// What the section header says: empty texts are left out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SectionDescription<'a> {
+    /// `opt_comment`.
+    pub comment: &'a str,
     /// `shb_hardware`.
     pub hardware: &'a str,
     /// `shb_os`.
@@ -57,13 +59,14 @@ pub(super) fn write_section(
     out: &mut [u8],
     section: &SectionDescription<'_>,
 ) -> Result<usize, EncodeError> {
-    check_texts(&[section.hardware, section.os, section.application])?;
+    check_texts(&[section.comment, section.hardware, section.os, section.application])?;
     let mut put = Put::new(out);
     put.word(block_type::SECTION);
     put.word(0);
     put.word(BYTE_ORDER_MAGIC);
     put.word(1); // version 1.0
     put.bytes(&u64::MAX.to_le_bytes()); // length of the section: not known
+    put.text(1, section.comment);
     put.text(2, section.hardware);
     put.text(3, section.os);
     put.text(4, section.application);

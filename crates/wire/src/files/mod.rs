@@ -64,8 +64,8 @@ pub use pcapng_encoder::PcapngEncoder;
 pub use record::{Damage, DamageKind, Direction, LostPackets, PacketOptions, Record, Step, Trust};
 pub use resolution::Resolution;
 pub use segment::{
-    LOSS_CAUSES, LossCause, PlainRun, Recorded, SegmentEncoder, SegmentError, SegmentIndex,
-    Trailer, WorkEntry,
+    LOSS_CAUSES, LossCause, PlainItem, PlainRun, Recorded, SegmentEncoder, SegmentError,
+    SegmentIndex, Trailer, WorkEntry,
 };
 
 /// The longest captured length that is believed, in bytes.

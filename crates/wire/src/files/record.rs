@@ -197,8 +197,8 @@ pub enum DamageKind {
         sequence: u64,
         /// Packets in it, no longer missing.
         packets: u64,
-        /// Whether they were corrupt where they should be, and not missing.
-        was_corrupt: bool,
+        /// How many of them were corrupt where they should be, and not missing.
+        corrupt: u64,
     },
     /// A segment was there before; it is passed.
     #[error("segment {sequence} is there before")]
@@ -265,9 +265,9 @@ impl LostPackets {
         let (lost, packets) = match *kind {
             DamageKind::Corrupt { packets, .. } => (&mut self.corrupt, packets),
             DamageKind::MissingSegments { packets, .. } => (&mut self.missing, packets),
-            DamageKind::OutOfOrder { packets, was_corrupt, .. } => {
-                let lost = if was_corrupt { &mut self.corrupt } else { &mut self.missing };
-                *lost = lost.saturating_sub(packets);
+            DamageKind::OutOfOrder { packets, corrupt, .. } => {
+                self.corrupt = self.corrupt.saturating_sub(corrupt);
+                self.missing = self.missing.saturating_sub(packets - corrupt);
                 return 0;
             }
             _ => return 0,
@@ -292,8 +292,8 @@ mod tests {
         let missing = |packets| DamageKind::MissingSegments { segments: 1, packets };
         assert_eq!(lost.count(&DamageKind::Corrupt { from: 0, segments: 1, packets: 7 }), 7);
         assert_eq!(lost.count(&missing(5)), 5);
-        let late = |was_corrupt| DamageKind::OutOfOrder { sequence: 2, packets: 3, was_corrupt };
-        assert_eq!((lost.count(&late(true)), lost.count(&late(false))), (0, 0));
+        let late = |corrupt| DamageKind::OutOfOrder { sequence: 2, packets: 3, corrupt };
+        assert_eq!((lost.count(&late(3)), lost.count(&late(0))), (0, 0));
         assert_eq!((lost.corrupt, lost.missing, lost.total()), (4, 2, 6));
         assert_eq!(lost.count(&DamageKind::Zeroed), 0);
         // Each section of a hostile file may claim as many as this.

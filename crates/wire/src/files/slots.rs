@@ -22,7 +22,7 @@ use super::blocks::{MIN_BLOCK, is_known};
 use super::decoder::{Mode, Turn};
 use super::layout::Layout;
 use super::record::{Damage, DamageKind, Step, Trust};
-use super::segment::{SegmentIndex, Trailer, is_listed};
+use super::segment::{SegmentIndex, Trailer};
 use super::{BYTE_ORDER_MAGIC, Decoder, Interface, Resolution, word};
 use crate::headers::LinkType;
 
@@ -43,8 +43,8 @@ pub(super) struct Slots {
     /// Packets that are missing so far, and whether because a segment is broken.
     gaps: Vec<(Range<u64>, bool)>,
     broken: Option<Broken>,
-    /// Packets that the worklist of a broken slot may be believed to name.
-    listed: u32,
+    /// Where the worklist of a broken slot says that packets' blocks start in it, ascending.
+    listed: Vec<usize>,
     /// Whether blocks since the last sound slot may have described interfaces, or hidden some.
     is_unsettled: bool,
     /// Whether closing counts were seen, or their lack has been told.
@@ -84,7 +84,7 @@ impl Slots {
             next_sequence: 0,
             gaps: Vec::new(),
             broken: None,
-            listed: 0,
+            listed: Vec::new(),
             is_unsettled: false,
             is_closed: false,
             unchecked: 0,
@@ -162,27 +162,55 @@ impl Slots {
         }
     }
 
-    /// Whether a slot from before fills a gap, and one of a broken segment; then it is one no
-    /// longer.
-    fn fill_gap(&mut self, packets: Range<u64>) -> Option<bool> {
-        let is_around = |gap: &Range<u64>| gap.start <= packets.start && packets.end <= gap.end;
-        let at = self.gaps.iter().position(|(gap, _)| is_around(gap))?;
-        let (gap, is_broken) = self.gaps.swap_remove(at);
-        let left = [gap.start..packets.start, packets.end..gap.end];
-        self.gaps
-            .extend(left.into_iter().filter(|gap| !gap.is_empty()).map(|gap| (gap, is_broken)));
-        Some(is_broken)
+    /// Whether a slot from before fills gaps; then they are none longer. Returns how many of its
+    /// packets were counted as corrupt. Where one gap ends and the next begins is a guess as long
+    /// as broken segments do not say how many packets they have: a slot may lie in both.
+    fn fill_gap(&mut self, packets: Range<u64>) -> Option<u64> {
+        if packets.is_empty() {
+            let is_around = |gap: &Range<u64>| gap.start <= packets.start && packets.end <= gap.end;
+            return self.gaps.iter().any(|(gap, _)| is_around(gap)).then_some(0);
+        }
+        let within = |gap: &Range<u64>| {
+            let (from, to) = (gap.start.max(packets.start), gap.end.min(packets.end));
+            to.saturating_sub(from)
+        };
+        let filled: u64 = self.gaps.iter().map(|(gap, _)| within(gap)).sum();
+        if filled < packets.end - packets.start {
+            return None;
+        }
+        let broken = self.gaps.iter().filter(|(_, is_broken)| *is_broken);
+        let corrupt = broken.map(|(gap, _)| within(gap)).sum();
+        let gaps = std::mem::take(&mut self.gaps);
+        self.gaps = gaps
+            .into_iter()
+            .flat_map(|(gap, is_broken)| {
+                let before = gap.start..gap.end.min(packets.start);
+                let behind = gap.start.max(packets.end)..gap.end;
+                [(before, is_broken), (behind, is_broken)]
+            })
+            .filter(|(gap, _)| !gap.is_empty())
+            .collect();
+        Some(corrupt)
     }
 
-    fn break_slot(&mut self, at: u64, says: Option<u32>) {
+    /// `doubtful`: what can be read of it.
+    fn break_slot(&mut self, at: u64, doubtful: Option<SegmentIndex<'_>>) {
+        let says = doubtful.map(|index| index.packets());
         let broken =
             self.broken.get_or_insert(Broken { from: at, segments: 0, packets: 0, says: false });
         broken.segments += 1;
         broken.packets += u64::from(says.unwrap_or(0));
         broken.says = says.is_some();
-        self.listed = says.unwrap_or(0);
+        self.listed = doubtful.iter().flat_map(SegmentIndex::starts).collect();
+        self.listed.sort_unstable();
         self.next_sequence += 1;
         (self.state, self.is_unsettled) = (State::Broken, true);
+    }
+
+    /// Segment 0 is broken, which has no packet.
+    fn break_header(&mut self, at: u64) {
+        self.break_slot(at, None);
+        self.broken.iter_mut().for_each(|broken| broken.says = true);
     }
 }
 
@@ -246,7 +274,7 @@ impl Decoder {
                     self.recorded.add(index.trailer());
                     self.mode = Mode::Blocks;
                 }
-                _ => slots.break_slot(self.offset, Some(0)),
+                _ => slots.break_header(self.offset),
             }
         }
         self.slots = Some(slots);
@@ -299,8 +327,7 @@ impl Decoder {
             Err(_) => match doubtful().filter(SegmentIndex::is_torn) {
                 Some(index) => (index, true),
                 None => {
-                    let says = doubtful().map(|index| index.packets());
-                    slots.break_slot(offset, says);
+                    slots.break_slot(offset, doubtful());
                     self.mode = Mode::Careful;
                     return Turn::pass(0);
                 }
@@ -332,8 +359,8 @@ impl Decoder {
         let (sequence, packets) = (trailer.sequence, trailer.packets.into());
         match (is_late, is_torn) {
             (true, _) => {
-                let was_corrupt = filled == Some(true);
-                let kind = DamageKind::OutOfOrder { sequence, packets, was_corrupt };
+                let corrupt = filled.unwrap_or(0);
+                let kind = DamageKind::OutOfOrder { sequence, packets, corrupt };
                 Turn::say(0, Step::Damage(Damage { offset, kind, skipped: 0 }))
             }
             (false, true) => {
@@ -412,7 +439,8 @@ impl Decoder {
         let Some(slots) = &self.slots else { return false };
         let block = slots.segment_bytes - here.len().min(slots.segment_bytes);
         let is_packet = word(here, 0, false) == ENHANCED_PACKET;
-        if slots.state == State::Broken && is_packet && is_listed(here, slots.listed, block) {
+        let is_listed = || slots.listed.binary_search(&block).is_ok();
+        if slots.state == State::Broken && is_packet && is_listed() {
             return true;
         }
         let mut at = 0;

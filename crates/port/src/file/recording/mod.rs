@@ -23,6 +23,7 @@ use burstline_sys::direct::Creation;
 pub(super) use chores::Made;
 pub(super) use names::Names;
 pub use names::numbered;
+pub(super) use names::with_suffix;
 pub(super) use rules::{Filled, Rules};
 pub(super) use safe::{Closed, Mark, PortTally, Safe, Unsafe};
 
@@ -41,6 +42,19 @@ pub struct OutputOptions {
     pub on_close: Vec<String>,
     /// Whether that program keeps the rights of this one.
     pub keeps_privileges: bool,
+    /// Whether each link type gets a file.
+    pub splits_links: bool,
+    /// What the first file goes on from.
+    pub resumed: Option<Resumed>,
+}
+
+/// A recording that was broken off, and goes on in a next file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resumed {
+    /// The number of the next packet.
+    pub first_packet: u64,
+    /// What became of it, for the next file's section comment.
+    pub comment: String,
 }
 
 impl Default for OutputOptions {
@@ -52,6 +66,8 @@ impl Default for OutputOptions {
             least_free_bytes: 0,
             on_close: Vec::new(),
             keeps_privileges: false,
+            splits_links: false,
+            resumed: None,
         }
     }
 }

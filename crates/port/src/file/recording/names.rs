@@ -55,8 +55,13 @@ pub fn numbered(path: &str, number: u32) -> String {
     if number == 1 {
         return path.to_owned();
     }
+    with_suffix(path, &format!("-{number}"))
+}
+
+/// A path with a suffix to its name, which stands where the number of [`numbered`] does.
+pub(in super::super) fn with_suffix(path: &str, suffix: &str) -> String {
     let (stem, extension) = split(path);
-    format!("{stem}-{number}{extension}")
+    format!("{stem}{suffix}{extension}")
 }
 
 /// A path without its extension, and that: with that of a compression, if it has one.

@@ -4,8 +4,9 @@ use burstline_log::Burst;
 
 use super::Rotation;
 
-/// Most bytes of a packet in a file besides its own: a block, padding, an entry of the worklist.
-const AROUND_BYTES: u64 = 32 + 3 + 16;
+/// Most bytes of a packet in a file besides its own: a block, padding, its share of worklist and
+/// sketch.
+const AROUND_BYTES: u64 = 32 + 3 + 4;
 
 /// More bytes of a packet: options, and the closing block of a segment.
 const SPARE_BYTES: u64 = 32 + 152;

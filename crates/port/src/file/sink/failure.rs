@@ -97,12 +97,17 @@ impl FileSink {
         Mark { packets: self.accepted, bytes: 0, by_port: by_port.collect() }
     }
 
-    /// Takes note of what is written, where that is more than before. It is all that went in, up to
-    /// now: an output writes all it has, before it takes the next packet or when it is flushed.
+    /// Takes note of what is written, and of what is under way. What an output hands on is all that
+    /// went in, up to now: it does so before it takes the next packet, or when it is flushed.
     #[inline]
     pub(super) fn note_written(&mut self) {
-        if self.kept().0 != self.written.packets {
-            self.written = self.given();
+        let last = self.under_way.back().unwrap_or(&self.written).packets;
+        if self.handed() != last {
+            self.under_way.push_back(self.given());
+        }
+        let kept = self.kept().0;
+        while let Some(mark) = self.under_way.pop_front_if(|mark| mark.packets <= kept) {
+            self.written = mark;
         }
     }
 

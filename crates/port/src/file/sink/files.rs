@@ -165,7 +165,7 @@ impl Files {
     }
 
     /// Hands on a file that gets no more packets. `follows`: another one will be opened.
-    fn close(&mut self, body: Body, written: Mark, follows: bool) {
+    fn close(&mut self, output: Box<dyn Send>, written: Mark, follows: bool) {
         let mut removes = None;
         if let (Some(rotating), Some(made)) = (&mut self.rotating, &self.current) {
             self.opened.leave(made.device, made.inode);
@@ -177,7 +177,7 @@ impl Files {
         }
         (self.current, self.space) = (None, None);
         if let Some(safe) = &self.safe {
-            safe.close(Closed { output: Box::new(body), written, removes });
+            safe.close(Closed { output, written, removes });
         }
     }
 
@@ -196,7 +196,7 @@ impl Files {
 
     /// Ends the job, or removes the oldest file of a ring, where the file system has too little
     /// room.
-    fn look_at_space(&mut self, bytes: u64, buffered: u64) {
+    fn look_at_space(&mut self, bytes: u64, pending: u64) {
         let Some(space) = &self.space else { return };
         if bytes < self.next_look {
             return;
@@ -205,8 +205,8 @@ impl Files {
         let least = self.options.least_free_bytes;
         // Where it is not known, the disk will say when it is full.
         let free = free_bytes(space).unwrap_or(u64::MAX);
-        // What is written before the next look, and at the end.
-        if free >= least.saturating_add(3 * buffered) {
+        // What is not written yet, what comes before the next look, and what ends the file.
+        if free >= least.saturating_add(pending + 2 * LOOK_BYTES) {
             return;
         }
         if let (Some(rotating), Some(safe)) = (&mut self.rotating, &self.safe)
@@ -282,14 +282,18 @@ impl FileSink {
                 self.body = Body::Opened(self.files.open_next(&self.layout, time_ns)?);
             }
             let bytes = self.bytes();
-            self.files.look_at_space(bytes, self.layout.segment_bytes as u64);
+            let pending = match &self.body {
+                Body::Segmented(body) => body.pending(),
+                _ => self.layout.segment_bytes as u64,
+            };
+            self.files.look_at_space(bytes, pending);
             if self.files.refuses.is_some() {
                 return Ok(0);
             }
             let Some(rotating) = &mut self.files.rotating else { return Ok(burst.len()) };
             match rotating.rules.room(burst, Filled { packets: self.accepted, bytes }) {
                 0 if self.files.is_last() => self.files.stop(),
-                0 => self.end_file(true)?,
+                0 => self.end_file()?,
                 room => return Ok(room),
             }
         }
@@ -304,9 +308,16 @@ impl FileSink {
         }
     }
 
-    /// Writes the closing counts and all that is left, and hands the file on. `follows`: another
-    /// one will be opened.
-    fn end_file(&mut self, follows: bool) -> io::Result<()> {
+    /// Writes the closing counts and all that is left, and hands the file on: another one will be
+    /// opened.
+    fn end_file(&mut self) -> io::Result<()> {
+        self.end_body()?;
+        self.hand_on(true);
+        Ok(())
+    }
+
+    /// Writes the closing counts and all that is left.
+    fn end_body(&mut self) -> io::Result<()> {
         self.write_statistics()?;
         match &mut self.body {
             Body::Segmented(body) => body.end()?,
@@ -314,20 +325,32 @@ impl FileSink {
             _ => {}
         }
         self.tell_written();
+        Ok(())
+    }
+
+    /// Hands on a file that is whole. `follows`: another one will be opened.
+    fn hand_on(&mut self, follows: bool) {
         let written = self.written();
         let next = if follows { Body::Unopened } else { Body::Closed(0) };
-        let body = std::mem::replace(&mut self.body, next);
-        self.files.close(body, written, follows);
+        let output: Box<dyn Send> = match std::mem::replace(&mut self.body, next) {
+            Body::Segmented(body) => {
+                let (output, queue) = body.into_parts();
+                self.queue = Some(queue);
+                Box::new(output)
+            }
+            body => Box::new(body),
+        };
+        self.files.close(output, written, follows);
         self.accepted_before += std::mem::take(&mut self.accepted);
         self.described = [Described::NotYet; PortTable::MAX_ENTRIES];
         self.interfaces.clear();
         self.written = Mark::default();
-        Ok(())
+        self.under_way.clear();
     }
 
     /// Ends the last file, and waits until all are safe.
     pub(super) fn finish_all(&mut self) -> Result<(), PortError> {
-        let outcome = self.finish_last().map_err(|error| self.fail(error));
+        let outcome = self.finish_last();
         if let Some(safe) = &mut self.files.safe {
             let notes = safe.end();
             notes.into_iter().for_each(|note| self.account.note(|| note));
@@ -340,15 +363,29 @@ impl FileSink {
         }
     }
 
-    fn finish_last(&mut self) -> io::Result<()> {
-        match &self.body {
-            Body::Closed(_) | Body::Failed(_) => return Ok(()),
-            Body::Unopened if self.accepted_before > 0 => return Ok(()),
-            Body::Unopened => {
-                let now_ns = clock::realtime_ns();
-                self.body = Body::Opened(self.files.open_next(&self.layout, now_ns)?);
-            }
-            _ => {}
+    /// Ends the last file. It is synced before it is handed on: one that cannot be synced is cut
+    /// where it is safe, and that takes a file that is open.
+    fn finish_last(&mut self) -> Result<(), PortError> {
+        let is_over = match &self.body {
+            Body::Closed(_) | Body::Failed(_) => true,
+            Body::Unopened => self.accepted_before > 0,
+            _ => false,
+        };
+        if is_over {
+            return Ok(());
+        }
+        self.end_last().map_err(|error| self.fail(error))?;
+        let written = self.written();
+        self.files.sync(&written);
+        self.look_at_syncs()?;
+        self.hand_on(false);
+        Ok(())
+    }
+
+    fn end_last(&mut self) -> io::Result<()> {
+        if let Body::Unopened = self.body {
+            let now_ns = clock::realtime_ns();
+            self.body = Body::Opened(self.files.open_next(&self.layout, now_ns)?);
         }
         if let Body::Opened(_) = self.body {
             // A file without a packet is a valid file.
@@ -357,7 +394,7 @@ impl FileSink {
         if let Body::Segmented(body) = &mut self.body {
             body.count_losses(LossCause::Miss, self.gaps.iter().sum());
         }
-        self.end_file(false)
+        self.end_body()
     }
 
     fn write_statistics(&mut self) -> io::Result<()> {

@@ -20,6 +20,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use burstline_sys::privileges;
 use burstline_wire::files::{Landmark, Record};
 use burstline_wire::hash::{FlowHasher, HashKind};
 
@@ -115,35 +116,18 @@ pub fn is_index_stale(file: &Path) -> bool {
 /// Those of [`CaptureReader::open`]; [`PortError::Io`] where the index cannot be written.
 pub fn write_index(
     file: &Path,
-    progress: &mut dyn FnMut(u64) -> bool,
+    progress: &mut (dyn FnMut(u64) -> bool + Send),
 ) -> Result<Result<Indexed, NotIndexed>, PortError> {
     let mut reader = CaptureReader::open(&file.to_string_lossy(), &OpenedFiles::default())?;
     let Some(stamp) = reader.stamp() else {
         return Ok(Err(NotIndexed::Compressed));
     };
-    let mut builder = Builder::default();
-    let mut is_damaged = false;
-    loop {
-        let found = reader.read_next()?;
-        if reader.decoder().is_segmented() {
-            return Ok(Err(NotIndexed::Segmented));
-        }
-        match found {
-            Found::Packet(record) => {
-                builder.add(&reader, &record);
-                let is_over = builder.packets.is_multiple_of(u64::from(RUN_PACKETS) * 16)
-                    && !progress(reader.bytes_read());
-                if is_over {
-                    return Ok(Err(NotIndexed::Stopped));
-                }
-            }
-            Found::Damage(_) | Found::Broken(_) => {
-                (is_damaged, builder.is_steady) = (true, false);
-            }
-            Found::End => break,
-        }
-    }
-    builder.close(reader.decoder().file_offset());
+    let built = reader.without_rights(|reader| build(reader, progress))?;
+    let builder = match built {
+        Ok(builder) => builder,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    let (packets, is_damaged) = (builder.packets, builder.is_damaged);
     let index = Index { stamp, runs: builder.runs };
     let path = index_path(file);
     let bytes = index.to_bytes();
@@ -154,11 +138,41 @@ pub fn write_index(
     })?;
     Ok(Ok(Indexed {
         path,
-        packets: builder.packets,
+        packets,
         runs: index.runs.len() as u64,
         bytes: bytes.len() as u64,
         is_damaged,
     }))
+}
+
+/// Reads a file from start to end.
+fn build(
+    reader: &mut CaptureReader,
+    progress: &mut (dyn FnMut(u64) -> bool + Send),
+) -> Result<Result<Builder, NotIndexed>, PortError> {
+    let mut builder = Builder::default();
+    loop {
+        let found = reader.read_next()?;
+        if reader.decoder().is_segmented() {
+            return Ok(Err(NotIndexed::Segmented));
+        }
+        match found {
+            Found::Packet(record) => {
+                builder.add(reader, &record);
+                let is_over = builder.packets.is_multiple_of(u64::from(RUN_PACKETS) * 16)
+                    && !progress(reader.bytes_read());
+                if is_over {
+                    return Ok(Err(NotIndexed::Stopped));
+                }
+            }
+            Found::Damage(_) | Found::Broken(_) => {
+                (builder.is_damaged, builder.is_steady) = (true, false);
+            }
+            Found::End => break,
+        }
+    }
+    builder.close(reader.decoder().file_offset());
+    Ok(Ok(builder))
 }
 
 /// Writes an index beside its place and moves it there, so that no reader sees half of it. A file
@@ -197,6 +211,7 @@ struct Builder {
     end: u64,
     times_ns: [u64; 2],
     is_steady: bool,
+    is_damaged: bool,
     landmark: Landmark,
 }
 
@@ -212,6 +227,7 @@ impl Default for Builder {
             end: 0,
             times_ns: [u64::MAX, 0],
             is_steady: true,
+            is_damaged: false,
             landmark: Landmark::default(),
         }
     }
@@ -255,7 +271,8 @@ impl Index {
     /// The index of a file that is as `stamp` says; `None`: there is none that can be used.
     pub(super) fn load(file: &Path, stamp: Stamp) -> Option<Self> {
         let bytes = fs::read(index_path(file)).ok()?;
-        Self::parse(&bytes).filter(|index| index.stamp == stamp)
+        let index = privileges::without_capabilities(|| Self::parse(&bytes)).ok()??;
+        (index.stamp == stamp).then_some(index)
     }
 
     fn to_bytes(&self) -> Vec<u8> {

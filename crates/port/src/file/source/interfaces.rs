@@ -12,7 +12,7 @@ use crate::{PortError, PortTable, TableEntry};
 
 /// What a file, or a set of files, has entered into the table. Clones share it.
 #[derive(Clone)]
-pub(super) struct Interfaces {
+pub struct Interfaces {
     table: PortTable,
     entered: Arc<Mutex<Vec<(TableEntry, u8)>>>,
     /// Whether one name and link type are one interface, as they are in the files of a rotation.
@@ -24,7 +24,8 @@ impl Interfaces {
         Self { table: table.clone(), entered: Arc::default(), is_set: false }
     }
 
-    pub(super) fn of_set(table: &PortTable) -> Self {
+    /// Of files in which one name and link type are one interface.
+    pub fn of_set(table: &PortTable) -> Self {
         Self { is_set: true, ..Self::of_file(table) }
     }
 
@@ -33,7 +34,7 @@ impl Interfaces {
     ///
     /// # Errors
     /// [`PortError::TooManyInterfaces`] where the table is full and nothing here has its link type.
-    pub(super) fn enter(
+    pub fn enter(
         &self,
         name: &str,
         link: LinkType,

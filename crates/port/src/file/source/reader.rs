@@ -7,10 +7,12 @@
 //! The source of a job ([`FileSource`](super::FileSource)) reads a file through this, and so do the
 //! verbs that check or describe a whole file.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Seek};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
+use burstline_sys::privileges;
 use burstline_wire::files::{
     Damage, Decoder, FileKind, FormatError, Record, SegmentAhead, Step, Trailer,
 };
@@ -79,6 +81,19 @@ impl CaptureReader {
         let fail = |error| PortError::Io { action: "open", path: path.clone(), error };
         let (input, metadata) = Input::open(target, window_bytes).map_err(fail)?;
         files.enter(&path, &metadata, Use::Read)?;
+        Self::of(path, input)
+    }
+
+    /// Reads a regular file that is open, and was entered, from its start.
+    pub(super) fn of_file(mut file: File, path: &Path) -> Result<Self, PortError> {
+        let fail = |error| PortError::Io { action: "read", path: path.to_owned(), error };
+        file.rewind().map_err(fail)?;
+        let (input, _) = Input::of(file, WINDOW_BYTES).map_err(fail)?;
+        Self::of(path.to_owned(), input)
+    }
+
+    fn of(path: PathBuf, input: Input) -> Result<Self, PortError> {
+        let fail = |error| PortError::Io { action: "open", path: path.clone(), error };
         let window = Window::new().map_err(fail)?;
         let decoder = if input.is_pipe() { Decoder::live() } else { Decoder::new() };
         let mut reader = Self {
@@ -94,9 +109,24 @@ impl CaptureReader {
             is_broken_told: false,
         };
         if !reader.input.is_pipe() {
-            reader.look_ahead()?;
+            reader.without_rights(Self::look_ahead)?;
         }
         Ok(reader)
+    }
+
+    /// Does something with what is in the file before the job has given up its rights.
+    pub(super) fn without_rights<T: Send>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, PortError> + Send,
+    ) -> Result<T, PortError> {
+        let path = self.path.clone();
+        let done = privileges::without_capabilities(|| work(self));
+        done.map_err(|error| PortError::Io { action: "give up rights for", path, error })?
+    }
+
+    /// Another descriptor of a regular file.
+    pub(super) fn share(&self) -> Result<Option<File>, PortError> {
+        self.input.share().map_err(|error| self.failed("open", error))
     }
 
     /// Reads the start of a regular file.
@@ -154,13 +184,15 @@ impl CaptureReader {
     /// # Errors
     /// As for [`read_next`](Self::read_next).
     pub fn read_first_time_ns(&mut self) -> Result<Option<u64>, PortError> {
-        loop {
-            match self.read_next()? {
-                Found::Packet(record) => return Ok(Some(record.time_ns)),
-                Found::Damage(_) => {}
-                Found::Broken(_) | Found::End => return Ok(None),
+        self.without_rights(|reader| {
+            loop {
+                match reader.read_next()? {
+                    Found::Packet(record) => return Ok(Some(record.time_ns)),
+                    Found::Damage(_) => {}
+                    Found::Broken(_) | Found::End => return Ok(None),
+                }
             }
-        }
+        })
     }
 
     /// Sleeps until a pipe has something.
@@ -243,9 +275,9 @@ impl CaptureReader {
         PortError::Io { action, path: self.path.clone(), error }
     }
 
-    /// Passes segments ahead as long as `is_wanted` says no to their trailers and worklists, the
-    /// latter read on demand. Returns how many packets were passed; nothing is passed where the
-    /// bytes do not lie in a regular file as they are.
+    /// Passes segments ahead as long as `is_wanted` says no to their trailers and to the summaries
+    /// of their flows, the latter read on demand. Returns how many packets were passed; nothing is
+    /// passed where the bytes do not lie in a regular file as they are.
     pub(super) fn pass_segments(
         &mut self,
         mut is_wanted: impl FnMut(&Trailer, &dyn Fn() -> Option<Vec<u8>>) -> bool,
@@ -261,12 +293,12 @@ impl CaptureReader {
             let is_last = self.file_bytes().is_none_or(|bytes| end >= bytes);
             let trailer = self.decoder.trailer_ahead(&tail).filter(|_| !is_last);
             let Some(trailer) = trailer else { break };
-            let worklist = || {
-                let (offset, length) = ahead.worklist(trailer.packets);
-                let mut bytes = vec![0; length];
-                self.input.read_at(offset, &mut bytes).then_some(bytes)
+            let summary = || {
+                let place = ahead.summary(&trailer);
+                let mut bytes = vec![0; (place.end - place.start) as usize];
+                self.input.read_at(place.start, &mut bytes).then_some(bytes)
             };
-            if is_wanted(&trailer, &worklist) {
+            if is_wanted(&trailer, &summary) {
                 break;
             }
             self.decoder.pass_segment(&trailer);

@@ -87,13 +87,15 @@ impl Selector {
     pub(super) fn wants_segment(
         &self,
         trailer: &Trailer,
-        worklist: &dyn Fn() -> Option<Vec<u8>>,
+        summary: &dyn Fn() -> Option<Vec<u8>>,
     ) -> bool {
         if !self.selection.wants_times(trailer.earliest_ns, trailer.latest_ns) {
             return false;
         }
         match self.hash.filter(|_| trailer.hash_kind == HashKind::FiveTuple) {
-            Some(hash) => worklist().is_none_or(|bytes| SegmentAhead::may_hold(&bytes, hash)),
+            Some(hash) => {
+                summary().is_none_or(|bytes| SegmentAhead::may_hold(trailer, &bytes, hash))
+            }
             None => true,
         }
     }

@@ -4,21 +4,24 @@
 //!  a.pcapng  |-----------|                   read: a
 //!  b.pcapng               |--------|               a, then b
 //!  c.pcapng                    |----------|        b and c in turns, by time, then c
-//!            first packet of each: looked at on opening, then the file is closed again
+//!            first packet of each: looked at on opening
 //! ```
 //!
-//! A file is open from the time of its first packet to its end. So the files of a rotation, of
-//! which each begins where the one before ends, are read one after the other and without a copy;
-//! files that overlap are merged a run at a time, a run being what one of them has before the next
-//! of another. Within a file packets keep their order, whatever their times. Interfaces of the same
-//! name and link type are one.
+//! A file is decoded from the time of its first packet to its end. All are opened at first, while
+//! the job has its rights, as far as there may be descriptors; more files than that are opened when
+//! their time comes. So the files of a rotation, of which each begins where the one before ends,
+//! are read one after the other and without a copy; files that overlap are merged a run at a time,
+//! a run being what one of them has before the next of another. Within a file packets keep their
+//! order, whatever their times. Interfaces of the same name and link type are one.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use burstline_log::{Burst, Scratch, Writer};
+use burstline_sys::limits;
 
+use super::super::several::stripes::striped_paths;
 use super::interfaces::Interfaces;
 use super::reader::CaptureReader;
 use super::{FileSource, Head};
@@ -30,10 +33,16 @@ use crate::{
 /// The scheme of sets.
 pub(crate) const SET: &str = "set";
 
-/// A file that is still to be opened, and the time of its first packet.
+/// Descriptors that are left for the rest of the job, and files for which there are always enough.
+const SPARE_FILES: u64 = 512;
+const FEW: usize = 256;
+
+/// A file that is still to be read, and the time of its first packet.
 struct Waiting {
     first_ns: u64,
     path: PathBuf,
+    /// Open, as far as there are descriptors.
+    file: Option<File>,
 }
 
 /// A file that is open.
@@ -92,11 +101,22 @@ pub fn open_set(
 
 /// The captures that a path means: the file, or of a folder or a pattern those of its regular files
 /// that are captures, by name; and how many are none. A pattern has `*`, `?` and `[a-z]` in the
-/// last part of its path. Hidden files and indexes are not counted.
+/// last part of its path, and braces (`/disk{0..3}`) as the outputs that are written in turns.
+/// Hidden files and indexes are not counted.
 ///
 /// # Errors
 /// [`PortError::Io`]: a file or folder cannot be read, or there is no such file.
 pub fn captures_of(target: &str) -> Result<(Vec<PathBuf>, usize), PortError> {
+    let several = striped_paths(target).unwrap_or_default();
+    if several.len() > 1 {
+        let (mut captures, mut skipped) = (Vec::new(), 0);
+        for target in &several {
+            let (more, others) = captures_of(target)?;
+            captures.extend(more);
+            skipped += others;
+        }
+        return Ok((captures, skipped));
+    }
     let path = Path::new(target);
     let found = match target == "-" || (path.exists() && !path.is_dir()) {
         true => return Ok((vec![path.to_owned()], 0)),
@@ -186,14 +206,16 @@ fn is_capture(path: &Path) -> bool {
     !matches!(opened, Err(PortError::NotACapture { .. }))
 }
 
-/// The time of a file's first packet; 0 where it has none: it is opened first, and says why.
-fn first_ns(path: &Path, files: &OpenedFiles) -> Result<u64, PortError> {
+/// A file, and the time of its first packet; 0 where it has none: it is read first, and says why.
+fn look_at(path: &Path, files: &OpenedFiles, stays_open: bool) -> Result<Waiting, PortError> {
     if !path.is_file() {
         let error = std::io::Error::other("no regular file, and a set reads each twice");
         return Err(PortError::Io { action: "open", path: path.to_owned(), error });
     }
     let mut reader = CaptureReader::open(&path.to_string_lossy(), files)?;
-    Ok(reader.read_first_time_ns()?.unwrap_or(0))
+    let first_ns = reader.read_first_time_ns()?.unwrap_or(0);
+    let file = if stays_open { reader.share()? } else { None };
+    Ok(Waiting { first_ns, path: path.to_owned(), file })
 }
 
 /// What a file, or a set of them, is as a port.
@@ -210,8 +232,11 @@ pub(super) fn info_of(name: String) -> PortInfo {
 impl SetSource {
     fn open(name: String, paths: &[PathBuf], options: &OpenOptions) -> Result<Self, PortError> {
         let mut waiting = Vec::new();
+        let limit =
+            if paths.len() > FEW { limits::raise_open_files() } else { limits::open_files() };
+        let most = limit.map_or(usize::MAX, |most| most.saturating_sub(SPARE_FILES) as usize);
         for path in paths {
-            waiting.push(Waiting { first_ns: first_ns(path, &options.files)?, path: path.clone() });
+            waiting.push(look_at(path, &options.files, waiting.len() < most)?);
         }
         // A stable sort: files that begin at one time keep the order of their names.
         waiting.sort_by_key(|file| file.first_ns);
@@ -266,7 +291,10 @@ impl SetSource {
         let Some(file) = self.waiting.pop_if(is_due) else { return Ok(false) };
         let target = file.path.to_string_lossy();
         let (options, interfaces) = (&self.options, self.interfaces.clone());
-        let reader = CaptureReader::open(&target, &options.files)?;
+        let reader = match file.file {
+            Some(opened) => CaptureReader::of_file(opened, &file.path)?,
+            None => CaptureReader::open(&target, &options.files)?,
+        };
         let source = FileSource::of(reader, target.to_string(), options, interfaces)?;
         self.members.push(Member { source, head_ns: None, order: self.opened });
         self.opened += 1;

@@ -1,14 +1,12 @@
 //! Fills segments that the caller owns.
 
-use super::super::encode::{PLAIN_BYTES, put_words, write_packet, write_plain};
+use super::super::encode::{PLAIN_BYTES, write_packet, write_plain};
 use super::super::{
-    CLOSING_BLOCK, Counters, Direction, EncodeError, InterfaceDescription, MAX_CAPTURED,
-    PacketToWrite, PcapngEncoder, SectionDescription,
+    CLOSING_BLOCK, Counters, EncodeError, InterfaceDescription, MAX_CAPTURED, PacketToWrite,
+    PcapngEncoder, SectionDescription,
 };
-use super::{
-    ENTRY_BYTES, HASHED, INBOUND, INTERFACE_IN_BLOCK, LOSS_CAUSES, OUTBOUND, TAIL_BYTES,
-    TIME_IN_BLOCK, TRUNCATED, Trailer,
-};
+use super::sketch::{self, Sketch};
+use super::{LOSS_CAUSES, TAIL_BYTES, Trailer, list};
 use crate::hash::HashKind;
 use crate::headers::LinkType;
 
@@ -30,6 +28,21 @@ pub struct SegmentEncoder {
     /// Bytes of the open segment that `checksum` is of: whole blocks, which stay as they are.
     summed: u32,
     checksum: u32,
+    /// Where the block of the last packet starts; 0 without one.
+    last_block: usize,
+    /// The flow hashes of the open segment, where packets have some.
+    sketch: Option<Sketch>,
+}
+
+/// A packet with nothing special about it.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainItem<'a> {
+    /// All its bytes.
+    pub bytes: &'a [u8],
+    /// Time in ns since 1970.
+    pub time_ns: u64,
+    /// Flow hash; of no meaning in a file without.
+    pub hash: u32,
 }
 
 /// What [`SegmentEncoder::push_plain`] has taken.
@@ -42,6 +55,13 @@ pub struct PlainRun {
     /// The latest of their times, in ns since 1970; 0 without a packet.
     pub latest_ns: u64,
 }
+
+/// Bytes that the least segment tail has besides its packets' shares: padding of the worklist, and
+/// what a sketch has at least.
+const TAIL_SPARE: usize = 4 + sketch::SPARE_BYTES;
+
+/// Zeros, for the checksum of bytes that count as zeros.
+const ZEROS: [u8; 4096] = [0; 4096];
 
 /// The checksum is computed over blocks of this many bytes: enough for its
 /// strides, few enough to be still in the cache.
@@ -66,14 +86,18 @@ impl SegmentEncoder {
         let open = Trailer { hash_kind, segment_bytes, first_packet, ..Trailer::default() };
         assert!(open.segment_bytes_are_possible(), "segment of {segment_bytes} bytes");
         let file = PcapngEncoder::new(link, snapshot_length);
-        SegmentEncoder { file, snapshot_length, open, summed: 0, checksum: 0 }
+        let has_hashes = hash_kind != HashKind::None;
+        let sketch = has_hashes.then(|| Sketch::new(open.segment_bytes as usize));
+        let (summed, checksum, last_block) = (0, 0, 0);
+        SegmentEncoder { file, snapshot_length, open, summed, checksum, last_block, sketch }
     }
 
     /// The most captured bytes that a packet may have, so that an empty segment takes it with all
     /// its options. `MAX_CAPTURED` from S = 512 KiB on.
     pub fn capacity(&self) -> usize {
-        // The block's own 32 bytes, options of at most 32, the closing block's head, one entry.
-        let around = 32 + 32 + 8 + ENTRY_BYTES + TAIL_BYTES;
+        // The block's own 32 bytes, options of at most 32, the closing block's head, one entry and
+        // its sketch.
+        let around = 32 + 32 + 8 + 4 + TAIL_SPARE + TAIL_BYTES;
         (self.segment_bytes() - around).min(MAX_CAPTURED as usize)
     }
 
@@ -139,17 +163,21 @@ impl SegmentEncoder {
         }
         open.earliest_ns = open.earliest_ns.min(packet.time_ns);
         open.latest_ns = open.latest_ns.max(packet.time_ns);
-        let entry = entry(start + 28, open.base_time_ns, packet);
-        let at = segment.len() - TAIL_BYTES - ENTRY_BYTES * (open.packets as usize + 1);
-        segment[at..at + ENTRY_BYTES].copy_from_slice(&entry);
+        list::put(segment, open.packets as usize, self.last_block, start);
+        self.last_block = start;
+        match (&mut self.sketch, packet.hash) {
+            (Some(sketch), Some(hash)) => sketch.insert(hash),
+            (Some(sketch), None) => sketch.open(),
+            (None, _) => {}
+        }
         open.packets += 1;
         open.blocks_end += bytes as u32;
         Ok(true)
     }
 
     /// Appends packets of one interface until one does not fit: whole ones, with no direction,
-    /// loss, queue or hash to note. Each is its bytes and its time in ns since 1970. The first that
-    /// was not taken is for [`push`](Self::push), which says why.
+    /// loss or queue to note. The first that was not taken is for [`push`](Self::push), which says
+    /// why.
     ///
     /// # Panics
     /// If `segment` is not S bytes.
@@ -160,21 +188,22 @@ impl SegmentEncoder {
         &mut self,
         segment: &mut [u8],
         interface: u32,
-        packets: impl Iterator<Item = (&'a [u8], u64)>,
+        packets: impl Iterator<Item = PlainItem<'a>>,
     ) -> PlainRun {
         assert_eq!(segment.len(), self.segment_bytes(), "a segment is S bytes");
         let mut run = PlainRun::default();
         if interface >= self.file.interfaces() {
             return run;
         }
-        let (capacity, tail) = (self.capacity(), segment.len() - TAIL_BYTES);
+        let capacity = self.capacity();
+        let mut start = self.open.blocks_end as usize;
+        // The head of the closing block and the entries must fit as well.
+        let mut end = segment.len() - TAIL_BYTES - 8 - self.tail_bytes(self.open.packets as usize);
+        let share = self.tail_share();
         let open = &mut self.open;
-        let mut start = open.blocks_end as usize;
-        let mut list = tail - ENTRY_BYTES * open.packets as usize;
-        for (bytes, time_ns) in packets {
+        for PlainItem { bytes, time_ns, hash } in packets {
             let length = PLAIN_BYTES + bytes.len().next_multiple_of(4);
-            // The entry and the head of the closing block must fit as well.
-            if bytes.len() > capacity || start + length + 8 + ENTRY_BYTES > list {
+            if bytes.len() > capacity || start + length + share > end {
                 break;
             }
             if open.packets == 0 && run.packets == 0 {
@@ -183,12 +212,12 @@ impl SegmentEncoder {
             open.earliest_ns = open.earliest_ns.min(time_ns);
             run.latest_ns = run.latest_ns.max(time_ns);
             write_plain(&mut segment[start..start + length], interface, bytes, time_ns);
-            let delta = time_ns.checked_sub(open.base_time_ns);
-            let delta = delta.and_then(|delta| u32::try_from(delta).ok()).unwrap_or(TIME_IN_BLOCK);
-            let kind = interface.min(INTERFACE_IN_BLOCK) << 20;
-            let words = [start as u32 + 28, bytes.len() as u32 | kind, 0, delta];
-            list -= ENTRY_BYTES;
-            put_words(&mut segment[list..list + ENTRY_BYTES], words);
+            list::put(segment, open.packets as usize + run.packets, self.last_block, start);
+            self.last_block = start;
+            if let Some(sketch) = &mut self.sketch {
+                sketch.insert(hash);
+            }
+            end -= share;
             start += length;
             run.packets += 1;
             run.bytes += bytes.len() as u64;
@@ -253,25 +282,38 @@ impl SegmentEncoder {
         self.open.losses = *losses;
         let size = segment.len();
         let start = self.open.blocks_end as usize;
-        let tail = size - TAIL_BYTES;
-        let worklist = tail - ENTRY_BYTES * self.open.packets as usize;
         let length = (size - start) as u32;
+        let tail = size - TAIL_BYTES;
+        let worklist = tail - list::list_bytes(Trailer::VERSION, self.open.packets);
+        let sketch = match &self.sketch {
+            Some(sketch) if self.open.packets > 0 => sketch.to_bytes(),
+            _ => Vec::new(),
+        };
+        self.open.sketch_bytes = sketch.len() as u32;
+        let sketch_at = worklist - sketch.len();
         segment[start..start + 4].copy_from_slice(&CLOSING_BLOCK.to_le_bytes());
         segment[start + 4..start + 8].copy_from_slice(&length.to_le_bytes());
-        segment[start + 8..worklist].fill(0);
+        segment[start + 8..sketch_at].fill(0);
+        segment[sketch_at..worklist].copy_from_slice(&sketch);
+        // An odd number of entries leaves two bytes.
+        let entries = tail - list::ENTRY_BYTES * self.open.packets as usize;
+        segment[worklist..entries].fill(0);
         segment[size - 4..].copy_from_slice(&length.to_le_bytes());
         let trailer = &mut segment[tail..size - 4];
         trailer.copy_from_slice(&self.open.to_bytes());
         let checked = tail + Trailer::CHECKED_BYTES;
         // What may still grow is not summed up for good.
-        let rest = &segment[self.summed as usize..checked];
-        let checksum = crc32c::crc32c_append(self.checksum, rest);
+        let mut checksum =
+            crc32c::crc32c_append(self.checksum, &segment[self.summed as usize..sketch_at]);
+        checksum = sum_zeros(checksum, sketch.len());
+        checksum = crc32c::crc32c_append(checksum, &segment[worklist..checked]);
         segment[checked..checked + 4].copy_from_slice(&checksum.to_le_bytes());
     }
 
     /// Goes on to the next segment, which is empty.
     pub fn advance(&mut self) {
-        (self.summed, self.checksum) = (0, 0);
+        (self.summed, self.checksum, self.last_block) = (0, 0, 0);
+        self.sketch.iter_mut().for_each(Sketch::clear);
         self.open = Trailer {
             hash_kind: self.open.hash_kind,
             segment_bytes: self.open.segment_bytes,
@@ -299,7 +341,7 @@ impl SegmentEncoder {
 
     /// Bytes of the open segment that are taken: blocks, worklist, and what closes it.
     pub fn used_bytes(&self) -> usize {
-        self.blocks_end() + ENTRY_BYTES * self.open.packets as usize + 8 + TAIL_BYTES
+        self.blocks_end() + self.tail_bytes(self.open.packets as usize) + 8 + TAIL_BYTES
     }
 
     /// Number of the open segment in its file.
@@ -322,6 +364,18 @@ impl SegmentEncoder {
         self.snapshot_length
     }
 
+    /// The most bytes in front of the trailer for `packets` packets: worklist and sketch.
+    #[inline]
+    fn tail_bytes(&self, packets: usize) -> usize {
+        self.tail_share() * packets + TAIL_SPARE
+    }
+
+    /// What each packet has in [`tail_bytes`](Self::tail_bytes).
+    #[inline]
+    fn tail_share(&self) -> usize {
+        list::ENTRY_BYTES + if self.sketch.is_some() { sketch::SHARE_BYTES } else { 0 }
+    }
+
     /// Sums up whole blocks, if there are `least` bytes of them since the last time.
     #[inline]
     fn sum_up(&mut self, segment: &[u8], least: u32) {
@@ -336,31 +390,20 @@ impl SegmentEncoder {
     #[inline]
     fn room<'a>(&self, segment: &'a mut [u8], entries: usize) -> &'a mut [u8] {
         assert_eq!(segment.len(), self.segment_bytes(), "a segment is S bytes");
-        let worklist = ENTRY_BYTES * (self.open.packets as usize + entries);
+        let around = self.tail_bytes(self.open.packets as usize + entries) + 8;
         let start = self.open.blocks_end as usize;
         // The head of the closing block must fit as well.
-        let end = (segment.len() - TAIL_BYTES).saturating_sub(worklist + 8);
+        let end = (segment.len() - TAIL_BYTES).saturating_sub(around);
         segment.get_mut(start..end).unwrap_or_default()
     }
 }
 
-/// The worklist entry of a packet whose bytes lie at `offset`.
-#[inline]
-fn entry(offset: usize, base_time_ns: u64, packet: &PacketToWrite<'_>) -> [u8; ENTRY_BYTES] {
-    let captured = packet.bytes.len() as u32;
-    let mut flags = if captured < packet.original_length { TRUNCATED } else { 0 };
-    flags |= match packet.direction {
-        Some(Direction::Inbound) => INBOUND,
-        Some(Direction::Outbound) => OUTBOUND,
-        None => 0,
-    };
-    flags |= if packet.hash.is_some() { HASHED } else { 0 };
-    let delta = packet.time_ns.checked_sub(base_time_ns);
-    let delta = delta.and_then(|delta| u32::try_from(delta).ok()).unwrap_or(TIME_IN_BLOCK);
-    let interface = packet.interface.min(INTERFACE_IN_BLOCK);
-    let first = offset as u32 | u32::from(flags) << 24;
-    let words = [first, captured | interface << 20, packet.hash.unwrap_or(0), delta];
-    let mut bytes = [0; ENTRY_BYTES];
-    put_words(&mut bytes, words);
-    bytes
+/// The checksum of `bytes` zeros behind what `checksum` is of.
+pub(super) fn sum_zeros(mut checksum: u32, mut bytes: usize) -> u32 {
+    while bytes > 0 {
+        let part = bytes.min(ZEROS.len());
+        checksum = crc32c::crc32c_append(checksum, &ZEROS[..part]);
+        bytes -= part;
+    }
+    checksum
 }

@@ -1,16 +1,12 @@
 //! Reads a finished segment by its worklist.
 
-use std::cmp::Ordering;
-
 use thiserror::Error;
 
 use super::super::block_type::ENHANCED_PACKET;
 use super::super::{CLOSING_BLOCK, word};
-use super::{
-    ENTRY_BYTES, HASHED, INBOUND, INTERFACE_IN_BLOCK, OUTBOUND, TAIL_BYTES, TIME_IN_BLOCK,
-    TRUNCATED, Trailer,
-};
-use crate::files::Direction;
+use super::encoder::sum_zeros;
+use super::list::{BEFORE_PACKET, Starts, list_bytes};
+use super::{HASHED, OLD_ENTRY_BYTES, TAIL_BYTES, Trailer, sketch};
 
 /// A segment whose trailer, checksum and bounds have been found right.
 #[derive(Clone, Copy, Debug)]
@@ -30,10 +26,6 @@ pub struct WorkEntry {
     pub interface: u32,
     /// Time in ns since 1970.
     pub time_ns: u64,
-    /// Flow hash, when the segment has hashes.
-    pub hash: Option<u32>,
-    /// Which way it went, when that is known.
-    pub direction: Option<Direction>,
     /// Whether it had more bytes on the wire.
     pub truncated: bool,
 }
@@ -70,6 +62,12 @@ pub enum SegmentError {
         /// CRC32C in the trailer.
         stored: u32,
     },
+    /// The checksum of the sketch does not hold.
+    #[error("segment {sequence}: the sketch of its flows is damaged")]
+    Sketch {
+        /// Number of the segment in its file.
+        sequence: u64,
+    },
     /// Blocks, worklist and closing block do not fit together.
     #[error("segment {sequence}: {packets} packets and blocks up to {blocks_end} do not fit")]
     Bounds {
@@ -98,11 +96,16 @@ impl<'a> SegmentIndex<'a> {
             return Err(SegmentError::Size { says: trailer.segment_bytes, has: length });
         }
         let (sequence, stored) = (trailer.sequence, trailer.checksum);
-        let computed = crc32c::crc32c(&segment[..tail + Trailer::CHECKED_BYTES]);
+        let index = SegmentIndex { segment, trailer };
+        let computed = index.checksum();
         if computed != stored {
             return Err(SegmentError::Checksum { sequence, computed, stored });
         }
-        let index = SegmentIndex { segment, trailer };
+        if let Some(sketch) = index.sketch()
+            && !sketch::is_sound(sketch)
+        {
+            return Err(SegmentError::Sketch { sequence });
+        }
         let start = trailer.blocks_end as usize;
         let closed = word(segment, start, false) == CLOSING_BLOCK
             && word(segment, start + 4, false) as usize == length - start.min(length);
@@ -126,37 +129,52 @@ impl<'a> SegmentIndex<'a> {
     pub(in super::super) fn is_torn(&self) -> bool {
         let (length, start) = (self.segment.len(), self.trailer.blocks_end as usize);
         let tail = length - TAIL_BYTES;
-        let worklist = tail - ENTRY_BYTES * self.trailer.packets as usize;
+        let worklist = tail - self.list_bytes();
         let mut checksum = crc32c::crc32c(&self.segment[..start]);
         let head = [CLOSING_BLOCK.to_le_bytes(), ((length - start) as u32).to_le_bytes()];
         checksum = crc32c::crc32c_append(checksum, head.as_flattened());
-        let zeros = [0; 4096];
-        for part in (start + 8..worklist).step_by(zeros.len()) {
-            checksum =
-                crc32c::crc32c_append(checksum, &zeros[..(worklist - part).min(zeros.len())]);
-        }
+        checksum = sum_zeros(checksum, worklist - start - 8);
         let rest = &self.segment[worklist..tail + Trailer::CHECKED_BYTES];
         crc32c::crc32c_append(checksum, rest) == self.trailer.checksum
+    }
+
+    /// The segment's checksum as it should be: the sketch, which has its own, counts as zeros.
+    fn checksum(&self) -> u32 {
+        let end = self.segment.len() - TAIL_BYTES + Trailer::CHECKED_BYTES;
+        let Some(sketch) = self.sketch() else { return crc32c::crc32c(&self.segment[..end]) };
+        let worklist = self.segment.len() - TAIL_BYTES - self.list_bytes();
+        let checksum = crc32c::crc32c(&self.segment[..worklist - sketch.len()]);
+        let checksum = sum_zeros(checksum, sketch.len());
+        crc32c::crc32c_append(checksum, &self.segment[worklist..end])
+    }
+
+    /// The sketch of flow hashes, if there is one and it can be where the trailer says.
+    fn sketch(&self) -> Option<&'a [u8]> {
+        let bytes = Some(self.trailer.sketch_bytes as usize).filter(|&bytes| bytes > 0)?;
+        let end = (self.segment.len() - TAIL_BYTES).checked_sub(self.list_bytes())?;
+        self.segment.get(end.checked_sub(bytes)?..end)
+    }
+
+    fn list_bytes(&self) -> usize {
+        list_bytes(self.trailer.version, self.trailer.packets)
     }
 
     /// Whether blocks and worklist fit between start and trailer, and packets can have such
     /// numbers.
     fn fits(&self) -> bool {
         let length = self.segment.len();
-        let Trailer { packets, blocks_end, first_packet, .. } = self.trailer;
+        let Trailer { blocks_end, first_packet, .. } = self.trailer;
         if first_packet > MOST_PACKETS {
             return false;
         }
-        // Both are below 2^32 and each entry has 16 bytes: u64 holds the sum.
-        let used = u64::from(blocks_end) + 8 + u64::from(packets) * ENTRY_BYTES as u64;
-        used <= (length - TAIL_BYTES) as u64
+        used_bytes(&self.trailer) <= (length - TAIL_BYTES) as u64
             && word(self.segment, length - 4, false) as usize == length - blocks_end as usize
     }
 
-    /// The first packet of which the worklist says something else than its block: where it lies,
-    /// how long it is, of which interface, when. `None`: they agree, as they do in a file of ours.
+    /// The first packet that does not lie where the worklist says, or whose time the trailer
+    /// excludes. `None`: there is none, as in a file of ours.
     pub fn contradiction(&self) -> Option<u32> {
-        let mut at = 0;
+        let (mut at, mut entries) = (0, self.entries());
         for number in 0..self.packets() {
             while word(self.segment, at, false) != ENHANCED_PACKET {
                 at += word(self.segment, at + 4, false).max(12) as usize;
@@ -164,17 +182,14 @@ impl<'a> SegmentIndex<'a> {
                     return Some(number);
                 }
             }
-            let read = |field: usize| word(self.segment, at + field, false);
-            let time_ns = u64::from(read(12)) << 32 | u64::from(read(16));
-            let agrees = self.entry(number).is_some_and(|entry| {
-                (entry.offset, entry.captured_length) == (at + 28, read(20))
-                    && (entry.interface, entry.time_ns) == (read(8), time_ns)
-                    && (self.trailer.earliest_ns..=self.trailer.latest_ns).contains(&time_ns)
+            let times_ns = self.trailer.earliest_ns..=self.trailer.latest_ns;
+            let agrees = entries.next().is_some_and(|entry| {
+                entry.offset == at + BEFORE_PACKET && times_ns.contains(&entry.time_ns)
             });
             if !agrees {
                 return Some(number);
             }
-            at += read(4).max(12) as usize;
+            at += word(self.segment, at + 4, false).max(12) as usize;
         }
         None
     }
@@ -189,85 +204,54 @@ impl<'a> SegmentIndex<'a> {
         self.trailer.packets
     }
 
-    /// The packet of this number, in `[0, packets())`; `None` beyond, and for an entry that points
-    /// outside the blocks.
-    pub fn entry(&self, number: u32) -> Option<WorkEntry> {
-        if number >= self.trailer.packets {
-            return None;
-        }
-        let at = self.segment.len() - TAIL_BYTES - ENTRY_BYTES * (number as usize + 1);
-        let read = |field: usize| word(self.segment, at + 4 * field, false);
-        let offset = (read(0) & 0xFF_FFFF) as usize;
-        let flags = (read(0) >> 24) as u8;
-        let captured_length = read(1) & 0xF_FFFF;
-        let end = offset + captured_length as usize;
-        if offset < 28 || end + 4 > self.trailer.blocks_end as usize {
-            return None;
-        }
-        let block = offset - 28;
-        let interface = match read(1) >> 20 {
-            INTERFACE_IN_BLOCK => word(self.segment, block + 8, false),
-            interface => interface,
-        };
-        let time_ns = match read(3) {
-            TIME_IN_BLOCK => {
-                let high = word(self.segment, block + 12, false);
-                u64::from(high) << 32 | u64::from(word(self.segment, block + 16, false))
-            }
-            delta => self.trailer.base_time_ns.saturating_add(delta.into()),
-        };
-        Some(WorkEntry {
-            offset,
-            captured_length,
-            interface,
-            time_ns,
-            hash: (flags & HASHED != 0).then(|| read(2)),
-            direction: match flags & (INBOUND | OUTBOUND) {
-                INBOUND => Some(Direction::Inbound),
-                OUTBOUND => Some(Direction::Outbound),
-                _ => None,
-            },
-            truncated: flags & TRUNCATED != 0,
-        })
-    }
-
     /// The bytes of a packet; empty when the entry is not of this segment.
     pub fn packet(&self, entry: &WorkEntry) -> &'a [u8] {
         let end = entry.offset.saturating_add(entry.captured_length as usize);
         self.segment.get(entry.offset..end).unwrap_or_default()
     }
 
-    /// The entries in the order of the packets.
+    /// The entries in the order of the packets, as the worklist has them: those whose packets lie
+    /// among the blocks.
     pub fn entries(&self) -> impl Iterator<Item = WorkEntry> + use<'a> {
-        let index = *self;
-        (0..self.trailer.packets).filter_map(move |number| index.entry(number))
+        let (index, starts) = (*self, Starts::new(self.segment, &self.trailer));
+        starts.filter_map(move |block| index.entry(block))
     }
-}
 
-/// Bytes of a worklist.
-pub(in super::super) fn worklist_bytes(packets: u32) -> usize {
-    packets as usize * ENTRY_BYTES
-}
+    /// Where the worklist says that packets' blocks start, in this order.
+    pub(in super::super) fn starts(&self) -> impl Iterator<Item = usize> + use<'a> {
+        Starts::new(self.segment, &self.trailer)
+    }
 
-/// Whether a packet of this worklist has a flow hash, or has none that is known.
-pub(in super::super) fn may_hold(worklist: &[u8], hash: u32) -> bool {
-    let mut entries = worklist.as_chunks::<ENTRY_BYTES>().0.iter();
-    entries.any(|entry| entry[3] & HASHED == 0 || word(entry, 8, false) == hash)
-}
-
-/// Whether a worklist of `packets` entries names a packet whose block starts at `block` of its
-/// segment; `rest` ends with the segment. Packets lie in the order of the worklist.
-pub(in super::super) fn is_listed(rest: &[u8], packets: u32, block: usize) -> bool {
-    let (mut from, mut to) = (0, packets);
-    while from < to {
-        let middle = from + (to - from) / 2;
-        let back = TAIL_BYTES + ENTRY_BYTES * (middle as usize + 1);
-        let Some(at) = rest.len().checked_sub(back) else { return false };
-        match ((word(rest, at, false) & 0xFF_FFFF) as usize).cmp(&(block + 28)) {
-            Ordering::Equal => return true,
-            Ordering::Less => from = middle + 1,
-            Ordering::Greater => to = middle,
+    /// The packet whose block starts at `block`.
+    fn entry(&self, block: usize) -> Option<WorkEntry> {
+        let read = |field: usize| word(self.segment, block + field, false);
+        let (offset, captured_length) = (block + BEFORE_PACKET, read(20));
+        let end = offset as u64 + u64::from(captured_length);
+        if end + 4 > u64::from(self.trailer.blocks_end) {
+            return None;
         }
+        Some(WorkEntry {
+            offset,
+            captured_length,
+            interface: read(8),
+            time_ns: u64::from(read(12)) << 32 | u64::from(read(16)),
+            truncated: captured_length < read(24),
+        })
     }
-    false
+}
+
+/// Bytes of a segment up to its trailer that are taken. Each part is below 2^36: the sum holds.
+pub(in super::super) fn used_bytes(trailer: &Trailer) -> u64 {
+    let list = list_bytes(trailer.version, trailer.packets) as u64;
+    u64::from(trailer.blocks_end) + 8 + list + u64::from(trailer.sketch_bytes)
+}
+
+/// Whether a packet of a segment may have a flow hash, by what its trailer sends to: the sketch, or
+/// in version 1 the worklist.
+pub(in super::super) fn may_hold(trailer: &Trailer, summary: &[u8], hash: u32) -> bool {
+    if trailer.version > 1 {
+        return sketch::may_hold(summary, hash);
+    }
+    let mut entries = summary.as_chunks::<OLD_ENTRY_BYTES>().0.iter();
+    entries.any(|entry| entry[3] & HASHED == 0 || word(entry, 8, false) == hash)
 }

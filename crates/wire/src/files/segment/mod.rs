@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0                     blocks_end                                                   S
-//! | EPB | EPB | EPB | ... | closing block: zeros | entry n-1 | ... | entry 0 | trailer | length |
+//! | EPB | EPB | ... | closing block: zeros | sketch | entry n-1 ... entry 0 | trailer | length |
 //! ```
 //!
 //! It is the segment of the log with pcapng blocks for packets: blocks grow up, the worklist grows
@@ -18,29 +18,23 @@
 
 mod encoder;
 mod index;
+mod list;
+mod sketch;
 mod trailer;
 
-pub use encoder::{PlainRun, SegmentEncoder};
+pub use encoder::{PlainItem, PlainRun, SegmentEncoder};
 pub use index::{SegmentError, SegmentIndex, WorkEntry};
-pub(super) use index::{is_listed, may_hold, worklist_bytes};
+pub(super) use index::{may_hold, used_bytes};
+pub(super) use list::list_bytes;
 pub use trailer::{LOSS_CAUSES, LossCause, Recorded, Trailer};
 
-/// Bytes of a worklist entry.
-const ENTRY_BYTES: usize = 16;
+/// Bytes of a worklist entry in version 1.
+const OLD_ENTRY_BYTES: usize = 16;
 
 /// What stands behind the worklist: the trailer and the total length of the closing block.
 pub(super) const TAIL_BYTES: usize = Trailer::BYTES + 4;
 
-/// The time delta that sends a reader to the block for the time.
-const TIME_IN_BLOCK: u32 = u32::MAX;
-
-/// The interface number that sends a reader to the block for the interface.
-const INTERFACE_IN_BLOCK: u32 = 0xFFF;
-
-/// Flags of a worklist entry.
-const TRUNCATED: u8 = 1;
-const INBOUND: u8 = 2;
-const OUTBOUND: u8 = 4;
+/// The flag of an entry of version 1 that says that a flow hash is there.
 const HASHED: u8 = 8;
 
 const _: () = assert!(TAIL_BYTES.is_multiple_of(16));

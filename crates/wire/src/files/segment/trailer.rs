@@ -41,6 +41,8 @@ impl LossCause {
 /// What a segment says about itself, as it stands at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trailer {
+    /// The version of the segment, 1 or 2; an encoder writes [`Self::VERSION`] whatever is here.
+    pub version: u16,
     /// Which hash the worklist holds; an unknown kind is read as none.
     pub hash_kind: HashKind,
     /// Bytes of a segment: S.
@@ -61,6 +63,8 @@ pub struct Trailer {
     pub latest_ns: u64,
     /// Packets lost since the segment before, by [`LossCause`].
     pub losses: [u64; LOSS_CAUSES],
+    /// Bytes of the sketch of flow hashes in front of the worklist; 0: there is none.
+    pub sketch_bytes: u32,
     /// Interfaces described up to the end of this segment.
     pub interfaces: u32,
     /// CRC32C of the segment up to this field.
@@ -70,22 +74,42 @@ pub struct Trailer {
 impl Trailer {
     /// First bytes of a trailer.
     pub const MAGIC: [u8; 8] = *b"BurstSeg";
-    /// The only version.
-    pub const VERSION: u16 = 1;
+    /// The version that is written. Version 1, which is read as well, has a longer worklist and no
+    /// sketch.
+    pub const VERSION: u16 = 2;
     /// Bytes of a trailer in the file.
     pub const BYTES: usize = 140;
     /// Bytes of a trailer that its checksum covers, together with all that stands before it.
     pub(super) const CHECKED_BYTES: usize = Self::BYTES - 4;
+    /// Bytes that the trailer's own checksum covers, which follows them.
+    const OWN_BYTES: usize = Self::BYTES - 8;
+    /// Where the sketch's bytes stand; in version 1 an eighth count of losses, which has no name.
+    const SKETCH_AT: usize = 120;
 
-    /// Reads a trailer; `None` when magic or version are not ours. The checksum is not looked at.
+    /// Reads a trailer; `None` when magic or version are not ours, or its own checksum does not
+    /// hold, which version 1 has not. The segment's checksum is not looked at.
     pub(in super::super) fn parse(bytes: &[u8]) -> Option<Trailer> {
         let bytes: &[u8; Self::BYTES] = bytes.first_chunk()?;
-        if !bytes.starts_with(&Self::MAGIC) || half(bytes, 8, false) != Self::VERSION {
+        let version = half(bytes, 8, false);
+        let is_known = match version {
+            1 => true,
+            Self::VERSION => {
+                crc32c::crc32c(&bytes[..Self::OWN_BYTES]) == word(bytes, Self::OWN_BYTES, false)
+            }
+            _ => false,
+        };
+        if !bytes.starts_with(&Self::MAGIC) || !is_known {
             return None;
         }
+        let has_sketch = version > 1;
         let read = |at| word(bytes, at, false);
         let long = |at| u64::from(read(at)) | u64::from(read(at + 4)) << 32;
+        let losses = std::array::from_fn(|cause| match 64 + 8 * cause {
+            Self::SKETCH_AT if has_sketch => 0,
+            at => long(at),
+        });
         Some(Trailer {
+            version,
             hash_kind: HashKind::from_code(half(bytes, 10, false)).unwrap_or_default(),
             segment_bytes: read(12),
             packets: read(16),
@@ -95,7 +119,8 @@ impl Trailer {
             base_time_ns: long(40),
             earliest_ns: long(48),
             latest_ns: long(56),
-            losses: std::array::from_fn(|cause| long(64 + 8 * cause)),
+            losses,
+            sketch_bytes: if has_sketch { read(Self::SKETCH_AT) } else { 0 },
             interfaces: read(128),
             checksum: read(136),
         })
@@ -119,7 +144,11 @@ impl Trailer {
         for (cause, lost) in self.losses.iter().enumerate() {
             put(64 + 8 * cause, &lost.to_le_bytes());
         }
+        put(Self::SKETCH_AT, &u64::from(self.sketch_bytes).to_le_bytes());
         put(128, &self.interfaces.to_le_bytes());
+        let own = crc32c::crc32c(&bytes[..Self::OWN_BYTES]);
+        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        put(Self::OWN_BYTES, &own.to_le_bytes());
         put(136, &self.checksum.to_le_bytes());
         bytes
     }

@@ -1,0 +1,215 @@
+//! Recordings: written as fast as the disk takes them, found again, and how large they are. All are
+//! whole processes, from start to exit.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use burstline_sys::clock;
+
+use super::Context;
+use super::capture_file::{CaptureFile, FLOWS, flow_addresses};
+use super::count_file::{our_program, run};
+use crate::compared::{Better, Compared, Outcome};
+use crate::conditions::Conditions;
+use crate::contest::alternate;
+
+const SEED: u64 = 20_251_125;
+
+/// A folder for files on a disk, taken away at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn create() -> Result<Self, String> {
+        let path = std::env::temp_dir().join(format!("burstline-recording-{}", std::process::id()));
+        fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Self(path))
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0); // gone already: all the better
+    }
+}
+
+fn bytes_of(path: &str) -> Result<u64, String> {
+    fs::metadata(path).map(|found| found.len()).map_err(|error| format!("{path}: {error}"))
+}
+
+/// Seconds that a program takes, and what it said.
+fn timed(command: &mut Command) -> Result<(f64, String), String> {
+    let start_ns = clock::monotonic_ns();
+    let said = run(command)?;
+    Ok(((clock::monotonic_ns() - start_ns) as f64 / 1e9, said))
+}
+
+/// `record-dd`: packets made in memory and recorded, against `dd oflag=direct` of as many bytes.
+pub(super) fn against_dd(context: &Context) -> Result<Outcome, String> {
+    let (ours, folder) = (our_program()?, Folder::create()?);
+    let packets: u64 = if context.smoke { 20_000 } else { 1_900_000 };
+    let megabytes = (packets * 1048) >> 20;
+    let load = format!("gen:?size=1000&packets={packets}");
+    let (own, other) = (folder.file("x.pcapng"), folder.file("dd"));
+    let conditions = Conditions::watch(context.cores);
+    // A file that is there is written over, which costs neither more nor less on either side.
+    let rate = |path: &str, command: &mut Command| {
+        let _ = fs::remove_file(path); // there is none at first
+        let seconds = timed(command)?.0;
+        let bytes = bytes_of(path)?;
+        fs::remove_file(path).map_err(|error| format!("{path}: {error}"))?;
+        Ok(bytes as f64 / 1e9 / seconds)
+    };
+    let rounds = alternate(
+        context.runs,
+        &context.stop,
+        || {
+            let words = ["capture", &load, "-w", &own, "--flush", "none", "--quiet"];
+            rate(&own, Command::new(&ours).args(words))
+        },
+        || {
+            let (to, count) = (format!("of={other}"), format!("count={megabytes}"));
+            let words = ["if=/dev/zero", &to, "bs=1M", &count, "oflag=direct"];
+            rate(&other, Command::new("dd").args(words))
+        },
+    )?;
+    if context.smoke {
+        return Ok(Outcome::Smoke);
+    }
+    let mut details = vec![
+        format!("ours: burstline capture '{load}' -w {own} --flush none"),
+        format!("peer: dd if=/dev/zero of={other} bs=1M count={megabytes} oflag=direct"),
+        "bytes of the file by wall time of whole processes; neither syncs".to_owned(),
+    ];
+    details.extend(conditions.report());
+    Ok(Outcome::Measured(Compared::of("GB/s", Better::Higher, rounds, details)))
+}
+
+/// What is asked of both sides.
+struct Question {
+    ours: Vec<String>,
+    /// As a display filter.
+    tshark: String,
+}
+
+/// `extract-flow-tshark`: all packets of one flow.
+pub(super) fn flow_against_tshark(context: &Context) -> Result<Outcome, String> {
+    let (source, destination, source_port) = flow_addresses(FLOWS / 2 + 1);
+    let flow = format!("{source}:{source_port},{destination}:443,tcp");
+    let tshark =
+        format!("ip.addr == {source} && ip.addr == {destination} && tcp.port == {source_port}");
+    let ours = vec!["--flow".to_owned(), flow];
+    extract(context, Question { ours, tshark })
+}
+
+/// `extract-window`: all packets of a hundredth of the time.
+pub(super) fn window(context: &Context) -> Result<Outcome, String> {
+    let packets = packets(context);
+    // A packet each microsecond.
+    let time =
+        |number: u64| format!("{}.{:06}", 1_700_000_000 + number / 1_000_000, number % 1_000_000);
+    let (from, to) = (time(packets / 2), time(packets / 2 + packets / 100));
+    let tshark = format!("frame.time_epoch >= {from} && frame.time_epoch < {to}");
+    let ours = ["--from", &from, "--to", &to].map(str::to_owned).to_vec();
+    extract(context, Question { ours, tshark })
+}
+
+fn packets(context: &Context) -> u64 {
+    if context.smoke { 5000 } else { 500_000 }
+}
+
+fn extract(context: &Context, question: Question) -> Result<Outcome, String> {
+    let ours = our_program()?;
+    if let Err(error) = run(Command::new("tshark").arg("--version")) {
+        return Ok(Outcome::NotHere(format!("{error}: sudo apt-get install tshark")));
+    }
+    let (folder, packets) = (Folder::create()?, packets(context));
+    let file = folder.file("x.pcapng");
+    let loaded = CaptureFile::create(packets, SEED)?;
+    let load = loaded.path().display().to_string();
+    run(Command::new(&ours).args(["capture", &load, "-w", &file, "-q", "--hash", "five-tuple"]))?;
+    let conditions = Conditions::watch(context.cores);
+    let found = std::cell::Cell::new(None);
+    // Both sides find as many, always.
+    let same = |seconds: f64, count: u64| match found.replace(Some(count)) {
+        Some(other) if other != count => Err(format!("{count} packets found, and {other} before")),
+        _ => Ok(seconds * 1e3),
+    };
+    let rounds = alternate(
+        context.runs,
+        &context.stop,
+        || {
+            let mut command = Command::new(&ours);
+            command.args(["extract", &file, "--json"]).args(&question.ours);
+            let (seconds, said) = timed(&mut command)?;
+            let json: serde_json::Value =
+                serde_json::from_str(said.trim()).map_err(|error| error.to_string())?;
+            same(seconds, json["delivered"].as_u64().unwrap_or(u64::MAX))
+        },
+        || {
+            let words = ["-r", &file, "-Y", &question.tshark, "-T", "fields", "-e", "frame.number"];
+            let (seconds, said) = timed(Command::new("tshark").args(words))?;
+            same(seconds, said.lines().count() as u64)
+        },
+    )?;
+    if context.smoke {
+        return Ok(Outcome::Smoke);
+    }
+    let bytes = bytes_of(&file)?;
+    let mut details = vec![
+        format!("{packets} packets of {FLOWS} flows, {bytes} bytes, in the page cache"),
+        format!("{} packets found by both", found.get().unwrap_or(0)),
+        format!("ours: burstline extract FILE {}", question.ours.join(" ")),
+        format!("peer: tshark -r FILE -Y '{}' -T fields -e frame.number", question.tshark),
+    ];
+    details.extend(conditions.report());
+    Ok(Outcome::Measured(Compared::of("ms", Better::Lower, rounds, details)))
+}
+
+/// `file-overhead`: bytes of a file for each packet, in segments and as plain pcapng.
+pub(super) fn overhead(context: &Context) -> Result<Outcome, String> {
+    let (ours, folder) = (our_program()?, Folder::create()?);
+    let packets: u64 = if context.smoke { 100_000 } else { 1_000_000 };
+    let size = |load: &str, format: &str| {
+        let (load, file) = (format!("gen:?{load}&packets={packets}"), folder.file("x.pcapng"));
+        let words = ["capture", &load, "-w", &file, "--format", format, "--flush", "none", "-q"];
+        run(Command::new(&ours).args(words))?;
+        Ok(bytes_of(&file)? as f64 / packets as f64)
+    };
+    let rounds = alternate(
+        1,
+        &context.stop,
+        || size("size=imix", "segmented"),
+        || size("size=imix", "pcapng"),
+    )?;
+    if context.smoke {
+        return Ok(Outcome::Smoke);
+    }
+    let mut details = vec![format!("{packets} packets, IMIX; the file with its first segment")];
+    for (load, what) in [("size=64", "60 bytes"), ("size=1518", "1514 bytes")] {
+        let (segmented, plain) = (size(load, "segmented")?, size(load, "pcapng")?);
+        details.push(format!("packets of {what}: {segmented:.2}, plain pcapng {plain:.2}"));
+    }
+    Ok(Outcome::Measured(Compared::of("bytes a packet", Better::Lower, rounds, details)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_goes_with_its_value() {
+        let folder = Folder::create().unwrap();
+        let file = folder.file("x");
+        fs::write(&file, "abc").unwrap();
+        assert_eq!(bytes_of(&file), Ok(3));
+        drop(folder);
+        assert!(!Path::new(&file).exists());
+    }
+}

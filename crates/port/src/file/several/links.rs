@@ -1,0 +1,143 @@
+//! An output of a file for each link type: `--link-types split`.
+//!
+//! pcapng may have interfaces of several link types in a file, and libpcap refuses such files. So
+//! the packets of the first link type go into the file that was asked for, those of another one
+//! into a file beside it, which is opened with the first of them: `x.pcapng`, `x-link113.pcapng`.
+
+use burstline_log::Burst;
+use burstline_wire::headers::LinkType;
+
+use super::super::open_one;
+use super::super::recording::with_suffix;
+use super::Several;
+use crate::{
+    Address, InterfaceTotals, LostPackets, OpenOptions, Port, PortAccount, PortError, PortInfo,
+    PortTable, Sink,
+};
+
+/// Files by link type.
+pub(in super::super) struct ByLink {
+    info: PortInfo,
+    address: Address,
+    options: OpenOptions,
+    files: Several,
+    /// The link type of each file; the first has none before its first packet.
+    links: Vec<LinkType>,
+    /// By port of the job: the number of its file.
+    known: [Option<usize>; PortTable::MAX_ENTRIES],
+    notes: Vec<String>,
+}
+
+impl ByLink {
+    pub(in super::super) fn open(
+        address: &Address,
+        options: &OpenOptions,
+    ) -> Result<Self, PortError> {
+        let first = open_one(address, options)?;
+        let info = PortInfo { name: address.to_string(), ..first.info().clone() };
+        Ok(Self {
+            info,
+            address: address.clone(),
+            options: options.clone(),
+            files: Several::new(vec![first]),
+            links: Vec::new(),
+            known: [None; PortTable::MAX_ENTRIES],
+            notes: Vec::new(),
+        })
+    }
+
+    /// The file of a port's packets, which is opened if there is none yet. Where it cannot be, the
+    /// first file counts them as `link_mismatch`, and a note says why.
+    fn file(&mut self, port: u8) -> usize {
+        if let Some(number) = self.known[usize::from(port)] {
+            return number;
+        }
+        let entry = self.options.table.entries_from(port.into()).into_iter().next();
+        let link = entry.map_or(LinkType::ETHERNET, |entry| entry.link);
+        let number = match self.links.iter().position(|known| *known == link) {
+            Some(number) => number,
+            None => self.begin(link),
+        };
+        self.known[usize::from(port)] = Some(number);
+        number
+    }
+
+    /// Begins the file of a link type.
+    fn begin(&mut self, link: LinkType) -> usize {
+        if !self.links.is_empty() {
+            let target = with_suffix(self.address.target(), &format!("-link{}", link.0));
+            let address = self.address.of_parts(&target, self.address.parameters().to_vec());
+            match open_one(&address, &self.options) {
+                Ok(file) => self.files.add(file),
+                Err(error) => {
+                    self.notes.push(format!("no file for link type {}: {error}", link.0));
+                    return 0;
+                }
+            }
+        }
+        self.links.push(link);
+        self.links.len() - 1
+    }
+}
+
+impl Port for ByLink {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    fn finish(&mut self) -> Result<(), PortError> {
+        self.files.finish()
+    }
+
+    fn account(&self) -> PortAccount {
+        let mut account = self.files.account();
+        self.notes.iter().for_each(|note| account.note(|| note.clone()));
+        account
+    }
+}
+
+impl Sink for ByLink {
+    /// As for one file, for each run of packets of one link type.
+    fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
+        let (mut rest, mut taken) = (*burst, 0);
+        while let Some(first) = rest.packets().next() {
+            let number = self.file(first.port());
+            let of_file = |port: u8| self.known[usize::from(port)] == Some(number);
+            let run = rest.packets().take_while(|packet| of_file(packet.port())).count();
+            let (here, behind) = rest.split_at(run);
+            match self.files.transmit(number, &here) {
+                Ok(count) => taken += count,
+                Err(error) => {
+                    // What is behind is lost with it.
+                    let _ = self.files.transmit(number, &behind);
+                    return Err(error);
+                }
+            }
+            rest = behind;
+        }
+        Ok(taken)
+    }
+
+    fn lost(&self) -> LostPackets {
+        self.files.lost()
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        self.files.flush()
+    }
+
+    fn tell_gap(&mut self, port: u8, packets: u64) {
+        let number = self.known[usize::from(port)].unwrap_or(0);
+        self.files.sink(number).tell_gap(port, packets);
+    }
+
+    fn set_totals(&mut self, totals: &[InterfaceTotals]) {
+        for number in 0..self.files.len() {
+            // One that had no packet has no file of its own.
+            let file = |port: u8| self.known[usize::from(port)].unwrap_or(0);
+            let own = totals.iter().filter(|totals| file(totals.port) == number);
+            let own: Vec<InterfaceTotals> = own.copied().collect();
+            self.files.sink(number).set_totals(&own);
+        }
+    }
+}

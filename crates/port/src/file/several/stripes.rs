@@ -1,0 +1,176 @@
+//! An output in several folders, a disk each: `-w '/disk{0..3}/x.pcapng'`.
+//!
+//! ```text
+//!            .-- turn --> /disk0/x.pcapng   segment 1 | segment 2 | ...
+//!  bursts ---|            /disk1/x.pcapng   segment 1 | ...          each written by its own queue
+//!            '            /disk2/x.pcapng
+//! ```
+//!
+//! Each file is a recording in itself, with its own numbers, and has a segment's worth of packets
+//! at a time; a rotation goes on in each folder. As `set:` the files are one source again, in order
+//! of time. What was lost before the packets got here stands in the first file only, so that the
+//! files' closing counts add up.
+
+use burstline_log::Burst;
+
+use super::super::sink::FileSink;
+use super::Several;
+use crate::{
+    Address, InterfaceTotals, LostPackets, OpenOptions, Port, PortAccount, PortError, PortInfo,
+    Sink,
+};
+
+/// The most files that one output is.
+const MOST: usize = 64;
+
+/// About what a packet takes in a file besides its bytes.
+const AROUND_BYTES: u64 = 34;
+
+/// Several files that take turns.
+pub(in super::super) struct Stripes {
+    info: PortInfo,
+    files: Several,
+    /// Whose turn it is.
+    turn: usize,
+    /// Bytes of this turn, and of any.
+    bytes: u64,
+    turn_bytes: u64,
+}
+
+impl Stripes {
+    pub(in super::super) fn open(
+        address: &Address,
+        targets: &[String],
+        options: &OpenOptions,
+    ) -> Result<Self, PortError> {
+        let (mut sinks, mut turn_bytes) = (Vec::<Box<dyn Sink>>::new(), 0);
+        for target in targets {
+            let address = address.of_parts(target, address.parameters().to_vec());
+            let sink = FileSink::open(&address, options)?;
+            turn_bytes = sink.segment_bytes();
+            sinks.push(Box::new(sink));
+        }
+        let info = PortInfo { name: address.to_string(), ..sinks[0].info().clone() };
+        Ok(Self { info, files: Several::new(sinks), turn: 0, bytes: 0, turn_bytes })
+    }
+}
+
+impl Port for Stripes {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    fn finish(&mut self) -> Result<(), PortError> {
+        self.files.finish()
+    }
+
+    fn account(&self) -> PortAccount {
+        self.files.account()
+    }
+}
+
+impl Sink for Stripes {
+    /// As for one file, and a look at each packet's length.
+    fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
+        if self.bytes >= self.turn_bytes {
+            (self.turn, self.bytes) = ((self.turn + 1) % self.files.len(), 0);
+        }
+        let bytes: u64 = burst.packets().map(|packet| packet.length() as u64).sum();
+        self.bytes += bytes + AROUND_BYTES * burst.len() as u64;
+        self.files.transmit(self.turn, burst)
+    }
+
+    fn lost(&self) -> LostPackets {
+        self.files.lost()
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        self.files.flush()
+    }
+
+    fn tell_gap(&mut self, port: u8, packets: u64) {
+        self.files.sink(self.turn).tell_gap(port, packets);
+    }
+
+    fn set_totals(&mut self, totals: &[InterfaceTotals]) {
+        self.files.sink(0).set_totals(totals);
+    }
+}
+
+/// The paths that a path with braces stands for, as in a shell: `{0..3}` and `{a,b}`. One without,
+/// and one that is there as it stands, is itself.
+///
+/// # Errors
+/// A text for people: more than 64 of them, or one of them twice.
+pub fn striped_paths(path: &str) -> Result<Vec<String>, String> {
+    if std::fs::symlink_metadata(path).is_ok() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut paths = Vec::new();
+    expand(String::new(), path, &mut paths);
+    if paths.len() > MOST {
+        return Err(format!("{path}: at most {MOST} files are written in turns"));
+    }
+    match (1..paths.len()).find(|&at| paths[..at].contains(&paths[at])) {
+        Some(at) => Err(format!("{path}: {} is in it twice", paths[at])),
+        None => Ok(paths),
+    }
+}
+
+/// Adds all that `rest` stands for behind `before`; one too many are enough.
+fn expand(before: String, rest: &str, paths: &mut Vec<String>) {
+    let braces = rest.match_indices('{').find_map(|(open, _)| {
+        let close = open + rest[open..].find('}')?;
+        Some((open, close, words(&rest[open + 1..close])?))
+    });
+    let Some((open, close, words)) = braces else {
+        paths.push(before + rest);
+        return;
+    };
+    for word in words {
+        if paths.len() > MOST {
+            return;
+        }
+        expand(format!("{before}{}{word}", &rest[..open]), &rest[close + 1..], paths);
+    }
+}
+
+/// What stands between braces, one by one; `None`: the braces mean themselves.
+fn words(text: &str) -> Option<Vec<String>> {
+    if let Some((from, to)) = text.split_once("..") {
+        let digits =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = |text: &str| digits(text).then(|| text.parse::<u32>().ok()).flatten();
+        let (first, last) = (number(from)?, number(to)?);
+        let width = if from.starts_with('0') { from.len() } else { 1 };
+        let (least, most) = (first.min(last), first.max(last));
+        let all = (least..=most.min(least.saturating_add(MOST as u32)))
+            .map(|number| format!("{number:0width$}"));
+        return Some(if first <= last { all.collect() } else { all.rev().collect() });
+    }
+    text.contains(',').then(|| text.split(',').map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn braces_are_as_in_a_shell() {
+        for (path, wanted) in [
+            ("/a/x.pcapng", &["/a/x.pcapng"][..]),
+            ("/d{0..2}/x", &["/d0/x", "/d1/x", "/d2/x"]),
+            ("/d{2..1}/x", &["/d2/x", "/d1/x"]),
+            ("d{08..10}", &["d08", "d09", "d10"]),
+            ("{a,b}/{1..2}", &["a/1", "a/2", "b/1", "b/2"]),
+            ("x{}y{z}{1..}", &["x{}y{z}{1..}"]),
+            ("{a}{1..2}", &["{a}1", "{a}2"]),
+        ] {
+            assert_eq!(striped_paths(path).unwrap(), wanted, "{path}");
+        }
+        let many = striped_paths("/d{0..4000000000}/x").unwrap_err();
+        assert_eq!(many, "/d{0..4000000000}/x: at most 64 files are written in turns");
+        assert!(striped_paths("{1..9}{1..9}").is_err());
+        assert_eq!(striped_paths("{a,a}").unwrap_err(), "{a,a}: a is in it twice");
+    }
+}

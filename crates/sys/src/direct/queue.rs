@@ -1,0 +1,230 @@
+//! Several writes of a file under way at a time, in order.
+//!
+//! ```text
+//!   in hand: filled by the caller --submit--> under way: the kernel reads it --done--> free
+//!      ^------------------------------- the next in hand --------------------------------'
+//! ```
+//!
+//! With one write at a time a disk stands still while the next buffer is filled, and the processor
+//! while the disk writes. So a buffer is handed to io_uring and another one filled meanwhile. The
+//! buffers are registered where the rights and the limit on locked memory allow it: the kernel then
+//! looks their pages up once, and not at each write.
+//!
+//! The kernel writes the buffers in order, one after the other: a file that grows takes one write
+//! at a time anyway, and one that ends early, because its writer was killed, has no hole that way
+//! (decision 0032). So the disk never waits for the caller, and the caller seldom for the disk.
+//!
+//! Where there is no io_uring, or a file is not written past the page cache, a submit writes the
+//! buffer and returns when that is done. The caller sees no difference but the time.
+//!
+//! Who owns what when: the queue owns all buffers, and lends the one in hand only.
+//!
+//! # Invariants
+//! - Q1. The buffer in hand is not under way. A buffer under way is neither lent nor freed.
+//! - Q2. [`WriteQueue::written`] counts a write only when all before it are whole on the file.
+
+mod ring;
+#[cfg(all(test, not(miri)))]
+mod tests;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::os::fd::AsFd;
+
+use ring::{Done, Ring};
+
+use super::{ALIGNMENT, AlignedBuffer, OutputFile, WriteError, WritePath};
+
+/// How the buffers of a [`WriteQueue`] are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QueueMode {
+    /// By io_uring, several at a time.
+    Ring {
+        /// How many at most.
+        writes: usize,
+        /// Whether the kernel knows the buffers' pages.
+        is_registered: bool,
+    },
+    /// One after the other.
+    Plain {
+        /// Why not by io_uring.
+        reason: String,
+    },
+}
+
+impl fmt::Display for QueueMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ring { writes, is_registered: true } => {
+                write!(f, "io_uring, {writes} writes at a time, registered buffers")
+            }
+            Self::Ring { writes, is_registered: false } => {
+                write!(f, "io_uring, {writes} writes at a time")
+            }
+            Self::Plain { reason } => write!(f, "one write at a time ({reason})"),
+        }
+    }
+}
+
+/// A write that was submitted and is not yet counted.
+#[derive(Clone, Copy, Debug)]
+struct Submitted {
+    buffer: usize,
+    offset: u64,
+    is_whole: bool,
+}
+
+/// Buffers of one size, and the writes that are made of them.
+pub struct WriteQueue {
+    buffers: Vec<AlignedBuffer>,
+    /// The buffer that the caller fills.
+    in_hand: usize,
+    free: Vec<usize>,
+    /// In the order of the submits.
+    submitted: VecDeque<Submitted>,
+    written: u64,
+    ring: Option<Ring>,
+    mode: QueueMode,
+}
+
+impl WriteQueue {
+    /// Makes the buffers, of `bytes` each, for up to `writes` at a time, in `[1, 64]`.
+    ///
+    /// # Errors
+    /// Out of memory.
+    pub fn new(writes: usize, bytes: usize) -> io::Result<Self> {
+        let writes = writes.clamp(1, 64);
+        let (ring, mode) = match Ring::new(writes) {
+            Ok(ring) => (Some(ring), QueueMode::Ring { writes, is_registered: false }),
+            Err(error) => {
+                let reason = format!("io_uring_setup: {error}");
+                (None, QueueMode::Plain { reason })
+            }
+        };
+        let count = if ring.is_some() { writes + 1 } else { 1 };
+        let buffers = (0..count).map(|_| AlignedBuffer::new(bytes)).collect::<Result<_, _>>()?;
+        let (free, submitted) = ((1..count).rev().collect(), VecDeque::new());
+        let mut queue = Self { buffers, in_hand: 0, free, submitted, written: 0, ring, mode };
+        if let (Some(ring), QueueMode::Ring { is_registered, .. }) =
+            (&mut queue.ring, &mut queue.mode)
+        {
+            *is_registered = ring.register(&queue.buffers);
+        }
+        Ok(queue)
+    }
+
+    /// How buffers are written, if the file is written past the page cache.
+    pub fn mode(&self) -> &QueueMode {
+        &self.mode
+    }
+
+    /// The buffer in hand.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffers[self.in_hand]
+    }
+
+    /// The buffer in hand, to be filled.
+    #[inline]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.buffers[self.in_hand]
+    }
+
+    /// Writes that are whole on the file, with all that were submitted before them.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Begins to write the buffer in hand at `offset` of the file. Another one is in hand then,
+    /// with any content. Waits where as many writes as there may be are under way.
+    ///
+    /// # Errors
+    /// As for [`OutputFile::write_all_at`], of any write so far. Then nothing is under way, and no
+    /// more may be submitted before [`abandon`](Self::abandon).
+    pub fn submit(&mut self, file: &mut OutputFile, offset: u64) -> Result<(), WriteError> {
+        let is_direct = *file.write_path() == WritePath::Direct;
+        if self.ring.is_none() || !is_direct {
+            file.write_all_at(&self.buffers[self.in_hand], offset)?;
+            self.written += 1;
+            return Ok(());
+        }
+        self.settle(file, false)?;
+        while self.free.is_empty() {
+            self.settle(file, true)?;
+        }
+        let Some(next) = self.free.pop() else { return Ok(()) };
+        // Q1: another one is in hand from here on, whatever comes of the call.
+        let buffer = std::mem::replace(&mut self.in_hand, next);
+        self.submitted.push_back(Submitted { buffer, offset, is_whole: false });
+        if let Some(ring) = &mut self.ring {
+            ring.submit(file.as_fd(), &self.buffers[buffer], buffer, offset)
+                .map_err(|source| file.fail("io_uring_enter", source))?;
+        }
+        Ok(())
+    }
+
+    /// Waits until nothing is under way.
+    ///
+    /// # Errors
+    /// As for [`submit`](Self::submit).
+    pub fn wait_all(&mut self, file: &mut OutputFile) -> Result<(), WriteError> {
+        while self.ring.as_ref().is_some_and(|ring| ring.under_way() > 0) {
+            self.settle(file, true)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until nothing is under way, whatever comes of it, and forgets what was submitted: the
+    /// queue is ready for another file.
+    pub fn abandon(&mut self) {
+        while let Some(done) = self.ring.as_mut().and_then(|ring| ring.wait().ok().flatten()) {
+            self.free.push(done.buffer);
+        }
+        self.submitted.clear();
+        self.written = 0;
+    }
+
+    /// Takes note of what is done. `waits`: until something is.
+    fn settle(&mut self, file: &mut OutputFile, mut waits: bool) -> Result<(), WriteError> {
+        let Some(ring) = &mut self.ring else { return Ok(()) };
+        let mut failure = None;
+        loop {
+            let done = if waits { ring.wait() } else { Ok(ring.next_done()) };
+            let done = done.map_err(|source| file.fail("io_uring_enter", source))?;
+            let Some(Done { buffer, result }) = done else { break };
+            waits = false;
+            self.free.push(buffer);
+            let is_it = |write: &&mut Submitted| write.buffer == buffer && !write.is_whole;
+            let Some(write) = self.submitted.iter_mut().find(is_it) else { continue };
+            // What the kernel did not write is written here, which also says why not if it cannot
+            // be. The kernel gives up writes of a thread that ends; then nothing is wrong.
+            let bytes = &self.buffers[buffer];
+            let count = result.unwrap_or(0);
+            let count = if count < bytes.len() { count - count % ALIGNMENT } else { count };
+            let outcome = file.write_all_at(&bytes[count..], write.offset + count as u64);
+            match outcome {
+                Ok(()) => write.is_whole = true,
+                Err(error) => failure = failure.or(Some(error)),
+            }
+            // What was submitted before and behind it comes to its end first.
+            waits |= failure.is_some();
+        }
+        while self.submitted.front().is_some_and(|write| write.is_whole) {
+            self.submitted.pop_front();
+            self.written += 1;
+        }
+        failure.map_or(Ok(()), Err)
+    }
+}
+
+impl Drop for WriteQueue {
+    /// The kernel reads buffers under way: they are waited for.
+    fn drop(&mut self) {
+        self.abandon();
+        if self.ring.as_ref().is_some_and(|ring| ring.under_way() > 0) {
+            // Q1: where that cannot be waited for, the memory stays with the kernel.
+            std::mem::forget(std::mem::take(&mut self.buffers));
+        }
+    }
+}

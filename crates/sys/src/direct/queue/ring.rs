@@ -1,0 +1,123 @@
+//! An io_uring that writes buffers.
+//!
+//! Source: io_uring(7), io_uring_register(2), io_uring_enter(2).
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use io_uring::squeue::Flags;
+use io_uring::{IoUring, opcode, types};
+
+use super::AlignedBuffer;
+
+/// A write that is done.
+#[derive(Debug)]
+pub(super) struct Done {
+    /// The number of its buffer.
+    pub(super) buffer: usize,
+    /// How many bytes were written.
+    pub(super) result: io::Result<usize>,
+}
+
+/// Submissions and completions.
+pub(super) struct Ring {
+    ring: IoUring,
+    under_way: usize,
+    is_registered: bool,
+    /// How writes stay in order.
+    order: Flags,
+}
+
+impl Ring {
+    /// A ring for up to `writes` at a time.
+    ///
+    /// # Errors
+    /// What the kernel says: no io_uring here, or not for us.
+    pub(super) fn new(writes: usize) -> io::Result<Self> {
+        let ring = IoUring::builder().dontfork().build(writes as u32)?;
+        // This came with plain writes, in Linux 5.6.
+        if !ring.params().is_feature_rw_cur_pos() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        // One worker of the kernel's takes one write after the other, and the disk does not wait
+        // for anybody in between. Before Linux 5.15 each write waits until those before it were
+        // seen.
+        let has_one_worker = ring.submitter().register_iowq_max_workers(&mut [1, 0]).is_ok();
+        let order = if has_one_worker { Flags::ASYNC } else { Flags::IO_DRAIN };
+        Ok(Self { ring, under_way: 0, is_registered: false, order })
+    }
+
+    /// Has the kernel look the pages of these buffers up, once; says whether it does.
+    pub(super) fn register(&mut self, buffers: &[AlignedBuffer]) -> bool {
+        let place = |buffer: &AlignedBuffer| libc::iovec {
+            iov_base: buffer.as_ptr().cast_mut().cast(),
+            iov_len: buffer.len(),
+        };
+        let places: Vec<libc::iovec> = buffers.iter().map(place).collect();
+        // SAFETY: by B1 of `AlignedBuffer` each place is mapped memory. The kernel pins its pages
+        // itself, so they outlive a buffer that is dropped; by Q1 none is dropped under way.
+        self.is_registered = unsafe { self.ring.submitter().register_buffers(&places) }.is_ok();
+        self.is_registered
+    }
+
+    pub(super) fn under_way(&self) -> usize {
+        self.under_way
+    }
+
+    /// Begins to write a buffer, whose number is `number`.
+    pub(super) fn submit(
+        &mut self,
+        file: BorrowedFd<'_>,
+        buffer: &AlignedBuffer,
+        number: usize,
+        offset: u64,
+    ) -> io::Result<()> {
+        let (start, bytes, file) =
+            (buffer.as_ptr(), buffer.len() as u32, types::Fd(file.as_raw_fd()));
+        let entry = match self.is_registered {
+            true => {
+                opcode::WriteFixed::new(file, start, bytes, number as u16).offset(offset).build()
+            }
+            false => opcode::Write::new(file, start, bytes).offset(offset).build(),
+        };
+        // In order: none begins before those submitted earlier are done.
+        let entry = entry.user_data(number as u64).flags(self.order);
+        // SAFETY: by Q1 of `WriteQueue` the buffer is neither written nor freed until its
+        // completion was seen; the file is open during this call, and then the kernel holds it.
+        let pushed = unsafe { self.ring.submission().push(&entry) };
+        pushed.map_err(|_| io::Error::other("the submission queue is full"))?;
+        self.under_way += 1;
+        loop {
+            match self.ring.submit() {
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// A write that is done, if there is one. Cost: a load.
+    pub(super) fn next_done(&mut self) -> Option<Done> {
+        let entry = self.ring.completion().next()?;
+        self.under_way -= 1;
+        let result = match entry.result() {
+            code if code < 0 => Err(io::Error::from_raw_os_error(-code)),
+            count => Ok(count as usize),
+        };
+        Some(Done { buffer: entry.user_data() as usize, result })
+    }
+
+    /// Waits for a write that is under way; `None`: there is none.
+    pub(super) fn wait(&mut self) -> io::Result<Option<Done>> {
+        while self.under_way > 0 {
+            if let Some(done) = self.next_done() {
+                return Ok(Some(done));
+            }
+            match self.ring.submit_and_wait(1) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,97 @@
+//! The worklist of a segment: where its packets' blocks start.
+//!
+//! Version 2 has two bytes for a packet: how far its block starts behind that of the packet before,
+//! in units of four bytes, and for the first one behind the segment's start. [`FAR`] says that it
+//! is further, or the packet's block is long: it is the next packet block behind the one before.
+//! Version 1 has sixteen bytes, of which the first four say where the packet's bytes start.
+
+use super::super::block_type::ENHANCED_PACKET;
+use super::super::word;
+use super::{OLD_ENTRY_BYTES, TAIL_BYTES, Trailer};
+
+/// Bytes of an entry.
+pub(super) const ENTRY_BYTES: usize = 2;
+
+/// The entry that sends a reader to the blocks.
+const FAR: u16 = u16::MAX;
+
+/// Bytes that a packet block has before the packet's.
+pub(super) const BEFORE_PACKET: usize = 28;
+
+/// Bytes of the worklist of `packets` packets, in a version; a multiple of 4.
+pub(in super::super) fn list_bytes(version: u16, packets: u32) -> usize {
+    match version {
+        1 => packets as usize * OLD_ENTRY_BYTES,
+        _ => (packets as usize * ENTRY_BYTES).next_multiple_of(4),
+    }
+}
+
+/// Writes the entry of packet `number` of a segment, whose block starts at `block`; that of the
+/// packet before starts at `before`.
+#[inline]
+pub(super) fn put(segment: &mut [u8], number: usize, before: usize, block: usize) {
+    let entry = u16::try_from((block - before) / 4).unwrap_or(FAR);
+    let at = segment.len() - TAIL_BYTES - ENTRY_BYTES * (number + 1);
+    segment[at..at + ENTRY_BYTES].copy_from_slice(&entry.to_le_bytes());
+}
+
+/// Where the blocks of a segment's packets start, in their order, as the worklist has it: at most
+/// one for each packet. The bytes may be damaged; each number is below the segment's length.
+pub(super) struct Starts<'a> {
+    segment: &'a [u8],
+    version: u16,
+    packets: u32,
+    next: u32,
+    /// Where the block of the packet before starts.
+    before: usize,
+}
+
+impl<'a> Starts<'a> {
+    /// `segment` is as long as its trailer says.
+    pub(super) fn new(segment: &'a [u8], trailer: &Trailer) -> Self {
+        let (version, packets) = (trailer.version, trailer.packets);
+        Self { segment, version, packets, next: 0, before: 0 }
+    }
+
+    /// The next packet block behind the one at `before`.
+    fn behind(&self) -> Option<usize> {
+        let mut at = self.before;
+        if self.next > 0 {
+            at += word(self.segment, at + 4, false).max(12) as usize;
+        }
+        while at + BEFORE_PACKET < self.segment.len() {
+            if word(self.segment, at, false) == ENHANCED_PACKET {
+                return Some(at);
+            }
+            at += word(self.segment, at + 4, false).max(12) as usize;
+        }
+        None
+    }
+}
+
+impl Iterator for Starts<'_> {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        if self.next >= self.packets {
+            return None;
+        }
+        let bytes = if self.version == 1 { OLD_ENTRY_BYTES } else { ENTRY_BYTES };
+        let back = TAIL_BYTES + bytes * (self.next as usize + 1);
+        let at = self.segment.len().checked_sub(back)?;
+        let entry = *self.segment.get(at..)?.first_chunk()?;
+        let block = match (self.version, u16::from_le_bytes(entry)) {
+            (1, _) => {
+                ((word(self.segment, at, false) & 0xFF_FFFF) as usize).checked_sub(BEFORE_PACKET)?
+            }
+            (_, FAR) => self.behind()?,
+            (_, entry) => self.before + 4 * usize::from(entry),
+        };
+        if block + BEFORE_PACKET >= self.segment.len() {
+            return None;
+        }
+        self.next += 1;
+        self.before = block;
+        Some(block)
+    }
+}
