@@ -27,6 +27,7 @@
 //! - L4: after `finish` nothing is in flight: what the device never took is lost to what held it
 //!   up, and what it took and did not confirm is `unconfirmed`.
 
+mod source;
 mod wait;
 
 use std::io;
@@ -40,6 +41,7 @@ use crate::{
     AddressError, Capabilities, Key, Loss, Port, PortAccount, PortError, PortInfo, Sink,
     TimestampSource, Values,
 };
+pub(crate) use source::{Got, Intake, IntakeCounts, LiveSource};
 pub(crate) use wait::Wait;
 
 /// Bytes of the shortest packet: an Ethernet header.
@@ -97,6 +99,11 @@ pub(crate) trait Outlet: Send {
     /// Whether the last packet found the interface down, where that is not seen by a look at it.
     fn is_down(&self) -> bool {
         false
+    }
+
+    /// What has happened to the other end, in order, where nobody else tells.
+    fn events(&self) -> Vec<String> {
+        Vec::new()
     }
 
     /// Called after each look at the interface, which is there: is everything else as it was when
@@ -305,6 +312,9 @@ impl<O: Outlet> Port for LiveSink<O> {
         let lost = self.outlet.counts().lost;
         if lost > 0 {
             account.lost.add(O::LOST_TO, lost);
+        }
+        for event in self.outlet.events() {
+            account.event(|| event);
         }
         account
     }
