@@ -82,6 +82,7 @@ pub(crate) struct LiveSource<I> {
     port: u8,
     buffer: Box<[u8]>,
     delivered: u64,
+    bytes_copied: u64,
     unfinished: u64,
     copying: Copying,
     /// How many packets may still be taken, once it is stopped.
@@ -112,6 +113,7 @@ impl<I: Intake> LiveSource<I> {
             port,
             buffer: vec![0; 4 * I::LONGEST.next_multiple_of(4096)].into(),
             delivered: 0,
+            bytes_copied: 0,
             unfinished: 0,
             copying: Copying::default(),
             left: None,
@@ -136,6 +138,7 @@ impl<I: Intake> LiveSource<I> {
                 meta.time_ns = clock::realtime_ns();
             }
             taken += 1;
+            self.bytes_copied += got.bytes as u64;
             at += self.describe(scratch, &mut meta, at, got);
         }
         self.intake.give_back();
@@ -176,7 +179,12 @@ impl<I: Intake> Port for LiveSource<I> {
 
     fn account(&self) -> PortAccount {
         let IntakeCounts { taken, lost } = self.intake.counts().clone();
-        let mut account = PortAccount { offered: taken, lost, ..PortAccount::default() };
+        let mut account = PortAccount {
+            offered: taken,
+            lost,
+            bytes_copied: self.bytes_copied,
+            ..PortAccount::default()
+        };
         self.judge.enter_into(&mut account);
         self.copying.add_to(&mut account);
         if self.unfinished > 0 {

@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(found.segments, Some((Segments::Tcp4, 66, 1448)));
         let found = unfinished(&merged(), Flags::PARTIAL_CHECKSUM, 1500).unwrap();
         assert_eq!((found.checksum, found.segments), (Some((34, 16)), None));
-        assert_eq!(offload(&merged(), flags, 52), None, "no room for a byte");
+        assert_eq!(unfinished(&merged(), flags, 52), None, "no room for a byte");
         assert_eq!(unfinished(&[0; 60], flags, 1500), None, "not IP");
     }
 }

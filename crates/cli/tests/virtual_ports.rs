@@ -1,0 +1,154 @@
+//! `vhost:` and `memif:` against DPDK: what testpmd has counted is what our ledger says.
+//!
+//! ```text
+//!   testpmd, virtio-user or memif == socket, shared memory == burstline count, generate, switch
+//! ```
+
+mod support;
+
+use std::fs;
+use std::process::{Child, Stdio};
+
+use burstline_testbed::signal;
+use serde_json::Value;
+use support::live::wait_until;
+use support::virtual_port::VirtualPort;
+use support::{Directory, assert_closed, command, last_object};
+
+/// A job of ours.
+struct Ours {
+    child: Child,
+    report: String,
+    errors: String,
+}
+
+impl Ours {
+    fn start(directory: &Directory, words: &str) -> Self {
+        let (report, errors) = (directory.file("report"), directory.file("errors"));
+        let to = |path: &str| Stdio::from(fs::File::create(path).unwrap());
+        let words: Vec<&str> = words.split(' ').filter(|word| !word.is_empty()).collect();
+        let mut program = command(&words);
+        program.env("BURSTLINE_RUN", &directory.0).arg("--json");
+        let child = program.stdout(to(&report)).stderr(to(&errors)).spawn().unwrap();
+        Self { child, report, errors }
+    }
+
+    fn errors(&self) -> String {
+        fs::read_to_string(&self.errors).unwrap()
+    }
+
+    /// Waits for its end, or has it end. The ledger closes.
+    fn end(mut self, is_interrupted: bool) -> Value {
+        if is_interrupted {
+            signal(self.child.id(), "-INT").unwrap();
+        }
+        self.child.wait().unwrap();
+        let text = fs::read_to_string(&self.report).unwrap();
+        assert!(text.contains('{'), "{}", self.errors());
+        let report = last_object(&text);
+        assert_closed(&report);
+        report
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Both ends of a connection: which address is ours, which device testpmd's, and who listens.
+struct Ends {
+    ours: String,
+    theirs: String,
+    is_ours_first: bool,
+    socket: String,
+}
+
+fn vhost(directory: &Directory, name: &str) -> [Ends; 2] {
+    let socket = directory.file(name);
+    let theirs = format!("net_virtio_user0,path={socket},queues=1,queue_size=256");
+    let server = Ends {
+        ours: format!("vhost:{socket}"),
+        theirs: theirs.clone(),
+        is_ours_first: true,
+        socket: socket.clone(),
+    };
+    let client = Ends {
+        ours: format!("vhost:{socket}?client"),
+        theirs: format!("{theirs},server=1"),
+        is_ours_first: false,
+        socket,
+    };
+    [server, client]
+}
+
+impl Ends {
+    fn start(&self, directory: &Directory, words: &str, mode: &str) -> (Ours, VirtualPort) {
+        let ours = |wait: bool| {
+            let ours = Ours::start(directory, &words.replace("OURS", &self.ours));
+            if wait {
+                wait_until("we listen", || fs::metadata(&self.socket).is_ok());
+            }
+            ours
+        };
+        if self.is_ours_first {
+            let ours = ours(true);
+            (ours, VirtualPort::start(directory, "testpmd", &self.theirs, mode))
+        } else {
+            // It starts its device, and says so, when somebody has connected.
+            let ours = ours(false);
+            (ours, VirtualPort::start(directory, "testpmd", &self.theirs, mode))
+        }
+    }
+}
+
+fn total(report: &Value, name: &str) -> u64 {
+    report["total"][name].as_u64().unwrap_or_else(|| panic!("{name}: {report}"))
+}
+
+fn we_count_what_it_sends(ends: &Ends, directory: &Directory) {
+    let (ours, testpmd) = ends.start(directory, "count OURS", "txonly");
+    testpmd.go();
+    wait_until("it has sent", || testpmd.counted().sent > 100_000);
+    let counted = testpmd.stop();
+    let report = ours.end(true);
+    assert_eq!(total(&report, "offered"), counted.sent, "{}: {report}", ends.ours);
+    assert_eq!(total(&report, "delivered"), counted.sent, "{report}");
+    assert_eq!(total(&report, "bytes"), 64 * counted.sent, "{report}");
+    assert!(report["notes"].to_string().contains("rings of 256"), "{report}");
+    testpmd.quit();
+}
+
+fn it_receives_what_we_send(ends: &Ends, directory: &Directory) {
+    let packets = 20_000;
+    let separator = if ends.ours.contains('?') { '&' } else { '?' };
+    // A sink that waits for its guest.
+    let words = format!("generate -o OURS{separator}wait_ms=60000 --packets {packets} --rate 20k");
+    let words = words + " --size random:64-1514";
+    let (waiting, testpmd) = ends.start(directory, &words, "rxonly");
+    testpmd.go();
+    let report = waiting.end(false);
+    assert_eq!(total(&report, "delivered"), packets, "{}: {report}", ends.ours);
+    wait_until("it has all", || testpmd.counted().received == packets);
+    testpmd.quit();
+}
+
+#[test]
+fn vhost_counts_what_testpmd_sends() {
+    if VirtualPort::or_skip() {
+        for ends in vhost(&Directory::new("vhost-counts"), "guest") {
+            we_count_what_it_sends(&ends, &Directory::new("vhost-counts-job"));
+        }
+    }
+}
+
+#[test]
+fn testpmd_receives_what_vhost_sends() {
+    if VirtualPort::or_skip() {
+        for ends in vhost(&Directory::new("vhost-sends"), "guest") {
+            it_receives_what_we_send(&ends, &Directory::new("vhost-sends-job"));
+        }
+    }
+}
