@@ -12,6 +12,7 @@ mod support;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 use burstline_skip::{skip, test_name};
 use burstline_sys::afpacket::Sender;
@@ -626,4 +627,20 @@ fn the_commands_of_the_page_do_what_it_shows() {
     for line in shown {
         assert!(printed.contains(&plain(line)), "{line}\nis not in\n{}", run.stdout);
     }
+}
+
+/// What the error of a missing right advises is true.
+#[test]
+fn a_user_namespace_of_its_own_is_enough_for_taps() {
+    let switch = format!("{PROGRAM} switch --port tap:t0 --port tap:t1 --duration 200ms --json");
+    let Ok(output) = Command::new("unshare").args(["-Urn", "sh", "-c", &switch]).output() else {
+        return skip(test_name(), "unshare is not installed");
+    };
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    if text.contains("unshare: ") {
+        return skip(test_name(), text.trim());
+    }
+    assert!(output.status.success(), "{text}");
+    let report = last_object(&String::from_utf8_lossy(&output.stdout));
+    assert!(report["notes"].to_string().contains("packets wait in a queue, not 4096"), "{report}");
 }

@@ -118,21 +118,22 @@ fn we_count_what_it_sends(ends: &Ends, directory: &Directory) {
     assert_eq!(total(&report, "delivered"), counted.sent, "{report}");
     assert_eq!(total(&report, "bytes"), 64 * counted.sent, "{report}");
     assert!(report["notes"].to_string().contains("rings of 256"), "{report}");
-    testpmd.quit();
 }
 
+/// We go on running: a device that goes takes with it what its guest has not looked at.
 fn it_receives_what_we_send(ends: &Ends, directory: &Directory) {
     let packets = 20_000;
     let separator = if ends.ours.contains('?') { '&' } else { '?' };
-    // A sink that waits for its guest.
-    let words = format!("generate -o OURS{separator}wait_ms=60000 --packets {packets} --rate 20k");
-    let words = words + " --size random:64-1514";
-    let (waiting, testpmd) = ends.start(directory, &words, "rxonly");
+    let from = format!("gen:?packets={packets}&rate=20k&size=random:64-1514");
+    let words = format!("switch --port {from} --port OURS{separator}wait_ms=60000");
+    let (ours, testpmd) = ends.start(directory, &words, "rxonly");
     testpmd.go();
-    let report = waiting.end(false);
-    assert_eq!(total(&report, "delivered"), packets, "{}: {report}", ends.ours);
     wait_until("it has all", || testpmd.counted().received == packets);
-    testpmd.quit();
+    let report = ours.end(true);
+    let rows = report["ports"].as_array().unwrap();
+    let is_out = |name: &str| name.starts_with("> vhost:") || name.starts_with("> memif:");
+    let row = rows.iter().find(|row| is_out(row["port"].as_str().unwrap())).unwrap();
+    assert_eq!(row["delivered"], packets, "{}: {report}", ends.ours);
 }
 
 #[test]
@@ -151,4 +152,85 @@ fn testpmd_receives_what_vhost_sends() {
             it_receives_what_we_send(&ends, &Directory::new("vhost-sends-job"));
         }
     }
+}
+
+/// Guests come, are killed in the middle of a burst, and others come; each packet that we count as
+/// taken was sent, and each that we sent was taken or lost by a name.
+#[test]
+fn vhost_outlives_guests_that_are_killed_stopped_and_end() {
+    if !VirtualPort::or_skip() {
+        return;
+    }
+    let directory = Directory::new("vhost-outlives");
+    let [ends, _] = vhost(&directory, "guest");
+    let (ours, first) = ends.start(&directory, "count OURS", "txonly");
+    first.go();
+    wait_until("it has sent", || first.counted().sent > 10_000);
+    let mut least = first.counted().sent;
+    drop(first);
+    for cycle in 0..cycles() {
+        let testpmd = VirtualPort::start(&directory, "testpmd", &ends.theirs, "txonly");
+        testpmd.go();
+        let before = testpmd.counted().sent;
+        wait_until("it has sent", || testpmd.counted().sent > before + 10_000);
+        match cycle % 3 {
+            // SIGKILL, somewhere in a burst.
+            0 => least += testpmd.counted().sent,
+            1 => {
+                signal(testpmd.process_id(), "-STOP").unwrap();
+                signal(testpmd.process_id(), "-CONT").unwrap();
+                least += testpmd.stop().sent;
+            }
+            _ => {
+                least += testpmd.stop().sent;
+                testpmd.quit();
+            }
+        }
+    }
+    let report = ours.end(true);
+    let taken = total(&report, "delivered");
+    assert!(taken >= least, "{taken} {least}: {report}");
+    assert_eq!(taken, total(&report, "offered"));
+    let notes = report["notes"].to_string();
+    for guest in 1..cycles() + 2 {
+        assert!(notes.contains(&format!("peer {guest}: 2 rings")), "{guest}: {notes}");
+    }
+}
+
+fn cycles() -> usize {
+    std::env::var("BURSTLINE_CYCLES").map_or(3, |cycles| cycles.parse().unwrap())
+}
+
+/// Two guests and a tap behind a switch: one guest sends to the other, whose address is known.
+#[test]
+fn a_switch_between_two_testpmds_accounts_for_every_frame() {
+    if !VirtualPort::or_skip() {
+        return;
+    }
+    let directory = Directory::new("vhost-switch");
+    let [a, b] = ["a", "b"].map(|name| directory.file(name));
+    let words = format!("switch --port vhost:{a} --port vhost:{b} --name two");
+    let ours = Ours::start(&directory, &words);
+    wait_until("both sockets are there", || [&a, &b].iter().all(|at| fs::metadata(at).is_ok()));
+    let device = |path: &str| format!("net_virtio_user0,path={path},queues=1,queue_size=256");
+    let receiver = VirtualPort::start(&directory, "receiver", &device(&b), "rxonly");
+    receiver.go();
+    let sender = VirtualPort::start(&directory, "sender", &device(&a), "txonly");
+    sender.go();
+    wait_until("frames cross", || receiver.counted().received > 50_000);
+    let sent = sender.stop().sent;
+    // What was sent is through when nothing moves any more.
+    let mut before = 0;
+    wait_until("nothing moves", || {
+        let now = receiver.counted().received;
+        std::mem::replace(&mut before, now) == now
+    });
+    let received = receiver.stop().received;
+    let report = ours.end(true);
+    let rows = report["ports"].as_array().unwrap();
+    let row = |name: String| rows.iter().find(|row| row["port"] == name).unwrap();
+    assert_eq!(row(format!("vhost:{a}"))["offered"], sent, "{report}");
+    let out = row(format!("> vhost:{b}"));
+    assert_eq!(out["offered"], sent, "{report}");
+    assert_eq!(out["delivered"], received, "{report}");
 }

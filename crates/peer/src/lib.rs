@@ -7,6 +7,8 @@
 //!   Berth        a ring is the control thread's or the packet thread's, never both at a time
 //!   Bells        the peer's event descriptors: waited for and rung, never read, never blocking
 //!   Socket       UNIX sockets of both kinds, whose messages bring descriptors
+//!   Attendant    the control thread: meets peers, one after the other, and hears them
+//!   Lanes        the berths of all rings of a device; what packet threads do with a ring
 //! ```
 //!
 //! `vhost` and `memif` are made of these. Both are protocols in which a control thread learns by
@@ -19,13 +21,19 @@
 //! - P3. Nothing that the peer does with its files or descriptors ends or blocks a thread of
 //!   ours that works on packets.
 
+mod attendant;
 mod bells;
 mod berth;
 mod guard;
+mod lanes;
 mod memory;
 mod socket;
 
+pub use attendant::{AttendError, Attendant, Dialogue, Place};
 pub use bells::{Bell, Bells};
 pub use berth::Berth;
+pub use lanes::{
+    Diary, FromPeer, LONGEST, Lane, Lanes, OFFLOAD_BYTES, Put, Refusal, Taken, ToPeer,
+};
 pub use memory::{PeerMemory, PeerMemoryError, Window};
 pub use socket::{Arrived, Kind, ListenError, Listener, Socket};

@@ -117,9 +117,9 @@ pub enum PortError {
         /// The address.
         port: String,
     },
-    /// A vhost-user port could not be opened.
+    /// A port to a process that shares memory with us could not be opened.
     #[error(transparent)]
-    Vhost(#[from] burstline_vhost::OpenError),
+    Peer(#[from] burstline_peer::AttendError),
     /// DPDK or one of its drivers says no.
     #[cfg(feature = "dpdk")]
     #[error(transparent)]

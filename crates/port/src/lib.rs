@@ -44,6 +44,7 @@ mod near;
 mod nicsim;
 mod open;
 mod opened;
+mod peer;
 mod port;
 mod probe;
 mod replay;

@@ -1,8 +1,9 @@
 //! Packets of the guest: from its transmit ring into our buffer.
 
+use burstline_peer::{FromPeer, LONGEST, OFFLOAD_BYTES, Taken};
+
 use crate::split::{ChainFault, WRITE};
 use crate::vring::Vring;
-use crate::{LONGEST, OFFLOAD_BYTES};
 
 /// Chains whose lines are fetched before they are taken.
 const AHEAD: u16 = 4;
@@ -15,31 +16,13 @@ const NEEDS_CHECKSUM: u8 = 1;
 #[derive(Debug)]
 pub struct FromGuest(pub(crate) Vring);
 
-/// What came of looking for a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
-    /// A packet of this length is in the room.
-    Packet {
-        /// Its length.
-        bytes: usize,
-        /// Its checksum is to be filled in.
-        is_partial: bool,
-        /// It is to be cut into segments.
-        is_merged: bool,
-    },
-    /// A chain was given back, because of what was wrong with it.
-    Refused(ChainFault),
-    /// There is none.
-    Nothing,
-}
-
-impl FromGuest {
+impl FromPeer for FromGuest {
     /// Takes the next packet into `room`, which has [`LONGEST`] bytes. What was taken is the
     /// guest's again after [`publish`](Self::publish).
     ///
     /// Cost: two loads of the ring's lines and the copy.
     #[inline]
-    pub fn take(&mut self, room: &mut [u8]) -> Taken {
+    fn take(&mut self, room: &mut [u8]) -> Taken {
         let ring = &mut self.0;
         if ring.available(1) == 0 {
             return Taken::Nothing;
@@ -57,7 +40,7 @@ impl FromGuest {
         ring.split.note_used(0, head, 0);
         ring.split.advance(1);
         match taken {
-            Err(fault) => Taken::Refused(fault),
+            Err(fault) => Taken::Refused(fault.refusal()),
             Ok(bytes) => Taken::Packet {
                 bytes,
                 is_partial: header[0] & NEEDS_CHECKSUM != 0,
@@ -66,20 +49,15 @@ impl FromGuest {
         }
     }
 
-    /// Packets that are there now, as far as that is known.
-    pub fn waiting(&mut self) -> u16 {
-        self.0.available(u16::MAX)
-    }
-
     /// Gives back to the guest what was taken. Returns how many chains that was, by the index
     /// that it sees (V3).
     #[inline]
-    pub fn publish(&mut self) -> u16 {
+    fn publish(&mut self) -> u16 {
         self.0.publish()
     }
 
     /// Asks the guest to ring when it sends. Returns whether something is there already.
-    pub fn arm(&mut self) -> bool {
+    fn arm(&mut self) -> bool {
         if !self.0.is_live() {
             return false;
         }
@@ -93,10 +71,12 @@ impl FromGuest {
     }
 
     /// Asks it not to ring.
-    pub fn disarm(&mut self) {
+    fn disarm(&mut self) {
         self.0.split.disarm();
     }
+}
 
+impl FromGuest {
     /// Why it does nothing any more, if so.
     pub fn fault(&self) -> Option<crate::RingFault> {
         self.0.fault

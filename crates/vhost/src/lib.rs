@@ -38,20 +38,12 @@ mod split;
 mod to_guest;
 mod vring;
 
-pub use device::{Device, DeviceOptions, OpenError, Port, Queue};
-pub use from_guest::{FromGuest, Taken};
+pub use device::{Device, DeviceOptions, Port};
+pub use from_guest::FromGuest;
 pub use message::{BODY_BYTES_MAX, Fault, HEADER_BYTES, Header, Message};
 pub use session::Session;
-pub use split::{ChainFault, RingFault};
-pub use to_guest::{Put, ToGuest};
-
-/// Bytes of the longest packet: what a tap device has at most, too.
-pub const LONGEST: usize = 65_536 + 18;
+pub use split::RingFault;
+pub use to_guest::ToGuest;
 
 /// The most pairs of queues.
 pub const QUEUES_MAX: u16 = 16;
-
-/// Bytes of a `virtio_net_hdr` without the number of buffers.
-///
-/// Source: Virtual I/O Device (VIRTIO) Version 1.1, section 5.1.6.
-pub const OFFLOAD_BYTES: usize = 10;

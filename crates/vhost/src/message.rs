@@ -48,7 +48,7 @@ pub struct Message {
 #[non_exhaustive]
 pub enum Fault {
     /// It has closed the connection.
-    #[error("the guest has closed the connection")]
+    #[error("it has closed the connection")]
     Closed,
     /// Another version, or an answer that nobody asked for.
     #[error("flags {0:#x} of a message: expected version 1 and no reply")]

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use burstline_peer::Bell;
 
-use crate::device::{Device, Role};
+use crate::device::Device;
 use crate::features::{self, PROTOCOL, PROTOCOL_FEATURES, PROTOCOL_REPLY_ACK};
 use crate::from_guest::FromGuest;
 use crate::memory::{GuestMemory, REGION_BYTES, SLOTS_MAX, TABLE_MAX};
@@ -81,7 +81,7 @@ struct Ring {
 impl Session {
     /// A connection that has said nothing.
     pub fn new(device: Arc<Device>) -> Self {
-        let rings = (0..2 * device.pairs()).map(|_| Ring::default()).collect();
+        let rings = (0..2 * device.lanes().queues()).map(|_| Ring::default()).collect();
         Self { device, features: 0, protocol: 0, memory: Arc::default(), rings }
     }
 
@@ -122,7 +122,7 @@ impl Session {
         match header.request {
             GET_FEATURES => return word(self.device.features()),
             GET_PROTOCOL_FEATURES => return word(PROTOCOL),
-            GET_QUEUE_NUM => return word(u64::from(self.device.pairs())),
+            GET_QUEUE_NUM => return word(self.device.lanes().queues() as u64),
             GET_MAX_MEM_SLOTS => return word(SLOTS_MAX as u64),
             GET_VRING_BASE => return self.stop_ring(&header, body).map(Some),
             SET_FEATURES => self.set_features(number()?)?,
@@ -320,13 +320,13 @@ impl Session {
         if let Some(kick) = &kick
             && Role::of(index) == Role::FromGuest
         {
-            let added = self.device.bells().add(kick);
+            let added = self.device.lanes().bells().add(kick);
             added.map_err(|error| Fault::Io { what: "wait for a ring's bell", error })?;
         }
         let has_event_index = self.has_event_index();
         let ring = &mut self.rings[index];
         if let Some(before) = std::mem::replace(&mut ring.kick, kick) {
-            self.device.bells().remove(&before);
+            self.device.lanes().bells().remove(&before);
         }
         if ring.is_running {
             return Ok(());
@@ -381,7 +381,7 @@ impl Session {
         let ring = &mut self.rings[index];
         ring.is_running = false;
         if let Some(kick) = ring.kick.take() {
-            self.device.bells().remove(&kick);
+            self.device.lanes().bells().remove(&kick);
         }
         let mut base = None;
         self.device.change(index, |ring| {
@@ -408,9 +408,11 @@ impl Session {
         format!("{rings} rings of {size}, {memory} regions of memory, features {features:#x}")
     }
 
-    /// Whether a ring runs.
+    /// Whether pairs of rings run, and no half of one.
     pub(crate) fn is_running(&self) -> bool {
-        self.rings.iter().any(|ring| ring.is_running)
+        let mut pairs = self.rings.chunks(2);
+        let count = |pair: &[Ring]| pair.iter().filter(|ring| ring.is_running).count();
+        self.rings.iter().any(|ring| ring.is_running) && pairs.all(|pair| count(pair) != 1)
     }
 }
 
@@ -428,6 +430,13 @@ fn expect_files(header: &Header, files: &[OwnedFd], expected: usize) -> Result<(
     }
 }
 
+/// Which way packets of a ring go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    ToGuest,
+    FromGuest,
+}
+
 impl Role {
     fn of(index: usize) -> Self {
         if index.is_multiple_of(2) { Self::ToGuest } else { Self::FromGuest }
@@ -436,31 +445,31 @@ impl Role {
 
 impl Device {
     fn put(&self, index: usize, ring: Vring) {
-        let pair = self.pair(index / 2);
+        let lane = self.lanes().lane(index / 2);
         match Role::of(index) {
-            Role::ToGuest => pair.to_guest.change(|berth| *berth = Some(Box::new(ToGuest(ring)))),
+            Role::ToGuest => lane.to.change(|berth| *berth = Some(Box::new(ToGuest(ring)))),
             Role::FromGuest => {
-                pair.from_guest.change(|berth| *berth = Some(Box::new(FromGuest(ring))));
+                lane.from.change(|berth| *berth = Some(Box::new(FromGuest(ring))));
             }
         }
-        self.bells().raise();
+        self.lanes().bells().raise();
     }
 
     /// Changes a ring, if there is one; false takes it out.
     fn change(&self, index: usize, change: impl FnOnce(Option<&mut Vring>) -> bool) {
-        let pair = self.pair(index / 2);
+        let lane = self.lanes().lane(index / 2);
         match Role::of(index) {
-            Role::ToGuest => pair.to_guest.change(|berth| {
+            Role::ToGuest => lane.to.change(|berth| {
                 if !change(berth.as_deref_mut().map(|ring| &mut ring.0)) {
                     *berth = None;
                 }
             }),
-            Role::FromGuest => pair.from_guest.change(|berth| {
+            Role::FromGuest => lane.from.change(|berth| {
                 if !change(berth.as_deref_mut().map(|ring| &mut ring.0)) {
                     *berth = None;
                 }
             }),
         }
-        self.bells().raise();
+        self.lanes().bells().raise();
     }
 }

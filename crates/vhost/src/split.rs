@@ -21,7 +21,7 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::fence;
 
-use burstline_peer::Window;
+use burstline_peer::{Refusal, Window};
 
 /// Flags of a descriptor.
 pub(crate) const NEXT: u16 = 1;
@@ -79,7 +79,7 @@ pub enum RingFault {
 
 /// What is wrong with a chain, which is given back with nothing done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChainFault {
+pub(crate) enum ChainFault {
     /// It has more descriptors than its table.
     Endless,
     /// A descriptor names one that is not in the table.
@@ -94,6 +94,17 @@ pub enum ChainFault {
     Short,
     /// More than the longest packet.
     Long,
+}
+
+impl ChainFault {
+    /// What is said of it outside.
+    pub(crate) fn refusal(self) -> Refusal {
+        match self {
+            Self::Short => Refusal::Short,
+            Self::Long => Refusal::Long,
+            _ => Refusal::Malformed,
+        }
+    }
 }
 
 /// Where the tables are.

@@ -1,6 +1,7 @@
 //! Packets for the guest: into the buffers of its receive ring.
 
-use crate::OFFLOAD_BYTES;
+use burstline_peer::{OFFLOAD_BYTES, Put, ToPeer};
+
 use crate::split::{ChainFault, WRITE};
 use crate::vring::Vring;
 
@@ -13,18 +14,6 @@ const HEADER_MAX: usize = 12;
 #[derive(Debug)]
 pub struct ToGuest(pub(crate) Vring);
 
-/// What became of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Put {
-    /// It is in the guest's memory.
-    Done,
-    /// The guest has too few buffers now.
-    NoRoom,
-    /// No buffer of the guest is long enough, and it cannot use several; or it does not take
-    /// packets that are unfinished.
-    Unfit,
-}
-
 /// What is known of a packet that is being written.
 struct Writing<'p> {
     header: [u8; HEADER_MAX],
@@ -36,14 +25,14 @@ struct Writing<'p> {
     header_at: u64,
 }
 
-impl ToGuest {
+impl ToPeer for ToGuest {
     /// Copies a packet into buffers of the guest. `offload` is what a device still has to do to
     /// it, as a `virtio_net_hdr`; zeros: nothing. It is the guest's after
     /// [`publish`](Self::publish).
     ///
     /// Cost: two loads of the ring's lines and the copy.
     #[inline]
-    pub fn put(&mut self, packet: &[u8], offload: &[u8; OFFLOAD_BYTES]) -> Put {
+    fn put(&mut self, packet: &[u8], offload: &[u8; OFFLOAD_BYTES]) -> Put {
         let ring = &mut self.0;
         let is_unfinished = offload[0] != 0 || offload[1] != 0;
         if is_unfinished && !ring.takes_offloads {
@@ -100,17 +89,19 @@ impl ToGuest {
         Put::Done
     }
 
-    /// Shows the guest what was put. Returns how many buffers that were.
+    /// Shows the guest what was put, and rings if it wants.
     #[inline]
-    pub fn publish(&mut self) -> u16 {
-        self.0.publish()
+    fn publish(&mut self) {
+        self.0.publish();
     }
 
     /// Whether the guest takes packets now.
-    pub fn is_live(&self) -> bool {
+    fn is_live(&self) -> bool {
         self.0.is_live()
     }
+}
 
+impl ToGuest {
     /// Why it does nothing any more, if so.
     pub fn fault(&self) -> Option<crate::RingFault> {
         self.0.fault

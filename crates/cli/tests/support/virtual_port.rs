@@ -38,8 +38,14 @@ impl VirtualPort {
         let eal = "--no-huge -m 128 --no-pci --no-telemetry --no-shconf --lcores 0@(0-1),1@(0-1)";
         let rest = "-i --total-num-mbufs=4096 --no-mlockall --disable-link-check";
         let mode = format!("--forward-mode={mode}");
-        let mut command = Command::new("dpdk-testpmd");
-        command.args(eal.split(' ')).args(["--vdev", device, "--"]).args(rest.split(' ')).arg(mode);
+        // Into a file it would say nothing before its end.
+        let mut command = Command::new("stdbuf");
+        command
+            .args(["-oL", "dpdk-testpmd"])
+            .args(eal.split(' '))
+            .args(["--vdev", device, "--"])
+            .args(rest.split(' '))
+            .arg(mode);
         let to = || Stdio::from(fs::File::options().append(true).open(&output).unwrap());
         fs::write(&output, "").unwrap();
         let child = command.stdin(Stdio::piped()).stdout(to()).stderr(to()).spawn().unwrap();

@@ -19,5 +19,5 @@ pub(super) fn take(address: &Address, options: TapOptions, role: Role) -> Result
 
 /// Packets that its queues have room for.
 pub(super) fn capacity(half: &Half) -> u64 {
-    u64::from(half.options().depth) * u64::from(half.options().queues)
+    u64::from(half.device().depth()) * u64::from(half.options().queues)
 }

@@ -69,6 +69,17 @@ impl TapSource {
             passes_offloads: device.options().passes_offloads,
             ..Capabilities::default()
         };
+        let mut account = PortAccount::default();
+        let (depth, asked) = (device.device().depth(), device.options().depth);
+        if depth != asked {
+            account.hint(|| {
+                format!(
+                    "{}: {depth} packets wait in a queue, not {asked}: a user namespace may not \
+                     say how many",
+                    interface.name
+                )
+            });
+        }
         let at_start = device.device().counts().unwrap_or_default();
         Ok(Self {
             info: PortInfo { name, capabilities, timestamps: TimestampSource::Poll },
@@ -85,7 +96,7 @@ impl TapSource {
             counts: Counts { at_start, last: (at_start, 0), is_out_of_sight: false },
             left: None,
             is_over: false,
-            account: PortAccount::default(),
+            account,
         })
     }
 

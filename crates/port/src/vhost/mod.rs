@@ -7,38 +7,41 @@
 //! ```
 //!
 //! `burstline_vhost` speaks the protocol and works on the rings. The port listens at a socket, or
-//! connects to one with `client`. A guest may come, go and come back: while there is none the
-//! source is idle and the sink loses what it gets as `link_down`.
-//!
-//! Invariants:
-//! - U1: offered of a source is how far the used index went that the guest sees; a chain that is
-//!   no packet is lost by name.
-//! - U2: a packet is sent when the guest can see it; what a guest does with it is its own.
-//! - U3: in a process a socket has at most one source and one sink.
+//! connects to one with `client`. A guest may come, go and come back.
 
 mod settings;
-mod sink;
-mod source;
 
 use std::path::Path;
 
-use burstline_vhost::DeviceOptions;
+use burstline_peer::Lanes;
+use burstline_vhost::{DeviceOptions, FromGuest, Port, ToGuest};
 
-use crate::halves::{self, Devices, Role};
+use crate::halves::{Devices, Half, Role};
 use crate::live::LiveSource;
-use crate::{Address, OpenOptions, PortError, Source};
+use crate::peer::{self, Device, FromPeers};
+use crate::{Address, OpenOptions, PortError, Sink, Source};
 pub(crate) use settings::{KEYS, SINK_KEYS};
-pub(crate) use sink::open_sink;
 
-/// One role at a device, until it is dropped.
-type Half = halves::Half<burstline_vhost::Port, DeviceOptions>;
+impl Device for Port {
+    type From = FromGuest;
+    type To = ToGuest;
+    type Options = DeviceOptions;
 
-static OPEN: Devices<burstline_vhost::Port, DeviceOptions> = Devices::new();
+    fn lanes(&self) -> &Lanes<FromGuest, ToGuest> {
+        self.lanes()
+    }
+}
 
-fn take(address: &Address, options: DeviceOptions, role: Role) -> Result<Half, PortError> {
+static OPEN: Devices<Port, DeviceOptions> = Devices::new();
+
+fn take(
+    address: &Address,
+    options: DeviceOptions,
+    role: Role,
+) -> Result<Half<Port, DeviceOptions>, PortError> {
     let path = address.target();
     OPEN.take(address, path.to_owned(), options, role, |options| {
-        Ok(burstline_vhost::Port::open(Path::new(path), options)?)
+        Ok(Port::open(Path::new(path), options)?)
     })
 }
 
@@ -47,10 +50,21 @@ pub(crate) fn open_source(
     address: &Address,
     options: &OpenOptions,
 ) -> Result<Box<dyn Source>, PortError> {
-    let wanted = settings::parse(&address.values(KEYS)?)?;
-    let half = take(address, wanted, Role::Source)?;
-    let intake = source::FromGuests::new(half);
+    let half = take(address, settings::parse(&address.values(KEYS)?)?, Role::Source)?;
+    let passes_offloads = half.options().passes_offloads;
+    let intake = FromPeers::new(half, passes_offloads);
     Ok(Box::new(LiveSource::new(address, address.target(), options, intake)?))
+}
+
+/// Opens a device to send to.
+pub(crate) fn open_sink(
+    address: &Address,
+    _options: &OpenOptions,
+) -> Result<Box<dyn Sink>, PortError> {
+    let values = address.values(SINK_KEYS)?;
+    let half = take(address, settings::parse(&values)?, Role::Sink)?;
+    let passes_offloads = half.options().passes_offloads;
+    peer::sink(&values, half, passes_offloads)
 }
 
 /// Reads an address, for the test of tables.

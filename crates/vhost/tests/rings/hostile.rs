@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use burstline_vhost::{ChainFault, LONGEST, OFFLOAD_BYTES, Put, RingFault, Taken};
+use burstline_peer::{FromPeer, LONGEST, OFFLOAD_BYTES, Put, Refusal, Taken, ToPeer};
+use burstline_vhost::RingFault;
 use rustix::fs::ftruncate;
 
 use crate::guest::{BUFFERS, GUEST, Guest, MEMORY, SIZE};
 
 fn take_one(guest: &Guest) -> Taken {
-    let queue = guest.device.queues().next().unwrap();
-    let berth = guest.device.from_guest(queue);
+    let berth = &guest.device.lanes().lane(0).from;
     let mut ring = berth.take().unwrap();
     let taken = ring.take(&mut vec![0; LONGEST]);
     ring.publish();
@@ -24,12 +24,11 @@ fn take_one(guest: &Guest) -> Taken {
 }
 
 fn fault(guest: &Guest) -> Option<RingFault> {
-    let queue = guest.device.queues().next().unwrap();
-    guest.device.from_guest(queue).try_look(|ring| ring.fault()).unwrap()
+    guest.device.lanes().lane(0).from.try_look(|ring| ring.fault()).unwrap()
 }
 
 /// Each is one chain, which is given back; the next packet is delivered.
-fn refused(guest: &mut Guest, head: u16, expected: ChainFault) {
+fn refused(guest: &mut Guest, head: u16, expected: Refusal) {
     let before = guest.used_index(1);
     guest.offer(1, head);
     assert_eq!(take_one(guest), Taken::Refused(expected));
@@ -45,13 +44,13 @@ fn f13_a_header_that_is_short_or_alone_is_refused() {
     let at = GUEST + BUFFERS as u64;
     for bytes in [0, 1, 11, 12] {
         guest.desc(1, 0, (at, bytes, 0, 0));
-        refused(&mut guest, 0, ChainFault::Short);
+        refused(&mut guest, 0, Refusal::Short);
     }
     // Split over twelve descriptors of a byte, and nothing behind.
     for index in 0..12 {
         guest.desc(1, index, (at, 1, u16::from(index < 11), index + 1));
     }
-    refused(&mut guest, 0, ChainFault::Short);
+    refused(&mut guest, 0, Refusal::Short);
 }
 
 #[test]
@@ -59,13 +58,13 @@ fn f14_addresses_outside_of_the_memory_are_refused() {
     let mut guest = Guest::start();
     for address in [0, GUEST - 1, GUEST + MEMORY, u64::MAX, u64::MAX - 11, 1 << 63] {
         guest.desc(1, 0, (address, 100, 0, 0));
-        refused(&mut guest, 0, ChainFault::Address);
+        refused(&mut guest, 0, Refusal::Malformed);
     }
     // It begins inside and ends outside.
     guest.desc(1, 0, (GUEST + MEMORY - 50, 100, 0, 0));
-    refused(&mut guest, 0, ChainFault::Address);
+    refused(&mut guest, 0, Refusal::Malformed);
     guest.desc(1, 0, (GUEST + BUFFERS as u64, 100, 2, 0));
-    refused(&mut guest, 0, ChainFault::Direction);
+    refused(&mut guest, 0, Refusal::Malformed);
 }
 
 #[test]
@@ -73,20 +72,20 @@ fn f15_chains_without_end_past_the_ring_or_too_long_are_refused() {
     let mut guest = Guest::start();
     let at = GUEST + BUFFERS as u64;
     guest.desc(1, 0, (at, 1, 1, 0));
-    refused(&mut guest, 0, ChainFault::Endless);
+    refused(&mut guest, 0, Refusal::Malformed);
     guest.desc(1, 0, (at, 20, 1, SIZE));
-    refused(&mut guest, 0, ChainFault::Next);
+    refused(&mut guest, 0, Refusal::Malformed);
     guest.desc(1, 0, (at, u32::MAX, 0, 0));
-    refused(&mut guest, 0, ChainFault::Long);
+    refused(&mut guest, 0, Refusal::Long);
     // Together they wrap 32 bits.
     guest.desc(1, 0, (at, 0x8000, 1, 1));
     guest.desc(1, 1, (at, 0xffff_8000, 0, 0));
-    refused(&mut guest, 0, ChainFault::Long);
+    refused(&mut guest, 0, Refusal::Long);
     // Many that are not too long each.
     for index in 0..40 {
         guest.desc(1, index, (at, 0x8000, u16::from(index < 39), index + 1));
     }
-    refused(&mut guest, 0, ChainFault::Long);
+    refused(&mut guest, 0, Refusal::Long);
 }
 
 #[test]
@@ -95,7 +94,7 @@ fn f15_tables_of_descriptors_inside_others_or_of_odd_size_are_refused() {
     let at = GUEST + BUFFERS as u64;
     for (bytes, flags) in [(0, 4), (15, 4), (24, 4), (16, 5)] {
         guest.desc(1, 0, (at, bytes, flags, 0));
-        refused(&mut guest, 0, ChainFault::Indirect);
+        refused(&mut guest, 0, Refusal::Malformed);
     }
     // A table that names itself.
     let own: [u8; 16] = {
@@ -107,16 +106,16 @@ fn f15_tables_of_descriptors_inside_others_or_of_odd_size_are_refused() {
     };
     guest.write(BUFFERS, &own);
     guest.desc(1, 0, (at, 16, 4, 0));
-    refused(&mut guest, 0, ChainFault::Indirect);
+    refused(&mut guest, 0, Refusal::Malformed);
     // One that goes on in a circle: 4 GiB of table, of which none is read twice as much as the ring.
     let mut circle = own;
     circle[8] = 1;
     circle[12] = 1;
     guest.write(BUFFERS, &circle);
     guest.desc(1, 0, (at, 0xffff_fff0, 4, 0));
-    refused(&mut guest, 0, ChainFault::Endless);
+    refused(&mut guest, 0, Refusal::Malformed);
     guest.desc(1, 0, (u64::MAX - 15, 16, 4, 0));
-    refused(&mut guest, 0, ChainFault::Address);
+    refused(&mut guest, 0, Refusal::Malformed);
 }
 
 #[test]
@@ -134,10 +133,9 @@ fn f14_an_index_or_a_head_that_cannot_be_stops_the_ring_and_nothing_else() {
     // The other ring goes on, and the front-end can start this one anew.
     guest.desc(0, 0, (GUEST + BUFFERS as u64, 2000, 2, 0));
     guest.offer(0, 0);
-    let queue = guest.device.queues().next().unwrap();
-    let mut ring = guest.device.to_guest(queue).take().unwrap();
+    let mut ring = guest.device.lanes().lane(0).to.take().unwrap();
     assert_eq!(ring.put(&[3; 60], &[0; OFFLOAD_BYTES]), Put::Done);
-    guest.device.to_guest(queue).give_back(ring);
+    guest.device.lanes().lane(0).to.give_back(ring);
     guest.say(11, crate::guest::words(&[1, 0]), vec![]).unwrap();
     guest.set_index(1, 0);
     guest.next[1] = 0;
@@ -149,7 +147,6 @@ fn f14_an_index_or_a_head_that_cannot_be_stops_the_ring_and_nothing_else() {
 #[test]
 fn buffers_that_are_none_are_given_back_empty_and_hold_nobody_up() {
     let mut guest = Guest::start();
-    let queue = guest.device.queues().next().unwrap();
     let bad = [
         (GUEST + BUFFERS as u64, 0, 2, 0),
         (GUEST + BUFFERS as u64, 11, 2, 0),
@@ -163,10 +160,10 @@ fn buffers_that_are_none_are_given_back_empty_and_hold_nobody_up() {
     }
     guest.desc(0, 8, (GUEST + BUFFERS as u64, 72, 2, 0));
     guest.offer(0, 8);
-    let mut ring = guest.device.to_guest(queue).take().unwrap();
+    let mut ring = guest.device.lanes().lane(0).to.take().unwrap();
     assert_eq!(ring.put(&[3; 60], &[0; OFFLOAD_BYTES]), Put::Done);
-    assert_eq!(ring.publish(), 6);
-    guest.device.to_guest(queue).give_back(ring);
+    ring.publish();
+    guest.device.lanes().lane(0).to.give_back(ring);
     assert_eq!([0, 4, 5].map(|index| guest.used(0, index)), [(0, 0), (4, 0), (8, 72)]);
 }
 
@@ -209,7 +206,6 @@ fn a_guest_that_scribbles_while_we_read_harms_itself_only() {
             }
         }
     });
-    let queue = guest.device.queues().next().unwrap();
     let (mut room, mut taken, mut given, mut done) = (vec![0; LONGEST], 0u64, 0u64, 0u64);
     while taken < chains {
         for index in 0..32 {
@@ -219,7 +215,7 @@ fn a_guest_that_scribbles_while_we_read_harms_itself_only() {
             guest.offer(1, index);
             guest.offer(0, index);
         }
-        let mut ring = guest.device.from_guest(queue).take().unwrap();
+        let mut ring = guest.device.lanes().lane(0).from.take().unwrap();
         loop {
             match ring.take(&mut room) {
                 Taken::Nothing => break,
@@ -230,8 +226,8 @@ fn a_guest_that_scribbles_while_we_read_harms_itself_only() {
         }
         given += u64::from(ring.publish());
         assert_eq!(ring.fault(), None);
-        guest.device.from_guest(queue).give_back(ring);
-        let mut ring = guest.device.to_guest(queue).take().unwrap();
+        guest.device.lanes().lane(0).from.give_back(ring);
+        let mut ring = guest.device.lanes().lane(0).to.take().unwrap();
         for _ in 0..64 {
             match ring.put(&[5; 60], &[0; OFFLOAD_BYTES]) {
                 Put::NoRoom => break,
@@ -241,7 +237,7 @@ fn a_guest_that_scribbles_while_we_read_harms_itself_only() {
         }
         ring.publish();
         assert_eq!(ring.fault(), None);
-        guest.device.to_guest(queue).give_back(ring);
+        guest.device.lanes().lane(0).to.give_back(ring);
     }
     is_over.store(true, Relaxed);
     scribbler.join().unwrap();

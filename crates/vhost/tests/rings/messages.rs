@@ -89,31 +89,21 @@ fn headers_are_checked_before_anything_is_read() {
 #[test]
 fn f16_a_ring_that_runs_follows_its_memory_or_stops() {
     let mut guest = Guest::start();
-    let queue = guest.device.queues().next().unwrap();
-    assert!(
-        guest
-            .device
-            .from_guest(queue)
-            .take()
-            .map(|ring| {
-                guest.device.from_guest(queue).give_back(ring);
-            })
-            .is_some()
-    );
+    assert!(guest.device.lanes().lane(0).from.try_look(|ring| ring.fault()).is_some());
     assert!(matches!(guest.say(8, words(&[1, 32]), vec![]), Err(Fault::RingSize { .. })));
     assert!(matches!(guest.say(2, longs(&[0]), vec![]), Err(Fault::Changed { .. })));
     guest.set_memory().unwrap();
-    assert!(guest.device.from_guest(queue).try_look(|ring| ring.waiting()).is_some());
+    assert!(guest.device.lanes().lane(0).from.try_look(|ring| ring.fault()).is_some());
     // Memory in which the rings are not.
     let elsewhere = [words(&[1, 0]), longs(&[GUEST, MEMORY, 4096, 0])].concat();
     guest.say(5, elsewhere, vec![file()]).unwrap();
-    assert!(guest.device.from_guest(queue).take().is_none());
+    assert!(guest.device.lanes().lane(0).from.take().is_none());
     // It may begin anew.
     guest.set_memory().unwrap();
     guest.start_ring(1, 7).unwrap();
     let answer = guest.say(11, words(&[1, 0]), vec![]).unwrap().unwrap();
     assert_eq!(answer[HEADER_BYTES..], words(&[1, 7]));
-    assert!(guest.device.from_guest(queue).take().is_none());
+    assert!(guest.device.lanes().lane(0).from.take().is_none());
 }
 
 #[test]
@@ -174,8 +164,9 @@ fn f14_any_messages_in_any_order_leave_no_descriptor_and_no_memory() {
         }
     }
     drop(session);
-    let queue = device.queues().next().unwrap();
-    assert!(device.from_guest(queue).take().is_none() && device.to_guest(queue).take().is_none());
+    assert!(
+        device.lanes().lane(0).from.take().is_none() && device.lanes().lane(0).to.take().is_none()
+    );
     drop(device);
     assert!(carried_out > rounds / 4 && faults > rounds / 20, "{carried_out} {faults}");
     assert!(descriptors() <= before + 8, "{before} {}", descriptors());

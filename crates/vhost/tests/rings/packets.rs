@@ -1,6 +1,6 @@
 //! Packets in all shapes that a driver may give them.
 
-use burstline_vhost::{LONGEST, OFFLOAD_BYTES, Put, Taken};
+use burstline_peer::{FromPeer, LONGEST, OFFLOAD_BYTES, Put, Taken, ToPeer};
 
 use crate::guest::{BUFFERS, FEATURES, GUEST, Guest, words};
 
@@ -11,8 +11,7 @@ fn take(guest: &Guest) -> Vec<Taken> {
 }
 
 fn take_into(guest: &Guest, room: &mut [u8]) -> Vec<Taken> {
-    let queue = guest.device.queues().next().unwrap();
-    let mut ring = guest.device.from_guest(queue).take().unwrap();
+    let mut ring = guest.device.lanes().lane(0).from.take().unwrap();
     let mut all = Vec::new();
     loop {
         match ring.take(room) {
@@ -21,16 +20,15 @@ fn take_into(guest: &Guest, room: &mut [u8]) -> Vec<Taken> {
         }
     }
     assert_eq!(usize::from(ring.publish()), all.len(), "V3");
-    guest.device.from_guest(queue).give_back(ring);
+    guest.device.lanes().lane(0).from.give_back(ring);
     all
 }
 
 fn put(guest: &Guest, packet: &[u8]) -> Put {
-    let queue = guest.device.queues().next().unwrap();
-    let mut ring = guest.device.to_guest(queue).take().unwrap();
+    let mut ring = guest.device.lanes().lane(0).to.take().unwrap();
     let put = ring.put(packet, &NONE);
     ring.publish();
-    guest.device.to_guest(queue).give_back(ring);
+    guest.device.lanes().lane(0).to.give_back(ring);
     put
 }
 
@@ -148,7 +146,7 @@ fn a_guest_that_wants_its_bell_rung_hears_it_and_one_that_polls_does_not() {
 fn a_sleeper_is_woken_by_what_comes_and_by_what_is_there() {
     use std::os::fd::AsFd;
     let has_rung = |guest: &Guest| {
-        let descriptor = guest.device.bells().as_fd();
+        let descriptor = guest.device.lanes().bells().as_fd();
         let mut wanted =
             [rustix::event::PollFd::from_borrowed_fd(descriptor, rustix::event::PollFlags::IN)];
         let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -158,9 +156,8 @@ fn a_sleeper_is_woken_by_what_comes_and_by_what_is_there() {
         let mut guest = Guest::with(features);
         let kick = crate::guest::event();
         guest.say(12, 1u64.to_le_bytes().to_vec(), vec![kick.try_clone().unwrap()]).unwrap();
-        guest.device.bells().lower();
-        let queue = guest.device.queues().next().unwrap();
-        let arm = |guest: &Guest| guest.device.from_guest(queue).try_look(|ring| ring.arm());
+        guest.device.lanes().bells().lower();
+        let arm = |guest: &Guest| guest.device.lanes().lane(0).from.try_look(|ring| ring.arm());
         assert_eq!(arm(&guest), Some(false));
         assert!(!has_rung(&guest));
         match features == FEATURES {
@@ -171,8 +168,8 @@ fn a_sleeper_is_woken_by_what_comes_and_by_what_is_there() {
         assert_eq!(arm(&guest), Some(true), "what is there is seen");
         rustix::io::write(&kick, &1u64.to_ne_bytes()).unwrap();
         assert!(has_rung(&guest));
-        guest.device.bells().lower();
-        guest.device.from_guest(queue).try_look(|ring| ring.disarm());
+        guest.device.lanes().bells().lower();
+        guest.device.lanes().lane(0).from.try_look(|ring| ring.disarm());
         assert_eq!(take(&guest).len(), 1);
     }
 }

@@ -1,33 +1,31 @@
-//! The sink: copies packets into the receive rings of a guest.
+//! The sink: copies packets into the rings from which a peer takes them.
 //!
 //! Packets of a flow go to one queue. With `offloads=on` a packet that is unfinished has a header
 //! that says what is to be done, made from its own headers.
 
 use std::io;
-use std::sync::Arc;
 
 use burstline_log::Flags;
+use burstline_peer::{LONGEST, Lanes, OFFLOAD_BYTES, Put, ToPeer};
 use burstline_sys::afpacket::{Interface, LinkState};
-use burstline_vhost::{Device, LONGEST, OFFLOAD_BYTES, Put, Queue, ToGuest};
+
 use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::LinkType;
 
-use super::settings::{SINK_KEYS, parse};
-use super::{Half, take};
-use crate::halves::Role;
+use super::Device;
+use crate::halves::Half;
 use crate::live::{LiveSink, Outlet, OutletCounts};
 use crate::tap::unfinished;
 use crate::watch::Watch;
-use crate::{Address, Loss, OpenOptions, PortError, Sink};
+use crate::{Loss, PortError, Sink, Values};
 
 /// Bytes of payload of a segment, where nobody has said: those of Ethernet.
 const SEGMENT_MTU: u32 = 1500;
 
-/// Receive rings, each of which is here for a burst and in its berth between.
-struct ToGuests {
-    half: Half,
-    queues: Vec<Queue>,
-    rings: Vec<Option<Box<ToGuest>>>,
+/// Rings that we fill, each of which is here for a burst and in its berth between.
+struct ToPeers<D: Device> {
+    half: Half<D, D::Options>,
+    rings: Vec<Option<Box<D::To>>>,
     hasher: FlowHasher,
     /// Packets that were put since the last `send`.
     waiting: u64,
@@ -38,27 +36,23 @@ struct ToGuests {
     is_down: bool,
 }
 
-/// Opens a device to send to.
-pub(crate) fn open_sink(
-    address: &Address,
-    _options: &OpenOptions,
+/// A sink that sends to the peers of a device.
+pub(crate) fn sink<D: Device>(
+    values: &Values<'_>,
+    half: Half<D, D::Options>,
+    passes_offloads: bool,
 ) -> Result<Box<dyn Sink>, PortError> {
-    let values = address.values(SINK_KEYS)?;
-    let half = take(address, parse(&values)?, Role::Sink)?;
-    let queues: Vec<_> = half.device().device().queues().collect();
-    let passes_offloads = half.options().passes_offloads;
     let interface = Interface {
-        name: address.target().to_owned(),
+        name: values.address().target().to_owned(),
         index: 0,
         mtu: LONGEST as u32,
         hardware_type: 1,
         is_up: true,
     };
     let watch = Watch::new(&interface);
-    let outlet = ToGuests {
+    let outlet = ToPeers {
+        rings: (0..half.device().lanes().queues()).map(|_| None).collect(),
         half,
-        rings: queues.iter().map(|_| None).collect(),
-        queues,
         hasher: FlowHasher::new(HashKind::FiveTuple),
         waiting: 0,
         sent: 0,
@@ -66,22 +60,22 @@ pub(crate) fn open_sink(
         interface,
         is_down: false,
     };
-    Ok(Box::new(LiveSink::new(&values, outlet, watch)?.passing_offloads(passes_offloads)))
+    Ok(Box::new(LiveSink::new(values, outlet, watch)?.passing_offloads(passes_offloads)))
 }
 
-impl ToGuests {
-    fn device(&self) -> &Arc<Device> {
-        self.half.device().device()
+impl<D: Device> ToPeers<D> {
+    fn lanes(&self) -> &Lanes<D::From, D::To> {
+        self.half.device().lanes()
     }
 
-    /// The queue of a packet. A guest may have enabled fewer than there are: then it is the first.
+    /// The queue of a packet. A peer may have enabled fewer than there are: then it is the first.
     #[inline]
     fn queue_of(&mut self, packet: &[u8]) -> usize {
-        if self.queues.len() == 1 {
+        if self.rings.len() == 1 {
             return 0;
         }
         let hash = self.hasher.hash(LinkType::ETHERNET, packet);
-        let queue = hash as usize % self.queues.len();
+        let queue = hash as usize % self.rings.len();
         match self.ring(queue).is_some_and(|ring| ring.is_live()) {
             true => queue,
             false => 0,
@@ -89,9 +83,9 @@ impl ToGuests {
     }
 
     #[inline]
-    fn ring(&mut self, queue: usize) -> Option<&mut Box<ToGuest>> {
+    fn ring(&mut self, queue: usize) -> Option<&mut Box<D::To>> {
         if self.rings[queue].is_none() {
-            self.rings[queue] = self.device().to_guest(self.queues[queue]).take();
+            self.rings[queue] = self.lanes().lane(queue).to.take();
         }
         self.rings[queue].as_mut()
     }
@@ -118,14 +112,14 @@ impl ToGuests {
         for (queue, ring) in self.rings.iter_mut().enumerate() {
             if let Some(mut ring) = ring.take() {
                 ring.publish();
-                self.half.device().device().to_guest(self.queues[queue]).give_back(ring);
+                self.half.device().lanes().lane(queue).to.give_back(ring);
             }
         }
         self.sent += std::mem::take(&mut self.waiting);
     }
 }
 
-impl Outlet for ToGuests {
+impl<D: Device> Outlet for ToPeers<D> {
     const LOST_TO: Loss = Loss::TooLong;
 
     fn longest(&self) -> usize {
@@ -166,11 +160,11 @@ impl Outlet for ToGuests {
     }
 
     fn events(&self) -> Vec<String> {
-        if self.half.is_teller() { self.device().events() } else { Vec::new() }
+        if self.half.is_teller() { self.lanes().diary().events() } else { Vec::new() }
     }
 }
 
-impl Drop for ToGuests {
+impl<D: Device> Drop for ToPeers<D> {
     fn drop(&mut self) {
         self.give_back();
     }

@@ -1,40 +1,40 @@
-//! The source: takes packets from the transmit rings of a guest.
+//! The source: takes packets from the rings that a peer fills.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_log::Flags;
-use burstline_vhost::{ChainFault, Device, FromGuest, LONGEST, Queue, Taken};
+use burstline_peer::{FromPeer, LONGEST, Lanes, Refusal, Taken};
 
-use super::Half;
+use super::Device;
 use crate::Loss;
+use crate::halves::Half;
 use crate::live::{Got, Intake, IntakeCounts};
 
 /// The largest ring.
 const RING_MOST: u64 = 32_768;
 
-/// Transmit rings, each of which is here for a burst and in its berth between.
-pub(super) struct FromGuests {
-    half: Half,
-    queues: Vec<Queue>,
+/// Rings that a peer fills, each of which is here for a burst and in its berth between.
+pub(crate) struct FromPeers<D: Device> {
+    half: Half<D, D::Options>,
+    passes_offloads: bool,
     /// The queue that is asked now.
     current: usize,
     /// Its ring, while we work on it.
-    ring: Option<Box<FromGuest>>,
+    ring: Option<Box<D::From>>,
     /// Queues that had nothing, in a row.
     empty: usize,
     counts: IntakeCounts,
-    /// The guest was asked to ring.
+    /// The peer was asked to ring.
     is_armed: AtomicBool,
 }
 
-impl FromGuests {
-    pub(super) fn new(half: Half) -> Self {
+impl<D: Device> FromPeers<D> {
+    pub(crate) fn new(half: Half<D, D::Options>, passes_offloads: bool) -> Self {
         Self {
-            queues: half.device().device().queues().collect(),
             half,
+            passes_offloads,
             current: 0,
             ring: None,
             empty: 0,
@@ -43,20 +43,20 @@ impl FromGuests {
         }
     }
 
-    fn device(&self) -> &Arc<Device> {
-        self.half.device().device()
+    fn lanes(&self) -> &Lanes<D::From, D::To> {
+        self.half.device().lanes()
     }
 
     /// Puts the ring back, and goes on with the next one.
     fn next_queue(&mut self) {
         self.leave();
-        self.current = (self.current + 1) % self.queues.len();
+        self.current = (self.current + 1) % self.lanes().queues();
     }
 
     fn leave(&mut self) {
         if let Some(mut ring) = self.ring.take() {
             self.counts.taken += u64::from(ring.publish());
-            self.device().from_guest(self.queues[self.current]).give_back(ring);
+            self.lanes().lane(self.current).from.give_back(ring);
         }
     }
 
@@ -64,14 +64,14 @@ impl FromGuests {
     fn disarm(&mut self) {
         // This thread's own word.
         self.is_armed.store(false, Relaxed);
-        self.device().bells().lower();
-        for queue in &self.queues {
-            self.device().from_guest(*queue).try_look(FromGuest::disarm);
+        self.lanes().bells().lower();
+        for queue in 0..self.lanes().queues() {
+            self.lanes().lane(queue).from.try_look(FromPeer::disarm);
         }
     }
 }
 
-impl Intake for FromGuests {
+impl<D: Device> Intake for FromPeers<D> {
     const LONGEST: usize = LONGEST;
 
     #[inline]
@@ -81,14 +81,14 @@ impl Intake for FromGuests {
         }
         loop {
             if self.ring.is_none() {
-                self.ring = self.device().from_guest(self.queues[self.current]).take();
+                self.ring = self.lanes().lane(self.current).from.take();
             }
             let taken = self.ring.as_mut().map_or(Taken::Nothing, |ring| ring.take(room));
             match taken {
                 Taken::Packet { bytes, is_partial, is_merged } => {
                     self.empty = 0;
-                    // A guest that was not offered it has nothing to say.
-                    let is_open = self.half.options().passes_offloads;
+                    // A peer that was not offered it has nothing to say.
+                    let is_open = self.passes_offloads;
                     let flags = flags(is_open && is_partial, is_open && is_merged);
                     return Some(Got { bytes, flags });
                 }
@@ -102,7 +102,7 @@ impl Intake for FromGuests {
                 Taken::Nothing => {
                     self.next_queue();
                     self.empty += 1;
-                    if self.empty >= self.queues.len() {
+                    if self.empty >= self.lanes().queues() {
                         self.empty = 0;
                         return None;
                     }
@@ -122,30 +122,30 @@ impl Intake for FromGuests {
     }
 
     fn capacity(&self) -> u64 {
-        RING_MOST * self.queues.len() as u64
+        RING_MOST * self.lanes().queues() as u64
     }
 
     fn events(&self) -> Vec<String> {
-        self.device().events()
+        self.lanes().diary().events()
     }
 
     fn passes_offloads(&self) -> bool {
-        self.half.options().passes_offloads
+        self.passes_offloads
     }
 
     fn readiness(&self) -> BorrowedFd<'_> {
         self.is_armed.store(true, Relaxed); // this thread's own word
-        let device = self.device();
-        for queue in &self.queues {
-            if device.from_guest(*queue).try_look(FromGuest::arm) == Some(true) {
-                device.bells().raise();
+        let lanes = self.lanes();
+        for queue in 0..lanes.queues() {
+            if lanes.lane(queue).from.try_look(FromPeer::arm) == Some(true) {
+                lanes.bells().raise();
             }
         }
-        device.bells().as_fd()
+        lanes.bells().as_fd()
     }
 }
 
-impl Drop for FromGuests {
+impl<D: Device> Drop for FromPeers<D> {
     fn drop(&mut self) {
         self.leave();
     }
@@ -163,10 +163,10 @@ fn flags(is_partial: bool, is_merged: bool) -> Flags {
     flags
 }
 
-fn cause(fault: ChainFault) -> Loss {
-    match fault {
-        ChainFault::Long => Loss::TooLong,
-        ChainFault::Short => Loss::TooShort,
-        _ => Loss::BadDescriptor,
+fn cause(refusal: Refusal) -> Loss {
+    match refusal {
+        Refusal::Long => Loss::TooLong,
+        Refusal::Short => Loss::TooShort,
+        Refusal::Malformed => Loss::BadDescriptor,
     }
 }
