@@ -84,6 +84,26 @@ fn vhost(directory: &Directory, name: &str) -> [Ends; 2] {
     [server, client]
 }
 
+fn memif(directory: &Directory, name: &str) -> [Ends; 2] {
+    let socket = directory.file(name);
+    let theirs = |role: &str| {
+        format!("net_memif0,role={role},id=3,socket={socket},socket-abstract=no,rsize=8")
+    };
+    let server = Ends {
+        ours: format!("memif:{socket}?id=3"),
+        theirs: theirs("client"),
+        is_ours_first: true,
+        socket: socket.clone(),
+    };
+    let client = Ends {
+        ours: format!("memif:{socket}?id=3&client&ring=256"),
+        theirs: theirs("server"),
+        is_ours_first: false,
+        socket,
+    };
+    [server, client]
+}
+
 impl Ends {
     fn start(&self, directory: &Directory, words: &str, mode: &str) -> (Ours, VirtualPort) {
         let ours = |wait: bool| {
@@ -117,7 +137,7 @@ fn we_count_what_it_sends(ends: &Ends, directory: &Directory) {
     assert_eq!(total(&report, "offered"), counted.sent, "{}: {report}", ends.ours);
     assert_eq!(total(&report, "delivered"), counted.sent, "{report}");
     assert_eq!(total(&report, "bytes"), 64 * counted.sent, "{report}");
-    assert!(report["notes"].to_string().contains("rings of 256"), "{report}");
+    assert!(report["notes"].to_string().contains("2 rings of 256"), "{report}");
 }
 
 /// We go on running: a device that goes takes with it what its guest has not looked at.
@@ -150,6 +170,24 @@ fn testpmd_receives_what_vhost_sends() {
     if VirtualPort::or_skip() {
         for ends in vhost(&Directory::new("vhost-sends"), "guest") {
             it_receives_what_we_send(&ends, &Directory::new("vhost-sends-job"));
+        }
+    }
+}
+
+#[test]
+fn memif_counts_what_testpmd_sends() {
+    if VirtualPort::or_skip() {
+        for ends in memif(&Directory::new("memif-counts"), "peer") {
+            we_count_what_it_sends(&ends, &Directory::new("memif-counts-job"));
+        }
+    }
+}
+
+#[test]
+fn testpmd_receives_what_memif_sends() {
+    if VirtualPort::or_skip() {
+        for ends in memif(&Directory::new("memif-sends"), "peer") {
+            it_receives_what_we_send(&ends, &Directory::new("memif-sends-job"));
         }
     }
 }

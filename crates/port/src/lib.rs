@@ -40,6 +40,7 @@ mod judge;
 mod live;
 mod log_sink;
 mod log_source;
+mod memif;
 mod near;
 mod nicsim;
 mod open;

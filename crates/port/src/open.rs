@@ -13,7 +13,7 @@ use crate::opened::OpenedFiles;
 use crate::{
     Address, AddressError, Crossing, Filter, GENERATOR_KEYS, Key, OutputOptions, PortError,
     PortTable, Probe, ProbeOptions, Role, Selection, Sink, Source, Treatment, afpacket, dpdk, file,
-    generator, inject, log_sink, log_source, nicsim, tap, vhost, xdp,
+    generator, inject, log_sink, log_source, memif, nicsim, tap, vhost, xdp,
 };
 
 /// What every port of a job is opened with. Clones belong to the same job.
@@ -236,6 +236,20 @@ pub const SCHEMES: &[Scheme] = &[
             open: |address, options| Ok(vec![vhost::open_source(address, options)?]),
         }),
         sink: Some(Face { keys: vhost::SINK_KEYS, open: vhost::open_sink }),
+        is_device: true,
+        ..PLAIN
+    },
+    Scheme {
+        name: "memif",
+        target: "PATH",
+        help: "another dataplane (VPP, DPDK) at the socket PATH, by memory that both share: \
+               receives what it sends, and sends to it",
+        example: "memif:/run/memif.sock?client",
+        source: Some(Face {
+            keys: memif::KEYS,
+            open: |address, options| Ok(vec![memif::open_source(address, options)?]),
+        }),
+        sink: Some(Face { keys: memif::SINK_KEYS, open: memif::open_sink }),
         is_device: true,
         ..PLAIN
     },

@@ -28,6 +28,8 @@ fn readers() -> Vec<Reader> {
         reader(tap::SINK_KEYS, "tap:t0", tap::read_sink),
         reader(vhost::KEYS, "vhost:/run/a", vhost::read),
         reader(vhost::SINK_KEYS, "vhost:/run/a", vhost::read_sink),
+        reader(memif::KEYS, "memif:/run/a", memif::read),
+        reader(memif::SINK_KEYS, "memif:/run/a", memif::read_sink),
         reader(inject::KEYS, "inject:v0", inject::read),
         reader(GENERATOR_KEYS, "gen:", generator::read),
         reader(nicsim::KEYS, "nicsim:", nicsim::read),
@@ -88,7 +90,7 @@ fn schemes_answer_for_their_addresses() {
     assert_eq!(are(Address::takes_away), ["xdp"]);
     assert_eq!(
         are(Address::leads_to_interface),
-        ["afpacket", "xdp", "dpdk", "tap", "vhost", "inject"]
+        ["afpacket", "xdp", "dpdk", "tap", "vhost", "memif", "inject"]
     );
     assert_eq!(are(|address| address.interface().is_some()), ["afpacket", "xdp"]);
     assert!(address("-").is_standard() && !address("gen:-").is_standard());
