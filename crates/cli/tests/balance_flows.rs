@@ -11,8 +11,8 @@ mod support;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 
+use burstline_afpacket::Sender;
 use burstline_skip::skip;
-use burstline_sys::afpacket::Sender;
 use burstline_testbed::{Bed, FAR, FAR_ADDRESS, Host, NEAR, Program};
 use serde_json::Value;
 use support::conversations::{FRAME_BYTES, Name, Whereabouts, datagrams, flows, frames_of};

@@ -2,7 +2,7 @@
 
 mod support;
 
-use burstline_sys::afpacket::Sender;
+use burstline_afpacket::Sender;
 use burstline_testbed::{Bed, FAR, Frames, NEAR};
 use support::Directory;
 use support::live::{Live, wait_until};

@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
+use burstline_afpacket::Sender;
 use burstline_port::{Address, OpenOptions, PortError, Source, open_sink, open_sources};
 use burstline_skip::skip;
-use burstline_sys::afpacket::Sender;
 use burstline_sys::privileges;
 use burstline_testbed::{Bed, FAR, Frames, Host, NEAR};
 use serde_json::Value;

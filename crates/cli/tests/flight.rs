@@ -9,7 +9,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
 
-use burstline_sys::afpacket::Sender;
+use burstline_afpacket::Sender;
 use burstline_testbed::{Bed, FAR, Frames, NEAR};
 use serde_json::Value;
 use support::live::{Live, wait_until};

@@ -8,8 +8,8 @@ use std::fs;
 use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 
+use burstline_afpacket::{Sender, socket_to_inherit};
 use burstline_skip::skip;
-use burstline_sys::afpacket::{Sender, socket_to_inherit};
 use burstline_testbed::{Bed, FAR, Frames, NEAR};
 use support::live::{Live, wait_until};
 use support::{Directory, PROGRAM, assert_closed, judged_packets, last_object};

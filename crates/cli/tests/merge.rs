@@ -7,7 +7,7 @@ mod support;
 use std::time::Duration;
 use std::{fs, iter, thread};
 
-use burstline_sys::afpacket::Sender;
+use burstline_afpacket::Sender;
 use burstline_testbed::{Bed, FAR, Frames, NEAR};
 use serde_json::Value;
 use support::live::{Live, wait_until};

@@ -8,8 +8,8 @@ mod support;
 
 use std::fs;
 
+use burstline_afpacket::Sender;
 use burstline_skip::skip;
-use burstline_sys::afpacket::Sender;
 use burstline_testbed::{Bed, FAR, Frames, NEAR, signal};
 use burstline_wire::files::{Counters, Decoder, FormatError, Step};
 use serde_json::Value;

@@ -4,7 +4,7 @@
 
 mod support;
 
-use burstline_sys::afpacket::Sender;
+use burstline_afpacket::Sender;
 use burstline_testbed::{Bed, FAR, Frames, NEAR};
 use support::sharing::{Names, reader_of, start};
 

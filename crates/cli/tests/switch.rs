@@ -14,8 +14,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
+use burstline_afpacket::Sender;
 use burstline_skip::{skip, test_name};
-use burstline_sys::afpacket::Sender;
 use burstline_testbed::{BedError, Host, Program, signal};
 use serde_json::Value;
 use support::live::wait_until;

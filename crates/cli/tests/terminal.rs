@@ -6,7 +6,7 @@ mod support;
 use std::fs;
 use std::process::{Command, Stdio};
 
-use burstline_sys::afpacket::Sender;
+use burstline_afpacket::Sender;
 use burstline_testbed::{Bed, FAR, FAR_ADDRESS, Frames, NEAR};
 use support::endless::signal;
 use support::live::{Live, wait_until};

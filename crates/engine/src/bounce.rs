@@ -21,9 +21,10 @@ mod carry;
 pub(crate) mod given;
 mod worker;
 
-use burstline_port::{Address, Crossing, OpenOptions, PortError, Role, Treatment, open_crossings};
+use burstline_port::{
+    Address, Census, Crossing, OpenOptions, PortError, Role, Treatment, open_crossings,
+};
 use burstline_sys::affinity;
-use burstline_sys::xdp::Census;
 
 use crate::runtime::{self, Crew, Job, Post, Tally};
 use crate::{EngineError, PortReport, Report, Run, Threads};

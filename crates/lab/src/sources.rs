@@ -8,7 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Folders of the repository that figures depend on.
-pub const FOLDERS: [&str; 12] = [
+pub const FOLDERS: [&str; 14] = [
+    "crates/afpacket/src",
     "crates/cli/src",
     "crates/dpdk/src",
     "crates/engine/src",
@@ -21,6 +22,7 @@ pub const FOLDERS: [&str; 12] = [
     "crates/port/src",
     "crates/sys/src",
     "crates/wire/src",
+    "crates/xdp/src",
 ];
 
 /// The number of a folder below `root`, as 16 digits: of all its sources but tests, with their

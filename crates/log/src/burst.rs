@@ -15,7 +15,6 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use burstline_sys::prefetch;
-use burstline_sys::xdp::Umem;
 
 use crate::desc::{Desc, FACTS_BYTES, Facts, Flags, align_up};
 use crate::writer::Meta;
@@ -41,19 +40,13 @@ pub(crate) struct Place<'a> {
 
 // SAFETY: by L1 it is as good as a `&[u8]` of each packet.
 unsafe impl Send for Place<'_> {}
-// SAFETY: as above.
+// SAFETY: by L1 it is as good as a `&[u8]` of each packet.
 unsafe impl Sync for Place<'_> {}
 
 impl<'a> Place<'a> {
     /// All of `bytes`, which nobody writes.
     pub(crate) fn whole(bytes: &'a [u8]) -> Self {
         Self { start: NonNull::from(bytes).cast(), bytes: bytes.len(), lent: PhantomData }
-    }
-
-    /// Frames. The descs point only to held ones: the code that makes the burst has checked
-    /// [`Umem::holds`] for each.
-    pub(crate) fn frames(umem: &'a Umem) -> Self {
-        Self { start: umem.as_ptr(), bytes: umem.extent(), lent: PhantomData }
     }
 
     /// Memory of somebody else's, such as a driver's.

@@ -40,6 +40,7 @@ mod copy;
 mod cycle;
 mod desc;
 mod error;
+mod frames;
 mod head;
 mod history;
 mod log;
@@ -64,6 +65,7 @@ pub use burst::{Burst, Packet, Packets, PlainPacket, PlainPackets, PlainSum};
 pub use control::{BUCKETS, Ending, MAX_READERS, MAX_WINDOW};
 pub use desc::{Desc, FACTS_BYTES, Facts, Flags, MAX_PACKET_BYTES, PACKET_ALIGNMENT};
 pub use error::{AttachError, CreateError};
+pub use frames::{FrameSource, Frames, Turn, Turns};
 pub use head::{HEAD_BYTES, Head};
 pub use history::History;
 pub use log::{

@@ -6,10 +6,9 @@
 
 use std::ptr::NonNull;
 
-use burstline_sys::xdp::{Socket, Turn, Umem};
-
 use crate::burst::{Burst, FactsAt, Packet, Place};
 use crate::desc::{Desc, FACTS_BYTES, Facts, Flags, MAX_PACKET_BYTES};
+use crate::frames::{FrameSource, Frames, Turn};
 use crate::writer::Meta;
 
 /// The most packets that one lent burst has.
@@ -25,7 +24,7 @@ pub struct Scratch {
     facts: Vec<(u32, Facts)>,
     /// The burst that [`select`](Self::select) chose from; `None` where it was in frames.
     origin: Option<Origin>,
-    /// How many packets, from the first on, came from a socket and are held during this turn.
+    /// How many packets, from the first on, came from a source and are held during this turn.
     taken: Option<(Turn, usize)>,
 }
 
@@ -102,12 +101,12 @@ impl Scratch {
         self.worklist[SCRATCH_PACKETS - self.len] = desc;
     }
 
-    /// Takes packets from a socket and describes them: whole ones of up to `longest` bytes, of one
-    /// frame each, up to `most`. Returns how many; the others are for [`Socket::take`]. All have
-    /// the time, port and marks of `meta`, and no hash. Cost: some 30 instructions a packet.
+    /// Takes packets from a source and describes them: whole ones of up to `longest` bytes, up to
+    /// `most`. Returns how many; the source has another way for the others. All have the time,
+    /// port and marks of `meta`, and no hash. Cost: some 30 instructions a packet.
     pub fn take_plain(
         &mut self,
-        socket: &mut Socket,
+        source: &mut impl FrameSource,
         most: usize,
         longest: u32,
         meta: &Meta,
@@ -121,12 +120,12 @@ impl Scratch {
             (longest.min(MAX_PACKET_BYTES as u32), meta.flags.without(Flags::FACTS));
         let free = &mut self.worklist[..SCRATCH_PACKETS - self.len];
         let mut places = free.iter_mut().rev();
-        let taken = socket.take_plain(most.min(places.len()), longest, |offset, length| {
+        let taken = source.take_plain(most.min(places.len()), longest, |offset, length| {
             if let Some(place) = places.next() {
                 *place = Desc::new(offset, length, meta.port, flags).with(0, delta);
             }
         });
-        let turn = socket.umem().turn();
+        let turn = source.frames().turn();
         let are_all_taken = match self.taken {
             None => self.len == 0,
             Some(before) => before == (turn, self.len),
@@ -232,12 +231,19 @@ impl Scratch {
 
     /// The burst of all packets described, in frames that are held. What is described elsewhere
     /// has no bytes. Cost: a bit a packet; nothing for those that
-    /// [`take_plain`](Self::take_plain) has described and the socket not released.
-    pub fn burst_in_frames<'a>(&'a mut self, umem: &'a Umem, first_packet: u64) -> Burst<'a> {
-        let holds = |offset, length| umem.holds(offset, length);
-        let known = self.taken.filter(|&(turn, _)| turn == umem.turn());
+    /// [`take_plain`](Self::take_plain) has described and the source not given back.
+    pub fn burst_in_frames<'a>(
+        &'a mut self,
+        frames: &'a impl Frames,
+        first_packet: u64,
+    ) -> Burst<'a> {
+        let holds = |offset, length| frames.holds(offset, length);
+        let known = self.taken.filter(|&(turn, _)| turn == frames.turn());
         let known = known.map_or(0, |(_, packets)| packets);
-        self.burst_where(Place::frames(umem), first_packet, known, holds)
+        // SAFETY: by F1 it is mapped. By F2 nobody writes what `holds` accepts, which the burst is
+        // asked for; the `known` were accepted, or shown (F4), in this very turn (F3).
+        let place = unsafe { Place::held(frames.start(), frames.extent()) };
+        self.burst_where(place, first_packet, known, holds)
     }
 
     /// The burst of all packets described that lie in `[start, start + bytes)` where `holds` says

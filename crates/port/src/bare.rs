@@ -13,7 +13,7 @@
 
 use std::fs;
 
-use burstline_sys::afpacket::{Interface, present_interfaces};
+use burstline_sys::interface::{Interface, present_interfaces};
 use burstline_sys::namespace::interface_index;
 
 use crate::afpacket::link_type;

@@ -90,18 +90,21 @@ pub enum PortError {
         /// Why.
         problem: FilterProblem,
     },
+    /// An interface was not found.
+    #[error(transparent)]
+    Interface(#[from] burstline_sys::interface::InterfaceError),
     /// A packet socket could not be opened.
     #[error(transparent)]
-    AfPacket(#[from] burstline_sys::afpacket::AfPacketError),
+    AfPacket(#[from] burstline_afpacket::AfPacketError),
     /// An XDP socket could not be opened, or cannot go on.
     #[error(transparent)]
-    Xdp(#[from] burstline_sys::xdp::XdpError),
+    Xdp(#[from] burstline_xdp::XdpError),
     /// An XDP program could not be loaded or attached.
     #[error(transparent)]
-    Bpf(#[from] burstline_sys::bpf::BpfError),
+    Bpf(#[from] burstline_xdp::bpf::BpfError),
     /// Packets could not be injected into an interface.
     #[error(transparent)]
-    Inject(#[from] burstline_sys::inject::InjectError),
+    Inject(#[from] burstline_xdp::inject::InjectError),
     /// A TAP device could not be opened.
     #[error(transparent)]
     Tap(#[from] burstline_sys::tap::TapError),

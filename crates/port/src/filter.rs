@@ -13,7 +13,7 @@
 
 use std::str::FromStr;
 
-use burstline_sys::afpacket;
+use burstline_sys::filter as classic;
 use burstline_sys::pcap::{self, PcapError};
 use burstline_wire::filter::{FilterError, Instruction, Program};
 use burstline_wire::headers::LinkType;
@@ -119,8 +119,8 @@ fn compile(expression: &str, link: LinkType) -> Result<Program, FilterProblem> {
 }
 
 /// A program as the kernel's interfaces take it.
-pub(crate) fn for_kernel(program: &[Instruction]) -> Vec<afpacket::Instruction> {
-    let of = |instruction: &Instruction| afpacket::Instruction {
+pub(crate) fn for_kernel(program: &[Instruction]) -> Vec<classic::Instruction> {
+    let of = |instruction: &Instruction| classic::Instruction {
         code: instruction.code,
         jump_true: instruction.jt,
         jump_false: instruction.jf,

@@ -64,7 +64,7 @@ pub use burstline_dpdk::{
     PciDriver as DpdkDriver, leaked_mbufs, pci_drivers as dpdk_drivers, version as dpdk_version,
 };
 pub use burstline_wire::grammar::Rate;
-pub use crossing::{Carried, Crossing, Rewrite, Touch, Touched, Treatment};
+pub use crossing::{Carried, Census, Crossing, Rewrite, Touch, Touched, Treatment};
 pub use duplex::{Duplex, open_duplex};
 pub use error::PortError;
 pub use file::{

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use burstline_sys::afpacket::{Interface, LinkState};
+use burstline_sys::interface::{Interface, LinkState};
 
 use crate::PortAccount;
 

@@ -14,9 +14,10 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixDatagram;
 
-use crate::afpacket::{check, request};
+use crate::interface::request;
 use crate::memory::NodeId;
 use crate::netlink::{self, attribute, find, half};
+use crate::option::check;
 
 /// What a driver says of XDP. Source: `NETDEV_XDP_ACT_`, include/uapi/linux/netdev.h.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -146,6 +147,20 @@ pub fn send_offloads(name: &str) -> Option<SendOffloads> {
     Some(SendOffloads { checksums: is_on(SEND_CHECKSUMS)?, segments: is_on(SEND_SEGMENTS)? })
 }
 
+/// Receive queues that an interface of the namespace of `socket` has in use, as its driver says.
+///
+/// # Errors
+/// What the kernel says; many drivers cannot say.
+pub fn receive_queues(socket: impl AsFd, name: &str) -> io::Result<u32> {
+    let mut channels = [0_u32; 9];
+    channels[0] = CHANNELS;
+    // SAFETY: `struct ethtool_channels`, 36 bytes, which this question fills in.
+    unsafe { ethtool(socket, name, &mut channels) }?;
+    // After the question and the four limits: receiving, sending, others, and both.
+    let [receiving, combined] = [channels[5], channels[8]];
+    Ok(receiving + combined)
+}
+
 fn generic(family: u16, command: u8, attributes: &[u8]) -> io::Result<Vec<u8>> {
     let question = [&[command, 1, 0, 0][..], attributes].concat();
     let answer = netlink::ask(libc::NETLINK_GENERIC, family, &question)?;
@@ -160,6 +175,7 @@ const RING_SIZES: u32 = 0x10;
 const SEND_CHECKSUMS: u32 = 0x16;
 const SEND_SEGMENTS: u32 = 0x1e;
 const FLAGS: u32 = 0x25;
+const CHANNELS: u32 = 0x3c;
 const FLAG_RX_VLAN: u32 = 1 << 8;
 const TIMESTAMP_INFO: u32 = 0x41;
 /// Drivers that do not know say this, in 32 bits or in 16.

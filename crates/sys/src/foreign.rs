@@ -20,7 +20,7 @@ use std::os::fd::RawFd;
 
 use libc::{c_int, socklen_t};
 
-use crate::afpacket::{check, read_option};
+use crate::option::{SocketOption, check, read_option};
 
 /// The sockets that a process has, by the numbers of their inodes.
 #[derive(Clone, Debug, Default)]
@@ -78,16 +78,19 @@ impl Foreign {
             Kind::Packet => {
                 // SAFETY: a struct of integers may be all zeros.
                 let mut counts: libc::tpacket_stats = unsafe { zeroed() };
-                let place = (libc::SOL_PACKET, libc::PACKET_STATISTICS);
-                let is_told = read_option(self.descriptor, place, &mut counts).is_ok();
+                let (level, name) = (libc::SOL_PACKET, libc::PACKET_STATISTICS);
+                let option = SocketOption { level, name };
+                // SAFETY: a struct of integers.
+                let is_told = unsafe { read_option(self.descriptor, option, &mut counts) }.is_ok();
                 self.lost += u64::from(counts.tp_drops);
                 is_told
             }
             Kind::Xdp => {
-                // SAFETY: as above.
+                // SAFETY: a struct of integers may be all zeros.
                 let mut counts: libc::xdp_statistics = unsafe { zeroed() };
-                let place = (libc::SOL_XDP, libc::XDP_STATISTICS);
-                let is_told = read_option(self.descriptor, place, &mut counts).is_ok();
+                let option = SocketOption { level: libc::SOL_XDP, name: libc::XDP_STATISTICS };
+                // SAFETY: a struct of integers.
+                let is_told = unsafe { read_option(self.descriptor, option, &mut counts) }.is_ok();
                 self.lost = self.lost.max(counts.rx_ring_full);
                 is_told
             }
@@ -115,7 +118,9 @@ fn inode_of(descriptor: RawFd) -> Option<u64> {
 
 fn kind_of(descriptor: RawFd, interface: u32) -> Option<Kind> {
     let mut domain: c_int = 0;
-    read_option(descriptor, (libc::SOL_SOCKET, libc::SO_DOMAIN), &mut domain).ok()?;
+    let option = SocketOption { level: libc::SOL_SOCKET, name: libc::SO_DOMAIN };
+    // SAFETY: an integer.
+    unsafe { read_option(descriptor, option, &mut domain) }.ok()?;
     match domain {
         libc::AF_XDP => Some(Kind::Xdp),
         libc::AF_PACKET => (bound_to(descriptor)? == interface).then_some(Kind::Packet),

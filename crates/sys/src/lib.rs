@@ -1,7 +1,7 @@
 //! The Linux boundary: everything Burstline asks of the kernel, behind safe and small interfaces.
 //!
 //! ```text
-//!   log, port, engine, lab            safe code, packets and worklists
+//!   log, afpacket, xdp, port, ...     packets and worklists
 //!   ------------------------------------------------------------------
 //!   memory     regions of huge pages on a node, sealed; mappings of other processes' regions
 //!   affinity   which core runs a thread            scheduling  its class and its niceness
@@ -10,10 +10,10 @@
 //!   direct     aligned buffers and writes past the page cache
 //!   topology   which nodes, cores and huge pages there are
 //!   stack      which node a thread's stack is on
-//!   afpacket   packet sockets: the ring, sending   namespace  a network of one's own
-//!   xdp        XDP sockets: frames, rings, sending
-//!   bpf        maps, programs on packets, links    inject     frames in, as if off the wire
+//!   interface  the interfaces and their addresses  namespace  a network of one's own
+//!   option     options of sockets                  filter     classic BPF for them
 //!   pcap       filter expressions, compiled by libpcap if it is there
+//!   netlink    questions, and attributes           links      which interface lies on which
 //!   device     what an interface's driver can do   machine    what this process may do here
 //!   readiness  sleep until a descriptor has something    privileges  give up what is not needed
 //!   seqpacket  local sockets that pass descriptors, and who is at the other end
@@ -38,8 +38,6 @@
 #![cfg_attr(miri, allow(dead_code))]
 
 pub mod affinity;
-pub mod afpacket;
-pub mod bpf;
 pub mod caches;
 pub mod calendar;
 pub mod claim;
@@ -48,17 +46,19 @@ pub mod device;
 pub mod direct;
 pub mod distance;
 pub mod event;
+pub mod filter;
 pub mod foreign;
 pub mod futex;
-pub mod inject;
 pub mod inode;
+pub mod interface;
 pub mod limits;
 pub mod links;
 pub mod machine;
 pub mod memory;
 pub mod mounts;
 pub mod namespace;
-mod netlink;
+pub mod netlink;
+pub mod option;
 pub mod pcap;
 pub mod prefetch;
 pub mod privileges;
@@ -71,4 +71,3 @@ pub mod tap;
 pub mod topology;
 pub mod usage;
 pub mod users;
-pub mod xdp;

@@ -25,16 +25,23 @@ const KIND_MASK: u16 = 0x3fff;
 
 /// A socket to ask by: in the network namespace in which it was opened, whatever thread asks.
 #[derive(Debug)]
-pub(crate) struct Line(File);
+pub struct Line(File);
 
 impl Line {
-    pub(crate) fn open(protocol: c_int) -> io::Result<Self> {
+    /// Opens a socket of one of the protocols, `NETLINK_`.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn open(protocol: c_int) -> io::Result<Self> {
         Ok(Self(File::from(socket(protocol)?)))
     }
 
     /// Asks a question of one kind and returns what stands behind the header of the answer. An
     /// answer that is an error becomes one, with its number.
-    pub(crate) fn ask(&self, kind: u16, body: &[u8]) -> io::Result<Vec<u8>> {
+    ///
+    /// # Errors
+    /// What the kernel says, or [`malformed`].
+    pub fn ask(&self, kind: u16, body: &[u8]) -> io::Result<Vec<u8>> {
         let mut socket = &self.0;
         let mut question = Vec::with_capacity(HEADER_BYTES + body.len());
         question.extend(((HEADER_BYTES + body.len()) as u32).to_ne_bytes());
@@ -59,12 +66,15 @@ impl Line {
 }
 
 /// Asks one question in the calling thread's network namespace: as [`Line::ask`].
-pub(crate) fn ask(protocol: c_int, kind: u16, body: &[u8]) -> io::Result<Vec<u8>> {
+///
+/// # Errors
+/// As there.
+pub fn ask(protocol: c_int, kind: u16, body: &[u8]) -> io::Result<Vec<u8>> {
     Line::open(protocol)?.ask(kind, body)
 }
 
 /// An attribute with its header, padded.
-pub(crate) fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
+pub fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
     let length = ATTRIBUTE_BYTES + payload.len();
     let mut bytes = Vec::with_capacity(length.next_multiple_of(4));
     bytes.extend((length as u16).to_ne_bytes());
@@ -75,7 +85,7 @@ pub(crate) fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
 }
 
 /// The payload of the first attribute whose kind will do.
-pub(crate) fn find(mut attributes: &[u8], will_do: impl Fn(u16) -> bool) -> Option<&[u8]> {
+pub fn find(mut attributes: &[u8], will_do: impl Fn(u16) -> bool) -> Option<&[u8]> {
     loop {
         let length = usize::from(half(attributes)?);
         let kind = half(attributes.get(2..)?)? & KIND_MASK;
@@ -87,15 +97,18 @@ pub(crate) fn find(mut attributes: &[u8], will_do: impl Fn(u16) -> bool) -> Opti
     }
 }
 
-pub(crate) fn half(bytes: &[u8]) -> Option<u16> {
+/// The 16 bits at the start of `bytes`.
+pub fn half(bytes: &[u8]) -> Option<u16> {
     bytes.first_chunk().map(|&bytes| u16::from_ne_bytes(bytes))
 }
 
-pub(crate) fn word(bytes: &[u8]) -> Option<u32> {
+/// The 32 bits at the start of `bytes`.
+pub fn word(bytes: &[u8]) -> Option<u32> {
     bytes.first_chunk().map(|&bytes| u32::from_ne_bytes(bytes))
 }
 
-pub(crate) fn malformed() -> io::Error {
+/// The error of an answer that lacks what it should have.
+pub fn malformed() -> io::Error {
     io::ErrorKind::InvalidData.into()
 }
 

@@ -16,6 +16,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
+use crate::option::{SocketOption, check, read_option};
 use rustix::io::retry_on_intr;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
@@ -161,7 +162,7 @@ impl SeqPacket {
                     }
                 }
                 Err(error) => return Err(error),
-                Ok(()) => {
+                Ok(_) => {
                     groups.truncate(found);
                     return Ok(groups);
                 }
@@ -178,7 +179,7 @@ impl SeqPacket {
         // SAFETY: `at` and `bytes` tell of a live number.
         match check(unsafe { self.option(SO_PEERPIDFD, at, &mut bytes) }) {
             // SAFETY: the kernel has just opened it for us, and nobody else knows of it.
-            Ok(()) => Ok(unsafe { OwnedFd::from_raw_fd(process) }),
+            Ok(_) => Ok(unsafe { OwnedFd::from_raw_fd(process) }),
             Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => {
                 let pid = rustix::process::Pid::from_raw(self.peer()?.pid as i32);
                 let pid = pid.ok_or(io::ErrorKind::NotFound)?;
@@ -204,11 +205,9 @@ impl SeqPacket {
 /// Who is at the other end of any local socket.
 pub fn peer_of(socket: impl AsFd) -> io::Result<Credentials> {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
-    let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
-    let (fd, at) = (socket.as_fd().as_raw_fd(), (&raw mut peer).cast());
-    let (level, name) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
-    // SAFETY: `at` and `bytes` tell of a live value that any bytes may fill.
-    check(unsafe { libc::getsockopt(fd, level, name, at, &raw mut bytes) })?;
+    let option = SocketOption { level: libc::SOL_SOCKET, name: libc::SO_PEERCRED };
+    // SAFETY: a struct of integers.
+    unsafe { read_option(socket.as_fd().as_raw_fd(), option, &mut peer) }?;
     let pid = u32::try_from(peer.pid).unwrap_or(0);
     Ok(Credentials { pid, uid: peer.uid, gid: peer.gid })
 }
@@ -223,10 +222,6 @@ impl From<SeqPacket> for OwnedFd {
     fn from(socket: SeqPacket) -> Self {
         socket.socket
     }
-}
-
-fn check(outcome: libc::c_int) -> io::Result<()> {
-    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(all(test, not(miri)))]

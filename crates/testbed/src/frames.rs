@@ -9,7 +9,7 @@
 use std::io;
 use std::thread;
 
-use burstline_sys::afpacket::{SEND_MAX, Sender};
+use burstline_afpacket::{SEND_MAX, Sender};
 
 use crate::{FAR_MAC, NEAR_MAC};
 

@@ -1,6 +1,6 @@
 //! The injector: numbered frames that come in by an interface as if off the wire.
 //!
-//! What makes them is [`burstline_sys::inject`], which says how; here are amounts and rates.
+//! What makes them is [`burstline_xdp::inject`], which says how; here are amounts and rates.
 //!
 //! # Invariants
 //! - J1. `offered` is one for each frame that the receiving program, or the stack, was given.
@@ -10,12 +10,12 @@ mod pace;
 
 use std::time::Duration;
 
-use burstline_sys::bpf::{LiveRun, Program};
 use burstline_sys::clock::monotonic_ns;
-pub use burstline_sys::inject::{
+use burstline_xdp::bpf::{LiveRun, Program};
+pub use burstline_xdp::inject::{
     Flows, INJECTED_BYTES_MAX, InjectError as InjectorError, Receiver,
 };
-use burstline_sys::inject::{Generator, Numbers, attached, interface_index};
+use burstline_xdp::inject::{Generator, Numbers, attached, interface_index};
 
 use crate::Frames;
 use pace::Pace;

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use burstline_sys::afpacket::Sender;
+use burstline_afpacket::Sender;
 use burstline_testbed::{Bed, BedError, FAR, FAR_ADDRESS, Frames, NEAR, sequence_of, serve_bytes};
 
 const CHILD: &str = "BURSTLINE_TEST_BED";

@@ -1,16 +1,16 @@
 //! Injected frames arrive, each exactly once, at programs and at packet sockets.
 
+use burstline_afpacket::{Ring, RingOptions};
 use burstline_skip::skip;
-use burstline_sys::afpacket::{Ring, RingOptions};
-use burstline_sys::bpf::Register::{R0, R1, R2, R3, R4, R5, R6, R10};
-use burstline_sys::bpf::{
-    Assembler, BpfError, Compare, Helper, Link, MappedArray, Program, ProgramOptions, Size,
-    XdpMode, xdp_action, xdp_context,
-};
 use burstline_sys::namespace::interface_index;
 use burstline_testbed::{
     Amount, Bed, FAR, Frames, INJECTED_BYTES_MAX, Injected, Injector, InjectorError,
     InjectorOptions, Tag, sequence_of,
+};
+use burstline_xdp::bpf::Register::{R0, R1, R2, R3, R4, R5, R6, R10};
+use burstline_xdp::bpf::{
+    Assembler, BpfError, Compare, Helper, Link, MappedArray, Program, ProgramOptions, Size,
+    XdpMode, xdp_action, xdp_context,
 };
 use std::time::{Duration, Instant};
 

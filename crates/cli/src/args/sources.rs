@@ -10,7 +10,7 @@
 //! how to write both. A word that is neither is a source that is not there.
 
 use burstline_port::{Address, AddressError, did_you_mean, interfaces_up};
-use burstline_sys::afpacket::present_interfaces;
+use burstline_sys::interface::present_interfaces;
 
 use super::common::SourceArgs;
 use super::values;

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use burstline_engine::EngineError;
 use burstline_port::{ProbeOptions, did_you_mean, probe_ports};
 use burstline_share::{published_sockets, query};
-use burstline_sys::afpacket::present_interfaces;
+use burstline_sys::interface::present_interfaces;
 use burstline_sys::machine::Machine;
 use burstline_topo::{Inventory, Snapshot, findings, take_snapshot};
 use serde_json::json;

@@ -5,7 +5,7 @@ mod man;
 
 use std::process::ExitCode;
 
-use burstline_sys::afpacket::{Interface, present_interfaces};
+use burstline_sys::interface::{Interface, present_interfaces};
 
 use crate::args::ANY;
 use crate::failure::Failure;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use burstline_afpacket::{MESSAGES, PlainReceiver};
 use burstline_sys::affinity::{self, CoreId};
-use burstline_sys::afpacket::{MESSAGES, PlainReceiver};
 
 use super::Job;
 use super::live::{Live, Own, Running};

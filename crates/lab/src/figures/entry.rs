@@ -124,7 +124,13 @@ const LOG: [&str; 5] = [
     "crates/sys/src",
 ];
 /// What those do besides that have a port or a job.
-const ENGINE: [&str; 3] = ["crates/engine/src", "crates/port/src", "crates/wire/src"];
+const ENGINE: [&str; 5] = [
+    "crates/afpacket/src",
+    "crates/engine/src",
+    "crates/port/src",
+    "crates/wire/src",
+    "crates/xdp/src",
+];
 /// What those do besides that start the program.
 const PROGRAM: [&str; 1] = ["crates/cli/src"];
 /// What those do besides that have DPDK in this process or in ours.

@@ -7,11 +7,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use burstline_sys::bpf::{
+use burstline_xdp::XdpInterface;
+use burstline_xdp::bpf::{
     Alu, Assembler, BpfError, Compare, Helper, Link, MappedArray, Program, ProgramOptions,
     Register::*, Size, XdpMode, possible_cpus, xdp_action,
 };
-use burstline_sys::xdp::XdpInterface;
 
 use super::Context;
 use super::count_file::our_program;

@@ -57,8 +57,8 @@ mod tests {
     use std::sync::atomic::AtomicBool;
     use std::time::{Duration, Instant};
 
+    use burstline_afpacket::{Ring, RingOptions};
     use burstline_skip::{skip, test_name};
-    use burstline_sys::afpacket::{Ring, RingOptions};
     use burstline_testbed::{Amount, FAR};
 
     use super::*;

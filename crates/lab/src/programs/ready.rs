@@ -3,9 +3,9 @@
 use std::fs;
 use std::time::Duration;
 
-use burstline_sys::bpf::attached_program;
-use burstline_sys::xdp::XdpInterface;
 use burstline_testbed::Host;
+use burstline_xdp::XdpInterface;
+use burstline_xdp::bpf::attached_program;
 
 /// Within this time every contender is ready, or something is wrong. In an emulated machine that
 /// shares its cores, DPDK's testpmd took longer than 30 s, and Open vSwitch with DPDK than 20.
@@ -112,7 +112,7 @@ mod tests {
         let lack = |said| ready.lacks(&bed.far, said);
         assert_eq!(lack("starting").unwrap(), "it has not printed `listening`");
         assert_eq!(lack("listening on").unwrap(), format!("no packet socket listens on {FAR}"));
-        let open = || burstline_sys::afpacket::PlainReceiver::open(FAR, 1 << 20);
+        let open = || burstline_afpacket::PlainReceiver::open(FAR, 1 << 20);
         let socket = bed.far.run(open).unwrap();
         assert_eq!(lack("listening on"), None);
         drop(socket);

@@ -10,7 +10,8 @@
 //! nothing. A process that was given its socket may make no second one. The same where a program
 //! has no complement that the kernel takes.
 
-use burstline_sys::afpacket::{Instruction, RingOptions};
+use burstline_afpacket::RingOptions;
+use burstline_sys::filter::Instruction;
 use burstline_wire::headers::LinkType;
 
 use crate::filter::for_kernel;
@@ -44,7 +45,7 @@ pub(super) fn share_out(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use burstline_sys::afpacket::{Fanout, FanoutMode};
+    use burstline_afpacket::{Fanout, FanoutMode};
 
     fn options(filter: &str, ring: RingOptions) -> (bool, RingOptions) {
         let (filter, mut ring) = (filter.parse().unwrap(), ring);

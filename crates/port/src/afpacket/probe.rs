@@ -1,9 +1,10 @@
 //! Trying a packet port: a small ring that takes no packet.
 
-use burstline_sys::afpacket::{AfPacketError, Instruction, Ring, RingOptions};
+use burstline_afpacket::{AfPacketError, Ring, RingOptions};
 use burstline_sys::device::Device;
+use burstline_sys::filter::Instruction;
 use burstline_sys::machine::capability::NET_RAW;
-use burstline_sys::xdp::XdpInterface;
+use burstline_xdp::XdpInterface;
 
 use super::source::link_type;
 use crate::{Address, Probe, ProbeOptions};

@@ -1,6 +1,6 @@
 //! From an address to the ring's options.
 
-use burstline_sys::afpacket::{Direction, Fanout, FanoutMode, RingOptions, Timestamps};
+use burstline_afpacket::{Direction, Fanout, FanoutMode, RingOptions, Timestamps};
 
 use crate::{Address, AddressError, Key, Values};
 

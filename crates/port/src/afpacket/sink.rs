@@ -10,7 +10,8 @@
 
 use std::io;
 
-use burstline_sys::afpacket::{LinkState, TxRing, TxRingOptions};
+use burstline_afpacket::{TxRing, TxRingOptions};
+use burstline_sys::interface::LinkState;
 
 use super::settings::FD;
 use crate::live::{LiveSink, Outlet, OutletCounts, WAIT};

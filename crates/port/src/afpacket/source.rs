@@ -2,9 +2,10 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use burstline_afpacket::{Ring, RingPacket, RingStatistics, Timestamps};
 use burstline_log::{Burst, Flags, Meta, SCRATCH_PACKETS, Scratch, Writer};
-use burstline_sys::afpacket::{Interface, Ring, RingPacket, RingStatistics, Timestamps};
 use burstline_sys::clock;
+use burstline_sys::interface::Interface;
 use burstline_wire::headers::LinkType;
 
 use super::judge::share_out;

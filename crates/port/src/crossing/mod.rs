@@ -18,7 +18,7 @@
 
 mod treatment;
 
-use burstline_sys::xdp::Census;
+pub use burstline_xdp::Census;
 
 use crate::{Port, PortError, Received};
 pub use treatment::{Rewrite, Touch, Touched, Treatment};

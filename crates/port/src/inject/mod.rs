@@ -6,7 +6,7 @@
 //! ```
 //!
 //! They go to the XDP program that is on the interface, or where there is none to the network
-//! stack; `to=stack` goes past a program. How, see [`burstline_sys::inject`]. A call is for a whole
+//! stack; `to=stack` goes past a program. How, see [`burstline_xdp::inject`]. A call is for a whole
 //! burst and has cost about 10 us by itself, so bursts of hundreds of packets are what makes it
 //! fast. When `transmit` returns, the receiver has been given them: nothing is in flight.
 //!
@@ -16,11 +16,11 @@
 
 use std::io;
 
-use burstline_sys::afpacket::{Interface, LinkState};
-use burstline_sys::bpf::BpfError;
-use burstline_sys::inject::{BurstInjector, INJECTED_BYTES_MAX, InjectError, Receiver};
+use burstline_sys::interface::{Interface, LinkState};
 use burstline_sys::machine::capability::{BPF, NET_ADMIN, SYS_ADMIN};
 use burstline_sys::machine::program;
+use burstline_xdp::bpf::BpfError;
+use burstline_xdp::inject::{BurstInjector, INJECTED_BYTES_MAX, InjectError, Receiver};
 
 use crate::live::{LiveSink, Outlet, OutletCounts, WAIT};
 use crate::watch::Watch;

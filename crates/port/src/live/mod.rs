@@ -33,8 +33,8 @@ mod wait;
 use std::io;
 
 use burstline_log::{Burst, Flags, Packet};
-use burstline_sys::afpacket::LinkState;
 use burstline_sys::clock;
+use burstline_sys::interface::LinkState;
 
 use crate::watch::Watch;
 use crate::{

@@ -7,7 +7,7 @@
 use std::io;
 
 use burstline_log::Flags;
-use burstline_sys::afpacket::LinkState;
+use burstline_sys::interface::LinkState;
 use burstline_sys::tap::{LONGEST, Offload, Segments, Tap};
 use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::{self, Headers, LinkType, Network, protocol};

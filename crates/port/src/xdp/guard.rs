@@ -4,8 +4,8 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use burstline_sys::afpacket::Interface;
-use burstline_sys::{links, xdp};
+use burstline_sys::interface::{Interface, addresses};
+use burstline_sys::links;
 
 use crate::afpacket::LOOPBACK;
 use crate::{Address, PortError};
@@ -38,7 +38,7 @@ pub(super) fn refuse_the_hosts_own(link: &Interface, address: &Address) -> Resul
         return refuse(format!("the host uses it for the default route{}", on_it(name)));
     }
     let logins = login_addresses();
-    let ours = xdp::addresses();
+    let ours = addresses();
     let login = ours.iter().find(|(name, at)| carried.contains(name) && logins.contains(at));
     match login {
         Some((name, at)) => refuse(format!("an SSH login uses its address {at}{}", on_it(name))),

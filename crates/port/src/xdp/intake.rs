@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use burstline_sys::clock;
 
-use super::attached::{Attached, QueueCounts};
+use burstline_xdp::{QueueCounts, Redirect};
 
 /// How long packets may take from the program to the ring, in ns: the rest of a softirq.
 const ARRIVAL_NS: u64 = 10_000_000;
@@ -19,7 +19,7 @@ const SETTLING_NS: u64 = 1_000_000_000;
 
 /// The program's word on one queue.
 pub(super) struct Intake {
-    attached: Arc<Attached>,
+    attached: Arc<Redirect>,
     queue: u32,
     /// When it was asked to finish, in ns of the monotonic clock.
     stopped_ns: Option<u64>,
@@ -32,12 +32,12 @@ pub(super) struct Intake {
 }
 
 impl Intake {
-    pub(super) fn new(attached: Arc<Attached>, queue: u32) -> Self {
+    pub(super) fn new(attached: Arc<Redirect>, queue: u32) -> Self {
         let (arrived, seen_at_last_look) = (0, 0);
         Self { attached, queue, stopped_ns: None, arrived, seen_at_last_look, at_end: None }
     }
 
-    pub(super) fn attached(&self) -> &Attached {
+    pub(super) fn attached(&self) -> &Redirect {
         &self.attached
     }
 

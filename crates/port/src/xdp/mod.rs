@@ -33,12 +33,10 @@
 //! - Q4: a lent burst's frames go back to the kernel when the port is called again, so that a port
 //!   that says `Idle` holds nothing.
 
-mod attached;
 mod crossing;
 mod guard;
 mod intake;
 mod probe;
-mod program;
 mod settings;
 mod sink;
 mod source;
@@ -46,13 +44,12 @@ mod warnings;
 
 use std::sync::Arc;
 
-use burstline_sys::xdp::{Socket, XdpError, XdpInterface};
 use burstline_wire::headers::LinkType;
+use burstline_xdp::{QueueSlot, Redirect, Socket, XdpError, XdpInterface};
 
-use crate::filter::FilterByLink;
+use crate::filter::{self, FilterByLink};
 use crate::judge::Judge;
 use crate::{Address, OpenOptions, PortError, Source, TimestampSource};
-use attached::{Attached, Slot};
 pub(crate) use crossing::open_crossings;
 pub(crate) use probe::probe;
 use settings::Settings;
@@ -96,11 +93,13 @@ fn open_with(
     let sockets = queues.map(open).collect::<Result<Vec<_>, _>>();
     if let Err(XdpError::NoMemory { .. }) = sockets {
         // Rights come first: who lacks them is not helped by a higher limit.
-        Attached::rehearse(&interface, settings)?;
+        Redirect::rehearse(&interface, settings.redirect(None))?;
     }
     let sockets = sockets?;
-    let slots: Vec<_> = sockets.iter().map(Slot::from).collect();
-    let attached = Arc::new(Attached::new(&interface, &slots, settings, only.as_ref())?);
+    let slots: Vec<_> = sockets.iter().map(QueueSlot::from).collect();
+    let taken = only.as_ref().map(|program| filter::for_kernel(program.instructions()));
+    let redirect = settings.redirect(taken.as_deref());
+    let attached = Arc::new(Redirect::new(&interface, &slots, redirect)?);
     drop(slots);
     let is_alone = sockets.len() == 1 && settings.queue.is_none();
     let warnings = warnings::of(&interface, settings.queue, only.is_none(), options.forwards);

@@ -7,14 +7,13 @@
 //! program attached, passing all        a network card may set up its rings if allowed
 //! ```
 
-use burstline_sys::bpf::{BpfError, XdpMode, attached_program};
 use burstline_sys::device::Device;
 use burstline_sys::limits;
 use burstline_sys::machine::capability::{BPF, IPC_LOCK, NET_ADMIN, NET_RAW};
 use burstline_sys::machine::{Capability, Rights};
-use burstline_sys::xdp::{Copying, Socket, SocketOptions, XdpError, XdpInterface};
+use burstline_xdp::bpf::{BpfError, XdpMode, attached_program};
+use burstline_xdp::{Copying, Redirect, Socket, SocketOptions, XdpError, XdpInterface};
 
-use super::attached::Attached;
 use super::guard;
 use super::settings::{self, Settings};
 use super::warnings;
@@ -87,7 +86,7 @@ fn try_it(
 ) -> Result<(), PortError> {
     let name = &interface.link.name;
     // Rights come first: who lacks them is not helped by a higher limit.
-    Attached::rehearse(interface, settings)?;
+    Redirect::rehearse(interface, settings.redirect(None))?;
     Socket::rehearse(name, 0, &settings.socket)?;
     check_all_queues(interface, &settings.socket)?;
     if let Some(program_id) = probe.attached_program {
@@ -103,7 +102,7 @@ fn try_it(
     }
     if may_attach {
         // No socket is in its map: it passes everything.
-        let attached = Attached::new(interface, &[], settings, None)?;
+        let attached = Redirect::new(interface, &[], settings.redirect(None))?;
         probe.mode = Some(match attached.mode() {
             XdpMode::Generic => "generic",
             _ => "native",

@@ -1,6 +1,8 @@
 //! From an address to the options of sockets and program.
 
-use burstline_sys::xdp::{Copying, SenderOptions, SocketOptions};
+use burstline_sys::filter::Instruction;
+use burstline_xdp::bpf::XdpMode;
+use burstline_xdp::{Copying, RedirectOptions, SenderOptions, SocketOptions};
 
 use crate::live::WAIT;
 use crate::{Address, AddressError, Key, TimestampSource, Values};
@@ -58,27 +60,24 @@ pub(crate) const SINK_KEYS: &[Key] = &[COPY, FRAMES.or("2048"), FRAME, WAKEUP, W
 /// What can be said of either end of a bounce; each direction has frames.
 pub(crate) const BOUNCE_KEYS: &[Key] = &[MODE, COPY, FRAMES.or("2048"), FRAME, WAKEUP];
 
-/// Where the program runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
-    /// In the driver if that is possible, else behind it.
-    Auto,
-    /// In the driver.
-    Native,
-    /// Behind the driver, in the kernel's own receive path.
-    Generic,
-}
-
 /// What an address says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     pub(super) interface: String,
     /// `None`: all of them.
     pub(super) queue: Option<u32>,
-    pub(super) mode: Mode,
+    pub(super) mode: XdpMode,
     /// [`TimestampSource::Program`] or [`TimestampSource::Poll`].
     pub(super) timestamps: TimestampSource,
     pub(super) socket: SocketOptions,
+}
+
+impl Settings {
+    /// The program that takes these packets of it.
+    pub(super) fn redirect<'a>(&self, only: Option<&'a [Instruction]>) -> RedirectOptions<'a> {
+        let has_time = self.timestamps == TimestampSource::Program;
+        RedirectOptions { mode: self.mode, has_time, only }
+    }
 }
 
 /// Reads the parameters of `address`; `clock` is for one that does not name its own.
@@ -107,7 +106,7 @@ fn shared(values: &Values<'_>, timestamps: TimestampSource) -> Result<Settings, 
     Ok(Settings {
         interface: interface.to_owned(),
         queue,
-        mode: values.word(MODE.name, [Mode::Auto, Mode::Native, Mode::Generic])?,
+        mode: values.word(MODE.name, [XdpMode::Auto, XdpMode::Native, XdpMode::Generic])?,
         timestamps,
         socket: SocketOptions {
             frames: values.integer(FRAMES.name)?,
@@ -163,7 +162,7 @@ mod tests {
         let expected = Settings {
             interface: "v0".to_owned(),
             queue: Some(3),
-            mode: Mode::Generic,
+            mode: XdpMode::Generic,
             timestamps: TimestampSource::Poll,
             socket: SocketOptions {
                 frames: 256,

@@ -11,8 +11,8 @@
 
 use std::io;
 
-use burstline_sys::afpacket::LinkState;
-use burstline_sys::xdp::{Copying, Sender, XdpInterface};
+use burstline_sys::interface::LinkState;
+use burstline_xdp::{Copying, Sender, XdpInterface};
 
 use super::guard;
 use super::settings::{SINK_KEYS, parse_sink};
@@ -79,7 +79,7 @@ impl Outlet for Sender {
 
 #[cfg(test)]
 mod tests {
-    use burstline_sys::xdp::SenderOptions;
+    use burstline_xdp::SenderOptions;
 
     use super::*;
 

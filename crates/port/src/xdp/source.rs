@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use burstline_log::{Burst, Flags, Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_sys::clock;
-use burstline_sys::xdp::{Received as Frame, Socket, SocketStatistics, XdpError};
 use burstline_wire::headers::LinkType;
+use burstline_xdp::{Received as Frame, Socket, SocketStatistics, XdpError};
 
-use super::attached::{Attached, QueueCounts};
 use super::intake::Intake;
 use super::settings::Settings;
 use crate::judge::Judge;
@@ -17,6 +16,7 @@ use crate::{
     Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
     Received, Source, TimestampSource,
 };
+use burstline_xdp::{QueueCounts, Redirect};
 
 /// How long before a poll a packet may have got its time that the poll did not find, in ns: one
 /// round of a softirq, and the clocks' readings.
@@ -66,7 +66,7 @@ struct Reckoning {
 impl XdpSource {
     pub(super) fn new(
         socket: Socket,
-        attached: Arc<Attached>,
+        attached: Arc<Redirect>,
         is_alone: bool,
         settings: &Settings,
         judge: Judge,

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use burstline_afpacket::Sender;
 use burstline_log::Scratch;
 use burstline_skip::skip;
-use burstline_sys::afpacket::Sender;
 use burstline_testbed::{Bed, FAR, Frames, NEAR, sequence_of};
 
 use super::*;

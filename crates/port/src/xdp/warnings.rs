@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
-use burstline_sys::afpacket::Interface;
 use burstline_sys::device::send_offloads;
+use burstline_sys::interface::{Interface, addresses};
 use burstline_sys::links::{VethPeer, carried_by, veth_peer};
-use burstline_sys::xdp::{XdpInterface, addresses};
+use burstline_xdp::XdpInterface;
 
 /// Of a port that takes packets of an interface, all or what `--only` wants, and may send them on.
 /// `queue`: of this one of several alone.

@@ -1,8 +1,8 @@
 //! Filters on live interfaces: the kernel's part and ours, and an exact count of what is left out.
 
+use burstline_afpacket::{SEND_MAX, Sender};
 use burstline_port::{Filter, Loss, OpenOptions, Port, PortState, Source};
 use burstline_skip::skip;
-use burstline_sys::afpacket::{SEND_MAX, Sender};
 use burstline_sys::pcap::{self, PcapError};
 use burstline_testbed::{Bed, FAR, FAR_ADDRESS, Frames, Host, NEAR, Tag, sequence_of};
 

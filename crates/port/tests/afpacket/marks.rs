@@ -51,7 +51,7 @@ fn runts_and_jumbos_come_whole() {
     let mut port = open(&bed.far, "afpacket:w1");
     for length in [14, 15, 22, 60, 9014] {
         bed.near.run(move || {
-            let mut sender = burstline_sys::afpacket::Sender::open("w0", true).unwrap();
+            let mut sender = burstline_afpacket::Sender::open("w0", true).unwrap();
             let frame = Frames::new(1, length).frame(0);
             assert_eq!(sender.send(&[&frame[..length]]).unwrap(), 1);
         });

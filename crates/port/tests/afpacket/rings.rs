@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use burstline_afpacket::{Fanout, FanoutMode, Ring, RingOptions};
 use burstline_log::Scratch;
 use burstline_port::{PortState, TimestampSource};
-use burstline_sys::afpacket::{Fanout, FanoutMode, Instruction, Ring, RingOptions};
 use burstline_sys::clock;
+use burstline_sys::filter::Instruction;
 use burstline_testbed::{Bed, FAR, Frames, sequence_of};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 

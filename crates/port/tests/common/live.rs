@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use burstline_afpacket::Sender;
 use burstline_log::Scratch;
 use burstline_port::{OpenOptions, Port, PortError, PortState, Source};
-use burstline_sys::afpacket::Sender;
 use burstline_testbed::{Bed, Frames, Host, NEAR};
 
 use super::{Got, log, source};

@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::rc::Rc;
 
+use burstline_afpacket::Sender;
 use burstline_port::{FaultInjector, FaultPlan, OpenOptions, PortTable, Source, Tracer};
 use burstline_skip::{test_name, without};
-use burstline_sys::afpacket::Sender;
 use burstline_testbed::{Bed, Frames};
 use burstline_wire::files::{
     Direction, InterfaceDescription, PacketToWrite, PcapngEncoder, SectionDescription,

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
+use burstline_afpacket::Sender;
 use burstline_log::Scratch;
 use burstline_port::{Crossing, Loss, OpenOptions, PortState, Source, Treatment};
-use burstline_sys::afpacket::Sender;
 use burstline_testbed::{Bed, FAR, Frames, Host, NEAR};
 
 use crate::alone;

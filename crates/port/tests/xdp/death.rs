@@ -4,9 +4,9 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use burstline_afpacket::Sender;
 use burstline_log::Scratch;
 use burstline_port::{OpenOptions, Source};
-use burstline_sys::afpacket::Sender;
 use burstline_testbed::{Bed, FAR, Frames, NEAR, Program};
 
 use crate::help::{MODES, PATIENCE, bed_or_skip, drain, open_far, send_to};

@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use burstline_afpacket::Sender;
 use burstline_log::Scratch;
 use burstline_port::{OpenOptions, Port, PortError, PortState, Source};
-use burstline_sys::afpacket::Sender;
-use burstline_sys::bpf::{
+use burstline_testbed::{Bed, FAR, Frames, NEAR};
+use burstline_xdp::XdpInterface;
+use burstline_xdp::bpf::{
     Assembler, Link, Program, ProgramOptions, Register, XdpMode, attached_program, xdp_action,
 };
-use burstline_sys::xdp::XdpInterface;
-use burstline_testbed::{Bed, FAR, Frames, NEAR};
 
 use crate::help::{
     MODES, PATIENCE, bed_or_skip, check_closed, drain, lend_until, notes, numbers, open_far,

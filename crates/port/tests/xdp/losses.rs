@@ -50,7 +50,7 @@ fn packets_of_several_frames_are_lost_by_the_same_names() {
             let mut port = open(&bed.far, &format!("xdp:w1?mode={mode}&{query}"));
             let frames = Frames::new(100, 9014);
             let sent = bed.near.run(move || {
-                let mut sender = burstline_sys::afpacket::Sender::open("w0", true).unwrap();
+                let mut sender = burstline_afpacket::Sender::open("w0", true).unwrap();
                 frames.send(&mut sender).unwrap()
             });
             wait_for(&*port, sent);

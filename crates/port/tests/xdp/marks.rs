@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 
+use burstline_afpacket::Sender;
 use burstline_log::{Flags, Scratch};
 use burstline_port::{Loss, Source};
-use burstline_sys::afpacket::Sender;
 use burstline_sys::clock;
 use burstline_testbed::{Bed, FAR_ADDRESS, Frames, NEAR, Tag};
 

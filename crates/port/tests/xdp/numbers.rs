@@ -1,8 +1,8 @@
 //! Counts, bytes, times: what was sent, offered and delivered.
 
+use burstline_afpacket::Sender;
 use burstline_log::Scratch;
 use burstline_port::{OpenOptions, Port, PortState, Source, TimestampSource};
-use burstline_sys::afpacket::Sender;
 use burstline_sys::clock;
 use burstline_testbed::{FAR, Frames, NEAR};
 use burstline_wire::hash::{FlowHasher, HashKind};

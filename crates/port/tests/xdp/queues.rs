@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use burstline_afpacket::Sender;
 use burstline_log::Scratch;
 use burstline_port::{Loss, Port, PortState};
-use burstline_sys::afpacket::Sender;
 use burstline_testbed::Bed;
 
 use crate::common::Got;

@@ -33,7 +33,7 @@ use std::os::unix::net::UnixDatagram;
 use rustix::event::epoll;
 use rustix::io::Errno;
 
-use crate::afpacket::{Interface, LinkState};
+use crate::interface::{Interface, LinkState};
 use crate::netlink::{Line, find};
 
 pub use error::TapError;

@@ -10,8 +10,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use libc::{c_int, c_ulong};
 
 use super::{TapError, TapOptions};
-use crate::afpacket::{ask, check, request};
+use crate::interface::{ask, request};
 use crate::machine::program;
+use crate::option::check;
 
 const TUNSETIFF: c_ulong = 0x4004_54ca;
 const TUNSETPERSIST: c_ulong = 0x4004_54cb;

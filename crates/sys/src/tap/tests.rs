@@ -1,3 +1,6 @@
+use std::net::UdpSocket;
+use std::process::Command;
+
 use burstline_skip::{skip, test_name};
 
 use super::*;
@@ -11,6 +14,10 @@ fn in_namespace(test: impl FnOnce() + Send + 'static) {
         Err(error) => skip(name, error),
     });
     worker.join().unwrap();
+}
+
+fn ip(command: &str) {
+    assert!(Command::new("ip").args(command.split(' ')).status().unwrap().success(), "{command}");
 }
 
 #[test]
@@ -48,20 +55,23 @@ fn what_cannot_be_a_tap_is_said() {
 #[test]
 fn packets_come_and_go_and_the_kernel_counts_them() {
     in_namespace(|| {
-        let mut frame = vec![0xff; 60];
-        frame[12..14].copy_from_slice(&[0x88, 0xb5]);
+        let (frame, payload) = ([0xff; 60], b"a datagram of ours");
         for queues in [1, 3] {
             let options = TapOptions { queues, depth: 64, ..TapOptions::default() };
             let tap = Tap::open("t2", &options).unwrap();
-            let mut sender = crate::afpacket::Sender::open("t2", true).unwrap();
-            assert_eq!(sender.send(&[&frame[..], &frame]).unwrap(), 2);
+            ip("address add 10.9.9.1/24 dev t2");
+            ip("neighbour add 10.9.9.2 lladdr 02:00:00:00:00:02 dev t2");
+            let sender = UdpSocket::bind("10.9.9.1:0").unwrap();
+            for _ in 0..2 {
+                assert_eq!(sender.send_to(payload, "10.9.9.2:9").unwrap(), payload.len());
+            }
             let ready = crate::readiness::wait(&[tap.as_fd()], 5_000_000_000).unwrap();
             assert_eq!(ready, crate::readiness::Ready::Readable);
             let (mut room, mut got) = ([0; 2000], 0);
             for queue in 0..tap.queues() {
                 while let Some((bytes, _)) = tap.receive(queue, &mut room).unwrap() {
                     // The kernel's own packets come, too.
-                    got += usize::from(room[..bytes] == frame[..]);
+                    got += usize::from(room[..bytes].ends_with(payload));
                 }
             }
             assert_eq!(got, 2);

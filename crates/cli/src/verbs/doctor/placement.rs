@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use burstline_engine::{rehearse, source_requests};
 use burstline_log::LogConfig;
-use burstline_sys::afpacket::present_interfaces;
+use burstline_sys::interface::present_interfaces;
 use burstline_topo::{
     Inventory, LogSharing, PlanError, PlanRequest, SourceRequest, findings, plan as place,
 };

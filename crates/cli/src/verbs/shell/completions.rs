@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use burstline_port::SCHEMES;
 use burstline_share::published_sockets;
-use burstline_sys::afpacket::present_interfaces;
+use burstline_sys::interface::present_interfaces;
 use clap::{Arg, Command};
 use clap_complete::Shell;
 

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use burstline_afpacket::Sender;
 use burstline_engine::{Inlet, PollMode, Progress, Run, Threads, count};
 use burstline_log::{Scratch, Writer};
 use burstline_port::{
     Address, Copying, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo, Received, Source,
 };
 use burstline_sys::affinity::CoreId;
-use burstline_sys::afpacket::Sender;
 use burstline_sys::clock;
 use burstline_testbed::{Frames, NEAR, sequence_of};
 

@@ -1,10 +1,10 @@
 //! What became of the packets of a crossing, by the counts of both ends.
 
-use burstline_sys::xdp::SocketStatistics;
+use burstline_xdp::SocketStatistics;
 
 use super::XdpCrossing;
-use crate::xdp::attached::QueueCounts;
 use crate::{Carried, Loss, PortAccount};
+use burstline_xdp::QueueCounts;
 
 /// What has become of the packets that the program has seen.
 pub(super) struct Reckoning {

@@ -21,7 +21,7 @@ mod open;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use burstline_sys::clock;
-use burstline_sys::xdp::{Census, Fate, Passage};
+use burstline_xdp::{Census, Fate, Passage};
 
 use super::intake::Intake;
 use crate::live::{SHORTEST, Wait};

@@ -3,13 +3,13 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use burstline_sys::bpf::XdpMode;
-use burstline_sys::xdp::{Copying, Passage, PassageOptions, XdpInterface};
 use burstline_wire::headers::LinkType;
+use burstline_xdp::bpf::XdpMode;
+use burstline_xdp::{Copying, Passage, PassageOptions, QueueSlot, Redirect, XdpInterface};
 
 use super::XdpCrossing;
+use crate::filter;
 use crate::watch::Watch;
-use crate::xdp::attached::{Attached, Slot};
 use crate::xdp::guard;
 use crate::xdp::intake::Intake;
 use crate::xdp::settings::{Settings, parse_end};
@@ -48,18 +48,19 @@ pub(crate) fn open_crossings(
         }
     }
     let only = options.only.compile(&first.to_string(), LinkType::ETHERNET)?;
+    let taken = only.as_ref().map(|program| filter::for_kernel(program.instructions()));
     let mut passages = Vec::new();
     for (from, to) in queue_pairs(&ends)? {
         let pair = [(&*ends[0].settings.interface, from), (&*ends[1].settings.interface, to)];
         passages.extend(Passage::open(pair, is_both, &wanted)?);
     }
-    let mut programs: Vec<(&String, Arc<Attached>, Vec<String>)> = Vec::new();
+    let mut programs: Vec<(&String, Arc<Redirect>, Vec<String>)> = Vec::new();
     for end in &ends {
         let name = &end.interface.link.name;
         let entries = passages.iter().map(Passage::entry);
         let slots: Vec<_> = entries
             .filter(|entry| entry.interface().link.name == *name)
-            .map(|entry| Slot {
+            .map(|entry| QueueSlot {
                 queue: entry.queue(),
                 socket: entry.as_fd(),
                 is_zero_copy: entry.is_zero_copy(),
@@ -68,7 +69,8 @@ pub(crate) fn open_crossings(
         let is_known = programs.iter().any(|(known, ..)| *known == name);
         if !slots.is_empty() && !is_known {
             let settings = &end.settings;
-            let attached = Attached::new(&end.interface, &slots, settings, only.as_ref())?;
+            let redirect = settings.redirect(taken.as_deref());
+            let attached = Redirect::new(&end.interface, &slots, redirect)?;
             let warnings = warnings::of(&end.interface, settings.queue, only.is_none(), true);
             programs.push((name, Arc::new(attached), warnings));
         }
@@ -129,12 +131,12 @@ fn queue_pairs(ends: &[End<'_>; 2]) -> Result<Vec<(u32, u32)>, PortError> {
 impl XdpCrossing {
     fn new(
         passage: Passage,
-        attached: Arc<Attached>,
+        attached: Arc<Redirect>,
         treatment: &Treatment,
         warnings: Vec<String>,
     ) -> Self {
         let (from, to) = (passage.entry(), passage.exit());
-        let place = |end: &burstline_sys::xdp::QueueEnd| {
+        let place = |end: &burstline_xdp::QueueEnd| {
             format!("xdp:{}@{}", end.interface().link.name, end.queue())
         };
         let mut account = PortAccount { warnings, ..PortAccount::default() };

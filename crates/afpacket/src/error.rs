@@ -1,0 +1,89 @@
+//! Why a packet socket could not be opened, in one line each, with what would mend it.
+
+use std::io;
+
+use burstline_sys::interface::InterfaceError;
+use burstline_sys::machine::program;
+
+/// Why a packet socket could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AfPacketError {
+    /// The interface was not found.
+    #[error(transparent)]
+    Interface(#[from] InterfaceError),
+    /// The process may not have packet sockets.
+    #[error(
+        "packet sockets need CAP_NET_RAW: sudo setcap cap_net_raw+ep {program}, \
+         or run it in a user namespace: unshare -Urn"
+    )]
+    NotPermitted {
+        /// The path of this program.
+        program: String,
+    },
+    /// The ring asked for makes no sense.
+    #[error(
+        "a ring of {blocks} blocks of {block_bytes} bytes: a block is a power of two from 4 KiB to \
+         1 GiB, there are 2 to 65536 of them, and all together are below 4 GiB"
+    )]
+    BadRing {
+        /// Bytes of a block.
+        block_bytes: usize,
+        /// Blocks asked for.
+        blocks: usize,
+    },
+    /// The tx ring asked for makes no sense.
+    #[error("a ring of {slots} slots: their number is a power of two from 64 to 65536")]
+    BadTxRing {
+        /// Slots asked for.
+        slots: usize,
+    },
+    /// The kernel has no memory for the ring.
+    #[error("{interface}: no memory for a ring of {bytes} bytes; ask for fewer or smaller blocks")]
+    NoMemory {
+        /// The interface.
+        interface: String,
+        /// Bytes asked for.
+        bytes: usize,
+    },
+    /// The filter is too long.
+    #[error("a filter of {instructions} instructions; the kernel takes 1 to {most}")]
+    BadFilter {
+        /// Instructions there are.
+        instructions: usize,
+        /// The most there may be.
+        most: usize,
+    },
+    /// The descriptor that was left open is not what is needed.
+    #[error(
+        "descriptor {number}: {source}; it has to be socket(AF_PACKET, SOCK_RAW, 0), bound to \
+         nothing and kept open across exec"
+    )]
+    BadInherited {
+        /// Its number.
+        number: i32,
+        /// What is wrong.
+        source: io::Error,
+    },
+    /// Any other system call that failed.
+    #[error("{interface}: {call}: {source}")]
+    System {
+        /// The interface.
+        interface: String,
+        /// The call, and what it was for.
+        call: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl AfPacketError {
+    /// Wraps the error of `call` on `interface`, for use in `map_err`.
+    pub(super) fn system(interface: &str, call: &'static str) -> impl FnOnce(io::Error) -> Self {
+        let interface = interface.to_owned();
+        move |source| match source.kind() {
+            io::ErrorKind::PermissionDenied => Self::NotPermitted { program: program() },
+            _ => Self::System { interface, call, source },
+        }
+    }
+}

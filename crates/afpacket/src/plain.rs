@@ -1,0 +1,88 @@
+//! Receiving as a program does that was written without a ring: a system call for some packets,
+//! each of which the kernel copies twice.
+//!
+//! It is not how this program receives; it is what that is compared with.
+
+use std::io;
+use std::mem::zeroed;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr;
+
+use burstline_sys::interface::Interface;
+use libc::{c_int, c_uint, iovec, mmsghdr};
+
+use super::AfPacketError;
+use super::socket::Socket;
+
+/// The most packets of one call.
+pub const MESSAGES: usize = 64;
+
+/// Bytes that a packet has room for.
+const ROOM: usize = 2048;
+
+/// `ETH_P_ALL`. Source: include/uapi/linux/if_ether.h.
+const ALL: u16 = 3;
+
+/// A packet socket without a ring.
+pub struct PlainReceiver {
+    socket: Socket,
+    buffers: Box<[[u8; ROOM]]>,
+}
+
+impl PlainReceiver {
+    /// Opens an interface of the calling thread's network namespace, with `bytes` of the kernel's
+    /// memory for packets that wait, of which it takes about 800 for one of 60 bytes.
+    ///
+    /// # Errors
+    /// As [`Ring::open`](super::Ring::open).
+    pub fn open(interface: &str, bytes: u32) -> Result<Self, AfPacketError> {
+        let fail = |call| AfPacketError::system(interface, call);
+        let socket = Socket::new().map_err(fail("socket(AF_PACKET)"))?;
+        let found = Interface::find(&socket, interface)?;
+        socket.force_buffer(bytes as c_int).map_err(fail("SO_RCVBUFFORCE"))?;
+        socket.bind(found.index, ALL).map_err(fail("attaching a packet socket"))?;
+        Ok(Self { socket, buffers: vec![[0; ROOM]; MESSAGES].into_boxed_slice() })
+    }
+
+    /// Takes what is there, at most [`MESSAGES`] packets, and shows each to `each`. Returns how
+    /// many: 0 if there is none. Cost: one system call.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn receive(&mut self, mut each: impl FnMut(&[u8])) -> io::Result<usize> {
+        // SAFETY: structs of integers and pointers may be all zeros.
+        let (mut parts, mut messages): ([iovec; MESSAGES], [mmsghdr; MESSAGES]) =
+            unsafe { (zeroed(), zeroed()) };
+        for ((buffer, part), message) in self.buffers.iter_mut().zip(&mut parts).zip(&mut messages)
+        {
+            *part = iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: ROOM };
+            message.msg_hdr.msg_iov = ptr::from_mut(part);
+            message.msg_hdr.msg_iovlen = 1;
+        }
+        let (fd, first) = (self.socket.as_fd().as_raw_fd(), messages.as_mut_ptr());
+        let (count, wait, flags) = (MESSAGES as c_uint, ptr::null_mut(), libc::MSG_DONTWAIT as _);
+        // SAFETY: `count` messages are filled in, each with one part that points to a live buffer
+        // of the length given; all of them outlive the call.
+        let received = unsafe { libc::recvmmsg(fd, first, count, flags, wait) };
+        let Ok(received) = usize::try_from(received) else {
+            let error = io::Error::last_os_error();
+            return match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(0),
+                _ => Err(error),
+            };
+        };
+        for (buffer, message) in self.buffers.iter().zip(&messages).take(received) {
+            each(&buffer[..ROOM.min(message.msg_len as usize)]);
+        }
+        Ok(received)
+    }
+
+    /// Packets that came, and those of them for which there was no room, since the last question.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn statistics(&self) -> io::Result<(u64, u64)> {
+        let counts = self.socket.statistics()?;
+        Ok((u64::from(counts.tp_packets), u64::from(counts.tp_drops)))
+    }
+}

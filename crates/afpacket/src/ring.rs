@@ -1,0 +1,393 @@
+//! The ring: opened, followed block by block, and asked what it has lost.
+
+use std::cell::Cell;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use burstline_sys::filter::{FILTER_MAX, Instruction};
+use burstline_sys::interface::{Interface, LinkState};
+use libc::{c_int, c_uint};
+
+use super::counter::Counter;
+use super::memory::{FIRST_AT, RingMemory};
+use super::packet::{self, RingPacket, TAG_BYTES};
+use super::socket::Socket;
+use super::{AfPacketError, Direction, Fanout, FanoutMode, RingOptions, Timestamps, filter};
+
+/// The kernel wants a frame size, and uses it for nothing in TPACKET_V3.
+const FRAME_BYTES: usize = 2048;
+
+const BLOCK_BYTES_MIN: usize = 4 << 10;
+const BLOCK_BYTES_MAX: usize = 1 << 30;
+const BLOCKS_MAX: usize = 1 << 16;
+
+const _: () = assert!(size_of::<libc::tpacket_req3>() == 28);
+const _: () = assert!(size_of::<libc::tpacket_stats_v3>() == 12);
+const _: () = assert!(size_of::<libc::packet_mreq>() == 16);
+
+/// What the kernel has counted for a ring since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RingStatistics {
+    /// Packets that passed the filter, `drops` included.
+    pub packets: u64,
+    /// Packets that no block had room for.
+    pub drops: u64,
+    /// Times that the kernel came round to a block that was not free.
+    pub freezes: u64,
+}
+
+/// A block that is ours: its packets are taken one by one.
+#[derive(Clone, Copy)]
+struct Held {
+    /// Where the next packet's header is.
+    at: usize,
+    /// Packets not taken yet.
+    left: u32,
+}
+
+/// A packet socket with a ring of blocks.
+pub struct Ring {
+    socket: Socket,
+    /// Counts what the filter rejects.
+    counter: Option<Counter>,
+    memory: RingMemory,
+    interface: Interface,
+    /// The block that is held, or that will be retired next.
+    next: usize,
+    held: Option<Held>,
+    /// What was lost between the last use of each block and its next one.
+    gaps: Vec<u64>,
+    /// Drops that are in no packet's `drops_before` yet, and belong before the next one.
+    gap: u64,
+    /// Drops that are in `gaps`, `gap` or some packet.
+    placed_drops: u64,
+    /// The kernel's counters start anew at each reading.
+    statistics: Cell<RingStatistics>,
+}
+
+impl Ring {
+    /// Opens a ring on an interface of the calling thread's network namespace. Packets are taken
+    /// from then on.
+    ///
+    /// # Errors
+    /// [`AfPacketError`], each variant as it says. An interface that is down is no error.
+    pub fn open(interface: &str, options: &RingOptions) -> Result<Self, AfPacketError> {
+        check_shape(options)?;
+        let program = checked_program(&options.filter, options.direction)?;
+        let fail = |call| AfPacketError::system(interface, call);
+        let socket = match options.inherited {
+            None => Socket::new().map_err(fail("socket(AF_PACKET)"))?,
+            Some(number) => Socket::inherited(number)
+                .map_err(|source| AfPacketError::BadInherited { number, source })?,
+        };
+        let found = Interface::find(&socket, interface)?;
+        configure(&socket, options).map_err(fail("setting up a packet socket"))?;
+        let request = request(options);
+        let bytes = options.block_bytes * options.blocks;
+        socket
+            .set(libc::PACKET_RX_RING, &request)
+            .map_err(|error| no_memory(error, interface, bytes))?;
+        let memory = RingMemory::map(socket.as_fd(), options.block_bytes, options.blocks)
+            .map_err(fail("mmap of a packet ring"))?;
+        connect(&socket, &found, options, &program).map_err(fail("attaching a packet socket"))?;
+        let counter = open_counter(&found, options)?;
+        Ok(Self {
+            socket,
+            counter,
+            memory,
+            interface: found,
+            next: 0,
+            held: None,
+            gaps: vec![0; options.blocks],
+            gap: 0,
+            placed_drops: 0,
+            statistics: Cell::default(),
+        })
+    }
+
+    /// The interface as it was when the ring was opened.
+    pub fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    /// The block to take packets from: the same one until all have been taken, then the next one
+    /// that the kernel has retired, if any. The one before is given back.
+    ///
+    /// Cost: two atomic operations, and when a block is given back a system call, by which drops
+    /// are found while it is still known where they belong.
+    #[inline]
+    pub fn next_block(&mut self) -> Option<Block<'_>> {
+        if self.held.is_none_or(|held| held.left == 0) {
+            self.advance()?;
+        }
+        Some(Block { ring: self })
+    }
+
+    /// Packets of the held block that have not been taken.
+    #[inline]
+    pub fn held_left(&self) -> u32 {
+        self.held.map_or(0, |held| held.left)
+    }
+
+    /// The bytes of the block that is held; none if there is none.
+    #[inline]
+    pub fn held_bytes(&self) -> &[u8] {
+        match self.held {
+            // SAFETY: a held block was seen to be ours by `advance`, and is until `release`.
+            Some(_) => unsafe { self.memory.bytes(self.next) },
+            None => &[],
+        }
+    }
+
+    /// Packets that are in the ring and have not been taken: an own count, for ledgers. It is
+    /// exact when no packet arrives meanwhile; packets that do are in it or not.
+    ///
+    /// Cost: a cache line a block.
+    pub fn in_ring(&self) -> u64 {
+        let count = |index| u64::from(self.memory.count(index).load(Relaxed));
+        let others = (0..self.memory.blocks())
+            .filter(|&index| self.held.is_none() || index != self.next)
+            // A block that is not in use counts 0: `release` sees to that. The kernel counts up
+            // the open block in place. Relaxed: the number says nothing about the bytes.
+            .map(count)
+            .sum::<u64>();
+        others + u64::from(self.held_left())
+    }
+
+    /// What the kernel has counted. Cost: one system call.
+    pub fn statistics(&self) -> RingStatistics {
+        let mut sum = self.statistics.get();
+        // A reading that fails changes nothing: the kernel keeps its counters.
+        if let Ok(since) = self.socket.statistics() {
+            sum.packets += u64::from(since.tp_packets);
+            sum.drops += u64::from(since.tp_drops);
+            sum.freezes += u64::from(since.tp_freeze_q_cnt);
+            self.statistics.set(sum);
+        }
+        sum
+    }
+
+    /// Packets that the filter has rejected, by the kernel's count; 0 without a program that says
+    /// which those are. To be asked every 2^32 packets at least, lest the kernel's counter comes
+    /// round. Cost: one system call.
+    pub fn rejected(&self) -> u64 {
+        self.counter.as_ref().map_or(0, Counter::packets)
+    }
+
+    /// How the interface is now. Takes away the error that makes the descriptor ready when the
+    /// interface goes down. Cost: up to seven system calls.
+    ///
+    /// # Errors
+    /// What the kernel says, other than that the interface is down or gone.
+    pub fn link_state(&self) -> io::Result<LinkState> {
+        self.socket.link_state(self.interface.index)
+    }
+
+    /// Takes no more packets, nor counts those that the filter rejects. Those in the ring can still
+    /// be taken.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn stop(&self) -> io::Result<()> {
+        self.socket.attach_filter(&[Instruction::keep(0)])?;
+        self.counter.as_ref().map_or(Ok(()), Counter::stop)
+    }
+
+    /// Goes to the next block that has packets.
+    fn advance(&mut self) -> Option<()> {
+        loop {
+            if self.held.is_some() {
+                self.release();
+            }
+            // Acquire pairs with the kernel's barrier before it stores the status: all bytes of
+            // the block are there.
+            if self.memory.status(self.next).load(Acquire) & libc::TP_STATUS_USER == 0 {
+                return None;
+            }
+            let left = self.memory.count(self.next).load(Relaxed);
+            // SAFETY: the status was `USER` just now, and only `release` sets it back.
+            let block = unsafe { self.memory.bytes(self.next) };
+            let first = block[FIRST_AT..].first_chunk().copied().unwrap_or_default();
+            self.held = Some(Held { at: u32::from_ne_bytes(first) as usize, left });
+            self.gap += std::mem::take(&mut self.gaps[self.next]);
+            if left > 0 {
+                return Some(());
+            }
+        }
+    }
+
+    /// Gives the held block back to the kernel.
+    fn release(&mut self) {
+        // While we held this block the kernel can only have been stuck at it, so what it dropped
+        // since the last block was given back belongs before this block's next use.
+        let drops = self.statistics().drops;
+        self.gaps[self.next] += drops - self.placed_drops;
+        self.placed_drops = drops;
+        self.held = None;
+        self.memory.count(self.next).store(0, Relaxed);
+        // Release pairs with the kernel's reading of the status: our reads of the block, and the
+        // count above, come before.
+        self.memory.status(self.next).store(libc::TP_STATUS_KERNEL, Release);
+        self.next = (self.next + 1) % self.memory.blocks();
+    }
+}
+
+impl AsFd for Ring {
+    /// Readable when a block has been retired; in error when the interface goes down.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// A block that the kernel has handed over.
+pub struct Block<'a> {
+    ring: &'a mut Ring,
+}
+
+impl<'a> Block<'a> {
+    /// Takes the next packet, with its VLAN tag in place. `None` after the last one.
+    ///
+    /// A header that does not hold together ends the block: the rest of its packets is then
+    /// missing from the ledger, which says so.
+    #[inline]
+    pub fn next_packet(&mut self) -> Option<RingPacket> {
+        let ring = &mut *self.ring;
+        let held = ring.held.as_mut().filter(|held| held.left > 0)?;
+        // SAFETY: as in `held_bytes`.
+        let block = unsafe { ring.memory.bytes_mut(ring.next) };
+        let Some((mut packet, at)) = packet::take(block, held.at) else {
+            held.left = 0;
+            return None;
+        };
+        packet.drops_before = std::mem::take(&mut ring.gap);
+        *held = Held { at, left: held.left - 1 };
+        Some(packet)
+    }
+
+    /// The bytes that packets' offsets count from. The ring holds the block while they are
+    /// borrowed.
+    #[inline]
+    pub fn into_bytes(self) -> &'a [u8] {
+        self.ring.held_bytes()
+    }
+}
+
+fn check_shape(options: &RingOptions) -> Result<(), AfPacketError> {
+    let (block_bytes, blocks) = (options.block_bytes, options.blocks);
+    let is_fine = block_bytes.is_power_of_two()
+        && (BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX).contains(&block_bytes)
+        && (2..=BLOCKS_MAX).contains(&blocks)
+        && block_bytes.checked_mul(blocks).is_some_and(|bytes| u32::try_from(bytes).is_ok());
+    if is_fine { Ok(()) } else { Err(AfPacketError::BadRing { block_bytes, blocks }) }
+}
+
+/// A program with what the direction adds to it.
+fn checked_program(
+    filter: &[Instruction],
+    direction: Direction,
+) -> Result<Vec<Instruction>, AfPacketError> {
+    let program = filter::for_direction(filter, direction);
+    match program.len() {
+        instructions if instructions > FILTER_MAX => {
+            Err(AfPacketError::BadFilter { instructions, most: FILTER_MAX })
+        }
+        _ => Ok(program),
+    }
+}
+
+fn open_counter(
+    interface: &Interface,
+    options: &RingOptions,
+) -> Result<Option<Counter>, AfPacketError> {
+    if options.complement.is_empty() {
+        return Ok(None);
+    }
+    let program = checked_program(&options.complement, options.direction)?;
+    let counter = Counter::open(interface.index, options.direction, &program);
+    let fail = AfPacketError::system(&interface.name, "a socket that counts what is filtered");
+    counter.map(Some).map_err(fail)
+}
+
+fn request(options: &RingOptions) -> libc::tpacket_req3 {
+    let frames = options.block_bytes / FRAME_BYTES * options.blocks;
+    // All fit: `check_shape` has seen to that.
+    libc::tpacket_req3 {
+        tp_block_size: options.block_bytes as c_uint,
+        tp_block_nr: options.blocks as c_uint,
+        tp_frame_size: FRAME_BYTES as c_uint,
+        tp_frame_nr: frames as c_uint,
+        // 0 would let the kernel choose by the link's speed.
+        tp_retire_blk_tov: options.retire_timeout_ms.max(1),
+        tp_sizeof_priv: 0,
+        tp_feature_req_word: 0,
+    }
+}
+
+/// What has to be settled before there is a ring.
+fn configure(socket: &Socket, options: &RingOptions) -> io::Result<()> {
+    socket.set(libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as c_int))?;
+    socket.set(libc::PACKET_RESERVE, &(TAG_BYTES as c_uint))?;
+    if options.direction == Direction::In {
+        socket.set(libc::PACKET_IGNORE_OUTGOING, &1)?;
+    }
+    if options.timestamps == Timestamps::Hardware {
+        socket.set(libc::PACKET_TIMESTAMP, &(libc::SOF_TIMESTAMPING_RAW_HARDWARE as c_int))?;
+    }
+    Ok(())
+}
+
+/// Lets packets in. A socket that joins a group rejects all until it is a member, because before
+/// it would take packets that are others' share.
+fn connect(
+    socket: &Socket,
+    interface: &Interface,
+    options: &RingOptions,
+    program: &[Instruction],
+) -> io::Result<()> {
+    let reject = [Instruction::keep(0)];
+    let first = if options.fanout.is_some() { &reject[..] } else { program };
+    if !first.is_empty() {
+        socket.attach_filter(first)?;
+    }
+    if options.is_promiscuous {
+        let membership = libc::packet_mreq {
+            mr_ifindex: interface.index as c_int,
+            mr_type: libc::PACKET_MR_PROMISC as _,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        socket.set(libc::PACKET_ADD_MEMBERSHIP, &membership)?;
+    }
+    socket.bind(interface.index, libc::ETH_P_ALL as u16)?;
+    let Some(fanout) = &options.fanout else { return Ok(()) };
+    join(socket, fanout)?;
+    match program {
+        [] => socket.detach_filter(),
+        program => socket.attach_filter(program),
+    }
+}
+
+fn join(socket: &Socket, fanout: &Fanout) -> io::Result<()> {
+    let mode = match fanout.mode {
+        FanoutMode::Hash => libc::PACKET_FANOUT_HASH,
+        FanoutMode::RoundRobin => libc::PACKET_FANOUT_LB,
+        FanoutMode::Core => libc::PACKET_FANOUT_CPU,
+        FanoutMode::Queue => libc::PACKET_FANOUT_QM,
+        FanoutMode::Program(_) => libc::PACKET_FANOUT_CBPF,
+    };
+    // The group is the low half, the mode the high half. Source: packet(7), PACKET_FANOUT.
+    socket.set(libc::PACKET_FANOUT, &(mode << 16 | c_uint::from(fanout.group)))?;
+    match &fanout.mode {
+        FanoutMode::Program(program) if !program.is_empty() => socket.set_fanout_program(program),
+        _ => Ok(()),
+    }
+}
+
+fn no_memory(source: io::Error, interface: &str, bytes: usize) -> AfPacketError {
+    let interface = interface.to_owned();
+    match source.raw_os_error() {
+        Some(libc::ENOMEM) => AfPacketError::NoMemory { interface, bytes },
+        _ => AfPacketError::System { interface, call: "PACKET_RX_RING", source },
+    }
+}

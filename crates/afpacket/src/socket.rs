@@ -1,0 +1,189 @@
+//! The packet socket: every system call that names it.
+
+use std::io;
+use std::mem::zeroed;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use burstline_sys::filter::{FILTER_MAX, Instruction};
+use burstline_sys::interface::LinkState;
+use burstline_sys::option::{SocketOption, check, read_option, set_option};
+use libc::{c_int, sockaddr_ll, socklen_t};
+
+/// A packet socket for a program to be started with fewer rights: it is bound to nothing, and
+/// stays open in programs that this process starts. Its number is for
+/// [`RingOptions::inherited`](super::RingOptions::inherited) there. Needs `CAP_NET_RAW`.
+///
+/// # Errors
+/// What the kernel says.
+pub fn socket_to_inherit() -> io::Result<OwnedFd> {
+    // SAFETY: the call takes no pointer.
+    let fd = check(unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0) })?;
+    // SAFETY: the descriptor is new, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A socket of family `AF_PACKET` that delivers whole frames.
+pub(super) struct Socket(OwnedFd);
+
+impl Socket {
+    /// A socket that is bound to nothing and takes no packets yet.
+    pub(super) fn new() -> io::Result<Self> {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // SAFETY: the call takes no pointer.
+        let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
+        // SAFETY: the descriptor is new, and nobody else knows it.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// A copy of descriptor number `number`, which the parent process left open: a
+    /// packet socket of whole frames that is bound to nothing.
+    ///
+    /// # Errors
+    /// `EBADF` if there is none, `EPROTOTYPE` if it is something else.
+    pub(super) fn inherited(number: RawFd) -> io::Result<Self> {
+        // SAFETY: the call takes no pointer, and a wrong number is an error.
+        let fd = check(unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) })?;
+        // SAFETY: the descriptor is new, and nobody else knows it.
+        let socket = Self(unsafe { OwnedFd::from_raw_fd(fd) });
+        let domain = socket.option(libc::SOL_SOCKET, libc::SO_DOMAIN)?;
+        let kind = socket.option(libc::SOL_SOCKET, libc::SO_TYPE)?;
+        let fits = (domain, kind) == (libc::AF_PACKET, libc::SOCK_RAW)
+            && socket.address()?.sll_protocol == 0;
+        fits.then_some(socket).ok_or_else(|| io::Error::from_raw_os_error(libc::EPROTOTYPE))
+    }
+
+    /// Attaches it to an interface. `protocol` is an `ETH_P_` number; 0 to receive nothing.
+    pub(super) fn bind(&self, interface_index: u32, protocol: u16) -> io::Result<()> {
+        // SAFETY: a struct of integers may be all zeros.
+        let mut address: sockaddr_ll = unsafe { zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = protocol.to_be();
+        address.sll_ifindex = interface_index as c_int;
+        let bytes = size_of::<sockaddr_ll>() as socklen_t;
+        let address = (&raw const address).cast();
+        // SAFETY: `address` is a live struct of `bytes` bytes, which the call reads.
+        check(unsafe { libc::bind(self.0.as_raw_fd(), address, bytes) }).map(drop)
+    }
+
+    /// The index of the interface that it is attached to: 0 for none, negative for one that was
+    /// deleted.
+    pub(super) fn interface_index(&self) -> io::Result<c_int> {
+        Ok(self.address()?.sll_ifindex)
+    }
+
+    fn address(&self) -> io::Result<sockaddr_ll> {
+        // SAFETY: a struct of integers may be all zeros.
+        let mut address: sockaddr_ll = unsafe { zeroed() };
+        let mut bytes = size_of::<sockaddr_ll>() as socklen_t;
+        let place = (&raw mut address).cast();
+        // SAFETY: `place` has room for `bytes` bytes, which the call fills in.
+        check(unsafe { libc::getsockname(self.0.as_raw_fd(), place, &raw mut bytes) })?;
+        Ok(address)
+    }
+
+    /// Sets an option of level `SOL_PACKET`.
+    ///
+    /// `T` is a plain struct that the kernel expects for this option, or an integer.
+    pub(super) fn set<T>(&self, option: c_int, value: &T) -> io::Result<()> {
+        self.set_at(libc::SOL_PACKET, option, value)
+    }
+
+    /// Makes its receive buffer as small as the kernel lets it be.
+    pub(super) fn shrink_buffer(&self) -> io::Result<()> {
+        self.set_at::<c_int>(libc::SOL_SOCKET, libc::SO_RCVBUF, &0)
+    }
+
+    /// Sets its receive buffer to `bytes`, whatever the limit for others.
+    pub(super) fn force_buffer(&self, bytes: c_int) -> io::Result<()> {
+        self.set_at(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes)
+    }
+
+    fn set_at<T>(&self, level: c_int, option: c_int, value: &T) -> io::Result<()> {
+        let option = SocketOption { level, name: option };
+        // SAFETY: the callers, all in this crate, give what the kernel expects for the option. A
+        // program's instructions are read during the call, in which they are borrowed.
+        unsafe { set_option(self.0.as_raw_fd(), option, value) }
+    }
+
+    /// Reads an option of level `SOL_PACKET`, and with `PACKET_STATISTICS` resets it.
+    pub(super) fn statistics(&self) -> io::Result<libc::tpacket_stats_v3> {
+        let mut value = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
+        let option = SocketOption { level: libc::SOL_PACKET, name: libc::PACKET_STATISTICS };
+        // SAFETY: a struct of integers.
+        unsafe { read_option(self.0.as_raw_fd(), option, &mut value) }?;
+        Ok(value)
+    }
+
+    /// The error that the kernel left at the socket, if any; reading it takes it away.
+    pub(super) fn take_error(&self) -> io::Result<Option<io::Error>> {
+        let error = self.option(libc::SOL_SOCKET, libc::SO_ERROR)?;
+        Ok((error != 0).then(|| io::Error::from_raw_os_error(error)))
+    }
+
+    /// How its interface, of number `index`, is now. Takes the error away that the kernel leaves.
+    ///
+    /// # Errors
+    /// What the kernel says, other than that the interface is down or gone.
+    pub(super) fn link_state(&self, index: u32) -> io::Result<LinkState> {
+        if let Some(error) = self.take_error()? {
+            let code = error.raw_os_error();
+            if !matches!(code, Some(libc::ENETDOWN | libc::ENODEV | libc::ENXIO)) {
+                return Err(error);
+            }
+        }
+        // The socket knows for certain: a number may have been given to another interface.
+        match self.interface_index()? == index as i32 {
+            true => LinkState::of(self, index),
+            false => Ok(LinkState::Gone),
+        }
+    }
+
+    /// An option that is an integer.
+    fn option(&self, level: c_int, name: c_int) -> io::Result<c_int> {
+        let mut value: c_int = 0;
+        // SAFETY: an integer.
+        unsafe { read_option(self.0.as_raw_fd(), SocketOption { level, name }, &mut value) }?;
+        Ok(value)
+    }
+
+    /// Makes the kernel run `program` on each packet from now on, in place of any other.
+    /// Its length must be in `[1, FILTER_MAX]`.
+    pub(super) fn attach_filter(&self, program: &[Instruction]) -> io::Result<()> {
+        self.set_at(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &as_kernel_program(program))
+    }
+
+    /// Lets all packets through again.
+    pub(super) fn detach_filter(&self) -> io::Result<()> {
+        self.set_at(libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0)
+    }
+
+    /// Has the kernel send what is in the tx ring, without waiting.
+    pub(super) fn kick_send(&self) -> io::Result<()> {
+        let (fd, nothing) = (self.0.as_raw_fd(), std::ptr::null());
+        // SAFETY: no bytes are passed, and no address.
+        let sent = unsafe { libc::sendto(fd, nothing, 0, libc::MSG_DONTWAIT, nothing.cast(), 0) };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Gives a fanout group the program that chooses.
+    pub(super) fn set_fanout_program(&self, program: &[Instruction]) -> io::Result<()> {
+        self.set(libc::PACKET_FANOUT_DATA, &as_kernel_program(program))
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// The kernel's view of a program; it holds for as long as `program` does.
+fn as_kernel_program(program: &[Instruction]) -> libc::sock_fprog {
+    assert!((1..=FILTER_MAX).contains(&program.len()), "{} instructions", program.len());
+    libc::sock_fprog {
+        len: program.len() as u16,
+        // The kernel only reads it; both structs have the same layout, by the assertions beside
+        // `Instruction`.
+        filter: program.as_ptr().cast_mut().cast(),
+    }
+}

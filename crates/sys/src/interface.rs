@@ -1,0 +1,243 @@
+//! Network interfaces and their addresses, as a network namespace knows them.
+//!
+//! `/sys/class/net` shows the namespace that it was mounted in, and `/proc/net` that of the
+//! process's first thread; so questions go to the socket, and the list is this thread's own.
+//!
+//! Source: netdevice(7).
+
+use std::ffi::CStr;
+use std::fs;
+use std::io;
+use std::mem::zeroed;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixDatagram;
+use std::ptr;
+
+use libc::{c_ulong, ifreq};
+
+use crate::option::check;
+
+/// What is known of an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name now.
+    pub name: String,
+    /// Its number, which stays when it is renamed.
+    pub index: u32,
+    /// The longest payload of a frame, in bytes, link header not counted.
+    pub mtu: u32,
+    /// What its frames begin with: an `ARPHRD_` number, 1 for Ethernet.
+    pub hardware_type: u16,
+    /// Whether it is administratively up.
+    pub is_up: bool,
+}
+
+/// Why an interface was not found.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InterfaceError {
+    /// No interface has this name.
+    #[error("no interface '{name}'; there are: {present}")]
+    NoSuchInterface {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        present: String,
+    },
+    /// A system call that failed.
+    #[error("{interface}: {call}: {source}")]
+    System {
+        /// The interface.
+        interface: String,
+        /// The call, and what it was for.
+        call: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl InterfaceError {
+    fn system(interface: &str, call: &'static str) -> impl FnOnce(io::Error) -> Self {
+        let interface = interface.to_owned();
+        move |source| Self::System { interface, call, source }
+    }
+}
+
+/// How the interface of a socket is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// It is there, though perhaps down or renamed.
+    Present(Interface),
+    /// It was deleted, or moved to another namespace: no packet will ever come.
+    Gone,
+}
+
+impl Interface {
+    /// Looks up an interface of the calling thread's network namespace. Needs no privilege.
+    ///
+    /// # Errors
+    /// [`InterfaceError`], each variant as it says.
+    pub fn named(name: &str) -> Result<Self, InterfaceError> {
+        let fail = InterfaceError::system(name, "socket(AF_UNIX)");
+        Self::find(UnixDatagram::unbound().map_err(fail)?, name)
+    }
+
+    /// Whether a frame is not longer than the MTU allows: with an Ethernet header, and 4 bytes for
+    /// a VLAN tag where it has one.
+    ///
+    /// Source: net/packet/af_packet.c, `tpacket_snd`, `packet_extra_vlan_len_allowed`; we let
+    /// service tags (IEEE 802.1ad) have their 4 bytes, too.
+    #[inline]
+    pub fn admits(&self, frame: &[u8]) -> bool {
+        let most = self.mtu as usize + 14;
+        frame.len() <= most
+            || (frame.len() <= most + 4 && matches!(frame[12..14], [0x81, 0] | [0x88, 0xa8]))
+    }
+
+    /// Looks an interface up by its name, in the namespace of `socket`, of any kind but XDP.
+    ///
+    /// # Errors
+    /// What the kernel says. An error without a number: no interface has such a name.
+    pub fn by_name(socket: impl AsFd, name: &str) -> io::Result<Self> {
+        let mut request = request(name)?;
+        ask(&socket, libc::SIOCGIFINDEX, &mut request)?;
+        // SAFETY: the call above succeeded, so the kernel filled in this member.
+        let index = unsafe { request.ifr_ifru.ifru_ifindex };
+        ask(&socket, libc::SIOCGIFMTU, &mut request)?;
+        // SAFETY: the call succeeded, so the kernel filled in this member.
+        let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+        ask(&socket, libc::SIOCGIFHWADDR, &mut request)?;
+        // SAFETY: the call succeeded, so the kernel filled in this member.
+        let hardware_type = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
+        ask(&socket, libc::SIOCGIFFLAGS, &mut request)?;
+        // SAFETY: the call succeeded, so the kernel filled in this member.
+        let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
+        Ok(Self {
+            name: name.to_owned(),
+            index: u32::try_from(index).unwrap_or(0),
+            mtu: u32::try_from(mtu).unwrap_or(0),
+            hardware_type,
+            is_up: flags & libc::IFF_UP != 0,
+        })
+    }
+
+    /// Looks an interface up by its number, in the namespace of `socket`, of any kind but XDP.
+    ///
+    /// # Errors
+    /// What the kernel says; `ENODEV` if there is none.
+    pub fn by_index(socket: impl AsFd, index: u32) -> io::Result<Self> {
+        let mut request = request("")?;
+        request.ifr_ifru.ifru_ifindex = index as i32;
+        ask(&socket, libc::SIOCGIFNAME, &mut request)?;
+        let name = request.ifr_name.iter().take_while(|&&byte| byte != 0);
+        let name: Vec<u8> = name.map(|&byte| byte as u8).collect();
+        Self::by_name(socket, &String::from_utf8_lossy(&name))
+    }
+
+    /// As [`by_name`](Self::by_name), with the names there are if there is none of this one.
+    ///
+    /// # Errors
+    /// [`InterfaceError`], each variant as it says.
+    pub fn find(socket: impl AsFd, name: &str) -> Result<Self, InterfaceError> {
+        Self::by_name(socket, name).map_err(|source| match source.raw_os_error() {
+            Some(libc::ENODEV) | None => InterfaceError::NoSuchInterface {
+                name: name.to_owned(),
+                present: present_interfaces().join(", "),
+            },
+            _ => InterfaceError::system(name, "asking for an interface")(source),
+        })
+    }
+}
+
+impl LinkState {
+    /// How the interface of this number is now, in the namespace of `socket`, of any kind but XDP.
+    /// Cost: five system calls.
+    ///
+    /// # Errors
+    /// What the kernel says, other than that the interface is gone.
+    pub fn of(socket: impl AsFd, index: u32) -> io::Result<Self> {
+        match Interface::by_index(socket, index) {
+            Ok(interface) => Ok(Self::Present(interface)),
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(Self::Gone),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The names of the interfaces in the calling thread's network namespace; none if they cannot be
+/// read.
+pub fn present_interfaces() -> Vec<String> {
+    let list = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
+    let names = list.lines().skip(2).filter_map(|line| line.split_once(':'));
+    names.map(|(name, _)| name.trim().to_owned()).collect()
+}
+
+/// A request about the interface `name`. An error without a number: no interface has such a name.
+pub(crate) fn request(name: &str) -> io::Result<ifreq> {
+    // SAFETY: a struct of integers, and unions of them, may be all zeros.
+    let mut request: ifreq = unsafe { zeroed() };
+    let place = &mut request.ifr_name[..libc::IFNAMSIZ - 1];
+    if name.len() > place.len() || name.bytes().any(|byte| byte == 0) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (place, byte) in place.iter_mut().zip(name.bytes()) {
+        *place = byte as libc::c_char;
+    }
+    Ok(request)
+}
+
+/// One call that has a `struct ifreq` for its argument: of netdevice(7), or to attach to a TAP
+/// device and ask for it.
+pub(crate) fn ask(socket: impl AsFd, question: c_ulong, request: &mut ifreq) -> io::Result<()> {
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: `request` is a live `struct ifreq`, which all calls made here and in `tap` read and
+    // fill in.
+    check(unsafe { libc::ioctl(fd, question as _, &raw mut *request) }).map(drop)
+}
+
+/// Every address of every interface in the calling thread's network namespace, with the
+/// interface's name, also where the address has a label (`eth0:1`). Empty if they
+/// cannot be read.
+pub fn addresses() -> Vec<(String, IpAddr)> {
+    let mut list = ptr::null_mut();
+    // SAFETY: the call fills in `list`, or fails.
+    if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let mut next = list;
+    // SAFETY: a list that getifaddrs made: each entry is live until it is freed below.
+    while let Some(entry) = unsafe { next.as_ref() } {
+        next = entry.ifa_next;
+        // SAFETY: the name is a C string of that list.
+        let name = unsafe { CStr::from_ptr(entry.ifa_name) };
+        if let Some(address) = address_of(entry.ifa_addr) {
+            let name = name.to_string_lossy();
+            // A label begins with the name, and no name has a colon.
+            let name = name.split(':').next().unwrap_or_default();
+            found.push((name.to_owned(), address));
+        }
+    }
+    // SAFETY: `list` is what getifaddrs returned, and nothing of it is used after this.
+    unsafe { libc::freeifaddrs(list) };
+    found
+}
+
+fn address_of(address: *const libc::sockaddr) -> Option<IpAddr> {
+    // SAFETY: null, or an address that getifaddrs made, whose family says what it is.
+    let family = unsafe { address.as_ref() }?.sa_family;
+    match i32::from(family) {
+        libc::AF_INET => {
+            // SAFETY: of this family it is a `sockaddr_in`.
+            let address = unsafe { &*address.cast::<libc::sockaddr_in>() };
+            Some(Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: of this family it is a `sockaddr_in6`.
+            let address = unsafe { &*address.cast::<libc::sockaddr_in6>() };
+            Some(Ipv6Addr::from(address.sin6_addr.s6_addr).into())
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,114 @@
+//! Why bpf(2) said no, in one line each, with what would mend it.
+
+use std::io;
+
+use burstline_sys::machine::program;
+
+/// Why a map, program or link could not be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BpfError {
+    /// A jump goes to a label that is nowhere.
+    #[error("instruction {at} jumps to label {label}, which was never bound")]
+    UndefinedLabel {
+        /// The label's number.
+        label: usize,
+        /// The jump.
+        at: usize,
+    },
+    /// A jump goes too far.
+    #[error("instruction {at} jumps over {distance} instructions; 16 bits with a sign hold it not")]
+    FarJump {
+        /// The jump.
+        at: usize,
+        /// Instructions to jump over.
+        distance: i64,
+    },
+    /// A classic program is wrong, or asks for what only a packet socket knows.
+    #[error(
+        "filter: instruction {at} (code {code:#x}, operand {operand}) means nothing to an XDP \
+         program; see it with: tcpdump -d"
+    )]
+    NotTranslatable {
+        /// Its number, from 0.
+        at: usize,
+        /// Its code.
+        code: u16,
+        /// Its operand.
+        operand: u32,
+    },
+    /// The process may not do this.
+    #[error(
+        "{call}: not permitted: run it as root, or: \
+         sudo setcap cap_bpf,cap_perfmon,cap_net_admin,cap_net_raw,cap_ipc_lock+ep {program}"
+    )]
+    NotPermitted {
+        /// The call, and what it was for.
+        call: &'static str,
+        /// The path of this program.
+        program: String,
+    },
+    /// The kernel's verifier does not take a program.
+    #[error("BPF_PROG_LOAD of {name}: {source}; the verifier says:\n{log}")]
+    Rejected {
+        /// The BPF program's name.
+        name: String,
+        /// What the kernel said.
+        source: io::Error,
+        /// The last lines of what the verifier said.
+        log: String,
+    },
+    /// The interface has an XDP program, and takes no other.
+    #[error(
+        "{interface}: XDP program {program_id} is attached, and it accepts no other; end the \
+         process \
+         that put it there, or: ip link set dev {interface} xdp off"
+    )]
+    Attached {
+        /// The interface.
+        interface: String,
+        /// The attached program's number; 0 if it went away meanwhile.
+        program_id: u32,
+    },
+    /// The interface's driver runs no XDP programs.
+    #[error("{interface}: its driver has no native XDP; use mode=generic or mode=auto")]
+    NoNativeMode {
+        /// The interface.
+        interface: String,
+    },
+    /// The interface takes no program in this mode because of how it is set up.
+    #[error(
+        "{interface}: BPF_LINK_CREATE: {source}; packets of its MTU may be longer than the program \
+         allows: ip link set dev {interface} mtu 1500, or a program with fragments"
+    )]
+    Unfit {
+        /// The interface.
+        interface: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// There is no such interface here.
+    #[error("no interface with number {interface_index}; see: ip link")]
+    NoSuchInterface {
+        /// The number asked for.
+        interface_index: u32,
+    },
+    /// Any other call that failed.
+    #[error("{call}: {source}")]
+    System {
+        /// The call, and what it was for.
+        call: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl BpfError {
+    /// Wraps the error of `call`, for use in `map_err`.
+    pub(crate) fn system(call: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => Self::NotPermitted { call, program: program() },
+            _ => Self::System { call, source },
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Links: a program on an interface for as long as somebody holds it there.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use super::call::{self, LinkCreate};
+use super::program::ATTACH_XDP;
+use super::{BpfError, Program, netlink};
+use burstline_sys::namespace::interface_name;
+
+/// Where in the packets' way an XDP program runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum XdpMode {
+    /// In the driver if it can do that, otherwise generic.
+    #[default]
+    Auto,
+    /// In the driver, before there is anything around the packet.
+    Native,
+    /// In the network stack: on any interface, and slower.
+    Generic,
+}
+
+impl XdpMode {
+    /// Source: `XDP_FLAGS_`, include/uapi/linux/if_link.h.
+    fn flags(self) -> u32 {
+        match self {
+            Self::Auto => 0,
+            Self::Native => 1 << 2,
+            Self::Generic => 1 << 1,
+        }
+    }
+}
+
+/// The program that is on an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attached {
+    /// Its number, for [`Program::from_id`].
+    pub program_id: u32,
+    /// Where it runs; [`XdpMode::Auto`] if that is neither of the two, but the device itself.
+    pub mode: XdpMode,
+}
+
+/// A program on an interface. Dropping it takes the program off; so does the end of the process.
+#[derive(Debug)]
+pub struct Link {
+    fd: OwnedFd,
+}
+
+impl Link {
+    /// Puts an XDP program on an interface of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// - [`BpfError::Attached`]: there is one already.
+    /// - [`BpfError::NoNativeMode`]: the driver cannot do it.
+    /// - [`BpfError::Unfit`]: the driver could, but not as the interface is set up.
+    /// - [`BpfError::NoSuchInterface`], [`BpfError::NotPermitted`], [`BpfError::System`].
+    pub fn attach_xdp(
+        program: &Program,
+        interface_index: u32,
+        mode: XdpMode,
+    ) -> Result<Self, BpfError> {
+        let mut request = LinkCreate {
+            prog_fd: program.as_fd().as_raw_fd() as u32,
+            target_ifindex: interface_index,
+            attach_type: ATTACH_XDP,
+            flags: mode.flags(),
+        };
+        // SAFETY: the request has no address in it.
+        match unsafe { call::bpf_open(call::LINK_CREATE, &mut request) } {
+            Ok(fd) => Ok(Self { fd }),
+            Err(source) => Err(refusal(source, interface_index)),
+        }
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Which XDP program is on an interface of the calling thread's network namespace, if any.
+///
+/// # Errors
+/// [`BpfError::NoSuchInterface`], [`BpfError::System`]. Needs no privilege.
+pub fn attached_program(interface_index: u32) -> Result<Option<Attached>, BpfError> {
+    netlink::attached(interface_index).map_err(|source| match source.raw_os_error() {
+        Some(libc::ENODEV) => BpfError::NoSuchInterface { interface_index },
+        _ => BpfError::system("RTM_GETLINK")(source),
+    })
+}
+
+/// Source: dev_xdp_attach, net/core/dev.c; veth_xdp_set, drivers/net/veth.c, and its likes.
+fn refusal(source: io::Error, interface_index: u32) -> BpfError {
+    let attached = match attached_program(interface_index) {
+        // bpf(2) itself calls this an invalid argument.
+        Err(error @ BpfError::NoSuchInterface { .. }) => return error,
+        other => other.ok().flatten(),
+    };
+    let named = || interface_name(interface_index);
+    match source.raw_os_error() {
+        Some(libc::EBUSY | libc::EEXIST) => {
+            let program_id = attached.map_or(0, |attached| attached.program_id);
+            BpfError::Attached { interface: named(), program_id }
+        }
+        Some(libc::EOPNOTSUPP) => BpfError::NoNativeMode { interface: named() },
+        Some(libc::ERANGE | libc::EINVAL) => BpfError::Unfit { interface: named(), source },
+        _ => BpfError::system("BPF_LINK_CREATE")(source),
+    }
+}

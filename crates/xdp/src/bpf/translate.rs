@@ -1,0 +1,378 @@
+//! Classic BPF as eBPF, to be part of an XDP program.
+//!
+//! ```text
+//! caller's code            R6 = context
+//! translated program       A in R7, X in R8, M[] on the stack, the packet from R4 to R5
+//!   |            |
+//! accept:      reject:     caller's code again
+//! ```
+//!
+//! The meaning is that of libpcap: a load from outside of the packet rejects it, and so does a
+//! division by an X of 0; an index does not wrap around; a shift by more than 31 leaves 0.
+//! Two things differ from a packet socket: the length is that of the packet here, tags and all,
+//! and what only a socket knows (negative offsets) is refused.
+//!
+//! A packet in several buffers is looked at in place as far as its first buffer goes, and by a
+//! call of the kernel behind it. Offsets above 65,531 are outside of any packet.
+//!
+//! A call costs several times what a load in place does, so an index is looked up in place, too.
+//!
+//! # Invariants
+//! - C1. Every jump goes forward and inside, and only what can be reached is translated: the
+//!   verifier refuses code that cannot.
+//! - C2. A, X and M[] are 32 bits wide: the high halves of their registers are 0.
+//!
+//! Source: libpcap `bpf_filter.c`; `bpf_convert_filter`, net/core/filter.c of Linux 6.18.
+
+use super::Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R10};
+use super::{
+    Alu, Assembler, BpfError, Compare, Helper, Label, Operand, Register, Size, xdp_context,
+};
+use burstline_sys::filter::Instruction as Classic;
+
+/// Bytes of stack that a translated program uses: M[], a place to load to, and the length.
+pub const TRANSLATED_STACK_BYTES: i16 = 80;
+
+/// Places on the stack, from the end of the part that is ours.
+const MEMORY_AT: i16 = -64;
+const LOADED_AT: i16 = -72;
+const LENGTH_AT: i16 = -80;
+
+/// Words of M[]. Source: BPF_MEMWORDS, uapi/linux/filter.h.
+const MEMORY_WORDS: u32 = 16;
+
+/// The highest offset at which a word may begin. Source: MAX_PACKET_OFF, kernel/bpf/verifier.c.
+const OFFSET_MAX: i32 = 0xffff - 4;
+
+/// Offsets up to here fit in a load, with some room.
+const DIRECT_OFFSET_MAX: u32 = 0x7000;
+
+const ACCUMULATOR: Register = R7;
+const INDEX: Register = R8;
+
+/// Instruction classes, and what else is in a code. Source: uapi/linux/bpf_common.h, filter.h.
+const CLASS: u16 = 0x07;
+const LOAD: u16 = 0x00;
+const LOAD_INDEX: u16 = 0x01;
+const STORE: u16 = 0x02;
+const STORE_INDEX: u16 = 0x03;
+const ARITHMETIC: u16 = 0x04;
+const JUMP: u16 = 0x05;
+const RETURN: u16 = 0x06;
+const RETURN_ACCUMULATOR: u16 = 0x16;
+const INDEX_FROM_ACCUMULATOR: u16 = 0x07;
+const ACCUMULATOR_FROM_INDEX: u16 = 0x87;
+const NEGATE: u16 = 0x84;
+const JUMP_ALWAYS: u16 = 0x05;
+/// Of a load: its mode, and its size.
+const MODE: u16 = 0xe0;
+const SIZE: u16 = 0x18;
+const MODE_CONSTANT: u16 = 0x00;
+const MODE_ABSOLUTE: u16 = 0x20;
+const MODE_INDEXED: u16 = 0x40;
+const MODE_MEMORY: u16 = 0x60;
+const MODE_LENGTH: u16 = 0x80;
+const MODE_HEADER_LENGTH: u16 = 0xa0;
+/// Of arithmetic and jumps: what to do, and whether with X.
+const OPERATION: u16 = 0xf0;
+const WITH_INDEX: u16 = 0x08;
+
+/// The program that a classic one becomes part of.
+#[derive(Clone, Copy, Debug)]
+pub struct Embedding {
+    /// Where a packet that is wanted goes on.
+    pub accept: Label,
+    /// Where another one does.
+    pub reject: Label,
+    /// Whether the program is loaded as one that takes packets of several buffers.
+    pub has_fragments: bool,
+    /// Bytes of stack that the caller uses: a multiple of 8 in `[0, 432]`.
+    pub stack_bytes: i16,
+}
+
+/// Appends a classic program to `code`. R6 must hold the context there; it, R9, and the caller's
+/// part of the stack are left alone, and all other registers destroyed. The program must store a
+/// word of M[] before it loads it, as the kernel wants of all. Both labels get a jump only if
+/// the program has a return of that kind.
+///
+/// A program that loads at an index needs `CAP_PERFMON` to be loaded: without it the kernel lets
+/// nobody add to a packet's address what it does not know beforehand.
+///
+/// The length of the packet (`len`, `less`, `greater`) and several buffers need kernel 5.18.
+///
+/// # Errors
+/// [`BpfError::NotTranslatable`]: the program is wrong, or asks for what only a packet socket has.
+pub fn translate(
+    code: &mut Assembler,
+    program: &[Classic],
+    embedding: &Embedding,
+) -> Result<(), BpfError> {
+    let is_reached = reached(program)?;
+    let places = program.iter().map(|_| code.label()).collect();
+    let mut translator = Translator { code, places, embedding };
+    translator.begin(program);
+    for (at, instruction) in program.iter().enumerate().filter(|(at, _)| is_reached[*at]) {
+        let place = translator.places[at];
+        translator.code.bind(place);
+        let done = translator.instruction(at, *instruction);
+        done.ok_or(BpfError::NotTranslatable {
+            at,
+            code: instruction.code,
+            operand: instruction.operand,
+        })?;
+    }
+    Ok(())
+}
+
+/// Which instructions can be reached from the first one. C1.
+fn reached(program: &[Classic]) -> Result<Vec<bool>, BpfError> {
+    let mut is_reached = vec![false; program.len()];
+    let wrong = |at: usize| {
+        let instruction = program.get(at).copied().unwrap_or_default();
+        let Classic { code, operand, .. } = instruction;
+        BpfError::NotTranslatable { at, code, operand }
+    };
+    *is_reached.first_mut().ok_or_else(|| wrong(0))? = true;
+    for (at, instruction) in program.iter().enumerate() {
+        if !is_reached[at] {
+            continue;
+        }
+        let distances = match instruction.code {
+            JUMP_ALWAYS => [instruction.operand, instruction.operand],
+            code if code & CLASS == JUMP => {
+                [instruction.jump_true.into(), instruction.jump_false.into()]
+            }
+            code if code & CLASS == RETURN => continue,
+            _ => [0, 0],
+        };
+        for distance in distances {
+            let target = (at + 1).checked_add(distance as usize);
+            let target = target.and_then(|target| is_reached.get_mut(target));
+            *target.ok_or_else(|| wrong(at))? = true;
+        }
+    }
+    Ok(is_reached)
+}
+
+struct Translator<'a> {
+    code: &'a mut Assembler,
+    /// In front of each classic instruction.
+    places: Vec<Label>,
+    embedding: &'a Embedding,
+}
+
+impl Translator<'_> {
+    fn begin(&mut self, program: &[Classic]) {
+        let is_length = |i: &Classic| {
+            matches!(i.code & CLASS, LOAD | LOAD_INDEX) && i.code & MODE == MODE_LENGTH
+        };
+        if program.iter().any(is_length) {
+            let place = self.stack(LENGTH_AT);
+            self.code.mov(R1, R6).call(Helper::PacketLength).store(Size::Word, R10, place, R0);
+        }
+        // Neither jump is ever taken, and the verifier takes both out. But it refuses code that
+        // nothing leads to, which the caller's would be behind a program that rejects nothing.
+        self.code
+            .alu32(Alu::Move, ACCUMULATOR, 0)
+            .alu32(Alu::Move, INDEX, 0)
+            .jump32_if(Compare::NotEqual, ACCUMULATOR, 0, self.embedding.accept)
+            .jump32_if(Compare::NotEqual, INDEX, 0, self.embedding.reject);
+        self.load_bounds();
+    }
+
+    /// R4 = start and R5 = end of the packet's first buffer.
+    fn load_bounds(&mut self) {
+        self.code.load(Size::Word, R4, R6, xdp_context::DATA).load(
+            Size::Word,
+            R5,
+            R6,
+            xdp_context::DATA_END,
+        );
+    }
+
+    /// `None` if there is no such instruction.
+    fn instruction(&mut self, at: usize, instruction: Classic) -> Option<()> {
+        let Classic { code, operand, .. } = instruction;
+        match code {
+            0x100.. => return None,
+            INDEX_FROM_ACCUMULATOR => _ = self.code.alu32(Alu::Move, INDEX, ACCUMULATOR),
+            ACCUMULATOR_FROM_INDEX => _ = self.code.alu32(Alu::Move, ACCUMULATOR, INDEX),
+            NEGATE => _ = self.code.negate32(ACCUMULATOR),
+            JUMP_ALWAYS => _ = self.code.jump(self.places[at + 1 + operand as usize]),
+            RETURN if operand == 0 => _ = self.code.jump(self.embedding.reject),
+            RETURN => _ = self.code.jump(self.embedding.accept),
+            RETURN_ACCUMULATOR => {
+                self.code
+                    .jump32_if(Compare::NotEqual, ACCUMULATOR, 0, self.embedding.accept)
+                    .jump(self.embedding.reject);
+            }
+            STORE => self.store(ACCUMULATOR, operand)?,
+            STORE_INDEX => self.store(INDEX, operand)?,
+            _ => match code & CLASS {
+                LOAD => self.load(ACCUMULATOR, code, operand)?,
+                LOAD_INDEX => self.load(INDEX, code, operand)?,
+                ARITHMETIC => self.arithmetic(code, operand)?,
+                JUMP => self.jump(at, instruction)?,
+                _ => return None,
+            },
+        }
+        Some(())
+    }
+
+    fn store(&mut self, from: Register, word: u32) -> Option<()> {
+        let place = self.memory(word)?;
+        self.code.store(Size::Word, R10, place, from);
+        Some(())
+    }
+
+    fn load(&mut self, to: Register, code: u16, operand: u32) -> Option<()> {
+        let size = match code & SIZE {
+            0x00 => Size::Word,
+            0x08 => Size::Half,
+            0x10 => Size::Byte,
+            _ => return None,
+        };
+        match (code & MODE, size) {
+            (MODE_CONSTANT, Size::Word) => _ = self.code.alu32(Alu::Move, to, operand as i32),
+            (MODE_LENGTH, Size::Word) => {
+                let place = self.stack(LENGTH_AT);
+                self.code.load(Size::Word, to, R10, place);
+            }
+            (MODE_MEMORY, Size::Word) => {
+                let place = self.memory(operand)?;
+                self.code.load(Size::Word, to, R10, place);
+            }
+            (MODE_ABSOLUTE, _) if to == ACCUMULATOR => self.packet(to, size, operand, false)?,
+            (MODE_INDEXED, _) if to == ACCUMULATOR => self.packet(to, size, operand, true)?,
+            (MODE_HEADER_LENGTH, Size::Byte) if to == INDEX => {
+                self.packet(to, size, operand, false)?;
+                self.code.alu32(Alu::And, to, 0xf).alu32(Alu::ShiftLeft, to, 2);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// `to` = the packet at an offset, or at X plus it, in the machine's order.
+    fn packet(&mut self, to: Register, size: Size, offset: u32, is_indexed: bool) -> Option<()> {
+        // Above are the offsets that only a socket knows.
+        let offset = i32::try_from(offset).ok()?;
+        let bytes = match size {
+            Size::Byte => 1,
+            Size::Half => 2,
+            Size::Word | Size::Double => 4,
+        };
+        let reject = self.embedding.reject;
+        let (beyond, done) = (self.code.label(), self.code.label());
+        let outside = if self.embedding.has_fragments { beyond } else { reject };
+        let (base, at) = if is_indexed || offset as u32 > DIRECT_OFFSET_MAX {
+            // Neither an index nor an offset has 32 bits, so their sum has 64.
+            self.code.mov(R2, offset);
+            if is_indexed {
+                self.code.add(R2, INDEX);
+            }
+            self.code.jump_if(Compare::Above, R2, OFFSET_MAX, reject).mov(R1, R4).add(R1, R2);
+            (R1, 0)
+        } else {
+            if self.embedding.has_fragments {
+                self.code.mov(R2, offset);
+            }
+            (R4, offset as i16)
+        };
+        self.code
+            .mov(R3, base)
+            .add(R3, i32::from(at) + bytes)
+            .jump_if(Compare::Above, R3, R5, outside)
+            .load(size, to, base, at);
+        if self.embedding.has_fragments {
+            let place = self.stack(LOADED_AT);
+            self.code
+                .jump(done)
+                .bind(beyond)
+                .mov(R1, R6)
+                .mov(R3, R10)
+                .add(R3, i32::from(place))
+                .mov(R4, bytes)
+                .call(Helper::LoadBytes)
+                .jump_if(Compare::NotEqual, R0, 0, reject)
+                .load(size, to, R10, place);
+            self.load_bounds();
+            self.code.bind(done);
+        }
+        if size != Size::Byte {
+            self.code.swap_network(to, size);
+        }
+        Some(())
+    }
+
+    fn arithmetic(&mut self, code: u16, operand: u32) -> Option<()> {
+        let operation = match code & OPERATION {
+            0x00 => Alu::Add,
+            0x10 => Alu::Subtract,
+            0x20 => Alu::Multiply,
+            0x30 => Alu::Divide,
+            0x40 => Alu::Or,
+            0x50 => Alu::And,
+            0x60 => Alu::ShiftLeft,
+            0x70 => Alu::ShiftRight,
+            0x90 => Alu::Remainder,
+            0xa0 => Alu::ExclusiveOr,
+            _ => return None,
+        };
+        let is_division = matches!(operation, Alu::Divide | Alu::Remainder);
+        let is_shift = matches!(operation, Alu::ShiftLeft | Alu::ShiftRight);
+        if code & WITH_INDEX == 0 {
+            let is_fine = !(is_division && operand == 0 || is_shift && operand > 31);
+            return is_fine.then(|| _ = self.code.alu32(operation, ACCUMULATOR, operand as i32));
+        }
+        if is_division {
+            self.code.jump32_if(Compare::Equal, INDEX, 0, self.embedding.reject);
+        }
+        if !is_shift {
+            self.code.alu32(operation, ACCUMULATOR, INDEX);
+            return Some(());
+        }
+        // The machine would shift by the low five bits.
+        let (shift, done) = (self.code.label(), self.code.label());
+        self.code
+            .jump32_if(Compare::BelowOrEqual, INDEX, 31, shift)
+            .alu32(Alu::Move, ACCUMULATOR, 0)
+            .jump(done)
+            .bind(shift)
+            .alu32(operation, ACCUMULATOR, INDEX)
+            .bind(done);
+        Some(())
+    }
+
+    fn jump(&mut self, at: usize, instruction: Classic) -> Option<()> {
+        let compare = match instruction.code & OPERATION {
+            0x10 => Compare::Equal,
+            0x20 => Compare::Above,
+            0x30 => Compare::AboveOrEqual,
+            0x40 => Compare::AnyBit,
+            _ => return None,
+        };
+        let right = match instruction.code & WITH_INDEX {
+            0 => Operand::Immediate(instruction.operand as i32),
+            _ => Operand::Register(INDEX),
+        };
+        let place = |distance: u8| self.places[at + 1 + usize::from(distance)];
+        let (yes, no) = (place(instruction.jump_true), place(instruction.jump_false));
+        if yes != no {
+            self.code.jump32_if(compare, ACCUMULATOR, right, yes);
+        }
+        if instruction.jump_false > 0 {
+            self.code.jump(no);
+        }
+        Some(())
+    }
+
+    /// Where a word of M[] is.
+    fn memory(&self, word: u32) -> Option<i16> {
+        (word < MEMORY_WORDS).then(|| self.stack(MEMORY_AT) + 4 * word as i16)
+    }
+
+    fn stack(&self, at: i16) -> i16 {
+        at - self.embedding.stack_bytes
+    }
+}

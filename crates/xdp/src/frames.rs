@@ -1,0 +1,147 @@
+//! The memory that frames lie in, for one socket or for several.
+//!
+//! ```text
+//!   FrameMemory  | frame 0 | frame 1 | ... | frame n - 1 |  tail: not the kernel's  |
+//!                   ^          ^
+//!                   Umem       Sender    Passage   each knows which frames are its own
+//! ```
+//!
+//! Who may touch a frame is not known here but to its users: [`Umem`](super::Umem) has a bit for
+//! each frame that was received and is held, [`Sender`](super::Sender) a list of those that are
+//! free; [`Passage`](super::Passage) believes its rings, and debug builds check.
+//! Sockets can share the memory by sharing the `Arc` of it: one registers it, and the others bind
+//! with `XDP_SHARED_UMEM` and that one's descriptor. A frame then moves from one user to the
+//! other by its number.
+
+use std::ptr::NonNull;
+
+use burstline_sys::memory::{MemoryError, NodeId, PageChoice, Placement, Region, RegionRequest};
+
+use super::XdpError;
+use super::interface;
+use super::system::RawSocket;
+
+/// What the memory shall be.
+pub(super) struct FrameShape {
+    pub(super) frames: u32,
+    /// A power of two.
+    pub(super) frame_bytes: u32,
+    /// Room behind the frames that the kernel does not know of.
+    pub(super) tail_bytes: usize,
+    pub(super) pages: PageChoice,
+    pub(super) node: Option<NodeId>,
+}
+
+/// Frames in one region.
+///
+/// # Invariants
+/// - M1. Frames `[0, frames)` lie at multiples of the frame size, the tail lies behind them; all of
+///   it is mapped, and zeroed at the start, until the last user has gone.
+/// - M2. The region is below 4 GiB, so that an offset is a `u32`.
+pub(super) struct FrameMemory {
+    region: Region,
+    frame_shift: u32,
+    frames: u32,
+}
+
+impl FrameMemory {
+    pub(super) fn create(name: &str, shape: &FrameShape) -> Result<Self, MemoryError> {
+        let request = RegionRequest {
+            name: format!("burstline-umem-{name}"),
+            bytes: shape.frames as usize * shape.frame_bytes as usize + shape.tail_bytes,
+            pages: shape.pages,
+            node: shape.node,
+        };
+        let region = Region::create(&request)?;
+        let frame_shift = shape.frame_bytes.trailing_zeros();
+        Ok(Self { region, frame_shift, frames: shape.frames })
+    }
+
+    /// Registers the frames with the kernel, as those of `socket`.
+    ///
+    /// # Safety
+    /// `self` outlives the socket. Its users touch no frame that they have handed to the kernel
+    /// until it comes back.
+    pub(super) unsafe fn register(
+        &self,
+        socket: &RawSocket,
+        interface: &str,
+    ) -> Result<(), XdpError> {
+        let (bytes, start) = (self.frame_area(), self.region.as_ptr().as_ptr());
+        // SAFETY: M1, and the caller's word.
+        let registered = unsafe { socket.register_umem(start, bytes, self.frame_bytes()) };
+        registered.map_err(|source| match source.raw_os_error() {
+            Some(libc::ENOBUFS | libc::ENOMEM) => {
+                let (interface, limit) = (interface.to_owned(), interface::locked_limit());
+                XdpError::NoMemory { interface, bytes, limit }
+            }
+            _ => XdpError::system(interface, "registering frames")(source),
+        })
+    }
+
+    pub(super) fn as_ptr(&self) -> NonNull<u8> {
+        self.region.as_ptr()
+    }
+
+    pub(super) fn placement(&self) -> &Placement {
+        self.region.placement()
+    }
+
+    pub(super) fn frame_bytes(&self) -> u32 {
+        1 << self.frame_shift
+    }
+
+    pub(super) fn frame_shift(&self) -> u32 {
+        self.frame_shift
+    }
+
+    pub(super) fn frames(&self) -> u32 {
+        self.frames
+    }
+
+    /// Bytes of all frames, without the tail.
+    #[inline]
+    pub(super) fn frame_area(&self) -> usize {
+        (self.frames as usize) << self.frame_shift
+    }
+
+    /// Where a frame begins, as the kernel's rings say it.
+    #[inline]
+    pub(super) fn address(&self, frame: u32) -> u64 {
+        u64::from(frame) << self.frame_shift
+    }
+
+    /// The frame that a kernel's address is in, if the whole packet is.
+    #[inline]
+    pub(super) fn frame_of(&self, address: u64, length: u32) -> Option<u32> {
+        let frame = address >> self.frame_shift;
+        let end = address.checked_add(length.into())?;
+        let fits = frame < u64::from(self.frames) && end <= (frame + 1) << self.frame_shift;
+        fits.then_some(frame as u32)
+    }
+
+    /// Writes a packet to the start of a frame.
+    ///
+    /// # Safety
+    /// The frame is the caller's: neither the kernel nor another user touches it, and no reference
+    /// into it is alive.
+    ///
+    /// # Panics
+    /// If there is no such frame, or the packet is longer.
+    #[inline]
+    pub(super) unsafe fn write(&self, frame: u32, bytes: &[u8]) {
+        assert!(frame < self.frames && bytes.len() <= 1 << self.frame_shift, "frame {frame}");
+        let to = self.at(frame << self.frame_shift);
+        // SAFETY: inside of the region, as just checked; `bytes` cannot lie in the frame, since
+        // there is no reference into it.
+        unsafe { to.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
+    }
+
+    /// The byte at `offset`, which must be inside of the region, or its end.
+    #[inline]
+    pub(super) fn at(&self, offset: u32) -> NonNull<u8> {
+        assert!((offset as usize) <= self.region.bytes(), "offset {offset}");
+        // SAFETY: just checked.
+        unsafe { self.region.as_ptr().add(offset as usize) }
+    }
+}

@@ -1,0 +1,138 @@
+//! Frames as they are given: different in every byte and in length.
+
+use std::io;
+use std::os::unix::net::UnixDatagram;
+
+use super::generator::{Feed, Generator};
+use super::table::{FRAMES_AT_ONCE, FrameTable};
+use super::{INJECTED_BYTES_MAX, InjectError, Receiver, attached};
+use burstline_sys::interface::{Interface, LinkState};
+
+/// Injects the frames that it is given, in order.
+pub struct BurstInjector {
+    generator: Generator,
+    table: FrameTable,
+    interface: Interface,
+    /// To ask about the interface, in its namespace.
+    questions: UnixDatagram,
+    /// The program that is given the frames; `None`: the stack is.
+    target: Option<u32>,
+    pushed: u64,
+    /// Bytes of the longest frame in the table.
+    longest: usize,
+}
+
+impl BurstInjector {
+    /// Bytes of the shortest frame: an Ethernet header.
+    pub const SHORTEST: usize = 14;
+
+    /// Makes an injector for an interface of the calling thread's network namespace; those that
+    /// use it must be in the same one. `receiver: None` takes the program if there is one.
+    ///
+    /// # Errors
+    /// [`InjectError`], each variant as it says. Needs root in the first user namespace.
+    pub fn open(interface: &str, receiver: Option<Receiver>) -> Result<Self, InjectError> {
+        let questions = UnixDatagram::unbound().map_err(InjectError::Parking)?;
+        let found = Interface::by_name(&questions, interface);
+        let found = found.map_err(|_| InjectError::NoSuchInterface(interface.to_owned()))?;
+        let target = match receiver {
+            Some(Receiver::Stack) => None,
+            _ => attached(found.index)?,
+        };
+        if receiver == Some(Receiver::Program) && target.is_none() {
+            return Err(InjectError::NoProgram(interface.to_owned()));
+        }
+        let table = FrameTable::create()?;
+        let generator = Generator::new(target, Feed::Table(&table))?;
+        Ok(Self { generator, table, interface: found, questions, target, pushed: 0, longest: 0 })
+    }
+
+    /// The interface as it was when this was made.
+    pub fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    /// How the interface is now. Cost: five system calls.
+    ///
+    /// # Errors
+    /// What the kernel says, other than that the interface is gone.
+    pub fn link_state(&self) -> io::Result<LinkState> {
+        LinkState::of(&self.questions, self.interface.index)
+    }
+
+    /// Whether another program than that of [`target`](Self::target) is on the interface now, or
+    /// none.
+    ///
+    /// # Errors
+    /// As [`attached`].
+    pub fn is_outdated(&self) -> Result<bool, InjectError> {
+        Ok(attached(self.interface.index)? != self.target)
+    }
+
+    /// The number of the program that is given the frames; `None`: the stack is.
+    pub fn target(&self) -> Option<u32> {
+        self.target
+    }
+
+    /// Copies a frame into the table, to be injected by the next [`run`](Self::run). False: there
+    /// is no room, and nothing was done.
+    ///
+    /// Cost: the copy.
+    ///
+    /// # Panics
+    /// If it has fewer than [`SHORTEST`](Self::SHORTEST) bytes or more than
+    /// [`INJECTED_BYTES_MAX`](super::INJECTED_BYTES_MAX).
+    #[inline]
+    pub fn push(&mut self, frame: &[u8]) -> bool {
+        assert!(frame.len() >= Self::SHORTEST, "{} bytes", frame.len());
+        let in_table = self.pushed - self.generator.handled();
+        if in_table == FRAMES_AT_ONCE as u64 || !self.table.write(self.pushed, frame) {
+            return false;
+        }
+        self.pushed += 1;
+        self.longest = self.longest.max(frame.len());
+        true
+    }
+
+    /// Injects what was pushed.
+    ///
+    /// Cost: one system call of about 10 us, and some 100 ns a frame with what its receiver does.
+    ///
+    /// # Errors
+    /// [`InjectError::Bpf`], if the interface is gone.
+    pub fn run(&mut self) -> Result<(), InjectError> {
+        let waiting = self.waiting();
+        if waiting == 0 {
+            return Ok(());
+        }
+        // The program shortens it to the length of each: to lengthen takes clearing bytes.
+        const ZEROS: [u8; INJECTED_BYTES_MAX] = [0; INJECTED_BYTES_MAX];
+        let room = self.longest.max(Self::SHORTEST);
+        self.generator.run(&ZEROS[..room], self.interface.index, waiting as u32)?;
+        if self.waiting() == 0 {
+            self.table.clear();
+            self.longest = 0;
+        }
+        Ok(())
+    }
+
+    /// Frames that were pushed so far.
+    pub fn pushed(&self) -> u64 {
+        self.pushed
+    }
+
+    /// Frames that the receiver was given so far.
+    pub fn injected(&self) -> u64 {
+        self.generator.generated()
+    }
+
+    /// Frames that it should have been given, and was not: the kernel did not let the program.
+    pub fn failed(&self) -> u64 {
+        self.generator.not_taken()
+    }
+
+    /// Frames that no [`run`](Self::run) has come to: a signal has ended the last one.
+    pub fn waiting(&self) -> u64 {
+        self.pushed - self.generator.handled()
+    }
+}

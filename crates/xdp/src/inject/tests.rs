@@ -1,0 +1,119 @@
+//! Whatever is pushed comes in, byte for byte.
+
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::bpf::BpfError;
+use burstline_afpacket::{Ring, RingOptions};
+use burstline_skip::skip;
+use burstline_sys::namespace::enter_new_network;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn ip(command: &str) {
+    assert!(Command::new("ip").args(command.split(' ')).status().unwrap().success(), "{command}");
+}
+
+/// Runs a test in a namespace with a veth pair, `v0` and `v1`; says aloud if it may not.
+fn with_injector(test: &str, job: impl FnOnce(BurstInjector) + Send + 'static) {
+    let work = move || {
+        enter_new_network().map_err(InjectError::Parking)?;
+        ["link add v0 type veth peer name v1", "link set v0 up", "link set v1 up"]
+            .into_iter()
+            .for_each(ip);
+        job(BurstInjector::open("v1", None)?);
+        Ok(())
+    };
+    match thread::spawn(work).join() {
+        Ok(Ok(())) => {}
+        Ok(Err(
+            error @ (InjectError::Parking(_) | InjectError::Bpf(BpfError::NotPermitted { .. })),
+        )) => {
+            skip(test, error);
+        }
+        Ok(Err(error)) => panic!("{error}"),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// Takes so many packets.
+fn arrived(ring: &mut Ring, count: usize) -> Vec<Vec<u8>> {
+    let (mut all, start) = (Vec::new(), Instant::now());
+    while all.len() < count {
+        assert!(start.elapsed() < PATIENCE, "{} of {count}", all.len());
+        let Some(mut block) = ring.next_block() else {
+            thread::yield_now();
+            continue;
+        };
+        let packets: Vec<_> = std::iter::from_fn(|| block.next_packet()).collect();
+        let bytes = block.into_bytes();
+        for packet in packets {
+            let at = packet.offset as usize;
+            let frame = bytes[at..at + packet.length as usize].to_vec();
+            // The interface itself sends IPv6 when it comes up.
+            all.extend((frame[12..14] != [0x86, 0xdd]).then_some(frame));
+        }
+    }
+    all
+}
+
+#[test]
+fn frames_of_all_lengths_come_in_as_they_are_in_runs_of_all_sizes() {
+    let test = "frames_of_all_lengths_come_in_as_they_are_in_runs_of_all_sizes";
+    with_injector(test, |mut injector| {
+        assert_eq!(injector.target(), None);
+        let options = RingOptions { block_bytes: 1 << 20, blocks: 32, ..RingOptions::default() };
+        let mut ring = Ring::open("v1", &options).unwrap();
+        let mut number = 0_u32;
+        for run in [1, 63, 64, 65, 700, 3000, 4096] {
+            let mut expected = Vec::new();
+            while expected.len() < run {
+                let mut frame = [&[0xff; 12], &[0x88, 0xb5][..]].concat();
+                // No pattern of lengths that a buffer could remember.
+                let length = 14 + (number.wrapping_mul(2_654_435_761) >> 20) as usize % 1_500;
+                frame.extend((14..length).map(|at| (at as u32 * 7 + number) as u8));
+                if !injector.push(&frame) {
+                    injector.run().unwrap();
+                    assert!(injector.push(&frame));
+                }
+                expected.push(frame);
+                number += 1;
+            }
+            injector.run().unwrap();
+            assert!(arrived(&mut ring, run) == expected, "a run of {run}");
+        }
+        let counts = (injector.injected(), injector.failed(), injector.waiting());
+        assert_eq!(counts, (number.into(), 0, 0));
+    });
+}
+
+#[test]
+fn the_shortest_and_the_longest_come_in_and_a_full_table_says_so() {
+    let test = "the_shortest_and_the_longest_come_in_and_a_full_table_says_so";
+    with_injector(test, |mut injector| {
+        ip("link set v1 mtu 3000");
+        let options = RingOptions { block_bytes: 1 << 20, blocks: 32, ..RingOptions::default() };
+        let mut ring = Ring::open("v1", &options).unwrap();
+        let mut pushed = 0;
+        for length in [BurstInjector::SHORTEST, INJECTED_BYTES_MAX, 15] {
+            assert!(injector.push(&vec![0x55; length]), "{length}");
+            pushed += 1;
+        }
+        while injector.push(&[0xaa; INJECTED_BYTES_MAX]) {
+            pushed += 1;
+        }
+        assert!(pushed > 300, "{pushed}");
+        assert_eq!(injector.waiting(), pushed);
+        injector.run().unwrap();
+        assert_eq!((injector.injected(), injector.failed()), (pushed, 0));
+        let lengths: Vec<_> = arrived(&mut ring, pushed as usize).iter().map(Vec::len).collect();
+        assert_eq!(lengths[..3], [14, INJECTED_BYTES_MAX, 15]);
+        assert!(lengths[3..].iter().all(|&length| length == INJECTED_BYTES_MAX));
+        ip("link delete v1");
+        assert!(injector.push(&[0; 60]));
+        assert!(matches!(injector.run(), Err(InjectError::Bpf(_))));
+        assert_eq!(injector.waiting(), 1);
+    });
+}

@@ -1,0 +1,65 @@
+//! AF_XDP: packets from a driver's receive queue, in frames of memory that we own.
+//!
+//! ```text
+//!   UMEM     | frame 0 | frame 1 | frame 2 | ...           | gather |   one region, huge pages
+//!
+//!             free frames                      packets
+//!   us  ------- fill ring ------> kernel ------ rx ring ------> us       receive
+//!   us  ------- tx ring  ------> kernel - completion ring ----> us       transmit
+//! ```
+//!
+//! A [`Socket`] receives from one queue of one interface, a [`Sender`] sends by one. The kernel
+//! takes a frame from the fill ring, puts a packet into it and says so in the rx ring; from then
+//! until [`Socket::release`] the frame is *held*: it is ours and nobody writes it. A packet that is
+//! longer than a frame comes in several; they are joined in the gather area behind the frames, so
+//! that every packet is one stretch of bytes.
+//!
+//! Packets come only when an XDP program redirects them here: [`Redirect`], by [`crate::bpf`].
+//!
+//! Who owns what: a frame is in the fill ring (the kernel's), held (ours, read only), free (ours)
+//! or in the tx ring (the kernel's, which reads it). Receiving and sending are two values, each
+//! with its rings and frames, because a direction of traffic is one thread's: what comes in by one
+//! interface and leaves by another never meets what goes the other way.
+//!
+//! # Invariants
+//! - X1. A frame number is in exactly one of these places: fill ring or kernel, held, free, tx ring
+//!   or kernel. `held` has a bit for each frame; [`Umem::bytes`] refers to held frames only.
+//! - X2. Every address and length that the kernel writes is checked against the UMEM before use;
+//!   one that is outside, or names a frame that is not the kernel's, ends the socket's reading.
+//! - X3. The kernel's side identity: redirected here = taken + in the rx ring + `rx_dropped` +
+//!   `rx_ring_full`. `fill_ring_empty` counts some of `rx_dropped` a second time.
+//! - X4. Nothing outlives the socket: it has no name and no file.
+//!
+//! Source: Documentation/networking/af_xdp.rst; net/xdp/xsk.c, xsk_queue.h and
+//! include/uapi/linux/if_xdp.h of Linux 6.18.
+
+// Under Miri nothing calls the half of this crate that asks the kernel.
+#![cfg_attr(miri, allow(dead_code))]
+
+pub mod bpf;
+mod error;
+mod frames;
+pub mod inject;
+mod interface;
+mod options;
+mod outgoing;
+mod passage;
+mod redirect;
+mod ring;
+mod sender;
+mod setup;
+mod socket;
+mod system;
+#[cfg(all(test, not(miri)))]
+mod tests;
+mod umem;
+
+pub use error::XdpError;
+pub use interface::XdpInterface;
+pub use options::{Copying, SenderOptions, SocketOptions};
+pub use outgoing::SenderCounts;
+pub use passage::{Census, Fate, Passage, PassageOptions, Passed, QueueEnd};
+pub use redirect::{QueueCounts, QueueSlot, Redirect, RedirectOptions};
+pub use sender::Sender;
+pub use socket::{Received, Socket, SocketStatistics};
+pub use umem::{GATHER_BYTES, Umem};

@@ -1,0 +1,82 @@
+//! One queue of one interface, with the socket on it.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use crate::SocketStatistics;
+use crate::XdpError;
+use crate::interface::{self, Questions, XdpInterface};
+use crate::system::RawSocket;
+use burstline_sys::interface::LinkState;
+
+/// A queue that packets come in by, leave by, or both.
+pub struct QueueEnd {
+    socket: Arc<RawSocket>,
+    questions: Questions,
+    interface: XdpInterface,
+    queue: u32,
+    is_zero_copy: bool,
+}
+
+impl QueueEnd {
+    /// Makes a socket for a queue, which it does not take yet.
+    pub(super) fn new(interface: &str, queue: u32) -> Result<Self, XdpError> {
+        let fail = |call| XdpError::system(interface, call);
+        let socket = Arc::new(RawSocket::new().map_err(fail("socket(AF_XDP)"))?);
+        let questions = Questions::new().map_err(fail("socket(AF_UNIX)"))?;
+        let found = XdpInterface::find(&questions, interface)?;
+        if queue >= found.queues {
+            let (interface, queues) = (interface.to_owned(), found.queues);
+            return Err(XdpError::NoSuchQueue { interface, queue, queues });
+        }
+        Ok(Self { socket, questions, interface: found, queue, is_zero_copy: false })
+    }
+
+    /// To be called once the socket is bound.
+    pub(super) fn begin(&mut self) {
+        self.is_zero_copy = self.socket.is_zero_copy().unwrap_or(false);
+    }
+
+    pub(super) fn socket(&self) -> &Arc<RawSocket> {
+        &self.socket
+    }
+
+    /// The interface as it was when this was opened.
+    pub fn interface(&self) -> &XdpInterface {
+        &self.interface
+    }
+
+    /// The queue.
+    pub fn queue(&self) -> u32 {
+        self.queue
+    }
+
+    /// Whether the device works in the frames itself.
+    pub fn is_zero_copy(&self) -> bool {
+        self.is_zero_copy
+    }
+
+    /// How the interface is now. Cost: up to six system calls.
+    ///
+    /// # Errors
+    /// What the kernel says, other than that the interface is gone.
+    pub fn link_state(&self) -> io::Result<LinkState> {
+        interface::link_state(&self.socket, &self.questions, self.interface.link.index)
+    }
+
+    /// What the kernel has counted here. Cost: one system call.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn statistics(&self) -> io::Result<SocketStatistics> {
+        self.socket.statistics().map(SocketStatistics::from)
+    }
+}
+
+impl AsFd for QueueEnd {
+    /// Readable when the rx ring has packets.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

@@ -1,0 +1,119 @@
+//! The redirect program, in the kernel's own bytecode.
+//!
+//! ```text
+//! R6 context    R9 this core's counters of the queue: seen, redirected, passed
+//! ```
+//!
+//! Counters are plain words: a program runs to its end on its core, and each core has a cache line
+//! of its own for each queue. They lie in one value of one array map, so that an address is an
+//! addition, and this process reads them as memory.
+
+use burstline_sys::filter::Instruction as ClassicInstruction;
+
+use crate::bpf::{
+    Alu, Assembler, BpfError, Compare, Embedding, Helper, Instruction, Label, Map, MappedArray,
+    Register::*, Size, translate, xdp_action, xdp_context,
+};
+
+/// Words of one core and queue: a cache line.
+pub(super) const WORDS: u32 = 8;
+/// Packets that the program was run for.
+pub(super) const SEEN: usize = 0;
+/// Packets sent on their way to a socket: seen - passed by a count of its own, for who looks into
+/// the map (`bpftool map dump name bl_counters`).
+const REDIRECTED: usize = 1;
+/// Packets left to the host.
+pub(super) const PASSED: usize = 2;
+
+/// Bytes in front of a packet for its time: ns of international atomic time.
+const TIME_BYTES: i32 = 8;
+
+/// What the program works with.
+#[derive(Clone, Copy)]
+pub(super) struct Parts<'a> {
+    /// One value: `cores * queues` times [`WORDS`] words.
+    pub(super) counters: &'a MappedArray,
+    pub(super) sockets: &'a Map,
+    pub(super) queues: u32,
+    pub(super) cores: u32,
+    /// Whether each packet that is taken gets the time in front of it.
+    pub(super) has_time: bool,
+    /// Whether it takes packets of several buffers.
+    pub(super) has_fragments: bool,
+    /// Which packets to take; `None` for all.
+    pub(super) only: Option<&'a [ClassicInstruction]>,
+}
+
+/// Assembles it.
+///
+/// # Errors
+/// A program of `only` that is too long, or cannot run here.
+pub(super) fn assemble(parts: &Parts<'_>) -> Result<Vec<Instruction>, BpfError> {
+    let mut code = Assembler::new();
+    let (uncounted, passed) = (code.label(), code.label());
+    find_counters(&mut code, parts, uncounted);
+    count(&mut code, SEEN);
+    if let Some(only) = parts.only {
+        let (accept, has_fragments) = (code.label(), parts.has_fragments);
+        let place = Embedding { accept, reject: passed, has_fragments, stack_bytes: 0 };
+        translate(&mut code, only, &place)?;
+        code.bind(accept);
+    }
+    if parts.has_time {
+        write_time(&mut code);
+    }
+    // The queue's socket; the answer is PASS if its slot is empty.
+    code.load_map(R1, parts.sockets)
+        .load(Size::Word, R2, R6, xdp_context::QUEUE_INDEX)
+        .mov(R3, xdp_action::PASS)
+        .call(Helper::RedirectMap)
+        .jump_if(Compare::NotEqual, R0, xdp_action::REDIRECT, passed);
+    count(&mut code, REDIRECTED);
+    code.exit();
+    code.bind(passed);
+    count(&mut code, PASSED);
+    code.bind(uncounted).mov(R0, xdp_action::PASS).exit();
+    code.finish()
+}
+
+/// R9 = the address of the queue's counters on this core.
+fn find_counters(code: &mut Assembler, parts: &Parts<'_>, uncounted: Label) {
+    let (queues, slots) = (parts.queues as i32, (parts.queues * parts.cores) as i32);
+    let line_shift = (WORDS * 8).trailing_zeros() as i32;
+    code.mov(R6, R1)
+        .load(Size::Word, R7, R6, xdp_context::QUEUE_INDEX)
+        // A queue that appeared after we counted them.
+        .jump_if(Compare::AboveOrEqual, R7, queues, uncounted)
+        .call(Helper::CurrentCore)
+        .alu(Alu::Multiply, R0, queues)
+        .add(R0, R7)
+        // Never: the verifier wants to see it.
+        .jump_if(Compare::AboveOrEqual, R0, slots, uncounted)
+        .alu(Alu::ShiftLeft, R0, line_shift)
+        .load_map_value(R9, parts.counters.map(), 0)
+        .add(R9, R0);
+}
+
+fn count(code: &mut Assembler, word: usize) {
+    let offset = word as i16 * 8;
+    code.load(Size::Double, R1, R9, offset).add(R1, 1).store(Size::Double, R9, offset, R1);
+}
+
+/// Makes room in front of the packet and writes the time there. Without room the packet goes on
+/// without it.
+fn write_time(code: &mut Assembler) {
+    let without = code.label();
+    code.mov(R1, R6)
+        .mov(R2, -TIME_BYTES)
+        .call(Helper::AdjustMeta)
+        .jump_if(Compare::NotEqual, R0, 0, without)
+        .call(Helper::TimeTaiNs)
+        .load(Size::Word, R1, R6, xdp_context::DATA_META)
+        .load(Size::Word, R2, R6, xdp_context::DATA)
+        .mov(R3, R1)
+        .add(R3, TIME_BYTES)
+        // Never: the verifier wants to see that the room is there.
+        .jump_if(Compare::Above, R3, R2, without)
+        .store(Size::Double, R1, 0, R0)
+        .bind(without);
+}

@@ -1,0 +1,203 @@
+//! Sending: packets into frames, frames into the tx ring, and back by the completion ring.
+//!
+//! ```text
+//!           push                send: wakes the kernel           reclaim
+//!   free ---------> tx ring ---------------------------> device ---------> free
+//!   ^ newest first            refused: completed, not sent
+//! ```
+//!
+//! In copy mode the kernel handles the tx ring inside of the system call that tells it, and says
+//! of the packet at which it stops why: `EBUSY` is a packet that the driver dropped. So drops are
+//! counted exactly. In zero-copy mode the driver has them in its own counters.
+//!
+//! # Invariants
+//! - S1. Each frame is in `free` or has its bit in `lent`: then it is in the tx ring, in the kernel
+//!   or in the completion ring. A completion of another frame is an error.
+//! - S2. Pushed = completed + in flight; refused are among the completed.
+//!
+//! Source: net/xdp/xsk.c of Linux 6.18, `__xsk_generic_xmit`; net/core/dev.c, `__dev_direct_xmit`.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use super::frames::{FrameMemory, FrameShape};
+use super::interface::{self, Questions, XdpInterface};
+use super::outgoing::{Outgoing, SenderCounts};
+use super::setup::{Binding, RING_MIN, bind, is_shape};
+use super::system::RawSocket;
+use super::{SenderOptions, XdpError};
+use burstline_sys::interface::LinkState;
+use burstline_sys::limits;
+
+/// An XDP socket that sends. It needs no XDP program.
+pub struct Sender {
+    // In this order: rings and socket are closed before the memory goes away.
+    out: Outgoing,
+    socket: Arc<RawSocket>,
+    memory: Arc<FrameMemory>,
+    /// Newest last, and taken from there: those are in the cache.
+    free: Vec<u32>,
+    lent: Vec<u64>,
+    questions: Questions,
+    interface: XdpInterface,
+    queue: u32,
+}
+
+impl Sender {
+    /// Opens a socket on queue `queue` of an interface of the calling thread's network namespace.
+    /// A queue that is taken is tried again for two seconds.
+    ///
+    /// # Errors
+    /// [`XdpError`], each variant as it says.
+    pub fn open(interface: &str, queue: u32, options: &SenderOptions) -> Result<Self, XdpError> {
+        let (frames, frame_bytes) = (options.frames, options.frame_bytes);
+        if !is_shape(frames, frame_bytes, 0) {
+            return Err(XdpError::BadShape { frames, frame_bytes, entries: frames });
+        }
+        let fail = |call| XdpError::system(interface, call);
+        let socket = Arc::new(RawSocket::new().map_err(fail("socket(AF_XDP)"))?);
+        let questions = Questions::new().map_err(fail("socket(AF_UNIX)"))?;
+        let found = XdpInterface::find(&questions, interface)?;
+        if queue >= found.queues {
+            let (interface, queues) = (interface.to_owned(), found.queues);
+            return Err(XdpError::NoSuchQueue { interface, queue, queues });
+        }
+        let (pages, node) = (options.pages, options.node);
+        let shape = FrameShape { frames, frame_bytes, tail_bytes: 0, pages, node };
+        let memory = Arc::new(FrameMemory::create(interface, &shape)?);
+        // Kernels before 5.11 count this way. What cannot be had shows when frames are registered.
+        let _ = limits::allow_locked_memory(memory.frame_area() as u64);
+        // SAFETY: the fields of `Sender` are dropped in such an order that the memory goes last,
+        // and on errors before there is one the kernel has no frame. Frames are touched only while
+        // they are in `free` (S1).
+        unsafe { memory.register(&socket, interface) }?;
+        let mut out =
+            rings(&socket, frames, options.needs_wakeup).map_err(fail("setting up XDP rings"))?;
+        let binding = Binding {
+            copying: options.copying,
+            needs_wakeup: options.needs_wakeup,
+            is_multi_buffer: false,
+        };
+        bind(&socket, &found, queue, &binding)?;
+        out.begin();
+        Ok(Self {
+            out,
+            socket,
+            memory,
+            free: (0..frames).rev().collect(),
+            lent: vec![0; (frames as usize).div_ceil(64)],
+            questions,
+            interface: found,
+            queue,
+        })
+    }
+
+    /// The interface as it was when the socket was opened.
+    pub fn interface(&self) -> &XdpInterface {
+        &self.interface
+    }
+
+    /// The queue.
+    pub fn queue(&self) -> u32 {
+        self.queue
+    }
+
+    /// Whether the device reads the frames itself.
+    pub fn is_zero_copy(&self) -> bool {
+        self.out.is_zero_copy()
+    }
+
+    /// Bytes of the longest packet.
+    pub fn longest(&self) -> usize {
+        self.memory.frame_bytes() as usize
+    }
+
+    /// Copies a packet into a free frame, to be sent by the next [`send`](Self::send). False: none
+    /// is free, and nothing was done.
+    ///
+    /// Cost: the copy; no system call.
+    ///
+    /// # Panics
+    /// If the packet is empty or longer than [`longest`](Self::longest).
+    #[inline]
+    pub fn push(&mut self, packet: &[u8]) -> bool {
+        assert!(!packet.is_empty(), "a packet without bytes");
+        // The ring has an entry for every frame, but the kernel says late that it has read some.
+        if self.free.is_empty() || self.out.room(1) == 0 {
+            return false;
+        }
+        let Some(frame) = self.free.pop() else { return false };
+        // SAFETY: it was in `free`, so it is ours (S1); nobody here has references into frames.
+        unsafe { self.memory.write(frame, packet) };
+        self.lent[frame as usize / 64] |= 1 << (frame % 64);
+        self.out.push(self.memory.address(frame), packet.len() as u32);
+        true
+    }
+
+    /// Lets the kernel see what was pushed, and tells it to send, if it wants to be told, until it
+    /// has taken all or takes no more now. True: it has taken all.
+    ///
+    /// Cost: in copy mode one system call for up to all frames; else one, or none.
+    ///
+    /// # Errors
+    /// What the kernel says, `ENXIO` when the interface is gone. One that is down is no error:
+    /// nothing is taken.
+    pub fn send(&mut self) -> io::Result<bool> {
+        self.out.send()
+    }
+
+    /// Takes frames back whose packets were sent or refused. Returns how many.
+    ///
+    /// # Errors
+    /// [`XdpError::BadDescriptor`]: the kernel gave back a frame that it did not have.
+    #[inline]
+    pub fn reclaim(&mut self) -> Result<u32, XdpError> {
+        let Self { out, memory, lent, free, .. } = self;
+        let reclaimed = out.reclaim(|address| {
+            let is_lent = |frame: u32| lent[frame as usize / 64] >> (frame % 64) & 1 == 1;
+            let Some(frame) = memory.frame_of(address, 0).filter(|&frame| is_lent(frame)) else {
+                return false;
+            };
+            lent[frame as usize / 64] &= !(1 << (frame % 64));
+            free.push(frame);
+            true
+        });
+        reclaimed.map_err(|address| {
+            let (interface, queue) = (self.interface.link.name.clone(), self.queue);
+            XdpError::BadDescriptor { interface, queue, address, length: 0 }
+        })
+    }
+
+    /// What became of the packets so far, as of the last [`send`](Self::send) and
+    /// [`reclaim`](Self::reclaim).
+    pub fn counts(&self) -> SenderCounts {
+        self.out.counts()
+    }
+
+    /// Packets that the kernel has not even taken from the ring.
+    pub fn waiting(&self) -> u64 {
+        self.out.waiting().into()
+    }
+
+    /// How the interface is now. Cost: up to six system calls.
+    ///
+    /// # Errors
+    /// What the kernel says, other than that the interface is gone.
+    pub fn link_state(&self) -> io::Result<LinkState> {
+        interface::link_state(&self.socket, &self.questions, self.interface.link.index)
+    }
+}
+
+impl AsFd for Sender {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn rings(socket: &Arc<RawSocket>, entries: u32, needs_wakeup: bool) -> io::Result<Outgoing> {
+    // The kernel wants a fill ring also where nothing is received.
+    socket.set(libc::XDP_UMEM_FILL_RING, &RING_MIN)?;
+    Outgoing::ask(socket, entries)?;
+    Outgoing::map(socket, entries, needs_wakeup)
+}

@@ -1,0 +1,403 @@
+//! The socket: opened on a queue, polled, and asked what it has lost.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use burstline_log::{FrameSource, Frames};
+use libc::{c_int, xdp_desc};
+
+use super::interface::{self, Questions, XdpInterface};
+use super::ring::Ring;
+use super::setup::{Binding, RING_MIN, bind, is_ring, is_shape};
+use super::system::RawSocket;
+use super::umem::{GATHER_BYTES, Umem};
+use super::{SocketOptions, XdpError};
+use burstline_sys::interface::LinkState;
+use burstline_sys::limits;
+
+/// Options of level `SOL_SOCKET`. Source: include/uapi/asm-generic/socket.h.
+const SO_PREFER_BUSY_POLL: c_int = 69;
+const SO_BUSY_POLL_BUDGET: c_int = 70;
+
+/// How long the kernel's own busy loop may look for packets in one call, in microseconds.
+const BUSY_POLL_US: c_int = 20;
+
+/// A packet that was taken from the rx ring and is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Where its first byte is in the UMEM.
+    pub offset: u32,
+    /// How many of its bytes are there.
+    pub length: u32,
+    /// How many it has: more, if it is longer than the gather area takes.
+    pub original_length: u32,
+    /// Whether it came in several frames and was copied to be in one piece.
+    pub is_gathered: bool,
+}
+
+/// What the kernel has counted for a socket since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SocketStatistics {
+    /// Packets redirected to the socket and dropped there: no frame, or too long for one.
+    pub dropped: u64,
+    /// Packets that the rx ring had no room for.
+    pub ring_full: u64,
+    /// Times that the fill ring was empty: of `dropped`, each packet that would have fitted into
+    /// one frame. Those that need several are not counted here. In zero-copy mode this is no number
+    /// of packets, and what the device dropped is in its own counters.
+    pub fill_empty: u64,
+    /// Addresses in our rings that the kernel refused: a fault of this module.
+    pub invalid: u64,
+}
+
+impl From<libc::xdp_statistics> for SocketStatistics {
+    fn from(kernel: libc::xdp_statistics) -> Self {
+        Self {
+            dropped: kernel.rx_dropped,
+            ring_full: kernel.rx_ring_full,
+            fill_empty: kernel.rx_fill_ring_empty_descs,
+            invalid: kernel.rx_invalid_descs + kernel.tx_invalid_descs,
+        }
+    }
+}
+
+/// Room in front of a gathered packet for what the XDP program wrote; a multiple of 16.
+const WORD_ROOM: usize = 16;
+
+/// A packet in several frames, as far as it has come.
+#[derive(Clone, Copy, Default)]
+struct Gathering {
+    at: usize,
+    length: usize,
+    original_length: u32,
+    is_open: bool,
+}
+
+/// An XDP socket with its UMEM and its rings.
+pub struct Socket {
+    // Before the UMEM: the rings and the socket are closed before its memory goes away.
+    fill: Ring<u64>,
+    rx: Ring<xdp_desc>,
+    socket: RawSocket,
+    umem: Umem,
+    /// Frames that are held, to go back into the fill ring.
+    taken: Vec<u32>,
+    gathering: Gathering,
+    questions: Questions,
+    interface: XdpInterface,
+    queue: u32,
+    is_zero_copy: bool,
+    is_multi_buffer: bool,
+    /// Whether to wake the kernel at every turn, because it does not say when it needs that.
+    is_always_told: bool,
+}
+
+// SAFETY: F4: `Holder::hold` marks each frame as held before it is shown.
+unsafe impl FrameSource for Socket {
+    type Frames = Umem;
+
+    #[inline]
+    fn frames(&self) -> &Umem {
+        &self.umem
+    }
+
+    /// Only of those that were there at the last look, and in one frame each: 0 also where the
+    /// next one is of another kind, which is for [`take`](Self::take).
+    ///
+    /// Cost: no system call; some 20 instructions a packet.
+    #[inline]
+    fn take_plain(&mut self, most: usize, longest: u32, mut show: impl FnMut(u32, u32)) -> usize {
+        if self.gathering.is_open {
+            return 0;
+        }
+        let known = (self.rx.known() as usize).min(most) as u32;
+        let mut frames = self.umem.holder();
+        let mut taken = 0;
+        while taken < known {
+            let desc = self.rx.next();
+            if desc.options & libc::XDP_PKT_CONTD != 0 || desc.len > longest {
+                break;
+            }
+            // `take` reports an impossible one.
+            let Some(frame) = frames.hold(desc.addr, desc.len) else { break };
+            // Before `show`, which may panic: an entry is taken once.
+            self.rx.skip();
+            self.taken.push(frame);
+            show(desc.addr as u32, desc.len);
+            taken += 1;
+        }
+        taken as usize
+    }
+}
+
+impl Socket {
+    /// Opens a socket on queue `queue` of an interface of the calling thread's network namespace,
+    /// with all its receive frames in the fill ring. A queue that is taken is tried again for two
+    /// seconds.
+    ///
+    /// # Errors
+    /// [`XdpError`], each variant as it says.
+    pub fn open(interface: &str, queue: u32, options: &SocketOptions) -> Result<Self, XdpError> {
+        let mut this = Self::unbound(interface, queue, options)?;
+        let binding = Binding {
+            copying: options.copying,
+            needs_wakeup: options.needs_wakeup,
+            is_multi_buffer: options.is_multi_buffer,
+        };
+        this.is_multi_buffer = bind(&this.socket, &this.interface, queue, &binding)?;
+        this.is_zero_copy = this.socket.is_zero_copy().unwrap_or(false);
+        this.prefer_busy_poll(options.busy_poll_packets)?;
+        Ok(this)
+    }
+
+    /// Does all that [`open`](Self::open) does, except that it takes no queue: the interface does
+    /// not notice.
+    ///
+    /// # Errors
+    /// [`XdpError`], each variant as it says.
+    pub fn rehearse(interface: &str, queue: u32, options: &SocketOptions) -> Result<(), XdpError> {
+        Self::unbound(interface, queue, options).map(drop)
+    }
+
+    fn unbound(interface: &str, queue: u32, options: &SocketOptions) -> Result<Self, XdpError> {
+        check_shape(options)?;
+        let fail = |call| XdpError::system(interface, call);
+        let socket = RawSocket::new().map_err(fail("socket(AF_XDP)"))?;
+        let questions = Questions::new().map_err(fail("socket(AF_UNIX)"))?;
+        let found = XdpInterface::find(&questions, interface)?;
+        if queue >= found.queues {
+            let (interface, queues) = (interface.to_owned(), found.queues);
+            return Err(XdpError::NoSuchQueue { interface, queue, queues });
+        }
+        let umem = Umem::create(interface, options)?;
+        // Kernels before 5.11 count this way. What cannot be had shows when frames are registered.
+        let _ = limits::allow_locked_memory(umem.extent() as u64);
+        // SAFETY: the fields of `Socket` are dropped in such an order that the memory goes last,
+        // and on errors before there is one the kernel has no frame. Frames are touched only
+        // while held (X1).
+        unsafe { umem.memory().register(&socket, interface) }?;
+        set_rings(&socket, options).map_err(fail("setting up XDP rings"))?;
+        let (fill, rx) = map_rings(&socket, options).map_err(fail("mmap of XDP rings"))?;
+        let mut this = Self {
+            fill,
+            rx,
+            socket,
+            umem,
+            taken: Vec::with_capacity(options.frames as usize),
+            gathering: Gathering::default(),
+            questions,
+            interface: found,
+            queue,
+            is_zero_copy: false,
+            is_multi_buffer: false,
+            is_always_told: !options.needs_wakeup || options.busy_poll_packets.is_some(),
+        };
+        this.stock();
+        Ok(this)
+    }
+
+    /// The interface as it was when the socket was opened.
+    pub fn interface(&self) -> &XdpInterface {
+        &self.interface
+    }
+
+    /// The queue.
+    pub fn queue(&self) -> u32 {
+        self.queue
+    }
+
+    /// Whether the device writes into the UMEM itself.
+    pub fn is_zero_copy(&self) -> bool {
+        self.is_zero_copy
+    }
+
+    /// Whether packets may take several frames: none is then lost for its length.
+    pub fn is_multi_buffer(&self) -> bool {
+        self.is_multi_buffer
+    }
+
+    /// The memory that packets lie in.
+    #[inline]
+    pub fn umem(&self) -> &Umem {
+        &self.umem
+    }
+
+    /// Takes the next packet. `None`: there is none now, or the gather area is full and
+    /// [`release`](Self::release) has to come first.
+    ///
+    /// Cost: no system call.
+    ///
+    /// # Errors
+    /// [`XdpError::BadDescriptor`]: what the kernel says cannot be, and nothing more is taken.
+    #[inline(always)] // a packet's few words would be written to memory and read again
+    pub fn take(&mut self) -> Result<Option<Received>, XdpError> {
+        loop {
+            // One that has begun has its room: it ends, or it would be in the way for ever.
+            let is_full = !self.gathering.is_open && self.gathering.at > GATHER_BYTES / 2;
+            if is_full || self.rx.filled(1) == 0 {
+                return Ok(None);
+            }
+            let desc = self.rx.pop();
+            let frame = self.umem.frame_of(desc.addr, desc.len);
+            let Some(frame) = frame.filter(|&frame| self.umem.hold(frame)) else {
+                return Err(self.bad_descriptor(&desc));
+            };
+            self.taken.push(frame);
+            let (offset, length) = (desc.addr as u32, desc.len);
+            if desc.options & libc::XDP_PKT_CONTD == 0 && !self.gathering.is_open {
+                let original_length = length;
+                return Ok(Some(Received { offset, length, original_length, is_gathered: false }));
+            }
+            if let Some(packet) = self.gather(offset, length, desc.options) {
+                return Ok(Some(packet));
+            }
+        }
+    }
+
+    /// The 8 bytes in front of a packet that was just taken, where the XDP program may have
+    /// written; cleared by reading.
+    #[inline]
+    pub fn take_word_before(&mut self, packet: &Received) -> u64 {
+        self.umem.take_word_before(packet.offset)
+    }
+
+    /// Gives all packets that were taken back to the kernel.
+    #[inline]
+    pub fn release(&mut self) {
+        if self.taken.is_empty() {
+            return;
+        }
+        // The ring has an entry for every frame; but the kernel says that it has read some only
+        // after it has shown us what came in them. Those stay held until the next time.
+        let room = self.fill.room(self.taken.len() as u32) as usize;
+        for frame in self.taken.drain(..room) {
+            self.umem.let_go(frame);
+            self.fill.push(self.umem.memory().address(frame));
+        }
+        self.rx.give_back();
+        self.fill.publish();
+        if !self.gathering.is_open {
+            self.gathering = Gathering::default();
+        }
+    }
+
+    /// To be called when there was nothing: tells the kernel, if it wants to be told, that it may
+    /// fill frames. Cost: nothing, or one system call.
+    #[inline]
+    pub fn wake_kernel(&self) {
+        if self.is_always_told || self.fill.needs_wakeup() {
+            // What goes wrong shows in `link_state`.
+            let _ = self.socket.kick_receive();
+        }
+    }
+
+    /// Packets in the rx ring that have not been taken: an own count, for ledgers. Exact when no
+    /// packet arrives meanwhile. Cost: a look at each.
+    pub fn in_ring(&self) -> u64 {
+        let is_last = |desc: &xdp_desc| desc.options & libc::XDP_PKT_CONTD == 0;
+        self.rx.peek().filter(is_last).count() as u64
+    }
+
+    /// What the kernel has counted. Cost: one system call.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn statistics(&self) -> io::Result<SocketStatistics> {
+        self.socket.statistics().map(SocketStatistics::from)
+    }
+
+    /// How the interface is now. Cost: up to six system calls.
+    ///
+    /// # Errors
+    /// What the kernel says, other than that the interface is gone.
+    pub fn link_state(&self) -> io::Result<LinkState> {
+        interface::link_state(&self.socket, &self.questions, self.interface.link.index)
+    }
+
+    /// Puts all frames into the fill ring.
+    fn stock(&mut self) {
+        let frames = self.umem.memory().frames();
+        assert_eq!(self.fill.room(frames), frames, "a new ring is empty");
+        (0..frames).for_each(|frame| self.fill.push(self.umem.memory().address(frame)));
+        self.fill.publish();
+    }
+
+    fn prefer_busy_poll(&self, packets: Option<u16>) -> Result<(), XdpError> {
+        let Some(packets) = packets else { return Ok(()) };
+        let fail = || XdpError::system(&self.interface.link.name, "asking for busy polling");
+        for (option, value) in [
+            (SO_PREFER_BUSY_POLL, 1),
+            (libc::SO_BUSY_POLL, BUSY_POLL_US),
+            (SO_BUSY_POLL_BUDGET, c_int::from(packets)),
+        ] {
+            self.socket.set_at(libc::SOL_SOCKET, option, &value).map_err(fail())?;
+        }
+        Ok(())
+    }
+
+    /// A stretch of a packet of several frames. Returns the packet once it is whole.
+    #[cold]
+    #[inline(never)]
+    fn gather(&mut self, offset: u32, length: u32, options: u32) -> Option<Received> {
+        let now = &mut self.gathering;
+        if !now.is_open {
+            let at = now.at + WORD_ROOM;
+            self.umem.move_word_before(offset, (self.umem.frame_area() + at) as u32);
+            *now = Gathering { at, length: 0, original_length: 0, is_open: true };
+        }
+        let fits = length.min((GATHER_BYTES / 2 - WORD_ROOM - now.length) as u32);
+        if self.umem.gather(offset, fits, now.at + now.length) {
+            now.length += fits as usize;
+        }
+        now.original_length += length;
+        if options & libc::XDP_PKT_CONTD != 0 {
+            return None;
+        }
+        let packet = Received {
+            offset: (self.umem.frame_area() + now.at) as u32,
+            length: now.length as u32,
+            original_length: now.original_length,
+            is_gathered: true,
+        };
+        let at = now.at + now.length.next_multiple_of(16);
+        *now = Gathering { at, ..Gathering::default() };
+        Some(packet)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn bad_descriptor(&self, desc: &xdp_desc) -> XdpError {
+        let (interface, queue) = (self.interface.link.name.clone(), self.queue);
+        XdpError::BadDescriptor { interface, queue, address: desc.addr, length: desc.len }
+    }
+}
+
+impl AsFd for Socket {
+    /// Readable when the rx ring has packets.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn check_shape(options: &SocketOptions) -> Result<(), XdpError> {
+    let (frames, frame_bytes, entries) = (options.frames, options.frame_bytes, options.rx_entries);
+    let is_good = is_shape(frames, frame_bytes, GATHER_BYTES) && is_ring(entries);
+    is_good.then_some(()).ok_or(XdpError::BadShape { frames, frame_bytes, entries })
+}
+
+fn set_rings(socket: &RawSocket, options: &SocketOptions) -> io::Result<()> {
+    socket.set(libc::XDP_UMEM_FILL_RING, &options.frames)?;
+    // The kernel wants a completion ring also where nothing is sent.
+    socket.set(libc::XDP_UMEM_COMPLETION_RING, &RING_MIN)?;
+    socket.set(libc::XDP_RX_RING, &options.rx_entries)
+}
+
+fn map_rings(
+    socket: &RawSocket,
+    options: &SocketOptions,
+) -> io::Result<(Ring<u64>, Ring<xdp_desc>)> {
+    let (at, fd) = (socket.offsets()?, socket.as_fd());
+    let fill = Ring::map(fd, libc::XDP_UMEM_PGOFF_FILL_RING, at.fr, options.frames)?;
+    let rx = Ring::map(fd, libc::XDP_PGOFF_RX_RING as u64, at.rx, options.rx_entries)?;
+    Ok((fill, rx))
+}

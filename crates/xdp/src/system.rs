@@ -1,0 +1,140 @@
+//! The system calls that name an XDP socket.
+
+use std::io;
+use std::mem::zeroed;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use burstline_sys::option::{SocketOption, check, read_option, set_option};
+use libc::{c_int, socklen_t};
+
+/// A socket of family `AF_XDP`.
+pub(super) struct RawSocket(OwnedFd);
+
+const _: () = assert!(size_of::<libc::xdp_mmap_offsets>() == 128);
+const _: () = assert!(size_of::<libc::xdp_statistics>() == 48);
+const _: () = assert!(size_of::<libc::xdp_desc>() == 16);
+
+impl RawSocket {
+    pub(super) fn new() -> io::Result<Self> {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // SAFETY: the call takes no pointer.
+        let fd = check(unsafe { libc::socket(libc::AF_XDP, kind, 0) })?;
+        // SAFETY: the descriptor is new, and nobody else knows it.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Registers `bytes` bytes at `start` as frames.
+    ///
+    /// # Safety
+    /// The bytes stay mapped until the socket is closed, and frames that are handed to the kernel
+    /// through the fill ring are not touched until they come back.
+    pub(super) unsafe fn register_umem(
+        &self,
+        start: *mut u8,
+        bytes: usize,
+        frame_bytes: u32,
+    ) -> io::Result<()> {
+        // SAFETY: a struct of integers may be all zeros.
+        let mut request: libc::xdp_umem_reg = unsafe { zeroed() };
+        request.addr = start as u64;
+        request.len = bytes as u64;
+        request.chunk_size = frame_bytes;
+        self.set(libc::XDP_UMEM_REG, &request)
+    }
+
+    /// Sets an option of level `SOL_XDP` to a plain struct or an integer.
+    pub(super) fn set<T>(&self, option: c_int, value: &T) -> io::Result<()> {
+        self.set_at(libc::SOL_XDP, option, value)
+    }
+
+    /// Sets an option of any level.
+    pub(super) fn set_at<T>(&self, level: c_int, option: c_int, value: &T) -> io::Result<()> {
+        let option = SocketOption { level, name: option };
+        // SAFETY: the callers, all in this crate, give what the kernel expects for the option;
+        // `register_umem` has its caller's word for the memory that it names.
+        unsafe { set_option(self.0.as_raw_fd(), option, value) }
+    }
+
+    /// Where the rings' words are.
+    pub(super) fn offsets(&self) -> io::Result<libc::xdp_mmap_offsets> {
+        // SAFETY: a struct of integers may be all zeros.
+        let mut value = unsafe { zeroed() };
+        self.get(libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, &mut value)?;
+        Ok(value)
+    }
+
+    /// What the kernel has counted for the socket.
+    pub(super) fn statistics(&self) -> io::Result<libc::xdp_statistics> {
+        // SAFETY: a struct of integers may be all zeros.
+        let mut value = unsafe { zeroed() };
+        self.get(libc::SOL_XDP, libc::XDP_STATISTICS, &mut value)?;
+        Ok(value)
+    }
+
+    /// Whether the device writes into the UMEM itself. Known once it is bound.
+    pub(super) fn is_zero_copy(&self) -> io::Result<bool> {
+        let mut value = libc::xdp_options { flags: 0 };
+        self.get(libc::SOL_XDP, libc::XDP_OPTIONS, &mut value)?;
+        Ok(value.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
+    }
+
+    /// The error that the kernel left at the socket, if any; reading it takes it away.
+    pub(super) fn take_error(&self) -> io::Result<Option<io::Error>> {
+        let mut error: c_int = 0;
+        self.get(libc::SOL_SOCKET, libc::SO_ERROR, &mut error)?;
+        Ok((error != 0).then(|| io::Error::from_raw_os_error(error)))
+    }
+
+    /// Reads an option into a plain struct or an integer.
+    fn get<T>(&self, level: c_int, name: c_int, value: &mut T) -> io::Result<()> {
+        // SAFETY: the callers, all above, give integers and structs of integers.
+        unsafe { read_option(self.0.as_raw_fd(), SocketOption { level, name }, value) }
+    }
+
+    /// Attaches it to a queue of an interface; with `XDP_SHARED_UMEM`, and then no other flag, over
+    /// the frames of the bound socket `owner`.
+    pub(super) fn bind(
+        &self,
+        interface_index: u32,
+        queue: u32,
+        flags: u16,
+        owner: Option<BorrowedFd<'_>>,
+    ) -> io::Result<()> {
+        let address = libc::sockaddr_xdp {
+            sxdp_family: libc::AF_XDP as u16,
+            sxdp_flags: flags,
+            sxdp_ifindex: interface_index,
+            sxdp_queue_id: queue,
+            sxdp_shared_umem_fd: owner.map_or(0, |owner| owner.as_raw_fd() as u32),
+        };
+        let bytes = size_of_val(&address) as socklen_t;
+        // SAFETY: `address` is a live struct of `bytes` bytes, which the call reads.
+        check(unsafe { libc::bind(self.0.as_raw_fd(), (&raw const address).cast(), bytes) })
+            .map(drop)
+    }
+
+    /// Tells the kernel to look at the tx ring, and with busy polling to run the driver's loop.
+    pub(super) fn kick_send(&self) -> io::Result<()> {
+        let (fd, nothing) = (self.0.as_raw_fd(), std::ptr::null());
+        // SAFETY: no bytes are passed, and no address.
+        let sent = unsafe { libc::sendto(fd, nothing, 0, libc::MSG_DONTWAIT, nothing.cast(), 0) };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Tells the kernel to look at the fill ring, and with busy polling to run the driver's loop.
+    pub(super) fn kick_receive(&self) -> io::Result<()> {
+        let fd = self.0.as_raw_fd();
+        let (nothing, nowhere) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: no bytes are asked for, and no address.
+        let got = unsafe {
+            libc::recvfrom(fd, nothing, 0, libc::MSG_DONTWAIT, nowhere, std::ptr::null_mut())
+        };
+        if got < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+impl AsFd for RawSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

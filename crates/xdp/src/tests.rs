@@ -1,0 +1,165 @@
+//! Sending. Receiving takes a program, and is tested by the port.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use super::*;
+use burstline_afpacket::{AfPacketError, Ring, RingOptions};
+use burstline_skip::skip;
+use burstline_sys::interface::LinkState;
+use burstline_sys::namespace::enter_new_network;
+
+/// Long enough for a crowded machine; only a test that fails waits so long.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Runs a test in a namespace with a veth pair, `v0` and `v1`; says aloud if it may not.
+pub(super) fn with_pair(test: &str, job: impl FnOnce() + Send + 'static) {
+    let outcome = thread::spawn(move || {
+        enter_new_network().map_err(XdpError::system("v0", "unshare(CLONE_NEWNET)"))?;
+        // So that nothing is sent but by the test. A kernel without IPv6 has no such file.
+        for which in ["all", "default"] {
+            let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"), "1");
+        }
+        for command in ["link add v0 type veth peer name v1", "link set v0 up", "link set v1 up"] {
+            assert!(Command::new("ip").args(command.split(' ')).status().unwrap().success());
+        }
+        Sender::open("v0", 0, &SenderOptions::default())?;
+        job();
+        Ok::<_, XdpError>(())
+    });
+    match outcome.join() {
+        Ok(Ok(())) => {}
+        Ok(Err(error @ (XdpError::NotPermitted { .. } | XdpError::NoMemory { .. }))) => {
+            skip(test, error);
+        }
+        Ok(Err(error)) => panic!("{error}"),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// Takes what arrives that is ours, up to `count` packets.
+fn arrived(ring: &mut Ring, count: usize) -> Vec<Vec<u8>> {
+    let (mut all, start) = (Vec::new(), Instant::now());
+    while all.len() < count {
+        assert!(start.elapsed() < PATIENCE, "{} of {count}", all.len());
+        let Some(mut block) = ring.next_block() else {
+            thread::yield_now();
+            continue;
+        };
+        let mut places = Vec::new();
+        while let Some(packet) = block.next_packet() {
+            places.push((packet.offset as usize, packet.length as usize));
+        }
+        let bytes = block.into_bytes();
+        let frames = places.into_iter().map(|(at, length)| bytes[at..at + length].to_vec());
+        all.extend(frames.filter(|frame| frame[12..14] == [0x88, 0xb5]));
+    }
+    all
+}
+
+pub(super) fn frame(number: u32, length: usize) -> Vec<u8> {
+    let mut frame = vec![0xff; 12];
+    frame.extend([0x88, 0xb5]);
+    frame.extend(number.to_be_bytes());
+    frame.resize(length, number as u8);
+    frame
+}
+
+#[test]
+fn what_is_sent_arrives_and_its_frames_come_back() {
+    with_pair("what_is_sent_arrives_and_its_frames_come_back", || {
+        for (needs_wakeup, frame_bytes) in [(true, 2048), (false, 2048), (true, 4096)] {
+            let default = SenderOptions::default();
+            let options = SenderOptions { frames: 64, needs_wakeup, frame_bytes, ..default };
+            let mut sender = Sender::open("v0", 0, &options).unwrap();
+            let ring = Ring::open("v1", &RingOptions::default());
+            let mut ring = ring.map_err(|error: AfPacketError| error.to_string()).unwrap();
+            let frames: Vec<Vec<u8>> =
+                (0..1_000).map(|number| frame(number, 60 + number as usize)).collect();
+            let start = Instant::now();
+            for frame in &frames {
+                while !sender.push(frame) {
+                    sender.send().unwrap();
+                    sender.reclaim().unwrap();
+                    assert!(start.elapsed() < PATIENCE, "{:?}", sender.counts());
+                }
+            }
+            while sender.counts().completed < 1_000 {
+                sender.send().unwrap();
+                sender.reclaim().unwrap();
+                assert!(start.elapsed() < PATIENCE, "{:?}", sender.counts());
+            }
+            assert!(arrived(&mut ring, frames.len()) == frames);
+            let all = SenderCounts { pushed: 1_000, completed: 1_000, refused: 0 };
+            assert_eq!((sender.counts(), sender.waiting()), (all, 0));
+        }
+    });
+}
+
+#[test]
+fn what_the_driver_drops_is_counted_and_what_waits_is_kept() {
+    with_pair("what_the_driver_drops_is_counted_and_what_waits_is_kept", || {
+        let ip = |command: &str| {
+            assert!(Command::new("ip").args(command.split(' ')).status().unwrap().success());
+        };
+        let mut sender = Sender::open("v0", 0, &SenderOptions::default()).unwrap();
+        let send = |sender: &mut Sender, count| {
+            (0..count).for_each(|number| assert!(sender.push(&frame(number, 60))));
+            sender.send()
+        };
+        assert!(send(&mut sender, 10).unwrap());
+        // No carrier: the kernel drops each.
+        ip("link set v1 down");
+        assert!(send(&mut sender, 20).unwrap());
+        assert_eq!((sender.counts().refused, sender.waiting()), (20, 0));
+        // Down: the kernel takes none, until it is up again.
+        ip("link set v0 down");
+        assert!(!send(&mut sender, 30).unwrap());
+        assert_eq!(sender.waiting(), 30);
+        ip("link set v1 up");
+        ip("link set v0 up");
+        let start = Instant::now();
+        while sender.counts().completed < 60 {
+            sender.send().unwrap();
+            sender.reclaim().unwrap();
+            assert!(start.elapsed() < PATIENCE, "{:?}", sender.counts());
+        }
+        assert_eq!(sender.waiting(), 0);
+        ip("link delete v0");
+        assert!(send(&mut sender, 5).is_err());
+        assert_eq!((sender.waiting(), sender.link_state().unwrap()), (5, LinkState::Gone));
+    });
+}
+
+#[test]
+fn an_address_with_a_label_is_its_interfaces() {
+    with_pair("an_address_with_a_label_is_its_interfaces", || {
+        let command = "address add 10.9.9.9/24 dev v0 label v0:login";
+        assert!(Command::new("ip").args(command.split(' ')).status().unwrap().success());
+        assert!(
+            burstline_sys::interface::addresses()
+                .contains(&("v0".to_owned(), [10, 9, 9, 9].into()))
+        );
+    });
+}
+
+#[test]
+fn shapes_that_make_no_sense_are_refused() {
+    let good = SocketOptions::default();
+    for options in [
+        SocketOptions { frames: 100, ..good.clone() },
+        SocketOptions { frames: 32, ..good.clone() },
+        SocketOptions { frame_bytes: 1024, ..good.clone() },
+        SocketOptions { rx_entries: 0, ..good.clone() },
+        SocketOptions { frames: 1 << 20, frame_bytes: 4096, ..good.clone() },
+    ] {
+        let error = Socket::open("lo", 0, &options).err().unwrap();
+        assert!(matches!(error, XdpError::BadShape { .. }), "{error}");
+    }
+    for (frames, frame_bytes) in [(65, 2048), (32, 2048), (64, 1024), (1 << 20, 4096)] {
+        let options = SenderOptions { frames, frame_bytes, ..SenderOptions::default() };
+        let error = Sender::open("lo", 0, &options).err().unwrap();
+        assert!(matches!(error, XdpError::BadShape { .. }), "{error}");
+    }
+}
