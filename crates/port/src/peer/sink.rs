@@ -7,7 +7,7 @@ use std::io;
 
 use burstline_log::Flags;
 use burstline_peer::{LONGEST, Lanes, OFFLOAD_BYTES, Put, ToPeer};
-use burstline_sys::afpacket::{Interface, LinkState};
+use burstline_sys::interface::{Interface, LinkState};
 
 use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::LinkType;
