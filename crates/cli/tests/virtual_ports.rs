@@ -140,14 +140,19 @@ fn we_count_what_it_sends(ends: &Ends, directory: &Directory) {
     assert!(report["notes"].to_string().contains("2 rings of 256"), "{report}");
 }
 
-/// We go on running: a device that goes takes with it what its guest has not looked at.
+/// It is to receive from the start on: its driver throws away what is there before. And we go on
+/// running: a device that goes takes with it what its guest has not looked at.
 fn it_receives_what_we_send(ends: &Ends, directory: &Directory) {
     let packets = 20_000;
     let separator = if ends.ours.contains('?') { '&' } else { '?' };
-    let from = format!("gen:?packets={packets}&rate=20k&size=random:64-1514");
-    let words = format!("switch --port {from} --port OURS{separator}wait_ms=60000");
+    let words = format!("switch --name two --port OURS{separator}wait_ms=60000");
     let (ours, testpmd) = ends.start(directory, &words, "rxonly");
     testpmd.go();
+    wait_until("it forwards", || testpmd.text().contains("rxonly packet forwarding"));
+    let from = format!("gen:?packets={packets}&rate=20k&size=random:64-1514");
+    let mut adding = command(&["switch", "add-port", "two", &from]);
+    let added = adding.env("BURSTLINE_RUN", &directory.0).output().unwrap();
+    assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
     wait_until("it has all", || testpmd.counted().received == packets);
     let report = ours.end(true);
     let rows = report["ports"].as_array().unwrap();

@@ -80,10 +80,7 @@ impl ClientSession {
                 false => {
                     self.device.lanes().bells().add(&bell).map_err(failed)?;
                     self.waited_for.push(bell);
-                    let mut one = FromPeer::new(one, own, Role::Client);
-                    // All of its buffers are the server's to fill.
-                    one.publish();
-                    from.push(one);
+                    from.push(FromPeer::new(one, own, Role::Client));
                 }
             }
             let offset = offset as u32;
@@ -129,7 +126,10 @@ impl Session for ClientSession {
             Message::Acknowledge => self.next(&message),
             Message::Connected if self.to_say.is_empty() && !self.is_connected => {
                 self.is_connected = true;
-                for (queue, (from, to)) in self.lanes.drain(..).enumerate() {
+                for (queue, (mut from, to)) in self.lanes.drain(..).enumerate() {
+                    // All of its buffers are the server's to fill. Not before: a server of DPDK's
+                    // sets all indices to 0 when it connects.
+                    from.publish();
                     let lane = self.device.lanes().lane(queue);
                     lane.from.change(|berth| *berth = Some(Box::new(from)));
                     lane.to.change(|berth| *berth = Some(Box::new(to)));

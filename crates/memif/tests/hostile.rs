@@ -6,9 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_memif::{Device, DeviceOptions, Fault, MESSAGE_BYTES, Message, ServerSession};
-use burstline_peer::{
-    FromPeer, LONGEST, OFFLOAD_BYTES, PeerMemory, Put, Refusal, Taken, ToPeer,
-};
+use burstline_peer::{FromPeer, LONGEST, OFFLOAD_BYTES, PeerMemory, Put, Refusal, Taken, ToPeer};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
@@ -208,7 +206,10 @@ fn every_fault_of_a_message_has_a_line_with_its_number() {
         (vec![(Message::Connect, vec![])], "a connect was not expected now"),
         (vec![(init(), vec![event()])], "an init has 1 descriptors: expected 0"),
         (vec![(Message::Init { version: 0x100, id: 3, mode: 0 }, vec![])], "version 0x100"),
-        (vec![(Message::Init { version: 0x200, id: 4, mode: 0 }, vec![])], "interface 4: this one is 3"),
+        (
+            vec![(Message::Init { version: 0x200, id: 4, mode: 0 }, vec![])],
+            "interface 4: this one is 3",
+        ),
         (vec![(Message::Init { version: 0x200, id: 3, mode: 1 }, vec![])], "mode 1: expected 0"),
         (vec![(init(), vec![]), (init(), vec![])], "an init was not expected now"),
         (vec![(init(), vec![]), (add_region(0, 1), vec![])], "a region has 0 descriptors"),
@@ -235,10 +236,7 @@ fn every_fault_of_a_message_has_a_line_with_its_number() {
             ],
             "begins with 0x0: expected 0x3e31f20",
         ),
-        (
-            vec![(Message::Disconnect { reason: "a\u{1b}[2J".to_owned() }, vec![])],
-            "it disconnects",
-        ),
+        (vec![(Message::Disconnect { reason: "a\u{1b}[2J".to_owned() }, vec![])], "it disconnects"),
     ] {
         let fault = hear(messages);
         assert!(fault.contains(expected), "{fault}");
@@ -266,7 +264,9 @@ fn messages_survive_their_way_and_any_bytes_are_read() {
         assert_eq!(Message::parse(&message.bytes()).unwrap(), message);
     }
     let hostile = Message::Disconnect { reason: "\u{1b}[2J".to_owned() };
-    let Message::Disconnect { reason } = Message::parse(&hostile.bytes()).unwrap() else { panic!() };
+    let Message::Disconnect { reason } = Message::parse(&hostile.bytes()).unwrap() else {
+        panic!()
+    };
     assert_eq!(reason, "\\u{1b}[2J", "nothing of it moves a cursor");
     let mut seed = 1u32;
     for _ in 0..100_000 {

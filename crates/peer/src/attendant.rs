@@ -129,15 +129,23 @@ impl<D: Dialogue, N: FnMut() -> D> Server<N> {
     fn run(mut self) {
         // With rights or without, it does the same.
         let _ = privileges::drop_all_capabilities();
+        let mut last = String::new();
         while !self.wait(&[], Some(0)) {
-            if let Some(socket) = self.meet() {
-                self.diary.come();
-                let dialogue = (self.dialogue)();
-                let outcome = self.talk(&socket, dialogue);
-                self.diary.leave();
-                if let Err(fault) = outcome {
+            let Some(socket) = self.meet() else { continue };
+            self.diary.come();
+            let dialogue = (self.dialogue)();
+            let outcome = self.talk(&socket, dialogue);
+            self.diary.leave();
+            if let Err(fault) = outcome {
+                let fault = fault.to_string();
+                // A peer that says no says it ten times a second.
+                if fault != last {
                     self.tell(&format!("left: {fault}"));
                 }
+                last = fault;
+            }
+            if self.place.is_client {
+                self.wait(&[], Some(RETRY_MS));
             }
         }
     }
