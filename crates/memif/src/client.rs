@@ -1,7 +1,7 @@
 //! The client's side of a connection: it has the memory, and says where things are in it.
 //!
 //! ```text
-//!   | ring S2M 0 | ring S2M 1 | .. | ring M2S 0 | .. | buffers of S2M 0 | .. | buffers of M2S 0 | .. |
+//!   | ring S2M 0 | .. | ring M2S 0 | .. | buffers of S2M 0 | .. | buffers of M2S 0 | .. |
 //! ```
 
 use std::collections::VecDeque;

@@ -10,10 +10,7 @@
 //! - E3: who sleeps and who wakes: we store our index, fence, then look whether a bell is wanted;
 //!   the peer says that it wants one, then looks at our index. And the other way round.
 
-use std::sync::atomic::Ordering::SeqCst;
-use std::sync::atomic::fence;
-
-use burstline_peer::{Bell, Window};
+use burstline_peer::{Bell, Window, store_then_load};
 
 pub(crate) const COOKIE: u32 = 0x03e3_1f20;
 const FLAGS_AT: usize = 4;
@@ -149,7 +146,7 @@ impl Ring {
         self.published = index;
         if let Some(bell) = &self.bell {
             // E3.
-            fence(SeqCst);
+            store_then_load();
             if self.window.load_u16(FLAGS_AT) & POLLS == 0 {
                 bell.ring();
             }
@@ -161,6 +158,6 @@ impl Ring {
     pub(crate) fn set_polling(&self, polls: bool) {
         self.window.store_u16(FLAGS_AT, if polls { POLLS } else { 0 });
         // E3.
-        fence(SeqCst);
+        store_then_load();
     }
 }

@@ -1,7 +1,7 @@
 //! The server's side of a connection: the client says where memory and rings are.
 //!
 //! ```text
-//!   -> hello    <- init -> ack    <- region -> ack ...    <- ring -> ack ...   <- connect -> connected
+//!   -> hello  <- init -> ack  <- region -> ack ..  <- ring -> ack ..  <- connect -> connected
 //! ```
 
 use std::os::fd::{AsFd, OwnedFd};

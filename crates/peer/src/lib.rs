@@ -35,5 +35,5 @@ pub use berth::Berth;
 pub use lanes::{
     Diary, FromPeer, LONGEST, Lane, Lanes, OFFLOAD_BYTES, Put, Refusal, Taken, ToPeer,
 };
-pub use memory::{PeerMemory, PeerMemoryError, Window};
+pub use memory::{PeerMemory, PeerMemoryError, Window, store_then_load};
 pub use socket::{Arrived, Kind, ListenError, Listener, Socket};

@@ -4,8 +4,8 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, fence};
 
 use rustix::fs::{FileType, fstat};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -244,6 +244,13 @@ impl Window {
     pub fn is_lost(&self) -> bool {
         self.memory.is_lost()
     }
+}
+
+/// Orders our stores before our loads, for two sides that each say something and then look at what
+/// the other has said: who sleeps and who wakes. The caller names the edge.
+#[inline]
+pub fn store_then_load() {
+    fence(SeqCst);
 }
 
 #[inline]

@@ -46,7 +46,10 @@ pub enum ListenError {
         path: PathBuf,
     },
     /// There is a file that is no socket.
-    #[error("{}: a file is there that is no socket: remove it, or choose another path", path.display())]
+    #[error(
+        "{}: a file is there that is no socket: remove it, or choose another path",
+        path.display()
+    )]
     NotASocket {
         /// Where.
         path: PathBuf,

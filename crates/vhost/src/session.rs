@@ -91,23 +91,6 @@ impl Session {
     /// [`Fault`]: the connection has to end (V4).
     pub fn handle(&mut self, message: Message) -> Result<Option<Vec<u8>>, Fault> {
         let Message { header, body, files } = message;
-        let answer = self.carry_out(header, &body, files)?;
-        let wants_reply = self.protocol & PROTOCOL_REPLY_ACK != 0 && header.needs_reply();
-        Ok(match answer {
-            Some(body) => Some(header.reply(&body)),
-            None if wants_reply => Some(header.reply(&0u64.to_le_bytes())),
-            None => None,
-        })
-    }
-
-    fn carry_out(
-        &mut self,
-        header: Header,
-        body: &[u8],
-        mut files: Vec<OwnedFd>,
-    ) -> Result<Option<Vec<u8>>, Fault> {
-        let number = || header.exactly(body, 8).map(|body| u64_at(body, 0));
-        let word = |value: u64| Ok(Some(value.to_le_bytes().to_vec()));
         let brings_files = [
             SET_MEM_TABLE,
             SET_VRING_KICK,
@@ -119,12 +102,42 @@ impl Session {
         if !brings_files.contains(&header.request) {
             expect_files(&header, &files, 0)?;
         }
+        let answer = match self.answer(&header, &body)? {
+            Some(answer) => Some(answer),
+            None => {
+                self.carry_out(&header, &body, files)?;
+                None
+            }
+        };
+        let wants_reply = self.protocol & PROTOCOL_REPLY_ACK != 0 && header.needs_reply();
+        Ok(match answer {
+            Some(body) => Some(header.reply(&body)),
+            None if wants_reply => Some(header.reply(&0u64.to_le_bytes())),
+            None => None,
+        })
+    }
+
+    /// What is asked for, if this is a question.
+    fn answer(&mut self, header: &Header, body: &[u8]) -> Result<Option<Vec<u8>>, Fault> {
+        let number = match header.request {
+            GET_FEATURES => self.device.features(),
+            GET_PROTOCOL_FEATURES => PROTOCOL,
+            GET_QUEUE_NUM => self.device.lanes().queues() as u64,
+            GET_MAX_MEM_SLOTS => SLOTS_MAX as u64,
+            GET_VRING_BASE => return self.stop_ring(header, body).map(Some),
+            _ => return Ok(None),
+        };
+        Ok(Some(number.to_le_bytes().to_vec()))
+    }
+
+    fn carry_out(
+        &mut self,
+        header: &Header,
+        body: &[u8],
+        files: Vec<OwnedFd>,
+    ) -> Result<(), Fault> {
+        let number = || header.exactly(body, 8).map(|body| u64_at(body, 0));
         match header.request {
-            GET_FEATURES => return word(self.device.features()),
-            GET_PROTOCOL_FEATURES => return word(PROTOCOL),
-            GET_QUEUE_NUM => return word(self.device.lanes().queues() as u64),
-            GET_MAX_MEM_SLOTS => return word(SLOTS_MAX as u64),
-            GET_VRING_BASE => return self.stop_ring(&header, body).map(Some),
             SET_FEATURES => self.set_features(number()?)?,
             SET_PROTOCOL_FEATURES => match number()? {
                 wanted if wanted & !PROTOCOL == 0 => self.protocol = wanted,
@@ -134,23 +147,10 @@ impl Session {
                 header.exactly(body, 0)?;
             }
             RESET_OWNER => self.stop(),
-            SET_MEM_TABLE => self.set_memory(&header, body, files)?,
-            ADD_MEM_REG => {
-                expect_files(&header, &files, 1)?;
-                let region = &header.exactly(body, 8 + REGION_BYTES)?[8..];
-                if self.memory.len() >= SLOTS_MAX {
-                    return Err(Fault::Regions(self.memory.len() + 1));
-                }
-                let memory = self.memory.with(region, files.remove(0))?;
-                self.change_memory(memory);
-            }
-            REM_MEM_REG => {
-                // Some front-ends send the descriptor once more.
-                let memory = self.memory.without(&header.exactly(body, 8 + REGION_BYTES)?[8..])?;
-                self.change_memory(memory);
-            }
+            SET_MEM_TABLE => self.set_memory(header, body, files)?,
+            ADD_MEM_REG | REM_MEM_REG => self.change_region(header, body, files)?,
             SET_VRING_NUM => {
-                let (index, size) = self.indexed(&header, body)?;
+                let (index, size) = self.indexed(header, body)?;
                 let is_size = size.is_power_of_two() && size <= RING_SIZE_MAX;
                 let ring = &mut self.rings[index];
                 if !is_size || ring.is_running {
@@ -159,28 +159,51 @@ impl Session {
                 ring.size = size as u16;
             }
             SET_VRING_BASE => {
-                let (index, base) = self.indexed(&header, body)?;
+                let (index, base) = self.indexed(header, body)?;
                 let wrong = Fault::Base { index: index as u32, base };
                 self.rings[index].base = u16::try_from(base).map_err(|_| wrong)?;
             }
             SET_VRING_ENABLE => {
-                let (index, is_enabled) = self.indexed(&header, body)?;
+                let (index, is_enabled) = self.indexed(header, body)?;
                 self.enable(index, is_enabled != 0);
             }
-            SET_VRING_ADDR => self.set_places(&header, body)?,
+            SET_VRING_ADDR => self.set_places(header, body)?,
             SET_VRING_KICK => {
-                let (index, bell) = self.bell(&header, number()?, files)?;
+                let (index, bell) = self.bell(header, number()?, files)?;
                 self.start(index, bell)?;
             }
             SET_VRING_CALL => {
-                let (index, bell) = self.bell(&header, number()?, files)?;
+                let (index, bell) = self.bell(header, number()?, files)?;
                 self.set_call(index, bell);
             }
             // We have nothing to say there.
-            SET_VRING_ERR => drop(self.bell(&header, number()?, files)?),
+            SET_VRING_ERR => drop(self.bell(header, number()?, files)?),
             other => return Err(Fault::Unknown(other)),
         }
-        Ok(None)
+        Ok(())
+    }
+
+    /// A region comes or goes by itself.
+    fn change_region(
+        &mut self,
+        header: &Header,
+        body: &[u8],
+        mut files: Vec<OwnedFd>,
+    ) -> Result<(), Fault> {
+        let region = &header.exactly(body, 8 + REGION_BYTES)?[8..];
+        let memory = match header.request {
+            // Some front-ends send the descriptor once more.
+            REM_MEM_REG => self.memory.without(region)?,
+            _ => {
+                expect_files(header, &files, 1)?;
+                if self.memory.len() >= SLOTS_MAX {
+                    return Err(Fault::Regions(self.memory.len() + 1));
+                }
+                self.memory.with(region, files.remove(0))?
+            }
+        };
+        self.change_memory(memory);
+        Ok(())
     }
 
     fn set_features(&mut self, wanted: u64) -> Result<(), Fault> {

@@ -18,10 +18,7 @@
 //!
 //! Source: Virtual I/O Device (VIRTIO) Version 1.1, section 2.6.
 
-use std::sync::atomic::Ordering::SeqCst;
-use std::sync::atomic::fence;
-
-use burstline_peer::{Refusal, Window};
+use burstline_peer::{Refusal, Window, store_then_load};
 
 /// Flags of a descriptor.
 pub(crate) const NEXT: u16 = 1;
@@ -230,7 +227,7 @@ impl Split {
         self.tables.used.release_u16(INDEX_AT, now);
         self.published = now;
         // E3.
-        fence(SeqCst);
+        store_then_load();
         let wants_bell = match self.has_event_index {
             true => {
                 let at = ENTRIES_AT + 2 * usize::from(self.size);
@@ -249,7 +246,7 @@ impl Split {
             false => self.tables.used.store_u16(0, 0),
         }
         // E3.
-        fence(SeqCst);
+        store_then_load();
         Ok(self.available(1)? > 0)
     }
 

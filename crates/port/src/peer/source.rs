@@ -1,8 +1,7 @@
 //! The source: takes packets from the rings that a peer fills.
 
+use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_log::Flags;
 use burstline_peer::{FromPeer, LONGEST, Lanes, Refusal, Taken};
@@ -27,7 +26,7 @@ pub(crate) struct FromPeers<D: Device> {
     empty: usize,
     counts: IntakeCounts,
     /// The peer was asked to ring.
-    is_armed: AtomicBool,
+    is_armed: Cell<bool>,
 }
 
 impl<D: Device> FromPeers<D> {
@@ -39,7 +38,7 @@ impl<D: Device> FromPeers<D> {
             ring: None,
             empty: 0,
             counts: IntakeCounts::default(),
-            is_armed: AtomicBool::new(false),
+            is_armed: Cell::new(false),
         }
     }
 
@@ -62,8 +61,7 @@ impl<D: Device> FromPeers<D> {
 
     #[cold]
     fn disarm(&mut self) {
-        // This thread's own word.
-        self.is_armed.store(false, Relaxed);
+        self.is_armed.set(false);
         self.lanes().bells().lower();
         for queue in 0..self.lanes().queues() {
             self.lanes().lane(queue).from.try_look(FromPeer::disarm);
@@ -134,7 +132,7 @@ impl<D: Device> Intake for FromPeers<D> {
     }
 
     fn readiness(&self) -> BorrowedFd<'_> {
-        self.is_armed.store(true, Relaxed); // this thread's own word
+        self.is_armed.set(true);
         let lanes = self.lanes();
         for queue in 0..lanes.queues() {
             if lanes.lane(queue).from.try_look(FromPeer::arm) == Some(true) {

@@ -107,7 +107,7 @@ fn f15_tables_of_descriptors_inside_others_or_of_odd_size_are_refused() {
     guest.write(BUFFERS, &own);
     guest.desc(1, 0, (at, 16, 4, 0));
     refused(&mut guest, 0, Refusal::Malformed);
-    // One that goes on in a circle: 4 GiB of table, of which none is read twice as much as the ring.
+    // One that goes on in a circle: no more of it is read than the ring has descriptors.
     let mut circle = own;
     circle[8] = 1;
     circle[12] = 1;
