@@ -15,6 +15,7 @@ mod run;
 mod sharing;
 mod stalled;
 mod startup;
+mod switched;
 mod view;
 
 use std::sync::Arc;
@@ -73,6 +74,8 @@ impl Entry {
             "count-file-tcpdump" => count_file::against_tcpdump(context),
             "count-file-capinfos" => count_file::against_capinfos(context),
             "idle-cpu" => idle::measure(context),
+            "switch-64-ovs-dpdk" | "switch-64-io" | "memif-64" => switched::measure(context, name),
+            "switch-idle-cpu" => switched::measure_idle(context),
             "pacing" => pacing::measure(context),
             "pacing-xdp" => pacing::measure_xdp(context),
             "inject-64" => inject::measure(context),
