@@ -16,6 +16,7 @@ use std::process::Command;
 
 use burstline_afpacket::Sender;
 use burstline_skip::{skip, test_name};
+use burstline_sys::machine::capability;
 use burstline_testbed::{BedError, Host, Program, signal};
 use serde_json::Value;
 use support::live::wait_until;
@@ -364,6 +365,9 @@ fn ports_come_and_go_while_others_lose_nothing() {
     let [first, second] = [0, 1].map(|number| lab.guest_behind_tap(number));
     assert!(first.pings(&second.address));
     assert_eq!(running.rights_of("switch"), "0000000000000000", "who reads packets has none");
+    let kept = u64::from_str_radix(&running.rights_of("control"), 16).unwrap();
+    let taken = capability::ALL.iter().fold(0, |all, one| all | 1u64 << one.number);
+    assert_eq!(kept & !taken, 0, "who opens ports has what that takes");
     let words = ["-c", "60", "-i", "0.02", "-W", "2", &second.address];
     let mut pinging = first.host.start("ping", &words, &[]).unwrap();
     for number in 2..10 {

@@ -17,6 +17,8 @@ use rustix::thread::{
     set_no_new_privs,
 };
 
+use crate::machine::capability;
+
 /// The calling thread's effective capabilities, a bit for each by its number; 0 is none.
 ///
 /// # Errors
@@ -35,6 +37,21 @@ pub fn drop_all_capabilities() -> io::Result<()> {
     let nothing = CapabilitySet::empty();
     let sets = CapabilitySets { effective: nothing, permitted: nothing, inheritable: nothing };
     set_capabilities(None, sets)?;
+    set_no_new_privs(true)?;
+    Ok(())
+}
+
+/// As [`drop_all_capabilities`], but for what opening ports takes ([`capability::ALL`]), as far as
+/// the thread has it.
+///
+/// # Errors
+/// As for [`drop_all_capabilities`].
+pub fn keep_what_ports_take() -> io::Result<()> {
+    let kept = capability::ALL.iter().fold(0, |kept, one| kept | 1 << one.number);
+    let kept = capabilities(None)?.permitted.intersection(CapabilitySet::from_bits_retain(kept));
+    clear_ambient_capability_set()?;
+    let inheritable = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable })?;
     set_no_new_privs(true)?;
     Ok(())
 }
@@ -64,6 +81,13 @@ mod tests {
             // A right that is asked for: a network of one's own takes CAP_SYS_ADMIN.
             let refused = crate::namespace::enter_new_network().unwrap_err();
             assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        })
+        .join()
+        .unwrap();
+        std::thread::spawn(move || {
+            keep_what_ports_take().unwrap();
+            let all = capability::ALL.iter().fold(0, |all, one| all | 1 << one.number);
+            assert_eq!(effective().unwrap(), before & all);
         })
         .join()
         .unwrap();

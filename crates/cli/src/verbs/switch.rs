@@ -87,11 +87,12 @@ fn run(args: &SwitchArgs) -> Result<ExitCode, Failure> {
     let run = common.run(&stop, &progress);
     let mut done = None;
     let outcome = thread::scope(|scope| {
-        let serving = server.map(|server| {
-            let end = server.end();
-            scope.spawn(move || server.serve(&handle, &options));
-            end
-        });
+        let serving = server.as_ref().map(Server::end);
+        if let Some(server) = server {
+            let keeps_privileges = common.keep_privileges;
+            let control = move || server.serve(&handle, &options, keeps_privileges);
+            thread::Builder::new().name("control".to_owned()).spawn_scoped(scope, control)?;
+        }
         let outcome = job::watch(&mut view, &run, common.keep_privileges, || {
             done = Some(burstline_engine::switch(fabric, orders, &placed.threads, &run)?);
             Ok(Report::default())
