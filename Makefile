@@ -18,7 +18,8 @@ LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 
 .DEFAULT_GOAL := help
 .PHONY: help fresh run billion dpdk dpdk-newer test bench bench-smoke lint loom miri fuzz-smoke guest \
-  ten guest-cards guest-lab guest-switch install install-c header documents report-check runs setup figures book
+  ten guest-cards guest-lab guest-switch install install-c install-pcap header documents report-check runs setup \
+  figures book
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -118,6 +119,7 @@ install: ## Put the program burstline into cargo's bin folder
 SONAME := libburstline.so.0
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
+EXTCAP ?= $(LIBDIR)/wireshark/extcap
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 CAPI_FEATURES ?=
 
@@ -133,6 +135,19 @@ install-c: ## The C library, header and pkg-config file: make install-c [PREFIX=
 	@sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' \
 	  -e 's|@STATIC_LIBS@|-lgcc_s -lpthread -ldl -lm|' \
 	  include/burstline.pc.in > '$(DESTDIR)$(LIBDIR)/pkgconfig/burstline.pc'
+
+install-pcap: ## The libpcap with devices burst:NAME, and burstline-run: make install-pcap [PREFIX=] [LIBDIR=] [EXTCAP=] [DESTDIR=]
+	@scripts/setup rust
+	@cargo rustc --quiet --locked -p burstline-pcap --lib --profile capi --crate-type cdylib
+	@install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(LIBDIR)/burstline-pcap'
+	@install -m 755 '$(TARGET_DIR)/capi/libburstline_pcap.so' '$(DESTDIR)$(LIBDIR)/libburstline-pcap.so'
+	@for name in libpcap.so.0.8 libpcap.so.1; do \
+	  ln -sf ../libburstline-pcap.so "$(DESTDIR)$(LIBDIR)/burstline-pcap/$$name"; done
+	@sed 's|@LIBDIR@|$(LIBDIR)|' crates/pcap/burstline-run.in > '$(DESTDIR)$(PREFIX)/bin/burstline-run'
+	@chmod 755 '$(DESTDIR)$(PREFIX)/bin/burstline-run'
+	@install -d '$(DESTDIR)$(EXTCAP)'
+	@printf '#!/bin/sh\nexec burstline extcap "$$@"\n' > '$(DESTDIR)$(EXTCAP)/burstline'
+	@chmod 755 '$(DESTDIR)$(EXTCAP)/burstline'
 
 header: ## Write include/burstline.h anew, from crates/capi
 	@scripts/setup rust

@@ -35,7 +35,6 @@ mod exports;
 mod handles;
 mod options;
 mod reading;
-mod sums;
 mod types;
 
 pub use exports::*;

@@ -9,6 +9,7 @@ mod common;
 mod count;
 mod demo;
 mod doctor;
+mod extcap;
 mod generate;
 mod lab;
 mod lab_report;
@@ -41,6 +42,7 @@ pub(crate) use demo::DemoArgs;
 pub(crate) use doctor::{
     Doctor, DoctorArgs, DoctorLogsArgs, DoctorPlanArgs, DoctorPortsArgs, Mode,
 };
+pub(crate) use extcap::ExtcapArgs;
 pub(crate) use generate::GenerateArgs;
 pub(crate) use lab::{Lab, LabArgs, Rfc2544Args};
 pub(crate) use lab_report::{DocumentsArgs, ReportArgs};
@@ -212,6 +214,7 @@ pub(crate) enum Verb {
     Demo(DemoArgs),
     Doctor(DoctorArgs),
     Ports(PortsArgs),
+    Extcap(Box<ExtcapArgs>),
     /// Print a completion script for a shell
     ///
     /// Example: burstline completions bash > /etc/bash_completion.d/burstline

@@ -445,6 +445,13 @@ impl PageView {
         self.layout().attached.0.swap(1, Relaxed) == 0 // one word decides, it carries no memory
     }
 
+    /// Has every later [`claim`](Self::claim) fail; false if one has succeeded.
+    pub(crate) fn revoke(&self) -> bool {
+        const REVOKED: u32 = 2;
+        // As for `claim`: whichever of the two came first has decided.
+        self.layout().attached.0.compare_exchange(0, REVOKED, Relaxed, Relaxed).is_ok()
+    }
+
     /// Reader: says what it has seen, for people to look at: packets delivered, packets missed,
     /// and the number of the next one. They carry no other memory.
     #[inline]
@@ -461,7 +468,7 @@ impl PageView {
 
     /// Whether a reader of another process has made the page its own.
     pub(crate) fn is_claimed(&self) -> bool {
-        self.layout().attached.0.load(Relaxed) != 0
+        self.layout().attached.0.load(Relaxed) == 1
     }
 
     #[inline]

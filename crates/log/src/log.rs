@@ -355,6 +355,12 @@ impl RemoteSeat {
         self.entry.set_deadline_ns(deadline_ns);
     }
 
+    /// Takes the seat back from a reader that has not claimed it; false if it has. A claim that
+    /// comes later fails.
+    pub fn revoke(&self) -> bool {
+        self.entry.page.revoke()
+    }
+
     /// How the reader is doing.
     pub fn status(&self) -> SeatStatus {
         let control = &self.shared.memory.control;

@@ -88,6 +88,36 @@ pub enum Refusal {
         /// How many were waiting.
         waiting: u64,
     },
+    /// One user may attach only so often.
+    #[error("user {uid} has attached {most} times within a second, and that is the most: wait")]
+    TooOften {
+        /// Who asked.
+        uid: u64,
+        /// Attaches a second.
+        most: u64,
+    },
+    /// A reader of this user held the writer up for as long as it may.
+    #[error(
+        "a lossless reader of user {uid} has held it up for as long as it may: try again in \
+         {wait_s} s, or read without ?lossless"
+    )]
+    HeldUp {
+        /// Whose reader that was.
+        uid: u64,
+        /// How long the user has to wait.
+        wait_s: u64,
+    },
+    /// The other seats are for other users.
+    #[error(
+        "this user has {has} seats of a log and may have {most}; some are kept for others, its \
+         owner and root: end a reader; burstline doctor logs lists them"
+    )]
+    UsersSeats {
+        /// How many the user has.
+        has: u64,
+        /// How many the user may have at most.
+        most: u64,
+    },
 }
 
 impl Refusal {
@@ -105,6 +135,9 @@ impl Refusal {
             Self::Memory => (9, 0, 0),
             Self::NoSuchLog { asked, count } => (10, asked, count),
             Self::Busy { waited_ms, waiting } => (11, waited_ms, waiting),
+            Self::TooOften { uid, most } => (12, uid, most),
+            Self::HeldUp { uid, wait_s } => (13, uid, wait_s),
+            Self::UsersSeats { has, most } => (14, has, most),
         }
     }
 
@@ -122,6 +155,9 @@ impl Refusal {
             9 => Self::Memory,
             10 => Self::NoSuchLog { asked: a, count: b },
             11 => Self::Busy { waited_ms: a, waiting: b },
+            12 => Self::TooOften { uid: a, most: b },
+            13 => Self::HeldUp { uid: a, wait_s: b },
+            14 => Self::UsersSeats { has: a, most: b },
             _ => return None,
         })
     }

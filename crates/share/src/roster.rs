@@ -6,14 +6,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use burstline_log::{Log, LogFiles, Policy, ReaderConfig, RemoteSeat};
 use burstline_sys::clock;
 use burstline_sys::seqpacket::Credentials;
+use burstline_sys::users;
 
 use crate::message::{AttachRequest, READERS_A_MESSAGE, Reply, Welcome};
 use crate::publisher::LosslessReaders;
+use crate::quotas::{Quotas, Seats};
 use crate::refusal::Refusal;
 use crate::status::{self, LogStatus, ReaderStatus, Visits};
 
 /// Seats of readers that have gone which are remembered.
 const GONE_MAX: usize = 1024;
+/// How long a reader may take to claim its seat: one that runs takes microseconds.
+const CLAIM_NS: u64 = 5_000_000_000;
 
 /// The logs of a name, and their readers. Shared by the publisher's thread, which gives out and
 /// frees seats, and by callers that ask for the readers' status.
@@ -24,6 +28,9 @@ pub(crate) struct Roster {
     since_ns: u64,
     guests: Mutex<Vec<Guest>>,
     visits: Mutex<Visits>,
+    /// The publisher's user.
+    own_user: u32,
+    quotas: Mutex<Quotas>,
 }
 
 /// One connection's seats.
@@ -39,8 +46,16 @@ struct Guest {
 
 impl Roster {
     pub(crate) fn new(epoch: u64, logs: Vec<Log>, lossless: LosslessReaders) -> Self {
-        let (guests, visits) = (Mutex::default(), Mutex::default());
-        Self { epoch, logs, lossless, since_ns: clock::monotonic_ns(), guests, visits }
+        Self {
+            epoch,
+            logs,
+            lossless,
+            since_ns: clock::monotonic_ns(),
+            guests: Mutex::default(),
+            visits: Mutex::default(),
+            own_user: users::effective_user(),
+            quotas: Mutex::default(),
+        }
     }
 
     /// Takes a seat at each log that is asked for, or at none. `welcome` then sends one log's
@@ -52,6 +67,7 @@ impl Roster {
         request: AttachRequest,
         mut welcome: impl FnMut(Welcome, &RemoteSeat) -> bool,
     ) -> Result<bool, Refusal> {
+        self.allow(peer, &request)?;
         let count = self.logs.len() as u32;
         let numbers = match request.log {
             None => 0..count,
@@ -61,7 +77,7 @@ impl Roster {
             }
         };
         let seats: Result<Vec<_>, _> =
-            numbers.map(|number| Ok((number, self.take_seat(number, &request)?))).collect();
+            numbers.map(|number| Ok((number, self.take_seat(number, peer, &request)?))).collect();
         let seats: Vec<(u32, RemoteSeat)> = seats?;
         let count = seats.len() as u32;
         let (epoch, pid, window) = (self.epoch, std::process::id(), request.window);
@@ -82,7 +98,46 @@ impl Roster {
         Ok(is_welcome)
     }
 
-    fn take_seat(&self, number: u32, request: &AttachRequest) -> Result<RemoteSeat, Refusal> {
+    /// Whether this user may ask for that now.
+    fn allow(&self, peer: Credentials, request: &AttachRequest) -> Result<(), Refusal> {
+        let now_ns = clock::monotonic_ns();
+        for guest in self.lock().iter().filter(|guest| guest.peer.uid == peer.uid) {
+            self.note_demotions(guest, now_ns);
+        }
+        let mut quotas = self.quotas();
+        quotas.attach(peer.uid, now_ns)?;
+        match request.policy {
+            Policy::Lossless => quotas.lossless(peer.uid, now_ns),
+            Policy::Lossy => Ok(()),
+        }
+    }
+
+    /// Remembers of a reader that it held the writer up for too long.
+    fn note_demotions(&self, guest: &Guest, now_ns: u64) {
+        let LosslessReaders::For { deadline_ns } = self.lossless else { return };
+        if guest.seats.iter().any(|(_, seat)| seat.status().is_demoted) {
+            self.quotas().held_up(guest.peer.uid, deadline_ns, now_ns);
+        }
+    }
+
+    /// Whether there is a seat of a log for this user.
+    fn admit(&self, number: u32, peer: Credentials) -> Result<(), Refusal> {
+        let of_user = |guest: &&Guest| guest.peer.uid == peer.uid;
+        let guests = self.lock();
+        let seats = guests.iter().filter(of_user).flat_map(|guest| &guest.seats);
+        let of_user = seats.filter(|(log, _)| *log == number).count();
+        let log = &self.logs[number as usize];
+        let (all, taken) = (log.config().max_readers, log.readers());
+        Seats { all, taken, of_user }.admit(peer.uid, self.own_user)
+    }
+
+    fn take_seat(
+        &self,
+        number: u32,
+        peer: Credentials,
+        request: &AttachRequest,
+    ) -> Result<RemoteSeat, Refusal> {
+        self.admit(number, peer)?;
         let deadline_ns = match (request.policy, self.lossless) {
             (Policy::Lossless, LosslessReaders::Refused) => return Err(Refusal::Lossless),
             (Policy::Lossless, LosslessReaders::For { deadline_ns }) => Some(deadline_ns),
@@ -106,6 +161,7 @@ impl Roster {
             return;
         };
         let (guest, now_ns) = (guests.remove(at), clock::monotonic_ns());
+        self.note_demotions(&guest, now_ns);
         let mut visits = self.visits();
         for (log, seat) in &guest.seats {
             if visits.gone.len() < GONE_MAX {
@@ -114,6 +170,15 @@ impl Roster {
                 visits.gone_omitted += 1;
             }
         }
+    }
+
+    /// Whether this connection has seats that it has not claimed in time. They are its no more: a
+    /// claim that comes later fails.
+    pub(crate) fn revoke_unclaimed(&self, connection: u64) -> bool {
+        let guests = self.lock();
+        let guest = guests.iter().find(|guest| guest.connection == connection);
+        let is_late = |guest: &&Guest| clock::monotonic_ns() - guest.since_ns >= CLAIM_NS;
+        guest.filter(is_late).is_some_and(|guest| guest.seats.iter().any(|(_, seat)| seat.revoke()))
     }
 
     /// Nobody watches the connections any more. Their readers live on, perhaps beside a writer,
@@ -154,6 +219,10 @@ impl Roster {
         replies.extend(parts.map(|part| Reply::Readers(part.to_vec())));
         replies.push(Reply::End);
         replies
+    }
+
+    fn quotas(&self) -> MutexGuard<'_, Quotas> {
+        self.quotas.lock().unwrap_or_else(PoisonError::into_inner) // each entry by itself
     }
 
     fn visits(&self) -> MutexGuard<'_, Visits> {

@@ -33,6 +33,9 @@ use crate::roster::Roster;
 const WAITING_MAX: usize = 64;
 /// How long they may take, for both together.
 const WAITING_NS: u64 = 1_000_000_000;
+/// Between two looks whether those who are seated have claimed their seats. A seat that is not
+/// claimed matters to who wants one, whose call wakes the thread.
+const CLAIMS_EVERY_NS: u64 = 1_000_000_000;
 /// Accepted at a time, before those who are in are looked at again.
 const ACCEPTS_A_TURN: usize = 32;
 /// How long nobody is accepted when there is not even a descriptor to refuse with.
@@ -51,6 +54,8 @@ pub(crate) struct Server {
     spare: Option<Event>,
     /// Until when nobody is accepted, on the monotonic clock.
     pause_until_ns: u64,
+    /// When to look for seats that nobody has claimed, likewise.
+    look_at_claims_ns: u64,
 }
 
 struct Client {
@@ -96,8 +101,17 @@ impl Server {
         stop: Arc<Event>,
     ) -> io::Result<Self> {
         let (clients, spare) = (Vec::new(), Some(Event::new()?));
-        let (next_connection, pause_until_ns) = (0, 0);
-        Ok(Self { listener, access, roster, stop, clients, next_connection, spare, pause_until_ns })
+        Ok(Self {
+            listener,
+            access,
+            roster,
+            stop,
+            clients,
+            next_connection: 0,
+            spare,
+            pause_until_ns: 0,
+            look_at_claims_ns: 0,
+        })
     }
 
     /// Runs until `stop` is raised.
@@ -111,6 +125,7 @@ impl Server {
             }
             self.serve(&found.clients);
             self.drop_silent();
+            self.drop_unclaimed();
             if found.is_called {
                 self.accept();
             }
@@ -191,6 +206,23 @@ impl Server {
                 client.refuse(busy(waited_ns, waiting));
             }
             !is_silent
+        });
+    }
+
+    /// Lets those go who were given seats and have not claimed them.
+    fn drop_unclaimed(&mut self) {
+        let now_ns = clock::monotonic_ns();
+        if now_ns < self.look_at_claims_ns {
+            return;
+        }
+        self.look_at_claims_ns = now_ns + CLAIMS_EVERY_NS;
+        let roster = &self.roster;
+        self.clients.retain(|client| {
+            let is_late = client.is_seated && roster.revoke_unclaimed(client.connection);
+            if is_late {
+                roster.leave(client.connection);
+            }
+            !is_late
         });
     }
 

@@ -9,7 +9,7 @@ use crate::metadata::{Metadata, Package};
 use crate::tree::Tree;
 
 /// The level of each crate, lowest first.
-const LEVELS: [(&str, u8); 20] = [
+const LEVELS: [(&str, u8); 21] = [
     ("burstline-skip", 0),
     ("burstline-wire", 0),
     ("burstline-sys", 0),
@@ -29,6 +29,7 @@ const LEVELS: [(&str, u8); 20] = [
     ("burstline-engine", 4),
     ("burstline-lab", 5),
     ("burstline-capi", 5),
+    ("burstline-pcap", 5),
     ("burstline", 6),
 ];
 

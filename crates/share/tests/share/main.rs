@@ -8,6 +8,7 @@ mod limits;
 mod mad;
 mod permissions;
 mod places;
+mod quotas;
 mod roles;
 mod servers;
 mod wire;

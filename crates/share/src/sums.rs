@@ -1,15 +1,20 @@
 //! What was read, over all logs and all writers.
 
-use burstline_share::Feed;
+use crate::feed::Feed;
 
 /// Counts of packets. What a liar among writers says is cut, so that sums do not overflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sums {
-    pub(crate) offered: u64,
-    pub(crate) delivered: u64,
-    pub(crate) missed: u64,
-    pub(crate) laps: u64,
-    pub(crate) torn: u64,
+pub struct Sums {
+    /// Published since the reader's start, by the writers' count.
+    pub offered: u64,
+    /// Lent.
+    pub delivered: u64,
+    /// Overwritten before they were read.
+    pub missed: u64,
+    /// How often the writer overtook the reader.
+    pub laps: u64,
+    /// Overwritten while they were looked at.
+    pub torn: u64,
 }
 
 impl Sums {

@@ -1,0 +1,261 @@
+//! A handle of ours: created, activated, read, closed.
+//!
+//! ```text
+//! pcap_create ---> Created --pcap_activate--> Ready --dispatch--> Lent (callbacks run)
+//!                                               ^-------------------'
+//! ```
+//!
+//! Who owns what when: while callbacks run, the call that reads has the session, and no lock is
+//! held, so that a callback may ask for statistics, set a filter, or close the handle. Another
+//! thread that wants to read then gets an error.
+//!
+//! Invariants:
+//! - C1. A session is with one call at a time. It goes back when the call ends, unless the handle
+//!   was closed: then it ends with the call.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use burstline_share::{Follower, ShareError};
+use burstline_wire::filter::Program;
+
+use crate::abi::{
+    ERROR_NO_SUCH_DEVICE, ERROR_PERM_DENIED, PRECISION_MICRO, PRECISION_NANO, SNAPLEN_MAX,
+};
+use crate::counts::Counts;
+use crate::dead::Dead;
+use crate::device::Device;
+use crate::ready::Ready;
+use crate::session::{Session, Shape, datalink_of};
+
+/// What a program asks for before it activates.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) snaplen: c_int,
+    pub(crate) timeout_ms: c_int,
+    pub(crate) precision: c_int,
+    pub(crate) is_nonblocking: bool,
+}
+
+enum State {
+    Created(Device),
+    Ready(Box<Session>),
+    /// With the call that reads.
+    Lent,
+    Closed,
+}
+
+/// Why a handle could not be activated: libpcap's number, and a text.
+pub(crate) struct Refused {
+    pub(crate) code: c_int,
+    pub(crate) text: String,
+}
+
+/// Why a call cannot have the session.
+pub(crate) enum Busy {
+    NotActivated,
+    Reading,
+    Closed,
+}
+
+/// One handle.
+pub(crate) struct Capture {
+    settings: Mutex<Settings>,
+    state: Mutex<State>,
+    filter: Mutex<Option<Arc<Program>>>,
+    is_filter_new: AtomicBool,
+    is_closed: AtomicBool,
+    shape: OnceLock<Shape>,
+    /// What compiles filters and opens files for this handle.
+    dead: OnceLock<Option<Dead>>,
+    pub(crate) counts: Counts,
+    pub(crate) ready: Ready,
+}
+
+/// Locks, also after a panic: every change leaves the value whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Capture {
+    pub(crate) fn new(device: Device) -> Self {
+        let settings = Settings {
+            snaplen: SNAPLEN_MAX as c_int,
+            timeout_ms: 0,
+            precision: PRECISION_MICRO,
+            is_nonblocking: false,
+        };
+        Self {
+            settings: Mutex::new(settings),
+            state: Mutex::new(State::Created(device)),
+            filter: Mutex::default(),
+            is_filter_new: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+            shape: OnceLock::new(),
+            dead: OnceLock::new(),
+            counts: Counts::default(),
+            ready: Ready::default(),
+        }
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        *lock(&self.settings)
+    }
+
+    /// Changes a setting that must stand before the handle is activated; false if it is too late.
+    pub(crate) fn set(&self, change: impl FnOnce(&mut Settings)) -> bool {
+        let is_early = matches!(*lock(&self.state), State::Created(_));
+        if is_early {
+            change(&mut lock(&self.settings));
+        }
+        is_early
+    }
+
+    pub(crate) fn set_nonblocking(&self, is_nonblocking: bool) {
+        lock(&self.settings).is_nonblocking = is_nonblocking;
+    }
+
+    /// How long a call may wait for a first packet; `None` is for ever.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        let Settings { timeout_ms, is_nonblocking, .. } = self.settings();
+        match (is_nonblocking, timeout_ms) {
+            (true, _) => Some(Duration::ZERO),
+            (false, ..=0) => None,
+            (false, ms) => Some(Duration::from_millis(ms as u64)),
+        }
+    }
+
+    /// Attaches to the log; `None` if that was done before.
+    pub(crate) fn activate(&self) -> Option<Result<(), Refused>> {
+        let mut state = lock(&self.state);
+        let State::Created(device) = &*state else { return None };
+        let follower = match Follower::open(&device.name, &device.attach, device.is_following) {
+            Ok(follower) => follower,
+            Err(error) => return Some(Err(refused(&error))),
+        };
+        let settings = self.settings();
+        let first_log = follower.first_log();
+        let named = (0..=u8::MAX).find_map(|port| follower.port_name(first_log, port));
+        let snaplen = match u32::try_from(settings.snaplen) {
+            Ok(bytes) if bytes > 0 => bytes.min(SNAPLEN_MAX),
+            _ => SNAPLEN_MAX,
+        };
+        let shape = Shape {
+            datalink: named.map_or(1, |(link, _)| datalink_of(link)),
+            snaplen,
+            is_nano: settings.precision == PRECISION_NANO,
+        };
+        self.shape.get_or_init(|| shape);
+        *state = State::Ready(Box::new(Session::new(follower, shape)));
+        Some(Ok(()))
+    }
+
+    /// What was fixed when it was activated; `None` before.
+    pub(crate) fn shape(&self) -> Option<Shape> {
+        self.shape.get().copied()
+    }
+
+    /// The real library's handle for files and filters; `None` before the handle is activated, or
+    /// where the real library is missing.
+    pub(crate) fn dead(&self) -> Option<&Dead> {
+        let shape = self.shape()?;
+        self.dead.get_or_init(|| Dead::open(shape)).as_ref()
+    }
+
+    pub(crate) fn set_filter(&self, program: Program) {
+        *lock(&self.filter) = Some(Arc::new(program));
+        self.is_filter_new.store(true, Relaxed);
+    }
+
+    /// Whether a filter was set that the session does not have yet.
+    pub(crate) fn has_new_filter(&self) -> bool {
+        self.is_filter_new.load(Relaxed)
+    }
+
+    /// Has the session read by the newest filter from here on.
+    pub(crate) fn renew_filter(&self, session: &mut Session) {
+        // The lock orders what the flag only hints at.
+        if self.has_new_filter() && self.is_filter_new.swap(false, Relaxed) {
+            session.filter.clone_from(&lock(&self.filter));
+        }
+    }
+
+    /// Takes the session, until the result goes.
+    pub(crate) fn read(&self) -> Result<Reading<'_>, Busy> {
+        let mut state = lock(&self.state);
+        match std::mem::replace(&mut *state, State::Lent) {
+            State::Ready(mut session) => {
+                drop(state);
+                self.renew_filter(&mut session);
+                Ok(Reading { capture: self, session: Some(session) })
+            }
+            other => {
+                let busy = match other {
+                    State::Created(_) => Busy::NotActivated,
+                    State::Closed => Busy::Closed,
+                    State::Lent | State::Ready(_) => Busy::Reading,
+                };
+                *state = other;
+                Err(busy)
+            }
+        }
+    }
+
+    /// Looks at the session while no call has it.
+    pub(crate) fn watch<T>(&self, look: impl FnOnce(&Session) -> T) -> Result<T, Busy> {
+        match &*lock(&self.state) {
+            State::Ready(session) => Ok(look(session)),
+            State::Created(_) => Err(Busy::NotActivated),
+            State::Lent => Err(Busy::Reading),
+            State::Closed => Err(Busy::Closed),
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Relaxed)
+    }
+
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Relaxed);
+        let state = std::mem::replace(&mut *lock(&self.state), State::Closed);
+        drop(state);
+        self.ready.close();
+    }
+}
+
+/// The session, lent to one call.
+pub(crate) struct Reading<'a> {
+    capture: &'a Capture,
+    /// There until it goes back.
+    session: Option<Box<Session>>,
+}
+
+impl Reading<'_> {
+    pub(crate) fn session(&mut self) -> &mut Session {
+        self.session.as_deref_mut().expect("it goes back only when this goes")
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        let Some(session) = self.session.take() else { return };
+        let has_rest = session.has_rest();
+        let mut state = lock(&self.capture.state);
+        if matches!(*state, State::Lent) {
+            *state = State::Ready(session);
+        }
+        drop(state);
+        self.capture.ready.update(has_rest);
+    }
+}
+
+fn refused(error: &ShareError) -> Refused {
+    let code = match error {
+        ShareError::Absent { .. } | ShareError::Name { .. } => ERROR_NO_SUCH_DEVICE,
+        ShareError::NotAllowed { .. } | ShareError::NotTrusted { .. } => ERROR_PERM_DENIED,
+        _ => crate::abi::ERROR,
+    };
+    Refused { code, text: error.to_string() }
+}

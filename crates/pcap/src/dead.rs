@@ -1,0 +1,75 @@
+//! A handle of the real library without a device: it compiles filters and writes files for ours.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+use crate::abi::{BpfProgram, PRECISION_MICRO, PRECISION_NANO, Pcap};
+use crate::real::real;
+use crate::session::Shape;
+
+/// Closed when it goes.
+///
+/// Invariant: the pointer is an open `pcap_t` of the real library.
+pub(crate) struct Dead(*mut Pcap);
+
+// SAFETY: a dead handle has no state of a thread's; libpcap asks that calls with one handle do not
+// overlap, which is owed by who calls us, as for any handle of libpcap's.
+unsafe impl Send for Dead {}
+// SAFETY: as for `Send`: calls with one handle do not overlap.
+unsafe impl Sync for Dead {}
+
+impl Dead {
+    /// One of the same link type, snapshot length and precision; `None` without a real library.
+    pub(crate) fn open(shape: Shape) -> Option<Self> {
+        let precision = if shape.is_nano { PRECISION_NANO } else { PRECISION_MICRO } as u32;
+        let opened = real!(pcap_open_dead_with_tstamp_precision(
+            shape.datalink => c_int,
+            shape.snaplen as c_int => c_int,
+            precision => u32,
+        ) -> *mut Pcap);
+        (!opened.is_null()).then_some(Self(opened))
+    }
+
+    pub(crate) fn raw(&self) -> *mut Pcap {
+        self.0
+    }
+
+    /// What went wrong last.
+    pub(crate) fn error(&self) -> String {
+        let text = real!(pcap_geterr(self.0 => *mut Pcap) -> *mut c_char);
+        if text.is_null() {
+            return String::new();
+        }
+        // SAFETY: libpcap's text ends in NUL and lives as long as the handle.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    }
+
+    /// Compiles a filter, or says what is wrong with it.
+    pub(crate) fn compile(
+        &self,
+        program: *mut BpfProgram,
+        text: *const c_char,
+        optimize: c_int,
+        netmask: u32,
+    ) -> Result<(), String> {
+        let code = real!(pcap_compile(
+            self.0 => *mut Pcap,
+            program => *mut BpfProgram,
+            text => *const c_char,
+            optimize => c_int,
+            netmask => u32,
+        ) -> c_int);
+        if code == 0 { Ok(()) } else { Err(self.error()) }
+    }
+}
+
+impl Drop for Dead {
+    fn drop(&mut self) {
+        real!(pcap_close(self.0 => *mut Pcap));
+    }
+}
+
+/// Gives memory back that came from malloc(3).
+pub(crate) fn free(memory: *mut c_void) {
+    // SAFETY: libpcap's callers give back what it, or we, took from malloc(3), once.
+    unsafe { libc::free(memory) };
+}

@@ -1,0 +1,95 @@
+//! The list of devices: the real library's, and one for each published name.
+
+use std::ffi::{CString, c_char, c_int};
+use std::mem::size_of;
+use std::path::Path;
+use std::ptr;
+
+use burstline_share::{published_sockets, query};
+
+use super::{border, text};
+use crate::abi::{IF_UP_RUNNING, Interface};
+use crate::device::PREFIX;
+use crate::real::real;
+
+/// All devices that can be opened; to be given back with `pcap_freealldevs`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcap_findalldevs(list: *mut *mut Interface, errbuf: *mut c_char) -> c_int {
+    let code = real!(pcap_findalldevs(
+        list => *mut *mut Interface, errbuf => *mut c_char) -> c_int);
+    if code == 0 {
+        border((), || {
+            // SAFETY: the real library has just filled it with a list that is ours to change.
+            unsafe { append(list) };
+        });
+    }
+    code
+}
+
+/// Appends a device for each name that somebody publishes now.
+///
+/// # Safety
+/// `list` is a list as `pcap_findalldevs` gives it.
+unsafe fn append(list: *mut *mut Interface) {
+    let mut end = list;
+    // SAFETY: the caller's promise: each entry's `next` is the next entry, or null.
+    unsafe {
+        while !(*end).is_null() {
+            end = &raw mut (**end).next;
+        }
+    }
+    for path in published_sockets() {
+        let Some(device) = device(&path) else { continue };
+        // SAFETY: `end` is the null pointer at the list's end.
+        unsafe {
+            end.write(device);
+            end = &raw mut (*device).next;
+        }
+    }
+}
+
+/// A list's entry from malloc(3), as `pcap_freealldevs` frees it; `None` where nobody publishes.
+fn device(path: &Path) -> Option<*mut Interface> {
+    let status = query(path.to_str()?).ok()?;
+    let name = path.file_name()?.to_str()?;
+    let logs = status.logs.len();
+    let plural = if logs == 1 { "log" } else { "logs" };
+    let about = format!("Burstline: {logs} {plural} published by process {}", status.pid);
+    let (name, about) = (CString::new(format!("{PREFIX}{name}")).ok()?, CString::new(about).ok()?);
+    // SAFETY: strings that end in NUL; malloc(3) of a small size.
+    let (name, about, entry) = unsafe {
+        let entry = libc::malloc(size_of::<Interface>()).cast::<Interface>();
+        (libc::strdup(name.as_ptr()), libc::strdup(about.as_ptr()), entry)
+    };
+    if name.is_null() || about.is_null() || entry.is_null() {
+        return None; // There is no memory, and the process will hear of it soon.
+    }
+    let (next, addresses) = (ptr::null_mut(), ptr::null_mut());
+    // SAFETY: just allocated, of this size.
+    unsafe {
+        entry.write(Interface { next, name, description: about, addresses, flags: IF_UP_RUNNING });
+    }
+    Some(entry)
+}
+
+/// Network and mask of an interface; a log has none, which is no failure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcap_lookupnet(
+    device: *const c_char,
+    network: *mut u32,
+    mask: *mut u32,
+    errbuf: *mut c_char,
+) -> c_int {
+    // SAFETY: what C owes us.
+    if unsafe { text(device) }.is_some_and(|device| device.starts_with(PREFIX)) {
+        // SAFETY: what C owes us.
+        unsafe {
+            network.write(0);
+            mask.write(0);
+        }
+        return 0;
+    }
+    real!(pcap_lookupnet(
+        device => *const c_char, network => *mut u32, mask => *mut u32,
+        errbuf => *mut c_char) -> c_int)
+}

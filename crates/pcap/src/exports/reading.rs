@@ -1,0 +1,283 @@
+//! Packets, and what is known of those that did not come.
+
+use std::ffi::{c_char, c_int, c_uchar, c_void};
+use std::ops::ControlFlow;
+use std::ptr;
+
+use super::open::not_activated;
+use super::{border, ours};
+use crate::abi::{ERROR, ERROR_BREAK, Handler, PacketHeader, Pcap, Stat};
+use crate::capture::{Busy, Capture, Reading};
+use crate::real::real;
+use crate::session::Fetched;
+use crate::slots::{self, Slot};
+
+/// A read handle, or libpcap's number for why there is none.
+fn read<'a>(slot: &Slot, capture: &'a Capture) -> Result<Reading<'a>, c_int> {
+    capture.read().map_err(|busy| match busy {
+        Busy::NotActivated => not_activated(slot),
+        Busy::Closed => slot.fail("this handle is closed"),
+        Busy::Reading => slot.fail("another call is reading from this handle"),
+    })
+}
+
+/// Makes sure that there are packets; otherwise what the call answers: 0 where none came.
+fn fetch(
+    slot: &Slot,
+    capture: &Capture,
+    reading: &mut Reading<'_>,
+    is_endless: bool,
+) -> ControlFlow<c_int> {
+    loop {
+        if slot.take_break() || capture.is_closed() {
+            return ControlFlow::Break(ERROR_BREAK);
+        }
+        let is_interrupted = || slot.is_breaking() || capture.is_closed();
+        let timeout = capture.timeout();
+        let session = reading.session();
+        match session.fetch(timeout, &capture.counts, is_interrupted) {
+            Ok(Fetched::Some) => return ControlFlow::Continue(()),
+            Ok(Fetched::None) if is_endless && !capture.settings().is_nonblocking => {}
+            Ok(Fetched::None) => return ControlFlow::Break(0),
+            Ok(Fetched::End) => return ControlFlow::Break(ERROR_BREAK),
+            Ok(Fetched::Interrupted) => {}
+            Err(error) => return ControlFlow::Break(slot.fail(&error.to_string())),
+        }
+    }
+}
+
+/// Gives packets of one burst to a callback, at most `most`.
+///
+/// # Safety
+/// `handler` is a function of C's to which `user` may be given.
+unsafe fn give(
+    slot: &Slot,
+    capture: &Capture,
+    reading: &mut Reading<'_>,
+    most: usize,
+    handler: Handler,
+    user: *mut c_uchar,
+) -> usize {
+    let session = reading.session();
+    capture.renew_filter(session);
+    let given = session.give(most, &capture.counts, |header, bytes| {
+        // SAFETY: the caller's promise; header and bytes live during the call.
+        unsafe { handler(user, header, bytes) };
+        !slot.is_breaking() && !capture.is_closed() && !capture.has_new_filter()
+    });
+    session.let_go();
+    given
+}
+
+fn limit(count: c_int) -> usize {
+    usize::try_from(count).ok().filter(|&count| count > 0).unwrap_or(usize::MAX)
+}
+
+/// Gives packets to a callback until there were `count` (0 or less: for ever), the log has ended
+/// for good, `pcap_breakloop` was called, or something went wrong.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcap_loop(
+    pcap: *mut Pcap,
+    count: c_int,
+    handler: Handler,
+    user: *mut c_uchar,
+) -> c_int {
+    ours!(
+        pcap, pcap_loop(count: c_int, handler: Handler, user: *mut c_uchar) -> c_int,
+        ERROR, |slot, capture| {
+            let mut reading = match read(slot, &capture) {
+                Ok(reading) => reading,
+                Err(code) => return code,
+            };
+            let mut left = limit(count);
+            while left > 0 {
+                if let ControlFlow::Break(code) = fetch(slot, &capture, &mut reading, true) {
+                    let has_ended = code == ERROR_BREAK && reading.session().has_ended();
+                    return if has_ended { 0 } else { code };
+                }
+                // SAFETY: what C owes us.
+                left -= unsafe { give(slot, &capture, &mut reading, left, handler, user) };
+            }
+            0
+        }
+    )
+}
+
+/// Gives the packets of one burst to a callback, at most `count` (0 or less: all of them), and
+/// says how many. 0: none came in time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcap_dispatch(
+    pcap: *mut Pcap,
+    count: c_int,
+    handler: Handler,
+    user: *mut c_uchar,
+) -> c_int {
+    ours!(
+        pcap, pcap_dispatch(count: c_int, handler: Handler, user: *mut c_uchar) -> c_int,
+        ERROR, |slot, capture| {
+            let mut reading = match read(slot, &capture) {
+                Ok(reading) => reading,
+                Err(code) => return code,
+            };
+            if let ControlFlow::Break(code) = fetch(slot, &capture, &mut reading, false) {
+                return code;
+            }
+            let most = limit(count).min(c_int::MAX as usize);
+            // SAFETY: what C owes us.
+            (unsafe { give(slot, &capture, &mut reading, most, handler, user) }) as c_int
+        }
+    )
+}
+
+/// The next packet, which stays where it is until the next call with this handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcap_next_ex(
+    pcap: *mut Pcap,
+    header: *mut *mut PacketHeader,
+    bytes: *mut *const c_uchar,
+) -> c_int {
+    ours!(
+        pcap, pcap_next_ex(header: *mut *mut PacketHeader, bytes: *mut *const c_uchar) -> c_int,
+        ERROR, |slot, capture| {
+            let mut reading = match read(slot, &capture) {
+                Ok(reading) => reading,
+                Err(code) => return code,
+            };
+            loop {
+                if let ControlFlow::Break(code) = fetch(slot, &capture, &mut reading, false) {
+                    return code;
+                }
+                let mut found = None;
+                let session = reading.session();
+                session.give(1, &capture.counts, |header, bytes| {
+                    found = Some((*header, bytes));
+                    true
+                });
+                let Some((next, at)) = found else { continue };
+                session.header = next;
+                // SAFETY: what C owes us. The header lives as long as the session does.
+                unsafe {
+                    header.write(&raw mut session.header);
+                    bytes.write(at);
+                }
+                return 1;
+            }
+        }
+    )
+}
+
+/// The next packet, or NULL where there is none or something went wrong.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcap_next(pcap: *mut Pcap, header: *mut PacketHeader) -> *const c_uchar {
+    if slots::slot(pcap).is_none() {
+        return real!(pcap_next(
+            pcap => *mut Pcap, header => *mut PacketHeader) -> *const c_uchar);
+    }
+    let (mut at, mut bytes) = (ptr::null_mut(), ptr::null());
+    // SAFETY: what C owes us; the two places are here.
+    if unsafe { pcap_next_ex(pcap, &raw mut at, &raw mut bytes) } != 1 {
+        return ptr::null();
+    }
+    // SAFETY: what C owes us; `at` was just filled.
+    unsafe { header.write(at.read()) };
+    bytes
+}
+
+/// Ends the loop that runs with this handle. May be called by a handler of a signal.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcap_breakloop(pcap: *mut Pcap) {
+    match slots::slot(pcap) {
+        None => real!(pcap_breakloop(pcap => *mut Pcap)),
+        Some(slot) => slot.break_loop(),
+    }
+}
+
+/// How many packets came and how many were lost.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcap_stats(pcap: *mut Pcap, stat: *mut Stat) -> c_int {
+    ours!(pcap, pcap_stats(stat: *mut Stat) -> c_int, ERROR, |slot, capture| {
+        if capture.shape().is_none() {
+            return not_activated(slot);
+        }
+        // SAFETY: what C owes us.
+        unsafe { stat.write(capture.counts.stat()) };
+        0
+    })
+}
+
+/// A descriptor for select(2) and poll(2); -1 where there is none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcap_get_selectable_fd(pcap: *mut Pcap) -> c_int {
+    ours!(pcap, pcap_get_selectable_fd() -> c_int, ERROR, |_slot, capture| {
+        capture.shape().and_then(|_| capture.ready.descriptor(&capture)).unwrap_or(ERROR)
+    })
+}
+
+/// The same descriptor.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcap_fileno(pcap: *mut Pcap) -> c_int {
+    ours!(pcap, pcap_fileno() -> c_int, ERROR, |_slot, capture| {
+        capture.shape().and_then(|_| capture.ready.descriptor(&capture)).unwrap_or(ERROR)
+    })
+}
+
+/// None: the descriptor says when there are packets.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcap_get_required_select_timeout(pcap: *mut Pcap) -> *const libc::timeval {
+    match slots::slot(pcap) {
+        None => real!(pcap_get_required_select_timeout(
+            pcap => *mut Pcap) -> *const libc::timeval),
+        Some(_) => ptr::null(),
+    }
+}
+
+const READ_ONLY: &str = "a burst: device is a published log, which only its publisher writes: send \
+                         by an interface, e.g. pcap_open_live(\"eth0\", ...)";
+
+/// Nobody but the publisher writes a log.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcap_inject(
+    pcap: *mut Pcap,
+    bytes: *const c_void,
+    length: usize,
+) -> c_int {
+    ours!(
+        pcap, pcap_inject(bytes: *const c_void, length: usize) -> c_int,
+        ERROR, |slot, _capture| slot.fail(READ_ONLY)
+    )
+}
+
+/// Nobody but the publisher writes a log.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcap_sendpacket(
+    pcap: *mut Pcap,
+    bytes: *const c_uchar,
+    length: c_int,
+) -> c_int {
+    ours!(
+        pcap, pcap_sendpacket(bytes: *const c_uchar, length: c_int) -> c_int,
+        ERROR, |slot, _capture| slot.fail(READ_ONLY)
+    )
+}
+
+/// What went wrong last with this handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcap_geterr(pcap: *mut Pcap) -> *mut c_char {
+    match slots::slot(pcap) {
+        None => real!(pcap_geterr(pcap => *mut Pcap) -> *mut c_char),
+        Some(slot) => slot.text(),
+    }
+}
+
+/// Prints what went wrong last to standard error, behind a word of the caller's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcap_perror(pcap: *mut Pcap, prefix: *const c_char) {
+    let Some(slot) = slots::slot(pcap) else {
+        return real!(pcap_perror(pcap => *mut Pcap, prefix => *const c_char));
+    };
+    border((), || {
+        // SAFETY: what C owes us; the slot's text ends in NUL.
+        let [prefix, said] = unsafe { [super::text(prefix), super::text(slot.text())] };
+        eprintln!("{}: {}", prefix.unwrap_or_default(), said.unwrap_or_default());
+    });
+}

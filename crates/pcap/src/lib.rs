@@ -1,0 +1,35 @@
+//! A libpcap whose devices `burst:NAME` are published logs.
+//!
+//! ```text
+//! tcpdump -i burst:tap          libburstline-pcap.so                     the log `tap`
+//!   pcap_create ----------->  exports: is it ours? -- no --> the real libpcap
+//!   pcap_loop   ----------->  yes: Capture, Session <--------- a burst, held
+//!     callback(header, bytes) <-- filter, snaplen -------------'
+//! ```
+//!
+//! It is preloaded, or stands in a folder of its own as `libpcap.so.0.8` and `libpcap.so.1`: it has
+//! every function that libpcap has. A device of another name, a file, a filter's compiler and the
+//! tables of names are the real library's.
+//!
+//! A call is for a burst and not for a packet wherever libpcap's interface lets it be: a loop of
+//! the program runs over packets that lie back to back, in memory of this process that was checked.
+//!
+//! Who owns what when: see `slots`, `capture` and `session`.
+//!
+//! Invariants:
+//! - B1. Nothing unwinds into C: what a call of ours does is inside of `border`.
+//! - B2. A pointer that is not in our table is the real library's, and not looked behind.
+
+mod abi;
+mod capture;
+mod counts;
+mod dead;
+mod device;
+mod exports;
+mod ready;
+mod real;
+mod session;
+mod slots;
+
+pub use abi::{BpfProgram, Handler, Instruction, Interface, PacketHeader, Pcap, Stat, Timeval};
+pub use exports::*;

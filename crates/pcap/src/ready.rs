@@ -1,0 +1,156 @@
+//! A descriptor that is readable when there are packets: `pcap_get_selectable_fd`.
+//!
+//! ```text
+//! program:  poll(fd) ... dispatch: all was read ---arm---> thread: looks at the log, 10 ms long,
+//!              ^------------- eventfd, 1 ----------------- until there is news, or the writer ends
+//! ```
+//!
+//! A log wakes threads and no descriptors, so a thread waits for the program. It starts with the
+//! first program that asks for the descriptor, and ends when the handle is closed.
+//!
+//! Invariant: the descriptor is readable whenever packets are there that the program has not been
+//! offered since it was readable last.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io;
+
+use crate::capture::{Busy, Capture};
+
+/// How long the thread looks at the log before it lets a call of the program in.
+const LOOK_NS: u64 = 10_000_000;
+/// Between two looks, for the program's calls to come in.
+const PAUSE: Duration = Duration::from_micros(200);
+/// Between two looks where a writer is waited for: the program's own call looks for it.
+const WAIT: Duration = Duration::from_millis(50);
+
+/// The descriptor, once somebody has asked for it.
+#[derive(Default)]
+pub(crate) struct Ready(OnceLock<Arc<Signal>>);
+
+struct Signal {
+    event: OwnedFd,
+    phase: Mutex<Phase>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The program has been told.
+    Told,
+    /// The program has read all: it is to be told of more.
+    Armed,
+    Closed,
+}
+
+impl Ready {
+    /// The descriptor of `capture`, whose `Ready` this is; `None` where the system has none left.
+    pub(crate) fn descriptor(&self, capture: &Arc<Capture>) -> Option<RawFd> {
+        if self.0.get().is_none() {
+            let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+            let signal = Arc::new(Signal {
+                event: eventfd(0, flags).ok()?,
+                phase: Mutex::new(Phase::Armed),
+                changed: Condvar::new(),
+            });
+            let (theirs, weak) = (Arc::clone(&signal), Arc::downgrade(capture));
+            if self.0.set(signal).is_ok() {
+                let name = "burstline-pcap".to_owned();
+                thread::Builder::new().name(name).spawn(move || watch(&theirs, &weak)).ok()?;
+            }
+        }
+        self.0.get().map(|signal| signal.event.as_fd().as_raw_fd())
+    }
+
+    /// A call has read; `has_rest`: packets are left.
+    pub(crate) fn update(&self, has_rest: bool) {
+        let Some(signal) = self.0.get() else { return };
+        if has_rest {
+            signal.tell();
+        } else {
+            signal.arm();
+        }
+    }
+
+    pub(crate) fn close(&self) {
+        if let Some(signal) = self.0.get() {
+            signal.enter(Phase::Closed);
+        }
+    }
+}
+
+impl Signal {
+    fn lock(&self) -> MutexGuard<'_, Phase> {
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enter(&self, next: Phase) {
+        let mut phase = self.lock();
+        if *phase != Phase::Closed {
+            *phase = next;
+            self.changed.notify_one();
+        }
+    }
+
+    /// Makes the descriptor readable. It is full only if it is readable anyway.
+    fn tell(&self) {
+        self.enter(Phase::Told);
+        let _ = io::write(&self.event, &1u64.to_ne_bytes());
+    }
+
+    /// Makes it unreadable, and has the thread look.
+    fn arm(&self) {
+        let mut count = [0; 8];
+        let _ = io::read(&self.event, &mut count);
+        self.enter(Phase::Armed);
+    }
+
+    /// Sleeps until the program has read all; false when the handle was closed.
+    fn wait_until_armed(&self) -> bool {
+        let mut phase = self.lock();
+        while *phase == Phase::Told {
+            phase = self.changed.wait(phase).unwrap_or_else(PoisonError::into_inner);
+        }
+        *phase == Phase::Armed
+    }
+}
+
+/// The thread: looks at the log while the program does not.
+fn watch(signal: &Signal, capture: &Weak<Capture>) {
+    while signal.wait_until_armed() {
+        let Some(capture) = capture.upgrade() else { return };
+        match capture.look(LOOK_NS) {
+            Ok(true) => signal.tell(),
+            // The lock is not fair: a call that waits for it gets it now.
+            Ok(false) => thread::sleep(PAUSE),
+            Err(Busy::Closed) => return,
+            // The program is in a call, which arms again when it ends.
+            Err(Busy::Reading | Busy::NotActivated) => thread::sleep(PAUSE),
+        }
+    }
+}
+
+impl Capture {
+    /// Waits for news at most `timeout_ns`, and says whether the program should call.
+    fn look(&self, timeout_ns: u64) -> Result<bool, Busy> {
+        self.watch(|session| {
+            let follower = &session.follower;
+            if session.has_ended() {
+                thread::sleep(WAIT);
+                return false; // the program knows
+            }
+            if follower.is_waiting() {
+                thread::sleep(WAIT);
+                return true;
+            }
+            if !session.has_rest() && follower.lag() == 0 {
+                follower.wait(timeout_ns);
+            }
+            session.has_rest() || follower.lag() > 0 || follower.is_over()
+        })
+    }
+}

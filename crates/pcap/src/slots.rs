@@ -1,0 +1,115 @@
+//! What a `pcap_t *` of ours stands for: a place in a table that is never freed.
+//!
+//! ```text
+//! pcap_t *  in the table?  no  -> the real libpcap's
+//!                          yes -> place k -> Capture, or none: it was closed
+//! ```
+//!
+//! So a pointer is told from the real library's by its address alone, and one that was closed is
+//! an error and no fault. `pcap_breakloop` only stores into a place: it may run in a handler of a
+//! signal, where no lock may be taken.
+//!
+//! Invariants:
+//! - P1. A place has at most one capture. What a call uses, it holds by an `Arc`: closing from
+//!   within a callback, or from another thread, takes nothing from under it.
+
+use std::ffi::{c_char, c_int};
+use std::mem::size_of;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::abi::{ERRBUF_BYTES, Pcap};
+use crate::capture::Capture;
+
+/// How many handles there can be at once: a program opens a handful.
+const PLACES: usize = 256;
+
+/// One place.
+pub(crate) struct Slot {
+    capture: RwLock<Option<Arc<Capture>>>,
+    /// Set by `pcap_breakloop`, cleared by the call that it ends.
+    is_breaking: AtomicBool,
+    /// What went wrong last, ended by a 0: `pcap_geterr` lends it. A reader may see two texts
+    /// mixed, as with libpcap itself; the last byte stays 0.
+    text: [AtomicU8; ERRBUF_BYTES],
+}
+
+static SLOTS: [Slot; PLACES] = [const {
+    Slot {
+        capture: RwLock::new(None),
+        is_breaking: AtomicBool::new(false),
+        text: [const { AtomicU8::new(0) }; ERRBUF_BYTES],
+    }
+}; PLACES];
+
+/// The place that a pointer means; `None` where the pointer is the real library's.
+pub(crate) fn slot(pcap: *const Pcap) -> Option<&'static Slot> {
+    let offset = pcap.addr().checked_sub(SLOTS.as_ptr().addr())?;
+    SLOTS.get(offset / size_of::<Slot>())
+}
+
+/// Puts a capture into a free place; `None` where there is none.
+pub(crate) fn add(capture: Capture) -> Option<*mut Pcap> {
+    let capture = Arc::new(capture);
+    for slot in &SLOTS {
+        let mut place = slot.capture.write().unwrap_or_else(PoisonError::into_inner);
+        if place.is_none() {
+            slot.is_breaking.store(false, Relaxed);
+            slot.tell("");
+            *place = Some(capture);
+            return Some(std::ptr::from_ref(slot).cast_mut().cast());
+        }
+    }
+    None
+}
+
+impl Slot {
+    /// The capture that is open here.
+    pub(crate) fn capture(&self) -> Option<Arc<Capture>> {
+        self.capture.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes the capture out.
+    pub(crate) fn close(&self) {
+        let capture = self.capture.write().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(capture) = capture {
+            capture.close();
+        }
+    }
+
+    /// Asks the call that reads packets to end.
+    pub(crate) fn break_loop(&self) {
+        self.is_breaking.store(true, Relaxed);
+    }
+
+    /// Whether [`break_loop`](Self::break_loop) was called.
+    pub(crate) fn is_breaking(&self) -> bool {
+        self.is_breaking.load(Relaxed)
+    }
+
+    /// The same, and it is done with.
+    pub(crate) fn take_break(&self) -> bool {
+        // One load where nobody asked, which is each time but one.
+        self.is_breaking() && self.is_breaking.swap(false, Relaxed)
+    }
+
+    /// Keeps what went wrong.
+    pub(crate) fn tell(&self, text: &str) {
+        let kept = text.floor_char_boundary(ERRBUF_BYTES - 1);
+        let bytes = text.as_bytes()[..kept].iter().copied().map(|byte| byte.max(1));
+        for (at, byte) in self.text.iter().zip(bytes.chain([0])) {
+            at.store(byte, Relaxed);
+        }
+    }
+
+    /// The same, with libpcap's number of a failure.
+    pub(crate) fn fail(&self, text: &str) -> c_int {
+        self.tell(text);
+        crate::abi::ERROR
+    }
+
+    /// What `pcap_geterr` lends.
+    pub(crate) fn text(&self) -> *mut c_char {
+        self.text.as_ptr().cast_mut().cast()
+    }
+}

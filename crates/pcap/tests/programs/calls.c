@@ -1,0 +1,182 @@
+/* What a program may do with a handle of libpcap: calls CASE DEVICE PACKETS */
+#include <poll.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+
+/* As in pcap/pcap.h, which a bare machine does not have. */
+typedef struct pcap pcap_t;
+struct pcap_pkthdr { struct timeval ts; uint32_t caplen, len; };
+struct pcap_stat { unsigned recv, drop, ifdrop; };
+struct bpf_program { unsigned count; void *instructions; };
+typedef void handler(unsigned char *, const struct pcap_pkthdr *, const unsigned char *);
+pcap_t *pcap_create(const char *, char *);
+pcap_t *pcap_open_live(const char *, int, int, int, char *);
+int pcap_activate(pcap_t *), pcap_set_snaplen(pcap_t *, int), pcap_set_timeout(pcap_t *, int);
+int pcap_loop(pcap_t *, int, handler *, unsigned char *);
+int pcap_dispatch(pcap_t *, int, handler *, unsigned char *);
+int pcap_next_ex(pcap_t *, struct pcap_pkthdr **, const unsigned char **);
+int pcap_stats(pcap_t *, struct pcap_stat *), pcap_datalink(pcap_t *), pcap_snapshot(pcap_t *);
+int pcap_compile(pcap_t *, struct bpf_program *, const char *, int, uint32_t);
+int pcap_setfilter(pcap_t *, struct bpf_program *), pcap_get_selectable_fd(pcap_t *);
+int pcap_setnonblock(pcap_t *, int, char *), pcap_inject(pcap_t *, const void *, size_t);
+int pcap_list_datalinks(pcap_t *, int **), pcap_set_datalink(pcap_t *, int);
+void pcap_breakloop(pcap_t *), pcap_close(pcap_t *), pcap_freecode(struct bpf_program *);
+void pcap_free_datalinks(int *);
+char *pcap_geterr(pcap_t *);
+
+#define CHECK(what) do { if (!(what)) { \
+    printf("line %d: %s: after %ld: %s\n", __LINE__, #what, seen, handle ? pcap_geterr(handle) : error); \
+    exit(1); } } while (0)
+
+static char error[256];
+static pcap_t *handle;
+static long seen, bytes_sum, limit;
+
+static void count(unsigned char *user, const struct pcap_pkthdr *header, const unsigned char *bytes) {
+    (void)user;
+    seen++;
+    for (uint32_t at = 0; at < header->caplen; at++) bytes_sum += bytes[at];
+}
+
+static pcap_t *opened(const char *device) {
+    handle = pcap_open_live(device, 0, 1, 100, error);
+    CHECK(handle);
+    return handle;
+}
+
+static void all_came(long packets) {
+    struct pcap_stat stat;
+    CHECK(seen == packets);
+    CHECK(pcap_stats(handle, &stat) == 0);
+    CHECK(stat.recv == packets && stat.drop == 0 && stat.ifdrop == 0);
+    CHECK(bytes_sum > packets);
+}
+
+static void filter(const char *text) {
+    struct bpf_program program;
+    CHECK(pcap_compile(handle, &program, text, 1, 0xffffffff) == 0);
+    CHECK(pcap_setfilter(handle, &program) == 0);
+    pcap_freecode(&program);
+}
+
+static void by_next(const char *device, long packets) {
+    struct pcap_pkthdr *header;
+    const unsigned char *bytes;
+    int code;
+    opened(device);
+    CHECK(pcap_datalink(handle) == 1 && pcap_snapshot(handle) == 262144);
+    while ((code = pcap_next_ex(handle, &header, &bytes)) >= 0)
+        if (code == 1) count(NULL, header, bytes);
+    CHECK(code == -2);
+    all_came(packets);
+}
+
+static void by_select(const char *device, long packets) {
+    int code = 0;
+    opened(device);
+    CHECK(pcap_setnonblock(handle, 1, error) == 0);
+    struct pollfd wanted = { .fd = pcap_get_selectable_fd(handle), .events = POLLIN };
+    CHECK(wanted.fd >= 0);
+    while (code >= 0) {
+        CHECK(poll(&wanted, 1, 30000) == 1);
+        CHECK((code = pcap_dispatch(handle, -1, count, NULL)) >= -2 && code != -1);
+    }
+    all_came(packets);
+}
+
+static void curious(unsigned char *user, const struct pcap_pkthdr *header, const unsigned char *bytes) {
+    struct pcap_stat stat;
+    count(user, header, bytes);
+    CHECK(pcap_stats(handle, &stat) == 0);
+    CHECK(pcap_dispatch(handle, 1, count, NULL) == -1); /* it is reading already */
+    if (seen == 10) filter("arp");
+    if (seen > 10) CHECK(bytes[12] == 8 && bytes[13] == 6);
+    if (seen == limit) pcap_breakloop(handle);
+}
+
+static void in_callbacks(const char *device) {
+    opened(device);
+    limit = 100;
+    CHECK(pcap_loop(handle, -1, curious, NULL) == -2);
+    CHECK(seen == 100);
+    filter("tcp port 1");
+    CHECK(pcap_loop(handle, -1, count, NULL) == 0); /* to the end of the log */
+    CHECK(seen == 100);
+}
+
+static void closing(unsigned char *user, const struct pcap_pkthdr *header, const unsigned char *bytes) {
+    count(user, header, bytes);
+    if (seen == 50) pcap_close(handle);
+}
+
+static void close_inside(const char *device) {
+    opened(device);
+    CHECK(pcap_loop(handle, -1, closing, NULL) < 0);
+    CHECK(seen == 50);
+    CHECK(pcap_loop(handle, -1, closing, NULL) == -1);
+    CHECK(strstr(pcap_geterr(handle), "closed"));
+}
+
+static void *reader(void *unused) {
+    while (pcap_dispatch(handle, 7, count, NULL) != -2) {}
+    return unused;
+}
+
+static void by_threads(const char *device, long packets) {
+    pthread_t threads[2];
+    opened(device);
+    for (int k = 0; k < 2; k++) CHECK(pthread_create(&threads[k], NULL, reader, NULL) == 0);
+    for (int k = 0; k < 2; k++) CHECK(pthread_join(threads[k], NULL) == 0);
+    CHECK(seen <= packets && seen > 0); /* two threads count without a lock */
+}
+
+static void misuse(const char *device) {
+    struct pcap_stat stat;
+    int *links;
+    pcap_t *last = NULL;
+    CHECK(!pcap_create("burst:", error) && strstr(error, "missing"));
+    CHECK(!pcap_create("burst:tap?fast", error) && strstr(error, "unknown option"));
+    CHECK(!pcap_open_live("burst:nobody", 0, 0, 1, error) && strstr(error, "published as nobody"));
+    CHECK((handle = pcap_create(device, error)));
+    CHECK(pcap_datalink(handle) == -3 && pcap_stats(handle, &stat) == -3);
+    CHECK(pcap_dispatch(handle, 1, count, NULL) == -3 && pcap_get_selectable_fd(handle) == -1);
+    CHECK(pcap_set_snaplen(handle, 1 << 30) == 0 && pcap_set_timeout(handle, 1) == 0);
+    CHECK(pcap_activate(handle) == 0 && pcap_activate(handle) == -4);
+    CHECK(pcap_set_snaplen(handle, 5) == -4 && pcap_snapshot(handle) == 262144);
+    CHECK(pcap_inject(handle, "x", 1) == -1 && strstr(pcap_geterr(handle), "only its publisher"));
+    CHECK(pcap_setfilter(handle, NULL) == -1);
+    struct bpf_program endless = { 1 << 30, "" };
+    CHECK(pcap_setfilter(handle, &endless) == -1);
+    CHECK(pcap_list_datalinks(handle, &links) == 1 && links[0] == 1);
+    pcap_free_datalinks(links);
+    CHECK(pcap_set_datalink(handle, 1) == 0 && pcap_set_datalink(handle, 12) == -1);
+    pcap_close(handle);
+    pcap_close(handle);
+    CHECK(pcap_stats(handle, &stat) == -1 && pcap_activate(handle) == -1);
+    for (int k = 0; k < 256; k++) CHECK((last = pcap_create(device, error)));
+    CHECK(!pcap_create(device, error) && strstr(error, "256"));
+    pcap_close(last);
+    CHECK((last = pcap_create(device, error)));
+}
+
+int main(int words, char **word) {
+    if (words != 4) return 2;
+    long packets = atol(word[3]);
+    if (!strcmp(word[1], "loop")) {
+        opened(word[2]);
+        CHECK(pcap_loop(handle, -1, count, NULL) == 0);
+        all_came(packets);
+    }
+    if (!strcmp(word[1], "next")) by_next(word[2], packets);
+    if (!strcmp(word[1], "select")) by_select(word[2], packets);
+    if (!strcmp(word[1], "callback")) in_callbacks(word[2]);
+    if (!strcmp(word[1], "close")) close_inside(word[2]);
+    if (!strcmp(word[1], "threads")) by_threads(word[2], packets);
+    if (!strcmp(word[1], "misuse")) misuse(word[2]);
+    puts("fine");
+    return 0;
+}

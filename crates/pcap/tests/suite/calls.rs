@@ -1,0 +1,63 @@
+//! A C program that does with a handle what programs do, and some things that they should not.
+
+use std::path::Path;
+use std::process::Command;
+
+use burstline_skip::{skip, test_name};
+
+use crate::common::{Folder, is_there, run};
+use crate::traffic::mix;
+
+fn calls(case: &str, packets: usize) {
+    if !is_there("cc") {
+        return skip(test_name(), "cc is not installed: scripts/setup rust");
+    }
+    let folder = Folder::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/calls.c");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]);
+    run(compiler.arg(folder.at("calls")).arg(source).arg(crate::common::library()), 0);
+    // Misuse opens and closes before a publisher would see it.
+    let publishing = folder.publish(mix(packets), usize::from(case != "misuse"));
+    let program = folder.at("calls");
+    let mut command = folder.preloaded(program.to_str().unwrap());
+    let said =
+        run(command.args([case, "burst:tap?lossless&start=oldest"]).arg(packets.to_string()), 0);
+    publishing.end();
+    assert_eq!(said, "fine\n");
+}
+
+#[test]
+fn a_loop_gives_every_packet_and_ends_with_the_log() {
+    calls("loop", 20_000);
+}
+
+#[test]
+fn next_ex_gives_every_packet() {
+    calls("next", 20_000);
+}
+
+#[test]
+fn a_descriptor_says_when_there_are_packets() {
+    calls("select", 20_000);
+}
+
+#[test]
+fn a_callback_may_break_ask_and_filter() {
+    calls("callback", 2_000);
+}
+
+#[test]
+fn a_callback_may_close_the_handle() {
+    calls("close", 2_000);
+}
+
+#[test]
+fn two_threads_with_one_handle_are_an_error_and_no_fault() {
+    calls("threads", 20_000);
+}
+
+#[test]
+fn misuse_is_an_error_and_no_fault() {
+    calls("misuse", 100);
+}

@@ -1,0 +1,138 @@
+//! What the tests share: a folder, a publisher in this process, programs that load the library.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use burstline_log::{Appended, Ending, Log, LogConfig, Meta};
+use burstline_share::{LosslessReaders, PublishConfig, Publisher};
+use burstline_sys::memory::PageChoice;
+
+use crate::traffic::Packet;
+
+/// A folder that goes with the test. Names are published in it.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Relaxed);
+        let path = env::temp_dir().join(format!("burstline-pcap-{}-{number}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// A program that finds ours before the real libpcap, and names of this folder.
+    pub(crate) fn preloaded(&self, program: &str) -> Command {
+        let mut command = self.command(program);
+        command.env("LD_PRELOAD", library());
+        command
+    }
+
+    /// The same program with the real libpcap.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(&self.0).env("BURSTLINE_RUN", &self.0).env("LC_ALL", "C");
+        command
+    }
+
+    /// Publishes packets as `tap` once `readers` readers are there, and ends the log for good. It
+    /// can be read until the result is ended.
+    pub(crate) fn publish(&self, packets: Vec<Packet>, readers: usize) -> Publishing {
+        let name = self.at("tap").to_str().unwrap().to_owned();
+        let segment_bytes = 64 << 10;
+        let (log, mut writer) = Log::create(LogConfig {
+            name: "pcap".into(),
+            bytes: 32 * segment_bytes,
+            segment_bytes,
+            pages: PageChoice::Size4K,
+            max_readers: 8,
+            ..LogConfig::default()
+        })
+        .unwrap();
+        log.name_port(0, 1, "eth0");
+        let config =
+            PublishConfig { lossless: LosslessReaders::Forever, ..PublishConfig::new(&name) };
+        let publisher = Publisher::start(&config, vec![log]).unwrap();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&is_over);
+        let thread = thread::spawn(move || {
+            let claimed = || publisher.readers().iter().filter(|reader| reader.is_claimed).count();
+            until("the readers have come", || claimed() >= readers);
+            for (number, Packet { time_ns, bytes }) in packets.iter().enumerate() {
+                let meta = Meta::new(*time_ns, bytes.len() as u32, 0);
+                while writer.append(bytes, &meta) == Appended::Full {
+                    thread::yield_now();
+                }
+                if number % 32 == 0 {
+                    writer.publish();
+                }
+            }
+            writer.publish();
+            writer.finish(Ending::Final);
+            until("the test has ended", || theirs.load(Relaxed));
+        });
+        Publishing { is_over, thread }
+    }
+}
+
+/// A publisher at work.
+pub(crate) struct Publishing {
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Publishing {
+    /// Ends it, after its readers.
+    pub(crate) fn end(self) {
+        self.is_over.store(true, Relaxed);
+        self.thread.join().unwrap();
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The library as cargo has built it for this test.
+pub(crate) fn library() -> PathBuf {
+    // Beside the test's own program: only `cargo build` puts it one folder higher.
+    let library = env::current_exe().unwrap().with_file_name("libburstline_pcap.so");
+    assert!(library.exists(), "{} is not there", library.display());
+    library
+}
+
+/// Waits for something that must come.
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(60), "in vain: {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Whether a program can be started.
+pub(crate) fn is_there(program: &str) -> bool {
+    let folders = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&folders).any(|folder| Path::new(&folder).join(program).exists())
+}
+
+/// Runs a program, and returns what it printed; `code` is how it has to end.
+pub(crate) fn run(command: &mut Command, code: i32) -> String {
+    let Output { status, stdout, stderr } =
+        command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert_eq!(status.code(), Some(code), "{command:?}: {status}\n{stdout}{stderr}");
+    stdout.into_owned()
+}

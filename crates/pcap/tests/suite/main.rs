@@ -1,0 +1,7 @@
+//! The library under real programs, and under a C program that does what programs may do.
+
+mod abi;
+mod calls;
+mod common;
+mod programs;
+mod traffic;

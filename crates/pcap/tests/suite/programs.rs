@@ -1,0 +1,171 @@
+//! Real programs get the same packets twice: from a file by the real libpcap, and live from a log
+//! by ours. What they say has to be the same.
+
+use std::fs;
+use std::path::Path;
+
+use burstline_skip::{skip, test_name};
+
+use crate::common::{Folder, is_there, run};
+use crate::traffic::{mix, pcap_file};
+
+const PACKETS: usize = 3000;
+const DEVICE: &str = "burst:tap?lossless&start=oldest";
+
+/// Runs a program with ours on the log and with the real libpcap on the file, and returns what
+/// `outcome` makes of each.
+fn twice(
+    program: &str,
+    live: &[&str],
+    from_file: &[&str],
+    live_code: i32,
+    outcome: impl Fn(&Folder, String) -> String,
+) {
+    if !is_there(program) {
+        return skip(test_name(), format!("{program} is not installed: scripts/setup sensors"));
+    }
+    let folder = Folder::new();
+    let packets = mix(PACKETS);
+    fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();
+    let publishing = folder.publish(packets, 1);
+    let said = run(folder.preloaded(program).args(live), live_code);
+    let ours = outcome(&folder, said);
+    publishing.end();
+    let said = run(folder.command(program).args(from_file), 0);
+    let theirs = outcome(&folder, said);
+    assert!(!theirs.is_empty(), "{program} has nothing to say of these packets");
+    assert_eq!(ours, theirs, "{program}");
+}
+
+fn as_said(_folder: &Folder, said: String) -> String {
+    said
+}
+
+#[test]
+fn tcpdump_prints_the_same() {
+    let print = ["-n", "-tt", "-e", "-x", "--nano"];
+    let live = [&print[..], &["-i", DEVICE]].concat();
+    let from_file = [&print[..], &["-r", "file.pcap"]].concat();
+    twice("tcpdump", &live, &from_file, 0, as_said);
+}
+
+#[test]
+fn tcpdump_filters_the_same() {
+    let expression = ["tcp[tcpflags] & tcp-syn != 0 or (udp port 53 and host 10.0.0.7) or arp"];
+    let live = [&["-n", "-tt", "-i", DEVICE], &expression[..]].concat();
+    let from_file = [&["-n", "-tt", "-r", "file.pcap"], &expression[..]].concat();
+    twice("tcpdump", &live, &from_file, 0, as_said);
+}
+
+#[test]
+fn dumpcap_records_the_same() {
+    // It reads no files, so tcpdump says what is in both.
+    if let Some(missing) = ["dumpcap", "tcpdump"].into_iter().find(|name| !is_there(name)) {
+        return skip(test_name(), format!("{missing} is not installed: scripts/setup test"));
+    }
+    let folder = Folder::new();
+    let packets = mix(PACKETS);
+    fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();
+    let publishing = folder.publish(packets, 1);
+    run(folder.preloaded("dumpcap").args(["-q", "-i", DEVICE, "-w", "copy.pcapng"]), 0);
+    publishing.end();
+    let read = |file| run(folder.command("tcpdump").args(["-n", "-tt", "-e", "-x", "-r", file]), 0);
+    assert_eq!(read("copy.pcapng"), read("file.pcap"));
+}
+
+#[test]
+fn tshark_dissects_the_same() {
+    let fields = ["-n", "-T", "fields", "-e", "frame.time_epoch", "-e", "frame.len"];
+    let more = ["-e", "_ws.col.Protocol", "-e", "_ws.col.Info"];
+    let live = [&fields[..], &more, &["-i", DEVICE]].concat();
+    let from_file = [&fields[..], &more, &["-r", "file.pcap"]].concat();
+    // dumpcap asks for microseconds where a device does not say more.
+    let in_us = |_: &Folder, said: String| {
+        let cut = said.lines().map(|line| {
+            let (time, rest) = line.split_once('\t').unwrap();
+            format!("{}\t{rest}\n", &time[..time.len() - 3])
+        });
+        cut.collect()
+    };
+    twice("tshark", &live, &from_file, 0, in_us);
+}
+
+#[test]
+fn ngrep_finds_the_same() {
+    let live = ["-q", "-n", "200", "-d", DEVICE, "GET|example"];
+    let from_file = ["-q", "-n", "200", "-I", "file.pcap", "GET|example"];
+    let without_heads = |_: &Folder, said: String| {
+        let is_head = |line: &&str| line.starts_with("input:") || line.starts_with("interface:");
+        said.lines().filter(|line| !is_head(line)).collect::<Vec<_>>().join("\n")
+    };
+    twice("ngrep", &live, &from_file, 0, without_heads);
+}
+
+#[test]
+fn ndpi_detects_the_same() {
+    let live = ["-v", "1", "-i", DEVICE];
+    let from_file = ["-v", "1", "-i", "file.pcap"];
+    // From the protocols on it speaks of packets; before, of its own times.
+    let protocols = |_: &Folder, said: String| {
+        let (_, found) = said.split_once("Detected protocols:").expect("a summary");
+        let found = found.split("\n\n").next().unwrap_or_default();
+        found.trim().to_owned()
+    };
+    twice("ndpiReader", &live, &from_file, 0, protocols);
+}
+
+#[test]
+fn p0f_recognises_the_same() {
+    let log = |folder: &Folder, _said: String| {
+        let file = folder.at("p0f.log");
+        let said = fs::read_to_string(&file).unwrap();
+        fs::remove_file(&file).unwrap();
+        said
+    };
+    let live = ["-i", DEVICE, "-o", "p0f.log"];
+    // When the log ends, p0f says that its interface is down, and aborts.
+    let abort = 1;
+    twice("p0f", &live, &["-r", "file.pcap", "-o", "p0f.log"], abort, log);
+}
+
+#[test]
+fn programs_on_other_devices_have_the_real_library() {
+    if !is_there("tcpdump") {
+        return skip(test_name(), "tcpdump is not installed: scripts/setup test");
+    }
+    let folder = Folder::new();
+    let packets = mix(100);
+    fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();
+    let arguments = ["-n", "-tt", "-x", "-r", "file.pcap", "udp"];
+    let ours = run(folder.preloaded("tcpdump").args(arguments), 0);
+    assert_eq!(ours, run(folder.command("tcpdump").args(arguments), 0));
+    let output = folder.preloaded("tcpdump").args(["-i", "burst:nobody"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("no log is published as nobody"), "{said}");
+}
+
+#[test]
+fn it_is_installed_in_place_of_libpcap() {
+    let missing = ["make", "tcpdump"].into_iter().find(|name| !is_there(name));
+    if let Some(missing) = missing {
+        return skip(test_name(), format!("{missing} is not installed: scripts/setup test"));
+    }
+    let folder = Folder::new();
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let mut install = folder.command("make");
+    let prefix = format!("PREFIX={}", folder.at("usr").display());
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    install.current_dir(repository).args(["install-pcap", &prefix]);
+    run(install.env("CARGO_TARGET_DIR", target).env_remove("MAKEFLAGS"), 0);
+    let starter = folder.at("usr/bin/burstline-run");
+    let starter = starter.to_str().unwrap();
+    assert!(run(folder.command(starter).arg("--help"), 0).contains("burst:tap@2"));
+
+    let packets = mix(100);
+    fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();
+    let publishing = folder.publish(packets, 1);
+    let ours = run(folder.command(starter).args(["tcpdump", "-n", "-tt", "-i", DEVICE]), 0);
+    publishing.end();
+    let theirs = run(folder.command("tcpdump").args(["-n", "-tt", "-r", "file.pcap"]), 0);
+    assert_eq!(ours, theirs);
+}

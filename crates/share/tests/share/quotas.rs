@@ -1,0 +1,122 @@
+//! What one user takes of a name leaves enough for others, and for the writer.
+
+use std::fs::{Permissions, set_permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use burstline_log::Policy;
+use burstline_share::{
+    AttachConfig, Attachment, LosslessReaders, Offer, PublishConfig, Refusal, ShareError,
+};
+
+use crate::common::{Directory, append, publish, read, until};
+use crate::permissions::{as_nobody, is_root};
+
+fn refusal(error: ShareError) -> Refusal {
+    match error {
+        ShareError::Refused { refusal, .. } => refusal,
+        error => panic!("{error}"),
+    }
+}
+
+#[test]
+fn who_held_the_writer_up_does_not_do_it_again_by_attaching_anew() {
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let lossless = LosslessReaders::For { deadline_ns: 1_000_000 };
+    let allowing = PublishConfig { lossless, ..PublishConfig::new(&name) };
+    let (_publisher, _log, mut writer) = publish(&allowing);
+    let config = AttachConfig { policy: Policy::Lossless, ..AttachConfig::default() };
+    let open = || Attachment::open(&name, &config);
+    let slow = open().unwrap();
+    let mut written = 0;
+    while !slow.readers[0].is_demoted() {
+        append(&mut writer, written, written + 32);
+        written += 32;
+    }
+    // Whether it is still there, or has gone.
+    let is_told = |error| matches!(refusal(error), Refusal::HeldUp { wait_s: 9 | 10, .. });
+    assert!(is_told(open().unwrap_err()));
+    drop(slow);
+    assert!(is_told(open().unwrap_err()));
+    Attachment::open(&name, &AttachConfig::default()).unwrap();
+}
+
+#[test]
+fn a_storm_of_attaches_is_bounded_and_leaves_others_alone() {
+    if !is_root("a_storm_of_attaches_is_bounded_and_leaves_others_alone") {
+        return;
+    }
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let (_publisher, ..) = publish(&PublishConfig { mode: 0o666, ..PublishConfig::new(&name) });
+    set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+    let began = Instant::now();
+    let (mut attached, mut refused) = (0_u64, 0);
+    as_nobody(&[], || {
+        while refused < 100 {
+            match Attachment::open(&name, &AttachConfig::default()) {
+                Ok(_) => attached += 1,
+                Err(error) => match refusal(error) {
+                    Refusal::TooOften { uid: 65_534, most: 200 } => refused += 1,
+                    // The publisher has yet to see that the last ones have gone.
+                    Refusal::UsersSeats { .. } => {}
+                    refusal => panic!("{refusal}"),
+                },
+            }
+        }
+    });
+    let most = 200 + 200 * (began.elapsed().as_secs() + 1);
+    assert!((1..=most).contains(&attached), "{attached} attaches, at most {most}");
+    Attachment::open(&name, &AttachConfig::default()).unwrap();
+}
+
+#[test]
+fn one_user_does_not_take_every_seat() {
+    if !is_root("one_user_does_not_take_every_seat") {
+        return;
+    }
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let config = PublishConfig { mode: 0o666, ..PublishConfig::new(&name) };
+    let (_publisher, log, mut writer) = publish(&config);
+    set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+    let seats = log.config().max_readers;
+    let mut taken = Vec::new();
+    let refused = as_nobody(&[], || {
+        loop {
+            match Attachment::open(&name, &AttachConfig::default()) {
+                Ok(attachment) => taken.push(attachment),
+                Err(error) => break refusal(error),
+            }
+        }
+    });
+    let most = seats / 2;
+    assert_eq!(taken.len(), most);
+    assert_eq!(refused, Refusal::UsersSeats { has: most as u64, most: most as u64 });
+    let mut own = Attachment::open(&name, &AttachConfig::default()).unwrap();
+    append(&mut writer, 0, 50);
+    assert_eq!(read(&mut own.readers[0]), 50);
+}
+
+#[test]
+fn a_seat_that_is_not_claimed_is_taken_back() {
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let (publisher, log, _writer) = publish(&PublishConfig::new(&name));
+    let offer = Offer::ask(&name, &AttachConfig::default()).unwrap();
+    let claimed = Attachment::open(&name, &AttachConfig::default()).unwrap();
+    assert_eq!(log.readers(), 2);
+    thread::sleep(Duration::from_secs(5));
+    // Somebody who wants a seat has the publisher look.
+    until("the seat that nobody claimed is free", || {
+        let _ = burstline_share::query(&name);
+        log.readers() == 1
+    });
+    assert!(publisher.readers()[0].is_claimed && !claimed.link.is_gone());
+    // And its reader comes too late.
+    let files = offer.logs.into_iter().next().unwrap();
+    assert!(burstline_log::UntrustedReader::attach(files).is_err());
+    assert!(offer.link.is_gone());
+}
