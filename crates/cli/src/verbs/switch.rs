@@ -9,7 +9,9 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::SystemTime;
 
-use burstline_engine::{Fabric, OpenedPort, Progress, Report, SwitchHandle, SwitchPort, Workers};
+use burstline_engine::{
+    EngineError, Fabric, OpenedPort, Progress, Report, SwitchHandle, SwitchPort, Workers,
+};
 use burstline_port::OpenOptions;
 use burstline_switch::{Config, SwitchConfig};
 
@@ -91,7 +93,9 @@ fn run(args: &SwitchArgs) -> Result<ExitCode, Failure> {
         if let Some(server) = server {
             let keeps_privileges = common.keep_privileges;
             let control = move || server.serve(&handle, &options, keeps_privileges);
-            thread::Builder::new().name("control".to_owned()).spawn_scoped(scope, control)?;
+            let name = "control".to_owned();
+            let started = thread::Builder::new().name(name.clone()).spawn_scoped(scope, control);
+            started.map_err(|error| EngineError::Thread { name, error })?;
         }
         let outcome = job::watch(&mut view, &run, common.keep_privileges, || {
             done = Some(burstline_engine::switch(fabric, orders, &placed.threads, &run)?);
@@ -120,7 +124,7 @@ fn open(
         .iter()
         .map(|port| OpenedPort::open(port, options))
         .collect::<Result<_, _>>()
-        .map_err(burstline_engine::EngineError::from)?;
+        .map_err(EngineError::from)?;
     args.job.warn(opened.iter().flat_map(OpenedPort::accounts));
     let names: Vec<&str> = opened.iter().map(OpenedPort::name).collect();
     let own = ports.iter().filter_map(|port| port.mirror.as_deref());

@@ -2,13 +2,14 @@
 //! and testpmd, which only carries packets from one port to the other.
 //!
 //! ```text
-//!   testpmd txonly == virtio-user or memif == who is measured == the same == testpmd rxonly
-//!   first core                                second core                    first core
+//!   testpmd flowgen == virtio-user or memif == who is measured
+//!     both its ports ==        the same     ==  on another core
 //! ```
 //!
-//! The ends share a core where there are two, so they set the rate, and that says nothing. What is
-//! compared is the time of the measured core in polls that found packets, for each packet. All
-//! sides say it themselves, in cycles of one counter or by its clock.
+//! testpmd sends 1,024 flows by each of its ports and takes what comes by the other, so there are
+//! packets both ways. It sets the rate, so that says nothing. What is compared is the time of the
+//! measured core in polls that found packets, for each packet. All sides say it themselves, in
+//! cycles of one counter or by its clock.
 
 mod rivals;
 
@@ -47,12 +48,13 @@ pub(super) enum Cable {
 }
 
 impl Cable {
-    /// The device of an end, which connects to whoever is measured.
-    fn end(self, socket: &str) -> String {
+    /// A device of the ends', which connects to whoever is measured.
+    fn end(self, number: usize, socket: &str) -> String {
         match self {
-            Self::Vhost => format!("net_virtio_user0,path={socket},queues=1,queue_size=1024"),
+            Self::Vhost => format!("net_virtio_user{number},path={socket},queue_size=1024"),
             Self::Memif => {
-                format!("net_memif0,role=client,id=0,socket={socket},socket-abstract=no,rsize=10")
+                let rest = "socket-abstract=no,rsize=10";
+                format!("net_memif{number},role=client,id=0,socket={socket},{rest}")
             }
         }
     }
@@ -132,7 +134,7 @@ impl Drop for Stage {
     }
 }
 
-/// Has two ends send and receive for a turn by a middle that is ready.
+/// Has the ends send and receive for a turn by a middle that is ready.
 fn load(
     context: &Context,
     stage: &mut Stage,
@@ -141,22 +143,19 @@ fn load(
     memory: Memory,
 ) -> Result<(), String> {
     let core = context.cores.producer;
-    let ends = [("receiver", &sockets[1], "rxonly"), ("sender", &sockets[0], "txonly")];
-    let mut processes = Vec::new();
-    for (name, socket, mode) in ends {
-        let device = cable.end(socket);
-        let command = format!(
-            "stdbuf -oL dpdk-testpmd --lcores 0@{core},1@{core} --no-pci --no-telemetry {} \
-             --vdev {device} -- --forward-mode={mode} --no-mlockall",
-            memory.arguments()
-        );
-        processes.push((name, stage.start(name, &command)?));
-        stage.wait(context, name, || stage.said(name).contains("Press enter to exit"))?;
-    }
+    let devices = sockets.iter().enumerate();
+    let devices: Vec<_> =
+        devices.map(|(number, socket)| format!("--vdev {}", cable.end(number, socket))).collect();
+    let command = format!(
+        "stdbuf -oL dpdk-testpmd --lcores 0@{core},1@{core} --no-pci --no-telemetry {} {} -- \
+         --forward-mode=flowgen --no-mlockall --disable-link-check",
+        memory.arguments(),
+        devices.join(" ")
+    );
+    let process = stage.start("ends", &command)?;
+    stage.wait(context, "ends", || stage.said("ends").contains("Press enter to exit"))?;
     sleep(if context.smoke { TURN / 10 } else { TURN });
-    for (name, process) in processes.into_iter().rev() {
-        stage.end(name, process)?;
-    }
+    stage.end("ends", process)?;
     Ok(())
 }
 
@@ -171,8 +170,9 @@ fn ours(context: &Context, program: &Path, cable: Cable) -> Result<f64, String> 
     let sockets = ["a", "b"].map(|name| stage.file(name));
     let [a, b] = sockets.each_ref().map(|socket| format!("{}:{socket}", cable.scheme()));
     let config = stage.file("rules.toml");
-    let rule = format!("[[rule]]\nflow = \"in_port={a},actions=output:{b}\"\n");
-    fs::write(&config, rule).map_err(|error| format!("{config}: {error}"))?;
+    let rule = |from, to| format!("[[rule]]\nflow = \"in_port={from},actions=output:{to}\"\n");
+    fs::write(&config, rule(&a, &b) + &rule(&b, &a))
+        .map_err(|error| format!("{config}: {error}"))?;
     let (program, core) = (program.display(), context.cores.consumer);
     let command = format!(
         "taskset -c {core} '{program}' switch --port '{a}' --port '{b}' --config '{config}' \
@@ -212,7 +212,7 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         return Ok(Outcome::Smoke);
     }
     let mut details = vec![
-        "time in polls that found packets, for each packet; our switch by one rule".to_owned(),
+        "time in polls that found packets, for each packet; our switch by two rules".to_owned(),
         format!("ends: dpdk-testpmd on core {}, by {}", context.cores.producer, cable.scheme()),
         format!("memory of all programs of DPDK's: {}", {
             let _pages = Reservation::take(PAGES);

@@ -17,7 +17,7 @@ const SETTLES: Duration = Duration::from_millis(500);
 pub(super) enum Rival {
     /// Carries packets from one port to the other, and looks at nothing.
     Testpmd,
-    /// One flow, in the cache of exact matches.
+    /// Two rules, and the flows in its cache of exact matches.
     OpenVSwitch,
 }
 
@@ -93,7 +93,11 @@ fn open_vswitch(context: &Context, stage: &mut Stage, memory: Memory) -> Result<
         ports.concat()
     ))?;
     let bridge = format!("'{folder}/br0.mgmt'");
-    shell(&format!("ovs-ofctl add-flow {bridge} priority=9,in_port=a,actions=output:b"))?;
+    for (from, to) in [("a", "b"), ("b", "a")] {
+        shell(&format!(
+            "ovs-ofctl add-flow {bridge} priority=9,in_port={from},actions=output:{to}"
+        ))?;
+    }
     sleep(SETTLES);
     let sockets = ["a", "b"].map(|name| stage.file(name));
     stage.wait(context, "rival", || sockets_are_there(&sockets))?;
