@@ -133,9 +133,6 @@ const ENGINE: [&str; 5] = [
 ];
 /// What those do besides that start the program.
 const PROGRAM: [&str; 1] = ["crates/cli/src"];
-/// What those do besides that switch between guests.
-const SWITCH: [&str; 4] =
-    ["crates/memif/src", "crates/peer/src", "crates/switch/src", "crates/vhost/src"];
 /// What those do besides that have DPDK in this process or in ours.
 const DPDK: [&str; 2] = ["crates/dpdk/src", "crates/lab/rivals-dpdk"];
 
@@ -149,10 +146,6 @@ pub fn sources_of(figure: &str) -> Vec<&'static str> {
     if begins(&["count", "xdp", "capture", "idle", "bounce", "startup", "dpdk-rtc", "dpdk-bounce"])
     {
         folders.extend(PROGRAM);
-    }
-    if begins(&["switch-", "memif"]) {
-        folders.extend(PROGRAM);
-        folders.extend(SWITCH);
     }
     if begins(&["dpdk"]) {
         folders.extend(DPDK);

@@ -15,7 +15,6 @@ mod run;
 mod sharing;
 mod stalled;
 mod startup;
-mod switched;
 mod view;
 
 use std::sync::Arc;
@@ -74,8 +73,6 @@ impl Entry {
             "count-file-tcpdump" => count_file::against_tcpdump(context),
             "count-file-capinfos" => count_file::against_capinfos(context),
             "idle-cpu" => idle::measure(context),
-            "switch-64-ovs-dpdk" | "switch-64-io" | "memif-64" => switched::measure(context, name),
-            "switch-idle-cpu" => switched::measure_idle(context),
             "pacing" => pacing::measure(context),
             "pacing-xdp" => pacing::measure_xdp(context),
             "inject-64" => inject::measure(context),
