@@ -18,7 +18,8 @@ LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 
 .DEFAULT_GOAL := help
 .PHONY: help fresh run billion dpdk dpdk-newer test bench bench-smoke lint loom miri fuzz-smoke guest \
-  ten guest-cards guest-lab install install-c install-pcap header documents report-check runs setup figures book
+  ten guest-cards guest-lab guest-switch install install-c install-pcap header documents report-check runs setup \
+  figures book
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -104,6 +105,11 @@ guest-lab: ## A machine that starts just now: does every contender of the lab ge
 	@cargo build --quiet --release --locked -p burstline -p burstline-lab --bin burstline --bin bench \
 	  --features burstline/dpdk --features burstline-lab/dpdk
 	@scripts/guest-lab
+
+guest-switch: ## Two guests on vhost ports of the switch, which is killed meanwhile. A minute
+	@scripts/setup rust guest
+	@cargo build --quiet --release --locked -p burstline
+	@scripts/guest-switch
 
 install: ## Put the program burstline into cargo's bin folder
 	@scripts/setup rust

@@ -12,9 +12,11 @@ mod support;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 use burstline_afpacket::Sender;
 use burstline_skip::{skip, test_name};
+use burstline_sys::machine::capability;
 use burstline_testbed::{BedError, Host, Program, signal};
 use serde_json::Value;
 use support::live::wait_until;
@@ -363,6 +365,9 @@ fn ports_come_and_go_while_others_lose_nothing() {
     let [first, second] = [0, 1].map(|number| lab.guest_behind_tap(number));
     assert!(first.pings(&second.address));
     assert_eq!(running.rights_of("switch"), "0000000000000000", "who reads packets has none");
+    let kept = u64::from_str_radix(&running.rights_of("control"), 16).unwrap();
+    let taken = capability::ALL.iter().fold(0, |all, one| all | 1u64 << one.number);
+    assert_eq!(kept & !taken, 0, "who opens ports has what that takes");
     let words = ["-c", "60", "-i", "0.02", "-W", "2", &second.address];
     let mut pinging = first.host.start("ping", &words, &[]).unwrap();
     for number in 2..10 {
@@ -626,4 +631,20 @@ fn the_commands_of_the_page_do_what_it_shows() {
     for line in shown {
         assert!(printed.contains(&plain(line)), "{line}\nis not in\n{}", run.stdout);
     }
+}
+
+/// What the error of a missing right advises is true.
+#[test]
+fn a_user_namespace_of_its_own_is_enough_for_taps() {
+    let switch = format!("{PROGRAM} switch --port tap:t0 --port tap:t1 --duration 200ms --json");
+    let Ok(output) = Command::new("unshare").args(["-Urn", "sh", "-c", &switch]).output() else {
+        return skip(test_name(), "unshare is not installed");
+    };
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    if text.contains("unshare: ") {
+        return skip(test_name(), text.trim());
+    }
+    assert!(output.status.success(), "{text}");
+    let report = last_object(&String::from_utf8_lossy(&output.stdout));
+    assert!(report["notes"].to_string().contains("packets wait in a queue, not 4096"), "{report}");
 }

@@ -110,16 +110,19 @@ pub enum PortError {
     Tap(#[from] burstline_sys::tap::TapError),
     /// The device is open in this role.
     #[error("{port}: this program already uses the device in this direction")]
-    TapTaken {
+    DeviceTaken {
         /// The address.
         port: String,
     },
     /// The device is open already, with other settings.
     #[error("{port}: this program has opened the device with other settings: write the same twice")]
-    TapDiffers {
+    DeviceDiffers {
         /// The address.
         port: String,
     },
+    /// A port to a process that shares memory with us could not be opened.
+    #[error(transparent)]
+    Peer(#[from] burstline_peer::AttendError),
     /// DPDK or one of its drivers says no.
     #[cfg(feature = "dpdk")]
     #[error(transparent)]

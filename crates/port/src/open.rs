@@ -13,7 +13,7 @@ use crate::opened::OpenedFiles;
 use crate::{
     Address, AddressError, Crossing, Filter, GENERATOR_KEYS, Key, OutputOptions, PortError,
     PortTable, Probe, ProbeOptions, Role, Selection, Sink, Source, Treatment, afpacket, dpdk, file,
-    generator, inject, log_sink, log_source, nicsim, tap, xdp,
+    generator, inject, log_sink, log_source, memif, nicsim, tap, vhost, xdp,
 };
 
 /// What every port of a job is opened with. Clones belong to the same job.
@@ -222,6 +222,34 @@ pub const SCHEMES: &[Scheme] = &[
         }),
         sink: Some(Face { keys: tap::SINK_KEYS, open: tap::open_sink }),
         probing: Probing::Machine(tap::probe),
+        is_device: true,
+        ..PLAIN
+    },
+    Scheme {
+        name: "vhost",
+        target: "PATH",
+        help: "a guest's network card (vhost-user, device side) at the socket PATH: receives what \
+               the guest sends, and sends to it",
+        example: "vhost:/run/vm1.sock",
+        source: Some(Face {
+            keys: vhost::KEYS,
+            open: |address, options| Ok(vec![vhost::open_source(address, options)?]),
+        }),
+        sink: Some(Face { keys: vhost::SINK_KEYS, open: vhost::open_sink }),
+        is_device: true,
+        ..PLAIN
+    },
+    Scheme {
+        name: "memif",
+        target: "PATH",
+        help: "another dataplane (VPP, DPDK) at the socket PATH, by memory that both share: \
+               receives what it sends, and sends to it",
+        example: "memif:/run/memif.sock?client",
+        source: Some(Face {
+            keys: memif::KEYS,
+            open: |address, options| Ok(vec![memif::open_source(address, options)?]),
+        }),
+        sink: Some(Face { keys: memif::SINK_KEYS, open: memif::open_sink }),
         is_device: true,
         ..PLAIN
     },

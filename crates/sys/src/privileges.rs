@@ -23,6 +23,7 @@ use rustix::thread::{
     set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 
+use crate::machine::capability;
 use crate::users::Account;
 
 /// Whom threads become when they give up their capabilities.
@@ -88,6 +89,21 @@ pub fn without_capabilities<T: Send>(work: impl FnOnce() -> T + Send) -> io::Res
     thread::scope(|scope| scope.spawn(work).join().unwrap_or_else(|panic| resume_unwind(panic)))
 }
 
+/// As [`drop_all_capabilities`], but for what opening ports takes ([`capability::ALL`]), as far as
+/// the thread has it.
+///
+/// # Errors
+/// As for [`drop_all_capabilities`].
+pub fn keep_what_ports_take() -> io::Result<()> {
+    let kept = capability::ALL.iter().fold(0, |kept, one| kept | 1 << one.number);
+    let kept = capabilities(None)?.permitted.intersection(CapabilitySet::from_bits_retain(kept));
+    clear_ambient_capability_set()?;
+    let inheritable = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable })?;
+    set_no_new_privs(true)?;
+    Ok(())
+}
+
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
@@ -113,6 +129,13 @@ mod tests {
             // A right that is asked for: a network of one's own takes CAP_SYS_ADMIN.
             let refused = crate::namespace::enter_new_network().unwrap_err();
             assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        })
+        .join()
+        .unwrap();
+        std::thread::spawn(move || {
+            keep_what_ports_take().unwrap();
+            let all = capability::ALL.iter().fold(0, |all, one| all | 1 << one.number);
+            assert_eq!(effective().unwrap(), before & all);
         })
         .join()
         .unwrap();

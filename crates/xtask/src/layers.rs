@@ -9,18 +9,21 @@ use crate::metadata::{Metadata, Package};
 use crate::tree::Tree;
 
 /// The level of each crate, lowest first.
-const LEVELS: [(&str, u8); 18] = [
+const LEVELS: [(&str, u8); 21] = [
     ("burstline-skip", 0),
     ("burstline-wire", 0),
     ("burstline-sys", 0),
     ("burstline-topo", 1),
     ("burstline-log", 1),
     ("burstline-afpacket", 1),
+    ("burstline-peer", 1),
     ("burstline-xdp", 2),
     ("burstline-share", 2),
     ("burstline-nicsim", 2),
     ("burstline-switch", 2),
     ("burstline-dpdk", 2),
+    ("burstline-vhost", 2),
+    ("burstline-memif", 2),
     ("burstline-testbed", 3),
     ("burstline-port", 3),
     ("burstline-engine", 4),

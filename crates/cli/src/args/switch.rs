@@ -7,7 +7,7 @@ use burstline_port::{AddressError, Filter};
 use burstline_switch::ADDRESSES_MOST;
 use clap::{Args, Subcommand};
 
-use super::{JobArgs, values};
+use super::{JobArgs, PORT_HINT, values};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,7 +46,7 @@ pub(crate) struct SwitchArgs {
     pub(crate) action: Option<SwitchAction>,
 
     /// A port, with keys of the switch: 'tap:a?vlan=10', xdp:eth1, eth2; may be given several times
-    #[arg(long = "port", value_name = "ADDRESS", value_parser = port)]
+    #[arg(long = "port", value_name = "ADDRESS", value_parser = port, value_hint = PORT_HINT)]
     pub(crate) ports: Vec<SwitchPort>,
 
     /// Ports, rules, meters, mirrors and static addresses from a TOML file

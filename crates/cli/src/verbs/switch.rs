@@ -9,7 +9,9 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::SystemTime;
 
-use burstline_engine::{Fabric, OpenedPort, Progress, Report, SwitchHandle, SwitchPort, Workers};
+use burstline_engine::{
+    EngineError, Fabric, OpenedPort, Progress, Report, SwitchHandle, SwitchPort, Workers,
+};
 use burstline_port::OpenOptions;
 use burstline_switch::{Config, SwitchConfig};
 
@@ -87,11 +89,14 @@ fn run(args: &SwitchArgs) -> Result<ExitCode, Failure> {
     let run = common.run(&stop, &progress);
     let mut done = None;
     let outcome = thread::scope(|scope| {
-        let serving = server.map(|server| {
-            let end = server.end();
-            scope.spawn(move || server.serve(&handle, &options));
-            end
-        });
+        let serving = server.as_ref().map(Server::end);
+        if let Some(server) = server {
+            let keeps_privileges = common.keep_privileges;
+            let control = move || server.serve(&handle, &options, keeps_privileges);
+            let name = "control".to_owned();
+            let started = thread::Builder::new().name(name.clone()).spawn_scoped(scope, control);
+            started.map_err(|error| EngineError::Thread { name, error })?;
+        }
         let outcome = job::watch(&mut view, &run, common.keep_privileges, || {
             done = Some(burstline_engine::switch(fabric, orders, &placed.threads, &run)?);
             Ok(Report::default())
@@ -119,7 +124,7 @@ fn open(
         .iter()
         .map(|port| OpenedPort::open(port, options))
         .collect::<Result<_, _>>()
-        .map_err(burstline_engine::EngineError::from)?;
+        .map_err(EngineError::from)?;
     args.job.warn(opened.iter().flat_map(OpenedPort::accounts));
     let names: Vec<&str> = opened.iter().map(OpenedPort::name).collect();
     let own = ports.iter().filter_map(|port| port.mirror.as_deref());

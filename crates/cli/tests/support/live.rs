@@ -74,7 +74,7 @@ impl Live {
 }
 
 /// Fails only after a time in which the slowest machine would have come so far.
-pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     for _ in 0..6000 {
         if is_so() {
             return;

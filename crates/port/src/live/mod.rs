@@ -27,6 +27,7 @@
 //! - L4: after `finish` nothing is in flight: what the device never took is lost to what held it
 //!   up, and what it took and did not confirm is `unconfirmed`.
 
+mod source;
 mod wait;
 
 use std::io;
@@ -41,6 +42,7 @@ use crate::{
     AddressError, Capabilities, Key, Loss, LostPackets, Port, PortAccount, PortError, PortInfo,
     Sink, TimestampSource, Values,
 };
+pub(crate) use source::{Got, Intake, IntakeCounts, LiveSource};
 pub(crate) use wait::Wait;
 
 /// Bytes of the shortest packet: an Ethernet header.
@@ -101,6 +103,11 @@ pub(crate) trait Outlet: Send {
     /// Whether the last packet found the interface down, where that is not seen by a look at it.
     fn is_down(&self) -> bool {
         false
+    }
+
+    /// What has happened to the other end, in order, where nobody else tells.
+    fn events(&self) -> Vec<String> {
+        Vec::new()
     }
 
     /// Called after each look at the interface, which is there: is everything else as it was when
@@ -334,7 +341,11 @@ impl<O: Outlet> Port for LiveSink<O> {
 
     fn account(&self) -> PortAccount {
         let (in_flight, lost) = (self.in_flight(), self.lost.losses());
-        PortAccount { in_flight, lost, ..self.account.clone() }
+        let mut account = PortAccount { in_flight, lost, ..self.account.clone() };
+        for event in self.outlet.events() {
+            account.event(|| event);
+        }
+        account
     }
 }
 

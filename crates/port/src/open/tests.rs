@@ -26,6 +26,10 @@ fn readers() -> Vec<Reader> {
         reader(log_sink::KEYS, "log:tap", log_sink::read),
         reader(tap::KEYS, "tap:t0", tap::read),
         reader(tap::SINK_KEYS, "tap:t0", tap::read_sink),
+        reader(vhost::KEYS, "vhost:/run/a", vhost::read),
+        reader(vhost::SINK_KEYS, "vhost:/run/a", vhost::read_sink),
+        reader(memif::KEYS, "memif:/run/a", memif::read),
+        reader(memif::SINK_KEYS, "memif:/run/a", memif::read_sink),
         reader(inject::KEYS, "inject:v0", inject::read),
         reader(GENERATOR_KEYS, "gen:", generator::read),
         reader(nicsim::KEYS, "nicsim:", nicsim::read),
@@ -84,7 +88,10 @@ fn schemes_answer_for_their_addresses() {
     };
     assert_eq!(are(Address::is_file), ["file"]);
     assert_eq!(are(Address::takes_away), ["xdp"]);
-    assert_eq!(are(Address::leads_to_interface), ["afpacket", "xdp", "dpdk", "tap", "inject"]);
+    assert_eq!(
+        are(Address::leads_to_interface),
+        ["afpacket", "xdp", "dpdk", "tap", "vhost", "memif", "inject"]
+    );
     assert_eq!(are(|address| address.interface().is_some()), ["afpacket", "xdp"]);
     assert!(address("-").is_standard() && !address("gen:-").is_standard());
     assert_eq!(address("xdp:a@3").interface(), Some(("a", Some(Queues::One("3")))));

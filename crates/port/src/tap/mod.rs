@@ -33,7 +33,7 @@ mod source;
 use crate::{Address, OpenOptions, PortError, Source};
 pub(crate) use probe::probe;
 pub(crate) use settings::{KEYS, SINK_KEYS};
-pub(crate) use sink::open_sink;
+pub(crate) use sink::{open_sink, unfinished};
 
 /// Opens a device to receive from.
 pub(crate) fn open_source(

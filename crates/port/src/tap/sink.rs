@@ -12,8 +12,9 @@ use burstline_sys::tap::{LONGEST, Offload, Segments, Tap};
 use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::{self, Headers, LinkType, Network, protocol};
 
-use super::device::{Half, Role};
+use super::device::{self, Half};
 use super::settings::{SINK_KEYS, parse};
+use crate::halves::Role;
 use crate::live::{LiveSink, Outlet, OutletCounts};
 use crate::watch::Watch;
 use crate::{Address, Loss, OpenOptions, PortError, Sink};
@@ -37,18 +38,18 @@ pub(crate) fn open_sink(
     _options: &OpenOptions,
 ) -> Result<Box<dyn Sink>, PortError> {
     let values = address.values(SINK_KEYS)?;
-    let device = Half::take(address, &parse(&values)?, Role::Sink)?;
-    let watch = Watch::new(device.tap().interface());
-    let mtu = device.tap().interface().mtu;
+    let device = device::take(address, parse(&values)?, Role::Sink)?;
+    let watch = Watch::new(device.device().interface());
+    let mtu = device.device().interface().mtu;
     let hasher = FlowHasher::new(HashKind::FiveTuple);
     let inward = Inward { device, hasher, mtu, sent: 0, refused: 0, failure: None, is_down: false };
-    let passes_offloads = inward.device.passes_offloads();
+    let passes_offloads = inward.device.options().passes_offloads;
     Ok(Box::new(LiveSink::new(&values, inward, watch)?.passing_offloads(passes_offloads)))
 }
 
 impl Inward {
     fn tap(&self) -> &Tap {
-        self.device.tap()
+        self.device.device()
     }
 
     fn put(&mut self, packet: &[u8], offload: &Offload) -> bool {
@@ -95,7 +96,7 @@ impl Outlet for Inward {
     }
 
     fn push_unfinished(&mut self, packet: &[u8], flags: Flags) -> bool {
-        match offload(packet, flags, self.mtu) {
+        match unfinished(packet, flags, self.mtu) {
             Some(offload) => self.put(packet, &offload),
             None => {
                 self.refused += 1;
@@ -131,7 +132,7 @@ impl Outlet for Inward {
 
 /// What the kernel has to do to a packet that is marked as unfinished; `None` where its headers do
 /// not say how.
-fn offload(packet: &[u8], flags: Flags, mtu: u32) -> Option<Offload> {
+pub(crate) fn unfinished(packet: &[u8], flags: Flags, mtu: u32) -> Option<Offload> {
     let headers = headers::parse(LinkType::ETHERNET, packet);
     let checksum = match flags.contains(Flags::PARTIAL_CHECKSUM) {
         true => Some((headers.transport_offset as u16, checksum_at(&headers)?)),
@@ -185,12 +186,12 @@ mod tests {
     #[test]
     fn what_is_unfinished_is_described_by_its_headers_and_the_mtu() {
         let flags = Flags::PARTIAL_CHECKSUM.union(Flags::MERGED);
-        let found = offload(&merged(), flags, 1500).unwrap();
+        let found = unfinished(&merged(), flags, 1500).unwrap();
         assert_eq!(found.checksum, Some((34, 16)));
         assert_eq!(found.segments, Some((Segments::Tcp4, 66, 1448)));
-        let found = offload(&merged(), Flags::PARTIAL_CHECKSUM, 1500).unwrap();
+        let found = unfinished(&merged(), Flags::PARTIAL_CHECKSUM, 1500).unwrap();
         assert_eq!((found.checksum, found.segments), (Some((34, 16)), None));
-        assert_eq!(offload(&merged(), flags, 52), None, "no room for a byte");
-        assert_eq!(offload(&[0; 60], flags, 1500), None, "not IP");
+        assert_eq!(unfinished(&merged(), flags, 52), None, "no room for a byte");
+        assert_eq!(unfinished(&[0; 60], flags, 1500), None, "not IP");
     }
 }

@@ -8,8 +8,9 @@ use burstline_sys::clock;
 use burstline_sys::tap::{LONGEST, Offload, TapCounts};
 use burstline_wire::headers::LinkType;
 
-use super::device::{Half, Role};
+use super::device::{self, Half};
 use super::settings::{KEYS, parse};
+use crate::halves::Role;
 use crate::judge::Judge;
 use crate::watch::Watch;
 use crate::{
@@ -60,15 +61,26 @@ impl TapSource {
         let wanted = parse(&address.values(KEYS)?)?;
         let (name, link) = (address.to_string(), LinkType::ETHERNET);
         let judge = Judge::for_link(options, &name, link)?;
-        let device = Half::take(address, &wanted, Role::Source)?;
-        let interface = device.tap().interface();
+        let device = device::take(address, wanted, Role::Source)?;
+        let interface = device.device().interface();
         let port = options.table.add_for(&name, &interface.name, link)?;
         let capabilities = Capabilities {
             can_drain: true,
-            passes_offloads: device.passes_offloads(),
+            passes_offloads: device.options().passes_offloads,
             ..Capabilities::default()
         };
-        let at_start = device.tap().counts().unwrap_or_default();
+        let mut account = PortAccount::default();
+        let (depth, asked) = (device.device().depth(), device.options().depth);
+        if depth != asked {
+            account.hint(|| {
+                format!(
+                    "{}: {depth} packets wait in a queue, not {asked}: a user namespace may not \
+                     say how many",
+                    interface.name
+                )
+            });
+        }
+        let at_start = device.device().counts().unwrap_or_default();
         Ok(Self {
             info: PortInfo { name, capabilities, timestamps: TimestampSource::Poll },
             watch: Watch::new(interface),
@@ -84,13 +96,13 @@ impl TapSource {
             counts: Counts { at_start, last: (at_start, 0), is_out_of_sight: false },
             left: None,
             is_over: false,
-            account: PortAccount::default(),
+            account,
         })
     }
 
     fn look(&mut self) -> Result<(), PortError> {
         let (device, account) = (&self.device, &mut self.account);
-        let state = || device.tap().link_state();
+        let state = || device.device().link_state();
         let looked = self.watch.look(clock::monotonic_ns(), state, account);
         if !looked.map_err(|error| self.failed("watch", error))? {
             return Ok(());
@@ -98,7 +110,7 @@ impl TapSource {
         if self.watch.is_gone() {
             return self.end_gone();
         }
-        match self.device.tap().counts() {
+        match self.device.device().counts() {
             Some(counts) => self.counts.last = (counts, self.taken),
             None if !std::mem::replace(&mut self.counts.is_out_of_sight, true) => {
                 let name = self.watch.name();
@@ -130,11 +142,11 @@ impl TapSource {
     fn fill(&mut self, scratch: &mut Scratch, budget: usize) -> io::Result<u64> {
         let mut meta = Meta::new(clock::realtime_ns(), 0, self.port);
         let (mut at, mut taken, mut empty) = (0, 0, 0);
-        let queues = self.device.tap().queues();
+        let queues = self.device.device().queues();
         let most = self.left.unwrap_or(u64::MAX).min(SCRATCH_PACKETS as u64);
         while scratch.len() < budget && taken < most && at + LONGEST <= BUFFER_BYTES {
             let room = &mut self.buffer[at..at + LONGEST];
-            let Some((bytes, offload)) = self.device.tap().receive(self.queue, room)? else {
+            let Some((bytes, offload)) = self.device.device().receive(self.queue, room)? else {
                 empty += 1;
                 self.queue = (self.queue + 1) % queues;
                 if empty >= queues {
@@ -186,7 +198,7 @@ impl TapSource {
 impl Counts {
     /// What the kernel counts now, or with what was taken since it was last seen.
     fn now(&self, device: &Half, taken: u64) -> (u64, u64) {
-        let now = match device.tap().counts() {
+        let now = match device.device().counts() {
             Some(now) => now,
             None => {
                 let (last, before) = self.last;
@@ -206,7 +218,7 @@ impl Port for TapSource {
     /// Takes no more than what fits into the queues: the packets that are there now, and perhaps
     /// some that come meanwhile.
     fn finish(&mut self) -> Result<(), PortError> {
-        self.left = Some(self.device.capacity());
+        self.left = Some(device::capacity(&self.device));
         Ok(())
     }
 
@@ -224,7 +236,7 @@ impl Port for TapSource {
     }
 
     fn readiness(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.device.tap().as_fd())
+        Some(self.device.device().as_fd())
     }
 }
 

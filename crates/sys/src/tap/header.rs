@@ -59,7 +59,7 @@ impl Offload {
     }
 
     /// The header of a packet to send.
-    pub(super) fn header(&self) -> [u8; HEADER_BYTES] {
+    pub fn header(&self) -> [u8; HEADER_BYTES] {
         let mut header = [0; HEADER_BYTES];
         let mut put = |at: usize, value: u16| {
             header[at..at + 2].copy_from_slice(&value.to_ne_bytes());

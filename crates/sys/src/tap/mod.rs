@@ -87,6 +87,7 @@ pub struct Tap {
     questions: UnixDatagram,
     line: Line,
     interface: Interface,
+    depth: u32,
     has_headers: bool,
 }
 
@@ -107,7 +108,8 @@ impl Tap {
         requests::set_persistent(&queues[0], options.is_persistent)
             .map_err(fail("making it persistent, or not"))?;
         let questions = UnixDatagram::unbound().map_err(fail("socket(AF_UNIX)"))?;
-        requests::set_depth(&questions, name, options.depth).map_err(fail("setting its queue"))?;
+        let depth = requests::set_depth(&questions, name, options.depth);
+        let depth = depth.map_err(fail("setting its queue"))?;
         if let Some(mtu) = options.mtu {
             requests::set_mtu(&questions, name, mtu).map_err(fail("setting its MTU"))?;
         }
@@ -118,6 +120,7 @@ impl Tap {
             line: Line::open(libc::NETLINK_ROUTE).map_err(fail("socket(AF_NETLINK)"))?,
             interface: Interface::by_name(&questions, name).map_err(fail("asking for it"))?,
             questions,
+            depth,
             has_headers: options.passes_offloads,
         })
     }
@@ -125,6 +128,11 @@ impl Tap {
     /// The interface as it was when it was opened.
     pub fn interface(&self) -> &Interface {
         &self.interface
+    }
+
+    /// Packets that each queue has room for: as asked for, where the kernel lets us say.
+    pub fn depth(&self) -> u32 {
+        self.depth
     }
 
     /// How many queues it has.

@@ -74,11 +74,21 @@ pub(super) fn is_attached(queue: &OwnedFd) -> io::Result<bool> {
 }
 
 /// Gives the queues room for as many packets.
-pub(super) fn set_depth(socket: impl AsFd, name: &str, depth: u32) -> io::Result<()> {
+/// Returns what it is then. In a user namespace it stays: the kernel wants CAP_NET_ADMIN of the
+/// machine. Source: `dev_ifsioc()` and `dev_ioctl()`, net/core/dev_ioctl.c.
+pub(super) fn set_depth(socket: impl AsFd, name: &str, depth: u32) -> io::Result<u32> {
     let mut request = request(name)?;
     // The union's integer, by whichever name.
     request.ifr_ifru.ifru_metric = depth as c_int;
-    ask(&socket, libc::SIOCSIFTXQLEN, &mut request)
+    match ask(&socket, libc::SIOCSIFTXQLEN, &mut request) {
+        Ok(()) => Ok(depth),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            ask(&socket, libc::SIOCGIFTXQLEN, &mut request)?;
+            // SAFETY: the call above succeeded, so the kernel filled in this member.
+            Ok(u32::try_from(unsafe { request.ifr_ifru.ifru_metric }).unwrap_or(0))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 pub(super) fn set_mtu(socket: impl AsFd, name: &str, mtu: u32) -> io::Result<()> {

@@ -19,7 +19,7 @@ use burstline_engine::{EngineError, SwitchHandle};
 use burstline_port::OpenOptions;
 use burstline_share::switch_socket;
 use burstline_sys::event::Event;
-use burstline_sys::{readiness, seqpacket, users};
+use burstline_sys::{privileges, readiness, seqpacket, users};
 use serde_json::{Value, json};
 
 use super::requests;
@@ -67,7 +67,16 @@ impl Server {
     }
 
     /// Carries requests out until the end is raised.
-    pub(super) fn serve(self, handle: &SwitchHandle, options: &OpenOptions) {
+    ///
+    /// The calling thread opens ports that are added, and keeps no other rights, unless it is to.
+    pub(super) fn serve(
+        self,
+        handle: &SwitchHandle,
+        options: &OpenOptions,
+        keeps_privileges: bool,
+    ) {
+        // What it cannot give up it does not use.
+        let _ = keeps_privileges || privileges::keep_what_ports_take().is_ok();
         loop {
             let waited = readiness::wait(&[self.end.as_fd()], 0);
             if matches!(waited, Ok(readiness::Ready::Readable)) {

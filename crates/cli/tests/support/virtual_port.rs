@@ -1,0 +1,107 @@
+//! `dpdk-testpmd` with a virtual device, told on its standard input what to do.
+
+use std::fs;
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+
+use burstline_skip::{skip, test_name};
+
+use super::Directory;
+use super::live::wait_until;
+
+/// One that runs.
+pub(crate) struct VirtualPort {
+    child: Child,
+    output: String,
+}
+
+/// What it has counted at its device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counted {
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
+}
+
+impl VirtualPort {
+    /// Whether there is such a program; says so if not.
+    pub(crate) fn or_skip() -> bool {
+        let is_there = super::other("dpdk-testpmd", &["--version"]).is_some();
+        if !is_there {
+            skip(test_name(), "dpdk-testpmd is not installed: scripts/setup dpdk");
+        }
+        is_there
+    }
+
+    /// Starts one with a device and a forwarding mode, which waits for [`go`](Self::go).
+    pub(crate) fn start(directory: &Directory, name: &str, device: &str, mode: &str) -> Self {
+        let output = directory.file(&format!("{name}.out"));
+        let eal = "--no-huge -m 128 --no-pci --no-telemetry --no-shconf --lcores 0@(0-1),1@(0-1)";
+        let rest = "-i --total-num-mbufs=4096 --no-mlockall --disable-link-check";
+        let mode = format!("--forward-mode={mode}");
+        // Into a file it would say nothing before its end.
+        let mut command = Command::new("stdbuf");
+        command
+            .args(["-oL", "dpdk-testpmd"])
+            .args(eal.split(' '))
+            .args(["--vdev", device, "--"])
+            .args(rest.split(' '))
+            .arg(mode);
+        let to = || Stdio::from(fs::File::options().append(true).open(&output).unwrap());
+        fs::write(&output, "").unwrap();
+        let child = command.stdin(Stdio::piped()).stdout(to()).stderr(to()).spawn().unwrap();
+        let port = Self { child, output };
+        wait_until("testpmd is ready", || port.text().contains("testpmd> "));
+        port
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.output).unwrap()).into_owned()
+    }
+
+    pub(crate) fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn say(&self, line: &str) {
+        // One that was killed hears nothing.
+        let _ = writeln!(self.child.stdin.as_ref().unwrap(), "{line}");
+    }
+
+    pub(crate) fn go(&self) {
+        self.say("start");
+    }
+
+    /// Stops forwarding; returns what it has counted so far.
+    pub(crate) fn stop(&self) -> Counted {
+        self.say("stop");
+        self.counted()
+    }
+
+    pub(crate) fn counted(&self) -> Counted {
+        let before = self.text().matches("Tx-bps:").count();
+        self.say("show port stats 0");
+        wait_until("testpmd says what it has counted", || {
+            self.text().matches("Tx-bps:").count() > before
+        });
+        let text = self.text();
+        let last = &text[text.rfind("NIC statistics").unwrap()..];
+        let number = |name: &str| {
+            let rest = last.split(name).nth(1).unwrap().trim_start();
+            rest.split_whitespace().next().unwrap().parse().unwrap()
+        };
+        Counted { received: number("RX-packets:"), sent: number("TX-packets:") }
+    }
+
+    /// Ends it as its user would.
+    pub(crate) fn quit(self) {
+        self.say("quit");
+        wait_until("testpmd ends", || self.text().contains("Bye..."));
+    }
+}
+
+impl Drop for VirtualPort {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

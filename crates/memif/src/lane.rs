@@ -1,0 +1,251 @@
+//! The two directions, each for both roles.
+
+use std::sync::Arc;
+
+use burstline_peer::{LONGEST, OFFLOAD_BYTES, PeerMemory, Put, Refusal, Taken};
+
+use crate::ring::{Desc, NEXT, Ring, Role};
+
+/// Slots whose descriptors are fetched before they are taken.
+const AHEAD: u16 = 4;
+
+/// Where buffers are.
+#[derive(Debug)]
+pub(crate) enum Buffers {
+    /// The client's own: as many as slots, of one size, one behind the other.
+    Own { memory: Arc<PeerMemory>, at: usize, bytes: u32 },
+    /// A client's, as descriptors say.
+    Described(Arc<Vec<Arc<PeerMemory>>>),
+}
+
+impl Buffers {
+    /// The memory of a slot's buffer and where it begins.
+    #[inline]
+    fn place(&self, slot: u16, slots: u16, desc: &Desc) -> Option<(&PeerMemory, usize)> {
+        match self {
+            Self::Own { memory, at, bytes } => {
+                let slot = usize::from(slot & (slots - 1));
+                Some((memory, at + slot * *bytes as usize))
+            }
+            Self::Described(regions) => {
+                let memory = regions.get(usize::from(desc.region))?;
+                Some((memory, desc.offset as usize))
+            }
+        }
+    }
+
+    /// Bytes that a slot has room for, where the client says.
+    #[inline]
+    fn room(&self, desc: &Desc) -> u32 {
+        match self {
+            Self::Own { bytes, .. } => *bytes,
+            Self::Described(_) => desc.bytes,
+        }
+    }
+
+    /// What a descriptor says of a slot that we have filled.
+    #[inline]
+    fn filled(&self, slot: u16, slots: u16, before: Desc, bytes: u32, flags: u16) -> Desc {
+        match self {
+            Self::Own { at, bytes: size, .. } => {
+                let offset = at + usize::from(slot & (slots - 1)) * *size as usize;
+                Desc { flags, region: 0, bytes, offset: offset as u32 }
+            }
+            Self::Described(_) => Desc { flags, bytes, ..before },
+        }
+    }
+}
+
+/// Packets of the peer.
+#[derive(Debug)]
+pub struct FromPeer {
+    pub(crate) ring: Ring,
+    pub(crate) buffers: Buffers,
+    pub(crate) role: Role,
+    /// Its index makes no sense: it does nothing any more.
+    pub(crate) is_broken: bool,
+    /// Slots of packets that are not their first, since the peer last saw our index.
+    pub(crate) continued: u16,
+}
+
+/// Packets for the peer.
+#[derive(Debug)]
+pub struct ToPeer {
+    pub(crate) ring: Ring,
+    pub(crate) buffers: Buffers,
+    pub(crate) role: Role,
+    pub(crate) is_broken: bool,
+}
+
+impl FromPeer {
+    pub(crate) fn new(ring: Ring, buffers: Buffers, role: Role) -> Self {
+        Self { ring, buffers, role, is_broken: false, continued: 0 }
+    }
+
+    #[inline]
+    fn available(&mut self, wanted: u16) -> u16 {
+        if self.is_broken {
+            return 0;
+        }
+        match self.ring.ahead(self.ring.next, wanted) {
+            Some(slots) => slots,
+            None => {
+                self.is_broken = true;
+                0
+            }
+        }
+    }
+
+    /// Copies a packet that begins at the next slot. Returns its slots and how it went.
+    #[inline]
+    fn gather(&mut self, slots: u16, room: &mut [u8]) -> (u16, Result<usize, Refusal>) {
+        let (mut used, mut at, mut outcome) = (0, 0, Ok(0));
+        loop {
+            let slot = self.ring.next.wrapping_add(used);
+            let desc = self.ring.desc(slot);
+            used += 1;
+            let bytes = desc.bytes as usize;
+            if outcome.is_ok() {
+                outcome = self.copy(slot, &desc, &mut room[at..]);
+                at += bytes.min(room.len() - at);
+            }
+            if let Buffers::Own { bytes, .. } = self.buffers {
+                // The server finds it as it was.
+                let slots = self.ring.slots();
+                let fresh = self.buffers.filled(slot, slots, Desc::default(), bytes, 0);
+                self.ring.set_desc(slot, fresh);
+            }
+            if desc.flags & NEXT == 0 {
+                break;
+            }
+            if used >= slots {
+                // It goes on in a slot that is not there.
+                return (used, Err(Refusal::Malformed));
+            }
+        }
+        match outcome {
+            Ok(_) if at == 0 => (used, Err(Refusal::Short)),
+            outcome => (used, outcome.map(|_| at)),
+        }
+    }
+
+    #[inline]
+    fn copy(&self, slot: u16, desc: &Desc, room: &mut [u8]) -> Result<usize, Refusal> {
+        let bytes = desc.bytes as usize;
+        if let Buffers::Own { bytes: most, .. } = self.buffers
+            && desc.bytes > most
+        {
+            return Err(Refusal::Malformed);
+        }
+        let into = room.get_mut(..bytes).ok_or(Refusal::Long)?;
+        let place = self.buffers.place(slot, self.ring.slots(), desc);
+        let (memory, at) = place.ok_or(Refusal::Malformed)?;
+        if memory.read(at, into) { Ok(bytes) } else { Err(Refusal::Malformed) }
+    }
+}
+
+impl burstline_peer::FromPeer for FromPeer {
+    #[inline]
+    fn take(&mut self, room: &mut [u8]) -> Taken {
+        let slots = self.available(1);
+        if slots == 0 {
+            return Taken::Nothing;
+        }
+        self.ring.prefetch(self.ring.next.wrapping_add(AHEAD));
+        let most = room.len().min(LONGEST);
+        // A packet that goes on is there whole, or will be: its slots are shown at once.
+        let (used, outcome) = self.gather(slots, &mut room[..most]);
+        self.ring.next = self.ring.next.wrapping_add(used);
+        self.continued += used - 1;
+        match outcome {
+            Ok(bytes) => Taken::Packet { bytes, is_partial: false, is_merged: false },
+            Err(refusal) => Taken::Refused(refusal),
+        }
+    }
+
+    #[inline]
+    fn publish(&mut self) -> u16 {
+        // A client offers its buffers anew: a whole ring of them is with the server.
+        let ahead = if self.role == Role::Client { self.ring.slots() } else { 0 };
+        let slots = self.ring.publish(self.ring.next.wrapping_add(ahead));
+        slots - std::mem::take(&mut self.continued)
+    }
+
+    fn arm(&mut self) -> bool {
+        self.ring.set_polling(false);
+        self.available(1) > 0
+    }
+
+    fn disarm(&mut self) {
+        self.ring.set_polling(true);
+    }
+}
+
+impl ToPeer {
+    pub(crate) fn new(ring: Ring, buffers: Buffers, role: Role) -> Self {
+        Self { ring, buffers, role, is_broken: false }
+    }
+
+    /// Slots that may be filled.
+    #[inline]
+    fn room(&mut self, wanted: u16) -> u16 {
+        if self.is_broken {
+            return 0;
+        }
+        let slots = self.ring.slots();
+        let room = match self.role {
+            // What the server has not taken is behind our head: its tail is at most a ring away.
+            Role::Client => {
+                let from = self.ring.next.wrapping_sub(slots);
+                self.ring.ahead(from, wanted)
+            }
+            Role::Server => self.ring.ahead(self.ring.next, wanted),
+        };
+        self.is_broken = room.is_none();
+        room.unwrap_or(0)
+    }
+}
+
+impl burstline_peer::ToPeer for ToPeer {
+    #[inline]
+    fn put(&mut self, packet: &[u8], offload: &[u8; OFFLOAD_BYTES]) -> Put {
+        if offload[0] != 0 || offload[1] != 0 {
+            return Put::Unfit;
+        }
+        let (mut used, mut rest) = (0, packet);
+        while !rest.is_empty() {
+            if self.room(used + 1) <= used {
+                return Put::NoRoom;
+            }
+            let slot = self.ring.next.wrapping_add(used);
+            let before = match self.role {
+                Role::Client => Desc::default(),
+                Role::Server => self.ring.desc(slot),
+            };
+            let part = rest.len().min(self.buffers.room(&before) as usize);
+            let place = self.buffers.place(slot, self.ring.slots(), &before);
+            let is_written = place.is_some_and(|(memory, at)| memory.write(at, &rest[..part]));
+            if part == 0 || !is_written {
+                // The peer's own fault: nothing more fits into such a ring.
+                self.is_broken = true;
+                return Put::NoRoom;
+            }
+            rest = &rest[part..];
+            let flags = if rest.is_empty() { 0 } else { NEXT };
+            let desc = self.buffers.filled(slot, self.ring.slots(), before, part as u32, flags);
+            self.ring.set_desc(slot, desc);
+            used += 1;
+        }
+        self.ring.next = self.ring.next.wrapping_add(used);
+        Put::Done
+    }
+
+    #[inline]
+    fn publish(&mut self) {
+        self.ring.publish(self.ring.next);
+    }
+
+    fn is_live(&self) -> bool {
+        !self.is_broken && !self.ring.is_lost()
+    }
+}

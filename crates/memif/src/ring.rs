@@ -1,0 +1,163 @@
+//! A ring: two indices on lines of their own, and descriptors.
+//!
+//! ```text
+//!   0    cookie 4 | flags 2 | head 2        64   tail 2        128  descriptors of 16 bytes
+//!        flags 2 | region 2 | length 4 | offset 4 | metadata 4
+//! ```
+//!
+//! - E1: the peer's index is loaded with Acquire, before descriptors; the peer stored them before.
+//! - E2: our index is stored with Release, behind descriptors and what was copied.
+//! - E3: who sleeps and who wakes: we store our index, fence, then look whether a bell is wanted;
+//!   the peer says that it wants one, then looks at our index. And the other way round.
+
+use burstline_peer::{Bell, Window, store_then_load};
+
+pub(crate) const COOKIE: u32 = 0x03e3_1f20;
+const FLAGS_AT: usize = 4;
+const HEAD_AT: usize = 6;
+const TAIL_AT: usize = 64;
+const DESCS_AT: usize = 128;
+const DESC_BYTES: usize = 16;
+
+/// Who reads the ring polls it.
+const POLLS: u16 = 1;
+/// The packet goes on in the next slot.
+pub(crate) const NEXT: u16 = 1;
+
+/// Which of the indices is ours: the client moves heads, the server tails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Client,
+    Server,
+}
+
+/// A descriptor, read once (M1).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Desc {
+    pub(crate) flags: u16,
+    pub(crate) region: u16,
+    pub(crate) bytes: u32,
+    pub(crate) offset: u32,
+}
+
+/// One side of a ring.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    window: Window,
+    slots: u16,
+    role: Role,
+    /// The next slot to take or to fill.
+    pub(crate) next: u16,
+    /// The peer's index when last seen.
+    seen: u16,
+    /// Our index as the peer last saw it.
+    published: u16,
+    /// To ring, where we fill it.
+    pub(crate) bell: Option<Bell>,
+}
+
+/// Bytes of a ring.
+pub(crate) fn ring_bytes(slots: u16) -> usize {
+    DESCS_AT + DESC_BYTES * usize::from(slots)
+}
+
+impl Ring {
+    pub(crate) fn new(window: Window, slots: u16, role: Role) -> Self {
+        Self { window, slots, role, next: 0, seen: 0, published: 0, bell: None }
+    }
+
+    /// Makes the memory a ring without anything in it, which is polled.
+    pub(crate) fn format(&self) {
+        self.window.store_u16(FLAGS_AT, POLLS);
+        self.window.store_u16(HEAD_AT, 0);
+        self.window.store_u16(TAIL_AT, 0);
+        self.window.store_u32(0, COOKIE);
+    }
+
+    pub(crate) fn cookie(&self) -> u32 {
+        self.window.load_u32(0)
+    }
+
+    pub(crate) fn slots(&self) -> u16 {
+        self.slots
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.window.is_lost()
+    }
+
+    /// How far the peer's index is ahead of `from`, at least `wanted` if it is; more than the ring
+    /// has is `None`.
+    #[inline]
+    pub(crate) fn ahead(&mut self, from: u16, wanted: u16) -> Option<u16> {
+        let known = self.seen.wrapping_sub(from);
+        if known >= wanted && known <= self.slots {
+            return Some(known);
+        }
+        let at = if self.role == Role::Client { TAIL_AT } else { HEAD_AT };
+        // E1.
+        self.seen = self.window.acquire_u16(at);
+        let ahead = self.seen.wrapping_sub(from);
+        (ahead <= self.slots).then_some(ahead)
+    }
+
+    #[inline]
+    fn at(&self, slot: u16) -> usize {
+        DESCS_AT + DESC_BYTES * usize::from(slot & (self.slots - 1))
+    }
+
+    #[inline]
+    pub(crate) fn desc(&self, slot: u16) -> Desc {
+        let at = self.at(slot);
+        let (first, second) = (self.window.load_u64(at), self.window.load_u64(at + 8));
+        Desc {
+            flags: first as u16,
+            region: (first >> 16) as u16,
+            bytes: (first >> 32) as u32,
+            offset: second as u32,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn set_desc(&self, slot: u16, desc: Desc) {
+        let Desc { flags, region, bytes, offset } = desc;
+        let at = self.at(slot);
+        let first = u64::from(flags) | u64::from(region) << 16 | u64::from(bytes) << 32;
+        self.window.store_u64(at, first);
+        self.window.store_u64(at + 8, u64::from(offset));
+    }
+
+    /// Has the core fetch a descriptor.
+    #[inline]
+    pub(crate) fn prefetch(&self, slot: u16) {
+        self.window.prefetch(self.at(slot));
+    }
+
+    /// Shows the peer our index (M2), and rings if that is wanted. Returns by how much it moved.
+    #[inline]
+    pub(crate) fn publish(&mut self, index: u16) -> u16 {
+        let moved = index.wrapping_sub(self.published);
+        if moved == 0 {
+            return 0;
+        }
+        let at = if self.role == Role::Client { HEAD_AT } else { TAIL_AT };
+        // E2.
+        self.window.release_u16(at, index);
+        self.published = index;
+        if let Some(bell) = &self.bell {
+            // E3.
+            store_then_load();
+            if self.window.load_u16(FLAGS_AT) & POLLS == 0 {
+                bell.ring();
+            }
+        }
+        moved
+    }
+
+    /// Asks the peer to ring, or not to. Look again after it.
+    pub(crate) fn set_polling(&self, polls: bool) {
+        self.window.store_u16(FLAGS_AT, if polls { POLLS } else { 0 });
+        // E3.
+        store_then_load();
+    }
+}

@@ -1,0 +1,203 @@
+//! The control thread of a device: one peer at a time, as often as one comes.
+//!
+//! ```text
+//!   listen --> accept ----.                                .--> the next one
+//!   connect, every 100 ms -+--> Dialogue hears messages --> closed-'
+//! ```
+//!
+//! It reads no packets, so it may wait as long as it likes, in poll(2) only. It has no capability:
+//! what it opens is its user's. Whoever connects while a peer is there is turned away.
+
+use std::fmt::Display;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use burstline_sys::privileges;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::{Bell, Diary, Kind, ListenError, Listener, Socket};
+
+/// Between two tries to connect.
+const RETRY_MS: i64 = 100;
+const STACK_BYTES: usize = 256 << 10;
+
+/// What is said on one connection. Dropping it takes back what followed from it.
+pub trait Dialogue {
+    /// Why it ends.
+    type Fault: Display;
+
+    /// The connection was made just now.
+    ///
+    /// # Errors
+    /// It has to end.
+    fn begin(&mut self, socket: &Socket) -> Result<(), Self::Fault>;
+
+    /// Carries out what has come in, and returns when there is no more.
+    ///
+    /// # Errors
+    /// It has to end.
+    fn hear(&mut self, socket: &Socket) -> Result<(), Self::Fault>;
+
+    /// What was agreed on, once, when it is.
+    fn news(&mut self) -> Option<String>;
+}
+
+/// Where a peer is met.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The socket's file.
+    pub path: PathBuf,
+    /// Of which kind it is.
+    pub kind: Kind,
+    /// Whether the peer listens there, and we connect.
+    pub is_client: bool,
+}
+
+/// The thread. Dropping this ends it.
+#[derive(Debug)]
+pub struct Attendant {
+    stop: Arc<Bell>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Why there is none.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AttendError {
+    /// Nobody can be listened for.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The kernel refused descriptors, memory or a thread.
+    #[error("{}: {error}", path.display())]
+    System {
+        /// Which device.
+        path: PathBuf,
+        /// What the kernel said.
+        error: io::Error,
+    },
+}
+
+impl Attendant {
+    /// Listens at the place, or connects to it and goes on trying; each connection is a dialogue.
+    ///
+    /// # Errors
+    /// [`AttendError`], each variant as it says.
+    pub fn start<D: Dialogue>(
+        place: Place,
+        diary: Arc<Diary>,
+        dialogue: impl FnMut() -> D + Send + 'static,
+    ) -> Result<Self, AttendError> {
+        let listener = match place.is_client {
+            true => None,
+            false => Some(Listener::bind(&place.path, place.kind)?),
+        };
+        let path = place.path.clone();
+        let fail = |error| AttendError::System { path: path.clone(), error };
+        let stop = Arc::new(Bell::new().map_err(fail)?);
+        let server = Server { place, listener, stop: Arc::clone(&stop), diary, dialogue };
+        let thread = std::thread::Builder::new()
+            .name("peer".to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn(move || server.run())
+            .map_err(fail)?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Attendant {
+    fn drop(&mut self) {
+        self.stop.ring();
+        if let Some(thread) = self.thread.take() {
+            // It has panicked if this fails, and has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Server<N> {
+    place: Place,
+    listener: Option<Listener>,
+    stop: Arc<Bell>,
+    diary: Arc<Diary>,
+    dialogue: N,
+}
+
+impl<D: Dialogue, N: FnMut() -> D> Server<N> {
+    fn run(mut self) {
+        // With rights or without, it does the same.
+        let _ = privileges::drop_all_capabilities();
+        let mut last = String::new();
+        while !self.wait(&[], Some(0)) {
+            let Some(socket) = self.meet() else { continue };
+            self.diary.come();
+            let dialogue = (self.dialogue)();
+            let outcome = self.talk(&socket, dialogue);
+            self.diary.leave();
+            if let Err(fault) = outcome {
+                let fault = fault.to_string();
+                // A peer that says no says it ten times a second.
+                if fault != last {
+                    self.tell(&format!("left: {fault}"));
+                }
+                last = fault;
+            }
+            if self.place.is_client {
+                self.wait(&[], Some(RETRY_MS));
+            }
+        }
+    }
+
+    /// Waits for the end and for others. Returns whether the end has come.
+    fn wait(&self, others: &[BorrowedFd<'_>], timeout_ms: Option<i64>) -> bool {
+        let mut wanted = vec![PollFd::new(&*self.stop, PollFlags::IN)];
+        wanted.extend(others.iter().map(|one| PollFd::from_borrowed_fd(*one, PollFlags::IN)));
+        let timeout =
+            timeout_ms.map(|ms| Timespec { tv_sec: ms / 1000, tv_nsec: ms % 1000 * 1_000_000 });
+        // Interrupted, it is called again.
+        let _ = poll(&mut wanted, timeout.as_ref());
+        !wanted[0].revents().is_empty()
+    }
+
+    fn tell(&self, what: &str) {
+        let (path, peer) = (self.place.path.display(), self.diary.peers());
+        self.diary.tell(format!("{path}: peer {peer}: {what}"));
+    }
+
+    /// A peer, or nothing for now.
+    fn meet(&self) -> Option<Socket> {
+        match &self.listener {
+            Some(listener) => {
+                self.wait(&[listener.as_fd()], None);
+                listener.accept().ok()
+            }
+            None => match Socket::connect(&self.place.path, self.place.kind) {
+                Ok(socket) => Some(socket),
+                Err(_) => {
+                    self.wait(&[], Some(RETRY_MS));
+                    None
+                }
+            },
+        }
+    }
+
+    fn talk(&self, socket: &Socket, mut dialogue: D) -> Result<(), D::Fault> {
+        dialogue.begin(socket)?;
+        loop {
+            let listener = self.listener.iter().map(AsFd::as_fd);
+            let others: Vec<_> = listener.chain([socket.as_fd()]).collect();
+            if self.wait(&others, None) {
+                return Ok(());
+            }
+            if let Some(Ok(_)) = self.listener.as_ref().map(Listener::accept) {
+                self.tell("another one was turned away: a socket serves one peer");
+            }
+            dialogue.hear(socket)?;
+            if let Some(news) = dialogue.news() {
+                self.tell(&news);
+            }
+        }
+    }
+}

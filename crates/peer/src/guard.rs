@@ -1,0 +1,134 @@
+//! The peer may cut a file that we have mapped. A load from what is gone raises SIGBUS, which
+//! would end this process. The handler puts zeros of ours in place of the whole mapping.
+//!
+//! ```text
+//!   load --> SIGBUS --> is the address in a range of the table?  yes: map zeros there, mark, retry
+//!                                                                no: whoever handled it before
+//! ```
+//!
+//! The table has a fixed size and only atomics, because a handler may take no lock.
+//!
+//! # Invariants
+//! - G1. A range is in the table from before its first access until after its last one.
+//! - G2. The handler calls only mmap(2) and the handler that was there before.
+
+use std::mem::zeroed;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+
+use libc::{c_int, c_void, sigaction, siginfo_t};
+
+/// Mappings at a time, over all peers: a peer has up to 8 regions, or 32 of memif.
+const RANGES: usize = 2048;
+/// A range that somebody is filling in.
+const RESERVED: usize = 1;
+
+struct Range {
+    /// 0: free.
+    start: AtomicUsize,
+    end: AtomicUsize,
+    has_fired: AtomicBool,
+}
+
+static TABLE: [Range; RANGES] = [const {
+    Range {
+        start: AtomicUsize::new(0),
+        end: AtomicUsize::new(0),
+        has_fired: AtomicBool::new(false),
+    }
+}; RANGES];
+
+static BEFORE: OnceLock<sigaction> = OnceLock::new();
+
+/// A row of the table.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    row: usize,
+}
+
+impl Guard {
+    /// Enters a mapping. The error is how many there can be.
+    pub(crate) fn watch(start: usize, bytes: usize) -> Result<Self, usize> {
+        BEFORE.get_or_init(install);
+        for (row, range) in TABLE.iter().enumerate() {
+            // A row is taken once: the exchange decides, it carries no memory.
+            if range.start.compare_exchange(0, RESERVED, Relaxed, Relaxed).is_ok() {
+                range.has_fired.store(false, Relaxed);
+                range.end.store(start + bytes, Relaxed);
+                // Pairs with the Acquire in `handle`: end is there before start.
+                range.start.store(start, Release);
+                return Ok(Self { row });
+            }
+        }
+        Err(RANGES)
+    }
+
+    /// Whether the mapping is zeros now.
+    pub(crate) fn has_fired(&self) -> bool {
+        TABLE[self.row].has_fired.load(Relaxed) // a figure for people and for the next poll
+    }
+
+    /// Takes it out: nobody accesses the mapping any more.
+    pub(crate) fn end(&self) {
+        // Pairs with the exchange in `watch`; nothing else follows from it.
+        TABLE[self.row].start.store(0, Release);
+    }
+}
+
+fn install() -> sigaction {
+    // SAFETY: both are plain structures of C; zeros are valid, and sigaction(2) reads and fills
+    // them. The handler keeps to G2, which is safe in a signal handler.
+    unsafe {
+        let mut ours: sigaction = zeroed();
+        let mut before: sigaction = zeroed();
+        ours.sa_sigaction = handle as *const () as usize;
+        ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+        libc::sigaction(libc::SIGBUS, &ours, &mut before);
+        before
+    }
+}
+
+extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel passes a valid structure to a handler with SA_SIGINFO.
+    let address = unsafe { (*info).si_addr() } as usize;
+    for range in &TABLE {
+        // Pairs with the Release in `watch`.
+        let start = range.start.load(Acquire);
+        let end = range.end.load(Relaxed);
+        if start > RESERVED && (start..end).contains(&address) {
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+            // SAFETY: by G1 the range is a mapping of a `PeerMemory` that is alive, which only
+            // copies and atomics look into; zeros are as good as what a peer may write.
+            let place =
+                unsafe { libc::mmap(start as *mut c_void, end - start, protection, flags, -1, 0) };
+            if place != libc::MAP_FAILED {
+                range.has_fired.store(true, Relaxed);
+                return;
+            }
+        }
+    }
+    pass_on(signal, info, context);
+}
+
+/// Whoever handled it before does now; if nobody did, the process ends as it would have.
+fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    if let Some(before) = BEFORE.get()
+        && before.sa_flags & libc::SA_SIGINFO != 0
+        && before.sa_sigaction > libc::SIG_IGN
+    {
+        // SAFETY: with SA_SIGINFO the value is a function of this type, as sigaction(2) says.
+        let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) =
+            unsafe { std::mem::transmute(before.sa_sigaction) };
+        handler(signal, info, context);
+        return;
+    }
+    // SAFETY: setting a signal to its default is allowed in a handler; the fault comes again.
+    unsafe {
+        let mut default: sigaction = zeroed();
+        default.sa_sigaction = libc::SIG_DFL;
+        libc::sigaction(signal, &default, ptr::null_mut());
+    }
+}

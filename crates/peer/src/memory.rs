@@ -1,0 +1,354 @@
+//! A file of the peer's, mapped for both, and checked windows into it.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, fence};
+
+use rustix::fs::{FileType, fstat};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::guard::Guard;
+
+/// Up to this length a packet is copied in line, in pieces of 16 bytes: a call costs more.
+const SHORT_BYTES: usize = 128;
+type Piece = [u8; 16];
+const PIECE: usize = size_of::<Piece>();
+
+/// Why memory of a peer could not be mapped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PeerMemoryError {
+    /// A pipe or a device in place of a file.
+    #[error("descriptor for memory is no regular file (mode {mode:#o})")]
+    NotAFile {
+        /// Its type and mode.
+        mode: u32,
+    },
+    /// The file is too small for what is said to be in it.
+    #[error("memory of {wanted} bytes in a file of {there} bytes")]
+    TooShort {
+        /// Bytes that are announced.
+        wanted: u64,
+        /// Bytes of the file.
+        there: u64,
+    },
+    /// Our table is full.
+    #[error("{0} mappings of peers are open: that is the limit")]
+    TooMany(usize),
+    /// The kernel refused.
+    #[error("map memory of the peer: {0}")]
+    System(#[from] io::Error),
+}
+
+/// A mapped file of the peer. Unmapped when dropped.
+///
+/// # Invariants
+/// - M1. `[start, start + bytes)` is mapped for reading and writing as long as this lives, and
+///   belongs to it alone. The guard replaces pages that the file loses.
+#[derive(Debug)]
+pub struct PeerMemory {
+    start: NonNull<u8>,
+    bytes: usize,
+    mapped: usize,
+    guard: Guard,
+}
+
+// SAFETY: it is an address range of the process; all access is by copies and atomics (P1).
+unsafe impl Send for PeerMemory {}
+// SAFETY: as above; threads that copy at the same time are as the peer is: P1 covers both.
+unsafe impl Sync for PeerMemory {}
+
+impl PeerMemory {
+    /// Maps the first `bytes` bytes of a file.
+    ///
+    /// # Errors
+    /// [`PeerMemoryError`], each variant as it says.
+    pub fn map(file: BorrowedFd<'_>, bytes: u64) -> Result<Self, PeerMemoryError> {
+        let stat = fstat(file).map_err(io::Error::from)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(PeerMemoryError::NotAFile { mode: stat.st_mode });
+        }
+        let there = u64::try_from(stat.st_size).unwrap_or(0);
+        let page = u64::try_from(stat.st_blksize).unwrap_or(0).clamp(4096, 1 << 30);
+        let mapped = bytes.checked_next_multiple_of(page.next_power_of_two());
+        let mapped = mapped.and_then(|mapped| usize::try_from(mapped).ok());
+        let (Some(mapped), true) = (mapped, bytes > 0 && bytes <= there) else {
+            return Err(PeerMemoryError::TooShort { wanted: bytes, there });
+        };
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice disturbs no other memory.
+        let start = unsafe { mmap(ptr::null_mut(), mapped, protection, MapFlags::SHARED, file, 0) };
+        let start = start.map_err(io::Error::from)?.cast::<u8>();
+        let start =
+            NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory).map_err(io::Error::from)?;
+        match Guard::watch(start.as_ptr() as usize, mapped) {
+            Ok(guard) => Ok(Self { start, bytes: bytes as usize, mapped, guard }),
+            Err(most) => {
+                // SAFETY: mapped a few lines above, and nobody has been told of it.
+                let _ = unsafe { munmap(start.as_ptr().cast(), mapped) };
+                Err(PeerMemoryError::TooMany(most))
+            }
+        }
+    }
+
+    /// How much of it may be used.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether the peer cut the file, so that this is zeros of ours now.
+    pub fn is_lost(&self) -> bool {
+        self.guard.has_fired()
+    }
+
+    #[inline]
+    fn place(&self, at: usize, bytes: usize) -> Option<*mut u8> {
+        let end = at.checked_add(bytes)?;
+        (end <= self.bytes).then(|| self.start.as_ptr().wrapping_add(at))
+    }
+
+    /// Copies bytes out. False: they are not all inside.
+    #[inline]
+    #[must_use]
+    pub fn read(&self, at: usize, into: &mut [u8]) -> bool {
+        let Some(from) = self.place(at, into.len()) else { return false };
+        // SAFETY: M1 and the check above for `from`; `into` is ours alone, so they do not overlap.
+        unsafe { copy(from, into.as_mut_ptr(), into.len()) };
+        true
+    }
+
+    /// Copies bytes in. False: they are not all inside, and none was copied.
+    #[inline]
+    #[must_use]
+    pub fn write(&self, at: usize, from: &[u8]) -> bool {
+        let Some(to) = self.place(at, from.len()) else { return false };
+        // SAFETY: M1 and the check above for `to`; `from` is ours alone, so they do not overlap.
+        unsafe { copy(from.as_ptr(), to, from.len()) };
+        true
+    }
+
+    /// Has the core fetch a line that will be read. Does nothing where that is not inside.
+    #[inline]
+    pub fn prefetch(&self, at: usize) {
+        if let Some(place) = self.place(at, 1) {
+            prefetch(place);
+        }
+    }
+
+    /// A part of it. `None`: it is not all inside, or not aligned to `align` bytes.
+    pub fn window(self: &Arc<Self>, at: usize, bytes: usize, align: usize) -> Option<Window> {
+        let start = NonNull::new(self.place(at, bytes)?)?;
+        let is_aligned = (start.as_ptr() as usize).is_multiple_of(align);
+        is_aligned.then(|| Window { start, bytes, memory: Arc::clone(self) })
+    }
+}
+
+impl Drop for PeerMemory {
+    fn drop(&mut self) {
+        self.guard.end();
+        // SAFETY: by M1 the mapping is this value's, and windows keep it alive.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.mapped) };
+    }
+}
+
+/// A part of a peer's memory, such as a ring: words are loaded and stored atomically.
+///
+/// # Invariants
+/// - M2. `[start, start + bytes)` is inside `memory`, which it keeps mapped.
+#[derive(Debug)]
+pub struct Window {
+    start: NonNull<u8>,
+    bytes: usize,
+    memory: Arc<PeerMemory>,
+}
+
+// SAFETY: as for `PeerMemory`, of which it is a part.
+unsafe impl Send for Window {}
+
+macro_rules! word {
+    ($self:ident, $kind:ty, $at:ident) => {{
+        let size = size_of::<$kind>();
+        assert!(
+            $at.is_multiple_of(size) && $at + size <= $self.bytes,
+            "word at {} of {}",
+            $at,
+            $self.bytes
+        );
+        // SAFETY: M2 and the check above; windows of words are aligned to 8 bytes, or to what the
+        // words in them take; the peer's accesses are those of another process (P1).
+        unsafe { <$kind>::from_ptr($self.start.as_ptr().add($at).cast()) }
+    }};
+}
+
+impl Window {
+    /// Loads a word and orders what is read later behind it: pairs with the peer's release.
+    #[inline]
+    pub fn acquire_u16(&self, at: usize) -> u16 {
+        u16::from_le(word!(self, AtomicU16, at).load(Acquire))
+    }
+
+    /// Stores a word behind all that was written: pairs with the peer's acquire.
+    #[inline]
+    pub fn release_u16(&self, at: usize, value: u16) {
+        word!(self, AtomicU16, at).store(value.to_le(), Release);
+    }
+
+    /// Loads a word whose order somebody else sees to.
+    #[inline]
+    pub fn load_u16(&self, at: usize) -> u16 {
+        u16::from_le(word!(self, AtomicU16, at).load(Relaxed))
+    }
+
+    /// Stores a word whose order somebody else sees to.
+    #[inline]
+    pub fn store_u16(&self, at: usize, value: u16) {
+        word!(self, AtomicU16, at).store(value.to_le(), Relaxed);
+    }
+
+    /// As [`load_u16`](Self::load_u16).
+    #[inline]
+    pub fn load_u32(&self, at: usize) -> u32 {
+        u32::from_le(word!(self, AtomicU32, at).load(Relaxed))
+    }
+
+    /// As [`store_u16`](Self::store_u16).
+    #[inline]
+    pub fn store_u32(&self, at: usize, value: u32) {
+        word!(self, AtomicU32, at).store(value.to_le(), Relaxed);
+    }
+
+    /// As [`load_u16`](Self::load_u16).
+    #[inline]
+    pub fn load_u64(&self, at: usize) -> u64 {
+        u64::from_le(word!(self, AtomicU64, at).load(Relaxed))
+    }
+
+    /// As [`store_u16`](Self::store_u16).
+    #[inline]
+    pub fn store_u64(&self, at: usize, value: u64) {
+        word!(self, AtomicU64, at).store(value.to_le(), Relaxed);
+    }
+
+    /// Has the core fetch the line of a word.
+    #[inline]
+    pub fn prefetch(&self, at: usize) {
+        if at < self.bytes {
+            prefetch(self.start.as_ptr().wrapping_add(at));
+        }
+    }
+
+    /// Whether the memory is the peer's no more.
+    pub fn is_lost(&self) -> bool {
+        self.memory.is_lost()
+    }
+}
+
+/// Orders our stores before our loads, for two sides that each say something and then look at what
+/// the other has said: who sleeps and who wakes. The caller names the edge.
+#[inline]
+pub fn store_then_load() {
+    fence(SeqCst);
+}
+
+#[inline]
+fn prefetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch is a hint and faults at no address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
+/// # Safety
+/// `from` must be valid for reads and `to` for writes of `bytes` bytes, and they must not overlap.
+#[inline]
+unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+    if !(PIECE..=SHORT_BYTES).contains(&bytes) {
+        // SAFETY: the caller's promise.
+        unsafe { ptr::copy_nonoverlapping(from, to, bytes) };
+        return;
+    }
+    let mut at = 0;
+    // The last piece overlaps the one before.
+    let last = bytes - PIECE;
+    while at < last {
+        // SAFETY: `at + PIECE <= bytes` by the bound; the caller's promise.
+        unsafe { piece(from.add(at), to.add(at)) };
+        at += PIECE;
+    }
+    // SAFETY: `last + PIECE == bytes`.
+    unsafe { piece(from.add(last), to.add(last)) };
+}
+
+/// # Safety
+/// As `copy` of 16 bytes.
+#[inline]
+unsafe fn piece(from: *const u8, to: *mut u8) {
+    // SAFETY: the caller's promise; unaligned access is what these do.
+    unsafe { to.cast::<Piece>().write_unaligned(from.cast::<Piece>().read_unaligned()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::{AsFd, OwnedFd};
+
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+
+    use super::*;
+
+    fn file(bytes: u64) -> OwnedFd {
+        let file = memfd_create("peer-test", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&file, bytes).unwrap();
+        file
+    }
+
+    #[test]
+    fn nothing_outside_is_read_or_written() {
+        let file = file(8192);
+        let memory = Arc::new(PeerMemory::map(file.as_fd(), 5000).unwrap());
+        for length in [0, 1, 15, 16, 17, 31, 32, 60, 64, 127, 128, 129, 1514] {
+            let from: Vec<u8> = (0..length).map(|byte| byte as u8).collect();
+            let mut into = vec![0xff; length];
+            assert!(memory.write(5000 - length, &from) && memory.read(5000 - length, &mut into));
+            assert_eq!(from, into, "{length}");
+            assert!(!memory.write(5001 - length, &from) && !memory.read(5001 - length, &mut into));
+        }
+        assert!(!memory.read(usize::MAX, &mut [0]) && !memory.read(usize::MAX - 1, &mut [0; 4]));
+        assert!(memory.window(4096, 904, 8).is_some());
+        assert!(memory.window(4096, 905, 8).is_none() && memory.window(4, 8, 8).is_none());
+    }
+
+    #[test]
+    fn a_file_that_is_cut_reads_as_zeros_and_says_so() {
+        let file = file(1 << 20);
+        let other = PeerMemory::map(file.as_fd(), 4096).unwrap();
+        let memory = Arc::new(PeerMemory::map(file.as_fd(), 1 << 20).unwrap());
+        let window = memory.window(1 << 19, 4096, 8).unwrap();
+        assert!(memory.write(1 << 19, &[7; 8]));
+        assert_eq!((window.load_u16(0), memory.is_lost()), (0x0707, false));
+        ftruncate(&file, 4096).unwrap();
+        assert_eq!((window.load_u64(0), window.is_lost(), other.is_lost()), (0, true, false));
+        window.store_u32(8, 5);
+        assert!(memory.read(1 << 19, &mut [0; 64]) && memory.write(0, &[9; 100]));
+        let mut into = [0; 1];
+        assert!(other.read(0, &mut into));
+        assert_eq!(into, [0], "what is written later does not reach the peer");
+    }
+
+    #[test]
+    fn files_that_are_none_or_too_small_are_refused_with_numbers() {
+        let error = PeerMemory::map(file(4096).as_fd(), 4097).unwrap_err().to_string();
+        assert_eq!(error, "memory of 4097 bytes in a file of 4096 bytes");
+        let error = PeerMemory::map(file(4096).as_fd(), u64::MAX).unwrap_err().to_string();
+        assert!(error.contains("18446744073709551615 bytes in a file of 4096"), "{error}");
+        let pipe = std::io::pipe().unwrap().0;
+        let error = PeerMemory::map(pipe.as_fd(), 1).unwrap_err().to_string();
+        assert!(error.contains("no regular file"), "{error}");
+    }
+}

@@ -1,0 +1,265 @@
+//! UNIX sockets whose messages bring descriptors, and the files by which they are found.
+//!
+//! ```text
+//!   Listener::bind(path) --> accept --> Socket        a file that a killed listener has left is
+//!   Socket::connect(path) --------------> Socket      replaced; one that answers is not
+//! ```
+//!
+//! Nothing here blocks but `connect`, which the kernel answers at once or refuses. All descriptors
+//! are close-on-exec.
+//!
+//! Source: unix(7), `SCM_RIGHTS`.
+
+use std::fs;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::io::retry_on_intr;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+
+/// The most descriptors of a message; more are closed by the kernel.
+const DESCRIPTORS_MAX: usize = 32;
+
+/// Whether a socket keeps messages apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Bytes in order: vhost-user.
+    Stream,
+    /// Messages: memif.
+    Messages,
+}
+
+/// Why nobody can be listened for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// Somebody else listens there.
+    #[error("{}: another program listens there: end it, or choose another path", path.display())]
+    InUse {
+        /// Where.
+        path: PathBuf,
+    },
+    /// There is a file that is no socket.
+    #[error(
+        "{}: a file is there that is no socket: remove it, or choose another path",
+        path.display()
+    )]
+    NotASocket {
+        /// Where.
+        path: PathBuf,
+    },
+    /// The kernel said no.
+    #[error("listen at {}: {error}", path.display())]
+    System {
+        /// Where.
+        path: PathBuf,
+        /// What it said.
+        error: io::Error,
+    },
+}
+
+/// A socket that waits for a peer. Its file goes when this is dropped, if it is still ours.
+#[derive(Debug)]
+pub struct Listener {
+    socket: OwnedFd,
+    path: PathBuf,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+/// A connection. No call blocks.
+#[derive(Debug)]
+pub struct Socket {
+    socket: OwnedFd,
+}
+
+/// What has come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// Bytes; 0: the other end has closed.
+    pub bytes: usize,
+    /// There was too little room for a message or its descriptors.
+    pub is_cut: bool,
+}
+
+fn new(kind: Kind, flags: SocketFlags) -> io::Result<OwnedFd> {
+    let kind = match kind {
+        Kind::Stream => SocketType::STREAM,
+        Kind::Messages => SocketType::SEQPACKET,
+    };
+    let flags = flags | SocketFlags::CLOEXEC;
+    Ok(rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None)?)
+}
+
+impl Listener {
+    /// Listens at `path`.
+    ///
+    /// # Errors
+    /// [`ListenError`], each variant as it says.
+    pub fn bind(path: &Path, kind: Kind) -> Result<Self, ListenError> {
+        let fail = |error: io::Error| ListenError::System { path: path.to_owned(), error };
+        if let Ok(found) = fs::symlink_metadata(path) {
+            if !found.file_type().is_socket() {
+                return Err(ListenError::NotASocket { path: path.to_owned() });
+            }
+            match Socket::connect(path, kind) {
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                    fs::remove_file(path).map_err(fail)?;
+                }
+                _ => return Err(ListenError::InUse { path: path.to_owned() }),
+            }
+        }
+        let socket = new(kind, SocketFlags::NONBLOCK).map_err(fail)?;
+        let address = SocketAddrUnix::new(path).map_err(io::Error::from).map_err(fail)?;
+        rustix::net::bind(&socket, &address).map_err(io::Error::from).map_err(fail)?;
+        rustix::net::listen(&socket, 8).map_err(io::Error::from).map_err(fail)?;
+        let made = fs::symlink_metadata(path).map_err(fail)?;
+        Ok(Self { socket, path: path.to_owned(), identity: (made.dev(), made.ino()) })
+    }
+
+    /// Takes a connection that waits. `WouldBlock`: none does.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn accept(&self) -> io::Result<Socket> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        Ok(Socket { socket: rustix::net::accept_with(&self.socket, flags)? })
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let found = fs::symlink_metadata(&self.path);
+        if found.is_ok_and(|found| (found.dev(), found.ino()) == self.identity) {
+            // In a folder that we may not write any more it stays, and the next one replaces it.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Socket {
+    /// Connects to whoever listens at `path`.
+    ///
+    /// # Errors
+    /// What the kernel says: `NotFound`, `ConnectionRefused`, `PermissionDenied`.
+    pub fn connect(path: &Path, kind: Kind) -> io::Result<Self> {
+        let socket = new(kind, SocketFlags::NONBLOCK)?;
+        let address = SocketAddrUnix::new(path)?;
+        retry_on_intr(|| rustix::net::connect(&socket, &address))?;
+        Ok(Self { socket })
+    }
+
+    /// Both ends of a connection, for tests.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn pair(kind: Kind) -> io::Result<[Self; 2]> {
+        let kind = match kind {
+            Kind::Stream => SocketType::STREAM,
+            Kind::Messages => SocketType::SEQPACKET,
+        };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (one, other) = rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)?;
+        Ok([Self { socket: one }, Self { socket: other }])
+    }
+
+    /// Sends bytes and descriptors, whole or as an error.
+    ///
+    /// # Errors
+    /// `WouldBlock`: the other end does not read. Or what the kernel says.
+    pub fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        let parts = [IoSlice::new(bytes)];
+        let flags = SendFlags::NOSIGNAL;
+        let sent =
+            retry_on_intr(|| rustix::net::sendmsg(&self.socket, &parts, &mut control, flags))?;
+        if sent == bytes.len() { Ok(()) } else { Err(ErrorKind::WouldBlock.into()) }
+    }
+
+    /// Receives up to `room`, and adds the descriptors that come with it.
+    ///
+    /// # Errors
+    /// `WouldBlock`: nothing is there. Or what the kernel says.
+    pub fn receive(&self, room: &mut [u8], into: &mut Vec<OwnedFd>) -> io::Result<Arrived> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut parts = [IoSliceMut::new(room)];
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let message =
+            retry_on_intr(|| rustix::net::recvmsg(&self.socket, &mut parts, &mut control, flags))?;
+        for part in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = part {
+                into.extend(rights);
+            }
+        }
+        let is_cut = message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
+        Ok(Arrived { bytes: message.bytes, is_cut })
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_left_is_replaced_and_one_that_answers_is_not() {
+        for kind in [Kind::Stream, Kind::Messages] {
+            let path = std::env::temp_dir().join(format!("peer-{kind:?}-{}", std::process::id()));
+            let first = Listener::bind(&path, kind).unwrap();
+            let error = Listener::bind(&path, kind).unwrap_err();
+            assert!(matches!(error, ListenError::InUse { .. }), "{error}");
+            drop(first);
+            assert!(!path.exists());
+            std::fs::write(&path, "text").unwrap();
+            let error = Listener::bind(&path, kind).unwrap_err();
+            assert!(matches!(error, ListenError::NotASocket { .. }), "{error}");
+            std::fs::remove_file(&path).unwrap();
+            drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+            assert!(path.exists());
+            if kind == Kind::Stream {
+                let second = Listener::bind(&path, kind).unwrap();
+                drop(second);
+                assert!(!path.exists());
+            } else {
+                std::fs::remove_file(&path).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn descriptors_come_with_the_bytes_that_they_were_sent_with() {
+        let [near, far] = Socket::pair(Kind::Stream).unwrap();
+        let mut files = Vec::new();
+        let nothing = near.receive(&mut [0; 4], &mut files).unwrap_err();
+        assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
+        far.send(b"abcd", &[near.as_fd(), far.as_fd()]).unwrap();
+        let arrived = near.receive(&mut [0; 2], &mut files).unwrap();
+        assert_eq!((arrived, files.len()), (Arrived { bytes: 2, is_cut: false }, 2));
+        drop((far, files));
+        let mut room = [0; 8];
+        assert_eq!(near.receive(&mut room, &mut Vec::new()).unwrap().bytes, 2);
+        assert_eq!(near.receive(&mut room, &mut Vec::new()).unwrap().bytes, 0);
+    }
+}

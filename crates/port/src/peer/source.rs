@@ -1,0 +1,170 @@
+//! The source: takes packets from the rings that a peer fills.
+
+use std::cell::Cell;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use burstline_log::Flags;
+use burstline_peer::{FromPeer, LONGEST, Lanes, Refusal, Taken};
+
+use super::Device;
+use crate::Loss;
+use crate::halves::Half;
+use crate::live::{Got, Intake, IntakeCounts};
+
+/// The largest ring.
+const RING_MOST: u64 = 32_768;
+
+/// Rings that a peer fills, each of which is here for a burst and in its berth between.
+pub(crate) struct FromPeers<D: Device> {
+    half: Half<D, D::Options>,
+    passes_offloads: bool,
+    /// The queue that is asked now.
+    current: usize,
+    /// Its ring, while we work on it.
+    ring: Option<Box<D::From>>,
+    /// Queues that had nothing, in a row.
+    empty: usize,
+    counts: IntakeCounts,
+    /// The peer was asked to ring.
+    is_armed: Cell<bool>,
+}
+
+impl<D: Device> FromPeers<D> {
+    pub(crate) fn new(half: Half<D, D::Options>, passes_offloads: bool) -> Self {
+        Self {
+            half,
+            passes_offloads,
+            current: 0,
+            ring: None,
+            empty: 0,
+            counts: IntakeCounts::default(),
+            is_armed: Cell::new(false),
+        }
+    }
+
+    fn lanes(&self) -> &Lanes<D::From, D::To> {
+        self.half.device().lanes()
+    }
+
+    /// Puts the ring back, and goes on with the next one.
+    fn next_queue(&mut self) {
+        self.leave();
+        self.current = (self.current + 1) % self.lanes().queues();
+    }
+
+    fn leave(&mut self) {
+        if let Some(mut ring) = self.ring.take() {
+            self.counts.taken += u64::from(ring.publish());
+            self.lanes().lane(self.current).from.give_back(ring);
+        }
+    }
+
+    #[cold]
+    fn disarm(&mut self) {
+        self.is_armed.set(false);
+        self.lanes().bells().lower();
+        for queue in 0..self.lanes().queues() {
+            self.lanes().lane(queue).from.try_look(FromPeer::disarm);
+        }
+    }
+}
+
+impl<D: Device> Intake for FromPeers<D> {
+    const LONGEST: usize = LONGEST;
+
+    #[inline]
+    fn take(&mut self, room: &mut [u8], refused: &mut u64) -> Option<Got> {
+        if *self.is_armed.get_mut() {
+            self.disarm();
+        }
+        loop {
+            if self.ring.is_none() {
+                self.ring = self.lanes().lane(self.current).from.take();
+            }
+            let taken = self.ring.as_mut().map_or(Taken::Nothing, |ring| ring.take(room));
+            match taken {
+                Taken::Packet { bytes, is_partial, is_merged } => {
+                    self.empty = 0;
+                    // A peer that was not offered it has nothing to say.
+                    let is_open = self.passes_offloads;
+                    let flags = flags(is_open && is_partial, is_open && is_merged);
+                    return Some(Got { bytes, flags });
+                }
+                Taken::Refused(fault) => {
+                    self.counts.lost.add(cause(fault), 1);
+                    *refused += 1;
+                    if *refused >= u64::from(u8::MAX) {
+                        return None;
+                    }
+                }
+                Taken::Nothing => {
+                    self.next_queue();
+                    self.empty += 1;
+                    if self.empty >= self.lanes().queues() {
+                        self.empty = 0;
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
+    fn give_back(&mut self) {
+        if self.ring.is_some() {
+            self.next_queue();
+        }
+    }
+
+    fn counts(&self) -> &IntakeCounts {
+        &self.counts
+    }
+
+    fn capacity(&self) -> u64 {
+        RING_MOST * self.lanes().queues() as u64
+    }
+
+    fn events(&self) -> Vec<String> {
+        self.lanes().diary().events()
+    }
+
+    fn passes_offloads(&self) -> bool {
+        self.passes_offloads
+    }
+
+    fn readiness(&self) -> BorrowedFd<'_> {
+        self.is_armed.set(true);
+        let lanes = self.lanes();
+        for queue in 0..lanes.queues() {
+            if lanes.lane(queue).from.try_look(FromPeer::arm) == Some(true) {
+                lanes.bells().raise();
+            }
+        }
+        lanes.bells().as_fd()
+    }
+}
+
+impl<D: Device> Drop for FromPeers<D> {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+#[inline]
+fn flags(is_partial: bool, is_merged: bool) -> Flags {
+    let mut flags = Flags::NONE;
+    if is_partial {
+        flags = flags.union(Flags::PARTIAL_CHECKSUM);
+    }
+    if is_merged {
+        flags = flags.union(Flags::MERGED);
+    }
+    flags
+}
+
+fn cause(refusal: Refusal) -> Loss {
+    match refusal {
+        Refusal::Long => Loss::TooLong,
+        Refusal::Short => Loss::TooShort,
+        Refusal::Malformed => Loss::BadDescriptor,
+    }
+}

@@ -1,0 +1,68 @@
+//! Bits that both sides agree on.
+//!
+//! Source: Virtual I/O Device (VIRTIO) Version 1.1, sections 5.1.3 and 6; vhost-user protocol,
+//! QEMU's docs/interop/vhost-user.rst.
+
+/// The device fills in or checks the guest's checksums.
+const NET_CSUM: u64 = 1 << 0;
+/// The guest takes packets whose checksum is to be filled in.
+const NET_GUEST_CSUM: u64 = 1 << 1;
+const NET_GUEST_TSO4: u64 = 1 << 7;
+const NET_GUEST_TSO6: u64 = 1 << 8;
+const NET_HOST_TSO4: u64 = 1 << 11;
+const NET_HOST_TSO6: u64 = 1 << 12;
+/// A packet may lie in several buffers.
+pub(crate) const NET_MRG_RXBUF: u64 = 1 << 15;
+/// Several pairs of queues.
+const NET_MQ: u64 = 1 << 22;
+/// A descriptor may name a table of descriptors.
+const RING_INDIRECT_DESC: u64 = 1 << 28;
+/// Each side says at which index it wants to be woken.
+pub(crate) const RING_EVENT_IDX: u64 = 1 << 29;
+/// There are protocol features.
+pub(crate) const PROTOCOL_FEATURES: u64 = 1 << 30;
+const ANY_LAYOUT: u64 = 1 << 27;
+/// Virtio 1: little endian, and 12 bytes of header.
+pub(crate) const VERSION_1: u64 = 1 << 32;
+
+/// Protocol features.
+const PROTOCOL_MQ: u64 = 1 << 0;
+/// Each message can be acknowledged.
+pub(crate) const PROTOCOL_REPLY_ACK: u64 = 1 << 3;
+/// Regions of memory come and go one by one.
+pub(crate) const PROTOCOL_MEM_SLOTS: u64 = 1 << 15;
+
+/// What we offer for the protocol.
+pub(crate) const PROTOCOL: u64 = PROTOCOL_MQ | PROTOCOL_REPLY_ACK | PROTOCOL_MEM_SLOTS;
+
+/// What we offer to guests.
+pub(crate) fn offered(pairs: u16, passes_offloads: bool) -> u64 {
+    let mut features = NET_MRG_RXBUF
+        | RING_INDIRECT_DESC
+        | RING_EVENT_IDX
+        | PROTOCOL_FEATURES
+        | ANY_LAYOUT
+        | VERSION_1;
+    if pairs > 1 {
+        features |= NET_MQ;
+    }
+    if passes_offloads {
+        features |= NET_CSUM | NET_HOST_TSO4 | NET_HOST_TSO6;
+        features |= NET_GUEST_CSUM | NET_GUEST_TSO4 | NET_GUEST_TSO6;
+    }
+    features
+}
+
+/// Whether the guest takes packets that are longer than a link's, or without checksums.
+pub(crate) fn takes_offloads(features: u64) -> bool {
+    let all = NET_GUEST_CSUM | NET_GUEST_TSO4 | NET_GUEST_TSO6;
+    features & all == all
+}
+
+/// Bytes before each packet in a ring.
+pub(crate) fn header_bytes(features: u64) -> usize {
+    match features & (NET_MRG_RXBUF | VERSION_1) {
+        0 => 10,
+        _ => 12,
+    }
+}

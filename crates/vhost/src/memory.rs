@@ -1,0 +1,140 @@
+//! The memory of a guest: regions of its addresses, each a part of a mapped file.
+//!
+//! The front-end has addresses of its own for the same bytes, in which it says where rings are.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use burstline_peer::{PeerMemory, Window};
+
+use crate::message::{Fault, u64_at};
+
+/// Regions of one message. Source: `VHOST_MEMORY_BASELINE_NREGIONS` of QEMU.
+pub(crate) const TABLE_MAX: usize = 8;
+/// Regions that come one by one.
+pub(crate) const SLOTS_MAX: usize = 32;
+/// Bytes of a region in a message.
+pub(crate) const REGION_BYTES: usize = 32;
+
+/// Regions of one guest. It does not change: a new one replaces it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GuestMemory {
+    regions: Vec<Region>,
+}
+
+#[derive(Clone, Debug)]
+struct Region {
+    /// Its address in the guest.
+    guest: u64,
+    bytes: u64,
+    /// Its address in the front-end.
+    front: u64,
+    /// Where it begins in the file.
+    at: usize,
+    memory: Arc<PeerMemory>,
+}
+
+/// Where some bytes are.
+struct Found<'a> {
+    memory: &'a Arc<PeerMemory>,
+    at: usize,
+    /// Bytes up to the region's end.
+    left: u64,
+}
+
+impl GuestMemory {
+    pub(crate) fn len(&self) -> usize {
+        self.regions.len()
+    }
+
+    /// With a region more, as a message describes it.
+    pub(crate) fn with(&self, body: &[u8], file: impl AsFd) -> Result<Self, Fault> {
+        let [guest, bytes, front, offset] = [0, 8, 16, 24].map(|at| u64_at(body, at));
+        let wrong = Fault::Region { at: guest, bytes };
+        let ends = [guest, front, offset].map(|start| start.checked_add(bytes));
+        let [Some(end), Some(_), Some(file_end)] = ends else { return Err(wrong) };
+        let overlaps = |other: &Region| guest < other.guest + other.bytes && other.guest < end;
+        if bytes == 0 || self.regions.iter().any(overlaps) {
+            return Err(wrong);
+        }
+        let memory = Arc::new(PeerMemory::map(file.as_fd(), file_end)?);
+        let mut regions = self.regions.clone();
+        regions.push(Region { guest, bytes, front, at: offset as usize, memory });
+        Ok(Self { regions })
+    }
+
+    /// Without a region.
+    pub(crate) fn without(&self, body: &[u8]) -> Result<Self, Fault> {
+        let [guest, bytes, front] = [0, 8, 16].map(|at| u64_at(body, at));
+        let mut regions = self.regions.clone();
+        regions.retain(|one| (one.guest, one.bytes, one.front) != (guest, bytes, front));
+        match regions.len() < self.regions.len() {
+            true => Ok(Self { regions }),
+            false => Err(Fault::NoRegion(guest)),
+        }
+    }
+
+    /// A window at an address of the front-end's.
+    pub(crate) fn window(&self, front: u64, bytes: usize, align: usize) -> Option<Window> {
+        let region = self.regions.iter().find(|region| {
+            front.checked_sub(region.front).is_some_and(|offset| offset < region.bytes)
+        })?;
+        let offset = front - region.front;
+        if bytes as u64 > region.bytes - offset {
+            return None;
+        }
+        region.memory.window(region.at + offset as usize, bytes, align)
+    }
+
+    /// Finds an address of the guest. `near` is the region that was found last.
+    #[inline]
+    fn find(&self, guest: u64, near: &mut usize) -> Option<Found<'_>> {
+        let found = |region: &Region| {
+            guest.checked_sub(region.guest).is_some_and(|offset| offset < region.bytes)
+        };
+        if !self.regions.get(*near).is_some_and(found) {
+            *near = self.regions.iter().position(found)?;
+        }
+        let region = &self.regions[*near];
+        let offset = guest - region.guest;
+        let (memory, at) = (&region.memory, region.at + offset as usize);
+        Some(Found { memory, at, left: region.bytes - offset })
+    }
+
+    /// Copies bytes of the guest out. False: some are nowhere.
+    #[inline]
+    pub(crate) fn read(&self, mut guest: u64, mut into: &mut [u8], near: &mut usize) -> bool {
+        loop {
+            let Some(found) = self.find(guest, near) else { return into.is_empty() };
+            let part = found.left.min(into.len() as u64) as usize;
+            let (now, later) = into.split_at_mut(part);
+            if !found.memory.read(found.at, now) {
+                return false;
+            }
+            if later.is_empty() {
+                return true;
+            }
+            // Into the next region, which may be another file.
+            into = later;
+            guest += part as u64;
+        }
+    }
+
+    /// Copies bytes to the guest. False: some are nowhere.
+    #[inline]
+    pub(crate) fn write(&self, mut guest: u64, mut from: &[u8], near: &mut usize) -> bool {
+        loop {
+            let Some(found) = self.find(guest, near) else { return from.is_empty() };
+            let part = found.left.min(from.len() as u64) as usize;
+            let (now, later) = from.split_at(part);
+            if !found.memory.write(found.at, now) {
+                return false;
+            }
+            if later.is_empty() {
+                return true;
+            }
+            from = later;
+            guest += part as u64;
+        }
+    }
+}

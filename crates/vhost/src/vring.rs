@@ -1,0 +1,123 @@
+//! A ring that runs: its tables, the memory that it names, and the guest's bell.
+
+use std::sync::Arc;
+
+use burstline_peer::Bell;
+
+use crate::features;
+use crate::memory::GuestMemory;
+use crate::split::{ChainFault, DESC_BYTES, Desc, INDIRECT, NEXT, RingFault, Split};
+
+/// What both directions have.
+#[derive(Debug)]
+pub(crate) struct Vring {
+    pub(crate) split: Split,
+    pub(crate) memory: Arc<GuestMemory>,
+    /// The region that was found last.
+    pub(crate) near: usize,
+    pub(crate) header_bytes: usize,
+    pub(crate) has_merged_buffers: bool,
+    pub(crate) takes_offloads: bool,
+    pub(crate) is_enabled: bool,
+    pub(crate) call: Option<Bell>,
+    /// Why it does nothing any more.
+    pub(crate) fault: Option<RingFault>,
+}
+
+/// A walk along a chain.
+pub(crate) struct Walk {
+    /// The table of descriptors in the guest's memory, if it is not the ring's: address and size.
+    table: Option<(u64, u32)>,
+    next: Option<u16>,
+    /// Descriptors that may still come.
+    left: u32,
+}
+
+impl Vring {
+    pub(crate) fn new(split: Split, memory: Arc<GuestMemory>, agreed: u64) -> Self {
+        Self {
+            split,
+            memory,
+            near: 0,
+            header_bytes: features::header_bytes(agreed),
+            has_merged_buffers: agreed & features::NET_MRG_RXBUF != 0,
+            takes_offloads: features::takes_offloads(agreed),
+            is_enabled: false,
+            call: None,
+            fault: None,
+        }
+    }
+
+    /// Whether it may be worked on.
+    #[inline]
+    pub(crate) fn is_live(&self) -> bool {
+        self.is_enabled && self.fault.is_none()
+    }
+
+    /// Chains that may be taken; a ring with a fault has none.
+    #[inline]
+    pub(crate) fn available(&mut self, wanted: u16) -> u16 {
+        if !self.is_live() {
+            return 0;
+        }
+        match self.split.available(wanted) {
+            Ok(chains) => chains,
+            Err(fault) => {
+                self.fault = Some(fault);
+                0
+            }
+        }
+    }
+
+    /// Shows the guest what was done, and rings if it wants. Returns how many chains it was.
+    #[inline]
+    pub(crate) fn publish(&mut self) -> u16 {
+        let (chains, wants_bell) = self.split.publish();
+        if wants_bell && let Some(call) = &self.call {
+            call.ring();
+        }
+        chains
+    }
+
+    /// The first descriptor of a chain and the walk along the others.
+    #[inline]
+    pub(crate) fn walk(&self, head: u16) -> Walk {
+        Walk { table: None, next: Some(head), left: u32::from(self.split.size()) }
+    }
+
+    /// The next descriptor of a chain that is a buffer. `None`: the chain is at its end.
+    #[inline]
+    pub(crate) fn step(&mut self, walk: &mut Walk) -> Result<Option<Desc>, ChainFault> {
+        loop {
+            let Some(index) = walk.next else { return Ok(None) };
+            walk.left = walk.left.checked_sub(1).ok_or(ChainFault::Endless)?;
+            let desc = match walk.table {
+                None if index < self.split.size() => self.split.desc(index),
+                Some((table, descs)) if u32::from(index) < descs => self.desc_of(table, index)?,
+                _ => return Err(ChainFault::Next),
+            };
+            if desc.flags & INDIRECT == 0 {
+                walk.next = (desc.flags & NEXT != 0).then_some(desc.next);
+                return Ok(Some(desc));
+            }
+            let descs = desc.bytes / DESC_BYTES as u32;
+            let is_odd = desc.bytes % DESC_BYTES as u32 != 0 || descs == 0;
+            if walk.table.is_some() || desc.flags & NEXT != 0 || is_odd {
+                return Err(ChainFault::Indirect);
+            }
+            // A chain has no more descriptors than the ring, wherever they are.
+            *walk = Walk { table: Some((desc.address, descs)), next: Some(0), left: walk.left + 1 };
+        }
+    }
+
+    fn desc_of(&mut self, table: u64, index: u16) -> Result<Desc, ChainFault> {
+        let offset = DESC_BYTES as u64 * u64::from(index);
+        let at = table.checked_add(offset).ok_or(ChainFault::Address)?;
+        let mut bytes = [0; DESC_BYTES];
+        if !self.memory.read(at, &mut bytes, &mut self.near) {
+            return Err(ChainFault::Address);
+        }
+        let word = |at: usize| crate::message::u64_at(&bytes, at);
+        Ok(Desc::of(word(0), word(8)))
+    }
+}

@@ -1,0 +1,163 @@
+//! The driver's side of a ring, in this process, with the tools to break it.
+#![allow(dead_code)] // each test file uses a part
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use burstline_peer::PeerMemory;
+use burstline_vhost::{Device, DeviceOptions, Fault, Header, Message, Session};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+
+/// Bytes of the guest's memory.
+pub(crate) const MEMORY: u64 = 1 << 20;
+/// Where it begins in the guest, and in the front-end.
+pub(crate) const GUEST: u64 = 0x10_0000;
+pub(crate) const FRONT: u64 = 0x7f00_0000_0000;
+pub(crate) const SIZE: u16 = 64;
+/// Features: version 1, protocol features, mergeable buffers, indirect descriptors.
+pub(crate) const FEATURES: u64 = 1 << 32 | 1 << 30 | 1 << 28 | 1 << 15;
+
+const DESCS: [usize; 2] = [0, 0x2000];
+const AVAILABLE: [usize; 2] = [0x1000, 0x3000];
+const USED: [usize; 2] = [0x1800, 0x3800];
+/// Where buffers are.
+pub(crate) const BUFFERS: usize = 0x1_0000;
+
+pub(crate) fn event() -> OwnedFd {
+    eventfd(0, EventfdFlags::CLOEXEC).unwrap()
+}
+
+/// A guest with one pair of rings: 0 receives, 1 transmits.
+pub(crate) struct Guest {
+    pub(crate) device: Arc<Device>,
+    pub(crate) session: Session,
+    pub(crate) memory: Arc<PeerMemory>,
+    pub(crate) file: OwnedFd,
+    /// Its indices of available chains.
+    pub(crate) next: [u16; 2],
+}
+
+pub(crate) fn message(request: u32, body: Vec<u8>, files: Vec<OwnedFd>) -> Message {
+    let header = Header { request, flags: 1, bytes: body.len() as u32 };
+    Message { header, body, files }
+}
+
+pub(crate) fn words(values: &[u32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+pub(crate) fn longs(values: &[u64]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+pub(crate) fn device() -> Arc<Device> {
+    let options = DeviceOptions { pairs: 1, is_client: false, passes_offloads: false };
+    Arc::new(Device::new(options).unwrap())
+}
+
+pub(crate) fn file() -> OwnedFd {
+    let file = memfd_create("guest", MemfdFlags::CLOEXEC).unwrap();
+    ftruncate(&file, MEMORY).unwrap();
+    file
+}
+
+impl Guest {
+    /// One whose rings run.
+    pub(crate) fn start() -> Self {
+        Self::with(FEATURES)
+    }
+
+    pub(crate) fn with(features: u64) -> Self {
+        let (device, file) = (device(), file());
+        let memory = Arc::new(PeerMemory::map(file.as_fd(), MEMORY).unwrap());
+        let session = Session::new(Arc::clone(&device));
+        let mut guest = Self { device, session, memory, file, next: [0, 0] };
+        guest.say(3, vec![], vec![]).unwrap();
+        guest.say(2, longs(&[features]), vec![]).unwrap();
+        guest.set_memory().unwrap();
+        for ring in 0..2 {
+            guest.start_ring(ring, 0).unwrap();
+            guest.say(18, words(&[ring as u32, 1]), vec![]).unwrap();
+        }
+        guest
+    }
+
+    pub(crate) fn say(
+        &mut self,
+        request: u32,
+        body: Vec<u8>,
+        files: Vec<OwnedFd>,
+    ) -> Result<Option<Vec<u8>>, Fault> {
+        self.session.handle(message(request, body, files))
+    }
+
+    pub(crate) fn set_memory(&mut self) -> Result<Option<Vec<u8>>, Fault> {
+        let body = [words(&[1, 0]), longs(&[GUEST, MEMORY, FRONT, 0])].concat();
+        let file = self.file.try_clone().unwrap();
+        self.say(5, body, vec![file])
+    }
+
+    pub(crate) fn start_ring(&mut self, ring: usize, base: u16) -> Result<(), Fault> {
+        let number = ring as u32;
+        self.say(8, words(&[number, SIZE.into()]), vec![])?;
+        self.say(10, words(&[number, base.into()]), vec![])?;
+        let places = [DESCS[ring], USED[ring], AVAILABLE[ring]].map(|at| FRONT + at as u64);
+        let body = [words(&[number, 0]), longs(&places), longs(&[0])].concat();
+        self.say(9, body, vec![])?;
+        self.say(13, longs(&[number.into()]), vec![event()])?;
+        self.say(12, longs(&[number.into()]), vec![event()])?;
+        Ok(())
+    }
+
+    pub(crate) fn write(&self, at: usize, bytes: &[u8]) {
+        assert!(self.memory.write(at, bytes));
+    }
+
+    pub(crate) fn read<const N: usize>(&self, at: usize) -> [u8; N] {
+        let mut bytes = [0; N];
+        assert!(self.memory.read(at, &mut bytes));
+        bytes
+    }
+
+    pub(crate) fn desc(&self, ring: usize, index: u16, desc: (u64, u32, u16, u16)) {
+        let (address, bytes, flags, next) = desc;
+        let mut all = longs(&[address]);
+        all.extend(words(&[bytes]));
+        all.extend(flags.to_le_bytes());
+        all.extend(next.to_le_bytes());
+        self.write(DESCS[ring] + 16 * usize::from(index), &all);
+    }
+
+    /// Makes a chain available.
+    pub(crate) fn offer(&mut self, ring: usize, head: u16) {
+        let slot = usize::from(self.next[ring] % SIZE);
+        self.write(AVAILABLE[ring] + 4 + 2 * slot, &head.to_le_bytes());
+        self.next[ring] = self.next[ring].wrapping_add(1);
+        self.set_index(ring, self.next[ring]);
+    }
+
+    pub(crate) fn set_index(&self, ring: usize, index: u16) {
+        self.write(AVAILABLE[ring] + 2, &index.to_le_bytes());
+    }
+
+    pub(crate) fn used_index(&self, ring: usize) -> u16 {
+        u16::from_le_bytes(self.read(USED[ring] + 2))
+    }
+
+    /// A used element: head and bytes.
+    pub(crate) fn used(&self, ring: usize, index: u16) -> (u32, u32) {
+        let at = USED[ring] + 4 + 8 * usize::from(index % SIZE);
+        let [a, b]: [[u8; 4]; 2] = [self.read(at), self.read(at + 4)];
+        (u32::from_le_bytes(a), u32::from_le_bytes(b))
+    }
+
+    /// Sends a packet in one descriptor, its header before it.
+    pub(crate) fn send(&mut self, index: u16, packet: &[u8]) {
+        let at = BUFFERS + 0x1000 * usize::from(index);
+        self.write(at, &[0; 12]);
+        self.write(at + 12, packet);
+        self.desc(1, index, (GUEST + at as u64, 12 + packet.len() as u32, 0, 0));
+        self.offer(1, index);
+    }
+}

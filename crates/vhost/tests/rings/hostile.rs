@@ -1,0 +1,247 @@
+//! A guest that breaks its rings, also while we work on them.
+//!
+//! F13 to F16 are the classes of faults that other programs had: short and split headers and double
+//! fetches (CVE-2022-2132, CVE-2024-11614), indices and addresses (CVE-2019-14818, CVE-2020-10722
+//! to 10726), offsets that wrap and chains past the ring (VPP e36567760d6).
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+use burstline_peer::{FromPeer, LONGEST, OFFLOAD_BYTES, Put, Refusal, Taken, ToPeer};
+use burstline_vhost::RingFault;
+use rustix::fs::ftruncate;
+
+use crate::guest::{BUFFERS, GUEST, Guest, MEMORY, SIZE};
+
+fn take_one(guest: &Guest) -> Taken {
+    let berth = &guest.device.lanes().lane(0).from;
+    let mut ring = berth.take().unwrap();
+    let taken = ring.take(&mut vec![0; LONGEST]);
+    ring.publish();
+    berth.give_back(ring);
+    taken
+}
+
+fn fault(guest: &Guest) -> Option<RingFault> {
+    guest.device.lanes().lane(0).from.try_look(|ring| ring.fault()).unwrap()
+}
+
+/// Each is one chain, which is given back; the next packet is delivered.
+fn refused(guest: &mut Guest, head: u16, expected: Refusal) {
+    let before = guest.used_index(1);
+    guest.offer(1, head);
+    assert_eq!(take_one(guest), Taken::Refused(expected));
+    assert_eq!(guest.used(1, before), (head.into(), 0));
+    guest.send(60, &[1; 60]);
+    assert!(matches!(take_one(guest), Taken::Packet { bytes: 60, .. }), "the next one comes");
+    assert_eq!(guest.used_index(1), before.wrapping_add(2));
+}
+
+#[test]
+fn f13_a_header_that_is_short_or_alone_is_refused() {
+    let mut guest = Guest::start();
+    let at = GUEST + BUFFERS as u64;
+    for bytes in [0, 1, 11, 12] {
+        guest.desc(1, 0, (at, bytes, 0, 0));
+        refused(&mut guest, 0, Refusal::Short);
+    }
+    // Split over twelve descriptors of a byte, and nothing behind.
+    for index in 0..12 {
+        guest.desc(1, index, (at, 1, u16::from(index < 11), index + 1));
+    }
+    refused(&mut guest, 0, Refusal::Short);
+}
+
+#[test]
+fn f14_addresses_outside_of_the_memory_are_refused() {
+    let mut guest = Guest::start();
+    for address in [0, GUEST - 1, GUEST + MEMORY, u64::MAX, u64::MAX - 11, 1 << 63] {
+        guest.desc(1, 0, (address, 100, 0, 0));
+        refused(&mut guest, 0, Refusal::Malformed);
+    }
+    // It begins inside and ends outside.
+    guest.desc(1, 0, (GUEST + MEMORY - 50, 100, 0, 0));
+    refused(&mut guest, 0, Refusal::Malformed);
+    guest.desc(1, 0, (GUEST + BUFFERS as u64, 100, 2, 0));
+    refused(&mut guest, 0, Refusal::Malformed);
+}
+
+#[test]
+fn f15_chains_without_end_past_the_ring_or_too_long_are_refused() {
+    let mut guest = Guest::start();
+    let at = GUEST + BUFFERS as u64;
+    guest.desc(1, 0, (at, 1, 1, 0));
+    refused(&mut guest, 0, Refusal::Malformed);
+    guest.desc(1, 0, (at, 20, 1, SIZE));
+    refused(&mut guest, 0, Refusal::Malformed);
+    guest.desc(1, 0, (at, u32::MAX, 0, 0));
+    refused(&mut guest, 0, Refusal::Long);
+    // Together they wrap 32 bits.
+    guest.desc(1, 0, (at, 0x8000, 1, 1));
+    guest.desc(1, 1, (at, 0xffff_8000, 0, 0));
+    refused(&mut guest, 0, Refusal::Long);
+    // Many that are not too long each.
+    for index in 0..40 {
+        guest.desc(1, index, (at, 0x8000, u16::from(index < 39), index + 1));
+    }
+    refused(&mut guest, 0, Refusal::Long);
+}
+
+#[test]
+fn f15_tables_of_descriptors_inside_others_or_of_odd_size_are_refused() {
+    let mut guest = Guest::start();
+    let at = GUEST + BUFFERS as u64;
+    for (bytes, flags) in [(0, 4), (15, 4), (24, 4), (16, 5)] {
+        guest.desc(1, 0, (at, bytes, flags, 0));
+        refused(&mut guest, 0, Refusal::Malformed);
+    }
+    // A table that names itself.
+    let own: [u8; 16] = {
+        let mut own = [0; 16];
+        own[..8].copy_from_slice(&at.to_le_bytes());
+        own[8] = 16;
+        own[12] = 4;
+        own
+    };
+    guest.write(BUFFERS, &own);
+    guest.desc(1, 0, (at, 16, 4, 0));
+    refused(&mut guest, 0, Refusal::Malformed);
+    // One that goes on in a circle: no more of it is read than the ring has descriptors.
+    let mut circle = own;
+    circle[8] = 1;
+    circle[12] = 1;
+    guest.write(BUFFERS, &circle);
+    guest.desc(1, 0, (at, 0xffff_fff0, 4, 0));
+    refused(&mut guest, 0, Refusal::Malformed);
+    guest.desc(1, 0, (u64::MAX - 15, 16, 4, 0));
+    refused(&mut guest, 0, Refusal::Malformed);
+}
+
+#[test]
+fn f14_an_index_or_a_head_that_cannot_be_stops_the_ring_and_nothing_else() {
+    let guest = Guest::start();
+    guest.set_index(1, SIZE + 1);
+    assert_eq!(take_one(&guest), Taken::Nothing);
+    assert_eq!(fault(&guest), Some(RingFault::Index { chains: SIZE + 1, size: SIZE }));
+    guest.set_index(1, 1);
+    assert_eq!(take_one(&guest), Taken::Nothing, "it stays stopped");
+    let mut guest = Guest::start();
+    guest.offer(1, SIZE);
+    assert_eq!(take_one(&guest), Taken::Nothing);
+    assert_eq!(fault(&guest), Some(RingFault::Head { head: SIZE, size: SIZE }));
+    // The other ring goes on, and the front-end can start this one anew.
+    guest.desc(0, 0, (GUEST + BUFFERS as u64, 2000, 2, 0));
+    guest.offer(0, 0);
+    let mut ring = guest.device.lanes().lane(0).to.take().unwrap();
+    assert_eq!(ring.put(&[3; 60], &[0; OFFLOAD_BYTES]), Put::Done);
+    guest.device.lanes().lane(0).to.give_back(ring);
+    guest.say(11, crate::guest::words(&[1, 0]), vec![]).unwrap();
+    guest.set_index(1, 0);
+    guest.next[1] = 0;
+    guest.start_ring(1, 0).unwrap();
+    guest.send(0, &[7; 60]);
+    assert!(matches!(take_one(&guest), Taken::Packet { bytes: 60, .. }));
+}
+
+#[test]
+fn buffers_that_are_none_are_given_back_empty_and_hold_nobody_up() {
+    let mut guest = Guest::start();
+    let bad = [
+        (GUEST + BUFFERS as u64, 0, 2, 0),
+        (GUEST + BUFFERS as u64, 11, 2, 0),
+        (GUEST + BUFFERS as u64, 100, 0, 0),
+        (u64::MAX, 100, 2, 0),
+        (GUEST + BUFFERS as u64, 1, 3, 4),
+    ];
+    for (index, desc) in bad.into_iter().enumerate() {
+        guest.desc(0, index as u16, desc);
+        guest.offer(0, index as u16);
+    }
+    guest.desc(0, 8, (GUEST + BUFFERS as u64, 72, 2, 0));
+    guest.offer(0, 8);
+    let mut ring = guest.device.lanes().lane(0).to.take().unwrap();
+    assert_eq!(ring.put(&[3; 60], &[0; OFFLOAD_BYTES]), Put::Done);
+    ring.publish();
+    guest.device.lanes().lane(0).to.give_back(ring);
+    assert_eq!([0, 4, 5].map(|index| guest.used(0, index)), [(0, 0), (4, 0), (8, 72)]);
+}
+
+#[test]
+fn f16_memory_that_is_cut_under_us_stops_only_this_guest() {
+    let mut guest = Guest::start();
+    guest.send(0, &[1; 60]);
+    assert!(matches!(take_one(&guest), Taken::Packet { .. }));
+    ftruncate(&guest.file, 0).unwrap();
+    // Its index is 0 now, which is behind what was taken.
+    assert_eq!(take_one(&guest), Taken::Nothing);
+    assert_eq!(fault(&guest), Some(RingFault::Lost));
+}
+
+/// Somebody writes over rings, descriptors and buffers while we take and put: nothing panics,
+/// hangs or reads outside; the index that the guest sees is what was taken.
+#[test]
+fn a_guest_that_scribbles_while_we_read_harms_itself_only() {
+    let chains: u64 = std::env::var("BURSTLINE_CHAINS").map_or(300_000, |n| n.parse().unwrap());
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut guest = Guest::start();
+    let memory = Arc::clone(&guest.memory);
+    let scribbler = std::thread::spawn({
+        let is_over = Arc::clone(&is_over);
+        move || {
+            let mut seed = 88_172_645_463_325_252u64;
+            while !is_over.load(Relaxed) {
+                seed ^= seed << 13;
+                seed ^= seed >> 7;
+                seed ^= seed << 17;
+                // Descriptors and buffers with headers; not the index, which would stop the ring.
+                let (at, value) = match seed % 4 {
+                    0 => ((seed >> 8) as usize % 0x800, seed >> 20),
+                    1 => (0x2000 + (seed >> 8) as usize % 0x400, seed >> 20),
+                    2 => (0x2000 + (seed >> 8) as usize % 0x400, GUEST + (seed >> 44)),
+                    _ => (BUFFERS + (seed >> 8) as usize % 0x4_0000, seed),
+                };
+                let bytes = 1 + (seed >> 60) as usize % 8;
+                assert!(memory.write(at, &value.to_le_bytes()[..bytes]));
+            }
+        }
+    });
+    let (mut room, mut taken, mut given, mut done) = (vec![0; LONGEST], 0u64, 0u64, 0u64);
+    while taken < chains {
+        for index in 0..32 {
+            let at = BUFFERS + 0x1000 * usize::from(index);
+            guest.desc(1, index, (GUEST + at as u64, 72, 0, 0));
+            guest.desc(0, index, (GUEST + at as u64, 2000, 2, 0));
+            guest.offer(1, index);
+            guest.offer(0, index);
+        }
+        let mut ring = guest.device.lanes().lane(0).from.take().unwrap();
+        loop {
+            match ring.take(&mut room) {
+                Taken::Nothing => break,
+                Taken::Packet { bytes, .. } => assert!(bytes <= LONGEST),
+                Taken::Refused(_) => {}
+            }
+            taken += 1;
+        }
+        given += u64::from(ring.publish());
+        assert_eq!(ring.fault(), None);
+        guest.device.lanes().lane(0).from.give_back(ring);
+        let mut ring = guest.device.lanes().lane(0).to.take().unwrap();
+        for _ in 0..64 {
+            match ring.put(&[5; 60], &[0; OFFLOAD_BYTES]) {
+                Put::NoRoom => break,
+                Put::Done => done += 1,
+                Put::Unfit => {}
+            }
+        }
+        ring.publish();
+        assert_eq!(ring.fault(), None);
+        guest.device.lanes().lane(0).to.give_back(ring);
+    }
+    is_over.store(true, Relaxed);
+    scribbler.join().unwrap();
+    assert_eq!(given, taken, "V3");
+    assert!(done > 0 && taken >= chains);
+    assert_eq!(guest.used_index(1), taken as u16);
+}
