@@ -58,7 +58,8 @@ pub struct PeerMemory {
 
 // SAFETY: it is an address range of the process; all access is by copies and atomics (P1).
 unsafe impl Send for PeerMemory {}
-// SAFETY: as above; threads that copy at the same time are as the peer is: P1 covers both.
+// SAFETY: threads that copy at the same time are as the peer is, which writes whenever it likes: P1
+// covers both.
 unsafe impl Sync for PeerMemory {}
 
 impl PeerMemory {
@@ -165,7 +166,7 @@ pub struct Window {
     memory: Arc<PeerMemory>,
 }
 
-// SAFETY: as for `PeerMemory`, of which it is a part.
+// SAFETY: it is an address range of `PeerMemory`, which may go to other threads (P1).
 unsafe impl Send for Window {}
 
 macro_rules! word {

@@ -35,8 +35,8 @@ fn escaped(text: &str, is_fine: impl Fn(char) -> bool) -> Cow<'_, str> {
 /// Whether a terminal obeys a character: controls, and those that turn the direction of text.
 /// Source: Unicode Standard Annex 9, table 4.
 fn is_order(letter: char) -> bool {
-    letter.is_control()
-        || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    let turns = ['\u{200e}'..='\u{200f}', '\u{202a}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
+    letter.is_control() || turns.iter().any(|range| range.contains(&letter))
 }
 
 #[cfg(test)]

@@ -112,7 +112,7 @@ impl Movement {
                     at = at.wrapping_add(LINE_BYTES);
                 }
                 desc = desc.wrapping_sub(DESC_BYTES);
-                // SAFETY: as above.
+                // SAFETY: I1; `each` descs fit below the packets of a segment, aligned to 16.
                 unsafe { put::<STREAMS>(desc, [number; 2]) };
                 number += 1;
                 if index.is_multiple_of(BURST) || index == each {
@@ -145,7 +145,7 @@ impl Movement {
                     sum = sum.wrapping_add(unsafe { desc.cast::<u64>().read() });
                     let end = at.wrapping_add(step);
                     while at != end {
-                        // SAFETY: as above.
+                        // SAFETY: I1; the packet's lines lie below the count, too.
                         sum = sum.wrapping_add(unsafe { at.cast::<u64>().read() });
                         at = at.wrapping_add(LINE_BYTES);
                     }
