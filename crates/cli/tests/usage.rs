@@ -62,7 +62,7 @@ fn what_can_be_said_of_ports_is_told_wherever_one_looks() {
     assert!(one.stdout.contains(wanted) && !one.stdout.contains("nicsim"), "{}", one.stdout);
     assert_complaint(&["ports", "xpd"], 2, &["'xpd'", "xdp"]);
     let script = run(&["completions", "bash"]).stdout;
-    for words in ["file set afpacket xdp dpdk tap log", "udp tcp mix", "yes no"] {
+    for words in ["file set afpacket xdp dpdk tap vhost memif log", "udp tcp mix", "yes no"] {
         assert!(script.contains(words), "{words}");
     }
 }

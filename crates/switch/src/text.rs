@@ -317,10 +317,10 @@ mod tests {
             ("dl_vlan=0,actions=drop", 0, "expected 1 to 4094"),
             ("reg0=1,actions=drop", 0, "there is no 'reg0'; there are in_port"),
             ("ip,actions=drop,flood", 16, "'flood' is no action; there are drop"),
-            ("ip,actions=meter:x", 11, "do not say where it goes"),
+            ("ip,actions=meter:x", 11, "no action says where the packet goes"),
             ("ip,actions=output:", 11, "a name behind the colon"),
             ("ip,actions=drop:1", 11, "takes no value"),
-            ("ip,actions=", 11, "do not say where it goes"),
+            ("ip,actions=", 11, "no action says where the packet goes"),
             ("priority=65536,actions=drop", 0, "expected 0 to 65535"),
             ("in_port=,actions=drop", 0, "a port"),
         ] {

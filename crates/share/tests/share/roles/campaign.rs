@@ -12,7 +12,9 @@ use std::thread;
 use std::time::Duration;
 
 use burstline_log::{Ending, Log, LogConfig, Policy};
-use burstline_share::{AttachConfig, Attachment, LosslessReaders, PublishConfig, Publisher};
+use burstline_share::{
+    AttachConfig, Attachment, LosslessReaders, PublishConfig, Publisher, Refusal, ShareError,
+};
 use burstline_sys::memory::PageChoice;
 
 use super::{arguments, number, wait};
@@ -106,7 +108,14 @@ fn victim() {
     let arguments = arguments();
     let policy = if arguments[1] == "lossless" { Policy::Lossless } else { Policy::Lossy };
     let config = AttachConfig { policy, window: 1, ..in_place() };
-    let mut attachment = Attachment::open(&arguments[0], &config).expect("attaches");
+    let mut attachment = match Attachment::open(&arguments[0], &config) {
+        // One before, which was stopped, has used up what this user may hold the writer up.
+        Err(ShareError::Refused { refusal: Refusal::HeldUp { .. }, .. }) => {
+            let config = AttachConfig { policy: Policy::Lossy, ..config };
+            Attachment::open(&arguments[0], &config).expect("attaches")
+        }
+        attached => attached.expect("attaches"),
+    };
     println!("say attached");
     let last_burst = number(&arguments[2]);
     let (link, reader) = (&attachment.link, &mut attachment.readers[0]);
