@@ -108,12 +108,13 @@ impl<'a> Iterator for PlainPackets<'a> {
         loop {
             // One pointer is all that is kept: to each desc, and to the one `AHEAD` later.
             let run = self.run.as_slice();
-            let (last, first) = run.split_at(run.len().min(AHEAD));
-            let mut at = first.as_ptr_range().end;
-            while at != first.as_ptr() {
+            let (last, _) = run.split_at(run.len().min(AHEAD));
+            // Of the whole run: both descs are read by it.
+            let (mut at, end) = (run.as_ptr_range().end, run.as_ptr().wrapping_add(last.len()));
+            while at != end {
                 at = at.wrapping_sub(1);
-                // SAFETY: both are in the run: `at` in `first`, which has `last` before it, and
-                // where `first` is not empty, that one has `AHEAD` descs.
+                // SAFETY: both are in the run: `at` behind `last`, which has
+                // `AHEAD` descs where anything is behind it.
                 let (desc, later) = unsafe { (*at, *at.wrapping_sub(AHEAD)) };
                 place.ask_for(later);
                 // SAFETY: P1.
