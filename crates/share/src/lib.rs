@@ -62,6 +62,6 @@ pub use message::{MESSAGE_BYTES_MAX, PROTOCOL_VERSION};
 pub use places::{NAME_BYTES_MAX, published_sockets, switch_socket, switch_sockets_to_look};
 pub use publisher::{LosslessReaders, PublishConfig, Publisher};
 pub use refusal::Refusal;
-pub use status::{LogStatus, PublisherStatus, ReaderStatus, Visits, query};
+pub use status::{LogStatus, Published, PublisherStatus, ReaderStatus, Visits, published, query};
 pub use sums::Sums;
 pub use trust::Trust;

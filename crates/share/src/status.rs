@@ -7,6 +7,7 @@ use burstline_log::Policy;
 use crate::error::ShareError;
 use crate::link::Call;
 use crate::message::{Reply, Request};
+use crate::places;
 
 /// The most logs that one name can stand for.
 pub(crate) const LOGS_MAX: usize = 64;
@@ -126,6 +127,25 @@ pub fn query(name: &str) -> Result<PublisherStatus, ShareError> {
     }
     let uid = call.peer.uid;
     Ok(PublisherStatus { path: path.to_owned(), epoch, pid, uid, up_s, logs, readers })
+}
+
+/// A name that somebody publishes now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// The name: that of its socket's file.
+    pub name: String,
+    /// What its publisher says.
+    pub status: PublisherStatus,
+}
+
+/// The names in the directories that a reader looks in whose publishers answer, sorted by path.
+/// Takes up to 5 s for one that does not.
+pub fn published() -> Vec<Published> {
+    let answered = places::published_sockets().into_iter().filter_map(|path| {
+        let name = path.file_name()?.to_str()?.to_owned();
+        Some(Published { name, status: query(path.to_str()?).ok()? })
+    });
+    answered.collect()
 }
 
 /// Text up to the first 0, with nothing in it that could move a terminal's cursor.

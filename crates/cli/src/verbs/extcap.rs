@@ -16,8 +16,10 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use burstline_share::{published_sockets, query};
+use burstline_share::{Published, published};
 use burstline_sys::pcap;
+use burstline_wire::files::MAX_CAPTURED;
+use burstline_wire::headers::LinkType;
 
 use crate::args::ExtcapArgs;
 use crate::failure::Failure;
@@ -25,10 +27,6 @@ use crate::view;
 
 /// What a name of an interface begins with. Wireshark takes a name with a colon for another kind.
 const PREFIX: &str = "burst-";
-
-/// The link type that a filter is checked for. Source: LINKTYPE_ETHERNET.
-const ETHERNET: u16 = 1;
-const SNAPSHOT_BYTES: u32 = 262_144;
 
 /// What can be chosen in Wireshark's dialogue.
 const CHOICES: &str = "\
@@ -61,10 +59,12 @@ pub(crate) fn extcap(args: &ExtcapArgs) -> Result<ExitCode, Failure> {
         _ if args.extcap_config => say(CHOICES),
         _ => match &args.extcap_capture_filter {
             // What it prints is what is wrong with the filter.
-            Some(filter) => match pcap::compile(filter, ETHERNET, SNAPSHOT_BYTES, false) {
-                Ok(_) => Ok(ExitCode::SUCCESS),
-                Err(error) => say(&format!("{error}\n")),
-            },
+            Some(filter) => {
+                match pcap::compile(filter, LinkType::ETHERNET.0, MAX_CAPTURED, false) {
+                    Ok(_) => Ok(ExitCode::SUCCESS),
+                    Err(error) => say(&format!("{error}\n")),
+                }
+            }
             None => Ok(ExitCode::SUCCESS),
         },
     }
@@ -79,15 +79,11 @@ fn say(text: &str) -> Result<ExitCode, Failure> {
 fn interfaces() -> String {
     let version = env!("CARGO_PKG_VERSION");
     let mut text = format!("extcap {{version={version}}}{{display=Burstline}}\n");
-    for path in published_sockets() {
-        let name = path.file_name().and_then(|name| name.to_str());
-        let (Some(name), Some(whole)) = (name, path.to_str()) else { continue };
-        if let Ok(status) = query(whole) {
-            let pid = status.pid;
-            text += &format!(
-                "interface {{value={PREFIX}{name}}}{{display=Burstline log of process {pid}}}\n"
-            );
-        }
+    for Published { name, status } in published() {
+        let pid = status.pid;
+        text += &format!(
+            "interface {{value={PREFIX}{name}}}{{display=Burstline log of process {pid}}}\n"
+        );
     }
     text
 }

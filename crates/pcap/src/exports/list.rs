@@ -2,10 +2,9 @@
 
 use std::ffi::{CString, c_char, c_int};
 use std::mem::size_of;
-use std::path::Path;
 use std::ptr;
 
-use burstline_share::{published_sockets, query};
+use burstline_share::{Published, published};
 
 use super::{border, text};
 use crate::abi::{IF_UP_RUNNING, Interface};
@@ -38,8 +37,8 @@ unsafe fn append(list: *mut *mut Interface) {
             end = &raw mut (**end).next;
         }
     }
-    for path in published_sockets() {
-        let Some(device) = device(&path) else { continue };
+    for published in published() {
+        let Some(device) = device(&published) else { continue };
         // SAFETY: `end` is the null pointer at the list's end.
         unsafe {
             end.write(device);
@@ -48,10 +47,8 @@ unsafe fn append(list: *mut *mut Interface) {
     }
 }
 
-/// A list's entry from malloc(3), as `pcap_freealldevs` frees it; `None` where nobody publishes.
-fn device(path: &Path) -> Option<*mut Interface> {
-    let status = query(path.to_str()?).ok()?;
-    let name = path.file_name()?.to_str()?;
+/// A list's entry from malloc(3), as `pcap_freealldevs` frees it; `None` without memory.
+fn device(Published { name, status }: &Published) -> Option<*mut Interface> {
     let logs = status.logs.len();
     let plural = if logs == 1 { "log" } else { "logs" };
     let about = format!("Burstline: {logs} {plural} published by process {}", status.pid);
