@@ -172,13 +172,15 @@ impl Roster {
         }
     }
 
-    /// Whether this connection has seats that it has not claimed in time. They are its no more: a
+    /// The connections with seats that they have not claimed in time. Those are theirs no more: a
     /// claim that comes later fails.
-    pub(crate) fn revoke_unclaimed(&self, connection: u64) -> bool {
-        let guests = self.lock();
-        let guest = guests.iter().find(|guest| guest.connection == connection);
-        let is_late = |guest: &&Guest| clock::monotonic_ns() - guest.since_ns >= CLAIM_NS;
-        guest.filter(is_late).is_some_and(|guest| guest.seats.iter().any(|(_, seat)| seat.revoke()))
+    pub(crate) fn revoke_unclaimed(&self) -> Vec<u64> {
+        let now_ns = clock::monotonic_ns();
+        let is_late = |guest: &&Guest| {
+            let waited_ns = now_ns.saturating_sub(guest.since_ns);
+            waited_ns >= CLAIM_NS && guest.seats.iter().any(|(_, seat)| seat.revoke())
+        };
+        self.lock().iter().filter(is_late).map(|guest| guest.connection).collect()
     }
 
     /// Nobody watches the connections any more. Their readers live on, perhaps beside a writer,

@@ -33,9 +33,6 @@ use crate::roster::Roster;
 const WAITING_MAX: usize = 64;
 /// How long they may take, for both together.
 const WAITING_NS: u64 = 1_000_000_000;
-/// Between two looks whether those who are seated have claimed their seats. A seat that is not
-/// claimed matters to who wants one, whose call wakes the thread.
-const CLAIMS_EVERY_NS: u64 = 1_000_000_000;
 /// Accepted at a time, before those who are in are looked at again.
 const ACCEPTS_A_TURN: usize = 32;
 /// How long nobody is accepted when there is not even a descriptor to refuse with.
@@ -54,8 +51,6 @@ pub(crate) struct Server {
     spare: Option<Event>,
     /// Until when nobody is accepted, on the monotonic clock.
     pause_until_ns: u64,
-    /// When to look for seats that nobody has claimed, likewise.
-    look_at_claims_ns: u64,
 }
 
 struct Client {
@@ -110,7 +105,6 @@ impl Server {
             next_connection: 0,
             spare,
             pause_until_ns: 0,
-            look_at_claims_ns: 0,
         })
     }
 
@@ -209,21 +203,13 @@ impl Server {
         });
     }
 
-    /// Lets those go who were given seats and have not claimed them.
+    /// Lets those go who were given seats and have not claimed them. Such a seat matters to who
+    /// wants one, whose call has woken the thread.
     fn drop_unclaimed(&mut self) {
-        let now_ns = clock::monotonic_ns();
-        if now_ns < self.look_at_claims_ns {
-            return;
+        for connection in self.roster.revoke_unclaimed() {
+            self.clients.retain(|client| client.connection != connection);
+            self.roster.leave(connection);
         }
-        self.look_at_claims_ns = now_ns + CLAIMS_EVERY_NS;
-        let roster = &self.roster;
-        self.clients.retain(|client| {
-            let is_late = client.is_seated && roster.revoke_unclaimed(client.connection);
-            if is_late {
-                roster.leave(client.connection);
-            }
-            !is_late
-        });
     }
 
     fn waiting(&self) -> usize {
