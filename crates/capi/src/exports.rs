@@ -10,10 +10,12 @@ use std::ffi::{CStr, c_char};
 use std::mem::size_of;
 use std::ptr;
 
+use burstline_share::Next;
+
 use crate::border::{self, Fault, STOPS_PANICS, border};
 use crate::handles;
 use crate::options::{self, Wishes};
-use crate::reading::{Next, Reading};
+use crate::reading::Reading;
 use crate::types::{ABI_VERSION, BurstView, Options, PortName, Reader, Statistics, Status};
 
 /// The library's version, such as "0.1.0".
@@ -88,6 +90,8 @@ pub unsafe extern "C" fn burstline_next(
                 Next::Burst { held, log } => (held, log),
                 Next::None => return Ok(Status::None),
                 Next::End => return Ok(Status::End),
+                Next::Interrupted => return Err(Fault::closed()),
+                Next::WindowFull => return Err(reading.window_full()),
             };
             let view = handle.lend(held, log, reading.epoch())?;
             // SAFETY: `burst` was checked and filled above, and is still C's to lend.

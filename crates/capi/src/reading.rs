@@ -1,25 +1,10 @@
 //! A reader as C sees it: errors are texts, and statistics are a struct of C's.
 
-use burstline_share::{Feed, Follower, Held, Next as Found};
+use burstline_share::{Feed, Follower, Next};
 
 use crate::border::Fault;
 use crate::options::Wishes;
 use crate::types::{Statistics, Status};
-
-/// What there is for a caller who wants a burst.
-pub(crate) enum Next {
-    /// A burst of log `log`.
-    Burst {
-        /// Its packets.
-        held: Held,
-        /// Which log of the name.
-        log: u32,
-    },
-    /// Nothing within the timeout.
-    None,
-    /// Never more.
-    End,
-}
 
 /// The logs of a name.
 pub(crate) struct Reading {
@@ -42,18 +27,14 @@ impl Reading {
     ) -> Result<Next, Fault> {
         #[cfg(feature = "deliberate-panic")]
         crate::border::deliberate::panic_if_asked(crate::border::deliberate::IN_THE_READER);
-        match self.follower.next(timeout_ns, is_closed)? {
-            Found::Burst { held, log } => Ok(Next::Burst { held, log }),
-            Found::None => Ok(Next::None),
-            Found::End => Ok(Next::End),
-            Found::Interrupted => Err(Fault::closed()),
-            Found::WindowFull => {
-                let window = self.window;
-                let text =
-                    format!("bursts of all {window} segments of the window are held: release one");
-                Err(Fault::new(Status::ErrorWindow, text))
-            }
-        }
+        Ok(self.follower.next(timeout_ns, is_closed)?)
+    }
+
+    /// Why there is no burst while bursts of every segment of the window are held.
+    pub(crate) fn window_full(&self) -> Fault {
+        let window = self.window;
+        let text = format!("bursts of all {window} segments of the window are held: release one");
+        Fault::new(Status::ErrorWindow, text)
     }
 
     /// Link type and name of a port of log `log`; `None` where the writer has not named it.
