@@ -8,6 +8,12 @@ use std::ffi::{c_char, c_int, c_uchar, c_uint, c_void};
 /// Bytes of a caller's buffer for an error's text.
 pub(crate) const ERRBUF_BYTES: usize = 256;
 
+/// A text as it goes into a caller's buffer: cut at a letter to what has room, and ended by a 0.
+pub(crate) fn errbuf_bytes(text: &str) -> impl Iterator<Item = u8> {
+    let kept = text.floor_char_boundary(ERRBUF_BYTES - 1);
+    text.as_bytes()[..kept].iter().map(|&byte| byte.max(1)).chain([0])
+}
+
 /// The call failed; `pcap_geterr` says why.
 pub(crate) const ERROR: c_int = -1;
 /// `pcap_breakloop` was called, or there will never be another packet.
@@ -36,7 +42,7 @@ pub(crate) const TSTAMP_HOST: c_int = 0;
 /// Packets of both directions.
 pub(crate) const DIRECTION_BOTH: c_int = 0;
 /// The longest packet that libpcap gives: what a snapshot length of 0 stands for.
-pub(crate) const SNAPLEN_MAX: u32 = 262_144;
+pub(crate) const SNAPLEN_MAX: u32 = burstline_wire::files::MAX_CAPTURED;
 /// Flags of a listed device: it is up, running, and has no link to be connected.
 pub(crate) const IF_UP_RUNNING: c_uint = 0x02 | 0x04 | 0x30;
 

@@ -18,7 +18,7 @@ use std::mem::size_of;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::abi::{ERRBUF_BYTES, Pcap};
+use crate::abi::{ERRBUF_BYTES, Pcap, errbuf_bytes};
 use crate::capture::Capture;
 
 /// How many handles there can be at once: a program opens a handful.
@@ -95,9 +95,7 @@ impl Slot {
 
     /// Keeps what went wrong.
     pub(crate) fn tell(&self, text: &str) {
-        let kept = text.floor_char_boundary(ERRBUF_BYTES - 1);
-        let bytes = text.as_bytes()[..kept].iter().copied().map(|byte| byte.max(1));
-        for (at, byte) in self.text.iter().zip(bytes.chain([0])) {
+        for (at, byte) in self.text.iter().zip(errbuf_bytes(text)) {
             at.store(byte, Relaxed);
         }
     }

@@ -27,7 +27,7 @@ pub use open::*;
 pub use reading::*;
 pub use settings::*;
 
-use crate::abi::ERRBUF_BYTES;
+use crate::abi::errbuf_bytes;
 
 /// Does what a function of ours does; a panic in it becomes `fallback`. Its place is printed to
 /// standard error, as Rust does.
@@ -39,14 +39,13 @@ fn border<T>(fallback: T, body: impl FnOnce() -> T) -> T {
 /// Writes a text to a caller's buffer for errors.
 ///
 /// # Safety
-/// `buffer` is null, or has [`ERRBUF_BYTES`] that may be written.
+/// `buffer` is null, or has [`ERRBUF_BYTES`](crate::abi::ERRBUF_BYTES) that may be written.
 unsafe fn tell(buffer: *mut c_char, text: &str) {
     if buffer.is_null() {
         return;
     }
-    let kept = text.floor_char_boundary(ERRBUF_BYTES - 1);
-    for (at, byte) in text.as_bytes()[..kept].iter().copied().chain([0]).enumerate() {
-        // SAFETY: at most 256 bytes, by the caller's promise.
+    for (at, byte) in errbuf_bytes(text).enumerate() {
+        // SAFETY: there are at most `ERRBUF_BYTES`, which the caller says may be written.
         unsafe { buffer.add(at).write(byte as c_char) };
     }
 }

@@ -12,13 +12,14 @@ use crate::real::real;
 use crate::session::Fetched;
 use crate::slots::{self, Slot};
 
-/// A read handle, or libpcap's number for why there is none.
-fn read<'a>(slot: &Slot, capture: &'a Capture) -> Result<Reading<'a>, c_int> {
-    capture.read().map_err(|busy| match busy {
-        Busy::NotActivated => not_activated(slot),
-        Busy::Closed => slot.fail("this handle is closed"),
-        Busy::Reading => slot.fail("another call is reading from this handle"),
-    })
+/// Reads from a handle, or answers with libpcap's number for why it cannot.
+fn read(slot: &Slot, capture: &Capture, body: impl FnOnce(&mut Reading<'_>) -> c_int) -> c_int {
+    match capture.read() {
+        Ok(mut reading) => body(&mut reading),
+        Err(Busy::NotActivated) => not_activated(slot),
+        Err(Busy::Closed) => slot.fail("this handle is closed"),
+        Err(Busy::Reading) => slot.fail("another call is reading from this handle"),
+    }
 }
 
 /// Makes sure that there are packets; otherwise what the call answers: 0 where none came.
@@ -84,22 +85,18 @@ pub unsafe extern "C" fn pcap_loop(
 ) -> c_int {
     ours!(
         pcap, pcap_loop(count: c_int, handler: Handler, user: *mut c_uchar) -> c_int,
-        ERROR, |slot, capture| {
-            let mut reading = match read(slot, &capture) {
-                Ok(reading) => reading,
-                Err(code) => return code,
-            };
+        ERROR, |slot, capture| read(slot, &capture, |reading| {
             let mut left = limit(count);
             while left > 0 {
-                if let ControlFlow::Break(code) = fetch(slot, &capture, &mut reading, true) {
+                if let ControlFlow::Break(code) = fetch(slot, &capture, reading, true) {
                     let has_ended = code == ERROR_BREAK && reading.session().has_ended();
                     return if has_ended { 0 } else { code };
                 }
                 // SAFETY: what C owes us.
-                left -= unsafe { give(slot, &capture, &mut reading, left, handler, user) };
+                left -= unsafe { give(slot, &capture, reading, left, handler, user) };
             }
             0
-        }
+        })
     )
 }
 
@@ -114,18 +111,14 @@ pub unsafe extern "C" fn pcap_dispatch(
 ) -> c_int {
     ours!(
         pcap, pcap_dispatch(count: c_int, handler: Handler, user: *mut c_uchar) -> c_int,
-        ERROR, |slot, capture| {
-            let mut reading = match read(slot, &capture) {
-                Ok(reading) => reading,
-                Err(code) => return code,
-            };
-            if let ControlFlow::Break(code) = fetch(slot, &capture, &mut reading, false) {
+        ERROR, |slot, capture| read(slot, &capture, |reading| {
+            if let ControlFlow::Break(code) = fetch(slot, &capture, reading, false) {
                 return code;
             }
             let most = limit(count).min(c_int::MAX as usize);
             // SAFETY: what C owes us.
-            (unsafe { give(slot, &capture, &mut reading, most, handler, user) }) as c_int
-        }
+            (unsafe { give(slot, &capture, reading, most, handler, user) }) as c_int
+        })
     )
 }
 
@@ -138,13 +131,9 @@ pub unsafe extern "C" fn pcap_next_ex(
 ) -> c_int {
     ours!(
         pcap, pcap_next_ex(header: *mut *mut PacketHeader, bytes: *mut *const c_uchar) -> c_int,
-        ERROR, |slot, capture| {
-            let mut reading = match read(slot, &capture) {
-                Ok(reading) => reading,
-                Err(code) => return code,
-            };
+        ERROR, |slot, capture| read(slot, &capture, |reading| {
             loop {
-                if let ControlFlow::Break(code) = fetch(slot, &capture, &mut reading, false) {
+                if let ControlFlow::Break(code) = fetch(slot, &capture, reading, false) {
                     return code;
                 }
                 let mut found = None;
@@ -162,7 +151,7 @@ pub unsafe extern "C" fn pcap_next_ex(
                 }
                 return 1;
             }
-        }
+        })
     )
 }
 
