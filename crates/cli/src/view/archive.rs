@@ -12,7 +12,7 @@ use burstline_port::{Indexed, Losses};
 use burstline_wire::files::FileKind;
 use serde_json::{Value, json};
 
-use super::foreign::one_line;
+use super::foreign::path_text;
 use super::json::losses;
 use super::words::{bytes_text, count_text, size_text, time_text};
 
@@ -36,7 +36,7 @@ impl Bar {
     pub(crate) fn of(path: &Path, is_quiet: bool) -> Self {
         let is_wanted = !is_quiet && io::stderr().is_terminal();
         Self {
-            name: one_line(&path.display().to_string()).into_owned(),
+            name: path_text(path),
             bytes: std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
             due: is_wanted.then(|| Instant::now() + STEP),
             is_shown: false,
@@ -112,7 +112,7 @@ fn fault_lines(file: &Scanned) -> String {
 /// The line of a file that was checked, and its damage.
 pub(crate) fn checked(file: &Scanned) -> String {
     let packets = count_text(file.packets);
-    let mut text = format!("{}: ", one_line(&file.path.display().to_string()));
+    let mut text = format!("{}: ", path_text(&file.path));
     text += match (file.is_stopped, file.is_sound()) {
         (true, _) => "stopped before the end",
         (false, true) => "sound",
@@ -256,8 +256,7 @@ pub(crate) fn extract_object(extracted: &Extracted, is_success: bool) -> String 
 pub(crate) fn indexed(path: &Path, made: &Indexed) -> String {
     let (packets, runs) = (count_text(made.packets), count_text(made.runs));
     let damage = if made.is_damaged { "; damaged parts are always read" } else { "" };
-    let [path, index] = [path, &made.path].map(|path| path.display().to_string());
-    let (path, index, bytes) = (one_line(&path), one_line(&index), bytes_text(made.bytes));
+    let (path, index, bytes) = (path_text(path), path_text(&made.path), bytes_text(made.bytes));
     format!("{path}: {packets} packets in {runs} runs, {index} has {bytes}{damage}\n")
 }
 

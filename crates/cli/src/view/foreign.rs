@@ -6,6 +6,7 @@
 //! as JSON does, so that JSON that goes through them still says the same.
 
 use std::borrow::Cow;
+use std::path::Path;
 
 /// The text with nothing in it that a terminal obeys, but for ends of lines and tabs.
 pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
@@ -15,6 +16,11 @@ pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
 /// The same without ends of lines.
 pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     escaped(text, |_| false)
+}
+
+/// A path, in one line.
+pub(crate) fn path_text(path: &Path) -> String {
+    one_line(&path.to_string_lossy()).into_owned()
 }
 
 fn escaped(text: &str, is_fine: impl Fn(char) -> bool) -> Cow<'_, str> {

@@ -7,7 +7,7 @@ use burstline_log::Policy;
 use burstline_share::{PublisherStatus, ReaderStatus, ShareError};
 use serde_json::{Value, json};
 
-use super::foreign::one_line;
+use super::foreign::{one_line, path_text};
 use super::words::{count_text, size_text};
 
 /// A socket, and what its publisher says.
@@ -53,8 +53,7 @@ pub(crate) fn text(found: &[Published]) -> String {
 
 fn publisher(text: &mut String, name: &str, status: &PublisherStatus) -> std::fmt::Result {
     let PublisherStatus { epoch, pid, uid, path, .. } = status;
-    let path = path.display().to_string();
-    let (up, path) = (span_text(status.up_s), one_line(&path));
+    let (up, path) = (span_text(status.up_s), path_text(path));
     writeln!(text, "{name}: epoch {epoch}, process {pid} of user {uid}, for {up}, at {path}")?;
     for (number, log) in status.logs.iter().enumerate() {
         let kept = match log.kept_ns {

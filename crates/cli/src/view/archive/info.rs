@@ -7,7 +7,7 @@ use burstline_wire::files::Interface;
 use serde_json::{Map, Value, json};
 
 use super::{fault_lines, file_object, format_text, line};
-use crate::view::foreign::one_line;
+use crate::view::foreign::{one_line, path_text};
 use crate::view::words::{bytes_text, count_text, rate_text, time_text};
 
 /// Columns of the picture of the rate.
@@ -32,7 +32,7 @@ pub(crate) fn text(survey: &Survey) -> String {
         let _ = writeln!(text, "{name:<16}{value}");
     };
     let damage = if file.is_sound() { "" } else { ", DAMAGED" };
-    row("file", one_line(&file.path.display().to_string()).into_owned());
+    row("file", path_text(&file.path));
     row("format", format!("{}, {}{damage}", format_text(file), bytes_text(file.bytes)));
     row("packets", packets_text(survey));
     row("bytes", bytes_row(survey));
