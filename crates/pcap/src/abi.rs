@@ -78,9 +78,9 @@ pub struct PacketHeader {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
-    /// Packets that the filter let through, and those that were lost for want of room.
+    /// Packets that the filter let through, and those that were lost because there was no room.
     pub received: c_uint,
-    /// Of these, packets lost for want of room.
+    /// Of these, packets lost because there was no room.
     pub dropped: c_uint,
     /// Packets that the interface lost.
     pub interface_dropped: c_uint,

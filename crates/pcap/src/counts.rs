@@ -41,7 +41,7 @@ impl Counts {
         self.other_link.fetch_add(1, Relaxed);
     }
 
-    /// As libpcap has them: `received` includes those that were lost for want of room. Numbers
+    /// As libpcap has them: `received` includes those that were lost because there was no room. Numbers
     /// wrap where 32 bits end, as libpcap's do.
     pub(crate) fn stat(&self) -> Stat {
         let [passed, before, missed, other] =

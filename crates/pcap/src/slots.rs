@@ -5,8 +5,8 @@
 //!                          yes -> place k -> Capture, or none: it was closed
 //! ```
 //!
-//! So a pointer is told from the real library's by its address alone, and one that was closed is
-//! an error and no fault. `pcap_breakloop` only stores into a place: it may run in a handler of a
+//! So the address alone tells a pointer from the real library's, and a closed one is an error and
+//! no fault. `pcap_breakloop` only stores into a place: it may run in a handler of a
 //! signal, where no lock may be taken.
 //!
 //! Invariants:
@@ -89,7 +89,7 @@ impl Slot {
 
     /// The same, and it is done with.
     pub(crate) fn take_break(&self) -> bool {
-        // One load where nobody asked, which is each time but one.
+        // One load in all calls but the one that it ends.
         self.is_breaking() && self.is_breaking.swap(false, Relaxed)
     }
 

@@ -88,7 +88,7 @@ pub enum Refusal {
         /// How many were waiting.
         waiting: u64,
     },
-    /// One user may attach only so often.
+    /// The user has attached as often as one may within a second.
     #[error("user {uid} has attached {most} times within a second, and that is the most: wait")]
     TooOften {
         /// Who asked.

@@ -9,7 +9,7 @@ pub(crate) struct Packet {
 
 const FIRST_NS: u64 = 1_700_000_000_123_456_789;
 
-/// A mix of `count` packets, each conversation with addresses of its own.
+/// A mix of `count` packets, each conversation with its own addresses.
 pub(crate) fn mix(count: usize) -> Vec<Packet> {
     let frames = (0_u8..=255).cycle().enumerate().flat_map(|(number, host)| {
         let port = 20_000 + (number % 40_000) as u16;
